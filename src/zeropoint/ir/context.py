@@ -1,0 +1,29 @@
+"""The dialects that a program may hold, listed in one place."""
+
+from __future__ import annotations
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import Builtin
+from xdsl.dialects.func import Func
+from xdsl.ir import Dialect
+
+from zeropoint.ir.fxpmath import FxpMath
+from zeropoint.ir.quant import Quant
+from zeropoint.ir.resources import ResourceTable
+from zeropoint.ir.stablehlo import StableHlo
+
+DIALECTS = (Func, FxpMath, Quant, StableHlo)
+
+
+def new_context(resources: ResourceTable | None = None) -> Context:
+    """A context with every dialect of zeropoint, and a resource table of its own.
+
+    xDSL's builtin dialect keeps `dense_resource` blobs in one table for the whole process; a fresh builtin dialect with
+    its own table keeps two programs apart.
+    """
+    context = Context()
+    table = ResourceTable() if resources is None else resources
+    context.load_dialect(Dialect("builtin", list(Builtin.operations), list(Builtin.attributes), [table]))
+    for dialect in DIALECTS:
+        context.load_dialect(dialect)
+    return context

@@ -1,0 +1,135 @@
+"""Fixed-point ops of the integer program: requantize, weighted addition, table look-up.
+
+Source: "MLIR Quantization", section "FxpMath Dialect" (fixed-point math ops), and the lowering of quantized
+contractions (requantization scaling, output zero point, clamp and cast). Each op names the rounding behaviour that it
+computes with (`zeropoint.numerics`), so that a program says by itself what it computes.
+
+```mlir
+%y = "fxpmath.requantize"(%acc, %multiplier, %shift) {axis = 1 : i64, behaviour = "fixed32", zero_point = -128 : i64,
+       storage_min = -128 : i64, storage_max = 127 : i64}
+       : (tensor<1x8x4x4xi32>, tensor<8xi32>, tensor<8xi32>) -> tensor<1x8x4x4xi8>
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, StringAttr, i64
+from xdsl.ir import Attribute, SSAValue
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_op_definition,
+    operand_def,
+    opt_operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+)
+from xdsl.traits import Pure
+
+
+@irdl_op_definition
+class RequantizeOp(IRDLOperation):
+    """Accumulators to storage integers: clamp(round(acc * m) + zero_point, storage_min, storage_max).
+
+    `multiplier` and `shift` have one element, or one per index of `axis`; what they mean, and the rounding, is what
+    `behaviour` names. The floating behaviours (`float32-rne`, `exact`) have a float `multiplier` and no `shift`.
+    """
+
+    name = "fxpmath.requantize"
+    accumulator = operand_def()
+    multiplier = operand_def()
+    shift = opt_operand_def()
+    result = result_def()
+    behaviour = prop_def(StringAttr)
+    zero_point = prop_def(IntegerAttr)
+    storage_min = prop_def(IntegerAttr)
+    storage_max = prop_def(IntegerAttr)
+    axis = opt_prop_def(IntegerAttr)
+    traits = traits_def(Pure())
+
+    def __init__(
+        self,
+        accumulator: SSAValue,
+        multiplier: SSAValue,
+        shift: SSAValue | None,
+        result_type: Attribute,
+        *,
+        behaviour: str,
+        zero_point: int,
+        storage_min: int,
+        storage_max: int,
+        axis: int | None = None,
+    ):
+        super().__init__(
+            operands=[accumulator, multiplier, [] if shift is None else [shift]],
+            result_types=[result_type],
+            properties={
+                "behaviour": StringAttr(behaviour),
+                "zero_point": IntegerAttr(zero_point, i64),
+                "storage_min": IntegerAttr(storage_min, i64),
+                "storage_max": IntegerAttr(storage_max, i64),
+                "axis": None if axis is None else IntegerAttr(axis, i64),
+            },
+        )
+
+
+@irdl_op_definition
+class WeightedSumOp(IRDLOperation):
+    """Sum of storage integers of different scales, one rounding.
+
+    clamp(zero_point + (sum_i (x_i - zero_points[i]) * multipliers[i] + 2^(shift-1)) >> shift), in i32, shift >= 1.
+    """
+
+    name = "fxpmath.weighted_sum"
+    inputs = var_operand_def()
+    result = result_def()
+    multipliers = prop_def(DenseArrayBase)
+    zero_points = prop_def(DenseArrayBase)
+    shift = prop_def(IntegerAttr)
+    zero_point = prop_def(IntegerAttr)
+    storage_min = prop_def(IntegerAttr)
+    storage_max = prop_def(IntegerAttr)
+    traits = traits_def(Pure())
+
+    def __init__(
+        self,
+        inputs: Sequence[SSAValue],
+        result_type: Attribute,
+        *,
+        multipliers: Sequence[int],
+        zero_points: Sequence[int],
+        shift: int,
+        zero_point: int,
+        storage_min: int,
+        storage_max: int,
+    ):
+        super().__init__(
+            operands=[inputs],
+            result_types=[result_type],
+            properties={
+                "multipliers": DenseArrayBase.from_list(i64, multipliers),
+                "zero_points": DenseArrayBase.from_list(i64, zero_points),
+                "shift": IntegerAttr(shift, i64),
+                "zero_point": IntegerAttr(zero_point, i64),
+                "storage_min": IntegerAttr(storage_min, i64),
+                "storage_max": IntegerAttr(storage_max, i64),
+            },
+        )
+
+
+@irdl_op_definition
+class TableOp(IRDLOperation):
+    """A function of 8-bit storage by look-up: result = table[x - minimum of x's type]."""
+
+    name = "fxpmath.table"
+    operand = operand_def()
+    table = operand_def()
+    result = result_def()
+    traits = traits_def(Pure())
+
+    def __init__(self, operand: SSAValue, table: SSAValue, result_type: Attribute):
+        super().__init__(operands=[operand, table], result_types=[result_type])

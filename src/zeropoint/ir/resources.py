@@ -1,0 +1,50 @@
+"""The text of `dense_resource` blobs: `{-# dialect_resources: { builtin: { w1: "0x04000000..." } } #-}`.
+
+A blob is "0x", the alignment as four little-endian bytes, then the elements; the form that C++ MLIR reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from xdsl.dialect_interfaces import OpAsmDialectInterface
+
+from zeropoint.ir.tensors import Array
+
+_ALIGNMENT_BYTES = 4
+
+
+def blob_text(array: Array) -> str:
+    """The hexadecimal text of an array's elements, after their alignment."""
+    alignment = max(array.dtype.itemsize, 1)
+    return f"0x{alignment.to_bytes(_ALIGNMENT_BYTES, 'little').hex().upper()}{array.tobytes().hex().upper()}"
+
+
+def blob_bytes(text: str) -> bytes:
+    """The elements of a blob.
+
+    Raises ValueError for text that is no blob.
+    """
+    if not text.startswith("0x"):
+        raise ValueError(f'found "{text[:12]}...", expected hexadecimal text that starts with "0x"')
+    return bytes.fromhex(text[2 + 2 * _ALIGNMENT_BYTES :])
+
+
+class ResourceTable(OpAsmDialectInterface):
+    """The blobs of one parse. A handle keeps its name, however often it is used."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.blobs: dict[str, bytes] = {}
+
+    def declare_resource(self, key: str) -> str:
+        """Every use of a handle means the same blob."""
+        return key
+
+    def parse_resource(self, key: str, val: str) -> None:
+        """Keep the blob of a handle."""
+        self.blobs[key] = blob_bytes(val)
+
+    def build_resources(self, keys: Iterable[str]) -> dict[str, str]:
+        """Nothing: `zeropoint.ir.text` prints resources from a program's weights."""
+        return {}

@@ -1,0 +1,135 @@
+"""Attributes of StableHLO ops: convolution and dot dimension numbers, comparison, precision.
+
+Source: the StableHLO specification; the text is upstream's (`#stablehlo.conv<[b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1]>`,
+`#stablehlo.dot<lhs_contracting_dimensions = [1], ...>`, `#stablehlo<comparison_direction LT>`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from xdsl.dialects.utils.enum_attribute import EnumAttribute
+from xdsl.ir import Data, SpacedOpaqueSyntaxAttribute
+from xdsl.irdl import irdl_attr_definition
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
+
+from zeropoint.ir.stablehlo import syntax
+
+
+@dataclass(frozen=True)
+class ConvolutionLayout:
+    """Which dimension of each tensor is batch, feature or a spatial one; names as in the StableHLO specification."""
+
+    input_batch_dimension: int
+    input_feature_dimension: int
+    input_spatial_dimensions: tuple[int, ...]
+    kernel_input_feature_dimension: int
+    kernel_output_feature_dimension: int
+    kernel_spatial_dimensions: tuple[int, ...]
+    output_batch_dimension: int
+    output_feature_dimension: int
+    output_spatial_dimensions: tuple[int, ...]
+
+    @staticmethod
+    def channels_first(spatial_rank: int) -> ConvolutionLayout:
+        """`[b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1]` for two spatial dimensions: the layout of ONNX."""
+        spatial = tuple(range(2, 2 + spatial_rank))
+        return ConvolutionLayout(0, 1, spatial, 1, 0, spatial, 0, 1, spatial)
+
+
+@irdl_attr_definition
+class ConvDimensionNumbersAttr(Data[ConvolutionLayout]):
+    """`#stablehlo.conv<[b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1]>`."""
+
+    name = "stablehlo.conv"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> ConvolutionLayout:
+        """Parse `<[...]x[...]->[...]>`."""
+        with parser.in_angle_brackets():
+            return syntax.parse_convolution_layout(parser)
+
+    def print_parameter(self, printer: Printer) -> None:
+        """Print `<[...]x[...]->[...]>`."""
+        with printer.in_angle_brackets():
+            syntax.print_convolution_layout(printer, self.data)
+
+
+@dataclass(frozen=True)
+class DotDimensions:
+    """The batching and contracting dimensions of the two operands of `dot_general`."""
+
+    lhs_batching_dimensions: tuple[int, ...]
+    rhs_batching_dimensions: tuple[int, ...]
+    lhs_contracting_dimensions: tuple[int, ...]
+    rhs_contracting_dimensions: tuple[int, ...]
+
+
+@irdl_attr_definition
+class DotDimensionNumbersAttr(Data[DotDimensions]):
+    """`#stablehlo.dot<lhs_batching_dimensions = [0], ..., rhs_contracting_dimensions = [1]>`."""
+
+    name = "stablehlo.dot"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> DotDimensions:
+        """Parse `<lhs_contracting_dimensions = [1], ...>`; a list that is left out is empty."""
+        with parser.in_angle_brackets():
+            return syntax.parse_dot_dimensions(parser)
+
+    def print_parameter(self, printer: Printer) -> None:
+        """Print the lists that are not empty."""
+        with printer.in_angle_brackets():
+            syntax.print_dot_dimensions(printer, self.data)
+
+
+class ComparisonDirection(StrEnum):
+    """The relation that `compare` tests."""
+
+    EQ = "EQ"
+    NE = "NE"
+    GE = "GE"
+    GT = "GT"
+    LE = "LE"
+    LT = "LT"
+
+
+@irdl_attr_definition
+class ComparisonDirectionAttr(EnumAttribute[ComparisonDirection], SpacedOpaqueSyntaxAttribute):
+    """`#stablehlo<comparison_direction LT>`."""
+
+    name = "stablehlo.comparison_direction"
+
+
+class ComparisonType(StrEnum):
+    """How `compare` orders its operands."""
+
+    NOTYPE = "NOTYPE"
+    FLOAT = "FLOAT"
+    TOTALORDER = "TOTALORDER"
+    SIGNED = "SIGNED"
+    UNSIGNED = "UNSIGNED"
+
+
+@irdl_attr_definition
+class ComparisonTypeAttr(EnumAttribute[ComparisonType], SpacedOpaqueSyntaxAttribute):
+    """`#stablehlo<comparison_type FLOAT>`."""
+
+    name = "stablehlo.comparison_type"
+
+
+class Precision(StrEnum):
+    """The precision asked of a contraction; zeropoint computes every one of them exactly in integers."""
+
+    DEFAULT = "DEFAULT"
+    HIGH = "HIGH"
+    HIGHEST = "HIGHEST"
+
+
+@irdl_attr_definition
+class PrecisionAttr(EnumAttribute[Precision], SpacedOpaqueSyntaxAttribute):
+    """`#stablehlo<precision DEFAULT>`."""
+
+    name = "stablehlo.precision"

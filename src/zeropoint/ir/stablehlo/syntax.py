@@ -1,0 +1,104 @@
+"""Text of the StableHLO attributes that have a grammar of their own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
+
+if TYPE_CHECKING:
+    from zeropoint.ir.stablehlo.attributes import ConvolutionLayout, DotDimensions
+
+
+def _parse_dimension(parser: AttrParser) -> str | int:
+    name = parser.parse_optional_identifier()
+    return parser.parse_integer(allow_boolean=False) if name is None else name
+
+
+def _layout_side(parser: AttrParser, first: str, second: str) -> tuple[int, int, tuple[int, ...]]:
+    """`[b, f, 0, 1]` as the position of `first`, that of `second`, and those of 0, 1, ...."""
+    position = parser.pos
+    names = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, lambda: _parse_dimension(parser))
+    spatial = range(len(names) - 2)
+    if sorted(map(str, names)) != sorted([first, second, *map(str, spatial)]):
+        parser.raise_error(f"expected each of {first}, {second} and 0 to {len(names) - 3} once", position)
+    return names.index(first), names.index(second), tuple(names.index(i) for i in spatial)
+
+
+def parse_convolution_layout(parser: AttrParser) -> ConvolutionLayout:
+    """`[b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1]`."""
+    from zeropoint.ir.stablehlo.attributes import ConvolutionLayout  # attributes imports this module
+
+    input_batch, input_feature, input_spatial = _layout_side(parser, "b", "f")
+    parser.parse_characters("x")
+    kernel_input, kernel_output, kernel_spatial = _layout_side(parser, "i", "o")
+    parser.parse_punctuation("->")
+    output_batch, output_feature, output_spatial = _layout_side(parser, "b", "f")
+    return ConvolutionLayout(
+        input_batch,
+        input_feature,
+        input_spatial,
+        kernel_input,
+        kernel_output,
+        kernel_spatial,
+        output_batch,
+        output_feature,
+        output_spatial,
+    )
+
+
+def _side_text(first: int, first_name: str, second: int, second_name: str, spatial: tuple[int, ...]) -> str:
+    names = {first: first_name, second: second_name} | {dim: str(i) for i, dim in enumerate(spatial)}
+    return f"[{', '.join(names[i] for i in range(len(names)))}]"
+
+
+def print_convolution_layout(printer: Printer, layout: ConvolutionLayout) -> None:
+    """The inverse of `parse_convolution_layout`."""
+    lhs = _side_text(
+        layout.input_batch_dimension, "b", layout.input_feature_dimension, "f", layout.input_spatial_dimensions
+    )
+    rhs = _side_text(
+        layout.kernel_input_feature_dimension,
+        "i",
+        layout.kernel_output_feature_dimension,
+        "o",
+        layout.kernel_spatial_dimensions,
+    )
+    out = _side_text(
+        layout.output_batch_dimension, "b", layout.output_feature_dimension, "f", layout.output_spatial_dimensions
+    )
+    printer.print_string(f"{lhs}x{rhs}->{out}")
+
+
+_DOT_LISTS = (
+    "lhs_batching_dimensions",
+    "rhs_batching_dimensions",
+    "lhs_contracting_dimensions",
+    "rhs_contracting_dimensions",
+)
+
+
+def parse_dot_dimensions(parser: AttrParser) -> DotDimensions:
+    """`lhs_batching_dimensions = [0], ...`: each list at most once, in any order."""
+    from zeropoint.ir.stablehlo.attributes import DotDimensions  # attributes imports this module
+
+    lists: dict[str, tuple[int, ...]] = {}
+    while (name := parser.parse_optional_identifier()) is not None:
+        if name not in _DOT_LISTS or name in lists:
+            parser.raise_error(f"expected one of: {', '.join(n for n in _DOT_LISTS if n not in lists)}")
+        parser.parse_punctuation("=")
+        lists[name] = tuple(
+            parser.parse_comma_separated_list(
+                parser.Delimiter.SQUARE, lambda: parser.parse_integer(allow_boolean=False)
+            )
+        )
+        if parser.parse_optional_punctuation(",") is None:
+            break
+    return DotDimensions(*(lists.get(name, ()) for name in _DOT_LISTS))
+
+
+def print_dot_dimensions(printer: Printer, dimensions: DotDimensions) -> None:
+    """The inverse of `parse_dot_dimensions`."""
+    lists = {name: getattr(dimensions, name) for name in _DOT_LISTS}
+    printer.print_string(", ".join(f"{name} = {list(dims)}" for name, dims in lists.items() if dims))

@@ -1,0 +1,111 @@
+"""Between NumPy and MLIR: element types and dtypes, tensor types and shapes. The one home of type conversion.
+
+i1 is bool; signless and signed integers are NumPy's signed ones, unsigned ones NumPy's unsigned ones; widths below 8
+bits live in 8-bit containers. A quantized element type has the dtype of its storage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+import ml_dtypes
+import numpy as np
+from xdsl.dialects.builtin import (
+    BFloat16Type,
+    Float16Type,
+    Float32Type,
+    Float64Type,
+    IntegerType,
+    Signedness,
+    TensorType,
+    bf16,
+    f16,
+    f32,
+    f64,
+    i1,
+)
+from xdsl.ir import Attribute, SSAValue
+
+from zeropoint.ir.quant import UniformQuantizedType
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+_FLOATS: tuple[tuple[type[Attribute], np.dtype[Any]], ...] = (
+    (Float32Type, np.dtype(np.float32)),
+    (Float64Type, np.dtype(np.float64)),
+    (Float16Type, np.dtype(np.float16)),
+    (BFloat16Type, np.dtype(ml_dtypes.bfloat16)),
+)
+_FLOAT_TYPES: dict[np.dtype[Any], Attribute] = {
+    np.dtype(np.float32): f32,
+    np.dtype(np.float64): f64,
+    np.dtype(np.float16): f16,
+    np.dtype(ml_dtypes.bfloat16): bf16,
+}
+
+
+def element_dtype(element_type: Attribute) -> np.dtype[Any]:
+    """The NumPy dtype in which values of `element_type` are held.
+
+    Raises TypeError for a type that has none.
+    """
+    if isinstance(element_type, UniformQuantizedType):
+        return np.dtype(element_type.storage.type.dtype)
+    if isinstance(element_type, IntegerType):
+        if element_type.width.data == 1:
+            return np.dtype(np.bool_)
+        kind = "u" if element_type.signedness.data is Signedness.UNSIGNED else "i"
+        return np.dtype(f"{kind}{max(8, 1 << (element_type.width.data - 1).bit_length()) // 8}")
+    for float_type, dtype in _FLOATS:
+        if isinstance(element_type, float_type):
+            return dtype
+    raise TypeError(f"found element type {element_type}, which NumPy cannot hold")
+
+
+def dtype_element(dtype: np.dtype[Any] | type) -> Attribute:
+    """The element type of values held in `dtype`; the inverse of `element_dtype` for types that are not quantized.
+
+    Raises TypeError for a dtype that has none.
+    """
+    dtype = np.dtype(dtype)
+    if dtype in _FLOAT_TYPES:
+        return _FLOAT_TYPES[dtype]
+    if dtype.kind == "b":
+        return i1
+    if dtype.kind == "i":
+        return IntegerType(dtype.itemsize * 8)
+    if dtype.kind == "u":
+        return IntegerType(dtype.itemsize * 8, Signedness.UNSIGNED)
+    raise TypeError(f"found dtype {dtype}, which has no MLIR element type")
+
+
+def tensor_of(value: SSAValue | Attribute) -> TensorType[Attribute]:
+    """The ranked tensor type of a value.
+
+    Raises TypeError where it has none.
+    """
+    found = value.type if isinstance(value, SSAValue) else value
+    if not isinstance(found, TensorType):
+        raise TypeError(f"found {found}, expected a ranked tensor")
+    return cast("TensorType[Attribute]", found)
+
+
+def shape_of(value: SSAValue | Attribute) -> tuple[int, ...]:
+    """The shape of a value of ranked tensor type; -1 for a dynamic dimension."""
+    return tensor_of(value).get_shape()
+
+
+def element_of(value: SSAValue | Attribute) -> Attribute:
+    """The element type of a value of ranked tensor type."""
+    return tensor_of(value).element_type
+
+
+def with_element(value: SSAValue | Attribute, element_type: Attribute) -> TensorType[Attribute]:
+    """The same shape with another element type."""
+    return TensorType(element_type, shape_of(value))
+
+
+def with_shape(value: SSAValue | Attribute, shape: Sequence[int]) -> TensorType[Attribute]:
+    """The same element type with another shape."""
+    return TensorType(element_of(value), shape)

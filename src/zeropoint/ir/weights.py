@@ -1,0 +1,96 @@
+"""The constants of a program: small ones in the IR, large ones behind a handle.
+
+A constant of more than 64 elements is a `dense_resource<w...>` in the IR, where the handle is a hash of its content,
+and an array in `Weights`. So an error message or a clone never drags megabytes of text along, and equal weights are
+one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from typing import Any, cast
+
+import numpy as np
+from xdsl.dialects.builtin import BytesAttr, DenseIntOrFPElementsAttr, DenseResourceAttr, StringAttr, TensorType
+from xdsl.ir import Attribute
+
+from zeropoint.ir.tensors import Array, dtype_element, element_dtype
+
+INLINE_ELEMENTS = 64
+"""The largest number of elements that a constant inside the IR may have."""
+
+ElementsAttr = DenseIntOrFPElementsAttr | DenseResourceAttr
+
+
+def _frozen(array: Array) -> Array:
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+class Weights(Mapping[str, Array]):
+    """Handles to read-only arrays, flat; the type at the handle's use gives the shape."""
+
+    def __init__(self, arrays: Mapping[str, Array] | None = None):
+        self._arrays: dict[str, Array] = {key: _frozen(array.reshape(-1)) for key, array in (arrays or {}).items()}
+
+    def __getitem__(self, handle: str) -> Array:
+        return self._arrays[handle]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._arrays)
+
+    def __len__(self) -> int:
+        return len(self._arrays)
+
+    def copy(self) -> Weights:
+        """Another mapping to the same arrays."""
+        copied = Weights()
+        copied._arrays = dict(self._arrays)
+        return copied
+
+    def add(self, array: Array) -> str:
+        """Keep `array` and return its handle; the handle depends on dtype and content only."""
+        flat = np.ascontiguousarray(array).reshape(-1)
+        digest = hashlib.sha256(flat.dtype.name.encode())
+        digest.update(flat.view(np.uint8).data)
+        handle = f"w{digest.hexdigest()[:20]}"
+        if handle not in self._arrays:
+            self._arrays[handle] = _frozen(flat.copy() if flat.base is not None or flat is array else flat)
+        return handle
+
+    def attribute(self, array: Array, element_type: Attribute | None = None) -> ElementsAttr:
+        """`array` as an elements attribute: inline up to 64 elements, by handle above.
+
+        `element_type` is the type of the elements where the dtype does not say it (i4 in 8-bit containers).
+        """
+        array = np.asarray(array)
+        element_type = dtype_element(array.dtype) if element_type is None else element_type
+        tensor = cast("TensorType[Any]", TensorType(element_type, array.shape))
+        if array.size > INLINE_ELEMENTS:
+            return DenseResourceAttr(StringAttr(self.add(array)), tensor)
+        return DenseIntOrFPElementsAttr(tensor, BytesAttr(np.ascontiguousarray(array).tobytes()))
+
+    def array(self, attribute: Attribute) -> Array:
+        """The read-only array that an elements attribute stands for, in its shape.
+
+        Raises KeyError where the handle is not known, TypeError where the attribute holds no elements.
+        """
+        if isinstance(attribute, DenseResourceAttr):
+            handle = attribute.resource_handle.data
+            if handle not in self._arrays:
+                raise KeyError(
+                    f"found dense_resource<{handle}> with no data; expected it in the file's resource section or in "
+                    f"the .safetensors file beside it"
+                )
+            return self._arrays[handle].reshape(attribute.type.get_shape())
+        if isinstance(attribute, DenseIntOrFPElementsAttr):
+            return inline_array(attribute)
+        raise TypeError(f"found {attribute}, expected dense elements")
+
+
+def inline_array(attribute: DenseIntOrFPElementsAttr) -> Array:
+    """The read-only array of an inline `dense<...>`, without a Python object per element."""
+    array = np.frombuffer(attribute.data.data, dtype=element_dtype(attribute.type.element_type))
+    return array.reshape(attribute.type.get_shape())
