@@ -1,0 +1,51 @@
+"""Constants in a program: reading the array behind a value, making a constant op of an array."""
+
+from __future__ import annotations
+
+import numpy as np
+from xdsl.dialects.builtin import LocationAttr
+from xdsl.ir import Attribute, OpResult, SSAValue
+
+from zeropoint.ir.quant import UniformQuantizedType
+from zeropoint.ir.stablehlo import BroadcastInDimOp, ConstantOp
+from zeropoint.ir.tensors import Array, with_element
+from zeropoint.ir.weights import Weights
+
+
+def is_constant(value: SSAValue) -> bool:
+    """Whether the value is the result of a `stablehlo.constant`."""
+    return isinstance(value, OpResult) and isinstance(value.op, ConstantOp)
+
+
+def constant_array(value: SSAValue, weights: Weights) -> Array | None:
+    """The array behind a constant, read-only, None where the value is no constant."""
+    if isinstance(value, OpResult) and isinstance(value.op, ConstantOp):
+        return weights.array(value.op.value)
+    return None
+
+
+def splat_value(value: SSAValue, weights: Weights) -> float | None:
+    """The one number that a constant, or the broadcast of one, repeats; None where there is no such number."""
+    while isinstance(value, OpResult) and isinstance(value.op, BroadcastInDimOp):
+        value = value.op.operand
+    array = constant_array(value, weights)
+    if array is None or array.size == 0:
+        return None
+    first = array.reshape(-1)[0]
+    return float(first) if array.size == 1 or bool((array == first).all()) else None
+
+
+def constant_op(
+    array: Array,
+    weights: Weights,
+    *,
+    quantized: UniformQuantizedType | None = None,
+    element_type: Attribute | None = None,
+    location: LocationAttr | None = None,
+) -> ConstantOp:
+    """A `stablehlo.constant` of `array`; of a quantized type where given, whose storage integers the array holds."""
+    value = weights.attribute(np.asarray(array), element_type)
+    op = ConstantOp(value, None if quantized is None else with_element(value.get_type(), quantized))
+    if location is not None:
+        op.location = location
+    return op

@@ -1,0 +1,1 @@
+"""The solver: from a float program to a quantized one."""

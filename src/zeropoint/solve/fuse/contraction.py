@@ -1,0 +1,64 @@
+"""Convolutions and matrix products with their bias and activation."""
+
+from __future__ import annotations
+
+from xdsl.ir import Operation
+
+from zeropoint.ir.stablehlo import AddOp, ConvolutionOp, DotGeneralOp
+from zeropoint.ir.tensors import shape_of
+from zeropoint.solve.fuse.match import Graph, Match
+
+
+def output_channel_axis(op: ConvolutionOp | DotGeneralOp) -> int:
+    """The dimension of the result that counts output channels: the feature dimension, or the last of a product."""
+    if isinstance(op, ConvolutionOp):
+        return op.dimension_numbers.data.output_feature_dimension
+    return len(shape_of(op.result)) - 1
+
+
+def weight_channel_axis(op: ConvolutionOp | DotGeneralOp) -> int | None:
+    """The dimension of the weight that counts output channels; None for a product with several free dimensions."""
+    if isinstance(op, ConvolutionOp):
+        return op.dimension_numbers.data.kernel_output_feature_dimension
+    dimensions = op.dot_dimension_numbers.data
+    used = {*dimensions.rhs_batching_dimensions, *dimensions.rhs_contracting_dimensions}
+    free = [i for i in range(len(shape_of(op.rhs))) if i not in used]
+    return free[0] if len(free) == 1 and not dimensions.rhs_batching_dimensions else None
+
+
+def _kernel_name(op: ConvolutionOp | DotGeneralOp) -> str:
+    if isinstance(op, DotGeneralOp):
+        return "fully_connected"
+    groups = op.feature_group_count.value.data
+    channels = shape_of(op.lhs)[op.dimension_numbers.data.input_feature_dimension]
+    return "depthwise_convolution" if groups == channels and groups > 1 else "convolution"
+
+
+def match_contraction(op: Operation, graph: Graph) -> Match | None:
+    """`convolution | dot_general` by a constant, then `add` of a channel constant, then bounds."""
+    if not isinstance(op, ConvolutionOp | DotGeneralOp) or not graph.is_float(op.result):
+        return None
+    if graph.array(op.rhs) is None or weight_channel_axis(op) is None:
+        return None
+    ops: list[Operation] = [op]
+    inputs = [op.lhs, op.rhs]
+    axis = output_channel_axis(op)
+    user = graph.only_user(op.result)
+    if isinstance(user, AddOp):
+        other = user.rhs if user.lhs is op.result else user.lhs
+        bias = graph.channel_constant(other, axis)
+        if bias is not None:
+            assert isinstance(other.owner, Operation)
+            ops += [other.owner, user] if graph.only_user(other) is user else [user]
+            inputs.append(bias)
+    return Match(_kernel_name(op), graph.with_clamps(ops), tuple(inputs))
+
+
+def match_batch_matmul(op: Operation, graph: Graph) -> Match | None:
+    """`dot_general` of two activations."""
+    if not isinstance(op, DotGeneralOp) or not graph.is_float(op.result):
+        return None
+    return Match("batch_matmul", (op,), (op.lhs, op.rhs))
+
+
+PATTERNS = (match_contraction, match_batch_matmul)

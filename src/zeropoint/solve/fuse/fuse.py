@@ -1,0 +1,103 @@
+"""Wrap the float ops that one logical kernel covers into `quant.region`s.
+
+```mlir
+%0 = stablehlo.convolution(%x, %w) ... : (tensor<1x3x8x8xf32>, tensor<4x3x3x3xf32>) -> tensor<1x4x6x6xf32>
+%1 = stablehlo.broadcast_in_dim %b, dims = [1] : (tensor<4xf32>) -> tensor<1x4x6x6xf32>
+%2 = stablehlo.add %0, %1 : tensor<1x4x6x6xf32>
+```
+becomes
+```mlir
+%2 = "quant.region"(%x, %w, %b) ({
+^bb0(%x: ..., %w: ..., %b: ...):
+  the three ops, then "quant.return"
+}) {logical_kernel = "convolution", input_specs = [f32, f32, f32], output_specs = [f32]} : ...
+```
+
+Source: the RFC on quantization transformations, section "Kernel fusion pass: from ops to kernels".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.ir import Block, Operation, OpResult, Region, SSAValue
+
+from zeropoint.ir.dead_code import remove_dead_ops
+from zeropoint.ir.program import Program
+from zeropoint.ir.quant import QuantizeRegionOp, ReturnOp
+from zeropoint.ir.stablehlo import BroadcastInDimOp, ConstantOp
+from zeropoint.ir.tensors import element_of
+from zeropoint.solve.fuse import contraction, elementwise, movement, pooling, softmax
+from zeropoint.solve.fuse.match import Graph, Match, Pattern
+
+# Whole idioms before their parts, and parts of a kind before the ops that could be read as something else.
+FORWARD_PATTERNS: tuple[Pattern, ...] = (*softmax.PATTERNS, *contraction.PATTERNS, *pooling.PATTERNS)
+# From the last op to the first, so that a function of many ops is found from its end.
+BACKWARD_PATTERNS: tuple[Pattern, ...] = elementwise.PATTERNS
+LAST_PATTERNS: tuple[Pattern, ...] = movement.PATTERNS
+
+
+def _clone_constant(value: SSAValue, block: Block, mapping: dict[SSAValue, SSAValue]) -> None:
+    """Copy a number (a constant, or the broadcast of one) into the region."""
+    if value in mapping:
+        return
+    assert isinstance(value, OpResult) and isinstance(value.op, ConstantOp | BroadcastInDimOp)
+    for operand in value.op.operands:
+        _clone_constant(operand, block, mapping)
+    block.add_op(value.op.clone(mapping))
+
+
+def wrap(match: Match) -> QuantizeRegionOp:
+    """Replace the ops of a match by a region in the place of the last of them."""
+    root = match.ops[-1]
+    block = Block(arg_types=[value.type for value in match.inputs])
+    mapping: dict[SSAValue, SSAValue] = dict(zip(match.inputs, block.args, strict=True))
+    for op in match.ops:
+        for operand in op.operands:
+            if operand not in mapping:
+                _clone_constant(operand, block, mapping)
+        block.add_op(op.clone(mapping))
+    block.add_op(ReturnOp([mapping[result] for result in root.results]))
+    region = QuantizeRegionOp(
+        match.inputs,
+        [result.type for result in root.results],
+        match.kernel,
+        [element_of(value) for value in match.inputs],
+        [element_of(value) for value in root.results],
+        Region(block),
+    )
+    region.location = match.ops[0].location if match.kernel != "elementwise_unary" else root.location
+    assert root.parent is not None
+    root.parent.insert_op_before(region, root)
+    for old, new in zip(root.results, region.outputs, strict=True):
+        old.replace_all_uses_with(new)
+    for op in reversed(match.ops):
+        op.detach()
+        op.erase()
+    return region
+
+
+def _apply(patterns: Sequence[Pattern], ops: Sequence[Operation], graph: Graph) -> None:
+    for op in ops:
+        if op in graph.covered:
+            continue
+        for pattern in patterns:
+            match = pattern(op, graph)
+            if match is not None:
+                graph.covered.update(match.ops)
+                region = wrap(match)
+                graph.covered.add(region)
+                graph.positions[region] = graph.positions[match.ops[-1]]
+                break
+
+
+def fuse(program: Program) -> Program:
+    """Wrap every op that some kernel covers; what stays outside has no kernel on any target."""
+    program = program.clone()
+    ops = list(program.entry.ops)
+    graph = Graph(program.weights, {op: index for index, op in enumerate(ops)})
+    _apply(FORWARD_PATTERNS, ops, graph)
+    _apply(BACKWARD_PATTERNS, ops[::-1], graph)
+    _apply(LAST_PATTERNS, ops, graph)
+    remove_dead_ops(program.entry)
+    return program

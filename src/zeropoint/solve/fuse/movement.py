@@ -1,0 +1,47 @@
+"""Ops that only move data."""
+
+from __future__ import annotations
+
+from xdsl.ir import Operation
+
+from zeropoint.ir.stablehlo import (
+    BroadcastInDimOp,
+    ConcatenateOp,
+    PadOp,
+    ReshapeOp,
+    SliceOp,
+    TransposeOp,
+)
+from zeropoint.solve.fuse.match import Graph, Match
+
+KERNELS: dict[type[Operation], str] = {
+    BroadcastInDimOp: "broadcast",
+    ReshapeOp: "reshape",
+    SliceOp: "slice",
+    TransposeOp: "transpose",
+}
+
+
+def match_movement(op: Operation, graph: Graph) -> Match | None:
+    """`broadcast_in_dim`, `reshape`, `slice`, `transpose` of an activation."""
+    kernel = KERNELS.get(type(op))
+    if kernel is None or not graph.is_float(op.results[0]) or graph.array(op.operands[0]) is not None:
+        return None
+    return Match(kernel, (op,), (op.operands[0],))
+
+
+def match_pad(op: Operation, graph: Graph) -> Match | None:
+    """`pad` with a constant."""
+    if not isinstance(op, PadOp) or not graph.is_float(op.result) or graph.splat(op.padding_value) is None:
+        return None
+    return Match("pad", (op,), (op.operand,))
+
+
+def match_concatenate(op: Operation, graph: Graph) -> Match | None:
+    """`concatenate`; constant operands are ports like the others."""
+    if not isinstance(op, ConcatenateOp) or not graph.is_float(op.result):
+        return None
+    return Match("concatenate", (op,), tuple(dict.fromkeys(op.inputs)))
+
+
+PATTERNS = (match_movement, match_pad, match_concatenate)

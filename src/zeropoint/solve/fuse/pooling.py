@@ -1,0 +1,82 @@
+"""Pooling, mean and sum."""
+
+from __future__ import annotations
+
+from math import prod
+
+from xdsl.ir import Operation, SSAValue
+
+from zeropoint.ir.stablehlo import (
+    AddOp,
+    BroadcastInDimOp,
+    DivideOp,
+    MaximumOp,
+    MultiplyOp,
+    ReduceOp,
+    ReduceWindowOp,
+    ReshapeOp,
+)
+from zeropoint.ir.tensors import shape_of
+from zeropoint.solve.fuse.match import Graph, Match
+
+
+def body_op(op: ReduceOp | ReduceWindowOp) -> type[Operation] | None:
+    """The one op that a reduction's body applies to its two arguments; None for any other body."""
+    ops = list(op.body.block.ops)
+    if len(ops) == 2 and set(ops[0].operands) == set(op.body.block.args):
+        return type(ops[0])
+    return None
+
+
+def _divided(value: SSAValue, graph: Graph) -> Operation | None:
+    user = graph.only_user(value)
+    if isinstance(user, DivideOp) and user.lhs is value and _constant_operand(user.rhs, graph):
+        return user
+    if isinstance(user, MultiplyOp) and user.lhs is value and _constant_operand(user.rhs, graph):
+        return user
+    return None
+
+
+def _constant_operand(value: SSAValue, graph: Graph) -> bool:
+    return graph.splat(value) is not None or graph.array(value) is not None
+
+
+def _starts_at_zero(op: ReduceOp | ReduceWindowOp, graph: Graph) -> bool:
+    return len(op.inputs) == 1 and graph.is_float(op.inputs[0]) and graph.splat(op.init_values[0]) == 0
+
+
+def match_max_pool(op: Operation, graph: Graph) -> Match | None:
+    """`reduce_window` with `maximum` and an initial value of -inf."""
+    if not isinstance(op, ReduceWindowOp) or body_op(op) is not MaximumOp or len(op.inputs) != 1:
+        return None
+    return Match("max_pool", (op,), (op.inputs[0],)) if graph.splat(op.init_values[0]) == float("-inf") else None
+
+
+def match_average_pool(op: Operation, graph: Graph) -> Match | None:
+    """`reduce_window` with `add`, then `divide` by the count of each window."""
+    if not isinstance(op, ReduceWindowOp) or body_op(op) is not AddOp or not _starts_at_zero(op, graph):
+        return None
+    division = _divided(op.results[0], graph)
+    return None if division is None else Match("average_pool", (op, division), (op.inputs[0],))
+
+
+def match_mean(op: Operation, graph: Graph) -> Match | None:
+    """`reduce` with `add`, perhaps `reshape` or `broadcast_in_dim` that puts the dimensions back, `divide`."""
+    if not isinstance(op, ReduceOp) or body_op(op) is not AddOp or not _starts_at_zero(op, graph):
+        return None
+    ops: list[Operation] = [op]
+    user = graph.only_user(op.results[0])
+    if isinstance(user, ReshapeOp | BroadcastInDimOp) and _same_size(user):
+        ops.append(user)
+    division = _divided(ops[-1].results[0], graph)
+    if division is None or graph.splat(division.operands[1]) is None:
+        return Match("sum", (op,), (op.inputs[0],))
+    return Match("mean", (*ops, division), (op.inputs[0],))
+
+
+def _same_size(op: ReshapeOp | BroadcastInDimOp) -> bool:
+
+    return prod(shape_of(op.operand)) == prod(shape_of(op.result))
+
+
+PATTERNS = (match_max_pool, match_average_pool, match_mean)

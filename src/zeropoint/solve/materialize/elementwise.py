@@ -1,0 +1,61 @@
+"""Sums and products of two tensors, functions of one, and changes of parameters."""
+
+from __future__ import annotations
+
+from xdsl.ir import SSAValue
+
+from zeropoint.ir.stablehlo import (
+    AddOp,
+    BroadcastInDimOp,
+    MultiplyOp,
+    SubtractOp,
+    UniformDequantizeOp,
+    UniformQuantizeOp,
+)
+from zeropoint.ir.tensors import with_element
+from zeropoint.solve.materialize.kernel import Bounds, Kernel
+
+
+def binary(kernel: Kernel) -> SSAValue:
+    """`add | subtract | multiply` on quantized operands, `clamp`."""
+    bounds = Bounds()
+    value: SSAValue | None = None
+    for op in kernel.body:
+        if isinstance(op, BroadcastInDimOp) and op.operand in kernel.values:
+            kernel.retyped(op, kernel.type_of(op.operand))
+        elif isinstance(op, AddOp | MultiplyOp | SubtractOp):
+            value = kernel.retyped(op, kernel.output_type)
+        else:
+            bounds.then(op, kernel.weights)
+    assert value is not None
+    return kernel.bounded(value, bounds, kernel.region)
+
+
+def unary(kernel: Kernel) -> SSAValue:
+    """`uniform_dequantize`, the float ops as they are, `uniform_quantize`; the lowering makes a table of it."""
+    argument = kernel.arguments[0]
+    real = kernel.insert(UniformDequantizeOp(kernel.values[argument]), kernel.region).result
+    values: dict[SSAValue, SSAValue] = {argument: real}
+    for op in kernel.body:
+        kernel.builder.insert(op.clone(values))
+    terminator = kernel.region.body.block.last_op
+    assert terminator is not None
+    result = values[terminator.operands[0]]
+    return kernel.insert(UniformQuantizeOp(result, with_element(result, kernel.output_type)), kernel.region).result
+
+
+def rescale(kernel: Kernel) -> SSAValue:
+    """`uniform_quantize` of the quantized value: a requantization."""
+    value = kernel.values[kernel.arguments[0]]
+    return kernel.insert(UniformQuantizeOp(value, with_element(value, kernel.output_type)), kernel.region).result
+
+
+KERNELS = {
+    "add": binary,
+    "elementwise_unary": unary,
+    "logistic": unary,
+    "multiply": binary,
+    "rescale": rescale,
+    "subtract": binary,
+    "tanh": unary,
+}

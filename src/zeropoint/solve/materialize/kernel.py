@@ -1,0 +1,152 @@
+"""What the materialization of one region works with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import inf
+from typing import TypeVar
+
+import numpy as np
+from xdsl.builder import Builder
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
+
+from zeropoint.ir.constants import constant_op, splat_value
+from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType
+from zeropoint.ir.stablehlo import ClampOp, MaximumOp, MinimumOp, ReturnOp
+from zeropoint.ir.tensors import with_element
+from zeropoint.ir.weights import Weights
+from zeropoint.numerics.affine import quantize
+
+OperationT = TypeVar("OperationT", bound=Operation)
+
+
+@dataclass
+class Bounds:
+    """The composition of relu, relu6, clips: min(max(x, low), high)."""
+
+    low: float = -inf
+    high: float = inf
+
+    def then_at_least(self, bound: float) -> None:
+        """Follow by max(x, bound)."""
+        self.low, self.high = max(self.low, bound), max(self.high, bound)
+
+    def then_at_most(self, bound: float) -> None:
+        """Follow by min(x, bound)."""
+        self.low, self.high = min(self.low, bound), min(self.high, bound)
+
+    def then(self, op: Operation, weights: Weights) -> bool:
+        """Follow by an op that bounds by numbers; False where the op is none."""
+        if isinstance(op, ClampOp):
+            low, high = splat_value(op.min, weights), splat_value(op.max, weights)
+            if low is None or high is None:
+                return False
+            self.then_at_least(low)
+            self.then_at_most(high)
+            return True
+        if isinstance(op, MaximumOp | MinimumOp):
+            numbers = [
+                number for number in (splat_value(op.lhs, weights), splat_value(op.rhs, weights)) if number is not None
+            ]
+            if len(numbers) != 1:
+                return False
+            (self.then_at_least if isinstance(op, MaximumOp) else self.then_at_most)(numbers[0])
+            return True
+        return False
+
+
+@dataclass
+class Kernel:
+    """A region on its way to quantized ops, which go before it.
+
+    `values` maps what the region's body knows (its arguments, results of its ops) to quantized values.
+    """
+
+    region: QuantizeRegionOp
+    builder: Builder
+    weights: Weights
+    values: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
+
+    @property
+    def body(self) -> Sequence[Operation]:
+        """The float ops of the region, without the terminator."""
+        return list(self.region.body.block.ops)[:-1]
+
+    @property
+    def arguments(self) -> tuple[BlockArgument, ...]:
+        """The region's ports inside its body."""
+        return self.region.body.block.args
+
+    @property
+    def output_type(self) -> UniformQuantizedType:
+        """The type that propagation gave the output."""
+        spec = self.region.output_specs.data[0]
+        assert isinstance(spec, UniformQuantizedType)
+        return spec
+
+    def type_of(self, value: SSAValue) -> UniformQuantizedType:
+        """The quantized element type of the value that stands for `value`."""
+        found = self.values[value].type
+        assert isinstance(found, TensorType) and isinstance(found.element_type, UniformQuantizedType)
+        return found.element_type
+
+    def insert(self, op: OperationT, origin: Operation) -> OperationT:
+        """Add an op that stands for `origin`, with its location."""
+        op.location = origin.location
+        return self.builder.insert(op)
+
+    def retyped(self, op: Operation, element_type: Attribute, region: Region | None = None) -> SSAValue:
+        """The same op on the quantized operands, with another element type of its result."""
+        result = op.results[0]
+        made = type(op).create(
+            operands=[self.values[operand] for operand in op.operands],
+            result_types=[with_element(result, element_type)],
+            properties=dict(op.properties),
+            attributes=dict(op.attributes),
+            regions=[] if region is None else [region],
+        )
+        self.insert(made, op)
+        self.values[result] = made.results[0]
+        return made.results[0]
+
+    def scalar(self, stored: int, quantized: UniformQuantizedType) -> SSAValue:
+        """A scalar constant with the given storage integer."""
+        array = np.array(stored, dtype=quantized.storage.type.dtype)
+        return self.builder.insert(constant_op(array, self.weights, quantized=quantized)).output
+
+    def stored(self, number: float, quantized: UniformQuantizedType) -> int:
+        """The storage integer of a real number, infinities included."""
+        storage = quantized.storage
+        return int(
+            quantize(
+                np.float64(number),
+                quantized.scale,
+                quantized.zero_point,
+                storage.minimum,
+                storage.maximum,
+                expressed=np.float64,
+            )
+        )
+
+    def bounded(self, value: SSAValue, bounds: Bounds, origin: Operation) -> SSAValue:
+        """`clamp` on storage, where a bound lies inside the storage range.
+
+        Rounding is monotone, so bounding after quantization is the same as before it.
+        """
+        quantized = self.output_type
+        low, high = self.stored(bounds.low, quantized), self.stored(bounds.high, quantized)
+        if low <= quantized.storage.minimum and high >= quantized.storage.maximum:
+            return value
+        clamp = ClampOp(self.scalar(low, quantized), value, self.scalar(high, quantized))
+        return self.insert(clamp, origin).result
+
+
+def quantized_body(op: type[Operation], quantized: UniformQuantizedType) -> Region:
+    """The body `(a, b) -> op(a, b)` on scalars of a quantized type."""
+    scalar = TensorType(quantized, [])
+    block = Block(arg_types=[scalar, scalar])
+    combined = op.create(operands=list(block.args), result_types=[scalar])
+    block.add_ops([combined, ReturnOp(combined.results)])
+    return Region(block)

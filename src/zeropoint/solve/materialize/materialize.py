@@ -1,0 +1,129 @@
+"""Replace regions by quantized StableHLO, with integer weights and biases.
+
+```mlir
+%1 = "quant.region"(%x, %w, %b) ({ convolution, add, maximum with 0 })
+       {input_specs = [!quant.uniform<i8:f32, 0.5>, !quant.uniform<i8<-127:127>:f32:0, {0.1,0.2}>, ...]} : ...
+```
+becomes
+```mlir
+%0 = stablehlo.uniform_quantize %x : (tensor<1x3x8x8xf32>) -> tensor<1x3x8x8x!quant.uniform<i8:f32, 0.5>>
+%1 = stablehlo.convolution(%0, %w) ... -> tensor<1x2x6x6x!quant.uniform<i32:f32:1, {0.05,0.1}>>
+%2 = stablehlo.add %1, (broadcast of the i32 bias)
+%3 = stablehlo.uniform_quantize %2 : (...) -> tensor<1x2x6x6x!quant.uniform<i8:f32, 0.02:-128>>
+```
+A region that propagation left float is inlined as it was; each of its ops carries the reason.
+
+Source: the RFC on quantization transformations, section "Export: materializing quantization" (code-gen targets).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from xdsl.builder import Builder, InsertPoint
+from xdsl.ir import Block, SSAValue
+
+from zeropoint.ir.constants import constant_array, constant_op
+from zeropoint.ir.dead_code import remove_dead_ops
+from zeropoint.ir.program import Program
+from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType
+from zeropoint.ir.stablehlo import UniformDequantizeOp, UniformQuantizeOp
+from zeropoint.ir.tensors import Array, with_element
+from zeropoint.ir.weights import Weights
+from zeropoint.numerics.affine import quantize
+from zeropoint.solve.materialize import contraction, elementwise, movement, reduction
+from zeropoint.solve.materialize.kernel import Kernel
+from zeropoint.solve.propagate import FLOAT_REASON, is_quantized
+
+KERNELS: Mapping[str, Callable[[Kernel], SSAValue]] = {
+    **contraction.KERNELS,
+    **elementwise.KERNELS,
+    **movement.KERNELS,
+    **reduction.KERNELS,
+}
+
+
+def stored_array(array: Array, quantized: UniformQuantizedType) -> Array:
+    """The storage integers of a float constant, in f64: round to nearest, ties to even."""
+    scales, points = quantized.scales, quantized.zero_points
+    if quantized.axis is not None:
+        shape = [1] * array.ndim
+        shape[quantized.axis] = -1
+        scales, points = scales.reshape(shape), points.reshape(shape)
+    storage = quantized.storage
+    stored = quantize(array.astype(np.float64), scales, points, storage.minimum, storage.maximum, expressed=np.float64)
+    return stored.astype(storage.type.dtype)
+
+
+@dataclass
+class _Materialization:
+    weights: Weights
+    quantized: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
+
+    def operand(self, value: SSAValue, spec: UniformQuantizedType, builder: Builder) -> SSAValue:
+        """The quantized value that stands for a float one: a constant, one made before, or a quantize op."""
+        array = constant_array(value, self.weights)
+        if array is not None:
+            return builder.insert(constant_op(stored_array(array, spec), self.weights, quantized=spec)).output
+        if value not in self.quantized:
+            op = UniformQuantizeOp(value, with_element(value, spec))
+            if not isinstance(value.owner, Block):
+                op.location = value.owner.location
+            self.quantized[value] = builder.insert(op).result
+        return self.quantized[value]
+
+    def replace(self, region: QuantizeRegionOp) -> None:
+        """Put quantized ops before a region."""
+        builder = Builder(InsertPoint.before(region))
+        kernel = Kernel(region, builder, self.weights)
+        for argument, value, spec in zip(kernel.arguments, region.inputs, region.input_specs, strict=True):
+            assert isinstance(spec, UniformQuantizedType)
+            kernel.values[argument] = self.operand(value, spec, builder)
+        self.quantized[region.outputs[0]] = KERNELS[region.logical_kernel.data](kernel)
+
+    def release(self, region: QuantizeRegionOp) -> None:
+        """Give the float users of a region's output its dequantized value, and erase the region."""
+        output = region.outputs[0]
+        if output.first_use is not None:
+            made = UniformDequantizeOp(self.quantized[output])
+            made.location = region.location
+            assert region.parent is not None
+            region.parent.insert_op_before(made, region)
+            output.replace_all_uses_with(made.result)
+        region.detach()
+        region.erase()
+
+
+def inline_region(region: QuantizeRegionOp) -> None:
+    """Put the ops of a region in its place, each with the reason why it stays float."""
+    values: dict[SSAValue, SSAValue] = dict(zip(region.body.block.args, region.inputs, strict=True))
+    *ops, terminator = region.body.block.ops
+    assert region.parent is not None
+    for op in ops:
+        copy = op.clone(values)
+        if FLOAT_REASON in region.attributes:
+            copy.attributes[FLOAT_REASON] = region.attributes[FLOAT_REASON]
+        region.parent.insert_op_before(copy, region)
+    for output, value in zip(region.outputs, terminator.operands, strict=True):
+        output.replace_all_uses_with(values[value])
+    region.detach()
+    region.erase()
+
+
+def materialize(program: Program) -> Program:
+    """Quantized StableHLO instead of regions."""
+    program = program.clone()
+    run = _Materialization(program.weights)
+    regions = [op for op in program.entry.ops if isinstance(op, QuantizeRegionOp)]
+    chosen = [region for region in regions if is_quantized(region)]
+    for region in chosen:
+        run.replace(region)
+    for region in reversed(chosen):
+        run.release(region)
+    for region in regions:
+        if region not in chosen:
+            inline_region(region)
+    remove_dead_ops(program.entry)
+    return program

@@ -1,0 +1,83 @@
+"""Pooling, mean, sum: sums are taken in i32, so that nothing saturates before the end."""
+
+from __future__ import annotations
+
+import numpy as np
+from xdsl.ir import Operation, SSAValue
+
+from zeropoint.ir.constants import constant_array, constant_op, splat_value
+from zeropoint.ir.quant import Storage, UniformQuantizedType
+from zeropoint.ir.stablehlo import (
+    AddOp,
+    BroadcastInDimOp,
+    DivideOp,
+    MaximumOp,
+    MultiplyOp,
+    ReduceOp,
+    ReduceWindowOp,
+    ReshapeOp,
+    UniformQuantizeOp,
+)
+from zeropoint.ir.tensors import shape_of, with_element
+from zeropoint.solve.materialize.kernel import Kernel, quantized_body
+
+SUM = Storage.of("i32")
+# A sum of n 8-bit values times round(2^22 / n) is below 255 * 2^22 < 2^30: it fits i32 for every count n.
+RECIPROCAL_BITS = 22
+
+
+def max_pool(kernel: Kernel) -> SSAValue:
+    """`reduce_window` with `maximum` on storage; the smallest stored value stands for -inf."""
+    op = next(op for op in kernel.body if isinstance(op, ReduceWindowOp))
+    quantized = kernel.output_type
+    kernel.values[op.init_values[0]] = kernel.scalar(quantized.storage.minimum, quantized)
+    return kernel.retyped(op, quantized, quantized_body(MaximumOp, quantized))
+
+
+def _widened(kernel: Kernel) -> UniformQuantizedType:
+    """Replace the input by itself in i32 at the same scale with zero point 0; exact."""
+    argument = kernel.arguments[0]
+    wide = UniformQuantizedType.per_layer(SUM, kernel.type_of(argument).scale)
+    narrow = kernel.values[argument]
+    kernel.values[argument] = kernel.insert(UniformQuantizeOp(narrow, with_element(narrow, wide)), kernel.region).result
+    return wide
+
+
+def _times_reciprocal(
+    kernel: Kernel, value: SSAValue, op: Operation, wide: UniformQuantizedType
+) -> tuple[SSAValue, UniformQuantizedType]:
+    """`value / count` as an exact product in i32: by 1 at scale 1/count, or by round(2^22 / count) at scale 2^-22."""
+    divisor = splat_value(op.operands[1], kernel.weights)
+    if divisor is not None:
+        scale = 1.0 / divisor if isinstance(op, DivideOp) else divisor
+        stored = np.ones(shape_of(value), np.int32)
+    else:
+        counts = constant_array(op.operands[1], kernel.weights)
+        assert counts is not None
+        factors = 1.0 / counts.astype(np.float64) if isinstance(op, DivideOp) else counts.astype(np.float64)
+        scale = 2.0**-RECIPROCAL_BITS
+        stored = np.rint(factors / scale).astype(np.int32)
+    reciprocal = UniformQuantizedType.per_layer(SUM, scale)
+    product = UniformQuantizedType.per_layer(SUM, wide.scale * scale)
+    constant = kernel.builder.insert(constant_op(stored, kernel.weights, quantized=reciprocal)).output
+    made = kernel.insert(MultiplyOp(value, constant, with_element(value, product)), op)
+    return made.result, product
+
+
+def summed(kernel: Kernel) -> SSAValue:
+    """`uniform_quantize` to i32, `reduce | reduce_window` with `add`, product with the reciprocal, `uniform_quantize`."""
+    wide = _widened(kernel)
+    value = kernel.values[kernel.arguments[0]]
+    for op in kernel.body:
+        if isinstance(op, ReduceOp | ReduceWindowOp):
+            kernel.values[op.init_values[0]] = kernel.scalar(0, wide)
+            value = kernel.retyped(op, wide, quantized_body(AddOp, wide))
+        elif isinstance(op, ReshapeOp | BroadcastInDimOp) and op.operand in kernel.values:
+            value = kernel.retyped(op, wide)
+        elif isinstance(op, DivideOp | MultiplyOp):
+            value, wide = _times_reciprocal(kernel, value, op, wide)
+    narrowed = UniformQuantizeOp(value, with_element(value, kernel.output_type))
+    return kernel.insert(narrowed, kernel.region).result
+
+
+KERNELS = {"average_pool": summed, "max_pool": max_pool, "mean": summed, "sum": summed}

@@ -1,0 +1,17 @@
+"""Simplification of float programs: the ordered list of passes."""
+
+from zeropoint.ir.program import Program
+from zeropoint.solve.simplify.fold_batch_norm import fold_batch_norm
+from zeropoint.solve.simplify.fold_constants import fold_constants
+from zeropoint.solve.simplify.fold_padding import fold_padding
+
+__all__ = ["PASSES", "fold_batch_norm", "fold_constants", "fold_padding", "simplify"]
+
+PASSES = (fold_constants, fold_batch_norm, fold_padding)
+
+
+def simplify(program: Program) -> Program:
+    """Constants folded, batch norms and padding folded into contractions."""
+    for simplification in PASSES:
+        program = simplification(program)
+    return program

@@ -1,0 +1,61 @@
+"""Evaluate ops whose operands are all constants and that only rearrange or negate them.
+
+```mlir
+%t = stablehlo.transpose %cst, dims = [1, 0] : (tensor<10x64xf32>) -> tensor<64x10xf32>
+```
+becomes a constant of type tensor<64x10xf32>. Broadcasts stay: they would only make a constant larger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from xdsl.ir import Operation
+
+from zeropoint.ir.constants import constant_array, constant_op
+from zeropoint.ir.dead_code import remove_dead_ops
+from zeropoint.ir.program import Program
+from zeropoint.ir.stablehlo import (
+    AddOp,
+    ConvertOp,
+    DivideOp,
+    MultiplyOp,
+    NegateOp,
+    ReshapeOp,
+    SqrtOp,
+    SubtractOp,
+    TransposeOp,
+)
+from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
+
+FOLDERS: dict[type[Operation], Callable[[Operation, tuple[Array, ...]], Array]] = {
+    AddOp: lambda _, operands: operands[0] + operands[1],
+    ConvertOp: lambda op, operands: operands[0].astype(element_dtype(element_of(op.results[0]))),
+    DivideOp: lambda _, operands: operands[0] / operands[1],
+    MultiplyOp: lambda _, operands: operands[0] * operands[1],
+    NegateOp: lambda _, operands: -operands[0],
+    ReshapeOp: lambda op, operands: operands[0].reshape(shape_of(op.results[0])),
+    SqrtOp: lambda _, operands: np.sqrt(operands[0]),
+    SubtractOp: lambda _, operands: operands[0] - operands[1],
+    TransposeOp: lambda op, operands: operands[0].transpose(op.permutation.get_values()),  # pyright: ignore
+}
+
+
+def fold_constants(program: Program) -> Program:
+    """Fold in one walk: an operand that was folded is a constant by the time its user is reached."""
+    program = program.clone()
+    for op in program.entry.ops:
+        folder = FOLDERS.get(type(op))
+        if folder is None:
+            continue
+        arrays = [constant_array(operand, program.weights) for operand in op.operands]
+        known = tuple(array for array in arrays if array is not None)
+        if len(known) != len(arrays) or known[0].dtype.kind != "f":
+            continue
+        assert op.parent is not None
+        folded = constant_op(folder(op, known), program.weights, location=op.location)
+        op.parent.insert_op_before(folded, op)
+        op.results[0].replace_all_uses_with(folded.output)
+    remove_dead_ops(program.entry)
+    return program

@@ -1,0 +1,54 @@
+"""Fold a `pad` with zeros into the convolution that alone uses it.
+
+```mlir
+%0 = stablehlo.pad %x, %zero, low = [0, 0, 0, 0], high = [0, 0, 1, 1], interior = [0, 0, 0, 0]
+%1 = stablehlo.convolution(%0, %w) ... window = {pad = [[0, 0], [0, 0]]}
+```
+becomes a convolution of `%x` with `pad = [[0, 1], [0, 1]]`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.pattern_rewriter import PatternRewriter, PatternRewriteWalker, RewritePattern, op_type_rewrite_pattern
+
+from zeropoint.ir.constants import splat_value
+from zeropoint.ir.dead_code import remove_dead_ops
+from zeropoint.ir.program import Program
+from zeropoint.ir.stablehlo import ConvolutionOp, PadOp
+from zeropoint.ir.stablehlo.contraction import padding_attribute, padding_values
+from zeropoint.ir.tensors import shape_of
+from zeropoint.ir.weights import Weights
+
+
+@dataclass
+class FoldPad(RewritePattern):
+    """convolution(pad(x, 0)) -> convolution(x) with more padding, for padding of spatial dimensions only."""
+
+    weights: Weights
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: ConvolutionOp, rewriter: PatternRewriter) -> None:
+        """Rewrite one convolution."""
+        pad = op.lhs.owner
+        if not isinstance(pad, PadOp) or splat_value(pad.padding_value, self.weights) != 0.0:
+            return
+        low, high = pad.edge_padding_low.get_values(), pad.edge_padding_high.get_values()
+        spatial = op.dimension_numbers.data.input_spatial_dimensions
+        others = set(range(len(shape_of(pad.operand)))) - set(spatial)
+        if any(pad.interior_padding.get_values()) or any(low[i] or high[i] for i in others) or op.lhs_dilation:
+            return
+        own = padding_values(op.padding, len(spatial))
+        merged = [(int(low[d]) + lo, int(high[d]) + hi) for d, (lo, hi) in zip(spatial, own, strict=True)]
+        convolution = op.clone({op.lhs: pad.operand})
+        convolution.padding = padding_attribute(merged)
+        rewriter.replace_matched_op(convolution)
+
+
+def fold_padding(program: Program) -> Program:
+    """Fold every pad of zeros that only convolutions use."""
+    program = program.clone()
+    PatternRewriteWalker(FoldPad(program.weights), apply_recursively=False).rewrite_module(program.module)
+    remove_dead_ops(program.entry)
+    return program
