@@ -1,0 +1,145 @@
+"""The affine map: real = (stored - zero_point) * scale, and its inverse under the named behaviours.
+
+Sources: "MLIR Quantization" (Affine values; Real to affine), the "'quant' Dialect" document (quant.qcast),
+StableHLO (uniform_quantize), ONNX QuantizeLinear, LiteRT AffineQuantize, XNNPACK, upstream's lower-quant-ops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+
+from zeropoint.numerics.arrays import AnyArray, BoolArray, IntArray
+from zeropoint.numerics.rounding import round_half_away, round_half_even, truncate
+from zeropoint.numerics.storage import smallest_dtype
+
+
+class QuantizeBehaviour(str, Enum):
+    """How a real value becomes a stored one. They differ on ties, and past the storage range."""
+
+    RNE_AFTER_ZERO_POINT = "rne-after-zero-point"
+    """clamp(rne(x / s + zp)): MLIR's quant dialect, StableHLO."""
+    RNE_BEFORE_ZERO_POINT = "rne-before-zero-point"
+    """clamp(rne(x / s) + zp): ONNX, onnxruntime, "MLIR Quantization"."""
+    HALF_AWAY_BEFORE_ZERO_POINT = "half-away-before-zero-point"
+    """clamp(rha(x / s) + zp): LiteRT."""
+    TRUNCATE_NO_CLAMP = "truncate-no-clamp"
+    """trunc(x / s + zp), clamped only to a part of a range: upstream's lower-quant-ops.
+
+    Past a full range upstream's result is poison; here it wraps modulo the width, as the usual machine code does.
+    """
+    RNE_RECIPROCAL = "rne-reciprocal"
+    """clamp(rne(x * (1 / s)) + zp): XNNPACK."""
+
+
+@dataclass(frozen=True)
+class _Rule:
+    rounding: Callable[[AnyArray], AnyArray]
+    zero_point_first: bool = False
+    reciprocal: bool = False
+    wraps: bool = False
+
+
+_RULES = {
+    QuantizeBehaviour.RNE_AFTER_ZERO_POINT: _Rule(round_half_even, zero_point_first=True),
+    QuantizeBehaviour.RNE_BEFORE_ZERO_POINT: _Rule(round_half_even),
+    QuantizeBehaviour.HALF_AWAY_BEFORE_ZERO_POINT: _Rule(round_half_away),
+    QuantizeBehaviour.TRUNCATE_NO_CLAMP: _Rule(truncate, zero_point_first=True, wraps=True),
+    QuantizeBehaviour.RNE_RECIPROCAL: _Rule(round_half_even, reciprocal=True),
+}
+
+
+def quantize(
+    x: npt.ArrayLike,
+    scale: npt.ArrayLike,
+    zero_point: npt.ArrayLike,
+    storage_min: int,
+    storage_max: int,
+    *,
+    behaviour: QuantizeBehaviour = QuantizeBehaviour.RNE_AFTER_ZERO_POINT,
+    expressed: npt.DTypeLike = np.float32,
+    dtype: npt.DTypeLike | None = None,
+) -> AnyArray:
+    """Real values to storage integers, in [storage_min, storage_max].
+
+    `scale` and `zero_point` are scalars, or arrays that broadcast with `x` (see `arrays.along_axis`). Every step up to
+    the rounding is in the arithmetic of `expressed` (f16, bf16, f32, f64), as in a runtime that computes in it. NaN
+    becomes the zero point; infinities clamp, under every behaviour. The result is `dtype`, or the smallest integer
+    type that holds the range. Raises ValueError where the range is empty.
+    """
+    if storage_min > storage_max:
+        raise ValueError(f"found the storage range {storage_min}..{storage_max}; expected the minimum first")
+    rule = _RULES[QuantizeBehaviour(behaviour)]
+    expressed = np.dtype(expressed)
+    reals = np.asarray(x).astype(expressed, copy=False)
+    zeros = np.asarray(zero_point, dtype=np.int64)
+    # Overflow to infinity is meant: it clamps. 0 / 0 (a scale that expressed rounds to 0) is NaN: it is zero_point.
+    with np.errstate(all="ignore"):
+        scales = np.asarray(scale, dtype=np.float64).astype(expressed)
+        scaled = reals * (np.ones((), expressed) / scales) if rule.reciprocal else reals / scales
+        if rule.zero_point_first:
+            scaled = scaled + zeros.astype(expressed)
+        rounded = rule.rounding(scaled)
+    target = smallest_dtype(storage_min, storage_max) if dtype is None else np.dtype(dtype)
+    bits = _full_width(storage_min, storage_max) if rule.wraps else None
+    if bits is not None:
+        return _wrap(rounded, zeros, storage_min, storage_max, bits).astype(target)
+    return _clamp(rounded, zeros, storage_min, storage_max, rule.zero_point_first).astype(target)
+
+
+def dequantize(
+    q: npt.ArrayLike, scale: npt.ArrayLike, zero_point: npt.ArrayLike, expressed: npt.DTypeLike = np.float32
+) -> AnyArray:
+    """Storage integers to real values: (float(q) - float(zero_point)) * scale, in the arithmetic of `expressed`.
+
+    `scale` and `zero_point` are scalars, or arrays that broadcast with `q`. Every runtime agrees on this formula.
+    """
+    expressed = np.dtype(expressed)
+    with np.errstate(all="ignore"):
+        zeros = np.asarray(zero_point, dtype=np.int64).astype(expressed)
+        scales = np.asarray(scale, dtype=np.float64).astype(expressed)
+        return np.asarray((np.asarray(q).astype(expressed) - zeros) * scales)
+
+
+def _clamp(
+    rounded: AnyArray, zeros: IntArray, storage_min: int, storage_max: int, zero_point_included: bool
+) -> AnyArray:
+    """Clamp rounded values; integers of some dtype, with the zero point added unless it is `included` already."""
+    offsets = np.zeros((), np.int64) if zero_point_included else zeros
+    low, high = storage_min - offsets, storage_max - offsets
+    extreme = max(int(np.abs(low).max(initial=0)), int(np.abs(high).max(initial=0)))
+    # The clamp is exact only where the bounds are numbers of the float type: 2^31 - 1 is none of f32.
+    exact = np.float32 if rounded.dtype == np.float32 and extreme <= 1 << 24 else np.float64
+    values = rounded.astype(exact, copy=False)
+    of_nan = (zeros - offsets).astype(exact)
+    values = np.where(np.isnan(values), of_nan, values)
+    values = np.minimum(np.maximum(values, low.astype(exact)), high.astype(exact))
+    return values.astype(np.int32 if extreme < 1 << 30 else np.int64) + offsets
+
+
+def _wrap(rounded: AnyArray, zeros: IntArray, storage_min: int, storage_max: int, bits: int) -> AnyArray:
+    values = rounded.astype(np.float64)
+    finite: BoolArray = np.isfinite(values)
+    # fmod is exact, so any finite value wraps as an integer of unbounded width would.
+    wrapped = np.fmod(np.where(finite, values, 0.0), float(1 << bits)).astype(np.int64)
+    wrapped = (wrapped - storage_min) % (1 << bits) + storage_min
+    ends = np.where(values > 0, storage_max, storage_min)
+    return np.where(finite, wrapped, np.where(np.isnan(values), zeros, ends))
+
+
+def _full_width(storage_min: int, storage_max: int) -> int | None:
+    """The width of the storage type of which this is the full range; None for a part of one."""
+    bits = (storage_max - storage_min).bit_length()
+    if storage_max - storage_min == (1 << bits) - 1 and storage_min in (0, -(1 << bits >> 1)):
+        return bits
+    return None
+
+
+def significant_bits(expressed: npt.DTypeLike) -> int:
+    """The bits of a float's significand, the hidden one included: integers up to 2^bits are exact in it."""
+    return int(ml_dtypes.finfo(np.dtype(expressed)).nmant) + 1

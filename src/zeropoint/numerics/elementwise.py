@@ -1,0 +1,332 @@
+"""Adding and multiplying quantized operands of different scales.
+
+An addition is a frozen dataclass of parameters, made by `of(...)`, and `apply` computes with them. Three of them are
+integer-only: `CommonScale` (ours), `LiteRTAdd` (LiteRT's reference kernel) and `TosaAdd` (three rescales); `FloatAdd`
+is StableHLO's dequantize_op_quantize. Operands and output are per tensor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+import numpy.typing as npt
+
+from zeropoint.numerics.affine import QuantizeBehaviour, dequantize, quantize
+from zeropoint.numerics.arrays import AnyArray, IntArray
+from zeropoint.numerics.multiplier import quantize_multiplier
+from zeropoint.numerics.ranges import AffineParameters
+from zeropoint.numerics.requantize import Multiplier, RequantizeBehaviour, accumulator_limit, requantize
+from zeropoint.numerics.rounding import INT32_MAX, multiply_by_quantized_multiplier, round_half_away
+from zeropoint.numerics.storage import smallest_dtype
+
+
+class AddBehaviour(str, Enum):
+    """How operands of different scales are added."""
+
+    COMMON_SCALE = "common-scale"
+    """One common fixed-point scale, one rounding, all in int32."""
+    LITERT = "litert"
+    """LiteRT's reference kernel: 20 (8 bits) or 15 (16 bits) guard bits, fixed32-double at every step."""
+    TOSA = "tosa"
+    """LiteRT's scales by TOSA rescales with DOUBLE_ROUND."""
+    FLOAT32 = "float32"
+    """Dequantize, add, quantize in f32."""
+    FLOAT64 = "float64"
+    """Dequantize, add, quantize in f64: exact but for ties within its precision."""
+
+
+@dataclass(frozen=True)
+class CommonScale:
+    """y = clamp(zp + ((sum_i (q_i - z_i) * A_i + 2^(N-1)) >> N)), A_i = round(sign_i * s_i / s_out * 2^N).
+
+    N is the greatest for which sum_i max|q_i - z_i| * |A_i| + 2^(N-1) <= 2^31 - 1, so that every partial sum, in any
+    order, stays in int32; then one shift, and zp + 2^31 / 2^N stays in too (N >= 1). The one rounding is of the sum:
+    against the exact sum the result is off by `error_bound` output steps before it, from rounding the A_i.
+    """
+
+    multipliers: tuple[int, ...]
+    zero_points: tuple[int, ...]
+    shift: int
+    zero_point: int
+    storage_min: int
+    storage_max: int
+    accumulator_width: int = 32
+
+    @staticmethod
+    def of(
+        inputs: Sequence[AffineParameters],
+        output: AffineParameters,
+        signs: Sequence[int] | None = None,
+        accumulator_width: int = 32,
+    ) -> CommonScale:
+        """`signs` has +1 or -1 an operand (default: all added). 64-bit accumulators are for 16-bit storage.
+
+        Raises ValueError where no N >= 1 exists: an operand's scale is some 2^22 output scales.
+        """
+        scales, zeros = _scalars(inputs)
+        (out_scale,), (out_zero,) = _scalars([output])
+        ratios = np.asarray(scales) / out_scale * _signs(signs, len(inputs))
+        reach = [operand.reach for operand in inputs]
+        limit = (1 << (accumulator_width - 1)) - 1
+        for shift in range(accumulator_width - 1, 0, -1):
+            factors = [int(factor) for factor in round_half_away(np.ldexp(ratios, shift))]
+            used = sum(r * abs(a) for r, a in zip(reach, factors, strict=True))
+            if used + (1 << (shift - 1)) <= limit:
+                return CommonScale(
+                    tuple(factors), zeros, shift, out_zero, output.storage_min, output.storage_max, accumulator_width
+                )
+        raise ValueError(
+            f"found operands of scales {scales} and a result of scale {out_scale}; expected a result scale above "
+            f"{max(scales) / 2**22:.6g} (widen the range of the result)"
+        )
+
+    def apply(self, *operands: npt.ArrayLike) -> AnyArray:
+        """Storage integers in, storage integers out; shapes broadcast."""
+        word = np.int32 if self.accumulator_width == 32 else np.int64
+        total = np.asarray(1 << (self.shift - 1), dtype=word)
+        for operand, zero, factor in zip(operands, self.zero_points, self.multipliers, strict=True):
+            total = total + (np.asarray(operand).astype(word) - word(zero)) * word(factor)
+        y = np.clip((total >> self.shift) + word(self.zero_point), self.storage_min, self.storage_max)
+        return y.astype(smallest_dtype(self.storage_min, self.storage_max))
+
+    def error_bound(self, reach: Sequence[int]) -> float:
+        """The greatest distance from the exact sum before the rounding, in output steps; reach_i = max|q_i - z_i|."""
+        return sum(reach) * 0.5 / 2.0**self.shift
+
+
+@dataclass(frozen=True)
+class LiteRTAdd:
+    """LiteRT's add and sub kernels, with fixed32-double (MBQM) at each of the three steps.
+
+    y = clamp(zp + MBQM(MBQM((a - za) << L, m1) +- MBQM((b - zb) << L, m2), mo)), with t = 2 * max(s1, s2),
+    m1 = s1 / t, m2 = s2 / t, mo = t / (2^L * s_out); L is 20 for 8-bit and 15 for 16-bit storage. |q - z| << L is below
+    2^28 and 2^31, and m1, m2 <= 1/2, so the sum stays in int32. Scales are f32 there, and are rounded to it here.
+    """
+
+    left_shift: int
+    multipliers: tuple[int, int, int]
+    exponents: tuple[int, int, int]
+    zero_points: tuple[int, int]
+    sign: int
+    zero_point: int
+    storage_min: int
+    storage_max: int
+
+    @staticmethod
+    def of(
+        inputs: Sequence[AffineParameters], output: AffineParameters, signs: Sequence[int] | None = None
+    ) -> LiteRTAdd:
+        """Of two operands; the second may have sign -1. Raises ValueError where the runtime would refuse the scales."""
+        left_shift, real, zeros, sign = _guarded(inputs, output, signs)
+        if real[2] >= 1.0:
+            raise ValueError(
+                f"found the output multiplier {real[2]} of an add; LiteRT has one below 1 (widen the output scale)"
+            )
+        mantissas, exponents = quantize_multiplier(real)
+        first, second, out = (int(m) for m in mantissas)
+        e_first, e_second, e_out = (int(e) for e in exponents)
+        return LiteRTAdd(
+            left_shift,
+            (first, second, out),
+            (e_first, e_second, e_out),
+            zeros,
+            sign,
+            int(output.zero_point),
+            output.storage_min,
+            output.storage_max,
+        )
+
+    def apply(self, *operands: npt.ArrayLike) -> AnyArray:
+        """Two arrays of storage integers in, storage integers out; shapes broadcast."""
+        first, second = (
+            multiply_by_quantized_multiplier((np.asarray(q).astype(np.int64) - zero) << self.left_shift, m, e)
+            for q, zero, m, e in zip(operands, self.zero_points, self.multipliers[:2], self.exponents[:2], strict=True)
+        )
+        y = multiply_by_quantized_multiplier(first + self.sign * second, self.multipliers[2], self.exponents[2])
+        y = np.clip(y + self.zero_point, self.storage_min, self.storage_max)
+        return y.astype(smallest_dtype(self.storage_min, self.storage_max))
+
+
+@dataclass(frozen=True, eq=False)
+class TosaAdd:
+    """Three TOSA rescales with DOUBLE_ROUND: each operand by 2^L * s_i / t to int32, add, and t / (2^L * s_out).
+
+    L and t are LiteRT's; the guard bits are in the multiplier, so results may differ from LiteRT's by one.
+    """
+
+    operand_multipliers: tuple[Multiplier, Multiplier]
+    output_multiplier: Multiplier
+    zero_points: tuple[int, int]
+    sign: int
+    zero_point: int
+    storage_min: int
+    storage_max: int
+
+    @staticmethod
+    def of(
+        inputs: Sequence[AffineParameters], output: AffineParameters, signs: Sequence[int] | None = None
+    ) -> TosaAdd:
+        """Of two operands; the second may have sign -1."""
+        left_shift, real, zeros, sign = _guarded(inputs, output, signs)
+        behaviour = RequantizeBehaviour.TOSA_DOUBLE
+        first, second = (Multiplier.of(m * 2.0**left_shift, behaviour, 16) for m in real[:2])
+        return TosaAdd(
+            (first, second),
+            Multiplier.of(real[2], behaviour, 16),
+            zeros,
+            sign,
+            int(output.zero_point),
+            output.storage_min,
+            output.storage_max,
+        )
+
+    def apply(self, *operands: npt.ArrayLike) -> AnyArray:
+        """Two arrays of storage integers in, storage integers out; shapes broadcast."""
+        first, second = (
+            requantize(np.asarray(q).astype(np.int64) - zero, m, 0, -INT32_MAX, INT32_MAX, dtype=np.int64)
+            for q, zero, m in zip(operands, self.zero_points, self.operand_multipliers, strict=True)
+        )
+        total = first + self.sign * second
+        return requantize(total, self.output_multiplier, self.zero_point, self.storage_min, self.storage_max)
+
+
+@dataclass(frozen=True, eq=False)
+class FloatAdd:
+    """Dequantize each operand, add from left to right, quantize, all in `expressed` (dequantize_op_quantize)."""
+
+    inputs: tuple[AffineParameters, ...]
+    output: AffineParameters
+    signs: tuple[int, ...]
+    quantize: QuantizeBehaviour
+    expressed: str
+
+    @staticmethod
+    def of(
+        inputs: Sequence[AffineParameters],
+        output: AffineParameters,
+        signs: Sequence[int] | None = None,
+        quantize: QuantizeBehaviour = QuantizeBehaviour.RNE_AFTER_ZERO_POINT,
+        expressed: str = "float32",
+    ) -> FloatAdd:
+        """`expressed` names a NumPy float dtype."""
+        return FloatAdd(tuple(inputs), output, tuple(_signs(signs, len(inputs)).tolist()), quantize, expressed)
+
+    def apply(self, *operands: npt.ArrayLike) -> AnyArray:
+        """Storage integers in, storage integers out; shapes broadcast."""
+        dtype = np.dtype(self.expressed)
+        total = np.zeros((), dtype)
+        for operand, parameters, sign in zip(operands, self.inputs, self.signs, strict=True):
+            real = dequantize(operand, parameters.scale, parameters.zero_point, dtype)
+            total = total + real if sign > 0 else total - real
+        out = self.output
+        return quantize(
+            total,
+            out.scale,
+            out.zero_point,
+            out.storage_min,
+            out.storage_max,
+            behaviour=self.quantize,
+            expressed=dtype,
+        )
+
+
+Addition = CommonScale | LiteRTAdd | TosaAdd | FloatAdd
+
+
+def addition(
+    behaviour: AddBehaviour,
+    inputs: Sequence[AffineParameters],
+    output: AffineParameters,
+    signs: Sequence[int] | None = None,
+    quantize: QuantizeBehaviour = QuantizeBehaviour.RNE_AFTER_ZERO_POINT,
+) -> Addition:
+    """The addition that `behaviour` names, for these operands (signs: +1 or -1 each); `.apply(*arrays)` computes it.
+
+    common-scale has 64-bit accumulators where storage is wider than 8 bits. `quantize` matters to the float ones only.
+    """
+    if behaviour is AddBehaviour.COMMON_SCALE:
+        wide = any(p.storage_max - p.storage_min > 255 for p in [*inputs, output])
+        return CommonScale.of(inputs, output, signs, 64 if wide else 32)
+    if behaviour is AddBehaviour.LITERT:
+        return LiteRTAdd.of(inputs, output, signs)
+    if behaviour is AddBehaviour.TOSA:
+        return TosaAdd.of(inputs, output, signs)
+    return FloatAdd.of(inputs, output, signs, quantize, behaviour.value)
+
+
+@dataclass(frozen=True, eq=False)
+class Multiplication:
+    """(a - za) * (b - zb), requantized with m = s1 * s2 / s_out."""
+
+    zero_points: tuple[int, int]
+    multiplier: Multiplier
+    zero_point: int
+    storage_min: int
+    storage_max: int
+    accumulator_width: int
+
+    @staticmethod
+    def of(
+        inputs: Sequence[AffineParameters],
+        output: AffineParameters,
+        behaviour: RequantizeBehaviour,
+        storage_width: int,
+    ) -> Multiplication:
+        """Of two operands. Raises ValueError where a product may pass what the multiplier takes."""
+        (first, second), zeros = _scalars(inputs)
+        (out_scale,), (out_zero,) = _scalars([output])
+        reach = inputs[0].reach * inputs[1].reach
+        width = 32 if reach <= INT32_MAX else 64
+        multiplier = Multiplier.of(first * second / out_scale, behaviour, storage_width, width)
+        limit = int(accumulator_limit(multiplier, width))
+        if reach > limit:
+            raise ValueError(
+                f"found products up to {reach}; '{multiplier.behaviour.value}' with the multiplier "
+                f"{float(multiplier.real):.6g} takes magnitudes up to {limit} (widen the range of the result)"
+            )
+        return Multiplication(
+            (zeros[0], zeros[1]), multiplier, out_zero, output.storage_min, output.storage_max, width
+        )
+
+    def apply(self, *operands: npt.ArrayLike) -> AnyArray:
+        """Two arrays of storage integers in, storage integers out; shapes broadcast."""
+        word = np.int32 if self.accumulator_width == 32 else np.int64
+        first, second = (
+            np.asarray(q).astype(word) - word(zero) for q, zero in zip(operands, self.zero_points, strict=True)
+        )
+        return requantize(first * second, self.multiplier, self.zero_point, self.storage_min, self.storage_max)
+
+
+def _guarded(
+    inputs: Sequence[AffineParameters], output: AffineParameters, signs: Sequence[int] | None
+) -> tuple[int, list[float], tuple[int, int], int]:
+    """LiteRT's guard bits L, its three real multipliers, the operands' zero points, and the second's sign."""
+    if len(inputs) != 2:
+        raise ValueError(f"found {len(inputs)} operands; expected 2 (add them two by two)")
+    sign_first, sign_second = (int(sign) for sign in _signs(signs, 2))
+    if sign_first != 1:
+        raise ValueError("found a negated first operand; expected a + b or a - b")
+    (first, second), zeros = _scalars(inputs)
+    (out_scale,), _ = _scalars([output])
+    left_shift = 20 if all(p.storage_max - p.storage_min <= 255 for p in inputs) else 15
+    first, second, out_scale = (float(np.float32(scale)) for scale in (first, second, out_scale))
+    twice = 2.0 * max(first, second)
+    real = [first / twice, second / twice, twice / (2.0**left_shift * out_scale)]
+    return left_shift, real, (zeros[0], zeros[1]), sign_second
+
+
+def _scalars(parameters: Sequence[AffineParameters]) -> tuple[tuple[float, ...], tuple[int, ...]]:
+    for found in parameters:
+        if found.scale.size != 1 or found.zero_point.size != 1:
+            raise ValueError(f"found {found.scale.size} scales of one operand; expected per-tensor quantization")
+    return tuple(float(p.scale.item()) for p in parameters), tuple(int(p.zero_point.item()) for p in parameters)
+
+
+def _signs(signs: Sequence[int] | None, count: int) -> IntArray:
+    found = np.ones(count, dtype=np.int64) if signs is None else np.asarray(signs, dtype=np.int64)
+    if found.shape != (count,) or not (np.abs(found) == 1).all():
+        raise ValueError(f"found the signs {signs}; expected +1 or -1 for each of {count} operands")
+    return found

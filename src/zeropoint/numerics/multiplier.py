@@ -1,0 +1,103 @@
+"""Real multipliers as integers: a mantissa and a shift.
+
+m is a finite f64 >= 0, or one a channel; results are int64 arrays of its shape.
+Sources: TFLite quantization_util (QuantizeMultiplier); "lowering of quantized conv and matmul" (M0, N).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from zeropoint.numerics.arrays import FloatArray, IntArray
+from zeropoint.numerics.rounding import INT32_MAX, round_half_away
+
+
+def checked(m: npt.ArrayLike) -> FloatArray:
+    """`m` as f64. Raises ValueError where one is negative, infinite or NaN."""
+    real = np.asarray(m, dtype=np.float64)
+    wrong = ~(np.isfinite(real) & (real >= 0))
+    if wrong.any():
+        found = real[wrong].flat[0]
+        raise ValueError(f"found the real multiplier {found}; expected a finite number >= 0 (check the scales)")
+    return real
+
+
+def quantize_multiplier(m: npt.ArrayLike) -> tuple[IntArray, IntArray]:
+    """(M, e) with m ~ M / 2^31 * 2^e, 2^30 <= M < 2^31: gemmlowp's form, a positive e shifts left.
+
+    m below 2^-32 becomes (0, 0), as in TFLite: e < -31 would shift every int32 out.
+    """
+    mantissa, exponent = _mantissa(checked(m), 31)
+    vanishes = exponent < -31
+    return np.where(vanishes, 0, mantissa), np.where(vanishes, 0, exponent)
+
+
+def fixed32_multiplier(m: npt.ArrayLike) -> tuple[IntArray, IntArray]:
+    """(M0, N) with m ~ M0 / 2^N, 2^30 <= M0 < 2^31 and 0 <= N <= 62, for the form (acc * M0 + 2^(N-1)) >> N.
+
+    m >= 1 has N <= 30. Bounded on both sides:
+    - m >= 2^31 becomes (2^31 - 1, 0). A non-zero accumulator then gives at least 2^31 - 1 in magnitude, and so does
+      the exact product; with the zero point inside a storage range of at most 31 bits, both clamp to the same end.
+    - m < 2^-32 becomes (0, 31). An int32 accumulator has |acc * m| <= 2^31 * m < 1/2, and what rounds to 0 is 0.
+    """
+    mantissa, exponent = quantize_multiplier(m)
+    huge = exponent > 31
+    return np.where(huge, INT32_MAX, mantissa), np.where(huge, 0, 31 - exponent)
+
+
+def fixed16_multiplier(m: npt.ArrayLike) -> tuple[IntArray, IntArray]:
+    """(M, s) with 64 * m ~ M / 2^15 / 2^s and 2^14 <= M < 2^15; the form holds for 1 <= s <= 31.
+
+    s is returned as it comes: s < 1 (m >= 2^-7, rounded) is for `fixed32`, s > 31 vanishes (see `requantize`).
+    (0, 31) for m = 0.
+    """
+    real = checked(m)
+    mantissa, exponent = _mantissa(real, 15)
+    return mantissa, np.where(real == 0, 31, -(exponent + 6))
+
+
+def wide_multiplier(m: npt.ArrayLike) -> tuple[IntArray, IntArray]:
+    """(M', t) with m ~ M' / 2^t and M' < 2^15, for 64-bit accumulators: TFLite's 16x8 form, from (M, e).
+
+    M' = (M + 2^15) >> 16, 0x7FFF from M = 0x7FFF0000 on; t = 15 - e. Here m >= 2^17 becomes (0x7FFF, -2): a non-zero
+    accumulator gives at least 2^16 in magnitude, beyond any 16-bit storage range, as the exact product does.
+    """
+    mantissa, exponent = quantize_multiplier(m)
+    reduced = np.where(mantissa < 0x7FFF0000, (mantissa + (1 << 15)) >> 16, 0x7FFF)
+    huge = exponent > 17
+    return np.where(huge, 0x7FFF, reduced), np.where(huge, -2, 15 - exponent)
+
+
+def tosa_multiplier(m: npt.ArrayLike) -> tuple[IntArray, IntArray]:
+    """(multiplier, shift) with m ~ multiplier / 2^shift and 2 <= shift <= 62, as TOSA's apply_scale_32 requires.
+
+    m < 2^-32 loses low bits of the multiplier, so that shift is 62 (as upstream MLIR's computeMultiplierAndShift).
+    m >= 2^29 becomes (2^31 - 1, 2): a non-zero value gives at least 2^29 - 1, beyond any storage of 28 bits.
+    """
+    mantissa, exponent = _mantissa(checked(m), 31)
+    shift = 31 - exponent
+    mantissa = mantissa >> np.clip(shift - 62, 0, 31)
+    huge = shift < 2
+    return np.where(huge, INT32_MAX, mantissa), np.clip(shift, 2, 62)
+
+
+def pot_shift(m: npt.ArrayLike) -> IntArray:
+    """n with m = 2^-n, in -31..62. Raises ValueError where m is no power of two.
+
+    Beyond these ends nothing changes for an int32 accumulator: it vanishes, or saturates 31 bits of storage.
+    """
+    real = checked(m)
+    mantissa, exponent = np.frexp(real)
+    wrong = mantissa != 0.5
+    if wrong.any():
+        raise ValueError(f"found the real multiplier {real[wrong].flat[0]}; expected a power of two for 'pot'")
+    return np.clip(1 - exponent.astype(np.int64), -31, 62)
+
+
+def _mantissa(m: FloatArray, bits: int) -> tuple[IntArray, IntArray]:
+    """(round(q * 2^bits), e) of m = q * 2^e with 1/2 <= q < 1; a mantissa that rounds to 2^bits is halved."""
+    q, e = np.frexp(m)
+    mantissa = round_half_away(np.ldexp(q, bits)).astype(np.int64)
+    carried = mantissa == 1 << bits
+    return np.where(carried, mantissa >> 1, mantissa), e.astype(np.int64) + carried

@@ -1,0 +1,76 @@
+"""Numerics profiles: one named behaviour for each step that runtimes disagree on.
+
+A target names its profile, a program carries the name, and interpreter, lowering and native code compute by it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy.typing as npt
+
+from zeropoint.numerics.affine import QuantizeBehaviour
+from zeropoint.numerics.elementwise import AddBehaviour
+from zeropoint.numerics.requantize import Multiplier, RequantizeBehaviour
+
+
+@dataclass(frozen=True)
+class Profile:
+    """The behaviour of each step: quantize a real, requantize to 8 bits or to more, add operands of several scales."""
+
+    name: str
+    quantize: QuantizeBehaviour
+    requantize_8bit: RequantizeBehaviour
+    requantize_wide: RequantizeBehaviour
+    add: AddBehaviour
+
+    def requantize(self, storage_width: int) -> RequantizeBehaviour:
+        """The requantize behaviour for storage of `storage_width` bits."""
+        return self.requantize_8bit if storage_width <= 8 else self.requantize_wide
+
+    def multiplier(
+        self, real_multiplier: npt.ArrayLike, storage_width: int, accumulator_width: int = 32
+    ) -> Multiplier:
+        """The real multiplier resolved as this profile requantizes (`Multiplier.of`)."""
+        behaviour = self.requantize(storage_width)
+        return Multiplier.of(real_multiplier, behaviour, storage_width, accumulator_width)
+
+
+def _profile(
+    name: str,
+    quantize: QuantizeBehaviour,
+    requantize_8bit: RequantizeBehaviour,
+    requantize_wide: RequantizeBehaviour,
+    add: AddBehaviour,
+) -> tuple[str, Profile]:
+    return name, Profile(name, quantize, requantize_8bit, requantize_wide, add)
+
+
+_Q, _R, _A = QuantizeBehaviour, RequantizeBehaviour, AddBehaviour
+
+PROFILES: dict[str, Profile] = dict(
+    [
+        # Ours: integers only; the default of target cpu, and its form without the 16-bit multiply.
+        _profile("fixed16", _Q.RNE_AFTER_ZERO_POINT, _R.FIXED16, _R.FIXED32, _A.COMMON_SCALE),
+        _profile("fixed32", _Q.RNE_AFTER_ZERO_POINT, _R.FIXED32, _R.FIXED32, _A.COMMON_SCALE),
+        # LiteRT's reference kernels.
+        _profile("fixed32-double", _Q.HALF_AWAY_BEFORE_ZERO_POINT, _R.FIXED32_DOUBLE, _R.FIXED32_DOUBLE, _A.LITERT),
+        # TOSA: rescale with DOUBLE_ROUND on both sides of an add.
+        _profile("tosa-double", _Q.RNE_AFTER_ZERO_POINT, _R.TOSA_DOUBLE, _R.TOSA_DOUBLE, _A.TOSA),
+        # StableHLO's own; onnxruntime's differs in quantize only.
+        _profile("float32-rne", _Q.RNE_AFTER_ZERO_POINT, _R.FLOAT32_RNE, _R.FLOAT32_RNE, _A.FLOAT32),
+        _profile("onnxruntime", _Q.RNE_BEFORE_ZERO_POINT, _R.FLOAT32_RNE, _R.FLOAT32_RNE, _A.FLOAT32),
+        # The yardstick of rounding errors.
+        _profile("exact", _Q.RNE_AFTER_ZERO_POINT, _R.EXACT, _R.EXACT, _A.FLOAT64),
+        # What upstream MLIR's lower-quant-ops does at the edges.
+        _profile("upstream", _Q.TRUNCATE_NO_CLAMP, _R.FLOAT32_RNE, _R.FLOAT32_RNE, _A.FLOAT32),
+    ]
+)
+
+
+def profile(name: str) -> Profile:
+    """The profile of that name. Raises ValueError, listing the names, where there is none."""
+    found = PROFILES.get(name)
+    if found is None:
+        raise ValueError(f"found the numerics profile '{name}'; expected one of {', '.join(PROFILES)}")
+    return found

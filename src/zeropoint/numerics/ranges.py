@@ -1,0 +1,226 @@
+"""From a range of real values to a scale and a zero point.
+
+Sources: the 2019 UniformParamsFromMinMaxSolver (`minmax_nudged`), quant.const_fake_quant and upstream's
+FakeQuantSupport (`fake_quant`), "MLIR Quantization" (real zero is an exact affine value).
+Ranges are f64 scalars, or arrays with one element a channel; everything is vectorised over channels.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from zeropoint.numerics.arrays import AnyArray, BoolArray, FloatArray, IntArray
+from zeropoint.numerics.rounding import round_half_away
+from zeropoint.numerics.storage import StorageType
+
+SCALE_FLOOR = 2.0**-60
+"""The least scale that is chosen: the product of two of them, 2^-120, is still a normal f32."""
+UNIT_SCALE = 1.0
+"""The scale of an activation that is zero throughout: any would do, and 1 keeps its rescales ordinary."""
+
+_MAX_STEPS = 60
+_STEP_TOLERANCE = 1e-15
+
+
+@dataclass(frozen=True, eq=False)
+class AffineParameters:
+    """real = (stored - zero_point) * scale, with storage_min <= stored <= storage_max.
+
+    `scale` is f64 and `zero_point` int64, scalars (0-d) or one element a channel. `degenerate` tells where the range
+    was too small for a scale of its own, so that a stated one (`SCALE_FLOOR`, `UNIT_SCALE`) stands in: for the report.
+    """
+
+    scale: FloatArray
+    zero_point: IntArray
+    storage_min: int
+    storage_max: int
+    degenerate: BoolArray | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "scale", np.asarray(self.scale, dtype=np.float64))
+        object.__setattr__(self, "zero_point", np.asarray(self.zero_point, dtype=np.int64))
+        degenerate = False if self.degenerate is None else self.degenerate
+        object.__setattr__(self, "degenerate", np.broadcast_to(degenerate, self.scale.shape))
+
+    @property
+    def scales(self) -> tuple[float, ...]:
+        """The scales as Python floats; one for a scalar."""
+        return tuple(self.scale.reshape(-1).tolist())
+
+    @property
+    def zero_points(self) -> tuple[int, ...]:
+        """The zero points as Python integers; one for a scalar."""
+        return tuple(self.zero_point.reshape(-1).tolist())
+
+    @property
+    def reach(self) -> int:
+        """The greatest |stored - zero_point|."""
+        return int(max((self.storage_max - self.zero_point).max(), (self.zero_point - self.storage_min).max()))
+
+
+def asymmetric(
+    minimum: npt.ArrayLike,
+    maximum: npt.ArrayLike,
+    storage_min: int,
+    storage_max: int,
+    *,
+    zero_range_scale: float = UNIT_SCALE,
+) -> AffineParameters:
+    """The whole storage range for minimum..maximum, widened to hold 0, which is exact.
+
+    scale = (max - min) / (storage_max - storage_min); zero_point = round(storage_min - min / scale), clamped. A range
+    of exactly 0..0 gets `zero_range_scale`, and the storable value nearest 0 as its zero point.
+    Raises ValueError where a range is not finite or turned around, or the storage range has fewer than two values.
+    """
+    low, high = _widened(minimum, maximum, storage_min, storage_max)
+    scale = _extent(low, high, float(storage_max - storage_min))
+    scale, degenerate = _floored(scale, zero_range_scale)
+    zero_point = np.clip(round_half_away(storage_min - low / scale), storage_min, storage_max)
+    nearest_zero = min(max(0, storage_min), storage_max)
+    zero_point = np.where((low == 0) & (high == 0), nearest_zero, zero_point)
+    return AffineParameters(scale, zero_point.astype(np.int64), storage_min, storage_max, degenerate)
+
+
+def symmetric(
+    minimum: npt.ArrayLike,
+    maximum: npt.ArrayLike,
+    storage: StorageType,
+    narrow: bool = True,
+    *,
+    zero_range_scale: float = SCALE_FLOOR,
+) -> AffineParameters:
+    """A zero point of 0, or the midpoint 2^(width-1) of unsigned storage; scale = max(|min|, |max|) / steps above it.
+
+    `narrow` leaves out the least storage value, so that the steps on both sides are equal: [-127, 127] of i8. It
+    decides the storage range only, as the scale is that of the positive side. A range of exactly 0..0 gets
+    `zero_range_scale` (use `UNIT_SCALE` for an activation). Raises ValueError as `asymmetric` does.
+    """
+    storage_min = storage.narrow_min if narrow else storage.min
+    low, high = _widened(minimum, maximum, storage_min, storage.max)
+    zero_point = 0 if storage.signed else 1 << (storage.width - 1)
+    scale, degenerate = _floored(np.maximum(-low, high) / float(storage.max - zero_point), zero_range_scale)
+    zero_points = np.full(scale.shape, zero_point, dtype=np.int64)
+    return AffineParameters(scale, zero_points, storage_min, storage.max, degenerate)
+
+
+def minmax_nudged(
+    minimum: npt.ArrayLike,
+    maximum: npt.ArrayLike,
+    storage_min: int,
+    storage_max: int,
+    *,
+    zero_range_scale: float = UNIT_SCALE,
+) -> AffineParameters:
+    """The 2019 solver: the least scale that keeps 0 exact and shrinks neither end, found by bisection.
+
+    The range is widened to hold 0. With n = storage_max - storage_min steps of size d, the low end moves down to a
+    multiple of d, and the high end is n steps above it; d is bisected between (max - min) / n and that with two steps
+    more, until the larger overshoot is 0, or positive and d moves by less than 1e-15; 60 steps at most.
+    Raises ValueError as `asymmetric` does (the 2019 solver reported "unsat" there, and for 0..0).
+    """
+    low, high = _widened(minimum, maximum, storage_min, storage_max)
+    levels = float(storage_max - storage_min)
+    extent = _extent(low, high, levels)
+    floored, degenerate = _floored(extent, zero_range_scale)
+    # A degenerate range has its scale already; bisect something harmless in its place.
+    low_used, high_used = np.where(degenerate, -1.0, low), np.where(degenerate, 1.0, high)
+    delta = _bisect(low_used, high_used, np.where(degenerate, 2.0 / levels, extent), levels)
+    scale = np.where(degenerate, floored, delta)
+    zero_point = round_half_away(storage_min - np.floor(low / scale))
+    zero_point = np.where((low == 0) & (high == 0), min(max(0, storage_min), storage_max), zero_point)
+    zero_point = np.clip(zero_point, storage_min, storage_max).astype(np.int64)
+    return AffineParameters(scale, zero_point, storage_min, storage_max, degenerate)
+
+
+def fake_quant(
+    minimum: npt.ArrayLike,
+    maximum: npt.ArrayLike,
+    num_bits: int,
+    narrow_range: bool = False,
+    signed: bool = False,
+    compat: bool = False,
+) -> AffineParameters:
+    """The parameters that a fake quantization (min, max, num_bits, narrow_range, signed) stands for.
+
+    The storage range is exactly `num_bits` wide (2 to 32), and a range that excludes 0 is widened to it. With `compat`
+    it is as upstream's fakeQuantAttrsToType has it since 2019: 8, 16 or 32 bits of storage, whichever hold num_bits;
+    a range that excludes 0 is shifted, its scale unchanged; max - min below the epsilon of f64 gives scale 1 and the
+    zero point storage_min. Raises ValueError for other widths, and as `asymmetric` does.
+    """
+    if not 2 <= num_bits <= 32:
+        raise ValueError(f"found {num_bits} bits of fake quantization; expected 2 to 32")
+    if not compat:
+        storage = StorageType(signed, num_bits)
+        return asymmetric(minimum, maximum, storage.narrow_min if narrow_range else storage.min, storage.max)
+    storage = StorageType(signed, next(bits for bits in (8, 16, 32) if bits >= num_bits))
+    storage_min, storage_max = storage.narrow_min if narrow_range else storage.min, storage.max
+    low, high = _checked(minimum, maximum)
+    empty = np.abs(high - low) < np.finfo(np.float64).eps
+    scale = np.where(empty, UNIT_SCALE, _extent(low, high, float(storage_max - storage_min)))
+    from_min, from_max = storage_min - low / scale, storage_max - high / scale
+    # The end with the smaller terms has the smaller rounding error.
+    closer_min = abs(storage_min) + np.abs(low / scale) < abs(storage_max) + np.abs(high / scale)
+    zero_point = round_half_away(np.clip(np.where(closer_min, from_min, from_max), storage_min, storage_max))
+    zero_point = np.where(empty, storage_min, zero_point).astype(np.int64)
+    return AffineParameters(scale, zero_point, storage_min, storage_max, empty)
+
+
+def _bisect(low: FloatArray, high: FloatArray, extent: FloatArray, levels: float) -> FloatArray:
+    lower, upper = extent, (levels * extent + 2 * extent) / levels
+    middle, previous = extent, np.zeros_like(extent)
+    active = np.ones(extent.shape, dtype=np.bool_)
+    for _ in range(_MAX_STEPS):
+        middle = np.where(active, (lower + upper) / 2.0, middle)
+        at_middle = _overshoot(low, high, middle, levels)
+        done = (at_middle == 0) | ((at_middle > 0) & (np.abs(middle - previous) < _STEP_TOLERANCE))
+        active = active & ~done
+        if not active.any():
+            break
+        same_side = (at_middle > 0) == (_overshoot(low, high, lower, levels) > 0)
+        lower = np.where(active & same_side, middle, lower)
+        upper = np.where(active & ~same_side, middle, upper)
+        previous = np.where(active, middle, previous)
+    return middle
+
+
+def _overshoot(low: FloatArray, high: FloatArray, delta: FloatArray, levels: float) -> FloatArray:
+    """How far the nudged range passes the given one at its worse end; negative where one end falls short."""
+    nudged_low = delta * np.floor(low / delta)
+    above, below = nudged_low + levels * delta - high, low - nudged_low
+    return np.where(above < 0, above, np.where(below < 0, below, np.maximum(above, below)))
+
+
+def _checked(minimum: npt.ArrayLike, maximum: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
+    low, high = np.asarray(minimum, dtype=np.float64), np.asarray(maximum, dtype=np.float64)
+    low, high = np.broadcast_arrays(low, high)
+    wrong = ~(np.isfinite(low) & np.isfinite(high) & (low <= high))
+    if wrong.any():
+        raise ValueError(
+            f"found the range [{low[wrong].flat[0]}, {high[wrong].flat[0]}]; expected finite bounds, the minimum first"
+        )
+    return low, high
+
+
+def _widened(
+    minimum: npt.ArrayLike, maximum: npt.ArrayLike, storage_min: int, storage_max: int
+) -> tuple[FloatArray, FloatArray]:
+    if storage_min >= storage_max:
+        raise ValueError(f"found the storage range {storage_min}..{storage_max}; expected at least two values")
+    low, high = _checked(minimum, maximum)
+    return np.minimum(low, 0.0), np.maximum(high, 0.0)
+
+
+def _extent(low: FloatArray, high: FloatArray, steps: float) -> FloatArray:
+    """(high - low) / steps, also where the difference is past the greatest f64."""
+    with np.errstate(over="ignore"):
+        difference = high - low
+    return np.where(np.isfinite(difference), difference / steps, high / steps - low / steps)
+
+
+def _floored(scale: AnyArray, zero_range_scale: float) -> tuple[FloatArray, BoolArray]:
+    degenerate = scale < SCALE_FLOOR
+    stated = np.where(scale == 0, zero_range_scale, SCALE_FLOOR)
+    return np.where(degenerate, stated, scale), degenerate

@@ -1,0 +1,366 @@
+"""Requantize: accumulators of scale s_in * s_w to storage integers of scale s_out, by m = s_in * s_w / s_out.
+
+y = clamp(round(acc * m) + zero_point, storage_min, storage_max). How the product is formed and rounded is what a
+`RequantizeBehaviour` names; a `Multiplier` is m resolved for one of them, one value or one a channel.
+
+| behaviour | `multiplier` | `shift` | round(acc * m) |
+|---|---|---|---|
+| fixed16 | M < 2^15 | 1 <= s <= 31 | see `_fixed16` (the zero point and the clamp take part) |
+| fixed32 | M0 < 2^31 | N, -2..62 | (acc * M0 + 2^(N-1)) >> N |
+| fixed32-double | M < 2^31 | e, -31..30, left if > 0 | RDivByPOT(SRDHM(acc << max(e, 0), M), max(-e, 0)) |
+| tosa-double | multiplier < 2^31 | 2..62 | apply_scale_32 with DOUBLE_ROUND |
+| float32-rne | float32(m) | none | rne(float32(acc) * float32(m)) |
+| exact | m in f64 | none | round-half-even of the rational acc * m |
+| pot | 1 | n, -31..62 | acc / 2^n, ties away from zero |
+
+Sources: the lowering of quantized conv and matmul (fixed32); gemmlowp and LiteRT (fixed32-double); TOSA; onnxruntime
+MlasRequantizeOutput (float32-rne); FxpMath RoundingDivideByPot (pot). fixed16 is ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+import numpy.typing as npt
+
+from zeropoint.numerics.arrays import AnyArray, FloatArray, IntArray, along_axis
+from zeropoint.numerics.multiplier import (
+    checked,
+    fixed16_multiplier,
+    fixed32_multiplier,
+    pot_shift,
+    quantize_multiplier,
+    tosa_multiplier,
+    wide_multiplier,
+)
+from zeropoint.numerics.rounding import (
+    INT32_MAX,
+    multiply_by_quantized_multiplier,
+    rounding_divide_by_pot,
+    tosa_apply_scale_32,
+)
+from zeropoint.numerics.storage import smallest_dtype
+
+INT64_MAX = (1 << 63) - 1
+EXACT_LIMIT = 1 << 44
+"""The greatest magnitude of an accumulator that `exact` takes: its limbs of 18 bits times it fit 64 bits."""
+WIDE_STORAGE_LIMIT = 65536.0
+"""The greatest real multiplier for storage wider than 16 bits."""
+
+
+class RequantizeBehaviour(str, Enum):
+    """How an accumulator is multiplied by a real number below one, and rounded. The table is in the module."""
+
+    FIXED16 = "fixed16"
+    FIXED32 = "fixed32"
+    FIXED32_DOUBLE = "fixed32-double"
+    TOSA_DOUBLE = "tosa-double"
+    FLOAT32_RNE = "float32-rne"
+    EXACT = "exact"
+    POT = "pot"
+
+
+@dataclass(frozen=True, eq=False)
+class Multiplier:
+    """A real multiplier resolved for a behaviour: what `requantize` computes with, and all that it needs.
+
+    `multiplier` and `shift` are scalars (0-d) or have one element a channel; see the module's table. `multiplier` is
+    int64, or float32/float64 for float32-rne/exact, which have no shift. `Multiplier(behaviour, multiplier, shift)`
+    rebuilds one from stored arrays; raises ValueError where they cannot belong to the behaviour.
+    """
+
+    behaviour: RequantizeBehaviour
+    multiplier: AnyArray
+    shift: IntArray | None = None
+
+    def __post_init__(self) -> None:
+        behaviour = RequantizeBehaviour(self.behaviour)
+        form = _FORMS[behaviour]
+        multiplier = np.asarray(self.multiplier).astype(form.dtype)
+        object.__setattr__(self, "behaviour", behaviour)
+        object.__setattr__(self, "multiplier", multiplier)
+        _check_range(behaviour, "multiplier", multiplier, form.multipliers)
+        if (self.shift is None) != (form.shifts is None):
+            expected = "one" if form.shifts else "none"
+            raise ValueError(f"found the shift {self.shift} beside a multiplier; '{behaviour.value}' has {expected}")
+        if self.shift is not None and form.shifts is not None:
+            shift = np.asarray(self.shift, dtype=np.int64)
+            if shift.shape != multiplier.shape:
+                raise ValueError(
+                    f"found multipliers of shape {multiplier.shape} and shifts of shape {shift.shape}; "
+                    "expected the same shape"
+                )
+            _check_range(behaviour, "shift", shift, form.shifts)
+            object.__setattr__(self, "shift", shift)
+
+    @staticmethod
+    def of(
+        real_multiplier: npt.ArrayLike,
+        behaviour: RequantizeBehaviour | str,
+        storage_width: int,
+        accumulator_width: int = 32,
+    ) -> Multiplier:
+        """Resolve m = s_in * s_w / s_out, one value or one a channel, for storage of `storage_width` bits.
+
+        fixed16 becomes fixed32 for the whole op where one channel has m >= 2^-7 (no room for the guard bits), where
+        the storage is wider than 8 bits, or the accumulator wider than 32. With 64-bit accumulators the 32-bit forms
+        (fixed32, fixed32-double, tosa-double) become LiteRT's 16x8 form, a fixed32 of 15-bit multipliers.
+        Raises ValueError where m is negative, not finite, no power of two (pot), or too large for wide storage.
+        """
+        real = checked(real_multiplier)
+        behaviour = RequantizeBehaviour(behaviour)
+        if storage_width > 16 and (real > WIDE_STORAGE_LIMIT).any():
+            # The caps on large multipliers rest on saturation, which is proved for storage of 16 bits.
+            raise ValueError(
+                f"found the real multiplier {real.max()} for storage of {storage_width} bits; expected at most 2^16"
+            )
+        form = _FORMS[behaviour]
+        if form.integer_only and accumulator_width > 32:
+            return Multiplier(RequantizeBehaviour.FIXED32, *wide_multiplier(real))
+        if behaviour is RequantizeBehaviour.FIXED16 and (storage_width > 8 or (fixed16_multiplier(real)[1] < 1).any()):
+            return Multiplier(RequantizeBehaviour.FIXED32, *fixed32_multiplier(real))
+        return Multiplier(behaviour, *form.of(real))
+
+    @property
+    def real(self) -> FloatArray:
+        """The multiplier that is computed with, in f64: what m became."""
+        m = self.multiplier.astype(np.float64)
+        if self.shift is None:
+            return m
+        exponent = {
+            RequantizeBehaviour.FIXED16: -21 - self.shift,
+            RequantizeBehaviour.FIXED32_DOUBLE: self.shift - 31,
+        }.get(self.behaviour, -self.shift)
+        return np.ldexp(m, exponent)
+
+
+def accumulator_limit(multiplier: Multiplier, accumulator_width: int = 32) -> IntArray:
+    """The greatest |acc| for which every step stays inside its integer type; of the multiplier's shape.
+
+    fixed16 adds 2^(s-1) in int32 before it shifts, so |acc| <= 2^31 - 1 - 2^(s-1). `requantize` itself is defined for
+    every acc (as if that sum had a 33rd bit); machine code in int32 equals it up to this limit, and the sum may be
+    folded into the bias then. fixed32-double shifts left in int32; tosa-double is specified for |acc| < 2^(shift-1).
+    """
+    behaviour, shift = multiplier.behaviour, multiplier.shift
+    own = (1 << (accumulator_width - 1)) - 1
+    if shift is None:
+        limit = np.full(multiplier.multiplier.shape, INT64_MAX)
+        if behaviour is RequantizeBehaviour.EXACT:
+            limit = np.full(multiplier.multiplier.shape, EXACT_LIMIT)
+    elif behaviour is RequantizeBehaviour.FIXED16:
+        limit = INT32_MAX - (np.int64(1) << (shift - 1))
+    elif behaviour is RequantizeBehaviour.FIXED32_DOUBLE:
+        limit = INT32_MAX >> np.maximum(shift, 0)
+    elif behaviour is RequantizeBehaviour.TOSA_DOUBLE:
+        limit = np.minimum((np.int64(1) << (shift - 1)) - 1, INT32_MAX)
+    elif behaviour is RequantizeBehaviour.POT:
+        limit = INT64_MAX >> np.maximum(-shift, 0)
+    else:
+        factor, rounding, _ = _fixed32_parts(multiplier.multiplier, shift)
+        limit = (INT64_MAX - rounding) // np.maximum(factor, 1)
+    return np.minimum(np.asarray(limit, dtype=np.int64), own)
+
+
+def requantize(
+    acc: npt.ArrayLike,
+    multiplier: Multiplier,
+    zero_point: npt.ArrayLike,
+    storage_min: int,
+    storage_max: int,
+    *,
+    axis: int | None = None,
+    dtype: npt.DTypeLike | None = None,
+) -> AnyArray:
+    """Accumulators (int32, or int64 where the multiplier is of the 16x8 form) to storage integers.
+
+    A multiplier, and a zero point, of one element a channel belongs to the channels along `axis`. The result is
+    `dtype`, or the smallest integer type that holds storage_min..storage_max.
+    Raises ValueError where an accumulator is past the limit of a behaviour that is undefined there (fixed32-double,
+    tosa-double), past what int64 holds, or where there is no axis for several multipliers.
+    """
+    accumulator = np.asarray(acc)
+    if accumulator.dtype.kind == "u":
+        accumulator = accumulator.astype(np.int64)
+    rank = accumulator.ndim
+    m = along_axis(multiplier.multiplier, rank, axis, "multiplier")
+    shift = np.zeros((), np.int64) if multiplier.shift is None else along_axis(multiplier.shift, rank, axis, "shift")
+    zeros = along_axis(np.asarray(zero_point, dtype=np.int64), rank, axis, "zero_point")
+    target = smallest_dtype(storage_min, storage_max) if dtype is None else np.dtype(dtype)
+    if multiplier.behaviour is RequantizeBehaviour.FIXED16:
+        y = _fixed16(accumulator, m, shift, zeros)
+    else:
+        _check_limit(accumulator, multiplier, axis)
+        wide = accumulator.astype(np.int64, copy=False)
+        y = np.asarray(_FORMS[multiplier.behaviour].rounded_product(wide, m, shift) + zeros)
+    return np.minimum(np.maximum(y, storage_min, out=y), storage_max, out=y).astype(target)
+
+
+def _fixed16(acc: AnyArray, m: IntArray, shift: IntArray, zeros: IntArray) -> AnyArray:
+    """a = sat16((acc + 2^(s-1)) >> s);  p = (a * M + 2^14) >> 15;  sat16(p + 64 * zp + 32) >> 6, not clamped yet.
+
+    Six guard bits: p is 64 * acc * m, M / 2^15 / 2^s being 64 * m. On x86 this is VPSRAVD, VPACKSSDW, VPMULHRSW,
+    VPADDSW, VPSRAW; the product is AArch64's SQRDMULH.
+
+    Saturation of a is harmless. At a = 32767 M >= 2^14 gives p >= 2^14, at a = -32768 p <= -2^14 (and p is monotone
+    in a). With any 8-bit storage, and zp inside it, p = 2^14 yields (2^14 + 64 * zp + 32) >> 6 = 256 + zp, above the
+    storage maximum, and p = -2^14 yields zp - 256, below its minimum: both clamp, as the unsaturated a would.
+    The last sat16 is harmless too: 32767 >> 6 = 511 and -32768 >> 6 = -512 lie outside, so it is left out here.
+    """
+    word = np.int32 if acc.dtype.itemsize <= 4 else np.int64
+    # (acc + 2^(s-1)) >> s = ((acc >> (s-1)) + 1) >> 1. Saturating in between (to what becomes -2^15 and 2^15 - 1)
+    # keeps every step inside int32 for every int32 acc: |a * M| + 2^14 <= 2^30 + 2^14.
+    a = np.asarray(acc.astype(word, copy=False) >> (shift - 1).astype(word))
+    np.maximum(a, -65536, out=a)
+    np.minimum(a, 65534, out=a)
+    a += 1
+    a >>= 1
+    a *= m.astype(word)
+    a += 1 << 14
+    a >>= 15
+    a += (64 * zeros + 32).astype(word)
+    a >>= 6
+    return a
+
+
+def _fixed32_parts(m: IntArray, shift: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+    """(factor, rounding term, right shift): a negative shift is a left shift of the factor; N = 0 rounds nothing."""
+    right = np.maximum(shift, 0)
+    return m << np.maximum(-shift, 0), (np.int64(1) << right) >> 1, right
+
+
+def _fixed32(acc: IntArray, m: IntArray, shift: IntArray) -> IntArray:
+    """|acc * M0| <= 2^62 and 2^(N-1) <= 2^61: the sum fits int64 for every int32 acc."""
+    factor, rounding, right = _fixed32_parts(m, shift)
+    y = np.asarray(acc * factor)
+    y += rounding
+    y >>= right
+    return y
+
+
+def _fixed32_double(acc: IntArray, m: IntArray, shift: IntArray) -> IntArray:
+    return multiply_by_quantized_multiplier(acc, m, shift)
+
+
+def _tosa_double(acc: IntArray, m: IntArray, shift: IntArray) -> IntArray:
+    return tosa_apply_scale_32(acc, m, shift, double_round=True)
+
+
+def _float32_rne(acc: IntArray, m: AnyArray, shift: IntArray) -> IntArray:
+    del shift
+    with np.errstate(over="ignore"):
+        product = np.rint(acc.astype(np.float32) * m)
+    # Beyond 2^62 (infinity included) the sum with a zero point would not fit int64; the clamp makes it the same.
+    bound = np.float32(2.0**62)
+    return np.clip(product, -bound, bound).astype(np.int64)
+
+
+def _exact(acc: IntArray, m: FloatArray, shift: IntArray) -> IntArray:
+    """Round-half-even of acc * Q / 2^k, Q = q * 2^53 an integer of 53 bits: the product in limbs of 18, 18, 17 bits."""
+    del shift
+    q, e = np.frexp(m)
+    integer = np.ldexp(q, 53).astype(np.int64)
+    mask = np.int64((1 << 18) - 1)
+    first = acc * (integer & mask)
+    second = acc * ((integer >> 18) & mask) + (first >> 18)
+    # acc * Q = high * 2^36 + low with 0 <= low < 2^36; low matters for a tie only.
+    high = acc * (integer >> 36) + (second >> 18)
+    low_is_zero = ((second & mask) | (first & mask)) == 0
+    # k - 36 >= 0, for m <= 2^16. From 62 on |acc * m| < 2^44 * 2^53 / 2^98 < 1/2, which 62 rounds to 0 as well.
+    k = np.clip(17 - e.astype(np.int64), 0, 62)
+    y = high >> k
+    twice_rest = (high - (y << k)) << 1
+    one = np.int64(1) << k
+    above = (twice_rest > one) | ((twice_rest == one) & (~low_is_zero | ((y & 1) == 1)))
+    return y + above
+
+
+def _pot(acc: IntArray, m: IntArray, shift: IntArray) -> IntArray:
+    del m
+    return rounding_divide_by_pot(acc << np.maximum(-shift, 0), np.maximum(shift, 0))
+
+
+def _check_limit(acc: AnyArray, multiplier: Multiplier, axis: int | None) -> None:
+    bits = acc.dtype.itemsize * 8
+    limit = accumulator_limit(multiplier, 64 if bits > 32 else 32)
+    if acc.size == 0 or limit.min() >= (1 << (bits - 1)) - 1:
+        return
+    limits = along_axis(limit, acc.ndim, axis, "limit")
+    past = (acc > limits) | (acc < -limits)
+    if past.any():
+        raise ValueError(
+            f"found the accumulator {acc[past].flat[0]}; '{multiplier.behaviour.value}' with multipliers up to "
+            f"{multiplier.real.max():.6g} takes magnitudes up to {limit.min()} (widen the output scale)"
+        )
+
+
+def _check_range(
+    behaviour: RequantizeBehaviour, name: str, values: AnyArray, bounds: tuple[float, float]
+) -> None:
+    low, high = bounds
+    wrong = ~((values >= low) & (values <= high))  # NaN is wrong too
+    if wrong.any():
+        raise ValueError(
+            f"found the {name} {values[wrong].flat[0]}; '{behaviour.value}' has {low} to {high} (see numerics.requantize)"
+        )
+
+
+def _fixed16_parts(real: FloatArray) -> tuple[IntArray, IntArray]:
+    """For s > 31: 64 * m < 2^-32, so a = (acc + 2^(s-1)) >> s is 0 for every int32 acc, and p = 2^14 >> 15 = 0.
+
+    With M = 0 p is 0 as well, whatever a is: the same y, and s = 31 is a shift that the machine has.
+    """
+    mantissa, shift = fixed16_multiplier(real)
+    tiny = shift > 31
+    return np.where(tiny, 0, mantissa), np.where(tiny, 31, shift)
+
+
+def _fixed32_double_parts(real: FloatArray) -> tuple[IntArray, IntArray]:
+    """TFLite shifts an int32 left by at most 30; its single-rounding build saturates the multiplier there, as here."""
+    mantissa, exponent = quantize_multiplier(real)
+    huge = exponent > 30
+    return np.where(huge, INT32_MAX, mantissa), np.where(huge, 30, exponent)
+
+
+def _float32_parts(real: FloatArray) -> tuple[AnyArray]:
+    """Capped at the greatest f32, so that 0 * m is 0 and not NaN."""
+    return (np.minimum(real, float(np.finfo(np.float32).max)).astype(np.float32),)
+
+
+def _exact_parts(real: FloatArray) -> tuple[AnyArray]:
+    """Capped at 2^16: a non-zero accumulator is then past any 16-bit storage range, as with the greater multiplier."""
+    return (np.minimum(real, WIDE_STORAGE_LIMIT),)
+
+
+def _pot_parts(real: FloatArray) -> tuple[IntArray, IntArray]:
+    shift = pot_shift(real)
+    return np.ones_like(shift), shift
+
+
+@dataclass(frozen=True)
+class _Form:
+    """How a behaviour resolves a real multiplier, and multiplies with the result."""
+
+    of: Callable[[FloatArray], tuple[AnyArray] | tuple[AnyArray, IntArray]]
+    rounded_product: Callable[[IntArray, AnyArray, IntArray], IntArray]
+    multipliers: tuple[float, float]
+    shifts: tuple[int, int] | None
+    dtype: type[np.int64] | type[np.float32] | type[np.float64] = np.int64
+    integer_only: bool = True
+
+
+_FORMS = {
+    RequantizeBehaviour.FIXED16: _Form(_fixed16_parts, _fixed32, (0, 0x7FFF), (1, 31)),
+    RequantizeBehaviour.FIXED32: _Form(fixed32_multiplier, _fixed32, (0, INT32_MAX), (-2, 62)),
+    RequantizeBehaviour.FIXED32_DOUBLE: _Form(_fixed32_double_parts, _fixed32_double, (0, INT32_MAX), (-31, 30)),
+    RequantizeBehaviour.TOSA_DOUBLE: _Form(tosa_multiplier, _tosa_double, (0, INT32_MAX), (2, 62)),
+    RequantizeBehaviour.FLOAT32_RNE: _Form(
+        _float32_parts, _float32_rne, (0, float(np.finfo(np.float32).max)), None, np.float32, integer_only=False
+    ),
+    RequantizeBehaviour.EXACT: _Form(
+        _exact_parts, _exact, (0, WIDE_STORAGE_LIMIT), None, np.float64, integer_only=False
+    ),
+    RequantizeBehaviour.POT: _Form(_pot_parts, _pot, (1, 1), (-31, 62), integer_only=False),
+}

@@ -1,0 +1,107 @@
+"""Roundings of floats, and the integer roundings that fixed-point runtimes are made of.
+
+The integer functions are exact on every int64 in the range that they state; they take integers of any dtype and
+return int64. Their names and formulas:
+
+- `shift_right_half_up`: TFLite's single rounding, TOSA SINGLE_ROUND, `PMULHRSW`.
+- `rounding_divide_by_pot`, `saturating_rounding_doubling_high_mul`: gemmlowp, fixedpoint/fixedpoint.h.
+- `tosa_apply_scale_32`, `tosa_apply_scale_16`: TOSA specification, section "Quantization scaling".
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from zeropoint.numerics.arrays import AnyArray, IntArray
+
+INT32_MIN = -(1 << 31)
+INT32_MAX = (1 << 31) - 1
+
+
+def round_half_even(x: AnyArray) -> AnyArray:
+    """To the nearest integer, ties to the even one (IEEE 754 roundTiesToEven). Keeps the dtype."""
+    return np.rint(x)
+
+
+def round_half_away(x: AnyArray) -> AnyArray:
+    """To the nearest integer, ties away from zero (C's `round`). Keeps the dtype."""
+    whole = np.trunc(x)
+    # x - trunc(x) is exact: it has no more significant bits than x. So no tie is invented, as x + 0.5 would.
+    half = np.asarray(0.5, dtype=x.dtype)
+    away = (np.abs(x - whole) >= half).astype(x.dtype)
+    return whole + np.copysign(away, x)
+
+
+def round_half_up(x: AnyArray) -> AnyArray:
+    """To the nearest integer, ties towards positive infinity. Keeps the dtype."""
+    whole = np.floor(x)
+    # Exact for x >= 0 and for x <= -1/2; in between x - floor(x) may round, but not below 1/2, so never across a tie.
+    half = np.asarray(0.5, dtype=x.dtype)
+    return whole + (x - whole >= half).astype(x.dtype)
+
+
+def truncate(x: AnyArray) -> AnyArray:
+    """Towards zero (C's conversion to an integer). Keeps the dtype."""
+    return np.trunc(x)
+
+
+def shift_right_half_up(x: npt.ArrayLike, n: npt.ArrayLike) -> IntArray:
+    """floor((x + 2^(n-1)) / 2^n): to the nearest, ties towards positive infinity; x for n = 0. 0 <= n <= 63."""
+    x, n = np.asarray(x, dtype=np.int64), np.asarray(n, dtype=np.int64)
+    # floor((x + 2^(n-1)) / 2^n) = floor(floor(x / 2^(n-1)) + 1) / 2): the sum is one bit wide, so nothing overflows.
+    return np.where(n > 0, (x >> n) + ((x >> np.maximum(n - 1, 0)) & 1), x)
+
+
+def rounding_divide_by_pot(x: npt.ArrayLike, k: npt.ArrayLike) -> IntArray:
+    """x / 2^k to the nearest, ties away from zero (gemmlowp RoundingDivideByPOT, widened to int64). 0 <= k <= 62."""
+    x, k = np.asarray(x, dtype=np.int64), np.asarray(k, dtype=np.int64)
+    mask = (np.int64(1) << k) - 1
+    threshold = (mask >> 1) + (x < 0)
+    return (x >> k) + ((x & mask) > threshold)
+
+
+def saturating_rounding_doubling_high_mul(a: npt.ArrayLike, b: npt.ArrayLike) -> IntArray:
+    """2*a*b / 2^32 to the nearest, of int32 values; INT32_MIN * INT32_MIN gives INT32_MAX (gemmlowp; SQRDMULH).
+
+    gemmlowp writes (ab + (ab >= 0 ? 2^30 : 1 - 2^30)) / 2^31 with a division that truncates. For ab < 0 that is
+    -floor((-ab + 2^30 - 1) / 2^31) = ceil((ab - 2^30 + 1) / 2^31) = floor((ab + 2^30) / 2^31): ties go up for either
+    sign, and one arithmetic shift does it.
+    """
+    product = np.asarray(a, dtype=np.int64) * np.asarray(b, dtype=np.int64)
+    # |ab| <= 2^62, so the rounding term fits; only INT32_MIN * INT32_MIN reaches 2^31.
+    return np.minimum((product + (1 << 30)) >> 31, INT32_MAX)
+
+
+def multiply_by_quantized_multiplier(x: npt.ArrayLike, multiplier: npt.ArrayLike, exponent: npt.ArrayLike) -> IntArray:
+    """x * (multiplier / 2^31) * 2^exponent, rounded twice (TFLite MultiplyByQuantizedMultiplier, double rounding).
+
+    x is int32 and x * 2^max(exponent, 0) has to be: the runtime does not check its product, so the caller must.
+    """
+    exponent = np.asarray(exponent, dtype=np.int64)
+    shifted = np.asarray(x, dtype=np.int64) << np.maximum(exponent, 0)
+    return rounding_divide_by_pot(
+        saturating_rounding_doubling_high_mul(shifted, multiplier), np.maximum(-exponent, 0)
+    )
+
+
+def tosa_apply_scale_32(
+    value: npt.ArrayLike, multiplier: npt.ArrayLike, shift: npt.ArrayLike, *, double_round: bool
+) -> IntArray:
+    """value * multiplier / 2^shift, rounded as TOSA's apply_scale_32 does.
+
+    The specification requires 0 <= multiplier < 2^31, 2 <= shift <= 62 and -2^(shift-1) <= value < 2^(shift-1).
+    DOUBLE_ROUND imitates two roundings: with shift > 31 half of the 31st bit is added first, away from zero.
+    """
+    value, shift = np.asarray(value, dtype=np.int64), np.asarray(shift, dtype=np.int64)
+    rounding = np.int64(1) << (shift - 1)
+    if double_round:
+        rounding = rounding + np.where(shift > 31, np.where(value >= 0, 1 << 30, -(1 << 30)), 0)
+    # |value * multiplier| <= 2^62 and the rounding term <= 2^61 + 2^30: the sum fits 64 bits.
+    return (value * np.asarray(multiplier, dtype=np.int64) + rounding) >> shift
+
+
+def tosa_apply_scale_16(value: npt.ArrayLike, multiplier: npt.ArrayLike, shift: npt.ArrayLike) -> IntArray:
+    """value * multiplier / 2^shift, ties up, of 48-bit values and multipliers below 2^15 (TOSA's apply_scale_16)."""
+    value, shift = np.asarray(value, dtype=np.int64), np.asarray(shift, dtype=np.int64)
+    return (value * np.asarray(multiplier, dtype=np.int64) + (np.int64(1) << (shift - 1))) >> shift

@@ -1,0 +1,72 @@
+"""Storage types: the integers that quantized values are stored as.
+
+Source: the "'quant' Dialect" document (storage type, storage_min, storage_max); widths up to 32, and 64 for
+accumulators.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+_SPELLING = re.compile(r"([iu])([1-9][0-9]*)")
+
+
+@dataclass(frozen=True)
+class StorageType:
+    """A signed or unsigned integer of `width` bits, 1 to 32, or 64 for accumulators. Raises ValueError otherwise."""
+
+    signed: bool
+    width: int
+
+    def __post_init__(self) -> None:
+        if not (1 <= self.width <= 32 or self.width == 64):
+            raise ValueError(f"found a storage type of {self.width} bits; expected 1 to 32, or 64")
+
+    @staticmethod
+    def parse(text: str) -> StorageType:
+        """`i8` is signed, `u8` unsigned. Raises ValueError where `text` is neither."""
+        match = _SPELLING.fullmatch(text)
+        if match is None:
+            raise ValueError(f"found storage type '{text}'; expected i or u and a width, such as i8 or u8")
+        return StorageType(match[1] == "i", int(match[2]))
+
+    def __str__(self) -> str:
+        return f"{'i' if self.signed else 'u'}{self.width}"
+
+    @property
+    def min(self) -> int:
+        """The least value."""
+        return -(1 << (self.width - 1)) if self.signed else 0
+
+    @property
+    def max(self) -> int:
+        """The greatest value."""
+        return (1 << (self.width - 1)) - 1 if self.signed else (1 << self.width) - 1
+
+    @property
+    def narrow_min(self) -> int:
+        """The least value of the narrow range: one above `min`, so that a signed range is symmetric."""
+        return self.min + 1
+
+    @property
+    def dtype(self) -> np.dtype[np.signedinteger] | np.dtype[np.unsignedinteger]:
+        """The smallest NumPy integer that holds every value: int8 for i4."""
+        bits = next(bits for bits in (8, 16, 32, 64) if bits >= self.width)
+        return np.dtype(f"{'int' if self.signed else 'uint'}{bits}")
+
+
+def smallest_dtype(minimum: int, maximum: int) -> np.dtype[np.signedinteger] | np.dtype[np.unsignedinteger]:
+    """The smallest NumPy integer that holds minimum..maximum; of two of one size, the signed one.
+
+    So 0..127 is int8: give a dtype where a part of the range of u8 is meant. Raises ValueError beyond 64 bits.
+    """
+    for bits in (8, 16, 32, 64):
+        for signed in (True, False):
+            low = -(1 << (bits - 1)) if signed else 0
+            high = (1 << (bits - signed)) - 1
+            if low <= minimum and maximum <= high:
+                return np.dtype(f"{'int' if signed else 'uint'}{bits}")
+    raise ValueError(f"found the range {minimum}..{maximum}; expected one that 64 bits hold")
