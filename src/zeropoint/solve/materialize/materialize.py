@@ -22,8 +22,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
-from xdsl.builder import Builder, InsertPoint
+from xdsl.builder import Builder
 from xdsl.ir import Block, SSAValue
+from xdsl.rewriter import InsertPoint
 
 from zeropoint.ir.constants import constant_array, constant_op
 from zeropoint.ir.dead_code import remove_dead_ops

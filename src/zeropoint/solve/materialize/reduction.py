@@ -65,7 +65,7 @@ def _times_reciprocal(
 
 
 def summed(kernel: Kernel) -> SSAValue:
-    """`uniform_quantize` to i32, `reduce | reduce_window` with `add`, product with the reciprocal, `uniform_quantize`."""
+    """`uniform_quantize` to i32, `reduce | reduce_window` with `add`, times 1/count, `uniform_quantize`."""
     wide = _widened(kernel)
     value = kernel.values[kernel.arguments[0]]
     for op in kernel.body:

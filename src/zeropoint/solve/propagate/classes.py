@@ -46,8 +46,8 @@ class ScaleClass:
             return self.fixed
         if self.minimum is None or self.maximum is None:
             raise MissingStatistics(
-                f"found no statistics for '{value_name(self.members[0])}', expected quant.stats after it; calibrate the "
-                f"program with data that reaches it"
+                f"found no statistics for '{value_name(self.members[0])}', expected quant.stats after it; "
+                f"calibrate the program with data that reaches it"
             )
         chosen = asymmetric(self.minimum, self.maximum, self.storage.minimum, self.storage.maximum)
         return UniformQuantizedType.per_layer(self.storage, float(chosen.scale), int(chosen.zero_point))

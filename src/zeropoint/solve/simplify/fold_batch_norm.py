@@ -14,9 +14,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from xdsl.builder import Builder, InsertPoint
+from xdsl.builder import Builder
 from xdsl.ir import Operation, OpResult, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, PatternRewriteWalker, RewritePattern, op_type_rewrite_pattern
+from xdsl.rewriter import InsertPoint
 
 from zeropoint.ir.constants import constant_array, constant_op
 from zeropoint.ir.dead_code import remove_dead_ops
@@ -85,7 +86,7 @@ class FoldScale(RewritePattern):
             added = builder.insert(AddOp(value, shift))
             added.location = inner.location if isinstance(inner, Operation) else op.location
             value = added.result
-        rewriter.replace_matched_op([], [value])
+        rewriter.replace(op, [], [value])
 
     def _scaled(self, contraction: Contraction, scale: Array, builder: Builder) -> Operation:
         weight = constant_array(contraction.rhs, self.weights)
@@ -123,7 +124,7 @@ class MergeShifts(RewritePattern):
         total = (0.0 if first is None else first) + (-second if isinstance(op, SubtractOp) else second)
         builder = Builder(InsertPoint.before(op))
         shift = _replace_by_broadcast(op.result, np.atleast_1d(total), axis, builder, self.weights)
-        rewriter.replace_matched_op(AddOp(contraction.result, shift))
+        rewriter.replace(op, AddOp(contraction.result, shift))
 
 
 def fold_batch_norm(program: Program) -> Program:

@@ -43,7 +43,7 @@ class FoldPad(RewritePattern):
         merged = [(int(low[d]) + lo, int(high[d]) + hi) for d, (lo, hi) in zip(spatial, own, strict=True)]
         convolution = op.clone({op.lhs: pad.operand})
         convolution.padding = padding_attribute(merged)
-        rewriter.replace_matched_op(convolution)
+        rewriter.replace(op, convolution)
 
 
 def fold_padding(program: Program) -> Program:

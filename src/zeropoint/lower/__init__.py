@@ -1,0 +1,14 @@
+"""Lowering: the quantized program to the integer program."""
+
+from zeropoint.ir.program import Program
+from zeropoint.lower.context import LoweringError
+from zeropoint.lower.fold_bounds import fold_bounds
+from zeropoint.lower.lower import lower
+from zeropoint.lower.merge_sums import merge_sums
+
+__all__ = ["LoweringError", "fold_bounds", "integer_program", "lower", "merge_sums"]
+
+
+def integer_program(program: Program, profile: str | None = None) -> Program:
+    """`lower`, then the biases merged and the clamps folded."""
+    return fold_bounds(merge_sums(lower(program, profile)))

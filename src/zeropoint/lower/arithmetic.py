@@ -1,0 +1,131 @@
+"""Quantized sums, products, bounds and changes of parameters on integers.
+
+Source: the project's numerics notes, "Elementwise" and "Requantize".
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from xdsl.dialects.builtin import i32
+from xdsl.ir import Operation, SSAValue
+
+from zeropoint.ir.constants import splat_value
+from zeropoint.ir.fxpmath import WeightedSumOp
+from zeropoint.ir.locations import describe
+from zeropoint.ir.quant import Storage, UniformQuantizedType
+from zeropoint.ir.stablehlo import AddOp, MultiplyOp, SubtractOp, UniformQuantizeOp
+from zeropoint.ir.tensors import Array, with_element
+from zeropoint.lower.context import Lowering, LoweringError, affine, quantized_element, storage_element
+from zeropoint.numerics.elementwise import CommonScale, LiteRTAdd, addition
+from zeropoint.numerics.requantize import Multiplier, RequantizeBehaviour
+
+INT32 = Storage.of("i32")
+
+
+def _types(op: Operation) -> tuple[list[UniformQuantizedType], UniformQuantizedType]:
+    operands = [quantized_element(operand) for operand in op.operands]
+    result = quantized_element(op.results[0])
+    known = [operand for operand in operands if operand is not None]
+    if result is None or len(known) != len(operands):
+        raise LoweringError(f"{describe(op)}: found operands and result of mixed types, expected quantized ones only")
+    return known, result
+
+
+def lower_requantize(lowering: Lowering, op: UniformQuantizeOp) -> SSAValue:
+    """`uniform_quantize` of a quantized value: (q - z_in) * s_in / s_out, rounded as the profile says."""
+    (source,), result = _types(op)
+    stored = lowering.stored(op.operand)
+    if source == result:
+        return stored
+    if result.is_per_channel or (source.is_per_channel and source.zero_points.any()):
+        raise LoweringError(
+            f"{describe(op)}: found {source} to {result}, expected per-channel scales on sums with zero point 0 only"
+        )
+    real = source.scales / result.scale
+    accumulator = lowering.widened(stored, 0 if source.is_per_channel else source.zero_point)
+    if result.storage.type.width == 32 and result.zero_point == 0 and (real == 1.0).all():
+        return accumulator
+    return lowering.requantized(accumulator, real, result, source.axis)
+
+
+def lower_sum(lowering: Lowering, op: AddOp | SubtractOp) -> SSAValue:
+    """i32 sums at one scale as they are; 8-bit operands of any scales as one `fxpmath.weighted_sum`."""
+    (lhs, rhs), result = _types(op)
+    if lhs == rhs == result and not result.zero_points.any() and result.storage.type.width == 32:
+        return lowering.retyped(op, i32)
+    if any(t.is_per_channel for t in (lhs, rhs, result)):
+        raise LoweringError(
+            f"{describe(op)}: found per-channel operands, expected i32 sums at one scale and zero point 0"
+        )
+    signs = (1, -1 if isinstance(op, SubtractOp) else 1)
+    parameters = addition(lowering.profile.add, (affine(lhs), affine(rhs)), affine(result), signs)
+    operands = [lowering.stored(op.lhs), lowering.stored(op.rhs)]
+    if isinstance(parameters, CommonScale):
+        return _weighted_sum(lowering, operands, result, parameters)
+    if isinstance(parameters, LiteRTAdd):
+        return _litert_sum(lowering, operands, result, parameters)
+    raise LoweringError(
+        f"{describe(op)}: found profile '{lowering.profile.name}', whose sums are '{lowering.profile.add.value}', "
+        f"expected one with integer sums: fixed16, fixed32, fixed32-double"
+    )
+
+
+def _weighted_sum(
+    lowering: Lowering, operands: list[SSAValue], result: UniformQuantizedType, parameters: CommonScale
+) -> SSAValue:
+    op = WeightedSumOp(
+        operands,
+        with_element(operands[0], storage_element(result)),
+        multipliers=parameters.multipliers,
+        zero_points=parameters.zero_points,
+        shift=parameters.shift,
+        zero_point=parameters.zero_point,
+        storage_min=parameters.storage_min,
+        storage_max=parameters.storage_max,
+    )
+    return lowering.insert(op).result
+
+
+def _litert_sum(
+    lowering: Lowering, operands: list[SSAValue], result: UniformQuantizedType, parameters: LiteRTAdd
+) -> SSAValue:
+    """(q - z) << L, a rescale of each, their sum or difference, a rescale of that."""
+    rescaled: list[SSAValue] = []
+    for index, operand in enumerate(operands):
+        wide = lowering.widened(operand, parameters.zero_points[index])
+        guarded = lowering.insert(MultiplyOp(wide, lowering.filled(wide, 1 << parameters.left_shift))).result
+        step = Multiplier(RequantizeBehaviour.FIXED32_DOUBLE, *_step(parameters, index))
+        rescaled.append(lowering.rescaled(guarded, step, 0, INT32))
+    combine = SubtractOp if parameters.sign < 0 else AddOp
+    total = lowering.insert(combine(rescaled[0], rescaled[1])).result
+    last = Multiplier(RequantizeBehaviour.FIXED32_DOUBLE, *_step(parameters, 2))
+    return lowering.rescaled(total, last, result.zero_point, result.storage)
+
+
+def _step(parameters: LiteRTAdd, index: int) -> tuple[Array, Array]:
+    return np.array(parameters.multipliers[index]), np.array(parameters.exponents[index])
+
+
+def lower_product(lowering: Lowering, op: MultiplyOp) -> SSAValue:
+    """(q_a - z_a)(q_b - z_b) in i32, then a requantization by s_a * s_b / s_out."""
+    (lhs, rhs), result = _types(op)
+    real = np.array([lhs.scale * rhs.scale / result.scale])
+    if result.storage.type.width == 32 and real[0] == 1.0:
+        return _exact_product(lowering, op, lhs, rhs)
+    product = MultiplyOp(
+        lowering.widened(lowering.stored(op.lhs), lhs.zero_point),
+        lowering.widened(lowering.stored(op.rhs), rhs.zero_point),
+    )
+    return lowering.requantized(lowering.insert(product).result, real, result)
+
+
+def _exact_product(
+    lowering: Lowering, op: MultiplyOp, lhs: UniformQuantizedType, rhs: UniformQuantizedType
+) -> SSAValue:
+    """A product whose scale is the product of the scales; times 1 nothing is left to do."""
+    factor = splat_value(op.rhs, lowering.weights)
+    value = lowering.widened(lowering.stored(op.lhs), lhs.zero_point)
+    if factor == 1 and rhs.zero_point == 0:
+        return value
+    other = lowering.widened(lowering.stored(op.rhs), rhs.zero_point)
+    return lowering.insert(MultiplyOp(value, other, with_element(op.result, i32))).result

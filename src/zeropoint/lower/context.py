@@ -1,0 +1,160 @@
+"""What the lowering of one op works with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import numpy as np
+from xdsl.builder import Builder
+from xdsl.dialects.builtin import IntegerType, LocationAttr, TensorType, i32
+from xdsl.ir import Attribute, Operation, Region, SSAValue
+
+from zeropoint.ir.constants import constant_op
+from zeropoint.ir.fxpmath import RequantizeOp
+from zeropoint.ir.quant import Storage, StorageCastOp, UniformQuantizedType
+from zeropoint.ir.stablehlo import AddOp, BroadcastInDimOp, ConvertOp, SubtractOp
+from zeropoint.ir.tensors import Array, element_of, shape_of, with_element
+from zeropoint.ir.weights import Weights
+from zeropoint.numerics.profile import Profile
+from zeropoint.numerics.ranges import AffineParameters
+from zeropoint.numerics.requantize import Multiplier
+
+OperationT = TypeVar("OperationT", bound=Operation)
+
+
+class LoweringError(ValueError):
+    """A quantized op that has no integer form, with its name and place."""
+
+
+def storage_element(quantized: UniformQuantizedType) -> IntegerType:
+    """The signless integer type in which a quantized value is stored."""
+    return IntegerType(quantized.storage.type.width)
+
+
+def quantized_element(value: SSAValue) -> UniformQuantizedType | None:
+    """The quantized element type of a value, None where it has another."""
+    if not isinstance(value.type, TensorType):
+        return None
+    element = element_of(value)
+    return element if isinstance(element, UniformQuantizedType) else None
+
+
+def affine(quantized: UniformQuantizedType) -> AffineParameters:
+    """The parameters of a per-layer type, as numerics takes them."""
+    storage = quantized.storage
+    return AffineParameters(np.array(quantized.scale), np.array(quantized.zero_point), storage.minimum, storage.maximum)
+
+
+@dataclass
+class Lowering:
+    """State of one walk: integer values that stand for quantized ones.
+
+    `values` maps quantized values to tensors of their storage integers.
+    """
+
+    profile: Profile
+    weights: Weights
+    builder: Builder
+    values: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
+    location: LocationAttr | None = None
+
+    def stored(self, value: SSAValue) -> SSAValue:
+        """The storage integers of a quantized value; a value from outside is cast once, where it is made."""
+        if value not in self.values:
+            element = quantized_element(value)
+            assert element is not None
+            cast = self.insert(StorageCastOp(value, with_element(value, storage_element(element))))
+            self.values[value] = cast.result
+        return self.values[value]
+
+    def insert(self, op: OperationT) -> OperationT:
+        """Add an op at the place, and with the location, of the op that is being lowered."""
+        if self.location is not None:
+            op.location = self.location
+        return self.builder.insert(op)
+
+    def constant(self, array: Array) -> SSAValue:
+        """A constant tensor of integers."""
+        return self.insert(constant_op(array, self.weights)).output
+
+    def filled(self, like: SSAValue, number: int, element_type: IntegerType = i32) -> SSAValue:
+        """A tensor of the shape of `like` that repeats one number."""
+        dtype = np.dtype(f"i{element_type.width.data // 8}")
+        scalar = self.constant(np.array(number, dtype))
+        if not shape_of(like):
+            return scalar
+        return self.insert(BroadcastInDimOp(scalar, with_element(like, element_type), [])).result
+
+    def channels(self, like: SSAValue, array: Array, axis: int) -> SSAValue:
+        """A tensor of the shape of `like` that repeats `array` along every dimension but `axis`."""
+        constant = self.constant(array)
+        return self.insert(BroadcastInDimOp(constant, with_element(like, element_of(constant)), [axis])).result
+
+    def widened(self, value: SSAValue, zero_point: int) -> SSAValue:
+        """`value - zero_point` in i32."""
+        wide = value
+        if element_of(value) != i32:
+            wide = self.insert(ConvertOp(value, with_element(value, i32))).result
+        if zero_point == 0:
+            return wide
+        return self.insert(SubtractOp(wide, self.filled(wide, zero_point))).result
+
+    def shifted(self, accumulator: SSAValue, amount: Array | int, axis: int | None) -> SSAValue:
+        """`accumulator + amount`, the amount per channel where there is an axis."""
+        if isinstance(amount, int):
+            if amount == 0:
+                return accumulator
+            return self.insert(AddOp(accumulator, self.filled(accumulator, amount))).result
+        if not amount.any():
+            return accumulator
+        assert axis is not None
+        other = self.channels(accumulator, amount.astype(np.int32), axis)
+        return self.insert(AddOp(accumulator, other)).result
+
+    def requantized(
+        self, accumulator: SSAValue, real: Array, output: UniformQuantizedType, axis: int | None = None
+    ) -> SSAValue:
+        """`fxpmath.requantize` of an i32 accumulator by the real multiplier s_in * s_w / s_out, as the profile says."""
+        multiplier = self.profile.multiplier(real, output.storage.type.width)
+        return self.rescaled(accumulator, multiplier, output.zero_point, output.storage, axis)
+
+    def rescaled(
+        self, accumulator: SSAValue, multiplier: Multiplier, zero_point: int, storage: Storage, axis: int | None = None
+    ) -> SSAValue:
+        """`fxpmath.requantize` by a multiplier that is resolved already."""
+        constants = multiplier_arrays(multiplier)
+        op = RequantizeOp(
+            accumulator,
+            self.constant(constants[0]),
+            None if len(constants) == 1 else self.constant(constants[1]),
+            with_element(accumulator, IntegerType(storage.type.width)),
+            behaviour=multiplier.behaviour.value,
+            zero_point=zero_point,
+            storage_min=storage.minimum,
+            storage_max=storage.maximum,
+            axis=axis,
+        )
+        return self.insert(op).result
+
+    def retyped(self, op: Operation, element_type: Attribute, region: Region | None = None) -> SSAValue:
+        """The same op on storage integers."""
+        made = type(op).create(
+            operands=[self.stored(operand) for operand in op.operands],
+            result_types=[with_element(op.results[0], element_type)],
+            properties=dict(op.properties),
+            attributes=dict(op.attributes),
+            regions=[] if region is None else [region],
+        )
+        return self.insert(made).results[0]
+
+
+def multiplier_arrays(multiplier: Multiplier) -> Sequence[Array]:
+    """The operands of `fxpmath.requantize`: i32 multipliers and shifts, or float multipliers alone."""
+    if multiplier.shift is None:
+        return [np.atleast_1d(multiplier.multiplier)]
+    return [
+        np.atleast_1d(multiplier.multiplier).astype(np.int32),
+        np.atleast_1d(multiplier.shift).astype(np.int32),
+    ]

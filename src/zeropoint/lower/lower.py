@@ -1,0 +1,125 @@
+"""The quantized program to the integer program.
+
+```mlir
+%1 = stablehlo.convolution(%0, %w) ... : (...i8:f32, 0.5:3..., ...) -> ...!quant.uniform<i32:f32:1, {...}>
+%2 = stablehlo.add %1, %b : ...!quant.uniform<i32:f32:1, {...}>
+%3 = stablehlo.uniform_quantize %2 : ... -> ...!quant.uniform<i8:f32, 0.02:-128>
+```
+becomes
+```mlir
+%0 = stablehlo.pad %x, %zero_point ...                              : tensor<...xi8>
+%1 = stablehlo.convolution(%0, %w) ... : (tensor<...xi8>, tensor<...xi8>) -> tensor<...xi32>
+%2 = stablehlo.add %1, (broadcast of bias - zero_point * sum of weights) : tensor<...xi32>
+%3 = "fxpmath.requantize"(%2, %multiplier, %shift) {behaviour = "fixed16", ...} : ... -> tensor<...xi8>
+```
+Quantized values that meet float ops do so through `quant.scast`, then `uniform_quantize | uniform_dequantize`.
+
+Source: the lowering of quantized contractions; the RFC on quantization transformations, "Code-gen kernel targets".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from xdsl.builder import Builder
+from xdsl.ir import Operation, SSAValue
+from xdsl.rewriter import InsertPoint
+
+from zeropoint.ir.dead_code import remove_dead_ops
+from zeropoint.ir.locations import describe
+from zeropoint.ir.program import Program
+from zeropoint.ir.quant import StorageCastOp
+from zeropoint.ir.stablehlo import (
+    AddOp,
+    BroadcastInDimOp,
+    ClampOp,
+    ConcatenateOp,
+    ConstantOp,
+    ConvolutionOp,
+    DotGeneralOp,
+    MaximumOp,
+    MinimumOp,
+    MultiplyOp,
+    PadOp,
+    ReduceOp,
+    ReduceWindowOp,
+    ReshapeOp,
+    SliceOp,
+    SubtractOp,
+    TransposeOp,
+    UniformDequantizeOp,
+    UniformQuantizeOp,
+)
+from zeropoint.lower.arithmetic import lower_product, lower_requantize, lower_sum
+from zeropoint.lower.context import Lowering, LoweringError, quantized_element
+from zeropoint.lower.contraction import lower_contraction
+from zeropoint.lower.movement import lower_constant, lower_movement, lower_reduction
+from zeropoint.lower.tables import function_source, lower_table
+from zeropoint.numerics.profile import profile as named_profile
+
+LOWERINGS: dict[type[Operation], Callable[[Lowering, Any], SSAValue]] = {
+    AddOp: lower_sum,
+    BroadcastInDimOp: lower_movement,
+    ClampOp: lower_movement,
+    ConcatenateOp: lower_movement,
+    ConstantOp: lower_constant,
+    ConvolutionOp: lower_contraction,
+    DotGeneralOp: lower_contraction,
+    MaximumOp: lower_movement,
+    MinimumOp: lower_movement,
+    MultiplyOp: lower_product,
+    PadOp: lower_movement,
+    ReduceOp: lower_reduction,
+    ReduceWindowOp: lower_reduction,
+    ReshapeOp: lower_movement,
+    SliceOp: lower_movement,
+    SubtractOp: lower_sum,
+    TransposeOp: lower_movement,
+    UniformQuantizeOp: lower_requantize,
+}
+"""Ops whose result is quantized. Bounds are movement: comparing stored integers compares what they express."""
+
+
+def _lower_op(lowering: Lowering, op: Operation) -> SSAValue | None:
+    """The integers that stand for the op's result, None where the op stays as it is."""
+    if len(op.results) != 1 or quantized_element(op.results[0]) is None:
+        return None
+    if isinstance(op, UniformQuantizeOp) and quantized_element(op.operand) is None:
+        source = function_source(op, lowering)
+        return None if source is None else lower_table(lowering, op, source)
+    if isinstance(op, StorageCastOp):
+        return op.input
+    rule = LOWERINGS.get(type(op))
+    if rule is None:
+        raise LoweringError(f"{describe(op)}: found a quantized op with no integer form; dequantize around it")
+    return rule(lowering, op)
+
+
+def _requantified(lowering: Lowering, value: SSAValue) -> SSAValue:
+    """A quantized value for an op that stays float, cast from its integers."""
+    return lowering.insert(StorageCastOp(lowering.values[value], value.type)).result
+
+
+def lower(program: Program, profile: str | None = None) -> Program:
+    """The integer program under a numerics profile: the given one, or the one that the program carries.
+
+    Raises LoweringError, with the op's name and place, for a quantized op that has no integer form; ValueError for an
+    unknown profile.
+    """
+    program = program.clone()
+    chosen = named_profile(profile or program.profile or "float32-rne")
+    block = program.entry
+    lowering = Lowering(chosen, program.weights, Builder(InsertPoint.at_start(block)))
+    for op in list(block.ops):
+        lowering.builder = Builder(InsertPoint.before(op))
+        lowering.location = op.location
+        integers = _lower_op(lowering, op)
+        if integers is not None:
+            lowering.values[op.results[0]] = integers
+        elif isinstance(op, UniformDequantizeOp) or op.next_op is None:
+            for index, operand in enumerate(op.operands):
+                if operand in lowering.values:
+                    op.operands[index] = _requantified(lowering, operand)
+    remove_dead_ops(block)
+    return program

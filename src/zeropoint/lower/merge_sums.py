@@ -1,0 +1,74 @@
+"""Merge two sums of channel constants: the zero-point correction into the bias.
+
+```mlir
+%1 = stablehlo.add %0, (broadcast of %correction along axis 1) : tensor<1x4x6x6xi32>
+%2 = stablehlo.add %1, (broadcast of %bias along axis 1) : tensor<1x4x6x6xi32>
+```
+becomes one sum with `%correction + %bias`. Both terms are part of the accumulator that was proved to fit, so their sum
+is computed in i64 and checked.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from xdsl.builder import Builder
+from xdsl.ir import SSAValue
+from xdsl.pattern_rewriter import PatternRewriter, PatternRewriteWalker, RewritePattern, op_type_rewrite_pattern
+from xdsl.rewriter import InsertPoint
+
+from zeropoint.ir.constants import constant_array, constant_op
+from zeropoint.ir.dead_code import remove_dead_ops
+from zeropoint.ir.locations import describe
+from zeropoint.ir.program import Program
+from zeropoint.ir.stablehlo import AddOp, BroadcastInDimOp
+from zeropoint.ir.tensors import Array
+from zeropoint.ir.weights import Weights
+from zeropoint.lower.context import LoweringError
+
+
+@dataclass
+class MergeSums(RewritePattern):
+    """(x + a) + b -> x + (a + b), for i32 constants broadcast along one axis."""
+
+    weights: Weights
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: AddOp, rewriter: PatternRewriter) -> None:
+        """Rewrite the outer sum."""
+        inner = op.lhs.owner
+        if not isinstance(inner, AddOp) or not op.lhs.has_one_use():
+            return
+        first, second = self._term(inner.rhs), self._term(op.rhs)
+        if first is None or second is None or first[1] != second[1]:
+            return
+        total = first[0].astype(np.int64) + second[0].astype(np.int64)
+        if total.size and (total.max() > np.iinfo(np.int32).max or total.min() < np.iinfo(np.int32).min):
+            raise LoweringError(
+                f"{describe(op)}: found a bias with zero-point correction up to {np.abs(total).max()}, "
+                f"expected at most {np.iinfo(np.int32).max} (i32); widen the weight scale of that channel"
+            )
+        builder = Builder(InsertPoint.before(op))
+        constant = builder.insert(constant_op(total.astype(np.int32), self.weights))
+        broadcast = builder.insert(BroadcastInDimOp(constant.output, op.result.type, first[1]))
+        merged = AddOp(inner.lhs, broadcast.result)
+        merged.location = op.location
+        rewriter.replace(op, merged)
+
+    def _term(self, value: SSAValue) -> tuple[Array, tuple[int, ...]] | None:
+        broadcast = value.owner
+        if not isinstance(broadcast, BroadcastInDimOp):
+            return None
+        array = constant_array(broadcast.operand, self.weights)
+        if array is None or array.dtype != np.int32:
+            return None
+        return array, tuple(int(i) for i in broadcast.broadcast_dimensions.get_values())
+
+
+def merge_sums(program: Program) -> Program:
+    """One bias per contraction."""
+    program = program.clone()
+    PatternRewriteWalker(MergeSums(program.weights), apply_recursively=False).rewrite_module(program.module)
+    remove_dead_ops(program.entry)
+    return program

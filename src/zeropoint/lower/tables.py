@@ -1,0 +1,98 @@
+"""A function of 8-bit values as a table of 256 entries.
+
+```mlir
+%1 = stablehlo.uniform_dequantize %0 : (tensor<4x!quant.uniform<i8:f32, 0.1>>) -> tensor<4xf32>
+%2 = stablehlo.logistic %1 : tensor<4xf32>
+%3 = stablehlo.uniform_quantize %2 : (tensor<4xf32>) -> tensor<4x!quant.uniform<i8:f32, 3.906250e-03:-128>>
+```
+becomes `fxpmath.table` with the constant that these three ops make of the 256 stored values.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from xdsl.ir import Operation, OpResult, SSAValue
+
+from zeropoint.ir.constants import splat_value
+from zeropoint.ir.fxpmath import TableOp
+from zeropoint.ir.stablehlo import (
+    BinaryOp,
+    ClampOp,
+    CompareOp,
+    SelectOp,
+    UnaryOp,
+    UniformDequantizeOp,
+    UniformQuantizeOp,
+)
+from zeropoint.ir.tensors import Array, element_dtype, element_of, with_element
+from zeropoint.lower.context import Lowering, quantized_element, storage_element
+from zeropoint.numerics import functions
+from zeropoint.numerics.affine import dequantize, quantize
+
+ELEMENTWISE = (UnaryOp, BinaryOp, ClampOp, CompareOp, SelectOp)
+
+
+def function_source(op: UniformQuantizeOp, lowering: Lowering) -> UniformDequantizeOp | None:
+    """The one dequantized 8-bit value that a float chain of elementwise ops before `op` is a function of."""
+    sources: set[UniformDequantizeOp] = set()
+    pending: list[SSAValue] = [op.operand]
+    seen: set[Operation] = set()
+    while pending:
+        value = pending.pop()
+        if splat_value(value, lowering.weights) is not None:
+            continue
+        producer = value.op if isinstance(value, OpResult) else None
+        if isinstance(producer, UniformDequantizeOp):
+            sources.add(producer)
+        elif isinstance(producer, ELEMENTWISE):
+            if producer not in seen:
+                seen.add(producer)
+                pending += producer.operands
+        else:
+            return None
+    if len(sources) != 1:
+        return None
+    source = sources.pop()
+    element = quantized_element(source.operand)
+    fits = element is not None and not element.is_per_channel and element.storage.type.width == 8
+    return source if fits else None
+
+
+def _evaluate(
+    value: SSAValue, source: UniformDequantizeOp, domain: Array, lowering: Lowering, memo: dict[SSAValue, Array]
+) -> Array:
+    """The value of a float chain at every point of the domain, with the functions that the interpreter uses."""
+    if value is source.result:
+        return domain
+    if value not in memo:
+        number = splat_value(value, lowering.weights)
+        if number is not None:
+            memo[value] = np.full(domain.shape, number, element_dtype(element_of(value)))
+        else:
+            assert isinstance(value, OpResult)
+            operands = [_evaluate(operand, source, domain, lowering, memo) for operand in value.op.operands]
+            memo[value] = functions.evaluate(value.op.name.removeprefix("stablehlo."), operands)
+    return memo[value]
+
+
+def lower_table(lowering: Lowering, op: UniformQuantizeOp, source: UniformDequantizeOp) -> SSAValue:
+    """`fxpmath.table` of the stored values."""
+    given, result = quantized_element(source.operand), quantized_element(op.result)
+    assert given is not None and result is not None
+    stored = np.arange(given.storage.type.min, given.storage.type.max + 1, dtype=np.int32)
+    dtype = element_dtype(given.expressed_type)
+    domain = dequantize(stored, given.scale, given.zero_point, dtype)
+    image = _evaluate(op.operand, source, domain, lowering, {})
+    storage = result.storage
+    entries = quantize(
+        image,
+        result.scale,
+        result.zero_point,
+        storage.minimum,
+        storage.maximum,
+        behaviour=lowering.profile.quantize,
+        expressed=dtype,
+    )
+    table = lowering.constant(entries.astype(storage.type.dtype))
+    value = lowering.stored(source.operand)
+    return lowering.insert(TableOp(value, table, with_element(value, storage_element(result)))).result
