@@ -1,1 +1,42 @@
-"""The one home of rounding, affine maps, storage ranges, fixed-point multipliers and requantization. NumPy only."""
+"""The one home of rounding, affine maps, storage ranges, fixed-point multipliers and requantization. NumPy only.
+
+Functions that have the name of their module (`profile`, `requantize`, `table`) are imported from it, so that
+`zeropoint.numerics.requantize` stays the module. The named behaviours are `QuantizeBehaviour`, `RequantizeBehaviour`
+and `AddBehaviour`; a `Profile` names one of each.
+"""
+
+from zeropoint.numerics.accumulator import accumulator_bound, accumulator_range, least_weight_scale
+from zeropoint.numerics.affine import QuantizeBehaviour, dequantize, quantize
+from zeropoint.numerics.elementwise import AddBehaviour, Addition, CommonScaleSum, Multiplication, addition
+from zeropoint.numerics.profile import PROFILES, Profile
+from zeropoint.numerics.ranges import SCALE_FLOOR, AffineParameters, asymmetric, fake_quant, minmax_nudged, symmetric
+from zeropoint.numerics.requantize import Multiplier, RequantizeBehaviour, accumulator_limit
+from zeropoint.numerics.storage import StorageType
+from zeropoint.numerics.table import apply_table
+
+__all__ = [
+    "PROFILES",
+    "SCALE_FLOOR",
+    "AddBehaviour",
+    "Addition",
+    "AffineParameters",
+    "CommonScaleSum",
+    "Multiplication",
+    "Multiplier",
+    "Profile",
+    "QuantizeBehaviour",
+    "RequantizeBehaviour",
+    "StorageType",
+    "accumulator_bound",
+    "accumulator_limit",
+    "accumulator_range",
+    "addition",
+    "apply_table",
+    "asymmetric",
+    "dequantize",
+    "fake_quant",
+    "least_weight_scale",
+    "minmax_nudged",
+    "quantize",
+    "symmetric",
+]

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import Enum
+from enum import StrEnum
 
-import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
@@ -19,7 +18,7 @@ from zeropoint.numerics.rounding import round_half_away, round_half_even, trunca
 from zeropoint.numerics.storage import smallest_dtype
 
 
-class QuantizeBehaviour(str, Enum):
+class QuantizeBehaviour(StrEnum):
     """How a real value becomes a stored one. They differ on ties, and past the storage range."""
 
     RNE_AFTER_ZERO_POINT = "rne-after-zero-point"
@@ -138,8 +137,3 @@ def _full_width(storage_min: int, storage_max: int) -> int | None:
     if storage_max - storage_min == (1 << bits) - 1 and storage_min in (0, -(1 << bits >> 1)):
         return bits
     return None
-
-
-def significant_bits(expressed: npt.DTypeLike) -> int:
-    """The bits of a float's significand, the hidden one included: integers up to 2^bits are exact in it."""
-    return int(ml_dtypes.finfo(np.dtype(expressed)).nmant) + 1

@@ -1,15 +1,15 @@
 """Adding and multiplying quantized operands of different scales.
 
 An addition is a frozen dataclass of parameters, made by `of(...)`, and `apply` computes with them. Three of them are
-integer-only: `CommonScale` (ours), `LiteRTAdd` (LiteRT's reference kernel) and `TosaAdd` (three rescales); `FloatAdd`
-is StableHLO's dequantize_op_quantize. Operands and output are per tensor.
+integer-only: `CommonScaleSum` (ours), `LiteRTAdd` (LiteRT's reference kernel) and `TosaAdd` (three rescales).
+`FloatAdd` is StableHLO's dequantize_op_quantize. Operands and output are per tensor.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import Enum
+from enum import StrEnum
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +23,7 @@ from zeropoint.numerics.rounding import INT32_MAX, multiply_by_quantized_multipl
 from zeropoint.numerics.storage import smallest_dtype
 
 
-class AddBehaviour(str, Enum):
+class AddBehaviour(StrEnum):
     """How operands of different scales are added."""
 
     COMMON_SCALE = "common-scale"
@@ -39,7 +39,7 @@ class AddBehaviour(str, Enum):
 
 
 @dataclass(frozen=True)
-class CommonScale:
+class CommonScaleSum:
     """y = clamp(zp + ((sum_i (q_i - z_i) * A_i + 2^(N-1)) >> N)), A_i = round(sign_i * s_i / s_out * 2^N).
 
     N is the greatest for which sum_i max|q_i - z_i| * |A_i| + 2^(N-1) <= 2^31 - 1, so that every partial sum, in any
@@ -61,7 +61,7 @@ class CommonScale:
         output: AffineParameters,
         signs: Sequence[int] | None = None,
         accumulator_width: int = 32,
-    ) -> CommonScale:
+    ) -> CommonScaleSum:
         """`signs` has +1 or -1 an operand (default: all added). 64-bit accumulators are for 16-bit storage.
 
         Raises ValueError where no N >= 1 exists: an operand's scale is some 2^22 output scales.
@@ -75,7 +75,7 @@ class CommonScale:
             factors = [int(factor) for factor in round_half_away(np.ldexp(ratios, shift))]
             used = sum(r * abs(a) for r, a in zip(reach, factors, strict=True))
             if used + (1 << (shift - 1)) <= limit:
-                return CommonScale(
+                return CommonScaleSum(
                     tuple(factors), zeros, shift, out_zero, output.storage_min, output.storage_max, accumulator_width
                 )
         raise ValueError(
@@ -166,9 +166,7 @@ class TosaAdd:
     storage_max: int
 
     @staticmethod
-    def of(
-        inputs: Sequence[AffineParameters], output: AffineParameters, signs: Sequence[int] | None = None
-    ) -> TosaAdd:
+    def of(inputs: Sequence[AffineParameters], output: AffineParameters, signs: Sequence[int] | None = None) -> TosaAdd:
         """Of two operands; the second may have sign -1."""
         left_shift, real, zeros, sign = _guarded(inputs, output, signs)
         behaviour = RequantizeBehaviour.TOSA_DOUBLE
@@ -233,7 +231,7 @@ class FloatAdd:
         )
 
 
-Addition = CommonScale | LiteRTAdd | TosaAdd | FloatAdd
+Addition = CommonScaleSum | LiteRTAdd | TosaAdd | FloatAdd
 
 
 def addition(
@@ -249,7 +247,7 @@ def addition(
     """
     if behaviour is AddBehaviour.COMMON_SCALE:
         wide = any(p.storage_max - p.storage_min > 255 for p in [*inputs, output])
-        return CommonScale.of(inputs, output, signs, 64 if wide else 32)
+        return CommonScaleSum.of(inputs, output, signs, 64 if wide else 32)
     if behaviour is AddBehaviour.LITERT:
         return LiteRTAdd.of(inputs, output, signs)
     if behaviour is AddBehaviour.TOSA:
@@ -287,9 +285,7 @@ class Multiplication:
                 f"found products up to {reach}; '{multiplier.behaviour.value}' with the multiplier "
                 f"{float(multiplier.real):.6g} takes magnitudes up to {limit} (widen the range of the result)"
             )
-        return Multiplication(
-            (zeros[0], zeros[1]), multiplier, out_zero, output.storage_min, output.storage_max, width
-        )
+        return Multiplication((zeros[0], zeros[1]), multiplier, out_zero, output.storage_min, output.storage_max, width)
 
     def apply(self, *operands: npt.ArrayLike) -> AnyArray:
         """Two arrays of storage integers in, storage integers out; shapes broadcast."""

@@ -28,9 +28,7 @@ class Profile:
         """The requantize behaviour for storage of `storage_width` bits."""
         return self.requantize_8bit if storage_width <= 8 else self.requantize_wide
 
-    def multiplier(
-        self, real_multiplier: npt.ArrayLike, storage_width: int, accumulator_width: int = 32
-    ) -> Multiplier:
+    def multiplier(self, real_multiplier: npt.ArrayLike, storage_width: int, accumulator_width: int = 32) -> Multiplier:
         """The real multiplier resolved as this profile requantizes (`Multiplier.of`)."""
         behaviour = self.requantize(storage_width)
         return Multiplier.of(real_multiplier, behaviour, storage_width, accumulator_width)

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import Enum
+from enum import StrEnum
 
 import numpy as np
 import numpy.typing as npt
@@ -51,7 +51,7 @@ WIDE_STORAGE_LIMIT = 65536.0
 """The greatest real multiplier for storage wider than 16 bits."""
 
 
-class RequantizeBehaviour(str, Enum):
+class RequantizeBehaviour(StrEnum):
     """How an accumulator is multiplied by a real number below one, and rounded. The table is in the module."""
 
     FIXED16 = "fixed16"
@@ -296,15 +296,11 @@ def _check_limit(acc: AnyArray, multiplier: Multiplier, axis: int | None) -> Non
         )
 
 
-def _check_range(
-    behaviour: RequantizeBehaviour, name: str, values: AnyArray, bounds: tuple[float, float]
-) -> None:
+def _check_range(behaviour: RequantizeBehaviour, name: str, values: AnyArray, bounds: tuple[float, float]) -> None:
     low, high = bounds
     wrong = ~((values >= low) & (values <= high))  # NaN is wrong too
     if wrong.any():
-        raise ValueError(
-            f"found the {name} {values[wrong].flat[0]}; '{behaviour.value}' has {low} to {high} (see numerics.requantize)"
-        )
+        raise ValueError(f"found the {name} {values[wrong].flat[0]}; '{behaviour.value}' has {low} to {high}")
 
 
 def _fixed16_parts(real: FloatArray) -> tuple[IntArray, IntArray]:

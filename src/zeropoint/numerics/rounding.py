@@ -80,9 +80,7 @@ def multiply_by_quantized_multiplier(x: npt.ArrayLike, multiplier: npt.ArrayLike
     """
     exponent = np.asarray(exponent, dtype=np.int64)
     shifted = np.asarray(x, dtype=np.int64) << np.maximum(exponent, 0)
-    return rounding_divide_by_pot(
-        saturating_rounding_doubling_high_mul(shifted, multiplier), np.maximum(-exponent, 0)
-    )
+    return rounding_divide_by_pot(saturating_rounding_doubling_high_mul(shifted, multiplier), np.maximum(-exponent, 0))
 
 
 def tosa_apply_scale_32(

@@ -1,0 +1,70 @@
+"""What an accumulator can reach: the proof that a sum of products never overflows, from the actual weights.
+
+Source: "MLIR Quantization" and the lowering of quantized contractions: acc = sum (q_x - z_x) * w + b, or raw products
+q_x * w with the zero points corrected after.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from zeropoint.numerics.arrays import AnyArray, FloatArray, IntArray
+from zeropoint.numerics.rounding import INT32_MAX
+
+
+def accumulator_range(
+    weights_by_channel: AnyArray,
+    input_min: int,
+    input_max: int,
+    input_zero_point: int = 0,
+    bias: npt.ArrayLike = 0,
+) -> tuple[IntArray, IntArray]:
+    """The least and the greatest value of any partial sum of sum (q - z) * w + b, per output channel; both reached.
+
+    `weights_by_channel` is an integer array (channels, terms): stored weights less their zero point. q is in
+    input_min..input_max; `bias` is a scalar or one integer a channel. A partial sum has any of the terms, in any
+    order, so the bounds hold for every schedule: each term adds to the one bound what it can in that direction, or
+    nothing. With 0 as the zero point (and 0 as bias) it is the range of raw products.
+    """
+    if weights_by_channel.ndim != 2:
+        raise ValueError(f"found weights of shape {weights_by_channel.shape}; expected (channels, terms)")
+    low, high = input_min - input_zero_point, input_max - input_zero_point
+    weights = weights_by_channel.astype(np.int64)
+    positive = np.maximum(weights, 0).sum(axis=1)
+    negative = positive - weights.sum(axis=1)  # the sum of |w| over negative weights
+    offset = np.asarray(bias, dtype=np.int64)
+    greatest = positive * max(high, 0) - negative * min(low, 0) + np.maximum(offset, 0)
+    least = positive * min(low, 0) - negative * max(high, 0) + np.minimum(offset, 0)
+    return least, greatest
+
+
+def accumulator_bound(
+    weights_by_channel: AnyArray,
+    input_min: int,
+    input_max: int,
+    input_zero_point: int = 0,
+    bias: npt.ArrayLike = 0,
+) -> IntArray:
+    """max |acc| of `accumulator_range`, per output channel: it has to be at most 2^31 - 1 for an int32 accumulator."""
+    least, greatest = accumulator_range(weights_by_channel, input_min, input_max, input_zero_point, bias)
+    return np.maximum(greatest, -least)
+
+
+def least_weight_scale(
+    bias: npt.ArrayLike, input_scale: float, terms_bound: npt.ArrayLike, limit: int = INT32_MAX
+) -> FloatArray:
+    """The smallest weight scale s_w with |round(b / (s_in * s_w))| + terms_bound <= limit; 0 for a bias of 0.
+
+    `bias` is real, a scalar or one a channel; `terms_bound` bounds the sum of products: K * max|q - z| * max|w|, say.
+    The scale is rounded up by some 2^-50, so that the inequality holds in f64 arithmetic as well.
+    Raises ValueError where the terms alone leave no room for a bias.
+    """
+    room = limit - np.asarray(terms_bound, dtype=np.float64) - 1.0  # 1: for rounding b / (s_in * s_w), by up to 1/2
+    if (room <= 0).any():
+        raise ValueError(
+            f"found sums of products up to {np.max(np.asarray(terms_bound))}; expected less than {limit - 1} "
+            "(fewer terms, or narrower weights)"
+        )
+    least = np.abs(np.asarray(bias, dtype=np.float64)) / room / input_scale
+    return np.where(least > 0, least * (1.0 + 2.0**-50), 0.0)

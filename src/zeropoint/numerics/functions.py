@@ -1,0 +1,225 @@
+"""The float functions of elementwise ops, by StableHLO name; the interpreter and the 256-entry tables both call them.
+
+Each takes arrays and gives an array in the operands' dtype. Two rules make the result a function of the values alone,
+whatever the machine:
+
+- What IEEE 754 rounds correctly (add, subtract, multiply, divide, sqrt, abs, ...) is one NumPy operation in that dtype.
+- Everything else is evaluated in f64 and rounded once to the dtype. NumPy picks its f32 kernels of exp, log, tanh, ...
+  by the SIMD width at hand, and they differ in the last bits from machine to machine; its f64 kernels do too, but by
+  an error of some 2^-51, which reaches a rounded f32 in about one value of 2^26, and an f16 or bf16 practically never.
+  For f64 operands the result is NumPy's.
+
+Source: StableHLO specification, the ops of these names; chlo.erf. Integer operands wrap around in their dtype, and
+divide truncates towards zero, as the specification has it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import cache
+
+import numpy as np
+
+from zeropoint.numerics.arrays import AnyArray, BoolArray, FloatArray
+from zeropoint.numerics.rounding import round_half_away
+
+UnaryFunction = Callable[[AnyArray], AnyArray]
+BinaryFunction = Callable[[AnyArray, AnyArray], AnyArray]
+
+_ERFC_NODES = 36
+
+
+def _is_float(x: AnyArray) -> bool:
+    # ml_dtypes' bfloat16 has kind "V".
+    return x.dtype.kind not in "iub"
+
+
+def _in_f64(function: Callable[[FloatArray], FloatArray]) -> UnaryFunction:
+    """`function` evaluated in f64 and rounded once to the dtype of the operand."""
+
+    def rounded(x: AnyArray) -> AnyArray:
+        with np.errstate(all="ignore"):
+            return np.asarray(function(x.astype(np.float64))).astype(x.dtype)
+
+    return rounded
+
+
+def _native(function: Callable[[AnyArray], AnyArray]) -> UnaryFunction:
+    def quiet(x: AnyArray) -> AnyArray:
+        with np.errstate(all="ignore"):
+            return np.asarray(function(x)).astype(x.dtype, copy=False)
+
+    return quiet
+
+
+def _native_binary(function: Callable[[AnyArray, AnyArray], AnyArray]) -> BinaryFunction:
+    def quiet(x: AnyArray, y: AnyArray) -> AnyArray:
+        with np.errstate(all="ignore"):
+            return np.asarray(function(x, y)).astype(x.dtype, copy=False)
+
+    return quiet
+
+
+def _logistic(x: FloatArray) -> FloatArray:
+    """1 / (1 + exp(-x)), as e / (1 + e) with e = exp(x) where x < 0: exp never overflows, nothing cancels."""
+    e = np.exp(-np.abs(x))
+    return np.where(x < 0, e, 1.0) / (1.0 + e)
+
+
+def _erf(x: FloatArray) -> FloatArray:
+    """The power series below 1, 1 - erfc above; 1 from 6 on, where erfc is below 2^-54."""
+    magnitude = np.minimum(np.abs(x), 6.0)
+    small = np.minimum(magnitude, 1.0)
+    # erf(x) = 2/sqrt(pi) * sum (-1)^n x^(2n+1) / (n! (2n+1)); at x = 1 the 20th term is below 2^-60.
+    square, series = small * small, np.zeros_like(small)
+    for n in range(20, -1, -1):
+        series = series * square + (-1.0) ** n / (math.factorial(n) * (2 * n + 1))
+    below = 2.0 / math.sqrt(math.pi) * small * series
+    above = 1.0 - _erfc(np.maximum(magnitude, 1.0))
+    return np.copysign(np.where(magnitude < 1.0, below, above), x)
+
+
+def _erfc(x: FloatArray) -> FloatArray:
+    """erfc(x) = t * exp(-x^2 + P(t)) for 1 <= x <= 6, t = 2 / (2 + x), P a polynomial (Chebyshev series) in t."""
+    t = 2.0 / (2.0 + x)
+    coefficients = _erfc_coefficients()
+    # Clenshaw's recurrence on [1/4, 2/3], the interval of t.
+    argument = (2.0 * t - (2 / 3 + 1 / 4)) / (2 / 3 - 1 / 4)
+    last, before = np.zeros_like(t), np.zeros_like(t)
+    for coefficient in coefficients[:0:-1]:
+        last, before = 2.0 * argument * last - before + coefficient, last
+    return t * np.exp(-x * x + argument * last - before + coefficients[0])
+
+
+@cache
+def _erfc_coefficients() -> list[float]:
+    """The Chebyshev series of log(erfc(x) / t) + x^2 in t, through its values at the Chebyshev nodes."""
+    count = _ERFC_NODES
+    angles = [math.pi * (k + 0.5) / count for k in range(count)]
+    values: list[float] = []
+    for angle in angles:
+        t = ((2 / 3 + 1 / 4) + (2 / 3 - 1 / 4) * math.cos(angle)) / 2
+        x = 2.0 / t - 2.0
+        values.append(math.log(math.erfc(x) / t) + x * x)
+    return [
+        (1 if j == 0 else 2) / count * math.fsum(v * math.cos(j * a) for v, a in zip(values, angles, strict=True))
+        for j in range(24)
+    ]
+
+
+def _round_half_away(x: AnyArray) -> AnyArray:
+    return round_half_away(x)
+
+
+def _sign(x: AnyArray) -> AnyArray:
+    """-1, 0 or 1; a zero keeps its sign and NaN stays, as in the specification."""
+    return np.where((x == 0) | (x != x), x, np.copysign(1, x.astype(np.float64)).astype(x.dtype))
+
+
+def _divide(x: AnyArray, y: AnyArray) -> AnyArray:
+    if _is_float(x):
+        return np.divide(x, y)
+    quotient = np.floor_divide(x, y)
+    # Python's division rounds down, the specification's towards zero.
+    return quotient + ((quotient < 0) & (quotient * y != x)).astype(x.dtype)
+
+
+def _power(x: AnyArray, y: AnyArray) -> AnyArray:
+    if _is_float(x):
+        return np.power(x.astype(np.float64), y.astype(np.float64)).astype(x.dtype)
+    # A negative exponent gives 1 / x^|y| truncated: 0, or +-1 for the base +-1.
+    negative = np.where(np.abs(x) == 1, np.power(x, np.abs(y) % 2), 0)
+    return np.where(y < 0, negative, np.power(x, np.maximum(y, 0)))
+
+
+def _atan2(x: AnyArray, y: AnyArray) -> AnyArray:
+    return np.arctan2(x.astype(np.float64), y.astype(np.float64)).astype(x.dtype)
+
+
+UNARY: dict[str, UnaryFunction] = {
+    "abs": _native(np.abs),
+    "cbrt": _in_f64(np.cbrt),
+    "ceil": _native(np.ceil),
+    "cosine": _in_f64(np.cos),
+    "erf": _in_f64(_erf),
+    "exponential": _in_f64(np.exp),
+    "exponential_minus_one": _in_f64(np.expm1),
+    "floor": _native(np.floor),
+    "log": _in_f64(np.log),
+    "log_plus_one": _in_f64(np.log1p),
+    "logistic": _in_f64(_logistic),
+    "negate": _native(np.negative),
+    "not": _native(np.invert),
+    "round_nearest_afz": _native(_round_half_away),
+    "round_nearest_even": _native(np.rint),
+    # 1 / sqrt(x) rounds twice in f64, which is far below one rounding to f32.
+    "rsqrt": _in_f64(lambda x: 1.0 / np.sqrt(x)),
+    "sign": _native(_sign),
+    "sine": _in_f64(np.sin),
+    "sqrt": _native(np.sqrt),
+    "tan": _in_f64(np.tan),
+    "tanh": _in_f64(np.tanh),
+}
+
+BINARY: dict[str, BinaryFunction] = {
+    "add": _native_binary(np.add),
+    "and": _native_binary(np.bitwise_and),
+    "atan2": _native_binary(_atan2),
+    "divide": _native_binary(_divide),
+    # NaN in either operand gives NaN (IEEE 754 maximum and minimum).
+    "maximum": _native_binary(np.maximum),
+    "minimum": _native_binary(np.minimum),
+    "multiply": _native_binary(np.multiply),
+    "or": _native_binary(np.bitwise_or),
+    "power": _native_binary(_power),
+    # The sign of the dividend, as in C.
+    "remainder": _native_binary(np.fmod),
+    "subtract": _native_binary(np.subtract),
+    "xor": _native_binary(np.bitwise_xor),
+}
+
+COMPARISONS: dict[str, Callable[[AnyArray, AnyArray], BoolArray]] = {
+    "EQ": np.equal,
+    "NE": np.not_equal,
+    "GE": np.greater_equal,
+    "GT": np.greater,
+    "LE": np.less_equal,
+    "LT": np.less,
+}
+
+
+def clamp(minimum: AnyArray, operand: AnyArray, maximum: AnyArray) -> AnyArray:
+    """min(max(operand, minimum), maximum), in this order of operands (StableHLO clamp); bounds broadcast."""
+    return np.minimum(np.maximum(operand, minimum), maximum)
+
+
+def compare(lhs: AnyArray, rhs: AnyArray, direction: str) -> BoolArray:
+    """Elementwise comparison by StableHLO's direction: EQ, NE, GE, GT, LE, LT."""
+    return np.asarray(COMPARISONS[direction](lhs, rhs))
+
+
+def select(predicate: BoolArray, on_true: AnyArray, on_false: AnyArray) -> AnyArray:
+    """on_true where the predicate holds, else on_false; a scalar predicate chooses the whole."""
+    return np.where(predicate, on_true, on_false)
+
+
+def evaluate(name: str, operands: Sequence[AnyArray], direction: str | None = None) -> AnyArray:
+    """The elementwise op `name` (StableHLO's, without its prefix) on its operands; `direction` is compare's.
+
+    Raises ValueError where there is no function of that name, or the number of operands is wrong.
+    """
+    functions: dict[str, tuple[int, Callable[..., AnyArray]]] = {"clamp": (3, clamp), "select": (3, select)}
+    if name in UNARY:
+        functions[name] = (1, UNARY[name])
+    elif name in BINARY:
+        functions[name] = (2, BINARY[name])
+    elif name == "compare" and direction in COMPARISONS:
+        functions[name] = (2, COMPARISONS[direction])
+    if name not in functions:
+        known = ", ".join(sorted([*UNARY, *BINARY, "clamp", "compare with a direction", "select"]))
+        raise ValueError(f"found the function '{name}'; expected one of {known}")
+    count, function = functions[name]
+    if len(operands) != count:
+        raise ValueError(f"found {len(operands)} operands of '{name}'; expected {count}")
+    return np.asarray(function(*operands))
