@@ -9,7 +9,15 @@ from collections.abc import Sequence
 
 from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, StringAttr, SymbolRefAttr, i32
 from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import IRDLOperation, irdl_op_definition, opt_prop_def, prop_def, var_operand_def, var_result_def
+from xdsl.irdl import (
+    IRDLOperation,
+    ParsePropInAttrDict,
+    irdl_op_definition,
+    opt_prop_def,
+    prop_def,
+    var_operand_def,
+    var_result_def,
+)
 
 
 @irdl_op_definition
@@ -20,9 +28,11 @@ class CompositeOp(IRDLOperation):
     inputs = var_operand_def()
     results_ = var_result_def()
     composite_name = prop_def(StringAttr, prop_name="name")
-    composite_attributes = opt_prop_def(DictionaryAttr)
+    composite_attributes = opt_prop_def(DictionaryAttr, default_value=DictionaryAttr({}))
     decomposition = prop_def(SymbolRefAttr)
-    version = opt_prop_def(IntegerAttr)
+    version = opt_prop_def(IntegerAttr.constr(i32), default_value=IntegerAttr(0, i32))
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$name $inputs attr-dict `:` functional-type(operands, results)"
 
     def __init__(
         self,
@@ -39,6 +49,5 @@ class CompositeOp(IRDLOperation):
                 "name": StringAttr(composite_name),
                 "composite_attributes": attributes,
                 "decomposition": SymbolRefAttr(decomposition),
-                "version": IntegerAttr(0, i32),
             },
         )

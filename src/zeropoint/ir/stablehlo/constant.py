@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, DenseResourceAttr
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, DenseResourceAttr, DictionaryAttr
 from xdsl.ir import Attribute
 from xdsl.irdl import IRDLOperation, irdl_op_definition, prop_def, result_def, traits_def
+from xdsl.parser import Parser
+from xdsl.printer import Printer
 from xdsl.traits import ConstantLike, Pure
 
 
 @irdl_op_definition
 class ConstantOp(IRDLOperation):
-    """A constant tensor. Of a quantized result type, `value` holds the storage integers."""
+    """A constant tensor. Of a quantized result type, `value` holds the storage integers.
+
+    ```mlir
+    %0 = stablehlo.constant dense<0.000000e+00> : tensor<f32>
+    %1 = stablehlo.constant() <{value = dense<[1, 2]> : tensor<2xi8>}> : () -> tensor<2x!quant.uniform<i8:f32, 0.5>>
+    ```
+    """
 
     name = "stablehlo.constant"
     value = prop_def(DenseIntOrFPElementsAttr | DenseResourceAttr)
@@ -21,3 +29,33 @@ class ConstantOp(IRDLOperation):
         super().__init__(
             result_types=[value.get_type() if result_type is None else result_type], properties={"value": value}
         )
+
+    @classmethod
+    def parse(cls, parser: Parser) -> ConstantOp:
+        """Parse `attr-dict? elements`, or the generic form where the result has another type than the elements."""
+        if parser.parse_optional_punctuation("("):
+            parser.parse_punctuation(")")
+            properties = parser.parse_optional_properties_dict()
+            attributes = parser.parse_optional_attr_dict()
+            properties |= {name: attributes.pop(name) for name in ("value",) if name in attributes}
+            parser.parse_punctuation(":")
+            results = parser.parse_function_type().outputs.data
+        else:
+            attributes = parser.parse_optional_attr_dict()
+            value = parser.parse_attribute()
+            properties = {"value": value}
+            if not isinstance(value, DenseIntOrFPElementsAttr | DenseResourceAttr):
+                parser.raise_error("expected dense elements")
+            results = (value.get_type(),)
+        return cls.create(properties=properties, attributes=attributes, result_types=results)
+
+    def print(self, printer: Printer) -> None:
+        """Print the short form where the elements have the result's type."""
+        if self.value.get_type() != self.output.type:
+            printer.print_op_with_default_format(self)
+            return
+        if self.attributes:
+            printer.print_string(" ")
+            printer.print_attribute(DictionaryAttr(self.attributes))
+        printer.print_string(" ")
+        printer.print_attribute(self.value)

@@ -7,12 +7,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, DenseIntOrFPElementsAttr, IntegerAttr, TensorType, i1, i64
+from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, DenseIntOrFPElementsAttr, IntegerAttr, i1, i64
 from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, opt_prop_def, prop_def, result_def, traits_def
+from xdsl.irdl import (
+    IRDLOperation,
+    ParsePropInAttrDict,
+    irdl_op_definition,
+    operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+    traits_def,
+)
 from xdsl.traits import Pure
 
+from zeropoint.ir.stablehlo.arrays import I64_ARRAY, array_values, i64_array, padding_attribute, padding_values
+from zeropoint.ir.stablehlo.assembly import (
+    ConvolutionDimensions,
+    DotDimensionNumbers,
+    PrecisionConfig,
+    WindowAttributes,
+)
 from zeropoint.ir.stablehlo.attributes import (
     ConvDimensionNumbersAttr,
     ConvolutionLayout,
@@ -20,29 +35,7 @@ from zeropoint.ir.stablehlo.attributes import (
     DotDimensions,
 )
 
-
-def padding_attribute(padding: Sequence[tuple[int, int]]) -> DenseIntOrFPElementsAttr:
-    """(low, high) per dimension as `dense<...> : tensor<Nx2xi64>`."""
-    flat = [int(side) for pair in padding for side in pair]
-    return DenseIntOrFPElementsAttr.from_list(TensorType(i64, [len(padding), 2]), flat)
-
-
-def i64_array(values: Sequence[int] | None) -> DenseArrayBase | None:
-    """`array<i64: ...>`, or nothing."""
-    return None if values is None else DenseArrayBase.from_list(i64, [int(value) for value in values])
-
-
-def array_values(attribute: DenseArrayBase | None, default: Sequence[int]) -> tuple[int, ...]:
-    """The entries of an optional `array<i64: ...>`."""
-    return tuple(default) if attribute is None else tuple(int(value) for value in attribute.get_values())
-
-
-def padding_values(attribute: DenseIntOrFPElementsAttr | None, rank: int) -> tuple[tuple[int, int], ...]:
-    """The (low, high) pairs of an optional padding attribute; zeros where it is absent."""
-    if attribute is None:
-        return ((0, 0),) * rank
-    low_high = np.frombuffer(attribute.data.data, dtype="<i8").reshape(rank, 2)
-    return tuple((int(low), int(high)) for low, high in low_high)
+__all__ = ["ConvolutionOp", "DotGeneralOp", "array_values", "i64_array", "padding_attribute", "padding_values"]
 
 
 @irdl_op_definition
@@ -53,16 +46,23 @@ class ConvolutionOp(IRDLOperation):
     lhs = operand_def()
     rhs = operand_def()
     result = result_def()
-    window_strides = opt_prop_def(DenseArrayBase)
+    window_strides = opt_prop_def(I64_ARRAY)
     padding = opt_prop_def(DenseIntOrFPElementsAttr)
-    lhs_dilation = opt_prop_def(DenseArrayBase)
-    rhs_dilation = opt_prop_def(DenseArrayBase)
-    window_reversal = opt_prop_def(DenseArrayBase)
+    lhs_dilation = opt_prop_def(I64_ARRAY)
+    rhs_dilation = opt_prop_def(I64_ARRAY)
+    window_reversal = opt_prop_def(DenseArrayBase.constr(i1))
     dimension_numbers = prop_def(ConvDimensionNumbersAttr)
     feature_group_count = prop_def(IntegerAttr)
     batch_group_count = prop_def(IntegerAttr)
     precision_config = opt_prop_def(ArrayAttr)
     traits = traits_def(Pure())
+    irdl_options = (ParsePropInAttrDict(),)
+    custom_directives = (ConvolutionDimensions, WindowAttributes)
+    assembly_format = (
+        "`(` operands `)` `dim_numbers` `=` custom<ConvolutionDimensions>($dimension_numbers) `,` "
+        "`window` `=` `{` custom<WindowAttributes>($window_strides, $padding, $lhs_dilation, $rhs_dilation, "
+        "$window_reversal) `}` attr-dict `:` functional-type(operands, results)"
+    )
 
     def __init__(
         self,
@@ -107,6 +107,11 @@ class DotGeneralOp(IRDLOperation):
     dot_dimension_numbers = prop_def(DotDimensionNumbersAttr)
     precision_config = opt_prop_def(ArrayAttr)
     traits = traits_def(Pure())
+    custom_directives = (DotDimensionNumbers, PrecisionConfig)
+    assembly_format = (
+        "$lhs `,` $rhs `,` custom<DotDimensionNumbers>($dot_dimension_numbers) "
+        "custom<PrecisionConfig>($precision_config) attr-dict `:` functional-type(operands, results)"
+    )
 
     def __init__(self, lhs: SSAValue, rhs: SSAValue, result_type: Attribute, dimensions: DotDimensions):
         super().__init__(

@@ -10,6 +10,7 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, opt_prop_def, prop_def, result_def, traits_def
 from xdsl.traits import Pure
 
+from zeropoint.ir.stablehlo.assembly import SameOperandsAndResultType, SelectOpType
 from zeropoint.ir.stablehlo.attributes import (
     ComparisonDirection,
     ComparisonDirectionAttr,
@@ -23,6 +24,8 @@ class UnaryOp(IRDLOperation):
     operand = operand_def()
     result = result_def()
     traits = traits_def(Pure())
+    custom_directives = (SameOperandsAndResultType,)
+    assembly_format = "$operand attr-dict `:` custom<SameOperandsAndResultType>(type(operands), type($result))"
 
     def __init__(self, operand: SSAValue, result_type: Attribute | None = None):
         super().__init__(operands=[operand], result_types=[operand.type if result_type is None else result_type])
@@ -35,6 +38,8 @@ class BinaryOp(IRDLOperation):
     rhs = operand_def()
     result = result_def()
     traits = traits_def(Pure())
+    custom_directives = (SameOperandsAndResultType,)
+    assembly_format = "$lhs `,` $rhs attr-dict `:` custom<SameOperandsAndResultType>(type(operands), type($result))"
 
     def __init__(self, lhs: SSAValue, rhs: SSAValue, result_type: Attribute | None = None):
         super().__init__(operands=[lhs, rhs], result_types=[lhs.type if result_type is None else result_type])
@@ -225,6 +230,10 @@ class ClampOp(IRDLOperation):
     max = operand_def()
     result = result_def()
     traits = traits_def(Pure())
+    custom_directives = (SameOperandsAndResultType,)
+    assembly_format = (
+        "$min `,` $operand `,` $max attr-dict `:` custom<SameOperandsAndResultType>(type(operands), type($result))"
+    )
 
     def __init__(self, min: SSAValue, operand: SSAValue, max: SSAValue, result_type: Attribute | None = None):
         super().__init__(
@@ -243,6 +252,9 @@ class CompareOp(IRDLOperation):
     comparison_direction = prop_def(ComparisonDirectionAttr)
     compare_type = opt_prop_def(ComparisonTypeAttr)
     traits = traits_def(Pure())
+    assembly_format = (
+        "$comparison_direction `,` $lhs `,` $rhs (`,` $compare_type^)? attr-dict `:` functional-type(operands, results)"
+    )
 
     def __init__(self, lhs: SSAValue, rhs: SSAValue, direction: ComparisonDirection):
         assert isinstance(lhs.type, TensorType)
@@ -263,6 +275,10 @@ class SelectOp(IRDLOperation):
     on_false = operand_def()
     result = result_def()
     traits = traits_def(Pure())
+    custom_directives = (SelectOpType,)
+    assembly_format = (
+        "operands attr-dict `:` custom<SelectOpType>(type($pred), type($on_true), type($on_false), type($result))"
+    )
 
     def __init__(self, pred: SSAValue, on_true: SSAValue, on_false: SSAValue):
         super().__init__(operands=[pred, on_true, on_false], result_types=[on_true.type])

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
-from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, TensorType, i64
+from xdsl.dialects.builtin import IntegerAttr, TensorType, i64
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
@@ -22,7 +22,8 @@ from xdsl.irdl import (
 )
 from xdsl.traits import Pure
 
-from zeropoint.ir.stablehlo.contraction import i64_array
+from zeropoint.ir.stablehlo.arrays import I64_ARRAY, i64_array
+from zeropoint.ir.stablehlo.assembly import SliceRanges, VariadicOperandWithAttribute
 
 
 def _tensor(value: SSAValue) -> TensorType[Attribute]:
@@ -37,8 +38,9 @@ class BroadcastInDimOp(IRDLOperation):
     name = "stablehlo.broadcast_in_dim"
     operand = operand_def()
     result = result_def()
-    broadcast_dimensions = prop_def(DenseArrayBase)
+    broadcast_dimensions = prop_def(I64_ARRAY)
     traits = traits_def(Pure())
+    assembly_format = "$operand `,` `dims` `=` $broadcast_dimensions attr-dict `:` functional-type(operands, results)"
 
     def __init__(self, operand: SSAValue, result_type: Attribute, broadcast_dimensions: Sequence[int]):
         super().__init__(
@@ -56,6 +58,7 @@ class ReshapeOp(IRDLOperation):
     operand = operand_def()
     result = result_def()
     traits = traits_def(Pure())
+    assembly_format = "operands attr-dict `:` functional-type(operands, results)"
 
     def __init__(self, operand: SSAValue, result_type: Attribute):
         super().__init__(operands=[operand], result_types=[result_type])
@@ -68,8 +71,9 @@ class TransposeOp(IRDLOperation):
     name = "stablehlo.transpose"
     operand = operand_def()
     result = result_def()
-    permutation = prop_def(DenseArrayBase)
+    permutation = prop_def(I64_ARRAY)
     traits = traits_def(Pure())
+    assembly_format = "$operand `,` `dims` `=` $permutation attr-dict `:` functional-type(operands, results)"
 
     def __init__(self, operand: SSAValue, permutation: Sequence[int], result_type: Attribute | None = None):
         if result_type is None:
@@ -88,8 +92,13 @@ class ConcatenateOp(IRDLOperation):
     name = "stablehlo.concatenate"
     inputs = var_operand_def()
     result = result_def()
-    dimension = prop_def(IntegerAttr)
+    dimension = prop_def(IntegerAttr.constr(i64))
     traits = traits_def(Pure())
+    custom_directives = (VariadicOperandWithAttribute,)
+    assembly_format = (
+        "custom<VariadicOperandWithAttribute>($inputs) `dim` `=` $dimension attr-dict `:` "
+        "functional-type(operands, results)"
+    )
 
     def __init__(self, inputs: Sequence[SSAValue], dimension: int, result_type: Attribute | None = None):
         if result_type is None:
@@ -109,10 +118,14 @@ class PadOp(IRDLOperation):
     operand = operand_def()
     padding_value = operand_def()
     result = result_def()
-    edge_padding_low = prop_def(DenseArrayBase)
-    edge_padding_high = prop_def(DenseArrayBase)
-    interior_padding = prop_def(DenseArrayBase)
+    edge_padding_low = prop_def(I64_ARRAY)
+    edge_padding_high = prop_def(I64_ARRAY)
+    interior_padding = prop_def(I64_ARRAY)
     traits = traits_def(Pure())
+    assembly_format = (
+        "$operand `,` $padding_value `,` `low` `=` $edge_padding_low `,` `high` `=` $edge_padding_high `,` "
+        "`interior` `=` $interior_padding attr-dict `:` functional-type(operands, results)"
+    )
 
     def __init__(
         self,
@@ -146,10 +159,15 @@ class SliceOp(IRDLOperation):
     name = "stablehlo.slice"
     operand = operand_def()
     result = result_def()
-    start_indices = prop_def(DenseArrayBase)
-    limit_indices = prop_def(DenseArrayBase)
-    strides = prop_def(DenseArrayBase)
+    start_indices = prop_def(I64_ARRAY)
+    limit_indices = prop_def(I64_ARRAY)
+    strides = prop_def(I64_ARRAY)
     traits = traits_def(Pure())
+    custom_directives = (SliceRanges,)
+    assembly_format = (
+        "$operand custom<SliceRanges>($start_indices, $limit_indices, $strides) attr-dict `:` "
+        "functional-type(operands, results)"
+    )
 
     def __init__(self, operand: SSAValue, start: Sequence[int], limit: Sequence[int], strides: Sequence[int]):
         tensor = _tensor(operand)

@@ -11,6 +11,7 @@ from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, result_def
 from xdsl.traits import Pure
 
 from zeropoint.ir.quant import UniformQuantizedType
+from zeropoint.ir.stablehlo.assembly import SameOperandsAndResultType
 
 
 @irdl_op_definition
@@ -21,6 +22,8 @@ class UniformQuantizeOp(IRDLOperation):
     operand = operand_def()
     result = result_def()
     traits = traits_def(Pure())
+    custom_directives = (SameOperandsAndResultType,)
+    assembly_format = "$operand attr-dict `:` custom<SameOperandsAndResultType>(type(operands), type($result))"
 
     def __init__(self, operand: SSAValue, result_type: Attribute):
         super().__init__(operands=[operand], result_types=[result_type])
@@ -34,6 +37,8 @@ class UniformDequantizeOp(IRDLOperation):
     operand = operand_def()
     result = result_def()
     traits = traits_def(Pure())
+    custom_directives = (SameOperandsAndResultType,)
+    assembly_format = "$operand attr-dict `:` custom<SameOperandsAndResultType>(type(operands), type($result))"
 
     def __init__(self, operand: SSAValue):
         assert isinstance(operand.type, TensorType) and isinstance(operand.type.element_type, UniformQuantizedType)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from xdsl.dialects.builtin import DenseArrayBase, DenseIntOrFPElementsAttr, TensorType
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, TensorType
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
@@ -21,9 +21,12 @@ from xdsl.irdl import (
     var_operand_def,
     var_result_def,
 )
+from xdsl.parser import Parser
+from xdsl.printer import Printer
 from xdsl.traits import IsTerminator, Pure
 
-from zeropoint.ir.stablehlo.contraction import i64_array, padding_attribute
+from zeropoint.ir.stablehlo.arrays import I64_ARRAY, i64_array, padding_attribute
+from zeropoint.ir.stablehlo.reduce_assembly import parse_reduce, print_reduce
 
 
 @irdl_op_definition
@@ -33,6 +36,7 @@ class ReturnOp(IRDLOperation):
     name = "stablehlo.return"
     results_ = var_operand_def()
     traits = traits_def(IsTerminator(), Pure())
+    assembly_format = "$results_ attr-dict (`:` type($results_)^)?"
 
     def __init__(self, results: Sequence[SSAValue]):
         super().__init__(operands=[results])
@@ -55,7 +59,7 @@ class ReduceOp(IRDLOperation):
     inputs = var_operand_def()
     init_values = var_operand_def()
     results_ = var_result_def()
-    dimensions = prop_def(DenseArrayBase)
+    dimensions = prop_def(I64_ARRAY)
     body = region_def("single_block")
     irdl_options = (SameVariadicOperandSize(),)
     traits = traits_def(Pure())
@@ -75,6 +79,18 @@ class ReduceOp(IRDLOperation):
             regions=[body],
         )
 
+    @classmethod
+    def parse(cls, parser: Parser) -> ReduceOp:
+        """Parse the short form or the one with the body in full."""
+        inputs, init_values, result_types, dimensions, body, attributes = parse_reduce(parser)
+        op = cls(inputs, init_values, result_types, dimensions, body)
+        op.attributes.update(attributes)
+        return op
+
+    def print(self, printer: Printer) -> None:
+        """Print the short form where it says the same."""
+        print_reduce(self, printer)
+
 
 @irdl_op_definition
 class ReduceWindowOp(IRDLOperation):
@@ -84,10 +100,10 @@ class ReduceWindowOp(IRDLOperation):
     inputs = var_operand_def()
     init_values = var_operand_def()
     results_ = var_result_def()
-    window_dimensions = prop_def(DenseArrayBase)
-    window_strides = opt_prop_def(DenseArrayBase)
-    base_dilations = opt_prop_def(DenseArrayBase)
-    window_dilations = opt_prop_def(DenseArrayBase)
+    window_dimensions = prop_def(I64_ARRAY)
+    window_strides = opt_prop_def(I64_ARRAY)
+    base_dilations = opt_prop_def(I64_ARRAY)
+    window_dilations = opt_prop_def(I64_ARRAY)
     padding = opt_prop_def(DenseIntOrFPElementsAttr)
     body = region_def("single_block")
     irdl_options = (SameVariadicOperandSize(),)

@@ -1,0 +1,45 @@
+"""Integer lists as attributes: `array<i64: ...>` and the padding pairs `dense<...> : tensor<Nx2xi64>`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import overload
+
+import numpy as np
+from xdsl.dialects.builtin import BytesAttr, DenseArrayBase, DenseIntOrFPElementsAttr, IntegerType, TensorType, i64
+
+I64Array = DenseArrayBase[IntegerType]
+I64_ARRAY = DenseArrayBase.constr(i64)
+"""The constraint of a property that is an `array<i64: ...>`."""
+
+
+def padding_attribute(padding: Sequence[tuple[int, int]]) -> DenseIntOrFPElementsAttr:
+    """(low, high) per dimension as `dense<...> : tensor<Nx2xi64>`."""
+    pairs = np.asarray(padding, dtype="<i8").reshape(len(padding), 2)
+    return DenseIntOrFPElementsAttr(TensorType(i64, pairs.shape), BytesAttr(pairs.tobytes()))
+
+
+@overload
+def i64_array(values: Sequence[int]) -> I64Array: ...
+
+
+@overload
+def i64_array(values: Sequence[int] | None) -> I64Array | None: ...
+
+
+def i64_array(values: Sequence[int] | None) -> I64Array | None:
+    """`array<i64: ...>`, or nothing."""
+    return None if values is None else DenseArrayBase.from_list(i64, [int(value) for value in values])
+
+
+def array_values(attribute: DenseArrayBase | None, default: Sequence[int]) -> tuple[int, ...]:
+    """The entries of an optional `array<i64: ...>`."""
+    return tuple(default) if attribute is None else tuple(int(value) for value in attribute.get_values())
+
+
+def padding_values(attribute: DenseIntOrFPElementsAttr | None, rank: int) -> tuple[tuple[int, int], ...]:
+    """The (low, high) pairs of an optional padding attribute; zeros where it is absent."""
+    if attribute is None:
+        return ((0, 0),) * rank
+    pairs = np.frombuffer(attribute.data.data, dtype="<i8").reshape(-1, 2)
+    return tuple((int(low), int(high)) for low, high in pairs)

@@ -1,0 +1,162 @@
+"""Text of `stablehlo.reduce`: one line where the body is one commutative op, the body in full otherwise.
+
+```mlir
+%0 = stablehlo.reduce(%x init: %z) applies stablehlo.add across dimensions = [1] : (tensor<2x3xf32>, tensor<f32>)
+       -> tensor<2xf32>
+%1 = stablehlo.reduce(%x init: %z) across dimensions = [1] : (tensor<2x3xf32>, tensor<f32>) -> tensor<2xf32>
+ reducer(%a: tensor<f32>, %b: tensor<f32>)  {
+  ...
+}
+```
+Source: the forms that upstream StableHLO prints and parses, and its conditions for the first one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+from xdsl.dialects.builtin import FunctionType, TensorType, UnknownLoc
+from xdsl.ir import Attribute, Region, SSAValue
+from xdsl.parser import Parser, UnresolvedOperand
+from xdsl.printer import Printer
+
+from zeropoint.ir.stablehlo.assembly import integers_text, parse_integers
+from zeropoint.ir.stablehlo.elementwise import AddOp, AndOp, BinaryOp, MaximumOp, MinimumOp, MultiplyOp, OrOp
+
+if TYPE_CHECKING:
+    from zeropoint.ir.stablehlo.reduction import ReduceOp
+
+_COMMUTATIVE: dict[str, type[BinaryOp]] = {op.name: op for op in (AddOp, AndOp, MaximumOp, MinimumOp, MultiplyOp, OrOp)}
+
+
+class ReduceParts(NamedTuple):
+    """What the text of a `reduce` says."""
+
+    inputs: Sequence[SSAValue]
+    init_values: Sequence[SSAValue]
+    result_types: Sequence[Attribute]
+    dimensions: list[int]
+    body: Region
+    attributes: dict[str, Attribute]
+
+
+def _short_body(op: ReduceOp) -> BinaryOp | None:
+    """The body's op where naming it says everything: one commutative op on the block's arguments, in their order.
+
+    Upstream also shortens a body whose op has attributes or a location of its own, and loses them; this does not.
+    """
+    block = op.body.block
+    inner = block.first_op
+    if type(inner) not in _COMMUTATIVE.values() or len(op.inputs) != 1 or inner is None or inner.attributes:
+        return None
+    returned = inner.next_op
+    inner = cast("BinaryOp", inner)
+    input_type = op.inputs[0].type
+    if not isinstance(input_type, TensorType) or returned is None or returned is not block.last_op:
+        return None
+    scalar = TensorType(cast("Attribute", input_type.element_type), [])
+    same_types = inner.lhs.type == inner.rhs.type == inner.result.type == scalar
+    passed_on = tuple(inner.operands) == tuple(block.args) and tuple(returned.operands) == (inner.result,)
+    own_location = any(
+        not isinstance(found, UnknownLoc) and found != op.location
+        for found in (inner.location, returned.location, *(argument.location for argument in block.args))
+    )
+    return inner if same_types and passed_on and not own_location else None
+
+
+def print_reduce(op: ReduceOp, printer: Printer) -> None:
+    """Print what follows the op's name."""
+    printer.print_string("(")
+    for index, (value, init) in enumerate(zip(op.inputs, op.init_values, strict=True)):
+        printer.print_string("), (" if index else "")
+        printer.print_operand(value)
+        printer.print_string(" init: ")
+        printer.print_operand(init)
+    printer.print_string(")")
+    short = _short_body(op)
+    if short is not None:
+        printer.print_string(f" applies {short.name}")
+    dimensions = [int(dimension) for dimension in op.dimensions.get_values()]
+    printer.print_string(f" across dimensions = {integers_text(dimensions)}")
+    printer.print_op_attributes(op.attributes)
+    printer.print_string(" : ")
+    printer.print_operation_type(op)
+    if short is None:
+        _print_reducer(op.body, printer)
+
+
+def _print_reducer(body: Region, printer: Printer) -> None:
+    printer.print_string("\n reducer")
+    arguments = body.block.args
+    half = len(arguments) // 2
+    for pair in zip(arguments[:half], arguments[half:], strict=True):
+        with printer.in_parens():
+            printer.print_list(pair, printer.print_block_argument)
+        printer.print_string(" ")
+    printer.print_string(" ")
+    printer.print_region(body, print_entry_block_args=False)
+
+
+def parse_reduce(parser: Parser) -> ReduceParts:
+    """Parse what follows the op's name."""
+    pairs = parser.parse_comma_separated_list(parser.Delimiter.NONE, lambda: _parse_pair(parser))
+    short = _parse_short_body(parser)
+    parser.parse_keyword("across")
+    parser.parse_keyword("dimensions")
+    parser.parse_punctuation("=")
+    dimensions = parse_integers(parser)
+    attributes = parser.parse_optional_attr_dict()
+    parser.parse_punctuation(":")
+    position = parser.pos
+    signature = parser.parse_function_type()
+    body = _parse_reducer(parser) if short is None else _body_of(short, parser, signature)
+    operands = parser.resolve_operands(
+        [value for value, _ in pairs] + [init for _, init in pairs], signature.inputs.data, position
+    )
+    count = len(pairs)
+    return ReduceParts(operands[:count], operands[count:], signature.outputs.data, dimensions, body, attributes)
+
+
+def _parse_pair(parser: Parser) -> tuple[UnresolvedOperand, UnresolvedOperand]:
+    with parser.in_parens():
+        value = parser.parse_unresolved_operand()
+        parser.parse_keyword("init")
+        parser.parse_punctuation(":")
+        return value, parser.parse_unresolved_operand()
+
+
+def _parse_short_body(parser: Parser) -> type[BinaryOp] | None:
+    if parser.parse_optional_keyword("applies") is None:
+        return None
+    position = parser.pos
+    name = parser.parse_identifier()
+    if name not in _COMMUTATIVE:
+        parser.raise_error(f"expected a commutative op of StableHLO, found {name}", position)
+    return _COMMUTATIVE[name]
+
+
+def _body_of(op: type[BinaryOp], parser: Parser, signature: FunctionType) -> Region:
+    from zeropoint.ir.stablehlo.reduction import binary_body  # reduction imports this module
+
+    first = next(iter(signature.inputs.data), None)
+    if not isinstance(first, TensorType):
+        parser.raise_error("expected a ranked tensor to reduce")
+    return binary_body(op, cast("Attribute", first.element_type))
+
+
+def _parse_reducer(parser: Parser) -> Region:
+    parser.parse_keyword("reducer")
+    pairs: list[tuple[Parser.Argument, Parser.Argument]] = []
+    while parser.parse_optional_punctuation("("):
+        first = _parse_argument(parser)
+        parser.parse_punctuation(",")
+        pairs.append((first, _parse_argument(parser)))
+        parser.parse_punctuation(")")
+    return parser.parse_region([first for first, _ in pairs] + [second for _, second in pairs])
+
+
+def _parse_argument(parser: Parser) -> Parser.Argument:
+    argument = parser.parse_argument()
+    argument.location = parser.parse_optional_location()
+    return argument
