@@ -1,0 +1,49 @@
+"""Files of other formats to float programs. `load_model` takes any of them; the suffix says which."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from zeropoint.frontend.errors import ModelError
+from zeropoint.ir.program import Program
+
+__all__ = ["FORMATS", "ModelError", "Shapes", "load_model"]
+
+Shapes = Mapping[str, tuple[int, ...]]
+"""Input names to the shapes that fix their dynamic dimensions."""
+
+
+def _onnx(path: Path, shapes: Shapes) -> Program:
+    from zeropoint.frontend.onnx import load_onnx  # imports onnx, and only needed here
+
+    return load_onnx(path, shapes)
+
+
+def _stablehlo(path: Path, shapes: Shapes) -> Program:
+    from zeropoint.frontend.stablehlo import load_stablehlo
+
+    return load_stablehlo(path, shapes)
+
+
+FORMATS: Mapping[str, Callable[[Path, Shapes], Program]] = {".mlir": _stablehlo, ".onnx": _onnx}
+"""Suffixes and the loaders behind them."""
+
+
+def load_model(path: Path | str, shapes: Shapes | None = None) -> Program:
+    """The program in a model file.
+
+    `shapes` fixes dynamic dimensions of inputs, `{"x": (1, 3, 224, 224)}`.
+
+    Raises ModelError for a file that is missing, of an unknown suffix, broken, or that holds what is not supported.
+    """
+    path = Path(path)
+    loader = FORMATS.get(path.suffix.lower())
+    if loader is None:
+        raise ModelError(f"{path}: found suffix '{path.suffix}', expected one of: {', '.join(FORMATS)}")
+    if not path.is_file():
+        raise ModelError(f"{path}: {'found a directory' if path.is_dir() else 'no such file'}, expected a model file")
+    try:
+        return loader(path, {} if shapes is None else shapes)
+    except OSError as error:
+        raise ModelError(f"{path}: cannot be read: {error.strerror or error}") from error

@@ -1,0 +1,126 @@
+"""Activation functions.
+
+Source: the ONNX operator specification. The solver matches these forms; there is one form per function.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from zeropoint.frontend.onnx.broadcasting import broadcast_to
+from zeropoint.frontend.onnx.builder import Builder
+from zeropoint.frontend.onnx.node import Node
+from zeropoint.ir.stablehlo import (
+    AbsOp,
+    AddOp,
+    ClampOp,
+    CompareOp,
+    ComparisonDirection,
+    DivideOp,
+    ExponentialMinusOneOp,
+    ExponentialOp,
+    LogPlusOneOp,
+    MaximumOp,
+    MinimumOp,
+    MultiplyOp,
+    NegateOp,
+    SelectOp,
+)
+from zeropoint.ir.tensors import shape_of
+
+_GREATEST = float(np.finfo(np.float32).max)
+
+
+def relu(node: Node, build: Builder) -> SSAValue:
+    """`Relu`: max(x, 0).
+
+    %z = stablehlo.broadcast_in_dim %zero, dims = []
+    %0 = stablehlo.maximum %x, %z
+    """
+    value = node.operand(0)
+    return build.insert(MaximumOp(value, build.splat(0.0, value)))
+
+
+def clip(node: Node, build: Builder) -> SSAValue:
+    """`Clip`: `clamp` by two scalars, or `maximum` or `minimum` where only one bound says anything.
+
+        %0 = stablehlo.clamp %low, %x, %high : (tensor<f32>, tensor<1x8xf32>, tensor<f32>) -> tensor<1x8xf32>
+
+    A constant bound at or past the lowest or highest f32 says nothing.
+    """
+    value = node.operand(0)
+    low = node.scalar(1) if _says_something(node, 1, -1) else None
+    high = node.scalar(2) if _says_something(node, 2, 1) else None
+    if low is not None and high is not None:
+        return build.insert(ClampOp(low, value, high))
+    if low is not None:
+        return build.insert(MaximumOp(value, build.broadcast(low, value.type, ())))
+    if high is not None:
+        return build.insert(MinimumOp(value, build.broadcast(high, value.type, ())))
+    return value
+
+
+def _says_something(node: Node, index: int, sign: int) -> bool:
+    """Whether a bound is given and, where it is constant, inside the range of f32 on its side."""
+    array = node.constant(index)
+    return node.has(index) and (array is None or sign * float(array.reshape(())) < _GREATEST)
+
+
+def leaky_relu(node: Node, build: Builder) -> SSAValue:
+    """`LeakyRelu`: x where x >= 0, alpha * x elsewhere, by `compare GE` and `select`."""
+    value = node.operand(0)
+    return _select_positive(value, build.splat(node.number("alpha", 0.01), value), build)
+
+
+def prelu(node: Node, build: Builder) -> SSAValue:
+    """`PRelu`: x where x >= 0, slope * x elsewhere; the slope is broadcast to x."""
+    value = node.operand(0)
+    return _select_positive(value, broadcast_to(node.operand(1), shape_of(value), build), build)
+
+
+def _select_positive(value: SSAValue, slope: SSAValue, build: Builder) -> SSAValue:
+    positive = build.insert(CompareOp(value, build.splat(0.0, value), ComparisonDirection.GE))
+    return build.insert(SelectOp(positive, value, build.insert(MultiplyOp(value, slope))))
+
+
+def _clamped_line(value: SSAValue, slope: float, offset: float, build: Builder) -> SSAValue:
+    """clamp(0, slope * x + offset, 1)."""
+    line = build.insert(MultiplyOp(value, build.splat(slope, value)))
+    line = build.insert(AddOp(line, build.splat(offset, value)))
+    return build.insert(ClampOp(build.scalar(0.0, value), line, build.scalar(1.0, value)))
+
+
+def hard_sigmoid(node: Node, build: Builder) -> SSAValue:
+    """`HardSigmoid`: clamp(0, alpha * x + beta, 1), by `multiply`, `add`, `clamp`."""
+    return _clamped_line(node.operand(0), node.number("alpha", 0.2), node.number("beta", 0.5), build)
+
+
+def hard_swish(node: Node, build: Builder) -> SSAValue:
+    """`HardSwish`: x * clamp(0, x / 6 + 1/2, 1), the HardSigmoid with alpha 1/6 and beta 1/2."""
+    value = node.operand(0)
+    return build.insert(MultiplyOp(value, _clamped_line(value, 1 / 6, 0.5, build)))
+
+
+def elu(node: Node, build: Builder) -> SSAValue:
+    """`Elu`: x where x >= 0, alpha * (exp(x) - 1) elsewhere."""
+    value = node.operand(0)
+    positive = build.insert(CompareOp(value, build.splat(0.0, value), ComparisonDirection.GE))
+    curve = build.insert(ExponentialMinusOneOp(value))
+    curve = build.insert(MultiplyOp(curve, build.splat(node.number("alpha", 1.0), value)))
+    return build.insert(SelectOp(positive, value, curve))
+
+
+def softplus(node: Node, build: Builder) -> SSAValue:
+    """`Softplus`: log(1 + exp(x)) as max(x, 0) + log(1 + exp(-|x|)), which does not overflow."""
+    value = node.operand(0)
+    falling = build.insert(NegateOp(build.insert(AbsOp(value))))
+    curve = build.insert(LogPlusOneOp(build.insert(ExponentialOp(falling))))
+    return build.insert(AddOp(build.insert(MaximumOp(value, build.splat(0.0, value))), curve))
+
+
+def softsign(node: Node, build: Builder) -> SSAValue:
+    """`Softsign`: x / (1 + |x|)."""
+    value = node.operand(0)
+    size = build.insert(AbsOp(value))
+    return build.insert(DivideOp(value, build.insert(AddOp(size, build.splat(1.0, value)))))

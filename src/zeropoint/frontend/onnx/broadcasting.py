@@ -1,0 +1,61 @@
+"""ONNX broadcasting: shapes are aligned at the right, and a dimension of size 1 or one that is missing repeats.
+
+Source: the ONNX specification, "Broadcasting in ONNX", multidirectional and unidirectional.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from xdsl.ir import Operation, SSAValue
+
+from zeropoint.frontend.onnx.builder import Builder
+from zeropoint.frontend.onnx.node import NodeError
+from zeropoint.ir.constants import constant_array
+from zeropoint.ir.tensors import shape_of, with_shape
+
+
+def broadcast_to(value: SSAValue, shape: Sequence[int], build: Builder) -> SSAValue:
+    """The value repeated to `shape` by `broadcast_in_dim`.
+
+    A constant loses its dimensions of size 1 first, so that a bias of shape [1, C, 1, 1] is a constant of shape [C]
+    broadcast along dimension 1, however the model spells it:
+
+        %c = stablehlo.constant dense<...> : tensor<8xf32>
+        %b = stablehlo.broadcast_in_dim %c, dims = [1] : (tensor<8xf32>) -> tensor<1x8x4x4xf32>
+
+    Raises NodeError where the value does not broadcast to `shape`.
+    """
+    found = shape_of(value)
+    if found == tuple(shape):
+        return value
+    lead = len(shape) - len(found)
+    if lead < 0 or any(size not in (1, shape[lead + axis]) for axis, size in enumerate(found)):
+        raise NodeError(f"found shape {list(found)}, expected one that broadcasts to {list(shape)}")
+    dimensions = [lead + axis for axis in range(len(found))]
+    array = constant_array(value, build.weights)
+    if array is not None and 1 in found:
+        dimensions = [dim for dim, size in zip(dimensions, found, strict=True) if size != 1]
+        assert isinstance(value.owner, Operation)
+        value = build.constant(array.reshape([size for size in found if size != 1]), value.owner.location)
+    return build.broadcast(value, with_shape(value, shape), dimensions)
+
+
+def common_shape(values: Sequence[SSAValue]) -> tuple[int, ...]:
+    """The shape that all values broadcast to.
+
+    Raises NodeError where there is none.
+    """
+    shapes = [shape_of(value) for value in values]
+    try:
+        return np.broadcast_shapes(*shapes)
+    except ValueError:
+        text = " and ".join(str(list(shape)) for shape in shapes)
+        raise NodeError(f"found shapes {text}, which do not broadcast to one") from None
+
+
+def broadcast_together(values: Sequence[SSAValue], build: Builder) -> list[SSAValue]:
+    """All values in their common shape."""
+    shape = common_shape(values)
+    return [broadcast_to(value, shape, build) for value in values]

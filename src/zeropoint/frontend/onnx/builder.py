@@ -1,0 +1,107 @@
+"""Where converters put StableHLO: the program under construction, the values there are, and a few shorthands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+from xdsl.dialects.builtin import LocationAttr, TensorType, UnknownLoc
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+
+from zeropoint.frontend.onnx.tensors import as_program_array
+from zeropoint.ir.constants import constant_op
+from zeropoint.ir.locations import name_location
+from zeropoint.ir.stablehlo import AddOp, BroadcastInDimOp, ReduceOp, ReshapeOp
+from zeropoint.ir.stablehlo.reduction import binary_body
+from zeropoint.ir.tensors import Array, dtype_element, element_dtype, element_of, shape_of, with_shape
+from zeropoint.ir.weights import Weights
+
+ArrayReader = Callable[[], Array]
+"""Reads a constant of the model when it is first wanted."""
+
+
+class Builder:
+    """Appends ops to the program's entry block.
+
+    `values` are tensors of the graph by name, `readers` its constants; a constant becomes an op where it is first used.
+    Every op inserted carries `location`, the name of the node that is being converted.
+    """
+
+    def __init__(self, block: Block, weights: Weights, readers: Mapping[str, ArrayReader]):
+        self.block = block
+        self.weights = weights
+        self.values: dict[str, SSAValue] = {}
+        self.location: LocationAttr = UnknownLoc()
+        self._readers = readers
+        self._arrays: dict[str, Array] = {}
+
+    def array(self, name: str) -> Array | None:
+        """The constant of that name in the model's dtype, None where the tensor is computed."""
+        if name not in self._arrays and name in self._readers:
+            self._arrays[name] = self._readers[name]()
+        return self._arrays.get(name)
+
+    def value(self, name: str) -> SSAValue:
+        """The value of the tensor of that name."""
+        if name not in self.values:
+            array = self.array(name)
+            if array is None:
+                raise KeyError(name)
+            self.values[name] = self.constant(array, location=name_location(name))
+        return self.values[name]
+
+    def is_known(self, name: str) -> bool:
+        """Whether there is a tensor of that name."""
+        return name in self.values or name in self._readers
+
+    def insert(self, op: Operation) -> SSAValue:
+        """Append an op and return its first result."""
+        op.location = self.location
+        self.block.add_op(op)
+        return op.results[0]
+
+    def constant(self, array: Array, location: LocationAttr | None = None) -> SSAValue:
+        """A constant; floats of any width become f32."""
+        op = constant_op(as_program_array(array), self.weights)
+        self.insert(op)
+        if location is not None:
+            op.location = location
+        return op.output
+
+    def scalar(self, number: float, like: SSAValue) -> SSAValue:
+        """A scalar constant of the element type of `like`."""
+        return self.constant(np.array(number, element_dtype(element_of(like))))
+
+    def splat(self, number: float, like: SSAValue) -> SSAValue:
+        """A scalar constant broadcast to the shape of `like`."""
+        return self.broadcast(self.scalar(number, like), like.type, ())
+
+    def broadcast(self, value: SSAValue, result_type: Attribute, dimensions: Sequence[int]) -> SSAValue:
+        """`broadcast_in_dim`, or the value itself where that changes nothing."""
+        if value.type == result_type:
+            return value
+        return self.insert(BroadcastInDimOp(value, result_type, dimensions))
+
+    def reshape(self, value: SSAValue, shape: Sequence[int]) -> SSAValue:
+        """`reshape`, or the value itself where it has that shape."""
+        if shape_of(value) == tuple(shape):
+            return value
+        return self.insert(ReshapeOp(value, with_shape(value, shape)))
+
+    def reduce(
+        self,
+        value: SSAValue,
+        axes: Sequence[int],
+        initial: float,
+        op: Callable[[SSAValue, SSAValue], Operation] = AddOp,
+    ) -> SSAValue:
+        """`reduce` of `axes`, which go away."""
+        kept = [size for axis, size in enumerate(shape_of(value)) if axis not in axes]
+        init = self.scalar(initial, value)
+        body = binary_body(op, element_of(value))
+        return self.insert(ReduceOp([value], [init], [with_shape(value, kept)], axes, body))
+
+
+def tensor_type(dtype: np.dtype[np.generic], shape: Sequence[int]) -> TensorType[Attribute]:
+    """The type of a tensor whose elements are held in `dtype`."""
+    return TensorType(dtype_element(dtype), shape)

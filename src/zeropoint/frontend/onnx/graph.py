@@ -1,0 +1,184 @@
+"""An ONNX graph with static shapes to a program: every node in order by its converter, all faults at once."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto, checker, helper
+from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Attribute, Block, Region, SSAValue
+
+from zeropoint.frontend.errors import ModelError
+from zeropoint.frontend.onnx.builder import ArrayReader, Builder, tensor_type
+from zeropoint.frontend.onnx.converters import CONVERTERS
+from zeropoint.frontend.onnx.node import Node, NodeError
+from zeropoint.frontend.onnx.shapes import derived_from_shapes, graph_inputs
+from zeropoint.frontend.onnx.tensors import program_dtype, read_tensor
+from zeropoint.ir.dead_code import remove_dead_ops
+from zeropoint.ir.locations import name_location
+from zeropoint.ir.program import Program, name_attributes
+from zeropoint.ir.tensors import Array
+from zeropoint.ir.weights import Weights
+
+DEFAULT_DOMAINS = ("", "ai.onnx")
+
+
+def opset_of(model: ModelProto) -> int:
+    """The version of the default operator set that a model uses; 0 where it names none."""
+    return max((entry.version for entry in model.opset_import if entry.domain in DEFAULT_DOMAINS), default=0)
+
+
+def node_name(node: NodeProto) -> str:
+    """The node's name, or that of its first output."""
+    return node.name or next(iter(node.output), node.op_type)
+
+
+def describe_node(node: NodeProto) -> str:
+    """A node as errors name it: `'conv1' (Conv)`, with the domain where it is not ONNX's own."""
+    domain = "" if node.domain in DEFAULT_DOMAINS else f"{node.domain}::"
+    return f"'{node_name(node)}' ({domain}{node.op_type})"
+
+
+def _constant_node_array(node: NodeProto, folder: Path) -> Array:
+    """The array of a `Constant` node.
+
+    Raises ModelError for strings and sparse tensors.
+    """
+    attribute = node.attribute[0]
+    value = helper.get_attribute_value(attribute)
+    if attribute.name == "value":
+        return read_tensor(value, folder)
+    if attribute.name in ("value_float", "value_floats"):
+        return np.array(value, np.float32)
+    if attribute.name in ("value_int", "value_ints"):
+        return np.array(value, np.int64)
+    raise ModelError(f"node {describe_node(node)}: found a constant with '{attribute.name}', expected numbers")
+
+
+def _constant_readers(graph: GraphProto, folder: Path) -> dict[str, ArrayReader]:
+    readers: dict[str, ArrayReader] = {}
+    for tensor in graph.initializer:
+        readers[tensor.name] = partial(read_tensor, tensor, folder)
+    for node in graph.node:
+        if node.op_type == "Constant" and node.domain in DEFAULT_DOMAINS and node.attribute:
+            readers[node.output[0]] = partial(_constant_node_array, node, folder)
+    return readers
+
+
+class _GraphImporter:
+    """Converts the nodes of one graph and gathers what keeps them from being converted.
+
+    Outputs of a node that failed are `lost`: nodes that read them are only looked at for their op.
+    """
+
+    def __init__(self, model: ModelProto, build: Builder):
+        self._graph = model.graph
+        self._opset = opset_of(model)
+        self._build = build
+        self._derived = derived_from_shapes(model.graph)
+        self._used = {name for node in model.graph.node for name in node.input}
+        self._used.update(value.name for value in model.graph.output)
+        self._lost: set[str] = set()
+        self._context = checker.C.CheckerContext()
+        self._context.ir_version = model.ir_version
+        self._context.opset_imports = {entry.domain: entry.version for entry in model.opset_import}
+        self.problems: list[str] = []
+
+    def convert(self) -> None:
+        """Convert all nodes in order."""
+        for node in self._graph.node:
+            if node.op_type != "Constant" or node.domain not in DEFAULT_DOMAINS:
+                self._convert_or_lose(node)
+
+    def _convert_or_lose(self, node: NodeProto) -> None:
+        problem = self._fault(node)
+        if problem is None and self._lost.isdisjoint(node.input):
+            try:
+                self._convert(node)
+            except NodeError as error:
+                problem = str(error)
+        elif problem is None:
+            self._lost.update(node.output)
+        if problem is not None:
+            self._lost.update(node.output)
+            self.problems.append(f"{describe_node(node)}{problem and ': '}{problem}")
+
+    def _fault(self, node: NodeProto) -> str | None:
+        """Why a node cannot be converted whatever its inputs are; empty where the op itself is not supported."""
+        if node.domain not in DEFAULT_DOMAINS or node.op_type not in CONVERTERS:
+            consequence = any(name in self._lost for name in node.input) and any(
+                name in self._derived for name in node.output
+            )
+            if not consequence:
+                return ""
+            self._lost.update(node.output)
+            return None
+        unknown = [n for n in node.input if n and not self._build.is_known(n) and n not in self._lost]
+        if unknown:
+            return f"found input '{unknown[0]}', which nothing before it makes; the file is broken or truncated"
+        try:
+            checker.check_node(node, self._context)
+        except checker.ValidationError as error:
+            return str(error).strip().splitlines()[0]
+        return None
+
+    def _convert(self, node: NodeProto) -> None:
+        self._build.location = name_location(node_name(node))
+        results = CONVERTERS[node.op_type](Node(node, self._opset, self._build), self._build)
+        results = (results,) if isinstance(results, SSAValue) else results
+        for name in node.output[len(results) :]:
+            if name in self._used:
+                raise NodeError(f"found a use of output '{name}', expected one of output '{node.output[0]}' only")
+        self._build.values.update(zip(node.output, results, strict=False))
+
+
+def import_graph(model: ModelProto, folder: Path) -> Program:
+    """The program of a model whose input shapes are static; `folder` is where external data lies.
+
+    Raises ModelError, which names every node that cannot be converted.
+    """
+    graph, weights = model.graph, Weights()
+    inputs = graph_inputs(graph)
+    block = Block(arg_types=[_input_type(value) for value in inputs])
+    build = Builder(block, weights, _constant_readers(graph, folder))
+    for argument, value in zip(block.args, inputs, strict=True):
+        argument.location = name_location(value.name)
+        build.values[value.name] = argument
+    importer = _GraphImporter(model, build)
+    importer.convert()
+    if importer.problems:
+        count = f"{len(importer.problems)} nodes are" if len(importer.problems) > 1 else "1 node is"
+        raise ModelError(f"{count} not supported: {'; '.join(importer.problems)}")
+    outputs = [value.name for value in graph.output]
+    for name in outputs:
+        if not build.is_known(name):
+            raise ModelError(f"found output '{name}', which no node makes; the file is broken or truncated")
+    results = [build.value(name) for name in outputs]
+    block.add_op(ReturnOp(*results))
+    remove_dead_ops(block)
+    return Program(_module(block, [value.name for value in inputs], outputs), weights)
+
+
+def _input_type(value: ValueInfoProto) -> TensorType[Attribute]:
+    tensor = value.type.tensor_type
+    try:
+        return tensor_type(program_dtype(tensor.elem_type), [dim.dim_value for dim in tensor.shape.dim])
+    except ModelError as error:
+        raise ModelError(f"input '{value.name}': {error}") from error
+
+
+def _module(block: Block, inputs: list[str], outputs: list[str]) -> ModuleOp:
+    terminator = block.last_op
+    assert isinstance(terminator, ReturnOp)
+    types = ([argument.type for argument in block.args], [value.type for value in terminator.operands])
+    function = FuncOp(
+        "main",
+        types,
+        Region(block),
+        arg_attrs=name_attributes(inputs),
+        res_attrs=name_attributes(outputs),
+    )
+    return ModuleOp([function])

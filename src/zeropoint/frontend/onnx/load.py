@@ -1,0 +1,56 @@
+"""Reading an ONNX file: from bytes to a model with static shapes and no functions, then to a program."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import onnx
+from google.protobuf.message import DecodeError
+from onnx import ModelProto, defs, inliner
+
+from zeropoint.frontend.errors import ModelError
+from zeropoint.frontend.onnx.graph import import_graph, opset_of
+from zeropoint.frontend.onnx.shapes import fix_input_shapes, fold_shapes
+from zeropoint.ir.program import Program
+
+OLDEST_OPSET = 11
+
+
+def load_onnx(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> Program:
+    """The float program of an ONNX file, in the file's own layout (channels first) and under its own names.
+
+    Floats of every width become f32, in weights as in inputs and outputs. `shapes` fixes dynamic dimensions.
+
+    Raises ModelError, one line that starts with the path; OSError where the file cannot be read.
+    """
+    try:
+        model = _read(path)
+        if model.functions:
+            model = inliner.inline_local_functions(model)
+        fix_input_shapes(model.graph, shapes)
+        return import_graph(fold_shapes(model, path.parent), path.parent)
+    except ModelError as error:
+        raise ModelError(f"{path}: {error}") from error
+
+
+def _read(path: Path) -> ModelProto:
+    """The model in a file; external data is not read yet."""
+    size = path.stat().st_size
+    try:
+        model = onnx.load_model(path, format="protobuf", load_external_data=False)
+    except DecodeError as error:
+        raise ModelError(
+            f"found {size} bytes that are no ONNX model or a truncated one, expected an ONNX file"
+        ) from error
+    if not model.ir_version or not model.graph.output:
+        raise ModelError(
+            f"found {size} bytes without a graph, expected an ONNX file; it is empty, truncated or foreign"
+        )
+    newest = defs.onnx_opset_version()
+    if not OLDEST_OPSET <= opset_of(model) <= newest:
+        raise ModelError(
+            f"found opset {opset_of(model)}, expected {OLDEST_OPSET} to {newest}; convert the model with "
+            f"onnx.version_converter or export it again"
+        )
+    return model

@@ -1,0 +1,236 @@
+"""Ops that move data.
+
+Source: the ONNX operator specification.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from zeropoint.frontend.onnx.broadcasting import broadcast_to
+from zeropoint.frontend.onnx.builder import Builder
+from zeropoint.frontend.onnx.node import Node, NodeError, axes_of, axis_of
+from zeropoint.ir.stablehlo import ConcatenateOp, PadOp, SliceOp, TransposeOp
+from zeropoint.ir.tensors import shape_of
+
+REVERSED_ELEMENTS = 64
+"""The longest dimension that a negative step may reverse, one slice per element."""
+
+
+def flatten(node: Node, build: Builder) -> SSAValue:
+    """`Flatten`: `reshape` to a matrix, cut before dimension `axis`."""
+    value = node.operand(0)
+    shape = shape_of(value)
+    axis = node.integer("axis", 1)
+    axis = axis if axis == len(shape) else axis_of(axis, len(shape))
+    return build.reshape(value, [prod(shape[:axis]), prod(shape[axis:])])
+
+
+def reshape(node: Node, build: Builder) -> SSAValue:
+    """`Reshape`: `reshape`; 0 copies a dimension (unless allowzero), -1 is what is left."""
+    value = node.operand(0)
+    shape = shape_of(value)
+    wanted = list(node.integers_at(1, "shape") or ())
+    if not node.integer("allowzero", 0):
+        if any(size == 0 and axis >= len(shape) for axis, size in enumerate(wanted)):
+            raise NodeError(f"found shape {wanted}, whose 0 has no dimension of {list(shape)} to copy")
+        wanted = [shape[axis] if size == 0 else size for axis, size in enumerate(wanted)]
+    if wanted.count(-1) == 1 and (known := -prod(wanted)) > 0 and prod(shape) % known == 0:
+        wanted[wanted.index(-1)] = prod(shape) // known
+    if min(wanted, default=0) < 0 or prod(wanted) != prod(shape):
+        raise NodeError(f"found shape {wanted}, which does not fit the {prod(shape)} elements of {list(shape)}")
+    return build.reshape(value, wanted)
+
+
+def squeeze(node: Node, build: Builder) -> SSAValue:
+    """`Squeeze`: `reshape` without the dimensions named, or without all of size 1."""
+    value = node.operand(0)
+    shape = shape_of(value)
+    axes = node.axes(13)
+    dropped = axes_of(axes, len(shape)) if axes else [axis for axis, size in enumerate(shape) if size == 1]
+    if any(shape[axis] != 1 for axis in dropped):
+        raise NodeError(f"found axes {list(dropped)} of shape {list(shape)}, expected dimensions of size 1")
+    return build.reshape(value, [size for axis, size in enumerate(shape) if axis not in dropped])
+
+
+def unsqueeze(node: Node, build: Builder) -> SSAValue:
+    """`Unsqueeze`: `reshape` with dimensions of size 1 put in."""
+    value = node.operand(0)
+    axes = node.axes(13) or ()
+    rank = len(shape_of(value)) + len(axes)
+    inserted = axes_of(axes, rank)
+    sizes = iter(shape_of(value))
+    return build.reshape(value, [1 if axis in inserted else next(sizes) for axis in range(rank)])
+
+
+def transpose(node: Node, build: Builder) -> SSAValue:
+    """`Transpose`: `transpose`; without `perm` the dimensions are reversed."""
+    value = node.operand(0)
+    rank = len(shape_of(value))
+    permutation = node.integers("perm") or tuple(range(rank))[::-1]
+    if sorted(permutation) != list(range(rank)):
+        raise NodeError(f"found perm {list(permutation)}, expected each of 0 to {rank - 1} once")
+    return value if permutation == tuple(range(rank)) else build.insert(TransposeOp(value, permutation))
+
+
+def concat(node: Node, build: Builder) -> SSAValue:
+    """`Concat`: `concatenate`."""
+    values = node.operands()
+    return concatenated(values, axis_of(node.integer("axis", 0), len(shape_of(values[0]))), build)
+
+
+def concatenated(values: Sequence[SSAValue], axis: int, build: Builder) -> SSAValue:
+    """`concatenate` along `axis`, or the value itself where there is only one."""
+    rests = {shape_of(value)[:axis] + shape_of(value)[axis + 1 :] for value in values}
+    if len(rests) > 1 or len({len(shape_of(value)) for value in values}) > 1:
+        text = ", ".join(str(list(shape_of(value))) for value in values)
+        raise NodeError(f"found shapes {text}, expected the same sizes apart from dimension {axis}")
+    return values[0] if len(values) == 1 else build.insert(ConcatenateOp(values, axis))
+
+
+def pad(node: Node, build: Builder) -> SSAValue:
+    """`Pad` in constant mode: `pad` with a scalar; negative pads remove elements."""
+    value = node.operand(0)
+    rank = len(shape_of(value))
+    mode = node.text("mode", "constant")
+    if mode != "constant":
+        raise NodeError(f"found mode '{mode}', expected 'constant'")
+    pads = node.integers_at(1, "pads") or ()
+    axes = node.integers_at(3, "axes")
+    named = range(rank) if axes is None else [axis_of(axis, rank) for axis in axes]
+    if len(pads) != 2 * len(named):
+        raise NodeError(f"found {len(pads)} pads, expected {2 * len(named)}")
+    low, high = [0] * rank, [0] * rank
+    for axis, before, after in zip(named, pads[: len(named)], pads[len(named) :], strict=True):
+        low[axis], high[axis] = before, after
+    if not any(low) and not any(high):
+        return value
+    filler = node.scalar(2) if node.has(2) else build.scalar(0.0, value)
+    return build.insert(PadOp(value, filler, low, high))
+
+
+def slice_(node: Node, build: Builder) -> SSAValue:
+    """`Slice`: `slice`; starts and ends count from the end where negative, and are clamped to the dimension.
+
+    A negative step is a `slice` per element and one `concatenate`, for dimensions of up to 64 elements: StableHLO's
+    `slice` only goes forward.
+    """
+    value = node.operand(0)
+    rank = len(shape_of(value))
+    starts, ends = node.integers_at(1, "starts") or (), node.integers_at(2, "ends") or ()
+    axes = node.integers_at(3, "axes") or tuple(range(len(starts)))
+    steps = node.integers_at(4, "steps") or (1,) * len(starts)
+    if not len(starts) == len(ends) == len(axes) == len(steps) or 0 in steps:
+        raise NodeError(
+            f"found starts {list(starts)}, ends {list(ends)}, axes {list(axes)} and steps {list(steps)}, expected "
+            f"lists of one length and no step of 0"
+        )
+    for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
+        axis = axis_of(axis, rank)
+        chosen = range(*slice(start, end, step).indices(shape_of(value)[axis]))
+        value = taken(value, axis, chosen, build)
+    return value
+
+
+def taken(value: SSAValue, axis: int, chosen: range, build: Builder) -> SSAValue:
+    """The elements of `value` that `chosen` counts along `axis`."""
+    shape = shape_of(value)
+    if chosen == range(shape[axis]):
+        return value
+    if chosen.step < 0 and len(chosen) > 1:
+        if len(chosen) > REVERSED_ELEMENTS:
+            raise NodeError(
+                f"found a negative step over {len(chosen)} elements, expected at most {REVERSED_ELEMENTS} of them"
+            )
+        return concatenated([taken(value, axis, range(i, i + 1), build) for i in chosen], axis, build)
+    start = list(0 for _ in shape)
+    limit, strides = list(shape), [1] * len(shape)
+    start[axis] = min(chosen.start, shape[axis])
+    limit[axis] = chosen[-1] + 1 if chosen else start[axis]
+    strides[axis] = max(chosen.step, 1)
+    return build.insert(SliceOp(value, start, limit, strides))
+
+
+def split(node: Node, build: Builder) -> tuple[SSAValue, ...]:
+    """`Split`: a `slice` per output; equal parts, the last one smaller, where no sizes are given."""
+    value = node.operand(0)
+    axis = axis_of(node.integer("axis", 0), len(shape_of(value)))
+    size = shape_of(value)[axis]
+    sizes = node.integers_at(1, "split") if node.opset >= 13 else node.integers("split")
+    if sizes is None:
+        part = -(-size // node.output_count)
+        sizes = tuple(max(min(part, size - part * i), 0) for i in range(node.output_count))
+    if sum(sizes) != size or len(sizes) != node.output_count:
+        raise NodeError(f"found parts {list(sizes)} for {node.output_count} outputs, expected a sum of {size}")
+    ends = np.cumsum(sizes).tolist()
+    return tuple(taken(value, axis, range(end - part, end), build) for part, end in zip(sizes, ends, strict=True))
+
+
+def expand(node: Node, build: Builder) -> SSAValue:
+    """`Expand`: `broadcast_in_dim` to the shape that the value and the one named broadcast to."""
+    value = node.operand(0)
+    wanted = node.integers_at(1, "shape") or ()
+    try:
+        shape = np.broadcast_shapes(shape_of(value), wanted)
+    except ValueError:
+        shapes = f"{list(shape_of(value))} and {list(wanted)}"
+        raise NodeError(f"found shapes {shapes}, which do not broadcast to one") from None
+    return broadcast_to(value, shape, build)
+
+
+def gather(node: Node, build: Builder) -> SSAValue:
+    """`Gather` by constant indices at equal distances: `slice`, and `reshape` where the index is a scalar."""
+    value = node.operand(0)
+    shape = shape_of(value)
+    axis = axis_of(node.integer("axis", 0), len(shape))
+    indices = node.parameter(1, "indices")
+    assert indices is not None  # demanded by the schema
+    if indices.ndim > 1 or indices.size == 0:
+        raise NodeError(f"found indices of shape {list(indices.shape)}, expected a number or a list of them")
+    numbers = [axis_of(int(index), shape[axis]) for index in indices.reshape(-1)]
+    step = numbers[1] - numbers[0] if len(numbers) > 1 else 1
+    chosen = range(numbers[0], numbers[-1] + (1 if step > 0 else -1), step) if step else range(0)
+    if list(chosen) != numbers:
+        raise NodeError("found indices at unequal distances, expected a range")
+    result = taken(value, axis, chosen, build)
+    return result if indices.ndim else build.reshape(result, shape[:axis] + shape[axis + 1 :])
+
+
+def depth_to_space(node: Node, build: Builder) -> SSAValue:
+    """`DepthToSpace`: `reshape`, `transpose`, `reshape`; modes DCR and CRD."""
+    value = node.operand(0)
+    batch, channels, height, width = _image(value)
+    block = node.integer("blocksize", 1)
+    if block < 1 or channels % block**2:
+        raise NodeError(f"found {channels} channels and blocksize {block}, expected a multiple of its square")
+    depth = channels // block**2
+    if node.text("mode", "DCR") == "DCR":
+        split_shape, order = [batch, block, block, depth, height, width], [0, 3, 4, 1, 5, 2]
+    else:
+        split_shape, order = [batch, depth, block, block, height, width], [0, 1, 4, 2, 5, 3]
+    moved = build.insert(TransposeOp(build.reshape(value, split_shape), order))
+    return build.reshape(moved, [batch, depth, height * block, width * block])
+
+
+def space_to_depth(node: Node, build: Builder) -> SSAValue:
+    """`SpaceToDepth`: `reshape`, `transpose`, `reshape`."""
+    value = node.operand(0)
+    batch, channels, height, width = _image(value)
+    block = node.integer("blocksize", 1)
+    if block < 1 or height % block or width % block:
+        raise NodeError(f"found {height} x {width} elements, expected multiples of blocksize {block}")
+    rows, columns = height // block, width // block
+    moved = build.reshape(value, [batch, channels, rows, block, columns, block])
+    moved = build.insert(TransposeOp(moved, [0, 3, 5, 1, 2, 4]))
+    return build.reshape(moved, [batch, channels * block**2, rows, columns])
+
+
+def _image(value: SSAValue) -> tuple[int, int, int, int]:
+    shape = shape_of(value)
+    if len(shape) != 4:
+        raise NodeError(f"found shape {list(shape)}, expected [N, C, H, W]")
+    return shape[0], shape[1], shape[2], shape[3]

@@ -1,0 +1,131 @@
+"""A node of an ONNX graph as converters read it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import Any
+
+from onnx import NodeProto, helper
+from xdsl.ir import SSAValue
+
+from zeropoint.frontend.onnx.builder import Builder
+from zeropoint.ir.locations import name_location
+from zeropoint.ir.tensors import Array, shape_of
+
+
+class NodeError(ValueError):
+    """What keeps a node from being converted: found, and expected."""
+
+
+class Node:
+    """Attributes and inputs of one node.
+
+    `opset` is the version of the default operator set, which decides between two forms of one op.
+    """
+
+    def __init__(self, proto: NodeProto, opset: int, build: Builder):
+        self.opset = opset
+        self._inputs: Sequence[str] = proto.input
+        self._build = build
+        self._attributes: Mapping[str, Any] = {
+            attribute.name: helper.get_attribute_value(attribute) for attribute in proto.attribute
+        }
+        self.op_type = proto.op_type
+        self.output_count = len(proto.output)
+
+    @property
+    def input_count(self) -> int:
+        """The number of inputs, the ones left out in the middle included."""
+        return len(self._inputs)
+
+    def has(self, index: int) -> bool:
+        """Whether input `index` is given."""
+        return index < len(self._inputs) and self._inputs[index] != ""
+
+    def operand(self, index: int) -> SSAValue:
+        """The value of an input that the schema demands."""
+        if not self.has(index):
+            raise NodeError(f"found no input {index}, expected one")
+        return self._build.value(self._inputs[index])
+
+    def operands(self) -> list[SSAValue]:
+        """The values of all inputs."""
+        return [self.operand(index) for index in range(self.input_count)]
+
+    def constant(self, index: int) -> Array | None:
+        """The array of an input that is a constant of the model, in the model's dtype; None for any other input."""
+        return self._build.array(self._inputs[index]) if self.has(index) else None
+
+    def parameter(self, index: int, name: str) -> Array | None:
+        """The array of an input that has to be constant, such as axes; None where it is left out.
+
+        Raises NodeError where it is computed.
+        """
+        if not self.has(index):
+            return None
+        array = self.constant(index)
+        if array is None:
+            raise NodeError(f"found a computed '{name}', expected a constant")
+        return array
+
+    def scalar(self, index: int) -> SSAValue:
+        """An input that holds one number, as a tensor of rank 0.
+
+        Raises NodeError where it holds more.
+        """
+        value = self.operand(index)
+        if prod(shape_of(value)) != 1:
+            raise NodeError(f"found an input of shape {list(shape_of(value))}, expected one number")
+        array = self.constant(index)
+        if array is None or not shape_of(value):
+            return self._build.reshape(value, ())
+        return self._build.constant(array.reshape(()), location=name_location(self._inputs[index]))
+
+    def integers_at(self, index: int, name: str) -> tuple[int, ...] | None:
+        """`parameter` as integers."""
+        array = self.parameter(index, name)
+        return None if array is None else tuple(int(value) for value in array.reshape(-1))
+
+    def integer(self, name: str, default: int) -> int:
+        """An integer attribute."""
+        return int(self._attributes.get(name, default))
+
+    def integers(self, name: str) -> tuple[int, ...] | None:
+        """A list of integers, None where it is left out."""
+        values = self._attributes.get(name)
+        return None if values is None else tuple(int(value) for value in values)
+
+    def number(self, name: str, default: float) -> float:
+        """A float attribute."""
+        return float(self._attributes.get(name, default))
+
+    def text(self, name: str, default: str) -> str:
+        """A string attribute."""
+        value = self._attributes.get(name, default)
+        return value.decode() if isinstance(value, bytes) else value
+
+    def axes(self, input_since: int, index: int = 1) -> tuple[int, ...] | None:
+        """`axes`, which moved from an attribute to an input in opset `input_since`."""
+        return self.integers_at(index, "axes") if self.opset >= input_since else self.integers("axes")
+
+
+def axis_of(axis: int, rank: int) -> int:
+    """A dimension counted from the end where negative, as one counted from the start.
+
+    Raises NodeError where there is no such dimension.
+    """
+    if not -rank <= axis < rank:
+        raise NodeError(f"found axis {axis}, expected {-rank} to {rank - 1}")
+    return axis % rank if rank else 0
+
+
+def axes_of(axes: Sequence[int], rank: int) -> tuple[int, ...]:
+    """`axis_of` of each, in order of size.
+
+    Raises NodeError where one is named twice.
+    """
+    found = sorted(axis_of(axis, rank) for axis in axes)
+    if len(set(found)) != len(found):
+        raise NodeError(f"found axes {list(axes)}, expected each once")
+    return tuple(found)

@@ -1,0 +1,100 @@
+"""Batch normalization and softmax.
+
+Source: the ONNX operator specification.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from zeropoint.frontend.onnx.builder import Builder
+from zeropoint.frontend.onnx.node import Node, NodeError, axis_of
+from zeropoint.frontend.onnx.reductions import lowest
+from zeropoint.ir.stablehlo import (
+    AddOp,
+    DivideOp,
+    ExponentialOp,
+    LogOp,
+    MaximumOp,
+    MultiplyOp,
+    SubtractOp,
+)
+from zeropoint.ir.tensors import Array, shape_of
+
+
+def batch_normalization(node: Node, build: Builder) -> SSAValue:
+    """`BatchNormalization` in inference: one `multiply` and one `add` of constants along dimension 1.
+
+    (x - mean) / sqrt(var + epsilon) * scale + bias = x * a + b with a = scale / sqrt(var + epsilon) and
+    b = bias - mean * a, both computed in f64 and rounded to f32 once.
+
+        %0 = stablehlo.broadcast_in_dim %a, dims = [1]
+        %1 = stablehlo.multiply %x, %0
+        %2 = stablehlo.broadcast_in_dim %b, dims = [1]
+        %3 = stablehlo.add %1, %2
+    """
+    value = node.operand(0)
+    if node.integer("training_mode", 0):
+        raise NodeError("found training_mode 1, expected 0; export the model for inference")
+    shape = shape_of(value)
+    if len(shape) < 2:
+        raise NodeError(f"found shape {list(shape)}, expected [N, C, ...]")
+    names = ("scale", "B", "input_mean", "input_var")
+    scale, bias, mean, variance = (_channels(node, i + 1, name, shape[1]) for i, name in enumerate(names))
+    factor = scale / np.sqrt(variance + node.number("epsilon", 1e-5))
+    offset = bias - mean * factor
+    factors, offsets = (build.constant(array.astype(np.float32)) for array in (factor, offset))
+    scaled = build.insert(MultiplyOp(value, build.broadcast(factors, value.type, [1])))
+    return build.insert(AddOp(scaled, build.broadcast(offsets, value.type, [1])))
+
+
+def _channels(node: Node, index: int, name: str, channels: int) -> Array:
+    array = node.parameter(index, name)
+    if array is None or array.shape != (channels,):
+        raise NodeError(f"found '{name}' of shape {list(np.shape(array))}, expected [{channels}]")
+    return array.astype(np.float64)
+
+
+def _softmax_axes(node: Node, rank: int) -> list[int]:
+    """From opset 13 on one dimension; before, the one named and all after it, as if flattened into one."""
+    if node.opset >= 13:
+        return [axis_of(node.integer("axis", -1), rank)]
+    return list(range(axis_of(node.integer("axis", 1), rank), rank))
+
+
+def _shifted(value: SSAValue, axes: list[int], build: Builder) -> tuple[SSAValue, SSAValue, SSAValue]:
+    """x - max(x), its exponential, and the sum of that."""
+    kept = [axis for axis in range(len(shape_of(value))) if axis not in axes]
+    greatest = build.reduce(value, axes, lowest(value), MaximumOp)
+    shifted = build.insert(SubtractOp(value, build.broadcast(greatest, value.type, kept)))
+    exponential = build.insert(ExponentialOp(shifted))
+    return shifted, exponential, build.reduce(exponential, axes, 0.0)
+
+
+def softmax(node: Node, build: Builder) -> SSAValue:
+    """`Softmax`: e / sum(e) where e = exp(x - max(x)).
+
+    %0 = stablehlo.reduce(%x init: %minus_infinity) applies stablehlo.maximum across dimensions = [1]
+    %1 = stablehlo.broadcast_in_dim %0, dims = [0]
+    %2 = stablehlo.subtract %x, %1
+    %3 = stablehlo.exponential %2
+    %4 = stablehlo.reduce(%3 init: %zero) applies stablehlo.add across dimensions = [1]
+    %5 = stablehlo.broadcast_in_dim %4, dims = [0]
+    %6 = stablehlo.divide %3, %5
+    """
+    value = node.operand(0)
+    axes = _softmax_axes(node, len(shape_of(value)))
+    _, exponential, total = _shifted(value, axes, build)
+    kept = [axis for axis in range(len(shape_of(value))) if axis not in axes]
+    return build.insert(DivideOp(exponential, build.broadcast(total, value.type, kept)))
+
+
+def log_softmax(node: Node, build: Builder) -> SSAValue:
+    """`LogSoftmax`: s - log(sum(exp(s))) where s = x - max(x)."""
+    value = node.operand(0)
+    axes = _softmax_axes(node, len(shape_of(value)))
+    shifted, _, total = _shifted(value, axes, build)
+    kept = [axis for axis in range(len(shape_of(value))) if axis not in axes]
+    logarithm = build.insert(LogOp(total))
+    return build.insert(SubtractOp(shifted, build.broadcast(logarithm, value.type, kept)))

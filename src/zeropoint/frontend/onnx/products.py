@@ -1,0 +1,84 @@
+"""`Gemm` and `MatMul`.
+
+Source: the ONNX operator specification.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from zeropoint.frontend.onnx.broadcasting import broadcast_to
+from zeropoint.frontend.onnx.builder import Builder
+from zeropoint.frontend.onnx.node import Node, NodeError
+from zeropoint.ir.stablehlo import AddOp, DotDimensions, DotGeneralOp, MultiplyOp
+from zeropoint.ir.tensors import Array, shape_of, with_shape
+
+
+def _dot(lhs: SSAValue, rhs: SSAValue, left: int, right: int, batch: int, build: Builder) -> SSAValue:
+    """`dot_general` contracting dimension `left` with dimension `right`; the first `batch` dimensions go together."""
+    left_shape, right_shape = shape_of(lhs), shape_of(rhs)
+    if left_shape[left] != right_shape[right] or left_shape[:batch] != right_shape[:batch]:
+        raise NodeError(f"found shapes {list(left_shape)} and {list(right_shape)}, which do not multiply")
+    shape = [size for axis, size in enumerate(left_shape) if axis != left]
+    shape += [size for axis, size in enumerate(right_shape) if axis != right and axis >= batch]
+    batching = tuple(range(batch))
+    dimensions = DotDimensions(batching, batching, (left,), (right,))
+    return build.insert(DotGeneralOp(lhs, rhs, with_shape(lhs, shape), dimensions))
+
+
+def matmul(node: Node, build: Builder) -> SSAValue:
+    """`MatMul` as NumPy's: one `dot_general`, without batching dimensions where the right side is a matrix.
+
+        %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0]
+
+    Batch dimensions of both sides are broadcast to their common shape first.
+    """
+    lhs, rhs = node.operand(0), node.operand(1)
+    left_rank, right_rank = len(shape_of(lhs)), len(shape_of(rhs))
+    if left_rank == 0 or right_rank == 0:
+        raise NodeError("found a scalar, expected vectors, matrices or stacks of matrices")
+    if left_rank == 1 or right_rank <= 2:
+        return _dot(lhs, rhs, left_rank - 1, max(right_rank - 2, 0), 0, build)
+    try:
+        batch = np.broadcast_shapes(shape_of(lhs)[:-2], shape_of(rhs)[:-2])
+    except ValueError:
+        shapes = f"{list(shape_of(lhs))} and {list(shape_of(rhs))}"
+        raise NodeError(f"found shapes {shapes}, whose stacks of matrices do not broadcast to one") from None
+    lhs = broadcast_to(lhs, (*batch, *shape_of(lhs)[-2:]), build)
+    rhs = broadcast_to(rhs, (*batch, *shape_of(rhs)[-2:]), build)
+    return _dot(lhs, rhs, len(batch) + 1, len(batch), len(batch), build)
+
+
+def _scaled(node: Node, index: int, factor: float, build: Builder) -> SSAValue:
+    """An input times a number, by which a constant is multiplied here (in f64, rounded once)."""
+    value = node.operand(index)
+    if factor == 1:
+        return value
+    array = node.constant(index)
+    if array is not None:
+        scaled: Array = (array.astype(np.float64) * factor).astype(np.float32)
+        return build.constant(scaled)
+    return build.insert(MultiplyOp(value, build.splat(factor, value)))
+
+
+def gemm(node: Node, build: Builder) -> SSAValue:
+    """`Gemm`, alpha * A' * B' + beta * C: `dot_general`, then `add` of C broadcast.
+
+        %0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [1]
+        %1 = stablehlo.broadcast_in_dim %c, dims = [1]
+        %2 = stablehlo.add %0, %1
+
+    transA and transB choose the dimension that is contracted; alpha goes into B and beta into C.
+    """
+    lhs, rhs = node.operand(0), _scaled(node, 1, node.number("alpha", 1.0), build)
+    if len(shape_of(lhs)) != 2 or len(shape_of(rhs)) != 2:
+        raise NodeError(f"found shapes {list(shape_of(lhs))} and {list(shape_of(rhs))}, expected matrices")
+    left = 0 if node.integer("transA", 0) else 1
+    right = 1 if node.integer("transB", 0) else 0
+    result = _dot(lhs, rhs, left, right, 0, build)
+    beta = node.number("beta", 1.0)
+    if not node.has(2) or beta == 0:
+        return result
+    bias = broadcast_to(_scaled(node, 2, beta, build), shape_of(result), build)
+    return build.insert(AddOp(result, bias))

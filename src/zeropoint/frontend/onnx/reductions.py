@@ -1,0 +1,93 @@
+"""Reductions over whole dimensions.
+
+Source: the ONNX operator specification. `axes` is an attribute of older opsets and an input of newer ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+
+import numpy as np
+from xdsl.dialects.builtin import AnyFloat
+from xdsl.ir import Operation, SSAValue
+
+from zeropoint.frontend.onnx.builder import Builder
+from zeropoint.frontend.onnx.node import Node, axes_of
+from zeropoint.ir.stablehlo import AddOp, DivideOp, MaximumOp, MinimumOp
+from zeropoint.ir.tensors import element_dtype, element_of, shape_of
+
+Convert = Callable[[Node, Builder], SSAValue]
+
+
+def lowest(value: SSAValue) -> float:
+    """The number that is below every other of the value's element type: -inf, or the least integer."""
+    element = element_of(value)
+    return -np.inf if isinstance(element, AnyFloat) else int(np.iinfo(element_dtype(element)).min)
+
+
+def highest(value: SSAValue) -> float:
+    """The number that is above every other of the value's element type: inf, or the greatest integer."""
+    element = element_of(value)
+    return np.inf if isinstance(element, AnyFloat) else int(np.iinfo(element_dtype(element)).max)
+
+
+def _zero(value: SSAValue) -> float:
+    return 0.0
+
+
+def kept_shape(value: SSAValue, axes: Sequence[int]) -> list[int]:
+    """The shape after a reduction of `axes` that keeps them with size 1."""
+    return [1 if axis in axes else size for axis, size in enumerate(shape_of(value))]
+
+
+def mean_of(value: SSAValue, axes: Sequence[int], keep: bool, build: Builder) -> SSAValue:
+    """The mean over `axes`: `reduce` with `add`, `reshape` where they stay with size 1, `divide` by the count.
+
+    %0 = stablehlo.reduce(%x init: %zero) applies stablehlo.add across dimensions = [2, 3]
+    %1 = stablehlo.reshape %0
+    %2 = stablehlo.broadcast_in_dim %count, dims = []
+    %3 = stablehlo.divide %1, %2
+    """
+    total = build.reduce(value, axes, 0.0)
+    if keep:
+        total = build.reshape(total, kept_shape(value, axes))
+    count = prod(shape_of(value)[axis] for axis in axes)
+    return build.insert(DivideOp(total, build.splat(float(count), total)))
+
+
+def _axes(node: Node, value: SSAValue, input_since: int) -> tuple[int, ...]:
+    """The dimensions to reduce: all of them where none is named, unless the node says that this means none."""
+    rank = len(shape_of(value))
+    axes = node.axes(input_since)
+    if not axes:
+        return () if node.integer("noop_with_empty_axes", 0) else tuple(range(rank))
+    return axes_of(axes, rank)
+
+
+def reduce_mean(node: Node, build: Builder) -> SSAValue:
+    """`ReduceMean`: see `mean_of`."""
+    value = node.operand(0)
+    axes = _axes(node, value, 18)
+    return mean_of(value, axes, bool(node.integer("keepdims", 1)), build) if axes else value
+
+
+def reduction(
+    op: Callable[[SSAValue, SSAValue], Operation], initial: Callable[[SSAValue], float], input_since: int
+) -> Convert:
+    """A converter to `reduce` with `op`, then `reshape` where the dimensions stay with size 1."""
+
+    def convert(node: Node, build: Builder) -> SSAValue:
+        value = node.operand(0)
+        axes = _axes(node, value, input_since)
+        if not axes:
+            return value
+        result = build.reduce(value, axes, initial(value), op)
+        return build.reshape(result, kept_shape(value, axes)) if node.integer("keepdims", 1) else result
+
+    return convert
+
+
+reduce_sum = reduction(AddOp, _zero, 13)
+reduce_max = reduction(MaximumOp, lowest, 18)
+reduce_min = reduction(MinimumOp, highest, 18)

@@ -1,0 +1,141 @@
+"""Shapes of an ONNX graph: input shapes are fixed first, then everything computed from shapes is folded.
+
+Folding is onnxscript's constant folding, which evaluates with ONNX's own reference implementation and keeps the names
+of the nodes that stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto
+
+from zeropoint.frontend.errors import ModelError
+
+_SHAPE_OPS = frozenset({"Shape", "Size"})
+_FOLDED_ELEMENTS = 8192
+
+
+def graph_inputs(graph: GraphProto) -> list[ValueInfoProto]:
+    """The inputs that have to be given: older files list initializers among the inputs too."""
+    constants = {tensor.name for tensor in graph.initializer}
+    return [value for value in graph.input if value.name not in constants]
+
+
+def shape_text(value: ValueInfoProto) -> str:
+    """A shape for `--shape`, 1 in the place of each dynamic dimension: `1x3x224x224`."""
+    dims = value.type.tensor_type.shape.dim
+    return "x".join(str(dim.dim_value if dim.HasField("dim_value") else 1) for dim in dims)
+
+
+def fix_input_shapes(graph: GraphProto, shapes: Mapping[str, tuple[int, ...]]) -> None:
+    """Write `shapes` into the graph's inputs; a symbol that one input gives a size has it at every input.
+
+    Raises ModelError for a name, rank or size that does not fit the model, and for a dimension that stays dynamic.
+    """
+    inputs = graph_inputs(graph)
+    names = [value.name for value in inputs]
+    for name in shapes:
+        if name not in names:
+            raise ModelError(f"found a shape for '{name}', expected one of the inputs: {', '.join(names)}")
+    symbols: dict[str, int] = {}
+    for value in inputs:
+        if value.name in shapes:
+            _fix(value, shapes[value.name], symbols)
+    dynamic: list[str] = []
+    for value in inputs:
+        dynamic += _dynamic_dimensions(value, symbols)
+    if dynamic:
+        wanted = " ".join(f"--shape {value.name}={shape_text(value)}" for value in inputs if _is_dynamic(value))
+        raise ModelError(f"{'; '.join(dynamic)}; give the shape, for example: {wanted}")
+    # What the file says of other tensors was inferred with dynamic dimensions.
+    graph.ClearField("value_info")
+
+
+def _fix(value: ValueInfoProto, shape: tuple[int, ...], symbols: dict[str, int]) -> None:
+    given = "x".join(map(str, shape))
+    if min(shape, default=1) < 1:
+        raise ModelError(f"found shape {given} for '{value.name}', expected sizes of 1 or more")
+    tensor = value.type.tensor_type
+    if not tensor.HasField("shape"):
+        for _ in shape:
+            tensor.shape.dim.add()
+    if len(tensor.shape.dim) != len(shape):
+        rank = len(tensor.shape.dim)
+        raise ModelError(f"found shape {given} for '{value.name}', expected {rank} dimensions as in the model")
+    for index, (dim, size) in enumerate(zip(tensor.shape.dim, shape, strict=True)):
+        known = dim.dim_value if dim.HasField("dim_value") else symbols.get(dim.dim_param, size)
+        if known != size:
+            raise ModelError(f"found shape {given} for '{value.name}', expected {known} at dimension {index}")
+        if dim.dim_param:
+            symbols[dim.dim_param] = size
+        dim.dim_value = size
+
+
+def _dynamic_dimensions(value: ValueInfoProto, symbols: Mapping[str, int]) -> list[str]:
+    """What is dynamic at an input, after symbols with a known size are replaced by it."""
+    tensor = value.type.tensor_type
+    if not tensor.HasField("shape"):
+        return [f"input '{value.name}' has no shape"]
+    found: list[str] = []
+    for index, dim in enumerate(tensor.shape.dim):
+        if dim.dim_param in symbols:
+            dim.dim_value = symbols[dim.dim_param]
+        elif not dim.HasField("dim_value"):
+            symbol = f" ({dim.dim_param})" if dim.dim_param else ""
+            found.append(f"input '{value.name}' has a dynamic dimension {index}{symbol}")
+    return found
+
+
+def _is_dynamic(value: ValueInfoProto) -> bool:
+    tensor = value.type.tensor_type
+    return not tensor.HasField("shape") or any(not dim.HasField("dim_value") for dim in tensor.shape.dim)
+
+
+def derived_from_shapes(graph: GraphProto) -> set[str]:
+    """The tensors that nodes compute from constants and shapes alone, whatever the inputs hold."""
+    constants = {tensor.name for tensor in graph.initializer}
+    derived: set[str] = set()
+    for node in graph.node:
+        if node.op_type == "Constant":
+            constants.update(node.output)
+        elif node.op_type in _SHAPE_OPS or all(not name or name in constants | derived for name in node.input):
+            derived.update(node.output)
+    return derived
+
+
+def is_foldable(node: NodeProto, derived: set[str]) -> bool:
+    """Whether folding is expected to replace a node."""
+    return node.op_type == "If" or any(output in derived for output in node.output)
+
+
+def fold_shapes(model: ModelProto, folder: Path) -> ModelProto:
+    """The model without the nodes that compute shapes; the model itself where it has none.
+
+    Tensors of more than 8192 elements are left alone: those are weights, and folding them is the compiler's work.
+
+    Raises ModelError where folding fails.
+    """
+    derived = derived_from_shapes(model.graph)
+    if not any(is_foldable(node, derived) for node in model.graph.node):
+        return model
+    import onnx_ir
+    from onnx_ir.external_data import set_base_dir
+    from onnxscript.optimizer import fold_constants
+
+    ir_model = onnx_ir.from_proto(model)
+    set_base_dir(ir_model.graph, folder)
+
+    def is_small(node: onnx_ir.Node) -> bool:
+        sizes = [value.const_value.size for value in node.inputs if value is not None and value.const_value is not None]
+        return max(sizes, default=0) <= _FOLDED_ELEMENTS
+
+    try:
+        fold_constants(ir_model, onnx_shape_inference=True, should_fold=is_small)
+    except Exception as error:  # evaluates nodes of the file, which may fail in any way
+        reason = str(error.__cause__ or error).strip().splitlines()
+        raise ModelError(
+            f"found shape arithmetic that cannot be evaluated: {error}: {reason[0] if reason else ''}"
+        ) from error
+    return onnx_ir.to_proto(ir_model)

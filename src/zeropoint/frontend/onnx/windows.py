@@ -1,0 +1,94 @@
+"""The windows of convolutions and pools: padding and output sizes.
+
+Source: the ONNX specification of `Conv`, `MaxPool` and `AveragePool`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from zeropoint.frontend.onnx.node import Node, NodeError
+
+
+@dataclass(frozen=True)
+class Window:
+    """A window that slides over spatial dimensions; one entry per dimension.
+
+    `declared_padding` is what the node says; `padding` also holds what ceil mode adds at the end.
+    """
+
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    declared_padding: tuple[tuple[int, int], ...]
+    padding: tuple[tuple[int, int], ...]
+
+    def outputs(self, inputs: Sequence[int]) -> list[int]:
+        """The number of positions per dimension: floor((in + low + high - extent) / stride) + 1."""
+        rows = zip(inputs, self.sizes, self.strides, self.dilations, self.padding, strict=True)
+        return [
+            (size + low + high - _extent(taps, dilation)) // stride + 1
+            for size, taps, stride, dilation, (low, high) in rows
+        ]
+
+
+def _extent(taps: int, dilation: int) -> int:
+    return dilation * (taps - 1) + 1
+
+
+def _same_padding(size: int, extent: int, stride: int, upper: bool) -> tuple[int, int]:
+    """Padding that makes ceil(in / stride) outputs; the odd element goes to the end for SAME_UPPER."""
+    outputs = -(-size // stride)
+    total = max((outputs - 1) * stride + extent - size, 0)
+    return (total // 2, total - total // 2) if upper else (total - total // 2, total // 2)
+
+
+def _ceil_padding(size: int, extent: int, stride: int, low: int, high: int) -> tuple[int, int]:
+    """Padding that gives the last, partial window its place.
+
+    A window that would start in the padding at the end is left out.
+    """
+    outputs = -(-(size + low + high - extent) // stride) + 1
+    if (outputs - 1) * stride >= size + low:
+        outputs -= 1
+    return low, max((outputs - 1) * stride + extent - size - low, 0)
+
+
+def _declared(
+    node: Node, inputs: Sequence[int], extents: Sequence[int], strides: Sequence[int]
+) -> list[tuple[int, int]]:
+    rank = len(inputs)
+    mode = node.text("auto_pad", "NOTSET")
+    if mode in ("SAME_UPPER", "SAME_LOWER"):
+        rows = zip(inputs, extents, strides, strict=True)
+        return [_same_padding(size, extent, stride, mode == "SAME_UPPER") for size, extent, stride in rows]
+    if mode not in ("NOTSET", "VALID"):
+        raise NodeError(f"found auto_pad {mode}, expected NOTSET, SAME_UPPER, SAME_LOWER or VALID")
+    pads = (node.integers("pads") if mode == "NOTSET" else None) or (0,) * (2 * rank)
+    if len(pads) != 2 * rank:
+        raise NodeError(f"found {len(pads)} pads, expected {2 * rank}")
+    return list(zip(pads[:rank], pads[rank:], strict=True))
+
+
+def window_of(node: Node, inputs: Sequence[int], sizes: Sequence[int], *, ceil_mode: bool = False) -> Window:
+    """The window of a node over spatial dimensions of sizes `inputs`; `sizes` are the window's own.
+
+    Raises NodeError for attributes that do not fit the rank, or a window that fits nowhere.
+    """
+    rank = len(inputs)
+    strides = node.integers("strides") or (1,) * rank
+    dilations = node.integers("dilations") or (1,) * rank
+    for name, entries in (("kernel_shape", sizes), ("strides", strides), ("dilations", dilations)):
+        if len(entries) != rank or min(entries, default=1) < 1:
+            raise NodeError(f"found {name} {list(entries)}, expected {rank} positive integers")
+    extents = [_extent(size, dilation) for size, dilation in zip(sizes, dilations, strict=True)]
+    declared = _declared(node, inputs, extents, strides)
+    padding = declared
+    if ceil_mode:
+        rows = zip(inputs, extents, strides, declared, strict=True)
+        padding = [_ceil_padding(size, extent, stride, *pair) for size, extent, stride, pair in rows]
+    window = Window(tuple(sizes), strides, dilations, tuple(declared), tuple(padding))
+    if min(window.outputs(inputs), default=1) < 1:
+        raise NodeError(f"found a window of extents {extents} on {list(inputs)} elements, where it fits nowhere")
+    return window

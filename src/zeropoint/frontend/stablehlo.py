@@ -1,0 +1,46 @@
+"""StableHLO text as a float program."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from xdsl.utils.exceptions import ParseError, VerifyException
+
+from zeropoint.frontend.errors import ModelError
+from zeropoint.ir.files import load_program
+from zeropoint.ir.program import Program
+
+
+def load_stablehlo(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> Program:
+    """The program in a `.mlir` file, with the weights in the `.safetensors` file beside it where there is one.
+
+    `shapes` may repeat the shapes of inputs; they cannot change them.
+
+    Raises ModelError for text that does not parse or verify; OSError where the file cannot be read.
+    """
+    try:
+        program = load_program(path)
+        inputs = {port.name: port.type.get_shape() for port in program.inputs}
+    except ParseError as error:
+        line, column = _line_and_column(error)
+        raise ModelError(f"{path}:{line}:{column}: {error.msg.strip().splitlines()[0]}") from error
+    except UnicodeDecodeError as error:
+        raise ModelError(f"{path}: found bytes that are no text, expected MLIR") from error
+    except (VerifyException, TypeError, ValueError, KeyError) as error:
+        raise ModelError(f"{path}: {_last_line(error)}") from error
+    for name, shape in shapes.items():
+        if inputs.get(name) != shape:
+            expected = ", ".join(f"{known}={'x'.join(map(str, size))}" for known, size in inputs.items())
+            raise ModelError(f"{path}: found shape {'x'.join(map(str, shape))} for '{name}', expected {expected}")
+    return program
+
+
+def _line_and_column(error: ParseError) -> tuple[int, int]:
+    before = str(error.span.input.content)[: error.span.start].split("\n")
+    return len(before), len(before[-1]) + 1
+
+
+def _last_line(error: Exception) -> str:
+    """The reason: a verifier's message comes after the text of the whole module."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[-1].strip()
