@@ -54,7 +54,8 @@ def power(node: Node, build: Builder) -> SSAValue:
     values = [base, node.operand(1)]
     if element_of(values[1]) != element_of(base):
         values[1] = build.insert(ConvertOp(values[1], with_element(values[1], element_of(base))))
-    return build.insert(PowerOp(*broadcast_together(values, build)))
+    lhs, rhs = broadcast_together(values, build)
+    return build.insert(PowerOp(lhs, rhs))
 
 
 def reciprocal(node: Node, build: Builder) -> SSAValue:

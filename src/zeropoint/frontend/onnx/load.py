@@ -38,7 +38,7 @@ def _read(path: Path) -> ModelProto:
     """The model in a file; external data is not read yet."""
     size = path.stat().st_size
     try:
-        model = onnx.load_model(path, format="protobuf", load_external_data=False)
+        model = onnx.load_model_from_string(path.read_bytes(), "protobuf")
     except DecodeError as error:
         raise ModelError(
             f"found {size} bytes that are no ONNX model or a truncated one, expected an ONNX file"

@@ -51,8 +51,9 @@ def batch_normalization(node: Node, build: Builder) -> SSAValue:
 
 def _channels(node: Node, index: int, name: str, channels: int) -> Array:
     array = node.parameter(index, name)
-    if array is None or array.shape != (channels,):
-        raise NodeError(f"found '{name}' of shape {list(np.shape(array))}, expected [{channels}]")
+    assert array is not None  # demanded by the schema
+    if array.shape != (channels,):
+        raise NodeError(f"found '{name}' of shape {list(array.shape)}, expected [{channels}]")
     return array.astype(np.float64)
 
 

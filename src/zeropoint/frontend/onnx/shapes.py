@@ -95,13 +95,14 @@ def _is_dynamic(value: ValueInfoProto) -> bool:
 
 def derived_from_shapes(graph: GraphProto) -> set[str]:
     """The tensors that nodes compute from constants and shapes alone, whatever the inputs hold."""
-    constants = {tensor.name for tensor in graph.initializer}
     derived: set[str] = set()
+    known = {"", *(tensor.name for tensor in graph.initializer)}
     for node in graph.node:
         if node.op_type == "Constant":
-            constants.update(node.output)
-        elif node.op_type in _SHAPE_OPS or all(not name or name in constants | derived for name in node.input):
+            known.update(node.output)
+        elif node.op_type in _SHAPE_OPS or known.issuperset(node.input):
             derived.update(node.output)
+            known.update(node.output)
     return derived
 
 
@@ -121,8 +122,8 @@ def fold_shapes(model: ModelProto, folder: Path) -> ModelProto:
     if not any(is_foldable(node, derived) for node in model.graph.node):
         return model
     import onnx_ir
-    from onnx_ir.external_data import set_base_dir
-    from onnxscript.optimizer import fold_constants
+    from onnx_ir.external_data import set_base_dir  # pyright: ignore[reportUnknownVariableType]
+    from onnxscript.optimizer import fold_constants  # pyright: ignore[reportUnknownVariableType]
 
     ir_model = onnx_ir.from_proto(model)
     set_base_dir(ir_model.graph, folder)
