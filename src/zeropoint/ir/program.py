@@ -9,15 +9,9 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAtt
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block
 
+from zeropoint.ir.annotations import NAME, PROFILE
 from zeropoint.ir.tensors import tensor_of
 from zeropoint.ir.weights import Weights
-
-NAME_ATTRIBUTE = "zeropoint.name"
-"""On arguments and results of `@main`: the name of the input or output in the original model."""
-TARGET_ATTRIBUTE = "zeropoint.target"
-"""On the module: the target that the program was quantized for."""
-PROFILE_ATTRIBUTE = "zeropoint.profile"
-"""On the module: the numerics profile that quantized ops compute with."""
 
 
 @dataclass(frozen=True)
@@ -32,14 +26,14 @@ def port_names(attributes: ArrayAttr[DictionaryAttr] | None, count: int, prefix:
     """The names in a function's argument or result attributes; `prefix` and the index where one has none."""
     names: list[str] = []
     for index in range(count):
-        name = None if attributes is None else attributes.data[index].data.get(NAME_ATTRIBUTE)
+        name = None if attributes is None else attributes.data[index].data.get(NAME)
         names.append(name.data if isinstance(name, StringAttr) else f"{prefix}{index}")
     return names
 
 
 def name_attributes(names: list[str]) -> ArrayAttr[DictionaryAttr]:
     """Argument or result attributes that hold the given names."""
-    return ArrayAttr([DictionaryAttr({NAME_ATTRIBUTE: StringAttr(name)}) for name in names])
+    return ArrayAttr([DictionaryAttr({NAME: StringAttr(name)}) for name in names])
 
 
 @dataclass(frozen=True)
@@ -92,5 +86,5 @@ class Program:
     @property
     def profile(self) -> str | None:
         """The name of the numerics profile that the program carries."""
-        attribute = self.module.attributes.get(PROFILE_ATTRIBUTE)
+        attribute = self.module.attributes.get(PROFILE)
         return cast("StringAttr", attribute).data if attribute is not None else None

@@ -2,33 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from io import StringIO
+from typing import cast
 
 import numpy as np
-from xdsl.dialects.builtin import DenseResourceAttr, ModuleOp, UnknownLoc
-from xdsl.ir import Operation
-from xdsl.parser import Parser
-from xdsl.printer import Printer
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, DenseResourceAttr, ModuleOp
+from xdsl.ir import Attribute
 
 from zeropoint.ir.context import new_context
+from zeropoint.ir.parser import ProgramParser
+from zeropoint.ir.printer import ProgramPrinter
 from zeropoint.ir.program import Program
 from zeropoint.ir.resources import ResourceTable, blob_text
+from zeropoint.ir.stablehlo import ConstantOp
 from zeropoint.ir.tensors import Array, element_dtype
-from zeropoint.ir.weights import Weights
-
-
-class _ProgramPrinter(Printer):
-    """Prints the locations that are known, and no others."""
-
-    def __init__(self, stream: StringIO, *, locations: bool, generic: bool):
-        super().__init__(stream, print_generic_format=generic)
-        self._locations = locations
-
-    def print_op(self, op: Operation) -> None:
-        super().print_op(op)
-        if self._locations and not isinstance(op.location, UnknownLoc):
-            self.print_string(" ")
-            self.print_attribute(op.location)
+from zeropoint.ir.verification import verify
+from zeropoint.ir.weights import INLINE_ELEMENTS, Weights, inline_array
 
 
 def resource_handles(module: ModuleOp) -> list[str]:
@@ -46,7 +36,7 @@ def print_program(
 ) -> str:
     """The text of a program; with `inline_weights` the large constants follow as a resource section."""
     stream = StringIO()
-    _ProgramPrinter(stream, locations=locations, generic=generic).print_op(program.module)
+    ProgramPrinter(stream, locations=locations, generic=generic).print_op(program.module)
     stream.write("\n")
     if inline_weights and (handles := resource_handles(program.module)):
         entries = ",\n".join(f'      {handle}: "{blob_text(program.weights[handle])}"' for handle in handles)
@@ -55,23 +45,41 @@ def print_program(
 
 
 def parse_program(text: str, name: str = "<text>", weights: Weights | None = None) -> Program:
-    """The program that `text` holds, verified; blobs of a resource section become weights.
+    """The program that `text` holds, verified; blobs of a resource section and large inline constants become weights.
 
-    Raises xdsl.utils.exceptions.ParseError and VerifyException.
+    Raises xdsl.utils.exceptions.ParseError, VerifyException, and ValueError for a blob that does not fit its type.
     """
     table = ResourceTable()
-    module = Parser(new_context(table), text, name).parse_module()
-    module.verify()
-    weights = Weights() if weights is None else weights
-    if table.blobs:
-        weights = Weights({**weights, **_typed_blobs(module, table.blobs)})
+    module = ProgramParser(new_context(table), text, name).parse_module()
+    verify(module)
+    weights = Weights({**(weights or {}), **_typed_blobs(module, table.blobs)})
+    for op in module.walk():
+        if isinstance(op, ConstantOp) and isinstance(op.value, DenseIntOrFPElementsAttr):
+            _move_out(op, op.value, weights)
     return Program(module, weights)
 
 
 def _typed_blobs(module: ModuleOp, blobs: dict[str, bytes]) -> dict[str, Array]:
     arrays: dict[str, Array] = {}
-    for op in module.walk():
+    for op in module.walk() if blobs else ():
         for attribute in (*op.properties.values(), *op.attributes.values()):
             if isinstance(attribute, DenseResourceAttr) and (handle := attribute.resource_handle.data) in blobs:
-                arrays[handle] = np.frombuffer(blobs[handle], element_dtype(attribute.type.get_element_type()))
+                arrays[handle] = _typed_blob(handle, blobs[handle], attribute)
     return arrays
+
+
+def _typed_blob(handle: str, blob: bytes, use: DenseResourceAttr) -> Array:
+    dtype = element_dtype(cast("Attribute", use.type.get_element_type()))
+    expected = math.prod(use.type.get_shape()) * dtype.itemsize
+    if len(blob) != expected:
+        raise ValueError(
+            f"found {len(blob)} bytes in the blob {handle}, expected {expected} for its use as {use.type}; "
+            f"write the resource section again"
+        )
+    return np.frombuffer(blob, dtype)
+
+
+def _move_out(op: ConstantOp, value: DenseIntOrFPElementsAttr, weights: Weights) -> None:
+    """Put the elements of a large constant behind a handle."""
+    if math.prod(value.get_shape()) > INLINE_ELEMENTS:
+        op.value = weights.attribute(inline_array(value), cast("Attribute", value.get_element_type()))

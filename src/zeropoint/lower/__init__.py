@@ -3,10 +3,11 @@
 from zeropoint.ir.program import Program
 from zeropoint.lower.context import LoweringError
 from zeropoint.lower.fold_bounds import fold_bounds
+from zeropoint.lower.integer_io import integer_io
 from zeropoint.lower.lower import lower
 from zeropoint.lower.merge_sums import merge_sums
 
-__all__ = ["LoweringError", "fold_bounds", "integer_program", "lower", "merge_sums"]
+__all__ = ["LoweringError", "fold_bounds", "integer_io", "integer_program", "lower", "merge_sums"]
 
 
 def integer_program(program: Program, profile: str | None = None) -> Program:

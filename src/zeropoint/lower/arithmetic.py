@@ -16,7 +16,7 @@ from zeropoint.ir.quant import Storage, UniformQuantizedType
 from zeropoint.ir.stablehlo import AddOp, MultiplyOp, SubtractOp, UniformQuantizeOp
 from zeropoint.ir.tensors import Array, with_element
 from zeropoint.lower.context import Lowering, LoweringError, affine, quantized_element, storage_element
-from zeropoint.numerics.elementwise import CommonScale, LiteRTAdd, addition
+from zeropoint.numerics.elementwise import CommonScaleSum, LiteRTAdd, addition
 from zeropoint.numerics.requantize import Multiplier, RequantizeBehaviour
 
 INT32 = Storage.of("i32")
@@ -60,7 +60,7 @@ def lower_sum(lowering: Lowering, op: AddOp | SubtractOp) -> SSAValue:
     signs = (1, -1 if isinstance(op, SubtractOp) else 1)
     parameters = addition(lowering.profile.add, (affine(lhs), affine(rhs)), affine(result), signs)
     operands = [lowering.stored(op.lhs), lowering.stored(op.rhs)]
-    if isinstance(parameters, CommonScale):
+    if isinstance(parameters, CommonScaleSum):
         return _weighted_sum(lowering, operands, result, parameters)
     if isinstance(parameters, LiteRTAdd):
         return _litert_sum(lowering, operands, result, parameters)
@@ -71,7 +71,7 @@ def lower_sum(lowering: Lowering, op: AddOp | SubtractOp) -> SSAValue:
 
 
 def _weighted_sum(
-    lowering: Lowering, operands: list[SSAValue], result: UniformQuantizedType, parameters: CommonScale
+    lowering: Lowering, operands: list[SSAValue], result: UniformQuantizedType, parameters: CommonScaleSum
 ) -> SSAValue:
     op = WeightedSumOp(
         operands,

@@ -26,7 +26,9 @@ from xdsl.builder import Builder
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint
 
+from zeropoint.ir.annotations import EXPRESSED, RESCALE, carry
 from zeropoint.ir.dead_code import remove_dead_ops
+from zeropoint.ir.fxpmath import RequantizeOp, TableOp, WeightedSumOp
 from zeropoint.ir.locations import describe
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import StorageCastOp
@@ -101,6 +103,15 @@ def _requantified(lowering: Lowering, value: SSAValue) -> SSAValue:
     return lowering.insert(StorageCastOp(lowering.values[value], value.type)).result
 
 
+def _note_expressed(integers: SSAValue, op: Operation) -> None:
+    """Say on a computed integer value which real values it stands for; reports and comparisons read it."""
+    quantized = quantized_element(op.results[0])
+    computes = (RequantizeOp, WeightedSumOp, TableOp)
+    if quantized is not None and isinstance(integers.owner, computes):
+        integers.owner.attributes[EXPRESSED] = quantized
+        carry(op, integers.owner, RESCALE)
+
+
 def lower(program: Program, profile: str | None = None) -> Program:
     """The integer program under a numerics profile: the given one, or the one that the program carries.
 
@@ -117,6 +128,7 @@ def lower(program: Program, profile: str | None = None) -> Program:
         integers = _lower_op(lowering, op)
         if integers is not None:
             lowering.values[op.results[0]] = integers
+            _note_expressed(integers, op)
         elif isinstance(op, UniformDequantizeOp) or op.next_op is None:
             for index, operand in enumerate(op.operands):
                 if operand in lowering.values:

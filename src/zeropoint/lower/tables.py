@@ -71,7 +71,8 @@ def _evaluate(
         else:
             assert isinstance(value, OpResult)
             operands = [_evaluate(operand, source, domain, lowering, memo) for operand in value.op.operands]
-            memo[value] = functions.evaluate(value.op.name.removeprefix("stablehlo."), operands)
+            direction = value.op.comparison_direction.data.value if isinstance(value.op, CompareOp) else None
+            memo[value] = functions.evaluate(value.op.name.removeprefix("stablehlo."), operands, direction)
     return memo[value]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from xdsl.ir import SSAValue
 
+from zeropoint.ir.annotations import RESCALE, carry
 from zeropoint.ir.stablehlo import (
     AddOp,
     BroadcastInDimOp,
@@ -47,7 +48,9 @@ def unary(kernel: Kernel) -> SSAValue:
 def rescale(kernel: Kernel) -> SSAValue:
     """`uniform_quantize` of the quantized value: a requantization."""
     value = kernel.values[kernel.arguments[0]]
-    return kernel.insert(UniformQuantizeOp(value, with_element(value, kernel.output_type)), kernel.region).result
+    op = kernel.insert(UniformQuantizeOp(value, with_element(value, kernel.output_type)), kernel.region)
+    carry(kernel.region, op, RESCALE)
+    return op.result
 
 
 KERNELS = {

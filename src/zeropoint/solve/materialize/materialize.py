@@ -26,6 +26,7 @@ from xdsl.builder import Builder
 from xdsl.ir import Block, SSAValue
 from xdsl.rewriter import InsertPoint
 
+from zeropoint.ir.annotations import FLOAT_REASON, carry
 from zeropoint.ir.constants import constant_array, constant_op
 from zeropoint.ir.dead_code import remove_dead_ops
 from zeropoint.ir.program import Program
@@ -36,7 +37,7 @@ from zeropoint.ir.weights import Weights
 from zeropoint.numerics.affine import quantize
 from zeropoint.solve.materialize import contraction, elementwise, movement, reduction
 from zeropoint.solve.materialize.kernel import Kernel
-from zeropoint.solve.propagate import FLOAT_REASON, is_quantized
+from zeropoint.solve.propagate import is_quantized
 
 KERNELS: Mapping[str, Callable[[Kernel], SSAValue]] = {
     **contraction.KERNELS,
@@ -104,8 +105,7 @@ def inline_region(region: QuantizeRegionOp) -> None:
     assert region.parent is not None
     for op in ops:
         copy = op.clone(values)
-        if FLOAT_REASON in region.attributes:
-            copy.attributes[FLOAT_REASON] = region.attributes[FLOAT_REASON]
+        carry(region, copy, FLOAT_REASON)
         region.parent.insert_op_before(copy, region)
     for output, value in zip(region.outputs, terminator.operands, strict=True):
         output.replace_all_uses_with(values[value])

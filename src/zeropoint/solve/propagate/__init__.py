@@ -1,6 +1,6 @@
 """Propagation: the parameters of every port, by the target's table."""
 
 from zeropoint.solve.propagate.classes import MissingStatistics
-from zeropoint.solve.propagate.propagate import FACTS, FLOAT_REASON, RESCALE, is_quantized, propagate
+from zeropoint.solve.propagate.propagate import RESCALE_KERNEL, is_quantized, propagate
 
-__all__ = ["FACTS", "FLOAT_REASON", "RESCALE", "MissingStatistics", "is_quantized", "propagate"]
+__all__ = ["RESCALE_KERNEL", "MissingStatistics", "is_quantized", "propagate"]

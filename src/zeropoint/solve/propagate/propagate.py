@@ -22,10 +22,11 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import ArrayAttr, StringAttr
 from xdsl.ir import Attribute, Block, Region, SSAValue
 
+from zeropoint.ir.annotations import FACTS, FLOAT_REASON, PROFILE, RESCALE, TARGET
 from zeropoint.ir.constants import constant_array, is_constant
 from zeropoint.ir.dead_code import remove_dead_ops
 from zeropoint.ir.locations import value_name
-from zeropoint.ir.program import PROFILE_ATTRIBUTE, TARGET_ATTRIBUTE, Program
+from zeropoint.ir.program import Program
 from zeropoint.ir.quant import (
     QuantizeRegionOp,
     ReturnOp,
@@ -41,12 +42,8 @@ from zeropoint.solve.propagate.classes import ScaleClasses, collision
 from zeropoint.solve.propagate.weights import bias_type, constant_type, weight_type
 from zeropoint.targets import FixedScale, KernelRow, Role, SameScale, Target
 
-RESCALE = "rescale"
+RESCALE_KERNEL = "rescale"
 """The logical kernel of a region that only changes parameters."""
-FLOAT_REASON = "zeropoint.float_reason"
-"""On a region that stays float: why."""
-FACTS = "zeropoint.facts"
-"""On a region: what its output's parameters came from; on a rescale, the demands that collided."""
 
 
 def _take_statistics(program: Program) -> dict[SSAValue, tuple[float, float]]:
@@ -134,7 +131,7 @@ class _Propagation:
             axis = weight_channel_axis(_contraction_in(region))
             assert axis is not None and row.accumulator_bits is not None
             bias = constant_array(region.inputs[2], self.weights) if len(region.inputs) > 2 else None
-            limit = (1 << (row.accumulator_bits - 1)) - 1
+            limit = (1 << (row.accumulator_bits - 2)) - 1
             return weight_type(array, axis, rule.storage, before[0], bias, limit)
         if rule.role is Role.BIAS:
             return bias_type(rule.storage, before[0], before[1])
@@ -157,10 +154,10 @@ def _rescale_region(
 ) -> QuantizeRegionOp:
     block = Block(arg_types=[value.type])
     block.add_op(ReturnOp([block.args[0]]))
-    region = QuantizeRegionOp([value], [value.type], RESCALE, [given], [wanted], Region(block))
+    region = QuantizeRegionOp([value], [value.type], RESCALE_KERNEL, [given], [wanted], Region(block))
     if not isinstance(value.owner, Block):
         region.location = value.owner.location
-    region.attributes[FACTS] = ArrayAttr([StringAttr(f"'{value_name(value)}': {reason}")])
+    region.attributes[RESCALE] = StringAttr(f"'{value_name(value)}': {reason}")
     return region
 
 
@@ -186,8 +183,8 @@ def propagate(program: Program, target: Target, profile: str | None = None) -> P
     for region, row, collisions in rows:
         run.settle(region, row, collisions)
     remove_dead_ops(program.entry)
-    program.module.attributes[TARGET_ATTRIBUTE] = StringAttr(target.name)
-    program.module.attributes[PROFILE_ATTRIBUTE] = StringAttr(profile or target.profile)
+    program.module.attributes[TARGET] = StringAttr(target.name)
+    program.module.attributes[PROFILE] = StringAttr(profile or target.profile)
     return program
 
 

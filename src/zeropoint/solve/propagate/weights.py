@@ -20,7 +20,8 @@ def weight_type(
 ) -> UniformQuantizedType:
     """`!quant.uniform` per channel along `axis`, such that no accumulator of any input exceeds `limit`.
 
-    Every product is at most 127 * 255 in absolute value, so K of them and the bias must stay within the accumulator.
+    Every product is at most `reach` * 127 in absolute value, so K of them and the bias must stay within the limit. The
+    caller leaves a bit of the accumulator free: `fixed16` adds a rounding term of up to 2^30.
     """
     channels = np.moveaxis(weight, axis, 0).reshape(weight.shape[axis], -1).astype(np.float64)
     scales = symmetric(channels.min(axis=1), channels.max(axis=1), storage.type, narrow=True).scale

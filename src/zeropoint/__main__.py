@@ -1,0 +1,5 @@
+"""`python -m zeropoint`."""
+
+from zeropoint.cli import main
+
+main()

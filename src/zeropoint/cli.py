@@ -1,0 +1,325 @@
+"""The command line.
+
+Exit status: 0 done; 2 the input is at fault (one line that says found, expected, and the fix); 1 a fault of ours, or a
+check that failed.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+
+import click
+
+CommandT = TypeVar("CommandT", bound=Callable[..., Any])
+
+
+def _fail(message: str) -> NoReturn:
+    """Say what is wrong with the input in one line, and leave with status 2."""
+    click.echo(f"zeropoint: {' '.join(message.split())}", err=True)
+    raise SystemExit(2)
+
+
+def _input_errors() -> tuple[type[BaseException], ...]:
+    """The errors that mean that the input is at fault."""
+    from xdsl.utils.exceptions import VerifyException
+
+    from zeropoint.calibrate import DataError
+    from zeropoint.frontend import ModelError
+    from zeropoint.interp import InputError
+    from zeropoint.lower import LoweringError
+    from zeropoint.opt import PipelineError
+    from zeropoint.report.agreement import ComparisonError
+    from zeropoint.solve.propagate import MissingStatistics
+
+    return (
+        ComparisonError,
+        DataError,
+        InputError,
+        LoweringError,
+        MissingStatistics,
+        ModelError,
+        OSError,
+        PipelineError,
+        VerifyException,
+    )
+
+
+def reports_input_errors(command: CommandT) -> CommandT:
+    """Turn errors of the input into one line and status 2; anything else is ours, and keeps its traceback."""
+
+    @functools.wraps(command)
+    def wrapped(*arguments: Any, **options: Any) -> Any:
+        from xdsl.utils.exceptions import ParseError
+
+        try:
+            return command(*arguments, **options)
+        except ParseError as error:
+            span = error.span
+            line = span.input.content.count("\n" if isinstance(span.input.content, str) else b"\n", 0, span.start) + 1  # pyright: ignore
+            _fail(f"{span.input.name}:{line}: {error.msg}")
+        except _input_errors() as error:
+            _fail(_message(error))
+
+    return wrapped  # pyright: ignore[reportReturnType]
+
+
+def _message(error: BaseException) -> str:
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    return str(error)
+
+
+class ShapeParameter(click.ParamType):
+    """`NAME=1x3x224x224`."""
+
+    name = "NAME=1x3x224x224"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The name and the sizes."""
+        name, equals, sizes = str(value).rpartition("=")
+        try:
+            shape = tuple(int(size) for size in sizes.split("x"))
+        except ValueError:
+            shape = ()
+        if not equals or not name or not shape or min(shape) < 1:
+            self.fail(f"found '{value}', expected NAME=1x3x224x224 with positive sizes", param, ctx)
+        return name, shape
+
+
+SHAPE = click.option(
+    "--shape", "shapes", multiple=True, type=ShapeParameter(), help="Fix the shape of an input; once for each input."
+)
+INPUT_FILE = click.Path(path_type=Path)
+OUTPUT_FILE = click.Path(path_type=Path, dir_okay=False)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(package_name="zeropoint")
+def main() -> None:
+    """Turn a float network into an exactly specified integer program."""
+
+
+def _check_output(path: Path, suffixes: tuple[str, ...]) -> None:
+    """Refuse an output that could not be written, before any work is done."""
+    if path.suffix not in suffixes:
+        _fail(f"{path}: found suffix '{path.suffix}', expected {' or '.join(suffixes)}")
+    if not path.parent.is_dir():
+        _fail(f"{path}: found no folder '{path.parent}', expected one to write into; make it first")
+
+
+@main.command()
+@click.argument("model", type=INPUT_FILE)
+@click.option("--data", required=True, type=INPUT_FILE, help="Calibration data: .npz, or a folder of .npy files.")
+@click.option("-o", "--output", required=True, type=OUTPUT_FILE, help="Where to write the program: NAME.mlir.")
+@click.option("--target", default="cpu", show_default=True, help="Whose kernels decide; see `zeropoint targets`.")
+@click.option("--profile", default=None, help="Rounding of every step; default: the target's.")
+@click.option("--observer", default="minmax", show_default=True, help="minmax, or percentile:99.99.")
+@click.option("--io", type=click.Choice(["float", "integer"]), default="float", show_default=True)
+@click.option(
+    "--emit",
+    type=click.Choice(["integer", "stablehlo"]),
+    default="integer",
+    show_default=True,
+    help="The integer program, or the quantized StableHLO it comes from.",
+)
+@click.option("--integer-only", is_flag=True, help="Fail, with the list of them, if any float op is left inside.")
+@click.option("--inline-weights", is_flag=True, help="One self-contained .mlir file instead of .mlir + .safetensors.")
+@SHAPE
+@reports_input_errors
+def quantize(
+    model: Path,
+    data: Path,
+    output: Path,
+    target: str,
+    profile: str | None,
+    observer: str,
+    io: str,
+    emit: str,
+    integer_only: bool,
+    inline_weights: bool,
+    shapes: tuple[tuple[str, tuple[int, ...]], ...],
+) -> None:
+    """Calibrate MODEL on data and write it as an integer program."""
+    from zeropoint.ir.files import save_program
+    from zeropoint.pipeline import Options
+
+    _check_output(output, (".mlir",))
+    options = Options(target, profile, observer, io == "integer")
+    result = _quantized(model, data, options, dict(shapes))
+    for warning in result.calibration.warnings:
+        click.echo(f"zeropoint: warning: {warning}", err=True)
+    if integer_only:
+        _require_integers(result)
+    program = result.integer if emit == "integer" else result.quantized
+    for path in save_program(program, output, inline_weights=inline_weights):
+        click.echo(f"wrote {path}")
+    click.echo(_summary(result))
+
+
+def _quantized(model: Path, data: Path, options: Any, shapes: dict[str, tuple[int, ...]]) -> Any:
+    from zeropoint.calibrate import read_samples
+    from zeropoint.frontend import load_model
+    from zeropoint.pipeline import check_options, quantize
+
+    try:
+        check_options(options)
+    except ValueError as error:
+        _fail(str(error))
+    program = load_model(model, shapes)
+    return quantize(program, read_samples(data, program.inputs), options, progress=True)
+
+
+def _require_integers(result: Any) -> None:
+    from zeropoint.report.counts import float_ops
+
+    left = float_ops(result.integer)
+    if left:
+        listed = "; ".join(f"{op} ({reason})" for op, reason in left)
+        _fail(f"found {len(left)} float ops, expected none with --integer-only: {listed}")
+
+
+def _summary(result: Any) -> str:
+    from zeropoint.report.counts import count_ops
+
+    counts = count_ops(result.integer)
+    return (
+        f"{counts.integer} integer ops, {counts.float_inside} float ops left, {counts.rescales} rescales, "
+        f"{counts.edges} conversions at the edges"
+    )
+
+
+@main.command()
+@click.argument("model", type=INPUT_FILE)
+@click.option("--input", "inputs", required=True, type=INPUT_FILE, help="Inputs: .npz with one array per input name.")
+@click.option("-o", "--output", required=True, type=OUTPUT_FILE, help="Where to write the outputs: .npz.")
+@SHAPE
+@reports_input_errors
+def run(model: Path, inputs: Path, output: Path, shapes: tuple[tuple[str, tuple[int, ...]], ...]) -> None:
+    """Run MODEL on every sample of the input and write the outputs, stacked."""
+    from zeropoint.calibrate import read_samples
+    from zeropoint.frontend import load_model
+    from zeropoint.ir.files import write_atomically
+    from zeropoint.model import Model
+
+    _check_output(output, (".npz",))
+    loaded = Model(load_model(model, dict(shapes)))
+    outputs = loaded.run_samples(read_samples(inputs, loaded.program.inputs), progress=True)
+
+    def write(temporary: Path) -> None:
+        import numpy as np
+
+        with temporary.open("wb") as file:
+            np.savez(file, **outputs)  # pyright: ignore
+
+    write_atomically(output, write)
+    click.echo(f"wrote {output}")
+
+
+@main.command()
+@click.argument("reference", type=INPUT_FILE)
+@click.argument("model", type=INPUT_FILE)
+@click.option("--data", required=True, type=INPUT_FILE, help="Test data: .npz, or a folder of .npy files.")
+@click.option("--layers", is_flag=True, help="Also compare every value that both programs name.")
+@click.option("--json", "as_json", is_flag=True, help="For tools.")
+@SHAPE
+@reports_input_errors
+def compare(
+    reference: Path,
+    model: Path,
+    data: Path,
+    layers: bool,
+    as_json: bool,
+    shapes: tuple[tuple[str, tuple[int, ...]], ...],
+) -> None:
+    """SQNR, cosine and top-1 agreement of MODEL with REFERENCE (usually the float model)."""
+    from zeropoint.calibrate import read_samples
+    from zeropoint.frontend import load_model
+    from zeropoint.model import Model, compare
+
+    first, second = Model(load_model(reference, dict(shapes))), Model(load_model(model, dict(shapes)))
+    samples = read_samples(data, first.program.inputs)
+    result = compare(first, second, samples, layers=layers, progress=True)
+    click.echo(result.json() if as_json else result.table())
+
+
+@main.command()
+@click.argument("file", type=INPUT_FILE)
+@click.option("-p", "--passes", default="", help="Passes in order: 'simplify,fuse,lower{profile=fixed32}'.")
+@click.option("-o", "--output", type=OUTPUT_FILE, default=None, help="Where to write; default: the terminal.")
+@click.option("--split-input-file", is_flag=True, help="Treat the parts between '// -----' lines one by one.")
+@click.option("--verify-diagnostics", is_flag=True, help="Check the errors that expected-error comments announce.")
+@click.option("--generic", is_flag=True, help="Print ops in the generic form.")
+@click.option("--locations", is_flag=True, help="Print locations.")
+@click.option("--inline-weights", is_flag=True, help="Print large constants as a resource section.")
+@click.option("--list-passes", is_flag=True, is_eager=True, expose_value=False, callback=lambda *a: _list_passes(*a))
+@reports_input_errors
+def opt(
+    file: Path,
+    passes: str,
+    output: Path | None,
+    split_input_file: bool,
+    verify_diagnostics: bool,
+    generic: bool,
+    locations: bool,
+    inline_weights: bool,
+) -> None:
+    """Run passes on the program text in FILE ('-' is the standard input), as mlir-opt does."""
+    from zeropoint import opt as optimizer
+    from zeropoint.ir.files import load_weights, write_atomically
+
+    chain = optimizer.parse_passes(passes)
+    text = sys.stdin.read() if str(file) == "-" else file.read_text()
+    name = "<stdin>" if str(file) == "-" else str(file)
+    if verify_diagnostics:
+        problems = optimizer.verify_diagnostics(text, chain, name=name, split=split_input_file)
+        for problem in problems:
+            click.echo(problem, err=True)
+        raise SystemExit(1 if problems else 0)
+    sidecar = file.with_suffix(".safetensors") if str(file) != "-" else None
+    weights = load_weights(sidecar) if sidecar is not None and sidecar.exists() else None
+    printed = optimizer.optimize(
+        text,
+        chain,
+        name=name,
+        weights=weights,
+        split=split_input_file,
+        generic=generic,
+        locations=locations,
+        inline_weights=inline_weights,
+    )
+    if output is None:
+        click.echo(printed, nl=False)
+    else:
+        write_atomically(output, lambda temporary: temporary.write_text(printed) and None)
+
+
+def _list_passes(context: click.Context, parameter: click.Parameter, value: bool) -> None:
+    if not value:
+        return
+    from zeropoint.opt import PASSES
+
+    for name, entry in PASSES.items():
+        options = "".join(f" {option}={default}" for option, default in entry.options.items())
+        click.echo(f"{name:18s}{entry.summary}{options and f'  ({options.strip()})'}")
+    context.exit()
+
+
+@main.command()
+@click.argument("name", required=False)
+def targets(name: str | None) -> None:
+    """List the targets, or the kernel table of one."""
+    from zeropoint.report.tables import target_list, target_table
+    from zeropoint.targets import target
+
+    try:
+        click.echo(target_list() if name is None else target_table(target(name)))
+    except ValueError as error:
+        _fail(str(error))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,44 @@
+"""Verification with an error that names the op: xDSL's own prints the whole module."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
+from xdsl.utils.exceptions import VerifyException
+
+from zeropoint.ir.locations import describe
+
+
+class InvalidProgram(VerifyException):
+    """A program that breaks a rule of its dialects. `op` is the one that does."""
+
+    def __init__(self, message: str, op: Operation):
+        super().__init__(message)
+        self.op = op
+
+
+def verify(module: ModuleOp) -> None:
+    """Check every rule of every op.
+
+    Raises InvalidProgram: the op with its place, then the rule's own sentence.
+    """
+    try:
+        module.verify()
+    except VerifyException as error:
+        culprit = _culprit(module)
+        raise InvalidProgram(f"{describe(culprit)}: {_sentence(error)}", culprit) from error
+
+
+def _culprit(module: ModuleOp) -> Operation:
+    """The innermost op that does not verify by itself; the module where no single op is at fault."""
+    for op in module.walk(reverse=True):
+        try:
+            op.verify(verify_nested_ops=False)
+        except VerifyException:
+            return op
+    return module
+
+
+def _sentence(error: VerifyException) -> str:
+    text = str(error.args[0]) if error.args else str(error)
+    return text.removeprefix("Operation does not verify: ").strip()

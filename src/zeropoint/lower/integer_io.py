@@ -1,0 +1,94 @@
+"""Give `@main` storage integers instead of floats at its inputs and outputs.
+
+```mlir
+func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = stablehlo.uniform_quantize %x : (tensor<4xf32>) -> tensor<4x!quant.uniform<i8:f32, 0.5>>
+  %1 = quant.scast %0 : tensor<4x!quant.uniform<i8:f32, 0.5>> to tensor<4xi8>
+```
+becomes
+```mlir
+func.func @main(%x: tensor<4xi8> {zeropoint.expressed = !quant.uniform<i8:f32, 0.5>}) -> ...
+```
+and likewise for results that are dequantized at the end.
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType
+from xdsl.dialects.func import ReturnOp
+from xdsl.ir import Attribute, BlockArgument, SSAValue
+from xdsl.rewriter import Rewriter
+
+from zeropoint.ir.annotations import EXPRESSED
+from zeropoint.ir.dead_code import remove_dead_ops
+from zeropoint.ir.program import Program
+from zeropoint.ir.quant import StorageCastOp, UniformQuantizedType
+from zeropoint.ir.stablehlo import UniformDequantizeOp, UniformQuantizeOp
+from zeropoint.ir.tensors import with_element
+from zeropoint.lower.context import LoweringError, quantized_element, storage_element
+
+
+def _integer_argument(argument: BlockArgument, name: str) -> UniformQuantizedType | None:
+    """Change an argument to integers; its quantized type, None where only integer ops or nothing uses it as it is."""
+    users = [use.operation for use in argument.uses]
+    quantizes = [user for user in users if isinstance(user, UniformQuantizeOp)]
+    types = {quantized_element(user.result) for user in quantizes}
+    if len(quantizes) != len(users) or len(types) != 1:
+        found = next((user.name for user in users if user not in quantizes), f"{len(types)} quantized types")
+        raise LoweringError(f"input '{name}': found {found} on its float value, expected one quantize; keep --io float")
+    (quantized,) = types
+    assert quantized is not None
+    for user in quantizes:
+        for use in list(user.result.uses):
+            if not isinstance(use.operation, StorageCastOp):
+                raise LoweringError(f"input '{name}': found {use.operation.name}, expected integers; keep --io float")
+            use.operation.result.replace_all_uses_with(argument)
+    return quantized
+
+
+def _integer_result(value: SSAValue, name: str) -> tuple[SSAValue, UniformQuantizedType]:
+    dequantize = value.owner
+    if isinstance(dequantize, UniformDequantizeOp) and isinstance(cast := dequantize.operand.owner, StorageCastOp):
+        quantized = quantized_element(dequantize.operand)
+        assert quantized is not None
+        return cast.input, quantized
+    made_by = "an input" if isinstance(value, BlockArgument) else dequantize.name  # pyright: ignore
+    raise LoweringError(f"output '{name}': found {made_by}, which computes in float; keep --io float")
+
+
+def _with_expressed(attributes: ArrayAttr[DictionaryAttr] | None, types: list[UniformQuantizedType]) -> Attribute:
+    known = [DictionaryAttr({})] * len(types) if attributes is None else attributes.data
+    return ArrayAttr(
+        [DictionaryAttr({**entry.data, EXPRESSED: quantized}) for entry, quantized in zip(known, types, strict=True)]
+    )
+
+
+def integer_io(program: Program) -> Program:
+    """Integer inputs and outputs; the types that they express are attributes of the function.
+
+    Raises LoweringError, with the name of the input or output, where a float op stands at an edge.
+    """
+    inputs, outputs = program.inputs, program.outputs
+    program = program.clone()
+    function, block = program.main, program.entry
+    arguments: list[UniformQuantizedType] = []
+    for argument, port in zip(block.args, inputs, strict=True):
+        quantized = _integer_argument(argument, port.name)
+        assert quantized is not None
+        arguments.append(quantized)
+    for argument, quantized in zip(block.args, arguments, strict=True):
+        Rewriter.replace_value_with_new_type(argument, with_element(argument, storage_element(quantized)))
+    terminator = block.last_op
+    assert isinstance(terminator, ReturnOp)
+    results: list[UniformQuantizedType] = []
+    for index, (value, port) in enumerate(zip(terminator.operands, outputs, strict=True)):
+        integers, quantized = _integer_result(value, port.name)
+        terminator.operands[index] = integers
+        results.append(quantized)
+    remove_dead_ops(block)
+    function.function_type = FunctionType.from_lists(
+        [argument.type for argument in block.args], [value.type for value in terminator.operands]
+    )
+    function.properties["arg_attrs"] = _with_expressed(function.arg_attrs, arguments)
+    function.properties["res_attrs"] = _with_expressed(function.res_attrs, results)
+    return program

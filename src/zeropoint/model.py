@@ -1,0 +1,137 @@
+"""The object that a user holds: a program that can be called, saved and compared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+import numpy as np
+
+from zeropoint.interp import Interpreter
+from zeropoint.ir.files import save_program
+from zeropoint.ir.program import Port, Program
+from zeropoint.ir.tensors import Array
+from zeropoint.report.agreement import Accumulated, Comparison, ComparisonError
+from zeropoint.report.layers import observed_layers
+
+
+class Model:
+    """A program, ready to run.
+
+    `model(x=array)` runs one sample of the inputs' shapes and gives a dict of outputs.
+    """
+
+    def __init__(self, program: Program):
+        self.program = program
+        self._interpreter: Interpreter | None = None
+
+    @property
+    def inputs(self) -> list[Port]:
+        """Names and types of the inputs."""
+        return self.program.inputs
+
+    @property
+    def outputs(self) -> list[Port]:
+        """Names and types of the outputs."""
+        return self.program.outputs
+
+    def __call__(self, **inputs: Array) -> dict[str, Array]:
+        """Run one sample.
+
+        Raises InputError where names, shapes or dtypes do not match the inputs.
+        """
+        return self._engine()(inputs)
+
+    def _engine(self) -> Interpreter:
+        if self._interpreter is None:
+            self._interpreter = Interpreter(self.program)
+        return self._interpreter
+
+    def iterate(self, samples: Iterable[Mapping[str, Array]], *, progress: bool = False) -> Iterator[dict[str, Array]]:
+        """The outputs of every sample, one after the other."""
+        from zeropoint.calibrate import track
+
+        engine = self._engine()
+        for sample in track(samples, "running") if progress else samples:
+            yield engine(sample)
+
+    def run_samples(self, samples: Iterable[Mapping[str, Array]], *, progress: bool = False) -> dict[str, Array]:
+        """Run every sample; outputs stacked along a leading sample axis, which takes the place of a batch of one."""
+        results = list(self.iterate(samples, progress=progress))
+        return {port.name: stacked([result[port.name] for result in results]) for port in self.outputs}
+
+    def save(self, path: str | Path, *, inline_weights: bool = False) -> list[Path]:
+        """Write `NAME.mlir` and `NAME.safetensors` (or one self-contained file); the files written."""
+        return save_program(self.program, Path(path), inline_weights=inline_weights)
+
+    def __repr__(self) -> str:
+        from zeropoint.report.counts import count_ops
+
+        def ports(listed: list[Port]) -> str:
+            return ", ".join(f"{port.name}: {port.type}" for port in listed)
+
+        counts = count_ops(self.program)
+        floats = counts.float_inside + counts.float_outside
+        profile = f", profile {self.program.profile}" if self.program.profile else ""
+        return (
+            f"Model(({ports(self.inputs)}) -> ({ports(self.outputs)}): {counts.integer} integer ops, "
+            f"{floats} float ops, {len(self.program.weights)} weights{profile})"
+        )
+
+
+def stacked(results: list[Array]) -> Array:
+    """Outputs of samples in one array: concatenated where their leading axis is a batch of one, stacked elsewhere."""
+    if results and results[0].ndim and results[0].shape[0] == 1:
+        return np.concatenate(results)
+    return np.stack(results)
+
+
+def compare(
+    reference: Model,
+    model: Model,
+    samples: Iterable[Mapping[str, Array]],
+    *,
+    layers: bool = False,
+    progress: bool = False,
+) -> Comparison:
+    """Run both models on the same samples.
+
+    Raises ComparisonError where their inputs or outputs differ in name or number, or there are no samples.
+    """
+    from zeropoint.calibrate import track
+
+    _check_ports(reference, model)
+    outputs = {port.name: Accumulated(port.name) for port in reference.outputs}
+    inner: dict[str, Accumulated] = {}
+    engines = [Interpreter(observed_layers(m.program) if layers else m.program) for m in (reference, model)]
+    count = 0
+    for sample in track(samples, "comparing") if progress else samples:
+        values: list[dict[str, Array]] = []
+        observed: list[dict[str, Array]] = []
+        for engine in engines:
+            seen: dict[str, Array] = {}
+            values.append(engine(sample, observe=seen.__setitem__))
+            observed.append(seen)
+        for name, accumulated in outputs.items():
+            accumulated.add(values[0][name], values[1][name])
+        for name in observed[0].keys() & observed[1].keys():
+            inner.setdefault(name, Accumulated(name)).add(observed[0][name], observed[1][name])
+        count += 1
+        order = list(observed[0])
+        inner = {name: inner[name] for name in order if name in inner}
+    if not count:
+        raise ComparisonError("found no samples, expected at least one")
+    return Comparison(count, [a.result() for a in outputs.values()], [a.result() for a in inner.values()])
+
+
+def _check_ports(reference: Model, model: Model) -> None:
+    for kind, first, second in (
+        ("inputs", reference.inputs, model.inputs),
+        ("outputs", reference.outputs, model.outputs),
+    ):
+        names = [[port.name for port in ports] for ports in (first, second)]
+        if names[0] != names[1]:
+            raise ComparisonError(f"found {kind} {names[0]} and {names[1]}, expected the same names in both models")
+        for a, b in zip(first, second, strict=True):
+            if a.type != b.type:
+                raise ComparisonError(f"{kind} '{a.name}': found {a.type} and {b.type}, expected the same type")

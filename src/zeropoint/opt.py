@@ -1,0 +1,149 @@
+"""Passes on program text, as mlir-opt runs them: `zeropoint opt FILE.mlir -p 'simplify,fuse'`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from xdsl.utils.arg_spec import parse_pipeline
+from xdsl.utils.exceptions import ArgSpecParseError, ParseError, VerifyException
+
+from zeropoint.calibrate import instrument
+from zeropoint.ir.program import Program
+from zeropoint.ir.text import parse_program, print_program
+from zeropoint.ir.verification import verify
+from zeropoint.ir.weights import Weights
+from zeropoint.lower import fold_bounds, integer_io, lower, merge_sums
+from zeropoint.solve.fuse import fuse
+from zeropoint.solve.materialize import materialize
+from zeropoint.solve.propagate import propagate
+from zeropoint.solve.simplify import fold_batch_norm, fold_constants, fold_padding, simplify
+from zeropoint.targets import target as named_target
+
+SEPARATOR = re.compile(r"^// -----.*$", re.MULTILINE)
+EXPECTED = re.compile(r"//\s*expected-(?P<kind>error|warning|note|remark)\s*(?:@[^\s{]*)?\s*\{\{(?P<text>.*)\}\}")
+
+
+class PipelineError(ValueError):
+    """A pass pipeline that names no pass, or options that a pass does not have."""
+
+
+@dataclass(frozen=True)
+class Pass:
+    """A stage as `opt` knows it: options by name, with their defaults."""
+
+    run: Callable[..., Program]
+    summary: str
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+def _propagate(program: Program, *, target: str, profile: str | None) -> Program:
+    return propagate(program, named_target(target), profile)
+
+
+PASSES: Mapping[str, Pass] = {
+    "fold-batch-norm": Pass(fold_batch_norm, "fold scales and shifts per channel into contractions"),
+    "fold-bounds": Pass(fold_bounds, "fold clamps into requantizations"),
+    "fold-constants": Pass(fold_constants, "evaluate ops on constants"),
+    "fold-padding": Pass(fold_padding, "fold pads with zeros into convolutions"),
+    "fuse": Pass(fuse, "wrap the float ops that one kernel covers into regions"),
+    "instrument": Pass(instrument, "ask for statistics at the ports of regions"),
+    "integer-io": Pass(integer_io, "integers instead of floats at inputs and outputs"),
+    "lower": Pass(lower, "the quantized program to integers", {"profile": None}),
+    "materialize": Pass(materialize, "regions to quantized StableHLO"),
+    "merge-sums": Pass(merge_sums, "merge zero-point corrections into biases"),
+    "propagate": Pass(_propagate, "decide the parameters of every port", {"target": "cpu", "profile": None}),
+    "simplify": Pass(simplify, "fold-constants, fold-batch-norm, fold-padding"),
+}
+"""Every pass by its name on the command line."""
+
+
+def parse_passes(pipeline: str) -> list[Callable[[Program], Program]]:
+    """The functions that a pipeline text names, in order.
+
+    Raises PipelineError, naming the passes or the options there are.
+    """
+    try:
+        specs = list(parse_pipeline(pipeline))
+    except ArgSpecParseError as error:
+        raise PipelineError(f"found pipeline '{pipeline}', expected 'a,b{{option=value}}'") from error
+    return [_bound(spec.name, spec.normalize_parameter_names().parameters) for spec in specs]
+
+
+def _bound(name: str, given: Mapping[str, tuple[Any, ...]]) -> Callable[[Program], Program]:
+    if name not in PASSES:
+        raise PipelineError(f"found pass '{name}', expected one of: {', '.join(PASSES)}")
+    entry = PASSES[name]
+    unknown = set(given) - set(entry.options)
+    if unknown:
+        has = f"one of: {', '.join(entry.options)}" if entry.options else "none"
+        raise PipelineError(f"found option '{min(unknown)}' of pass '{name}', expected {has}")
+    options = {**entry.options, **{key: values[0] if values else True for key, values in given.items()}}
+    return lambda program: entry.run(program, **options)
+
+
+def split_input(text: str, split: bool) -> list[str]:
+    """The programs of a file, between lines of `// -----`."""
+    return SEPARATOR.split(text) if split else [text]
+
+
+def run_passes(program: Program, passes: list[Callable[[Program], Program]]) -> Program:
+    """Each pass in order, the result verified after each.
+
+    Raises InvalidProgram for a pass that leaves a broken program, and the errors of the passes.
+    """
+    for step in passes:
+        program = step(program)
+        verify(program.module)
+    return program
+
+
+def optimize(
+    text: str,
+    passes: list[Callable[[Program], Program]],
+    *,
+    name: str = "<stdin>",
+    weights: Weights | None = None,
+    split: bool = False,
+    **printing: bool,
+) -> str:
+    """The text of every program after the passes."""
+    printed = [
+        print_program(run_passes(parse_program(part, name, weights), passes), **printing)
+        for part in split_input(text, split)
+    ]
+    return "\n// -----\n\n".join(printed)
+
+
+def diagnostics(part: str, passes: list[Callable[[Program], Program]], name: str) -> list[str]:
+    """The errors that one program gives: none, or the first."""
+    try:
+        run_passes(parse_program(part, name), passes)
+    except ParseError as error:
+        return [error.msg]
+    except (VerifyException, ValueError) as error:
+        return [str(error)]
+    return []
+
+
+def verify_diagnostics(text: str, passes: list[Callable[[Program], Program]], *, name: str, split: bool) -> list[str]:
+    """What differs between the errors that `// expected-error {{...}}` comments announce and those that occur."""
+    return [
+        problem
+        for number, part in enumerate(split_input(text, split), start=1)
+        for problem in _differences(number, [match["text"] for match in EXPECTED.finditer(part)], part, passes, name)
+    ]
+
+
+def _differences(
+    number: int, expected: list[str], part: str, passes: list[Callable[[Program], Program]], name: str
+) -> Iterator[str]:
+    found = diagnostics(part, passes, name)
+    for text in expected:
+        if not any(text in message for message in found):
+            yield f"{name}: program {number}: expected error '{text}' was not produced; found {found or 'no error'}"
+    for message in found:
+        if not any(text in message for text in expected):
+            yield f"{name}: program {number}: unexpected error: {message}"

@@ -1,0 +1,98 @@
+"""How near the values of one program come to those of another."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from zeropoint.ir.tensors import Array
+from zeropoint.report.tables import rendered
+
+
+class ComparisonError(ValueError):
+    """Two models that cannot be compared: other inputs or outputs, or no data."""
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How near one value comes to its reference, over all samples.
+
+    `sqnr` is 10 log10 (sum reference^2 / sum difference^2) in dB, infinite where they are equal; `cosine` of the
+    flattened values; `top1` the share of samples whose greatest element is the same, None for values of one element.
+    """
+
+    name: str
+    sqnr: float
+    cosine: float
+    max_error: float
+    top1: float | None
+
+
+class Accumulated:
+    """Sums over samples, so that no output has to be kept."""
+
+    def __init__(self, name: str):
+        self.name = name
+        self.signal = self.noise = self.power = self.product = self.max_error = 0.0
+        self.samples = self.same = 0
+        self.ranked = True
+
+    def add(self, reference: Array, value: Array) -> None:
+        if reference.shape != value.shape:
+            raise ComparisonError(f"'{self.name}': found shapes {reference.shape} and {value.shape}, expected the same")
+        a, b = reference.astype(np.float64).reshape(-1), value.astype(np.float64).reshape(-1)
+        self.signal += float(a @ a)
+        self.power += float(b @ b)
+        self.product += float(a @ b)
+        self.noise += float(((a - b) ** 2).sum())
+        self.max_error = max(self.max_error, float(np.abs(a - b).max(initial=0.0)))
+        self.samples += 1
+        self.ranked = self.ranked and a.size > 1
+        self.same += int(self.ranked and a.argmax() == b.argmax())
+
+    def result(self) -> Agreement:
+        noise = 10 * float(np.log10(self.signal / self.noise)) if self.noise and self.signal else float("inf")
+        norm = float(np.sqrt(self.signal * self.power))
+        cosine = self.product / norm if norm else 1.0
+        return Agreement(self.name, noise, cosine, self.max_error, self.same / self.samples if self.ranked else None)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Outputs, and with layers every value that both programs name."""
+
+    samples: int
+    outputs: list[Agreement]
+    layers: list[Agreement]
+
+    def json(self) -> str:
+        """For tools; an infinite SQNR is null."""
+
+        def entry(row: Agreement) -> dict[str, Any]:
+            return {key: (None if value == float("inf") else value) for key, value in asdict(row).items()}
+
+        rows = {"outputs": [entry(row) for row in self.outputs], "layers": [entry(row) for row in self.layers]}
+        return json.dumps({"samples": self.samples, **rows}, indent=2)
+
+    def table(self) -> str:
+        """For people."""
+        return agreement_table(self.samples, self.outputs, self.layers)
+
+
+def agreement_table(samples: int, outputs: Sequence[Agreement], layers: Sequence[Agreement]) -> str:
+    """SQNR, cosine, greatest error and top-1 agreement of each value."""
+    from rich import box  # heavy, and only needed here
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE, title=f"{samples} samples")
+    for column in ("value", "SQNR dB", "cosine", "max error", "top-1 agreement"):
+        table.add_column(column, justify="left" if column == "value" else "right")
+    for kind, rows in (("output", outputs), ("layer", layers)):
+        for row in rows:
+            top1 = "-" if row.top1 is None else f"{100 * row.top1:.2f} %"
+            table.add_row(f"{kind} {row.name}", f"{row.sqnr:.2f}", f"{row.cosine:.6f}", f"{row.max_error:.4g}", top1)
+    return rendered(table)

@@ -1,0 +1,85 @@
+"""How much of a program is integer arithmetic."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import AnyFloat, StringAttr, TensorType
+from xdsl.dialects.func import ReturnOp
+from xdsl.ir import Operation
+
+from zeropoint.ir.annotations import FLOAT_REASON, RESCALE
+from zeropoint.ir.fxpmath import RequantizeOp
+from zeropoint.ir.locations import describe
+from zeropoint.ir.program import Program
+from zeropoint.ir.quant import StorageCastOp
+from zeropoint.ir.stablehlo import ConstantOp, UniformDequantizeOp, UniformQuantizeOp
+from zeropoint.ir.tensors import element_of
+
+EDGES = (StorageCastOp, UniformDequantizeOp, UniformQuantizeOp)
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Ops of the entry function, constants and the return apart.
+
+    `edges` convert between float and integer; `float_inside` compute in float between two such edges, `float_outside`
+    before the first or after the last; `rescales` only change parameters.
+    """
+
+    integer: int
+    float_inside: int
+    float_outside: int
+    edges: int
+    rescales: int
+
+
+def _is_float(op: Operation) -> bool:
+    return any(isinstance(r.type, TensorType) and isinstance(element_of(r), AnyFloat) for r in op.results)
+
+
+def _computing(program: Program) -> list[Operation]:
+    return [op for op in program.entry.ops if not isinstance(op, ConstantOp | ReturnOp)]
+
+
+def float_ops(program: Program) -> list[tuple[str, str]]:
+    """Each float op with its place, and why it is float."""
+    found: list[tuple[str, str]] = []
+    for op in _computing(program):
+        if _is_float(op) and not isinstance(op, EDGES):
+            reason = op.attributes.get(FLOAT_REASON)
+            text = reason.data if isinstance(reason, StringAttr) else "no kernel covers it"
+            found.append((describe(op), text))
+    return found
+
+
+def _reaches(start: list[Operation], forward: bool) -> set[Operation]:
+    """The ops that depend on `start` (forward), or that it depends on."""
+    seen: set[Operation] = set()
+    pending = list(start)
+    while pending:
+        op = pending.pop()
+        if forward:
+            neighbours = {use.operation for result in op.results for use in result.uses}
+        else:
+            neighbours = {value.owner for value in op.operands if isinstance(value.owner, Operation)}
+        pending += neighbours - seen
+        seen |= neighbours
+    return seen
+
+
+def count_ops(program: Program) -> Counts:
+    """The counts of a program."""
+    ops = _computing(program)
+    edges = [op for op in ops if isinstance(op, EDGES)]
+    floats = {op for op in ops if _is_float(op) and not isinstance(op, EDGES)}
+    after = _reaches([op for op in edges if isinstance(op, UniformDequantizeOp)], forward=True)
+    before = _reaches([op for op in edges if isinstance(op, UniformQuantizeOp)], forward=False)
+    inside = floats & after & before
+    return Counts(
+        integer=len(ops) - len(edges) - len(floats),
+        float_inside=len(inside),
+        float_outside=len(floats) - len(inside),
+        edges=len(edges),
+        rescales=sum(isinstance(op, RequantizeOp) and RESCALE in op.attributes for op in ops),
+    )
