@@ -16,7 +16,7 @@ from zeropoint.ir.printer import ProgramPrinter
 from zeropoint.ir.program import Program
 from zeropoint.ir.resources import ResourceTable, blob_text
 from zeropoint.ir.stablehlo import ConstantOp
-from zeropoint.ir.tensors import Array, element_dtype
+from zeropoint.ir.tensors import Array, element_dtype, element_of
 from zeropoint.ir.verification import verify
 from zeropoint.ir.weights import INLINE_ELEMENTS, Weights, inline_array
 
@@ -69,7 +69,7 @@ def _typed_blobs(module: ModuleOp, blobs: dict[str, bytes]) -> dict[str, Array]:
 
 
 def _typed_blob(handle: str, blob: bytes, use: DenseResourceAttr) -> Array:
-    dtype = element_dtype(cast("Attribute", use.type.get_element_type()))
+    dtype = element_dtype(element_of(use.type))
     expected = math.prod(use.type.get_shape()) * dtype.itemsize
     if len(blob) != expected:
         raise ValueError(

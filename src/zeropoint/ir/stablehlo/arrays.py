@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import overload
+from typing import Any, cast, overload
 
 import numpy as np
 from xdsl.dialects.builtin import BytesAttr, DenseArrayBase, DenseIntOrFPElementsAttr, IntegerType, TensorType, i64
@@ -32,12 +32,12 @@ def i64_array(values: Sequence[int] | None) -> I64Array | None:
     return None if values is None else DenseArrayBase.from_list(i64, [int(value) for value in values])
 
 
-def array_values(attribute: DenseArrayBase | None, default: Sequence[int]) -> tuple[int, ...]:
-    """The entries of an optional `array<i64: ...>`."""
-    return tuple(default) if attribute is None else tuple(int(value) for value in attribute.get_values())
+def array_values(attribute: DenseArrayBase[Any] | None, default: Sequence[int] = ()) -> tuple[int, ...]:
+    """The entries of an optional `array<i64: ...>` or `array<i1: ...>`."""
+    return tuple(default) if attribute is None else cast("I64Array", attribute).get_values()
 
 
-def padding_values(attribute: DenseIntOrFPElementsAttr | None, rank: int) -> tuple[tuple[int, int], ...]:
+def padding_values(attribute: DenseIntOrFPElementsAttr[Any] | None, rank: int) -> tuple[tuple[int, int], ...]:
     """The (low, high) pairs of an optional padding attribute; zeros where it is absent."""
     if attribute is None:
         return ((0, 0),) * rank

@@ -6,6 +6,7 @@ Source: the text that upstream StableHLO prints. The names of the directives are
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, cast
 
 from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, DenseIntOrFPElementsAttr, FunctionType, i1
 from xdsl.ir import Attribute
@@ -23,7 +24,7 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 
 from zeropoint.ir.stablehlo import syntax
-from zeropoint.ir.stablehlo.arrays import i64_array, padding_attribute, padding_values
+from zeropoint.ir.stablehlo.arrays import array_values, i64_array, padding_attribute, padding_values
 from zeropoint.ir.stablehlo.attributes import (
     ConvDimensionNumbersAttr,
     DotDimensionNumbersAttr,
@@ -179,12 +180,13 @@ def _parse_reversal(parser: Parser) -> DenseArrayBase:
 
 def _window_text(attribute: Attribute) -> str:
     if isinstance(attribute, DenseIntOrFPElementsAttr):
-        return f"[{', '.join(map(integers_text, padding_values(attribute, attribute.type.get_shape()[0])))}]"
-    assert isinstance(attribute, DenseArrayBase)
-    values = attribute.get_values()
-    if attribute.elt_type == i1:
+        pairs = padding_values(cast("DenseIntOrFPElementsAttr[Any]", attribute), 0)
+        return f"[{', '.join(map(integers_text, pairs))}]"
+    array = cast("DenseArrayBase[Any]", attribute)
+    values = array_values(array)
+    if array.elt_type == i1:
         return f"[{', '.join('true' if value else 'false' for value in values)}]"
-    return integers_text([int(value) for value in values])
+    return integers_text(values)
 
 
 @irdl_custom_directive
@@ -289,8 +291,7 @@ class PrecisionConfig(CustomDirective):
         attribute = self.precision.get(op)
         if attribute is None:
             return
-        assert isinstance(attribute, ArrayAttr)
-        names = [entry.data.value for entry in attribute if isinstance(entry, PrecisionAttr)]
+        names = [entry.data.value for entry in cast("ArrayAttr[PrecisionAttr]", attribute)]
         printer.print_string(f", precision = [{', '.join(names)}]")
 
 
@@ -324,6 +325,6 @@ class SliceRanges(CustomDirective):
         for variable in (self.start_indices, self.limit_indices, self.strides):
             attribute = variable.get(op)
             assert isinstance(attribute, DenseArrayBase)
-            lists.append([int(value) for value in attribute.get_values()])
+            lists.append(array_values(cast("DenseArrayBase[Any]", attribute)))
         ranges = [f"{lo}:{hi}" + (f":{step}" if step != 1 else "") for lo, hi, step in zip(*lists, strict=True)]
         _print(printer, state, f"[{', '.join(ranges)}]")

@@ -7,13 +7,13 @@ Source: the StableHLO specification; the text is upstream's (`#stablehlo.conv<[b
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 
 from xdsl.dialects.utils.enum_attribute import EnumAttribute
 from xdsl.ir import Data, SpacedOpaqueSyntaxAttribute
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
+from xdsl.utils.str_enum import StrEnum
 
 from zeropoint.ir.stablehlo import syntax
 

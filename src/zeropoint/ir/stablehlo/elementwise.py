@@ -5,7 +5,7 @@ Source: the StableHLO specification; op and operand names are upstream's.
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import TensorType, i1
+from xdsl.dialects.builtin import i1
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, opt_prop_def, prop_def, result_def, traits_def
 from xdsl.traits import Pure
@@ -16,6 +16,7 @@ from zeropoint.ir.stablehlo.attributes import (
     ComparisonDirectionAttr,
     ComparisonTypeAttr,
 )
+from zeropoint.ir.tensors import with_element
 
 
 class UnaryOp(IRDLOperation):
@@ -257,10 +258,9 @@ class CompareOp(IRDLOperation):
     )
 
     def __init__(self, lhs: SSAValue, rhs: SSAValue, direction: ComparisonDirection):
-        assert isinstance(lhs.type, TensorType)
         super().__init__(
             operands=[lhs, rhs],
-            result_types=[TensorType(i1, lhs.type.get_shape())],
+            result_types=[with_element(lhs, i1)],
             properties={"comparison_direction": ComparisonDirectionAttr(direction)},
         )
 

@@ -7,7 +7,6 @@ give `result_type` where a quantized axis moves.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
 
 from xdsl.dialects.builtin import IntegerAttr, TensorType, i64
 from xdsl.ir import Attribute, SSAValue
@@ -24,11 +23,7 @@ from xdsl.traits import Pure
 
 from zeropoint.ir.stablehlo.arrays import I64_ARRAY, i64_array
 from zeropoint.ir.stablehlo.assembly import SliceRanges, VariadicOperandWithAttribute
-
-
-def _tensor(value: SSAValue) -> TensorType[Attribute]:
-    assert isinstance(value.type, TensorType)
-    return cast("TensorType[Attribute]", value.type)
+from zeropoint.ir.tensors import tensor_of
 
 
 @irdl_op_definition
@@ -77,7 +72,7 @@ class TransposeOp(IRDLOperation):
 
     def __init__(self, operand: SSAValue, permutation: Sequence[int], result_type: Attribute | None = None):
         if result_type is None:
-            tensor = _tensor(operand)
+            tensor = tensor_of(operand)
             shape = tensor.get_shape()
             result_type = TensorType(tensor.element_type, [shape[i] for i in permutation])
         super().__init__(
@@ -102,9 +97,9 @@ class ConcatenateOp(IRDLOperation):
 
     def __init__(self, inputs: Sequence[SSAValue], dimension: int, result_type: Attribute | None = None):
         if result_type is None:
-            shape = list(_tensor(inputs[0]).get_shape())
-            shape[dimension] = sum(_tensor(value).get_shape()[dimension] for value in inputs)
-            result_type = TensorType(_tensor(inputs[0]).element_type, shape)
+            shape = list(tensor_of(inputs[0]).get_shape())
+            shape[dimension] = sum(tensor_of(value).get_shape()[dimension] for value in inputs)
+            result_type = TensorType(tensor_of(inputs[0]).element_type, shape)
         super().__init__(
             operands=[inputs], result_types=[result_type], properties={"dimension": IntegerAttr(dimension, i64)}
         )
@@ -135,7 +130,7 @@ class PadOp(IRDLOperation):
         high: Sequence[int],
         interior: Sequence[int] | None = None,
     ):
-        tensor = _tensor(operand)
+        tensor = tensor_of(operand)
         interior = [0] * len(low) if interior is None else interior
         shape = [
             size + lo + hi + max(size - 1, 0) * mid
@@ -170,7 +165,7 @@ class SliceOp(IRDLOperation):
     )
 
     def __init__(self, operand: SSAValue, start: Sequence[int], limit: Sequence[int], strides: Sequence[int]):
-        tensor = _tensor(operand)
+        tensor = tensor_of(operand)
         shape = [-(-(hi - lo) // step) for lo, hi, step in zip(start, limit, strides, strict=True)]
         super().__init__(
             operands=[operand],

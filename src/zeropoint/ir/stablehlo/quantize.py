@@ -5,13 +5,13 @@ Source: the StableHLO specification. `uniform_quantize` of a quantized operand i
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, result_def, traits_def
 from xdsl.traits import Pure
 
 from zeropoint.ir.quant import UniformQuantizedType
 from zeropoint.ir.stablehlo.assembly import SameOperandsAndResultType
+from zeropoint.ir.tensors import element_of, with_element
 
 
 @irdl_op_definition
@@ -41,6 +41,7 @@ class UniformDequantizeOp(IRDLOperation):
     assembly_format = "$operand attr-dict `:` custom<SameOperandsAndResultType>(type(operands), type($result))"
 
     def __init__(self, operand: SSAValue):
-        assert isinstance(operand.type, TensorType) and isinstance(operand.type.element_type, UniformQuantizedType)
-        result = TensorType(operand.type.element_type.expressed_type, operand.type.get_shape())
+        element = element_of(operand)
+        assert isinstance(element, UniformQuantizedType)
+        result = with_element(operand, element.expressed_type)
         super().__init__(operands=[operand], result_types=[result])

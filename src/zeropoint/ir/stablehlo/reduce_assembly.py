@@ -21,8 +21,10 @@ from xdsl.ir import Attribute, Region, SSAValue
 from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.printer import Printer
 
+from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.stablehlo.assembly import integers_text, parse_integers
 from zeropoint.ir.stablehlo.elementwise import AddOp, AndOp, BinaryOp, MaximumOp, MinimumOp, MultiplyOp, OrOp
+from zeropoint.ir.tensors import element_of, with_shape
 
 if TYPE_CHECKING:
     from zeropoint.ir.stablehlo.reduction import ReduceOp
@@ -52,10 +54,9 @@ def _short_body(op: ReduceOp) -> BinaryOp | None:
         return None
     returned = inner.next_op
     inner = cast("BinaryOp", inner)
-    input_type = op.inputs[0].type
-    if not isinstance(input_type, TensorType) or returned is None or returned is not block.last_op:
+    if returned is None or returned is not block.last_op:
         return None
-    scalar = TensorType(cast("Attribute", input_type.element_type), [])
+    scalar = with_shape(op.inputs[0], ())
     same_types = inner.lhs.type == inner.rhs.type == inner.result.type == scalar
     passed_on = tuple(inner.operands) == tuple(block.args) and tuple(returned.operands) == (inner.result,)
     own_location = any(
@@ -77,8 +78,7 @@ def print_reduce(op: ReduceOp, printer: Printer) -> None:
     short = _short_body(op)
     if short is not None:
         printer.print_string(f" applies {short.name}")
-    dimensions = [int(dimension) for dimension in op.dimensions.get_values()]
-    printer.print_string(f" across dimensions = {integers_text(dimensions)}")
+    printer.print_string(f" across dimensions = {integers_text(array_values(op.dimensions))}")
     printer.print_op_attributes(op.attributes)
     printer.print_string(" : ")
     printer.print_operation_type(op)
@@ -142,7 +142,7 @@ def _body_of(op: type[BinaryOp], parser: Parser, signature: FunctionType) -> Reg
     first = next(iter(signature.inputs.data), None)
     if not isinstance(first, TensorType):
         parser.raise_error("expected a ranked tensor to reduce")
-    return binary_body(op, cast("Attribute", first.element_type))
+    return binary_body(op, element_of(cast("Attribute", first)))
 
 
 def _parse_reducer(parser: Parser) -> Region:

@@ -1,0 +1,102 @@
+"""The printer of programs: xDSL's, with the constants, dictionaries and locations as C++ MLIR prints them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import IO, Any, cast
+
+from xdsl.dialects.builtin import AnyFloat, DenseIntOrFPElementsAttr, LocationAttr, UnknownLoc
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, BlockArgument, Operation, Region
+from xdsl.printer import Printer
+
+from zeropoint.ir.floats import float_text, has_float_text
+from zeropoint.ir.tensors import Array, element_dtype
+from zeropoint.ir.weights import inline_array
+
+# From this number of elements on, the elements are printed as one hexadecimal string.
+_HEXADECIMAL_ELEMENTS = 101
+
+
+class ProgramPrinter(Printer):
+    """Prints the locations that are known, and no others; floats in full; dictionaries in alphabetical order."""
+
+    def __init__(self, stream: IO[str], *, locations: bool = False, generic: bool = False):
+        super().__init__(stream, print_generic_format=generic)
+        self._locations = locations
+
+    def print_op(self, op: Operation) -> None:
+        """Print an op, then its location."""
+        # xDSL prints the locations of a function's arguments, which stand after their attributes, in this mode only.
+        self.print_debuginfo = isinstance(op, FuncOp) and self._locations and _has_argument_locations(op)
+        super().print_op(op)
+        self.print_debuginfo = False
+        self._print_location(op.location)
+
+    def print_region(
+        self,
+        region: Region,
+        print_entry_block_args: bool = True,
+        print_empty_block: bool = True,
+        print_block_terminators: bool = True,
+    ) -> None:
+        """Print a region; the arguments of a function stand before it."""
+        self.print_debuginfo = False
+        super().print_region(region, print_entry_block_args, print_empty_block, print_block_terminators)
+
+    def print_block_argument(self, arg: BlockArgument, print_type: bool = True) -> None:
+        """Print a block argument, then its location."""
+        super().print_block_argument(arg, print_type)
+        if print_type and not self.print_debuginfo:
+            self._print_location(arg.location)
+
+    def _print_location(self, location: LocationAttr) -> None:
+        if self._locations and not isinstance(location, UnknownLoc):
+            self.print_string(" ")
+            self.print_attribute(location)
+
+    def print_attr_dict(self, attr_dict: Mapping[str, Attribute]) -> None:
+        """Print a dictionary with its keys in alphabetical order."""
+        super().print_attr_dict(dict(sorted(attr_dict.items())))
+
+    def print_float(self, value: float, type: AnyFloat) -> None:
+        """Print a float so that it reads back as the same value."""
+        if has_float_text(type):
+            self.print_string(float_text(value, element_dtype(type)))
+        else:
+            super().print_float(value, type)
+
+    def print_attribute(self, attribute: Attribute) -> None:
+        """Print an attribute."""
+        if type(attribute) is DenseIntOrFPElementsAttr:
+            dense = cast("DenseIntOrFPElementsAttr[Any]", attribute)
+            if has_float_text(dense.get_element_type()):
+                self._print_dense_floats(dense)
+                return
+        super().print_attribute(attribute)
+
+    def _print_dense_floats(self, attribute: DenseIntOrFPElementsAttr[Any]) -> None:
+        # xDSL compares the values to find out whether they are all one, and then -0.0 is 0.0 and NaN is not NaN.
+        array = inline_array(attribute)
+        element = attribute.data.data[: array.dtype.itemsize]
+        if array.size > 0 and attribute.data.data == element * array.size:
+            array = array.reshape(-1)[0]
+        if array.size == 0:
+            text = ""
+        elif array.size >= _HEXADECIMAL_ELEMENTS:
+            text = f'"0x{array.tobytes().hex().upper()}"'
+        else:
+            text = _nested_text(array)
+        self.print_string(f"dense<{text}> : ")
+        self.print_attribute(attribute.get_type())
+
+
+def _has_argument_locations(function: FuncOp) -> bool:
+    entry = function.body.blocks.first
+    return entry is not None and any(not isinstance(argument.location, UnknownLoc) for argument in entry.args)
+
+
+def _nested_text(array: Array) -> str:
+    if array.ndim == 0:
+        return float_text(float(array), array.dtype)
+    return f"[{', '.join(_nested_text(part) for part in array)}]"
