@@ -23,11 +23,12 @@ from collections.abc import Callable
 from typing import Any
 
 from xdsl.builder import Builder
+from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint
 
 from zeropoint.ir.annotations import EXPRESSED, RESCALE, carry
-from zeropoint.ir.dead_code import remove_dead_ops
+from zeropoint.ir.dead_code import remove_dead_ops, remove_if_dead
 from zeropoint.ir.fxpmath import RequantizeOp, TableOp, WeightedSumOp
 from zeropoint.ir.locations import describe
 from zeropoint.ir.program import Program
@@ -98,7 +99,7 @@ def _lower_op(lowering: Lowering, op: Operation) -> SSAValue | None:
     return rule(lowering, op)
 
 
-def _requantified(lowering: Lowering, value: SSAValue) -> SSAValue:
+def _quantized_again(lowering: Lowering, value: SSAValue) -> SSAValue:
     """A quantized value for an op that stays float, cast from its integers."""
     return lowering.insert(StorageCastOp(lowering.values[value], value.type)).result
 
@@ -122,16 +123,23 @@ def lower(program: Program, profile: str | None = None) -> Program:
     chosen = named_profile(profile or program.profile or "float32-rne")
     block = program.entry
     lowering = Lowering(chosen, program.weights, Builder(InsertPoint.at_start(block)))
-    for op in list(block.ops):
+    original = list(block.ops)
+    for op in original:
         lowering.builder = Builder(InsertPoint.before(op))
         lowering.location = op.location
         integers = _lower_op(lowering, op)
         if integers is not None:
             lowering.values[op.results[0]] = integers
             _note_expressed(integers, op)
-        elif isinstance(op, UniformDequantizeOp) or op.next_op is None:
+    # The float ops that became tables go before the others get their quantized operands back.
+    for op in reversed(original):
+        remove_if_dead(op)
+    for op in list(block.ops):
+        if isinstance(op, UniformDequantizeOp | ReturnOp):
+            lowering.builder = Builder(InsertPoint.before(op))
+            lowering.location = op.location
             for index, operand in enumerate(op.operands):
                 if operand in lowering.values:
-                    op.operands[index] = _requantified(lowering, operand)
+                    op.operands[index] = _quantized_again(lowering, operand)
     remove_dead_ops(block)
     return program

@@ -30,11 +30,17 @@ from zeropoint.ir.tensors import element_of
 from zeropoint.solve.fuse import contraction, elementwise, movement, pooling, softmax
 from zeropoint.solve.fuse.match import Graph, Match, Pattern
 
-# Whole idioms before their parts, and parts of a kind before the ops that could be read as something else.
-FORWARD_PATTERNS: tuple[Pattern, ...] = (*softmax.PATTERNS, *contraction.PATTERNS, *pooling.PATTERNS)
-# From the last op to the first, so that a function of many ops is found from its end.
-BACKWARD_PATTERNS: tuple[Pattern, ...] = elementwise.PATTERNS
-LAST_PATTERNS: tuple[Pattern, ...] = movement.PATTERNS
+FORWARD, BACKWARD = 1, -1
+
+PHASES: tuple[tuple[int, tuple[Pattern, ...]], ...] = (
+    # Whole idioms before the kernels that their parts would be.
+    (FORWARD, softmax.PATTERNS),
+    (FORWARD, (*contraction.PATTERNS, *pooling.PATTERNS)),
+    # From the last op to the first, so that a function of many ops is found from its end.
+    (BACKWARD, elementwise.PATTERNS),
+    (FORWARD, movement.PATTERNS),
+)
+"""The patterns of every target, in the order in which they get their chance, each in one walk."""
 
 
 def _clone_constant(value: SSAValue, block: Block, mapping: dict[SSAValue, SSAValue]) -> None:
@@ -96,8 +102,7 @@ def fuse(program: Program) -> Program:
     program = program.clone()
     ops = list(program.entry.ops)
     graph = Graph(program.weights, {op: index for index, op in enumerate(ops)})
-    _apply(FORWARD_PATTERNS, ops, graph)
-    _apply(BACKWARD_PATTERNS, ops[::-1], graph)
-    _apply(LAST_PATTERNS, ops, graph)
+    for direction, patterns in PHASES:
+        _apply(patterns, ops[::direction], graph)
     remove_dead_ops(program.entry)
     return program

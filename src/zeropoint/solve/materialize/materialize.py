@@ -31,7 +31,7 @@ from zeropoint.ir.constants import constant_array, constant_op
 from zeropoint.ir.dead_code import remove_dead_ops
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType
-from zeropoint.ir.stablehlo import UniformDequantizeOp, UniformQuantizeOp
+from zeropoint.ir.stablehlo import ConstantOp, UniformDequantizeOp, UniformQuantizeOp
 from zeropoint.ir.tensors import Array, with_element
 from zeropoint.ir.weights import Weights
 from zeropoint.numerics.affine import quantize
@@ -105,7 +105,8 @@ def inline_region(region: QuantizeRegionOp) -> None:
     assert region.parent is not None
     for op in ops:
         copy = op.clone(values)
-        carry(region, copy, FLOAT_REASON)
+        if not isinstance(copy, ConstantOp):
+            carry(region, copy, FLOAT_REASON)
         region.parent.insert_op_before(copy, region)
     for output, value in zip(region.outputs, terminator.operands, strict=True):
         output.replace_all_uses_with(values[value])
