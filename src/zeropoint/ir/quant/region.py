@@ -13,12 +13,28 @@ from xdsl.irdl import (
     IRDLOperation,
     attr_def,
     irdl_op_definition,
+    lazy_traits_def,
     region_def,
     traits_def,
     var_operand_def,
     var_result_def,
 )
 from xdsl.traits import HasParent, IsolatedFromAbove, IsTerminator, Pure
+from xdsl.utils.exceptions import VerifyException
+
+from zeropoint.ir.quant.containers import element_or_self
+from zeropoint.ir.quant.types import QuantizedType
+
+
+def is_valid_spec(spec: Attribute, port_type: Attribute) -> bool:
+    """Whether a port of `port_type` may have this specification.
+
+    Either the element type of the port itself, or a quantized type that expresses it or leaves open what it expresses.
+    """
+    element = element_or_self(port_type)
+    if isinstance(spec, QuantizedType):
+        return spec.expressed_type in (None, element)
+    return spec == element
 
 
 @irdl_op_definition
@@ -27,7 +43,7 @@ class ReturnOp(IRDLOperation):
 
     name = "quant.return"
     results_ = var_operand_def()
-    traits = traits_def(IsTerminator(), Pure(), HasParent(lambda: (QuantizeRegionOp,)))
+    traits = lazy_traits_def(lambda: (IsTerminator(), Pure(), HasParent(QuantizeRegionOp)))
 
     def __init__(self, results: Sequence[SSAValue]):
         super().__init__(operands=[results])
@@ -71,3 +87,31 @@ class QuantizeRegionOp(IRDLOperation):
             },
             regions=[body],
         )
+
+    def verify_(self) -> None:
+        if len(self.inputs) != len(self.input_specs) or len(self.outputs) != len(self.output_specs):
+            raise self._refuse("has unmatched operands/results number and spec attributes number")
+        ports = (("input", self.inputs, self.input_specs), ("output", self.outputs, self.output_specs))
+        for kind, values, specs in ports:
+            for value, spec in zip(values, specs, strict=True):
+                if not is_valid_spec(spec, value.type):
+                    raise self._refuse(f"has incompatible specification {spec} and {kind} type '{value.type}'")
+        self._verify_body()
+
+    def _verify_body(self) -> None:
+        block = self.body.block
+        arguments, operands = [value.type for value in block.args], [value.type for value in self.inputs]
+        if arguments != operands:
+            raise self._refuse(f"has body arguments {_types(arguments)}, expected the operand types {_types(operands)}")
+        if not isinstance(block.last_op, ReturnOp):
+            raise self._refuse("has a body without 'quant.return' at its end")
+        returned, results = [value.type for value in block.last_op.operands], [value.type for value in self.outputs]
+        if returned != results:
+            raise self._refuse(f"returns {_types(returned)}, expected the result types {_types(results)}")
+
+    def _refuse(self, sentence: str) -> VerifyException:
+        return VerifyException(f"'{self.name}' op {sentence}")
+
+
+def _types(types: Sequence[Attribute]) -> str:
+    return f"({', '.join(map(str, types))})"
