@@ -1,14 +1,18 @@
-"""The quant dialect: types, casts, statistics, regions."""
+"""The quant dialect: types, casts, statistics, fake quantization, regions."""
 
 from xdsl.ir import Dialect
 
 from zeropoint.ir.quant.casts import DequantizeCastOp, QuantizeCastOp, StorageCastOp
-from zeropoint.ir.quant.parameters import Storage, UniformParameters
+from zeropoint.ir.quant.fake_quant import ConstFakeQuantOp, ConstFakeQuantPerAxisOp
+from zeropoint.ir.quant.parameters import UniformParameters
+from zeropoint.ir.quant.quantile import QuantileParameters, QuantileType
 from zeropoint.ir.quant.region import QuantizeRegionOp, ReturnOp
-from zeropoint.ir.quant.statistics import StatisticsOp, StatisticsRefOp
+from zeropoint.ir.quant.statistics import CoupledRefOp, StatisticsOp, StatisticsRefOp
+from zeropoint.ir.quant.storage import Storage
 from zeropoint.ir.quant.types import (
     AnyQuantizedType,
     CalibratedQuantizedType,
+    NoQuantizedType,
     QuantizedType,
     UniformQuantizedType,
 )
@@ -16,8 +20,14 @@ from zeropoint.ir.quant.types import (
 __all__ = [
     "AnyQuantizedType",
     "CalibratedQuantizedType",
+    "ConstFakeQuantOp",
+    "ConstFakeQuantPerAxisOp",
+    "CoupledRefOp",
     "DequantizeCastOp",
+    "NoQuantizedType",
     "Quant",
+    "QuantileParameters",
+    "QuantileType",
     "QuantizeCastOp",
     "QuantizeRegionOp",
     "QuantizedType",
@@ -33,6 +43,9 @@ __all__ = [
 Quant = Dialect(
     "quant",
     [
+        ConstFakeQuantOp,
+        ConstFakeQuantPerAxisOp,
+        CoupledRefOp,
         DequantizeCastOp,
         QuantizeCastOp,
         QuantizeRegionOp,
@@ -41,5 +54,5 @@ Quant = Dialect(
         StatisticsRefOp,
         StorageCastOp,
     ],
-    [AnyQuantizedType, CalibratedQuantizedType, UniformQuantizedType],
+    [AnyQuantizedType, CalibratedQuantizedType, NoQuantizedType, QuantileType, UniformQuantizedType],
 )

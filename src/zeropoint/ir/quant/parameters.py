@@ -7,48 +7,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
+from typing import Any
 
+import numpy as np
 from xdsl.dialects.builtin import AnyFloat
 
-from zeropoint.numerics.storage import StorageType
-
-
-@dataclass(frozen=True)
-class Storage:
-    """A storage type and the part of its range that is used: `i8<-127:127>`.
-
-    `minimum` and `maximum` are inclusive and lie inside the range of `type`.
-    """
-
-    type: StorageType
-    minimum: int
-    maximum: int
-
-    @staticmethod
-    def of(text: str, minimum: int | None = None, maximum: int | None = None) -> Storage:
-        """`Storage.of("i8")` is the whole range of i8, `Storage.of("i8", -127)` the narrow one."""
-        storage_type = StorageType.parse(text)
-        return Storage(
-            storage_type,
-            storage_type.min if minimum is None else minimum,
-            storage_type.max if maximum is None else maximum,
-        )
-
-    @property
-    def is_full_range(self) -> bool:
-        """Whether every value of the storage type may occur."""
-        return self.minimum == self.type.min and self.maximum == self.type.max
-
-    def __str__(self) -> str:
-        return str(self.type) if self.is_full_range else f"{self.type}<{self.minimum}:{self.maximum}>"
+from zeropoint.ir.quant.storage import Storage
 
 
 @dataclass(frozen=True, eq=False)
 class UniformParameters:
     """The parameters of `!quant.uniform`: real = (stored - zero_point) * scale.
 
-    `axis` is None for per-layer quantization; then `scales` and `zero_points` have one entry. Otherwise they have one
-    entry per channel along `axis`.
+    Per layer, `scales` and `zero_points` have one entry. Per channel, `axis` is set and they have one entry per index
+    of it. Sub-channel, `blocks` holds (axis, block size) pairs, and they have the entries of a tensor of `shape`, row
+    by row: one per block, and one for all of an axis that has no block size.
     """
 
     storage: Storage
@@ -56,10 +30,20 @@ class UniformParameters:
     scales: tuple[float, ...]
     zero_points: tuple[int, ...]
     axis: int | None = None
+    blocks: tuple[tuple[int, int], ...] | None = None
+    shape: tuple[int, ...] = ()
 
     @cached_property
     def _key(self) -> tuple[object, ...]:
-        return (self.storage, self.expressed_type, self.scales, self.zero_points, self.axis)
+        return (
+            self.storage,
+            self.expressed_type,
+            self.scales,
+            self.zero_points,
+            self.axis,
+            self.blocks,
+            self.shape,
+        )
 
     @cached_property
     def _hash(self) -> int:
@@ -72,6 +56,17 @@ class UniformParameters:
 
     def __hash__(self) -> int:
         return self._hash
+
+    def arrays(self) -> tuple[np.ndarray[Any, np.dtype[np.float64]], np.ndarray[Any, np.dtype[np.int64]]]:
+        """Scales (f64) and zero points (i64), of `shape` for sub-channel quantization, flat otherwise."""
+        scales, points = np.array(self.scales, np.float64), np.array(self.zero_points, np.int64)
+        return (scales, points) if self.blocks is None else (scales.reshape(self.shape), points.reshape(self.shape))
+
+    @property
+    def is_shape_consistent(self) -> bool:
+        """Whether there are as many scales and zero points as `shape` has entries."""
+        count = len(self.scales) if self.blocks is None else prod(self.shape)
+        return len(self.scales) == len(self.zero_points) == count
 
 
 @dataclass(frozen=True)

@@ -1,127 +1,254 @@
 """Text of the quantized types, as upstream MLIR prints and parses it.
 
-Source: the "'quant' Dialect" document, the grammars of `!quant.uniform`; upstream prints the per-channel separator as
-`,` with no space, leaves out a zero point of 0 and storage bounds that span the storage type.
+Source: the "'quant' Dialect" document, the grammars of `!quant.uniform`. Upstream prints the per-channel separator as
+`,` with no space, the sub-channel one with a space; it leaves out a zero point of 0 and storage bounds that span the
+storage type.
 """
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import AnyFloat
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeVar, cast
+
+from xdsl.dialects.builtin import AnyFloat, IntegerType
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
+from xdsl.utils.exceptions import VerifyException
 
-from zeropoint.ir.quant.parameters import AnyParameters, CalibratedParameters, Storage, UniformParameters
+from zeropoint.ir.quant import checks
+from zeropoint.ir.quant.floats import FORMATS, format_double, format_float, round_to
+from zeropoint.ir.quant.parameters import AnyParameters, CalibratedParameters, UniformParameters
+from zeropoint.ir.quant.reader import TypeReader
+from zeropoint.ir.quant.storage import MAX_WIDTH, Storage, is_storage_type, storage_of, type_width
 from zeropoint.numerics.storage import StorageType
 
-
-def format_double(value: float) -> str:
-    """An f64 as MLIR prints it: seven significant digits where they suffice, seventeen otherwise; never lossy."""
-    short = f"{value:.6e}"
-    return short if float(short) == value else f"{value:.17g}".replace("e", "E")
+_Parameters = TypeVar("_Parameters")
 
 
-def _parse_storage_type(parser: AttrParser) -> StorageType:
-    # `u8` lexes as a bare identifier and `i8` too, so neither goes through parse_type.
-    position = parser.pos
-    name = parser.parse_identifier(" for the storage type")
+def _checked(
+    parser: AttrParser, read: Callable[[TypeReader], _Parameters], check: Callable[[_Parameters], None]
+) -> _Parameters:
+    """What `read` reads; where `check` refuses it, a parse error at the type's name."""
+    reader = TypeReader(parser)
+    parameters = read(reader)
     try:
-        return StorageType.parse(name)
-    except ValueError:
-        parser.raise_error(f"illegal storage type prefix: '{name}'", position)
+        check(parameters)
+    except VerifyException as error:
+        reader.type_error(error)
+    return parameters
 
 
-def _parse_storage(parser: AttrParser) -> Storage:
-    storage_type = _parse_storage_type(parser)
-    if parser.parse_optional_punctuation("<") is None:
-        return Storage(storage_type, storage_type.min, storage_type.max)
-    position = parser.pos
-    minimum = parser.parse_integer(allow_boolean=False)
-    parser.parse_punctuation(":")
-    maximum = parser.parse_integer(allow_boolean=False)
-    if minimum < storage_type.min:
-        parser.raise_error(f"illegal storage type minimum: {minimum}", position)
-    if maximum > storage_type.max:
-        parser.raise_error(f"illegal storage type maximum: {maximum}", position)
-    parser.parse_punctuation(">")
-    return Storage(storage_type, minimum, maximum)
+def _read_storage_type(reader: TypeReader) -> Storage:
+    position = reader.position
+    found = reader.optional_type()
+    if found is not None:
+        if not is_storage_type(found):
+            reader.error("illegal storage type prefix", position)
+        if not 1 <= type_width(found) <= MAX_WIDTH:
+            reader.error(f"illegal storage type size: {type_width(found)}", position)
+        return storage_of(found)
+    # `u8` is no type of MLIR, so it lexes as a bare identifier.
+    word = reader.keyword()
+    if not word.startswith("u"):
+        reader.error("illegal storage type prefix", position)
+    digits = word[1:]
+    if not (digits.isascii() and digits.isdigit()) or int(digits) >> 32:
+        reader.error("expected storage type width", position)
+    if not 1 <= int(digits) <= MAX_WIDTH:
+        reader.error(f"illegal storage type size: {int(digits)}", position)
+    storage_type = StorageType(False, int(digits))
+    return Storage(storage_type, storage_type.min, storage_type.max)
 
 
-def _parse_expressed(parser: AttrParser) -> AnyFloat:
-    position = parser.pos
-    expressed = parser.parse_type()
-    if not isinstance(expressed, AnyFloat):
-        parser.raise_error("expressed type must be floating point", position)
-    return expressed
+def _read_storage(reader: TypeReader) -> Storage:
+    whole = _read_storage_type(reader)
+    if not reader.accept("<"):
+        return whole
+    minimum_position = reader.position
+    minimum = reader.integer(64)
+    reader.expect(":")
+    maximum_position = reader.position
+    maximum = reader.integer(64)
+    reader.expect(">")
+    if minimum < whole.minimum:
+        reader.error(f"illegal storage type minimum: {minimum}", minimum_position)
+    if maximum > whole.maximum:
+        reader.error(f"illegal storage type maximum: {maximum}", maximum_position)
+    return Storage(whole.type, minimum, maximum, whole.spelling)
 
 
-def _parse_scale_zero_point(parser: AttrParser) -> tuple[float, int]:
-    scale = float(parser.parse_number(allow_boolean=False))
-    zero_point = parser.parse_integer(allow_boolean=False) if parser.parse_optional_punctuation(":") else 0
-    return scale, zero_point
+def _read_expressed(reader: TypeReader) -> AnyFloat:
+    position = reader.position
+    expressed = reader.type()
+    if type(expressed) not in FORMATS:
+        reader.error("invalid kind of type specified", position)
+    return cast("AnyFloat", expressed)
+
+
+@dataclass
+class _ScaleList:
+    """Scales and zero points as they are read, and how many there are in each dimension."""
+
+    expressed_type: AnyFloat
+    scales: list[float] = field(default_factory=list[float])
+    zero_points: list[int] = field(default_factory=list[int])
+
+    def read_one(self, reader: TypeReader) -> None:
+        """scale (`:` zero-point)?"""
+        scale = reader.floating()
+        try:
+            checks.check_scale(scale, self.expressed_type)
+        except VerifyException as error:
+            reader.error(str(error))
+        self.scales.append(scale)
+        self.zero_points.append(reader.integer(64) if reader.accept(":") else 0)
+
+    def _read_element(self, reader: TypeReader) -> tuple[int, ...]:
+        if reader.accept("{"):
+            return self.read_rest(reader)
+        self.read_one(reader)
+        return ()
+
+    def read_rest(self, reader: TypeReader) -> tuple[int, ...]:
+        """Elements up to a closing brace, all of one shape; the shape of the whole."""
+        shape = self._read_element(reader)
+        count = 1
+        while reader.accept(","):
+            if self._read_element(reader) != shape:
+                reader.error("tensor literal is invalid; ranks are not consistent between elements")
+            count += 1
+        reader.expect("}")
+        return (count, *shape)
+
+
+def _read_blocks(reader: TypeReader) -> tuple[tuple[int, int], ...]:
+    """(axis `:` size) pairs up to a closing brace."""
+    blocks: list[tuple[int, int]] = []
+    if reader.accept("}"):
+        return ()
+    while not blocks or reader.accept(","):
+        axis = reader.integer(32)
+        reader.expect(":")
+        blocks.append((axis, reader.integer(64)))
+    reader.expect("}")
+    return tuple(blocks)
+
+
+def _wrap(zero_point: int, storage: Storage) -> int:
+    """Upstream prints a zero point of unsigned sub-channel storage as a signed number: -1 means 255 of u8."""
+    least, greatest = storage.range
+    unsigned = storage.is_integer and least == 0
+    return zero_point + greatest + 1 if unsigned and -(greatest + 1) // 2 <= zero_point < 0 else zero_point
+
+
+def _read_uniform(reader: TypeReader) -> UniformParameters:
+    reader.expect("<")
+    storage = _read_storage(reader)
+    reader.expect(":")
+    expressed = _read_expressed(reader)
+    axis: int | None = None
+    blocks: tuple[tuple[int, int], ...] | None = None
+    if reader.accept(":"):
+        if reader.accept("{"):
+            blocks = _read_blocks(reader)
+        else:
+            axis = reader.integer(32)
+    reader.expect(",")
+    found = _ScaleList(expressed)
+    shape: tuple[int, ...] = ()
+    if axis is None and blocks is None:
+        found.read_one(reader)
+    else:
+        reader.expect("{")
+        shape = found.read_rest(reader)
+    reader.expect(">")
+    points = found.zero_points if blocks is None else [_wrap(point, storage) for point in found.zero_points]
+    scales = found.scales if blocks is None else [round_to(scale, expressed) for scale in found.scales]
+    shape = () if blocks is None else shape
+    return UniformParameters(storage, expressed, tuple(scales), tuple(points), axis, blocks, shape)
 
 
 def parse_uniform(parser: AttrParser) -> UniformParameters:
-    """`<` storage `:` expressed (`,` scale-zp | `:` axis `,` `{` scale-zp (`,` scale-zp)* `}`) `>`."""
-    with parser.in_angle_brackets():
-        storage = _parse_storage(parser)
-        parser.parse_punctuation(":")
-        expressed = _parse_expressed(parser)
-        axis = parser.parse_integer(allow_boolean=False) if parser.parse_optional_punctuation(":") else None
-        parser.parse_punctuation(",")
-        if axis is None:
-            pairs = [_parse_scale_zero_point(parser)]
-        else:
-            pairs = parser.parse_comma_separated_list(
-                parser.Delimiter.BRACES, lambda: _parse_scale_zero_point(parser)
-            )
-    scales, zero_points = zip(*pairs, strict=True)
-    return UniformParameters(storage, expressed, scales, zero_points, axis)
+    """`<` storage `:` expressed (`:` (axis | `{` blocks `}`))? `,` (scale-zp | `{` scale-zps `}`) `>`."""
+    return _checked(parser, _read_uniform, checks.check_uniform)
+
+
+def _nested(texts: list[str], shape: tuple[int, ...]) -> str:
+    """The texts of a tensor's elements in nested braces."""
+    for count in reversed(shape):
+        texts = [f"{{{', '.join(texts[i : i + count])}}}" for i in range(0, len(texts), count)]
+    return ", ".join(texts)
+
+
+def _print_storage(printer: Printer, storage: Storage) -> None:
+    if storage.spelling is None or isinstance(storage.spelling, IntegerType):
+        printer.print_string(str(storage))
+        return
+    printer.print_attribute(storage.spelling)
+    if not storage.is_full_range:
+        printer.print_string(f"<{storage.minimum}:{storage.maximum}>")
 
 
 def print_uniform(printer: Printer, parameters: UniformParameters) -> None:
     """The inverse of `parse_uniform`."""
+    if parameters.blocks is None:
+        numbers = [format_double(scale) for scale in parameters.scales]
+    else:
+        numbers = [format_float(scale, parameters.expressed_type) for scale in parameters.scales]
     texts = [
-        format_double(scale) + (f":{point}" if point else "")
-        for scale, point in zip(parameters.scales, parameters.zero_points, strict=True)
+        f"{scale}:{point}" if point else scale for scale, point in zip(numbers, parameters.zero_points, strict=True)
     ]
     with printer.in_angle_brackets():
-        printer.print_string(f"{parameters.storage}:")
+        _print_storage(printer, parameters.storage)
+        printer.print_string(":")
         printer.print_attribute(parameters.expressed_type)
-        if parameters.axis is None:
-            printer.print_string(f", {texts[0]}")
-        else:
+        if parameters.blocks is not None:
+            blocks = ", ".join(f"{axis}:{size}" for axis, size in parameters.blocks)
+            printer.print_string(f":{{{blocks}}}, {_nested(texts, parameters.shape)}")
+        elif parameters.axis is not None:
             printer.print_string(f":{parameters.axis}, {{{','.join(texts)}}}")
+        else:
+            printer.print_string(f", {texts[0]}")
+
+
+def _read_any(reader: TypeReader) -> AnyParameters:
+    reader.expect("<")
+    storage = _read_storage(reader)
+    expressed = _read_expressed(reader) if reader.accept(":") else None
+    reader.expect(">")
+    return AnyParameters(storage, expressed)
 
 
 def parse_any(parser: AttrParser) -> AnyParameters:
     """`<` storage (`:` expressed)? `>`."""
-    with parser.in_angle_brackets():
-        storage = _parse_storage(parser)
-        expressed = _parse_expressed(parser) if parser.parse_optional_punctuation(":") else None
-    return AnyParameters(storage, expressed)
+    return _checked(parser, _read_any, checks.check_any)
 
 
 def print_any(printer: Printer, parameters: AnyParameters) -> None:
     """The inverse of `parse_any`."""
     with printer.in_angle_brackets():
-        printer.print_string(str(parameters.storage))
+        _print_storage(printer, parameters.storage)
         if parameters.expressed_type is not None:
             printer.print_string(":")
             printer.print_attribute(parameters.expressed_type)
 
 
+def _read_calibrated(reader: TypeReader) -> CalibratedParameters:
+    reader.expect("<")
+    expressed = _read_expressed(reader)
+    reader.expect("<")
+    minimum = reader.floating()
+    reader.expect(":")
+    maximum = reader.floating()
+    reader.expect(">")
+    reader.expect(">")
+    return CalibratedParameters(expressed, minimum, maximum)
+
+
 def parse_calibrated(parser: AttrParser) -> CalibratedParameters:
     """`<` expressed `<` minimum `:` maximum `>` `>`."""
-    with parser.in_angle_brackets():
-        expressed = _parse_expressed(parser)
-        with parser.in_angle_brackets():
-            position = parser.pos
-            minimum = float(parser.parse_number(allow_boolean=False))
-            parser.parse_punctuation(":")
-            maximum = float(parser.parse_number(allow_boolean=False))
-            if minimum >= maximum:
-                parser.raise_error(f"illegal min: {minimum}, max: {maximum}", position)
-    return CalibratedParameters(expressed, minimum, maximum)
+    return _checked(parser, _read_calibrated, checks.check_calibrated)
 
 
 def print_calibrated(printer: Printer, parameters: CalibratedParameters) -> None:
@@ -129,3 +256,21 @@ def print_calibrated(printer: Printer, parameters: CalibratedParameters) -> None
     with printer.in_angle_brackets():
         printer.print_attribute(parameters.expressed_type)
         printer.print_string(f"<{format_double(parameters.minimum)}:{format_double(parameters.maximum)}>")
+
+
+def _read_expressed_only(reader: TypeReader) -> AnyFloat:
+    reader.expect("<")
+    expressed = _read_expressed(reader)
+    reader.expect(">")
+    return expressed
+
+
+def parse_none(parser: AttrParser) -> AnyFloat:
+    """`<` expressed `>`."""
+    return _checked(parser, _read_expressed_only, checks.check_expressed)
+
+
+def print_none(printer: Printer, expressed_type: AnyFloat) -> None:
+    """The inverse of `parse_none`."""
+    with printer.in_angle_brackets():
+        printer.print_attribute(expressed_type)

@@ -1,7 +1,7 @@
-"""The quantized types: `!quant.uniform`, `!quant.any`, `!quant.calibrated`.
+"""The quantized types: `!quant.uniform`, `!quant.any`, `!quant.calibrated`, `!quant.none`.
 
-Source: the "'quant' Dialect" document, sections "Per-layer quantization" and "Per-channel quantization"; the RFC on
-quantization transformations, section "Model Constraints".
+Source: the "'quant' Dialect" document, section "The !quant.uniform type"; the RFC on quantization transformations,
+section "Model Constraints".
 
 A type holds one immutable Python value (`Data`) instead of a tree of attributes: a per-channel type of 512 channels is
 compared and hashed in constant time, because the hash is computed once.
@@ -9,7 +9,8 @@ compared and hashed in constant time, because the hash is computed once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import AnyFloat, f32
@@ -18,8 +19,11 @@ from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
-from zeropoint.ir.quant import syntax
+from zeropoint.ir.quant import checks, syntax
+from zeropoint.ir.quant.floats import round_to
 from zeropoint.ir.quant.parameters import AnyParameters, CalibratedParameters, Storage, UniformParameters
+
+Array = np.ndarray[Any, np.dtype[Any]]
 
 
 class QuantizedType(TypeAttribute):
@@ -38,7 +42,10 @@ class QuantizedType(TypeAttribute):
 
 @irdl_attr_definition
 class UniformQuantizedType(Data[UniformParameters], QuantizedType):
-    """`!quant.uniform<i8:f32, 0.5:3>`, `!quant.uniform<i8<-127:127>:f32:0, {0.5,0.25}>`."""
+    """`!quant.uniform<i8:f32, 0.5:3>`, `!quant.uniform<i8<-127:127>:f32:0, {0.5,0.25}>`.
+
+    Every way to make one raises VerifyException for parameters that upstream MLIR refuses.
+    """
 
     name = "quant.uniform"
 
@@ -65,6 +72,37 @@ class UniformQuantizedType(Data[UniformParameters], QuantizedType):
         points = (0,) * len(scales) if zero_points is None else tuple(int(point) for point in zero_points)
         return UniformQuantizedType(UniformParameters(storage, expressed_type, scales, points, axis))
 
+    @staticmethod
+    def sub_channel(
+        storage: Storage,
+        blocks: Sequence[tuple[int, int]],
+        scales: Array,
+        zero_points: Array | None = None,
+        *,
+        expressed_type: AnyFloat = f32,
+    ) -> UniformQuantizedType:
+        """One scale and zero point for each block of elements.
+
+        `blocks` are (axis, block size) pairs; `scales` and `zero_points` have the tensor's rank and one entry per
+        block, one alone along an axis without a block size. Scales are rounded to `expressed_type`.
+        """
+        scales = np.asarray(scales, np.float64)
+        points = np.zeros(scales.shape, np.int64) if zero_points is None else np.asarray(zero_points)
+        return UniformQuantizedType(
+            UniformParameters(
+                storage,
+                expressed_type,
+                tuple(round_to(float(scale), expressed_type) for scale in scales.reshape(-1)),
+                tuple(int(point) for point in points.reshape(-1)),
+                None,
+                tuple((int(axis), int(size)) for axis, size in blocks),
+                scales.shape,
+            )
+        )
+
+    def verify(self) -> None:
+        checks.check_uniform(self.data)
+
     @property
     def storage(self) -> Storage:
         return self.data.storage
@@ -75,8 +113,13 @@ class UniformQuantizedType(Data[UniformParameters], QuantizedType):
 
     @property
     def axis(self) -> int | None:
-        """The quantized axis, None for per-layer quantization."""
+        """The quantized axis of per-channel quantization, None otherwise."""
         return self.data.axis
+
+    @property
+    def blocks(self) -> tuple[tuple[int, int], ...] | None:
+        """The (axis, block size) pairs of sub-channel quantization, None otherwise."""
+        return self.data.blocks
 
     @property
     def is_per_channel(self) -> bool:
@@ -84,34 +127,44 @@ class UniformQuantizedType(Data[UniformParameters], QuantizedType):
         return self.data.axis is not None
 
     @property
+    def is_sub_channel(self) -> bool:
+        """Whether there is one scale per block of elements."""
+        return self.data.blocks is not None
+
+    @property
+    def is_per_layer(self) -> bool:
+        """Whether there is one scale for the whole tensor."""
+        return self.data.axis is None and self.data.blocks is None
+
+    @property
     def scale(self) -> float:
         """The scale of a per-layer type.
 
-        Raises ValueError for a per-channel type.
+        Raises ValueError for another type.
         """
-        if self.is_per_channel:
-            raise ValueError(f"{self} has a scale per channel; use .scales")
+        if not self.is_per_layer:
+            raise ValueError(f"{self} has more than one scale; use .scales")
         return self.data.scales[0]
 
     @property
     def zero_point(self) -> int:
         """The zero point of a per-layer type.
 
-        Raises ValueError for a per-channel type.
+        Raises ValueError for another type.
         """
-        if self.is_per_channel:
-            raise ValueError(f"{self} has a zero point per channel; use .zero_points")
+        if not self.is_per_layer:
+            raise ValueError(f"{self} has more than one zero point; use .zero_points")
         return self.data.zero_points[0]
 
     @property
-    def scales(self) -> np.ndarray:
-        """The scales, f64, one per channel (one entry when per layer)."""
-        return np.array(self.data.scales, dtype=np.float64)
+    def scales(self) -> np.ndarray[Any, np.dtype[np.float64]]:
+        """The scales, f64: [1] per layer, [channels] per channel, one per block in the tensor's rank sub-channel."""
+        return self.data.arrays()[0]
 
     @property
-    def zero_points(self) -> np.ndarray:
-        """The zero points, i64, one per channel (one entry when per layer)."""
-        return np.array(self.data.zero_points, dtype=np.int64)
+    def zero_points(self) -> np.ndarray[Any, np.dtype[np.int64]]:
+        """The zero points, i64, in the shape of `scales`."""
+        return self.data.arrays()[1]
 
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> UniformParameters:
@@ -128,6 +181,9 @@ class AnyQuantizedType(Data[AnyParameters], QuantizedType):
     """`!quant.any<i8<-8:7>:f32>`: to be quantized with this storage, parameters not known yet."""
 
     name = "quant.any"
+
+    def verify(self) -> None:
+        checks.check_any(self.data)
 
     @property
     def storage(self) -> Storage:
@@ -152,6 +208,9 @@ class CalibratedQuantizedType(Data[CalibratedParameters], QuantizedType):
     """`!quant.calibrated<f32<-0.998:1.2321>>`: a range of real values, storage not chosen yet."""
 
     name = "quant.calibrated"
+
+    def verify(self) -> None:
+        checks.check_calibrated(self.data)
 
     @property
     def storage(self) -> None:
@@ -179,3 +238,30 @@ class CalibratedQuantizedType(Data[CalibratedParameters], QuantizedType):
     def print_parameter(self, printer: Printer) -> None:
         """Print what follows `!quant.calibrated`."""
         syntax.print_calibrated(printer, self.data)
+
+
+@irdl_attr_definition
+class NoQuantizedType(Data[AnyFloat], QuantizedType):
+    """`!quant.none<f32>`: to stay as it is, even where a quantized kernel exists. The RFC's NoQuantizedType."""
+
+    name = "quant.none"
+
+    def verify(self) -> None:
+        checks.check_expressed(self.data)
+
+    @property
+    def storage(self) -> None:
+        return None
+
+    @property
+    def expressed_type(self) -> AnyFloat:
+        return self.data
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> AnyFloat:
+        """Parse what follows `!quant.none`."""
+        return syntax.parse_none(parser)
+
+    def print_parameter(self, printer: Printer) -> None:
+        """Print what follows `!quant.none`."""
+        syntax.print_none(printer, self.data)

@@ -1,0 +1,90 @@
+"""What a quantized type must satisfy by itself, in upstream MLIR's sentences.
+
+Source: upstream MLIR's `QuantizedType::verifyInvariants` and its kin. Each function raises VerifyException. Some checks
+are ours alone, where upstream accepts a type that means nothing: a scale of 0 or NaN, a zero point that the storage
+type does not hold, an axis with two block sizes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from xdsl.dialects.builtin import AnyFloat
+from xdsl.utils.exceptions import VerifyException
+
+from zeropoint.ir.quant.floats import diagnostic_text, float_format
+from zeropoint.ir.quant.parameters import AnyParameters, CalibratedParameters, UniformParameters
+from zeropoint.ir.quant.storage import MAX_WIDTH, Storage
+
+
+def check_storage(storage: Storage) -> None:
+    """1 to 32 bits; bounds in order and inside the range of the type."""
+    if storage.type.width > MAX_WIDTH:
+        raise VerifyException(f"illegal storage type size: {storage.type.width}")
+    least, greatest = storage.range
+    if storage.minimum >= storage.maximum or storage.minimum < least or storage.maximum > greatest:
+        raise VerifyException(f"illegal storage min and storage max: ({storage.minimum}:{storage.maximum})")
+
+
+def check_expressed(expressed_type: object) -> None:
+    """A floating-point type."""
+    try:
+        float_format(expressed_type)  # pyright: ignore[reportArgumentType]
+    except TypeError as error:
+        raise VerifyException("expressed type must be floating point") from error
+
+
+def check_scale(scale: float, expressed_type: AnyFloat) -> None:
+    """A positive number in the range of the expressed type."""
+    number_format = float_format(expressed_type)
+    # The comparisons are false for NaN; a format wider than f64 has 0 for its least value.
+    if not (number_format.smallest <= scale <= number_format.largest) or scale == 0:
+        smallest, largest = diagnostic_text(number_format.smallest), diagnostic_text(number_format.largest)
+        raise VerifyException(f"scale {diagnostic_text(scale)} out of expressed type range [{smallest}, {largest}]")
+
+
+def check_uniform(parameters: UniformParameters) -> None:
+    """Everything that `!quant.uniform` must satisfy without its container."""
+    check_storage(parameters.storage)
+    check_expressed(parameters.expressed_type)
+    scales, points = parameters.scales, parameters.zero_points
+    if not parameters.is_shape_consistent or not scales:
+        raise VerifyException(f"illegal number of scales and zeroPoints: {len(scales)}, {len(points)}")
+    number_format = float_format(parameters.expressed_type)
+    values = np.array(scales)
+    if not ((values > 0) & (values >= number_format.smallest) & (values <= number_format.largest)).all():
+        for scale in scales:
+            check_scale(scale, parameters.expressed_type)
+    least, greatest = parameters.storage.range
+    for point in (min(points), max(points)):
+        if not least <= point <= greatest:
+            raise VerifyException(f"zero point {point} out of storage type range [{least}, {greatest}]")
+    _check_axes(parameters)
+
+
+def _check_axes(parameters: UniformParameters) -> None:
+    blocks = parameters.blocks or ()
+    axes = [axis for axis, _ in blocks] if parameters.axis is None else [parameters.axis]
+    for axis in axes:
+        if axis < 0:
+            raise VerifyException(f"illegal quantized dimension: {axis}")
+    for _, size in blocks:
+        if size <= 0:
+            raise VerifyException(f"illegal block size: {size}")
+    for axis in axes:
+        if axes.count(axis) > 1:
+            raise VerifyException(f"quantized dimension {axis} has more than one block size")
+
+
+def check_any(parameters: AnyParameters) -> None:
+    """Everything that `!quant.any` must satisfy."""
+    check_storage(parameters.storage)
+    if parameters.expressed_type is not None:
+        check_expressed(parameters.expressed_type)
+
+
+def check_calibrated(parameters: CalibratedParameters) -> None:
+    """Everything that `!quant.calibrated` must satisfy; a range with NaN is none."""
+    check_expressed(parameters.expressed_type)
+    if not parameters.minimum < parameters.maximum:
+        minimum, maximum = diagnostic_text(parameters.minimum), diagnostic_text(parameters.maximum)
+        raise VerifyException(f"illegal min and max: ({minimum}:{maximum})")

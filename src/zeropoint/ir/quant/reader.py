@@ -1,0 +1,126 @@
+"""Reading the text of a type with upstream MLIR's sentences, each at the place where upstream reports it."""
+
+from __future__ import annotations
+
+import struct
+from typing import NoReturn
+
+from xdsl.ir import Attribute
+from xdsl.parser import AttrParser
+from xdsl.utils.exceptions import VerifyException
+from xdsl.utils.mlir_lexer import MLIRTokenKind, PunctuationSpelling
+
+_CLOSERS = {">": "<", ")": "(", "]": "[", "}": "{"}
+_NEWLINES_AND_SPACES = " \t\r\n"
+
+
+class TypeReader:
+    """A parser that stands just after the name of a type."""
+
+    def __init__(self, parser: AttrParser):
+        self._parser = parser
+        self._start = parser.pos
+
+    @property
+    def _content(self) -> str:
+        return self._parser.lexer.input.content
+
+    @property
+    def position(self) -> int:
+        """Where the next token starts."""
+        return self._parser.pos
+
+    def error(self, message: str, position: int | None = None) -> NoReturn:
+        """Raise a ParseError; at the next token where no position is given."""
+        unbalanced = self._unbalanced()
+        if unbalanced is not None:
+            self._parser.raise_error(f"unbalanced '{unbalanced}' character in pretty dialect name", self._start)
+        self._parser.raise_error(message, self.position if position is None else position)
+
+    def type_error(self, error: VerifyException) -> NoReturn:
+        """Raise a ParseError for a type that was read well and means nothing, at its name."""
+        name_end = len(self._content[: self._start].rstrip(_NEWLINES_AND_SPACES))
+        name_start = max(self._content.rfind(mark, 0, name_end) for mark in "!.<") + 1
+        self._parser.raise_error(str(error), name_start)
+
+    def accept(self, punctuation: PunctuationSpelling) -> bool:
+        """Take a punctuation where it comes next."""
+        return self._parser.parse_optional_punctuation(punctuation) is not None
+
+    def expect(self, punctuation: PunctuationSpelling) -> None:
+        """Take a punctuation; where it is missing, the error stands at the end of the token before."""
+        if not self.accept(punctuation):
+            position = min(self.position, len(self._content) - 1)
+            self.error(f"expected '{punctuation}'", len(self._content[:position].rstrip(_NEWLINES_AND_SPACES)))
+
+    def integer(self, bits: int) -> int:
+        """A signed integer of `bits` bits, decimal or hexadecimal."""
+        parser, start = self._parser, self.position
+        negative = self.accept("-")
+        if parser._current_token.kind is not MLIRTokenKind.INTEGER_LIT:  # pyright: ignore[reportPrivateUsage]
+            self.error("expected integer value")
+        value = parser.parse_integer(allow_boolean=False, allow_negative=False)
+        value = -value if negative else value
+        if not -(1 << (bits - 1)) <= value < 1 << (bits - 1):
+            self.error("integer value too large", start)
+        return value
+
+    def floating(self) -> float:
+        """An f64: a decimal number with a point, or its bits in hexadecimal."""
+        parser = self._parser
+        negative, position = self.accept("-"), self.position
+        token = parser._current_token  # pyright: ignore[reportPrivateUsage]
+        if token.kind is MLIRTokenKind.FLOAT_LIT:
+            value = parser.parse_float(allow_negative=False)
+            return -value if negative else value
+        if token.kind is not MLIRTokenKind.INTEGER_LIT:
+            self.error("expected floating point literal")
+        if not token.text.startswith("0x"):
+            self.error("unexpected decimal integer literal for a floating point value", position)
+        if negative:
+            self.error("hexadecimal float literal should not have a leading minus", position)
+        bits = parser.parse_integer(allow_boolean=False)
+        if bits >> 64:
+            self.error("hexadecimal float constant out of range for type", position)
+        return struct.unpack(">d", bits.to_bytes(8, "big"))[0]
+
+    def optional_type(self) -> Attribute | None:
+        """A type, where one comes next."""
+        return self._parser.parse_optional_type()
+
+    def type(self) -> Attribute:
+        """A type."""
+        found = self.optional_type()
+        if found is None:
+            self.error("expected non-function type")
+        return found
+
+    def keyword(self) -> str:
+        """A bare identifier."""
+        position = self.position
+        word = self._parser.parse_optional_identifier()
+        if word is None:
+            self.error("expected valid keyword", position)
+        return word
+
+    def _unbalanced(self) -> str | None:
+        """The bracket of the type's text that is never closed; upstream looks for it before it reads anything."""
+        content, position, nesting = self._content, self._start, ""
+        if not content.startswith("<", position):
+            return None
+        while position < len(content):
+            char = content[position]
+            position += 1
+            if char in "<([{":
+                nesting += char
+            elif char == "-" and content.startswith(">", position):
+                position += 1
+            elif char in _CLOSERS:
+                if nesting[-1] != _CLOSERS[char]:
+                    return nesting[-1]
+                nesting = nesting[:-1]
+                if not nesting:
+                    return None
+            elif char == '"':
+                position = content.find('"', position) + 1 or len(content)
+        return nesting[-1]
