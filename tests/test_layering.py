@@ -1,0 +1,51 @@
+"""Who may import whom. The table is the one of docs/architecture.md."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import zeropoint
+
+ROOT = Path(zeropoint.__file__).parent
+MAY_IMPORT = {
+    "numerics": set(),
+    "ir": {"numerics"},
+    "frontend": {"ir", "numerics"},
+    "interp": {"ir", "numerics"},
+    "calibrate": {"ir", "numerics", "interp"},
+    "targets": {"ir", "numerics"},
+    "solve": {"ir", "numerics", "targets"},
+    "lower": {"ir", "numerics", "targets"},
+    "report": {"ir", "numerics", "targets"},
+}
+PACKAGES = sorted(MAY_IMPORT)
+TOP = {"__init__", "__main__", "cli", "model", "opt", "pipeline"}
+
+
+def imported_packages(path: Path) -> set[str]:
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names.add(node.module)
+        elif isinstance(node, ast.Import):
+            names.update(alias.name for alias in node.names)
+    return {name.split(".")[1] for name in names if name.startswith("zeropoint.")}
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_a_package_imports_only_what_its_layer_may(package: str) -> None:
+    for path in (ROOT / package).rglob("*.py"):
+        foreign = imported_packages(path) - MAY_IMPORT[package] - {package}
+        assert not foreign, f"{path.relative_to(ROOT)} imports {sorted(foreign)}"
+
+
+def test_every_folder_and_module_has_its_place_in_the_layers() -> None:
+    folders = {path.name for path in ROOT.iterdir() if path.is_dir() and any(path.glob("*.py"))}
+    assert folders == set(PACKAGES)
+    assert {path.stem for path in ROOT.glob("*.py")} == TOP
+
+
+def test_no_module_is_named_after_nothing_in_particular() -> None:
+    vague = {"utils", "util", "common", "helpers", "helper", "manager", "misc"}
+    assert not [path for path in ROOT.rglob("*.py") if path.stem in vague]
