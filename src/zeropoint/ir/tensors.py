@@ -51,7 +51,7 @@ def element_dtype(element_type: Attribute) -> np.dtype[Any]:
     Raises TypeError for a type that has none.
     """
     if isinstance(element_type, UniformQuantizedType):
-        return np.dtype(element_type.storage.type.dtype)
+        return element_type.storage.dtype
     if isinstance(element_type, IntegerType):
         if element_type.width.data == 1:
             return np.dtype(np.bool_)

@@ -1,0 +1,125 @@
+"""C++ MLIR as an oracle in a child process, and short ways to parse."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from xdsl.parser import Parser
+from xdsl.utils.exceptions import ParseError
+
+from zeropoint.ir.context import new_context
+
+SERVER = Path(__file__).with_name("upstream_server.py")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a text: it was accepted and printed, refused with a sentence at a place, or it crashed."""
+
+    text: str | None = None
+    error: str | None = None
+    column: int | None = None
+    generic: str | None = None
+
+    @property
+    def crashed(self) -> bool:
+        return self.text is None and self.error is None
+
+
+class Upstream:
+    """C++ MLIR; started again when a question crashes it."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[str] | None = None
+
+    def _ask(self, kind: str, text: str, pipeline: str | None) -> Outcome:
+        if self._process is None:
+            self._process = subprocess.Popen(
+                [sys.executable, str(SERVER)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                text=True,
+            )
+        process = self._process
+        assert process.stdin
+        assert process.stdout
+        process.stdin.write(json.dumps({"kind": kind, "text": text, "pipeline": pipeline}) + "\n")
+        process.stdin.flush()
+        line = process.stdout.readline()
+        if not line:
+            self.close()
+            return Outcome()
+        found = json.loads(line)
+        return Outcome(found.get("text"), found.get("error"), found.get("column"), found.get("generic"))
+
+    def type(self, text: str) -> Outcome:
+        return self._ask("type", text, None)
+
+    def module(self, text: str, pipeline: str | None = None) -> Outcome:
+        return self._ask("module", text, pipeline)
+
+    def close(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.communicate()
+            self._process = None
+
+
+@pytest.fixture(scope="session")
+def upstream():
+    if importlib.util.find_spec("torch_mlir") is None:
+        pytest.skip("C++ MLIR (the torch-mlir wheel) is not installed")
+    server = Upstream()
+    yield server
+    server.close()
+
+
+@pytest.fixture(scope="session")
+def context():
+    return new_context()
+
+
+@pytest.fixture(scope="session")
+def parse_type(context):
+    """The type that a text holds, all of it."""
+
+    def parse(text: str):
+        parser = Parser(context, text)
+        found = parser.parse_type()
+        if parser.pos != len(text):
+            parser.raise_error("found text after the type")
+        return found
+
+    return parse
+
+
+@pytest.fixture(scope="session")
+def parse_module(context):
+    """The module that a text holds, verified."""
+
+    def parse(text: str):
+        module = Parser(context, text).parse_module()
+        module.verify()
+        return module
+
+    return parse
+
+
+@pytest.fixture(scope="session")
+def ours(parse_type):
+    """The outcome of a type's text, in the form in which the oracle answers."""
+
+    def outcome(text: str) -> Outcome:
+        try:
+            return Outcome(text=str(parse_type(text)))
+        except ParseError as error:
+            return Outcome(error=error.msg, column=error.span.get_location().col)
+
+    return outcome
