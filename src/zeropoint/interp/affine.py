@@ -1,0 +1,156 @@
+"""A quantized type as numbers, and the conversions between quantized and real values, and between quantized types.
+
+Source: the "'quant' Dialect" document (affine values), the StableHLO specification (`uniform_quantize`,
+`uniform_dequantize`); the arithmetic is that of `zeropoint.numerics` under the program's profile.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from xdsl.dialects.builtin import IntegerType
+from xdsl.ir import Attribute
+
+from zeropoint.interp.binding import Kernel
+from zeropoint.interp.errors import UnsupportedError
+from zeropoint.interp.exactness import DType
+from zeropoint.ir.quant import UniformQuantizedType
+from zeropoint.ir.tensors import Array, element_dtype
+from zeropoint.numerics import AffineParameters, Profile, dequantize, quantize
+from zeropoint.numerics.arrays import FloatArray, IntArray, along_axis
+from zeropoint.numerics.requantize import requantize
+
+INT32_MIN, INT32_MAX = -(1 << 31), (1 << 31) - 1
+
+
+@dataclass(frozen=True, eq=False)
+class Affine:
+    """real = (stored - zero_point) * scale: one scale and zero point, or one for each index of `axis`."""
+
+    scale: FloatArray
+    zero_point: IntArray
+    axis: int | None
+    storage_min: int
+    storage_max: int
+    width: int
+    dtype: DType
+    expressed: DType
+
+    @staticmethod
+    def of(element_type: UniformQuantizedType) -> Affine:
+        """The numbers of a type. Raises UnsupportedError for one that has scales per block, or no integer storage."""
+        storage = element_type.storage
+        if not (element_type.is_per_layer or element_type.is_per_channel):
+            raise UnsupportedError(f"found {element_type}; expected one scale, or one per channel")
+        if storage.spelling is not None and not isinstance(storage.spelling, IntegerType):
+            raise UnsupportedError(f"found {element_type}; expected integer storage")
+        return Affine(
+            element_type.scales,
+            element_type.zero_points,
+            element_type.axis,
+            storage.minimum,
+            storage.maximum,
+            storage.type.width,
+            element_dtype(element_type),
+            element_dtype(element_type.expressed_type),
+        )
+
+    @property
+    def is_per_layer(self) -> bool:
+        """Whether there is one scale for the whole tensor."""
+        return self.axis is None
+
+    @property
+    def parameters(self) -> AffineParameters:
+        """The same in the terms of `zeropoint.numerics`; per layer."""
+        return AffineParameters(self.scale.reshape(()), self.zero_point.reshape(()), self.storage_min, self.storage_max)
+
+    @property
+    def reach(self) -> int:
+        """The greatest |stored - zero_point|."""
+        return int(max((self.storage_max - self.zero_point).max(), (self.zero_point - self.storage_min).max()))
+
+    def zeros(self, rank: int) -> IntArray:
+        """The zero points, to broadcast with a tensor of `rank` dimensions."""
+        return along_axis(self.zero_point, rank, self.axis, "zero point")
+
+    def dequantize(self, stored: Array) -> Array:
+        """(stored - zero_point) * scale, in the expressed type."""
+        scale = along_axis(self.scale, stored.ndim, self.axis, "scale")
+        return dequantize(stored, scale, self.zeros(stored.ndim), self.expressed)
+
+    def quantize(self, real: Array, profile: Profile) -> Array:
+        """The storage integers of real values, rounded as the profile quantizes."""
+        return quantize(
+            real,
+            along_axis(self.scale, real.ndim, self.axis, "scale"),
+            self.zeros(real.ndim),
+            self.storage_min,
+            self.storage_max,
+            behaviour=profile.quantize,
+            expressed=self.expressed,
+            dtype=self.dtype,
+        )
+
+    def centred(self, stored: Array, dtype: DType) -> Array:
+        """stored - zero_point, in `dtype`, which holds all of storage_min..storage_max and the difference."""
+        integers = stored.astype(dtype, copy=False)
+        return integers - self.zeros(stored.ndim).astype(dtype) if self.zero_point.any() else integers
+
+
+def is_quantized(element_type: Attribute) -> bool:
+    """Whether values of the type are storage integers."""
+    return isinstance(element_type, UniformQuantizedType)
+
+
+def affine(element_type: Attribute) -> Affine:
+    """The numbers of a type that has to be quantized. Raises UnsupportedError where it is not."""
+    if not isinstance(element_type, UniformQuantizedType):
+        raise UnsupportedError(f"found {element_type} beside quantized types; expected a quantized type")
+    return Affine.of(element_type)
+
+
+def quantization(target: Attribute, profile: Profile) -> Kernel:
+    """Real values to storage integers of `target`."""
+    numbers = affine(target)
+    return lambda operand: numbers.quantize(operand, profile)
+
+
+def dequantization(source: Attribute) -> Kernel:
+    """Storage integers of `source` to real values."""
+    return affine(source).dequantize
+
+
+def requantization(source: Attribute, target: Attribute, profile: Profile) -> Kernel:
+    """clamp(round((stored - zero_point_in) * (scale_in / scale_out)) + zero_point_out); the identity on equal types.
+
+    Accumulators have 64 bits where stored - zero_point_in might pass 32.
+    """
+    if source == target:
+        return lambda operand: operand
+    given, wanted = affine(source), affine(target)
+    axis = given.axis if wanted.axis is None else wanted.axis
+    if None not in (given.axis, wanted.axis) and given.axis != wanted.axis:
+        raise UnsupportedError(f"found quantized axes {given.axis} and {wanted.axis}; expected the same axis")
+    low, high = given.storage_min - int(given.zero_point.max()), given.storage_max - int(given.zero_point.min())
+    width = 32 if low >= INT32_MIN and high <= INT32_MAX else 64
+    word = np.dtype(np.int32 if width == 32 else np.int64)
+    multiplier = profile.multiplier(_scalar_or_channels(given.scale / wanted.scale), wanted.width, width)
+
+    def run(operand: Array) -> Array:
+        return requantize(
+            given.centred(operand, word),
+            multiplier,
+            wanted.zero_point,
+            wanted.storage_min,
+            wanted.storage_max,
+            axis=axis,
+            dtype=wanted.dtype,
+        )
+
+    return run
+
+
+def _scalar_or_channels(real: FloatArray) -> FloatArray:
+    return real.reshape(()) if real.size == 1 else real

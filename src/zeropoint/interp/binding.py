@@ -1,0 +1,38 @@
+"""What an op is bound to before a program runs: the function that computes it, from arrays to arrays.
+
+An entry of the table (`zeropoint.interp.table`) is a `Rule`: it reads an op's attributes and types once and returns
+the `Kernel` that runs every time. A value is an ndarray; of a quantized type, the array of its storage integers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from xdsl.ir import Block, SSAValue
+
+from zeropoint.ir.tensors import Array
+from zeropoint.numerics import Profile
+
+Kernel = Callable[..., Any]
+"""Operand arrays to the result array; to a tuple of arrays for an op that has not exactly one result."""
+
+
+class Scope(Protocol):
+    """What a rule may ask about the program around its op."""
+
+    @property
+    def profile(self) -> Profile:
+        """The numerics profile that quantized ops compute with."""
+        ...
+
+    def constant(self, value: SSAValue) -> Array | None:
+        """The array behind a value that is the same in every run, read-only; None for any other value."""
+        ...
+
+    def body(self, block: Block) -> Kernel:
+        """A block as a function of its arguments that returns a tuple; it works elementwise on arrays of any shape."""
+        ...
+
+
+Rule = Callable[[Any, Scope], Kernel]

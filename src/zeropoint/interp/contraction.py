@@ -1,0 +1,102 @@
+"""`convolution` and `dot_general` on floats and integers.
+
+Source: the StableHLO specification. The order of the sums is left to the implementation: floats are added in BLAS's
+order, in f32 for narrower types; integers are exact, whatever the order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+import numpy as np
+
+from zeropoint.interp.binding import Kernel, Scope
+from zeropoint.interp.convolution import Convolution
+from zeropoint.interp.dot import Dot
+from zeropoint.interp.exactness import (
+    FLOAT32,
+    FLOAT64,
+    DType,
+    exact_dtype,
+    greatest_magnitude,
+    greatest_sum,
+    to_integers,
+)
+from zeropoint.ir.stablehlo import ConvolutionOp, DotGeneralOp
+from zeropoint.ir.tensors import Array, element_dtype, element_of
+
+
+class Contraction(Protocol):
+    """A sum of products: its right operand in the form that the sum wants, and the sum."""
+
+    def weights(self, rhs: Array) -> Array:
+        """The right operand as w[groups, outputs, terms...]."""
+        ...
+
+    def apply(self, lhs: Array, weights: Array) -> Array:
+        """The sum, in the dtype of the arrays."""
+        ...
+
+
+def contraction_of(op: ConvolutionOp | DotGeneralOp) -> Contraction:
+    """The sum of products that `op` stands for."""
+    return Convolution.of(op) if isinstance(op, ConvolutionOp) else Dot.of(op)
+
+
+def contraction(op: ConvolutionOp | DotGeneralOp, scope: Scope) -> Kernel:
+    """convolution, dot_general: operands are converted to the result's element type, multiplied and added."""
+    form, result = contraction_of(op), element_dtype(element_of(op.result))
+    rhs = scope.constant(op.rhs)
+    if result.kind not in "iub":
+        return float_contraction(form, result, rhs)
+    lhs = element_dtype(element_of(op.lhs))
+    # Of 16 bits and less the type is a good bound; of more, the values are looked at.
+    bound = _type_magnitude(lhs) if lhs.itemsize <= 2 else None
+    sums = integer_contraction(form, bound, None if rhs is None else rhs.astype(np.int64))
+    return lambda lhs, rhs: to_integers(sums(lhs, rhs), result)
+
+
+def float_contraction(form: Contraction, result: DType, rhs: Array | None) -> Kernel:
+    """The kernel of floats of dtype `result`; a constant right operand is laid out once."""
+    dtype = FLOAT64 if result == FLOAT64 else FLOAT32
+
+    def laid_out(rhs: Array) -> Array:
+        return np.ascontiguousarray(form.weights(rhs.astype(dtype, copy=False)))
+
+    constant = None if rhs is None else laid_out(rhs)
+
+    def run(lhs: Array, rhs: Array) -> Array:
+        weights = laid_out(rhs) if constant is None else constant
+        return form.apply(lhs.astype(dtype, copy=False), weights).astype(result, copy=False)
+
+    return run
+
+
+def integer_contraction(
+    form: Contraction, lhs_magnitude: int | None, rhs: Array | None
+) -> Callable[[Array, Array], Array]:
+    """Exact sums of products of integers, in the dtype that is exact for their ranges (`zeropoint.interp.exactness`).
+
+    `lhs_magnitude` bounds |lhs|; without it the values are looked at. `rhs` is the right operand where it is constant:
+    it is then looked at, and laid out, once.
+    """
+    constant = None if rhs is None else np.ascontiguousarray(form.weights(rhs))
+    weight_sum = None if constant is None else greatest_sum(constant)
+    known = None if weight_sum is None or lhs_magnitude is None else exact_dtype(lhs_magnitude * weight_sum)
+    if constant is not None and known is not None:
+        constant = constant.astype(known)
+
+    def run(lhs: Array, rhs: Array) -> Array:
+        weights = form.weights(rhs) if constant is None else constant
+        dtype = known
+        if dtype is None:
+            magnitude = greatest_magnitude(lhs) if lhs_magnitude is None else lhs_magnitude
+            dtype = exact_dtype(magnitude * (greatest_sum(weights) if weight_sum is None else weight_sum))
+        return form.apply(lhs.astype(dtype, copy=False), weights.astype(dtype, copy=False))
+
+    return run
+
+
+def _type_magnitude(dtype: DType) -> int:
+    return 1 if dtype.kind == "b" else max(abs(int(np.iinfo(dtype).min)), int(np.iinfo(dtype).max))

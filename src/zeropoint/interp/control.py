@@ -1,0 +1,55 @@
+"""Ops that only contain or name others: their bodies are run in place.
+
+`func.call`, `stablehlo.composite` (its decomposition) and `quant.region` (its body, in the types that it is written in)
+are flattened before the program runs; `quant.stats` and `quant.stats_ref` are the identity on values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from xdsl.dialects.func import CallOp, FuncOp
+from xdsl.ir import Block, Operation
+
+from zeropoint.interp.binding import Kernel, Scope
+from zeropoint.interp.errors import UnsupportedError
+from zeropoint.ir.quant import QuantizeRegionOp, StatisticsOp, StatisticsRefOp
+from zeropoint.ir.stablehlo import CompositeOp
+
+Functions = Mapping[str, FuncOp]
+
+
+def _function(functions: Functions, name: str) -> Block:
+    if name not in functions:
+        known = ", ".join(f"@{function}" for function in functions)
+        raise UnsupportedError(f"found a use of @{name}; expected one of the module's functions: {known}")
+    return functions[name].body.block
+
+
+def call(op: CallOp, functions: Functions) -> Block:
+    """The callee's body."""
+    return _function(functions, op.callee.root_reference.data)
+
+
+def composite(op: CompositeOp, functions: Functions) -> Block:
+    """The body of the decomposition: it is what the composite means."""
+    return _function(functions, op.decomposition.root_reference.data)
+
+
+def region(op: QuantizeRegionOp, functions: Functions) -> Block:
+    """The region's body."""
+    return op.body.block
+
+
+INLINED: dict[type[Operation], Callable[[Any, Functions], Block]] = {
+    CallOp: call,
+    CompositeOp: composite,
+    QuantizeRegionOp: region,
+}
+"""Ops that are replaced by a block whose arguments are their operands and whose terminator's operands their results."""
+
+
+def statistics(op: StatisticsOp | StatisticsRefOp, scope: Scope) -> Kernel:
+    """The identity; the interpreter itself shows the value of a `quant.stats_ref` to its observer."""
+    return lambda arg: arg

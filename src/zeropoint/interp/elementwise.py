@@ -1,0 +1,114 @@
+"""Elementwise ops on floats, integers and booleans; their functions are those of `zeropoint.numerics.functions`.
+
+Source: the StableHLO specification. Integer results wrap modulo their width.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from xdsl.dialects.builtin import IntegerType, Signedness
+from xdsl.ir import Attribute
+
+from zeropoint.interp.binding import Kernel, Scope
+from zeropoint.interp.exactness import DType
+from zeropoint.ir.stablehlo import BinaryOp, ClampOp, CompareOp, ComparisonType, ConvertOp, SelectOp, UnaryOp
+from zeropoint.ir.tensors import Array, element_dtype, element_of
+from zeropoint.numerics import functions
+
+PREFIX = "stablehlo."
+
+
+def unary(op: UnaryOp, scope: Scope) -> Kernel:
+    """result = f(operand), elementwise."""
+    return wrapped(functions.UNARY[op.name.removeprefix(PREFIX)], element_of(op.result))
+
+
+def binary(op: BinaryOp, scope: Scope) -> Kernel:
+    """result = f(lhs, rhs), elementwise."""
+    return wrapped(functions.BINARY[op.name.removeprefix(PREFIX)], element_of(op.result))
+
+
+def clamp(op: ClampOp, scope: Scope) -> Kernel:
+    """result = minimum(maximum(operand, min), max); the bounds are scalars or have the operand's shape."""
+    return functions.clamp
+
+
+def select(op: SelectOp, scope: Scope) -> Kernel:
+    """result = pred ? on_true : on_false; pred is a scalar or has their shape."""
+    return functions.select
+
+
+def compare(op: CompareOp, scope: Scope) -> Kernel:
+    """result = lhs compare_type_direction rhs. NaN compares as IEEE 754 says, but in TOTALORDER."""
+    relation = functions.COMPARISONS[op.comparison_direction.data.value]
+    if op.compare_type is not None and op.compare_type.data is ComparisonType.TOTALORDER:
+        return lambda lhs, rhs: relation(_total_order(lhs), _total_order(rhs))
+    return lambda lhs, rhs: relation(lhs, rhs)
+
+
+def convert(op: ConvertOp, scope: Scope) -> Kernel:
+    """The value in another element type; see `converted`."""
+    return conversion(element_of(op.result))
+
+
+def conversion(target: Attribute) -> Kernel:
+    """The conversion to `target`, which is not quantized.
+
+    To i1: whether it is not zero. Integer to integer: modulo the width. To a float: to nearest, ties to even. Float to
+    integer: towards zero, clamped to the range, NaN to 0; the specification leaves values past the range open, and its
+    reference implementation clamps.
+    """
+    dtype = element_dtype(target)
+    if not isinstance(target, IntegerType):
+        return lambda operand: operand.astype(dtype, copy=False)
+    if dtype == np.bool_:
+        return lambda operand: operand != 0
+    return wrapped(lambda operand: _integers(operand, dtype, target), target)
+
+
+def wrapped(function: Kernel, element_type: Attribute) -> Kernel:
+    """`function`, its results wrapped where the element type is narrower than the dtype that holds it (i4 in int8)."""
+    if not isinstance(element_type, IntegerType):
+        return function
+    width, dtype = element_type.width.data, element_dtype(element_type)
+    spare = dtype.itemsize * 8 - width
+    if width == 1 or spare == 0:
+        return function
+    # Shifting up and down again keeps the low bits and extends the sign (or zeros, for an unsigned type).
+    return lambda *operands: (function(*operands) << dtype.type(spare)) >> dtype.type(spare)
+
+
+def _integers(operand: Array, dtype: DType, target: IntegerType) -> Array:
+    if operand.dtype.kind in "iub":
+        return operand.astype(dtype, copy=False)
+    low, high = integer_range(target)
+    truncated = np.nan_to_num(np.trunc(operand.astype(np.float64)), nan=0.0, posinf=np.inf, neginf=-np.inf)
+    # 2^63 - 1 is no f64: what lies at 2^63 or above is set by hand.
+    inside = np.clip(truncated, float(low), float(high))
+    above = inside >= float(1 << 63)
+    integers = np.where(above, 0.0, inside).astype(np.uint64 if low == 0 and high >= 1 << 63 else np.int64)
+    if above.any():
+        integers = _past_int64(inside, above, integers, high)
+    return integers.astype(dtype)
+
+
+def _past_int64(values: Array, above: Array, integers: Array, high: int) -> Array:
+    if high < 1 << 63:
+        return np.where(above, np.int64(high), integers)
+    below_end = above & (values < float(1 << 64))
+    upper = (np.where(below_end, values - float(1 << 63), 0.0)).astype(np.uint64) + np.uint64(1 << 63)
+    return np.where(below_end, upper, np.where(above, np.uint64(high), integers))
+
+
+def integer_range(element_type: IntegerType) -> tuple[int, int]:
+    """The least and the greatest value of an integer type; signless types are signed."""
+    width = element_type.width.data
+    if element_type.signedness.data is Signedness.UNSIGNED:
+        return 0, (1 << width) - 1
+    return -(1 << width >> 1), (1 << width >> 1) - 1
+
+
+def _total_order(floats: Array) -> Array:
+    """Integers in the order -NaN, -inf, ..., -0, +0, ..., +inf, +NaN (IEEE 754 totalOrder)."""
+    bits = floats.view(np.dtype(f"i{floats.dtype.itemsize}"))
+    return np.where(bits < 0, bits ^ np.iinfo(bits.dtype).max, bits)

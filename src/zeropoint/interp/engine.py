@@ -1,0 +1,35 @@
+"""What can run a program: the interpreter, or native code with the same results."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from zeropoint.interp.interpreter import Interpreter
+from zeropoint.interp.plan import Observe
+from zeropoint.ir.program import Program
+from zeropoint.ir.tensors import Array
+
+
+class Runnable(Protocol):
+    """A program that an engine has made ready."""
+
+    def __call__(self, inputs: Mapping[str, Array], *, observe: Observe | None = None) -> dict[str, Array]:
+        """The outputs by name; `observe(key, array)` is called at every `quant.stats_ref`."""
+        ...
+
+
+class Engine(Protocol):
+    """A way to run programs."""
+
+    def prepare(self, program: Program) -> Runnable:
+        """The program made ready, to be called many times."""
+        ...
+
+
+class ReferenceEngine:
+    """The interpreter as an engine."""
+
+    def prepare(self, program: Program) -> Runnable:
+        """An `Interpreter` of the program."""
+        return Interpreter(program)

@@ -1,0 +1,54 @@
+"""Which arithmetic a sum of products of integers is exact in, and quickest.
+
+Let B = max|a| * max over outputs of sum|w|. Every partial sum of the products, in any order and grouping, has a
+magnitude of at most B, and so has every product. BLAS in f32 rounds nothing while B <= 2^24, because all integers up
+to 2^24 are numbers of f32 (a fused multiply-add rounds once, to an integer within B); in f64 while B <= 2^53. Past
+that, int64 wraps modulo 2^64, and its low bits are those of the result type, whose overflow wraps in StableHLO.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from zeropoint.ir.tensors import Array
+
+FLOAT32_INTEGERS = 1 << 24
+FLOAT64_INTEGERS = 1 << 53
+
+DType = np.dtype[np.generic]
+FLOAT32, FLOAT64, INT64 = (np.dtype(kind) for kind in (np.float32, np.float64, np.int64))
+
+
+def exact_dtype(bound: int) -> DType:
+    """The quickest dtype in which sums of magnitude up to `bound` are exact."""
+    if bound <= FLOAT32_INTEGERS:
+        return FLOAT32
+    return FLOAT64 if bound <= FLOAT64_INTEGERS else INT64
+
+
+def greatest_magnitude(integers: Array) -> int:
+    """max|a| of an array of integers, 0 of an empty one."""
+    if integers.size == 0:
+        return 0
+    return max(abs(int(integers.min())), abs(int(integers.max())))
+
+
+def greatest_sum(weights: Array) -> int:
+    """max over outputs of sum|w|, of weights of shape [outputs, terms] or [groups, outputs, terms...]; below 2^63."""
+    if weights.size == 0:
+        return 0
+    terms = weights.reshape(*weights.shape[:2], -1) if weights.ndim > 2 else weights
+    count = terms.shape[-1]
+    if greatest_magnitude(terms) * count > FLOAT64_INTEGERS:
+        # No float is exact with such weights; the sum itself might not fit int64.
+        return FLOAT64_INTEGERS + 1
+    return int(np.abs(terms.astype(np.int64)).sum(axis=-1).max())
+
+
+def to_integers(sums: Array, dtype: DType) -> Array:
+    """Exact sums as integers of `dtype`, modulo its width; float sums are integers of magnitude up to 2^53."""
+    if sums.dtype.kind != "f":
+        return sums.astype(dtype, copy=False)
+    if dtype.itemsize >= 4 and dtype.kind == "i" and sums.dtype == FLOAT32:
+        return sums.astype(dtype)  # within 2^24
+    return sums.astype(np.int64).astype(dtype, copy=False)

@@ -1,0 +1,91 @@
+"""Ops that move elements: no arithmetic, so a quantized value moves as its storage integers.
+
+Source: the StableHLO specification.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from zeropoint.interp.binding import Kernel, Scope
+from zeropoint.ir.stablehlo import BroadcastInDimOp, ConcatenateOp, PadOp, ReshapeOp, SliceOp, TransposeOp
+from zeropoint.ir.stablehlo.arrays import array_values
+from zeropoint.ir.tensors import Array, shape_of
+
+
+def broadcast_in_dim(op: BroadcastInDimOp, scope: Scope) -> Kernel:
+    """result[result_index] = operand[operand_index], operand_index[d] = 0 if dim(operand, d) = 1, else
+    result_index[broadcast_dimensions[d]]. The result is a read-only view.
+    """
+    dims, shape = array_values(op.broadcast_dimensions), shape_of(op.result)
+    order = sorted(range(len(dims)), key=dims.__getitem__)
+    sizes = shape_of(op.operand)
+    aligned = [1] * len(shape)
+    for source, target in enumerate(dims):
+        aligned[target] = sizes[source]
+    return lambda operand: np.broadcast_to(operand.transpose(order).reshape(aligned), shape)
+
+
+def reshape(op: ReshapeOp, scope: Scope) -> Kernel:
+    """The elements in row-major order under another shape."""
+    shape = shape_of(op.result)
+    return lambda operand: operand.reshape(shape)
+
+
+def transpose(op: TransposeOp, scope: Scope) -> Kernel:
+    """result[result_index] = operand[operand_index], result_index[d] = operand_index[permutation[d]]."""
+    permutation = array_values(op.permutation)
+    return lambda operand: operand.transpose(permutation)
+
+
+def concatenate(op: ConcatenateOp, scope: Scope) -> Kernel:
+    """The operands one after the other along `dimension`."""
+    dimension = int(op.dimension.value.data)
+    return lambda *inputs: np.concatenate(inputs, axis=dimension)
+
+
+def slice_(op: SliceOp, scope: Scope) -> Kernel:
+    """result[i] = operand[start_indices + i * strides]; a view."""
+    bounds = zip(array_values(op.start_indices), array_values(op.limit_indices), array_values(op.strides), strict=True)
+    index = tuple(slice(start, limit, stride) for start, limit, stride in bounds)
+    return lambda operand: operand[index]
+
+
+def pad(op: PadOp, scope: Scope) -> Kernel:
+    """result[i] = operand[j] where i = edge_padding_low + j * (interior_padding + 1), padding_value elsewhere."""
+    padding = list(zip(array_values(op.edge_padding_low), array_values(op.edge_padding_high), strict=True))
+    interior = array_values(op.interior_padding)
+    return lambda operand, padding_value: padded(operand, padding, padding_value, interior)
+
+
+def padded(
+    operand: Array,
+    padding: Sequence[tuple[int, int]],
+    fill: Array | float,
+    interior: Sequence[int] | None = None,
+    dtype: np.dtype[np.generic] | None = None,
+) -> Array:
+    """`operand` with (low, high) elements of `fill` around each dimension, negative to remove, and `interior` between.
+
+    Always a new array, of `dtype` where given.
+    """
+    steps = [1] * operand.ndim if interior is None else [between + 1 for between in interior]
+    shape, targets, sources = [], [], []
+    for size, (low, high), step in zip(operand.shape, padding, steps, strict=True):
+        extent = max(low + (max(size - 1, 0) * step + 1 if size else 0) + high, 0)
+        # Operand index j lands on low + j * step; those that land inside are first..last.
+        first = max(-(low // step), 0)
+        last = min(size - 1, (extent - 1 - low) // step)
+        count = max(last - first + 1, 0)
+        start = low + first * step
+        shape.append(extent)
+        sources.append(slice(first, first + count))
+        targets.append(slice(start, start + (count - 1) * step + 1, step) if count else slice(0, 0))
+    result = np.empty(shape, operand.dtype if dtype is None else dtype)
+    inner = operand[tuple(sources)]
+    if inner.shape != result.shape:
+        result[...] = fill
+    result[tuple(targets)] = inner
+    return result

@@ -1,0 +1,209 @@
+"""A program as a flat list of steps: what `Interpreter` runs.
+
+Values live in numbered slots. Bodies of calls, composites and regions are laid in place, constants are filled in once,
+a step whose operands are all constant is computed once, and a value is freed after its last use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Block, Operation, SSAValue
+
+from zeropoint.interp.binding import Kernel
+from zeropoint.interp.control import INLINED
+from zeropoint.interp.errors import UnsupportedError
+from zeropoint.interp.table import rule_of
+from zeropoint.ir.locations import describe
+from zeropoint.ir.program import Program
+from zeropoint.ir.quant import StatisticsRefOp
+from zeropoint.ir.stablehlo import ConstantOp
+from zeropoint.ir.tensors import Array
+from zeropoint.numerics import Profile
+from zeropoint.numerics.profile import profile
+
+DEFAULT_PROFILE = "float32-rne"
+"""The profile of a program that names none: StableHLO's own semantics."""
+
+Observe = Callable[[str, Array], None]
+Trace = Callable[[Operation, tuple[Array, ...]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One op: the slots it reads and writes, and those that nobody reads after it."""
+
+    op: Operation
+    kernel: Kernel
+    operands: tuple[int, ...]
+    results: tuple[int, ...]
+    statistics: str | None
+    freed: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Steps in order; `slots` is what the slots hold before a run: constants, and None."""
+
+    steps: tuple[Step, ...]
+    slots: tuple[Array | None, ...]
+    arguments: tuple[int, ...]
+    results: tuple[int, ...]
+
+    def run(
+        self, values: Sequence[Array], observe: Observe | None = None, trace: Trace | None = None
+    ) -> tuple[Array, ...]:
+        """The results for the given arguments, which are taken as they are."""
+        slots = list(self.slots)
+        for slot, value in zip(self.arguments, values, strict=True):
+            slots[slot] = value
+        step = None
+        try:
+            with np.errstate(all="ignore"):
+                for step in self.steps:
+                    computed = step.kernel(*[slots[slot] for slot in step.operands])
+                    if type(computed) is not tuple:
+                        computed = (computed,)
+                    for slot, value in zip(step.results, computed, strict=True):
+                        slots[slot] = value
+                    if step.statistics is not None and observe is not None:
+                        observe(step.statistics, computed[0])
+                    if trace is not None:
+                        trace(step.op, computed)
+                    for slot in step.freed:
+                        slots[slot] = None
+        except ValueError as error:
+            if step is not None:
+                error.add_note(f"in {describe(step.op)}")
+            raise
+        return tuple(slots[slot] for slot in self.results)  # pyright: ignore[reportReturnType]
+
+
+class PlanBuilder:
+    """Lays a program out. Ops without semantics are gathered in `refused`, so that one error names them all."""
+
+    def __init__(self, program: Program, outer: PlanBuilder | None = None, values: dict[SSAValue, int] | None = None):
+        self.program = program
+        self.profile: Profile = profile(program.profile or DEFAULT_PROFILE)
+        self.functions = {f.sym_name.data: f for f in program.module.ops if isinstance(f, FuncOp)}
+        self.slots: list[Array | None] = []
+        self.steps: list[Step] = []
+        self.refused: list[str] = [] if outer is None else outer.refused
+        self._open: list[Block] = []
+        self._outer = outer
+        self._outer_values = values
+
+    def lay(self, block: Block, arguments: Sequence[int]) -> tuple[int, ...]:
+        """Append the steps of a block; returns the slots of its terminator's operands."""
+        terminator = block.last_op
+        assert terminator is not None
+        if block in self._open:
+            self._refuse(terminator, "found a function that calls itself; expected no recursion")
+            return tuple(self._new() for _ in terminator.operands)
+        self._open.append(block)
+        values: dict[SSAValue, int] = dict(zip(block.args, arguments, strict=True))
+        for op in block.ops:
+            if op is not terminator:
+                values.update(zip(op.results, self._append(op, values), strict=True))
+        self._open.pop()
+        return tuple(self._slot(value, values) for value in terminator.operands)
+
+    def finish(self, arguments: Sequence[int], results: Sequence[int]) -> Plan:
+        """The plan of what has been laid out. Raises UnsupportedError where something has no semantics."""
+        if self.refused and self._outer is None:
+            raise UnsupportedError("the interpreter cannot run:\n  " + "\n  ".join(self.refused))
+        return Plan(_with_frees(self.steps, results), tuple(self.slots), tuple(arguments), tuple(results))
+
+    def arguments(self, block: Block) -> tuple[int, ...]:
+        """New slots for a block's arguments."""
+        return tuple(self._new() for _ in block.args)
+
+    def _new(self, constant: Array | None = None) -> int:
+        self.slots.append(constant)
+        return len(self.slots) - 1
+
+    def _refuse(self, op: Operation, reason: str) -> None:
+        self.refused.append(f"{describe(op)}: {reason}")
+
+    def _slot(self, value: SSAValue, values: dict[SSAValue, int]) -> int:
+        if value in values:
+            return values[value]
+        # A body may use a constant from around it.
+        if self._outer is not None and self._outer_values is not None and value in self._outer_values:
+            constant = self._outer.slots[self._outer_values[value]]
+            if constant is not None:
+                return self._new(constant)
+        raise UnsupportedError("found a body that uses a value from around it; expected arguments and constants only")
+
+    def _append(self, op: Operation, values: dict[SSAValue, int]) -> Sequence[int]:
+        try:
+            if isinstance(op, ConstantOp):
+                return [self._new(self.program.weights.array(op.value))]
+            operands = tuple(self._slot(value, values) for value in op.operands)
+            if (body := INLINED.get(type(op))) is not None:
+                return self.lay(body(op, self.functions), operands)
+            return self._step(op, operands, values)
+        except (KeyError, TypeError, ValueError) as error:
+            self._refuse(op, str(error.args[0]) if isinstance(error, KeyError) else str(error))
+            return [self._new() for _ in op.results]
+
+    def _step(self, op: Operation, operands: tuple[int, ...], values: dict[SSAValue, int]) -> Sequence[int]:
+        rule = rule_of(op)
+        if rule is None:
+            raise UnsupportedError("found an op that has no semantics for these types")
+        kernel = rule(op, _BoundScope(self, values))
+        if isinstance(op, StatisticsRefOp):
+            results = [self._new()]
+            self.steps.append(Step(op, kernel, operands, tuple(results), op.stats_key.data))
+            return results
+        constants = [self.slots[slot] for slot in operands]
+        if operands and all(constant is not None for constant in constants):
+            with np.errstate(all="ignore"):
+                computed = kernel(*constants)
+            return [self._new(array) for array in (computed if type(computed) is tuple else (computed,))]
+        results = [self._new() for _ in op.results]
+        self.steps.append(Step(op, kernel, operands, tuple(results), None))
+        return results
+
+
+class _BoundScope:
+    """The `Scope` of the ops of one block, as laid out in one place."""
+
+    def __init__(self, builder: PlanBuilder, values: dict[SSAValue, int]):
+        self._builder = builder
+        self._values = values
+
+    @property
+    def profile(self) -> Profile:
+        return self._builder.profile
+
+    def constant(self, value: SSAValue) -> Array | None:
+        return self._builder.slots[self._values[value]] if value in self._values else None
+
+    def body(self, block: Block) -> Kernel:
+        inner = PlanBuilder(self._builder.program, self._builder, self._values)
+        arguments = inner.arguments(block)
+        results = inner.lay(block, arguments)
+        plan = inner.finish(arguments, results)
+        return lambda *operands: plan.run(operands)
+
+
+def _with_frees(steps: Sequence[Step], results: Sequence[int]) -> tuple[Step, ...]:
+    """The steps, each with the slots that it is the last to use; a result that nobody uses is freed at once."""
+    needed = set(results)
+    freed: list[Step] = []
+    for step in reversed(steps):
+        last = tuple(slot for slot in {*step.operands, *step.results} if slot not in needed)
+        needed.update(last)
+        freed.append(Step(step.op, step.kernel, step.operands, step.results, step.statistics, last))
+    return tuple(reversed(freed))
+
+
+def plan_of(program: Program) -> Plan:
+    """The plan of a program's entry function. Raises UnsupportedError, naming every op without semantics."""
+    builder = PlanBuilder(program)
+    arguments = builder.arguments(program.entry)
+    return builder.finish(arguments, builder.lay(program.entry, arguments))

@@ -1,0 +1,244 @@
+"""Elementwise ops on quantized values, and the casts.
+
+Source: the StableHLO specification: an elementwise op on quantized types is dequantize_op_quantize, that is, computed
+on real values in the expressed type and quantized. What is computed on the storage integers instead has the same
+result, or is what the program's profile names:
+
+- the sum of values of one type is exact in integers (all scales are equal);
+- maximum, minimum, clamp, select and comparison of values of one type act on storage: scales are positive, so the order
+  of the integers is that of the real values;
+- other sums and products of up to 16 bits per layer are the profile's `add` and `requantize`;
+- a function of 8-bit storage is looked up in the table of its 256 values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from xdsl.dialects.builtin import IntegerType, Signedness
+from xdsl.ir import Attribute, Operation
+
+from zeropoint.interp import elementwise
+from zeropoint.interp.affine import (
+    Affine,
+    affine,
+    dequantization,
+    is_quantized,
+    quantization,
+    requantization,
+)
+from zeropoint.interp.binding import Kernel, Scope
+from zeropoint.interp.errors import UnsupportedError
+from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp, StorageCastOp, UniformQuantizedType
+from zeropoint.ir.stablehlo import (
+    AddOp,
+    BinaryOp,
+    ClampOp,
+    CompareOp,
+    MultiplyOp,
+    SelectOp,
+    SubtractOp,
+    UnaryOp,
+    UniformDequantizeOp,
+    UniformQuantizeOp,
+)
+from zeropoint.ir.tensors import Array, element_dtype, element_of
+from zeropoint.numerics import Multiplication, Profile, addition, apply_table, functions
+from zeropoint.numerics.table import table
+
+NARROW_WIDTH = 16
+"""Storage of up to this many bits is added and multiplied as the profile says; wider storage in the expressed type."""
+
+
+def uniform_quantize(op: UniformQuantizeOp, scope: Scope) -> Kernel:
+    """(C1) of a float operand: quantize. Of a quantized one: requantize to the result's type."""
+    source, target = element_of(op.operand), element_of(op.result)
+    if is_quantized(source):
+        return requantization(source, target, scope.profile)
+    return quantization(target, scope.profile)
+
+
+def uniform_dequantize(op: UniformDequantizeOp, scope: Scope) -> Kernel:
+    """(operand - zero_point) * scale, in the expressed type."""
+    return dequantization(element_of(op.operand))
+
+
+def quantize_cast(op: QuantizeCastOp, scope: Scope) -> Kernel:
+    """quant.qcast: the quantized value of a float one, rounded as the profile quantizes."""
+    return quantization(element_of(op.result), scope.profile)
+
+
+def dequantize_cast(op: DequantizeCastOp, scope: Scope) -> Kernel:
+    """quant.dcast: the float value that a quantized one expresses."""
+    return dequantization(element_of(op.input))
+
+
+def storage_cast(op: StorageCastOp, scope: Scope) -> Kernel:
+    """quant.scast: the same bits as a quantized value or as a signless integer."""
+    target = element_of(op.result)
+    dtype = element_dtype(target)
+    if isinstance(target, UniformQuantizedType):
+        storage = target.storage.type
+        target = IntegerType(storage.width, Signedness.SIGNLESS if storage.signed else Signedness.UNSIGNED)
+    return elementwise.wrapped(lambda stored: stored.view(dtype), target)
+
+
+def _types(op: Operation) -> list[Attribute]:
+    return [element_of(value) for value in (*op.operands, *op.results)]
+
+
+def _one_type(op: Operation) -> bool:
+    first, *others = _types(op)
+    return all(other == first for other in others)
+
+
+def dequantize_op_quantize(op: Operation, scope: Scope, kernel: Kernel) -> Kernel:
+    """quantize(kernel(dequantize(operands)...)), in the expressed type; float operands and results stay as they are."""
+    edges = [dequantization(t) if is_quantized(t) else _identity for t in map(element_of, op.operands)]
+    result = element_of(op.results[0])
+    finish = quantization(result, scope.profile) if is_quantized(result) else _identity
+    return lambda *operands: finish(kernel(*(edge(x) for edge, x in zip(edges, operands, strict=True))))
+
+
+def _identity(array: Array) -> Array:
+    return array
+
+
+def unary(op: UnaryOp, scope: Scope) -> Kernel:
+    """A function of one value; of 8-bit storage, per layer, by a table of its values."""
+    function = functions.UNARY[op.name.removeprefix(elementwise.PREFIX)]
+    given, wanted = affine(element_of(op.operand)), affine(element_of(op.result))
+    storage = element_of(op.operand)
+    assert isinstance(storage, UniformQuantizedType)
+    if given.width > 8 or not (given.is_per_layer and wanted.is_per_layer):
+        return dequantize_op_quantize(op, scope, function)
+    entries = table(
+        function,
+        given.parameters,
+        wanted.parameters,
+        scope.profile.quantize,
+        storage=storage.storage.type,
+        expressed=given.expressed,
+        dtype=wanted.dtype,
+    )
+    return lambda operand: apply_table(entries, operand, storage.storage.type)
+
+
+def binary(op: BinaryOp, scope: Scope) -> Kernel:
+    """divide, power, ...: in the expressed type."""
+    return dequantize_op_quantize(op, scope, functions.BINARY[op.name.removeprefix(elementwise.PREFIX)])
+
+
+def order_preserving(rule: Callable[[Operation, Scope], Kernel]) -> Callable[[Operation, Scope], Kernel]:
+    """The rule of an op that commutes with any increasing map: on storage where all types are equal."""
+
+    def quantized(op: Operation, scope: Scope) -> Kernel:
+        kernel = rule(op, scope)
+        return kernel if _one_type(op) else dequantize_op_quantize(op, scope, kernel)
+
+    return quantized
+
+
+def select(op: SelectOp, scope: Scope) -> Kernel:
+    """One of two values of the result's type."""
+    if not element_of(op.on_true) == element_of(op.on_false) == element_of(op.result):
+        raise UnsupportedError("found values and a result of different quantized types; expected one type")
+    return functions.select
+
+
+def compare(op: CompareOp, scope: Scope) -> Kernel:
+    """Comparison of the real values; of storage where both types are equal."""
+    kernel = elementwise.compare(op, scope)
+    if element_of(op.lhs) == element_of(op.rhs) and affine(element_of(op.lhs)).is_per_layer:
+        return kernel
+    return dequantize_op_quantize(op, scope, kernel)
+
+
+def add(op: AddOp, scope: Scope) -> Kernel:
+    """lhs + rhs of real values."""
+    return _sum(op, scope, 1)
+
+
+def subtract(op: SubtractOp, scope: Scope) -> Kernel:
+    """lhs - rhs of real values."""
+    return _sum(op, scope, -1)
+
+
+def _sum(op: BinaryOp, scope: Scope, sign: int) -> Kernel:
+    if _one_type(op):
+        return sum_of_one_type(affine(element_of(op.result)), sign)
+    parameters = [affine(element_type) for element_type in _types(op)]
+    if not _is_narrow(parameters):
+        return binary(op, scope)
+    lhs, rhs, result = (numbers.parameters for numbers in parameters)
+    profile = scope.profile
+    apply = addition(profile.add, [lhs, rhs], result, [1, sign], profile.quantize).apply
+    return _stored(apply, parameters[2])
+
+
+def sum_of_one_type(numbers: Affine, sign: int) -> Kernel:
+    """Of one scale: clamp(lhs +- (rhs - zero_point)), exact. A bias is added to accumulators like this."""
+    word = np.dtype(np.int32 if numbers.width <= NARROW_WIDTH else np.int64)
+    low, high = numbers.storage_min, numbers.storage_max
+
+    def run(lhs: Array, rhs: Array) -> Array:
+        other = numbers.centred(rhs, word)
+        total = lhs.astype(word) + other if sign > 0 else lhs.astype(word) - other
+        return np.clip(total, low, high).astype(numbers.dtype)
+
+    def accumulate(lhs: Array, rhs: Array) -> Array:
+        """32 bits, zero points of 0: in 32 bits where the extremes show that nothing is clamped."""
+        if lhs.size == 0 or rhs.size == 0:
+            return run(lhs, rhs)
+        least, greatest = int(rhs.min()), int(rhs.max())
+        if sign < 0:
+            least, greatest = -greatest, -least
+        if int(lhs.min()) + least < low or int(lhs.max()) + greatest > high:
+            return run(lhs, rhs)
+        return lhs + rhs if sign > 0 else lhs - rhs
+
+    return run if numbers.width <= NARROW_WIDTH or numbers.zero_point.any() else accumulate
+
+
+def multiply(op: MultiplyOp, scope: Scope) -> Kernel:
+    """(lhs - z1) * (rhs - z2), requantized by s1 * s2 / s_out."""
+    parameters = [affine(element_type) for element_type in _types(op)]
+    if not _is_narrow(parameters):
+        return binary(op, scope)
+    lhs, rhs, result = (numbers.parameters for numbers in parameters)
+    width = parameters[2].width
+    apply = Multiplication.of([lhs, rhs], result, scope.profile.requantize(width), width).apply
+    return _stored(apply, parameters[2])
+
+
+def _is_narrow(parameters: list[Affine]) -> bool:
+    return all(numbers.width <= NARROW_WIDTH and numbers.is_per_layer for numbers in parameters)
+
+
+def _stored(kernel: Kernel, numbers: Affine) -> Kernel:
+    return lambda *operands: kernel(*operands).astype(numbers.dtype, copy=False)
+
+
+def clamp(op: ClampOp, scope: Scope) -> Kernel:
+    """minimum(maximum(operand, min), max)."""
+    return order_preserving(elementwise.clamp)(op, scope)
+
+
+def maximum_or_minimum(op: BinaryOp, scope: Scope) -> Kernel:
+    """The greater or the lesser value."""
+    return order_preserving(elementwise.binary)(op, scope)
+
+
+def implicit_conversion(source: Attribute, target: Attribute, profile: Profile) -> Kernel:
+    """The RFC's reduce_implicit_convert: (A) quantized to quantized by uniform_quantize, (F) and (G) by convert.
+
+    Raises UnsupportedError for a pair of types that the RFC leaves out.
+    """
+    if source == target:
+        return _identity
+    if is_quantized(source) and is_quantized(target):
+        return requantization(source, target, profile)
+    if is_quantized(source) or is_quantized(target):
+        raise UnsupportedError(f"found {source} to be converted to {target} at the edge of a body; expected one kind")
+    return elementwise.conversion(target)

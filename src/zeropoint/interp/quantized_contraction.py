@@ -1,0 +1,102 @@
+"""`convolution` and `dot_general` on quantized operands.
+
+Source: the StableHLO specification, with the sum exact in integers: the sum of (x - z_x)(w - z_w), of scale s_x * s_w,
+where padding stands for real 0 and contributes nothing. Where the result is of that scale, the sum is its storage
+(with its zero point, clamped); otherwise it is requantized as the program's profile says. A float left operand and a
+quantized right one are multiplied in float (hybrid_dequantize_then_op).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from xdsl.ir import Attribute
+
+from zeropoint.interp.affine import INT32_MAX, Affine, affine, is_quantized
+from zeropoint.interp.binding import Kernel, Scope
+from zeropoint.interp.contraction import contraction_of, float_contraction, integer_contraction
+from zeropoint.interp.exactness import FLOAT32, FLOAT64, INT64, DType, to_integers
+from zeropoint.ir.stablehlo import ConvolutionOp, DotGeneralOp
+from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
+from zeropoint.numerics import Profile
+from zeropoint.numerics.requantize import requantize
+
+ContractionOp = ConvolutionOp | DotGeneralOp
+
+
+def contraction(op: ContractionOp, scope: Scope) -> Kernel:
+    """convolution, dot_general with a quantized right operand."""
+    if not is_quantized(element_of(op.lhs)):
+        return _hybrid(op, scope)
+    x, w, y = (affine(element_of(value)) for value in (op.lhs, op.rhs, op.result))
+    constant = scope.constant(op.rhs)
+    centred = None if constant is None else w.centred(constant, INT64)
+    sums = integer_contraction(contraction_of(op), x.reach, centred)
+    # The difference fits where the sum of products does; of 32-bit storage it might not, so it is taken in f64.
+    word = FLOAT32 if x.reach < 1 << 24 else FLOAT64
+    finish = _finish(x, w, y, _result_axis(op, w, y), scope.profile)
+
+    def run(lhs: Array, rhs: Array) -> Array:
+        weights = rhs if centred is not None else w.centred(rhs, INT64)
+        return finish(sums(x.centred(lhs, word), weights))
+
+    return run
+
+
+def _finish(x: Affine, w: Affine, y: Affine, axis: int | None, profile: Profile) -> Kernel:
+    """Sums of scale s_x * s_w to storage integers of the result's type."""
+    real = x.scale * w.scale / y.scale
+    if (real == 1.0).all():
+        return lambda sums: _as_storage(sums, y)
+    # Accumulators of two 8-bit operands have 32 bits; with a wider operand 64 (LiteRT's 16x8 kernels).
+    width = 32 if max(x.width, w.width) <= 8 else 64
+    multiplier = profile.multiplier(real.reshape(()) if real.size == 1 else real, y.width, width)
+
+    def run(sums: Array) -> Array:
+        return requantize(
+            _accumulators(sums), multiplier, y.zero_point, y.storage_min, y.storage_max, axis=axis, dtype=y.dtype
+        )
+
+    return run
+
+
+def _as_storage(sums: Array, y: Affine) -> Array:
+    if sums.dtype == FLOAT32 and y.width == 32 and not y.zero_point.any():
+        return sums.astype(y.dtype)  # within 2^24: nothing to clamp
+    total = to_integers(sums, INT64) + y.zeros(sums.ndim)
+    return np.clip(total, y.storage_min, y.storage_max).astype(y.dtype)
+
+
+def _accumulators(sums: Array) -> Array:
+    """Sums as int32, or int64 where they do not fit: `requantize` refuses what its behaviour has no room for."""
+    if sums.dtype == FLOAT32:
+        return sums.astype(np.int32)
+    wide = to_integers(sums, INT64)
+    fits = wide.size == 0 or (int(wide.min()) >= -INT32_MAX and int(wide.max()) <= INT32_MAX)
+    return wide.astype(np.int32) if fits else wide
+
+
+def _result_axis(op: ContractionOp, w: Affine, y: Affine) -> int | None:
+    """The result's dimension that has one scale per index: the weights' output features."""
+    if y.axis is not None or w.axis is None:
+        return y.axis
+    if isinstance(op, ConvolutionOp):
+        return op.dimension_numbers.data.output_feature_dimension
+    dims = op.dot_dimension_numbers.data
+    taken = (*dims.rhs_batching_dimensions, *dims.rhs_contracting_dimensions)
+    free = [dim for dim in range(len(shape_of(op.rhs))) if dim not in taken]
+    if w.axis in dims.rhs_batching_dimensions:
+        return dims.rhs_batching_dimensions.index(w.axis)
+    return len(shape_of(op.result)) - len(free) + free.index(w.axis)
+
+
+def _hybrid(op: ContractionOp, scope: Scope) -> Kernel:
+    """A float left operand: the right one is dequantized, once where it is constant."""
+    w, result = affine(element_of(op.rhs)), _dtype(element_of(op.result))
+    constant = scope.constant(op.rhs)
+    weights = None if constant is None else w.dequantize(constant)
+    kernel = float_contraction(contraction_of(op), result, weights)
+    return lambda lhs, rhs: kernel(lhs, rhs if weights is not None else w.dequantize(rhs))
+
+
+def _dtype(element_type: Attribute) -> DType:
+    return element_dtype(element_type)

@@ -1,0 +1,125 @@
+"""Which function computes which op: the one list of all that the interpreter can run.
+
+`RULES` holds the ops on floats, integers and booleans, and those that are the same on quantized values, moved as
+storage; `QUANTIZED` the ops that compute with a quantized operand or result. Ops that only hold or name a body are in
+`zeropoint.interp.control.INLINED`.
+"""
+
+from __future__ import annotations
+
+from xdsl.ir import Operation
+
+from zeropoint.interp import (
+    contraction,
+    control,
+    elementwise,
+    fxpmath,
+    movement,
+    quantized,
+    quantized_contraction,
+    reduction,
+)
+from zeropoint.interp.affine import is_quantized
+from zeropoint.interp.binding import Rule
+from zeropoint.ir import fxpmath as fxp
+from zeropoint.ir import quant
+from zeropoint.ir import stablehlo as hlo
+from zeropoint.ir.tensors import element_of
+
+RULES: dict[type[Operation], Rule] = {
+    hlo.AbsOp: elementwise.unary,
+    hlo.AddOp: elementwise.binary,
+    hlo.AndOp: elementwise.binary,
+    hlo.BroadcastInDimOp: movement.broadcast_in_dim,
+    hlo.CeilOp: elementwise.unary,
+    hlo.ClampOp: elementwise.clamp,
+    hlo.CompareOp: elementwise.compare,
+    hlo.ConcatenateOp: movement.concatenate,
+    hlo.ConvertOp: elementwise.convert,
+    hlo.ConvolutionOp: contraction.contraction,
+    hlo.CosineOp: elementwise.unary,
+    hlo.DivideOp: elementwise.binary,
+    hlo.DotGeneralOp: contraction.contraction,
+    hlo.ExponentialMinusOneOp: elementwise.unary,
+    hlo.ExponentialOp: elementwise.unary,
+    hlo.FloorOp: elementwise.unary,
+    hlo.LogOp: elementwise.unary,
+    hlo.LogPlusOneOp: elementwise.unary,
+    hlo.LogisticOp: elementwise.unary,
+    hlo.MaximumOp: elementwise.binary,
+    hlo.MinimumOp: elementwise.binary,
+    hlo.MultiplyOp: elementwise.binary,
+    hlo.NegateOp: elementwise.unary,
+    hlo.OrOp: elementwise.binary,
+    hlo.PadOp: movement.pad,
+    hlo.PowerOp: elementwise.binary,
+    hlo.ReduceOp: reduction.reduce,
+    hlo.ReduceWindowOp: reduction.reduce_window,
+    hlo.ReshapeOp: movement.reshape,
+    hlo.RsqrtOp: elementwise.unary,
+    hlo.SelectOp: elementwise.select,
+    hlo.SignOp: elementwise.unary,
+    hlo.SineOp: elementwise.unary,
+    hlo.SliceOp: movement.slice_,
+    hlo.SqrtOp: elementwise.unary,
+    hlo.SubtractOp: elementwise.binary,
+    hlo.TanhOp: elementwise.unary,
+    hlo.TransposeOp: movement.transpose,
+    quant.StatisticsOp: control.statistics,
+    quant.StatisticsRefOp: control.statistics,
+    fxp.RequantizeOp: fxpmath.requantize,
+    fxp.TableOp: fxpmath.table,
+    fxp.WeightedSumOp: fxpmath.weighted_sum,
+}
+
+QUANTIZED: dict[type[Operation], Rule] = {
+    hlo.AbsOp: quantized.unary,
+    hlo.AddOp: quantized.add,
+    hlo.CeilOp: quantized.unary,
+    hlo.ClampOp: quantized.clamp,
+    hlo.CompareOp: quantized.compare,
+    hlo.ConvolutionOp: quantized_contraction.contraction,
+    hlo.CosineOp: quantized.unary,
+    hlo.DivideOp: quantized.binary,
+    hlo.DotGeneralOp: quantized_contraction.contraction,
+    hlo.ExponentialMinusOneOp: quantized.unary,
+    hlo.ExponentialOp: quantized.unary,
+    hlo.FloorOp: quantized.unary,
+    hlo.LogOp: quantized.unary,
+    hlo.LogPlusOneOp: quantized.unary,
+    hlo.LogisticOp: quantized.unary,
+    hlo.MaximumOp: quantized.maximum_or_minimum,
+    hlo.MinimumOp: quantized.maximum_or_minimum,
+    hlo.MultiplyOp: quantized.multiply,
+    hlo.NegateOp: quantized.unary,
+    hlo.PowerOp: quantized.binary,
+    hlo.RsqrtOp: quantized.unary,
+    hlo.SelectOp: quantized.select,
+    hlo.SignOp: quantized.unary,
+    hlo.SineOp: quantized.unary,
+    hlo.SqrtOp: quantized.unary,
+    hlo.SubtractOp: quantized.subtract,
+    hlo.TanhOp: quantized.unary,
+    hlo.UniformDequantizeOp: quantized.uniform_dequantize,
+    hlo.UniformQuantizeOp: quantized.uniform_quantize,
+    quant.DequantizeCastOp: quantized.dequantize_cast,
+    quant.QuantizeCastOp: quantized.quantize_cast,
+    quant.StorageCastOp: quantized.storage_cast,
+    # These move storage, or have bodies that are looked up by themselves.
+    hlo.BroadcastInDimOp: movement.broadcast_in_dim,
+    hlo.ConcatenateOp: movement.concatenate,
+    hlo.PadOp: movement.pad,
+    hlo.ReduceOp: reduction.reduce,
+    hlo.ReduceWindowOp: reduction.reduce_window,
+    hlo.ReshapeOp: movement.reshape,
+    hlo.SliceOp: movement.slice_,
+    hlo.TransposeOp: movement.transpose,
+    quant.StatisticsOp: control.statistics,
+    quant.StatisticsRefOp: control.statistics,
+}
+
+
+def rule_of(op: Operation) -> Rule | None:
+    """The rule of an op, by its class and by whether a value of it is quantized; None where there is none."""
+    touches_quantized = any(is_quantized(element_of(value)) for value in (*op.operands, *op.results))
+    return (QUANTIZED if touches_quantized else RULES).get(type(op))
