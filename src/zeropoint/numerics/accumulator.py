@@ -66,5 +66,5 @@ def least_weight_scale(
             f"found sums of products up to {np.max(np.asarray(terms_bound))}; expected less than {limit - 1} "
             "(fewer terms, or narrower weights)"
         )
-    least = np.abs(np.asarray(bias, dtype=np.float64)) / room / input_scale
+    least = np.abs(np.asarray(bias, dtype=np.float64)) / (room * input_scale)
     return np.where(least > 0, least * (1.0 + 2.0**-50), 0.0)

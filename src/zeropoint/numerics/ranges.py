@@ -77,7 +77,7 @@ def asymmetric(
     """
     low, high = _widened(minimum, maximum, storage_min, storage_max)
     scale = _extent(low, high, float(storage_max - storage_min))
-    scale, degenerate = _floored(scale, zero_range_scale)
+    scale, degenerate = _floored(scale, low, high, zero_range_scale)
     zero_point = np.clip(round_half_away(storage_min - low / scale), storage_min, storage_max)
     nearest_zero = min(max(0, storage_min), storage_max)
     zero_point = np.where((low == 0) & (high == 0), nearest_zero, zero_point)
@@ -101,7 +101,8 @@ def symmetric(
     storage_min = storage.narrow_min if narrow else storage.min
     low, high = _widened(minimum, maximum, storage_min, storage.max)
     zero_point = 0 if storage.signed else 1 << (storage.width - 1)
-    scale, degenerate = _floored(np.maximum(-low, high) / float(storage.max - zero_point), zero_range_scale)
+    scale = np.maximum(-low, high) / float(storage.max - zero_point)
+    scale, degenerate = _floored(scale, low, high, zero_range_scale)
     zero_points = np.full(scale.shape, zero_point, dtype=np.int64)
     return AffineParameters(scale, zero_points, storage_min, storage.max, degenerate)
 
@@ -118,13 +119,14 @@ def minmax_nudged(
 
     The range is widened to hold 0. With n = storage_max - storage_min steps of size d, the low end moves down to a
     multiple of d, and the high end is n steps above it; d is bisected between (max - min) / n and that with two steps
-    more, until the larger overshoot is 0, or positive and d moves by less than 1e-15; 60 steps at most.
+    more, until the larger overshoot is 0, or positive and d moves by less than 1e-15; 60 steps at most. Where those
+    end short of the range, the least d known to suffice is taken (the 2019 code did not look).
     Raises ValueError as `asymmetric` does (the 2019 solver reported "unsat" there, and for 0..0).
     """
     low, high = _widened(minimum, maximum, storage_min, storage_max)
     levels = float(storage_max - storage_min)
     extent = _extent(low, high, levels)
-    floored, degenerate = _floored(extent, zero_range_scale)
+    floored, degenerate = _floored(extent, low, high, zero_range_scale)
     # A degenerate range has its scale already; bisect something harmless in its place.
     low_used, high_used = np.where(degenerate, -1.0, low), np.where(degenerate, 1.0, high)
     delta = _bisect(low_used, high_used, np.where(degenerate, 2.0 / levels, extent), levels)
@@ -169,21 +171,23 @@ def fake_quant(
 
 
 def _bisect(low: FloatArray, high: FloatArray, extent: FloatArray, levels: float) -> FloatArray:
+    # At `lower` the range falls short or fits exactly: its n steps are no wider than high - low. At `upper` it never
+    # falls short: it has two first steps of room, and aligning the low end takes less than one of its own steps, which
+    # are at most twice the first ones (for n >= 2; one step cannot reach both sides of 0 at all).
     lower, upper = extent, (levels * extent + 2 * extent) / levels
     middle, previous = extent, np.zeros_like(extent)
     active = np.ones(extent.shape, dtype=np.bool_)
     for _ in range(_MAX_STEPS):
         middle = np.where(active, (lower + upper) / 2.0, middle)
-        at_middle = _overshoot(low, high, middle, levels)
-        done = (at_middle == 0) | ((at_middle > 0) & (np.abs(middle - previous) < _STEP_TOLERANCE))
-        active = active & ~done
+        overshoot = _overshoot(low, high, middle, levels)
+        active &= ~((overshoot == 0) | ((overshoot > 0) & (np.abs(middle - previous) < _STEP_TOLERANCE)))
         if not active.any():
             break
-        same_side = (at_middle > 0) == (_overshoot(low, high, lower, levels) > 0)
-        lower = np.where(active & same_side, middle, lower)
-        upper = np.where(active & ~same_side, middle, upper)
+        lower = np.where(active & (overshoot <= 0), middle, lower)
+        upper = np.where(active & (overshoot > 0), middle, upper)
         previous = np.where(active, middle, previous)
-    return middle
+    # The 2019 code could end on a step that falls short, beside a jump of floor(low / delta).
+    return np.where(_overshoot(low, high, middle, levels) < 0, upper, middle)
 
 
 def _overshoot(low: FloatArray, high: FloatArray, delta: FloatArray, levels: float) -> FloatArray:
@@ -220,7 +224,9 @@ def _extent(low: FloatArray, high: FloatArray, steps: float) -> FloatArray:
     return np.where(np.isfinite(difference), difference / steps, high / steps - low / steps)
 
 
-def _floored(scale: AnyArray, zero_range_scale: float) -> tuple[FloatArray, BoolArray]:
+def _floored(
+    scale: AnyArray, low: FloatArray, high: FloatArray, zero_range_scale: float
+) -> tuple[FloatArray, BoolArray]:
     degenerate = scale < SCALE_FLOOR
-    stated = np.where(scale == 0, zero_range_scale, SCALE_FLOOR)
+    stated = np.where((low == 0) & (high == 0), zero_range_scale, SCALE_FLOOR)
     return np.where(degenerate, stated, scale), degenerate

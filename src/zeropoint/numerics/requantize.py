@@ -208,6 +208,9 @@ def _fixed16(acc: AnyArray, m: IntArray, shift: IntArray, zeros: IntArray) -> An
     in a). With any 8-bit storage, and zp inside it, p = 2^14 yields (2^14 + 64 * zp + 32) >> 6 = 256 + zp, above the
     storage maximum, and p = -2^14 yields zp - 256, below its minimum: both clamp, as the unsaturated a would.
     The last sat16 is harmless too: 32767 >> 6 = 511 and -32768 >> 6 = -512 lie outside, so it is left out here.
+
+    Against exact rounding some 0.8 % of unclamped outputs differ, by one step upwards: of values within 1/128 step
+    below a tie, p is the tie.
     """
     word = np.int32 if acc.dtype.itemsize <= 4 else np.int64
     # (acc + 2^(s-1)) >> s = ((acc >> (s-1)) + 1) >> 1. Saturating in between (to what becomes -2^15 and 2^15 - 1)

@@ -49,8 +49,8 @@ def truncate(x: AnyArray) -> AnyArray:
 def shift_right_half_up(x: npt.ArrayLike, n: npt.ArrayLike) -> IntArray:
     """floor((x + 2^(n-1)) / 2^n): to the nearest, ties towards positive infinity; x for n = 0. 0 <= n <= 63."""
     x, n = np.asarray(x, dtype=np.int64), np.asarray(n, dtype=np.int64)
-    # floor((x + 2^(n-1)) / 2^n) = floor(floor(x / 2^(n-1)) + 1) / 2): the sum is one bit wide, so nothing overflows.
-    return np.where(n > 0, (x >> n) + ((x >> np.maximum(n - 1, 0)) & 1), x)
+    # The highest bit that is shifted out is the carry. x + 2^(n-1) might overflow; with n > 0 this cannot.
+    return (x >> n) + ((x >> np.maximum(n - 1, 0)) & (n > 0))
 
 
 def rounding_divide_by_pot(x: npt.ArrayLike, k: npt.ArrayLike) -> IntArray:
