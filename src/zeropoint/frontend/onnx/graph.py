@@ -141,6 +141,8 @@ def import_graph(model: ModelProto, folder: Path) -> Program:
     Raises ModelError, which names every node that cannot be converted.
     """
     graph, weights = model.graph, Weights()
+    if graph.sparse_initializer:
+        raise ModelError(f"found sparse weights '{graph.sparse_initializer[0].values.name}', expected dense ones")
     inputs = graph_inputs(graph)
     block = Block(arg_types=[_input_type(value) for value in inputs])
     build = Builder(block, weights, _constant_readers(graph, folder))

@@ -24,7 +24,9 @@ def graph_inputs(graph: GraphProto) -> list[ValueInfoProto]:
 
 
 def shape_text(value: ValueInfoProto) -> str:
-    """A shape for `--shape`, 1 in the place of each dynamic dimension: `1x3x224x224`."""
+    """A shape for `--shape`, 1 in the place of each dynamic dimension: `1x3x224x224`, also where nothing is known."""
+    if not value.type.tensor_type.HasField("shape"):
+        return "1x3x224x224"
     dims = value.type.tensor_type.shape.dim
     return "x".join(str(dim.dim_value if dim.HasField("dim_value") else 1) for dim in dims)
 

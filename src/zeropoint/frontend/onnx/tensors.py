@@ -5,6 +5,7 @@ External data is memory-mapped and read when it is used; `raw_data` is viewed.
 
 from __future__ import annotations
 
+from math import prod
 from pathlib import Path
 
 import ml_dtypes
@@ -17,18 +18,6 @@ from zeropoint.ir.tensors import Array
 
 WIDE_AND_NARROW_FLOATS = (np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16), np.dtype(np.float64))
 """Floats that a program holds as f32: what is quantized is f32, and each f16 and bf16 number is one."""
-
-
-def program_dtype(data_type: int) -> np.dtype[np.generic]:
-    """The dtype in which a program holds tensors of ONNX's `data_type`: f32 for every float.
-
-    Raises ModelError for a type that a program cannot hold (strings, complex numbers, types below 8 bits).
-    """
-    name = TensorProto.DataType.Name(data_type)
-    if data_type not in _HELD:
-        raise ModelError(f"found element type {name}, expected a float, an integer of 8 to 64 bits, or a boolean")
-    dtype = helper.tensor_dtype_to_np_dtype(data_type)
-    return np.dtype(np.float32) if dtype in WIDE_AND_NARROW_FLOATS else dtype
 
 
 _HELD = frozenset(
@@ -50,6 +39,18 @@ _HELD = frozenset(
 )
 
 
+def program_dtype(data_type: int) -> np.dtype[np.generic]:
+    """The dtype in which a program holds tensors of ONNX's `data_type`: f32 for every float.
+
+    Raises ModelError for a type that a program cannot hold (strings, complex numbers, types below 8 bits).
+    """
+    name = TensorProto.DataType.Name(data_type)
+    if data_type not in _HELD:
+        raise ModelError(f"found element type {name}, expected a float, an integer of 8 to 64 bits, or a boolean")
+    dtype = helper.tensor_dtype_to_np_dtype(data_type)
+    return np.dtype(np.float32) if dtype in WIDE_AND_NARROW_FLOATS else dtype
+
+
 def as_program_array(array: Array) -> Array:
     """The array in the dtype in which a program holds it; floats become f32."""
     return array.astype(np.float32) if array.dtype in WIDE_AND_NARROW_FLOATS else array
@@ -64,14 +65,23 @@ def read_tensor(tensor: TensorProto, folder: Path) -> Array:
         program_dtype(tensor.data_type)
     if uses_external_data(tensor):
         return _external(tensor, folder)
-    dtype = helper.tensor_dtype_to_np_dtype(tensor.data_type)
-    shape = tuple(tensor.dims)
+    dtype, shape = _dtype_and_shape(tensor)
+    expected = prod(shape) * dtype.itemsize
+    if tensor.HasField("raw_data"):
+        data = tensor.raw_data
+        if len(data) != expected:
+            raise ModelError(
+                f"tensor '{tensor.name}': found {len(data)} bytes of data, expected {expected} for shape {list(shape)}"
+            )
+        return np.frombuffer(data, dtype.newbyteorder("<")).reshape(shape)
     try:
-        if tensor.HasField("raw_data"):
-            return np.frombuffer(tensor.raw_data, dtype.newbyteorder("<")).reshape(shape)
         return numpy_helper.to_array(tensor)
     except ValueError as error:
-        raise ModelError(f"tensor '{tensor.name}': data does not fill shape {list(shape)}: {error}") from error
+        raise ModelError(f"tensor '{tensor.name}': its data does not fill shape {list(shape)}") from error
+
+
+def _dtype_and_shape(tensor: TensorProto) -> tuple[np.dtype[np.generic], tuple[int, ...]]:
+    return helper.tensor_dtype_to_np_dtype(tensor.data_type), tuple(tensor.dims)
 
 
 def _external(tensor: TensorProto, folder: Path) -> Array:
@@ -85,10 +95,8 @@ def _external(tensor: TensorProto, folder: Path) -> Array:
         raise ModelError(f"tensor '{tensor.name}': external data '{info.location}' lies outside the model's folder")
     if not path.is_file():
         raise ModelError(f"tensor '{tensor.name}': no file '{info.location}' beside the model, which holds its data")
-    dtype = helper.tensor_dtype_to_np_dtype(tensor.data_type)
-    shape = tuple(tensor.dims)
-    start = int(info.offset or 0)
-    size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+    dtype, shape = _dtype_and_shape(tensor)
+    start, size = int(info.offset or 0), prod(shape) * dtype.itemsize
     if start + size > path.stat().st_size:
         raise ModelError(
             f"tensor '{tensor.name}': '{info.location}' ends at byte {path.stat().st_size}, expected {start + size}"

@@ -1,0 +1,161 @@
+"""Bad files and unsupported nodes: one clear line, and all nodes at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx.parser
+import pytest
+from onnx import TensorProto, helper
+
+from zeropoint.frontend import ModelError, load_model
+
+from .models import load, model, one_op, random, tensor
+
+NODE = "1 node is not supported: 'node'"
+
+
+BACKWARDS = {name: np.array([value]) for name, value in (("start", -1), ("end", -200), ("axis", 0), ("step", -1))}
+
+
+def message_of(proto: onnx.ModelProto, folder: Path) -> str:
+    with pytest.raises(ModelError) as error:
+        load(proto, folder)
+    prefix = f"{folder / 'model.onnx'}: "
+    text = str(error.value)
+    assert text.startswith(prefix)
+    assert "\n" not in text
+    return text.removeprefix(prefix)
+
+
+def test_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=r"none\.onnx: no such file, expected a model file"):
+        load_model(tmp_path / "none.onnx")
+
+
+def test_directory(tmp_path: Path) -> None:
+    (tmp_path / "d.onnx").mkdir()
+    with pytest.raises(ModelError, match=r"d\.onnx: found a directory, expected a model file"):
+        load_model(tmp_path / "d.onnx")
+
+
+def test_unknown_suffix(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=r"found suffix '\.pt', expected one of: \.mlir, \.onnx"):
+        load_model(tmp_path / "model.pt")
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"PK\x03\x04 a zip file", b"no model at all\n" * 20, bytes(300), b"\x08\x08", b"\xff" * 64]
+)
+def test_file_that_is_no_onnx_model(data: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    path.write_bytes(data)
+    with pytest.raises(ModelError) as error:
+        load_model(path)
+    assert str(error.value).startswith(f"{path}: found {len(data)} bytes ")
+    assert "\n" not in str(error.value)
+
+
+def test_truncated_file_never_gives_another_error(tmp_path: Path) -> None:
+    whole = one_op("Conv", {"x": (1, 4, 7, 8)}, {"w": random(6, 4, 3, 3), "b": random(6)}).SerializeToString()
+    path = tmp_path / "model.onnx"
+    for size in range(0, len(whole), 3):
+        path.write_bytes(whole[:size])
+        with pytest.raises(ModelError) as error:
+            load_model(path)
+        assert "\n" not in str(error.value)
+
+
+def test_unsupported_ops_are_named_all_at_once(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("Relu", ["x"], ["a"], name="fine"),
+        helper.make_node("NonMaxSuppression", ["a", "a"], ["b"], name="nms"),
+        helper.make_node("Attention", ["b"], ["c"], name="att", domain="com.microsoft"),
+        helper.make_node("MaxPool", ["a"], ["d", "i"], kernel_shape=[2], name="pool"),
+        helper.make_node("Shape", ["c"], ["s"], name="a consequence"),
+        helper.make_node("Reshape", ["c", "s"], ["r"], name="another consequence"),
+        helper.make_node("Det", ["i"], ["e"]),
+    ]
+    outputs = [tensor("r", None), tensor("d", None), tensor("e", None)]
+    proto = model(nodes, [tensor("x", (1, 2, 6))], outputs, domains=("com.microsoft",))
+    assert message_of(proto, tmp_path) == (
+        "4 nodes are not supported: 'nms' (NonMaxSuppression); 'att' (com.microsoft::Attention); 'pool' (MaxPool): "
+        "found a use of output 'i', expected one of output 'd' only; 'e' (Det)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("op_type", "inputs", "constants", "attributes", "message"),
+    [
+        ("Conv", {"x": (1, 4, 5)}, {"w": random(6, 3, 3)}, {}, "found 4 input channels, a kernel of shape [6, 3, 3]"),
+        ("Conv", {"x": (4, 5)}, {"w": random(6, 3)}, {}, "found shapes [4, 5] and [6, 3], expected [N, C, ...]"),
+        ("Conv", {"x": (1, 4, 5)}, {"w": random(6, 4, 3)}, {"auto_pad": "WIDE"}, "found auto_pad WIDE, expected"),
+        ("Conv", {"x": (1, 4, 5)}, {"w": random(6, 4, 3)}, {"pads": [1]}, "found 1 pads, expected 2"),
+        ("Conv", {"x": (1, 4, 5)}, {"w": random(6, 4, 3)}, {"strides": [0]}, "found strides [0], expected 1 positive"),
+        ("Conv", {"x": (1, 4, 5)}, {"w": random(6, 4, 7)}, {}, "found a window of extents [7] on [5] elements"),
+        ("Conv", {"x": (1, 4, 5)}, {"w": random(6, 4, 3), "b": random(5)}, {}, "found a bias of shape [5], expected"),
+        ("MatMul", {"a": (3, 5)}, {"b": random(4, 3)}, {}, "found shapes [3, 5] and [4, 3], which do not multiply"),
+        ("Gemm", {"a": (3, 5)}, {"b": random(5, 2), "c": random(3)}, {}, "found shape [3], expected one that broadc"),
+        ("Add", {"a": (3, 5), "b": (2,)}, {}, {}, "found shapes [3, 5] and [2], which do not broadcast to one"),
+        ("Clip", {"x": (3,), "low": (2,)}, {}, {}, "found an input of shape [2], expected one number"),
+        ("Reshape", {"x": (3,)}, {"s": np.array([2, -1])}, {}, "found shape [2, -1], which does not fit the 3 elem"),
+        ("Transpose", {"x": (3, 2)}, {}, {"perm": [0, 0]}, "found perm [0, 0], expected each of 0 to 1 once"),
+        ("Squeeze", {"x": (3, 2)}, {"axes": np.array([0])}, {}, "found axes [0] of shape [3, 2], expected dimens"),
+        ("Unsqueeze", {"x": (3,)}, {"axes": np.array([0, 0])}, {}, "found axes [0, 0], expected each once"),
+        ("Concat", {"a": (3, 2), "b": (2, 2)}, {}, {"axis": 1}, "found shapes [3, 2], [2, 2], expected the same"),
+        ("Softmax", {"x": (3, 2)}, {}, {"axis": 2}, "found axis 2, expected -2 to 1"),
+        ("Pad", {"x": (3,)}, {"p": np.array([1, 1])}, {"mode": "reflect"}, "found mode 'reflect', expected 'const"),
+        ("Gather", {"x": (9,)}, {"i": np.array([0, 1, 5])}, {}, "found indices at unequal distances, expected a r"),
+        ("Slice", {"x": (99,)}, BACKWARDS, {}, "found a negative step over 99 elements, expected at most 64 of them"),
+        ("BatchNormalization", {"x": (1, 3)} | {name: (3,) for name in "sbmv"}, {}, {}, "found a computed 'scale'"),
+        ("BatchNormalization", {"x": (1, 3)}, {name: random(4) for name in "sbmv"}, {}, "found 'scale' of shape [4]"),
+        ("MaxPool", {"x": (1, 2, 5)}, {}, {}, "Required attribute 'kernel_shape' is missing"),
+        ("Relu", {"x": (1, 2, 5)}, {}, {"slope": 1}, "Unrecognized attribute: slope for operator Relu"),
+        ("MaxPool", {"x": (2, 5)}, {}, {"kernel_shape": [2]}, "found shape [2, 5], expected [N, C, ...] with a spat"),
+        ("Dropout", {"x": (2, 5)}, {"r": np.array(0.5, "f"), "t": np.array(True)}, {}, "found training_mode true"),
+    ],
+)  # fmt: skip
+def test_unsupported_form_of_a_supported_op(
+    op_type: str,
+    inputs: Mapping[str, tuple[int, ...]],
+    constants: Mapping[str, np.ndarray],
+    attributes: Mapping[str, Any],
+    message: str,
+    tmp_path: Path,
+) -> None:
+    proto = one_op(op_type, inputs, constants, **attributes)
+    assert message_of(proto, tmp_path).startswith(f"{NODE} ({op_type}): {message}")
+
+
+@pytest.mark.parametrize("opset", [10, 99])
+def test_opset_out_of_range(opset: int, tmp_path: Path) -> None:
+    newest = onnx.defs.onnx_opset_version()
+    expected = f"found opset {opset}, expected 11 to {newest}; convert the model with onnx.version_converter"
+    assert message_of(one_op("Relu", {"x": (1,)}, opset=opset), tmp_path).startswith(expected)
+
+
+def test_node_that_reads_what_nothing_makes(tmp_path: Path) -> None:
+    proto = model([helper.make_node("Relu", ["q"], ["y"], name="node")], [tensor("x", (1,))], [tensor("y", None)])
+    expected = f"{NODE} (Relu): found input 'q', which nothing before it makes; the file is broken or truncated"
+    assert message_of(proto, tmp_path) == expected
+
+
+def test_output_that_nothing_makes(tmp_path: Path) -> None:
+    proto = model([], [tensor("x", (1,))], [tensor("y", None)])
+    assert message_of(proto, tmp_path) == "found output 'y', which no node makes; the file is broken or truncated"
+
+
+def test_input_of_strings(tmp_path: Path) -> None:
+    proto = model([], [tensor("x", (1,), TensorProto.STRING)], [tensor("x", None)])
+    expected = "input 'x': found element type STRING, expected a float, an integer of 8 to 64 bits, or a boolean"
+    assert message_of(proto, tmp_path) == expected
+
+
+def test_weights_that_do_not_fill_their_shape(tmp_path: Path) -> None:
+    proto = one_op("Add", {"x": (2, 3)}, {"b": random(2, 3)})
+    proto.graph.initializer[0].raw_data = b"1234"
+    assert message_of(proto, tmp_path).startswith("tensor 'b': found 4 bytes of data, expected 24 for shape [2, 3]")
