@@ -16,7 +16,7 @@ from xdsl.ir import SSAValue
 from zeropoint.ir.constants import constant_array
 from zeropoint.ir.locations import describe
 from zeropoint.ir.stablehlo import ConvolutionOp, DotGeneralOp, PadOp
-from zeropoint.ir.stablehlo.contraction import padding_attribute, padding_values
+from zeropoint.ir.stablehlo.contraction import padding_values
 from zeropoint.ir.tensors import Array, shape_of, with_element
 from zeropoint.lower.context import Lowering, LoweringError, quantized_element
 
@@ -51,16 +51,15 @@ def _padded(lowering: Lowering, op: ConvolutionOp, value: SSAValue, zero_point: 
 
 def _integer_convolution(lowering: Lowering, op: ConvolutionOp, zero_point: int) -> SSAValue:
     value, weight = lowering.stored(op.lhs), lowering.stored(op.rhs)
-    made = op.clone()
+    properties = dict(op.properties)
     if zero_point != 0:
         value = _padded(lowering, op, value, zero_point)
-        spatial = len(op.dimension_numbers.data.input_spatial_dimensions)
-        made.padding = padding_attribute([(0, 0)] * spatial)
-        made.lhs_dilation = None
+        properties.pop("padding", None)
+        properties.pop("lhs_dilation", None)
     made = ConvolutionOp.create(
         operands=[value, weight],
         result_types=[with_element(op.result, i32)],
-        properties=dict(made.properties),
+        properties=properties,
         attributes=dict(op.attributes),
     )
     return lowering.insert(made).results[0]

@@ -1,0 +1,29 @@
+// RUN: -p 'fold-constants' --split-input-file
+
+// A transposed weight is a weight.
+func.func @main(%x: tensor<1x2xf32>) -> tensor<1x3xf32> {
+  %w = stablehlo.constant dense<[[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]> : tensor<3x2xf32>
+  %t = stablehlo.transpose %w, dims = [1, 0] : (tensor<3x2xf32>) -> tensor<2x3xf32>
+  %y = stablehlo.dot_general %x, %t, contracting_dims = [1] x [0] : (tensor<1x2xf32>, tensor<2x3xf32>) -> tensor<1x3xf32>
+  return %y : tensor<1x3xf32>
+}
+// CHECK-LABEL: func.func @main
+// CHECK:       %[[W:.*]] = stablehlo.constant dense<{{\[}}[1.000000e+00, 3.000000e+00, 5.000000e+00], [2.000000e+00, 4.000000e+00, 6.000000e+00]]> : tensor<2x3xf32>
+// CHECK-NOT:   stablehlo.transpose
+// CHECK:       stablehlo.dot_general %{{.*}}, %[[W]]
+
+// -----
+
+// Chains fold in one walk; a broadcast stays, it would only make the constant larger.
+func.func @main(%x: tensor<2x2xf32>) -> tensor<2x2xf32> {
+  %a = stablehlo.constant dense<[1.0, 2.0]> : tensor<2xf32>
+  %b = stablehlo.constant dense<[3.0, 5.0]> : tensor<2xf32>
+  %s = stablehlo.add %a, %b : tensor<2xf32>
+  %n = stablehlo.negate %s : tensor<2xf32>
+  %c = stablehlo.broadcast_in_dim %n, dims = [1] : (tensor<2xf32>) -> tensor<2x2xf32>
+  %y = stablehlo.multiply %x, %c : tensor<2x2xf32>
+  return %y : tensor<2x2xf32>
+}
+// CHECK-LABEL: func.func @main
+// CHECK:       %[[C:.*]] = stablehlo.constant dense<[-4.000000e+00, -7.000000e+00]> : tensor<2xf32>
+// CHECK-NEXT:  stablehlo.broadcast_in_dim %[[C]], dims = [1]

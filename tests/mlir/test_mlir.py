@@ -1,0 +1,37 @@
+"""Passes before and after: every .mlir file here says on its RUN line what to run and in CHECK lines what to expect."""
+
+import re
+from pathlib import Path
+
+import pytest
+from filecheck.finput import FInput
+from filecheck.matcher import Matcher
+from filecheck.options import Options
+from filecheck.parser import Parser
+
+from zeropoint import opt
+
+HERE = Path(__file__).parent
+FILES = sorted(HERE.rglob("*.mlir"))
+RUN = re.compile(r"// RUN: -p '(?P<passes>[^']*)'(?P<flags>.*)")
+
+
+def filecheck(checks: Path, text: str) -> int:
+    options = Options(match_filename=str(checks))
+    return Matcher(options, FInput("output", text), Parser.from_opts(options)).run()
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(HERE).with_suffix("").as_posix())
+def test_the_passes_turn_the_input_into_what_the_checks_say(path: Path) -> None:
+    source = path.read_text()
+    run = RUN.search(source)
+    assert run is not None, f"{path} has no RUN line"
+    passes = opt.parse_passes(run["passes"])
+    split = "--split-input-file" in run["flags"]
+    if "--verify-diagnostics" in run["flags"]:
+        assert "expected-error" in source
+        assert opt.verify_diagnostics(source, passes, name=path.name, split=split) == []
+        return
+    assert "// CHECK" in source
+    printed = opt.optimize(source, passes, name=path.name, split=split, locations="--locations" in run["flags"])
+    assert filecheck(path, printed) == 0, printed
