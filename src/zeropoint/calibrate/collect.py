@@ -1,0 +1,113 @@
+"""Run an instrumented program over samples and state what was observed.
+
+```mlir
+%1 = "quant.stats_ref"(%0) {statsKey = "conv1"} : (tensor<1x4x8x8xf32>) -> tensor<1x4x8x8xf32>
+```
+becomes
+```mlir
+%1 = "quant.stats"(%0) {layerStats = dense<[-1.25, 3.5]> : tensor<2xf32>} : (tensor<1x4x8x8xf32>) -> ...
+```
+
+Source: "MLIR Quantization", section "Instrumentation and constraint ops": stats_ref ops are converted to stats ops once
+trial runs have been performed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from zeropoint.calibrate.observers import Observer, ObserverFactory, observer_factory
+from zeropoint.calibrate.progress import Progress, silent
+from zeropoint.calibrate.report import Observation, Report
+from zeropoint.interp import Engine, ReferenceEngine
+from zeropoint.ir.program import Program
+from zeropoint.ir.quant import StatisticsOp, StatisticsRefOp
+from zeropoint.ir.tensors import Array
+
+
+class CalibrationError(ValueError):
+    """The samples do not decide a range: there are none, or a point shows no finite value."""
+
+
+def stats_keys(program: Program) -> list[str]:
+    """The keys of the program's `quant.stats_ref` ops, each once, in program order."""
+    references = (op for op in program.module.walk() if isinstance(op, StatisticsRefOp))
+    return list(dict.fromkeys(reference.stats_key.data for reference in references))
+
+
+def collect(
+    program: Program,
+    samples: Iterable[Mapping[str, Array]],
+    *,
+    observer: str | ObserverFactory = "minmax",
+    engine: Engine | None = None,
+    progress: Progress | None = None,
+) -> Report:
+    """Run the program once per sample and observe the value at each `quant.stats_ref`.
+
+    A sample maps each input's name to an array of its shape and dtype; samples are taken one at a time and let go.
+    `engine` runs the program (the reference interpreter unless given); `progress` shows how far the run is.
+
+    A program that asks nothing is not run. Raises CalibrationError where there are no samples, and where a point shows
+    values and none of them is finite; ValueError for an observer that does not exist; and what the engine raises for
+    inputs that do not fit.
+    """
+    factory = observer_factory(observer) if isinstance(observer, str) else observer
+    observers: dict[str, Observer] = {key: factory() for key in stats_keys(program)}
+    if not observers:
+        return Report({}, 0)
+    run = (engine or ReferenceEngine()).prepare(program)
+
+    def observe(key: str, array: Array) -> None:
+        observers[key].update(array)
+
+    count = 0
+    for sample in (progress or silent)(samples, "calibrate"):
+        run(sample, observe=observe)
+        count += 1
+    if not count:
+        raise CalibrationError("found no samples; expected at least one to calibrate with")
+    observations = {key: _observation(key, state, count) for key, state in observers.items()}
+    return Report(observations, count)
+
+
+def _observation(key: str, observer: Observer, samples: int) -> Observation:
+    observation = Observation.of(observer)
+    if not observation.count and observation.not_finite:
+        raise CalibrationError(
+            f"'{key}': found {observation.not_finite} values in {samples} samples, all NaN or infinite; "
+            f"expected finite ones; check the model's weights and that the inputs are scaled as it expects"
+        )
+    return observation
+
+
+def state_ranges(program: Program, report: Report) -> Program:
+    """Replace each `quant.stats_ref` by a `quant.stats` with the range that the report has for its key.
+
+    A range of one value, or of 0 only, is stated as it is; `zeropoint.numerics` says which scale it gets.
+    Raises KeyError where the report lacks a key.
+    """
+    program = program.clone()
+    for reference in [op for op in program.module.walk() if isinstance(op, StatisticsRefOp)]:
+        observation = report.observations[reference.stats_key.data]
+        stated = StatisticsOp(reference.arg, (observation.minimum, observation.maximum))
+        stated.location = reference.location
+        assert reference.parent is not None
+        reference.parent.insert_op_before(stated, reference)
+        reference.res.replace_all_uses_with(stated.res)
+        reference.detach()
+        reference.erase()
+    return program
+
+
+def calibrate(
+    program: Program,
+    samples: Iterable[Mapping[str, Array]],
+    *,
+    observer: str | ObserverFactory = "minmax",
+    engine: Engine | None = None,
+    progress: Progress | None = None,
+) -> Program:
+    """`collect`, then `state_ranges`: the program with a `quant.stats` in place of each `quant.stats_ref`."""
+    report = collect(program, samples, observer=observer, engine=engine, progress=progress)
+    return state_ranges(program, report)

@@ -1,0 +1,192 @@
+"""Named arrays of a file or folder, read row by row: what `zeropoint.calibrate.data` cuts samples from.
+
+A column knows its shape and dtype from its header; its rows (slices along the first axis) are read one at a time, so
+that the memory in use does not grow with the file. Members of an .npz, compressed or not, are read as a stream; a .npy
+is memory-mapped.
+"""
+
+from __future__ import annotations
+
+import math
+import zipfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Protocol
+
+import numpy as np
+from numpy.lib import format as npy
+
+from zeropoint.ir.tensors import Array
+
+
+class DataError(ValueError):
+    """The data cannot be used: one line that says what was found, what was expected, and the fix."""
+
+
+class Column(Protocol):
+    """One named array."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the whole array."""
+        ...
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The dtype of its elements."""
+        ...
+
+    def rows(self) -> Iterator[Array]:
+        """The slices along the first axis, in order."""
+        ...
+
+    def whole(self) -> Array:
+        """The array itself."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class ArrayColumn:
+    """An array in memory, or a memory-mapped one."""
+
+    array: Array
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the whole array."""
+        return self.array.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The dtype of its elements."""
+        return self.array.dtype
+
+    def rows(self) -> Iterator[Array]:
+        """The slices along the first axis."""
+        return iter(self.array)
+
+    def whole(self) -> Array:
+        """The array itself."""
+        return self.array
+
+
+@dataclass(frozen=True)
+class Header:
+    """What the header of a .npy says."""
+
+    shape: tuple[int, ...]
+    fortran_order: bool
+    dtype: np.dtype[Any]
+
+    @staticmethod
+    def read(stream: IO[bytes], name: str) -> Header:
+        """Read the header; the stream then stands at the first element.
+
+        Raises DataError for another format, and for pickled objects, which are not read.
+        """
+        readers = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
+        try:
+            version = npy.read_magic(stream)
+            if version not in readers:
+                raise ValueError(f"version {version}")
+            header = Header(*readers[version](stream))
+        except ValueError as error:
+            raise DataError(f"{name}: found no NumPy array, expected one written by numpy.save ({error})") from error
+        if header.dtype.hasobject:
+            raise DataError(f"{name}: found Python objects, expected numbers; save an array of one shape and dtype")
+        return header
+
+
+@dataclass(frozen=True)
+class NpzColumn:
+    """A member of an .npz, read as a stream."""
+
+    path: Path
+    member: str
+    header: Header
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the whole array."""
+        return self.header.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The dtype of its elements."""
+        return self.header.dtype
+
+    def rows(self) -> Iterator[Array]:
+        """The slices along the first axis, each read as it is asked for; a Fortran-ordered array is read whole."""
+        if self.header.fortran_order:
+            yield from self.whole()
+            return
+        count, *rest = self.shape
+        row_bytes = math.prod(rest) * self.dtype.itemsize
+        try:
+            with zipfile.ZipFile(self.path) as archive, archive.open(self.member) as stream:
+                Header.read(stream, self.member)
+                for _ in range(count):
+                    data = stream.read(row_bytes)
+                    if len(data) != row_bytes:
+                        raise EOFError("it ends early")
+                    yield np.frombuffer(data, self.dtype).reshape(rest)
+        except (zipfile.BadZipFile, EOFError, OSError) as error:
+            raise unreadable(self.path, error) from error
+
+    def whole(self) -> Array:
+        """The array itself."""
+        try:
+            with np.load(self.path) as archive:
+                return archive[self.member.removesuffix(".npy")]
+        except (zipfile.BadZipFile, EOFError, OSError, ValueError) as error:
+            raise unreadable(self.path, error) from error
+
+
+def unreadable(path: Path, error: Exception) -> DataError:
+    """The error for a file that is not what its name says."""
+    return DataError(f"{path}: found a truncated or foreign file ({error}); expected .npz data; write it again")
+
+
+def npz_columns(path: Path) -> dict[str, Column]:
+    """The arrays of an .npz by name; only their headers are read.
+
+    Raises DataError where the file is no .npz.
+    """
+    columns: dict[str, Column] = {}
+    try:
+        with zipfile.ZipFile(path) as archive:
+            for member in archive.namelist():
+                with archive.open(member) as stream:
+                    header = Header.read(stream, f"{path}: {member}")
+                columns[member.removesuffix(".npy")] = NpzColumn(path, member, header)
+    except (zipfile.BadZipFile, EOFError, OSError) as error:
+        raise unreadable(path, error) from error
+    return columns
+
+
+def npy_column(path: Path) -> Column:
+    """The array of a .npy file, memory-mapped.
+
+    Raises DataError where the file is no .npy.
+    """
+    try:
+        with path.open("rb") as stream:
+            header = Header.read(stream, str(path))
+        if math.prod(header.shape) == 0:  # nothing to map
+            return ArrayColumn(np.empty(header.shape, header.dtype))
+        return ArrayColumn(np.load(path, mmap_mode="r"))
+    except DataError:
+        raise
+    except (OSError, ValueError) as error:
+        raise DataError(f"{path}: found a truncated file ({error}); expected .npy data; write it again") from error
+
+
+def folder_columns(path: Path) -> dict[str, Column]:
+    """The .npy files of a folder by their names without the suffix."""
+    return {file.stem: npy_column(file) for file in sorted(path.glob("*.npy"))}
+
+
+def array_columns(arrays: Mapping[str, Any]) -> dict[str, Column]:
+    """Arrays in memory by name; lists become arrays."""
+    return {name: ArrayColumn(np.asarray(array)) for name, array in arrays.items()}

@@ -1,0 +1,177 @@
+"""Samples for a program: read, checked, one at a time.
+
+Sources: an .npz, several of them, a folder of .npy (or of .npz) files, a dict of arrays, or any iterable of dicts from
+input name to array. In a file, folder or dict, an input NAME of shape S has either one array NAME whose leading axis
+counts the samples, of shape (n, *S), or (n * S[0], *S[1:]) where the input has a batch axis, or one array per sample:
+NAME_0, NAME_1, ... of shape S (or S without a leading 1). Other arrays, such as labels, are passed over.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from operator import length_hint
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+
+from zeropoint.calibrate.columns import (
+    Column,
+    DataError,
+    array_columns,
+    folder_columns,
+    npz_columns,
+)
+from zeropoint.calibrate.fitting import Fit, fit_array
+from zeropoint.ir.program import Port
+from zeropoint.ir.tensors import Array
+
+__all__ = ["DataError", "Sample", "Source", "samples"]
+
+Sample = dict[str, Array]
+"""An array for each input, of its shape and dtype."""
+Source = str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Mapping[str, Any] | Iterable[Mapping[str, Any]]
+
+
+def samples(source: Source, ports: Sequence[Port]) -> Iterable[Sample]:
+    """The samples of `source` for a program with these inputs: a stream that starts anew each time it is iterated.
+
+    Every sample has an array of each input's shape and dtype: wider and narrower floats are converted. `len` of the
+    result is the number of samples where the source tells it. Files, folders and dicts of arrays are read through and
+    checked at once; an iterable is checked sample by sample as it is taken, and never held.
+
+    Raises DataError, one line: for what is not there or not readable, names that do not match, shapes and dtypes that
+    do not fit, no samples, NaN and infinities, and inputs with different numbers of samples.
+    """
+    if isinstance(source, str | os.PathLike):
+        stream = _of_path(Path(source), ports)
+    elif isinstance(source, Mapping):
+        stream = Table(array_columns(cast("Mapping[str, Any]", source)), ports, "data")
+    elif isinstance(source, Sequence) and source and all(isinstance(item, str | os.PathLike) for item in source):
+        paths = cast("Sequence[str | os.PathLike[str]]", source)
+        stream = Chain([_of_path(Path(path), ports) for path in paths])
+    else:
+        return Stream(cast("Iterable[Mapping[str, Any]]", source), ports)
+    for _ in stream:  # every value is checked before the first run
+        pass
+    return stream
+
+
+def _of_path(path: Path, ports: Sequence[Port]) -> Table | Chain:
+    if path.is_dir():
+        return _of_folder(path, ports)
+    if not path.exists():
+        raise DataError(f"{path}: found no such file; expected an .npz file or a folder of .npy files")
+    if path.suffix != ".npz":
+        raise DataError(f"{path}: found a file with suffix '{path.suffix}'; expected .npz, or a folder of .npy files")
+    return Table(npz_columns(path), ports, str(path))
+
+
+def _of_folder(path: Path, ports: Sequence[Port]) -> Table | Chain:
+    if columns := folder_columns(path):
+        return Table(columns, ports, str(path))
+    archives = sorted(path.glob("*.npz"))
+    if not archives:
+        names = ", ".join(f"{port.name}.npy" for port in ports)
+        raise DataError(f"{path}: found a folder with no .npy and no .npz file; expected {names}")
+    return Chain([_of_path(archive, ports) for archive in archives])
+
+
+class Table:
+    """Samples cut from named arrays."""
+
+    def __init__(self, columns: Mapping[str, Column], ports: Sequence[Port], name: str):
+        self._name = name
+        self._fits = {port.name: Fit.of(port, found, name) for port, found in _match(columns, ports, name)}
+        counts = {port: fit.count for port, fit in self._fits.items()}
+        if len(set(counts.values())) > 1:
+            found = ", ".join(f"{count} for '{port}'" for port, count in counts.items())
+            raise DataError(f"{name}: found {found}; expected as many samples for each input")
+        self._count = next(iter(counts.values()), 0)
+        if not self._count:
+            raise DataError(f"{name}: found no samples; expected at least one")
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[Sample]:
+        streams = {name: fit.samples() for name, fit in self._fits.items()}
+        for _ in range(self._count):
+            yield {name: next(stream) for name, stream in streams.items()}
+
+
+class Chain:
+    """The samples of several tables, one after the other."""
+
+    def __init__(self, parts: Sequence[Table | Chain]):
+        self._parts = parts
+
+    def __len__(self) -> int:
+        return sum(len(part) for part in self._parts)
+
+    def __iter__(self) -> Iterator[Sample]:
+        return chain.from_iterable(self._parts)
+
+
+class Stream:
+    """Samples from Python, checked as they come."""
+
+    def __init__(self, source: Iterable[Mapping[str, Any]], ports: Sequence[Port]):
+        self._source, self._ports = source, ports
+
+    def __length_hint__(self) -> int:
+        hint = length_hint(self._source, -1)
+        return hint if hint >= 0 else NotImplemented
+
+    def __iter__(self) -> Iterator[Sample]:
+        index = -1
+        for index, sample in enumerate(self._source):
+            yield self._checked(sample, index)
+        if index < 0:
+            raise DataError("data: found no samples; expected at least one")
+
+    def _checked(self, sample: Mapping[str, Any], index: int) -> Sample:
+        place = f"data: sample {index}"
+        if not isinstance(sample, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] (a user's own iterable)
+            raise DataError(f"{place}: found {type(sample).__name__}; expected a dict from input name to array")
+        missing = [port.name for port in self._ports if port.name not in sample]
+        if missing:
+            raise DataError(_names_do_not_match(place, sample, self._ports))
+        return {port.name: fit_array(np.asarray(sample[port.name]), port, place) for port in self._ports}
+
+
+def _match(
+    columns: Mapping[str, Column], ports: Sequence[Port], name: str
+) -> Iterator[tuple[Port, Column | list[Column]]]:
+    """For each input its one array, or the list of its arrays, one per sample."""
+    matched = [(port, columns.get(port.name) or _numbered(columns, port, ports, name)) for port in ports]
+    if any(not found for _, found in matched):
+        raise DataError(_names_do_not_match(name, columns, ports))
+    for port, found in matched:
+        assert found is not None
+        yield port, found
+
+
+def _numbered(columns: Mapping[str, Column], port: Port, ports: Sequence[Port], name: str) -> list[Column] | None:
+    """The arrays NAME_0, NAME_1, ... of an input; other inputs' own names do not count."""
+    others = {other.name for other in ports}
+    pattern = re.compile(re.escape(port.name) + r"_(\d+)")
+    found = {
+        int(match[1]): column
+        for key, column in columns.items()
+        if key not in others and (match := pattern.fullmatch(key))
+    }
+    missing = sorted(set(range(len(found))) - set(found))
+    if missing:
+        highest = f"{port.name}_{max(found)}"
+        raise DataError(f"{name}: found no '{port.name}_{missing[0]}' but '{highest}'; expected numbers without gaps")
+    return [found[index] for index in range(len(found))] or None
+
+
+def _names_do_not_match(place: str, found: Iterable[str], ports: Sequence[Port]) -> str:
+    shown = ", ".join(f"'{key}'" for key in found) or "nothing"
+    expected = ", ".join(f"'{port.name}'" for port in ports)
+    return f"{place}: found {shown}; expected {expected}; name each array after its input"

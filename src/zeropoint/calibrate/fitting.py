@@ -1,0 +1,149 @@
+"""Whether an array fits a program's input, and the samples that it then holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from zeropoint.calibrate.columns import Column, DataError
+from zeropoint.ir.program import Port
+from zeropoint.ir.tensors import Array, element_dtype
+
+_FLOAT_NAMES = ("float16", "bfloat16", "float32", "float64")
+_DYNAMIC = -1
+
+
+@dataclass(frozen=True)
+class Fit:
+    """An input together with the arrays that hold its samples.
+
+    `rows_per_sample` is None where each column is a sample; otherwise there is one column, and each sample is so many
+    of its rows.
+    """
+
+    port: Port
+    columns: Sequence[Column]
+    rows_per_sample: int | None
+    place: str
+
+    @staticmethod
+    def of(port: Port, found: Column | list[Column], place: str) -> Fit:
+        """Find out how the arrays hold the samples of an input.
+
+        Raises DataError where shape or dtype do not fit.
+        """
+        if isinstance(found, list):
+            for index, column in enumerate(found):
+                check_dtype(column.dtype, port, f"{place}: sample {index}")
+                check_shape(column.shape, port, f"{place}: sample {index}")
+            return Fit(port, found, None, place)
+        check_dtype(found.dtype, port, place)
+        return Fit(port, [found], _rows_per_sample(found.shape, port, place), place)
+
+    @property
+    def count(self) -> int:
+        """The number of samples."""
+        if self.rows_per_sample is None:
+            return len(self.columns)
+        return self.columns[0].shape[0] // self.rows_per_sample
+
+    def samples(self) -> Iterator[Array]:
+        """The samples, of the input's shape and dtype. Raises DataError for values that are not finite."""
+        for index, array in enumerate(self._raw()):
+            yield fit_array(array, self.port, f"{self.place}: sample {index}")
+
+    def _raw(self) -> Iterator[Array]:
+        if self.rows_per_sample is None:
+            yield from (column.whole() for column in self.columns)
+        elif self.rows_per_sample == 1:
+            yield from self.columns[0].rows()
+        else:
+            rows = self.columns[0].rows()
+            for _ in range(self.count):
+                yield np.stack(list(islice(rows, self.rows_per_sample)))
+
+
+def fit_array(array: Array, port: Port, place: str) -> Array:
+    """One sample, in the shape and dtype of an input; floats are converted between each other.
+
+    Raises DataError for a shape or dtype that does not fit, for values that are not finite in the input's dtype, and
+    for integers that its dtype cannot hold.
+    """
+    check_dtype(array.dtype, port, place)
+    if check_shape(array.shape, port, place):
+        array = array[np.newaxis]
+    dtype = element_dtype(port.type.element_type)
+    with np.errstate(over="ignore"):
+        converted = np.asarray(array, dtype=dtype, order="C")
+    if dtype.kind in "biu":
+        if array.dtype != dtype and not np.array_equal(converted, array):
+            raise DataError(f"{place}: input '{port.name}': found {array.dtype} values that {dtype} cannot hold")
+        return converted
+    if not np.isfinite(converted).all():
+        nan_count = int(np.count_nonzero(np.isnan(converted)))
+        infinite_count = int(np.count_nonzero(np.isinf(converted)))
+        raise DataError(
+            f"{place}: input '{port.name}': found {nan_count} NaN and {infinite_count} infinite values in {dtype}, "
+            f"expected finite ones; remove the sample or repair it"
+        )
+    return converted
+
+
+def check_dtype(dtype: np.dtype[Any], port: Port, place: str) -> None:
+    """Raise DataError where data of a dtype cannot become the input: floats do for floats, integers for integers."""
+    expected = element_dtype(port.type.element_type)
+    if expected.kind in "biu":
+        fits = dtype == expected if expected.kind == "b" else dtype.kind in "iu"
+        fix = f"convert it with .astype('{expected}')"
+    else:
+        fits = dtype.name in _FLOAT_NAMES
+        fix = "convert it, and scale it as the model expects"
+    if not fits:
+        raise DataError(f"{place}: input '{port.name}': found {dtype} data, expected {expected}; {fix}")
+
+
+def check_shape(shape: Sequence[int], port: Port, place: str) -> bool:
+    """Whether one sample of this shape lacks the input's leading 1. Raises DataError where it does not fit."""
+    expected = port.type.get_shape()
+    if _equal(shape, expected):
+        return False
+    if _has_batch_of_one(expected) and _equal(shape, expected[1:]):
+        return True
+    raise DataError(f"{place}: input '{port.name}': found shape {_show(shape)}, expected {_show(expected)}; reshape it")
+
+
+def _rows_per_sample(shape: Sequence[int], port: Port, place: str) -> int:
+    """How many rows of an array of many samples make one."""
+    expected = port.type.get_shape()
+    if shape and _equal(shape[1:], expected):
+        return 1
+    if shape and expected and _equal(shape[1:], expected[1:]):
+        batch = 1 if _has_batch_of_one(expected) else expected[0]
+        if batch and shape[0] % batch == 0:
+            return batch
+    forms = [_show(["n", *expected])]
+    if expected:
+        batch = "n" if _has_batch_of_one(expected) else f"n*{expected[0]}"
+        forms.insert(0, _show([batch, *expected[1:]]))
+    raise DataError(
+        f"{place}: input '{port.name}': found shape {_show(shape)}, expected {' or '.join(forms)} "
+        f"for n samples; reshape it"
+    )
+
+
+def _has_batch_of_one(expected: Sequence[int]) -> bool:
+    return bool(expected) and expected[0] in (1, _DYNAMIC)
+
+
+def _equal(shape: Sequence[int], expected: Sequence[int]) -> bool:
+    return len(shape) == len(expected) and all(
+        wanted in (found, _DYNAMIC) for found, wanted in zip(shape, expected, strict=True)
+    )
+
+
+def _show(shape: Sequence[int | str]) -> str:
+    return "x".join("?" if size == _DYNAMIC else str(size) for size in shape) or "() (a scalar)"

@@ -1,0 +1,151 @@
+"""Ask for statistics at the ports that calibration has to decide.
+
+```mlir
+func.func @main(%x: tensor<1x3x8x8xf32> {zeropoint.name = "image"}) -> ... {
+  %0 = "quant.region"(%x, %w, %b) ({...}) {logical_kernel = "convolution", ...} loc("conv1")
+  %1 = "quant.region"(%0) ({...}) {logical_kernel = "max_pool", ...} loc("pool1")
+```
+becomes
+```mlir
+func.func @main(%x: tensor<1x3x8x8xf32> {zeropoint.name = "image"}) -> ... {
+  %x_1 = "quant.stats_ref"(%x) {statsKey = "image"}
+  %0 = "quant.region"(%x_1, %w, %b) ({...}) {logical_kernel = "convolution", ...} loc("conv1")
+  %1 = "quant.stats_ref"(%0) {statsKey = "conv1"}
+  %2 = "quant.region"(%1) ({...}) {logical_kernel = "max_pool", ...} loc("pool1")
+  %3 = "quant.stats_ref"(%2) {statsKey = "pool1"}
+```
+
+Source: "MLIR Quantization", section "Solver Library": instrument mode.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from xdsl.dialects.builtin import AnyFloat, TensorType
+from xdsl.ir import Block, Operation, OpResult, SSAValue
+
+from zeropoint.ir.locations import location_text, name_location
+from zeropoint.ir.program import Program
+from zeropoint.ir.quant import (
+    CalibratedQuantizedType,
+    DequantizeCastOp,
+    QuantizeRegionOp,
+    StatisticsOp,
+    StatisticsRefOp,
+    UniformQuantizedType,
+)
+from zeropoint.ir.stablehlo import UniformDequantizeOp
+from zeropoint.ir.tensors import element_of
+
+Asks = Callable[[QuantizeRegionOp, int], bool]
+"""Whether calibration has to decide result `index` of a region; not where its kernel fixes the parameters."""
+
+_STATISTICS = (StatisticsOp, StatisticsRefOp)
+# The parameters of what these make are known.
+_ANSWERED = (*_STATISTICS, DequantizeCastOp, UniformDequantizeOp)
+
+
+def asks_all(region: QuantizeRegionOp, index: int) -> bool:
+    """Every result of every region."""
+    return True
+
+
+def _is_open_float(value: SSAValue) -> bool:
+    """A tensor of floats about which nothing is stated or asked yet."""
+    if not (isinstance(value.type, TensorType) and isinstance(element_of(value), AnyFloat)):
+        return False
+    if isinstance(value.owner, _ANSWERED):
+        return False
+    return not any(isinstance(use.operation, _STATISTICS) for use in value.uses)
+
+
+def _varying(block: Block) -> set[SSAValue]:
+    """The values that depend on an argument; the others are constants, or computed of constants alone."""
+    varying: set[SSAValue] = set(block.args)
+    for op in block.ops:
+        if any(operand in varying for operand in op.operands):
+            varying.update(op.results)
+    return varying
+
+
+def _result_is_asked(result: OpResult, asks: Asks) -> bool:
+    """Whether a result is an output of a region that is not decided, or an input of one that no region makes."""
+    if isinstance(result.op, QuantizeRegionOp):
+        decided = isinstance(result.op.output_specs.data[result.index], UniformQuantizedType | CalibratedQuantizedType)
+        return not decided and asks(result.op, result.index)
+    return _feeds_region(result)
+
+
+def _feeds_region(value: SSAValue) -> bool:
+    return any(isinstance(use.operation, QuantizeRegionOp) for use in value.uses)
+
+
+def _points(program: Program, asks: Asks, every_result: bool) -> Iterator[tuple[SSAValue, str]]:
+    """The values to observe, in program order, with their names."""
+    varying = _varying(program.entry)
+    for argument, port in zip(program.entry.args, program.inputs, strict=True):
+        if _is_open_float(argument) and (_feeds_region(argument) or (every_result and argument.first_use)):
+            yield argument, port.name
+    for op in program.entry.ops:
+        for result in op.results:
+            is_activation = result in varying or isinstance(op, QuantizeRegionOp)
+            if is_activation and _is_open_float(result) and (every_result or _result_is_asked(result, asks)):
+                yield result, _result_name(result)
+
+
+def _result_name(result: OpResult) -> str:
+    op = result.op
+    kind = op.logical_kernel.data if isinstance(op, QuantizeRegionOp) else op.name
+    name = location_text(op.location) or kind
+    return name if len(op.results) == 1 else f"{name}#{result.index}"
+
+
+def _unique(name: str, taken: set[str]) -> str:
+    """The name, with a number where an earlier point has it already."""
+    key, number = name, 0
+    while key in taken:
+        number += 1
+        key = f"{name}_{number}"
+    taken.add(key)
+    return key
+
+
+def _ask(value: SSAValue, key: str, before: Operation) -> None:
+    """Lead every use of `value` through a `quant.stats_ref`, which goes before an op."""
+    reference = StatisticsRefOp(value, key)
+    reference.location = value.op.location if isinstance(value, OpResult) else name_location(key)
+    assert before.parent is not None
+    before.parent.insert_op_before(reference, before)
+    value.replace_uses_with_if(reference.res, lambda use: use.operation is not reference)
+
+
+def instrument(program: Program, *, asks: Asks = asks_all, every_result: bool = False) -> Program:
+    """Insert one `quant.stats_ref` per float value that calibration has to decide; all its uses go through it.
+
+    That is: each argument of `@main` and each result of a float op outside regions that a region reads, and each
+    result of a region, unless `asks` declines it or its spec says it already. Constants, and what is computed of
+    constants alone, are never asked: their range is known. A value that has statistics keeps them. With `every_result`,
+    for programs without regions, each float argument in use and each float result is asked.
+
+    Keys are the names of the original model, with `#index` where an op has several results and a number where two
+    points have one name; the same program gives the same keys.
+    """
+    program = program.clone()
+    block = program.entry
+    first = block.first_op
+    taken = {op.stats_key.data for op in block.ops if isinstance(op, StatisticsRefOp)}
+    for value, name in list(_points(program, asks, every_result)):
+        before = first if value.owner is block else _next_in_order(value)
+        assert before is not None
+        _ask(value, _unique(name, taken), before)
+    return program
+
+
+def _next_in_order(value: SSAValue) -> Operation | None:
+    """The op before which statistics of a result go: the next one that is no statistics of an earlier result."""
+    assert isinstance(value, OpResult)
+    following = value.op.next_op
+    while isinstance(following, StatisticsRefOp) and following.arg.owner is value.op:
+        following = following.next_op
+    return following

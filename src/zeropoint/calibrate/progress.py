@@ -1,0 +1,46 @@
+"""A progress bar on a terminal, nothing on a pipe."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from operator import length_hint
+from typing import Protocol, TypeVar
+
+T = TypeVar("T")
+
+
+class Progress(Protocol):
+    """Hands on the items of an iterable and shows how far it is."""
+
+    def __call__(self, items: Iterable[T], description: str) -> Iterator[T]:
+        """The same items; `description` says what is being done."""
+        ...
+
+
+def silent(items: Iterable[T], description: str) -> Iterator[T]:
+    """The items, with nothing shown."""
+    return iter(items)
+
+
+def bar(items: Iterable[T], description: str) -> Iterator[T]:
+    """The items, with a bar on stderr that shows the count, the time spent and the time left; it goes when done.
+
+    Where stderr is no terminal nothing is shown and rich is not even imported. An iterable that does not know its
+    length (see `operator.length_hint`) gets a bar without an end and without the time left.
+    """
+    if not sys.stderr.isatty():
+        yield from items
+        return
+    # Heavy, and only for eyes.
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import Progress as RichProgress
+
+    total = length_hint(items, -1)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with RichProgress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as shown:
+        task = shown.add_task(description, total=total if total >= 0 else None)
+        for item in items:
+            yield item
+            shown.advance(task)

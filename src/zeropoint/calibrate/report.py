@@ -1,0 +1,64 @@
+"""What calibration saw, point by point, and what in it deserves a warning."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from zeropoint.calibrate.observers import Observer
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What was seen at one point: the range to represent, and how many values there were of each kind.
+
+    `minimum` and `maximum` are f32 values; both are 0 where no value was seen at all. `count` is the number of finite
+    values; NaN and infinities are counted apart and take no part in the range.
+    """
+
+    minimum: float
+    maximum: float
+    count: int
+    nan_count: int = 0
+    infinite_count: int = 0
+
+    @staticmethod
+    def of(observer: Observer) -> Observation:
+        """The state of an observer."""
+        minimum, maximum = observer.range() if observer.count else (0.0, 0.0)
+        return Observation(minimum, maximum, observer.count, observer.nan_count, observer.infinite_count)
+
+    @property
+    def not_finite(self) -> int:
+        """The number of values that no range can hold."""
+        return self.nan_count + self.infinite_count
+
+    def warnings(self, key: str) -> list[str]:
+        """A line for each thing that is odd here."""
+        lines: list[str] = []
+        if self.not_finite:
+            total = self.count + self.not_finite
+            kinds = f"{self.nan_count} NaN and {self.infinite_count} infinities"
+            lines.append(f"'{key}': found {kinds} among {total} values; they are left out of the range")
+        if not self.count:
+            lines.append(f"'{key}': found no values, as it is empty or never computed; its range is taken as 0 to 0")
+        elif self.minimum == self.maximum == 0:
+            lines.append(f"'{key}': found only zeros in {self.count} values; its scale is arbitrary")
+        elif self.minimum == self.maximum:
+            lines.append(f"'{key}': found the one value {self.minimum:g} in all {self.count} values")
+        return lines
+
+
+@dataclass(frozen=True)
+class Report:
+    """The observations of a calibration run by statistics key, in program order."""
+
+    observations: Mapping[str, Observation]
+    samples: int
+
+    @property
+    def warnings(self) -> list[str]:
+        """What deserves a look, in program order."""
+        if not self.observations:
+            return ["found no quant.stats_ref, so that nothing was observed; instrument the program first"]
+        return [line for key, observation in self.observations.items() for line in observation.warnings(key)]
