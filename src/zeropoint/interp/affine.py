@@ -12,7 +12,7 @@ import numpy as np
 from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Attribute
 
-from zeropoint.interp.binding import Kernel
+from zeropoint.interp.binding import Unary
 from zeropoint.interp.errors import UnsupportedError
 from zeropoint.interp.exactness import DType
 from zeropoint.ir.quant import UniformQuantizedType
@@ -111,18 +111,18 @@ def affine(element_type: Attribute) -> Affine:
     return Affine.of(element_type)
 
 
-def quantization(target: Attribute, profile: Profile) -> Kernel:
+def quantization(target: Attribute, profile: Profile) -> Unary:
     """Real values to storage integers of `target`."""
     numbers = affine(target)
     return lambda operand: numbers.quantize(operand, profile)
 
 
-def dequantization(source: Attribute) -> Kernel:
+def dequantization(source: Attribute) -> Unary:
     """Storage integers of `source` to real values."""
     return affine(source).dequantize
 
 
-def requantization(source: Attribute, target: Attribute, profile: Profile) -> Kernel:
+def requantization(source: Attribute, target: Attribute, profile: Profile) -> Unary:
     """clamp(round((stored - zero_point_in) * (scale_in / scale_out)) + zero_point_out); the identity on equal types.
 
     Accumulators have 64 bits where stored - zero_point_in might pass 32.

@@ -14,8 +14,14 @@ from xdsl.ir import Block, SSAValue
 from zeropoint.ir.tensors import Array
 from zeropoint.numerics import Profile
 
-Kernel = Callable[..., Any]
+Kernel = Callable[..., Array | tuple[Array, ...]]
 """Operand arrays to the result array; to a tuple of arrays for an op that has not exactly one result."""
+Function = Callable[..., Array]
+"""A kernel with one result, of any number of operands."""
+Unary = Callable[[Array], Array]
+Binary = Callable[[Array, Array], Array]
+Ternary = Callable[[Array, Array, Array], Array]
+Body = Callable[..., tuple[Array, ...]]
 
 
 class Scope(Protocol):
@@ -30,7 +36,7 @@ class Scope(Protocol):
         """The array behind a value that is the same in every run, read-only; None for any other value."""
         ...
 
-    def body(self, block: Block) -> Kernel:
+    def body(self, block: Block) -> Body:
         """A block as a function of its arguments that returns a tuple; it works elementwise on arrays of any shape."""
         ...
 

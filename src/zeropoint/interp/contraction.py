@@ -6,12 +6,11 @@ order, in f32 for narrower types; integers are exact, whatever the order.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
 
-from zeropoint.interp.binding import Kernel, Scope
+from zeropoint.interp.binding import Binary, Scope
 from zeropoint.interp.convolution import Convolution
 from zeropoint.interp.dot import Dot
 from zeropoint.interp.exactness import (
@@ -44,7 +43,7 @@ def contraction_of(op: ConvolutionOp | DotGeneralOp) -> Contraction:
     return Convolution.of(op) if isinstance(op, ConvolutionOp) else Dot.of(op)
 
 
-def contraction(op: ConvolutionOp | DotGeneralOp, scope: Scope) -> Kernel:
+def contraction(op: ConvolutionOp | DotGeneralOp, scope: Scope) -> Binary:
     """convolution, dot_general: operands are converted to the result's element type, multiplied and added."""
     form, result = contraction_of(op), element_dtype(element_of(op.result))
     rhs = scope.constant(op.rhs)
@@ -57,7 +56,7 @@ def contraction(op: ConvolutionOp | DotGeneralOp, scope: Scope) -> Kernel:
     return lambda lhs, rhs: to_integers(sums(lhs, rhs), result)
 
 
-def float_contraction(form: Contraction, result: DType, rhs: Array | None) -> Kernel:
+def float_contraction(form: Contraction, result: DType, rhs: Array | None) -> Binary:
     """The kernel of floats of dtype `result`; a constant right operand is laid out once."""
     dtype = FLOAT64 if result == FLOAT64 else FLOAT32
 
@@ -73,9 +72,7 @@ def float_contraction(form: Contraction, result: DType, rhs: Array | None) -> Ke
     return run
 
 
-def integer_contraction(
-    form: Contraction, lhs_magnitude: int | None, rhs: Array | None
-) -> Callable[[Array, Array], Array]:
+def integer_contraction(form: Contraction, lhs_magnitude: int | None, rhs: Array | None) -> Binary:
     """Exact sums of products of integers, in the dtype that is exact for their ranges (`zeropoint.interp.exactness`).
 
     `lhs_magnitude` bounds |lhs|; without it the values are looked at. `rhs` is the right operand where it is constant:

@@ -12,7 +12,7 @@ from typing import Any
 from xdsl.dialects.func import CallOp, FuncOp
 from xdsl.ir import Block, Operation
 
-from zeropoint.interp.binding import Kernel, Scope
+from zeropoint.interp.binding import Scope, Unary
 from zeropoint.interp.errors import UnsupportedError
 from zeropoint.ir.quant import QuantizeRegionOp, StatisticsOp, StatisticsRefOp
 from zeropoint.ir.stablehlo import CompositeOp
@@ -50,6 +50,6 @@ INLINED: dict[type[Operation], Callable[[Any, Functions], Block]] = {
 """Ops that are replaced by a block whose arguments are their operands and whose terminator's operands their results."""
 
 
-def statistics(op: StatisticsOp | StatisticsRefOp, scope: Scope) -> Kernel:
+def statistics(op: StatisticsOp | StatisticsRefOp, scope: Scope) -> Unary:
     """The identity; the interpreter itself shows the value of a `quant.stats_ref` to its observer."""
     return lambda arg: arg

@@ -5,11 +5,13 @@ Source: the StableHLO specification. Integer results wrap modulo their width.
 
 from __future__ import annotations
 
+from typing import cast
+
 import numpy as np
 from xdsl.dialects.builtin import IntegerType, Signedness
 from xdsl.ir import Attribute
 
-from zeropoint.interp.binding import Kernel, Scope
+from zeropoint.interp.binding import Binary, Function, Scope, Ternary, Unary
 from zeropoint.interp.exactness import DType
 from zeropoint.ir.stablehlo import BinaryOp, ClampOp, CompareOp, ComparisonType, ConvertOp, SelectOp, UnaryOp
 from zeropoint.ir.tensors import Array, element_dtype, element_of
@@ -18,40 +20,40 @@ from zeropoint.numerics import functions
 PREFIX = "stablehlo."
 
 
-def unary(op: UnaryOp, scope: Scope) -> Kernel:
+def unary(op: UnaryOp, scope: Scope) -> Function:
     """result = f(operand), elementwise."""
     return wrapped(functions.UNARY[op.name.removeprefix(PREFIX)], element_of(op.result))
 
 
-def binary(op: BinaryOp, scope: Scope) -> Kernel:
+def binary(op: BinaryOp, scope: Scope) -> Function:
     """result = f(lhs, rhs), elementwise."""
     return wrapped(functions.BINARY[op.name.removeprefix(PREFIX)], element_of(op.result))
 
 
-def clamp(op: ClampOp, scope: Scope) -> Kernel:
+def clamp(op: ClampOp, scope: Scope) -> Ternary:
     """result = minimum(maximum(operand, min), max); the bounds are scalars or have the operand's shape."""
     return functions.clamp
 
 
-def select(op: SelectOp, scope: Scope) -> Kernel:
+def select(op: SelectOp, scope: Scope) -> Ternary:
     """result = pred ? on_true : on_false; pred is a scalar or has their shape."""
     return functions.select
 
 
-def compare(op: CompareOp, scope: Scope) -> Kernel:
+def compare(op: CompareOp, scope: Scope) -> Binary:
     """result = lhs compare_type_direction rhs. NaN compares as IEEE 754 says, but in TOTALORDER."""
     relation = functions.COMPARISONS[op.comparison_direction.data.value]
     if op.compare_type is not None and op.compare_type.data is ComparisonType.TOTALORDER:
         return lambda lhs, rhs: relation(_total_order(lhs), _total_order(rhs))
-    return lambda lhs, rhs: relation(lhs, rhs)
+    return relation
 
 
-def convert(op: ConvertOp, scope: Scope) -> Kernel:
+def convert(op: ConvertOp, scope: Scope) -> Unary:
     """The value in another element type; see `converted`."""
     return conversion(element_of(op.result))
 
 
-def conversion(target: Attribute) -> Kernel:
+def conversion(target: Attribute) -> Unary:
     """The conversion to `target`, which is not quantized.
 
     To i1: whether it is not zero. Integer to integer: modulo the width. To a float: to nearest, ties to even. Float to
@@ -59,23 +61,38 @@ def conversion(target: Attribute) -> Kernel:
     reference implementation clamps.
     """
     dtype = element_dtype(target)
-    if not isinstance(target, IntegerType):
+    integer = _integer_type(target)
+    if integer is None:
         return lambda operand: operand.astype(dtype, copy=False)
     if dtype == np.bool_:
         return lambda operand: operand != 0
-    return wrapped(lambda operand: _integers(operand, dtype, target), target)
+
+    def to_integers(operand: Array) -> Array:
+        return _integers(operand, dtype, integer)
+
+    return wrapped(to_integers, integer)
 
 
-def wrapped(function: Kernel, element_type: Attribute) -> Kernel:
+def _integer_type(element_type: Attribute) -> IntegerType | None:
+    return cast("IntegerType", element_type) if isinstance(element_type, IntegerType) else None
+
+
+def wrapped(function: Function, element_type: Attribute) -> Function:
     """`function`, its results wrapped where the element type is narrower than the dtype that holds it (i4 in int8)."""
-    if not isinstance(element_type, IntegerType):
+    integer = _integer_type(element_type)
+    if integer is None:
         return function
-    width, dtype = element_type.width.data, element_dtype(element_type)
+    width, dtype = integer.width.data, element_dtype(integer)
     spare = dtype.itemsize * 8 - width
     if width == 1 or spare == 0:
         return function
     # Shifting up and down again keeps the low bits and extends the sign (or zeros, for an unsigned type).
-    return lambda *operands: (function(*operands) << dtype.type(spare)) >> dtype.type(spare)
+    bits = np.asarray(spare, dtype)
+
+    def run(*operands: Array) -> Array:
+        return (function(*operands) << bits) >> bits
+
+    return run
 
 
 def _integers(operand: Array, dtype: DType, target: IntegerType) -> Array:

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from zeropoint.interp.binding import Kernel, Scope
+from zeropoint.interp.binding import Binary, Function, Scope
 from zeropoint.ir.fxpmath import RequantizeOp, TableOp, WeightedSumOp
+from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.tensors import Array, element_dtype, element_of
 from zeropoint.numerics import CommonScaleSum, Multiplier, RequantizeBehaviour
 from zeropoint.numerics.requantize import requantize as requantize_accumulators
 
 
-def requantize(op: RequantizeOp, scope: Scope) -> Kernel:
+def requantize(op: RequantizeOp, scope: Scope) -> Function:
     """clamp(round(acc * m) + zero_point, storage_min, storage_max), m and the rounding as `behaviour` has them."""
     behaviour = RequantizeBehaviour(op.behaviour.data)
     zero_point, low, high = (int(a.value.data) for a in (op.zero_point, op.storage_min, op.storage_max))
@@ -37,24 +38,28 @@ def requantize(op: RequantizeOp, scope: Scope) -> Kernel:
     return run
 
 
-def weighted_sum(op: WeightedSumOp, scope: Scope) -> Kernel:
+def weighted_sum(op: WeightedSumOp, scope: Scope) -> Function:
     """clamp(zero_point + (sum_i (x_i - zero_points[i]) * multipliers[i] + 2^(shift-1)) >> shift), in i32."""
     dtype = element_dtype(element_of(op.result))
     shift, zero_point, low, high = (
         int(a.value.data) for a in (op.shift, op.zero_point, op.storage_min, op.storage_max)
     )
     total = CommonScaleSum(
-        tuple(int(value) for value in op.multipliers.get_values()),
-        tuple(int(value) for value in op.zero_points.get_values()),
+        array_values(op.multipliers),
+        array_values(op.zero_points),
         shift,
         zero_point,
         low,
         high,
     )
-    return lambda *inputs: total.apply(*inputs).astype(dtype, copy=False)
+
+    def run(*inputs: Array) -> Array:
+        return total.apply(*inputs).astype(dtype, copy=False)
+
+    return run
 
 
-def table(op: TableOp, scope: Scope) -> Kernel:
+def table(op: TableOp, scope: Scope) -> Binary:
     """result = table[x - minimum of x's type]."""
     operand = element_dtype(element_of(op.operand))
     start = int(np.iinfo(operand).min)

@@ -56,7 +56,7 @@ class Interpreter:
 
     def _check_names(self, inputs: Mapping[str, Array]) -> None:
         expected = {port.name for port in self.inputs}
-        if inputs.keys() != expected:
+        if set(inputs) != expected:
             found = ", ".join(sorted(inputs)) or "no input"
             raise InputError(f"found inputs {found}; expected {self._signature()}")
 

@@ -9,13 +9,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from zeropoint.interp.binding import Kernel, Scope
+from zeropoint.interp.binding import Binary, Function, Scope, Unary
 from zeropoint.ir.stablehlo import BroadcastInDimOp, ConcatenateOp, PadOp, ReshapeOp, SliceOp, TransposeOp
 from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.tensors import Array, shape_of
 
 
-def broadcast_in_dim(op: BroadcastInDimOp, scope: Scope) -> Kernel:
+def broadcast_in_dim(op: BroadcastInDimOp, scope: Scope) -> Unary:
     """result[result_index] = operand[operand_index], operand_index[d] = 0 if dim(operand, d) = 1, else
     result_index[broadcast_dimensions[d]]. The result is a read-only view.
     """
@@ -28,32 +28,36 @@ def broadcast_in_dim(op: BroadcastInDimOp, scope: Scope) -> Kernel:
     return lambda operand: np.broadcast_to(operand.transpose(order).reshape(aligned), shape)
 
 
-def reshape(op: ReshapeOp, scope: Scope) -> Kernel:
+def reshape(op: ReshapeOp, scope: Scope) -> Unary:
     """The elements in row-major order under another shape."""
     shape = shape_of(op.result)
     return lambda operand: operand.reshape(shape)
 
 
-def transpose(op: TransposeOp, scope: Scope) -> Kernel:
+def transpose(op: TransposeOp, scope: Scope) -> Unary:
     """result[result_index] = operand[operand_index], result_index[d] = operand_index[permutation[d]]."""
     permutation = array_values(op.permutation)
     return lambda operand: operand.transpose(permutation)
 
 
-def concatenate(op: ConcatenateOp, scope: Scope) -> Kernel:
+def concatenate(op: ConcatenateOp, scope: Scope) -> Function:
     """The operands one after the other along `dimension`."""
     dimension = int(op.dimension.value.data)
-    return lambda *inputs: np.concatenate(inputs, axis=dimension)
+
+    def run(*inputs: Array) -> Array:
+        return np.concatenate(inputs, axis=dimension)
+
+    return run
 
 
-def slice_(op: SliceOp, scope: Scope) -> Kernel:
+def slice_(op: SliceOp, scope: Scope) -> Unary:
     """result[i] = operand[start_indices + i * strides]; a view."""
     bounds = zip(array_values(op.start_indices), array_values(op.limit_indices), array_values(op.strides), strict=True)
     index = tuple(slice(start, limit, stride) for start, limit, stride in bounds)
     return lambda operand: operand[index]
 
 
-def pad(op: PadOp, scope: Scope) -> Kernel:
+def pad(op: PadOp, scope: Scope) -> Binary:
     """result[i] = operand[j] where i = edge_padding_low + j * (interior_padding + 1), padding_value elsewhere."""
     padding = list(zip(array_values(op.edge_padding_low), array_values(op.edge_padding_high), strict=True))
     interior = array_values(op.interior_padding)
@@ -72,7 +76,9 @@ def padded(
     Always a new array, of `dtype` where given.
     """
     steps = [1] * operand.ndim if interior is None else [between + 1 for between in interior]
-    shape, targets, sources = [], [], []
+    shape: list[int] = []
+    targets: list[slice] = []
+    sources: list[slice] = []
     for size, (low, high), step in zip(operand.shape, padding, steps, strict=True):
         extent = max(low + (max(size - 1, 0) * step + 1 if size else 0) + high, 0)
         # Operand index j lands on low + j * step; those that land inside are first..last.

@@ -13,7 +13,7 @@ import numpy as np
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 
-from zeropoint.interp.binding import Kernel
+from zeropoint.interp.binding import Body, Kernel
 from zeropoint.interp.control import INLINED
 from zeropoint.interp.errors import UnsupportedError
 from zeropoint.interp.table import rule_of
@@ -65,7 +65,7 @@ class Plan:
             with np.errstate(all="ignore"):
                 for step in self.steps:
                     computed = step.kernel(*[slots[slot] for slot in step.operands])
-                    if type(computed) is not tuple:
+                    if not isinstance(computed, tuple):
                         computed = (computed,)
                     for slot, value in zip(step.results, computed, strict=True):
                         slots[slot] = value
@@ -163,7 +163,7 @@ class PlanBuilder:
         if operands and all(constant is not None for constant in constants):
             with np.errstate(all="ignore"):
                 computed = kernel(*constants)
-            return [self._new(array) for array in (computed if type(computed) is tuple else (computed,))]
+            return [self._new(array) for array in (computed if isinstance(computed, tuple) else (computed,))]
         results = [self._new() for _ in op.results]
         self.steps.append(Step(op, kernel, operands, tuple(results), None))
         return results
@@ -183,12 +183,16 @@ class _BoundScope:
     def constant(self, value: SSAValue) -> Array | None:
         return self._builder.slots[self._values[value]] if value in self._values else None
 
-    def body(self, block: Block) -> Kernel:
+    def body(self, block: Block) -> Body:
         inner = PlanBuilder(self._builder.program, self._builder, self._values)
         arguments = inner.arguments(block)
         results = inner.lay(block, arguments)
         plan = inner.finish(arguments, results)
-        return lambda *operands: plan.run(operands)
+
+        def run(*operands: Array) -> tuple[Array, ...]:
+            return plan.run(operands)
+
+        return run
 
 
 def _with_frees(steps: Sequence[Step], results: Sequence[int]) -> tuple[Step, ...]:

@@ -13,8 +13,6 @@ result, or is what the program's profile names:
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 from xdsl.dialects.builtin import IntegerType, Signedness
 from xdsl.ir import Attribute, Operation
@@ -28,7 +26,7 @@ from zeropoint.interp.affine import (
     quantization,
     requantization,
 )
-from zeropoint.interp.binding import Kernel, Scope
+from zeropoint.interp.binding import Binary, Function, Scope, Ternary, Unary
 from zeropoint.interp.errors import UnsupportedError
 from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp, StorageCastOp, UniformQuantizedType
 from zeropoint.ir.stablehlo import (
@@ -51,7 +49,7 @@ NARROW_WIDTH = 16
 """Storage of up to this many bits is added and multiplied as the profile says; wider storage in the expressed type."""
 
 
-def uniform_quantize(op: UniformQuantizeOp, scope: Scope) -> Kernel:
+def uniform_quantize(op: UniformQuantizeOp, scope: Scope) -> Unary:
     """(C1) of a float operand: quantize. Of a quantized one: requantize to the result's type."""
     source, target = element_of(op.operand), element_of(op.result)
     if is_quantized(source):
@@ -59,29 +57,33 @@ def uniform_quantize(op: UniformQuantizeOp, scope: Scope) -> Kernel:
     return quantization(target, scope.profile)
 
 
-def uniform_dequantize(op: UniformDequantizeOp, scope: Scope) -> Kernel:
+def uniform_dequantize(op: UniformDequantizeOp, scope: Scope) -> Unary:
     """(operand - zero_point) * scale, in the expressed type."""
     return dequantization(element_of(op.operand))
 
 
-def quantize_cast(op: QuantizeCastOp, scope: Scope) -> Kernel:
+def quantize_cast(op: QuantizeCastOp, scope: Scope) -> Unary:
     """quant.qcast: the quantized value of a float one, rounded as the profile quantizes."""
     return quantization(element_of(op.result), scope.profile)
 
 
-def dequantize_cast(op: DequantizeCastOp, scope: Scope) -> Kernel:
+def dequantize_cast(op: DequantizeCastOp, scope: Scope) -> Unary:
     """quant.dcast: the float value that a quantized one expresses."""
     return dequantization(element_of(op.input))
 
 
-def storage_cast(op: StorageCastOp, scope: Scope) -> Kernel:
+def storage_cast(op: StorageCastOp, scope: Scope) -> Function:
     """quant.scast: the same bits as a quantized value or as a signless integer."""
     target = element_of(op.result)
     dtype = element_dtype(target)
     if isinstance(target, UniformQuantizedType):
         storage = target.storage.type
         target = IntegerType(storage.width, Signedness.SIGNLESS if storage.signed else Signedness.UNSIGNED)
-    return elementwise.wrapped(lambda stored: stored.view(dtype), target)
+
+    def reinterpret(stored: Array) -> Array:
+        return stored.view(dtype)
+
+    return elementwise.wrapped(reinterpret, target)
 
 
 def _types(op: Operation) -> list[Attribute]:
@@ -93,19 +95,23 @@ def _one_type(op: Operation) -> bool:
     return all(other == first for other in others)
 
 
-def dequantize_op_quantize(op: Operation, scope: Scope, kernel: Kernel) -> Kernel:
+def dequantize_op_quantize(op: Operation, scope: Scope, kernel: Function) -> Function:
     """quantize(kernel(dequantize(operands)...)), in the expressed type; float operands and results stay as they are."""
     edges = [dequantization(t) if is_quantized(t) else _identity for t in map(element_of, op.operands)]
     result = element_of(op.results[0])
     finish = quantization(result, scope.profile) if is_quantized(result) else _identity
-    return lambda *operands: finish(kernel(*(edge(x) for edge, x in zip(edges, operands, strict=True))))
+
+    def run(*operands: Array) -> Array:
+        return finish(kernel(*(edge(x) for edge, x in zip(edges, operands, strict=True))))
+
+    return run
 
 
 def _identity(array: Array) -> Array:
     return array
 
 
-def unary(op: UnaryOp, scope: Scope) -> Kernel:
+def unary(op: UnaryOp, scope: Scope) -> Unary:
     """A function of one value; of 8-bit storage, per layer, by a table of its values."""
     function = functions.UNARY[op.name.removeprefix(elementwise.PREFIX)]
     given, wanted = affine(element_of(op.operand)), affine(element_of(op.result))
@@ -125,29 +131,24 @@ def unary(op: UnaryOp, scope: Scope) -> Kernel:
     return lambda operand: apply_table(entries, operand, storage.storage.type)
 
 
-def binary(op: BinaryOp, scope: Scope) -> Kernel:
+def binary(op: BinaryOp, scope: Scope) -> Binary:
     """divide, power, ...: in the expressed type."""
     return dequantize_op_quantize(op, scope, functions.BINARY[op.name.removeprefix(elementwise.PREFIX)])
 
 
-def order_preserving(rule: Callable[[Operation, Scope], Kernel]) -> Callable[[Operation, Scope], Kernel]:
-    """The rule of an op that commutes with any increasing map: on storage where all types are equal."""
-
-    def quantized(op: Operation, scope: Scope) -> Kernel:
-        kernel = rule(op, scope)
-        return kernel if _one_type(op) else dequantize_op_quantize(op, scope, kernel)
-
-    return quantized
+def _order_preserving(op: Operation, scope: Scope, function: Function) -> Function:
+    """A function that commutes with any increasing map: on storage where all types are equal."""
+    return function if _one_type(op) else dequantize_op_quantize(op, scope, function)
 
 
-def select(op: SelectOp, scope: Scope) -> Kernel:
+def select(op: SelectOp, scope: Scope) -> Ternary:
     """One of two values of the result's type."""
     if not element_of(op.on_true) == element_of(op.on_false) == element_of(op.result):
         raise UnsupportedError("found values and a result of different quantized types; expected one type")
     return functions.select
 
 
-def compare(op: CompareOp, scope: Scope) -> Kernel:
+def compare(op: CompareOp, scope: Scope) -> Binary:
     """Comparison of the real values; of storage where both types are equal."""
     kernel = elementwise.compare(op, scope)
     if element_of(op.lhs) == element_of(op.rhs) and affine(element_of(op.lhs)).is_per_layer:
@@ -155,17 +156,17 @@ def compare(op: CompareOp, scope: Scope) -> Kernel:
     return dequantize_op_quantize(op, scope, kernel)
 
 
-def add(op: AddOp, scope: Scope) -> Kernel:
+def add(op: AddOp, scope: Scope) -> Binary:
     """lhs + rhs of real values."""
     return _sum(op, scope, 1)
 
 
-def subtract(op: SubtractOp, scope: Scope) -> Kernel:
+def subtract(op: SubtractOp, scope: Scope) -> Binary:
     """lhs - rhs of real values."""
     return _sum(op, scope, -1)
 
 
-def _sum(op: BinaryOp, scope: Scope, sign: int) -> Kernel:
+def _sum(op: BinaryOp, scope: Scope, sign: int) -> Binary:
     if _one_type(op):
         return sum_of_one_type(affine(element_of(op.result)), sign)
     parameters = [affine(element_type) for element_type in _types(op)]
@@ -177,7 +178,7 @@ def _sum(op: BinaryOp, scope: Scope, sign: int) -> Kernel:
     return _stored(apply, parameters[2])
 
 
-def sum_of_one_type(numbers: Affine, sign: int) -> Kernel:
+def sum_of_one_type(numbers: Affine, sign: int) -> Binary:
     """Of one scale: clamp(lhs +- (rhs - zero_point)), exact. A bias is added to accumulators like this."""
     word = np.dtype(np.int32 if numbers.width <= NARROW_WIDTH else np.int64)
     low, high = numbers.storage_min, numbers.storage_max
@@ -201,7 +202,7 @@ def sum_of_one_type(numbers: Affine, sign: int) -> Kernel:
     return run if numbers.width <= NARROW_WIDTH or numbers.zero_point.any() else accumulate
 
 
-def multiply(op: MultiplyOp, scope: Scope) -> Kernel:
+def multiply(op: MultiplyOp, scope: Scope) -> Binary:
     """(lhs - z1) * (rhs - z2), requantized by s1 * s2 / s_out."""
     parameters = [affine(element_type) for element_type in _types(op)]
     if not _is_narrow(parameters):
@@ -216,21 +217,24 @@ def _is_narrow(parameters: list[Affine]) -> bool:
     return all(numbers.width <= NARROW_WIDTH and numbers.is_per_layer for numbers in parameters)
 
 
-def _stored(kernel: Kernel, numbers: Affine) -> Kernel:
-    return lambda *operands: kernel(*operands).astype(numbers.dtype, copy=False)
+def _stored(kernel: Function, numbers: Affine) -> Function:
+    def run(*operands: Array) -> Array:
+        return kernel(*operands).astype(numbers.dtype, copy=False)
+
+    return run
 
 
-def clamp(op: ClampOp, scope: Scope) -> Kernel:
+def clamp(op: ClampOp, scope: Scope) -> Ternary:
     """minimum(maximum(operand, min), max)."""
-    return order_preserving(elementwise.clamp)(op, scope)
+    return _order_preserving(op, scope, functions.clamp)
 
 
-def maximum_or_minimum(op: BinaryOp, scope: Scope) -> Kernel:
+def maximum_or_minimum(op: BinaryOp, scope: Scope) -> Binary:
     """The greater or the lesser value."""
-    return order_preserving(elementwise.binary)(op, scope)
+    return _order_preserving(op, scope, functions.BINARY[op.name.removeprefix(elementwise.PREFIX)])
 
 
-def implicit_conversion(source: Attribute, target: Attribute, profile: Profile) -> Kernel:
+def implicit_conversion(source: Attribute, target: Attribute, profile: Profile) -> Unary:
     """The RFC's reduce_implicit_convert: (A) quantized to quantized by uniform_quantize, (F) and (G) by convert.
 
     Raises UnsupportedError for a pair of types that the RFC leaves out.

@@ -9,12 +9,11 @@ quantized right one are multiplied in float (hybrid_dequantize_then_op).
 from __future__ import annotations
 
 import numpy as np
-from xdsl.ir import Attribute
 
 from zeropoint.interp.affine import INT32_MAX, Affine, affine, is_quantized
-from zeropoint.interp.binding import Kernel, Scope
+from zeropoint.interp.binding import Binary, Scope, Unary
 from zeropoint.interp.contraction import contraction_of, float_contraction, integer_contraction
-from zeropoint.interp.exactness import FLOAT32, FLOAT64, INT64, DType, to_integers
+from zeropoint.interp.exactness import FLOAT32, FLOAT64, INT64, to_integers
 from zeropoint.ir.stablehlo import ConvolutionOp, DotGeneralOp
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 from zeropoint.numerics import Profile
@@ -23,7 +22,7 @@ from zeropoint.numerics.requantize import requantize
 ContractionOp = ConvolutionOp | DotGeneralOp
 
 
-def contraction(op: ContractionOp, scope: Scope) -> Kernel:
+def contraction(op: ContractionOp, scope: Scope) -> Binary:
     """convolution, dot_general with a quantized right operand."""
     if not is_quantized(element_of(op.lhs)):
         return _hybrid(op, scope)
@@ -42,7 +41,7 @@ def contraction(op: ContractionOp, scope: Scope) -> Kernel:
     return run
 
 
-def _finish(x: Affine, w: Affine, y: Affine, axis: int | None, profile: Profile) -> Kernel:
+def _finish(x: Affine, w: Affine, y: Affine, axis: int | None, profile: Profile) -> Unary:
     """Sums of scale s_x * s_w to storage integers of the result's type."""
     real = x.scale * w.scale / y.scale
     if (real == 1.0).all():
@@ -89,14 +88,10 @@ def _result_axis(op: ContractionOp, w: Affine, y: Affine) -> int | None:
     return len(shape_of(op.result)) - len(free) + free.index(w.axis)
 
 
-def _hybrid(op: ContractionOp, scope: Scope) -> Kernel:
+def _hybrid(op: ContractionOp, scope: Scope) -> Binary:
     """A float left operand: the right one is dequantized, once where it is constant."""
-    w, result = affine(element_of(op.rhs)), _dtype(element_of(op.result))
+    w, result = affine(element_of(op.rhs)), element_dtype(element_of(op.result))
     constant = scope.constant(op.rhs)
     weights = None if constant is None else w.dequantize(constant)
     kernel = float_contraction(contraction_of(op), result, weights)
     return lambda lhs, rhs: kernel(lhs, rhs if weights is not None else w.dequantize(rhs))
-
-
-def _dtype(element_type: Attribute) -> DType:
-    return element_dtype(element_type)
