@@ -28,7 +28,7 @@ def load_stablehlo(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> Program
     except UnicodeDecodeError as error:
         raise ModelError(f"{path}: found bytes that are no text, expected MLIR") from error
     except (VerifyException, TypeError, ValueError, KeyError) as error:
-        raise ModelError(f"{path}: {_last_line(error)}") from error
+        raise ModelError(f"{path}: {_one_line(error)}") from error
     for name, shape in shapes.items():
         if inputs.get(name) != shape:
             expected = ", ".join(f"{known}={'x'.join(map(str, size))}" for known, size in inputs.items())
@@ -41,6 +41,5 @@ def _line_and_column(error: ParseError) -> tuple[int, int]:
     return len(before), len(before[-1]) + 1
 
 
-def _last_line(error: Exception) -> str:
-    """The reason: a verifier's message comes after the text of the whole module."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[-1].strip()
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error.args[0] if error.args else error).split()) or type(error).__name__

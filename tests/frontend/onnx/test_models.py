@@ -1,0 +1,50 @@
+"""Whole models: names, values and import time."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+from zeropoint.frontend import load_model
+from zeropoint.ir.locations import location_text
+
+from .models import assert_same_as_onnxruntime, inputs_of
+
+ROOT = Path(__file__).parents[3]
+DIGITS = ROOT / "examples/digits/digits.onnx"
+EFFICIENTNET = ROOT / "bench/.cache/efficientnet_lite0.onnx"
+
+needs_efficientnet = pytest.mark.skipif(
+    not EFFICIENTNET.exists(), reason="bench/models/efficientnet_lite0.py has not been run"
+)
+
+
+def test_digits_computes_what_onnxruntime_does(tmp_path: Path) -> None:
+    images = np.load(DIGITS.with_name("test.npz"))["image"][:4].astype(np.float32)
+    for image in images:
+        sample = {"image": image.reshape(1, 1, 28, 28)}
+        assert_same_as_onnxruntime(onnx.load(DIGITS), tmp_path, sample, tolerance=1e-4)
+
+
+def test_every_node_of_digits_that_computes_is_a_location() -> None:
+    program = load_model(DIGITS)
+    found = {location_text(op.location) for op in program.entry.ops}
+    nodes = [node for node in onnx.load(DIGITS).graph.node if node.op_type not in ("Constant", "Identity")]
+    assert {node.name for node in nodes} <= found
+
+
+@needs_efficientnet
+def test_efficientnet_computes_what_onnxruntime_does(tmp_path: Path) -> None:
+    inputs = inputs_of(load_model(EFFICIENTNET))
+    assert_same_as_onnxruntime(onnx.load(EFFICIENTNET), tmp_path, inputs, tolerance=1e-4)
+
+
+@needs_efficientnet
+def test_efficientnet_is_imported_in_seconds() -> None:
+    start = time.perf_counter()
+    load_model(EFFICIENTNET)
+    assert time.perf_counter() - start < 5

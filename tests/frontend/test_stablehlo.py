@@ -1,0 +1,78 @@
+"""Loading StableHLO text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from zeropoint.frontend import ModelError, load_model
+from zeropoint.ir.files import save_program
+
+ADD = """func.func @main(%x: tensor<2x3xf32> {zeropoint.name = "image"}) -> tensor<2x3xf32> {
+  %0 = stablehlo.add %x, %x : tensor<2x3xf32>
+  func.return %0 : tensor<2x3xf32>
+}
+"""
+
+
+def write(text: str, folder: Path) -> Path:
+    path = folder / "model.mlir"
+    path.write_text(text)
+    return path
+
+
+def test_text_is_loaded(tmp_path: Path) -> None:
+    program = load_model(write(ADD, tmp_path), {"image": (2, 3)})
+    assert [(port.name, port.type.get_shape()) for port in program.inputs] == [("image", (2, 3))]
+
+
+def test_weights_beside_the_text_are_loaded(tmp_path: Path) -> None:
+    numbers = ", ".join(["1.0"] * 64 + ["2.0"])
+    text = f"""func.func @main() -> tensor<65xf32> {{
+      %0 = stablehlo.constant dense<[{numbers}]> : tensor<65xf32>
+      func.return %0 : tensor<65xf32>
+    }}"""
+    path = tmp_path / "copy.mlir"
+    assert len(save_program(load_model(write(text, tmp_path)), path)) == 2
+    (array,) = load_model(path).weights.values()
+    assert np.array_equal(array, [1.0] * 64 + [2.0])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (ADD.replace("stablehlo.add", "stablehlo.frob"), ":2:23: Operation stablehlo.frob is not registered"),
+        (ADD.replace("func.return %0", "func.return %1"), ":5:1: values used but not defined: [%1]"),
+        (ADD.replace("%x, %x", "%x %x"), ":2:25: Expected ','"),
+        (ADD.replace("-> tensor<2x3xf32> {", "-> tensor<2x4xf32> {"), ": func.return: "),
+        (ADD.replace("@main", "@one") + ADD.replace("@main", "@two"), ": found @one, @two; expected a function @main"),
+        ("module {}", ": found no function; expected a function @main"),
+    ],
+)
+def test_broken_text_is_one_line(text: str, message: str, tmp_path: Path) -> None:
+    path = write(text, tmp_path)
+    with pytest.raises(ModelError) as error:
+        load_model(path)
+    assert str(error.value).startswith(f"{path}{message}")
+    assert "\n" not in str(error.value)
+
+
+def test_bytes_that_are_no_text(tmp_path: Path) -> None:
+    path = tmp_path / "model.mlir"
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ModelError, match="found bytes that are no text, expected MLIR"):
+        load_model(path)
+
+
+def test_weights_file_that_is_foreign(tmp_path: Path) -> None:
+    path = write(ADD, tmp_path)
+    path.with_suffix(".safetensors").write_bytes(b"not safetensors")
+    with pytest.raises(ModelError, match="found a truncated or foreign file, expected safetensors"):
+        load_model(path)
+
+
+def test_shape_that_is_not_the_programs(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="found shape 4x3 for 'image', expected image=2x3"):
+        load_model(write(ADD, tmp_path), {"image": (4, 3)})
