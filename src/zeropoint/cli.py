@@ -27,15 +27,16 @@ def _input_errors() -> tuple[type[BaseException], ...]:
     """The errors that mean that the input is at fault."""
     from xdsl.utils.exceptions import VerifyException
 
-    from zeropoint.calibrate import DataError
+    from zeropoint.calibrate import CalibrationError, DataError
     from zeropoint.frontend import ModelError
-    from zeropoint.interp import InputError
+    from zeropoint.interp import InputError, UnsupportedError
     from zeropoint.lower import LoweringError
     from zeropoint.opt import PipelineError
     from zeropoint.report.agreement import ComparisonError
     from zeropoint.solve.propagate import MissingStatistics
 
     return (
+        CalibrationError,
         ComparisonError,
         DataError,
         InputError,
@@ -44,6 +45,7 @@ def _input_errors() -> tuple[type[BaseException], ...]:
         ModelError,
         OSError,
         PipelineError,
+        UnsupportedError,
         VerifyException,
     )
 
@@ -161,7 +163,7 @@ def quantize(
 
 
 def _quantized(model: Path, data: Path, options: Any, shapes: dict[str, tuple[int, ...]]) -> Any:
-    from zeropoint.calibrate import read_samples
+    from zeropoint.calibrate import bar, samples
     from zeropoint.frontend import load_model
     from zeropoint.pipeline import check_options, quantize
 
@@ -170,7 +172,7 @@ def _quantized(model: Path, data: Path, options: Any, shapes: dict[str, tuple[in
     except ValueError as error:
         _fail(str(error))
     program = load_model(model, shapes)
-    return quantize(program, read_samples(data, program.inputs), options, progress=True)
+    return quantize(program, samples(data, program.inputs), options, progress=bar)
 
 
 def _require_integers(result: Any) -> None:
@@ -200,14 +202,14 @@ def _summary(result: Any) -> str:
 @reports_input_errors
 def run(model: Path, inputs: Path, output: Path, shapes: tuple[tuple[str, tuple[int, ...]], ...]) -> None:
     """Run MODEL on every sample of the input and write the outputs, stacked."""
-    from zeropoint.calibrate import read_samples
+    from zeropoint.calibrate import bar, samples
     from zeropoint.frontend import load_model
     from zeropoint.ir.files import write_atomically
     from zeropoint.model import Model
 
     _check_output(output, (".npz",))
     loaded = Model(load_model(model, dict(shapes)))
-    outputs = loaded.run_samples(read_samples(inputs, loaded.program.inputs), progress=True)
+    outputs = loaded.run_samples(samples(inputs, loaded.inputs), progress=bar)
 
     def write(temporary: Path) -> None:
         import numpy as np
@@ -236,13 +238,12 @@ def compare(
     shapes: tuple[tuple[str, tuple[int, ...]], ...],
 ) -> None:
     """SQNR, cosine and top-1 agreement of MODEL with REFERENCE (usually the float model)."""
-    from zeropoint.calibrate import read_samples
+    from zeropoint.calibrate import bar, samples
     from zeropoint.frontend import load_model
     from zeropoint.model import Model, compare
 
     first, second = Model(load_model(reference, dict(shapes))), Model(load_model(model, dict(shapes)))
-    samples = read_samples(data, first.program.inputs)
-    result = compare(first, second, samples, layers=layers, progress=True)
+    result = compare(first, second, samples(data, first.inputs), layers=layers, progress=bar)
     click.echo(result.json() if as_json else result.table())
 
 

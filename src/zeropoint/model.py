@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from zeropoint.calibrate import Progress, silent
 from zeropoint.interp import Interpreter
 from zeropoint.ir.files import save_program
 from zeropoint.ir.program import Port, Program
@@ -47,15 +48,15 @@ class Model:
             self._interpreter = Interpreter(self.program)
         return self._interpreter
 
-    def iterate(self, samples: Iterable[Mapping[str, Array]], *, progress: bool = False) -> Iterator[dict[str, Array]]:
+    def iterate(
+        self, samples: Iterable[Mapping[str, Array]], *, progress: Progress = silent
+    ) -> Iterator[dict[str, Array]]:
         """The outputs of every sample, one after the other."""
-        from zeropoint.calibrate import track
-
         engine = self._engine()
-        for sample in track(samples, "running") if progress else samples:
+        for sample in progress(samples, "run"):
             yield engine(sample)
 
-    def run_samples(self, samples: Iterable[Mapping[str, Array]], *, progress: bool = False) -> dict[str, Array]:
+    def run_samples(self, samples: Iterable[Mapping[str, Array]], *, progress: Progress = silent) -> dict[str, Array]:
         """Run every sample; outputs stacked along a leading sample axis, which takes the place of a batch of one."""
         results = list(self.iterate(samples, progress=progress))
         return {port.name: stacked([result[port.name] for result in results]) for port in self.outputs}
@@ -92,20 +93,18 @@ def compare(
     samples: Iterable[Mapping[str, Array]],
     *,
     layers: bool = False,
-    progress: bool = False,
+    progress: Progress = silent,
 ) -> Comparison:
     """Run both models on the same samples.
 
     Raises ComparisonError where their inputs or outputs differ in name or number, or there are no samples.
     """
-    from zeropoint.calibrate import track
-
     _check_ports(reference, model)
     outputs = {port.name: Accumulated(port.name) for port in reference.outputs}
     inner: dict[str, Accumulated] = {}
     engines = [Interpreter(observed_layers(m.program) if layers else m.program) for m in (reference, model)]
     count = 0
-    for sample in track(samples, "comparing") if progress else samples:
+    for sample in progress(samples, "compare"):
         values: list[dict[str, Array]] = []
         observed: list[dict[str, Array]] = []
         for engine in engines:

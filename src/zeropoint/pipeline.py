@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from zeropoint.calibrate import CalibrationReport, calibrate, instrument
+from zeropoint.calibrate import Progress, Report, collect, instrument, observer_factory, state_ranges
 from zeropoint.ir.program import Program
 from zeropoint.ir.tensors import Array
 from zeropoint.lower import integer_io, integer_program
@@ -42,28 +42,32 @@ class Quantization:
     propagated: Program
     quantized: Program
     integer: Program
-    calibration: CalibrationReport
+    calibration: Report
 
 
 def check_options(options: Options) -> None:
-    """Raise ValueError for a target or a profile that does not exist."""
+    """Raise ValueError for a target, an observer or a profile that does not exist."""
     named_target(options.target)
+    observer_factory(options.observer)
     if options.profile is not None:
         named_profile(options.profile)
 
 
 def quantize(
-    program: Program, samples: Iterable[Sample], options: Options | None = None, *, progress: bool = False
+    program: Program, samples: Iterable[Sample], options: Options | None = None, *, progress: Progress | None = None
 ) -> Quantization:
     """Every stage in order.
 
     `samples` is consumed once, as a stream; each is a dict of input names to arrays of the inputs' shapes. Raises the
-    errors of the stages: DataError, MissingStatistics, LoweringError, and ValueError for unknown option values.
+    errors of the stages: DataError and CalibrationError, MissingStatistics, LoweringError; ValueError for options that do
+    not exist.
     """
     options = options or Options()
     check_options(options)
     fused = fuse(simplify(program))
-    calibrated, report = calibrate(instrument(fused), samples, observer=options.observer, progress=progress)
+    asked = instrument(fused)
+    report = collect(asked, samples, observer=options.observer, progress=progress)
+    calibrated = state_ranges(asked, report)
     propagated = propagate(calibrated, named_target(options.target), options.profile)
     quantized = materialize(propagated)
     integer = integer_program(quantized)
