@@ -1,1 +1,76 @@
-"""zeropoint: an integer-only quantization compiler. A float network in, an exactly specified integer program out."""
+"""zeropoint: an integer-only quantization compiler. A float network in, an exactly specified integer program out.
+
+```python
+import zeropoint as zp
+
+network = zp.load("model.onnx")
+integers = zp.quantize(network, "calib.npz")
+integers(image=array)                       # a dict of outputs
+zp.compare(network, integers, "test.npz")   # SQNR, cosine, top-1 agreement
+integers.save("model.mlir")
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from zeropoint.model import Model
+    from zeropoint.report.agreement import Comparison
+
+__all__ = ["compare", "load", "quantize"]
+
+Data = str | Path | Mapping[str, Any] | Iterable[Mapping[str, Any]]
+"""An .npz file, a folder of .npy files, a dict of arrays with a leading sample axis, or dicts, one a sample."""
+
+
+def load(path: str | Path, shapes: Mapping[str, tuple[int, ...]] | None = None) -> Model:
+    """The model in a file, .onnx or .mlir.
+
+    `shapes` fixes dynamic dimensions of inputs, `{"x": (1, 3, 224, 224)}`. Raises ModelError, one line that says what
+    was found and expected.
+    """
+    from zeropoint.frontend import load_model
+    from zeropoint.model import Model
+
+    return Model(load_model(path, shapes))
+
+
+def quantize(
+    model: Model,
+    data: Data,
+    *,
+    target: str = "cpu",
+    profile: str | None = None,
+    observer: str = "minmax",
+    io: str = "float",
+) -> Model:
+    """The integer program of a float model, calibrated on data.
+
+    `profile` names the rounding (the target's own unless given), `observer` how values become a range (`minmax`,
+    `percentile:99.99`), `io` whether inputs and outputs stay `float` or are `integer`. The stages in between are the
+    result's `quantization`. Raises DataError, CalibrationError, LoweringError; ValueError for unknown options.
+    """
+    from zeropoint.calibrate import samples
+    from zeropoint.model import Model
+    from zeropoint.pipeline import Options
+    from zeropoint.pipeline import quantize as run
+
+    if io not in ("float", "integer"):
+        raise ValueError(f"found io '{io}', expected one of: float, integer")
+    result = run(model.program, samples(data, model.inputs), Options(target, profile, observer, io == "integer"))
+    return Model(result.integer, result)
+
+
+def compare(reference: Model, model: Model, data: Data, *, layers: bool = False) -> Comparison:
+    """SQNR, cosine and top-1 agreement of a model with its reference on data; with `layers` of inner values as well.
+
+    Raises ComparisonError where inputs or outputs differ in name or type, DataError for data that does not fit.
+    """
+    from zeropoint.calibrate import samples
+    from zeropoint.model import compare as run
+
+    return run(reference, model, samples(data, reference.inputs), layers=layers)

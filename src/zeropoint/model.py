@@ -12,18 +12,23 @@ from zeropoint.interp import Interpreter
 from zeropoint.ir.files import save_program
 from zeropoint.ir.program import Port, Program
 from zeropoint.ir.tensors import Array
+from zeropoint.pipeline import Quantization
 from zeropoint.report.agreement import Accumulated, Comparison, ComparisonError
 from zeropoint.report.layers import observed_layers
+from zeropoint.solve.fuse import fuse
+from zeropoint.solve.simplify import simplify
 
 
 class Model:
     """A program, ready to run.
 
-    `model(x=array)` runs one sample of the inputs' shapes and gives a dict of outputs.
+    `model(x=array)` runs one sample of the inputs' shapes and gives a dict of outputs. `quantization` holds the stages
+    that made the program, where it was made in this process.
     """
 
-    def __init__(self, program: Program):
+    def __init__(self, program: Program, quantization: Quantization | None = None):
         self.program = program
+        self.quantization = quantization
         self._interpreter: Interpreter | None = None
 
     @property
@@ -102,7 +107,7 @@ def compare(
     _check_ports(reference, model)
     outputs = {port.name: Accumulated(port.name) for port in reference.outputs}
     inner: dict[str, Accumulated] = {}
-    engines = [Interpreter(observed_layers(m.program) if layers else m.program) for m in (reference, model)]
+    engines = [Interpreter(_with_layers(m.program) if layers else m.program) for m in (reference, model)]
     count = 0
     for sample in progress(samples, "compare"):
         values: list[dict[str, Array]] = []
@@ -121,6 +126,11 @@ def compare(
     if not count:
         raise ComparisonError("found no samples, expected at least one")
     return Comparison(count, [a.result() for a in outputs.values()], [a.result() for a in inner.values()])
+
+
+def _with_layers(program: Program) -> Program:
+    """The program with its inner values observed; a float one fused first, so that its values are the kernels'."""
+    return observed_layers(fuse(simplify(program)) if program.profile is None else program)
 
 
 def _check_ports(reference: Model, model: Model) -> None:

@@ -59,8 +59,8 @@ def quantize(
     """Every stage in order.
 
     `samples` is consumed once, as a stream; each is a dict of input names to arrays of the inputs' shapes. Raises the
-    errors of the stages: DataError and CalibrationError, MissingStatistics, LoweringError; ValueError for options that do
-    not exist.
+    errors of the stages: DataError and CalibrationError, MissingStatistics, LoweringError; ValueError for options that
+    do not exist.
     """
     options = options or Options()
     check_options(options)

@@ -16,10 +16,11 @@ from zeropoint.ir.quant import Storage, UniformQuantizedType
 from zeropoint.ir.stablehlo import AddOp, MultiplyOp, SubtractOp, UniformQuantizeOp
 from zeropoint.ir.tensors import Array, with_element
 from zeropoint.lower.context import Lowering, LoweringError, affine, quantized_element, storage_element
-from zeropoint.numerics.elementwise import CommonScaleSum, LiteRTAdd, addition
+from zeropoint.numerics.elementwise import CommonScaleSum, LiteRTAdd, TosaAdd, addition
 from zeropoint.numerics.requantize import Multiplier, RequantizeBehaviour
 
 INT32 = Storage.of("i32")
+SYMMETRIC_INT32 = Storage.of("i32", -(2**31 - 1))
 
 
 def _types(op: Operation) -> tuple[list[UniformQuantizedType], UniformQuantizedType]:
@@ -64,9 +65,11 @@ def lower_sum(lowering: Lowering, op: AddOp | SubtractOp) -> SSAValue:
         return _weighted_sum(lowering, operands, result, parameters)
     if isinstance(parameters, LiteRTAdd):
         return _litert_sum(lowering, operands, result, parameters)
+    if isinstance(parameters, TosaAdd):
+        return _tosa_sum(lowering, operands, result, parameters)
     raise LoweringError(
         f"{describe(op)}: found profile '{lowering.profile.name}', whose sums are '{lowering.profile.add.value}', "
-        f"expected one with integer sums: fixed16, fixed32, fixed32-double"
+        f"expected one with integer sums: fixed16, fixed32, fixed32-double, tosa-double"
     )
 
 
@@ -100,6 +103,21 @@ def _litert_sum(
     total = lowering.insert(combine(rescaled[0], rescaled[1])).result
     last = Multiplier(RequantizeBehaviour.FIXED32_DOUBLE, *_step(parameters, 2))
     return lowering.rescaled(total, last, result.zero_point, result.storage)
+
+
+def _tosa_sum(
+    lowering: Lowering, operands: list[SSAValue], result: UniformQuantizedType, parameters: TosaAdd
+) -> SSAValue:
+    """A rescale of each operand with the guard bits in its multiplier, their sum or difference, a rescale of that."""
+    rescaled = [
+        lowering.rescaled(lowering.widened(operand, zero_point), multiplier, 0, SYMMETRIC_INT32)
+        for operand, zero_point, multiplier in zip(
+            operands, parameters.zero_points, parameters.operand_multipliers, strict=True
+        )
+    ]
+    combine = SubtractOp if parameters.sign < 0 else AddOp
+    total = lowering.insert(combine(rescaled[0], rescaled[1])).result
+    return lowering.rescaled(total, parameters.output_multiplier, result.zero_point, result.storage)
 
 
 def _step(parameters: LiteRTAdd, index: int) -> tuple[Array, Array]:

@@ -1,0 +1,147 @@
+"""The affine map as arith and math ops: the formulas of `zeropoint.numerics.affine`, op for op.
+
+Source: the "'quant' Dialect" document, `quantize` and `dequantize` of `quant.qcast` and `quant.dcast`; the rounding and
+the clamping are those of a numerics profile.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import cast
+
+from xdsl.dialects.arith import (
+    AddfOp,
+    CmpfOp,
+    DivfOp,
+    ExtFOp,
+    MaximumfOp,
+    MaxSIOp,
+    MaxUIOp,
+    MinimumfOp,
+    MinSIOp,
+    MinUIOp,
+    MulfOp,
+    SelectOp,
+    SubfOp,
+)
+from xdsl.dialects.builtin import AnyFloat, IntegerType, f64
+from xdsl.dialects.math import RoundEvenOp, RoundOp
+from xdsl.ir import SSAValue
+
+from zeropoint.ir.quant import UniformQuantizedType
+from zeropoint.ir.quant.floats import float_format
+from zeropoint.lower.quant_ops.emitter import Elementwise
+from zeropoint.numerics.affine import QuantizeBehaviour
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """Scale and zero point of what is converted, as scalars; a zero point that is the constant 0 is None."""
+
+    quantized: UniformQuantizedType
+    scale: SSAValue
+    zero_point: SSAValue | None
+
+    @property
+    def expressed(self) -> AnyFloat:
+        """The float type of the arithmetic."""
+        return self.quantized.expressed_type
+
+    @property
+    def integer(self) -> IntegerType:
+        """The signless storage type."""
+        return cast("IntegerType", self.quantized.storage.mlir_type)
+
+    @property
+    def is_signed(self) -> bool:
+        """Whether the storage has a sign."""
+        return self.quantized.storage.type.signed
+
+
+def dequantize(ops: Elementwise, stored: SSAValue, parameters: Parameters) -> SSAValue:
+    """(float(stored) - float(zero_point)) * scale."""
+    emit, expressed, signed = ops.emitter, parameters.expressed, parameters.is_signed
+    scale = ops.splat(parameters.scale)
+    value = ops.to_float(stored, expressed, signed)
+    if parameters.zero_point is not None:
+        zero_point = ops.to_float(ops.splat(parameters.zero_point), expressed, signed)
+        value = emit.value(SubfOp(value, zero_point))
+    return emit.value(MulfOp(value, scale))
+
+
+def quantize_as_upstream(ops: Elementwise, value: SSAValue, parameters: Parameters) -> SSAValue:
+    """trunc(x / scale + zero_point), clamped in integers, and only to bounds that narrow the storage type."""
+    emit, expressed, signed = ops.emitter, parameters.expressed, parameters.is_signed
+    scaled = emit.value(DivfOp(value, ops.splat(parameters.scale)))
+    if parameters.zero_point is not None:
+        zero_point = ops.to_float(ops.splat(parameters.zero_point), expressed, signed)
+        scaled = emit.value(AddfOp(scaled, zero_point))
+    stored = ops.to_integer(scaled, parameters.integer, signed)
+    storage = parameters.quantized.storage
+    if storage.is_full_range:
+        return stored
+    bounds = [emit.integer(bound, parameters.integer) for bound in (storage.minimum, storage.maximum)]
+    low, high = [ops.splat(bound) for bound in bounds]
+    at_least, at_most = (MaxSIOp, MinSIOp) if signed else (MaxUIOp, MinUIOp)
+    return emit.value(at_most(emit.value(at_least(stored, low)), high))
+
+
+@dataclass(frozen=True)
+class _Rule:
+    """A row of the table of quantize behaviours in `zeropoint.numerics.affine`."""
+
+    rounding: type[RoundEvenOp] | type[RoundOp] = RoundEvenOp
+    zero_point_first: bool = False
+    reciprocal: bool = False
+
+
+_RULES = {
+    QuantizeBehaviour.RNE_AFTER_ZERO_POINT: _Rule(zero_point_first=True),
+    QuantizeBehaviour.RNE_BEFORE_ZERO_POINT: _Rule(),
+    QuantizeBehaviour.HALF_AWAY_BEFORE_ZERO_POINT: _Rule(RoundOp),
+    QuantizeBehaviour.RNE_RECIPROCAL: _Rule(reciprocal=True),
+}
+
+
+def clamping_type(quantized: UniformQuantizedType) -> AnyFloat:
+    """The float type in which storage bounds, with a zero point added or taken away, are exact numbers."""
+    least, greatest = quantized.storage.range
+    return (
+        quantized.expressed_type
+        if 2 * (greatest - least) < 1 << float_format(quantized.expressed_type).precision
+        else f64
+    )
+
+
+def quantize_scalar(
+    ops: Elementwise, value: SSAValue, parameters: Parameters, behaviour: QuantizeBehaviour
+) -> SSAValue:
+    """Round, clamp and convert one number; infinities clamp, NaN becomes the zero point.
+
+    The clamp comes before the conversion, which is poison for numbers that the storage type does not hold.
+    """
+    emit, expressed, signed = ops.emitter, parameters.expressed, parameters.is_signed
+    rule = _RULES[behaviour]
+    if rule.reciprocal:
+        factor = emit.value(DivfOp(emit.real(1.0, expressed), parameters.scale))
+        scaled = emit.value(MulfOp(value, factor))
+    else:
+        scaled = emit.value(DivfOp(value, parameters.scale))
+    if rule.zero_point_first and parameters.zero_point is not None:
+        scaled = emit.value(AddfOp(scaled, ops.to_float(parameters.zero_point, expressed, signed)))
+    rounded = emit.value(rule.rounding(scaled))
+    exact = clamping_type(parameters.quantized)
+    if exact != expressed:
+        rounded = emit.value(ExtFOp(rounded, exact))
+    zero = emit.real(0.0, exact)
+    zero_point = zero if parameters.zero_point is None else ops.to_float(parameters.zero_point, exact, signed)
+    added = parameters.zero_point is not None and not rule.zero_point_first
+    storage = parameters.quantized.storage
+    bounds = [emit.real(float(bound), exact) for bound in (storage.minimum, storage.maximum)]
+    low, high = [emit.value(SubfOp(bound, zero_point)) if added else bound for bound in bounds]
+    is_nan = emit.value(CmpfOp(rounded, rounded, "uno"))
+    rounded = emit.value(SelectOp(is_nan, zero if added else zero_point, rounded))
+    clamped = emit.value(MinimumfOp(emit.value(MaximumfOp(rounded, low)), high))
+    if added:
+        clamped = emit.value(AddfOp(clamped, zero_point))
+    return ops.to_integer(clamped, parameters.integer, signed)

@@ -1,0 +1,111 @@
+"""Lower `quant.qcast` and `quant.dcast` to arith, math, tensor, linalg and shape ops.
+
+```mlir
+%q = quant.qcast %x : f32 to !quant.uniform<i8:f32, 2.0:3>
+```
+becomes, under a profile that rounds to nearest even after adding the zero point,
+```mlir
+%0 = arith.divf %x, %scale : f32
+%1 = arith.addf %0, %zero_point : f32
+%2 = math.roundeven %1 : f32
+// NaN to the zero point
+%3 = arith.maximumf %2, %storage_min : f32
+%4 = arith.minimumf %3, %storage_max : f32
+%5 = arith.fptosi %4 : f32 to i8
+%q = quant.scast %5 : i8 to !quant.uniform<i8:f32, 2.0:3>
+```
+and under profile `upstream` the very ops of C++ MLIR's `lower-quant-ops`, which cut off towards 0, leave a full storage
+range unclamped, and so are poison for numbers past it.
+
+Source: the "'quant' Dialect" document, sections `quant.qcast` and `quant.dcast`; the profiles of `zeropoint.numerics`.
+"""
+
+from __future__ import annotations
+
+from xdsl.builder import Builder
+from xdsl.dialects.builtin import TensorType, UnrankedTensorType
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.rewriter import InsertPoint
+
+from zeropoint.ir.locations import describe
+from zeropoint.ir.program import Program
+from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp, StorageCastOp, UniformQuantizedType
+from zeropoint.ir.quant.casts import is_signless
+from zeropoint.ir.quant.containers import element_or_self, is_tensor, ranked_shape
+from zeropoint.ir.weights import Weights
+from zeropoint.lower.context import LoweringError
+from zeropoint.lower.quant_ops.affine import dequantize, quantize_as_upstream, quantize_scalar
+from zeropoint.lower.quant_ops.containers import Conversion, Convert, convert_value
+from zeropoint.lower.quant_ops.emitter import Emitter
+from zeropoint.numerics.affine import QuantizeBehaviour
+from zeropoint.numerics.profile import profile as named_profile
+
+DEFAULT_PROFILE = "float32-rne"
+"""What StableHLO's own quantized ops compute."""
+
+
+def with_scalar(container: Attribute, scalar: Attribute) -> Attribute:
+    """The same scalar or tensor with another element type."""
+    shape = ranked_shape(container)
+    if shape is not None:
+        return TensorType(scalar, shape)
+    return UnrankedTensorType(scalar) if is_tensor(container) else scalar
+
+
+def _storable(op: Operation, value: SSAValue) -> UniformQuantizedType:
+    """The uniform type of a value that `quant.scast` can make integers of."""
+    found = element_or_self(value.type)
+    if not isinstance(found, UniformQuantizedType):
+        raise LoweringError(f"{describe(op)}: found type {found}, which has no scale; expected !quant.uniform")
+    if not is_signless(found.storage.mlir_type):
+        raise LoweringError(
+            f"{describe(op)}: found storage type {found.storage}, which quant.scast cannot reach; "
+            f"expected i1 to i32 or u1 to u32"
+        )
+    return found
+
+
+def _quantizer(behaviour: QuantizeBehaviour) -> Convert:
+    if behaviour is QuantizeBehaviour.TRUNCATE_NO_CLAMP:
+        return quantize_as_upstream
+    return lambda ops, value, parameters: quantize_scalar(ops, value, parameters, behaviour)
+
+
+def _lower_quantize(op: QuantizeCastOp, behaviour: QuantizeBehaviour, weights: Weights) -> None:
+    quantized = _storable(op, op.result)
+    on_tensors = behaviour is QuantizeBehaviour.TRUNCATE_NO_CLAMP
+    conversion = Conversion(quantized, quantized.storage.mlir_type, _quantizer(behaviour), on_tensors, weights)
+    emit = Emitter(Builder(InsertPoint.before(op)), op.location)
+    stored = convert_value(emit, op.input, conversion)
+    _replace(op, emit.value(StorageCastOp(stored, op.result.type)))
+
+
+def _lower_dequantize(op: DequantizeCastOp, weights: Weights) -> None:
+    quantized = _storable(op, op.input)
+    conversion = Conversion(quantized, quantized.expressed_type, dequantize, True, weights)
+    emit = Emitter(Builder(InsertPoint.before(op)), op.location)
+    stored = emit.value(StorageCastOp(op.input, with_scalar(op.input.type, quantized.storage.mlir_type)))
+    _replace(op, convert_value(emit, stored, conversion))
+
+
+def _replace(op: Operation, value: SSAValue) -> None:
+    op.results[0].replace_all_uses_with(value)
+    op.detach()
+    op.erase()
+
+
+def lower_quant_ops(program: Program, profile: str | None = None) -> Program:
+    """Replace every `quant.qcast` and `quant.dcast`; `quant.scast` stays.
+
+    `profile` names the rounding and clamping: the program's own where None, StableHLO's where it has none. Raises
+    LoweringError for a type without a scale, or whose storage is no signless integer, and ValueError for an unknown
+    profile.
+    """
+    program = program.clone()
+    behaviour = named_profile(profile or program.profile or DEFAULT_PROFILE).quantize
+    for op in list(program.module.walk()):
+        if isinstance(op, QuantizeCastOp):
+            _lower_quantize(op, behaviour, program.weights)
+        elif isinstance(op, DequantizeCastOp):
+            _lower_dequantize(op, program.weights)
+    return program
