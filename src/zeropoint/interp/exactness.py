@@ -8,6 +8,8 @@ that, int64 wraps modulo 2^64, and its low bits are those of the result type, wh
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from zeropoint.ir.tensors import Array
@@ -15,7 +17,7 @@ from zeropoint.ir.tensors import Array
 FLOAT32_INTEGERS = 1 << 24
 FLOAT64_INTEGERS = 1 << 53
 
-DType = np.dtype[np.generic]
+DType = np.dtype[Any]
 FLOAT32, FLOAT64, INT64 = (np.dtype(kind) for kind in (np.float32, np.float64, np.int64))
 
 

@@ -6,6 +6,7 @@ Source: the StableHLO specification.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -69,7 +70,7 @@ def padded(
     padding: Sequence[tuple[int, int]],
     fill: Array | float,
     interior: Sequence[int] | None = None,
-    dtype: np.dtype[np.generic] | None = None,
+    dtype: np.dtype[Any] | None = None,
 ) -> Array:
     """`operand` with (low, high) elements of `fill` around each dimension, negative to remove, and `interior` between.
 
