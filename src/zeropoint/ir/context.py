@@ -11,12 +11,13 @@ from zeropoint.ir.fxpmath import FxpMath
 from zeropoint.ir.quant import Quant
 from zeropoint.ir.resources import ResourceTable
 from zeropoint.ir.stablehlo import StableHlo
+from zeropoint.ir.standard import STANDARD_DIALECTS
 
 DIALECTS = (Func, FxpMath, Quant, StableHlo)
 
 
 def new_context(resources: ResourceTable | None = None) -> Context:
-    """A context with every dialect of zeropoint, and a resource table of its own.
+    """A context with every dialect of zeropoint, standard ones on demand, and a resource table of its own.
 
     xDSL's builtin dialect keeps `dense_resource` blobs in one table for the whole process; a fresh builtin dialect with
     its own table keeps two programs apart.
@@ -26,4 +27,6 @@ def new_context(resources: ResourceTable | None = None) -> Context:
     context.load_dialect(Dialect("builtin", list(Builtin.operations), list(Builtin.attributes), [table]))
     for dialect in DIALECTS:
         context.load_dialect(dialect)
+    for name, factory in STANDARD_DIALECTS.items():
+        context.register_dialect(name, factory)
     return context

@@ -16,7 +16,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from zeropoint.ir.quant.containers import element_or_self, is_tensor, ranked_shape
 
-MAX_BITS = 32
+MIN_BITS, MAX_BITS = 2, 32
 
 
 class _FakeQuantOp(IRDLOperation):
@@ -46,8 +46,7 @@ class _FakeQuantOp(IRDLOperation):
         if found != self.outputs.type:
             raise self._refuse("requires the same type for all operands and results")
         bits = self.num_bits.value.data
-        # One bit in a narrow range would leave a single value.
-        if not 1 + self.is_narrow <= bits <= MAX_BITS:
+        if not MIN_BITS <= bits <= MAX_BITS:
             raise self._refuse(f"unsupported FakeQuant number of bits: {bits}")
 
     def _verify_range(self, minimum: float, maximum: float) -> None:

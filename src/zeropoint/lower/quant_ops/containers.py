@@ -21,6 +21,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
+from xdsl.rewriter import InsertPoint
 
 from zeropoint.ir.quant import UniformQuantizedType
 from zeropoint.ir.quant.containers import element_or_self, is_tensor, ranked_shape
@@ -122,7 +123,7 @@ def _generic(emit: Emitter, value: SSAValue, conversion: Conversion, parameter_m
     result_type = TensorType(conversion.result_element, shape)
     empty = emit.value(tensor.EmptyOp(emit.dynamic_sizes(value), result_type))
     block = Block(arg_types=[element_or_self(operand.type) for operand in (*inputs, empty)])
-    body = Emitter(Builder.at_end(block), emit.location)
+    body = Emitter(Builder(InsertPoint.at_end(block)), emit.location)
     if parameter_map is None:
         parameters = _scalar_parameters(body, quantized)
     else:

@@ -1,0 +1,86 @@
+"""MLIR's arith dialect: xDSL's, with casts between integers and floats that take tensors too.
+
+Source: MLIR's "'arith' Dialect" page; xDSL's casts take scalars only.
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects import arith as xdsl_arith
+from xdsl.dialects.builtin import IntegerType
+from xdsl.ir import Attribute, Dialect, SSAValue
+from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, result_def, traits_def
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+from zeropoint.ir.quant.containers import element_or_self, shapes_match
+from zeropoint.ir.quant.floats import FORMATS
+
+
+class _CastOp(IRDLOperation):
+    """A cast of each element: operand and result have one shape."""
+
+    input = operand_def()
+    result = result_def()
+    assembly_format = "$input attr-dict `:` type($input) `to` type($result)"
+
+    def __init__(self, input: SSAValue, result_type: Attribute):
+        super().__init__(operands=[input], result_types=[result_type])
+
+    def _verify_cast(self, float_side: Attribute, integer_side: Attribute) -> None:
+        fits = type(element_or_self(float_side)) in FORMATS and isinstance(element_or_self(integer_side), IntegerType)
+        if not fits or not shapes_match(float_side, integer_side):
+            given, made = self.input.type, self.result.type
+            raise VerifyException(
+                f"'{self.name}' op operand type '{given}' and result type '{made}' are cast incompatible"
+            )
+
+
+class _FromFloatOp(_CastOp):
+    def verify_(self) -> None:
+        self._verify_cast(self.input.type, self.result.type)
+
+
+class _ToFloatOp(_CastOp):
+    def verify_(self) -> None:
+        self._verify_cast(self.result.type, self.input.type)
+
+
+@irdl_op_definition
+class FPToSIOp(_FromFloatOp):
+    """Floats to signed integers, cut off towards 0."""
+
+    name = "arith.fptosi"
+    traits = traits_def(Pure())
+
+
+@irdl_op_definition
+class FPToUIOp(_FromFloatOp):
+    """Floats to unsigned integers, cut off towards 0."""
+
+    name = "arith.fptoui"
+    traits = traits_def(Pure())
+
+
+@irdl_op_definition
+class SIToFPOp(_ToFloatOp):
+    """Signed integers to floats, rounded to nearest even."""
+
+    name = "arith.sitofp"
+    traits = traits_def(Pure())
+
+
+@irdl_op_definition
+class UIToFPOp(_ToFloatOp):
+    """Unsigned integers to floats, rounded to nearest even."""
+
+    name = "arith.uitofp"
+    traits = traits_def(Pure())
+
+
+_CASTS = (FPToSIOp, FPToUIOp, SIToFPOp, UIToFPOp)
+
+Arith = Dialect(
+    "arith",
+    [op for op in xdsl_arith.Arith.operations if op.name not in {cast.name for cast in _CASTS}] + list(_CASTS),
+    list(xdsl_arith.Arith.attributes),
+)
