@@ -1,0 +1,161 @@
+"""LiteRT's reference kernels, one op at a time, give the bits that profile fixed32-double names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+from zeropoint.numerics.affine import QuantizeBehaviour, dequantize, quantize
+from zeropoint.numerics.elementwise import LiteRTAdd, Multiplication
+from zeropoint.numerics.ranges import AffineParameters
+from zeropoint.numerics.requantize import Multiplier, RequantizeBehaviour, requantize
+
+pytest.importorskip("flatbuffers", reason="flatbuffers writes the one-op models")
+schema = pytest.importorskip("ai_edge_litert.schema_py_generated", reason="ai-edge-litert (LiteRT) is the oracle")
+
+TYPES = {"float32": "FLOAT32", "int8": "INT8", "int16": "INT16", "int32": "INT32", "int64": "INT64", "uint8": "UINT8"}
+
+
+@dataclass
+class Port:
+    """A tensor of the model: its shape and dtype, its parameters, its value where it is constant."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    scales: tuple[float, ...] = ()
+    zero_points: tuple[int, ...] = ()
+    value: np.ndarray | None = None
+
+    def pack(self, index: int, buffers: list[Any]) -> Any:
+        tensor = schema.TensorT()
+        tensor.shape, tensor.type = list(self.shape), getattr(schema.TensorType, TYPES[self.dtype])
+        tensor.name, tensor.buffer = f"t{index}".encode(), 0
+        if self.scales:
+            tensor.quantization = schema.QuantizationParametersT()
+            tensor.quantization.scale, tensor.quantization.zeroPoint = list(self.scales), list(self.zero_points)
+        if self.value is not None:
+            buffer = schema.BufferT()
+            buffer.data = np.frombuffer(self.value.tobytes(), dtype=np.uint8)
+            tensor.buffer = len(buffers)
+            buffers.append(buffer)
+        return tensor
+
+
+def run(op: str, options: tuple[str, Any] | None, inputs: list[Port], output: Port, *values: np.ndarray) -> np.ndarray:
+    """The output of a model of one op, computed by the reference kernels."""
+    import flatbuffers
+    from ai_edge_litert.interpreter import Interpreter, OpResolverType
+
+    buffers = [schema.BufferT()]
+    graph, code, operator, model = schema.SubGraphT(), schema.OperatorCodeT(), schema.OperatorT(), schema.ModelT()
+    graph.tensors = [port.pack(i, buffers) for i, port in enumerate([*inputs, output])]
+    graph.inputs = [i for i, port in enumerate(inputs) if port.value is None]
+    graph.outputs = [len(inputs)]
+    code.builtinCode = getattr(schema.BuiltinOperator, op)
+    code.deprecatedBuiltinCode = min(code.builtinCode, 127)
+    code.version = 4 if op in ("FULLY_CONNECTED", "MUL", "SUB") else 2
+    operator.inputs, operator.outputs, operator.opcodeIndex = list(range(len(inputs))), [len(inputs)], 0
+    if options is not None:
+        operator.builtinOptionsType = getattr(schema.BuiltinOptions, options[0])
+        operator.builtinOptions = options[1]
+    graph.operators, model.version, model.operatorCodes = [operator], 3, [code]
+    model.subgraphs, model.buffers = [graph], buffers
+    builder = flatbuffers.Builder(1024)
+    builder.Finish(model.Pack(builder), b"TFL3")
+    interpreter = Interpreter(
+        model_content=bytes(builder.Output()), experimental_op_resolver_type=OpResolverType.BUILTIN_REF
+    )
+    interpreter.allocate_tensors()
+    for detail, value in zip(interpreter.get_input_details(), values, strict=True):
+        interpreter.set_tensor(detail["index"], value)
+    interpreter.invoke()
+    return interpreter.get_tensor(interpreter.get_output_details()[0]["index"])
+
+
+def f32(value: float) -> float:
+    return float(np.float32(value))
+
+
+def test_quantize_rounds_half_away_before_the_zero_point():
+    scale, zero_point = f32(0.37), 3
+    # x / scale past int32 is undefined in the runtime (1e9 gives -128); ours clamps.
+    x = np.concatenate([np.arange(-300, 301) * np.float32(0.185), np.linspace(-60, 60, 3000), [1e8, -1e8]])
+    x = x.astype(np.float32)
+    found = run("QUANTIZE", None, [Port(x.shape, "float32")], Port(x.shape, "int8", (scale,), (zero_point,)), x)
+    behaviour = QuantizeBehaviour.HALF_AWAY_BEFORE_ZERO_POINT
+    assert np.array_equal(found, quantize(x, scale, zero_point, -128, 127, behaviour=behaviour))
+
+
+def test_dequantize_is_the_one_formula():
+    q = np.arange(-128, 128, dtype=np.int8)
+    found = run("DEQUANTIZE", None, [Port(q.shape, "int8", (f32(0.037),), (-5,))], Port(q.shape, "float32"), q)
+    assert np.array_equal(found, dequantize(q, f32(0.037), -5))
+
+
+@pytest.mark.parametrize("op", ["ADD", "SUB"])
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("dtype", ["int8", "int16"])
+def test_add_and_sub(op, seed, dtype):
+    generator = np.random.default_rng(seed)
+    low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+    s1, s2, so = (f32(s) for s in 2.0 ** generator.uniform(-9, -2, 3))
+    z1, z2, zo = (int(z) for z in generator.integers(-128, 128, 3)) if dtype == "int8" else (0, 0, 0)
+    a, b = (generator.integers(low, high + 1, 20000).astype(dtype) for _ in range(2))
+    if dtype == "int8":
+        a, b = (grid.reshape(-1).astype(np.int8) for grid in np.meshgrid(np.arange(-128, 128), np.arange(-128, 128)))
+    options = schema.AddOptionsT() if op == "ADD" else schema.SubOptionsT()
+    options.potScaleInt16 = False
+    ports = [Port(a.shape, dtype, (s,), (z,)) for s, z in ((s1, z1), (s2, z2))]
+    found = run(op, (f"{op.title()}Options", options), ports, Port(a.shape, dtype, (so,), (zo,)), a, b)
+    parameters = [AffineParameters(s, z, low, high) for s, z in ((s1, z1), (s2, z2), (so, zo))]
+    ours = LiteRTAdd.of(parameters[:2], parameters[2], (1, 1 if op == "ADD" else -1))
+    assert np.array_equal(found, ours.apply(a, b))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_mul(seed):
+    generator = np.random.default_rng(seed)
+    s1, s2, so = (f32(s) for s in 2.0 ** generator.uniform(-7, -3, 3))
+    z1, z2, zo = (int(z) for z in generator.integers(-128, 128, 3))
+    a, b = (grid.reshape(-1).astype(np.int8) for grid in np.meshgrid(np.arange(-128, 128), np.arange(-128, 128)))
+    ports = [Port(a.shape, "int8", (s,), (z,)) for s, z in ((s1, z1), (s2, z2))]
+    options = ("MulOptions", schema.MulOptionsT())
+    found = run("MUL", options, ports, Port(a.shape, "int8", (so,), (zo,)), a, b)
+    parameters = [AffineParameters(s, z, -128, 127) for s, z in ((s1, z1), (s2, z2), (so, zo))]
+    ours = Multiplication.of(parameters[:2], parameters[2], RequantizeBehaviour.FIXED32_DOUBLE, 8)
+    assert np.array_equal(found, ours.apply(a, b))
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("wide", [False, True], ids=["8x8", "16x8"])
+def test_convolution_requantizes_per_channel(seed, wide):
+    generator = np.random.default_rng(seed)
+    rows, depth, channels = 500, 24, 32
+    dtype, bias_dtype, bound = ("int16", "int64", 2**15) if wide else ("int8", "int32", 2**7)
+    x = generator.integers(-bound, bound, (1, rows, 1, depth)).astype(dtype)
+    w = generator.integers(-127, 128, (channels, 1, 1, depth)).astype(np.int8)
+    bias = generator.integers(-20000, 20000, channels).astype(bias_dtype)
+    zx, zo = (0, 0) if wide else (-7, 11)
+    acc = (x[0, :, 0].astype(np.int64) - zx) @ w[:, 0, 0].astype(np.int64).T + bias
+    sx, sw = f32(0.013), generator.uniform(0.001, 0.1, channels).astype(np.float32).astype(np.float64)
+    so = f32(sx * np.abs(acc * sw).max() / bound * 0.6)
+    convolution = schema.Conv2DOptionsT()
+    convolution.strideW = convolution.strideH = 1
+    found = run(
+        "CONV_2D",
+        ("Conv2DOptions", convolution),
+        [
+            Port(x.shape, dtype, (sx,), (zx,)),
+            Port(w.shape, "int8", tuple(sw), (0,) * channels, w),
+            Port(bias.shape, bias_dtype, tuple(sx * sw), (0,) * channels, bias),
+        ],
+        Port((1, rows, 1, channels), dtype, (so,), (zo,)),
+        x,
+    )
+    behaviour, widths = RequantizeBehaviour.FIXED32_DOUBLE, (16, 64) if wide else (8, 32)
+    multiplier = Multiplier.of(sx * sw / so, behaviour, *widths)
+    acc = acc if wide else acc.astype(np.int32)
+    assert np.array_equal(found[0, :, 0], requantize(acc, multiplier, zo, -bound, bound - 1, axis=1))
