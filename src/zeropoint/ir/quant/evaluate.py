@@ -1,0 +1,132 @@
+"""Quantizing and dequantizing NumPy arrays by a type, of any granularity and any shape.
+
+Source: the "'quant' Dialect" document, `quantize` and `dequantize` of `quant.qcast` and `quant.dcast`; which scale an
+element has, sections "Per-channel quantization" and "Sub-channel quantization".
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from xdsl.dialects.builtin import TensorType
+from xdsl.utils.exceptions import VerifyException
+
+from zeropoint.ir.quant.containers import check_container
+from zeropoint.ir.quant.floats import float_format
+from zeropoint.ir.quant.quantile import QuantileType
+from zeropoint.ir.quant.storage import Storage
+from zeropoint.ir.quant.types import UniformQuantizedType
+from zeropoint.numerics import affine
+from zeropoint.numerics.profile import profile as named_profile
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+def element_parameters(shape: tuple[int, ...], quantized: UniformQuantizedType) -> tuple[Array, Array]:
+    """The scales (f64) and zero points (i64) of a tensor's elements, as arrays that broadcast to `shape`.
+
+    Element [i0, i1, ...] of a sub-channel type has the parameters [i0 / block0, i1 / block1, ...]. Raises ValueError,
+    with the verifier's sentence, for a shape that the type does not fit.
+    """
+    scales, points = quantized.data.arrays()
+    if quantized.is_per_layer:
+        return scales.reshape(()), points.reshape(())
+    try:
+        check_container(TensorType(quantized, shape) if shape else quantized)
+    except VerifyException as error:
+        raise ValueError(f"found an array of shape {list(shape)} for {quantized}: {error}") from error
+    if quantized.axis is not None:
+        along = [-1 if axis == quantized.axis else 1 for axis in range(len(shape))]
+        return scales.reshape(along), points.reshape(along)
+    for axis, size in quantized.blocks or ():
+        scales, points = np.repeat(scales, size, axis), np.repeat(points, size, axis)
+    return scales, points
+
+
+def expressed_dtype(quantized: UniformQuantizedType) -> np.dtype[Any]:
+    """The dtype of the values that a type expresses.
+
+    Raises TypeError for a float type that NumPy does not have.
+    """
+    dtype = float_format(quantized.expressed_type).dtype
+    if dtype is None:
+        raise TypeError(f"found expressed type {quantized.expressed_type}, which NumPy does not have")
+    return dtype
+
+
+def quantize(x: npt.ArrayLike, quantized: UniformQuantizedType, profile: str = "float32-rne") -> Array:
+    """Real values of any shape to stored ones, in the dtype of the storage type.
+
+    Arithmetic, rounding and clamping are those of `numerics.affine.quantize` in the expressed type, under the named
+    profile; NaN becomes the zero point, infinities clamp. To a float storage type, x / scale + zero_point is clamped
+    and rounded to the nearest number of it; to a quantile type it becomes the stored number whose value is nearest, the
+    first of two equally near ones, under every profile. Raises ValueError for a shape that the type does not fit and
+    for an unknown profile, TypeError for an expressed or storage type that NumPy does not have.
+    """
+    behaviour = named_profile(profile).quantize
+    expressed, storage = expressed_dtype(quantized), quantized.storage
+    reals = np.asarray(x)
+    scales, points = element_parameters(reals.shape, quantized)
+    if storage.is_integer:
+        return affine.quantize(
+            reals,
+            scales,
+            points,
+            storage.minimum,
+            storage.maximum,
+            behaviour=behaviour,
+            expressed=expressed,
+            dtype=storage.dtype,
+        )
+    with np.errstate(all="ignore"):
+        values = reals.astype(expressed) / scales.astype(expressed) + points.astype(expressed)
+    values = np.where(np.isnan(values), points.astype(np.float64), values.astype(np.float64))
+    if isinstance(storage.spelling, QuantileType):
+        return _nearest_quantile(values, storage)
+    return np.clip(values, storage.minimum, storage.maximum).astype(storage.dtype)
+
+
+def dequantize(q: npt.ArrayLike, quantized: UniformQuantizedType) -> Array:
+    """Stored values of any shape to the real ones that they express, in the dtype of the expressed type.
+
+    (float(q) - float(zero_point)) * scale in the arithmetic of the expressed type; of a quantile type, float(q) is the
+    value that q stands for. Raises ValueError for a shape that the type does not fit or a number that a quantile type
+    gives no value, TypeError for an expressed type that NumPy does not have.
+    """
+    expressed = expressed_dtype(quantized)
+    stored = np.asarray(q)
+    scales, points = element_parameters(stored.shape, quantized)
+    if isinstance(quantized.storage.spelling, QuantileType):
+        stored = _quantile_values(stored, quantized.storage)
+    return affine.dequantize(stored, scales, points, expressed)
+
+
+def _table(storage: Storage) -> Array:
+    """The values that the stored numbers of a quantile type stand for, from the least stored number on."""
+    quantile = storage.spelling
+    assert isinstance(quantile, QuantileType)
+    if len(quantile.data.values) != storage.range[1] - storage.range[0] + 1:
+        raise TypeError(f"found {quantile}, whose values belong to bit patterns; expected integers or storage bounds")
+    return np.array(quantile.data.values)
+
+
+def _nearest_quantile(values: Array, storage: Storage) -> Array:
+    """The stored numbers, within the storage bounds, whose values are nearest."""
+    least = storage.range[0]
+    table = _table(storage)[storage.minimum - least : storage.maximum - least + 1]
+    distinct, first = np.unique(table, return_index=True)
+    middles = (distinct[1:] + distinct[:-1]) / 2
+    below, above = np.searchsorted(middles, values, side="left"), np.searchsorted(middles, values, side="right")
+    return (np.minimum(first[below], first[above]) + storage.minimum).astype(storage.dtype)
+
+
+def _quantile_values(stored: Array, storage: Storage) -> Array:
+    table, indices = _table(storage), stored.astype(np.int64) - storage.range[0]
+    if indices.size and not (indices.min() >= 0 and indices.max() < len(table)):
+        raise ValueError(
+            f"found stored numbers {stored.min()}..{stored.max()}, expected {storage.range[0]}..{storage.range[1]}, "
+            f"which are all that {storage.spelling} gives a value"
+        )
+    return table[indices]
