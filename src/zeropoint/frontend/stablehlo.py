@@ -24,11 +24,11 @@ def load_stablehlo(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> Program
         inputs = {port.name: port.type.get_shape() for port in program.inputs}
     except ParseError as error:
         line, column = _line_and_column(error)
-        raise ModelError(f"{path}:{line}:{column}: {error.msg.strip().splitlines()[0]}") from error
+        raise ModelError(f"{path}:{line}:{column}: {error.msg}") from error
     except UnicodeDecodeError as error:
         raise ModelError(f"{path}: found bytes that are no text, expected MLIR") from error
     except (VerifyException, TypeError, ValueError, KeyError) as error:
-        raise ModelError(f"{path}: {_one_line(error)}") from error
+        raise ModelError(f"{path}: {_reason(error)}") from error
     for name, shape in shapes.items():
         if inputs.get(name) != shape:
             expected = ", ".join(f"{known}={'x'.join(map(str, size))}" for known, size in inputs.items())
@@ -41,5 +41,5 @@ def _line_and_column(error: ParseError) -> tuple[int, int]:
     return len(before), len(before[-1]) + 1
 
 
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error.args[0] if error.args else error).split()) or type(error).__name__
+def _reason(error: Exception) -> str:
+    return str(error.args[0] if error.args else error) or type(error).__name__

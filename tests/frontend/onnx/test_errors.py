@@ -149,6 +149,33 @@ def test_output_that_nothing_makes(tmp_path: Path) -> None:
     assert message_of(proto, tmp_path) == "found output 'y', which no node makes; the file is broken or truncated"
 
 
+@pytest.mark.parametrize(
+    ("op_type", "element", "message"),
+    [
+        ("ReduceMean", TensorProto.INT32, "found elements of type i32, expected floats"),
+        ("GlobalMaxPool", TensorProto.BOOL, "found elements of type i1, expected numbers"),
+    ],
+)
+def test_elements_that_an_op_does_not_take(op_type: str, element: int, message: str, tmp_path: Path) -> None:
+    node = helper.make_node(op_type, ["x"], ["y"], name="node")
+    proto = model([node], [tensor("x", (1, 2, 3), element)], [tensor("y", None, element)])
+    assert message_of(proto, tmp_path) == f"{NODE} ({op_type}): {message}"
+
+
+def test_names_with_control_characters_stay_on_one_line(tmp_path: Path) -> None:
+    node = helper.make_node("Det", ["x"], ["y"], name="a\nb\x1b[31m")
+    proto = model([node], [tensor("x", (1, 2))], [tensor("y", None)])
+    assert message_of(proto, tmp_path) == "1 node is not supported: 'a b [31m' (Det)"
+
+
+def test_text_that_is_not_utf8(tmp_path: Path) -> None:
+    data = one_op("AveragePool", {"x": (1, 2, 3)}, auto_pad="SAME_UPPER", kernel_shape=[2]).SerializeToString()
+    path = tmp_path / "model.onnx"
+    path.write_bytes(data.replace(b"SAME_UPPER", b"SAME_\xff\xfe\xfd\xfc\xfb"))
+    with pytest.raises(ModelError, match="found text that is not UTF-8"):
+        load_model(path)
+
+
 def test_input_of_strings(tmp_path: Path) -> None:
     proto = model([], [tensor("x", (1,), TensorProto.STRING)], [tensor("x", None)])
     expected = "input 'x': found element type STRING, expected a float, an integer of 8 to 64 bits, or a boolean"

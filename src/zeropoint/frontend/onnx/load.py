@@ -13,6 +13,7 @@ from zeropoint.frontend.errors import ModelError
 from zeropoint.frontend.onnx.graph import import_graph, opset_of
 from zeropoint.frontend.onnx.shapes import fix_input_shapes, fold_shapes
 from zeropoint.ir.program import Program
+from zeropoint.ir.verification import InvalidProgram, verify
 
 OLDEST_OPSET = 11
 
@@ -29,9 +30,13 @@ def load_onnx(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> Program:
         if model.functions:
             model = inliner.inline_local_functions(model)
         fix_input_shapes(model.graph, shapes)
-        return import_graph(fold_shapes(model, path.parent), path.parent)
-    except ModelError as error:
+        program = import_graph(fold_shapes(model, path.parent), path.parent)
+        verify(program.module)
+        return program
+    except (ModelError, InvalidProgram) as error:
         raise ModelError(f"{path}: {error}") from error
+    except UnicodeDecodeError as error:
+        raise ModelError(f"{path}: found text that is not UTF-8, expected an ONNX file; it is broken") from error
 
 
 def _read(path: Path) -> ModelProto:

@@ -14,7 +14,7 @@ from xdsl.ir import Operation, SSAValue
 from zeropoint.frontend.onnx.builder import Builder
 from zeropoint.frontend.onnx.convolution import unless
 from zeropoint.frontend.onnx.node import Node, NodeError
-from zeropoint.frontend.onnx.reductions import lowest, mean_of
+from zeropoint.frontend.onnx.reductions import demand_floats, lowest, mean_of
 from zeropoint.frontend.onnx.windows import Window, window_of
 from zeropoint.ir.stablehlo import AddOp, DivideOp, MaximumOp, ReduceWindowOp
 from zeropoint.ir.stablehlo.reduction import binary_body
@@ -71,6 +71,7 @@ def average_pool(node: Node, build: Builder) -> SSAValue:
     With count_include_pad the padding counts, except what ceil mode adds at the end.
     """
     value = node.operand(0)
+    demand_floats(value)
     window = _pool_window(node, value)
     total = _reduce_window(value, window, 0.0, AddOp, build)
     counts = _counts(window, _spatial(value), bool(node.integer("count_include_pad", 0)))

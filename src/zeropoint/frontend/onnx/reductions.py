@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import prod
+from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import Operation, SSAValue
 
 from zeropoint.frontend.onnx.builder import Builder
-from zeropoint.frontend.onnx.node import Node, axes_of
+from zeropoint.frontend.onnx.node import Node, NodeError, axes_of
 from zeropoint.ir.stablehlo import AddOp, DivideOp, MaximumOp, MinimumOp
 from zeropoint.ir.tensors import element_dtype, element_of, shape_of
 
@@ -22,14 +23,25 @@ Convert = Callable[[Node, Builder], SSAValue]
 
 def lowest(value: SSAValue) -> float:
     """The number that is below every other of the value's element type: -inf, or the least integer."""
-    element = element_of(value)
-    return -np.inf if isinstance(element, AnyFloat) else int(np.iinfo(element_dtype(element)).min)
+    return -np.inf if isinstance(element_of(value), AnyFloat) else int(_integers(value).min)
 
 
 def highest(value: SSAValue) -> float:
     """The number that is above every other of the value's element type: inf, or the greatest integer."""
-    element = element_of(value)
-    return np.inf if isinstance(element, AnyFloat) else int(np.iinfo(element_dtype(element)).max)
+    return np.inf if isinstance(element_of(value), AnyFloat) else int(_integers(value).max)
+
+
+def _integers(value: SSAValue) -> np.iinfo[Any]:
+    dtype = element_dtype(element_of(value))
+    if dtype.kind not in "iu":
+        raise NodeError(f"found elements of type {element_of(value)}, expected numbers")
+    return np.iinfo(dtype)
+
+
+def demand_floats(value: SSAValue) -> None:
+    """Raises NodeError for elements that are no floats: a mean of integers would be rounded."""
+    if not isinstance(element_of(value), AnyFloat):
+        raise NodeError(f"found elements of type {element_of(value)}, expected floats")
 
 
 def _zero(value: SSAValue) -> float:
@@ -49,6 +61,7 @@ def mean_of(value: SSAValue, axes: Sequence[int], keep: bool, build: Builder) ->
     %2 = stablehlo.broadcast_in_dim %count, dims = []
     %3 = stablehlo.divide %1, %2
     """
+    demand_floats(value)
     total = build.reduce(value, axes, 0.0)
     if keep:
         total = build.reshape(total, kept_shape(value, axes))

@@ -6,6 +6,7 @@ of the nodes that stay.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -127,18 +128,17 @@ def fold_shapes(model: ModelProto, folder: Path) -> ModelProto:
     from onnx_ir.external_data import set_base_dir  # pyright: ignore[reportUnknownVariableType]
     from onnxscript.optimizer import fold_constants  # pyright: ignore[reportUnknownVariableType]
 
-    ir_model = onnx_ir.from_proto(model)
-    set_base_dir(ir_model.graph, folder)
-
     def is_small(node: onnx_ir.Node) -> bool:
         sizes = [value.const_value.size for value in node.inputs if value is not None and value.const_value is not None]
         return max(sizes, default=0) <= _FOLDED_ELEMENTS
 
+    for package in ("onnx_ir", "onnxscript"):  # what they warn of is in our errors
+        logging.getLogger(package).addHandler(logging.NullHandler())
     try:
+        ir_model = onnx_ir.from_proto(model)
+        set_base_dir(ir_model.graph, folder)
         fold_constants(ir_model, onnx_shape_inference=True, should_fold=is_small)
+        return onnx_ir.to_proto(ir_model)
     except Exception as error:  # evaluates nodes of the file, which may fail in any way
-        reason = str(error.__cause__ or error).strip().splitlines()
-        raise ModelError(
-            f"found shape arithmetic that cannot be evaluated: {error}: {reason[0] if reason else ''}"
-        ) from error
-    return onnx_ir.to_proto(ir_model)
+        reason = f": {error.__cause__}" if error.__cause__ else ""
+        raise ModelError(f"found shape arithmetic that cannot be evaluated: {error}{reason}") from error

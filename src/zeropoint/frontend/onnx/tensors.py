@@ -44,8 +44,9 @@ def program_dtype(data_type: int) -> np.dtype[np.generic]:
 
     Raises ModelError for a type that a program cannot hold (strings, complex numbers, types below 8 bits).
     """
-    name = TensorProto.DataType.Name(data_type)
     if data_type not in _HELD:
+        known = data_type in TensorProto.DataType.values()
+        name = TensorProto.DataType.Name(data_type) if known else str(data_type)
         raise ModelError(f"found element type {name}, expected a float, an integer of 8 to 64 bits, or a boolean")
     dtype = helper.tensor_dtype_to_np_dtype(data_type)
     return np.dtype(np.float32) if dtype in WIDE_AND_NARROW_FLOATS else dtype
