@@ -75,7 +75,7 @@ def _message(error: BaseException) -> str:
     return str(error)
 
 
-class ShapeParameter(click.ParamType):
+class ShapeParameter(click.ParamType):  # pyright: ignore[reportMissingTypeArgument]
     """`NAME=1x3x224x224`."""
 
     name = "NAME=1x3x224x224"
@@ -247,6 +247,17 @@ def compare(
     click.echo(result.json() if as_json else result.table())
 
 
+def _list_passes(context: click.Context, parameter: click.Parameter, value: bool) -> None:
+    if not value:
+        return
+    from zeropoint.opt import PASSES
+
+    for name, entry in PASSES.items():
+        options = "".join(f" {option}={default}" for option, default in entry.options.items())
+        click.echo(f"{name:18s}{entry.summary}{options and f'  ({options.strip()})'}")
+    context.exit()
+
+
 @main.command()
 @click.argument("file", type=INPUT_FILE)
 @click.option("-p", "--passes", default="", help="Passes in order: 'simplify,fuse,lower{profile=fixed32}'.")
@@ -256,7 +267,7 @@ def compare(
 @click.option("--generic", is_flag=True, help="Print ops in the generic form.")
 @click.option("--locations", is_flag=True, help="Print locations.")
 @click.option("--inline-weights", is_flag=True, help="Print large constants as a resource section.")
-@click.option("--list-passes", is_flag=True, is_eager=True, expose_value=False, callback=lambda *a: _list_passes(*a))
+@click.option("--list-passes", is_flag=True, is_eager=True, expose_value=False, callback=_list_passes)
 @reports_input_errors
 def opt(
     file: Path,
@@ -295,18 +306,7 @@ def opt(
     if output is None:
         click.echo(printed, nl=False)
     else:
-        write_atomically(output, lambda temporary: temporary.write_text(printed) and None)
-
-
-def _list_passes(context: click.Context, parameter: click.Parameter, value: bool) -> None:
-    if not value:
-        return
-    from zeropoint.opt import PASSES
-
-    for name, entry in PASSES.items():
-        options = "".join(f" {option}={default}" for option, default in entry.options.items())
-        click.echo(f"{name:18s}{entry.summary}{options and f'  ({options.strip()})'}")
-    context.exit()
+        write_atomically(output, lambda temporary: temporary.write_text(printed))
 
 
 @main.command()

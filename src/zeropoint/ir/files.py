@@ -41,7 +41,7 @@ _DTYPES: dict[str, np.dtype[Any]] = {
 }
 
 
-def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
+def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
     """Let `write` fill a temporary file beside `path`, then give it its name; on failure nothing is left behind."""
     descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     os.close(descriptor)
@@ -64,13 +64,13 @@ def save_program(program: Program, path: Path, *, inline_weights: bool = False) 
     handles = [] if inline_weights else resource_handles(program.module)
     weights_path = path.with_suffix(".safetensors")
     if handles:
-        from safetensors.numpy import save_file  # heavy, and only needed here
+        from safetensors.numpy import save_file  # pyright: ignore  # heavy, and only needed here
 
         arrays = {handle: np.ascontiguousarray(program.weights[handle]) for handle in sorted(handles)}
         write_atomically(weights_path, lambda temporary: save_file(arrays, temporary))
         written.append(weights_path)
     text = print_program(program, locations=True, inline_weights=inline_weights)
-    write_atomically(path, lambda temporary: temporary.write_text(text) and None)
+    write_atomically(path, lambda temporary: temporary.write_text(text))
     return [path, *written]
 
 

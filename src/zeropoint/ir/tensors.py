@@ -53,10 +53,11 @@ def element_dtype(element_type: Attribute) -> np.dtype[Any]:
     if isinstance(element_type, UniformQuantizedType):
         return element_type.storage.dtype
     if isinstance(element_type, IntegerType):
-        if element_type.width.data == 1:
+        width: int = element_type.bitwidth
+        if width == 1:
             return np.dtype(np.bool_)
-        kind = "u" if element_type.signedness.data is Signedness.UNSIGNED else "i"
-        return np.dtype(f"{kind}{max(8, 1 << (element_type.width.data - 1).bit_length()) // 8}")
+        unsigned = cast("Signedness", element_type.signedness.data) is Signedness.UNSIGNED  # pyright: ignore
+        return np.dtype(f"{'u' if unsigned else 'i'}{max(8, 1 << (width - 1).bit_length()) // 8}")
     for float_type, dtype in _FLOATS:
         if isinstance(element_type, float_type):
             return dtype

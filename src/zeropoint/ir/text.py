@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from io import StringIO
 from typing import cast
 
 import numpy as np
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, DenseResourceAttr, ModuleOp
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, Operation
 
 from zeropoint.ir.context import new_context
 from zeropoint.ir.parser import ProgramParser
@@ -41,6 +42,16 @@ def print_program(
     if inline_weights and (handles := resource_handles(program.module)):
         entries = ",\n".join(f'      {handle}: "{blob_text(program.weights[handle])}"' for handle in handles)
         stream.write(f"\n{{-#\n  dialect_resources: {{\n    builtin: {{\n{entries}\n    }}\n  }}\n#-}}\n")
+    return stream.getvalue()
+
+
+def print_ops(ops: Iterable[Operation]) -> str:
+    """Some ops of a program, a line each, with the same names for the same values; no locations."""
+    stream = StringIO()
+    printer = ProgramPrinter(stream)
+    for op in ops:
+        printer.print_op(op)
+        stream.write("\n")
     return stream.getvalue()
 
 

@@ -86,7 +86,7 @@ class Weights(Mapping[str, Array]):
                 )
             return self._arrays[handle].reshape(attribute.type.get_shape())
         if isinstance(attribute, DenseIntOrFPElementsAttr):
-            return inline_array(attribute)
+            return inline_array(cast("DenseIntOrFPElementsAttr", attribute))
         raise TypeError(f"found {attribute}, expected dense elements")
 
 

@@ -83,3 +83,12 @@ def count_ops(program: Program) -> Counts:
         edges=len(edges),
         rescales=sum(isinstance(op, RequantizeOp) and RESCALE in op.attributes for op in ops),
     )
+
+
+def constant_bytes(program: Program) -> int:
+    """The bytes of the constants that the program refers to; one that occurs twice counts once."""
+    sizes: dict[object, int] = {}
+    for op in program.module.walk():
+        if isinstance(op, ConstantOp):
+            sizes[op.value] = program.weights.array(op.value).nbytes
+    return sum(sizes.values())

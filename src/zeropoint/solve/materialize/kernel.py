@@ -15,7 +15,7 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from zeropoint.ir.constants import constant_op, splat_value
 from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType
 from zeropoint.ir.stablehlo import ClampOp, MaximumOp, MinimumOp, ReturnOp
-from zeropoint.ir.tensors import with_element
+from zeropoint.ir.tensors import element_of, with_element
 from zeropoint.ir.weights import Weights
 from zeropoint.numerics.affine import quantize
 
@@ -88,9 +88,9 @@ class Kernel:
 
     def type_of(self, value: SSAValue) -> UniformQuantizedType:
         """The quantized element type of the value that stands for `value`."""
-        found = self.values[value].type
-        assert isinstance(found, TensorType) and isinstance(found.element_type, UniformQuantizedType)
-        return found.element_type
+        found = element_of(self.values[value])
+        assert isinstance(found, UniformQuantizedType)
+        return found
 
     def insert(self, op: OperationT, origin: Operation) -> OperationT:
         """Add an op that stands for `origin`, with its location."""
