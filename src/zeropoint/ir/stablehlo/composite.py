@@ -5,19 +5,49 @@ Source: the StableHLO specification, "composite".
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, StringAttr, SymbolRefAttr, i32
-from xdsl.ir import Attribute, SSAValue
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     ParsePropInAttrDict,
     irdl_op_definition,
     opt_prop_def,
     prop_def,
+    traits_def,
     var_operand_def,
     var_result_def,
 )
+from xdsl.traits import SymbolTable, SymbolUserOpInterface
+from xdsl.utils.exceptions import VerifyException
+
+_NAME = "^[a-zA-Z][a-zA-Z0-9_]*([.][a-zA-Z0-9_$]+)+$"
+
+
+class _CallsDecomposition(SymbolUserOpInterface):
+    """The decomposition is a function of the op's operand and result types."""
+
+    def verify(self, op: Operation) -> None:
+        assert isinstance(op, CompositeOp)
+        name = op.decomposition.root_reference.data
+        function = SymbolTable.lookup_symbol(op, op.decomposition)
+        if not isinstance(function, FuncOp):
+            raise VerifyException(f"'{name}' does not reference a valid function")
+        _check_types("operand", op.operand_types, function.function_type.inputs.data)
+        _check_types("result", op.result_types, function.function_type.outputs.data)
+
+
+def _check_types(kind: str, found: Sequence[Attribute], expected: Sequence[Attribute]) -> None:
+    if len(found) != len(expected):
+        raise VerifyException(f"has {len(found)} {kind}(s), but decomposition has {len(expected)}")
+    for index, (actual, declared) in enumerate(zip(found, expected, strict=True)):
+        if actual != declared:
+            raise VerifyException(
+                f"{kind} at index {index} has type '{actual}', but decomposition has type '{declared}'"
+            )
 
 
 @irdl_op_definition
@@ -31,6 +61,7 @@ class CompositeOp(IRDLOperation):
     composite_attributes = opt_prop_def(DictionaryAttr, default_value=DictionaryAttr({}))
     decomposition = prop_def(SymbolRefAttr)
     version = opt_prop_def(IntegerAttr.constr(i32), default_value=IntegerAttr(0, i32))
+    traits = traits_def(_CallsDecomposition())
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$name $inputs attr-dict `:` functional-type(operands, results)"
 
@@ -51,3 +82,11 @@ class CompositeOp(IRDLOperation):
                 "decomposition": SymbolRefAttr(decomposition),
             },
         )
+
+    def verify_(self) -> None:
+        """Check that the name has a namespace."""
+        if re.match(_NAME, self.composite_name.data) is None:
+            raise VerifyException(
+                "name must be a valid namespaced op name, i.e. it must match the following regular expression: "
+                f'{_NAME} e.g. "my_namespace.my_op"'
+            )

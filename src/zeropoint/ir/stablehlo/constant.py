@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, DenseResourceAttr, DictionaryAttr
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, DenseResourceAttr, DictionaryAttr, IntegerType
 from xdsl.ir import Attribute
 from xdsl.irdl import IRDLOperation, irdl_op_definition, prop_def, result_def, traits_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import ConstantLike, Pure
+from xdsl.utils.exceptions import VerifyException
+
+from zeropoint.ir.stablehlo.elements import check_inferred, compatible_shapes, quantized, types_text
+from zeropoint.ir.stablehlo.signatures import check_signature
+from zeropoint.ir.tensors import element_of, shape_of
 
 
 @irdl_op_definition
@@ -59,3 +64,18 @@ class ConstantOp(IRDLOperation):
             printer.print_attribute(DictionaryAttr(self.attributes))
         printer.print_string(" ")
         printer.print_attribute(self.value)
+
+    def verify_(self) -> None:
+        """Check that the elements have the result's type; of a quantized one, that of its storage, without a sign."""
+        check_signature(self)
+        value = self.value.get_type()
+        result = quantized(element_of(self.output))
+        if result is None:
+            check_inferred([(shape_of(value), element_of(value))], self.result_types)
+            return
+        stored = element_of(value) == IntegerType(result.storage.type.width)
+        if not stored or not compatible_shapes(shape_of(value), shape_of(self.output)):
+            raise VerifyException(
+                f"inferred type(s) {types_text([value])} are incompatible with return type(s) of operation "
+                f"{types_text(self.result_types)}"
+            )

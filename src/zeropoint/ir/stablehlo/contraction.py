@@ -33,7 +33,10 @@ from zeropoint.ir.stablehlo.attributes import (
     ConvolutionLayout,
     DotDimensionNumbersAttr,
     DotDimensions,
+    PrecisionAttr,
 )
+from zeropoint.ir.stablehlo.contraction_checks import check_convolution, check_dot_general
+from zeropoint.ir.stablehlo.signatures import check_signature
 
 __all__ = ["ConvolutionOp", "DotGeneralOp", "array_values", "i64_array", "padding_attribute", "padding_values"]
 
@@ -52,9 +55,9 @@ class ConvolutionOp(IRDLOperation):
     rhs_dilation = opt_prop_def(I64_ARRAY)
     window_reversal = opt_prop_def(DenseArrayBase.constr(i1))
     dimension_numbers = prop_def(ConvDimensionNumbersAttr)
-    feature_group_count = prop_def(IntegerAttr)
-    batch_group_count = prop_def(IntegerAttr)
-    precision_config = opt_prop_def(ArrayAttr)
+    feature_group_count = prop_def(IntegerAttr.constr(i64))
+    batch_group_count = prop_def(IntegerAttr.constr(i64))
+    precision_config = opt_prop_def(ArrayAttr[PrecisionAttr])
     traits = traits_def(Pure())
     irdl_options = (ParsePropInAttrDict(),)
     custom_directives = (ConvolutionDimensions, WindowAttributes)
@@ -95,6 +98,11 @@ class ConvolutionOp(IRDLOperation):
             },
         )
 
+    def verify_(self) -> None:
+        """Check the constraints of `convolution`."""
+        check_signature(self)
+        check_convolution(self)
+
 
 @irdl_op_definition
 class DotGeneralOp(IRDLOperation):
@@ -105,7 +113,7 @@ class DotGeneralOp(IRDLOperation):
     rhs = operand_def()
     result = result_def()
     dot_dimension_numbers = prop_def(DotDimensionNumbersAttr)
-    precision_config = opt_prop_def(ArrayAttr)
+    precision_config = opt_prop_def(ArrayAttr[PrecisionAttr])
     traits = traits_def(Pure())
     custom_directives = (DotDimensionNumbers, PrecisionConfig)
     assembly_format = (
@@ -119,3 +127,8 @@ class DotGeneralOp(IRDLOperation):
             result_types=[result_type],
             properties={"dot_dimension_numbers": DotDimensionNumbersAttr(dimensions)},
         )
+
+    def verify_(self) -> None:
+        """Check the constraints of `dot_general`."""
+        check_signature(self)
+        check_dot_general(self)

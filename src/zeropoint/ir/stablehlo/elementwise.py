@@ -9,6 +9,7 @@ from xdsl.dialects.builtin import i1
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, opt_prop_def, prop_def, result_def, traits_def
 from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
 
 from zeropoint.ir.stablehlo.assembly import SameOperandsAndResultType, SelectOpType
 from zeropoint.ir.stablehlo.attributes import (
@@ -16,7 +17,10 @@ from zeropoint.ir.stablehlo.attributes import (
     ComparisonDirectionAttr,
     ComparisonTypeAttr,
 )
-from zeropoint.ir.tensors import with_element
+from zeropoint.ir.stablehlo.elements import check_inferred, compatible_shapes
+from zeropoint.ir.stablehlo.quantization import check_add
+from zeropoint.ir.stablehlo.signatures import check_signature
+from zeropoint.ir.tensors import element_of, shape_of, with_element
 
 
 class UnaryOp(IRDLOperation):
@@ -30,6 +34,10 @@ class UnaryOp(IRDLOperation):
 
     def __init__(self, operand: SSAValue, result_type: Attribute | None = None):
         super().__init__(operands=[operand], result_types=[operand.type if result_type is None else result_type])
+
+    def verify_(self) -> None:
+        """Check the element types, and that they and the shapes agree."""
+        check_signature(self)
 
 
 class BinaryOp(IRDLOperation):
@@ -45,12 +53,21 @@ class BinaryOp(IRDLOperation):
     def __init__(self, lhs: SSAValue, rhs: SSAValue, result_type: Attribute | None = None):
         super().__init__(operands=[lhs, rhs], result_types=[lhs.type if result_type is None else result_type])
 
+    def verify_(self) -> None:
+        """Check the element types, and that they and the shapes agree."""
+        check_signature(self)
+
 
 @irdl_op_definition
 class AddOp(BinaryOp):
     """Sum."""
 
     name = "stablehlo.add"
+
+    def verify_(self) -> None:
+        """Check the constraints of `add`: quantized operands may differ in scale, and be per channel."""
+        check_signature(self)
+        check_add(element_of(self.lhs), element_of(self.rhs), element_of(self.result))
 
 
 @irdl_op_definition
@@ -114,6 +131,11 @@ class AbsOp(UnaryOp):
     """The absolute value."""
 
     name = "stablehlo.abs"
+
+    def verify_(self) -> None:
+        """Check that the result has the operand's type."""
+        check_signature(self)
+        check_inferred([(shape_of(self.operand), element_of(self.operand))], self.result_types)
 
 
 @irdl_op_definition
@@ -241,6 +263,17 @@ class ClampOp(IRDLOperation):
             operands=[min, operand, max], result_types=[operand.type if result_type is None else result_type]
         )
 
+    def verify_(self) -> None:
+        """Check the constraints of `clamp`: the bounds are scalars or have the operand's shape."""
+        check_signature(self)
+        shape = shape_of(self.operand)
+        for name, bound in (("min", shape_of(self.min)), ("max", shape_of(self.max))):
+            if bound and not compatible_shapes(bound, shape):
+                raise VerifyException(
+                    f"{name} shape {list(bound)} is not scalar and is not compatible to operand shape {list(shape)}"
+                )
+        check_inferred([(shape, element_of(self.operand))], self.result_types)
+
 
 @irdl_op_definition
 class CompareOp(IRDLOperation):
@@ -264,6 +297,10 @@ class CompareOp(IRDLOperation):
             properties={"comparison_direction": ComparisonDirectionAttr(direction)},
         )
 
+    def verify_(self) -> None:
+        """Check the element types, and that they and the shapes agree."""
+        check_signature(self)
+
 
 @irdl_op_definition
 class SelectOp(IRDLOperation):
@@ -282,3 +319,13 @@ class SelectOp(IRDLOperation):
 
     def __init__(self, pred: SSAValue, on_true: SSAValue, on_false: SSAValue):
         super().__init__(operands=[pred, on_true, on_false], result_types=[on_true.type])
+
+    def verify_(self) -> None:
+        """Check the constraints of `select`: the branches have one type, `pred` is a scalar or has their shape."""
+        check_signature(self)
+        shape, element = shape_of(self.on_true), element_of(self.on_true)
+        if not compatible_shapes(shape, shape_of(self.on_false)) or element != element_of(self.on_false):
+            raise VerifyException("requires compatible types for non-predicate operands")
+        if shape_of(self.pred) and not compatible_shapes(shape_of(self.pred), shape):
+            raise VerifyException("requires the same shape for all operands")
+        check_inferred([(shape, element)], self.result_types)

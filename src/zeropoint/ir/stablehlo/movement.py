@@ -23,6 +23,15 @@ from xdsl.traits import Pure
 
 from zeropoint.ir.stablehlo.arrays import I64_ARRAY, i64_array
 from zeropoint.ir.stablehlo.assembly import SliceRanges, VariadicOperandWithAttribute
+from zeropoint.ir.stablehlo.movement_checks import (
+    check_broadcast_in_dim,
+    check_concatenate,
+    check_pad,
+    check_reshape,
+    check_slice,
+    check_transpose,
+)
+from zeropoint.ir.stablehlo.signatures import check_signature
 from zeropoint.ir.tensors import tensor_of
 
 
@@ -44,6 +53,11 @@ class BroadcastInDimOp(IRDLOperation):
             properties={"broadcast_dimensions": i64_array(broadcast_dimensions)},
         )
 
+    def verify_(self) -> None:
+        """Check the constraints of `broadcast_in_dim`."""
+        check_signature(self)
+        check_broadcast_in_dim(self)
+
 
 @irdl_op_definition
 class ReshapeOp(IRDLOperation):
@@ -57,6 +71,11 @@ class ReshapeOp(IRDLOperation):
 
     def __init__(self, operand: SSAValue, result_type: Attribute):
         super().__init__(operands=[operand], result_types=[result_type])
+
+    def verify_(self) -> None:
+        """Check the constraints of `reshape`."""
+        check_signature(self)
+        check_reshape(self)
 
 
 @irdl_op_definition
@@ -78,6 +97,11 @@ class TransposeOp(IRDLOperation):
         super().__init__(
             operands=[operand], result_types=[result_type], properties={"permutation": i64_array(permutation)}
         )
+
+    def verify_(self) -> None:
+        """Check the constraints of `transpose`."""
+        check_signature(self)
+        check_transpose(self)
 
 
 @irdl_op_definition
@@ -103,6 +127,11 @@ class ConcatenateOp(IRDLOperation):
         super().__init__(
             operands=[inputs], result_types=[result_type], properties={"dimension": IntegerAttr(dimension, i64)}
         )
+
+    def verify_(self) -> None:
+        """Check the constraints of `concatenate`."""
+        check_signature(self)
+        check_concatenate(self)
 
 
 @irdl_op_definition
@@ -146,6 +175,11 @@ class PadOp(IRDLOperation):
             },
         )
 
+    def verify_(self) -> None:
+        """Check the constraints of `pad`."""
+        check_signature(self)
+        check_pad(self)
+
 
 @irdl_op_definition
 class SliceOp(IRDLOperation):
@@ -176,3 +210,8 @@ class SliceOp(IRDLOperation):
                 "strides": i64_array(strides),
             },
         )
+
+    def verify_(self) -> None:
+        """Check the constraints of `slice`."""
+        check_signature(self)
+        check_slice(self)

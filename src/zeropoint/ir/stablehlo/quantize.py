@@ -8,10 +8,13 @@ from __future__ import annotations
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, result_def, traits_def
 from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
 
 from zeropoint.ir.quant import UniformQuantizedType
 from zeropoint.ir.stablehlo.assembly import SameOperandsAndResultType
-from zeropoint.ir.tensors import element_of, with_element
+from zeropoint.ir.stablehlo.elements import check_inferred, quantized
+from zeropoint.ir.stablehlo.signatures import check_signature
+from zeropoint.ir.tensors import element_of, shape_of, with_element
 
 
 @irdl_op_definition
@@ -27,6 +30,17 @@ class UniformQuantizeOp(IRDLOperation):
 
     def __init__(self, operand: SSAValue, result_type: Attribute):
         super().__init__(operands=[operand], result_types=[result_type])
+
+    def verify_(self) -> None:
+        """Check the constraints of `uniform_quantize`: operand and result express the same float type."""
+        check_signature(self)
+        operand, result = element_of(self.operand), quantized(element_of(self.result))
+        source = quantized(operand)
+        expected = operand if source is None else source.expressed_type
+        if result is not None and result.expressed_type != expected:
+            raise VerifyException(
+                f"Expressed type of result expected to be '{expected}', but got '{result.expressed_type}'"
+            )
 
 
 @irdl_op_definition
@@ -45,3 +59,10 @@ class UniformDequantizeOp(IRDLOperation):
         assert isinstance(element, UniformQuantizedType)
         result = with_element(operand, element.expressed_type)
         super().__init__(operands=[operand], result_types=[result])
+
+    def verify_(self) -> None:
+        """Check that the result has the float type that the operand expresses."""
+        check_signature(self)
+        source = element_of(self.operand)
+        assert isinstance(source, UniformQuantizedType)
+        check_inferred([(shape_of(self.operand), source.expressed_type)], self.result_types)

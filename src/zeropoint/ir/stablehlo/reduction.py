@@ -27,6 +27,8 @@ from xdsl.traits import IsTerminator, Pure
 
 from zeropoint.ir.stablehlo.arrays import I64_ARRAY, i64_array, padding_attribute
 from zeropoint.ir.stablehlo.reduce_assembly import parse_reduce, print_reduce
+from zeropoint.ir.stablehlo.reduction_checks import check_reduce, check_reduce_window
+from zeropoint.ir.stablehlo.signatures import check_signature
 
 
 @irdl_op_definition
@@ -91,6 +93,11 @@ class ReduceOp(IRDLOperation):
         """Print the short form where it says the same."""
         print_reduce(self, printer)
 
+    def verify_(self) -> None:
+        """Check the constraints of `reduce`."""
+        check_signature(self)
+        check_reduce(self)
+
 
 @irdl_op_definition
 class ReduceWindowOp(IRDLOperation):
@@ -134,3 +141,8 @@ class ReduceWindowOp(IRDLOperation):
             },
             regions=[body],
         )
+
+    def verify_(self) -> None:
+        """Check the constraints of `reduce_window`."""
+        check_signature(self)
+        check_reduce_window(self)

@@ -1,0 +1,167 @@
+"""What upstream's op definitions say of each op: element types of operands and results, and the rules that bind them.
+
+Source: upstream StableHLO's op definitions (operand and result constraints, traits); the sentences are upstream's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from xdsl.ir import Attribute, Operation
+from xdsl.utils.exceptions import VerifyException
+
+from zeropoint.ir.stablehlo.elements import (
+    ElementKind,
+    TensorConstraint,
+    compatible_elements,
+    compatible_shapes,
+)
+from zeropoint.ir.tensors import element_of, shape_of
+
+
+def _types(op: Operation) -> list[Attribute]:
+    return [*op.operand_types, *op.result_types]
+
+
+def _all_shapes_match(types: list[Attribute]) -> bool:
+    first = shape_of(types[0])
+    return all(compatible_shapes(first, shape_of(other)) for other in types[1:])
+
+
+def _all_elements_match(types: list[Attribute]) -> bool:
+    first = element_of(types[0])
+    return all(compatible_elements(first, element_of(other)) for other in types[1:])
+
+
+def same_shape(op: Operation) -> None:
+    """All operands and results have one shape."""
+    if not _all_shapes_match(_types(op)):
+        raise VerifyException("requires the same shape for all operands and results")
+
+
+def compatible_types(op: Operation) -> None:
+    """All operands and results have one shape and one element type, but for scales and zero points."""
+    types = _types(op)
+    if not (_all_shapes_match(types) and _all_elements_match(types)):
+        raise VerifyException("requires compatible types for all operands and results")
+
+
+def compatible_element_types(op: Operation) -> None:
+    """All operands and results have one element type, but for scales and zero points."""
+    if not _all_elements_match(_types(op)):
+        raise VerifyException("requires compatible element types for all operands and results")
+
+
+def compatible_operand_element_types(op: Operation) -> None:
+    """All operands have one element type, but for scales and zero points."""
+    if not _all_elements_match(list(op.operand_types)):
+        raise VerifyException("requires compatible element types for all operands")
+
+
+def same_element_type(op: Operation) -> None:
+    """All operands and results have one element type."""
+    first, *others = (element_of(found) for found in _types(op))
+    if any(other != first for other in others):
+        raise VerifyException("requires the same element type for all operands and results")
+
+
+def same_shape_and_base(op: Operation) -> None:
+    """All operands and results are tensors of one shape."""
+    if not _all_shapes_match(_types(op)):
+        raise VerifyException("all non-scalar operands/results must have the same shape and base type")
+
+
+@dataclass(frozen=True)
+class Signature:
+    """One constraint per operand, of which the last holds for all that follow; one for the results; and rules."""
+
+    operands: tuple[TensorConstraint, ...]
+    results: TensorConstraint
+    rules: tuple[Callable[[Operation], None], ...] = ()
+
+
+_K = ElementKind
+_EVERY_KIND = (_K.FLOAT, _K.BOOL, _K.INTEGER, _K.COMPLEX)
+_NOT_QUANTIZED = TensorConstraint(_EVERY_KIND)
+_ANY = TensorConstraint((*_EVERY_KIND, _K.PER_TENSOR))
+_ANY_OR_AXIS = TensorConstraint((*_EVERY_KIND, _K.PER_TENSOR, _K.PER_AXIS))
+_STATIC = TensorConstraint((*_EVERY_KIND, _K.PER_TENSOR, _K.PER_AXIS), "statically shaped tensor")
+_BOUNDED = TensorConstraint(
+    (*_EVERY_KIND, _K.PER_TENSOR, _K.PER_AXIS), "statically shaped or single bounded dimension tensor"
+)
+_VARIADIC = TensorConstraint((*_EVERY_KIND, _K.PER_TENSOR), "variadic of ranked tensor")
+_SCALAR = TensorConstraint((*_EVERY_KIND, _K.PER_TENSOR), "0D tensor", rank=0)
+_NUMBER = TensorConstraint((_K.INTEGER, _K.FLOAT, _K.COMPLEX, _K.PER_TENSOR))
+_SIGNED = TensorConstraint((_K.SIGNLESS_INTEGER, _K.FLOAT, _K.COMPLEX, _K.PER_TENSOR))
+_FUNCTION = TensorConstraint((_K.FLOAT, _K.COMPLEX, _K.PER_TENSOR))
+_REAL = TensorConstraint((_K.FLOAT, _K.PER_TENSOR))
+_BITS = TensorConstraint((_K.BOOL, _K.INTEGER))
+_PREDICATE = TensorConstraint((_K.BOOL,))
+_FLOAT = TensorConstraint((_K.FLOAT,))
+_QUANTIZED = TensorConstraint((_K.PER_TENSOR, _K.PER_AXIS))
+_FLOAT_OR_QUANTIZED = TensorConstraint((_K.FLOAT, _K.PER_TENSOR, _K.PER_AXIS))
+
+
+def _elementwise(constraint: TensorConstraint) -> Signature:
+    return Signature((constraint,), constraint, (compatible_types,))
+
+
+_SIGNATURES: dict[str, Signature] = {
+    "stablehlo.abs": Signature((_SIGNED,), _SIGNED, (same_shape_and_base,)),
+    "stablehlo.add": Signature((_ANY_OR_AXIS,), _ANY_OR_AXIS, (same_shape,)),
+    "stablehlo.and": _elementwise(_BITS),
+    "stablehlo.broadcast_in_dim": Signature((_ANY_OR_AXIS,), _BOUNDED, (compatible_element_types,)),
+    "stablehlo.ceil": _elementwise(_REAL),
+    "stablehlo.clamp": Signature((_ANY,), _ANY, (compatible_element_types,)),
+    "stablehlo.compare": Signature((_ANY,), _PREDICATE, (compatible_operand_element_types, same_shape_and_base)),
+    "stablehlo.concatenate": Signature((_VARIADIC,), _ANY, (same_element_type,)),
+    "stablehlo.constant": Signature((), _STATIC),
+    "stablehlo.convert": Signature((_NOT_QUANTIZED,), _NOT_QUANTIZED, (same_shape,)),
+    "stablehlo.convolution": Signature((_ANY, _ANY_OR_AXIS), _ANY_OR_AXIS),
+    "stablehlo.cosine": _elementwise(_FUNCTION),
+    "stablehlo.divide": _elementwise(_NUMBER),
+    "stablehlo.dot_general": Signature((_ANY, _ANY_OR_AXIS), _ANY_OR_AXIS),
+    "stablehlo.exponential": _elementwise(_FUNCTION),
+    "stablehlo.exponential_minus_one": _elementwise(_FUNCTION),
+    "stablehlo.floor": _elementwise(_REAL),
+    "stablehlo.log": _elementwise(_FUNCTION),
+    "stablehlo.log_plus_one": _elementwise(_FUNCTION),
+    "stablehlo.logistic": _elementwise(_FUNCTION),
+    "stablehlo.maximum": _elementwise(_ANY),
+    "stablehlo.minimum": _elementwise(_ANY),
+    "stablehlo.multiply": _elementwise(_ANY),
+    "stablehlo.negate": _elementwise(_NUMBER),
+    "stablehlo.or": _elementwise(_BITS),
+    "stablehlo.pad": Signature((_ANY, _SCALAR), _ANY, (same_element_type,)),
+    "stablehlo.power": _elementwise(_NUMBER),
+    "stablehlo.reduce": Signature((_VARIADIC,), _VARIADIC),
+    "stablehlo.reduce_window": Signature((_VARIADIC,), _VARIADIC),
+    "stablehlo.reshape": Signature((_ANY_OR_AXIS,), _BOUNDED, (compatible_element_types,)),
+    "stablehlo.rsqrt": _elementwise(_FUNCTION),
+    "stablehlo.select": Signature((_PREDICATE, _ANY), _ANY),
+    "stablehlo.sign": _elementwise(_SIGNED),
+    "stablehlo.sine": _elementwise(_FUNCTION),
+    "stablehlo.slice": Signature((_ANY,), _ANY, (same_element_type,)),
+    "stablehlo.sqrt": _elementwise(_FUNCTION),
+    "stablehlo.subtract": _elementwise(_NUMBER),
+    "stablehlo.tanh": _elementwise(_FUNCTION),
+    "stablehlo.transpose": Signature((_ANY_OR_AXIS,), _ANY_OR_AXIS, (compatible_element_types,)),
+    "stablehlo.uniform_dequantize": Signature((_QUANTIZED,), _FLOAT, (same_shape_and_base,)),
+    "stablehlo.uniform_quantize": Signature((_FLOAT_OR_QUANTIZED,), _QUANTIZED, (same_shape_and_base,)),
+}
+
+
+def check_signature(op: Operation) -> None:
+    """Check what the op's definition says of its types.
+
+    Raises VerifyException.
+    """
+    signature = _SIGNATURES[op.name]
+    last = len(signature.operands) - 1
+    for index, operand in enumerate(op.operands):
+        signature.operands[min(index, last)].check(operand.type, f"operand #{index}")
+    for index, result in enumerate(op.results):
+        signature.results.check(result.type, f"result #{index}")
+    for rule in signature.rules:
+        rule(op)
