@@ -61,7 +61,9 @@ def _elements(ir, array: Array):
         return ir.DenseElementsAttr.get(array.view(np.uint16), type=tensor)
     if array.dtype == np.bool_:
         tensor = ir.RankedTensorType.get(array.shape, ir.IntegerType.get_signless(1))
-        return ir.DenseElementsAttr.get(np.packbits(array, axis=None, bitorder="little"), type=tensor, shape=array.shape)
+        return ir.DenseElementsAttr.get(
+            np.packbits(array, axis=None, bitorder="little"), type=tensor, shape=array.shape
+        )
     return ir.DenseElementsAttr.get(array)
 
 

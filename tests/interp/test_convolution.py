@@ -143,7 +143,9 @@ def _convolve_int64(x: Array, w: Array, stride: int, groups: int) -> Array:
     grouped, kernel = x.reshape(n, groups, i, h, width), w.reshape(groups, o // groups, i, kh, kw)
     y = np.zeros((n, groups, o // groups, *sizes), np.int64)
     for a, b in itertools.product(range(kh), range(kw)):
-        window = grouped[..., a : a + (sizes[0] - 1) * stride + 1 : stride, b : b + (sizes[1] - 1) * stride + 1 : stride]
+        window = grouped[
+            ..., a : a + (sizes[0] - 1) * stride + 1 : stride, b : b + (sizes[1] - 1) * stride + 1 : stride
+        ]
         y += np.einsum("ngihw,goi->ngohw", window.astype(np.int64), kernel[..., a, b].astype(np.int64))
     return y.reshape(n, o, *sizes)
 
