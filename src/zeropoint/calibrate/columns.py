@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import math
 import zipfile
-from collections.abc import Iterator, Mapping
+import zlib
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tokenize import TokenError
 from typing import IO, Any, Protocol
 
 import numpy as np
@@ -91,7 +94,7 @@ class Header:
             if version not in readers:
                 raise ValueError(f"version {version}")
             header = Header(*readers[version](stream))
-        except ValueError as error:
+        except (ValueError, TokenError) as error:  # NumPy parses the header as Python text
             raise DataError(f"{name}: found no NumPy array, expected one written by numpy.save ({error})") from error
         if header.dtype.hasobject:
             raise DataError(f"{name}: found Python objects, expected numbers; save an array of one shape and dtype")
@@ -122,30 +125,36 @@ class NpzColumn:
             yield from self.whole()
             return
         count, *rest = self.shape
-        row_bytes = math.prod(rest) * self.dtype.itemsize
-        try:
-            with zipfile.ZipFile(self.path) as archive, archive.open(self.member) as stream:
-                Header.read(stream, self.member)
-                for _ in range(count):
-                    data = stream.read(row_bytes)
-                    if len(data) != row_bytes:
-                        raise EOFError("it ends early")
-                    yield np.frombuffer(data, self.dtype).reshape(rest)
-        except (zipfile.BadZipFile, EOFError, OSError) as error:
-            raise unreadable(self.path, error) from error
+        for data in self._read(count, math.prod(rest)):
+            yield data.reshape(rest)
 
     def whole(self) -> Array:
         """The array itself."""
-        try:
-            with np.load(self.path) as archive:
-                return archive[self.member.removesuffix(".npy")]
-        except (zipfile.BadZipFile, EOFError, OSError, ValueError) as error:
-            raise unreadable(self.path, error) from error
+        (data,) = self._read(1, math.prod(self.shape))
+        return data.reshape(self.shape, order="F" if self.header.fortran_order else "C")
+
+    def _read(self, count: int, elements: int) -> Iterator[Array]:
+        """`count` flat arrays of so many elements, to the end of the member, where its checksum is compared."""
+        size = elements * self.dtype.itemsize
+        with _reading(self.path), zipfile.ZipFile(self.path) as archive, archive.open(self.member) as stream:
+            Header.read(stream, f"{self.path}: {self.member}")
+            for _ in range(count):
+                data = stream.read(size)
+                if len(data) != size:
+                    raise EOFError(f"{self.member} ends early")
+                yield np.frombuffer(data, self.dtype)
+            if stream.read(1):
+                raise EOFError(f"{self.member} goes on after its last element")
 
 
-def unreadable(path: Path, error: Exception) -> DataError:
-    """The error for a file that is not what its name says."""
-    return DataError(f"{path}: found a truncated or foreign file ({error}); expected .npz data; write it again")
+@contextmanager
+def _reading(path: Path) -> Generator[None]:
+    """Turn what `zipfile` raises for a file that is not what its name says into a DataError."""
+    try:
+        yield
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError) as error:
+        found = f"found a truncated, damaged or foreign file ({error})"
+        raise DataError(f"{path}: {found}; expected .npz data; write it again") from error
 
 
 def npz_columns(path: Path) -> dict[str, Column]:
@@ -154,14 +163,11 @@ def npz_columns(path: Path) -> dict[str, Column]:
     Raises DataError where the file is no .npz.
     """
     columns: dict[str, Column] = {}
-    try:
-        with zipfile.ZipFile(path) as archive:
-            for member in archive.namelist():
-                with archive.open(member) as stream:
-                    header = Header.read(stream, f"{path}: {member}")
-                columns[member.removesuffix(".npy")] = NpzColumn(path, member, header)
-    except (zipfile.BadZipFile, EOFError, OSError) as error:
-        raise unreadable(path, error) from error
+    with _reading(path), zipfile.ZipFile(path) as archive:
+        for member in archive.namelist():
+            with archive.open(member) as stream:
+                header = Header.read(stream, f"{path}: {member}")
+            columns[member.removesuffix(".npy")] = NpzColumn(path, member, header)
     return columns
 
 

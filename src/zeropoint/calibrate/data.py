@@ -66,7 +66,8 @@ def _of_path(path: Path, ports: Sequence[Port]) -> Table | Chain:
     if not path.exists():
         raise DataError(f"{path}: found no such file; expected an .npz file or a folder of .npy files")
     if path.suffix != ".npz":
-        raise DataError(f"{path}: found a file with suffix '{path.suffix}'; expected .npz, or a folder of .npy files")
+        suffix = f"suffix '{path.suffix}'" if path.suffix else "no suffix"
+        raise DataError(f"{path}: found a file with {suffix}; expected .npz, or a folder of .npy files")
     return Table(npz_columns(path), ports, str(path))
 
 

@@ -1,0 +1,348 @@
+"""Reading samples: every layout that is accepted, and one line for everything that is not."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import tracemalloc
+from operator import length_hint
+
+import ml_dtypes
+import numpy as np
+import pytest
+from xdsl.dialects.builtin import Float16Type, IntegerType, TensorType, f32, i1
+
+from zeropoint.calibrate import DataError, samples
+from zeropoint.ir.program import Port
+from zeropoint.ir.quant import Storage, UniformQuantizedType
+
+N = 5
+X = Port("x", TensorType(f32, [1, 2, 3]))
+IDS = Port("ids", TensorType(IntegerType(32), [1, 4]))
+PAIR = Port("x", TensorType(f32, [2, 3]))
+SCALAR = Port("t", TensorType(f32, []))
+DATA = np.arange(N * 6, dtype=np.float32).reshape(N, 2, 3) / 7
+
+
+def taken(source, *ports):
+    return list(samples(source, ports or [X]))
+
+
+def npz(tmp_path, name="data.npz", *, compressed=False, **arrays):
+    path = tmp_path / name
+    (np.savez_compressed if compressed else np.savez)(path, **arrays)
+    return path
+
+
+def npy_folder(tmp_path, **arrays):
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    for name, array in arrays.items():
+        np.save(folder / f"{name}.npy", array)
+    return folder
+
+
+SOURCES = {
+    "npz": npz,
+    "compressed npz": lambda tmp_path, **arrays: npz(tmp_path, compressed=True, **arrays),
+    "folder of npy": npy_folder,
+    "dict": lambda tmp_path, **arrays: arrays,
+}
+LAYOUTS = {
+    "rows in place of the batch axis": {"x": DATA},
+    "rows before the batch axis": {"x": DATA[:, np.newaxis]},
+    "an array a sample": {f"x_{i}": DATA[i][np.newaxis] for i in range(N)},
+    "an array a sample without the batch axis": {f"x_{i}": DATA[i] for i in range(N)},
+    "Fortran order": {"x": np.asfortranarray(DATA)},
+    "big endian": {"x": DATA.astype(">f4")},
+    "labels beside": {"labels": np.arange(N), "x": DATA, "y": np.ones(3)},
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("source", SOURCES)
+def test_every_layout_in_every_source_gives_the_same_samples(tmp_path, source, layout):
+    stream = samples(SOURCES[source](tmp_path, **LAYOUTS[layout]), [X])
+    assert len(stream) == N
+    for _ in range(2):  # it starts anew
+        found = list(stream)
+        assert [set(sample) for sample in found] == [{"x"}] * N
+        for index, sample in enumerate(found):
+            assert sample["x"].shape == (1, 2, 3)
+            assert sample["x"].dtype == np.float32
+            assert sample["x"].dtype.isnative
+            assert np.array_equal(sample["x"][0], DATA[index])
+
+
+def test_an_array_a_sample_is_in_the_order_of_the_numbers(tmp_path):
+    arrays = {f"x_{i}": np.full((1, 2, 3), i, np.float32) for i in range(12)}
+    found = taken(npz(tmp_path, **dict(sorted(arrays.items()))))
+    assert [sample["x"][0, 0, 0] for sample in found] == list(range(12))
+
+
+def test_a_batch_of_several_takes_several_rows(tmp_path):
+    rows = np.arange(12, dtype=np.float32).reshape(4, 3)
+    for source in (npz(tmp_path, x=rows), npz(tmp_path, x=rows.reshape(2, 2, 3))):
+        found = taken(source, PAIR)
+        assert [sample["x"].tolist() for sample in found] == rows.reshape(2, 2, 3).tolist()
+
+
+def test_scalars_have_a_value_a_sample(tmp_path):
+    found = taken(npz(tmp_path, t=np.float32([1, 2, 3])), SCALAR)
+    assert [(sample["t"].shape, float(sample["t"])) for sample in found] == [((), 1.0), ((), 2.0), ((), 3.0)]
+
+
+def test_inputs_may_be_laid_out_differently(tmp_path):
+    ids = np.arange(N * 4, dtype=np.int32).reshape(N, 4)
+    path = npz(tmp_path, x=DATA[:, np.newaxis], **{f"ids_{i}": ids[i] for i in range(N)})
+    found = taken(path, X, IDS)
+    assert [sample["ids"][0].tolist() for sample in found] == ids.tolist()
+    assert [list(sample) for sample in found] == [["x", "ids"]] * N
+
+
+def test_several_npz_follow_each_other(tmp_path):
+    paths = [npz(tmp_path, f"{i}.npz", x=DATA[i : i + 2]) for i in (0, 2)]
+    for source in (paths, [str(path) for path in paths], tmp_path):
+        stream = samples(source, [X])
+        assert len(stream) == 4
+        assert [sample["x"][0, 0, 0] for sample in stream] == DATA[:4, 0, 0].tolist()
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float64, ml_dtypes.bfloat16])
+def test_other_floats_are_converted(dtype):
+    (first, *_) = taken({"x": DATA.astype(dtype)})
+    assert first["x"].dtype == np.float32
+    assert np.array_equal(first["x"][0], DATA[0].astype(dtype).astype(np.float32))
+
+
+def test_integers_are_converted_where_they_fit():
+    found = taken({"ids": np.arange(8, dtype=np.int64).reshape(2, 4)}, IDS)
+    assert [sample["ids"].dtype for sample in found] == [np.int32] * 2
+    with pytest.raises(DataError, match="sample 1: input 'ids': found int64 values that int32 cannot hold"):
+        taken({"ids": np.int64([[0, 1, 2, 3], [0, 1, 2, 2**40]])}, IDS)
+
+
+def test_an_input_of_a_quantized_type_takes_its_storage():
+    port = Port("q", TensorType(UniformQuantizedType.per_layer(Storage.of("i8"), 0.5), [1, 2]))
+    (sample,) = taken({"q": np.int8([[-128, 127]])}, port)
+    assert sample["q"].tolist() == [[-128, 127]]
+    with pytest.raises(DataError, match="found float32 data, expected int8"):
+        taken({"q": np.float32([[0, 1]])}, port)
+
+
+# From Python: iterables of dicts.
+
+
+def test_an_iterable_of_dicts_is_a_stream_and_never_held():
+    produced = 0
+
+    def generate():
+        nonlocal produced
+        for index in range(3):
+            produced += 1
+            yield {"x": DATA[index].astype(np.float64), "label": index}
+
+    stream = samples(generate(), [X])
+    assert produced == 0
+    iterator = iter(stream)
+    first = next(iterator)
+    assert produced == 1
+    assert set(first) == {"x"}
+    assert first["x"].shape == (1, 2, 3)
+    assert len(list(iterator)) == 2
+
+
+def test_an_iterable_says_its_length_where_it_knows_it():
+    dicts = [{"x": DATA[0]}] * 3
+    assert length_hint(samples(dicts, [X]), -1) == 3
+    assert length_hint(samples((item for item in dicts), [X]), -1) == -1
+
+
+@pytest.mark.parametrize(
+    ("items", "message"),
+    [
+        ([], "data: found no samples; expected at least one"),
+        ([{"x": DATA[0]}, {"y": 1}], "data: sample 1: found 'y'; expected 'x'; name each array after its input"),
+        ([np.zeros(3)], "data: sample 0: found ndarray; expected a dict from input name to array"),
+        ([{"x": DATA[:2]}], "data: sample 0: input 'x': found shape 2x2x3, expected 1x2x3; reshape it"),
+        ([{"x": np.uint8(DATA[0])}], "data: sample 0: input 'x': found uint8 data, expected float32; convert it"),
+    ],
+)
+def test_an_iterable_that_does_not_fit_is_an_error(items, message):
+    with pytest.raises(DataError, match=f"^{re.escape(message)}"):
+        list(samples(iter(items), [X]))
+
+
+# Errors of files, folders and dicts: all before the first sample.
+
+
+def test_a_file_that_is_not_there(tmp_path):
+    with pytest.raises(DataError, match=r"no\.npz: found no such file; expected an \.npz file or a folder of \.npy"):
+        samples(tmp_path / "no.npz", [X])
+
+
+def test_a_file_of_another_kind(tmp_path):
+    (tmp_path / "x.csv").write_text("1,2")
+    with pytest.raises(DataError, match=r"found a file with suffix '\.csv'; expected \.npz"):
+        samples(tmp_path / "x.csv", [X])
+    (tmp_path / "bare").write_text("1,2")
+    with pytest.raises(DataError, match=r"bare: found a file with no suffix; expected \.npz"):
+        samples(tmp_path / "bare", [X])
+    (tmp_path / "x.npz").write_text("not a zip file")
+    with pytest.raises(DataError, match=r"x\.npz: found a truncated, damaged or foreign file"):
+        samples(tmp_path / "x.npz", [X])
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+def test_a_truncated_or_damaged_npz(tmp_path, compressed):
+    path = npz(tmp_path, compressed=compressed, x=np.random.default_rng(0).random((N, 2, 3), np.float32))
+    whole, before = path.read_bytes(), taken(path)
+    path.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(DataError, match="found a truncated, damaged or foreign file"):
+        samples(path, [X])
+    expected = [sample["x"].tobytes() for sample in before]
+    for position in range(0, len(whole), 3):
+        damaged = bytearray(whole)
+        damaged[position] ^= 0x5A
+        path.write_bytes(damaged)
+        found = None
+        with contextlib.suppress(DataError):  # nothing else is raised
+            found = [sample["x"].tobytes() for sample in taken(path)]
+        assert found in (None, expected)  # a byte may mean nothing, as those of a time stamp
+
+
+def test_an_npz_of_other_things(tmp_path):
+    path = npz(tmp_path, x=np.array([{"a": 1}, None], dtype=object))
+    with pytest.raises(DataError, match=r"x\.npy: found Python objects, expected numbers"):
+        samples(path, [X])
+    import zipfile
+
+    with zipfile.ZipFile(tmp_path / "text.npz", "w") as archive:
+        archive.writestr("x.npy", "hello")
+    with pytest.raises(DataError, match=r"x\.npy: found no NumPy array, expected one written by numpy\.save"):
+        samples(tmp_path / "text.npz", [X])
+
+
+def test_an_empty_folder_and_a_damaged_npy(tmp_path):
+    with pytest.raises(DataError, match=r"found a folder with no \.npy and no \.npz file; expected x\.npy"):
+        samples(tmp_path, [X])
+    np.save(tmp_path / "x.npy", DATA)
+    whole = (tmp_path / "x.npy").read_bytes()
+    (tmp_path / "x.npy").write_bytes(whole[:-10])
+    with pytest.raises(DataError, match=r"x\.npy: found a truncated file"):
+        samples(tmp_path, [X])
+    (tmp_path / "x.npy").write_bytes(b"hello")
+    with pytest.raises(DataError, match=r"x\.npy: found no NumPy array"):
+        samples(tmp_path, [X])
+
+
+NAN = DATA.copy()
+NAN[3, 0, 1], NAN[4, 1, 1] = np.nan, np.inf
+BAD = {
+    "names": ({"image": DATA, "labels": np.arange(N)}, "found 'image', 'labels'; expected 'x'; name each array after"),
+    "nothing": ({}, "found nothing; expected 'x'"),
+    "shape": ({"x": np.zeros((N, 2, 4), np.float32)}, "input 'x': found shape 5x2x4, expected nx2x3 or nx1x2x3 for n"),
+    "no axis": ({"x": np.float32(1)}, "input 'x': found shape () (a scalar), expected nx2x3 or nx1x2x3"),
+    "one shape of many": (
+        {"x_0": DATA[0], "x_1": DATA[:2]},
+        "sample 1: input 'x': found shape 2x2x3, expected 1x2x3; reshape it",
+    ),
+    "integers": (
+        {"x": DATA.astype(np.uint8)},
+        "input 'x': found uint8 data, expected float32; convert it, and scale it",
+    ),
+    "booleans": ({"x": DATA > 1}, "input 'x': found bool data, expected float32"),
+    "complex": ({"x": DATA.astype(np.complex64)}, "input 'x': found complex64 data, expected float32"),
+    "text": ({"x": np.full((N, 2, 3), "a")}, "input 'x': found <U1 data, expected float32"),
+    "no samples": ({"x": DATA[:0]}, "found no samples; expected at least one"),
+    "gap": ({"x_0": DATA[0], "x_2": DATA[2]}, "found no 'x_1' but 'x_2'; expected numbers without gaps"),
+    "not from 0": ({"x_1": DATA[0]}, "found no 'x_0' but 'x_1'; expected numbers without gaps"),
+    "NaN": ({"x": NAN}, "sample 3: input 'x': found 1 NaN and 0 infinite values in float32, expected finite ones"),
+    "infinity": ({"x": NAN[4:]}, "sample 0: input 'x': found 0 NaN and 1 infinite values in float32"),
+    "past f32": ({"x": DATA.astype(np.float64) * 1e300}, "sample 0: input 'x': found 0 NaN and 5 infinite values in"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+@pytest.mark.parametrize("source", SOURCES)
+def test_what_does_not_fit_is_one_line_before_the_first_sample(tmp_path, source, case):
+    arrays, message = BAD[case]
+    if source == "folder of npy" and not arrays:
+        message = "found a folder with no .npy and no .npz file; expected x.npy"
+    given = SOURCES[source](tmp_path, **arrays)
+    with pytest.raises(DataError, match=re.escape(message)) as caught:
+        samples(given, [X])
+    assert "\n" not in str(caught.value)
+    assert str(caught.value).startswith("data: " if source == "dict" else str(given))
+
+
+def test_inputs_with_different_numbers_of_samples(tmp_path):
+    path = npz(tmp_path, x=DATA, ids=np.zeros((N - 1, 4), np.int32))
+    with pytest.raises(DataError, match="found 5 for 'x', 4 for 'ids'; expected as many samples for each input"):
+        samples(path, [X, IDS])
+
+
+def test_rows_that_do_not_fill_a_batch(tmp_path):
+    with pytest.raises(DataError, match=r"found shape 5x3, expected n\*2x3 or nx2x3 for n samples"):
+        samples(npz(tmp_path, x=np.zeros((5, 3), np.float32)), [PAIR])
+
+
+def test_a_missing_input_is_named_among_all_that_are_expected(tmp_path):
+    with pytest.raises(DataError, match="found 'x'; expected 'x', 'ids'; name each array"):
+        samples(npz(tmp_path, x=DATA), [X, IDS])
+
+
+def test_floats_for_booleans_and_integers_are_errors():
+    with pytest.raises(DataError, match=r"found float32 data, expected int32; convert it with \.astype\('int32'\)"):
+        samples({"ids": np.zeros((1, 4), np.float32)}, [IDS])
+    with pytest.raises(DataError, match="found uint8 data, expected bool"):
+        samples({"m": np.zeros((1, 4), np.uint8)}, [Port("m", TensorType(i1, [1, 4]))])
+
+
+def test_values_that_f16_cannot_hold_are_errors():
+    with pytest.raises(DataError, match="found 0 NaN and 1 infinite values in float16"):
+        samples({"h": np.float32([[1, 1e6]])}, [Port("h", TensorType(Float16Type(), [1, 2]))])
+
+
+def test_a_number_in_the_name_of_another_input_is_not_a_sample_of_this_one():
+    first, second = Port("x", TensorType(f32, [2])), Port("x_0", TensorType(f32, [2]))
+    assert len(taken({"x": np.zeros((3, 2), np.float32), "x_0": np.ones((3, 2), np.float32)}, first, second)) == 3
+    with pytest.raises(DataError, match="found 'x_0'; expected 'x', 'x_0'"):
+        samples({"x_0": np.ones((3, 2), np.float32)}, [first, second])
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+def test_memory_does_not_grow_with_the_file(tmp_path, compressed):
+    port = Port("x", TensorType(f32, [1, 1000]))
+    path = npz(tmp_path, compressed=compressed, x=np.ones((1000, 1000), np.float32))  # 4 MB
+    tracemalloc.start()
+    assert sum(1 for _ in samples(path, [port])) == 1000
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 500_000
+
+
+def test_the_arrays_given_are_not_changed():
+    data = DATA.copy()
+    for sample in samples({"x": data}, [X]):
+        assert sample["x"].dtype == np.float32
+    assert data.tobytes() == DATA.tobytes()
+
+
+def test_a_npy_with_any_byte_of_its_header_damaged(tmp_path):
+    path = tmp_path / "x.npy"
+    np.save(path, DATA)
+    whole = path.read_bytes()
+    for position in range(128):
+        for flip in (0x01, 0x5A):
+            damaged = bytearray(whole)
+            damaged[position] ^= flip
+            path.write_bytes(damaged)
+            with contextlib.suppress(DataError):  # nothing else is raised
+                assert taken(tmp_path)[0]["x"].shape == (1, 2, 3)
+
+
+def test_tensors_without_elements_are_counted(tmp_path):
+    port = Port("x", TensorType(f32, [1, 0, 3]))
+    for source in (npz(tmp_path, x=np.zeros((4, 0, 3), np.float32)), npy_folder(tmp_path, x=np.zeros((4, 0, 3), "f4"))):
+        assert [sample["x"].shape for sample in samples(source, [port])] == [(1, 0, 3)] * 4

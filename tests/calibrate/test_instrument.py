@@ -1,0 +1,44 @@
+"""Instrument: options that text pipelines do not have. The pass before and after: tests/mlir/instrument.mlir."""
+
+from __future__ import annotations
+
+from zeropoint.calibrate import instrument, stats_keys
+from zeropoint.ir.text import parse_program, print_program
+
+PLAIN = """
+func.func @main(%x: tensor<4xf32> {zeropoint.name = "x"}, %unused: tensor<4xf32>, %n: tensor<4xi32>) -> tensor<4xf32> {
+  %c = stablehlo.constant dense<2.0> : tensor<4xf32>
+  %0 = stablehlo.multiply %x, %c : tensor<4xf32> loc("double")
+  %1 = stablehlo.convert %n : (tensor<4xi32>) -> tensor<4xf32>
+  %2 = stablehlo.add %0, %1 : tensor<4xf32> loc("sum")
+  return %2 : tensor<4xf32>
+}
+"""
+
+
+def test_the_given_program_stays_as_it_is(regions):
+    before = print_program(regions, locations=True)
+    instrument(regions)
+    assert print_program(regions, locations=True) == before
+
+
+def test_instrumenting_twice_is_instrumenting_once(regions):
+    once = instrument(regions)
+    assert print_program(instrument(once)) == print_program(once)
+
+
+def test_a_result_that_its_kernel_fixes_need_not_be_asked(regions):
+    asked = instrument(regions, asks=lambda region, index: region.logical_kernel.data != "elementwise_unary")
+    assert stats_keys(asked) == ["x", "y", "sum"]
+    assert stats_keys(instrument(regions)) == ["x", "y", "sum", "exp"]
+
+
+def test_a_program_without_regions_asks_nothing_unless_told_to():
+    program = parse_program(PLAIN)
+    assert stats_keys(instrument(program)) == []
+    assert stats_keys(instrument(program, every_result=True)) == ["x", "double", "stablehlo.convert", "sum"]
+
+
+def test_the_instrumented_program_verifies(regions):
+    instrument(regions).module.verify()
+    instrument(parse_program(PLAIN), every_result=True).module.verify()
