@@ -111,6 +111,7 @@ def test_unsupported_ops_are_named_all_at_once(tmp_path: Path) -> None:
         ("Pad", {"x": (3,)}, {"p": np.array([1, 1])}, {"mode": "reflect"}, "found mode 'reflect', expected 'const"),
         ("Gather", {"x": (9,)}, {"i": np.array([0, 1, 5])}, {}, "found indices at unequal distances, expected a r"),
         ("Slice", {"x": (99,)}, BACKWARDS, {}, "found a negative step over 99 elements, expected at most 64 of them"),
+        ("Slice", {"x": (9,)}, {n: np.array([0, 0]) for n in "sea"}, {}, "found axes [0, 0], expected each once"),
         ("BatchNormalization", {"x": (1, 3)} | {name: (3,) for name in "sbmv"}, {}, {}, "found a computed 'scale'"),
         ("BatchNormalization", {"x": (1, 3)}, {name: random(4) for name in "sbmv"}, {}, "found 'scale' of shape [4]"),
         ("MaxPool", {"x": (1, 2, 5)}, {}, {}, "Required attribute 'kernel_shape' is missing"),

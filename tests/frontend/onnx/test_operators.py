@@ -200,6 +200,9 @@ SLICES = {
     "negative-step": (ints(-1), ints(-100), ints(1), ints(-1)),
     "negative-step-2": (ints(5), ints(0), ints(3), ints(-2)),
     "one": (ints(-2), ints(-3), ints(3), ints(-1)),
+    "both-ways": (ints(-1, 1, 1), ints(-9, 6, 4), ints(3, 2, 1), ints(-3, 2, 1)),
+    "nothing": (ints(5), ints(2), ints(-1), ints(1)),
+    "nothing-backwards": (ints(2), ints(5), ints(2), ints(-1)),
 }
 
 MOVEMENT = [

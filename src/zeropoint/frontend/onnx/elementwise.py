@@ -7,15 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
 
 from zeropoint.frontend.onnx.broadcasting import broadcast_together
 from zeropoint.frontend.onnx.builder import Builder
 from zeropoint.frontend.onnx.node import Node, NodeError
 from zeropoint.frontend.onnx.tensors import program_dtype
 from zeropoint.ir.stablehlo import BinaryOp, ConvertOp, DivideOp, MultiplyOp, PowerOp, UnaryOp
-from zeropoint.ir.tensors import dtype_element, element_of, with_element
+from zeropoint.ir.tensors import dtype_element, element_dtype, element_of, with_element
 
 Convert = Callable[[Node, Builder], SSAValue]
 
@@ -51,10 +50,11 @@ def power(node: Node, build: Builder) -> SSAValue:
     exponent = node.constant(1)
     if exponent is not None and exponent.size == 1 and exponent.reshape(()) == 2 and exponent.ndim <= 1:
         return build.insert(MultiplyOp(base, base))
-    values = [base, node.operand(1)]
-    if element_of(values[1]) != element_of(base):
-        values[1] = build.insert(ConvertOp(values[1], with_element(values[1], element_of(base))))
-    lhs, rhs = broadcast_together(values, build)
+    if exponent is not None:
+        raised = build.constant(exponent.astype(element_dtype(element_of(base))))
+    else:
+        raised = _converted(node.operand(1), element_of(base), build)
+    lhs, rhs = broadcast_together([base, raised], build)
     return build.insert(PowerOp(lhs, rhs))
 
 
@@ -79,6 +79,8 @@ def dropout(node: Node, build: Builder) -> SSAValue:
 
 def cast(node: Node, build: Builder) -> SSAValue:
     """`Cast`: `convert`; nothing between floats, all of which are f32 here."""
-    value = node.operand(0)
-    element = dtype_element(np.dtype(program_dtype(node.integer("to", 0))))
+    return _converted(node.operand(0), dtype_element(program_dtype(node.integer("to", 0))), build)
+
+
+def _converted(value: SSAValue, element: Attribute, build: Builder) -> SSAValue:
     return value if element == element_of(value) else build.insert(ConvertOp(value, with_element(value, element)))

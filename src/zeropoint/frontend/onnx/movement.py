@@ -129,30 +129,41 @@ def slice_(node: Node, build: Builder) -> SSAValue:
             f"found starts {list(starts)}, ends {list(ends)}, axes {list(axes)} and steps {list(steps)}, expected "
             f"lists of one length and no step of 0"
         )
+    axes_of(axes, rank)  # each once
+    chosen = [range(size) for size in shape_of(value)]
     for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
         axis = axis_of(axis, rank)
-        chosen = range(*slice(start, end, step).indices(shape_of(value)[axis]))
-        value = taken(value, axis, chosen, build)
+        chosen[axis] = range(*slice(start, end, step).indices(shape_of(value)[axis]))
+    return taken(value, chosen, build)
+
+
+def taken(value: SSAValue, chosen: Sequence[range], build: Builder) -> SSAValue:
+    """The elements that one range per dimension counts: one `slice`, then what goes backwards."""
+    shape = shape_of(value)
+    forward = [positions[:: 1 if positions.step > 0 else -1] if positions else range(0) for positions in chosen]
+    if forward != [range(size) for size in shape]:
+        start = [min(positions.start, size) for positions, size in zip(forward, shape, strict=True)]
+        limit = [positions[-1] + 1 if positions else low for positions, low in zip(forward, start, strict=True)]
+        value = build.insert(SliceOp(value, start, limit, [positions.step for positions in forward]))
+    for axis, positions in enumerate(chosen):
+        if positions.step < 0 and len(positions) > 1:
+            value = _reversed(value, axis, build)
     return value
 
 
-def taken(value: SSAValue, axis: int, chosen: range, build: Builder) -> SSAValue:
-    """The elements of `value` that `chosen` counts along `axis`."""
-    shape = shape_of(value)
-    if chosen == range(shape[axis]):
-        return value
-    if chosen.step < 0 and len(chosen) > 1:
-        if len(chosen) > REVERSED_ELEMENTS:
-            raise NodeError(
-                f"found a negative step over {len(chosen)} elements, expected at most {REVERSED_ELEMENTS} of them"
-            )
-        return concatenated([taken(value, axis, range(i, i + 1), build) for i in chosen], axis, build)
-    start = list(0 for _ in shape)
-    limit, strides = list(shape), [1] * len(shape)
-    start[axis] = min(chosen.start, shape[axis])
-    limit[axis] = chosen[-1] + 1 if chosen else start[axis]
-    strides[axis] = max(chosen.step, 1)
-    return build.insert(SliceOp(value, start, limit, strides))
+def _reversed(value: SSAValue, axis: int, build: Builder) -> SSAValue:
+    size = shape_of(value)[axis]
+    if size > REVERSED_ELEMENTS:
+        raise NodeError(f"found a negative step over {size} elements, expected at most {REVERSED_ELEMENTS} of them")
+    parts = [part_of(value, axis, range(i, i + 1), build) for i in reversed(range(size))]
+    return concatenated(parts, axis, build)
+
+
+def part_of(value: SSAValue, axis: int, positions: range, build: Builder) -> SSAValue:
+    """The elements that a range counts along one dimension."""
+    chosen = [range(size) for size in shape_of(value)]
+    chosen[axis] = positions
+    return taken(value, chosen, build)
 
 
 def split(node: Node, build: Builder) -> tuple[SSAValue, ...]:
@@ -167,7 +178,7 @@ def split(node: Node, build: Builder) -> tuple[SSAValue, ...]:
     if sum(sizes) != size or len(sizes) != node.output_count:
         raise NodeError(f"found parts {list(sizes)} for {node.output_count} outputs, expected a sum of {size}")
     ends = np.cumsum(sizes).tolist()
-    return tuple(taken(value, axis, range(end - part, end), build) for part, end in zip(sizes, ends, strict=True))
+    return tuple(part_of(value, axis, range(end - part, end), build) for part, end in zip(sizes, ends, strict=True))
 
 
 def expand(node: Node, build: Builder) -> SSAValue:
@@ -196,7 +207,7 @@ def gather(node: Node, build: Builder) -> SSAValue:
     chosen = range(numbers[0], numbers[-1] + (1 if step > 0 else -1), step) if step else range(0)
     if list(chosen) != numbers:
         raise NodeError("found indices at unequal distances, expected a range")
-    result = taken(value, axis, chosen, build)
+    result = part_of(value, axis, chosen, build)
     return result if indices.ndim else build.reshape(result, shape[:axis] + shape[axis + 1 :])
 
 

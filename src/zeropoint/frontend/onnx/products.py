@@ -80,5 +80,9 @@ def gemm(node: Node, build: Builder) -> SSAValue:
     beta = node.number("beta", 1.0)
     if not node.has(2) or beta == 0:
         return result
-    bias = broadcast_to(_scaled(node, 2, beta, build), shape_of(result), build)
-    return build.insert(AddOp(result, bias))
+    array = node.constant(2)
+    if array is not None and array.size == 1:  # one number for all features: a bias like any other
+        bias = build.constant(np.full(shape_of(result)[1:], float(array.reshape(())) * beta, np.float32))
+    else:
+        bias = _scaled(node, 2, beta, build)
+    return build.insert(AddOp(result, broadcast_to(bias, shape_of(result), build)))
