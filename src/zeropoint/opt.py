@@ -16,6 +16,13 @@ from zeropoint.ir.text import parse_program, print_program
 from zeropoint.ir.verification import verify
 from zeropoint.ir.weights import Weights
 from zeropoint.lower import fold_bounds, integer_io, lower, merge_sums
+from zeropoint.lower.quant_ops import (
+    canonicalize_quant,
+    convert_fake_quant,
+    lower_quant_ops,
+    normalize_quant_types,
+    strip_func_quant_types,
+)
 from zeropoint.solve.fuse import fuse
 from zeropoint.solve.materialize import materialize
 from zeropoint.solve.propagate import propagate
@@ -44,6 +51,8 @@ def _propagate(program: Program, *, target: str, profile: str | None) -> Program
 
 
 PASSES: Mapping[str, Pass] = {
+    "canonicalize-quant": Pass(canonicalize_quant, "fold casts that undo each other", {"fold_fake_quant": False}),
+    "convert-fake-quant": Pass(convert_fake_quant, "fake quantization to qcast and dcast", {"compat": False}),
     "fold-batch-norm": Pass(fold_batch_norm, "fold scales and shifts per channel into contractions"),
     "fold-bounds": Pass(fold_bounds, "fold clamps into requantizations"),
     "fold-constants": Pass(fold_constants, "evaluate ops on constants"),
@@ -52,10 +61,13 @@ PASSES: Mapping[str, Pass] = {
     "instrument": Pass(instrument, "ask for statistics at the ports of regions"),
     "integer-io": Pass(integer_io, "integers instead of floats at inputs and outputs"),
     "lower": Pass(lower, "the quantized program to integers", {"profile": None}),
+    "lower-quant-ops": Pass(lower_quant_ops, "quant casts to arith, math, tensor, linalg, shape", {"profile": None}),
     "materialize": Pass(materialize, "regions to quantized StableHLO"),
     "merge-sums": Pass(merge_sums, "merge zero-point corrections into biases"),
+    "normalize-quant-types": Pass(normalize_quant_types, "sub-channel types as per-layer or per-channel ones"),
     "propagate": Pass(_propagate, "decide the parameters of every port", {"target": "cpu", "profile": None}),
     "simplify": Pass(simplify, "fold-constants, fold-batch-norm, fold-padding"),
+    "strip-func-quant-types": Pass(strip_func_quant_types, "storage integers in the headers of functions"),
 }
 """Every pass by its name on the command line."""
 

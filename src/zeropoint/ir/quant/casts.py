@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from xdsl.dialects.builtin import Signedness
-from xdsl.ir import Attribute, SSAValue
+from xdsl.interfaces import HasFolderInterface
+from xdsl.ir import Attribute, OpResult, SSAValue
 from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, result_def, traits_def
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
@@ -64,8 +65,14 @@ def _check_quantization(quantized: Attribute, expressed: Attribute) -> None:
     check_container(quantized)
 
 
+def _undone(op: _CastOp, inverse: type[_CastOp]) -> tuple[SSAValue] | None:
+    """What `inverse` made the operand from, where that is of the result's type."""
+    source = op.input.op if isinstance(op.input, OpResult) else None
+    return (source.input,) if isinstance(source, inverse) and source.input.type == op.result.type else None
+
+
 @irdl_op_definition
-class QuantizeCastOp(_CastOp):
+class QuantizeCastOp(_CastOp, HasFolderInterface):
     """A floating-point value to a quantized one: `quant.qcast %x : tensor<2xf32> to tensor<2x!quant.uniform<...>>`.
 
     clamp(convert(x / scale + zero_point), storage_min, storage_max); the rounding is the one of the numerics profile
@@ -80,6 +87,10 @@ class QuantizeCastOp(_CastOp):
         self._check_scalar("result", self.result.type, _is_quantized, "quantized type")
         self._check_shapes()
         _check_quantization(self.result.type, self.input.type)
+
+    def fold(self) -> tuple[SSAValue] | None:
+        """`qcast(dcast(q))` is q where both are of one type."""
+        return _undone(self, DequantizeCastOp)
 
 
 @irdl_op_definition
@@ -97,7 +108,7 @@ class DequantizeCastOp(_CastOp):
 
 
 @irdl_op_definition
-class StorageCastOp(_CastOp):
+class StorageCastOp(_CastOp, HasFolderInterface):
     """A quantized value to its signless storage integer, or back; no data changes."""
 
     name = "quant.scast"
@@ -120,3 +131,7 @@ class StorageCastOp(_CastOp):
             raise VerifyException("storage type in quantized type expected to match integer type")
         check_container(self.input.type)
         check_container(self.result.type)
+
+    def fold(self) -> tuple[SSAValue] | None:
+        """`scast(scast(x))` is x where it is of the result's type."""
+        return _undone(self, StorageCastOp)

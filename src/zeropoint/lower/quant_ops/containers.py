@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from xdsl.builder import Builder
-from xdsl.dialects import linalg, tensor
+from xdsl.dialects import tensor
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     AffineMapAttr,
@@ -19,6 +19,8 @@ from xdsl.dialects.builtin import (
     TensorType,
     UnrankedTensorType,
 )
+from xdsl.dialects.linalg.attrs import IteratorType, IteratorTypeAttr
+from xdsl.dialects.linalg.ops import GenericOp, YieldOp
 from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.rewriter import InsertPoint
@@ -129,11 +131,11 @@ def _generic(emit: Emitter, value: SSAValue, conversion: Conversion, parameter_m
     else:
         parameters = Parameters(quantized, block.args[1], block.args[2])
     result = conversion.convert(Elementwise(body), block.args[0], parameters)
-    body.add(linalg.YieldOp(result))
+    body.add(YieldOp(result))
     identity = AffineMapAttr(AffineMap.identity(len(shape)))
     maps = [identity, *[AffineMapAttr(parameter_map)] * 2, identity] if parameter_map is not None else [identity] * 2
-    iterators = [linalg.IteratorTypeAttr(linalg.IteratorType.PARALLEL)] * len(shape)
-    return emit.value(linalg.GenericOp(inputs, [empty], Region(block), maps, iterators, [result_type]))
+    iterators = [IteratorTypeAttr(IteratorType.PARALLEL)] * len(shape)
+    return emit.value(GenericOp(inputs, [empty], Region(block), maps, iterators, [result_type]))
 
 
 def _parameter_elements(quantized: UniformQuantizedType, weights: Weights) -> tuple[ElementsAttr, ElementsAttr]:

@@ -1,0 +1,54 @@
+"""Casts that undo each other, folded.
+
+```mlir
+%x = quant.dcast %q : !quant.uniform<i8:f32, 2.0> to f32
+%r = quant.qcast %x : f32 to !quant.uniform<i8:f32, 2.0>    // %r is %q
+%i = quant.scast %q : !quant.uniform<i8:f32, 2.0> to i8
+%s = quant.scast %i : i8 to !quant.uniform<i8:f32, 2.0>     // %s is %q
+```
+
+`dcast(qcast(x))` stays: it is a fake quantization, and x is what it rounds away from. Upstream MLIR folds it to x,
+which turns a program with simulated quantization into the float program; `fold_fake_quant` does so here.
+
+Source: upstream MLIR's folders of `quant.qcast`, `quant.dcast` and `quant.scast`.
+"""
+
+from __future__ import annotations
+
+from xdsl.ir import Operation, OpResult, SSAValue
+
+from zeropoint.ir.dead_code import remove_if_dead
+from zeropoint.ir.program import Program
+from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp, StorageCastOp
+
+
+def _fold_fake_quant(op: DequantizeCastOp) -> SSAValue | None:
+    """The value that a fake quantization rounds."""
+    source = op.input.op if isinstance(op.input, OpResult) else None
+    same = isinstance(source, QuantizeCastOp) and source.input.type == op.result.type
+    return source.input if same and isinstance(source, QuantizeCastOp) else None
+
+
+def _folded(op: Operation, fold_fake_quant: bool) -> SSAValue | None:
+    if isinstance(op, QuantizeCastOp | StorageCastOp):
+        found = op.fold()
+        return None if found is None else found[0]
+    if fold_fake_quant and isinstance(op, DequantizeCastOp):
+        return _fold_fake_quant(op)
+    return None
+
+
+def canonicalize_quant(program: Program, fold_fake_quant: bool = False) -> Program:
+    """Fold casts that undo each other, and remove casts that nothing uses.
+
+    With `fold_fake_quant` also `dcast(qcast(x))` to `x`, which erases simulated quantization.
+    """
+    program = program.clone()
+    casts = [op for op in program.module.walk() if isinstance(op, QuantizeCastOp | DequantizeCastOp | StorageCastOp)]
+    for op in casts:
+        value = _folded(op, fold_fake_quant)
+        if value is not None:
+            op.result.replace_all_uses_with(value)
+    for op in reversed(casts):
+        remove_if_dead(op)
+    return program

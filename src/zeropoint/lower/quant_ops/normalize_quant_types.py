@@ -1,0 +1,84 @@
+"""Sub-channel types that are per-layer or per-channel ones in disguise, written as such.
+
+```mlir
+tensor<2x6x!quant.uniform<i8:f32:{0:1}, {{1.0}, {0.5}}>>
+tensor<2x6x!quant.uniform<i8:f32:{}, {{2.0}}>>
+```
+become
+```mlir
+tensor<2x6x!quant.uniform<i8:f32:0, {1.0,0.5}>>
+tensor<2x6x!quant.uniform<i8:f32, 2.0>>
+```
+so that a target that knows the two older granularities can take the program.
+
+Source: upstream MLIR's pass `normalize-quant-types`. Unlike it, blocks of more than one index stay as they are: one
+scale for three rows is no scale per row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from xdsl.dialects.builtin import FunctionType, ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, SSAValue
+
+from zeropoint.ir.program import Program
+from zeropoint.ir.quant import UniformQuantizedType
+from zeropoint.ir.quant.containers import element_or_self, ranked_shape
+from zeropoint.ir.tensors import with_element
+
+
+def normalized_type(quantized: UniformQuantizedType) -> UniformQuantizedType:
+    """A per-layer type for one scale; a per-channel type for one scale per index of one axis; else the type itself."""
+    parameters = quantized.data
+    if parameters.blocks is None:
+        return quantized
+    if len(parameters.scales) == 1:
+        return UniformQuantizedType(replace(parameters, blocks=None, shape=()))
+    long_axes = [axis for axis, count in enumerate(parameters.shape) if count != 1]
+    if len(long_axes) == 1 and dict(parameters.blocks).get(long_axes[0]) == 1:
+        return UniformQuantizedType(replace(parameters, axis=long_axes[0], blocks=None, shape=()))
+    return quantized
+
+
+class _Types:
+    """Tensor types to their normal form, each computed once."""
+
+    def __init__(self) -> None:
+        self._known: dict[Attribute, Attribute] = {}
+
+    def convert(self, found: Attribute) -> Attribute:
+        if found not in self._known:
+            element = element_or_self(found)
+            known = found
+            if ranked_shape(found) is not None and isinstance(element, UniformQuantizedType):
+                known = with_element(found, normalized_type(element))
+            self._known[found] = known
+        return self._known[found]
+
+    def convert_value(self, value: SSAValue) -> None:
+        value._type = self.convert(value.type)  # pyright: ignore[reportPrivateUsage]
+
+
+def _convert(module: ModuleOp, types: _Types) -> None:
+    for op in module.walk():
+        for result in op.results:
+            types.convert_value(result)
+        for region in op.regions:
+            for block in region.blocks:
+                for argument in block.args:
+                    types.convert_value(argument)
+        if isinstance(op, FuncOp):
+            signature = op.function_type
+            op.function_type = FunctionType.from_lists(
+                [types.convert(found) for found in signature.inputs],
+                [types.convert(found) for found in signature.outputs],
+            )
+
+
+def normalize_quant_types(program: Program) -> Program:
+    """Write every sub-channel tensor type of values and signatures in its normal form."""
+    program = program.clone()
+    _convert(program.module, _Types())
+    return program

@@ -1,0 +1,100 @@
+"""Storage integers instead of quantized types in the headers of functions.
+
+```mlir
+func.func @f(%x: tensor<2x!quant.uniform<i8:f32, 2.0>>) -> tensor<2xf32> {
+  %0 = quant.dcast %x : tensor<2x!quant.uniform<i8:f32, 2.0>> to tensor<2xf32>
+```
+becomes
+```mlir
+func.func @f(%x: tensor<2xi8>) -> tensor<2xf32> {
+  %q = quant.scast %x : tensor<2xi8> to tensor<2x!quant.uniform<i8:f32, 2.0>>
+  %0 = quant.dcast %q : tensor<2x!quant.uniform<i8:f32, 2.0>> to tensor<2xf32>
+```
+
+Source: upstream MLIR's pass `strip-func-quant-types`; `func.return` and `func.call` are converted with the headers.
+"""
+
+from __future__ import annotations
+
+from xdsl.builder import Builder
+from xdsl.dialects.builtin import FunctionType
+from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.rewriter import InsertPoint
+
+from zeropoint.ir.locations import describe
+from zeropoint.ir.program import Program
+from zeropoint.ir.quant import QuantizedType, StorageCastOp
+from zeropoint.ir.quant.casts import is_signless
+from zeropoint.ir.quant.containers import element_or_self
+from zeropoint.lower.context import LoweringError
+from zeropoint.lower.quant_ops.lower_quant_ops import with_scalar
+
+_CONVERTED = (ReturnOp, CallOp)
+
+
+def stripped_type(found: Attribute, op: Operation) -> Attribute:
+    """The type of the storage integers, the type itself where it is not quantized.
+
+    Raises LoweringError for a quantized type that is not stored as signless integers.
+    """
+    scalar = element_or_self(found)
+    if not isinstance(scalar, QuantizedType):
+        return found
+    if scalar.storage is None or not is_signless(scalar.storage.mlir_type):
+        raise LoweringError(f"{describe(op)}: found type {scalar}, which quant.scast cannot make integers of")
+    return with_scalar(found, scalar.storage.mlir_type)
+
+
+def _strip_source(value: SSAValue, op: Operation, point: InsertPoint) -> None:
+    """A value that comes in: its type becomes the storage one, its users get it cast back."""
+    quantized = value.type
+    value._type = stripped_type(quantized, op)  # pyright: ignore[reportPrivateUsage]
+    users = [use for use in value.uses if not isinstance(use.operation, _CONVERTED)]
+    if value.type == quantized or not users:
+        return
+    cast = Builder(point).insert(StorageCastOp(value, quantized))
+    cast.location = op.location
+    for use in users:
+        use.operation.operands[use.index] = cast.result
+
+
+def _strip_sinks(op: Operation) -> None:
+    """Operands that go out: their integers."""
+    for index, value in enumerate(op.operands):
+        found = stripped_type(value.type, op)
+        if found != value.type:
+            cast = Builder(InsertPoint.before(op)).insert(StorageCastOp(value, found))
+            cast.location = op.location
+            op.operands[index] = cast.result
+
+
+def _strip_function(function: FuncOp) -> None:
+    signature = function.function_type
+    function.function_type = FunctionType.from_lists(
+        [stripped_type(found, function) for found in signature.inputs],
+        [stripped_type(found, function) for found in signature.outputs],
+    )
+    for block in function.body.blocks:
+        point = InsertPoint.at_start(block)
+        for argument in block.args:
+            _strip_source(argument, function, point)
+    for op in list(function.walk()):
+        if isinstance(op, CallOp):
+            for result in op.results:
+                _strip_source(result, op, InsertPoint.after(op))
+    for op in list(function.walk()):
+        if isinstance(op, _CONVERTED):
+            _strip_sinks(op)
+
+
+def strip_func_quant_types(program: Program) -> Program:
+    """Strip the headers of all functions, with their calls and returns.
+
+    Raises LoweringError for a quantized type that is not stored as signless integers.
+    """
+    program = program.clone()
+    for op in program.module.ops:
+        if isinstance(op, FuncOp):
+            _strip_function(op)
+    return program
