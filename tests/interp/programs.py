@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import ml_dtypes
 import numpy as np
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Operation
+from xdsl.parser import Parser
 
 from zeropoint.interp import Interpreter
+from zeropoint.ir.context import new_context
 from zeropoint.ir.program import Program
-from zeropoint.ir.tensors import Array
+from zeropoint.ir.tensors import Array, dtype_element
 from zeropoint.ir.text import parse_program, print_program
+from zeropoint.ir.weights import inline_array
 
 Build = Callable[..., Operation]
 
@@ -55,23 +57,17 @@ def upstream(program: Program | str, *arrays: Array) -> list[Array]:
 
 
 def _elements(ir, array: Array):
-    array = np.ascontiguousarray(array)
-    if array.dtype == ml_dtypes.bfloat16:
-        tensor = ir.RankedTensorType.get(array.shape, ir.BF16Type.get())
-        return ir.DenseElementsAttr.get(array.view(np.uint16), type=tensor)
-    if array.dtype == np.bool_:
-        tensor = ir.RankedTensorType.get(array.shape, ir.IntegerType.get_signless(1))
-        return ir.DenseElementsAttr.get(
-            np.packbits(array, axis=None, bitorder="little"), type=tensor, shape=array.shape
-        )
-    return ir.DenseElementsAttr.get(array)
+    """The array as an attribute, through its bytes: the bindings know neither bf16 nor the rank of a scalar."""
+    element_type = dtype_element(array.dtype)
+    shape = "x".join([*map(str, array.shape), str(element_type)])
+    return ir.Attribute.parse(f'dense<"0x{array.tobytes().hex()}"> : tensor<{shape}>')
 
 
 def _array(ir, elements) -> Array:
     shape = tuple(elements.type.shape)
     if elements.type.element_type == ir.BF16Type.get():
-        # No buffer of this type: go through the text of the elements.
-        return np.array([float(str(x).split(":")[0]) for x in elements], ml_dtypes.bfloat16).reshape(shape)
+        # The bindings have no buffer of this type: read the text.
+        return inline_array(Parser(new_context(), str(elements)).parse_attribute())
     if elements.is_splat:
         return np.full(shape, np.array(elements).reshape(-1)[0] if shape else np.array(elements))
     return np.array(elements).reshape(shape)
@@ -88,7 +84,3 @@ def assert_as_upstream(program: Program, *arrays: Array, relative: float = 0.0) 
         else:
             scale = np.abs(np.where(np.isfinite(their), their, 0)).max(initial=0)
             np.testing.assert_allclose(our, their, rtol=relative, atol=relative * scale)
-
-
-def arguments_of(values: list[SSAValue]) -> list[Attribute]:
-    return [value.type for value in values]

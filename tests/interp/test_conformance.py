@@ -23,10 +23,48 @@ pytestmark = pytest.mark.skipif(
     not FOLDER.is_dir(), reason=f"no conformance data at {FOLDER.parent} (set ZEROPOINT_CONFORMANCE)"
 )
 
-OPS = """abs add and broadcast_in_dim ceil clamp compare concatenate constant convert convolution cosine divide
-    dot_general exponential exponential_minus_one floor log log_plus_one logistic maximum minimum multiply negate or
-    pad power quantized_ops reduce reduce_window reshape rsqrt select sign sine slice sqrt subtract tanh
-    transpose""".split()
+OPS = [
+    "abs",
+    "add",
+    "and",
+    "broadcast_in_dim",
+    "ceil",
+    "clamp",
+    "compare",
+    "concatenate",
+    "constant",
+    "convert",
+    "convolution",
+    "cosine",
+    "divide",
+    "dot_general",
+    "exponential",
+    "exponential_minus_one",
+    "floor",
+    "log",
+    "log_plus_one",
+    "logistic",
+    "maximum",
+    "minimum",
+    "multiply",
+    "negate",
+    "or",
+    "pad",
+    "power",
+    "quantized_ops",
+    "reduce",
+    "reduce_window",
+    "reshape",
+    "rsqrt",
+    "select",
+    "sign",
+    "sine",
+    "slice",
+    "sqrt",
+    "subtract",
+    "tanh",
+    "transpose",
+]
 NOT_OURS = re.compile(r"complex<|f8E|f4E|f6E|algorithm =|precision = \[DEFAULT, DEFAULT\],")
 """Element types that the interpreter does not hold, and syntax that the parser leaves out."""
 NAN = {

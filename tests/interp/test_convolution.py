@@ -137,7 +137,7 @@ def test_integer_convolution_wraps_around_in_its_result_type(seed: int):
 
 def _convolve_int64(x: Array, w: Array, stride: int, groups: int) -> Array:
     """A plain sum over taps in int64, NCHW by OIHW, no padding."""
-    n, c, h, width = x.shape
+    n, _, h, width = x.shape
     o, i, kh, kw = w.shape
     sizes = (h - kh) // stride + 1, (width - kw) // stride + 1
     grouped, kernel = x.reshape(n, groups, i, h, width), w.reshape(groups, o // groups, i, kh, kw)
