@@ -94,36 +94,33 @@ class _GraphImporter:
                 self._convert_or_lose(node)
 
     def _convert_or_lose(self, node: NodeProto) -> None:
-        problem = self._fault(node)
-        if problem is None and self._lost.isdisjoint(node.input):
-            try:
+        try:
+            self._check(node)
+            if self._lost.isdisjoint(node.input):
                 self._convert(node)
-            except NodeError as error:
-                problem = str(error)
-        elif problem is None:
-            self._lost.update(node.output)
-        if problem is not None:
-            self._lost.update(node.output)
-            self.problems.append(f"{describe_node(node)}{problem and ': '}{problem}")
+                return
+        except NodeError as error:
+            reason = str(error)
+            self.problems.append(f"{describe_node(node)}: {reason}" if reason else describe_node(node))
+        self._lost.update(node.output)
 
-    def _fault(self, node: NodeProto) -> str | None:
-        """Why a node cannot be converted whatever its inputs are; empty where the op itself is not supported."""
+    def _check(self, node: NodeProto) -> None:
+        """Raise NodeError for what is wrong with a node whatever its inputs are; without words for its op itself."""
         if node.domain not in DEFAULT_DOMAINS or node.op_type not in CONVERTERS:
-            consequence = any(name in self._lost for name in node.input) and any(
-                name in self._derived for name in node.output
-            )
-            if not consequence:
-                return ""
-            self._lost.update(node.output)
-            return None
-        unknown = [n for n in node.input if n and not self._build.is_known(n) and n not in self._lost]
-        if unknown:
-            return f"found input '{unknown[0]}', which nothing before it makes; the file is broken or truncated"
+            if self._is_consequence(node):
+                return
+            raise NodeError
+        for name in node.input:
+            if name and name not in self._lost and not self._build.is_known(name):
+                raise NodeError(f"found input '{name}', which nothing before it makes; the file is broken or truncated")
         try:
             checker.check_node(node, self._context)
         except checker.ValidationError as error:
-            return str(error).strip().splitlines()[0]
-        return None
+            raise NodeError(str(error).strip().splitlines()[0]) from error
+
+    def _is_consequence(self, node: NodeProto) -> bool:
+        """Whether a node computes with shapes and would have been folded, had an op before it been supported."""
+        return not self._lost.isdisjoint(node.input) and not self._derived.isdisjoint(node.output)
 
     def _convert(self, node: NodeProto) -> None:
         self._build.location = name_location(node_name(node))
