@@ -1,3 +1,4 @@
+import warnings
 from fractions import Fraction
 
 import ml_dtypes
@@ -102,6 +103,15 @@ def test_nan_is_the_zero_point_and_infinities_clamp(behaviour, dtype):
     for low, high, zero_point in [(-128, 127, 5), (0, 255, 7), (-127, 127, -3), (-(2**31), 2**31 - 1, 9)]:
         found = quantize(x, 0.5, zero_point, low, high, behaviour=behaviour, expressed=dtype)
         assert found.tolist() == [zero_point, high, low]
+
+
+def test_what_f16_does_not_hold_clamps_without_a_warning():
+    x, f16 = np.float32([1e6, -1e6, 1.0, 0.0]), np.float16
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert quantize(x, 1.0, 3, -128, 127, expressed=f16).tolist() == [127, -128, 4, 3]
+        assert quantize(x, 1e-9, 3, -128, 127, expressed=f16).tolist() == [127, -128, 127, 3]  # the scale becomes 0
+        assert dequantize(np.int16([20000, -3]), 100.0, 0, f16).tolist() == [np.inf, -300.0]
 
 
 def test_values_past_every_float_bound_clamp_to_the_exact_bounds_of_wide_storage():

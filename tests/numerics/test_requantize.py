@@ -345,6 +345,16 @@ class TestShapes:
         with pytest.raises(ValueError, match="along axis 2 of a tensor of 2 dimensions"):
             requantize(np.zeros((2, 2), np.int32), multiplier, 0, -128, 127, axis=2)
 
+    @pytest.mark.parametrize("shape", [(2, 1), (2, 4)])
+    def test_as_many_multipliers_as_channels(self, shape):
+        multiplier = Multiplier.of([0.5, 0.25, 1.0], R.FIXED32, 8)
+        with pytest.raises(ValueError, match="found 3 values of multiplier for a tensor of shape"):
+            requantize(np.zeros(shape, np.int32), multiplier, 0, -128, 127, axis=1)
+
+    def test_fixed16_is_for_8_bits_of_storage(self):
+        with pytest.raises(ValueError, match="expected at most 8 bits of it"):
+            requantize(np.int32(1), Multiplier.of(1e-3, R.FIXED16, 8), 0, -(2**15), 2**15 - 1)
+
     @pytest.mark.parametrize("behaviour", R)
     @pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.int32, np.uint32, np.int64])
     def test_any_integer_dtype_is_an_accumulator(self, behaviour, dtype):

@@ -13,7 +13,7 @@ from enum import StrEnum
 import numpy as np
 import numpy.typing as npt
 
-from zeropoint.numerics.arrays import AnyArray, BoolArray, IntArray
+from zeropoint.numerics.arrays import AnyArray, BoolArray, IntArray, blocks, part
 from zeropoint.numerics.rounding import round_half_away, round_half_even, truncate
 from zeropoint.numerics.storage import smallest_dtype
 
@@ -75,20 +75,23 @@ def quantize(
         raise ValueError(f"found the storage range {storage_min}..{storage_max}; expected the minimum first")
     rule = _RULES[QuantizeBehaviour(behaviour)]
     expressed = np.dtype(expressed)
-    reals = np.asarray(x).astype(expressed, copy=False)
     zeros = np.asarray(zero_point, dtype=np.int64)
     # Overflow to infinity is meant: it clamps. 0 / 0 (a scale that expressed rounds to 0) is NaN: it is zero_point.
     with np.errstate(all="ignore"):
+        reals = np.asarray(x).astype(expressed, copy=False)
         scales = np.asarray(scale, dtype=np.float64).astype(expressed)
-        scaled = reals * (np.ones((), expressed) / scales) if rule.reciprocal else reals / scales
-        if rule.zero_point_first:
-            scaled = scaled + zeros.astype(expressed)
-        rounded = rule.rounding(scaled)
-    target = smallest_dtype(storage_min, storage_max) if dtype is None else np.dtype(dtype)
-    bits = _full_width(storage_min, storage_max) if rule.wraps else None
-    if bits is not None:
-        return _wrap(rounded, zeros, storage_min, storage_max, bits).astype(target)
-    return _clamp(rounded, zeros, storage_min, storage_max, rule.zero_point_first).astype(target)
+    shape = np.broadcast_shapes(reals.shape, scales.shape, zeros.shape)
+    result = np.empty(shape, smallest_dtype(storage_min, storage_max) if dtype is None else dtype)
+    whole = (reals.shape == shape, *(p.ndim in (0, len(shape)) for p in (scales, zeros)))
+    with np.errstate(all="ignore"):
+        for block in blocks(shape) if all(whole) else [(...,)]:
+            offsets = part(zeros, block)
+            rounded = _rounded(rule, reals[block], part(scales, block), offsets)
+            if rule.wraps and _is_full_range(storage_min, storage_max):
+                result[block] = _wrap(rounded, offsets, storage_min, storage_max)
+            else:
+                result[block] = _clamp(rounded, offsets, storage_min, storage_max, rule.zero_point_first)
+    return result
 
 
 def dequantize(
@@ -105,35 +108,38 @@ def dequantize(
         return np.asarray((np.asarray(q).astype(expressed) - zeros) * scales)
 
 
-def _clamp(
-    rounded: AnyArray, zeros: IntArray, storage_min: int, storage_max: int, zero_point_included: bool
-) -> AnyArray:
-    """Clamp rounded values; integers of some dtype, with the zero point added unless it is `included` already."""
-    offsets = np.zeros((), np.int64) if zero_point_included else zeros
+def _rounded(rule: _Rule, reals: AnyArray, scales: AnyArray, zeros: IntArray) -> AnyArray:
+    scaled = reals * (np.ones((), reals.dtype) / scales) if rule.reciprocal else reals / scales
+    return np.asarray(rule.rounding(scaled + zeros.astype(reals.dtype) if rule.zero_point_first else scaled))
+
+
+def _clamp(rounded: AnyArray, zeros: IntArray, storage_min: int, storage_max: int, zero_point_first: bool) -> AnyArray:
+    """Clamp integers that are floats, the zero point added where it is not yet; they stay floats, and exact."""
+    offsets = np.zeros((), np.int64) if zero_point_first else zeros
     low, high = storage_min - offsets, storage_max - offsets
     extreme = max(int(np.abs(low).max(initial=0)), int(np.abs(high).max(initial=0)))
-    # The clamp is exact only where the bounds are numbers of the float type: 2^31 - 1 is none of f32.
-    exact = np.float32 if rounded.dtype == np.float32 and extreme <= 1 << 24 else np.float64
+    # The bounds have to be numbers of the float type: 2^31 - 1 is none of f32, 32767 none of f16.
+    exact = np.float32 if rounded.dtype != np.float64 and extreme <= 1 << 24 else np.float64
     values = rounded.astype(exact, copy=False)
-    of_nan = (zeros - offsets).astype(exact)
-    values = np.where(np.isnan(values), of_nan, values)
+    unknown: BoolArray = np.isnan(values)
+    if unknown.any():
+        values = np.where(unknown, (zeros - offsets).astype(exact), values)
     values = np.minimum(np.maximum(values, low.astype(exact)), high.astype(exact))
-    return values.astype(np.int32 if extreme < 1 << 30 else np.int64) + offsets
+    return values if zero_point_first else values + offsets.astype(exact)
 
 
-def _wrap(rounded: AnyArray, zeros: IntArray, storage_min: int, storage_max: int, bits: int) -> AnyArray:
+def _wrap(rounded: AnyArray, zeros: IntArray, storage_min: int, storage_max: int) -> AnyArray:
     values = rounded.astype(np.float64)
     finite: BoolArray = np.isfinite(values)
     # fmod is exact, so any finite value wraps as an integer of unbounded width would.
-    wrapped = np.fmod(np.where(finite, values, 0.0), float(1 << bits)).astype(np.int64)
-    wrapped = (wrapped - storage_min) % (1 << bits) + storage_min
+    count = storage_max - storage_min + 1
+    wrapped = np.fmod(np.where(finite, values, 0.0), float(count)).astype(np.int64)
+    wrapped = (wrapped - storage_min) % count + storage_min
     ends = np.where(values > 0, storage_max, storage_min)
     return np.where(finite, wrapped, np.where(np.isnan(values), zeros, ends))
 
 
-def _full_width(storage_min: int, storage_max: int) -> int | None:
-    """The width of the storage type of which this is the full range; None for a part of one."""
-    bits = (storage_max - storage_min).bit_length()
-    if storage_max - storage_min == (1 << bits) - 1 and storage_min in (0, -(1 << bits >> 1)):
-        return bits
-    return None
+def _is_full_range(storage_min: int, storage_max: int) -> bool:
+    """Whether the range is all of some storage type, signed or unsigned."""
+    count = storage_max - storage_min + 1
+    return count & (count - 1) == 0 and storage_min in (0, -(count >> 1))

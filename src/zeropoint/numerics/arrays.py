@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
+from types import EllipsisType
 from typing import Any
 
 import numpy as np
@@ -11,6 +14,10 @@ IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
 AnyArray = npt.NDArray[Any]
+Block = tuple[slice | EllipsisType, ...]
+
+BLOCK_ELEMENTS = 1 << 15
+"""Elements computed at a time: the int64 intermediates of a block stay in a second-level cache."""
 
 
 def along_axis(parameter: AnyArray, rank: int, axis: int | None, name: str) -> AnyArray:
@@ -33,3 +40,28 @@ def along_axis(parameter: AnyArray, rank: int, axis: int | None, name: str) -> A
     shape = [1] * rank
     shape[axis] = parameter.size
     return parameter.reshape(shape)
+
+
+def blocks(shape: tuple[int, ...]) -> Iterator[Block]:
+    """Indices that cut an array of that shape into parts of some BLOCK_ELEMENTS elements, in memory order."""
+    size = math.prod(shape)
+    if size <= BLOCK_ELEMENTS:
+        yield (...,)
+        return
+    inner = size // shape[0]
+    if inner > BLOCK_ELEMENTS:
+        for index in range(shape[0]):
+            for rest in blocks(shape[1:]):
+                yield (slice(index, index + 1), *rest)
+        return
+    step = BLOCK_ELEMENTS // inner
+    for start in range(0, shape[0], step):
+        yield (slice(start, start + step), ...)
+
+
+def part(parameter: AnyArray, block: Block) -> AnyArray:
+    """What of a parameter meets a block: all of a scalar, and of a dimension of size 1 that broadcasts."""
+    if parameter.ndim == 0:
+        return parameter
+    kept = (cut if cut is ... or size > 1 else slice(None) for cut, size in zip(block, parameter.shape, strict=False))
+    return parameter[tuple(kept)]

@@ -26,7 +26,7 @@ from enum import StrEnum
 import numpy as np
 import numpy.typing as npt
 
-from zeropoint.numerics.arrays import AnyArray, FloatArray, IntArray, along_axis
+from zeropoint.numerics.arrays import AnyArray, FloatArray, IntArray, along_axis, blocks, part
 from zeropoint.numerics.multiplier import (
     checked,
     fixed16_multiplier,
@@ -179,23 +179,28 @@ def requantize(
     A multiplier, and a zero point, of one element a channel belongs to the channels along `axis`. The result is
     `dtype`, or the smallest integer type that holds storage_min..storage_max.
     Raises ValueError where an accumulator is past the limit of a behaviour that is undefined there (fixed32-double,
-    tosa-double), past what int64 holds, or where there is no axis for several multipliers.
+    tosa-double) or past what int64 holds, where fixed16 meets storage wider than 8 bits, and where several multipliers
+    have no axis, or not one of their number.
     """
     accumulator = np.asarray(acc)
     if accumulator.dtype.kind == "u":
         accumulator = accumulator.astype(np.int64)
-    rank = accumulator.ndim
+    shape, rank = accumulator.shape, accumulator.ndim
     m = along_axis(multiplier.multiplier, rank, axis, "multiplier")
     shift = np.zeros((), np.int64) if multiplier.shift is None else along_axis(multiplier.shift, rank, axis, "shift")
     zeros = along_axis(np.asarray(zero_point, dtype=np.int64), rank, axis, "zero_point")
-    target = smallest_dtype(storage_min, storage_max) if dtype is None else np.dtype(dtype)
-    if multiplier.behaviour is RequantizeBehaviour.FIXED16:
-        y = _fixed16(accumulator, m, shift, zeros)
-    else:
-        _check_limit(accumulator, multiplier, axis)
-        wide = accumulator.astype(np.int64, copy=False)
-        y = np.asarray(_FORMS[multiplier.behaviour].rounded_product(wide, m, shift) + zeros)
-    return np.minimum(np.maximum(y, storage_min, out=y), storage_max, out=y).astype(target)
+    for name, parameter in (("multiplier", m), ("zero_point", zeros)):
+        if any(found not in (1, size) for found, size in zip(parameter.shape, shape, strict=False)):
+            raise ValueError(f"found {parameter.size} values of {name} for a tensor of shape {shape} along axis {axis}")
+    _check_domain(accumulator, multiplier, axis, storage_min, storage_max)
+    function = _FORMS[multiplier.behaviour].function
+    result = np.empty(shape, smallest_dtype(storage_min, storage_max) if dtype is None else dtype)
+    for block in blocks(shape):
+        y = function(accumulator[block], part(m, block), part(shift, block), part(zeros, block))
+        np.maximum(y, storage_min, out=y)
+        np.minimum(y, storage_max, out=y)
+        result[block] = y
+    return result
 
 
 def _fixed16(acc: AnyArray, m: IntArray, shift: IntArray, zeros: IntArray) -> AnyArray:
@@ -234,35 +239,37 @@ def _fixed32_parts(m: IntArray, shift: IntArray) -> tuple[IntArray, IntArray, In
     return m << np.maximum(-shift, 0), (np.int64(1) << right) >> 1, right
 
 
-def _fixed32(acc: IntArray, m: IntArray, shift: IntArray) -> IntArray:
+def _fixed32(acc: AnyArray, m: IntArray, shift: IntArray, zeros: IntArray) -> IntArray:
     """|acc * M0| <= 2^62 and 2^(N-1) <= 2^61: the sum fits int64 for every int32 acc."""
     factor, rounding, right = _fixed32_parts(m, shift)
     y = np.asarray(acc * factor)
     y += rounding
     y >>= right
+    y += zeros
     return y
 
 
-def _fixed32_double(acc: IntArray, m: IntArray, shift: IntArray) -> IntArray:
-    return multiply_by_quantized_multiplier(acc, m, shift)
+def _fixed32_double(acc: AnyArray, m: IntArray, shift: IntArray, zeros: IntArray) -> IntArray:
+    return np.asarray(multiply_by_quantized_multiplier(acc, m, shift) + zeros)
 
 
-def _tosa_double(acc: IntArray, m: IntArray, shift: IntArray) -> IntArray:
-    return tosa_apply_scale_32(acc, m, shift, double_round=True)
+def _tosa_double(acc: AnyArray, m: IntArray, shift: IntArray, zeros: IntArray) -> IntArray:
+    return np.asarray(tosa_apply_scale_32(acc, m, shift, double_round=True) + zeros)
 
 
-def _float32_rne(acc: IntArray, m: AnyArray, shift: IntArray) -> IntArray:
+def _float32_rne(acc: AnyArray, m: AnyArray, shift: IntArray, zeros: IntArray) -> IntArray:
     del shift
     with np.errstate(over="ignore"):
         product = np.rint(acc.astype(np.float32) * m)
     # Beyond 2^62 (infinity included) the sum with a zero point would not fit int64; the clamp makes it the same.
     bound = np.float32(2.0**62)
-    return np.clip(product, -bound, bound).astype(np.int64)
+    return np.asarray(np.clip(product, -bound, bound).astype(np.int64) + zeros)
 
 
-def _exact(acc: IntArray, m: FloatArray, shift: IntArray) -> IntArray:
+def _exact(acc: AnyArray, m: FloatArray, shift: IntArray, zeros: IntArray) -> IntArray:
     """Round-half-even of acc * Q / 2^k, Q = q * 2^53 an integer of 53 bits: the product in limbs of 18, 18, 17 bits."""
     del shift
+    acc = acc.astype(np.int64, copy=False)
     q, e = np.frexp(m)
     integer = np.ldexp(q, 53).astype(np.int64)
     mask = np.int64((1 << 18) - 1)
@@ -277,16 +284,20 @@ def _exact(acc: IntArray, m: FloatArray, shift: IntArray) -> IntArray:
     twice_rest = (high - (y << k)) << 1
     one = np.int64(1) << k
     above = (twice_rest > one) | ((twice_rest == one) & (~low_is_zero | ((y & 1) == 1)))
-    return y + above
+    return np.asarray(y + above + zeros)
 
 
-def _pot(acc: IntArray, m: IntArray, shift: IntArray) -> IntArray:
+def _pot(acc: AnyArray, m: IntArray, shift: IntArray, zeros: IntArray) -> IntArray:
     del m
-    return rounding_divide_by_pot(acc << np.maximum(-shift, 0), np.maximum(shift, 0))
+    return np.asarray(rounding_divide_by_pot(acc << np.maximum(-shift, 0), np.maximum(shift, 0)) + zeros)
 
 
-def _check_limit(acc: AnyArray, multiplier: Multiplier, axis: int | None) -> None:
+def _check_domain(acc: AnyArray, multiplier: Multiplier, axis: int | None, storage_min: int, storage_max: int) -> None:
     bits = acc.dtype.itemsize * 8
+    if multiplier.behaviour is RequantizeBehaviour.FIXED16:
+        if storage_min < -128 or storage_max > 255 or storage_max - storage_min > 255:
+            raise ValueError(f"found storage {storage_min}..{storage_max} for 'fixed16'; expected at most 8 bits of it")
+        return  # it saturates, and is defined for every accumulator
     limit = accumulator_limit(multiplier, 64 if bits > 32 else 32)
     if acc.size == 0 or limit.min() >= (1 << (bits - 1)) - 1:
         return
@@ -340,10 +351,10 @@ def _pot_parts(real: FloatArray) -> tuple[IntArray, IntArray]:
 
 @dataclass(frozen=True)
 class _Form:
-    """How a behaviour resolves a real multiplier, and multiplies with the result."""
+    """How a behaviour resolves a real multiplier; round(acc * m) + zero_point with the result, not clamped yet."""
 
     of: Callable[[FloatArray], tuple[AnyArray] | tuple[AnyArray, IntArray]]
-    rounded_product: Callable[[IntArray, AnyArray, IntArray], IntArray]
+    function: Callable[[AnyArray, AnyArray, IntArray, IntArray], AnyArray]
     multipliers: tuple[float, float]
     shifts: tuple[int, int] | None
     dtype: type[np.int64] | type[np.float32] | type[np.float64] = np.int64
@@ -351,7 +362,7 @@ class _Form:
 
 
 _FORMS = {
-    RequantizeBehaviour.FIXED16: _Form(_fixed16_parts, _fixed32, (0, 0x7FFF), (1, 31)),
+    RequantizeBehaviour.FIXED16: _Form(_fixed16_parts, _fixed16, (0, 0x7FFF), (1, 31)),
     RequantizeBehaviour.FIXED32: _Form(fixed32_multiplier, _fixed32, (0, INT32_MAX), (-2, 62)),
     RequantizeBehaviour.FIXED32_DOUBLE: _Form(_fixed32_double_parts, _fixed32_double, (0, INT32_MAX), (-31, 30)),
     RequantizeBehaviour.TOSA_DOUBLE: _Form(tosa_multiplier, _tosa_double, (0, INT32_MAX), (2, 62)),
