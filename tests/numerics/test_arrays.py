@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from zeropoint.numerics.affine import QuantizeBehaviour, quantize
@@ -19,6 +19,7 @@ def test_blocks_cover_every_element_once_and_are_small(shape):
     assert (seen == 1).all()
 
 
+@settings(max_examples=40)
 @given(st.sampled_from(LARGE), st.data())
 def test_a_part_of_a_parameter_meets_its_block(shape, data):
     kept = tuple(size if data.draw(st.booleans()) else 1 for size in shape)

@@ -3,7 +3,7 @@ from math import ceil, floor
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from zeropoint.numerics.multiplier import fixed16_multiplier, quantize_multiplier
@@ -42,6 +42,7 @@ def reference(acc: int, m: Multiplier, zero_point: int) -> int:
 
 
 @pytest.mark.parametrize("behaviour", [b for b in R if b is not R.POT])
+@settings(max_examples=60)
 @given(accs=accumulators, m=multipliers(-40, 34), output=outputs, data=st.data())
 def test_each_behaviour_equals_its_formula_on_unbounded_integers(behaviour, accs, m, output, data):
     low, high = output
