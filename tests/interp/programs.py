@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Operation
 from xdsl.parser import Parser
 
 from zeropoint.interp import Interpreter
+from zeropoint.ir.annotations import PROFILE
 from zeropoint.ir.context import new_context
 from zeropoint.ir.program import Program
 from zeropoint.ir.tensors import Array, dtype_element
@@ -27,20 +28,23 @@ def execute(text: str, *arrays: Array) -> Array | tuple[Array, ...]:
     return results[0] if len(results) == 1 else tuple(results)
 
 
-def one_op(types: list[Attribute], build: Build) -> Program:
+def one_op(types: Sequence[Attribute], build: Build, *, profile: str | None = None, verified: bool = True) -> Program:
     """A program of one op, `build(*arguments)`, on arguments of the given types."""
     function = FuncOp("main", (types, []))
     op = build(*function.body.block.args)
     function.body.block.add_ops([op, ReturnOp(*op.results)])
     function.update_function_type()
     program = Program(ModuleOp([function]))
-    program.module.verify()
+    if profile is not None:
+        program.module.attributes[PROFILE] = StringAttr(profile)
+    if verified:
+        program.module.verify()
     return program
 
 
-def run_op(build: Build, types: list[Attribute], *arrays: Array) -> Array:
+def run_op(build: Build, types: Sequence[Attribute], *arrays: Array, profile: str | None = None) -> Array:
     """The first result of an op on arrays."""
-    return Interpreter(one_op(types, build)).run_values(list(arrays))[0]
+    return Interpreter(one_op(types, build, profile=profile)).run_values(list(arrays))[0]
 
 
 def upstream(program: Program | str, *arrays: Array) -> list[Array]:
