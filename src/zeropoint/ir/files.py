@@ -19,7 +19,7 @@ import numpy as np
 
 from zeropoint.ir.program import Program
 from zeropoint.ir.tensors import Array
-from zeropoint.ir.text import parse_program, print_program, resource_handles
+from zeropoint.ir.text import parse_program, print_program, resource_arrays
 from zeropoint.ir.weights import Weights
 
 _HEADER_BYTES = 8

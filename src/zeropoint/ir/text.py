@@ -32,15 +32,32 @@ def resource_handles(module: ModuleOp) -> list[str]:
     return list(handles)
 
 
+def resource_arrays(program: Program) -> dict[str, Array]:
+    """The arrays behind the handles that a program refers to, in order of first use.
+
+    Raises ValueError for a handle without an array.
+    """
+    arrays: dict[str, Array] = {}
+    for handle in resource_handles(program.module):
+        if handle not in program.weights:
+            raise ValueError(f"found dense_resource<{handle}> with no data, expected an array in the program's weights")
+        arrays[handle] = program.weights[handle]
+    return arrays
+
+
 def print_program(
     program: Program, *, locations: bool = False, generic: bool = False, inline_weights: bool = False
 ) -> str:
-    """The text of a program; with `inline_weights` the large constants follow as a resource section."""
+    """The text of a program; with `inline_weights` the large constants follow as a resource section.
+
+    `locations` says where each op and argument comes from; `generic` prints every op in the form that needs no knowledge
+    of its dialect.
+    """
     stream = StringIO()
     ProgramPrinter(stream, locations=locations, generic=generic).print_op(program.module)
     stream.write("\n")
-    if inline_weights and (handles := resource_handles(program.module)):
-        entries = ",\n".join(f'      {handle}: "{blob_text(program.weights[handle])}"' for handle in handles)
+    if inline_weights and (arrays := resource_arrays(program)):
+        entries = ",\n".join(f'      {handle}: "{blob_text(array)}"' for handle, array in arrays.items())
         stream.write(f"\n{{-#\n  dialect_resources: {{\n    builtin: {{\n{entries}\n    }}\n  }}\n#-}}\n")
     return stream.getvalue()
 

@@ -60,7 +60,7 @@ class CompositeOp(IRDLOperation):
     composite_name = prop_def(StringAttr, prop_name="name")
     composite_attributes = opt_prop_def(DictionaryAttr, default_value=DictionaryAttr({}))
     decomposition = prop_def(SymbolRefAttr)
-    version = opt_prop_def(IntegerAttr.constr(i32), default_value=IntegerAttr(0, i32))
+    version = opt_prop_def(IntegerAttr, default_value=IntegerAttr(0, i32))
     traits = traits_def(_CallsDecomposition())
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$name $inputs attr-dict `:` functional-type(operands, results)"
@@ -84,7 +84,9 @@ class CompositeOp(IRDLOperation):
         )
 
     def verify_(self) -> None:
-        """Check that the name has a namespace."""
+        """Check that the name has a namespace, and the version's type."""
+        if self.version.type != i32:
+            raise VerifyException("attribute 'version' failed to satisfy constraint: 32-bit signless integer attribute")
         if re.match(_NAME, self.composite_name.data) is None:
             raise VerifyException(
                 "name must be a valid namespaced op name, i.e. it must match the following regular expression: "

@@ -33,7 +33,6 @@ from zeropoint.ir.stablehlo.attributes import (
     ConvolutionLayout,
     DotDimensionNumbersAttr,
     DotDimensions,
-    PrecisionAttr,
 )
 from zeropoint.ir.stablehlo.contraction_checks import check_convolution, check_dot_general
 from zeropoint.ir.stablehlo.signatures import check_signature
@@ -55,9 +54,9 @@ class ConvolutionOp(IRDLOperation):
     rhs_dilation = opt_prop_def(I64_ARRAY)
     window_reversal = opt_prop_def(DenseArrayBase.constr(i1))
     dimension_numbers = prop_def(ConvDimensionNumbersAttr)
-    feature_group_count = prop_def(IntegerAttr.constr(i64))
-    batch_group_count = prop_def(IntegerAttr.constr(i64))
-    precision_config = opt_prop_def(ArrayAttr[PrecisionAttr])
+    feature_group_count = prop_def(IntegerAttr)
+    batch_group_count = prop_def(IntegerAttr)
+    precision_config = opt_prop_def(ArrayAttr)
     traits = traits_def(Pure())
     irdl_options = (ParsePropInAttrDict(),)
     custom_directives = (ConvolutionDimensions, WindowAttributes)
@@ -113,7 +112,7 @@ class DotGeneralOp(IRDLOperation):
     rhs = operand_def()
     result = result_def()
     dot_dimension_numbers = prop_def(DotDimensionNumbersAttr)
-    precision_config = opt_prop_def(ArrayAttr[PrecisionAttr])
+    precision_config = opt_prop_def(ArrayAttr)
     traits = traits_def(Pure())
     custom_directives = (DotDimensionNumbers, PrecisionConfig)
     assembly_format = (

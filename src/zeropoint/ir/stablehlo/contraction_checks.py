@@ -7,14 +7,15 @@ upstream's.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from xdsl.dialects.builtin import IntegerAttr, i64
 from xdsl.ir import Attribute
 from xdsl.utils.exceptions import VerifyException
 
 from zeropoint.ir.quant import UniformQuantizedType
 from zeropoint.ir.stablehlo import quantization
-from zeropoint.ir.stablehlo.attributes import ConvolutionLayout, DotDimensions
+from zeropoint.ir.stablehlo.attributes import ConvolutionLayout, DotDimensions, PrecisionAttr
 from zeropoint.ir.stablehlo.elements import compatible_shapes, compatible_sizes
 from zeropoint.ir.stablehlo.windows import check_windows
 from zeropoint.ir.tensors import element_of, shape_of
@@ -27,7 +28,11 @@ _MAX_PRECISIONS = 2
 
 def _check_precision(op: ConvolutionOp | DotGeneralOp) -> None:
     config = op.precision_config
-    if config is not None and len(config) > _MAX_PRECISIONS:
+    if config is None:
+        return
+    if any(not isinstance(entry, PrecisionAttr) for entry in config):
+        raise VerifyException("attribute 'precision_config' failed to satisfy constraint: Precision Config attribute")
+    if len(config) > _MAX_PRECISIONS:
         raise VerifyException(f"expects precision config to be empty or have <= 2 elements, got {len(config)}")
 
 
@@ -57,7 +62,8 @@ def check_convolution(op: ConvolutionOp) -> None:
             f"expects lhs and rhs to have compatible element type. Got: '{element_of(lhs)}' and '{element_of(rhs)}'"
         )
     _check_layout(layout, len(lhs_shape))
-    features, batches = op.feature_group_count.value.data, op.batch_group_count.value.data
+    features = _group_count(op.feature_group_count, "feature")
+    batches = _group_count(op.batch_group_count, "batch")
     _check_groups(layout, lhs_shape, rhs_shape, features, batches)
     _check_precision(op)
     windows = check_windows(
@@ -118,15 +124,18 @@ def _check_layout(layout: ConvolutionLayout, rank: int) -> None:
         raise VerifyException(f"expects convolution arguments to have {counts[0] + 2} dimensions. Got: {rank}")
 
 
+def _group_count(attribute: IntegerAttr[Any], name: str) -> int:
+    if attribute.type != i64 or attribute.value.data < 1:
+        raise VerifyException(
+            f"attribute '{name}_group_count' failed to satisfy constraint: "
+            "64-bit signless integer attribute whose value is positive"
+        )
+    return attribute.value.data
+
+
 def _check_groups(
     layout: ConvolutionLayout, lhs_shape: Sequence[int], rhs_shape: Sequence[int], features: int, batches: int
 ) -> None:
-    for name, count in (("feature", features), ("batch", batches)):
-        if count < 1:
-            raise VerifyException(
-                f"attribute '{name}_group_count' failed to satisfy constraint: "
-                "64-bit signless integer attribute whose value is positive"
-            )
     if features > 1 and batches > 1:
         raise VerifyException(
             "expects batch_group_count and feature_group_count not to be both greater than 1. "

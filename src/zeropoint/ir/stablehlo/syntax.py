@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, cast
 
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
@@ -27,9 +28,11 @@ def _layout_side(parser: AttrParser, first: str, second: str) -> tuple[int, int,
 
 
 def parse_convolution_layout(parser: AttrParser) -> ConvolutionLayout:
-    """`[b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1]`."""
+    """`[b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1]`, or `raw` and each field by its name."""
     from zeropoint.ir.stablehlo.attributes import ConvolutionLayout  # attributes imports this module
 
+    if parser.parse_optional_keyword("raw"):
+        return _parse_raw_layout(parser)
     input_batch, input_feature, input_spatial = _layout_side(parser, "b", "f")
     parser.parse_characters("x")
     kernel_input, kernel_output, kernel_spatial = _layout_side(parser, "i", "o")
@@ -48,9 +51,33 @@ def parse_convolution_layout(parser: AttrParser) -> ConvolutionLayout:
     )
 
 
+def _parse_raw_layout(parser: AttrParser) -> ConvolutionLayout:
+    from zeropoint.ir.stablehlo.attributes import ConvolutionLayout  # attributes imports this module
+
+    def integer() -> int:
+        return parser.parse_integer(allow_boolean=False)
+
+    def entry() -> tuple[str, int | tuple[int, ...]]:
+        name = parser.parse_identifier()
+        if name not in missing:
+            parser.raise_error(f"expected one of: {', '.join(f'`{field}`' for field in missing)}")
+        missing.remove(name)
+        parser.parse_punctuation("=")
+        if name.endswith("dimension"):
+            return name, integer()
+        return name, tuple(parser.parse_comma_separated_list(parser.Delimiter.SQUARE, integer))
+
+    missing = [field.name for field in fields(ConvolutionLayout)]
+    found = parser.parse_comma_separated_list(parser.Delimiter.NONE, entry)
+    if missing:
+        parser.raise_error(f"expected {', '.join(f'`{field}`' for field in missing)}")
+    return ConvolutionLayout(**cast("dict[str, Any]", dict(found)))
+
+
 def _side_text(first: int, first_name: str, second: int, second_name: str, spatial: tuple[int, ...]) -> str:
     names = {first: first_name, second: second_name} | {dim: str(i) for i, dim in enumerate(spatial)}
-    return f"[{', '.join(names[i] for i in range(len(names)))}]"
+    # A layout that does not verify may leave dimensions out; it is printed all the same, in the error.
+    return f"[{', '.join(names.get(i, '?') for i in range(max(names) + 1))}]"
 
 
 def print_convolution_layout(printer: Printer, layout: ConvolutionLayout) -> None:

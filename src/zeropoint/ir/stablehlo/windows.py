@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from xdsl.dialects.builtin import DenseArrayBase, DenseIntOrFPElementsAttr
+from xdsl.dialects.builtin import DenseArrayBase, DenseIntOrFPElementsAttr, i64
 from xdsl.utils.exceptions import VerifyException
 
 from zeropoint.ir.stablehlo.arrays import array_values, padding_values
@@ -53,6 +53,10 @@ def _size_sentence(name: str, rank: int, found: int) -> str:
 
 def _padding(attribute: DenseIntOrFPElementsAttr[Any] | None, rank: int) -> tuple[tuple[int, int], ...]:
     if attribute is not None:
+        if attribute.get_element_type() != i64:
+            raise VerifyException(
+                "attribute 'padding' failed to satisfy constraint: 64-bit signless integer elements attribute"
+            )
         shape = attribute.get_shape()
         if len(shape) != 2 or shape[1] != 2:
             text = ", ".join(map(str, shape))

@@ -1,0 +1,107 @@
+// Every op in the text that upstream prints, byte for byte; names are the ones that upstream gives.
+module {
+  func.func @elementwise(%arg0: tensor<2x3xf32>, %arg1: tensor<2x3xf32>, %arg2: tensor<f32>, %arg3: tensor<2x3xi32>) {
+    %0 = stablehlo.abs %arg0 : tensor<2x3xf32>
+    %1 = stablehlo.ceil %arg0 : tensor<2x3xf32>
+    %2 = stablehlo.cosine %arg0 : tensor<2x3xf32>
+    %3 = stablehlo.exponential %arg0 : tensor<2x3xf32>
+    %4 = stablehlo.exponential_minus_one %arg0 : tensor<2x3xf32>
+    %5 = stablehlo.floor %arg0 : tensor<2x3xf32>
+    %6 = stablehlo.log %arg0 : tensor<2x3xf32>
+    %7 = stablehlo.log_plus_one %arg0 : tensor<2x3xf32>
+    %8 = stablehlo.logistic %arg0 : tensor<2x3xf32>
+    %9 = stablehlo.negate %arg0 : tensor<2x3xf32>
+    %10 = stablehlo.rsqrt %arg0 : tensor<2x3xf32>
+    %11 = stablehlo.sign %arg0 : tensor<2x3xf32>
+    %12 = stablehlo.sine %arg0 : tensor<2x3xf32>
+    %13 = stablehlo.sqrt %arg0 : tensor<2x3xf32>
+    %14 = stablehlo.tanh %arg0 : tensor<2x3xf32>
+    %15 = stablehlo.convert %arg0 : (tensor<2x3xf32>) -> tensor<2x3xi8>
+    %16 = stablehlo.convert %arg0 : tensor<2x3xf32>
+    %17 = stablehlo.add %arg0, %arg1 : tensor<2x3xf32>
+    %18 = stablehlo.and %arg3, %arg3 : tensor<2x3xi32>
+    %19 = stablehlo.divide %arg0, %arg1 : tensor<2x3xf32>
+    %20 = stablehlo.maximum %arg0, %arg1 : tensor<2x3xf32>
+    %21 = stablehlo.minimum %arg0, %arg1 : tensor<2x3xf32>
+    %22 = stablehlo.multiply %arg0, %arg1 {note = "attributes stay", tag} : tensor<2x3xf32>
+    %23 = stablehlo.or %arg3, %arg3 : tensor<2x3xi32>
+    %24 = stablehlo.power %arg0, %arg1 : tensor<2x3xf32>
+    %25 = stablehlo.subtract %arg0, %arg1 : tensor<2x3xf32>
+    %26 = stablehlo.clamp %arg2, %arg0, %arg2 : (tensor<f32>, tensor<2x3xf32>, tensor<f32>) -> tensor<2x3xf32>
+    %27 = stablehlo.clamp %arg1, %arg0, %arg1 : tensor<2x3xf32>
+    %28 = stablehlo.compare EQ, %arg0, %arg1 : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xi1>
+    %29 = stablehlo.compare LT, %arg0, %arg1, TOTALORDER : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xi1>
+    %30 = stablehlo.select %29, %arg0, %arg1 : tensor<2x3xi1>, tensor<2x3xf32>
+    return
+  }
+  func.func @movement(%arg0: tensor<2x3xf32>, %arg1: tensor<f32>) {
+    %0 = stablehlo.broadcast_in_dim %arg0, dims = [1, 2] : (tensor<2x3xf32>) -> tensor<4x2x3xf32>
+    %1 = stablehlo.broadcast_in_dim %arg1, dims = [] : (tensor<f32>) -> tensor<4xf32>
+    %2 = stablehlo.reshape %arg0 : (tensor<2x3xf32>) -> tensor<6xf32>
+    %3 = stablehlo.transpose %arg0, dims = [1, 0] : (tensor<2x3xf32>) -> tensor<3x2xf32>
+    %4 = stablehlo.concatenate %arg0, %arg0, dim = 1 : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x6xf32>
+    %5 = stablehlo.concatenate %arg0, dim = 0 : (tensor<2x3xf32>) -> tensor<2x3xf32>
+    %6 = stablehlo.pad %arg0, %arg1, low = [0, 1], high = [1, -1], interior = [1, 0] : (tensor<2x3xf32>, tensor<f32>) -> tensor<4x3xf32>
+    %7 = stablehlo.slice %arg0 [0:2, 0:3:2] : (tensor<2x3xf32>) -> tensor<2x2xf32>
+    %8 = stablehlo.slice %arg1 [] : (tensor<f32>) -> tensor<f32>
+    return
+  }
+  func.func @contraction(%arg0: tensor<1x4x8x8xf32>, %arg1: tensor<4x1x3x3xf32>, %arg2: tensor<2x3x4xf32>, %arg3: tensor<2x4x5xf32>) {
+    %0 = stablehlo.convolution(%arg0, %arg1) dim_numbers = [b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1], window = {stride = [1, 1], pad = [[1, 1], [1, 1]], lhs_dilate = [1, 1], rhs_dilate = [1, 1], reverse = [false, false]} {batch_group_count = 1 : i64, feature_group_count = 4 : i64} : (tensor<1x4x8x8xf32>, tensor<4x1x3x3xf32>) -> tensor<1x4x8x8xf32>
+    %1 = stablehlo.convolution(%arg0, %arg1) dim_numbers = [b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1], window = {} {batch_group_count = 1 : i64, feature_group_count = 4 : i64} : (tensor<1x4x8x8xf32>, tensor<4x1x3x3xf32>) -> tensor<1x4x6x6xf32>
+    %2 = stablehlo.convolution(%arg0, %arg1) dim_numbers = [b, f, 0, 1]x[o, i, 0, 1]->[b, 0, 1, f], window = {pad = [[-1, 0], [0, 2]], reverse = [true, false]} {batch_group_count = 1 : i64, feature_group_count = 4 : i64, precision_config = [#stablehlo<precision DEFAULT>, #stablehlo<precision HIGHEST>]} : (tensor<1x4x8x8xf32>, tensor<4x1x3x3xf32>) -> tensor<1x5x8x4xf32>
+    %3 = stablehlo.dot_general %arg2, %arg3, batching_dims = [0] x [0], contracting_dims = [2] x [1] : (tensor<2x3x4xf32>, tensor<2x4x5xf32>) -> tensor<2x3x5xf32>
+    %4 = stablehlo.dot_general %arg2, %arg3, contracting_dims = [2] x [1], precision = [DEFAULT, HIGH] : (tensor<2x3x4xf32>, tensor<2x4x5xf32>) -> tensor<2x3x2x5xf32>
+    %5 = stablehlo.dot_general %arg2, %arg3, contracting_dims = [] x [] : (tensor<2x3x4xf32>, tensor<2x4x5xf32>) -> tensor<2x3x4x2x4x5xf32>
+    return
+  }
+  func.func @reduction(%arg0: tensor<2x3xf32>, %arg1: tensor<f32>, %arg2: tensor<2x3xi8>, %arg3: tensor<i8>) {
+    %0 = stablehlo.reduce(%arg0 init: %arg1) applies stablehlo.add across dimensions = [1] : (tensor<2x3xf32>, tensor<f32>) -> tensor<2xf32>
+    %1 = stablehlo.reduce(%arg0 init: %arg1) applies stablehlo.maximum across dimensions = [0, 1] {note} : (tensor<2x3xf32>, tensor<f32>) -> tensor<f32>
+    %2 = stablehlo.reduce(%arg0 init: %arg1) across dimensions = [1] : (tensor<2x3xf32>, tensor<f32>) -> tensor<2xf32>
+     reducer(%arg4: tensor<f32>, %arg5: tensor<f32>)  {
+      %5 = stablehlo.subtract %arg4, %arg5 : tensor<f32>
+      stablehlo.return %5 : tensor<f32>
+    }
+    %3 = stablehlo.reduce(%arg2 init: %arg3) across dimensions = [1] : (tensor<2x3xi8>, tensor<i8>) -> tensor<2xi32>
+     reducer(%arg4: tensor<i32>, %arg5: tensor<i32>)  {
+      %5 = stablehlo.add %arg4, %arg5 : tensor<i32>
+      stablehlo.return %5 : tensor<i32>
+    }
+    %4 = "stablehlo.reduce_window"(%arg0, %arg1) <{padding = dense<[[0, 0], [1, 1]]> : tensor<2x2xi64>, window_dimensions = array<i64: 1, 2>, window_strides = array<i64: 1, 2>}> ({
+    ^bb0(%arg4: tensor<f32>, %arg5: tensor<f32>):
+      %5 = stablehlo.maximum %arg4, %arg5 : tensor<f32>
+      stablehlo.return %5 : tensor<f32>
+    }) : (tensor<2x3xf32>, tensor<f32>) -> tensor<2x2xf32>
+    return
+  }
+  func.func @constants() {
+    %c = stablehlo.constant dense<[true, false]> : tensor<2xi1>
+    %cst = stablehlo.constant dense<[[0.000000e+00, -0.000000e+00], [1.000000e-01, 3.14159274]]> : tensor<2x2xf32>
+    %cst_0 = stablehlo.constant dense<[0x7FC00000, 0x7F800000, 0xFF800000, 0x4CEB79A3]> : tensor<4xf32>
+    %c_1 = stablehlo.constant {note = 1 : i32} dense<> : tensor<0x3xi32>
+    %c_2 = stablehlo.constant dense<-7> : tensor<3xi4>
+    %c_3 = stablehlo.constant dense<[0, 255]> : tensor<2xui8>
+    %cst_4 = stablehlo.constant() <{value = dense<[1, 2]> : tensor<2xi8>}> : () -> tensor<2x!quant.uniform<i8:f32, 5.000000e-01:3>>
+    %cst_5 = stablehlo.constant dense_resource<w0> : tensor<100xf32>
+    return
+  }
+  func.func @quantized(%arg0: tensor<1x3x4x4x!quant.uniform<i8:f32, 5.000000e-01:3>>, %arg1: tensor<2x3x1x1x!quant.uniform<i8<-127:127>:f32:0, {5.000000e-01,2.500000e-01}>>, %arg2: tensor<2x!quant.uniform<i32:f32:0, {2.500000e-01,1.250000e-01}>>) {
+    %0 = stablehlo.convolution(%arg0, %arg1) dim_numbers = [b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1], window = {} {batch_group_count = 1 : i64, feature_group_count = 1 : i64} : (tensor<1x3x4x4x!quant.uniform<i8:f32, 5.000000e-01:3>>, tensor<2x3x1x1x!quant.uniform<i8<-127:127>:f32:0, {5.000000e-01,2.500000e-01}>>) -> tensor<1x2x4x4x!quant.uniform<i32:f32:1, {2.500000e-01,1.250000e-01}>>
+    %1 = stablehlo.broadcast_in_dim %arg2, dims = [1] : (tensor<2x!quant.uniform<i32:f32:0, {2.500000e-01,1.250000e-01}>>) -> tensor<1x2x4x4x!quant.uniform<i32:f32:1, {2.500000e-01,1.250000e-01}>>
+    %2 = stablehlo.add %0, %1 : tensor<1x2x4x4x!quant.uniform<i32:f32:1, {2.500000e-01,1.250000e-01}>>
+    %3 = stablehlo.uniform_quantize %2 : (tensor<1x2x4x4x!quant.uniform<i32:f32:1, {2.500000e-01,1.250000e-01}>>) -> tensor<1x2x4x4x!quant.uniform<i8:f32, 1.000000e+00:-3>>
+    %4 = stablehlo.uniform_dequantize %3 : (tensor<1x2x4x4x!quant.uniform<i8:f32, 1.000000e+00:-3>>) -> tensor<1x2x4x4xf32>
+    %5 = stablehlo.uniform_quantize %4 : (tensor<1x2x4x4xf32>) -> tensor<1x2x4x4x!quant.uniform<u8:f32, 1.000000e+00:128>>
+    return
+  }
+  func.func @composite(%arg0: tensor<2xf32>) {
+    %0 = stablehlo.composite "zeropoint.twice" %arg0 {decomposition = @twice} : (tensor<2xf32>) -> tensor<2xf32>
+    %1 = stablehlo.composite "zeropoint.twice" %arg0 {composite_attributes = {axis = 1 : i64}, decomposition = @twice, note, version = 2 : i32} : (tensor<2xf32>) -> tensor<2xf32>
+    return
+  }
+  func.func private @twice(%arg0: tensor<2xf32>) -> tensor<2xf32> {
+    %0 = stablehlo.add %arg0, %arg0 : tensor<2xf32>
+    return %0 : tensor<2xf32>
+  }
+}
