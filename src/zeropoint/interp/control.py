@@ -1,7 +1,8 @@
 """Ops that only contain or name others: their bodies are run in place.
 
 `func.call`, `stablehlo.composite` (its decomposition) and `quant.region` (its body, in the types that it is written in)
-are flattened before the program runs; `quant.stats` and `quant.stats_ref` are the identity on values.
+are flattened before the program runs; `quant.stats`, `quant.stats_ref` and `quant.coupled_ref` are the identity on
+values.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from xdsl.ir import Block, Operation
 
 from zeropoint.interp.binding import Scope, Unary
 from zeropoint.interp.errors import UnsupportedError
-from zeropoint.ir.quant import QuantizeRegionOp, StatisticsOp, StatisticsRefOp
+from zeropoint.ir.quant import CoupledRefOp, QuantizeRegionOp, StatisticsOp, StatisticsRefOp
 from zeropoint.ir.stablehlo import CompositeOp
 
 Functions = Mapping[str, FuncOp]
@@ -24,6 +25,9 @@ def _function(functions: Functions, name: str) -> Block:
     if name not in functions:
         known = ", ".join(f"@{function}" for function in functions)
         raise UnsupportedError(f"found a use of @{name}; expected one of the module's functions: {known}")
+    blocks = functions[name].body.blocks
+    if not blocks:
+        raise UnsupportedError(f"found @{name} without a body; expected a function with one")
     return functions[name].body.block
 
 
@@ -50,6 +54,6 @@ INLINED: dict[type[Operation], Callable[[Any, Functions], Block]] = {
 """Ops that are replaced by a block whose arguments are their operands and whose terminator's operands their results."""
 
 
-def statistics(op: StatisticsOp | StatisticsRefOp, scope: Scope) -> Unary:
+def statistics(op: StatisticsOp | StatisticsRefOp | CoupledRefOp, scope: Scope) -> Unary:
     """The identity; the interpreter itself shows the value of a `quant.stats_ref` to its observer."""
     return lambda arg: arg

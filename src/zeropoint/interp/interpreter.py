@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
+from xdsl.dialects.builtin import DYNAMIC_INDEX
 
 from zeropoint.interp.errors import InputError
 from zeropoint.interp.plan import Observe, Trace, plan_of
 from zeropoint.ir.program import Port, Program
 from zeropoint.ir.tensors import Array, element_dtype, shape_of
-
-DYNAMIC = -1
 
 
 class Interpreter:
@@ -67,9 +66,10 @@ class Interpreter:
 def _checked(value: Array, port: Port) -> Array:
     """The array, where it fits the port."""
     shape, dtype = shape_of(port.type), element_dtype(port.type.element_type)
-    fits = len(shape) == value.ndim and all(e in (DYNAMIC, f) for e, f in zip(shape, value.shape, strict=True))
-    if not fits:
-        raise InputError(f"input {port.name}: found shape {value.shape}, expected {shape} ({port.type}); reshape it")
+    # A dynamic dimension takes any size.
+    wanted = tuple(f if e in (DYNAMIC_INDEX, f) else e for e, f in zip(shape, value.shape, strict=False))
+    if len(shape) != value.ndim or wanted != value.shape:
+        raise InputError(f"input {port.name}: found shape {value.shape}, expected {port.type}; reshape it")
     if value.dtype != dtype:
         raise InputError(
             f"input {port.name}: found dtype {value.dtype}, expected {dtype} ({port.type}); "
