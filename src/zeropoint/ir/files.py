@@ -61,12 +61,12 @@ def save_program(program: Program, path: Path, *, inline_weights: bool = False) 
     The weights go first: a text never names a handle whose data is not there yet.
     """
     written: list[Path] = []
-    handles = [] if inline_weights else resource_handles(program.module)
+    held = {} if inline_weights else resource_arrays(program)
     weights_path = path.with_suffix(".safetensors")
-    if handles:
+    if held:
         from safetensors.numpy import save_file  # pyright: ignore  # heavy, and only needed here
 
-        arrays = {handle: np.ascontiguousarray(program.weights[handle]) for handle in sorted(handles)}
+        arrays = {handle: np.ascontiguousarray(held[handle]) for handle in sorted(held)}
         write_atomically(weights_path, lambda temporary: save_file(arrays, temporary))
         written.append(weights_path)
     text = print_program(program, locations=True, inline_weights=inline_weights)
