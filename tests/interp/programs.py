@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -47,14 +48,23 @@ def run_op(build: Build, types: Sequence[Attribute], *arrays: Array, profile: st
     return Interpreter(one_op(types, build, profile=profile)).run_values(list(arrays))[0]
 
 
-def upstream(program: Program | str, *arrays: Array) -> list[Array]:
-    """What StableHLO's reference interpreter (C++) computes."""
+@functools.cache
+def _register_passes(stablehlo) -> None:
+    stablehlo.register_stablehlo_passes()
+
+
+def upstream(program: Program | str, *arrays: Array, passes: str = "") -> list[Array]:
+    """What StableHLO's reference interpreter (C++) computes; `passes` on functions go before."""
     ir = pytest.importorskip("torch_mlir.ir", reason="torch-mlir, the oracle, is not installed")
     stablehlo = pytest.importorskip("torch_mlir._mlir_libs._stablehlo")
     text = program if isinstance(program, str) else print_program(program)
     context = ir.Context()
     stablehlo.register_dialect(context)
     module = ir.Module.parse(text, context)
+    if passes:
+        manager = pytest.importorskip("torch_mlir.passmanager").PassManager
+        _register_passes(stablehlo)
+        manager.parse(f"builtin.module(func.func({passes}))", context).run(module.operation)
     with context:
         arguments = [_elements(ir, array) for array in arrays]
         return [_array(ir, result) for result in stablehlo.eval_module(module, arguments)]
