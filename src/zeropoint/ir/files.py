@@ -59,6 +59,8 @@ def save_program(program: Program, path: Path, *, inline_weights: bool = False) 
     """Write a program and return the files written: the text, and the weights where there are any beside it.
 
     The weights go first: a text never names a handle whose data is not there yet.
+
+    Raises OSError, and ValueError for a handle without an array.
     """
     written: list[Path] = []
     held = {} if inline_weights else resource_arrays(program)

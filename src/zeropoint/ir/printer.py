@@ -5,17 +5,28 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import IO, Any, cast
 
-from xdsl.dialects.builtin import AnyFloat, DenseIntOrFPElementsAttr, LocationAttr, UnknownLoc
+import numpy as np
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    BFloat16Type,
+    DenseIntOrFPElementsAttr,
+    Float16Type,
+    Float32Type,
+    Float64Type,
+    LocationAttr,
+    UnknownLoc,
+)
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, BlockArgument, Operation, Region
 from xdsl.printer import Printer
 
-from zeropoint.ir.floats import float_text, has_float_text
-from zeropoint.ir.tensors import Array, element_dtype
+from zeropoint.ir.quant.floats import format_float
+from zeropoint.ir.tensors import Array
 from zeropoint.ir.weights import inline_array
 
 # From this number of elements on, the elements are printed as one hexadecimal string.
 _HEXADECIMAL_ELEMENTS = 101
+_DENSE_FLOATS = (BFloat16Type, Float16Type, Float32Type, Float64Type)
 
 
 class ProgramPrinter(Printer):
@@ -61,32 +72,30 @@ class ProgramPrinter(Printer):
 
     def print_float(self, value: float, type: AnyFloat) -> None:
         """Print a float so that it reads back as the same value."""
-        if has_float_text(type):
-            self.print_string(float_text(value, element_dtype(type)))
-        else:
-            super().print_float(value, type)
+        self.print_string(format_float(value, type))
 
     def print_attribute(self, attribute: Attribute) -> None:
         """Print an attribute."""
         if type(attribute) is DenseIntOrFPElementsAttr:
             dense = cast("DenseIntOrFPElementsAttr[Any]", attribute)
-            if has_float_text(dense.get_element_type()):
-                self._print_dense_floats(dense)
+            element_type = dense.get_element_type()
+            if isinstance(element_type, _DENSE_FLOATS):
+                self._print_dense_floats(dense, element_type)
                 return
         super().print_attribute(attribute)
 
-    def _print_dense_floats(self, attribute: DenseIntOrFPElementsAttr[Any]) -> None:
+    def _print_dense_floats(self, attribute: DenseIntOrFPElementsAttr[Any], element_type: AnyFloat) -> None:
         # xDSL compares the values to find out whether they are all one, and then -0.0 is 0.0 and NaN is not NaN.
         array = inline_array(attribute)
         element = attribute.data.data[: array.dtype.itemsize]
         if array.size > 0 and attribute.data.data == element * array.size:
-            array = array.reshape(-1)[0]
+            array = np.asarray(array.reshape(-1)[0])
         if array.size == 0:
             text = ""
         elif array.size >= _HEXADECIMAL_ELEMENTS:
             text = f'"0x{array.tobytes().hex().upper()}"'
         else:
-            text = _nested_text(array)
+            text = _nested_text(array, element_type)
         self.print_string(f"dense<{text}> : ")
         self.print_attribute(attribute.get_type())
 
@@ -96,7 +105,9 @@ def _has_argument_locations(function: FuncOp) -> bool:
     return entry is not None and any(not isinstance(argument.location, UnknownLoc) for argument in entry.args)
 
 
-def _nested_text(array: Array) -> str:
+def _nested_text(array: Array, element_type: AnyFloat) -> str:
     if array.ndim == 0:
-        return float_text(float(array), array.dtype)
-    return f"[{', '.join(_nested_text(part) for part in array)}]"
+        if not np.isfinite(array):  # a Python float would not keep the bits of every NaN
+            return f"0x{int.from_bytes(array.tobytes(), 'little'):X}"
+        return format_float(float(array), element_type)
+    return f"[{', '.join(_nested_text(part, element_type) for part in array)}]"

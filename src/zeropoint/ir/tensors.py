@@ -87,7 +87,7 @@ def tensor_of(value: SSAValue | Attribute) -> TensorType[Attribute]:
     Raises TypeError where it has none.
     """
     if type(value) is TensorType:  # the hot path of verification: isinstance on an abstract class is slow
-        return cast("TensorType[Attribute]", value)
+        return value
     found = value.type if isinstance(value, SSAValue) else value
     if not isinstance(found, TensorType):
         raise TypeError(f"found {found}, expected a ranked tensor")

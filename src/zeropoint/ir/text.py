@@ -50,8 +50,8 @@ def print_program(
 ) -> str:
     """The text of a program; with `inline_weights` the large constants follow as a resource section.
 
-    `locations` says where each op and argument comes from; `generic` prints every op in the form that needs no knowledge
-    of its dialect.
+    `locations` says where each op and argument comes from; `generic` prints every op in the form that needs no
+    knowledge of its dialect.
     """
     stream = StringIO()
     ProgramPrinter(stream, locations=locations, generic=generic).print_op(program.module)

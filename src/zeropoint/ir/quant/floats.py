@@ -142,7 +142,9 @@ def format_float(value: float, float_type: AnyFloat = builtin.f64) -> str:
         text = sign + _long_text(abs(value), float_format(float_type).precision)
         if "." in text:
             return text
-    return f"0x{struct.pack('>d', value).hex().upper()}"
+    dtype = float_format(float_type).dtype
+    bits = struct.pack("<d", value) if dtype is None else np.asarray(value, dtype).tobytes()
+    return f"0x{int.from_bytes(bits, 'little'):X}"
 
 
 def format_double(value: float) -> str:

@@ -672,15 +672,6 @@ func.func @main(%a: tensor<2x!quant.uniform<i3:f32, 0.25>>) {
 
 // -----
 
-// q f8
-// expected-error {{operand #0 must be ranked tensor of 4/6/8/16/32/64-bit float or bool or 2/4/8/16/32/64-bit integer or complex type with 32/64-bit float elements or per-tensor integer quantized or per-axis integer quantized values, but got 'tensor<2x!quant.uniform<f8E4M3FN:f32, 2.500000e-01>>'}}
-func.func @main(%a: tensor<2x!quant.uniform<f8E4M3FN:f32, 0.25>>) {
-  %0 = "stablehlo.add"(%a, %a) : (tensor<2x!quant.uniform<f8E4M3FN:f32, 0.25>>, tensor<2x!quant.uniform<f8E4M3FN:f32, 0.25>>) -> tensor<2x!quant.uniform<f8E4M3FN:f32, 0.25>>
-  return
-}
-
-// -----
-
 // q any
 // expected-error {{operand #0 must be ranked tensor of 4/6/8/16/32/64-bit float or bool or 2/4/8/16/32/64-bit integer or complex type with 32/64-bit float elements or per-tensor integer quantized or per-axis integer quantized values, but got 'tensor<2x!quant.any<i8:f32>>'}}
 func.func @main(%a: tensor<2x!quant.any<i8:f32>>) {
