@@ -6,9 +6,10 @@ Source: the StableHLO specification, "convolution". Any layout is brought to x[N
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +22,9 @@ from zeropoint.ir.tensors import Array
 
 BLOCK_BYTES = 4 << 20
 """The size of the buffer of windows: it stays in the caches of today's cores."""
+
+Sizes = tuple[int, ...]
+Run = tuple[Sizes, int]
 
 
 @dataclass(frozen=True)
@@ -140,9 +144,7 @@ def _depthwise(x: Array, w: Array, strides: Sequence[int], dilation: Sequence[in
     """
     channels, outputs, *kernel = w.shape
     phases, grid = _phases(x, strides)
-    pitches = [math.prod(grid[axis + 1 :]) for axis in range(len(grid))]
-    length = sum((size - 1) * pitch for size, pitch in zip(sizes, pitches, strict=True)) + 1
-    runs = list(_runs(kernel, strides, dilation, pitches))
+    length, runs = _runs(tuple(kernel), tuple(strides), tuple(dilation), tuple(sizes), grid)
     matrix = w.reshape(channels, outputs, len(runs))
     y = np.empty((channels, outputs, math.prod(grid)), x.dtype)
     block = min(max(BLOCK_BYTES // (len(runs) * length * x.itemsize), 1), channels)
@@ -170,11 +172,14 @@ def _phases(x: Array, strides: Sequence[int]) -> tuple[Array, tuple[int, ...]]:
     return split.transpose(order).reshape(*strides, x.shape[0], math.prod(grid)), grid
 
 
-def _runs(
-    kernel: Sequence[int], strides: Sequence[int], dilation: Sequence[int], pitches: Sequence[int]
-) -> Iterator[tuple[tuple[int, ...], int]]:
-    """For each tap in row-major order the phase that it reads and the offset of its run in the flattened grid."""
+@functools.cache
+def _runs(kernel: Sizes, strides: Sizes, dilation: Sizes, sizes: Sizes, grid: Sizes) -> tuple[int, list[Run]]:
+    """The length of every run, and for each tap in row-major order the phase that it reads and its run's offset."""
+    pitches = [math.prod(grid[axis + 1 :]) for axis in range(len(grid))]
+    length = sum((size - 1) * pitch for size, pitch in zip(sizes, pitches, strict=True)) + 1
+    runs: list[Run] = []
     for tap in itertools.product(*(range(taps) for taps in kernel)):
         reads = [divmod(at * between, stride) for at, between, stride in zip(tap, dilation, strides, strict=True)]
-        shift = sum(cell * pitch for (cell, _), pitch in zip(reads, pitches, strict=True))
-        yield tuple(phase for _, phase in reads), shift
+        offset = sum(cell * pitch for (cell, _), pitch in zip(reads, pitches, strict=True))
+        runs.append((tuple(phase for _, phase in reads), offset))
+    return length, runs

@@ -57,24 +57,30 @@ class Plan:
         self, values: Sequence[Array], observe: Observe | None = None, trace: Trace | None = None
     ) -> tuple[Array, ...]:
         """The results for the given arguments, which are taken as they are."""
+        with np.errstate(all="ignore"):
+            return self.run_inside(values, observe, trace)
+
+    def run_inside(
+        self, values: Sequence[Array], observe: Observe | None = None, trace: Trace | None = None
+    ) -> tuple[Array, ...]:
+        """The same as part of another run: NumPy's warnings are off already."""
         slots = list(self.slots)
         for slot, value in zip(self.arguments, values, strict=True):
             slots[slot] = value
         step = None
         try:
-            with np.errstate(all="ignore"):
-                for step in self.steps:
-                    computed = step.kernel(*[slots[slot] for slot in step.operands])
-                    if not isinstance(computed, tuple):
-                        computed = (computed,)
-                    for slot, value in zip(step.results, computed, strict=True):
-                        slots[slot] = value
-                    if step.statistics is not None and observe is not None:
-                        observe(step.statistics, computed[0])
-                    if trace is not None:
-                        trace(step.op, computed)
-                    for slot in step.freed:
-                        slots[slot] = None
+            for step in self.steps:
+                computed = step.kernel(*[slots[slot] for slot in step.operands])
+                if not isinstance(computed, tuple):
+                    computed = (computed,)
+                for slot, value in zip(step.results, computed, strict=True):
+                    slots[slot] = value
+                if step.statistics is not None and observe is not None:
+                    observe(step.statistics, computed[0])
+                if trace is not None:
+                    trace(step.op, computed)
+                for slot in step.freed:
+                    slots[slot] = None
         except ValueError as error:
             if step is not None:
                 error.add_note(f"in {describe(step.op)}")
@@ -189,10 +195,27 @@ class _BoundScope:
         results = inner.lay(block, arguments)
         plan = inner.finish(arguments, results)
 
-        def run(*operands: Array) -> tuple[Array, ...]:
-            return plan.run(operands)
+        return _function(plan)
 
+
+def _function(plan: Plan) -> Body:
+    """A plan as a function; without the plan's bookkeeping where it is one op on the arguments (add, maximum)."""
+
+    def run(*operands: Array) -> tuple[Array, ...]:
+        return plan.run_inside(operands)
+
+    if len(plan.steps) != 1 or not set(plan.steps[0].operands) <= set(plan.arguments):
         return run
+    step = plan.steps[0]
+    if step.results != plan.results or len(step.results) != 1:
+        return run
+    places = [plan.arguments.index(slot) for slot in step.operands]
+
+    def run_op(*operands: Array) -> tuple[Array, ...]:
+        computed = step.kernel(*[operands[place] for place in places])
+        return computed if isinstance(computed, tuple) else (computed,)
+
+    return run_op
 
 
 def _with_frees(steps: Sequence[Step], results: Sequence[int]) -> tuple[Step, ...]:

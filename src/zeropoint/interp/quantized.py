@@ -7,6 +7,7 @@ result, or is what the program's profile names:
 - the sum of values of one type is exact in integers (all scales are equal);
 - maximum, minimum, clamp, select and comparison of values of one type act on storage: scales are positive, so the order
   of the integers is that of the real values;
+- the product of values per layer is exact in integers where its scale is the product of theirs;
 - other sums and products of up to 16 bits per layer are the profile's `add` and `requantize`;
 - a function of 8-bit storage is looked up in the table of its 256 values.
 """
@@ -203,14 +204,32 @@ def sum_of_one_type(numbers: Affine, sign: int) -> Binary:
 
 
 def multiply(op: MultiplyOp, scope: Scope) -> Binary:
-    """(lhs - z1) * (rhs - z2), requantized by s1 * s2 / s_out."""
+    """(lhs - z1) * (rhs - z2), requantized by s1 * s2 / s_out; of any width exact where that is 1."""
     parameters = [affine(element_type) for element_type in _types(op)]
+    if _has_scale_of_product(*parameters):
+        return _exact_product(*parameters)
     if not _is_narrow(parameters):
         return binary(op, scope)
     lhs, rhs, result = (numbers.parameters for numbers in parameters)
     width = parameters[2].width
     apply = Multiplication.of([lhs, rhs], result, scope.profile.requantize(width), width).apply
     return _stored(apply, parameters[2])
+
+
+def _has_scale_of_product(lhs: Affine, rhs: Affine, result: Affine) -> bool:
+    per_layer = all(numbers.is_per_layer for numbers in (lhs, rhs, result))
+    return per_layer and bool((lhs.scale * rhs.scale == result.scale).all())
+
+
+def _exact_product(lhs: Affine, rhs: Affine, result: Affine) -> Binary:
+    """Products below 2^63: of two 32-bit values with zero points in their storage."""
+    word = np.dtype(np.int64)
+
+    def run(first: Array, second: Array) -> Array:
+        product = lhs.centred(first, word) * rhs.centred(second, word) + result.zeros(first.ndim)
+        return np.clip(product, result.storage_min, result.storage_max).astype(result.dtype)
+
+    return run
 
 
 def _is_narrow(parameters: list[Affine]) -> bool:
