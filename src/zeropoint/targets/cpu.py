@@ -24,6 +24,8 @@ ACTIVATION = PortRule(Role.ACTIVATION, Storage.of("i8"))
 WEIGHT = PortRule(Role.WEIGHT, Storage.of("i8", -127), zero_point=0, per_channel=True)
 BIAS = PortRule(Role.BIAS, Storage.of("i32"), zero_point=0, per_channel=True)
 CONSTANT = PortRule(Role.CONSTANT, Storage.of("i8"))
+# Quantized StableHLO wants zero point 0 on the right of a product; of two activations, one sum is left to correct.
+CENTRED = PortRule(Role.ACTIVATION, Storage.of("i8"), zero_point=0)
 
 _CONTRACTIONS = ("convolution", "depthwise_convolution", "fully_connected")
 _SAME_SCALE = ("max_pool", "reshape", "transpose", "slice", "pad", "concatenate", "broadcast")
@@ -40,7 +42,7 @@ ROWS = (
         KernelRow(kernel, (ACTIVATION, WEIGHT, BIAS), ACTIVATION, MultiplierAccumulatorScale(), accumulator_bits=32)
         for kernel in _CONTRACTIONS
     ),
-    KernelRow("batch_matmul", (ACTIVATION, ACTIVATION), ACTIVATION, Free(), accumulator_bits=32),
+    KernelRow("batch_matmul", (ACTIVATION, CENTRED), ACTIVATION, Free(), accumulator_bits=32),
     *(KernelRow(kernel, (CONSTANT,), ACTIVATION, Free()) for kernel in _FREE_BINARY),
     *(_elementwise(kernel, SameScale()) for kernel in _SAME_SCALE),
     *(_elementwise(kernel, Free()) for kernel in _FREE_UNARY),

@@ -16,7 +16,7 @@ from xdsl.ir import SSAValue
 
 from zeropoint.ir.locations import value_name
 from zeropoint.ir.quant import Storage, UniformQuantizedType
-from zeropoint.numerics.ranges import asymmetric
+from zeropoint.numerics.ranges import UNIT_SCALE, asymmetric, symmetric
 
 RANGE_TOLERANCE = 2.0
 """A value that others use as well gives up its own parameters only for a range at most twice as wide: one bit."""
@@ -28,7 +28,7 @@ class MissingStatistics(ValueError):
 
 @dataclass(eq=False)
 class ScaleClass:
-    """Values that have one scale and zero point."""
+    """Values that have one scale and zero point; `centred` where a kernel wants the zero point 0."""
 
     storage: Storage
     members: list[SSAValue]
@@ -36,21 +36,48 @@ class ScaleClass:
     maximum: float | None = None
     fixed: UniformQuantizedType | None = None
     facts: list[str] = field(default_factory=list[str])
+    centred: bool = False
 
     def parameters(self) -> UniformQuantizedType:
         """The type that every member takes.
 
         Raises MissingStatistics where no kernel fixes it and nothing was observed.
         """
+        if self.centred:
+            return self.centred_parameters()
         if self.fixed is not None:
             return self.fixed
+        minimum, maximum = self._range()
+        chosen = asymmetric(minimum, maximum, self.storage.minimum, self.storage.maximum)
+        return UniformQuantizedType.per_layer(self.storage, float(chosen.scale), int(chosen.zero_point))
+
+    def centred_parameters(self) -> UniformQuantizedType:
+        """The type with zero point 0 that holds what the members hold. Raises MissingStatistics as `parameters`."""
+        if self.fixed is not None and self.fixed.zero_point == 0:
+            return self.fixed
+        chosen = symmetric(*self._range(), self.storage.type, narrow=False, zero_range_scale=UNIT_SCALE)
+        return UniformQuantizedType.per_layer(self.storage, float(chosen.scale), 0)
+
+    def centre(self, kernel: str) -> str | None:
+        """Take the zero point 0 for a kernel; the reason why not, where other kernels read a member or fix it."""
+        if self.fixed is not None and self.fixed.zero_point == 0:
+            return None
+        if self.fixed is not None or not all(member.has_one_use() for member in self.members):
+            return f"kernel {kernel} wants zero point 0, the other demands on the value do not"
+        self.centred = True
+        self.facts.append(f"zero point 0 for kernel {kernel}")
+        return None
+
+    def _range(self) -> tuple[float, float]:
+        if self.fixed is not None:
+            low, high = self.fixed.storage.minimum, self.fixed.storage.maximum
+            return (low - self.fixed.zero_point) * self.fixed.scale, (high - self.fixed.zero_point) * self.fixed.scale
         if self.minimum is None or self.maximum is None:
             raise MissingStatistics(
                 f"found no statistics for '{value_name(self.members[0])}', expected quant.stats after it; "
                 f"calibrate the program with data that reaches it"
             )
-        chosen = asymmetric(self.minimum, self.maximum, self.storage.minimum, self.storage.maximum)
-        return UniformQuantizedType.per_layer(self.storage, float(chosen.scale), int(chosen.zero_point))
+        return self.minimum, self.maximum
 
     def width(self) -> float:
         """The width of the observed range, 0 included; 0 where nothing was observed."""
@@ -71,6 +98,7 @@ class ScaleClass:
         self.members += other.members
         self.facts += other.facts
         self.fixed = self.fixed or other.fixed
+        self.centred = self.centred or other.centred
         bounds = [c for c in (self, other) if c.minimum is not None and c.maximum is not None]
         if bounds:
             self.minimum = min(c.minimum for c in bounds if c.minimum is not None)

@@ -84,13 +84,14 @@ class _Propagation:
             shared.facts = [f"fixed by kernel {row.kernel}"]
         collisions: dict[int, str] = {}
         for index, value in self._activations(region, row):
-            own = self.classes.of(value)
-            if not isinstance(row.relation, SameScale):
-                continue
-            reason = collision(own, self.classes.of(output), exclusive=value.has_one_use())
-            if reason is None:
-                self.classes.join(output, value)
-            else:
+            reason = None
+            if isinstance(row.relation, SameScale):
+                reason = collision(self.classes.of(value), shared, exclusive=value.has_one_use())
+                if reason is None:
+                    self.classes.join(output, value)
+            elif row.input_rule(index).zero_point == 0:
+                reason = self.classes.of(value).centre(row.kernel)
+            if reason is not None:
                 collisions[index] = reason
         return collisions
 
@@ -106,8 +107,10 @@ class _Propagation:
         specs: list[UniformQuantizedType] = []
         for index, value in enumerate(region.inputs):
             if index in collisions:
-                self._rescale(region, index, output_type, collisions[index])
-                specs.append(output_type)
+                same_scale = isinstance(row.relation, SameScale)
+                wanted = output_type if same_scale else self.classes.of(value).centred_parameters()
+                self._rescale(region, index, wanted, collisions[index])
+                specs.append(wanted)
             else:
                 specs.append(self._input_type(region, row, index, value, specs, output_type))
         region.input_specs = ArrayAttr[Attribute](specs)
@@ -135,7 +138,7 @@ class _Propagation:
             return weight_type(array, axis, rule.storage, before[0], bias, limit)
         if rule.role is Role.BIAS:
             return bias_type(rule.storage, before[0], before[1])
-        return output_type if isinstance(row.relation, SameScale) else constant_type(array, rule.storage)
+        return output_type if isinstance(row.relation, SameScale) else constant_type(array, rule)
 
     def _rescale(self, region: QuantizeRegionOp, index: int, wanted: UniformQuantizedType, reason: str) -> None:
         value = region.inputs[index]

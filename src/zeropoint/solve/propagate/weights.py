@@ -12,7 +12,8 @@ import numpy as np
 from zeropoint.ir.quant import Storage, UniformQuantizedType
 from zeropoint.ir.tensors import Array
 from zeropoint.numerics.accumulator import least_weight_scale
-from zeropoint.numerics.ranges import asymmetric, symmetric
+from zeropoint.numerics.ranges import UNIT_SCALE, asymmetric, symmetric
+from zeropoint.targets import PortRule
 
 
 def weight_type(
@@ -40,7 +41,11 @@ def bias_type(storage: Storage, input_type: UniformQuantizedType, weight: Unifor
     return UniformQuantizedType.per_channel(storage, 0, (input_type.scale * weight.scales).tolist())
 
 
-def constant_type(array: Array, storage: Storage) -> UniformQuantizedType:
-    """The per-layer type of a constant activation: its own range, asymmetric."""
-    chosen = asymmetric(float(array.min()), float(array.max()), storage.minimum, storage.maximum)
+def constant_type(array: Array, rule: PortRule) -> UniformQuantizedType:
+    """The per-layer type of a constant activation: its own range, asymmetric where the kernel takes any zero point."""
+    storage, low, high = rule.storage, float(array.min()), float(array.max())
+    if rule.zero_point is None:
+        chosen = asymmetric(low, high, storage.minimum, storage.maximum)
+    else:
+        chosen = symmetric(low, high, storage.type, narrow=False, zero_range_scale=UNIT_SCALE)
     return UniformQuantizedType.per_layer(storage, float(chosen.scale), int(chosen.zero_point))
