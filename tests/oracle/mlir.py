@@ -1,7 +1,7 @@
 """C++ MLIR with StableHLO (the torch-mlir wheel) as an oracle of program text.
 
-`checked(program)` is for every test that makes a program: it returns the program, and fails where C++ MLIR does not read
-what we print, or we do not read what it prints.
+`checked(program)` is for every test that makes a program: it returns the program, and fails where C++ MLIR does not
+read what we print, or we do not read what it prints.
 """
 
 from __future__ import annotations
@@ -107,7 +107,10 @@ def nameless(text: str) -> Program:
     """The program that a text holds, with numbers for names: C++ MLIR numbers values of its own accord."""
     program = parse_program(text)
     for op in program.module.walk():
-        for value in (*op.results, *(argument for region in op.regions for block in region.blocks for argument in block.args)):
+        for value in (
+            *op.results,
+            *(argument for region in op.regions for block in region.blocks for argument in block.args),
+        ):
             value.name_hint = None
     return program
 

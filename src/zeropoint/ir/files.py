@@ -8,6 +8,7 @@ never sees half of one.
 from __future__ import annotations
 
 import json
+import math
 import os
 import tempfile
 from collections.abc import Callable
@@ -91,8 +92,8 @@ def load_weights(path: Path) -> Weights:
 
     Raises ValueError where the file is truncated or of another format.
     """
-    mapped = np.memmap(path, np.uint8, mode="r")
     try:
+        mapped = np.memmap(path, np.uint8, mode="r")
         size = int.from_bytes(mapped[:_HEADER_BYTES].tobytes(), "little")
         start = _HEADER_BYTES + size
         header: dict[str, Any] = json.loads(mapped[_HEADER_BYTES:start].tobytes())
@@ -104,6 +105,9 @@ def load_weights(path: Path) -> Weights:
 
 def _mapped_array(mapped: Array, start: int, entry: dict[str, Any]) -> Array:
     low, high = entry["data_offsets"]
+    dtype = _DTYPES[entry["dtype"]]
+    if not 0 <= low <= high or high - low != math.prod(entry["shape"]) * dtype.itemsize:
+        raise ValueError(f"data is from byte {low} to {high}, expected shape {entry['shape']} of {dtype}")
     if start + high > mapped.size:
         raise ValueError(f"data ends at byte {mapped.size}, expected {start + high}")
-    return mapped[start + low : start + high].view(_DTYPES[entry["dtype"]])
+    return mapped[start + low : start + high].view(dtype)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import IO, Any, cast
 
@@ -107,7 +108,8 @@ def _has_argument_locations(function: FuncOp) -> bool:
 
 def _nested_text(array: Array, element_type: AnyFloat) -> str:
     if array.ndim == 0:
-        if not np.isfinite(array):  # a Python float would not keep the bits of every NaN
+        value = float(array)
+        if math.isnan(value):  # a Python float does not keep the bits of every NaN
             return f"0x{int.from_bytes(array.tobytes(), 'little'):X}"
-        return format_float(float(array), element_type)
+        return format_float(value, element_type)
     return f"[{', '.join(_nested_text(part, element_type) for part in array)}]"

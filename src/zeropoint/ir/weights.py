@@ -8,6 +8,7 @@ one.
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
@@ -15,7 +16,7 @@ import numpy as np
 from xdsl.dialects.builtin import BytesAttr, DenseIntOrFPElementsAttr, DenseResourceAttr, StringAttr, TensorType
 from xdsl.ir import Attribute
 
-from zeropoint.ir.tensors import Array, dtype_element, element_dtype
+from zeropoint.ir.tensors import Array, dtype_element, element_dtype, element_of
 
 INLINE_ELEMENTS = 64
 """The largest number of elements that a constant inside the IR may have."""
@@ -75,7 +76,8 @@ class Weights(Mapping[str, Array]):
     def array(self, attribute: Attribute) -> Array:
         """The read-only array that an elements attribute stands for, in its shape.
 
-        Raises KeyError where the handle is not known, TypeError where the attribute holds no elements.
+        Raises KeyError where the handle is not known, ValueError where its array does not fit the type, TypeError where
+        the attribute holds no elements.
         """
         if isinstance(attribute, DenseResourceAttr):
             handle = attribute.resource_handle.data
@@ -84,10 +86,20 @@ class Weights(Mapping[str, Array]):
                     f"found dense_resource<{handle}> with no data; expected it in the file's resource section or in "
                     f"the .safetensors file beside it"
                 )
-            return self._arrays[handle].reshape(attribute.type.get_shape())
+            return _shaped(self._arrays[handle], attribute)
         if isinstance(attribute, DenseIntOrFPElementsAttr):
             return inline_array(cast("DenseIntOrFPElementsAttr", attribute))
         raise TypeError(f"found {attribute}, expected dense elements")
+
+
+def _shaped(array: Array, use: DenseResourceAttr) -> Array:
+    shape, expected = use.type.get_shape(), element_dtype(element_of(use.type))
+    if array.size != math.prod(shape) or array.itemsize != expected.itemsize:
+        raise ValueError(
+            f"found {array.size} elements of {array.dtype} behind dense_resource<{use.resource_handle.data}>, expected "
+            f"{math.prod(shape)} of {expected}; these are the weights of another program"
+        )
+    return array.reshape(shape)
 
 
 def inline_array(attribute: DenseIntOrFPElementsAttr) -> Array:

@@ -6,9 +6,9 @@ import re
 from pathlib import Path
 
 import pytest
-from oracle import mlir
 from xdsl.utils.exceptions import ParseError, VerifyException
 
+from oracle import mlir
 from zeropoint.ir.stablehlo import StableHlo
 from zeropoint.ir.text import parse_program, print_program
 
@@ -43,7 +43,8 @@ def test_both_read_the_generic_form_of_both() -> None:
 
 
 def op_text(line: str) -> str:
-    return f"""func.func @main(%a: tensor<2x3xf32>, %s: tensor<f32>, %w: tensor<2x3x1x1xf32>, %x: tensor<1x3x4x4xf32>) {{
+    arguments = "%a: tensor<2x3xf32>, %s: tensor<f32>, %w: tensor<2x3x1x1xf32>, %x: tensor<1x3x4x4xf32>"
+    return f"""func.func @main({arguments}) {{
       {line}
       return
     }}"""
@@ -79,8 +80,9 @@ def op_text(line: str) -> str:
             id="dot dimensions in any order",
         ),
         pytest.param(
-            "%0 = stablehlo.reduce(%a init: %s) across dimensions = [1] : (tensor<2x3xf32>, tensor<f32>) -> tensor<2xf32> "
-            "reducer(%p: tensor<f32>, %q: tensor<f32>) { %m = stablehlo.minimum %p, %q : tensor<f32> "
+            "%0 = stablehlo.reduce(%a init: %s) across dimensions = [1] : "
+            "(tensor<2x3xf32>, tensor<f32>) -> tensor<2xf32> reducer(%p: tensor<f32>, %q: tensor<f32>) "
+            "{ %m = stablehlo.minimum %p, %q : tensor<f32> "
             "stablehlo.return %m : tensor<f32> }",
             "stablehlo.reduce(% init: %) applies stablehlo.minimum across dimensions = [1] : ",
             id="a body of one commutative op",
@@ -126,8 +128,8 @@ def test_other_spellings_are_read(line: str, printed: str) -> None:
         ),
         (
             "%0 = stablehlo.convolution(%x, %w) dim_numbers = [b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1], "
-            "window = {stride = [1, 1], stride = [1, 1]} {feature_group_count = 1 : i64, batch_group_count = 1 : i64} : "
-            "(tensor<1x3x4x4xf32>, tensor<2x3x1x1xf32>) -> tensor<1x2x4x4xf32>",
+            "window = {stride = [1, 1], stride = [1, 1]} {feature_group_count = 1 : i64, batch_group_count = 1 : i64} "
+            ": (tensor<1x3x4x4xf32>, tensor<2x3x1x1xf32>) -> tensor<1x2x4x4xf32>",
             "expected one of pad, lhs_dilate, rhs_dilate, reverse, each at most once",
         ),
         (

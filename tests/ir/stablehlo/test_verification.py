@@ -6,9 +6,9 @@ import re
 from pathlib import Path
 
 import pytest
-from oracle import mlir
 from xdsl.utils.exceptions import ParseError, VerifyException
 
+from oracle import mlir
 from zeropoint.ir.text import parse_program
 
 REJECTED = Path(__file__).with_name("rejected")

@@ -1,0 +1,186 @@
+"""Programs on disk: what is written is read back; a failure leaves nothing, broken files are said to be broken."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from oracle import mlir
+from zeropoint.ir import files
+from zeropoint.ir.files import load_program, load_weights, save_program, write_atomically
+from zeropoint.ir.program import Program
+from zeropoint.ir.text import parse_program, print_program
+
+from .test_text import constant, constant_program, constants
+
+ARRAYS = [
+    np.arange(70, dtype=np.float32).reshape(7, 10),
+    np.arange(-35, 35, dtype=np.int8),
+    np.arange(70, dtype=np.uint8),
+    np.arange(70, dtype=np.int32),
+    np.arange(70, dtype=np.int64),
+    np.arange(70, dtype=np.float16),
+    np.arange(70, dtype=np.float64),
+    np.arange(70).astype(ml_dtypes.bfloat16),
+    np.arange(70) % 2 == 0,
+]
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+@pytest.mark.parametrize("inline", [False, True])
+def test_what_is_saved_is_loaded(tmp_path: Path, inline: bool) -> None:
+    program = constant_program(*ARRAYS)
+    path = tmp_path / "net.mlir"
+    written = save_program(program, path, inline_weights=inline)
+    assert sorted(written) == sorted(tmp_path.iterdir())
+    assert names(tmp_path) == (["net.mlir"] if inline else ["net.mlir", "net.safetensors"])
+    loaded = load_program(path)
+    assert print_program(loaded) == print_program(program)
+    for found, expected in zip(constants(loaded), ARRAYS, strict=True):
+        assert found.dtype == expected.dtype
+        assert found.tobytes() == expected.tobytes()
+
+
+def test_a_program_without_large_constants_is_one_file(tmp_path: Path) -> None:
+    assert save_program(parse_program(constant("dense<1> : tensor<i8>")), tmp_path / "a.mlir") == [tmp_path / "a.mlir"]
+    assert names(tmp_path) == ["a.mlir"]
+
+
+def test_the_safetensors_library_reads_the_weights(tmp_path: Path) -> None:
+    from safetensors.numpy import load_file
+
+    save_program(constant_program(ARRAYS[0]), tmp_path / "net.mlir")
+    (array,) = load_file(tmp_path / "net.safetensors").values()
+    assert np.array_equal(array, ARRAYS[0].reshape(-1))
+
+
+def test_upstream_reads_a_file_with_inline_weights(tmp_path: Path) -> None:
+    save_program(constant_program(ARRAYS[0], ARRAYS[3]), tmp_path / "net.mlir", inline_weights=True)
+    mlir.parse((tmp_path / "net.mlir").read_text())
+
+
+def test_weights_stay_on_disk_until_they_are_used(tmp_path: Path) -> None:
+    save_program(constant_program(ARRAYS[0]), tmp_path / "net.mlir")
+    (array,) = load_program(tmp_path / "net.mlir").weights.values()
+    base = array
+    while base.base is not None and not isinstance(base, np.memmap):
+        base = base.base
+    assert isinstance(base, np.memmap)
+    assert not array.flags.writeable
+
+
+def test_locations_are_saved(tmp_path: Path) -> None:
+    path = tmp_path / "net.mlir"
+    save_program(parse_program('func.func @main() {\n  func.return loc("end")\n} loc("graph")'), path)
+    assert 'loc("end")' in path.read_text()
+    assert print_program(load_program(path), locations=True) == path.read_text()
+
+
+# Failures
+
+
+def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "net.mlir"
+    path.write_text("old")
+
+    def fail(temporary: Path) -> None:
+        temporary.write_text("half of")
+        raise OSError("disk full")
+
+    with pytest.raises(OSError, match="disk full"):
+        write_atomically(path, fail)
+    assert names(tmp_path) == ["net.mlir"]
+    assert path.read_text() == "old"
+
+
+def test_a_save_whose_text_cannot_be_written_leaves_no_temporary_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> str:
+        raise ValueError("cannot print")
+
+    monkeypatch.setattr(files, "print_program", fail)
+    with pytest.raises(ValueError, match="cannot print"):
+        save_program(constant_program(ARRAYS[0]), tmp_path / "net.mlir")
+    assert not [name for name in names(tmp_path) if name.startswith(".")]
+    assert "net.mlir" not in names(tmp_path)
+
+
+@pytest.mark.parametrize("inline", [False, True])
+def test_a_handle_without_data_is_not_saved(tmp_path: Path, inline: bool) -> None:
+    program = parse_program(constant("dense_resource<w> : tensor<2xi8>"))
+    with pytest.raises(ValueError, match="found dense_resource<w> with no data"):
+        save_program(program, tmp_path / "net.mlir", inline_weights=inline)
+    assert names(tmp_path) == []
+
+
+def saved_weights(folder: Path) -> Path:
+    save_program(constant_program(ARRAYS[0]), folder / "net.mlir")
+    return folder / "net.safetensors"
+
+
+@pytest.mark.parametrize("kept", [0, 4, 8, 20, -1])
+def test_truncated_weights_are_said_to_be_truncated(tmp_path: Path, kept: int) -> None:
+    path = saved_weights(tmp_path)
+    path.write_bytes(path.read_bytes()[:kept])
+    with pytest.raises(ValueError, match=r"net.safetensors: found a truncated or foreign file, expected safetensors"):
+        load_program(tmp_path / "net.mlir")
+
+
+def with_header(path: Path, header: object) -> None:
+    text = json.dumps(header).encode()
+    path.write_bytes(len(text).to_bytes(8, "little") + text + bytes(280))
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        [],
+        {"w": {"dtype": "F32"}},
+        {"w": {"dtype": "F31", "shape": [70], "data_offsets": [0, 280]}},
+        {"w": {"dtype": "F32", "shape": [70], "data_offsets": [0, 281]}},
+        {"w": {"dtype": "F32", "shape": [70], "data_offsets": [0, 279]}},
+        {"w": {"dtype": "F32", "shape": [70], "data_offsets": [280, 0]}},
+        {"w": {"dtype": "F32", "shape": [70], "data_offsets": [-280, 280]}},
+        {"w": {"dtype": "F32", "shape": [71], "data_offsets": [0, 280]}},
+        {"w": 3},
+    ],
+)
+def test_weights_with_a_wrong_header_are_refused(tmp_path: Path, header: object) -> None:
+    path = tmp_path / "net.safetensors"
+    with_header(path, header)
+    with pytest.raises(ValueError, match="found a truncated or foreign file, expected safetensors"):
+        load_weights(path)
+
+
+def test_weights_that_are_missing_are_named_when_they_are_used(tmp_path: Path) -> None:
+    saved_weights(tmp_path).unlink()
+    program = load_program(tmp_path / "net.mlir")
+    with pytest.raises(KeyError, match="with no data; expected it in the file's resource section or in"):
+        constants(program)
+
+
+def test_weights_of_another_program_do_not_fit(tmp_path: Path) -> None:
+    path = saved_weights(tmp_path)
+    (handle,) = load_weights(path)
+    with_header(path, {handle: {"dtype": "F32", "shape": [10], "data_offsets": [0, 40]}})
+    with pytest.raises(
+        ValueError, match=r"found 10 elements of float32 behind dense_resource<.*>, expected 70 of float32"
+    ):
+        constants(load_program(tmp_path / "net.mlir"))
+
+
+def test_an_inline_blob_wins_over_weights_beside_it(tmp_path: Path) -> None:
+    program: Program = constant_program(ARRAYS[0])
+    path = saved_weights(tmp_path)
+    (handle,) = load_weights(path)
+    with_header(path, {handle: {"dtype": "F32", "shape": [70], "data_offsets": [0, 280]}})
+    save_program(program, tmp_path / "net.mlir", inline_weights=True)
+    assert np.array_equal(constants(load_program(tmp_path / "net.mlir"))[0], ARRAYS[0])
