@@ -4,7 +4,7 @@ Both are calibrated on the same 64 crops and compared with onnxruntime's float r
 photographs (`photographs.py`). onnxruntime quantizes per channel with u8 activations and its batch norms folded
 (`ort_static.py`); its file is run as it is written, which is its best figure, and by its integer kernels.
 
-    python bench/accuracy.py [MODEL.onnx] [--profile fixed16 --profile fixed32] [--observer minmax]
+    python bench/accuracy.py [MODEL.onnx] [--profile fixed16 --profile fixed32] [--observer mse]
 """
 
 import argparse
@@ -53,7 +53,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("model", type=Path, nargs="?", default=MODEL)
     parser.add_argument("--profile", action="append", help="default: fixed16")
-    parser.add_argument("--observer", action="append", help="default: minmax")
+    parser.add_argument("--observer", action="append", help="default: mse")
     arguments = parser.parse_args()
     calibration, heldout = crops("calibration"), crops("heldout")
     reference = run(arguments.model, heldout)
@@ -67,7 +67,7 @@ def main() -> None:
     row("onnxruntime, file as written", onnxruntime_outputs(arguments.model, calibration, heldout, fused=False))
     row("onnxruntime, its integer kernels", onnxruntime_outputs(arguments.model, calibration, heldout, fused=True))
     for profile in arguments.profile or ["fixed16"]:
-        for observer in arguments.observer or ["minmax"]:
+        for observer in arguments.observer or ["mse"]:
             outputs, note = zeropoint_outputs(arguments.model, calibration, heldout, profile, observer)
             row(f"zeropoint {profile}, {observer}", outputs, note)
 

@@ -45,12 +45,12 @@ def quantize(
     *,
     target: str = "cpu",
     profile: str | None = None,
-    observer: str = "minmax",
+    observer: str = "mse",
     io: str = "float",
 ) -> Model:
     """The integer program of a float model, calibrated on data.
 
-    `profile` names the rounding (the target's own unless given), `observer` how values become a range (`minmax`,
+    `profile` names the rounding (the target's own unless given), `observer` how values become a range (`mse`, `minmax`,
     `percentile:99.99`), `io` whether inputs and outputs stay `float` or are `integer`. The stages in between are the
     result's `quantization`. Raises DataError, CalibrationError, LoweringError; ValueError for unknown options.
     """

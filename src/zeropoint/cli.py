@@ -119,7 +119,7 @@ def _check_output(path: Path, suffixes: tuple[str, ...]) -> None:
 @click.option("-o", "--output", required=True, type=OUTPUT_FILE, help="Where to write the program: NAME.mlir.")
 @click.option("--target", default="cpu", show_default=True, help="Whose kernels decide; see `zeropoint targets`.")
 @click.option("--profile", default=None, help="Rounding of every step; default: the target's.")
-@click.option("--observer", default="minmax", show_default=True, help="minmax, or percentile:99.99.")
+@click.option("--observer", default="mse", show_default=True, help="mse, minmax, or percentile:99.99.")
 @click.option("--io", type=click.Choice(["float", "integer"]), default="float", show_default=True)
 @click.option(
     "--emit",

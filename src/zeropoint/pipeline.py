@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from zeropoint.calibrate import Progress, Report, collect, instrument, observer_factory, state_ranges
+from zeropoint.calibrate import DEFAULT_OBSERVER, Progress, Report, collect, instrument, observer_factory, state_ranges
 from zeropoint.ir.program import Program
 from zeropoint.ir.tensors import Array
 from zeropoint.lower import integer_io, integer_program
@@ -29,7 +29,7 @@ class Options:
 
     target: str = "cpu"
     profile: str | None = None
-    observer: str = "minmax"
+    observer: str = DEFAULT_OBSERVER
     integer_io: bool = False
 
 

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from zeropoint.calibrate import OBSERVERS, MinMaxObserver, PercentileObserver, observer_factory
-from zeropoint.calibrate.observers import ABSOLUTE_ERROR, RELATIVE_ERROR
+from zeropoint.calibrate import OBSERVERS, MeanSquareObserver, MinMaxObserver, PercentileObserver, observer_factory
+from zeropoint.calibrate.histogram import ABSOLUTE_ERROR, RELATIVE_ERROR
 
-SPECS = ("minmax", "percentile:99")
+SPECS = ("minmax", "mse", "percentile:99")
 FLOATS = st.floats(width=32, allow_nan=True, allow_infinity=True)
 FINITE = st.floats(width=32, allow_nan=False, allow_infinity=False)
 
@@ -30,6 +30,8 @@ def state(observer) -> bytes:
     parts = [np.array(counts).tobytes()]
     if observer.count:
         parts.append(np.array(observer.range(), np.float64).tobytes())
+    if isinstance(observer, MeanSquareObserver):
+        parts.append(observer.seen.histogram.tobytes())
     if isinstance(observer, PercentileObserver):
         parts.append(observer.histogram.tobytes())
     return b"".join(parts)
@@ -178,8 +180,9 @@ def test_observers_of_different_percentiles_do_not_merge():
 
 
 def test_observers_are_named_in_one_table():
-    assert list(OBSERVERS) == ["minmax", "percentile"]
+    assert list(OBSERVERS) == ["minmax", "mse", "percentile"]
     assert isinstance(observer_factory("minmax")(), MinMaxObserver)
+    assert isinstance(observer_factory("mse")(), MeanSquareObserver)
     assert observer_factory("percentile")().percentile == 99.99
     assert observer_factory("percentile:99.9")().percentile == 99.9
 
@@ -187,9 +190,10 @@ def test_observers_are_named_in_one_table():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("entropy", "found observer 'entropy'; expected one of: minmax, percentile"),
-        ("", "found observer ''; expected one of: minmax, percentile"),
+        ("entropy", "found observer 'entropy'; expected one of: minmax, mse, percentile"),
+        ("", "found observer ''; expected one of: minmax, mse, percentile"),
         ("minmax:3", "found observer 'minmax:3'; expected 'minmax', which takes no argument"),
+        ("mse:3", "found observer 'mse:3'; expected 'mse', which takes no argument"),
         ("percentile:high", "found observer 'percentile:high'; expected a number, as 'percentile:99.9'"),
         ("percentile:50", "found percentile 50; expected more than 50 and at most 100"),
         ("percentile:101", "found percentile 101; expected more than 50 and at most 100"),

@@ -1,24 +1,22 @@
 """Calibration: ask at the ports that it has to decide, run samples, state the ranges that were observed."""
 
+from zeropoint.calibrate.choices import DEFAULT_OBSERVER, OBSERVERS, observer_factory
 from zeropoint.calibrate.collect import CalibrationError, calibrate, collect, state_ranges, stats_keys
 from zeropoint.calibrate.data import DataError, Sample, Source, samples
+from zeropoint.calibrate.histogram import PercentileObserver
 from zeropoint.calibrate.instrument import Asks, asks_all, instrument
-from zeropoint.calibrate.observers import (
-    OBSERVERS,
-    MinMaxObserver,
-    Observer,
-    ObserverFactory,
-    PercentileObserver,
-    observer_factory,
-)
+from zeropoint.calibrate.mse import MeanSquareObserver
+from zeropoint.calibrate.observers import MinMaxObserver, Observer, ObserverFactory
 from zeropoint.calibrate.progress import Progress, bar, silent
 from zeropoint.calibrate.report import Observation, Report
 
 __all__ = [
+    "DEFAULT_OBSERVER",
     "OBSERVERS",
     "Asks",
     "CalibrationError",
     "DataError",
+    "MeanSquareObserver",
     "MinMaxObserver",
     "Observation",
     "Observer",

@@ -16,7 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from zeropoint.calibrate.observers import Observer, ObserverFactory, observer_factory
+from zeropoint.calibrate.choices import observer_factory
+from zeropoint.calibrate.observers import Observer, ObserverFactory
 from zeropoint.calibrate.progress import Progress, silent
 from zeropoint.calibrate.report import Observation, Report
 from zeropoint.interp import Engine, ReferenceEngine

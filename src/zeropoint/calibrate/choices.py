@@ -1,0 +1,48 @@
+"""The observers by name, listed in one place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from zeropoint.calibrate.histogram import PercentileObserver
+from zeropoint.calibrate.mse import MeanSquareObserver
+from zeropoint.calibrate.observers import MinMaxObserver, ObserverFactory
+
+DEFAULT_OBSERVER = "mse"
+"""What `quantize` observes with unless told: it was nearest to float on the networks of the benchmarks."""
+
+
+def _minmax(argument: str) -> ObserverFactory:
+    if argument:
+        raise ValueError(f"found observer 'minmax:{argument}'; expected 'minmax', which takes no argument")
+    return MinMaxObserver
+
+
+def _percentile(argument: str) -> ObserverFactory:
+    try:
+        percentile = float(argument) if argument else PercentileObserver.percentile
+    except ValueError:
+        raise ValueError(f"found observer 'percentile:{argument}'; expected a number, as 'percentile:99.9'") from None
+    PercentileObserver(percentile)  # raises for a percentile that makes no sense
+    return lambda: PercentileObserver(percentile)
+
+
+def _mse(argument: str) -> ObserverFactory:
+    if argument:
+        raise ValueError(f"found observer 'mse:{argument}'; expected 'mse', which takes no argument")
+    return MeanSquareObserver
+
+
+OBSERVERS: dict[str, Callable[[str], ObserverFactory]] = {"minmax": _minmax, "mse": _mse, "percentile": _percentile}
+"""By name: from what follows the colon ("99.9" of "percentile:99.9") to a maker of observers."""
+
+
+def observer_factory(text: str) -> ObserverFactory:
+    """The maker of observers that `text` names: "minmax", "percentile", "percentile:99.9".
+
+    Raises ValueError, naming the choices.
+    """
+    name, _, argument = text.partition(":")
+    if name not in OBSERVERS:
+        raise ValueError(f"found observer '{text}'; expected one of: {', '.join(OBSERVERS)} (or percentile:99.9)")
+    return OBSERVERS[name](argument)

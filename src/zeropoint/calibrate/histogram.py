@@ -1,0 +1,118 @@
+"""Percentiles of what was seen, from a histogram of fixed bins over the f32 number line."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from zeropoint.calibrate.observers import MinMaxObserver, as_f32
+from zeropoint.ir.tensors import Array
+
+MANTISSA_BITS = 7
+"""How many bits of the mantissa tell the histogram's bins apart, beside the sign and the exponent."""
+RELATIVE_ERROR = 2.0 ** -(MANTISSA_BITS + 1)
+"""Half the width of a bin, relative to any value in it."""
+ABSOLUTE_ERROR = 2.0 ** (-126 - MANTISSA_BITS)
+"""The width of a bin of subnormals; the two that meet at zero count as zero."""
+
+_EXPONENT_BITS, _F32_MANTISSA_BITS = 8, 23
+_SHIFT = _F32_MANTISSA_BITS - MANTISSA_BITS
+_HALF_LINE = 1 << (_EXPONENT_BITS + MANTISSA_BITS)
+_FIRST_NON_FINITE = (2**_EXPONENT_BITS - 1) << MANTISSA_BITS
+
+
+def _new_histogram() -> Array:
+    return np.zeros(2 * _HALF_LINE, dtype=np.int64)
+
+
+@dataclass(eq=False)
+class PercentileObserver:
+    """The range between the (100 - percentile)th and the percentile-th percentile of the finite values.
+
+    The values are counted in a histogram over the f32 number line whose bins are fixed: sign, exponent and the top
+    `MANTISSA_BITS` bits of the mantissa (2^16 counts, 512 KiB). A percentile is the one of `numpy.percentile` (linear
+    interpolation between two order statistics), with each order statistic known up to its bin: an order statistic x is
+    off by at most RELATIVE_ERROR * |x| + ABSOLUTE_ERROR, and a percentile by no more than the worse of its two. The
+    result never leaves the observed minimum and maximum, which are exact; `percentile` 100 gives just these.
+    """
+
+    percentile: float = 99.99
+    extremes: MinMaxObserver = field(default_factory=MinMaxObserver)
+    histogram: Array = field(default_factory=_new_histogram, repr=False)
+    """Counts by the top bits of the f32: positive values upwards from 0, negative ones downwards in the second half."""
+
+    def __post_init__(self) -> None:
+        if not 50 < self.percentile <= 100:
+            raise ValueError(f"found percentile {self.percentile:g}; expected more than 50 and at most 100, as 99.99")
+
+    @property
+    def count(self) -> int:
+        """The number of finite values seen."""
+        return self.extremes.count
+
+    @property
+    def nan_count(self) -> int:
+        """The number of NaN seen."""
+        return self.extremes.nan_count
+
+    @property
+    def infinite_count(self) -> int:
+        """The number of infinities seen."""
+        return self.extremes.infinite_count
+
+    def update(self, array: Array) -> None:
+        """See the values of a float array. Raises TypeError for one that holds no floats."""
+        values = np.ascontiguousarray(as_f32(array)).reshape(-1)
+        self.extremes.update(values)
+        self.histogram += np.bincount(values.view(np.uint32) >> _SHIFT, minlength=self.histogram.size)
+
+    def merge(self, other: PercentileObserver) -> PercentileObserver:
+        """The sum of the counts. Raises ValueError where the percentiles differ."""
+        if self.percentile != other.percentile:
+            raise ValueError(f"found percentiles {self.percentile:g} and {other.percentile:g}; expected equal ones")
+        merged = self.extremes.merge(other.extremes)
+        return PercentileObserver(self.percentile, merged, self.histogram + other.histogram)
+
+    def range(self) -> tuple[float, float]:
+        """The two percentiles, rounded to f32. Raises ValueError where no finite value was seen."""
+        self.extremes.range()
+        negative = self.histogram[_HALF_LINE : _HALF_LINE + _FIRST_NON_FINITE]
+        cumulative = np.concatenate([negative[::-1], self.histogram[:_FIRST_NON_FINITE]]).cumsum()
+        return self._at(cumulative, 100.0 - self.percentile), self._at(cumulative, self.percentile)
+
+    def _at(self, cumulative: Array, percent: float) -> float:
+        """Linear interpolation between the order statistics on both sides of rank percent / 100 * (count - 1)."""
+        rank = percent / 100.0 * (self.count - 1)
+        below = math.floor(rank)
+        low = self._order_statistic(cumulative, below)
+        high = self._order_statistic(cumulative, min(below + 1, self.count - 1))
+        weight = rank - below
+        return float(np.float32((1.0 - weight) * low + weight * high)) + 0.0  # no -0.0, as in MinMaxObserver
+
+    def _order_statistic(self, cumulative: Array, rank: int) -> float:
+        """The middle of the bin with the rank-th smallest value (from 0), or the extreme that cuts it off."""
+        if rank == 0:
+            return self.extremes.minimum
+        if rank == self.count - 1:
+            return self.extremes.maximum
+        place = int(np.searchsorted(cumulative, rank, side="right")) - _FIRST_NON_FINITE
+        middle = _bin_middle(place) if place >= 0 else -_bin_middle(-place - 1)
+        return min(max(middle, self.extremes.minimum), self.extremes.maximum)
+
+
+def _bin_middle(index: int) -> float:
+    """The middle of the index-th bin above zero; zero for the first one, in which zero itself is."""
+    # The f32 whose mantissa goes on with a one and then zeros, which is half way up in a bin of subnormals too.
+    return float(np.uint32((2 * index + 1) << (_SHIFT - 1)).view(np.float32)) if index else 0.0
+
+
+def bin_middles(observer: PercentileObserver) -> tuple[Array, Array]:
+    """The counts of the bins that hold finite values, and the middle of each in f64, in rising order."""
+    negative = observer.histogram[_HALF_LINE : _HALF_LINE + _FIRST_NON_FINITE]
+    counts = np.concatenate([negative[::-1], observer.histogram[:_FIRST_NON_FINITE]])
+    half = np.arange(_FIRST_NON_FINITE, dtype=np.uint32)
+    middles = ((2 * half + 1) << (_SHIFT - 1)).view(np.float32).astype(np.float64)
+    middles[0] = 0.0
+    return counts, np.concatenate([-middles[::-1], middles])
