@@ -17,6 +17,7 @@ from zeropoint.interp.binding import Body, Kernel
 from zeropoint.interp.control import INLINED
 from zeropoint.interp.errors import UnsupportedError
 from zeropoint.interp.table import rule_of
+from zeropoint.ir.constants import elements
 from zeropoint.ir.locations import describe
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import StatisticsRefOp
@@ -85,7 +86,8 @@ class Plan:
             if step is not None:
                 error.add_note(f"in {describe(step.op)}")
             raise
-        return tuple(slots[slot] for slot in self.results)  # pyright: ignore[reportReturnType]
+        # NumPy makes scalars of rank-0 arrays.
+        return tuple(np.asarray(slots[slot]) for slot in self.results)
 
 
 class PlanBuilder:
@@ -147,7 +149,7 @@ class PlanBuilder:
     def _append(self, op: Operation, values: dict[SSAValue, int]) -> Sequence[int]:
         try:
             if isinstance(op, ConstantOp):
-                return [self._new(self.program.weights.array(op.value))]
+                return [self._new(elements(op, self.program.weights))]
             operands = tuple(self._slot(value, values) for value in op.operands)
             if (body := INLINED.get(type(op))) is not None:
                 return self.lay(body(op, self.functions), operands)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from xdsl.dialects.builtin import LocationAttr
+from xdsl.dialects.builtin import IntegerType, LocationAttr
 from xdsl.ir import Attribute, OpResult, SSAValue
 
 from zeropoint.ir.quant import UniformQuantizedType
 from zeropoint.ir.stablehlo import BroadcastInDimOp, ConstantOp
-from zeropoint.ir.tensors import Array, with_element
+from zeropoint.ir.tensors import Array, element_dtype, element_of, with_element
 from zeropoint.ir.weights import Weights
 
 
@@ -17,10 +17,20 @@ def is_constant(value: SSAValue) -> bool:
     return isinstance(value, OpResult) and isinstance(value.op, ConstantOp)
 
 
+def elements(op: ConstantOp, weights: Weights) -> Array:
+    """The array of a constant, read-only, in the dtype of its result type.
+
+    The elements in the IR have no sign where they are the storage of a quantized type: the bytes of `u8` stand there as
+    `i8`, because upstream has it so.
+    """
+    array = weights.array(op.value)
+    return array.view(element_dtype(element_of(op.output)))
+
+
 def constant_array(value: SSAValue, weights: Weights) -> Array | None:
     """The array behind a constant, read-only, None where the value is no constant."""
     if isinstance(value, OpResult) and isinstance(value.op, ConstantOp):
-        return weights.array(value.op.value)
+        return elements(value.op, weights)
     return None
 
 
@@ -44,6 +54,8 @@ def constant_op(
     location: LocationAttr | None = None,
 ) -> ConstantOp:
     """A `stablehlo.constant` of `array`; of a quantized type where given, whose storage integers the array holds."""
+    if quantized is not None:
+        element_type = IntegerType(quantized.storage.type.width)
     value = weights.attribute(np.asarray(array), element_type)
     op = ConstantOp(value, None if quantized is None else with_element(value.get_type(), quantized))
     if location is not None:
