@@ -4,6 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
+.PHONY: help demo test lint clean
 
 help:
 	@echo "make demo         quantize a real network and measure the integer program"

@@ -75,7 +75,8 @@ class MeanSquareObserver:
 def _ends(extreme: float, counts: Array, magnitudes: Array) -> tuple[Array, Array]:
     """Candidate ends on one side, as magnitudes, and what each cuts off: the sum of (x - end)^2 over x > end.
 
-    `magnitudes` rise; `extreme` is the greatest one seen, 0 where there is none on this side. With the sums of 1, x and x^2 over the values above an end, that is S2 - 2 end S1 + end^2 S0.
+    `magnitudes` rise; `extreme` is the greatest one seen, 0 where there is none on this side. With the sums of 1, x and
+    x^2 over the values above an end, that is S2 - 2 end S1 + end^2 S0.
     """
     if extreme == 0.0:
         return np.zeros(1), np.zeros(1)
