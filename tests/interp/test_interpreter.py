@@ -9,6 +9,11 @@ import numpy as np
 import pytest
 
 from zeropoint.interp import InputError, Interpreter, ReferenceEngine, UnsupportedError, run
+from zeropoint.interp.control import INLINED
+from zeropoint.interp.table import QUANTIZED, RULES
+from zeropoint.ir.fxpmath import FxpMath
+from zeropoint.ir.quant import Quant
+from zeropoint.ir.stablehlo import ConstantOp, StableHlo
 from zeropoint.ir.text import parse_program
 
 ADD = """
@@ -91,6 +96,14 @@ def test_every_op_without_semantics_is_named_with_its_place():
     assert "func.call 'block1/call': found @missing without a body; expected a function with one" in str(error.value)
 
 
+def test_every_op_of_the_dialects_has_a_rule():
+    known = {*RULES, *QUANTIZED, *INLINED, ConstantOp}
+    terminators = {"stablehlo.return", "quant.return"}
+    for dialect in (FxpMath, Quant, StableHlo):
+        missing = [op.name for op in dialect.operations if op not in known and op.name not in terminators]
+        assert not missing
+
+
 def test_what_follows_from_constants_alone_is_computed_once():
     text = """
     func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
@@ -136,6 +149,18 @@ def test_a_program_may_return_its_input_and_a_constant():
     }"""
     outputs = run(parse_program(text), {"arg0": np.ones(2, np.float32)})
     assert [array.tolist() for array in outputs.values()] == [[1, 1], [5, 6]]
+
+
+def test_scalars_are_arrays_of_rank_zero():
+    text = """
+    func.func @main(%x: tensor<f32>, %y: tensor<f32>) -> tensor<i1> {
+      %0 = stablehlo.compare LT, %x, %y : (tensor<f32>, tensor<f32>) -> tensor<i1>
+      return %0 : tensor<i1>
+    }"""
+    result = run(parse_program(text), {"arg0": np.float32(1), "arg1": np.float32(2)})["result0"]
+    assert isinstance(result, np.ndarray)
+    assert result.shape == ()
+    assert result.item() is True
 
 
 def test_inputs_are_left_as_they_are():

@@ -9,6 +9,7 @@ import pytest
 from xdsl.dialects.builtin import IntegerType, Signedness, TensorType, f32, i1, i8
 
 from zeropoint.interp import Interpreter, UnsupportedError
+from zeropoint.interp.affine import requantization
 from zeropoint.interp.quantized import implicit_conversion
 from zeropoint.ir import stablehlo as hlo
 from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp, Storage, StorageCastOp, UniformQuantizedType
@@ -302,10 +303,19 @@ def test_a_body_of_another_kind_of_type_is_refused():
         implicit_conversion(A, f32, named_profile("fixed16"))
 
 
-def test_types_with_scales_per_block_are_refused_by_name():
+def test_casts_take_scales_per_block():
+    element = UniformQuantizedType.sub_channel(I8, [(0, 2)], np.array([0.5, 0.25]))
+    x = np.array([1.0, -1.0, 1.0, -1.0], np.float32)
+    stored = run_op(lambda a: QuantizeCastOp(a, _tensor(element, 4)), [_tensor(f32, 4)], x)
+    assert stored.tolist() == [2, -2, 4, -4]
+    back = run_op(lambda a: DequantizeCastOp(a, _tensor(f32, 4)), [_tensor(element, 4)], stored)
+    np.testing.assert_array_equal(back, x)
+
+
+def test_arithmetic_on_scales_per_block_is_refused_by_name():
     element = UniformQuantizedType.sub_channel(I8, [(0, 2)], np.array([0.5, 0.25]))
     with pytest.raises(UnsupportedError, match="expected one scale, or one per channel"):
-        run_op(lambda a: QuantizeCastOp(a, _tensor(element, 4)), [_tensor(f32, 4)], np.zeros(4, np.float32))
+        requantization(element, A, named_profile("fixed16"))
 
 
 def test_unsigned_storage_of_narrow_range_clamps_to_it():

@@ -1,7 +1,8 @@
 """A quantized type as numbers, and the conversions between quantized and real values, and between quantized types.
 
 Source: the "'quant' Dialect" document (affine values), the StableHLO specification (`uniform_quantize`,
-`uniform_dequantize`); the arithmetic is that of `zeropoint.numerics` under the program's profile.
+`uniform_dequantize`); the arithmetic is that of `zeropoint.numerics` under the program's profile. Casts take every
+granularity and storage; integer arithmetic on the stored numbers takes one scale, or one per channel.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from xdsl.ir import Attribute
 from zeropoint.interp.binding import Unary
 from zeropoint.interp.errors import UnsupportedError
 from zeropoint.interp.exactness import DType
-from zeropoint.ir.quant import UniformQuantizedType
+from zeropoint.ir.quant import UniformQuantizedType, evaluate
 from zeropoint.ir.tensors import Array, element_dtype
-from zeropoint.numerics import AffineParameters, Profile, dequantize, quantize
+from zeropoint.numerics import AffineParameters, Profile
 from zeropoint.numerics.arrays import FloatArray, IntArray, along_axis
 from zeropoint.numerics.requantize import requantize
 
@@ -75,24 +76,6 @@ class Affine:
         """The zero points, to broadcast with a tensor of `rank` dimensions."""
         return along_axis(self.zero_point, rank, self.axis, "zero point")
 
-    def dequantize(self, stored: Array) -> Array:
-        """(stored - zero_point) * scale, in the expressed type."""
-        scale = along_axis(self.scale, stored.ndim, self.axis, "scale")
-        return dequantize(stored, scale, self.zeros(stored.ndim), self.expressed)
-
-    def quantize(self, real: Array, profile: Profile) -> Array:
-        """The storage integers of real values, rounded as the profile quantizes."""
-        return quantize(
-            real,
-            along_axis(self.scale, real.ndim, self.axis, "scale"),
-            self.zeros(real.ndim),
-            self.storage_min,
-            self.storage_max,
-            behaviour=profile.quantize,
-            expressed=self.expressed,
-            dtype=self.dtype,
-        )
-
     def centred(self, stored: Array, dtype: DType) -> Array:
         """stored - zero_point, in `dtype`, which holds all of storage_min..storage_max and the difference."""
         integers = stored.astype(dtype, copy=False)
@@ -106,20 +89,25 @@ def is_quantized(element_type: Attribute) -> bool:
 
 def affine(element_type: Attribute) -> Affine:
     """The numbers of a type that has to be quantized. Raises UnsupportedError where it is not."""
+    return Affine.of(_quantized(element_type))
+
+
+def _quantized(element_type: Attribute) -> UniformQuantizedType:
     if not isinstance(element_type, UniformQuantizedType):
         raise UnsupportedError(f"found {element_type} beside quantized types; expected a quantized type")
-    return Affine.of(element_type)
+    return element_type
 
 
 def quantization(target: Attribute, profile: Profile) -> Unary:
-    """Real values to storage integers of `target`."""
-    numbers = affine(target)
-    return lambda operand: numbers.quantize(operand, profile)
+    """Real values to stored ones of `target`, rounded as the profile quantizes; of any granularity and storage."""
+    quantized = _quantized(target)
+    return lambda operand: evaluate.quantize(operand, quantized, profile.name)
 
 
 def dequantization(source: Attribute) -> Unary:
-    """Storage integers of `source` to real values."""
-    return affine(source).dequantize
+    """Stored values of `source` to real ones; of any granularity and storage."""
+    quantized = _quantized(source)
+    return lambda operand: evaluate.dequantize(operand, quantized)
 
 
 def requantization(source: Attribute, target: Attribute, profile: Profile) -> Unary:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from zeropoint.interp.affine import INT32_MAX, Affine, affine, is_quantized
+from zeropoint.interp.affine import INT32_MAX, Affine, affine, dequantization, is_quantized
 from zeropoint.interp.binding import Binary, Scope, Unary
 from zeropoint.interp.contraction import contraction_of, float_contraction, integer_contraction
 from zeropoint.interp.exactness import FLOAT32, FLOAT64, INT64, to_integers
@@ -90,8 +90,8 @@ def _result_axis(op: ContractionOp, w: Affine, y: Affine) -> int | None:
 
 def _hybrid(op: ContractionOp, scope: Scope) -> Binary:
     """A float left operand: the right one is dequantized, once where it is constant."""
-    w, result = affine(element_of(op.rhs)), element_dtype(element_of(op.result))
+    dequantize, result = dequantization(element_of(op.rhs)), element_dtype(element_of(op.result))
     constant = scope.constant(op.rhs)
-    weights = None if constant is None else w.dequantize(constant)
+    weights = None if constant is None else dequantize(constant)
     kernel = float_contraction(contraction_of(op), result, weights)
-    return lambda lhs, rhs: kernel(lhs, rhs if weights is not None else w.dequantize(rhs))
+    return lambda lhs, rhs: kernel(lhs, rhs if weights is not None else dequantize(rhs))
