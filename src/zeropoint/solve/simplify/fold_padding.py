@@ -39,6 +39,8 @@ class FoldPad(RewritePattern):
         others = set(range(len(shape_of(pad.operand)))) - set(spatial)
         if any(pad.interior_padding.get_values()) or any(low[i] or high[i] for i in others) or op.lhs_dilation:
             return
+        if min(*low, *high) < 0:  # elements that are cut off; the convolution's own padding would bring them back
+            return
         own = padding_values(op.padding, len(spatial))
         merged = [(int(low[d]) + lo, int(high[d]) + hi) for d, (lo, hi) in zip(spatial, own, strict=True)]
         convolution = op.clone({op.lhs: pad.operand})
