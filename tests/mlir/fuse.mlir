@@ -115,3 +115,35 @@ func.func @main(%x: tensor<1x2x4x4xf32>) -> tensor<1x2x1x1xf32> {
 // CHECK:       logical_kernel = "max_pool"
 // CHECK:       logical_kernel = "mean"
 // CHECK-NOT:   quant.region
+
+// -----
+
+// A sum that is divided by a negative number, or by anything that is no count, is no mean: the scale of its product
+// would be negative, or its reciprocal would be lost in 22 bits.
+func.func @main(%x: tensor<1x4xf32>) -> (tensor<1xf32>, tensor<1x3xf32>, tensor<1x3xf32>) {
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %minus = stablehlo.constant dense<-4.0> : tensor<1xf32>
+  %counts = stablehlo.constant dense<[[1.0, 2.0, 1.0]]> : tensor<1x3xf32>
+  %others = stablehlo.constant dense<[[0.01, 2.0, 1.0]]> : tensor<1x3xf32>
+  %0 = stablehlo.reduce(%x init: %zero) applies stablehlo.add across dimensions = [1] : (tensor<1x4xf32>, tensor<f32>) -> tensor<1xf32>
+  %1 = stablehlo.divide %0, %minus : tensor<1xf32>
+  %2 = "stablehlo.reduce_window"(%x, %zero) <{window_dimensions = array<i64: 1, 2>}> ({
+  ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+    %m = stablehlo.add %a, %b : tensor<f32>
+    stablehlo.return %m : tensor<f32>
+  }) : (tensor<1x4xf32>, tensor<f32>) -> tensor<1x3xf32>
+  %3 = stablehlo.divide %2, %counts : tensor<1x3xf32>
+  %4 = "stablehlo.reduce_window"(%x, %zero) <{window_dimensions = array<i64: 1, 2>}> ({
+  ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+    %m = stablehlo.add %a, %b : tensor<f32>
+    stablehlo.return %m : tensor<f32>
+  }) : (tensor<1x4xf32>, tensor<f32>) -> tensor<1x3xf32>
+  %5 = stablehlo.divide %4, %others : tensor<1x3xf32>
+  return %1, %3, %5 : tensor<1xf32>, tensor<1x3xf32>, tensor<1x3xf32>
+}
+// CHECK-LABEL: func.func @main
+// CHECK:       logical_kernel = "sum"
+// CHECK:       logical_kernel = "elementwise_unary"
+// CHECK:       logical_kernel = "average_pool"
+// CHECK:       logical_kernel = "sum"
+// CHECK:       stablehlo.divide

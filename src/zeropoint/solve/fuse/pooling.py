@@ -28,17 +28,22 @@ def body_op(op: ReduceOp | ReduceWindowOp) -> type[Operation] | None:
     return None
 
 
+# The kernel multiplies a sum by round(2^22 / count) where windows differ: counts up to 2^14 keep it to 8 bits and more.
+GREATEST_COUNT = 1 << 14
+
+
 def _divided(value: SSAValue, graph: Graph) -> Operation | None:
+    """The division by a count, or the multiplication by the reciprocal of one, that alone uses `value`."""
     user = graph.only_user(value)
-    if isinstance(user, DivideOp) and user.lhs is value and _constant_operand(user.rhs, graph):
-        return user
-    if isinstance(user, MultiplyOp) and user.lhs is value and _constant_operand(user.rhs, graph):
-        return user
-    return None
-
-
-def _constant_operand(value: SSAValue, graph: Graph) -> bool:
-    return graph.splat(value) is not None or graph.array(value) is not None
+    if not isinstance(user, DivideOp | MultiplyOp) or user.lhs is not value:
+        return None
+    number, array = graph.splat(user.rhs), graph.array(user.rhs)
+    if number is not None:
+        return user if 0.0 < number < float("inf") else None
+    if array is None:
+        return None
+    low, high = (1, GREATEST_COUNT) if isinstance(user, DivideOp) else (1 / GREATEST_COUNT, 1)
+    return user if low <= array.min() and array.max() <= high else None
 
 
 def _starts_at_zero(op: ReduceOp | ReduceWindowOp, graph: Graph) -> bool:
@@ -53,11 +58,13 @@ def match_max_pool(op: Operation, graph: Graph) -> Match | None:
 
 
 def match_average_pool(op: Operation, graph: Graph) -> Match | None:
-    """`reduce_window` with `add`, then `divide` by the count of each window."""
+    """`reduce_window` with `add`, then `divide` by the count of each window; a sum without that."""
     if not isinstance(op, ReduceWindowOp) or body_op(op) is not AddOp or not _starts_at_zero(op, graph):
         return None
     division = _divided(op.results[0], graph)
-    return None if division is None else Match("average_pool", (op, division), (op.inputs[0],))
+    if division is None:
+        return Match("sum", (op,), (op.inputs[0],))
+    return Match("average_pool", (op, division), (op.inputs[0],))
 
 
 def match_mean(op: Operation, graph: Graph) -> Match | None:
@@ -75,7 +82,6 @@ def match_mean(op: Operation, graph: Graph) -> Match | None:
 
 
 def _same_size(op: ReshapeOp | BroadcastInDimOp) -> bool:
-
     return prod(shape_of(op.operand)) == prod(shape_of(op.result))
 
 
