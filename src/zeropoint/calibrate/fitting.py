@@ -8,13 +8,13 @@ from itertools import islice
 from typing import Any
 
 import numpy as np
+from xdsl.dialects.builtin import DYNAMIC_INDEX
 
 from zeropoint.calibrate.columns import Column, DataError
 from zeropoint.ir.program import Port
 from zeropoint.ir.tensors import Array, element_dtype
 
 _FLOAT_NAMES = ("float16", "bfloat16", "float32", "float64")
-_DYNAMIC = -1
 
 
 @dataclass(frozen=True)
@@ -136,14 +136,14 @@ def _rows_per_sample(shape: Sequence[int], port: Port, place: str) -> int:
 
 
 def _has_batch_of_one(expected: Sequence[int]) -> bool:
-    return bool(expected) and expected[0] in (1, _DYNAMIC)
+    return bool(expected) and expected[0] in (1, DYNAMIC_INDEX)
 
 
 def _equal(shape: Sequence[int], expected: Sequence[int]) -> bool:
     return len(shape) == len(expected) and all(
-        wanted in (found, _DYNAMIC) for found, wanted in zip(shape, expected, strict=True)
+        wanted in (found, DYNAMIC_INDEX) for found, wanted in zip(shape, expected, strict=True)
     )
 
 
 def _show(shape: Sequence[int | str]) -> str:
-    return "x".join("?" if size == _DYNAMIC else str(size) for size in shape) or "() (a scalar)"
+    return "x".join("?" if size == DYNAMIC_INDEX else str(size) for size in shape) or "() (a scalar)"

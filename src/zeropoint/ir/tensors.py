@@ -95,7 +95,7 @@ def tensor_of(value: SSAValue | Attribute) -> TensorType[Attribute]:
 
 
 def shape_of(value: SSAValue | Attribute) -> tuple[int, ...]:
-    """The shape of a value of ranked tensor type; -1 for a dynamic dimension."""
+    """The shape of a value of ranked tensor type; DYNAMIC_INDEX for a dynamic dimension."""
     return tensor_of(value).get_shape()
 
 

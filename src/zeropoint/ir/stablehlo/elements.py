@@ -11,7 +11,7 @@ from enum import Enum
 from typing import cast
 
 from xdsl.dialects import builtin
-from xdsl.dialects.builtin import ComplexType, IntegerType, Signedness, TensorType
+from xdsl.dialects.builtin import DYNAMIC_INDEX, ComplexType, IntegerType, Signedness, TensorType
 from xdsl.ir import Attribute
 from xdsl.utils.exceptions import VerifyException
 
@@ -108,7 +108,7 @@ def _quantized_kind(element: UniformQuantizedType, shape: Sequence[int]) -> Elem
     axis = element.axis
     if axis is None:
         return ElementKind.PER_TENSOR
-    fits = axis < len(shape) and shape[axis] in (-1, len(element.data.scales))
+    fits = axis < len(shape) and shape[axis] in (DYNAMIC_INDEX, len(element.data.scales))
     return ElementKind.PER_AXIS if fits else None
 
 
@@ -144,7 +144,7 @@ def compatible_shapes(first: Sequence[int], second: Sequence[int]) -> bool:
 
 def compatible_sizes(first: int, second: int) -> bool:
     """Equal, or one of them dynamic."""
-    return first == second or first == -1 or second == -1
+    return first == second or DYNAMIC_INDEX in (first, second)
 
 
 def check_inferred(inferred: Sequence[tuple[Sequence[int], Attribute]], found: Sequence[Attribute]) -> None:

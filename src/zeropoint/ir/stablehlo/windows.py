@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from xdsl.dialects.builtin import DenseArrayBase, DenseIntOrFPElementsAttr, i64
+from xdsl.dialects.builtin import DYNAMIC_INDEX, DenseArrayBase, DenseIntOrFPElementsAttr, i64
 from xdsl.utils.exceptions import VerifyException
 
 from zeropoint.ir.stablehlo.arrays import array_values, padding_values
@@ -107,7 +107,7 @@ def check_windows(
 def _check_positive(window: Window, index: int) -> None:
     for field, name in _ENTRY_NAMES.items():
         value: int = getattr(window, field)
-        if value <= 0 and not (field == "size" and value == -1):
+        if value <= 0 and not (field == "size" and value == DYNAMIC_INDEX):
             raise VerifyException(
                 f"expects window to have positive {name} for {index}-th window dimension, but got {value}."
             )
