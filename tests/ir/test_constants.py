@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from oracle import mlir
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation
 
+from oracle import mlir
 from zeropoint.interp import Interpreter
 from zeropoint.ir.constants import constant_array, constant_op, is_constant, splat_value
 from zeropoint.ir.files import load_program, save_program

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from xdsl.dialects.builtin import IntegerAttr, i64
+from xdsl.dialects.builtin import DYNAMIC_INDEX, IntegerAttr, i64
 from xdsl.ir import Attribute
 from xdsl.utils.exceptions import VerifyException
 
@@ -74,7 +74,7 @@ def check_convolution(op: ConvolutionOp) -> None:
         window_dilations=op.rhs_dilation,
         reversal=op.window_reversal,
     )
-    shape = [-1] * len(lhs_shape)
+    shape = [DYNAMIC_INDEX] * len(lhs_shape)
     for window, source, target in zip(
         windows, layout.input_spatial_dimensions, layout.output_spatial_dimensions, strict=True
     ):

@@ -38,18 +38,24 @@ class TensorConstraint:
     kinds: tuple[ElementKind, ...]
     container: str = "ranked tensor"
     rank: int | None = None
+    is_static: bool = False
 
     def check(self, found: Attribute, position: str) -> None:
         """Check the type of an operand or result; `position` is `operand #0`.
 
         Raises VerifyException.
         """
-        if type(found) is TensorType and (self.rank is None or len(found.shape) == self.rank):
+        if type(found) is TensorType and self._fits(found.get_shape()):
             kind = _kind_of(found)
             if kind in self.kinds or (kind is ElementKind.SIGNLESS_INTEGER and ElementKind.INTEGER in self.kinds):
                 return
         kinds = " or ".join(kind.value for kind in self.kinds)
         raise VerifyException(f"{position} must be {self.container} of {kinds} values, but got '{found}'")
+
+    def _fits(self, shape: Sequence[int]) -> bool:
+        if self.rank is not None and len(shape) != self.rank:
+            return False
+        return not (self.is_static and DYNAMIC_INDEX in shape)
 
 
 _FLOATS: frozenset[type[Attribute]] = frozenset(

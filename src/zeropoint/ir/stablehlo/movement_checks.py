@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import TYPE_CHECKING
 
+from xdsl.dialects.builtin import DYNAMIC_INDEX
 from xdsl.utils.exceptions import VerifyException
 
 from zeropoint.ir.stablehlo import quantization
@@ -47,7 +48,7 @@ def check_broadcast_in_dim(op: BroadcastInDimOp) -> None:
             raise VerifyException(
                 f"broadcast_dimensions contains invalid value {dimension} for result with rank {len(result_sizes)}"
             )
-        if size not in (-1, 1, result_sizes[dimension]):
+        if size not in (DYNAMIC_INDEX, 1, result_sizes[dimension]):
             raise VerifyException(
                 f"size of operand dimension {index} ({size}) is not equal to 1 or size of result dimension "
                 f"{dimension} ({result_sizes[dimension]})"
@@ -62,7 +63,7 @@ def check_reshape(op: ReshapeOp) -> None:
     """
     operand, result = op.operand.type, op.result.type
     sizes, result_sizes = shape_of(operand), shape_of(result)
-    if -1 in sizes or -1 in result_sizes:
+    if DYNAMIC_INDEX in sizes or DYNAMIC_INDEX in result_sizes:
         return
     if prod(result_sizes) != prod(sizes):
         raise VerifyException(
@@ -118,7 +119,7 @@ def check_concatenate(op: ConcatenateOp) -> None:
         _check_concatenated(first, shape, index, dimension)
     sizes = [shape[dimension] for shape in shapes]
     inferred = list(first)
-    inferred[dimension] = -1 if -1 in sizes else sum(sizes)
+    inferred[dimension] = DYNAMIC_INDEX if DYNAMIC_INDEX in sizes else sum(sizes)
     check_inferred([(inferred, element_of(op.inputs[0].type))], op.result_types)
 
 
@@ -151,7 +152,7 @@ def check_pad(op: PadOp) -> None:
     for index, (size, low, high, interior) in enumerate(zip(sizes, *lists, strict=True)):
         if interior < 0:
             raise VerifyException(f"Interior padding cannot be negative: {interior}")
-        padded = -1 if size < 0 else size + low + high + max(size - 1, 0) * interior
+        padded = DYNAMIC_INDEX if size < 0 else size + low + high + max(size - 1, 0) * interior
         if size >= 0 and padded < 0:
             raise VerifyException(f"Padding result in negative size for dimension {index}")
         inferred.append(padded)

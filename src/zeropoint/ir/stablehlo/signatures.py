@@ -86,9 +86,9 @@ _EVERY_KIND = (_K.FLOAT, _K.BOOL, _K.INTEGER, _K.COMPLEX)
 _NOT_QUANTIZED = TensorConstraint(_EVERY_KIND)
 _ANY = TensorConstraint((*_EVERY_KIND, _K.PER_TENSOR))
 _ANY_OR_AXIS = TensorConstraint((*_EVERY_KIND, _K.PER_TENSOR, _K.PER_AXIS))
-_STATIC = TensorConstraint((*_EVERY_KIND, _K.PER_TENSOR, _K.PER_AXIS), "statically shaped tensor")
+_STATIC = TensorConstraint((*_EVERY_KIND, _K.PER_TENSOR, _K.PER_AXIS), "statically shaped tensor", is_static=True)
 _BOUNDED = TensorConstraint(
-    (*_EVERY_KIND, _K.PER_TENSOR, _K.PER_AXIS), "statically shaped or single bounded dimension tensor"
+    (*_EVERY_KIND, _K.PER_TENSOR, _K.PER_AXIS), "statically shaped or single bounded dimension tensor", is_static=True
 )
 _VARIADIC = TensorConstraint((*_EVERY_KIND, _K.PER_TENSOR), "variadic of ranked tensor")
 _SCALAR = TensorConstraint((*_EVERY_KIND, _K.PER_TENSOR), "0D tensor", rank=0)

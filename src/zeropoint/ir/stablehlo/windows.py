@@ -26,9 +26,9 @@ class Window:
     window_dilation: int = 1
 
     def output_size(self, operand_size: int) -> int:
-        """The number of positions of the window in an operand of this size; -1 where a size is dynamic."""
+        """The number of positions of the window in an operand of this size; DYNAMIC_INDEX where a size is."""
         if operand_size < 0 or self.size < 0:
-            return -1
+            return DYNAMIC_INDEX
         padded = self.padding[0] + _dilated(operand_size, self.base_dilation) + self.padding[1]
         window = _dilated(self.size, self.window_dilation)
         return 0 if padded <= 0 or window > padded else (padded - window) // self.stride + 1

@@ -664,3 +664,12 @@ func.func @main(%a: tensor<2xindex>, %s: tensor<f32>) {
   %0 = "stablehlo.pad"(%a, %s) {edge_padding_low = array<i64: 1>, edge_padding_high = array<i64: 0>, interior_padding = array<i64: 0>} : (tensor<2xindex>, tensor<f32>) -> tensor<3xf32>
   return
 }
+
+// -----
+
+// broadcast to a dynamic shape
+// expected-error {{result #0 must be statically shaped or single bounded dimension tensor of 4/6/8/16/32/64-bit float or bool or 2/4/8/16/32/64-bit integer or complex type with 32/64-bit float elements or per-tensor integer quantized or per-axis integer quantized values, but got 'tensor<2x?xf32>'}}
+func.func @main(%a: tensor<f32>) {
+  %0 = stablehlo.broadcast_in_dim %a, dims = [] : (tensor<f32>) -> tensor<2x?xf32>
+  return
+}
