@@ -21,18 +21,19 @@ def weight_type(
 ) -> UniformQuantizedType:
     """`!quant.uniform` per channel along `axis`, such that no accumulator of any input exceeds `limit`.
 
-    Every product is at most `reach` * 127 in absolute value, so K of them and the bias must stay within the limit. The
-    caller leaves a bit of the accumulator free: `fixed16` adds a rounding term of up to 2^30.
+    At scale s a channel sums to at most reach * (sum |w| / s + n / 2) + |b| / (s_in * s): each of its n weights that are
+    not 0 is rounded by up to 1/2. So sum |w| * reach * s_in grows the scale as a bias does. The caller leaves a bit of
+    the accumulator free: `fixed16` adds a rounding term of up to 2^30. Raises ValueError for some 2^23 weights a channel.
     """
     channels = np.moveaxis(weight, axis, 0).reshape(weight.shape[axis], -1).astype(np.float64)
     scales = symmetric(channels.min(axis=1), channels.max(axis=1), storage.type, narrow=True).scale
-    scales = np.asarray(scales, dtype=np.float64)
+    reach = max(input_type.storage.maximum - input_type.zero_point, input_type.zero_point - input_type.storage.minimum)
+    greatest = np.abs(channels).sum(axis=1) * (reach * input_type.scale)
     if bias is not None:
-        reach = max(
-            input_type.storage.maximum - input_type.zero_point, input_type.zero_point - input_type.storage.minimum
-        )
-        terms = channels.shape[1] * reach * storage.maximum
-        scales = np.maximum(scales, least_weight_scale(bias.astype(np.float64), input_type.scale, terms, limit))
+        greatest = greatest + np.abs(bias.astype(np.float64))
+    rounding = np.count_nonzero(channels, axis=1) * (reach / 2)
+    least = least_weight_scale(greatest, input_type.scale, rounding, limit)
+    scales = np.maximum(np.asarray(scales, dtype=np.float64), least)
     return UniformQuantizedType.per_channel(storage, axis, scales.tolist())
 
 
