@@ -33,7 +33,7 @@ def _input_errors() -> tuple[type[BaseException], ...]:
     from zeropoint.lower import LoweringError
     from zeropoint.opt import PipelineError
     from zeropoint.report.agreement import ComparisonError
-    from zeropoint.solve.propagate import MissingStatistics
+    from zeropoint.solve.propagate import PropagationError
 
     return (
         CalibrationError,
@@ -41,10 +41,10 @@ def _input_errors() -> tuple[type[BaseException], ...]:
         DataError,
         InputError,
         LoweringError,
-        MissingStatistics,
         ModelError,
         OSError,
         PipelineError,
+        PropagationError,
         UnsupportedError,
         VerifyException,
     )

@@ -37,7 +37,9 @@ def greatest(weight: np.ndarray, bias: np.ndarray | None, given: UniformQuantize
     scale=st.floats(-8, 4),
     zero_point=st.sampled_from([-128, -5, 0, 127]),
 )
-def test_no_accumulator_of_any_input_passes_the_limit(seed, channels, terms, magnitude, bias, scale, zero_point) -> None:
+def test_no_accumulator_of_any_input_passes_the_limit(
+    seed, channels, terms, magnitude, bias, scale, zero_point
+) -> None:
     random = np.random.default_rng(seed)
     weight = (random.uniform(-1, 1, (channels, terms)) * 10**magnitude).astype(np.float32)
     offset = None if bias is None else (random.normal(0, 1, channels) * 10**bias).astype(np.float32)

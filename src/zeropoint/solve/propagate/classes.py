@@ -22,13 +22,20 @@ RANGE_TOLERANCE = 2.0
 """A value that others use as well gives up its own parameters only for a range at most twice as wide: one bit."""
 
 
-class MissingStatistics(ValueError):
+class PropagationError(ValueError):
+    """Parameters that cannot be decided, with the name and place of the value or kernel."""
+
+
+class MissingStatistics(PropagationError):
     """Parameters have to be decided for a value that nobody observed."""
 
 
 @dataclass(eq=False)
 class ScaleClass:
-    """Values that have one scale and zero point; `centred` where a kernel wants the zero point 0."""
+    """Values that have one scale and zero point.
+
+    `centred` where a kernel wants the zero point 0; `least_scale` is what the kernels that make them can do with.
+    """
 
     storage: Storage
     members: list[SSAValue]
@@ -37,6 +44,7 @@ class ScaleClass:
     fixed: UniformQuantizedType | None = None
     facts: list[str] = field(default_factory=list[str])
     centred: bool = False
+    least_scale: float = 0.0
 
     def parameters(self) -> UniformQuantizedType:
         """The type that every member takes.
@@ -49,14 +57,17 @@ class ScaleClass:
             return self.fixed
         minimum, maximum = self._range()
         chosen = asymmetric(minimum, maximum, self.storage.minimum, self.storage.maximum)
-        return UniformQuantizedType.per_layer(self.storage, float(chosen.scale), int(chosen.zero_point))
+        return self._of_scale(float(chosen.scale), int(chosen.zero_point))
 
     def centred_parameters(self) -> UniformQuantizedType:
         """The type with zero point 0 that holds what the members hold. Raises MissingStatistics as `parameters`."""
         if self.fixed is not None and self.fixed.zero_point == 0:
             return self.fixed
         chosen = symmetric(*self._range(), self.storage.type, narrow=False, zero_range_scale=UNIT_SCALE)
-        return UniformQuantizedType.per_layer(self.storage, float(chosen.scale), 0)
+        return self._of_scale(float(chosen.scale), 0)
+
+    def _of_scale(self, scale: float, zero_point: int) -> UniformQuantizedType:
+        return UniformQuantizedType.per_layer(self.storage, max(scale, self.least_scale), zero_point)
 
     def centre(self, kernel: str) -> str | None:
         """Take the zero point 0 for a kernel; the reason why not, where other kernels read a member or fix it."""
@@ -67,6 +78,12 @@ class ScaleClass:
         self.centred = True
         self.facts.append(f"zero point 0 for kernel {kernel}")
         return None
+
+    def at_least(self, scale: float, reason: str) -> None:
+        """Demand a scale; parameters that are fixed stay."""
+        if self.fixed is None and scale > self.parameters().scale:
+            self.least_scale = scale
+            self.facts.append(f"scale at least {scale:g}: {reason}")
 
     def _range(self) -> tuple[float, float]:
         if self.fixed is not None:
@@ -99,6 +116,7 @@ class ScaleClass:
         self.facts += other.facts
         self.fixed = self.fixed or other.fixed
         self.centred = self.centred or other.centred
+        self.least_scale = max(self.least_scale, other.least_scale)
         bounds = [c for c in (self, other) if c.minimum is not None and c.maximum is not None]
         if bounds:
             self.minimum = min(c.minimum for c in bounds if c.minimum is not None)

@@ -19,8 +19,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import numpy as np
 from xdsl.dialects.builtin import ArrayAttr, StringAttr
 from xdsl.ir import Attribute, Block, Region, SSAValue
+from xdsl.utils.exceptions import VerifyException
 
 from zeropoint.ir.annotations import FACTS, FLOAT_REASON, PROFILE, RESCALE, TARGET
 from zeropoint.ir.constants import constant_array, is_constant
@@ -38,7 +40,8 @@ from zeropoint.ir.quant import (
 from zeropoint.ir.stablehlo import ConvolutionOp, DotGeneralOp
 from zeropoint.ir.weights import Weights, inline_array
 from zeropoint.solve.fuse.contraction import weight_channel_axis
-from zeropoint.solve.propagate.classes import ScaleClasses, collision
+from zeropoint.solve.propagate.classes import PropagationError, ScaleClasses, collision
+from zeropoint.solve.propagate.headroom import Ports, greatest_result, least_output_scale
 from zeropoint.solve.propagate.weights import bias_type, constant_type, weight_type
 from zeropoint.targets import FixedScale, KernelRow, Role, SameScale, Target
 
@@ -99,6 +102,24 @@ class _Propagation:
         for index, value in enumerate(region.inputs):
             if row.input_rule(index).role in (Role.ACTIVATION, Role.CONSTANT) and not is_constant(value):
                 yield index, value
+
+    def leave_room(self, region: QuantizeRegionOp) -> None:
+        """Raise the output scale of a kernel to what its requantization can do with."""
+        arrays = tuple(constant_array(value, self.weights) for value in region.inputs)
+        greatest = tuple(
+            self._greatest(value) if array is None else float(np.abs(array).max(initial=0.0))
+            for value, array in zip(region.inputs, arrays, strict=True)
+        )
+        kernel = Ports(region, greatest, arrays, self.weights)
+        self.classes.of(region.outputs[0]).at_least(
+            least_output_scale(kernel), f"kernel {region.logical_kernel.data} may reach {greatest_result(kernel):g}"
+        )
+
+    def _greatest(self, value: SSAValue) -> float:
+        chosen = self.classes.of(value).parameters()
+        return chosen.scale * max(
+            chosen.storage.maximum - chosen.zero_point, chosen.zero_point - chosen.storage.minimum
+        )
 
     def settle(self, region: QuantizeRegionOp, row: KernelRow, collisions: dict[int, str]) -> None:
         """Write the specs of a region, and rescale the inputs that collided."""
@@ -167,7 +188,8 @@ def _rescale_region(
 def propagate(program: Program, target: Target, profile: str | None = None) -> Program:
     """Specs for every region that `target` has a kernel for; the others say why they stay float.
 
-    Raises MissingStatistics where parameters have to be decided for a value that nobody observed.
+    Raises MissingStatistics where parameters have to be decided for a value that nobody observed, PropagationError for
+    values that no parameters can hold.
     """
     program = program.clone()
     run = _Propagation(
@@ -183,8 +205,15 @@ def propagate(program: Program, target: Target, profile: str | None = None) -> P
             op.attributes[FLOAT_REASON] = StringAttr(f"target {target.name} has no kernel '{kernel}'")
             continue
         rows.append((op, row, run.tie(op, row)))
+    for region, _, _ in rows:
+        run.leave_room(region)
     for region, row, collisions in rows:
-        run.settle(region, row, collisions)
+        try:
+            run.settle(region, row, collisions)
+        except (ValueError, VerifyException) as error:
+            if isinstance(error, PropagationError):
+                raise
+            raise PropagationError(f"{row.kernel} '{value_name(region.outputs[0])}': {error}") from error
     remove_dead_ops(program.entry)
     program.module.attributes[TARGET] = StringAttr(target.name)
     program.module.attributes[PROFILE] = StringAttr(profile or target.profile)

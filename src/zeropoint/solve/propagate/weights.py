@@ -21,9 +21,10 @@ def weight_type(
 ) -> UniformQuantizedType:
     """`!quant.uniform` per channel along `axis`, such that no accumulator of any input exceeds `limit`.
 
-    At scale s a channel sums to at most reach * (sum |w| / s + n / 2) + |b| / (s_in * s): each of its n weights that are
-    not 0 is rounded by up to 1/2. So sum |w| * reach * s_in grows the scale as a bias does. The caller leaves a bit of
-    the accumulator free: `fixed16` adds a rounding term of up to 2^30. Raises ValueError for some 2^23 weights a channel.
+    At scale s a channel sums to at most reach * (sum |w| / s + n / 2) + |b| / (s_in * s): each of its n weights that
+    are not 0 is rounded by up to 1/2. So sum |w| * reach * s_in grows the scale as a bias does. The caller leaves a bit
+    of the accumulator free: `fixed16` adds a rounding term of up to 2^30. Raises ValueError for some 2^23 weights a
+    channel.
     """
     channels = np.moveaxis(weight, axis, 0).reshape(weight.shape[axis], -1).astype(np.float64)
     scales = symmetric(channels.min(axis=1), channels.max(axis=1), storage.type, narrow=True).scale
