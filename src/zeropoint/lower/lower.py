@@ -23,11 +23,12 @@ from collections.abc import Callable
 from typing import Any
 
 from xdsl.builder import Builder
+from xdsl.dialects.builtin import StringAttr
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint
 
-from zeropoint.ir.annotations import EXPRESSED, RESCALE, carry
+from zeropoint.ir.annotations import EXPRESSED, PROFILE, RESCALE, carry
 from zeropoint.ir.dead_code import remove_dead_ops, remove_if_dead
 from zeropoint.ir.fxpmath import RequantizeOp, TableOp, WeightedSumOp
 from zeropoint.ir.locations import describe
@@ -121,13 +122,19 @@ def lower(program: Program, profile: str | None = None) -> Program:
     """
     program = program.clone()
     chosen = named_profile(profile or program.profile or "float32-rne")
+    program.module.attributes[PROFILE] = StringAttr(chosen.name)  # the edges round as the rest does
     block = program.entry
     lowering = Lowering(chosen, program.weights, Builder(InsertPoint.at_start(block)))
     original = list(block.ops)
     for op in original:
         lowering.builder = Builder(InsertPoint.before(op))
         lowering.location = op.location
-        integers = _lower_op(lowering, op)
+        try:
+            integers = _lower_op(lowering, op)
+        except LoweringError:
+            raise
+        except ValueError as error:  # parameters that the profile's arithmetic has no room for
+            raise LoweringError(f"{describe(op)}: {error}") from error
         if integers is not None:
             lowering.values[op.results[0]] = integers
             _note_expressed(integers, op)
