@@ -9,6 +9,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pytest
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import ParseError
@@ -26,6 +27,7 @@ class Outcome:
     error: str | None = None
     column: int | None = None
     generic: str | None = None
+    output: list[float] | None = None
 
     @property
     def crashed(self) -> bool:
@@ -38,7 +40,7 @@ class Upstream:
     def __init__(self) -> None:
         self._process: subprocess.Popen[str] | None = None
 
-    def _ask(self, kind: str, text: str, pipeline: str | None) -> Outcome:
+    def _ask(self, kind: str, text: str, pipeline: str | None, **more: object) -> Outcome:
         if self._process is None:
             self._process = subprocess.Popen(
                 [sys.executable, str(SERVER)],
@@ -50,20 +52,30 @@ class Upstream:
         process = self._process
         assert process.stdin
         assert process.stdout
-        process.stdin.write(json.dumps({"kind": kind, "text": text, "pipeline": pipeline}) + "\n")
+        process.stdin.write(json.dumps({"kind": kind, "text": text, "pipeline": pipeline, **more}) + "\n")
         process.stdin.flush()
         line = process.stdout.readline()
         if not line:
             self.close()
             return Outcome()
         found = json.loads(line)
-        return Outcome(found.get("text"), found.get("error"), found.get("column"), found.get("generic"))
+        places = ("text", "error", "column", "generic", "output")
+        return Outcome(**{place: found.get(place) for place in places})
 
     def type(self, text: str) -> Outcome:
         return self._ask("type", text, None)
 
     def module(self, text: str, pipeline: str | None = None) -> Outcome:
         return self._ask("module", text, pipeline)
+
+    def run(self, text: str, pipeline: str, array: np.ndarray, dtype: np.dtype) -> np.ndarray:
+        """What @f makes of an array when it is compiled."""
+        dtypes = [array.dtype.name, dtype.name]
+        outcome = self._ask(
+            "run", text, pipeline, input=array.reshape(-1).tolist(), shape=list(array.shape), dtypes=dtypes
+        )
+        assert outcome.output is not None, f"{outcome}\n{text}"
+        return np.array(outcome.output, dtype).reshape(array.shape)
 
     def close(self) -> None:
         if self._process is not None:
@@ -94,7 +106,7 @@ def parse_type(context):
         parser = Parser(context, text)
         found = parser.parse_type()
         if parser.pos != len(text):
-            parser.raise_error("found text after the type")
+            parser.raise_error(f"found trailing characters: '{text[parser.pos :]}'")
         return found
 
     return parse

@@ -72,6 +72,8 @@ REFUSED = [
     ("!quant.uniform<u8x:f32, 1.0>", 16, "expected storage type width"),
     ("!quant.uniform<>", 16, "expected valid keyword"),
     ("!quant.uniform<i33:f32, 1.0>", 16, "illegal storage type size: 33"),
+    ("!quant.uniform<i16777216:f32, 1.0>", 16, "integer bitwidth is limited to 16777215 bits"),
+    ("!quant.uniform<i123123123120:f32, 1.0>", 16, "invalid integer width"),
     ("!quant.uniform<u0:f32, 1.0>", 16, "illegal storage type size: 0"),
     ("!quant.uniform<ui33:f32, 1.0>", 16, "illegal storage type size: 33"),
     ("!quant.uniform<i4<-9:1>:f32, 1.0>", 19, "illegal storage type minimum: -9"),
@@ -166,6 +168,11 @@ REFUSED_BY_US = [
     ("!quant.uniform<i8:f32:{0:1,0:2}, {{1.0}}>", 8, "quantized dimension 0 has more than one block size"),
     ("!quant.calibrated<f64<0x7FF8000000000000:1.0>>", 8, "illegal min and max: (nan:1.000000e+00)"),
     ("!quant.uniform<i8:f32, 1.0:true>", 28, "expected integer value"),
+    (
+        "!quant.quantile<i65:f32, {1.0, 2.0}>",
+        8,
+        "quantile LUT size (2) must equal the number of representable storage values (2^65)",
+    ),
 ]
 
 # Other spellings of one type.

@@ -54,11 +54,11 @@ def check_uniform(parameters: UniformParameters) -> None:
     if not ((values > 0) & (values >= number_format.smallest) & (values <= number_format.largest)).all():
         for scale in scales:
             check_scale(scale, parameters.expressed_type)
+    _check_axes(parameters)
     least, greatest = parameters.storage.range
     for point in (min(points), max(points)):
         if not least <= point <= greatest:
             raise VerifyException(f"zero point {point} out of storage type range [{least}, {greatest}]")
-    _check_axes(parameters)
 
 
 def _check_axes(parameters: UniformParameters) -> None:

@@ -51,6 +51,11 @@ def bit_width(found: Attribute) -> int:
     return width
 
 
+def _power_text(value: int) -> str:
+    """A number, as a power of two past 64 bits, where its digits would fill pages."""
+    return str(value) if value.bit_length() <= 64 else f"2^{value.bit_length() - 1}"
+
+
 def _is_number_type(found: Attribute) -> bool:
     return isinstance(found, IntegerType) or type(found) in FORMATS
 
@@ -74,7 +79,7 @@ class QuantileType(Data[QuantileParameters], TypeAttribute):
         if len(parameters.values) != parameters.value_count:
             raise VerifyException(
                 f"quantile LUT size ({len(parameters.values)}) must equal the number of representable storage values "
-                f"({parameters.value_count})"
+                f"({_power_text(parameters.value_count)})"
             )
         if not all(math.isfinite(value) for value in parameters.values):
             raise VerifyException("quantile values must be finite (no NaN or infinity)")

@@ -5,11 +5,14 @@ from __future__ import annotations
 import struct
 from typing import NoReturn
 
+from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Attribute
 from xdsl.parser import AttrParser
-from xdsl.utils.exceptions import VerifyException
+from xdsl.utils.exceptions import ParseError, VerifyException
 from xdsl.utils.mlir_lexer import MLIRTokenKind, PunctuationSpelling
 
+MAX_INTEGER_WIDTH = (1 << 24) - 1
+_WIDTH_LIMIT = f"integer bitwidth is limited to {MAX_INTEGER_WIDTH} bits"
 _CLOSERS = {">": "<", ")": "(", "]": "[", "}": "{"}
 _NEWLINES_AND_SPACES = " \t\r\n"
 
@@ -32,9 +35,7 @@ class TypeReader:
 
     def error(self, message: str, position: int | None = None) -> NoReturn:
         """Raise a ParseError; at the next token where no position is given."""
-        unbalanced = self._unbalanced()
-        if unbalanced is not None:
-            self._parser.raise_error(f"unbalanced '{unbalanced}' character in pretty dialect name", self._start)
+        self._check_balanced()
         self._parser.raise_error(message, self.position if position is None else position)
 
     def type_error(self, error: VerifyException) -> NoReturn:
@@ -85,8 +86,17 @@ class TypeReader:
         return struct.unpack(">d", bits.to_bytes(8, "big"))[0]
 
     def optional_type(self) -> Attribute | None:
-        """A type, where one comes next."""
-        return self._parser.parse_optional_type()
+        """A type, where one comes next; of a broken builtin type the error is xDSL's."""
+        position = self.position
+        try:
+            found = self._parser.parse_optional_type()
+        except ParseError as error:
+            self._check_balanced()
+            raise error
+        if isinstance(found, IntegerType) and found.bitwidth > MAX_INTEGER_WIDTH:
+            large = found.bitwidth >> 32
+            self.error("invalid integer width" if large else _WIDTH_LIMIT, position)
+        return found
 
     def type(self) -> Attribute:
         """A type."""
@@ -103,8 +113,14 @@ class TypeReader:
             self.error("expected valid keyword", position)
         return word
 
+    def _check_balanced(self) -> None:
+        """Raise a ParseError for brackets that do not close; upstream looks at them before it reads anything."""
+        unbalanced = self._unbalanced()
+        if unbalanced is not None:
+            self._parser.raise_error(f"unbalanced '{unbalanced}' character in pretty dialect name", self._start)
+
     def _unbalanced(self) -> str | None:
-        """The bracket of the type's text that is never closed; upstream looks for it before it reads anything."""
+        """The bracket of the type's text that is never closed."""
         content, position, nesting = self._content, self._start, ""
         if not content.startswith("<", position):
             return None
