@@ -1,7 +1,7 @@
 """Answers questions with C++ MLIR, one JSON object a line; run as a process of its own, because C++ MLIR can crash.
 
-Question: {"kind": "type" | "module" | "run", "text": ..., "pipeline": ... or null}; to run also "input" (numbers), "shape"
-and "dtypes" (of the input, of the result).
+Question: {"kind": "type" | "module" | "run", "text": ..., "pipeline": ... or null}; to run also "input" (numbers), its
+"shape", and "dtypes" (of the input, of the result).
 Answer: {"text": ...}, {"output": numbers}, {"error": first sentence, "line": ..., "column": ...}, or {} after a crash
 that was foreseen.
 """
