@@ -93,7 +93,12 @@ class ShapeParameter(click.ParamType):  # pyright: ignore[reportMissingTypeArgum
 
 
 SHAPE = click.option(
-    "--shape", "shapes", multiple=True, type=ShapeParameter(), help="Fix the shape of an input; once for each input."
+    "--shape",
+    "shapes",
+    multiple=True,
+    type=ShapeParameter(),
+    metavar="NAME=1x3x224x224",
+    help="Fix the shape of an input; once for each input.",
 )
 INPUT_FILE = click.Path(path_type=Path)
 OUTPUT_FILE = click.Path(path_type=Path, dir_okay=False)

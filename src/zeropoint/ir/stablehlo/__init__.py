@@ -8,9 +8,7 @@ from zeropoint.ir.stablehlo.attributes import (
     ComparisonType,
     ComparisonTypeAttr,
     ConvDimensionNumbersAttr,
-    ConvolutionLayout,
     DotDimensionNumbersAttr,
-    DotDimensions,
     Precision,
     PrecisionAttr,
 )
@@ -24,6 +22,7 @@ from zeropoint.ir.stablehlo.contraction import (
     ConvolutionOp,
     DotGeneralOp,
 )
+from zeropoint.ir.stablehlo.dimensions import ConvolutionLayout, DotDimensions
 from zeropoint.ir.stablehlo.elementwise import (
     AbsOp,
     AddOp,

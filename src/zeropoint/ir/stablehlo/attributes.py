@@ -6,8 +6,6 @@ Source: the StableHLO specification; the text is upstream's (`#stablehlo.conv<[b
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.dialects.utils.enum_attribute import EnumAttribute
 from xdsl.ir import Data, SpacedOpaqueSyntaxAttribute
 from xdsl.irdl import irdl_attr_definition
@@ -16,27 +14,7 @@ from xdsl.printer import Printer
 from xdsl.utils.str_enum import StrEnum
 
 from zeropoint.ir.stablehlo import syntax
-
-
-@dataclass(frozen=True)
-class ConvolutionLayout:
-    """Which dimension of each tensor is batch, feature or a spatial one; names as in the StableHLO specification."""
-
-    input_batch_dimension: int
-    input_feature_dimension: int
-    input_spatial_dimensions: tuple[int, ...]
-    kernel_input_feature_dimension: int
-    kernel_output_feature_dimension: int
-    kernel_spatial_dimensions: tuple[int, ...]
-    output_batch_dimension: int
-    output_feature_dimension: int
-    output_spatial_dimensions: tuple[int, ...]
-
-    @staticmethod
-    def channels_first(spatial_rank: int) -> ConvolutionLayout:
-        """`[b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1]` for two spatial dimensions: the layout of ONNX."""
-        spatial = tuple(range(2, 2 + spatial_rank))
-        return ConvolutionLayout(0, 1, spatial, 1, 0, spatial, 0, 1, spatial)
+from zeropoint.ir.stablehlo.dimensions import ConvolutionLayout, DotDimensions
 
 
 @irdl_attr_definition
@@ -55,16 +33,6 @@ class ConvDimensionNumbersAttr(Data[ConvolutionLayout]):
         """Print `<[...]x[...]->[...]>`."""
         with printer.in_angle_brackets():
             syntax.print_convolution_layout(printer, self.data)
-
-
-@dataclass(frozen=True)
-class DotDimensions:
-    """The batching and contracting dimensions of the two operands of `dot_general`."""
-
-    lhs_batching_dimensions: tuple[int, ...]
-    rhs_batching_dimensions: tuple[int, ...]
-    lhs_contracting_dimensions: tuple[int, ...]
-    rhs_contracting_dimensions: tuple[int, ...]
 
 
 @irdl_attr_definition

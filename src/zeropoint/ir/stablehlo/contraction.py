@@ -28,13 +28,9 @@ from zeropoint.ir.stablehlo.assembly import (
     PrecisionConfig,
     WindowAttributes,
 )
-from zeropoint.ir.stablehlo.attributes import (
-    ConvDimensionNumbersAttr,
-    ConvolutionLayout,
-    DotDimensionNumbersAttr,
-    DotDimensions,
-)
+from zeropoint.ir.stablehlo.attributes import ConvDimensionNumbersAttr, DotDimensionNumbersAttr
 from zeropoint.ir.stablehlo.contraction_checks import check_convolution, check_dot_general
+from zeropoint.ir.stablehlo.dimensions import ConvolutionLayout, DotDimensions
 from zeropoint.ir.stablehlo.signatures import check_signature
 
 __all__ = ["ConvolutionOp", "DotGeneralOp", "array_values", "i64_array", "padding_attribute", "padding_values"]

@@ -15,7 +15,8 @@ from xdsl.utils.exceptions import VerifyException
 
 from zeropoint.ir.quant import UniformQuantizedType
 from zeropoint.ir.stablehlo import quantization
-from zeropoint.ir.stablehlo.attributes import ConvolutionLayout, DotDimensions, PrecisionAttr
+from zeropoint.ir.stablehlo.attributes import PrecisionAttr
+from zeropoint.ir.stablehlo.dimensions import ConvolutionLayout, DotDimensions
 from zeropoint.ir.stablehlo.elements import compatible_shapes, compatible_sizes
 from zeropoint.ir.stablehlo.windows import check_windows
 from zeropoint.ir.tensors import element_of, shape_of

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
-if TYPE_CHECKING:
-    from zeropoint.ir.stablehlo.attributes import ConvolutionLayout, DotDimensions
+from zeropoint.ir.stablehlo.dimensions import ConvolutionLayout, DotDimensions
 
 
 def _parse_dimension(parser: AttrParser) -> str | int:
@@ -29,8 +28,6 @@ def _layout_side(parser: AttrParser, first: str, second: str) -> tuple[int, int,
 
 def parse_convolution_layout(parser: AttrParser) -> ConvolutionLayout:
     """`[b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1]`, or `raw` and each field by its name."""
-    from zeropoint.ir.stablehlo.attributes import ConvolutionLayout  # attributes imports this module
-
     if parser.parse_optional_keyword("raw"):
         return _parse_raw_layout(parser)
     input_batch, input_feature, input_spatial = _layout_side(parser, "b", "f")
@@ -52,8 +49,6 @@ def parse_convolution_layout(parser: AttrParser) -> ConvolutionLayout:
 
 
 def _parse_raw_layout(parser: AttrParser) -> ConvolutionLayout:
-    from zeropoint.ir.stablehlo.attributes import ConvolutionLayout  # attributes imports this module
-
     def integer() -> int:
         return parser.parse_integer(allow_boolean=False)
 
@@ -108,8 +103,6 @@ _DOT_LISTS = (
 
 def parse_dot_dimensions(parser: AttrParser) -> DotDimensions:
     """`lhs_batching_dimensions = [0], ...`: each list at most once, in any order."""
-    from zeropoint.ir.stablehlo.attributes import DotDimensions  # attributes imports this module
-
     lists: dict[str, tuple[int, ...]] = {}
     while (name := parser.parse_optional_identifier()) is not None:
         if name not in _DOT_LISTS or name in lists:
