@@ -111,8 +111,8 @@ def main() -> None:
 
 
 def _check_output(path: Path, suffixes: tuple[str, ...]) -> None:
-    """Refuse an output that could not be written, before any work is done."""
-    if path.suffix not in suffixes:
+    """Refuse an output that could not be written, before any work is done; no suffixes means any."""
+    if suffixes and path.suffix not in suffixes:
         _fail(f"{path}: found suffix '{path.suffix}', expected {' or '.join(suffixes)}")
     if not path.parent.is_dir():
         _fail(f"{path}: found no folder '{path.parent}', expected one to write into; make it first")
@@ -259,7 +259,7 @@ def _list_passes(context: click.Context, parameter: click.Parameter, value: bool
 
     for name, entry in PASSES.items():
         options = "".join(f" {option}={default}" for option, default in entry.options.items())
-        click.echo(f"{name:18s}{entry.summary}{options and f'  ({options.strip()})'}")
+        click.echo(f"{name:24s}{entry.summary}{options and f'  ({options.strip()})'}")
     context.exit()
 
 
@@ -286,18 +286,18 @@ def opt(
 ) -> None:
     """Run passes on the program text in FILE ('-' is the standard input), as mlir-opt does."""
     from zeropoint import opt as optimizer
-    from zeropoint.ir.files import load_weights, write_atomically
+    from zeropoint.ir.files import write_atomically
 
+    if output is not None:
+        _check_output(output, ())
     chain = optimizer.parse_passes(passes)
-    text = sys.stdin.read() if str(file) == "-" else file.read_text()
-    name = "<stdin>" if str(file) == "-" else str(file)
+    text, name = _program_text(file)
     if verify_diagnostics:
         problems = optimizer.verify_diagnostics(text, chain, name=name, split=split_input_file)
         for problem in problems:
             click.echo(problem, err=True)
         raise SystemExit(1 if problems else 0)
-    sidecar = file.with_suffix(".safetensors") if str(file) != "-" else None
-    weights = load_weights(sidecar) if sidecar is not None and sidecar.exists() else None
+    weights = None if str(file) == "-" else _weights_beside(file)
     printed = optimizer.optimize(
         text,
         chain,
@@ -312,6 +312,27 @@ def opt(
         click.echo(printed, nl=False)
     else:
         write_atomically(output, lambda temporary: temporary.write_text(printed))
+
+
+def _program_text(file: Path) -> tuple[str, str]:
+    """The text of a file, or of the standard input, and what to call it in messages."""
+    if str(file) == "-":
+        return sys.stdin.read(), "<stdin>"
+    try:
+        return file.read_text(), str(file)
+    except UnicodeDecodeError:
+        _fail(f"{file}: found bytes that are no text, expected MLIR")
+
+
+def _weights_beside(file: Path) -> Any:
+    """The weights in the .safetensors file beside a program, None where there is none."""
+    from zeropoint.ir.files import load_weights
+
+    sidecar = file.with_suffix(".safetensors")
+    try:
+        return load_weights(sidecar) if sidecar.exists() else None
+    except ValueError as error:
+        _fail(str(error))
 
 
 @main.command()

@@ -34,7 +34,7 @@ EXPECTED = re.compile(r"//\s*expected-(?P<kind>error|warning|note|remark)\s*(?:@
 
 
 class PipelineError(ValueError):
-    """A pass pipeline that names no pass, or options that a pass does not have."""
+    """A pipeline that names no pass or gives options that a pass does not take, or a program that a pass refuses."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,14 @@ def _bound(name: str, given: Mapping[str, tuple[Any, ...]]) -> Callable[[Program
         has = f"one of: {', '.join(entry.options)}" if entry.options else "none"
         raise PipelineError(f"found option '{min(unknown)}' of pass '{name}', expected {has}")
     options = {**entry.options, **{key: values[0] if values else True for key, values in given.items()}}
-    return lambda program: entry.run(program, **options)
+
+    def run(program: Program) -> Program:
+        try:
+            return entry.run(program, **options)
+        except ValueError as error:
+            raise PipelineError(f"pass '{name}': {error}") from error
+
+    return run
 
 
 def split_input(text: str, split: bool) -> list[str]:
@@ -121,11 +128,21 @@ def optimize(
     split: bool = False,
     **printing: bool,
 ) -> str:
-    """The text of every program after the passes."""
-    printed = [
-        print_program(run_passes(parse_program(part, name, weights), passes), **printing)
-        for part in split_input(text, split)
-    ]
+    """The text of every program after the passes.
+
+    Raises PipelineError, and the parser's and verifier's errors.
+    """
+    printed: list[str] = []
+    for part in split_input(text, split):
+        try:
+            program = parse_program(part, name, weights)
+        except ValueError as error:  # a resource section that does not fit its uses
+            raise PipelineError(f"{name}: {error}") from error
+        program = run_passes(program, passes)
+        try:
+            printed.append(print_program(program, **printing))
+        except ValueError as error:  # weights that are not there
+            raise PipelineError(f"{name}: {error}") from error
     return "\n// -----\n\n".join(printed)
 
 

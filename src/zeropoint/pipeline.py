@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from zeropoint.calibrate import DEFAULT_OBSERVER, Progress, Report, collect, instrument, observer_factory, state_ranges
+from zeropoint.frontend import ModelError
 from zeropoint.ir.program import Program
 from zeropoint.ir.tensors import Array
 from zeropoint.lower import integer_io, integer_program
@@ -59,11 +60,15 @@ def quantize(
     """Every stage in order.
 
     `samples` is consumed once, as a stream; each is a dict of input names to arrays of the inputs' shapes. Raises the
-    errors of the stages: DataError and CalibrationError, MissingStatistics, LoweringError; ValueError for options that
-    do not exist.
+    errors of the stages: ModelError for a program that is quantized already, DataError and CalibrationError,
+    PropagationError, LoweringError; ValueError for options that do not exist.
     """
     options = options or Options()
     check_options(options)
+    if program.profile is not None:
+        raise ModelError(
+            f"found a program that is quantized already, with profile '{program.profile}', expected a float model"
+        )
     fused = fuse(simplify(program))
     asked = instrument(fused)
     report = collect(asked, samples, observer=options.observer, progress=progress)

@@ -106,6 +106,12 @@ class _Propagation:
     def leave_room(self, region: QuantizeRegionOp) -> None:
         """Raise the output scale of a kernel to what its requantization can do with."""
         arrays = tuple(constant_array(value, self.weights) for value in region.inputs)
+        for array in arrays:
+            if array is not None and not np.isfinite(array).all():
+                raise PropagationError(
+                    f"{region.logical_kernel.data} '{value_name(region.outputs[0])}': found NaN or infinities in a "
+                    f"constant of shape {array.shape}, expected finite numbers; repair the model's weights"
+                )
         greatest = tuple(
             self._greatest(value) if array is None else float(np.abs(array).max(initial=0.0))
             for value, array in zip(region.inputs, arrays, strict=True)

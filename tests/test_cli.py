@@ -1,0 +1,488 @@
+"""The command line: what it writes, and one clear line with status 2 for every input that is at fault."""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from click.testing import CliRunner, Result
+from onnx import TensorProto, helper, numpy_helper
+
+from zeropoint.cli import main
+
+RANDOM = np.random.default_rng(0)
+WEIGHT = RANDOM.normal(0, 1, (20, 6)).astype(np.float32)
+SAMPLES = RANDOM.uniform(-1, 1, (5, 6)).astype(np.float32)
+FLOAT_TEXT = """func.func @main(%x: tensor<4xf32> {zeropoint.name = "x"}) -> tensor<4xf32> {
+  %0 = stablehlo.tanh %x : tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+"""
+WITHOUT_DATA = """func.func @main(%x: tensor<100xf32> {zeropoint.name = "x"}) -> tensor<100xf32> {
+  %0 = stablehlo.constant dense_resource<w1> : tensor<100xf32>
+  %1 = stablehlo.add %x, %0 : tensor<100xf32>
+  return %1 : tensor<100xf32>
+}
+"""
+# A header that promises 400 bytes where there are 40.
+SHORT_HEADER = json.dumps({"w1": {"dtype": "F32", "shape": [100], "data_offsets": [0, 400]}}).encode()
+
+
+def port(name: str, shape: list[int | str]) -> onnx.ValueInfoProto:
+    return helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+
+
+def save_model(
+    path: str, nodes: list[onnx.NodeProto], inputs: dict[str, list[int | str]], output: list[int | str], **constants
+) -> None:
+    initializers = [numpy_helper.from_array(np.asarray(array), name) for name, array in constants.items()]
+    ports = [port(name, shape) for name, shape in inputs.items()]
+    graph = helper.make_graph(nodes, "graph", ports, [port("y", output)], initializers)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+
+
+def node(kind: str, inputs: list[str], output: str = "y", **attributes) -> onnx.NodeProto:
+    return helper.make_node(kind, inputs, [output], name=f"the_{kind.lower()}", **attributes)
+
+
+def make_files() -> None:
+    """Models and data, good and bad, in the working folder."""
+    dense = [node("Gemm", ["x", "w"], "a", transB=1), node("Relu", ["a"])]
+    save_model("model.onnx", dense, {"x": [1, 6]}, [1, 20], w=WEIGHT)
+    save_model("dynamic.onnx", dense, {"x": ["batch", 6]}, ["batch", 20], w=WEIGHT)
+    save_model("softmax.onnx", [node("Softmax", ["x"])], {"x": [1, 6]}, [1, 6])
+    save_model("sum.onnx", [node("Add", ["a", "b"])], {"a": [1, 6], "b": [1, 6]}, [1, 6])
+    save_model("nan.onnx", dense, {"x": [1, 6]}, [1, 20], w=np.where(WEIGHT > 2, np.nan, WEIGHT))
+    unsupported = [node("Erf", ["x"], "a"), node("Relu", ["a"], "b"), node("NonZero", ["b"])]
+    save_model("unsupported.onnx", unsupported, {"x": [1, 6]}, [2, 6])
+    whole = Path("model.onnx").read_bytes()
+    Path("truncated.onnx").write_bytes(whole[: len(whole) // 2])
+    Path("foreign.onnx").write_text("these are not the bytes you are looking for")
+    Path("empty.onnx").touch()
+    Path("float.mlir").write_text(FLOAT_TEXT)
+    Path("garbage.mlir").write_text("this is no MLIR")
+    Path("binary.mlir").write_bytes(bytes(range(256)))
+    Path("nothing.mlir").write_text("builtin.module {}")
+    Path("unknown.mlir").write_text(FLOAT_TEXT.replace("stablehlo.tanh %x", '"foo.bar"(%x)'))
+    Path("invalid.mlir").write_text(FLOAT_TEXT.replace("-> tensor<4xf32>", "-> tensor<5xf32>"))
+    Path("no_data.mlir").write_text(WITHOUT_DATA)
+    Path("truncated.mlir").write_text(WITHOUT_DATA)
+    Path("truncated.safetensors").write_bytes(struct.pack("<Q", len(SHORT_HEADER)) + SHORT_HEADER + bytes(40))
+    arrays = {
+        "data": {"x": SAMPLES, "label": np.arange(5)},
+        "hundred": {"x": np.ones((2, 100), np.float32)},
+        "sum": {"a": SAMPLES, "b": SAMPLES},
+        "other_name": {"image": SAMPLES},
+        "other_shape": {"x": SAMPLES[:, :4]},
+        "other_dtype": {"x": SAMPLES.astype(np.int32)},
+        "text": {"x": np.array(["a", "b"])},
+        "no_samples": {"x": SAMPLES[:0]},
+        "no_arrays": {},
+        "nan": {"x": np.where(SAMPLES > 0.9, np.nan, SAMPLES)},
+        "infinite": {"x": np.where(SAMPLES > 0.9, np.inf, SAMPLES)},
+        "uneven": {"a": SAMPLES, "b": SAMPLES[:3]},
+    }
+    for name, found in arrays.items():
+        np.savez(f"{name}.npz", **found)
+    Path("truncated.npz").write_bytes(Path("data.npz").read_bytes()[:200])
+    Path("foreign.npz").write_text("no zip")
+    Path("folder").mkdir()
+    np.save("folder/x.npy", SAMPLES)
+    Path("empty_folder").mkdir()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def workplace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    before = Path.cwd()
+    folder = tmp_path_factory.mktemp("cli")
+    os.chdir(folder)
+    make_files()
+    done("quantize model.onnx --data data.npz -o quantized.mlir")
+    done("quantize model.onnx --data data.npz -o integer_io.mlir --io integer")
+    yield folder
+    os.chdir(before)
+
+
+def invoke(command: str, stdin: str | None = None) -> Result:
+    return CliRunner().invoke(main, command.split(), input=stdin, prog_name="zeropoint")
+
+
+def done(command: str, stdin: str | None = None) -> str:
+    """What a command prints that succeeds."""
+    result = invoke(command, stdin)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def snapshot() -> dict[Path, tuple[int, int]]:
+    return {path: (path.stat().st_mtime_ns, path.stat().st_size) for path in Path().rglob("*")}
+
+
+def refused(command: str, stdin: str | None = None) -> str:
+    """The one line of a command that refuses its input: status 2, no traceback, nothing written."""
+    before = snapshot()
+    result = invoke(command, stdin)
+    assert isinstance(result.exception, SystemExit), result.exception
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("zeropoint: ")
+    assert snapshot() == before
+    return line.removeprefix("zeropoint: ")
+
+
+BAD_MODELS = {
+    "missing.onnx": "missing.onnx: no such file, expected a model file",
+    "folder": "folder: found suffix '', expected one of: .mlir, .onnx",
+    "data.npz": "data.npz: found suffix '.npz', expected one of: .mlir, .onnx",
+    "truncated.onnx": "bytes that are no ONNX model or a truncated one, expected an ONNX file",
+    "foreign.onnx": "bytes that are no ONNX model or a truncated one, expected an ONNX file",
+    "empty.onnx": "found 0 bytes without a graph, expected an ONNX file",
+    "unsupported.onnx": "2 nodes are not supported: 'the_erf' (Erf); 'the_nonzero' (NonZero)",
+    "dynamic.onnx": "input 'x' has a dynamic dimension 0 (batch); give the shape, for example: --shape x=1x6",
+    "nan.onnx": "'the_gemm': found NaN or infinities in a constant of shape (20, 6), expected finite numbers",
+    "garbage.mlir": "garbage.mlir:1:6: Operation this is not registered",
+    "binary.mlir": "binary.mlir: found bytes that are no text, expected MLIR",
+    "nothing.mlir": "nothing.mlir: found no function; expected a function @main",
+    "unknown.mlir": "unknown.mlir:2:",
+    "invalid.mlir": "invalid.mlir: ",
+    "truncated.mlir": "truncated.safetensors: found a truncated or foreign file, expected safetensors",
+    "quantized.mlir": "found a program that is quantized already, with profile 'fixed16', expected a float model",
+}
+
+
+@pytest.mark.parametrize("model", BAD_MODELS)
+def test_a_bad_model_is_refused_in_one_line_and_nothing_is_written(model: str) -> None:
+    assert BAD_MODELS[model] in refused(f"quantize {model} --data data.npz -o out.mlir")
+
+
+BAD_DATA = {
+    "missing.npz": "missing.npz: found no such file; expected an .npz file or a folder of .npy files",
+    "model.onnx": "model.onnx: found a file with suffix '.onnx'; expected .npz, or a folder of .npy files",
+    "empty_folder": "empty_folder: found a folder with no .npy and no .npz file; expected x.npy",
+    "truncated.npz": "expected .npz data; write it again",
+    "foreign.npz": "expected .npz data; write it again",
+    "other_name.npz": "other_name.npz: found 'image'; expected 'x'; name each array after its input",
+    "other_shape.npz": "input 'x': found shape 5x4, expected nx6 or nx1x6 for n samples; reshape it",
+    "other_dtype.npz": "input 'x': found int32 data, expected float32; convert it",
+    "text.npz": "input 'x': found <U1 data, expected float32",
+    "no_samples.npz": "no_samples.npz: found no samples; expected at least one",
+    "no_arrays.npz": "no_arrays.npz: found nothing; expected 'x'",
+    "nan.npz": "input 'x': found 1 NaN and 0 infinite values in ",
+    "infinite.npz": "input 'x': found 0 NaN and 1 infinite values in ",
+}
+
+
+@pytest.mark.parametrize("data", BAD_DATA)
+@pytest.mark.parametrize(
+    "command",
+    [
+        "quantize model.onnx --data {} -o out.mlir",
+        "run quantized.mlir --input {} -o out.npz",
+        "compare model.onnx quantized.mlir --data {}",
+    ],
+    ids=lambda command: command.split()[0],
+)
+def test_bad_data_is_refused_in_one_line_and_nothing_is_written(command: str, data: str) -> None:
+    assert BAD_DATA[data] in refused(command.format(data))
+
+
+def test_inputs_with_different_numbers_of_samples_are_refused() -> None:
+    line = refused("quantize sum.onnx --data uneven.npz -o out.mlir")
+    assert "found 5 for 'a', 3 for 'b'; expected as many samples for each input" in line
+
+
+BAD_OPTIONS = {
+    "--target gpu": "found target 'gpu', expected one of: cpu",
+    "--profile nearest": "found the numerics profile 'nearest'; expected one of fixed16, fixed32,",
+    "--observer best": "found observer 'best'; expected one of: minmax, ",
+    "--observer percentile:200": "found percentile 200; expected more than 50 and at most 100",
+    "--observer percentile:x": "found observer 'percentile:x'; expected a number",
+    "--shape image=1x6": "found a shape for 'image', expected one of the inputs: x",
+    "--shape x=1x7": "found shape 1x7 for 'x', expected 6 at dimension 1",
+    "-o out.onnx": "out.onnx: found suffix '.onnx', expected .mlir",
+    "-o out": "out: found suffix '', expected .mlir",
+    "-o nowhere/out.mlir": "found no folder 'nowhere', expected one to write into; make it first",
+    "-o model.onnx/out.mlir": "found no folder 'model.onnx', expected one to write into; make it first",
+}
+
+
+@pytest.mark.parametrize("options", BAD_OPTIONS)
+def test_a_bad_option_is_refused_in_one_line_and_nothing_is_written(options: str) -> None:
+    assert BAD_OPTIONS[options] in refused(f"quantize model.onnx --data data.npz -o out.mlir {options}")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("--shape x", "found 'x', expected NAME=1x3x224x224 with positive sizes"),
+        ("--shape x=1xa", "found 'x=1xa', expected NAME=1x3x224x224 with positive sizes"),
+        ("--shape x=0x6", "found 'x=0x6', expected NAME=1x3x224x224 with positive sizes"),
+        ("--io both", "'both' is not one of 'float', 'integer'"),
+        ("--emit text", "'text' is not one of 'integer', 'stablehlo'"),
+        ("-o folder", "File 'folder' is a directory"),
+        ("--bits 4", "No such option"),
+    ],
+)
+def test_an_option_that_click_refuses_ends_with_what_is_wrong(options: str, message: str) -> None:
+    before = snapshot()
+    result = invoke(f"quantize model.onnx --data data.npz -o out.mlir {options}")
+    assert result.exit_code == 2
+    assert message in result.stderr.splitlines()[-1]
+    assert snapshot() == before
+
+
+def test_required_options_are_asked_for() -> None:
+    assert "Missing option '--data'" in invoke("quantize model.onnx -o out.mlir").stderr
+    assert "Missing option '-o'" in invoke("quantize model.onnx --data data.npz").stderr
+
+
+def test_quantize_writes_a_program_and_its_weights_and_says_what_is_in_it() -> None:
+    said = done("quantize model.onnx --data data.npz -o written.mlir")
+    assert "wrote written.mlir\nwrote written.safetensors\n" in said
+    assert "0 float ops left" in said
+    assert "dense_resource<w" in Path("written.mlir").read_text()
+    assert "fxpmath.requantize" in Path("written.mlir").read_text()
+
+
+def test_the_same_input_gives_the_same_files_in_another_process() -> None:
+    for seed, name in (("1", "first"), ("2", "second")):
+        command = f"-m zeropoint quantize model.onnx --data data.npz -o {name}.mlir".split()
+        subprocess.run([sys.executable, *command], check=True, env={**os.environ, "PYTHONHASHSEED": seed})
+    for suffix in (".mlir", ".safetensors"):
+        assert Path("first").with_suffix(suffix).read_bytes() == Path("second").with_suffix(suffix).read_bytes()
+        assert Path("first").with_suffix(suffix).read_bytes() == Path("quantized").with_suffix(suffix).read_bytes()
+
+
+def test_a_shape_fixes_a_dynamic_dimension() -> None:
+    done("quantize dynamic.onnx --data data.npz --shape x=1x6 -o fixed.mlir")
+    assert Path("fixed.safetensors").read_bytes() == Path("quantized.safetensors").read_bytes()
+
+
+def test_calibration_data_may_be_a_folder() -> None:
+    done("quantize model.onnx --data folder -o from_folder.mlir")
+    assert Path("from_folder.mlir").read_text() == Path("quantized.mlir").read_text()
+
+
+def test_inline_weights_make_one_file() -> None:
+    assert done("quantize model.onnx --data data.npz -o inline.mlir --inline-weights").startswith("wrote inline.mlir\n")
+    assert not Path("inline.safetensors").exists()
+    assert "dialect_resources" in Path("inline.mlir").read_text()
+    done("run inline.mlir --input data.npz -o inline.npz")
+    done("run quantized.mlir --input data.npz -o beside.npz")
+    np.testing.assert_array_equal(np.load("inline.npz")["y"], np.load("beside.npz")["y"])
+
+
+def test_emit_stablehlo_writes_the_quantized_program_which_runs_to_the_same_values() -> None:
+    done("quantize model.onnx --data data.npz -o stablehlo.mlir --emit stablehlo")
+    text = Path("stablehlo.mlir").read_text()
+    assert "fxpmath" not in text
+    assert "!quant.uniform<i32:f32:1" in text
+    done("run stablehlo.mlir --input data.npz -o stablehlo.npz")
+    done("run quantized.mlir --input data.npz -o integers.npz")
+    np.testing.assert_array_equal(np.load("stablehlo.npz")["y"], np.load("integers.npz")["y"])
+
+
+def test_a_profile_is_carried_by_the_program() -> None:
+    done("quantize model.onnx --data data.npz -o double.mlir --profile fixed32-double")
+    text = Path("double.mlir").read_text()
+    assert 'zeropoint.profile = "fixed32-double"' in text
+    assert 'behaviour = "fixed32-double"' in text
+
+
+def test_integer_only_lists_the_float_ops_and_why() -> None:
+    line = refused("quantize softmax.onnx --data data.npz -o out.mlir --integer-only")
+    assert "float ops, expected none with --integer-only" in line
+    assert "'the_softmax' (target cpu has no kernel 'softmax')" in line
+    done("quantize model.onnx --data data.npz -o only.mlir --integer-only")
+
+
+def test_integer_inputs_and_outputs_take_and_give_storage_integers() -> None:
+    assert "f32>" not in Path("integer_io.mlir").read_text().splitlines()[1].replace("i8:f32", "")
+    np.savez("stored.npz", x=np.arange(12, dtype=np.int8).reshape(2, 6))
+    done("run integer_io.mlir --input stored.npz -o stored_out.npz")
+    assert np.load("stored_out.npz")["y"].dtype == np.int8
+    line = refused("run integer_io.mlir --input data.npz -o out.npz")
+    assert "input 'x': found float32 data, expected int8" in line
+    line = refused("quantize softmax.onnx --data data.npz -o out.mlir --io integer")
+    assert "input 'x': found stablehlo." in line
+    assert "keep --io float" in line
+
+
+def test_run_stacks_the_outputs_of_a_leading_sample_axis() -> None:
+    done("run model.onnx --input data.npz -o float.npz")
+    np.testing.assert_allclose(np.load("float.npz")["y"], np.maximum(SAMPLES @ WEIGHT.T, 0), rtol=1e-5, atol=1e-5)
+    done("run quantized.mlir --input data.npz -o integer.npz")
+    assert np.abs(np.load("integer.npz")["y"] - np.load("float.npz")["y"]).max() < 0.1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("missing.mlir --input data.npz -o out.npz", "missing.mlir: no such file"),
+        ("unknown.mlir --input data.npz -o out.npz", "unknown.mlir:2:"),
+        ("no_data.mlir --input hundred.npz -o out.npz", "found dense_resource<w1> with no data"),
+        ("truncated.mlir --input hundred.npz -o out.npz", "truncated.safetensors: found a truncated or foreign file"),
+        ("quantized.mlir --input data.npz -o out.txt", "out.txt: found suffix '.txt', expected .npz"),
+        ("quantized.mlir --input data.npz -o nowhere/out.npz", "found no folder 'nowhere'"),
+    ],
+)
+def test_run_refuses_what_it_cannot_run(arguments: str, message: str) -> None:
+    assert message in refused(f"run {arguments}")
+
+
+def test_compare_prints_a_table_for_people_and_json_for_tools() -> None:
+    table = done("compare model.onnx quantized.mlir --data data.npz --layers")
+    assert "5 samples" in table
+    assert "SQNR dB" in table
+    assert "output y" in table
+    assert "layer the_gemm" in table
+    found = json.loads(done("compare model.onnx quantized.mlir --data data.npz --json"))
+    assert found["samples"] == 5
+    (row,) = found["outputs"]
+    assert row["name"] == "y"
+    assert row["sqnr"] > 30
+    assert found["layers"] == []
+    same = json.loads(done("compare model.onnx model.onnx --data data.npz --json"))
+    assert same["outputs"][0]["sqnr"] is None  # infinite
+    assert same["outputs"][0]["max_error"] == 0
+
+
+@pytest.mark.parametrize(
+    ("models", "message"),
+    [
+        ("model.onnx sum.onnx", "found inputs ['x'] and ['a', 'b'], expected the same names in both models"),
+        ("model.onnx softmax.onnx", "outputs 'y': found tensor<1x20xf32> and tensor<1x6xf32>, expected the same type"),
+        ("model.onnx integer_io.mlir", "inputs 'x': found tensor<1x6xf32> and tensor<1x6xi8>, expected the same type"),
+        ("model.onnx missing.mlir", "missing.mlir: no such file"),
+    ],
+)
+def test_compare_refuses_models_with_different_ports(models: str, message: str) -> None:
+    assert message in refused(f"compare {models} --data data.npz")
+
+
+def test_opt_runs_passes_on_a_file_and_on_the_standard_input() -> None:
+    from_file = done("opt float.mlir -p simplify,fuse")
+    assert 'logical_kernel = "tanh"' in from_file
+    assert done("opt - -p simplify,fuse", FLOAT_TEXT) == from_file
+    assert done("opt float.mlir") == done("opt -", FLOAT_TEXT)
+    done("opt float.mlir -p fuse -o fused.mlir")
+    assert Path("fused.mlir").read_text() == done("opt float.mlir -p fuse")
+
+
+def test_opt_uses_the_weights_beside_the_file_and_prints_them_when_asked() -> None:
+    assert "dialect_resources" not in done("opt quantized.mlir")
+    assert "dialect_resources" in done("opt quantized.mlir --inline-weights")
+    assert 'loc("the_gemm")' in done("opt quantized.mlir --locations")
+    assert '"stablehlo.dot_general"' in done("opt quantized.mlir --generic")
+
+
+def test_opt_splits_its_input() -> None:
+    two = f"{FLOAT_TEXT}// -----\n{FLOAT_TEXT.replace('tanh', 'logistic')}"
+    printed = done("opt - -p fuse --split-input-file", two)
+    first, second = printed.split("// -----")
+    assert 'logical_kernel = "tanh"' in first
+    assert 'logical_kernel = "logistic"' in second
+
+
+def test_opt_checks_announced_errors() -> None:
+    announced = "// expected-error {{found no statistics for 'argument 0'}}\n" + FLOAT_TEXT
+    assert invoke("opt - -p fuse,propagate --verify-diagnostics", announced).exit_code == 0
+    missing = invoke("opt - -p fuse --verify-diagnostics", announced)
+    assert missing.exit_code == 1
+    assert "expected error 'found no statistics for 'argument 0'' was not produced; found no error" in missing.stderr
+    surprising = invoke("opt - -p fuse,propagate --verify-diagnostics", FLOAT_TEXT)
+    assert surprising.exit_code == 1
+    assert "unexpected error: " in surprising.stderr
+    both = f"{announced}// -----\n{FLOAT_TEXT}"
+    result = invoke("opt - -p fuse,propagate --verify-diagnostics --split-input-file", both)
+    assert "<stdin>: program 2: unexpected error" in result.stderr
+
+
+def test_opt_lists_its_passes() -> None:
+    listed = done("opt --list-passes").splitlines()
+    assert any(line.startswith("fuse  ") for line in listed)
+    (line,) = [line for line in listed if line.startswith("propagate ")]
+    assert "(target=cpu profile=None)" in line
+    assert all("  " in line for line in listed)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("float.mlir -p turn-to-gold", "found pass 'turn-to-gold', expected one of: "),
+        ("float.mlir -p fuse{depth=1}", "found option 'depth' of pass 'fuse', expected none"),
+        ("float.mlir -p propagate{depth=1}", "found option 'depth' of pass 'propagate', expected one of: target"),
+        ("float.mlir -p fuse{", "found pipeline 'fuse{', expected 'a,b{option=value}'"),
+        ("float.mlir -p lower{profile=nearest}", "pass 'lower': found the numerics profile 'nearest'; expected one of"),
+        ("float.mlir -p propagate{target=gpu}", "pass 'propagate': found target 'gpu', expected one of: cpu"),
+        ("float.mlir -p fuse,propagate", "found no statistics for 'argument 0', expected quant.stats after it"),
+        ("float.mlir -p integer-io", "input 'x': found stablehlo.tanh on its float value"),
+        ("float.mlir -o nowhere/out.mlir", "found no folder 'nowhere', expected one to write into"),
+        ("missing.mlir", "missing.mlir: No such file or directory"),
+        ("folder", "folder: Is a directory"),
+        ("garbage.mlir", "garbage.mlir:1: Operation this is not registered"),
+        ("binary.mlir", "binary.mlir: found bytes that are no text, expected MLIR"),
+        ("nothing.mlir -p fuse", "pass 'fuse': found no function; expected a function @main"),
+        ("unknown.mlir", "unknown.mlir:2: "),
+        ("truncated.mlir", "truncated.safetensors: found a truncated or foreign file, expected safetensors"),
+        ("no_data.mlir --inline-weights", "no_data.mlir: found dense_resource<w1> with no data"),
+    ],
+)
+def test_opt_refuses_in_one_line(arguments: str, message: str) -> None:
+    assert message in refused(f"opt {arguments}")
+
+
+def test_targets_prints_the_list_and_the_kernel_table() -> None:
+    assert done("targets").startswith("cpu ")
+    table = done("targets cpu")
+    assert "depthwise_convolution" in table
+    assert "fixed (0.00390625, -128)" in table
+    assert refused("targets gpu") == "found target 'gpu', expected one of: cpu"
+
+
+@pytest.mark.parametrize("command", ["", "quantize", "run", "compare", "opt", "targets"])
+def test_every_command_has_help(command: str) -> None:
+    text = done(f"{command} --help")
+    assert text.startswith(f"Usage: zeropoint {command}".rstrip())
+    assert done(f"{command} -h") == text
+
+
+def test_a_fault_of_ours_keeps_its_traceback_and_has_status_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*arguments: object) -> None:
+        raise ZeroDivisionError("a bug")
+
+    monkeypatch.setattr("zeropoint.pipeline.fuse", fail)
+    result = invoke("quantize model.onnx --data data.npz -o out.mlir")
+    assert isinstance(result.exception, ZeroDivisionError)
+    assert result.exit_code == 1
+
+
+def test_the_package_runs_as_a_module_and_reports_errors_there() -> None:
+    found = subprocess.run([sys.executable, "-m", "zeropoint", "--version"], capture_output=True, text=True, check=True)
+    assert "version" in found.stdout
+    command = ["-m", "zeropoint", "quantize", "missing.onnx", "--data", "data.npz", "-o", "out.mlir"]
+    failed = subprocess.run([sys.executable, *command], capture_output=True, text=True)
+    assert failed.returncode == 2
+    assert failed.stdout == ""
+    assert failed.stderr == "zeropoint: missing.onnx: no such file, expected a model file\n"
+
+
+HEAVY = {"google", "ml_dtypes", "numpy", "onnx", "onnxruntime", "onnxscript", "rich", "safetensors", "torch", "xdsl"}
+
+
+@pytest.mark.parametrize("module", ["zeropoint", "zeropoint.cli"])
+def test_importing_the_package_imports_nothing_heavy(module: str) -> None:
+    script = f"import sys, {module}; print(*sys.modules)"
+    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    loaded = {name.partition(".")[0] for name in found.stdout.split()}
+    assert "zeropoint" in loaded
+    assert not loaded & HEAVY
