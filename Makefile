@@ -4,11 +4,12 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint clean
+.PHONY: help demo test lint fuzz clean
 
 help:
 	@echo "make demo         quantize a real network and measure the integer program"
 	@echo "make test         all tests, ruff, pyright, the layering test"
+	@echo "make fuzz         20,000 random quant programs through zeropoint and C++ MLIR"
 	@echo "make clean        remove the environment and caches"
 
 $(BIN)/python:
@@ -35,6 +36,9 @@ lint: $(VENV)/.installed-test
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright --pythonpath $(BIN)/python src
 
+
+fuzz: $(VENV)/.installed-test
+	ZEROPOINT_FUZZ_CASES=$${ZEROPOINT_FUZZ_CASES:-20000} $(BIN)/python -m pytest tests/ir/quant/test_quant_differential.py
 
 clean:
 	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis
