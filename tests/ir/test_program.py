@@ -1,0 +1,77 @@
+"""What a program says of itself: entry, inputs, outputs, profile; where its errors point."""
+
+from __future__ import annotations
+
+import pytest
+from xdsl.dialects.builtin import TensorType, f32
+
+from zeropoint.ir.locations import describe, name_location, value_name
+from zeropoint.ir.program import Port
+from zeropoint.ir.text import parse_program, print_program
+from zeropoint.ir.verification import InvalidProgram, verify
+
+NAMED = """module attributes {zeropoint.profile = "fixed32"} {
+  func.func @main(%x: tensor<2xf32> {zeropoint.name = "image"}, %y: tensor<2xf32> loc("mask"))
+      -> (tensor<2xf32> {zeropoint.name = "sum"}) {
+    %0 = stablehlo.add %x, %y : tensor<2xf32> loc("head/add")
+    func.return %0 : tensor<2xf32>
+  }
+  func.func private @other(tensor<2xf32>) -> tensor<2xf32>
+}
+"""
+
+
+def test_ports_have_the_names_of_the_model_or_a_number() -> None:
+    program = parse_program(NAMED)
+    tensor = TensorType(f32, [2])
+    assert program.inputs == [Port("image", tensor), Port("arg1", tensor)]
+    assert program.outputs == [Port("sum", tensor)]
+    assert program.profile == "fixed32"
+
+
+def test_main_is_the_entry_and_so_is_the_only_function() -> None:
+    assert parse_program(NAMED).main.sym_name.data == "main"
+    assert parse_program("func.func @net() {\n  func.return\n}").main.sym_name.data == "net"
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("module {}", "no function"),
+        ("func.func private @a()\nfunc.func private @b()", "@a, @b"),
+    ],
+)
+def test_a_program_without_an_entry(text: str, found: str) -> None:
+    with pytest.raises(ValueError, match=f"found {found}; expected a function @main"):
+        _ = parse_program(text).main
+
+
+def test_a_clone_may_be_changed() -> None:
+    program = parse_program(NAMED)
+    before = print_program(program)
+    clone = program.clone()
+    clone.module.attributes.clear()
+    assert print_program(program) == before
+
+
+def test_ops_and_values_are_described_by_their_place() -> None:
+    program = parse_program(NAMED)
+    add = program.entry.first_op
+    assert add is not None
+    assert describe(add) == "stablehlo.add 'head/add'"
+    assert value_name(add.results[0]) == "head/add"
+    assert value_name(program.entry.args[0]) == "argument 0"
+    assert value_name(program.entry.args[1]) == "mask"
+
+
+def test_an_error_of_verification_names_the_innermost_op() -> None:
+    program = parse_program(NAMED)
+    add = program.entry.first_op
+    assert add is not None
+    add.location = name_location("broken")
+    add.results[0].name_hint = None
+    add.operands = [add.operands[0]]
+    with pytest.raises(InvalidProgram, match=r"^stablehlo\.add 'broken': ") as error:
+        verify(program.module)
+    assert error.value.op is add
+    assert "\n" not in str(error.value)
