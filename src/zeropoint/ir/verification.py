@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import FunctionType, ModuleOp
 from xdsl.ir import Operation
 from xdsl.utils.exceptions import VerifyException
 
 from zeropoint.ir.locations import describe
+from zeropoint.ir.quant.containers import check_holder
 
 
 class InvalidProgram(VerifyException):
@@ -27,6 +28,25 @@ def verify(module: ModuleOp) -> None:
     except VerifyException as error:
         culprit = _culprit(module)
         raise InvalidProgram(f"{describe(culprit)}: {_sentence(error)}", culprit) from error
+    for op in module.walk():
+        try:
+            _verify_types(op)
+        except VerifyException as error:
+            raise InvalidProgram(f"{describe(op)}: {error}", op) from error
+
+
+def _verify_types(op: Operation) -> None:
+    """What xDSL's own types let through and C++ MLIR's do not."""
+    for result in op.results:
+        check_holder(result.type)
+    for region in op.regions:
+        for block in region.blocks:
+            for argument in block.args:
+                check_holder(argument.type)
+    signature = op.properties.get("function_type")
+    if isinstance(signature, FunctionType):
+        for found in (*signature.inputs, *signature.outputs):
+            check_holder(found)
 
 
 def _culprit(module: ModuleOp) -> Operation:

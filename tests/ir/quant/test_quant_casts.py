@@ -3,6 +3,9 @@
 import pytest
 from xdsl.utils.exceptions import DiagnosticException
 
+from zeropoint.ir.text import parse_program
+from zeropoint.ir.verification import InvalidProgram
+
 U = "!quant.uniform<i8:f32, 1.0>"
 
 # (op, input type, result type) of the examples that the document calls correct, and of its op sections.
@@ -192,3 +195,20 @@ def test_upstream_refuses_with_the_same_sentence(upstream, op, given, result, se
 def test_upstream_miscounts_the_scales_that_it_refuses(upstream):
     op, given, result, sentence = MISCOUNTED
     assert upstream.module(program(op, given, result)).error == sentence.replace("size 1", "size 2", 1)
+
+
+HELD = [
+    ("vector<2x!quant.uniform<i8:f32, 1.0>>", "failed to verify 'elementType': VectorElementTypeInterface instance"),
+    ("memref<2x!quant.uniform<i8:f32, 1.0>>", "invalid memref element type"),
+    ("memref<2x!quant.calibrated<f32<-1.0:1.0>>>", "invalid memref element type"),
+]
+
+
+@pytest.mark.parametrize(("holder", "sentence"), HELD)
+@pytest.mark.parametrize("function", ["func.func private @f({})", "func.func @f(%x: {}) {{ return }}"])
+def test_only_tensors_hold_quantized_elements(upstream, function, holder, sentence):
+    text = function.format(holder)
+    with pytest.raises(InvalidProgram) as error:
+        parse_program(text)
+    assert sentence in str(error.value)
+    assert upstream.module(text).error == sentence

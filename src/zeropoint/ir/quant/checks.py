@@ -7,7 +7,9 @@ type does not hold, an axis with two block sizes.
 
 from __future__ import annotations
 
-import numpy as np
+import math
+from collections.abc import Sequence
+
 from xdsl.dialects.builtin import AnyFloat
 from xdsl.utils.exceptions import VerifyException
 
@@ -42,6 +44,14 @@ def check_scale(scale: float, expressed_type: AnyFloat) -> None:
         raise VerifyException(f"scale {diagnostic_text(scale)} out of expressed type range [{smallest}, {largest}]")
 
 
+def scales_fit(scales: Sequence[float], expressed_type: AnyFloat) -> bool:
+    """Whether `check_scale` accepts every one."""
+    number_format = float_format(expressed_type)
+    # A NaN among them makes the sum NaN, whatever the minimum and the maximum make of it.
+    in_range = number_format.smallest <= min(scales) and max(scales) <= number_format.largest
+    return in_range and min(scales) > 0 and not math.isnan(sum(scales))
+
+
 def check_uniform(parameters: UniformParameters) -> None:
     """Everything that `!quant.uniform` must satisfy without its container."""
     check_storage(parameters.storage)
@@ -49,9 +59,7 @@ def check_uniform(parameters: UniformParameters) -> None:
     scales, points = parameters.scales, parameters.zero_points
     if not parameters.is_shape_consistent or not scales:
         raise VerifyException(f"illegal number of scales and zeroPoints: {len(scales)}, {len(points)}")
-    number_format = float_format(parameters.expressed_type)
-    values = np.array(scales)
-    if not ((values > 0) & (values >= number_format.smallest) & (values <= number_format.largest)).all():
+    if not scales_fit(scales, parameters.expressed_type):
         for scale in scales:
             check_scale(scale, parameters.expressed_type)
     _check_axes(parameters)

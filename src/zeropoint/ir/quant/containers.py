@@ -8,11 +8,21 @@ from __future__ import annotations
 
 from typing import cast
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType, UnrankedTensorType
+from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType, TensorType, UnrankedTensorType, VectorType
 from xdsl.ir import Attribute
 from xdsl.utils.exceptions import VerifyException
 
-from zeropoint.ir.quant.types import UniformQuantizedType
+from zeropoint.ir.quant.types import QuantizedType, UniformQuantizedType
+
+
+def check_holder(found: Attribute) -> None:
+    """A quantized element may sit in a tensor, not in a vector or a memref; xDSL lets it."""
+    held = cast("VectorType[Attribute]", found).element_type if isinstance(found, VectorType | MemRefType) else None
+    if not isinstance(held, QuantizedType):
+        return
+    if isinstance(found, MemRefType):
+        raise VerifyException("invalid memref element type")
+    raise VerifyException("failed to verify 'elementType': VectorElementTypeInterface instance")
 
 
 def is_tensor(found: Attribute) -> bool:

@@ -11,8 +11,9 @@ from math import prod
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import AnyFloat
+from xdsl.dialects.builtin import AnyFloat, f64
 
+from zeropoint.ir.quant.floats import format_float
 from zeropoint.ir.quant.storage import Storage
 
 
@@ -56,6 +57,14 @@ class UniformParameters:
 
     def __hash__(self) -> int:
         return self._hash
+
+    @cached_property
+    def texts(self) -> tuple[str, ...]:
+        """`scale:zero_point` as upstream prints them, one per scale; a zero point of 0 is left out."""
+        number_type = f64 if self.blocks is None else self.expressed_type
+        numbers = [format_float(scale, number_type) for scale in self.scales]
+        pairs = zip(numbers, self.zero_points, strict=True)
+        return tuple(f"{scale}:{point}" if point else scale for scale, point in pairs)
 
     def arrays(self) -> tuple[np.ndarray[Any, np.dtype[np.float64]], np.ndarray[Any, np.dtype[np.int64]]]:
         """Scales (f64) and zero points (i64), of `shape` for sub-channel quantization, flat otherwise."""

@@ -17,6 +17,10 @@ _CLOSERS = {">": "<", ")": "(", "]": "[", "}": "{"}
 _NEWLINES_AND_SPACES = " \t\r\n"
 
 
+def _integer_width(found: Attribute | None) -> int:
+    return found.bitwidth if isinstance(found, IntegerType) else 0
+
+
 class TypeReader:
     """A parser that stands just after the name of a type."""
 
@@ -53,6 +57,15 @@ class TypeReader:
         if not self.accept(punctuation):
             position = min(self.position, len(self._content) - 1)
             self.error(f"expected '{punctuation}'", len(self._content[:position].rstrip(_NEWLINES_AND_SPACES)))
+
+    def until(self, end: str) -> str:
+        """The text from the next token to the first `end` inclusive; nothing where there is none."""
+        content, start = self._content, self.position
+        return content[start : content.find(end, start) + len(end)]
+
+    def skip(self, length: int) -> None:
+        """Go on `length` characters after the start of the next token."""
+        self._parser._resume_from(self.position + length)  # pyright: ignore[reportPrivateUsage]
 
     def integer(self, bits: int) -> int:
         """A signed integer of `bits` bits, decimal or hexadecimal."""
@@ -93,9 +106,9 @@ class TypeReader:
         except ParseError as error:
             self._check_balanced()
             raise error
-        if isinstance(found, IntegerType) and found.bitwidth > MAX_INTEGER_WIDTH:
-            large = found.bitwidth >> 32
-            self.error("invalid integer width" if large else _WIDTH_LIMIT, position)
+        width = _integer_width(found)
+        if width > MAX_INTEGER_WIDTH:
+            self.error("invalid integer width" if width >> 32 else _WIDTH_LIMIT, position)
         return found
 
     def type(self) -> Attribute:

@@ -7,8 +7,10 @@ storage type.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TypeVar, cast
 
 from xdsl.dialects.builtin import AnyFloat, IntegerType
@@ -17,7 +19,7 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 from zeropoint.ir.quant import checks
-from zeropoint.ir.quant.floats import FORMATS, format_double, format_float, round_to
+from zeropoint.ir.quant.floats import FORMATS, format_double, round_to
 from zeropoint.ir.quant.parameters import AnyParameters, CalibratedParameters, UniformParameters
 from zeropoint.ir.quant.reader import TypeReader
 from zeropoint.ir.quant.storage import MAX_WIDTH, Storage, is_storage_type, storage_of, type_width
@@ -86,6 +88,23 @@ def _read_expressed(reader: TypeReader) -> AnyFloat:
     return cast("AnyFloat", expressed)
 
 
+_SCALE, _ZERO_POINT = r"[0-9]+\.[0-9]*(?:[eE][-+]?[0-9]+)?", r"-?[0-9]{1,18}"
+_FLAT_LIST = re.compile(rf"\{{(?:\s*{_SCALE}(?::{_ZERO_POINT})?\s*(?:,|\}}))+(?<=\}})", re.ASCII)
+_ENTRY = re.compile(rf"({_SCALE})(?::({_ZERO_POINT}))?", re.ASCII)
+
+
+@lru_cache(maxsize=256)
+def _flat_list(text: str) -> tuple[tuple[float, ...], tuple[int, ...]] | None:
+    """The scales and zero points of a list, None where it is nested or wrong.
+
+    A type is written out wherever it is used, so most lists were read before.
+    """
+    if _FLAT_LIST.fullmatch(text) is None:
+        return None
+    entries = _ENTRY.findall(text)
+    return tuple(float(scale) for scale, _ in entries), tuple(int(point or 0) for _, point in entries)
+
+
 @dataclass
 class _ScaleList:
     """Scales and zero points as they are read, and how many there are in each dimension."""
@@ -93,6 +112,19 @@ class _ScaleList:
     expressed_type: AnyFloat
     scales: list[float] = field(default_factory=list[float])
     zero_points: list[int] = field(default_factory=list[int])
+
+    def read_flat(self, reader: TypeReader) -> bool:
+        """A whole list without nesting at once, where it is right; the slow way says what is wrong."""
+        text = reader.until("}")
+        found = _flat_list(text)
+        if found is None:
+            return False
+        scales, zero_points = found
+        if not checks.scales_fit(scales, self.expressed_type):
+            return False
+        reader.skip(len(text))
+        self.scales, self.zero_points = list(scales), list(zero_points)
+        return True
 
     def read_one(self, reader: TypeReader) -> None:
         """scale (`:` zero-point)?"""
@@ -160,8 +192,11 @@ def _read_uniform(reader: TypeReader) -> UniformParameters:
     if axis is None and blocks is None:
         found.read_one(reader)
     else:
-        reader.expect("{")
-        shape = found.read_rest(reader)
+        if found.read_flat(reader):
+            shape = (len(found.scales),)
+        else:
+            reader.expect("{")
+            shape = found.read_rest(reader)
     reader.expect(">")
     points = found.zero_points if blocks is None else [_wrap(point, storage) for point in found.zero_points]
     scales = found.scales if blocks is None else [round_to(scale, expressed) for scale in found.scales]
@@ -174,7 +209,7 @@ def parse_uniform(parser: AttrParser) -> UniformParameters:
     return _checked(parser, _read_uniform, checks.check_uniform)
 
 
-def _nested(texts: list[str], shape: tuple[int, ...]) -> str:
+def _nested(texts: Sequence[str], shape: tuple[int, ...]) -> str:
     """The texts of a tensor's elements in nested braces."""
     for count in reversed(shape):
         texts = [f"{{{', '.join(texts[i : i + count])}}}" for i in range(0, len(texts), count)]
@@ -192,13 +227,7 @@ def _print_storage(printer: Printer, storage: Storage) -> None:
 
 def print_uniform(printer: Printer, parameters: UniformParameters) -> None:
     """The inverse of `parse_uniform`."""
-    if parameters.blocks is None:
-        numbers = [format_double(scale) for scale in parameters.scales]
-    else:
-        numbers = [format_float(scale, parameters.expressed_type) for scale in parameters.scales]
-    texts = [
-        f"{scale}:{point}" if point else scale for scale, point in zip(numbers, parameters.zero_points, strict=True)
-    ]
+    texts = parameters.texts
     with printer.in_angle_brackets():
         _print_storage(printer, parameters.storage)
         printer.print_string(":")

@@ -68,9 +68,12 @@ class UniformQuantizedType(Data[UniformParameters], QuantizedType):
         expressed_type: AnyFloat = f32,
     ) -> UniformQuantizedType:
         """One scale and zero point for each index along `axis`; zero points default to 0."""
-        scales = tuple(float(scale) for scale in scales)
-        points = (0,) * len(scales) if zero_points is None else tuple(int(point) for point in zero_points)
-        return UniformQuantizedType(UniformParameters(storage, expressed_type, scales, points, axis))
+        # Through NumPy, because a layer may have thousands of channels.
+        factors = np.fromiter(scales, np.float64)
+        points = np.zeros(len(factors), np.int64) if zero_points is None else np.fromiter(zero_points, np.int64)
+        return UniformQuantizedType(
+            UniformParameters(storage, expressed_type, tuple(factors.tolist()), tuple(points.tolist()), axis)
+        )
 
     @staticmethod
     def sub_channel(
