@@ -27,7 +27,9 @@ OPS = [
     "abs",
     "add",
     "and",
+    "atan2",
     "broadcast_in_dim",
+    "cbrt",
     "ceil",
     "clamp",
     "compare",
@@ -36,11 +38,13 @@ OPS = [
     "convert",
     "convolution",
     "cosine",
+    "count_leading_zeros",
     "divide",
     "dot_general",
     "exponential",
     "exponential_minus_one",
     "floor",
+    "is_finite",
     "log",
     "log_plus_one",
     "logistic",
@@ -48,22 +52,32 @@ OPS = [
     "minimum",
     "multiply",
     "negate",
+    "not",
     "or",
     "pad",
+    "popcnt",
     "power",
     "quantized_ops",
     "reduce",
     "reduce_window",
+    "remainder",
     "reshape",
+    "round_nearest_afz",
+    "round_nearest_even",
     "rsqrt",
     "select",
+    "shift_left",
+    "shift_right_arithmetic",
+    "shift_right_logical",
     "sign",
     "sine",
     "slice",
     "sqrt",
     "subtract",
+    "tan",
     "tanh",
     "transpose",
+    "xor",
 ]
 NOT_OURS = re.compile(r"complex<|f8E|f4E|f6E|algorithm =|precision = \[DEFAULT, DEFAULT\],")
 """Element types that the interpreter does not hold, and syntax that the parser leaves out."""
@@ -76,7 +90,7 @@ NAN = {
     "tanh_qi8": ([8], 0.0),
 }
 """Where a NaN is quantized upstream's interpreter stores 0, and ours the zero point, real 0: what comes of it."""
-OPS_NOT_OURS = ("gather", "round_nearest_afz")
+OPS_NOT_OURS = ("gather",)
 
 _CHECK = re.compile(
     r'(?:check\.(?P<kind>\w+)\s+(?P<value>%[\w#]+)\s*,\s*|"check\.(?P<kind2>\w+)"\((?P<value2>%\w+)\) <\{value = )'

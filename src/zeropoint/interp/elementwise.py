@@ -13,7 +13,16 @@ from xdsl.ir import Attribute
 
 from zeropoint.interp.binding import Binary, Function, Scope, Ternary, Unary
 from zeropoint.interp.exactness import DType
-from zeropoint.ir.stablehlo import BinaryOp, ClampOp, CompareOp, ComparisonType, ConvertOp, SelectOp, UnaryOp
+from zeropoint.ir.stablehlo import (
+    BinaryOp,
+    ClampOp,
+    CompareOp,
+    ComparisonType,
+    ConvertOp,
+    IsFiniteOp,
+    SelectOp,
+    UnaryOp,
+)
 from zeropoint.ir.tensors import Array, element_dtype, element_of
 from zeropoint.numerics import functions
 
@@ -46,6 +55,11 @@ def compare(op: CompareOp, scope: Scope) -> Binary:
     if op.compare_type is not None and op.compare_type.data is ComparisonType.TOTALORDER:
         return lambda lhs, rhs: relation(_total_order(lhs), _total_order(rhs))
     return relation
+
+
+def is_finite(op: IsFiniteOp, scope: Scope) -> Unary:
+    """y = whether x is neither infinite nor NaN."""
+    return np.isfinite
 
 
 def convert(op: ConvertOp, scope: Scope) -> Unary:

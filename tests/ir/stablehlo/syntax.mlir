@@ -104,4 +104,22 @@ module {
     %0 = stablehlo.add %arg0, %arg0 : tensor<2xf32>
     return %0 : tensor<2xf32>
   }
+  func.func @bits_and_functions(%arg0: tensor<2x3xf32>, %arg1: tensor<2x3xi32>, %arg2: tensor<2x3x!quant.uniform<i8:f32, 1.000000e+00>>) {
+    %0 = stablehlo.xor %arg1, %arg1 : tensor<2x3xi32>
+    %1 = stablehlo.not %arg1 : tensor<2x3xi32>
+    %2 = stablehlo.popcnt %arg1 : tensor<2x3xi32>
+    %3 = stablehlo.count_leading_zeros %arg1 : tensor<2x3xi32>
+    %4 = stablehlo.shift_left %arg1, %arg1 : tensor<2x3xi32>
+    %5 = stablehlo.shift_right_arithmetic %arg1, %arg1 : tensor<2x3xi32>
+    %6 = stablehlo.shift_right_logical %arg1, %arg1 : tensor<2x3xi32>
+    %7 = stablehlo.atan2 %arg0, %arg0 : tensor<2x3xf32>
+    %8 = stablehlo.remainder %arg0, %arg0 : tensor<2x3xf32>
+    %9 = stablehlo.cbrt %arg0 : tensor<2x3xf32>
+    %10 = stablehlo.round_nearest_afz %arg0 : tensor<2x3xf32>
+    %11 = stablehlo.round_nearest_even %arg0 : tensor<2x3xf32>
+    %12 = stablehlo.tan %arg0 : tensor<2x3xf32>
+    %13 = stablehlo.is_finite %arg0 : (tensor<2x3xf32>) -> tensor<2x3xi1>
+    %14 = stablehlo.is_finite %arg2 : (tensor<2x3x!quant.uniform<i8:f32, 1.000000e+00>>) -> tensor<2x3xi1>
+    return
+  }
 }

@@ -96,6 +96,7 @@ _NUMBER = TensorConstraint((_K.INTEGER, _K.FLOAT, _K.COMPLEX, _K.PER_TENSOR))
 _SIGNED = TensorConstraint((_K.SIGNLESS_INTEGER, _K.FLOAT, _K.COMPLEX, _K.PER_TENSOR))
 _FUNCTION = TensorConstraint((_K.FLOAT, _K.COMPLEX, _K.PER_TENSOR))
 _REAL = TensorConstraint((_K.FLOAT, _K.PER_TENSOR))
+_INTEGERS = TensorConstraint((_K.INTEGER,))
 _BITS = TensorConstraint((_K.BOOL, _K.INTEGER))
 _PREDICATE = TensorConstraint((_K.BOOL,))
 _FLOAT = TensorConstraint((_K.FLOAT,))
@@ -111,7 +112,9 @@ _SIGNATURES: dict[str, Signature] = {
     "stablehlo.abs": Signature((_SIGNED,), _SIGNED, (same_shape_and_base,)),
     "stablehlo.add": Signature((_ANY_OR_AXIS,), _ANY_OR_AXIS, (same_shape,)),
     "stablehlo.and": _elementwise(_BITS),
+    "stablehlo.atan2": _elementwise(_FUNCTION),
     "stablehlo.broadcast_in_dim": Signature((_ANY_OR_AXIS,), _BOUNDED, (compatible_element_types,)),
+    "stablehlo.cbrt": _elementwise(_FUNCTION),
     "stablehlo.ceil": _elementwise(_REAL),
     "stablehlo.clamp": Signature((_ANY,), _ANY, (compatible_element_types,)),
     "stablehlo.compare": Signature((_ANY,), _PREDICATE, (compatible_operand_element_types, same_shape_and_base)),
@@ -120,11 +123,13 @@ _SIGNATURES: dict[str, Signature] = {
     "stablehlo.convert": Signature((_NOT_QUANTIZED,), _NOT_QUANTIZED, (same_shape,)),
     "stablehlo.convolution": Signature((_ANY, _ANY_OR_AXIS), _ANY_OR_AXIS),
     "stablehlo.cosine": _elementwise(_FUNCTION),
+    "stablehlo.count_leading_zeros": _elementwise(_INTEGERS),
     "stablehlo.divide": _elementwise(_NUMBER),
     "stablehlo.dot_general": Signature((_ANY, _ANY_OR_AXIS), _ANY_OR_AXIS),
     "stablehlo.exponential": _elementwise(_FUNCTION),
     "stablehlo.exponential_minus_one": _elementwise(_FUNCTION),
     "stablehlo.floor": _elementwise(_REAL),
+    "stablehlo.is_finite": Signature((_REAL,), _PREDICATE, (same_shape,)),
     "stablehlo.log": _elementwise(_FUNCTION),
     "stablehlo.log_plus_one": _elementwise(_FUNCTION),
     "stablehlo.logistic": _elementwise(_FUNCTION),
@@ -132,23 +137,33 @@ _SIGNATURES: dict[str, Signature] = {
     "stablehlo.minimum": _elementwise(_ANY),
     "stablehlo.multiply": _elementwise(_ANY),
     "stablehlo.negate": _elementwise(_NUMBER),
+    "stablehlo.not": _elementwise(_BITS),
     "stablehlo.or": _elementwise(_BITS),
     "stablehlo.pad": Signature((_ANY, _SCALAR), _ANY, (same_element_type,)),
+    "stablehlo.popcnt": _elementwise(_INTEGERS),
     "stablehlo.power": _elementwise(_NUMBER),
     "stablehlo.reduce": Signature((_VARIADIC,), _VARIADIC),
     "stablehlo.reduce_window": Signature((_VARIADIC,), _VARIADIC),
+    "stablehlo.remainder": _elementwise(_NUMBER),
     "stablehlo.reshape": Signature((_ANY_OR_AXIS,), _BOUNDED, (compatible_element_types,)),
+    "stablehlo.round_nearest_afz": _elementwise(_REAL),
+    "stablehlo.round_nearest_even": _elementwise(_REAL),
     "stablehlo.rsqrt": _elementwise(_FUNCTION),
     "stablehlo.select": Signature((_PREDICATE, _ANY), _ANY),
+    "stablehlo.shift_left": _elementwise(_INTEGERS),
+    "stablehlo.shift_right_arithmetic": _elementwise(_INTEGERS),
+    "stablehlo.shift_right_logical": _elementwise(_INTEGERS),
     "stablehlo.sign": _elementwise(_SIGNED),
     "stablehlo.sine": _elementwise(_FUNCTION),
     "stablehlo.slice": Signature((_ANY,), _ANY, (same_element_type,)),
     "stablehlo.sqrt": _elementwise(_FUNCTION),
     "stablehlo.subtract": _elementwise(_NUMBER),
+    "stablehlo.tan": _elementwise(_FUNCTION),
     "stablehlo.tanh": _elementwise(_FUNCTION),
     "stablehlo.transpose": Signature((_ANY_OR_AXIS,), _ANY_OR_AXIS, (compatible_element_types,)),
     "stablehlo.uniform_dequantize": Signature((_QUANTIZED,), _FLOAT, (same_shape_and_base,)),
     "stablehlo.uniform_quantize": Signature((_FLOAT_OR_QUANTIZED,), _QUANTIZED, (same_shape_and_base,)),
+    "stablehlo.xor": _elementwise(_BITS),
 }
 
 

@@ -1,0 +1,92 @@
+"""Shifts and counts of bits, at the width of the element type rather than that of the dtype that holds it.
+
+Source: the StableHLO specification. An i4 lives in an int8: it is masked to its four bits before, and what comes out
+is extended again by `elementwise.wrapped`.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+import numpy as np
+from xdsl.dialects.builtin import IntegerType
+from xdsl.ir import Attribute
+
+from zeropoint.interp.binding import Binary, Scope, Unary
+from zeropoint.interp.elementwise import wrapped
+from zeropoint.ir.stablehlo import (
+    CountLeadingZerosOp,
+    PopcntOp,
+    ShiftLeftOp,
+    ShiftRightArithmeticOp,
+    ShiftRightLogicalOp,
+)
+from zeropoint.ir.tensors import Array, element_of
+
+
+def _width(element_type: Attribute) -> int:
+    return cast("IntegerType", element_type).width.data
+
+
+def _bits(values: Array, width: int) -> Array:
+    """The low `width` bits, as unsigned integers of 64 bits."""
+    return values.astype(np.uint64) & np.uint64((1 << width) - 1)
+
+
+def popcnt(op: PopcntOp, scope: Scope) -> Unary:
+    """result = the number of set bits of operand."""
+    element = element_of(op.operand)
+    width = _width(element)
+    return wrapped(lambda operand: np.bitwise_count(_bits(operand, width)).astype(operand.dtype), element)
+
+
+def count_leading_zeros(op: CountLeadingZerosOp, scope: Scope) -> Unary:
+    """result = the number of clear bits above the highest set one; the width for 0."""
+    element = element_of(op.operand)
+    width = _width(element)
+
+    def run(operand: Array) -> Array:
+        filled = _bits(operand, width)
+        # Every bit below the highest set one is set too; then their number is its position.
+        for distance in (1, 2, 4, 8, 16, 32):
+            filled = filled | (filled >> np.uint64(distance))
+        return (width - np.bitwise_count(filled)).astype(operand.dtype)
+
+    return wrapped(run, element)
+
+
+def shift_left(op: ShiftLeftOp, scope: Scope) -> Binary:
+    """result = lhs << rhs; 0 where rhs, read without a sign, is the width or more."""
+    return _shift(op, np.left_shift)
+
+
+def shift_right_logical(op: ShiftRightLogicalOp, scope: Scope) -> Binary:
+    """result = lhs >> rhs on the bits without a sign; 0 where rhs, read without a sign, is the width or more."""
+    return _shift(op, np.right_shift)
+
+
+def _shift(op: ShiftLeftOp | ShiftRightLogicalOp, shift: np.ufunc) -> Binary:
+    element = element_of(op.result)
+    width = _width(element)
+
+    def run(lhs: Array, rhs: Array) -> Array:
+        amount = _bits(rhs, width)
+        inside = amount < np.uint64(width)
+        moved = shift(_bits(lhs, width), np.where(inside, amount, np.uint64(0)))
+        return np.where(inside, moved, np.uint64(0)).astype(lhs.dtype)
+
+    return wrapped(run, element)
+
+
+def shift_right_arithmetic(op: ShiftRightArithmeticOp, scope: Scope) -> Binary:
+    """result = lhs >> rhs, the highest bit repeated; only copies of it where rhs is the width or more."""
+    element = element_of(op.result)
+    width = _width(element)
+
+    def run(lhs: Array, rhs: Array) -> Array:
+        spare = np.uint64(64 - width)
+        signed = (_bits(lhs, width) << spare).view(np.int64)
+        amount = np.minimum(_bits(rhs, width), np.uint64(width - 1)).astype(np.int64)
+        return (signed >> spare.astype(np.int64) >> amount).astype(lhs.dtype)
+
+    return wrapped(run, element)

@@ -1,0 +1,75 @@
+"""StableHLO functions of real numbers that exporters leave behind seldom: roots, angles, rounding, remainder.
+
+Source: the StableHLO specification; op and operand names are upstream's.
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import i1
+from xdsl.ir import SSAValue
+from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, result_def, traits_def
+from xdsl.traits import Pure
+
+from zeropoint.ir.stablehlo.elementwise import BinaryOp, UnaryOp
+from zeropoint.ir.stablehlo.signatures import check_signature
+from zeropoint.ir.tensors import with_element
+
+
+@irdl_op_definition
+class Atan2Op(BinaryOp):
+    """The angle of the point (`rhs`, `lhs`)."""
+
+    name = "stablehlo.atan2"
+
+
+@irdl_op_definition
+class RemainderOp(BinaryOp):
+    """What the division leaves; it has the sign of the dividend."""
+
+    name = "stablehlo.remainder"
+
+
+@irdl_op_definition
+class CbrtOp(UnaryOp):
+    """The cubic root."""
+
+    name = "stablehlo.cbrt"
+
+
+@irdl_op_definition
+class RoundNearestAfzOp(UnaryOp):
+    """The nearest integer, ties away from zero."""
+
+    name = "stablehlo.round_nearest_afz"
+
+
+@irdl_op_definition
+class RoundNearestEvenOp(UnaryOp):
+    """The nearest integer, ties to the even one."""
+
+    name = "stablehlo.round_nearest_even"
+
+
+@irdl_op_definition
+class TanOp(UnaryOp):
+    """The tangent."""
+
+    name = "stablehlo.tan"
+
+
+@irdl_op_definition
+class IsFiniteOp(IRDLOperation):
+    """An i1 tensor: whether the value is neither infinite nor NaN."""
+
+    name = "stablehlo.is_finite"
+    x = operand_def()
+    y = result_def()
+    traits = traits_def(Pure())
+    assembly_format = "$x attr-dict `:` functional-type(operands, results)"
+
+    def __init__(self, x: SSAValue):
+        super().__init__(operands=[x], result_types=[with_element(x, i1)])
+
+    def verify_(self) -> None:
+        """Check the element types, and that the shapes agree."""
+        check_signature(self)
