@@ -62,6 +62,7 @@ OPS = [
     "reduce_window",
     "remainder",
     "reshape",
+    "reverse",
     "round_nearest_afz",
     "round_nearest_even",
     "rsqrt",

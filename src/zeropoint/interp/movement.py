@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from zeropoint.interp.binding import Binary, Function, Scope, Unary
-from zeropoint.ir.stablehlo import BroadcastInDimOp, ConcatenateOp, PadOp, ReshapeOp, SliceOp, TransposeOp
+from zeropoint.ir.stablehlo import BroadcastInDimOp, ConcatenateOp, PadOp, ReshapeOp, ReverseOp, SliceOp, TransposeOp
 from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.tensors import Array, shape_of
 
@@ -39,6 +39,14 @@ def transpose(op: TransposeOp, scope: Scope) -> Unary:
     """result[result_index] = operand[operand_index], result_index[d] = operand_index[permutation[d]]."""
     permutation = array_values(op.permutation)
     return lambda operand: operand.transpose(permutation)
+
+
+def reverse(op: ReverseOp, scope: Scope) -> Unary:
+    """result[result_index] = operand[operand_index], operand_index[d] = dim(result, d) - result_index[d] - 1 for d in
+    dimensions; a view.
+    """
+    dimensions = array_values(op.dimensions)
+    return lambda operand: np.flip(operand, dimensions)
 
 
 def concatenate(op: ConcatenateOp, scope: Scope) -> Function:

@@ -120,6 +120,7 @@ module {
     %12 = stablehlo.tan %arg0 : tensor<2x3xf32>
     %13 = stablehlo.is_finite %arg0 : (tensor<2x3xf32>) -> tensor<2x3xi1>
     %14 = stablehlo.is_finite %arg2 : (tensor<2x3x!quant.uniform<i8:f32, 1.000000e+00>>) -> tensor<2x3xi1>
+    %15 = stablehlo.reverse %arg0, dims = [1, 0] : tensor<2x3xf32>
     return
   }
 }

@@ -90,6 +90,9 @@ from zeropoint.ir.stablehlo.reduction import (
     ReduceWindowOp,
     ReturnOp,
 )
+from zeropoint.ir.stablehlo.reverse import (
+    ReverseOp,
+)
 
 __all__ = [
     "AbsOp",
@@ -142,6 +145,7 @@ __all__ = [
     "RemainderOp",
     "ReshapeOp",
     "ReturnOp",
+    "ReverseOp",
     "RoundNearestAfzOp",
     "RoundNearestEvenOp",
     "RsqrtOp",
@@ -206,6 +210,7 @@ StableHlo = Dialect(
         RemainderOp,
         ReshapeOp,
         ReturnOp,
+        ReverseOp,
         RoundNearestAfzOp,
         RoundNearestEvenOp,
         RsqrtOp,

@@ -146,6 +146,7 @@ _SIGNATURES: dict[str, Signature] = {
     "stablehlo.reduce_window": Signature((_VARIADIC,), _VARIADIC),
     "stablehlo.remainder": _elementwise(_NUMBER),
     "stablehlo.reshape": Signature((_ANY_OR_AXIS,), _BOUNDED, (compatible_element_types,)),
+    "stablehlo.reverse": Signature((_ANY,), _ANY, (same_element_type,)),
     "stablehlo.round_nearest_afz": _elementwise(_REAL),
     "stablehlo.round_nearest_even": _elementwise(_REAL),
     "stablehlo.rsqrt": _elementwise(_FUNCTION),
