@@ -37,7 +37,11 @@ def popcnt(op: PopcntOp, scope: Scope) -> Unary:
     """result = the number of set bits of operand."""
     element = element_of(op.operand)
     width = _width(element)
-    return wrapped(lambda operand: np.bitwise_count(_bits(operand, width)).astype(operand.dtype), element)
+
+    def run(operand: Array) -> Array:
+        return np.bitwise_count(_bits(operand, width)).astype(operand.dtype)
+
+    return wrapped(run, element)
 
 
 def count_leading_zeros(op: CountLeadingZerosOp, scope: Scope) -> Unary:
