@@ -209,7 +209,7 @@ FAMILIES = [elementwise(), ternary(), movement(), contraction(), reduction()]
 
 
 @pytest.mark.parametrize("ops", FAMILIES, ids=["elementwise", "ternary", "movement", "contraction", "reduction"])
-@settings(max_examples=80)
+@settings(max_examples=60)
 @given(data=st.data())
 def test_both_accept_or_both_reject(ops: st.SearchStrategy[str], data: st.DataObject) -> None:
     text = data.draw(ops)

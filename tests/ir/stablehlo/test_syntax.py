@@ -147,6 +147,17 @@ def test_wrong_text_is_rejected_by_both(line: str, message: str) -> None:
         mlir.parse(op_text(line))
 
 
+@pytest.mark.parametrize("op", ["add", "and", "maximum", "minimum", "multiply", "or", "xor"])
+def test_every_commutative_op_has_the_short_form(op: str) -> None:
+    line = f"stablehlo.reduce(%x init: %s) applies stablehlo.{op} across dimensions = [0] : "
+    text = f"""func.func @main(%x: tensor<2xi1>, %s: tensor<i1>) {{
+      %0 = {line}(tensor<2xi1>, tensor<i1>) -> tensor<i1>
+      return
+    }}"""
+    assert unnumbered(line) in unnumbered(mlir.canonical(text))
+    assert unnumbered(line) in unnumbered(print_program(mlir.roundtrip(text)))
+
+
 def test_a_body_that_says_more_is_printed_in_full() -> None:
     body = "%m = stablehlo.add %p, %q {note} : tensor<f32>"
     text = op_text(

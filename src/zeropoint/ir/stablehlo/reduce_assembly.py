@@ -23,13 +23,16 @@ from xdsl.printer import Printer
 
 from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.stablehlo.assembly import integers_text, parse_integers
+from zeropoint.ir.stablehlo.bitwise import XorOp
 from zeropoint.ir.stablehlo.elementwise import AddOp, AndOp, BinaryOp, MaximumOp, MinimumOp, MultiplyOp, OrOp
 from zeropoint.ir.tensors import element_of, with_shape
 
 if TYPE_CHECKING:
     from zeropoint.ir.stablehlo.reduction import ReduceOp
 
-_COMMUTATIVE: dict[str, type[BinaryOp]] = {op.name: op for op in (AddOp, AndOp, MaximumOp, MinimumOp, MultiplyOp, OrOp)}
+_COMMUTATIVE: dict[str, type[BinaryOp]] = {
+    op.name: op for op in (AddOp, AndOp, MaximumOp, MinimumOp, MultiplyOp, OrOp, XorOp)
+}
 
 
 class ReduceParts(NamedTuple):
