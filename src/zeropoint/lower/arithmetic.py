@@ -58,10 +58,12 @@ def lower_sum(lowering: Lowering, op: AddOp | SubtractOp) -> SSAValue:
         raise LoweringError(
             f"{describe(op)}: found per-channel operands, expected i32 sums at one scale and zero point 0"
         )
+    _check_width(op, 16)
     signs = (1, -1 if isinstance(op, SubtractOp) else 1)
     parameters = addition(lowering.profile.add, (affine(lhs), affine(rhs)), affine(result), signs)
     operands = [lowering.stored(op.lhs), lowering.stored(op.rhs)]
     if isinstance(parameters, CommonScaleSum):
+        _check_width(op, 8)  # fxpmath.weighted_sum sums in i32
         return _weighted_sum(lowering, operands, result, parameters)
     if isinstance(parameters, LiteRTAdd):
         return _litert_sum(lowering, operands, result, parameters)
@@ -71,6 +73,17 @@ def lower_sum(lowering: Lowering, op: AddOp | SubtractOp) -> SSAValue:
         f"{describe(op)}: found profile '{lowering.profile.name}', whose sums are '{lowering.profile.add.value}', "
         f"expected one with integer sums: fixed16, fixed32, fixed32-double, tosa-double"
     )
+
+
+def _check_width(op: Operation, width: int) -> None:
+    """Raise LoweringError for operands or a result of wider storage."""
+    for value in (*op.operands, *op.results):
+        element = quantized_element(value)
+        if element is not None and element.storage.type.width > width:
+            raise LoweringError(
+                f"{describe(op)}: found {value.type}, expected storage of at most {width} bits, or i32 at one scale "
+                f"(of a product: at the product of the scales)"
+            )
 
 
 def _weighted_sum(
@@ -130,6 +143,7 @@ def lower_product(lowering: Lowering, op: MultiplyOp) -> SSAValue:
     real = np.array([lhs.scale * rhs.scale / result.scale])
     if result.storage.type.width == 32 and real[0] == 1.0:
         return _exact_product(lowering, op, lhs, rhs)
+    _check_width(op, 16)
     product = MultiplyOp(
         lowering.widened(lowering.stored(op.lhs), lhs.zero_point),
         lowering.widened(lowering.stored(op.rhs), rhs.zero_point),

@@ -13,6 +13,7 @@ from xdsl.ir import Attribute, Operation, Region, SSAValue
 
 from zeropoint.ir.constants import constant_op
 from zeropoint.ir.fxpmath import RequantizeOp
+from zeropoint.ir.locations import describe
 from zeropoint.ir.quant import Storage, StorageCastOp, UniformQuantizedType
 from zeropoint.ir.stablehlo import AddOp, BroadcastInDimOp, ConvertOp, SubtractOp
 from zeropoint.ir.tensors import Array, element_of, shape_of, with_element
@@ -39,6 +40,22 @@ def quantized_element(value: SSAValue) -> UniformQuantizedType | None:
         return None
     element = element_of(value)
     return element if isinstance(element, UniformQuantizedType) else None
+
+
+def check_storage(op: Operation) -> None:
+    """Raise LoweringError for storage that has no place in the integer program, whose integers are signed."""
+    for value in (*op.operands, *op.results):
+        element = quantized_element(value)
+        if element is None:
+            continue
+        storage = element.storage.type
+        if not storage.signed or storage.width not in (8, 16, 32):
+            raise LoweringError(
+                f"{describe(op)}: found storage {storage} in {value.type}, expected i8, i16 or i32; an unsigned type "
+                f"is the signed one with a zero point that is half its range less"
+            )
+        if storage.width == 32 and element.zero_points.any():
+            raise LoweringError(f"{describe(op)}: found a zero point in {value.type}, expected 0 for 32-bit storage")
 
 
 def affine(quantized: UniformQuantizedType) -> AffineParameters:

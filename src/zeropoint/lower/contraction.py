@@ -15,22 +15,30 @@ from xdsl.ir import SSAValue
 
 from zeropoint.ir.constants import constant_array
 from zeropoint.ir.locations import describe
-from zeropoint.ir.stablehlo import ConvolutionOp, DotGeneralOp, PadOp
+from zeropoint.ir.stablehlo import AddOp, BroadcastInDimOp, ConvolutionOp, DotGeneralOp, PadOp
 from zeropoint.ir.stablehlo.contraction import padding_values
 from zeropoint.ir.tensors import Array, shape_of, with_element
 from zeropoint.lower.context import Lowering, LoweringError, quantized_element
+from zeropoint.numerics.accumulator import accumulator_bound
 
 INT32_MAX = (1 << 31) - 1
 
 
-def _weight_sums(op: ConvolutionOp | DotGeneralOp, weight: Array) -> Array:
-    """sum q_w for each output channel, i64."""
+def _channels(op: ConvolutionOp | DotGeneralOp, weight: Array) -> Array:
+    """The weights as (output channels, terms)."""
     if isinstance(op, ConvolutionOp):
-        channel = op.dimension_numbers.data.kernel_output_feature_dimension
-        axes = tuple(i for i in range(weight.ndim) if i != channel)
+        axis = op.dimension_numbers.data.kernel_output_feature_dimension
     else:
-        axes = op.dot_dimension_numbers.data.rhs_contracting_dimensions
-    return weight.astype(np.int64).sum(axis=axes)
+        contracted = op.dot_dimension_numbers.data.rhs_contracting_dimensions
+        axis = next(i for i in range(weight.ndim) if i not in contracted)
+    return np.moveaxis(weight, axis, 0).reshape(weight.shape[axis], -1)
+
+
+def _has_channels(op: ConvolutionOp | DotGeneralOp) -> bool:
+    """Whether one dimension of the weights counts output channels, and the others are summed over."""
+    if isinstance(op, ConvolutionOp):
+        return True
+    return len(shape_of(op.rhs)) == len(op.dot_dimension_numbers.data.rhs_contracting_dimensions) + 1
 
 
 def _padded(lowering: Lowering, op: ConvolutionOp, value: SSAValue, zero_point: int) -> SSAValue:
@@ -65,17 +73,39 @@ def _integer_convolution(lowering: Lowering, op: ConvolutionOp, zero_point: int)
     return lowering.insert(made).results[0]
 
 
-def _check_accumulator(op: ConvolutionOp | DotGeneralOp, weight: Array, low: int, high: int) -> None:
-    """Raise where some input could take a sum past i32: the greatest magnitude of sum q_x q_w, from the weights."""
-    wide = weight.astype(np.int64)
-    most = _weight_sums(op, np.maximum(wide, 0)) * high + _weight_sums(op, np.minimum(wide, 0)) * low
-    least = _weight_sums(op, np.maximum(wide, 0)) * low + _weight_sums(op, np.minimum(wide, 0)) * high
-    worst = max(int(most.max(initial=0)), -int(least.min(initial=0)))
-    if worst > INT32_MAX:
+def _check_accumulator(lowering: Lowering, op: ConvolutionOp | DotGeneralOp, weight: Array) -> None:
+    """Raise where some input could take a sum past i32, from the actual weights: of raw products, or with the bias."""
+    kind, channels = quantized_element(op.lhs), _channels(op, weight)
+    assert kind is not None
+    low, high = kind.storage.minimum, kind.storage.maximum
+    bias = _bias_after(lowering, op)
+    raw = accumulator_bound(channels, low, high).max(initial=0)
+    whole = accumulator_bound(channels, low, high, kind.zero_point, bias).max(initial=0)
+    if max(raw, whole) > INT32_MAX:
         raise LoweringError(
-            f"{describe(op)}: found sums of products up to {worst}, expected at most {INT32_MAX} (i32); "
+            f"{describe(op)}: found sums of products up to {max(raw, whole)}, expected at most {INT32_MAX} (i32); "
             f"quantize its weights with fewer bits or split its input channels"
         )
+
+
+def _bias_after(lowering: Lowering, op: ConvolutionOp | DotGeneralOp) -> Array | int:
+    """The constant that is added to the products: one element a channel, or the greatest magnitude of another one."""
+    use = op.result.get_unique_use()
+    if use is None or not isinstance(use.operation, AddOp):
+        return 0
+    value = use.operation.operands[1 - use.index]
+    if isinstance(value.owner, BroadcastInDimOp):
+        array = constant_array(value.owner.operand, lowering.weights)
+        if array is not None and array.shape == (_channel_count(op),):
+            return array
+    else:
+        array = constant_array(value, lowering.weights)
+    return 0 if array is None else int(np.abs(array.astype(np.int64)).max(initial=0))
+
+
+def _channel_count(op: ConvolutionOp | DotGeneralOp) -> int:
+    shape = shape_of(op.result)
+    return shape[op.dimension_numbers.data.output_feature_dimension if isinstance(op, ConvolutionOp) else -1]
 
 
 def lower_contraction(lowering: Lowering, op: ConvolutionOp | DotGeneralOp) -> SSAValue:
@@ -87,16 +117,17 @@ def lower_contraction(lowering: Lowering, op: ConvolutionOp | DotGeneralOp) -> S
             f"quantized operands and a quantized result stored in i32"
         )
     weight = constant_array(op.rhs, lowering.weights)
-    if weight is None or rhs.zero_points.any() or _weight_sums(op, weight).ndim != 1:
+    if weight is None or rhs.zero_points.any() or not _has_channels(op):
         return _two_activations(lowering, op)
-    _check_accumulator(op, weight, lhs.storage.minimum, lhs.storage.maximum)
+    _check_accumulator(lowering, op, weight)
     if isinstance(op, ConvolutionOp):
         axis = op.dimension_numbers.data.output_feature_dimension
         accumulator = _integer_convolution(lowering, op, lhs.zero_point)
     else:
         axis = len(shape_of(op.result)) - 1
         accumulator = lowering.retyped(op, i32)
-    return lowering.shifted(accumulator, -lhs.zero_point * _weight_sums(op, weight), axis)
+    sums = _channels(op, weight).astype(np.int64).sum(axis=1)
+    return lowering.shifted(accumulator, -lhs.zero_point * sums, axis)
 
 
 def _two_activations(lowering: Lowering, op: ConvolutionOp | DotGeneralOp) -> SSAValue:

@@ -56,7 +56,7 @@ from zeropoint.ir.stablehlo import (
     UniformQuantizeOp,
 )
 from zeropoint.lower.arithmetic import lower_product, lower_requantize, lower_sum
-from zeropoint.lower.context import Lowering, LoweringError, quantized_element
+from zeropoint.lower.context import Lowering, LoweringError, check_storage, quantized_element
 from zeropoint.lower.contraction import lower_contraction
 from zeropoint.lower.movement import lower_constant, lower_movement, lower_reduction
 from zeropoint.lower.tables import function_source, lower_table
@@ -89,6 +89,7 @@ def _lower_op(lowering: Lowering, op: Operation) -> SSAValue | None:
     """The integers that stand for the op's result, None where the op stays as it is."""
     if len(op.results) != 1 or quantized_element(op.results[0]) is None:
         return None
+    check_storage(op)
     if isinstance(op, UniformQuantizeOp) and quantized_element(op.operand) is None:
         source = function_source(op, lowering)
         return None if source is None else lower_table(lowering, op, source)
