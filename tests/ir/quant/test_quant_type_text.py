@@ -114,6 +114,7 @@ REFUSED = [
     ("!quant.uniform<i8:f64, 1.0e400>", 31, "scale INF out of expressed type range [4.940656e-324, 1.797693e+308]"),
     # Axes, blocks, lists.
     ("!quant.uniform<i8:f32:, {1.0}>", 23, "expected integer value"),
+    ("!quant.uniform<i8:f32:- {1.0}>", 24, "expected integer value"),
     ("!quant.uniform<i8:f32:-1, {2.0,3.0:1}>", 8, "illegal quantized dimension: -1"),
     ("!quant.uniform<i8:f32:2147483648, {1.0}>", 23, "integer value too large"),
     ("!quant.uniform<i8:f32:0, 1.0>", 25, "expected '{'"),

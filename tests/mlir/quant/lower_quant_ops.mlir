@@ -8,14 +8,14 @@ func.func @scalar(%x: f32) -> !quant.uniform<i8:f32, 2.0:3> {
 // CHECK-LABEL: func.func @scalar
 // CHECK:       %[[S:.*]] = arith.constant 2.000000e+00 : f32
 // CHECK:       %[[ZP:.*]] = arith.constant 3 : i8
-// CHECK:       %[[SCALED:.*]] = arith.divf %x, %[[S]] : f32
 // CHECK:       %[[ZPF:.*]] = arith.sitofp %[[ZP]] : i8 to f32
+// CHECK:       %[[SCALED:.*]] = arith.divf %x, %[[S]] : f32
 // CHECK:       %[[STORED:.*]] = arith.addf %[[SCALED]], %[[ZPF]] : f32
 // CHECK:       %[[R:.*]] = math.roundeven %[[STORED]] : f32
 // CHECK:       %[[LOW:.*]] = arith.constant -1.280000e+02 : f32
 // CHECK:       %[[HIGH:.*]] = arith.constant 1.270000e+02 : f32
 // CHECK:       %[[NAN:.*]] = arith.cmpf uno, %[[R]], %[[R]] : f32
-// CHECK:       %[[N:.*]] = arith.select %[[NAN]], %{{.*}}, %[[R]] : f32
+// CHECK:       %[[N:.*]] = arith.select %[[NAN]], %[[ZPF]], %[[R]] : f32
 // CHECK:       %[[L:.*]] = arith.maximumf %[[N]], %[[LOW]] : f32
 // CHECK:       %[[C:.*]] = arith.minimumf %[[L]], %[[HIGH]] : f32
 // CHECK:       %[[I:.*]] = arith.fptosi %[[C]] : f32 to i8

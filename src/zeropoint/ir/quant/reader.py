@@ -55,8 +55,11 @@ class TypeReader:
     def expect(self, punctuation: PunctuationSpelling) -> None:
         """Take a punctuation; where it is missing, the error stands at the end of the token before."""
         if not self.accept(punctuation):
-            position = min(self.position, len(self._content) - 1)
-            self.error(f"expected '{punctuation}'", len(self._content[:position].rstrip(_NEWLINES_AND_SPACES)))
+            self.error(f"expected '{punctuation}'", self._previous_end())
+
+    def _previous_end(self) -> int:
+        position = min(self.position, len(self._content) - 1)
+        return len(self._content[:position].rstrip(_NEWLINES_AND_SPACES))
 
     def until(self, end: str) -> str:
         """The text from the next token to the first `end` inclusive; nothing where there is none."""
@@ -72,7 +75,7 @@ class TypeReader:
         parser, start = self._parser, self.position
         negative = self.accept("-")
         if parser._current_token.kind is not MLIRTokenKind.INTEGER_LIT:  # pyright: ignore[reportPrivateUsage]
-            self.error("expected integer value")
+            self.error("expected integer value", self._previous_end() if negative else None)
         value = parser.parse_integer(allow_boolean=False, allow_negative=False)
         value = -value if negative else value
         if not -(1 << (bits - 1)) <= value < 1 << (bits - 1):

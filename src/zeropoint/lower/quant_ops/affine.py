@@ -121,27 +121,40 @@ def quantize_scalar(
     The clamp comes before the conversion, which is poison for numbers that the storage type does not hold.
     """
     emit, expressed, signed = ops.emitter, parameters.expressed, parameters.is_signed
-    rule = _RULES[behaviour]
-    if rule.reciprocal:
-        factor = emit.value(DivfOp(emit.real(1.0, expressed), parameters.scale))
-        scaled = emit.value(MulfOp(value, factor))
-    else:
-        scaled = emit.value(DivfOp(value, parameters.scale))
+    rule, exact = _RULES[behaviour], clamping_type(parameters.quantized)
+    zero_point = None
+    if parameters.zero_point is not None:
+        zero_point = ops.to_float(parameters.zero_point, exact, signed)
+    scaled = _scaled(ops, value, parameters, rule)
     if rule.zero_point_first and parameters.zero_point is not None:
-        scaled = emit.value(AddfOp(scaled, ops.to_float(parameters.zero_point, expressed, signed)))
+        # The sum is rounded as a sum with the zero point in the expressed type is.
+        addend = zero_point if exact == expressed else ops.to_float(parameters.zero_point, expressed, signed)
+        scaled = emit.value(AddfOp(scaled, cast("SSAValue", addend)))
     rounded = emit.value(rule.rounding(scaled))
-    exact = clamping_type(parameters.quantized)
     if exact != expressed:
         rounded = emit.value(ExtFOp(rounded, exact))
-    zero = emit.real(0.0, exact)
-    zero_point = zero if parameters.zero_point is None else ops.to_float(parameters.zero_point, exact, signed)
-    added = parameters.zero_point is not None and not rule.zero_point_first
     storage = parameters.quantized.storage
-    bounds = [emit.real(float(bound), exact) for bound in (storage.minimum, storage.maximum)]
-    low, high = [emit.value(SubfOp(bound, zero_point)) if added else bound for bound in bounds]
-    is_nan = emit.value(CmpfOp(rounded, rounded, "uno"))
-    rounded = emit.value(SelectOp(is_nan, zero if added else zero_point, rounded))
-    clamped = emit.value(MinimumfOp(emit.value(MaximumfOp(rounded, low)), high))
-    if added:
-        clamped = emit.value(AddfOp(clamped, zero_point))
-    return ops.to_integer(clamped, parameters.integer, signed)
+    low, high = [emit.real(float(bound), exact) for bound in (storage.minimum, storage.maximum)]
+    if zero_point is None or rule.zero_point_first:
+        return ops.to_integer(_clamped(ops, rounded, zero_point, low, high), parameters.integer, signed)
+    low, high = [emit.value(SubfOp(bound, zero_point)) for bound in (low, high)]
+    stored = emit.value(AddfOp(_clamped(ops, rounded, None, low, high), zero_point))
+    return ops.to_integer(stored, parameters.integer, signed)
+
+
+def _scaled(ops: Elementwise, value: SSAValue, parameters: Parameters, rule: _Rule) -> SSAValue:
+    """The value over the scale, or times its reciprocal."""
+    emit = ops.emitter
+    if not rule.reciprocal:
+        return emit.value(DivfOp(value, parameters.scale))
+    factor = emit.value(DivfOp(emit.real(1.0, parameters.expressed), parameters.scale))
+    return emit.value(MulfOp(value, factor))
+
+
+def _clamped(ops: Elementwise, value: SSAValue, of_nan: SSAValue | None, low: SSAValue, high: SSAValue) -> SSAValue:
+    """The value between two bounds; NaN becomes `of_nan`, 0 where that is None."""
+    emit = ops.emitter
+    if of_nan is None:
+        of_nan = emit.real(0.0, cast("AnyFloat", value.type))
+    number = emit.value(SelectOp(emit.value(CmpfOp(value, value, "uno")), of_nan, value))
+    return emit.value(MinimumfOp(emit.value(MaximumfOp(number, low)), high))

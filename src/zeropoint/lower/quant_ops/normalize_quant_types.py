@@ -22,6 +22,7 @@ from dataclasses import replace
 from xdsl.dialects.builtin import FunctionType, ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, SSAValue
+from xdsl.rewriter import Rewriter
 
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import UniformQuantizedType
@@ -58,7 +59,9 @@ class _Types:
         return self._known[found]
 
     def convert_value(self, value: SSAValue) -> None:
-        value._type = self.convert(value.type)  # pyright: ignore[reportPrivateUsage]
+        found = self.convert(value.type)
+        if found != value.type:
+            Rewriter.replace_value_with_new_type(value, found)
 
 
 def _convert(module: ModuleOp, types: _Types) -> None:

@@ -20,7 +20,7 @@ from xdsl.builder import Builder
 from xdsl.dialects.builtin import FunctionType
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.rewriter import InsertPoint
+from xdsl.rewriter import InsertPoint, Rewriter
 
 from zeropoint.ir.locations import describe
 from zeropoint.ir.program import Program
@@ -49,9 +49,12 @@ def stripped_type(found: Attribute, op: Operation) -> Attribute:
 def _strip_source(value: SSAValue, op: Operation, point: InsertPoint) -> None:
     """A value that comes in: its type becomes the storage one, its users get it cast back."""
     quantized = value.type
-    value._type = stripped_type(quantized, op)  # pyright: ignore[reportPrivateUsage]
+    found = stripped_type(quantized, op)
+    if found == quantized:
+        return
+    value = Rewriter.replace_value_with_new_type(value, found)
     users = [use for use in value.uses if not isinstance(use.operation, _CONVERTED)]
-    if value.type == quantized or not users:
+    if not users:
         return
     cast = Builder(point).insert(StorageCastOp(value, quantized))
     cast.location = op.location
