@@ -65,3 +65,18 @@ func.func @main(%a: tensor<4x!quant.uniform<i8:f32, 5.000000e-01:1>>, %b: tensor
 // CHECK:       stablehlo.constant dense<1073741824> : tensor<1xi32>
 // CHECK:       stablehlo.constant dense<32> : tensor<1xi32>
 // CHECK:       fxpmath.requantize
+
+// -----
+
+// A conversion to another float type has no table: the chain stays float, nothing is guessed.
+func.func @main(%x: tensor<4x!quant.uniform<i8:f32, 1.000000e-01>>) -> tensor<4x!quant.uniform<i8:f32, 3.906250e-03:-128>> {
+  %0 = stablehlo.uniform_dequantize %x : (tensor<4x!quant.uniform<i8:f32, 1.000000e-01>>) -> tensor<4xf32>
+  %1 = stablehlo.convert %0 : (tensor<4xf32>) -> tensor<4xf16>
+  %2 = stablehlo.convert %1 : (tensor<4xf16>) -> tensor<4xf32>
+  %3 = stablehlo.uniform_quantize %2 : (tensor<4xf32>) -> tensor<4x!quant.uniform<i8:f32, 3.906250e-03:-128>>
+  return %3 : tensor<4x!quant.uniform<i8:f32, 3.906250e-03:-128>>
+}
+// CHECK-LABEL: func.func @main
+// CHECK-NOT:   fxpmath.table
+// CHECK:       stablehlo.convert
+// CHECK:       stablehlo.uniform_quantize

@@ -32,6 +32,11 @@ from zeropoint.numerics.affine import dequantize, quantize
 ELEMENTWISE = (UnaryOp, BinaryOp, ClampOp, CompareOp, SelectOp)
 
 
+def function_name(op: Operation) -> str:
+    """The op as `numerics.functions` names it."""
+    return op.name.removeprefix("stablehlo.")
+
+
 def function_source(op: UniformQuantizeOp, lowering: Lowering) -> UniformDequantizeOp | None:
     """The one dequantized 8-bit value that a float chain of elementwise ops before `op` is a function of."""
     sources: set[UniformDequantizeOp] = set()
@@ -44,7 +49,7 @@ def function_source(op: UniformQuantizeOp, lowering: Lowering) -> UniformDequant
         producer = value.op if isinstance(value, OpResult) else None
         if isinstance(producer, UniformDequantizeOp):
             sources.add(producer)
-        elif isinstance(producer, ELEMENTWISE):
+        elif isinstance(producer, ELEMENTWISE) and functions.is_known(function_name(producer)):
             if producer not in seen:
                 seen.add(producer)
                 pending += producer.operands
@@ -72,7 +77,7 @@ def _evaluate(
             assert isinstance(value, OpResult)
             operands = [_evaluate(operand, source, domain, lowering, memo) for operand in value.op.operands]
             direction = value.op.comparison_direction.data.value if isinstance(value.op, CompareOp) else None
-            memo[value] = functions.evaluate(value.op.name.removeprefix("stablehlo."), operands, direction)
+            memo[value] = functions.evaluate(function_name(value.op), operands, direction)
     return memo[value]
 
 

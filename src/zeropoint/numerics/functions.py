@@ -204,6 +204,11 @@ def select(predicate: BoolArray, on_true: AnyArray, on_false: AnyArray) -> AnyAr
     return np.where(predicate, on_true, on_false)
 
 
+def is_known(name: str) -> bool:
+    """Whether `evaluate` computes the elementwise op of that name."""
+    return name in UNARY or name in BINARY or name in ("clamp", "compare", "select")
+
+
 def evaluate(name: str, operands: Sequence[AnyArray], direction: str | None = None) -> AnyArray:
     """The elementwise op `name` (StableHLO's, without its prefix) on its operands; `direction` is compare's.
 

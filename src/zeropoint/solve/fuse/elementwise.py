@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing_extensions import TypeIs
 from xdsl.ir import Operation, OpResult, SSAValue
 
 from zeropoint.ir.stablehlo import (
@@ -18,11 +19,17 @@ from zeropoint.ir.stablehlo import (
     UnaryOp,
 )
 from zeropoint.ir.tensors import shape_of
+from zeropoint.numerics.functions import is_known
 from zeropoint.solve.fuse.match import Graph, Match
 
 ELEMENTWISE = (UnaryOp, BinaryOp, ClampOp, CompareOp, SelectOp)
 NAMED_UNARY: dict[type[Operation], str] = {LogisticOp: "logistic", TanhOp: "tanh"}
 BINARY: dict[type[Operation], str] = {AddOp: "add", MultiplyOp: "multiply", SubtractOp: "subtract"}
+
+
+def _is_function(op: object) -> TypeIs[Operation]:
+    """Whether the op is elementwise and a table of its values can be made: not a conversion, nothing on bits."""
+    return isinstance(op, ELEMENTWISE) and is_known(op.name.removeprefix("stablehlo."))
 
 
 def _one_activation(slice_ops: set[Operation], graph: Graph) -> SSAValue | None:
@@ -43,7 +50,7 @@ def _absorb(slice_ops: set[Operation], graph: Graph) -> set[Operation]:
         for operand in op.operands:
             producer = operand.owner
             if (
-                isinstance(producer, ELEMENTWISE)
+                _is_function(producer)
                 and producer not in slice_ops
                 and producer not in graph.covered
                 and all(use.operation in slice_ops for use in operand.uses)
@@ -62,7 +69,7 @@ def _bounds_a_sum(slice_ops: set[Operation], source: SSAValue, graph: Graph) -> 
 
 def match_unary(op: Operation, graph: Graph) -> Match | None:
     """The largest tree or diamond of elementwise ops that ends in `op` and reads one activation."""
-    if not isinstance(op, ELEMENTWISE) or not graph.is_float(op.results[0]):
+    if not _is_function(op) or not graph.is_float(op.results[0]):
         return None
     slice_ops: set[Operation] = {op}
     best: set[Operation] | None = None
