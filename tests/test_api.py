@@ -1,0 +1,80 @@
+"""The public Python API on the example network."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import zeropoint as zp
+from zeropoint.frontend import ModelError
+
+DIGITS = Path(__file__).parent.parent / "examples" / "digits"
+
+
+@pytest.fixture(scope="module")
+def network():
+    return zp.load(DIGITS / "digits.onnx")
+
+
+@pytest.fixture(scope="module")
+def calibration():
+    return {"image": np.load(DIGITS / "calib.npz")["image"][:20]}
+
+
+@pytest.fixture(scope="module")
+def integers(network, calibration):
+    return zp.quantize(network, calibration)
+
+
+def test_a_quantized_model_is_called_by_input_names_and_agrees_with_the_float_one(network, integers, calibration):
+    image = calibration["image"][:1]
+    expected, found = network(image=image)["probabilities"], integers(image=image)["probabilities"]
+    assert found.shape == (1, 10)
+    assert found.dtype == np.float32
+    assert expected.argmax() == found.argmax()
+
+
+def test_a_saved_model_loads_and_gives_the_same_bits(integers, calibration, tmp_path):
+    written = integers.save(tmp_path / "digits.mlir")
+    assert [path.name for path in written] == ["digits.mlir", "digits.safetensors"]
+    again = zp.load(tmp_path / "digits.mlir")
+    for image in calibration["image"][:3]:
+        assert (again(image=image[None])["probabilities"] == integers(image=image[None])["probabilities"]).all()
+
+
+def test_comparison_measures_outputs_and_layers(network, integers, calibration):
+    result = zp.compare(network, integers, calibration, layers=True)
+    assert result.samples == 20
+    assert result.outputs[0].name == "probabilities"
+    assert result.outputs[0].sqnr > 25
+    assert result.outputs[0].top1 == 1.0
+    assert {"stem.conv", "block.add", "classifier"} <= {row.name for row in result.layers}
+    assert all(row.sqnr > 15 for row in result.layers)
+
+
+def test_integer_inputs_and_outputs_are_refused_where_a_softmax_computes_in_float(network, calibration):
+    with pytest.raises(ValueError, match=r"output 'probabilities': found stablehlo.divide, which computes in float"):
+        zp.quantize(network, calibration, io="integer")
+
+
+def test_options_that_do_not_exist_name_those_that_do(network, calibration):
+    for options, names in (
+        ({"target": "gpu"}, "cpu"),
+        ({"profile": "fast"}, "fixed16"),
+        ({"observer": "entropy"}, "minmax"),
+        ({"io": "both"}, "float, integer"),
+    ):
+        with pytest.raises(ValueError, match=names):
+            zp.quantize(network, calibration, **options)
+
+
+def test_a_model_says_what_it_is(integers):
+    text = repr(integers)
+    assert "image: tensor<1x1x28x28xf32>" in text
+    assert "integer ops" in text
+    assert "profile fixed16" in text
+
+
+def test_a_missing_file_is_one_line(tmp_path):
+    with pytest.raises(ModelError, match=r"no such file, expected a model file$"):
+        zp.load(tmp_path / "nothing.onnx")
