@@ -67,8 +67,14 @@ class Model:
         return {port.name: stacked([result[port.name] for result in results]) for port in self.outputs}
 
     def save(self, path: str | Path, *, inline_weights: bool = False) -> list[Path]:
-        """Write `NAME.mlir` and `NAME.safetensors` (or one self-contained file); the files written."""
-        return save_program(self.program, Path(path), inline_weights=inline_weights)
+        """Write `NAME.mlir` and `NAME.safetensors` (or one self-contained file); the files written.
+
+        Raises ValueError for another suffix, OSError where the files cannot be written.
+        """
+        path = Path(path)
+        if path.suffix != ".mlir":
+            raise ValueError(f"{path}: found suffix '{path.suffix}', expected .mlir")
+        return save_program(self.program, path, inline_weights=inline_weights)
 
     def __repr__(self) -> str:
         from zeropoint.report.counts import count_ops
@@ -119,7 +125,8 @@ def compare(
         for name, accumulated in outputs.items():
             accumulated.add(values[0][name], values[1][name])
         for name in observed[0].keys() & observed[1].keys():
-            inner.setdefault(name, Accumulated(name)).add(observed[0][name], observed[1][name])
+            if observed[0][name].shape == observed[1][name].shape:  # else two values that only share the name
+                inner.setdefault(name, Accumulated(name)).add(observed[0][name], observed[1][name])
         count += 1
         order = list(observed[0])
         inner = {name: inner[name] for name in order if name in inner}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from math import inf, isfinite
 from typing import Any
 
 import numpy as np
@@ -21,8 +22,9 @@ class ComparisonError(ValueError):
 class Agreement:
     """How near one value comes to its reference, over all samples.
 
-    `sqnr` is 10 log10 (sum reference^2 / sum difference^2) in dB, infinite where they are equal; `cosine` of the
-    flattened values; `top1` the share of samples whose greatest element is the same, None for values of one element.
+    `sqnr` is 10 log10 (sum reference^2 / sum difference^2) in dB, infinite where they are equal, minus infinite where
+    only the reference is 0 throughout; `cosine` of the flattened values, 1 where both are 0 and 0 where one is; `top1`
+    the share of samples whose greatest element is the same, None for values of one element.
     """
 
     name: str
@@ -55,10 +57,16 @@ class Accumulated:
         self.same += int(self.ranked and a.argmax() == b.argmax())
 
     def result(self) -> Agreement:
-        noise = 10 * float(np.log10(self.signal / self.noise)) if self.noise and self.signal else float("inf")
-        norm = float(np.sqrt(self.signal * self.power))
-        cosine = self.product / norm if norm else 1.0
-        return Agreement(self.name, noise, cosine, self.max_error, self.same / self.samples if self.ranked else None)
+        norm = float(np.sqrt(self.signal) * np.sqrt(self.power))
+        cosine = self.product / norm if norm else float(self.signal == self.power)
+        return Agreement(
+            self.name, self._sqnr(), cosine, self.max_error, self.same / self.samples if self.ranked else None
+        )
+
+    def _sqnr(self) -> float:
+        if self.noise == 0:
+            return inf
+        return 10 * float(np.log10(self.signal / self.noise)) if self.signal else -inf
 
 
 @dataclass(frozen=True)
@@ -70,10 +78,13 @@ class Comparison:
     layers: list[Agreement]
 
     def json(self) -> str:
-        """For tools; an infinite SQNR is null."""
+        """For tools; what is infinite or not a number is null."""
 
         def entry(row: Agreement) -> dict[str, Any]:
-            return {key: (None if value == float("inf") else value) for key, value in asdict(row).items()}
+            return {
+                key: None if isinstance(value, float) and not isfinite(value) else value
+                for key, value in asdict(row).items()
+            }
 
         rows = {"outputs": [entry(row) for row in self.outputs], "layers": [entry(row) for row in self.layers]}
         return json.dumps({"samples": self.samples, **rows}, indent=2)

@@ -1,0 +1,53 @@
+"""Counts of integer and float ops, and the float ops with their reasons."""
+
+from __future__ import annotations
+
+from zeropoint.ir.text import parse_program
+from zeropoint.report.counts import Counts, count_ops, float_ops
+
+QUANTIZED = "tensor<4x!quant.uniform<i8:f32, 0.5>>"
+FLOAT_IN_THE_MIDDLE = f"""func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {{
+  %a = stablehlo.floor %x : tensor<4xf32>
+  %0 = stablehlo.uniform_quantize %a : (tensor<4xf32>) -> {QUANTIZED}
+  %1 = quant.scast %0 : {QUANTIZED} to tensor<4xi8>
+  %2 = stablehlo.add %1, %1 : tensor<4xi8>
+  %3 = quant.scast %2 : tensor<4xi8> to {QUANTIZED}
+  %4 = stablehlo.uniform_dequantize %3 : ({QUANTIZED}) -> tensor<4xf32>
+  %5 = stablehlo.exponential %4 {{zeropoint.float_reason = "no table yet"}} : tensor<4xf32> loc("curve")
+  %6 = stablehlo.uniform_quantize %5 : (tensor<4xf32>) -> {QUANTIZED}
+  %7 = quant.scast %6 : {QUANTIZED} to tensor<4xi8>
+  %8 = stablehlo.maximum %7, %7 : tensor<4xi8>
+  %9 = quant.scast %8 : tensor<4xi8> to {QUANTIZED}
+  %10 = stablehlo.uniform_dequantize %9 : ({QUANTIZED}) -> tensor<4xf32>
+  %11 = stablehlo.tanh %10 : tensor<4xf32> loc("last")
+  return %11 : tensor<4xf32>
+}}
+"""
+
+
+def test_float_ops_count_as_inside_between_two_edges_and_as_outside_elsewhere() -> None:
+    assert count_ops(parse_program(FLOAT_IN_THE_MIDDLE)) == Counts(
+        integer=2, float_inside=1, float_outside=2, edges=8, rescales=0
+    )
+
+
+def test_float_ops_are_listed_with_their_place_and_reason() -> None:
+    assert float_ops(parse_program(FLOAT_IN_THE_MIDDLE)) == [
+        ("stablehlo.floor", "no kernel covers it"),
+        ("stablehlo.exponential 'curve'", "no table yet"),
+        ("stablehlo.tanh 'last'", "no kernel covers it"),
+    ]
+
+
+def test_a_rescale_is_a_requantization_that_says_why() -> None:
+    requantize = """%r = "fxpmath.requantize"(%x, %m, %s) {{behaviour = "fixed32", zero_point = 0 : i64,
+      storage_min = -128 : i64, storage_max = 127 : i64{0}}}
+      : (tensor<4xi32>, tensor<1xi32>, tensor<1xi32>) -> tensor<4xi8>"""
+    for extra, expected in (("", 0), (', zeropoint.rescale = "two demands"', 1)):
+        text = f"""func.func @main(%x: tensor<4xi32>) -> tensor<4xi8> {{
+          %m = stablehlo.constant dense<1073741824> : tensor<1xi32>
+          %s = stablehlo.constant dense<31> : tensor<1xi32>
+          {requantize.format(extra)}
+          return %r : tensor<4xi8>
+        }}"""
+        assert count_ops(parse_program(text)) == Counts(1, 0, 0, 0, expected)
