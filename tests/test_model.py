@@ -1,0 +1,198 @@
+"""The Python API: load, quantize, call, save, compare."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import zeropoint as zp
+from zeropoint.calibrate import DataError
+from zeropoint.frontend import ModelError
+from zeropoint.interp import InputError
+from zeropoint.ir.tensors import Array
+from zeropoint.model import Model, stacked
+from zeropoint.report.agreement import ComparisonError
+
+RANDOM = np.random.default_rng(0)
+WEIGHT = RANDOM.normal(0, 1, (20, 6)).astype(np.float32)
+SAMPLES = RANDOM.uniform(-1, 1, (8, 6)).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """model.onnx: relu(W x); dynamic.onnx, the same with any batch."""
+    path = tmp_path_factory.mktemp("model")
+    nodes = [
+        helper.make_node("Gemm", ["x", "w"], ["a"], name="dense", transB=1),
+        helper.make_node("Relu", ["a"], ["y"], name="relu"),
+    ]
+    for name, batch in (("model", 1), ("dynamic", "n")):
+        graph = helper.make_graph(
+            nodes,
+            "graph",
+            [helper.make_tensor_value_info("x", TensorProto.FLOAT, [batch, 6])],
+            [helper.make_tensor_value_info("y", TensorProto.FLOAT, [batch, 20])],
+            [numpy_helper.from_array(WEIGHT, "w")],
+        )
+        onnx.save(
+            helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path / f"{name}.onnx"
+        )
+    np.savez(path / "data.npz", x=SAMPLES)
+    return path
+
+
+@pytest.fixture(scope="module")
+def network(folder: Path) -> Model:
+    return zp.load(folder / "model.onnx")
+
+
+@pytest.fixture(scope="module")
+def integers(network: Model) -> Model:
+    return zp.quantize(network, {"x": SAMPLES})
+
+
+def expected(samples: Array) -> Array:
+    return np.maximum(samples @ WEIGHT.T, 0)
+
+
+def test_a_loaded_model_is_called_by_the_names_of_its_inputs(network: Model) -> None:
+    assert [port.name for port in network.inputs] == ["x"]
+    assert [port.name for port in network.outputs] == ["y"]
+    result = network(x=SAMPLES[:1])
+    assert list(result) == ["y"]
+    np.testing.assert_allclose(result["y"], expected(SAMPLES[:1]), rtol=1e-5, atol=1e-6)
+
+
+def test_a_path_may_be_a_string_and_shapes_fix_dynamic_dimensions(folder: Path) -> None:
+    model = zp.load(str(folder / "dynamic.onnx"), {"x": (2, 6)})
+    np.testing.assert_allclose(model(x=SAMPLES[:2])["y"], expected(SAMPLES[:2]), rtol=1e-5, atol=1e-6)
+    with pytest.raises(ModelError, match="has a dynamic dimension 0"):
+        zp.load(folder / "dynamic.onnx")
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"x": SAMPLES[0]}, r"input x: found shape \(6,\), expected tensor<1x6xf32>"),
+        ({"x": SAMPLES[:1].astype(np.float64)}, "input x: found dtype float64, expected float32"),
+        ({"z": SAMPLES[:1]}, "found inputs z; expected x: tensor<1x6xf32>"),
+        ({}, "found inputs no input; expected x"),
+    ],
+)
+def test_arrays_that_do_not_fit_the_inputs_are_refused(network: Model, given: dict[str, Array], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        network(**given)
+
+
+def one_by_one() -> Iterator[dict[str, Array]]:
+    yield from ({"x": sample[None]} for sample in SAMPLES)
+
+
+def test_calibration_data_is_a_file_arrays_or_samples_and_gives_the_same_program(
+    network: Model, integers: Model, folder: Path
+) -> None:
+    for data in (folder / "data.npz", str(folder / "data.npz"), list(one_by_one()), one_by_one()):
+        again = zp.quantize(network, data)
+        np.testing.assert_array_equal(again(x=SAMPLES[:1])["y"], integers(x=SAMPLES[:1])["y"])
+
+
+def test_the_integer_program_is_near_the_float_one(network: Model, integers: Model) -> None:
+    found = np.concatenate([integers(x=sample[None])["y"] for sample in SAMPLES])
+    assert np.abs(found - expected(SAMPLES)).max() < expected(SAMPLES).max() / 100
+    comparison = zp.compare(network, integers, {"x": SAMPLES})
+    assert comparison.samples == 8
+    assert comparison.outputs[0].sqnr > 35
+    assert comparison.layers == []
+
+
+def test_a_comparison_by_layer_names_the_layers_of_the_model(network: Model, integers: Model, folder: Path) -> None:
+    comparison = zp.compare(network, integers, folder / "data.npz", layers=True)
+    assert [row.name for row in comparison.layers] == ["dense"]
+    assert comparison.layers[0].sqnr == pytest.approx(comparison.outputs[0].sqnr)
+
+
+def test_the_result_holds_the_stages(integers: Model) -> None:
+    assert integers.quantization is not None
+    assert integers.quantization.quantized.profile == "fixed16"
+    assert "x" in integers.quantization.calibration.observations
+    assert zp.load.__doc__
+
+
+def test_options_choose_profile_observer_and_io(network: Model) -> None:
+    data = {"x": SAMPLES}
+    assert zp.quantize(network, data, profile="fixed32-double").program.profile == "fixed32-double"
+    assert zp.quantize(network, data, observer="percentile:99").quantization is not None
+    stored = zp.quantize(network, data, io="integer")
+    assert str(stored.inputs[0].type) == "tensor<1x6xi8>"
+    assert stored(x=np.zeros((1, 6), np.int8))["y"].dtype == np.int8
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"target": "gpu"}, "found target 'gpu', expected one of: cpu"),
+        ({"profile": "nearest"}, "found the numerics profile 'nearest'; expected one of fixed16"),
+        ({"observer": "best"}, "found observer 'best'; expected one of: minmax"),
+        ({"io": "both"}, "found io 'both', expected one of: float, integer"),
+    ],
+)
+def test_options_that_do_not_exist_are_refused(network: Model, options: dict[str, str], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        zp.quantize(network, {"x": SAMPLES}, **options)
+
+
+def test_bad_data_and_bad_models_raise_errors_of_one_line(network: Model, integers: Model, folder: Path) -> None:
+    with pytest.raises(DataError, match="found 'z'; expected 'x'"):
+        zp.quantize(network, {"z": SAMPLES})
+    with pytest.raises(DataError, match="found no samples"):
+        zp.quantize(network, [])
+    with pytest.raises(ModelError, match="no such file"):
+        zp.load(folder / "missing.onnx")
+    with pytest.raises(ModelError, match="found a program that is quantized already, with profile 'fixed16'"):
+        zp.quantize(integers, {"x": SAMPLES})
+    stored = zp.quantize(network, {"x": SAMPLES}, io="integer")
+    with pytest.raises(ComparisonError, match="inputs 'x': found tensor<1x6xf32> and tensor<1x6xi8>"):
+        zp.compare(network, stored, {"x": SAMPLES})
+    with pytest.raises(DataError, match="found no samples"):
+        zp.compare(network, integers, iter([]))
+
+
+def test_a_saved_program_loads_as_the_same_program(integers: Model, tmp_path: Path) -> None:
+    beside, inline = tmp_path / "beside.mlir", tmp_path / "inline.mlir"
+    assert integers.save(beside) == [beside, tmp_path / "beside.safetensors"]
+    assert integers.save(str(inline), inline_weights=True) == [inline]
+    for path in (beside, inline):
+        loaded = zp.load(path)
+        assert loaded.program.profile == "fixed16"
+        for sample in SAMPLES:
+            np.testing.assert_array_equal(loaded(x=sample[None])["y"], integers(x=sample[None])["y"])
+
+
+def test_a_program_is_not_saved_under_a_suffix_of_another_format(integers: Model, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"found suffix '\.onnx', expected \.mlir"):
+        integers.save(tmp_path / "model.onnx")
+    assert not list(tmp_path.iterdir())
+
+
+def test_many_samples_are_run_to_stacked_outputs(network: Model) -> None:
+    outputs = network.run_samples(one_by_one())
+    np.testing.assert_allclose(outputs["y"], expected(SAMPLES), rtol=1e-5, atol=1e-6)
+
+
+def test_a_batch_of_one_gives_way_to_the_sample_axis_and_any_other_axis_stays() -> None:
+    assert stacked([np.zeros((1, 3)), np.ones((1, 3))]).shape == (2, 3)
+    assert stacked([np.zeros((2, 3)), np.ones((2, 3))]).shape == (2, 2, 3)
+    assert stacked([np.zeros(()), np.ones(())]).shape == (2,)
+
+
+def test_a_model_shows_its_ports_and_how_much_of_it_is_integer(network: Model, integers: Model) -> None:
+    assert repr(network) == (
+        "Model((x: tensor<1x6xf32>) -> (y: tensor<1x20xf32>): 0 integer ops, 3 float ops, 1 weights)"
+    )
+    assert "0 float ops" in repr(integers)
+    assert "profile fixed16" in repr(integers)

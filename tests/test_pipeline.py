@@ -1,0 +1,138 @@
+"""The ordered list of stages."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from xdsl.ir import BlockArgument, Operation
+
+from networks import Case, Network, cases
+from zeropoint.calibrate import CalibrationError
+from zeropoint.frontend import ModelError
+from zeropoint.interp import Interpreter
+from zeropoint.ir.annotations import EXPRESSED
+from zeropoint.ir.program import Program
+from zeropoint.ir.quant import QuantizeRegionOp, StatisticsOp, StatisticsRefOp
+from zeropoint.ir.stablehlo import AddOp, MaximumOp, TanhOp
+from zeropoint.ir.tensors import Array
+from zeropoint.ir.text import print_program
+from zeropoint.ir.verification import verify
+from zeropoint.lower import LoweringError
+from zeropoint.numerics.affine import dequantize
+from zeropoint.pipeline import Options, check_options, quantize
+
+SAMPLE = {"x0": np.linspace(-1, 1, 6, dtype=np.float32).reshape(1, 6)}
+
+
+def small() -> Program:
+    net = Network([(1, 6)])
+    net.layer("sum")
+    total = net.insert(AddOp(net.values[0], net.constant(np.arange(6).reshape(1, 6))))
+    net.values.append(total)
+    net.layer("curve")
+    return net.finish([net.insert(TanhOp(net.insert(MaximumOp(total, net.splat(0.0, total)))))])
+
+
+def count(program: Program, op: type) -> int:
+    return sum(isinstance(found, op) for found in program.entry.ops)
+
+
+def test_each_stage_leaves_what_the_next_one_needs() -> None:
+    result = quantize(small(), [SAMPLE])
+    assert count(result.fused, QuantizeRegionOp) == 2
+    assert count(result.fused, StatisticsRefOp) == 0
+    assert count(result.calibrated, StatisticsOp) == 3
+    assert count(result.propagated, StatisticsOp) == 0
+    assert count(result.quantized, QuantizeRegionOp) == 0
+    assert "fxpmath.table" in print_program(result.integer)
+    for program in (result.fused, result.calibrated, result.propagated, result.quantized, result.integer):
+        verify(program.module)
+
+
+def test_the_given_program_is_not_changed() -> None:
+    program = small()
+    before = print_program(program, locations=True, inline_weights=True)
+    quantize(program, [SAMPLE])
+    assert print_program(program, locations=True, inline_weights=True) == before
+
+
+def test_samples_are_taken_once_and_one_at_a_time() -> None:
+    taken: list[int] = []
+
+    def samples():
+        for index in range(3):
+            taken.append(index)
+            yield SAMPLE
+
+    assert quantize(small(), samples()).calibration.samples == 3
+    assert taken == [0, 1, 2]
+
+
+def test_progress_sees_the_samples() -> None:
+    seen: list[str] = []
+
+    def progress(items, description):
+        seen.append(description)
+        return iter(items)
+
+    quantize(small(), [SAMPLE], progress=progress)
+    assert seen == ["calibrate"]
+
+
+def test_no_samples_are_refused() -> None:
+    with pytest.raises(CalibrationError, match="found no samples"):
+        quantize(small(), [])
+
+
+def test_a_program_that_is_quantized_already_is_refused() -> None:
+    result = quantize(small(), [SAMPLE])
+    for program in (result.quantized, result.integer, result.propagated):
+        with pytest.raises(ModelError, match="found a program that is quantized already"):
+            quantize(program, [SAMPLE])
+
+
+@pytest.mark.parametrize(
+    "options",
+    [Options(target="gpu"), Options(profile="nearest"), Options(observer="best"), Options(observer="minmax:3")],
+)
+def test_options_are_checked_before_any_sample_is_taken(options: Options) -> None:
+    def samples():
+        raise AssertionError("a sample was taken")
+        yield
+
+    with pytest.raises(ValueError, match="found"):
+        check_options(options)
+    with pytest.raises(ValueError, match="found"):
+        quantize(small(), samples(), options)
+
+
+def with_integer_io(case: Case) -> Program | None:
+    """None where a float op stands at an edge, which the lowering refuses."""
+    try:
+        return quantize(case.program, case.calibration, Options(integer_io=True)).integer
+    except LoweringError:
+        return None
+
+
+@settings(max_examples=25, suppress_health_check=list(HealthCheck))
+@given(case=cases())
+def test_integer_io_computes_what_lies_between_the_casts(case: Case) -> None:
+    stored = with_integer_io(case)
+    assume(stored is not None)
+    assert stored is not None
+    verify(stored.module)
+    quantized = quantize(case.program, case.calibration).quantized
+    inputs: dict[str, Array] = {}
+
+    def trace(op: Operation, results: tuple[Array, ...]) -> None:
+        if op.name == "stablehlo.uniform_quantize" and isinstance(op.operands[0], BlockArgument):
+            inputs[f"x{op.operands[0].index}"] = results[0]
+
+    real = Interpreter(quantized)(case.samples[1], trace=trace)
+    assert set(inputs) == {port.name for port in stored.inputs}
+    found = Interpreter(stored)(inputs)
+    for port, attributes in zip(stored.outputs, stored.main.res_attrs.data, strict=True):
+        kind = attributes.data[EXPRESSED]
+        values = dequantize(found[port.name], kind.scale, kind.zero_point, np.float32)
+        np.testing.assert_array_equal(values, real[port.name])
