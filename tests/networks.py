@@ -174,19 +174,34 @@ def _bounded(net: Network, draw: Draw, value: SSAValue) -> SSAValue:
     return value
 
 
+def channels_last(rank: int) -> ConvolutionLayout:
+    """`[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]`."""
+    spatial, kernel = tuple(range(1, 1 + rank)), tuple(range(rank))
+    return ConvolutionLayout(0, rank + 1, spatial, rank, rank + 1, kernel, 0, rank + 1, spatial)
+
+
+def _arranged(batch: int, features: int, sizes: Sequence[int], last: bool) -> list[int]:
+    return [batch, *sizes, features] if last else [batch, features, *sizes]
+
+
 def convolution(net: Network, draw: Draw) -> SSAValue | None:
+    """Grouped or not, strided, dilated, transposed (a dilated input), padded unevenly, channels first or last."""
     value = _pick(net, draw, _spatial)
     if value is None:
         return None
-    _, channels, *sizes = shape_of(value)
+    last = draw(st.sampled_from([False, False, True]))
+    batch, *sizes = shape_of(value)
+    channels = sizes.pop(-1 if last else 0)
     rank = len(sizes)
     groups = draw(st.sampled_from([g for g in (1, 1, 2, channels) if channels % g == 0]))
     features = groups * draw(st.integers(1, 3))
     kernel = [draw(st.sampled_from([1, 3, 2, 5])) for _ in range(rank)]
     strides = [draw(st.sampled_from([1, 2])) for _ in range(rank)]
     dilations = [draw(st.sampled_from([1, 1, 2])) for _ in range(rank)]
-    padding = [(draw(st.integers(0, 2)), draw(st.integers(0, 2))) for _ in range(rank)]
+    spread = [draw(st.sampled_from([1, 1, 1, 1, 2])) for _ in range(rank)]
     spans = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
+    sizes = [(size - 1) * step + 1 for size, step in zip(sizes, spread, strict=True)]
+    padding = [(draw(st.integers(0, 2)), draw(st.integers(0, 2))) for _ in range(rank)]
     padding = [
         (low, high + max(0, span - size - low - high))
         for (low, high), span, size in zip(padding, spans, sizes, strict=True)
@@ -198,28 +213,33 @@ def convolution(net: Network, draw: Draw) -> SSAValue | None:
     weight = WEIGHTS[draw(usual(WEIGHTS))](net.random, (features, channels // groups, *kernel))
     op = ConvolutionOp(
         value,
-        net.constant(weight),
-        with_shape(value, [shape_of(value)[0], features, *outputs]),
-        ConvolutionLayout.channels_first(rank),
+        net.constant(np.moveaxis(weight, (1, 0), (-2, -1)) if last else weight),
+        with_shape(value, _arranged(batch, features, outputs, last)),
+        channels_last(rank) if last else ConvolutionLayout.channels_first(rank),
         window_strides=strides,
         padding=padding,
+        lhs_dilation=spread if max(spread) > 1 else None,
         rhs_dilation=dilations,
+        window_reversal=draw(st.sampled_from([None, None, None, [True] * rank])),
         feature_group_count=groups,
     )
-    return _bounded(net, draw, _bias(net, draw, net.insert(op), 1))
+    return _bounded(net, draw, _bias(net, draw, net.insert(op), rank + 1 if last else 1))
 
 
 def fully_connected(net: Network, draw: Draw) -> SSAValue | None:
+    """By a matrix, transposed or not; of a tensor of rank 3 also over its last two dimensions at once."""
     value = _pick(net, draw, lambda shape: len(shape) in (2, 3))
     if value is None:
         return None
-    *rows, terms = shape_of(value)
+    shape = shape_of(value)
+    contracted = draw(st.integers(1, len(shape) - 1))
+    rows, terms = shape[: len(shape) - contracted], shape[len(shape) - contracted :]
     features = draw(st.integers(1, 5))
+    weight = WEIGHTS[draw(usual(WEIGHTS))](net.random, (features, *terms))
     transposed = draw(st.booleans())
-    weight = WEIGHTS[draw(usual(WEIGHTS))](net.random, (features, terms))
-    contracted = 1 if transposed else 0
-    dims = DotDimensions((), (), (len(rows),), (contracted,))
-    constant = net.constant(weight if transposed else weight.T)
+    over = tuple(range(1, 1 + contracted)) if transposed else tuple(range(contracted))
+    dims = DotDimensions((), (), tuple(range(len(rows), len(shape))), over)
+    constant = net.constant(weight if transposed else np.moveaxis(weight, 0, -1))
     product = net.insert(DotGeneralOp(value, constant, with_shape(value, [*rows, features]), dims))
     return _bounded(net, draw, _bias(net, draw, product, len(rows)))
 
@@ -359,7 +379,7 @@ def movement(net: Network, draw: Draw) -> SSAValue | None:
     kind = draw(st.sampled_from(["pad", "slice", "transpose", "flatten", "broadcast"]))
     if kind == "pad":
         number = draw(st.sampled_from([0.0, 0.0, 1.5, -20.0]))
-        low, high = ([draw(st.integers(0, 1)) for _ in shape] for _ in range(2))
+        low, high = ([draw(st.sampled_from([0, 1, -1] if size > 2 else [0, 1])) for size in shape] for _ in range(2))
         interior = [draw(st.sampled_from([0, 0, 0, 1])) for _ in shape]
         return net.insert(PadOp(value, net.constant(np.array(number)), low, high, interior))
     if kind == "slice":
