@@ -14,6 +14,7 @@ from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, result_def
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+from zeropoint.ir.quant.checks import refusal
 from zeropoint.ir.quant.containers import check_container, element_or_self, shapes_match
 from zeropoint.ir.quant.floats import FORMATS
 from zeropoint.ir.quant.storage import Storage, signedness_of
@@ -38,17 +39,14 @@ class _CastOp(IRDLOperation):
     def __init__(self, input: SSAValue, result_type: Attribute):
         super().__init__(operands=[input], result_types=[result_type])
 
-    def _refuse(self, sentence: str) -> VerifyException:
-        return VerifyException(f"'{self.name}' op {sentence}")
-
     def _check_scalar(self, place: str, found: Attribute, accepts: Callable[[Attribute], bool], kind: str) -> None:
         if not accepts(element_or_self(found)):
-            raise self._refuse(f"{place} #0 must be scalar or tensor of {kind}, but got '{found}'")
+            raise refusal(self, f"{place} #0 must be scalar or tensor of {kind}, but got '{found}'")
 
     def _check_shapes(self) -> None:
         if not shapes_match(self.input.type, self.result.type):
-            raise self._refuse(
-                "failed to verify that input and result are both scalars or both tensors with matching shape"
+            raise refusal(
+                self, "failed to verify that input and result are both scalars or both tensors with matching shape"
             )
 
 
@@ -121,8 +119,8 @@ class StorageCastOp(_CastOp, HasFolderInterface):
         scalars = [element_or_self(self.input.type), element_or_self(self.result.type)]
         self._check_shapes()
         if _is_quantized(scalars[0]) == _is_quantized(scalars[1]):
-            raise self._refuse(
-                "failed to verify that input must be integer and result must be quantized, or vice versa"
+            raise refusal(
+                self, "failed to verify that input must be integer and result must be quantized, or vice versa"
             )
         quantized, integer = scalars if _is_quantized(scalars[0]) else scalars[::-1]
         assert isinstance(quantized, QuantizedType)

@@ -1,4 +1,4 @@
-"""What a quantized type must satisfy by itself, in upstream MLIR's sentences.
+"""What a quantized type must satisfy by itself, in upstream MLIR's sentences; and the form of an op's error.
 
 Source: upstream MLIR's `QuantizedType::verifyInvariants` and its kin. Each function raises VerifyException. Some checks
 are ours alone, where upstream accepts a type that means nothing: a scale of 0 or NaN, a zero point that the storage
@@ -11,11 +11,17 @@ import math
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import AnyFloat
+from xdsl.ir import Operation
 from xdsl.utils.exceptions import VerifyException
 
 from zeropoint.ir.quant.floats import diagnostic_text, float_format
 from zeropoint.ir.quant.parameters import AnyParameters, CalibratedParameters, UniformParameters
 from zeropoint.ir.quant.storage import MAX_WIDTH, Storage
+
+
+def refusal(op: Operation, sentence: str) -> VerifyException:
+    """The error of an op that breaks a rule of its own, with its name as upstream's `emitOpError` puts it."""
+    return VerifyException(f"'{op.name}' op {sentence}")
 
 
 def check_storage(storage: Storage) -> None:

@@ -12,8 +12,8 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX, ArrayAttr, BoolAttr, FloatAttr,
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import IRDLOperation, attr_def, irdl_op_definition, operand_def, opt_attr_def, result_def, traits_def
 from xdsl.traits import Pure
-from xdsl.utils.exceptions import VerifyException
 
+from zeropoint.ir.quant.checks import refusal
 from zeropoint.ir.quant.containers import element_or_self, is_tensor, ranked_shape
 
 MIN_BITS, MAX_BITS = 2, 32
@@ -36,22 +36,19 @@ class _FakeQuantOp(IRDLOperation):
         """Whether the storage is signed; unsigned where the attribute is left out."""
         return self.is_signed is not None and bool(self.is_signed.value.data)
 
-    def _refuse(self, sentence: str) -> VerifyException:
-        return VerifyException(f"'{self.name}' op {sentence}")
-
     def verify_(self) -> None:
         found = self.inputs.type
         if not is_tensor(found) or element_or_self(found) != f32:
-            raise self._refuse(f"operand #0 must be tensor of 32-bit float values, but got '{found}'")
+            raise refusal(self, f"operand #0 must be tensor of 32-bit float values, but got '{found}'")
         if found != self.outputs.type:
-            raise self._refuse("requires the same type for all operands and results")
+            raise refusal(self, "requires the same type for all operands and results")
         bits = self.num_bits.value.data
         if not MIN_BITS <= bits <= MAX_BITS:
-            raise self._refuse(f"unsupported FakeQuant number of bits: {bits}")
+            raise refusal(self, f"unsupported FakeQuant number of bits: {bits}")
 
     def _verify_range(self, minimum: float, maximum: float) -> None:
         if not minimum <= maximum:
-            raise self._refuse(f"has min {minimum} above max {maximum}")
+            raise refusal(self, f"has min {minimum} above max {maximum}")
 
 
 def _shared(num_bits: int, narrow_range: bool, is_signed: bool) -> dict[str, Attribute]:
@@ -136,15 +133,15 @@ class ConstFakeQuantPerAxisOp(_FakeQuantOp):
     def verify_(self) -> None:
         super().verify_()
         if len(self.min) != len(self.max):
-            raise self._refuse(f"mismatched per-axis min and max size: {len(self.min)} vs. {len(self.max)}")
+            raise refusal(self, f"mismatched per-axis min and max size: {len(self.min)} vs. {len(self.max)}")
         axis = self.axis.value.data
         if axis < 0:
-            raise self._refuse(f"illegal quantized dimension: {axis}")
+            raise refusal(self, f"illegal quantized dimension: {axis}")
         shape = ranked_shape(self.inputs.type)
         if shape is not None:
             if axis >= len(shape):
-                raise self._refuse("quantized dimension must be less than tensor rank")
+                raise refusal(self, "quantized dimension must be less than tensor rank")
             if shape[axis] not in (DYNAMIC_INDEX, len(self.min)):
-                raise self._refuse("quantized dimension size does not match number of scales")
+                raise refusal(self, "quantized dimension size does not match number of scales")
         for minimum, maximum in self.ranges:
             self._verify_range(minimum, maximum)

@@ -20,8 +20,8 @@ from xdsl.irdl import (
     var_result_def,
 )
 from xdsl.traits import HasParent, IsolatedFromAbove, IsTerminator, Pure
-from xdsl.utils.exceptions import VerifyException
 
+from zeropoint.ir.quant.checks import refusal
 from zeropoint.ir.quant.containers import element_or_self
 from zeropoint.ir.quant.types import QuantizedType
 
@@ -90,27 +90,26 @@ class QuantizeRegionOp(IRDLOperation):
 
     def verify_(self) -> None:
         if len(self.inputs) != len(self.input_specs) or len(self.outputs) != len(self.output_specs):
-            raise self._refuse("has unmatched operands/results number and spec attributes number")
+            raise refusal(self, "has unmatched operands/results number and spec attributes number")
         ports = (("input", self.inputs, self.input_specs), ("output", self.outputs, self.output_specs))
         for kind, values, specs in ports:
             for value, spec in zip(values, specs, strict=True):
                 if not is_valid_spec(spec, value.type):
-                    raise self._refuse(f"has incompatible specification {spec} and {kind} type '{value.type}'")
+                    raise refusal(self, f"has incompatible specification {spec} and {kind} type '{value.type}'")
         self._verify_body()
 
     def _verify_body(self) -> None:
         block = self.body.block
         arguments, operands = [value.type for value in block.args], [value.type for value in self.inputs]
         if arguments != operands:
-            raise self._refuse(f"has body arguments {_types(arguments)}, expected the operand types {_types(operands)}")
+            raise refusal(
+                self, f"has body arguments {_types(arguments)}, expected the operand types {_types(operands)}"
+            )
         if not isinstance(block.last_op, ReturnOp):
-            raise self._refuse("has a body without 'quant.return' at its end")
+            raise refusal(self, "has a body without 'quant.return' at its end")
         returned, results = [value.type for value in block.last_op.operands], [value.type for value in self.outputs]
         if returned != results:
-            raise self._refuse(f"returns {_types(returned)}, expected the result types {_types(results)}")
-
-    def _refuse(self, sentence: str) -> VerifyException:
-        return VerifyException(f"'{self.name}' op {sentence}")
+            raise refusal(self, f"returns {_types(returned)}, expected the result types {_types(results)}")
 
 
 def _types(types: Sequence[Attribute]) -> str:

@@ -17,8 +17,8 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import SSAValue
 from xdsl.irdl import IRDLOperation, attr_def, irdl_op_definition, operand_def, opt_attr_def, result_def, traits_def
 from xdsl.traits import Pure
-from xdsl.utils.exceptions import VerifyException
 
+from zeropoint.ir.quant.checks import refusal
 from zeropoint.ir.quant.containers import is_tensor, ranked_shape
 from zeropoint.ir.quant.floats import FORMATS
 
@@ -31,10 +31,7 @@ class _IdentityOp(IRDLOperation):
 
     def verify_(self) -> None:
         if self.arg.type != self.res.type:
-            raise self._refuse("requires the same type for all operands and results")
-
-    def _refuse(self, sentence: str) -> VerifyException:
-        return VerifyException(f"'{self.name}' op {sentence}")
+            raise refusal(self, "requires the same type for all operands and results")
 
 
 @irdl_op_definition
@@ -83,27 +80,27 @@ class StatisticsOp(_IdentityOp):
     def verify_(self) -> None:
         super().verify_()
         if not is_tensor(self.arg.type):
-            raise self._refuse("arg needs to be tensor type.")
+            raise refusal(self, "arg needs to be tensor type.")
         layer = self.layer_stats.type
         if type(layer.element_type) not in FORMATS:
-            raise self._refuse("layerStats must have a floating point element type")
+            raise refusal(self, "layerStats must have a floating point element type")
         if layer.get_shape() != (2,):
-            raise self._refuse("layerStats must have shape [2]")
+            raise refusal(self, "layerStats must have shape [2]")
         if self.axis_stats is not None:
             self._verify_axis(self.axis_stats)
 
     def _verify_axis(self, stats: DenseIntOrFPElementsAttr) -> None:
         if self.axis is None:
-            raise self._refuse("axis must be specified for axisStats")
+            raise refusal(self, "axis must be specified for axisStats")
         if type(stats.type.element_type) not in FORMATS:
-            raise self._refuse("axisStats must have a floating point element type")
+            raise refusal(self, "axisStats must have a floating point element type")
         axis, found = self.axis.value.data, stats.type.get_shape()
         shape = ranked_shape(self.arg.type)
         if shape is not None and not 0 <= axis < len(shape):
-            raise self._refuse(f"axis {axis} must be less than tensor rank {len(shape)}")
+            raise refusal(self, f"axis {axis} must be less than tensor rank {len(shape)}")
         size = DYNAMIC_INDEX if shape is None else shape[axis]
         if len(found) != 2 or found[1] != 2 or size not in (DYNAMIC_INDEX, found[0]):
-            raise self._refuse("axisStats must have shape [N,2] where N = the slice size defined by the axis dim")
+            raise refusal(self, "axisStats must have shape [N,2] where N = the slice size defined by the axis dim")
 
 
 @irdl_op_definition
