@@ -45,6 +45,25 @@ func.func @main(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
 
 // -----
 
+// All the bounds of a sum, not the last of them alone.
+func.func @main(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
+  %zero = stablehlo.constant dense<0.0> : tensor<4xf32>
+  %six = stablehlo.constant dense<6.0> : tensor<4xf32>
+  %0 = stablehlo.add %x, %y : tensor<4xf32>
+  %1 = stablehlo.maximum %0, %zero : tensor<4xf32>
+  %2 = stablehlo.minimum %1, %six : tensor<4xf32>
+  return %2 : tensor<4xf32>
+}
+// CHECK-LABEL: func.func @main
+// CHECK:       "quant.region"
+// CHECK:         stablehlo.add
+// CHECK:         stablehlo.maximum
+// CHECK:         stablehlo.minimum
+// CHECK:       logical_kernel = "add"
+// CHECK-NOT:   stablehlo.minimum
+
+// -----
+
 // x * clamp(x / 6 + 1/2, 0, 1) is one function of x, however many ops it takes.
 func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
   %sixth = stablehlo.constant dense<0.16666667> : tensor<4xf32>

@@ -64,7 +64,7 @@ def _bounds_a_sum(slice_ops: set[Operation], source: SSAValue, graph: Graph) -> 
     if type(source.owner) not in BINARY or source.owner in graph.covered:
         return False
     clamps = graph.with_clamps([source.owner])[1:]  # pyright: ignore[reportArgumentType]
-    return slice_ops == set(clamps)
+    return slice_ops <= set(clamps)
 
 
 def match_unary(op: Operation, graph: Graph) -> Match | None:
