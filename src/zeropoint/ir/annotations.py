@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from xdsl.ir import Operation
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal, cast
+
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, StringAttr
+from xdsl.ir import Attribute, Operation
 
 NAME = "zeropoint.name"
 """On arguments and results of `@main`: the name of the input or output in the original model."""
@@ -11,7 +16,10 @@ TARGET = "zeropoint.target"
 PROFILE = "zeropoint.profile"
 """On the module: the numerics profile that quantized ops compute with."""
 FACTS = "zeropoint.facts"
-"""On a region: what its output's parameters came from."""
+"""On a region: what its output's parameters came from, a list of facts."""
+DEMANDS = "zeropoint.demands"
+"""On a region: what the user's recipe demands of it, a list of facts of salience `user`: `quantize` (true, false),
+`bits`, `granularity` (per_channel, per_tensor; of weights), `symmetric` (true, false; of activations), `observer`."""
 FLOAT_REASON = "zeropoint.float_reason"
 """On a region, and then on its ops, that stay float: why."""
 RESCALE = "zeropoint.rescale"
@@ -25,3 +33,45 @@ def carry(source: Operation, target: Operation, *names: str) -> None:
     for name in names:
         if name in source.attributes:
             target.attributes[name] = source.attributes[name]
+
+
+Salience = Literal["default", "calibrated", "user", "kernel"]
+"""How strong a fact is, the weakest first: nothing says otherwise, observed, forced by the user, required by a kernel."""
+
+
+@dataclass(frozen=True)
+class Fact:
+    """Something known about a value or a kernel, and who says so: `scale`, `0.5`, `calibrated`, `quant.stats 'conv1'`.
+
+    As an attribute `{name = "scale", value = "0.5", salience = "calibrated", source = "quant.stats 'conv1'"}`.
+    """
+
+    name: str
+    value: str
+    salience: Salience
+    source: str
+
+    def attribute(self) -> DictionaryAttr:
+        """The fact as it stands in a program."""
+        entries = {"name": self.name, "value": self.value, "salience": self.salience, "source": self.source}
+        return DictionaryAttr({key: StringAttr(text) for key, text in entries.items()})
+
+    @staticmethod
+    def of(attribute: Attribute) -> Fact:
+        """The fact that an attribute holds. Raises KeyError where an entry is missing."""
+        entries = cast("DictionaryAttr", attribute).data
+        name, value, salience, source = (
+            cast("StringAttr", entries[key]).data for key in ("name", "value", "salience", "source")
+        )
+        return Fact(name, value, cast("Salience", salience), source)
+
+
+def facts_of(op: Operation, attribute: str = FACTS) -> list[Fact]:
+    """The facts that an op carries under the name of an attribute."""
+    listed = cast("ArrayAttr[Attribute]", op.attributes.get(attribute, ArrayAttr[Attribute]([])))
+    return [Fact.of(fact) for fact in listed]
+
+
+def state_facts(op: Operation, facts: Iterable[Fact], attribute: str = FACTS) -> None:
+    """Put facts on an op, in place of those it had under that name."""
+    op.attributes[attribute] = ArrayAttr([fact.attribute() for fact in facts])
