@@ -62,6 +62,7 @@ def tosa_apply_scale_32(value: int, multiplier: int, shift: int, double_round: b
 
 def fixed16(acc: int, m: int, s: int, zero_point: int) -> int:
     """The unclamped storage value: every step as the machine instructions have it."""
-    a = clamp((acc + 2 ** (s - 1)) >> s, -(2**15), 2**15 - 1)
+    shifted = (acc + 2 ** (s - 1)) >> s if s > 0 else acc << -s
+    a = clamp(shifted, -(2**15), 2**15 - 1)
     p = (a * m + 2**14) >> 15
     return clamp(p + 64 * zero_point + 32, -(2**15), 2**15 - 1) >> 6

@@ -47,9 +47,9 @@ def fixed32_multiplier(m: npt.ArrayLike) -> tuple[IntArray, IntArray]:
 
 
 def fixed16_multiplier(m: npt.ArrayLike) -> tuple[IntArray, IntArray]:
-    """(M, s) with 64 * m ~ M / 2^15 / 2^s and 2^14 <= M < 2^15; the form holds for 1 <= s <= 31.
+    """(M, s) with 64 * m ~ M / 2^15 / 2^s and 2^14 <= M < 2^15; the form holds for -6 <= s <= 31.
 
-    s is returned as it comes: s < 1 (m >= 2^-7, rounded) is for `fixed32`, s > 31 vanishes (see `requantize`).
+    s is returned as it comes: s < -6 (m >= 1, rounded) is for `fixed32`, s > 31 vanishes (see `requantize`).
     (0, 31) for m = 0.
     """
     real = checked(m)

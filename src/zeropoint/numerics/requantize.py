@@ -5,7 +5,7 @@ y = clamp(round(acc * m) + zero_point, storage_min, storage_max). How the produc
 
 | behaviour | `multiplier` | `shift` | round(acc * m) |
 |---|---|---|---|
-| fixed16 | M < 2^15 | 1 <= s <= 31 | see `_fixed16` (the zero point and the clamp take part) |
+| fixed16 | M < 2^15 | s, -6..31 | see `_fixed16` (the zero point and the clamp take part) |
 | fixed32 | M0 < 2^31 | N, -2..62 | (acc * M0 + 2^(N-1)) >> N |
 | fixed32-double | M < 2^31 | e, -31..30, left if > 0 | RDivByPOT(SRDHM(acc << max(e, 0), M), max(-e, 0)) |
 | tosa-double | multiplier < 2^31 | 2..62 | apply_scale_32 with DOUBLE_ROUND |
@@ -49,6 +49,8 @@ EXACT_LIMIT = 1 << 44
 """The greatest magnitude of an accumulator that `exact` takes: its limbs of 18 bits times it fit 64 bits."""
 WIDE_STORAGE_LIMIT = 65536.0
 """The greatest real multiplier for storage wider than 16 bits."""
+GUARD_BITS = 6
+"""Of fixed16: its product is 64 * acc * m. It shifts an accumulator left by at most as many."""
 
 
 class RequantizeBehaviour(StrEnum):
@@ -105,9 +107,9 @@ class Multiplier:
     ) -> Multiplier:
         """Resolve m = s_in * s_w / s_out, one value or one a channel, for storage of `storage_width` bits.
 
-        fixed16 becomes fixed32 for the whole op where one channel has m >= 2^-7 (no room for the guard bits), where
-        the storage is wider than 8 bits, or the accumulator wider than 32. With 64-bit accumulators the 32-bit forms
-        (fixed32, fixed32-double, tosa-double) become LiteRT's 16x8 form, a fixed32 of 15-bit multipliers.
+        fixed16 becomes fixed32 for the whole op where one channel has m >= 1 (a longer shift left than its guard bits),
+        where the storage is wider than 8 bits, or the accumulator wider than 32. With 64-bit accumulators the 32-bit
+        forms (fixed32, fixed32-double, tosa-double) become LiteRT's 16x8 form, a fixed32 of 15-bit multipliers.
         Raises ValueError where m is negative, not finite, no power of two (pot), or too large for wide storage.
         """
         real = checked(real_multiplier)
@@ -120,7 +122,9 @@ class Multiplier:
         form = _FORMS[behaviour]
         if form.integer_only and accumulator_width > 32:
             return Multiplier(RequantizeBehaviour.FIXED32, *wide_multiplier(real))
-        if behaviour is RequantizeBehaviour.FIXED16 and (storage_width > 8 or (fixed16_multiplier(real)[1] < 1).any()):
+        if behaviour is RequantizeBehaviour.FIXED16 and (
+            storage_width > 8 or (fixed16_multiplier(real)[1] < -GUARD_BITS).any()
+        ):
             return Multiplier(RequantizeBehaviour.FIXED32, *fixed32_multiplier(real))
         return Multiplier(behaviour, *form.of(real))
 
@@ -140,9 +144,10 @@ class Multiplier:
 def accumulator_limit(multiplier: Multiplier, accumulator_width: int = 32) -> IntArray:
     """The greatest |acc| for which every step stays inside its integer type; of the multiplier's shape.
 
-    fixed16 adds 2^(s-1) in int32 before it shifts, so |acc| <= 2^31 - 1 - 2^(s-1). `requantize` itself is defined for
-    every acc (as if that sum had a 33rd bit); machine code in int32 equals it up to this limit, and the sum may be
-    folded into the bias then. fixed32-double shifts left in int32; tosa-double is specified for |acc| < 2^(shift-1).
+    fixed16 adds 2^(s-1) in int32 before it shifts right, so |acc| <= 2^31 - 1 - 2^(s-1), and shifts left by -s.
+    `requantize` itself is defined for every acc (as if these had more bits); machine code in int32 equals it up to this
+    limit, and the rounding term may be folded into the bias then. fixed32-double shifts left in int32; tosa-double is
+    specified for |acc| < 2^(shift-1).
     """
     behaviour, shift = multiplier.behaviour, multiplier.shift
     own = (1 << (accumulator_width - 1)) - 1
@@ -151,7 +156,9 @@ def accumulator_limit(multiplier: Multiplier, accumulator_width: int = 32) -> In
         if behaviour is RequantizeBehaviour.EXACT:
             limit = np.full(multiplier.multiplier.shape, EXACT_LIMIT)
     elif behaviour is RequantizeBehaviour.FIXED16:
-        limit = INT32_MAX - (np.int64(1) << (shift - 1))
+        limit = np.where(
+            shift > 0, INT32_MAX - (np.int64(1) << np.maximum(shift - 1, 0)), INT32_MAX >> -shift.clip(max=0)
+        )
     elif behaviour is RequantizeBehaviour.FIXED32_DOUBLE:
         limit = INT32_MAX >> np.maximum(shift, 0)
     elif behaviour is RequantizeBehaviour.TOSA_DOUBLE:
@@ -206,8 +213,9 @@ def requantize(
 def _fixed16(acc: AnyArray, m: IntArray, shift: IntArray, zeros: IntArray) -> AnyArray:
     """a = sat16((acc + 2^(s-1)) >> s);  p = (a * M + 2^14) >> 15;  sat16(p + 64 * zp + 32) >> 6, not clamped yet.
 
-    Six guard bits: p is 64 * acc * m, M / 2^15 / 2^s being 64 * m. On x86 this is VPSRAVD, VPACKSSDW, VPMULHRSW,
-    VPADDSW, VPSRAW; the product is AArch64's SQRDMULH.
+    a = sat16(acc << -s) where s <= 0: the small sums of a depthwise convolution, whose multipliers are large.
+    Six guard bits: p is 64 * acc * m, M / 2^15 / 2^s being 64 * m. On x86 this is VPSRAVD (and VPSLLVD), VPACKSSDW,
+    VPMULHRSW, VPADDSW, VPSRAW; the product is AArch64's SQRDMULH.
 
     Saturation of a is harmless. At a = 32767 M >= 2^14 gives p >= 2^14, at a = -32768 p <= -2^14 (and p is monotone
     in a). With any 8-bit storage, and zp inside it, p = 2^14 yields (2^14 + 64 * zp + 32) >> 6 = 256 + zp, above the
@@ -218,11 +226,13 @@ def _fixed16(acc: AnyArray, m: IntArray, shift: IntArray, zeros: IntArray) -> An
     below a tie, p is the tie.
     """
     word = np.int32 if acc.dtype.itemsize <= 4 else np.int64
-    # (acc + 2^(s-1)) >> s = ((acc >> (s-1)) + 1) >> 1. Saturating in between (to what becomes -2^15 and 2^15 - 1)
-    # keeps every step inside int32 for every int32 acc: |a * M| + 2^14 <= 2^30 + 2^14.
-    a = np.asarray(acc.astype(word, copy=False) >> (shift - 1).astype(word))
-    np.maximum(a, -65536, out=a)
-    np.minimum(a, 65534, out=a)
+    # 2a first, which a shift by s - 1 gives: (acc + 2^(s-1)) >> s = ((acc >> (s-1)) + 1) >> 1, and 2 (acc << -s) is
+    # acc << (1-s), even. Saturating on both sides of the shift left, 2a to -2^16 and 2^16 - 2, keeps every step inside
+    # int32 for every int32 acc: 2^16 << 7, and |a * M| + 2^14 <= 2^30 + 2^14.
+    right, left = np.maximum(shift - 1, 0).astype(word), np.maximum(1 - shift, 0).astype(word)
+    a = _saturated(np.asarray(acc.astype(word, copy=False) >> right))
+    if left.any():
+        a = _saturated(np.asarray(a << left))
     a += 1
     a >>= 1
     a *= m.astype(word)
@@ -231,6 +241,13 @@ def _fixed16(acc: AnyArray, m: IntArray, shift: IntArray, zeros: IntArray) -> An
     a += (64 * zeros + 32).astype(word)
     a >>= 6
     return a
+
+
+def _saturated(doubled: AnyArray) -> AnyArray:
+    """2a, in place, such that a is of 16 bits."""
+    np.maximum(doubled, -65536, out=doubled)
+    np.minimum(doubled, 65534, out=doubled)
+    return doubled
 
 
 def _fixed32_parts(m: IntArray, shift: IntArray) -> tuple[IntArray, IntArray, IntArray]:
@@ -362,7 +379,7 @@ class _Form:
 
 
 _FORMS = {
-    RequantizeBehaviour.FIXED16: _Form(_fixed16_parts, _fixed16, (0, 0x7FFF), (1, 31)),
+    RequantizeBehaviour.FIXED16: _Form(_fixed16_parts, _fixed16, (0, 0x7FFF), (-GUARD_BITS, 31)),
     RequantizeBehaviour.FIXED32: _Form(fixed32_multiplier, _fixed32, (0, INT32_MAX), (-2, 62)),
     RequantizeBehaviour.FIXED32_DOUBLE: _Form(_fixed32_double_parts, _fixed32_double, (0, INT32_MAX), (-31, 30)),
     RequantizeBehaviour.TOSA_DOUBLE: _Form(tosa_multiplier, _tosa_double, (0, INT32_MAX), (2, 62)),
