@@ -68,6 +68,8 @@ def make_files() -> None:
     Path("foreign.onnx").write_text("these are not the bytes you are looking for")
     Path("empty.onnx").touch()
     Path("float.mlir").write_text(FLOAT_TEXT)
+    Path("recipe.yaml").write_text("rules:\n- {name: the_relu, quantize: false}\n")
+    Path("unmatched.yaml").write_text("rules:\n- {name: the_conv, quantize: false}\n")
     Path("garbage.mlir").write_text("this is no MLIR")
     Path("binary.mlir").write_bytes(bytes(range(256)))
     Path("nothing.mlir").write_text("builtin.module {}")
@@ -206,6 +208,9 @@ BAD_OPTIONS = {
     "--observer best": "found observer 'best'; expected one of: minmax, ",
     "--observer percentile:200": "found percentile 200; expected more than 50 and at most 100",
     "--observer percentile:x": "found observer 'percentile:x'; expected a number",
+    "--recipe nowhere.yaml": "nowhere.yaml: No such file or directory",
+    "--recipe unmatched.yaml": "unmatched.yaml:2: rule 1 (name 'the_conv'): matches nothing in the model",
+    "--recipe foreign.onnx": "foreign.onnx: expected one key 'rules' at the top",
     "--shape image=1x6": "found a shape for 'image', expected one of the inputs: x",
     "--shape x=1x7": "found shape 1x7 for 'x', expected 6 at dimension 1",
     "-o out.onnx": "out.onnx: found suffix '.onnx', expected .mlir",
@@ -303,6 +308,11 @@ def test_integer_only_lists_the_float_ops_and_why() -> None:
     assert "float ops, expected none with --integer-only" in line
     assert "'the_softmax' (target cpu has no kernel 'softmax')" in line
     done("quantize model.onnx --data data.npz -o only.mlir --integer-only")
+
+
+def test_a_recipe_leaves_in_float_what_it_names() -> None:
+    line = refused("quantize model.onnx --data data.npz -o out.mlir --integer-only --recipe recipe.yaml")
+    assert "'the_gemm' (recipe.yaml:2: rule 1 (name 'the_relu'): do not quantize)" in line
 
 
 def test_integer_inputs_and_outputs_take_and_give_storage_integers() -> None:

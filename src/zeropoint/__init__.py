@@ -13,7 +13,7 @@ integers.save("model.mlir")
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +25,8 @@ __all__ = ["compare", "load", "quantize"]
 
 Data = str | Path | Mapping[str, Any] | Iterable[Mapping[str, Any]]
 """An .npz file, a folder of .npy files, a dict of arrays with a leading sample axis, or dicts, one a sample."""
+Recipe = str | Path | Sequence[Mapping[str, Any]]
+"""A YAML file of rules, or the rules as dicts."""
 
 
 def load(path: str | Path, shapes: Mapping[str, tuple[int, ...]] | None = None) -> Model:
@@ -47,21 +49,26 @@ def quantize(
     profile: str | None = None,
     observer: str = "mse",
     io: str = "float",
+    recipe: Recipe | None = None,
 ) -> Model:
     """The integer program of a float model, calibrated on data.
 
     `profile` names the rounding (the target's own unless given), `observer` how values become a range (`mse`, `minmax`,
-    `percentile:99.99`), `io` whether inputs and outputs stay `float` or are `integer`. The stages in between are the
-    result's `quantization`. Raises DataError, CalibrationError, LoweringError; ValueError for unknown options.
+    `percentile:99.99`), `io` whether inputs and outputs stay `float` or are `integer`. `recipe` is a YAML file of rules
+    for parts of the model, or a list of them as dicts. The stages in between are the result's `quantization`. Raises
+    DataError, CalibrationError, RecipeError, LoweringError; ValueError for unknown options.
     """
     from zeropoint.calibrate import samples
     from zeropoint.model import Model
     from zeropoint.pipeline import Options
     from zeropoint.pipeline import quantize as run
+    from zeropoint.solve.recipe import load_recipe, recipe_of
 
     if io not in ("float", "integer"):
         raise ValueError(f"found io '{io}', expected one of: float, integer")
-    result = run(model.program, samples(data, model.inputs), Options(target, profile, observer, io == "integer"))
+    rules = load_recipe(recipe) if isinstance(recipe, str | Path) else None if recipe is None else recipe_of(recipe)
+    options = Options(target, profile, observer, io == "integer", rules)
+    result = run(model.program, samples(data, model.inputs), options)
     return Model(result.integer, result)
 
 

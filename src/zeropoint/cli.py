@@ -34,6 +34,7 @@ def _input_errors() -> tuple[type[BaseException], ...]:
     from zeropoint.opt import PipelineError
     from zeropoint.report.agreement import ComparisonError
     from zeropoint.solve.propagate import PropagationError
+    from zeropoint.solve.recipe import RecipeError
 
     return (
         CalibrationError,
@@ -45,6 +46,7 @@ def _input_errors() -> tuple[type[BaseException], ...]:
         OSError,
         PipelineError,
         PropagationError,
+        RecipeError,
         UnsupportedError,
         VerifyException,
     )
@@ -125,6 +127,7 @@ def _check_output(path: Path, suffixes: tuple[str, ...]) -> None:
 @click.option("--target", default="cpu", show_default=True, help="Whose kernels decide; see `zeropoint targets`.")
 @click.option("--profile", default=None, help="Rounding of every step; default: the target's.")
 @click.option("--observer", default="mse", show_default=True, help="mse, minmax, or percentile:99.99.")
+@click.option("--recipe", "recipe_file", type=INPUT_FILE, default=None, help="Rules for parts of the model: .yaml.")
 @click.option("--io", type=click.Choice(["float", "integer"]), default="float", show_default=True)
 @click.option(
     "--emit",
@@ -144,6 +147,7 @@ def quantize(
     target: str,
     profile: str | None,
     observer: str,
+    recipe_file: Path | None,
     io: str,
     emit: str,
     integer_only: bool,
@@ -153,9 +157,11 @@ def quantize(
     """Calibrate MODEL on data and write it as an integer program."""
     from zeropoint.ir.files import save_program
     from zeropoint.pipeline import Options
+    from zeropoint.solve.recipe import load_recipe
 
     _check_output(output, (".mlir",))
-    options = Options(target, profile, observer, io == "integer")
+    recipe = None if recipe_file is None else load_recipe(recipe_file)
+    options = Options(target, profile, observer, io == "integer", recipe)
     result = _quantized(model, data, options, dict(shapes))
     for warning in result.calibration.warnings:
         click.echo(f"zeropoint: warning: {warning}", err=True)

@@ -5,15 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from xdsl.ir import Operation
+
 from zeropoint.calibrate import DEFAULT_OBSERVER, Progress, Report, collect, instrument, observer_factory, state_ranges
 from zeropoint.frontend import ModelError
+from zeropoint.ir.annotations import DEMANDS, facts_of
 from zeropoint.ir.program import Program
+from zeropoint.ir.quant import StatisticsRefOp
 from zeropoint.ir.tensors import Array
 from zeropoint.lower import integer_io, integer_program
 from zeropoint.numerics.profile import profile as named_profile
 from zeropoint.solve.fuse import fuse
 from zeropoint.solve.materialize import materialize
 from zeropoint.solve.propagate import propagate
+from zeropoint.solve.recipe import Recipe, RecipeError, apply_recipe
 from zeropoint.solve.simplify import simplify
 from zeropoint.targets import target as named_target
 
@@ -25,13 +30,14 @@ class Options:
     """What a user decides.
 
     `profile` None means the target's own. `observer` names how calibration turns values into a range. `integer_io`
-    makes inputs and outputs storage integers instead of floats.
+    makes inputs and outputs storage integers instead of floats. `recipe` says what parts of the model demand.
     """
 
     target: str = "cpu"
     profile: str | None = None
     observer: str = DEFAULT_OBSERVER
     integer_io: bool = False
+    recipe: Recipe | None = None
 
 
 @dataclass(frozen=True)
@@ -47,11 +53,27 @@ class Quantization:
 
 
 def check_options(options: Options) -> None:
-    """Raise ValueError for a target, an observer or a profile that does not exist."""
+    """Raise ValueError for a target, an observer or a profile that does not exist; RecipeError for one of a rule."""
     named_target(options.target)
     observer_factory(options.observer)
     if options.profile is not None:
         named_profile(options.profile)
+    for rule in options.recipe.rules if options.recipe is not None else ():
+        try:
+            observer_factory(rule.settings.get("observer", options.observer))
+        except ValueError as error:
+            raise RecipeError(f"{rule}: key 'observer': {error}") from error
+
+
+def demanded_observers(asked: Program) -> dict[str, str]:
+    """The observers that a recipe names for the outputs of regions, by the key of their statistics."""
+    return {
+        op.stats_key.data: fact.value
+        for op in asked.entry.ops
+        if isinstance(op, StatisticsRefOp) and isinstance(op.arg.owner, Operation)
+        for fact in facts_of(op.arg.owner, DEMANDS)
+        if fact.name == "observer"
+    }
 
 
 def quantize(
@@ -61,7 +83,8 @@ def quantize(
 
     `samples` is consumed once, as a stream; each is a dict of input names to arrays of the inputs' shapes. Raises the
     errors of the stages: ModelError for a program that is quantized already, DataError and CalibrationError,
-    PropagationError, LoweringError; ValueError for options that do not exist.
+    PropagationError, LoweringError; RecipeError for a rule that does not fit the model; ValueError for options that do
+    not exist.
     """
     options = options or Options()
     check_options(options)
@@ -70,8 +93,10 @@ def quantize(
             f"found a program that is quantized already, with profile '{program.profile}', expected a float model"
         )
     fused = fuse(simplify(program))
+    if options.recipe is not None:
+        fused = apply_recipe(fused, options.recipe, program)
     asked = instrument(fused)
-    report = collect(asked, samples, observer=options.observer, progress=progress)
+    report = collect(asked, samples, observer=options.observer, observers=demanded_observers(asked), progress=progress)
     calibrated = state_ranges(asked, report)
     propagated = propagate(calibrated, named_target(options.target), options.profile)
     quantized = materialize(propagated)

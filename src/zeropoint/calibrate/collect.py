@@ -41,26 +41,29 @@ def collect(
     samples: Iterable[Mapping[str, Array]],
     *,
     observer: str | ObserverFactory = "minmax",
+    observers: Mapping[str, str] | None = None,
     engine: Engine | None = None,
     progress: Progress | None = None,
 ) -> Report:
     """Run the program once per sample and observe the value at each `quant.stats_ref`.
 
     A sample maps each input's name to an array of its shape and dtype; samples are taken one at a time and let go.
-    `engine` runs the program (the reference interpreter unless given); `progress` shows how far the run is.
+    `observers` names another observer for some of the keys. `engine` runs the program (the reference interpreter unless
+    given); `progress` shows how far the run is.
 
     A program that asks nothing is not run. Raises CalibrationError where there are no samples, and where a point shows
     values and none of them is finite; ValueError for an observer that does not exist; and what the engine raises for
     inputs that do not fit.
     """
     factory = observer_factory(observer) if isinstance(observer, str) else observer
-    observers: dict[str, Observer] = {key: factory() for key in stats_keys(program)}
-    if not observers:
+    factories = {key: observer_factory(name) for key, name in (observers or {}).items()}
+    states: dict[str, Observer] = {key: factories.get(key, factory)() for key in stats_keys(program)}
+    if not states:
         return Report({}, 0)
     run = (engine or ReferenceEngine()).prepare(program)
 
     def observe(key: str, array: Array) -> None:
-        observers[key].update(array)
+        states[key].update(array)
 
     count = 0
     for sample in (progress or silent)(samples, "calibrate"):
@@ -68,7 +71,7 @@ def collect(
         count += 1
     if not count:
         raise CalibrationError("found no samples; expected at least one to calibrate with")
-    observations = {key: _observation(key, state, count) for key, state in observers.items()}
+    observations = {key: _observation(key, state, count) for key, state in states.items()}
     return Report(observations, count)
 
 

@@ -36,7 +36,7 @@ def carry(source: Operation, target: Operation, *names: str) -> None:
 
 
 Salience = Literal["default", "calibrated", "user", "kernel"]
-"""How strong a fact is, the weakest first: nothing says otherwise, observed, forced by the user, required by a kernel."""
+"""How strong a fact is, the weakest first: nothing says otherwise, observed, forced by a user, required by a kernel."""
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import numpy as np
 from xdsl.ir import Operation, OpResult, SSAValue
 
+from zeropoint.ir.annotations import FLOAT_REASON
 from zeropoint.ir.constants import splat_value
 from zeropoint.ir.fxpmath import TableOp
 from zeropoint.ir.stablehlo import (
@@ -49,6 +50,8 @@ def function_source(op: UniformQuantizeOp, lowering: Lowering) -> UniformDequant
         producer = value.op if isinstance(value, OpResult) else None
         if isinstance(producer, UniformDequantizeOp):
             sources.add(producer)
+        elif isinstance(producer, ELEMENTWISE) and FLOAT_REASON in producer.attributes:
+            return None  # decided: a user, or the target, leaves it in float
         elif isinstance(producer, ELEMENTWISE) and functions.is_known(function_name(producer)):
             if producer not in seen:
                 seen.add(producer)

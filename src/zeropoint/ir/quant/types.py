@@ -185,6 +185,11 @@ class AnyQuantizedType(Data[AnyParameters], QuantizedType):
 
     name = "quant.any"
 
+    @classmethod
+    def of(cls, storage: Storage, expressed_type: AnyFloat | None = None) -> AnyQuantizedType:
+        """`!quant.any` of a storage; without an expressed type it fits every float."""
+        return cls(AnyParameters(storage, expressed_type))
+
     def verify(self) -> None:
         checks.check_any(self.data)
 

@@ -203,7 +203,7 @@ def propagate(program: Program, target: Target, profile: str | None = None) -> P
     )
     rows: list[tuple[QuantizeRegionOp, KernelRow, dict[int, str]]] = []
     for op in program.entry.ops:
-        if not isinstance(op, QuantizeRegionOp):
+        if not isinstance(op, QuantizeRegionOp) or FLOAT_REASON in op.attributes:  # a recipe keeps it float
             continue
         kernel = op.logical_kernel.data
         row = target.row(kernel)

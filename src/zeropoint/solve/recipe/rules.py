@@ -1,0 +1,119 @@
+"""The rules of a recipe: what they select, what they set, and which values they take.
+
+Source: the RFC on quantization transformations, "Model Constraints": what a user knows about a tensor goes into the
+program before propagation. `!quant.none` keeps a tensor as it is, `!quant.any` demands a bit width.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from zeropoint.ir.annotations import Fact
+
+
+class RecipeError(ValueError):
+    """A recipe that cannot be read or does not fit the model; names the rule and the key."""
+
+
+@dataclass(frozen=True)
+class Subgraph:
+    """Everything on a path from one of the `first` names to one of the `last`, both included."""
+
+    first: tuple[str, ...]
+    last: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"from {', '.join(self.first)} to {', '.join(self.last)}"
+
+
+Pattern = str | re.Pattern[str] | Subgraph
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One rule: `selector` is `name`, `regex`, `op` or `subgraph`; `settings` are texts by the key they set."""
+
+    place: str
+    selector: str
+    pattern: Pattern
+    settings: Mapping[str, str]
+
+    def __str__(self) -> str:
+        shown = self.pattern.pattern if isinstance(self.pattern, re.Pattern) else str(self.pattern)
+        return f"{self.place} ({self.selector} '{shown}')"
+
+    def facts(self) -> list[Fact]:
+        """What the rule sets, as facts that a user forces."""
+        return [Fact(name, value, "user", str(self)) for name, value in self.settings.items()]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Rules in order: a later one overrides what an earlier one sets."""
+
+    name: str
+    rules: tuple[Rule, ...]
+
+
+def _name(found: object) -> str | None:
+    return found if isinstance(found, str) and found else None
+
+
+def _regex(found: object) -> re.Pattern[str] | None:
+    try:
+        return re.compile(found) if isinstance(found, str) and found else None
+    except re.error:
+        return None
+
+
+def _names(found: object) -> tuple[str, ...] | None:
+    listed = found if isinstance(found, list) else [found]  # pyright: ignore[reportUnknownVariableType]
+    names = tuple(name for name in listed if isinstance(name, str) and name)  # pyright: ignore[reportUnknownVariableType]
+    return names if names and len(names) == len(listed) else None  # pyright: ignore[reportUnknownArgumentType]
+
+
+def _subgraph(found: object) -> Subgraph | None:
+    if not isinstance(found, dict) or set(found) != {"from", "to"}:  # pyright: ignore[reportUnknownArgumentType]
+        return None
+    first, last = _names(found["from"]), _names(found["to"])  # pyright: ignore[reportUnknownArgumentType]
+    return Subgraph(first, last) if first and last else None
+
+
+def _boolean(found: object) -> str | None:
+    return str(found).lower() if isinstance(found, bool) else None
+
+
+def _bits(found: object) -> str | None:
+    return str(found) if isinstance(found, int) and not isinstance(found, bool) and 2 <= found <= 32 else None
+
+
+def _granularity(found: object) -> str | None:
+    return found if isinstance(found, str) and found in ("per_channel", "per_tensor") else None
+
+
+@dataclass(frozen=True)
+class Key:
+    """A key of a rule: what it takes, in words, and the reader that gives None for anything else."""
+
+    expected: str
+    read: Callable[[object], Pattern | None]
+
+
+SELECTORS: Mapping[str, Key] = {
+    "name": Key("the name of an op in the model", _name),
+    "regex": Key("a regular expression that whole names match", _regex),
+    "op": Key("a kind of op: a kernel as 'convolution', or an op as 'stablehlo.add'", _name),
+    "subgraph": Key("{from: NAME, to: NAME}, each a name or a list of names", _subgraph),
+}
+"""What a rule applies to; one of these in each rule."""
+
+SETTINGS: Mapping[str, Key] = {
+    "bits": Key("an integer from 2 to 32, the least width of the output's storage", _bits),
+    "granularity": Key("per_channel or per_tensor, of the weights", _granularity),
+    "symmetric": Key("true or false; true makes the output's zero point 0", _boolean),
+    "observer": Key("an observer as mse, minmax or percentile:99.9, of the output", _name),
+    "quantize": Key("true or false; false leaves the ops in float", _boolean),
+}
+"""What a rule sets; one or more of these in each rule."""
