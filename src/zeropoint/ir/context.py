@@ -16,13 +16,15 @@ from zeropoint.ir.standard import STANDARD_DIALECTS
 DIALECTS = (Func, FxpMath, Quant, StableHlo)
 
 
-def new_context(resources: ResourceTable | None = None) -> Context:
+def new_context(resources: ResourceTable | None = None, *, allow_unregistered: bool = False) -> Context:
     """A context with every dialect of zeropoint, standard ones on demand, and a resource table of its own.
+
+    With `allow_unregistered`, ops, types and attributes of other dialects are taken as they are.
 
     xDSL's builtin dialect keeps `dense_resource` blobs in one table for the whole process; a fresh builtin dialect with
     its own table keeps two programs apart.
     """
-    context = Context()
+    context = Context(allow_unregistered=allow_unregistered)
     table = ResourceTable() if resources is None else resources
     context.load_dialect(Dialect("builtin", list(Builtin.operations), list(Builtin.attributes), [table]))
     for dialect in DIALECTS:

@@ -1,9 +1,62 @@
-"""Names of the original model: each op carries its node's name as a location."""
+"""Names of the original model: each op carries its node's name as a location; one without, its place in a text."""
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import FileLineColLoc, FusedLoc, LocationAttr, NameLoc, NoneAttr, StringAttr
-from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
+from dataclasses import dataclass
+from typing import cast
+
+from xdsl.dialects.builtin import FileLineColLoc, FusedLoc, LocationAttr, NameLoc, NoneAttr, StringAttr, UnknownLoc
+from xdsl.ir import BlockArgument, Data, Operation, OpResult, SSAValue
+from xdsl.irdl import irdl_attr_definition
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where an op starts in a text; lines and columns count from 1."""
+
+    file: str
+    line: int
+    column: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}"
+
+
+@irdl_attr_definition
+class TextLoc(Data[Place]):
+    """The location of an op that was read from a text which gives it none.
+
+    It serves errors, is no name, and is never printed: a program that is read and printed stays as it is.
+    """
+
+    name = "zeropoint.text_loc"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> Place:
+        """Refuse: there is no text of it."""
+        parser.raise_error("a place in a text has no text of its own")
+
+    def print_parameter(self, printer: Printer) -> None:
+        """Print the place, for debugging."""
+        printer.print_string(f"<{self.data}>")
+
+
+def text_location(place: Place) -> LocationAttr:
+    """The location of an op that starts there."""
+    return cast("LocationAttr", TextLoc(place))  # xDSL's union of locations is closed
+
+
+def text_place(op: Operation) -> Place | None:
+    """Where an op was read, None where it has a location of its own or was made."""
+    found = cast("object", op.location)
+    return found.data if isinstance(found, TextLoc) else None
+
+
+def is_given(location: LocationAttr) -> bool:
+    """Whether a location was stated, by a text or by a frontend."""
+    return not isinstance(cast("object", location), UnknownLoc | TextLoc)
 
 
 def name_location(name: str) -> LocationAttr:

@@ -1,17 +1,30 @@
-"""The parser of programs: xDSL's, with what C++ MLIR prints and xDSL 0.74 does not read, or reads as something else."""
+"""The parser of programs: xDSL's, with what C++ MLIR prints and xDSL 0.74 does not read, or reads as something else.
+
+Names that no dialect has are refused in C++ MLIR's sentences. Ops without a location get their place in the text.
+"""
 
 from __future__ import annotations
 
 import re
-from typing import Any
+from bisect import bisect_right
+from typing import Any, NoReturn
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import AnyFloat
-from xdsl.ir import Attribute
+from xdsl.dialects.builtin import AnyFloat, UnregisteredAttr, UnregisteredOp
+from xdsl.ir import Attribute, Operation
 from xdsl.parser import AttrParser, Parser
+from xdsl.utils.exceptions import ParseError
+from xdsl.utils.lexer import Span
 from xdsl.utils.mlir_lexer import MLIRTokenKind
 
+from zeropoint.ir.locations import Place, is_given, text_location
+
 _LOCATION_ALIAS = re.compile(r"^#\w+ = loc\(.*\)$", re.MULTILINE)
+_UNKNOWN_QUANTIZED_TYPE = re.compile(r"'quant\.(\w+)' is not registered")
+_UNKNOWN_DIALECT = (
+    "operation being parsed with an unregistered dialect. If this is intended, please use -allow-unregistered-dialect "
+    "with the MLIR tool used"
+)
 
 
 class _AliasParser(Parser):
@@ -24,7 +37,10 @@ class _AliasParser(Parser):
 
 
 class ProgramParser(Parser):
-    """Reads hexadecimal floats in dense literals, and location aliases that are defined after their use."""
+    """Reads hexadecimal floats in dense literals, and location aliases that are defined after their use.
+
+    In a context that allows unregistered ops, those of the dialects that the context has are refused nevertheless.
+    """
 
     class _TensorLiteralElement(AttrParser._TensorLiteralElement):  # pyright: ignore[reportPrivateUsage]
         def to_type(self, parser: AttrParser, type: Any) -> Any:
@@ -40,6 +56,9 @@ class ProgramParser(Parser):
 
     def __init__(self, context: Context, text: str, name: str):
         super().__init__(context, text, name)
+        self._name = name
+        self._line_starts = [0, *(match.end() for match in re.finditer("\n", text))]
+        self._op_starts: list[int] = []
         definitions = "\n".join(_LOCATION_ALIAS.findall(text))
         self._read_ahead = set[str]()
         if definitions:
@@ -53,3 +72,68 @@ class ProgramParser(Parser):
             self._read_ahead.remove(alias)
             del self.attribute_aliases[alias]
         super()._parse_alias_def()
+
+    def parse_operation(self) -> Operation:
+        """Parse an operation; where the text gives it no location, its place becomes one."""
+        op = super().parse_operation()
+        start = self._op_starts.pop()
+        if not is_given(op.location):
+            op.location = text_location(self._place(start))
+        return op
+
+    def _parse_op_result_list(self) -> list[tuple[Span, int]]:
+        results = super()._parse_op_result_list()
+        # The place of an op is that of its name, which comes next.
+        self._op_starts.append(self._current_token.span.start)
+        return results
+
+    def _place(self, position: int) -> Place:
+        line = bisect_right(self._line_starts, position)
+        return Place(self._name, line, position - self._line_starts[line - 1] + 1)
+
+    def _get_op_by_name(self, name: str) -> type[Operation]:
+        try:
+            found = super()._get_op_by_name(name)
+        except ParseError:
+            self._refuse_op(name)
+        is_foreign = name.partition(".")[0] not in self.ctx.registered_dialect_names
+        if issubclass(found, UnregisteredOp) and not (is_foreign and self._is_generic):
+            self._refuse_op(name)
+        return found
+
+    @property
+    def _is_generic(self) -> bool:
+        """Whether the op that is being read is in the generic form: its name is a string."""
+        return self.lexer.input.content[self._op_starts[-1]] == '"'
+
+    def _refuse_op(self, name: str) -> NoReturn:
+        """Raise a ParseError for an op that no dialect has."""
+        start = self._op_starts[-1]
+        dialect, dot, _ = name.partition(".")
+        is_known = dialect in self.ctx.registered_dialect_names
+        if not self._is_generic:
+            tried = "" if dot else f" (tried '{self._parser_state.dialect_stack[-1]}.{name}' as well)"
+            missing = f"Dialect `{dialect}' not found for custom op '{name}'"
+            self.raise_error(missing if dot and not is_known else f"custom op '{name}' is unknown{tried}", start)
+        if not is_known:
+            self.raise_error(_UNKNOWN_DIALECT, start + len(name) + 2)
+        self.raise_error(
+            f"unregistered operation '{name}' found in dialect ('{dialect}') that does not allow unknown operations",
+            start,
+        )
+
+    def _parse_dialect_type_or_attribute_body(self, *arguments: Any, **named: Any) -> Any:
+        try:
+            found = super()._parse_dialect_type_or_attribute_body(*arguments, **named)
+        except ParseError as error:
+            unknown = _UNKNOWN_QUANTIZED_TYPE.fullmatch(error.msg)
+            if unknown is None:
+                raise
+            self._refuse_quantized_type(unknown[1])
+        if isinstance(found, UnregisteredAttr) and found.attr_name.data.startswith("quant."):
+            self._refuse_quantized_type(found.attr_name.data.removeprefix("quant."))
+        return found
+
+    def _refuse_quantized_type(self, name: str) -> NoReturn:
+        start = self.lexer.input.content.rindex(name, 0, self.pos)
+        self.raise_error(f"unknown quantized type {name}", start)

@@ -15,12 +15,12 @@ from xdsl.dialects.builtin import (
     Float32Type,
     Float64Type,
     LocationAttr,
-    UnknownLoc,
 )
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, BlockArgument, Operation, Region
 from xdsl.printer import Printer
 
+from zeropoint.ir.locations import is_given
 from zeropoint.ir.quant.floats import format_float
 from zeropoint.ir.tensors import Array
 from zeropoint.ir.weights import inline_array
@@ -63,7 +63,7 @@ class ProgramPrinter(Printer):
             self._print_location(arg.location)
 
     def _print_location(self, location: LocationAttr) -> None:
-        if self._locations and not isinstance(location, UnknownLoc):
+        if self._locations and is_given(location):
             self.print_string(" ")
             self.print_attribute(location)
 
@@ -103,7 +103,7 @@ class ProgramPrinter(Printer):
 
 def _has_argument_locations(function: FuncOp) -> bool:
     entry = function.body.blocks.first
-    return entry is not None and any(not isinstance(argument.location, UnknownLoc) for argument in entry.args)
+    return entry is not None and any(is_given(argument.location) for argument in entry.args)
 
 
 def _nested_text(array: Array, element_type: AnyFloat) -> str:

@@ -72,13 +72,17 @@ def print_ops(ops: Iterable[Operation]) -> str:
     return stream.getvalue()
 
 
-def parse_program(text: str, name: str = "<text>", weights: Weights | None = None) -> Program:
+def parse_program(
+    text: str, name: str = "<text>", weights: Weights | None = None, *, allow_unregistered: bool = False
+) -> Program:
     """The program that `text` holds, verified; blobs of a resource section and large inline constants become weights.
+
+    With `allow_unregistered`, ops of dialects that zeropoint does not have are taken in the generic form.
 
     Raises xdsl.utils.exceptions.ParseError, VerifyException, and ValueError for a blob that does not fit its type.
     """
     table = ResourceTable()
-    module = ProgramParser(new_context(table), text, name).parse_module()
+    module = ProgramParser(new_context(table, allow_unregistered=allow_unregistered), text, name).parse_module()
     verify(module)
     weights = Weights({**(weights or {}), **_typed_blobs(module, table.blobs)})
     for op in module.walk():

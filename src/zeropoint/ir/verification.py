@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from xdsl.dialects.builtin import FunctionType, ModuleOp
 from xdsl.ir import Operation
+from xdsl.traits import IsolatedFromAbove
 from xdsl.utils.exceptions import VerifyException
 
 from zeropoint.ir.locations import describe
 from zeropoint.ir.quant.containers import check_holder
 
+ISOLATION_NOTE = "required by region isolation constraints"
+
 
 class InvalidProgram(VerifyException):
-    """A program that breaks a rule of its dialects. `op` is the one that does."""
+    """A program that breaks a rule of its dialects. `op` is the one that does, `isolated` the one around it whose rule
+    it is that nothing from outside is used."""
 
-    def __init__(self, message: str, op: Operation):
+    def __init__(self, message: str, op: Operation, isolated: Operation | None = None):
         super().__init__(message)
         self.op = op
+        self.isolated = isolated
 
 
 def verify(module: ModuleOp) -> None:
@@ -27,6 +32,10 @@ def verify(module: ModuleOp) -> None:
         module.verify()
     except VerifyException as error:
         culprit = _culprit(module)
+        intruder = _intruder(culprit) if culprit.has_trait(IsolatedFromAbove) else None
+        if intruder is not None:
+            sentence = f"'{intruder.name}' op using value defined outside the region"
+            raise InvalidProgram(f"{describe(intruder)}: {sentence}", intruder, culprit) from error
         raise InvalidProgram(f"{describe(culprit)}: {_sentence(error)}", culprit) from error
     for op in module.walk():
         try:
@@ -57,6 +66,16 @@ def _culprit(module: ModuleOp) -> Operation:
         except VerifyException:
             return op
     return module
+
+
+def _intruder(isolated: Operation) -> Operation | None:
+    """The first op in an isolated one that uses a value from outside it."""
+    for op in isolated.walk():
+        if op is not isolated and any(
+            not isolated.is_ancestor(operand.owner) or operand.owner is isolated for operand in op.operands
+        ):
+            return op
+    return None
 
 
 def _sentence(error: VerifyException) -> str:

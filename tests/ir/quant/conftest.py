@@ -11,10 +11,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from xdsl.parser import Parser
 from xdsl.utils.exceptions import ParseError
 
 from zeropoint.ir.context import new_context
+from zeropoint.ir.parser import ProgramParser
 
 SERVER = Path(__file__).with_name("upstream_server.py")
 
@@ -103,7 +103,7 @@ def parse_type(context):
     """The type that a text holds, all of it."""
 
     def parse(text: str):
-        parser = Parser(context, text)
+        parser = ProgramParser(context, text, "<text>")
         found = parser.parse_type()
         if parser.pos != len(text):
             parser.raise_error(f"found trailing characters: '{text[parser.pos :]}'")
@@ -117,7 +117,7 @@ def parse_module(context):
     """The module that a text holds, verified."""
 
     def parse(text: str):
-        module = Parser(context, text).parse_module()
+        module = ProgramParser(context, text, "<text>").parse_module()
         module.verify()
         return module
 

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import HealthCheck, assume, given, seed, settings
 from hypothesis import strategies as st
 from quant_texts import lowerable, mutated, programs, types
-from xdsl.parser import Parser
 from xdsl.utils.exceptions import ParseError, VerifyException
 
+from zeropoint.ir.parser import ProgramParser
 from zeropoint.ir.quant.evaluate import dequantize, expressed_dtype, quantize
 from zeropoint.ir.text import parse_program, print_program
 from zeropoint.lower.quant_ops import canonicalize_quant, lower_quant_ops, normalize_quant_types, strip_func_quant_types
@@ -110,7 +110,7 @@ def normal(text: str) -> str:
 def test_programs_are_accepted_and_refused_alike(context, upstream, text):
     theirs = upstream.module(text)
     try:
-        module = Parser(context, text).parse_module()
+        module = ProgramParser(context, text, "<text>").parse_module()
         module.verify()
     except (ParseError, VerifyException) as error:
         sentence = error.msg if isinstance(error, ParseError) else str(error)

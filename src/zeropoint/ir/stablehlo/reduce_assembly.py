@@ -16,11 +16,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-from xdsl.dialects.builtin import FunctionType, TensorType, UnknownLoc
+from xdsl.dialects.builtin import FunctionType, TensorType
 from xdsl.ir import Attribute, Region, SSAValue
 from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.printer import Printer
 
+from zeropoint.ir.locations import is_given
 from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.stablehlo.assembly import integers_text, parse_integers
 from zeropoint.ir.stablehlo.bitwise import XorOp
@@ -63,7 +64,7 @@ def _short_body(op: ReduceOp) -> BinaryOp | None:
     same_types = inner.lhs.type == inner.rhs.type == inner.result.type == scalar
     passed_on = tuple(inner.operands) == tuple(block.args) and tuple(returned.operands) == (inner.result,)
     own_location = any(
-        not isinstance(found, UnknownLoc) and found != op.location
+        is_given(found) and found != op.location
         for found in (inner.location, returned.location, *(argument.location for argument in block.args))
     )
     return inner if same_types and passed_on and not own_location else None
