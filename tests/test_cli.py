@@ -151,7 +151,7 @@ BAD_MODELS = {
     "unsupported.onnx": "2 nodes are not supported: 'the_erf' (Erf); 'the_nonzero' (NonZero)",
     "dynamic.onnx": "input 'x' has a dynamic dimension 0 (batch); give the shape, for example: --shape x=1x6",
     "nan.onnx": "'the_gemm': found NaN or infinities in a constant of shape (20, 6), expected finite numbers",
-    "garbage.mlir": "garbage.mlir:1:6: Operation this is not registered",
+    "garbage.mlir": "garbage.mlir:1:1: custom op 'this' is unknown",
     "binary.mlir": "binary.mlir: found bytes that are no text, expected MLIR",
     "nothing.mlir": "nothing.mlir: found no function; expected a function @main",
     "unknown.mlir": "unknown.mlir:2:",
@@ -439,7 +439,7 @@ def test_opt_lists_its_passes() -> None:
         ("float.mlir -o nowhere/out.mlir", "found no folder 'nowhere', expected one to write into"),
         ("missing.mlir", "missing.mlir: No such file or directory"),
         ("folder", "folder: Is a directory"),
-        ("garbage.mlir", "garbage.mlir:1: Operation this is not registered"),
+        ("garbage.mlir", "garbage.mlir:1: custom op 'this' is unknown"),
         ("binary.mlir", "binary.mlir: found bytes that are no text, expected MLIR"),
         ("nothing.mlir -p fuse", "pass 'fuse': found no function; expected a function @main"),
         ("unknown.mlir", "unknown.mlir:2: "),
@@ -455,8 +455,8 @@ def test_targets_prints_the_list_and_the_kernel_table() -> None:
     assert done("targets").startswith("cpu ")
     table = done("targets cpu")
     assert "depthwise_convolution" in table
-    assert "fixed (0.00390625, -128)" in table
-    assert refused("targets gpu") == "found target 'gpu', expected one of: cpu"
+    assert "fixed_scale(1/256, -128)" in table
+    assert refused("targets gpu").startswith("found target 'gpu', expected one of: cpu, litert")
 
 
 @pytest.mark.parametrize("command", ["", "quantize", "run", "compare", "opt", "targets"])

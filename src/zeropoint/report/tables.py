@@ -5,7 +5,7 @@ from __future__ import annotations
 from io import StringIO
 from typing import Any
 
-from zeropoint.targets import TARGETS, FixedScale, KernelRow, MultiplierAccumulatorScale, SameScale, Target
+from zeropoint.targets import TARGETS, Target, port_text, relation_text, target
 
 
 def rendered(table: Any, width: int = 120) -> str:
@@ -18,37 +18,29 @@ def rendered(table: Any, width: int = 120) -> str:
 
 
 def target_list() -> str:
-    """Every target, a line each."""
+    """Every built-in target, a line each."""
     return "\n".join(
-        f"{target.name:12s}{target.description}; profile {target.profile}, {len(target.rows)} kernels"
-        for target in TARGETS.values()
+        f"{found.name:13s}{found.description}; profile {found.profile}, {len(found.by_kernel)} kernels"
+        for found in map(target, TARGETS)
     )
 
 
-def _relation(row: KernelRow) -> str:
-    match row.relation:
-        case FixedScale(scale, zero_point):
-            return f"fixed ({scale:g}, {zero_point})"
-        case SameScale():
-            return "same scale"
-        case MultiplierAccumulatorScale():
-            return "bias = in * weight"
-        case _:
-            return "free"
-
-
 def target_table(target: Target) -> str:
-    """The kernel table of a target."""
+    """The kernel table of a target, in the words of its file."""
     from rich import box
     from rich.table import Table
 
     table = Table(box=box.SIMPLE, title=f"{target.name}: {target.description} (profile {target.profile})")
     for column in ("kernel", "inputs", "output", "relation", "accumulator", "checked"):
-        table.add_column(column)
+        table.add_column(column, overflow="fold")
     for row in target.rows:
-        inputs = ", ".join(
-            f"{rule.role.value} {rule.storage}{' per channel' if rule.per_channel else ''}" for rule in row.inputs
-        )
         accumulator = "" if row.accumulator_bits is None else f"i{row.accumulator_bits}"
-        table.add_row(row.kernel, inputs, str(row.output.storage), _relation(row), accumulator, row.checked or "-")
-    return rendered(table)
+        table.add_row(
+            row.kernel,
+            ", ".join(port_text(rule) for rule in row.inputs),
+            port_text(row.output),
+            relation_text(row.relation),
+            f"{accumulator} {row.intermediate}".strip(),
+            row.checked or "-",
+        )
+    return rendered(table, width=140)

@@ -1,0 +1,114 @@
+"""What a kernel table must satisfy; a bad row is named with its column.
+
+The checks hold for tables from files and for `Target` objects that a user builds alike.
+"""
+
+from __future__ import annotations
+
+import math
+
+from zeropoint.numerics.profile import PROFILES
+from zeropoint.targets.kernels import (
+    DATA,
+    OUTPUT,
+    Custom,
+    FixedScale,
+    KernelRow,
+    MultiplierAccumulatorScale,
+    PortRule,
+    Role,
+    SameScale,
+    Target,
+)
+
+ACCUMULATOR_BITS = (16, 32, 40, 48, 64)
+
+
+class TargetError(ValueError):
+    """A kernel table with a row that means nothing, or a target that is not there."""
+
+
+def place(target: str, number: int, kernel: str, column: str) -> str:
+    """Where in a table something stands; rows count from 1."""
+    return f"target '{target}', row {number} (kernel '{kernel}'), column '{column}'"
+
+
+def check_target(target: Target) -> Target:
+    """The target itself. Raises TargetError, naming row and column, for a table that means nothing."""
+    if target.profile not in PROFILES:
+        raise TargetError(
+            f"target '{target.name}': found profile '{target.profile}', expected one of {', '.join(PROFILES)}"
+        )
+    if not target.rows:
+        raise TargetError(f"target '{target.name}': found no rows, expected at least one kernel")
+    for number, row in enumerate(target.rows, start=1):
+        found = _problem(row)
+        if found is not None:
+            column, sentence = found
+            raise TargetError(f"{place(target.name, number, row.kernel, column)}: {sentence}")
+    return target
+
+
+def _problem(row: KernelRow) -> tuple[str, str] | None:
+    """The first column that is wrong, and what is wrong with it."""
+    if not row.kernel:
+        return "name", "found no name, expected that of a logical kernel"
+    if not row.inputs:
+        return "inputs", "found no ports, expected at least one"
+    if row.output.role not in (Role.ACTIVATION, Role.OTHER):
+        return "output", f"found role '{row.output.role.value}', expected 'act', or 'other' where it is not quantized"
+    if row.profile and row.profile not in PROFILES:
+        return "profile", f"found '{row.profile}', expected one of {', '.join(PROFILES)}"
+    if row.accumulator_bits is not None and row.accumulator_bits not in ACCUMULATOR_BITS:
+        widths = ", ".join(map(str, ACCUMULATOR_BITS))
+        return "accumulator", f"found {row.accumulator_bits} bits, expected one of {widths}"
+    return _roles_problem(row) or _relation_problem(row)
+
+
+def _roles_problem(row: KernelRow) -> tuple[str, str] | None:
+    roles = [rule.role for rule in row.inputs]
+    if Role.WEIGHT in roles and row.accumulator_bits is None:
+        return "accumulator", "found none, expected a width in bits, as the kernel sums products with weights"
+    if Role.BIAS in roles and not isinstance(row.relation, MultiplierAccumulatorScale | Custom):
+        return "relation", "found a bias port, expected multiplier_accumulator_scale or a function"
+    if isinstance(row.relation, MultiplierAccumulatorScale) and roles[:2] != [Role.ACTIVATION, Role.WEIGHT]:
+        return "inputs", "found multiplier_accumulator_scale, expected the ports 'act', 'weight' and perhaps 'bias'"
+    return None
+
+
+def _relation_problem(row: KernelRow) -> tuple[str, str] | None:
+    relation = row.relation
+    if isinstance(relation, FixedScale):
+        return _fixed_problem(relation, row.output)
+    if isinstance(relation, SameScale):
+        return _group_problem(relation, row)
+    return None
+
+
+def _fixed_problem(relation: FixedScale, output: PortRule) -> tuple[str, str] | None:
+    storage = output.storage
+    if not (math.isfinite(relation.scale) and relation.scale > 0):
+        return "relation", f"found scale {relation.scale}, expected a positive number"
+    if not storage.minimum <= relation.zero_point <= storage.maximum:
+        return "relation", f"found zero point {relation.zero_point}, expected one inside the output's {storage}"
+    if output.zero_point not in (None, relation.zero_point):
+        return (
+            "relation",
+            f"found zero point {relation.zero_point}, expected that of the output port, {output.zero_point}",
+        )
+    return None
+
+
+def _group_problem(relation: SameScale, row: KernelRow) -> tuple[str, str] | None:
+    for port in relation.group:
+        if not OUTPUT <= port < len(row.inputs):
+            return "relation", f"found port {port}, expected 'out' or an operand from 0 to {len(row.inputs) - 1}"
+    ports = relation.group or (OUTPUT, *(i for i, rule in enumerate(row.inputs) if rule.role in DATA))
+    rules = {port: row.rule(port) for port in ports}
+    for port, rule in rules.items():
+        if rule.role not in DATA:
+            return "relation", f"found port {port} of role '{rule.role.value}' in the group, expected activations"
+    kinds = {(rule.storage, rule.zero_point, rule.wildcard) for rule in rules.values()}
+    if len(kinds) > 1:
+        return "relation", "found ports of different storage or zero point in one group, expected the same for all"
+    return None

@@ -1,0 +1,183 @@
+"""Kernel tables from files: TOML, or Python that makes a `Target`.
+
+A table in TOML is a name, a profile, and one `[[kernel]]` for each row; `extends` puts the rows of another target
+behind its own, and `prefer = 16` those rows in front whose output has so many bits.
+"""
+
+from __future__ import annotations
+
+import runpy
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+from zeropoint.targets.checks import TargetError, check_target, place
+from zeropoint.targets.kernels import KernelRow, QuantFunction, Relation, Target
+from zeropoint.targets.text import parse_port, parse_relation
+
+KEYS = ("name", "profile", "description", "extends", "prefer", "kernel")
+COLUMNS = (
+    "name",
+    "inputs",
+    "output",
+    "relation",
+    "accumulator",
+    "intermediate",
+    "same_storage",
+    "profile",
+    "checked",
+)
+REQUIRED = ("name", "inputs", "output", "relation")
+
+ValueT = TypeVar("ValueT")
+Extends = Callable[[str], Target]
+"""From the name of a target to it."""
+
+
+def load_target(path: Path, extends: Extends) -> Target:
+    """The target in a `.toml` or `.py` file.
+
+    Raises TargetError, naming file, row and column, for a table that means nothing; OSError where there is no file.
+    """
+    if path.suffix == ".toml":
+        try:
+            table = tomllib.loads(path.read_text())
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise TargetError(f"{path}: found text that is no TOML: {error}") from error
+        return read_table(table, path, extends)
+    if path.suffix == ".py":
+        return _from_python(path)
+    raise TargetError(f"{path}: found suffix '{path.suffix}', expected .toml or .py")
+
+
+def _executed(path: Path) -> Mapping[str, Any]:
+    try:
+        return runpy.run_path(str(path))
+    except OSError:
+        raise
+    except Exception as error:
+        raise TargetError(f"{path}: found Python that fails: {type(error).__name__}: {error}") from error
+
+
+def _from_python(path: Path) -> Target:
+    target = _executed(path).get("TARGET")
+    if not isinstance(target, Target):
+        raise TargetError(f"{path}: found no TARGET, expected a zeropoint.targets.Target of that name")
+    return check_target(target)
+
+
+def _function(path: Path, text: str) -> QuantFunction:
+    """The function `FILE.py:NAME`, from a file beside the table."""
+    file, _, name = text.rpartition(":")
+    source = path.parent / file
+    if not file or source.suffix != ".py" or not source.is_file():
+        raise ValueError(f"found function '{text}', expected FILE.py:FUNCTION with a file beside {path.name}")
+    function = _executed(source).get(name)
+    if not callable(function):
+        raise ValueError(f"found no function '{name}' in {source}, expected one that takes (inputs, outputs)")
+    return cast("QuantFunction", function)
+
+
+def read_table(table: Mapping[str, Any], path: Path, extends: Extends) -> Target:
+    """The target that a TOML table describes. Raises TargetError as `load_target`."""
+    unknown = [key for key in table if key not in KEYS]
+    if unknown:
+        raise TargetError(f"{path}: found key '{unknown[0]}', expected: {', '.join(KEYS)}")
+    name = _text(table, "name", path)
+    base = extends(_text(table, "extends", path)) if "extends" in table else None
+    profile = _text(table, "profile", path) if base is None or "profile" in table else base.profile
+    entries: object = table.get("kernel", [])
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in cast("list[object]", entries)):
+        raise TargetError(f"{path}: found 'kernel' that is no list of tables, expected [[kernel]] for each row")
+    tables = cast("list[Mapping[str, object]]", entries)
+    rows = [row for number, entry in enumerate(tables, 1) for row in _rows(_Entry(entry, number, name, path))]
+    if base is not None:
+        rows += base.rows
+    if "prefer" in table:
+        rows.sort(key=lambda row: row.output.storage.type.width != table["prefer"])
+    return check_target(Target(name, profile, tuple(rows), str(table.get("description", ""))))
+
+
+def _text(table: Mapping[str, Any], key: str, path: Path) -> str:
+    found = table.get(key)
+    if not isinstance(found, str) or not found:
+        raise TargetError(f"{path}: found {key} = {found!r}, expected a text")
+    return found
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """One `[[kernel]]`, and what to call it in messages."""
+
+    columns: Mapping[str, object]
+    number: int
+    target: str
+    path: Path
+
+    @property
+    def kernels(self) -> list[str]:
+        """The logical kernels that the row is for."""
+        found = self.columns.get("name", [])
+        return self.texts("name") if isinstance(found, list) else [self.text("name")]
+
+    def wrong(self, column: str, sentence: str) -> TargetError:
+        """The error of a column."""
+        found = self.columns.get("name", "")
+        kernel = "|".join(map(str, cast("list[object]", found))) if isinstance(found, list) else str(found)
+        return TargetError(f"{place(self.target, self.number, kernel, column)}: {sentence}")
+
+    def of_type(self, column: str, kind: type[ValueT], expected: str, default: ValueT | None = None) -> ValueT:
+        """The value of a column."""
+        value = self.columns.get(column, default)
+        if not isinstance(value, kind) or isinstance(value, bool) != (kind is bool):
+            raise self.wrong(column, f"found {value!r}, expected {expected}")
+        return value
+
+    def text(self, column: str, default: str | None = None) -> str:
+        """A text."""
+        return self.of_type(column, str, "a text", default)
+
+    def texts(self, column: str) -> list[str]:
+        """A list of texts."""
+        found = cast("list[object]", self.of_type(column, list, "a list of texts"))
+        for item in found:
+            if not isinstance(item, str) or not item:
+                raise self.wrong(column, f"found {item!r}, expected a text")
+        return cast("list[str]", found)
+
+    def read(self, column: str, text: str, reader: Callable[[str], ValueT]) -> ValueT:
+        """A text as `reader` understands it."""
+        try:
+            return reader(text)
+        except ValueError as error:
+            raise self.wrong(column, str(error)) from error
+
+    def relation(self, text: str) -> Relation:
+        """The relation, with its function where it is one."""
+        return parse_relation(text, lambda function: _function(self.path, function))
+
+
+def _rows(entry: _Entry) -> list[KernelRow]:
+    """One row for each kernel name of an entry."""
+    for key in entry.columns:
+        if key not in COLUMNS:
+            raise entry.wrong(key, f"found it, expected: {', '.join(COLUMNS)}")
+    for key in REQUIRED:
+        if key not in entry.columns:
+            raise entry.wrong(key, "found nothing, expected a value")
+    if not entry.kernels:
+        raise entry.wrong("name", "found [], expected a name or a list of them")
+    row = KernelRow(
+        "",
+        tuple(entry.read("inputs", text, parse_port) for text in entry.texts("inputs")),
+        entry.read("output", entry.text("output"), parse_port),
+        entry.read("relation", entry.text("relation"), entry.relation),
+        entry.of_type("accumulator", int, "a whole number") if "accumulator" in entry.columns else None,
+        entry.text("intermediate", ""),
+        entry.of_type("same_storage", bool, "true or false", False),
+        entry.text("profile", ""),
+        entry.text("checked", ""),
+    )
+    return [replace(row, kernel=kernel) for kernel in entry.kernels]

@@ -1,0 +1,168 @@
+"""The columns of a kernel table as text: `act i8`, `weight i8<-127:127> zp=0 per_channel axis=0`, `same_scale(0, out)`.
+
+Each reader raises ValueError that says what was found and what was expected; `load` adds the row and the column.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from fractions import Fraction
+
+from zeropoint.ir.quant import Storage
+from zeropoint.targets.kernels import (
+    OUTPUT,
+    Custom,
+    FixedScale,
+    Free,
+    MultiplierAccumulatorScale,
+    MultiplierScale,
+    PortRule,
+    QuantFunction,
+    Relation,
+    Role,
+    SameScale,
+)
+
+_STORAGE = re.compile(r"(?P<any>\*)?(?P<type>[a-zA-Z0-9]+)(<(?P<low>-?\d+):(?P<high>-?\d+)>)?")
+_CALL = re.compile(r"(?P<name>\w+)(\((?P<arguments>.*)\))?")
+PORT_FORM = "'ROLE STORAGE [zp=N] [per_channel] [axis=N] [bits=8|16]', as in 'weight i8<-127:127> zp=0 per_channel'"
+RELATIONS = (
+    "free, multiplier_scale, same_scale, same_scale(0, out), fixed_scale(1/256, -128), multiplier_accumulator_scale, "
+    "python:FILE.py:FUNCTION"
+)
+
+FunctionLoader = Callable[[str], QuantFunction]
+"""From `FILE.py:FUNCTION` to the function."""
+
+
+def parse_storage(text: str) -> tuple[Storage, bool]:
+    """`i8`, `i8<-127:127>`, or `*i8` for any storage with i8 as its default; the storage, and whether it is any."""
+    match = _STORAGE.fullmatch(text)
+    if match is None:
+        raise ValueError(f"found storage '{text}', expected one such as i8, u8, i8<-127:127>, or *i8 for any")
+    bounds = [None if match[key] is None else int(match[key]) for key in ("low", "high")]
+    storage = Storage.of(match["type"], *bounds)
+    low, high = storage.range
+    if not low <= storage.minimum < storage.maximum <= high:
+        raise ValueError(f"found storage '{text}', expected bounds in order and inside {low}:{high}")
+    return storage, match["any"] is not None
+
+
+def parse_port(text: str) -> PortRule:
+    """`ROLE STORAGE` and options."""
+    words = text.split()
+    roles = {role.value: role for role in Role}
+    if not words or words[0] not in roles:
+        raise ValueError(f"found port '{text}', expected {PORT_FORM} with a role of {', '.join(roles)}")
+    role = roles[words[0]]
+    if role is Role.OTHER:
+        if len(words) > 1:
+            raise ValueError(f"found port '{text}', expected 'other' alone: it is not quantized")
+        return PortRule(role, Storage.of("i32"))
+    if len(words) < 2:
+        raise ValueError(f"found port '{text}' without storage, expected {PORT_FORM}")
+    storage, wildcard = parse_storage(words[1])
+    options: dict[str, str] = {}
+    for word in words[2:]:
+        key, _, value = word.partition("=")
+        if (
+            key not in ("zp", "per_channel", "axis", "bits")
+            or (key == "per_channel") != (value == "")
+            or key in options
+        ):
+            raise ValueError(f"found '{word}' in port '{text}', expected {PORT_FORM}")
+        options[key] = value
+    return _port(text, role, storage, wildcard, options)
+
+
+def _port(text: str, role: Role, storage: Storage, wildcard: bool, options: dict[str, str]) -> PortRule:
+    try:
+        zero_point = int(options["zp"]) if "zp" in options else None
+        axis = int(options["axis"]) if "axis" in options else None
+        bits = tuple(int(width) for width in options["bits"].split("|")) if "bits" in options else ()
+    except ValueError as error:
+        raise ValueError(f"found port '{text}', expected whole numbers in zp, axis and bits") from error
+    if zero_point is not None and not storage.minimum <= zero_point <= storage.maximum:
+        raise ValueError(f"found zero point {zero_point} in port '{text}', expected one inside {storage}")
+    if bits and not wildcard:
+        raise ValueError(f"found bits in port '{text}', expected them only with any storage, as in '*i8 bits=8|16'")
+    if bits and (storage.type.width not in bits or not all(1 <= width <= 32 for width in bits)):
+        raise ValueError(f"found widths {bits} in port '{text}', expected 1 to 32 and that of the default among them")
+    per_channel = "per_channel" in options
+    if (per_channel or axis is not None) and role not in (Role.WEIGHT, Role.BIAS):
+        raise ValueError(f"found per-channel parameters in port '{text}', expected them of weights and biases only")
+    return PortRule(role, storage, zero_point, per_channel, axis, wildcard, bits)
+
+
+def parse_relation(text: str, load_function: FunctionLoader) -> Relation:
+    """One of `RELATIONS`."""
+    if text.startswith("python:"):
+        return Custom(load_function(text.removeprefix("python:")), text)
+    match = _CALL.fullmatch(text.replace(" ", ""))
+    name, arguments = (None, None) if match is None else (match["name"], match["arguments"])
+    parts = [] if not arguments else arguments.split(",")
+    plain: dict[str | None, Relation] = {
+        "free": Free(),
+        "multiplier_scale": MultiplierScale(),
+        "multiplier_accumulator_scale": MultiplierAccumulatorScale(),
+    }
+    if name in plain and not parts:
+        return plain[name]
+    if name == "same_scale":
+        return SameScale(tuple(_port_index(part) for part in parts))
+    if name == "fixed_scale" and len(parts) == 2:
+        return FixedScale(_number(parts[0]), _whole(parts[1]))
+    raise ValueError(f"found relation '{text}', expected one of: {RELATIONS}")
+
+
+def _port_index(text: str) -> int:
+    return OUTPUT if text == "out" else _whole(text)
+
+
+def _whole(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError as error:
+        raise ValueError(f"found '{text}', expected a whole number") from error
+
+
+def _number(text: str) -> float:
+    try:
+        return float(Fraction(text))
+    except (ValueError, ZeroDivisionError) as error:
+        raise ValueError(f"found scale '{text}', expected a number such as 0.5 or 1/256") from error
+
+
+def port_text(rule: PortRule) -> str:
+    """A port as the table has it."""
+    if rule.role is Role.OTHER:
+        return rule.role.value
+    words = [rule.role.value, f"{'*' if rule.wildcard else ''}{rule.storage}"]
+    if rule.zero_point is not None:
+        words.append(f"zp={rule.zero_point}")
+    if rule.per_channel:
+        words.append("per_channel")
+    if rule.axis is not None:
+        words.append(f"axis={rule.axis}")
+    if rule.bits:
+        words.append(f"bits={'|'.join(map(str, rule.bits))}")
+    return " ".join(words)
+
+
+def relation_text(relation: Relation) -> str:
+    """A relation as the table has it."""
+    match relation:
+        case FixedScale(scale, zero_point):
+            return f"fixed_scale({Fraction(scale).limit_denominator(1 << 20)}, {zero_point})"
+        case SameScale(group):
+            ports = ", ".join("out" if port == OUTPUT else str(port) for port in group)
+            return f"same_scale({ports})" if ports else "same_scale"
+        case MultiplierScale():
+            return "multiplier_scale"
+        case MultiplierAccumulatorScale():
+            return "multiplier_accumulator_scale"
+        case Custom(_, name):
+            return name
+        case Free():
+            return "free"
