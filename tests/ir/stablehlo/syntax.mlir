@@ -123,4 +123,14 @@ module {
     %15 = stablehlo.reverse %arg0, dims = [1, 0] : tensor<2x3xf32>
     return
   }
+  func.func @indexing(%arg0: tensor<3x4x2xi64>, %arg1: tensor<2x3x2xi32>, %arg2: tensor<i32>, %arg3: tensor<1x1x2xi64>, %arg4: tensor<1x3x2xi32>) {
+    %0 = "stablehlo.gather"(%arg0, %arg1) <{dimension_numbers = #stablehlo.gather<offset_dims = [2, 3], collapsed_slice_dims = [0], start_index_map = [1, 0], index_vector_dim = 2>, indices_are_sorted = false, slice_sizes = array<i64: 1, 2, 2>}> : (tensor<3x4x2xi64>, tensor<2x3x2xi32>) -> tensor<2x3x2x2xi64>
+    %1 = "stablehlo.gather"(%arg0, %arg4) <{dimension_numbers = #stablehlo.gather<collapsed_slice_dims = [1], operand_batching_dims = [0, 2], start_indices_batching_dims = [1, 2], start_index_map = [1]>, slice_sizes = array<i64: 1, 1, 1>}> : (tensor<3x4x2xi64>, tensor<1x3x2xi32>) -> tensor<3x2xi64>
+    %2 = stablehlo.dynamic_slice %arg0, %arg2, %arg2, %arg2, sizes = [1, 1, 2] : (tensor<3x4x2xi64>, tensor<i32>, tensor<i32>, tensor<i32>) -> tensor<1x1x2xi64>
+    %3 = stablehlo.dynamic_update_slice %arg0, %arg3, %arg2, %arg2, %arg2 : (tensor<3x4x2xi64>, tensor<1x1x2xi64>, tensor<i32>, tensor<i32>, tensor<i32>) -> tensor<3x4x2xi64>
+    %4 = stablehlo.dynamic_update_slice %arg2, %arg2 : (tensor<i32>, tensor<i32>) -> tensor<i32>
+    %5 = stablehlo.iota dim = 1 : tensor<2x3xi32>
+    %6 = stablehlo.iota dim = 0 {note} : tensor<4x!quant.uniform<i8:f32, 5.000000e-01>>
+    return
+  }
 }

@@ -189,6 +189,52 @@ def reduction(draw: st.DrawFn) -> str:
     return module("reduce_window", operands, [tensor(shape, result)], f"window_dimensions = {numbers(window)}", body)
 
 
+GATHER = {
+    "offset_dims": [2, 3],
+    "collapsed_slice_dims": [0],
+    "operand_batching_dims": [],
+    "start_indices_batching_dims": [],
+    "start_index_map": [1, 0],
+    "index_vector_dim": 2,
+}
+BATCHED_GATHER = GATHER | {
+    "offset_dims": [2],
+    "collapsed_slice_dims": [1],
+    "operand_batching_dims": [0],
+    "start_indices_batching_dims": [0],
+    "start_index_map": [2, 1],
+}
+
+
+@st.composite
+def indexing(draw: st.DrawFn) -> str:
+    """A right one, in which up to two things may have become wrong."""
+    element, kept = draw(elements), draw(elements)
+    kept = draw(st.sampled_from([element, element, kept]))
+    op = draw(st.sampled_from(["gather", "gather", "dynamic_slice", "dynamic_update_slice", "iota"]))
+    shape = [2, 4, 2]
+    start = draw(st.sampled_from(["i32", "i32", "i32", "ui8", "i1", "f32"]))
+    if op == "gather":
+        batched = draw(st.booleans())
+        dims = dict(BATCHED_GATHER if batched else GATHER)
+        for name in draw(st.lists(st.sampled_from(sorted(dims)), max_size=2)):
+            dims[name] = draw(small) if name.endswith("_dim") else draw(st.lists(small, max_size=3))
+        slices = draw(st.sampled_from([[1, 1, 2] if batched else [1, 2, 2]] * 3 + [[2, 1, 2], [1, 5, 2], [1, 2]]))
+        result = draw(st.sampled_from([[2, 3, 2] if batched else [2, 3, 2, 2]] * 3 + [[2, 3], [2, 3, 2, 1]]))
+        numbers_text = ", ".join(f"{name} = {value}" for name, value in dims.items())
+        properties = f"dimension_numbers = #stablehlo.gather<{numbers_text}>, slice_sizes = {numbers(slices)}"
+        return module(op, [tensor(shape, element), tensor([2, 3, 2], start)], [tensor(result, kept)], properties)
+    count = draw(st.sampled_from([3, 3, 3, 2]))
+    at = [tensor(draw(st.sampled_from([[], [], [], [1]])), start)] * count
+    extents = draw(st.sampled_from([[1, 2, 2], [2, 4, 2], [1, 2, 2], [1, 5, 2], [1, 2]]))
+    if op == "dynamic_slice":
+        properties = f"slice_sizes = {numbers(extents)}"
+        return module(op, [tensor(shape, element), *at], [tensor(extents, kept)], properties)
+    if op == "dynamic_update_slice":
+        return module(op, [tensor(shape, element), tensor(extents, kept), *at], [tensor(shape, element)])
+    return module(op, [], [tensor(draw(shapes), element)], f"iota_dimension = {draw(small)} : i64")
+
+
 def our_objection(text: str) -> str | None:
     try:
         parse_program(text)
@@ -205,10 +251,12 @@ def their_objection(text: str) -> str | None:
     return None
 
 
-FAMILIES = [elementwise(), ternary(), movement(), contraction(), reduction()]
+FAMILIES = [elementwise(), ternary(), movement(), contraction(), reduction(), indexing()]
 
 
-@pytest.mark.parametrize("ops", FAMILIES, ids=["elementwise", "ternary", "movement", "contraction", "reduction"])
+@pytest.mark.parametrize(
+    "ops", FAMILIES, ids=["elementwise", "ternary", "movement", "contraction", "reduction", "indexing"]
+)
 @settings(max_examples=60)
 @given(data=st.data())
 def test_both_accept_or_both_reject(ops: st.SearchStrategy[str], data: st.DataObject) -> None:

@@ -9,8 +9,10 @@ from zeropoint.ir.stablehlo.attributes import (
     ComparisonTypeAttr,
     ConvDimensionNumbersAttr,
     DotDimensionNumbersAttr,
+    GatherDimensionNumbersAttr,
     Precision,
     PrecisionAttr,
+    ScatterDimensionNumbersAttr,
 )
 from zeropoint.ir.stablehlo.bitwise import (
     CountLeadingZerosOp,
@@ -31,7 +33,7 @@ from zeropoint.ir.stablehlo.contraction import (
     ConvolutionOp,
     DotGeneralOp,
 )
-from zeropoint.ir.stablehlo.dimensions import ConvolutionLayout, DotDimensions
+from zeropoint.ir.stablehlo.dimensions import ConvolutionLayout, DotDimensions, GatherDimensions, ScatterDimensions
 from zeropoint.ir.stablehlo.elementwise import (
     AbsOp,
     AddOp,
@@ -63,6 +65,12 @@ from zeropoint.ir.stablehlo.elementwise import (
     SubtractOp,
     TanhOp,
     UnaryOp,
+)
+from zeropoint.ir.stablehlo.indexing import (
+    DynamicSliceOp,
+    DynamicUpdateSliceOp,
+    GatherOp,
+    IotaOp,
 )
 from zeropoint.ir.stablehlo.movement import (
     BroadcastInDimOp,
@@ -122,9 +130,15 @@ __all__ = [
     "DotDimensionNumbersAttr",
     "DotDimensions",
     "DotGeneralOp",
+    "DynamicSliceOp",
+    "DynamicUpdateSliceOp",
     "ExponentialMinusOneOp",
     "ExponentialOp",
     "FloorOp",
+    "GatherDimensionNumbersAttr",
+    "GatherDimensions",
+    "GatherOp",
+    "IotaOp",
     "IsFiniteOp",
     "LogOp",
     "LogPlusOneOp",
@@ -149,6 +163,8 @@ __all__ = [
     "RoundNearestAfzOp",
     "RoundNearestEvenOp",
     "RsqrtOp",
+    "ScatterDimensionNumbersAttr",
+    "ScatterDimensions",
     "SelectOp",
     "ShiftLeftOp",
     "ShiftRightArithmeticOp",
@@ -189,9 +205,13 @@ StableHlo = Dialect(
         CountLeadingZerosOp,
         DivideOp,
         DotGeneralOp,
+        DynamicSliceOp,
+        DynamicUpdateSliceOp,
         ExponentialMinusOneOp,
         ExponentialOp,
         FloorOp,
+        GatherOp,
+        IotaOp,
         IsFiniteOp,
         LogOp,
         LogPlusOneOp,
@@ -235,6 +255,8 @@ StableHlo = Dialect(
         ComparisonTypeAttr,
         ConvDimensionNumbersAttr,
         DotDimensionNumbersAttr,
+        GatherDimensionNumbersAttr,
         PrecisionAttr,
+        ScatterDimensionNumbersAttr,
     ],
 )

@@ -20,7 +20,7 @@ from xdsl.irdl.declarative_assembly_format import (
     VariadicOperandVariable,
     irdl_custom_directive,
 )
-from xdsl.parser import Parser
+from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.printer import Printer
 
 from zeropoint.ir.stablehlo import syntax
@@ -133,17 +133,17 @@ class VariadicOperandWithAttribute(CustomDirective):
 
     def parse(self, parser: Parser, state: ParsingState) -> None:
         """Parse operands until something else stands where one could."""
-        found = [parser.parse_unresolved_operand()]
-        parser.parse_punctuation(",")
+        found: list[UnresolvedOperand] = []
         while (operand := parser.parse_optional_unresolved_operand()) is not None:
             found.append(operand)
             parser.parse_punctuation(",")
         self.operands.set(state, found)
 
     def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
-        """Print the operands, each with its comma."""
+        """Print the operands, each with its comma. (Upstream prints the comma of no operand, and does not read it.)"""
         self.operands.print(printer, state, op)
-        printer.print_string(",")
+        if self.operands.get(op):
+            printer.print_string(",")
 
 
 @irdl_custom_directive

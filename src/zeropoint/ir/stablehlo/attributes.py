@@ -14,7 +14,7 @@ from xdsl.printer import Printer
 from xdsl.utils.str_enum import StrEnum
 
 from zeropoint.ir.stablehlo import syntax
-from zeropoint.ir.stablehlo.dimensions import ConvolutionLayout, DotDimensions
+from zeropoint.ir.stablehlo.dimensions import ConvolutionLayout, DotDimensions, GatherDimensions, ScatterDimensions
 
 
 @irdl_attr_definition
@@ -45,12 +45,48 @@ class DotDimensionNumbersAttr(Data[DotDimensions]):
     def parse_parameter(cls, parser: AttrParser) -> DotDimensions:
         """Parse `<lhs_contracting_dimensions = [1], ...>`; a list that is left out is empty."""
         with parser.in_angle_brackets():
-            return syntax.parse_dot_dimensions(parser)
+            return syntax.parse_dimensions(parser, DotDimensions)
 
     def print_parameter(self, printer: Printer) -> None:
         """Print the lists that are not empty."""
         with printer.in_angle_brackets():
-            syntax.print_dot_dimensions(printer, self.data)
+            syntax.print_dimensions(printer, self.data)
+
+
+@irdl_attr_definition
+class GatherDimensionNumbersAttr(Data[GatherDimensions]):
+    """`#stablehlo.gather<offset_dims = [1], ..., index_vector_dim = 1>`."""
+
+    name = "stablehlo.gather"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> GatherDimensions:
+        """Parse `<offset_dims = [1], ...>`; a list that is left out is empty."""
+        with parser.in_angle_brackets():
+            return syntax.parse_dimensions(parser, GatherDimensions)
+
+    def print_parameter(self, printer: Printer) -> None:
+        """Print the entries that are not empty or 0."""
+        with printer.in_angle_brackets():
+            syntax.print_dimensions(printer, self.data)
+
+
+@irdl_attr_definition
+class ScatterDimensionNumbersAttr(Data[ScatterDimensions]):
+    """`#stablehlo.scatter<update_window_dims = [1], ..., index_vector_dim = 1>`."""
+
+    name = "stablehlo.scatter"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> ScatterDimensions:
+        """Parse `<update_window_dims = [1], ...>`; a list that is left out is empty."""
+        with parser.in_angle_brackets():
+            return syntax.parse_dimensions(parser, ScatterDimensions)
+
+    def print_parameter(self, printer: Printer) -> None:
+        """Print the entries that are not empty or 0."""
+        with printer.in_angle_brackets():
+            syntax.print_dimensions(printer, self.data)
 
 
 class ComparisonDirection(StrEnum):

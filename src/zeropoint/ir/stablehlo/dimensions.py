@@ -1,6 +1,6 @@
-"""The dimensions that convolutions and products name, as plain values.
+"""The dimensions that convolutions, products, gathers and scatters name, as plain values.
 
-Source: the StableHLO specification, "convolution" and "dot_general".
+Source: the StableHLO specification, "convolution", "dot_general", "gather" and "scatter".
 """
 
 from __future__ import annotations
@@ -33,7 +33,31 @@ class ConvolutionLayout:
 class DotDimensions:
     """The batching and contracting dimensions of the two operands of `dot_general`."""
 
-    lhs_batching_dimensions: tuple[int, ...]
-    rhs_batching_dimensions: tuple[int, ...]
-    lhs_contracting_dimensions: tuple[int, ...]
-    rhs_contracting_dimensions: tuple[int, ...]
+    lhs_batching_dimensions: tuple[int, ...] = ()
+    rhs_batching_dimensions: tuple[int, ...] = ()
+    lhs_contracting_dimensions: tuple[int, ...] = ()
+    rhs_contracting_dimensions: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class GatherDimensions:
+    """Which dimensions of `gather` hold slices, positions and batches; names as in the StableHLO specification."""
+
+    offset_dims: tuple[int, ...] = ()
+    collapsed_slice_dims: tuple[int, ...] = ()
+    operand_batching_dims: tuple[int, ...] = ()
+    start_indices_batching_dims: tuple[int, ...] = ()
+    start_index_map: tuple[int, ...] = ()
+    index_vector_dim: int = 0
+
+
+@dataclass(frozen=True)
+class ScatterDimensions:
+    """Which dimensions of `scatter` hold windows, positions and batches; names as in the StableHLO specification."""
+
+    update_window_dims: tuple[int, ...] = ()
+    inserted_window_dims: tuple[int, ...] = ()
+    input_batching_dims: tuple[int, ...] = ()
+    scatter_indices_batching_dims: tuple[int, ...] = ()
+    scatter_dims_to_operand_dims: tuple[int, ...] = ()
+    index_vector_dim: int = 0

@@ -100,6 +100,8 @@ _INTEGERS = TensorConstraint((_K.INTEGER,))
 _BITS = TensorConstraint((_K.BOOL, _K.INTEGER))
 _PREDICATE = TensorConstraint((_K.BOOL,))
 _FLOAT = TensorConstraint((_K.FLOAT,))
+_INDICES = TensorConstraint((_K.INTEGER,), "variadic of 0D tensor", rank=0)
+_COUNTED = TensorConstraint(_NUMBER.kinds, "statically shaped tensor", is_static=True)
 _QUANTIZED = TensorConstraint((_K.PER_TENSOR, _K.PER_AXIS))
 _FLOAT_OR_QUANTIZED = TensorConstraint((_K.FLOAT, _K.PER_TENSOR, _K.PER_AXIS))
 
@@ -126,9 +128,13 @@ _SIGNATURES: dict[str, Signature] = {
     "stablehlo.count_leading_zeros": _elementwise(_INTEGERS),
     "stablehlo.divide": _elementwise(_NUMBER),
     "stablehlo.dot_general": Signature((_ANY, _ANY_OR_AXIS), _ANY_OR_AXIS),
+    "stablehlo.dynamic_slice": Signature((_ANY, _INDICES), _ANY),
+    "stablehlo.dynamic_update_slice": Signature((_ANY, _ANY, _INDICES), _ANY),
     "stablehlo.exponential": _elementwise(_FUNCTION),
     "stablehlo.exponential_minus_one": _elementwise(_FUNCTION),
     "stablehlo.floor": _elementwise(_REAL),
+    "stablehlo.gather": Signature((_ANY, _INTEGERS), _ANY),
+    "stablehlo.iota": Signature((), _COUNTED),
     "stablehlo.is_finite": Signature((_REAL,), _PREDICATE, (same_shape,)),
     "stablehlo.log": _elementwise(_FUNCTION),
     "stablehlo.log_plus_one": _elementwise(_FUNCTION),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import fields
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
-from zeropoint.ir.stablehlo.dimensions import ConvolutionLayout, DotDimensions
+from zeropoint.ir.stablehlo.dimensions import ConvolutionLayout, DotDimensions, GatherDimensions, ScatterDimensions
 
 
 def _parse_dimension(parser: AttrParser) -> str | int:
@@ -93,32 +94,38 @@ def print_convolution_layout(printer: Printer, layout: ConvolutionLayout) -> Non
     printer.print_string(f"{lhs}x{rhs}->{out}")
 
 
-_DOT_LISTS = (
-    "lhs_batching_dimensions",
-    "rhs_batching_dimensions",
-    "lhs_contracting_dimensions",
-    "rhs_contracting_dimensions",
-)
+def _named_entries(parser: AttrParser, names: Sequence[str]) -> dict[str, Any]:
+    """`offset_dims = [0], index_vector_dim = 1`: each at most once, in any order; numbers, and lists as tuples."""
 
+    def integer() -> int:
+        return parser.parse_integer(allow_boolean=False)
 
-def parse_dot_dimensions(parser: AttrParser) -> DotDimensions:
-    """`lhs_batching_dimensions = [0], ...`: each list at most once, in any order."""
-    lists: dict[str, tuple[int, ...]] = {}
+    found: dict[str, Any] = {}
     while (name := parser.parse_optional_identifier()) is not None:
-        if name not in _DOT_LISTS or name in lists:
-            parser.raise_error(f"expected one of: {', '.join(n for n in _DOT_LISTS if n not in lists)}")
+        if name in found:
+            parser.raise_error(f"duplicated `{name}` entry")
+        if name not in names:
+            parser.raise_error(f"expected one of: {', '.join(f'`{known}`' for known in names)}")
         parser.parse_punctuation("=")
-        lists[name] = tuple(
-            parser.parse_comma_separated_list(
-                parser.Delimiter.SQUARE, lambda: parser.parse_integer(allow_boolean=False)
-            )
-        )
+        if name.endswith("_dim"):
+            found[name] = integer()
+        else:
+            found[name] = tuple(parser.parse_comma_separated_list(parser.Delimiter.SQUARE, integer))
         if parser.parse_optional_punctuation(",") is None:
             break
-    return DotDimensions(*(lists.get(name, ()) for name in _DOT_LISTS))
+    return found
 
 
-def print_dot_dimensions(printer: Printer, dimensions: DotDimensions) -> None:
-    """The inverse of `parse_dot_dimensions`."""
-    lists = {name: getattr(dimensions, name) for name in _DOT_LISTS}
-    printer.print_string(", ".join(f"{name} = {list(dims)}" for name, dims in lists.items() if dims))
+Dimensions = TypeVar("Dimensions", DotDimensions, GatherDimensions, ScatterDimensions)
+
+
+def parse_dimensions(parser: AttrParser, kind: type[Dimensions]) -> Dimensions:
+    """`lhs_batching_dimensions = [0], ...`: what is left out is empty, or 0."""
+    return kind(**_named_entries(parser, [field.name for field in fields(kind)]))
+
+
+def print_dimensions(printer: Printer, dimensions: DotDimensions | GatherDimensions | ScatterDimensions) -> None:
+    """The inverse of `parse_dimensions`: the lists that are not empty, and `index_vector_dim` where it is not 0."""
+    entries = {field.name: getattr(dimensions, field.name) for field in fields(dimensions)}
+    texts = {name: value if isinstance(value, int) else list(value) for name, value in entries.items() if value}
+    printer.print_string(", ".join(f"{name} = {value}" for name, value in texts.items()))
