@@ -37,7 +37,7 @@ def check_reduce(op: ReduceOp) -> None:
         if dimension in dimensions[:index]:
             raise VerifyException(f"Duplicate reduction dimension: {dimension}")
     left = [size for dim, size in enumerate(sizes) if dim not in dimensions]
-    returned = _check_reducer(op.body.block, inputs, init_values, left)
+    returned = check_reducer(op.body.block, inputs, init_values, left)
     check_inferred([(left, element_of(found)) for found in returned], op.result_types)
 
 
@@ -61,7 +61,7 @@ def check_reduce_window(op: ReduceWindowOp) -> None:
         base_dilations=op.base_dilations,
         window_dilations=op.window_dilations,
     )
-    returned = _check_reducer(op.body.block, inputs, init_values, window_sizes)
+    returned = check_reducer(op.body.block, inputs, init_values, window_sizes)
     shape = [window.output_size(size) for window, size in zip(windows, sizes, strict=True)]
     check_inferred([(shape, element_of(found)) for found in returned], op.result_types)
 
@@ -84,7 +84,7 @@ def _common_shape(inputs: Sequence[Attribute]) -> tuple[int, ...]:
     return first
 
 
-def _check_reducer(
+def check_reducer(
     body: Block, inputs: Sequence[Attribute], init_values: Sequence[Attribute], allowed: Sequence[int]
 ) -> list[Attribute]:
     """Check a body, whose arguments may have dimensions out of `allowed`, and give the types that it returns."""
