@@ -13,6 +13,7 @@ from xdsl.ir import Attribute
 
 from zeropoint.interp.binding import Binary, Function, Scope, Ternary, Unary
 from zeropoint.interp.exactness import DType
+from zeropoint.ir.functions import function_name
 from zeropoint.ir.stablehlo import (
     BinaryOp,
     ClampOp,
@@ -31,12 +32,12 @@ PREFIX = "stablehlo."
 
 def unary(op: UnaryOp, scope: Scope) -> Function:
     """result = f(operand), elementwise."""
-    return wrapped(functions.UNARY[op.name.removeprefix(PREFIX)], element_of(op.result))
+    return wrapped(functions.UNARY[function_name(op)], element_of(op.result))
 
 
 def binary(op: BinaryOp, scope: Scope) -> Function:
     """result = f(lhs, rhs), elementwise."""
-    return wrapped(functions.BINARY[op.name.removeprefix(PREFIX)], element_of(op.result))
+    return wrapped(functions.BINARY[function_name(op)], element_of(op.result))
 
 
 def clamp(op: ClampOp, scope: Scope) -> Ternary:

@@ -15,27 +15,12 @@ from xdsl.ir import Operation, OpResult, SSAValue
 
 from zeropoint.ir.annotations import FLOAT_REASON
 from zeropoint.ir.constants import splat_value
+from zeropoint.ir.functions import evaluate_chain, is_function
 from zeropoint.ir.fxpmath import TableOp
-from zeropoint.ir.stablehlo import (
-    BinaryOp,
-    ClampOp,
-    CompareOp,
-    SelectOp,
-    UnaryOp,
-    UniformDequantizeOp,
-    UniformQuantizeOp,
-)
-from zeropoint.ir.tensors import Array, element_dtype, element_of, with_element
+from zeropoint.ir.stablehlo import UniformDequantizeOp, UniformQuantizeOp
+from zeropoint.ir.tensors import element_dtype, with_element
 from zeropoint.lower.context import Lowering, quantized_element, storage_element
-from zeropoint.numerics import functions
 from zeropoint.numerics.affine import dequantize, quantize
-
-ELEMENTWISE = (UnaryOp, BinaryOp, ClampOp, CompareOp, SelectOp)
-
-
-def function_name(op: Operation) -> str:
-    """The op as `numerics.functions` names it."""
-    return op.name.removeprefix("stablehlo.")
 
 
 def function_source(op: UniformQuantizeOp, lowering: Lowering) -> UniformDequantizeOp | None:
@@ -50,13 +35,11 @@ def function_source(op: UniformQuantizeOp, lowering: Lowering) -> UniformDequant
         producer = value.op if isinstance(value, OpResult) else None
         if isinstance(producer, UniformDequantizeOp):
             sources.add(producer)
-        elif isinstance(producer, ELEMENTWISE) and FLOAT_REASON in producer.attributes:
-            return None  # decided: a user, or the target, leaves it in float
-        elif isinstance(producer, ELEMENTWISE) and functions.is_known(function_name(producer)):
+        elif is_function(producer) and FLOAT_REASON not in producer.attributes:
             if producer not in seen:
                 seen.add(producer)
                 pending += producer.operands
-        else:
+        else:  # among others what a user or the target leaves in float
             return None
     if len(sources) != 1:
         return None
@@ -66,24 +49,6 @@ def function_source(op: UniformQuantizeOp, lowering: Lowering) -> UniformDequant
     return source if fits else None
 
 
-def _evaluate(
-    value: SSAValue, source: UniformDequantizeOp, domain: Array, lowering: Lowering, memo: dict[SSAValue, Array]
-) -> Array:
-    """The value of a float chain at every point of the domain, with the functions that the interpreter uses."""
-    if value is source.result:
-        return domain
-    if value not in memo:
-        number = splat_value(value, lowering.weights)
-        if number is not None:
-            memo[value] = np.full(domain.shape, number, element_dtype(element_of(value)))
-        else:
-            assert isinstance(value, OpResult)
-            operands = [_evaluate(operand, source, domain, lowering, memo) for operand in value.op.operands]
-            direction = value.op.comparison_direction.data.value if isinstance(value.op, CompareOp) else None
-            memo[value] = functions.evaluate(function_name(value.op), operands, direction)
-    return memo[value]
-
-
 def lower_table(lowering: Lowering, op: UniformQuantizeOp, source: UniformDequantizeOp) -> SSAValue:
     """`fxpmath.table` of the stored values."""
     given, result = quantized_element(source.operand), quantized_element(op.result)
@@ -91,7 +56,7 @@ def lower_table(lowering: Lowering, op: UniformQuantizeOp, source: UniformDequan
     stored = np.arange(given.storage.type.min, given.storage.type.max + 1, dtype=np.int32)
     dtype = element_dtype(given.expressed_type)
     domain = dequantize(stored, given.scale, given.zero_point, dtype)
-    image = _evaluate(op.operand, source, domain, lowering, {})
+    image = evaluate_chain(op.operand, source.result, domain, lowering.weights)
     storage = result.storage
     entries = quantize(
         image,
