@@ -1,0 +1,246 @@
+"""Convolution, matrix product, fully connected: u8 activations times i8 weights, requantized.
+
+One micro-kernel computes a tile of R output pixels by n vectors of output channels in registers. A step multiplies four
+adjacent activation bytes of every pixel (one broadcast each) with n weight vectors; steps run over the input channels of
+every kernel position, which in NHWC rows are runs of adjacent bytes. Accumulators start at the bias, which holds the
+zero-point corrections.
+
+Weights of a group of n vectors are [step][half][vector][channel][4], then the biases, then the parameters of the epilogue.
+Sources: CODEGEN.md, "Contraction micro-kernel"; the lowering of quantized contractions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from zeropoint.codegen.kernels.requantize import GROUP, Epilogue, Output, bytes_stored, channel_order
+from zeropoint.codegen.kernels.tiles import Part, Split, balanced, divisor, greedy
+from zeropoint.codegen.llvm.isa import InstructionSet
+from zeropoint.codegen.llvm.text import Function, Module, Value, i64
+from zeropoint.numerics.arrays import AnyArray, IntArray
+
+UNROLLED = 16
+"""Steps up to which the loop over them is laid out whole."""
+LATENCY = 10
+"""Dot products that have to be independent, for the machine to start two in every cycle."""
+
+
+@dataclass(frozen=True)
+class Contraction:
+    """The shape of a contraction in bytes; what its code depends on.
+
+    Output pixel (y, x) is at y * out_row + x * out_pixel, and reads `4 * groups` bytes at y * in_row + x * in_pixel + r
+    for every r of `runs`. `vectors` of the instruction set hold the output channels.
+    """
+
+    rows: int
+    width: int
+    in_row: int
+    in_pixel: int
+    out_row: int
+    out_pixel: int
+    runs: tuple[int, ...]
+    groups: int
+    vectors: int
+    halves: int
+    epilogue: Epilogue
+
+    def flat(self) -> Contraction:
+        """The same with all pixels in one row, where no gap is between rows; with adjacent runs as one."""
+        rows, width, in_row, out_row = self.rows, self.width, self.in_row, self.out_row
+        if rows > 1 and in_row == width * self.in_pixel and out_row == width * self.out_pixel:
+            rows, width = 1, rows * width
+        runs, groups = list(self.runs), self.groups
+        each = 1
+        while len(runs) > each and all(
+            runs[n] == runs[n - n % (each + 1)] + 4 * groups * (n % (each + 1)) for n in range(len(runs))
+        ) and len(runs) % (each + 1) == 0:
+            each += 1
+        return Contraction(
+            rows, width, in_row, self.in_pixel, out_row, self.out_pixel, tuple(runs[::each]), groups * each,
+            self.vectors, self.halves, self.epilogue,
+        )  # fmt: skip
+
+    @property
+    def steps(self) -> int:
+        """Steps of four input bytes."""
+        return len(self.runs) * self.groups
+
+    def columns(self) -> Split:
+        """Output vectors in groups: four make a whole vector of bytes."""
+        return greedy(self.vectors, GROUP)
+
+    def pixels(self, isa: InstructionSet, count: int) -> Split:
+        """Pixels of a row in tiles, for groups of `count` vectors: what fits the registers, weights and a spare beside."""
+        return balanced(self.width, max(1, min(14, (isa.registers - count - 1) // count)))
+
+    def tiles(self, isa: InstructionSet, count: int) -> int:
+        """Tiles of one group of `count` vectors."""
+        return self.rows * self.pixels(isa, count).count
+
+    def tasks(self, isa: InstructionSet) -> int:
+        """Tiles of all groups: what threads share."""
+        return sum(part.count * self.tiles(isa, part.size) for part in self.columns().parts)
+
+    def group_bytes(self, isa: InstructionSet, count: int) -> int:
+        """Bytes of weights, biases and parameters of a group."""
+        return (self.steps * self.halves + 1) * count * isa.bytes + self.epilogue.size(isa, count)
+
+    def pack(self, isa: InstructionSet, weights: AnyArray, bias: IntArray, output: Output) -> bytes:
+        """Weights (steps, 4, channels) i8, whose order of steps is that of `runs`, and biases (channels,) for the kernel.
+
+        `bias` belongs to activations as the program has them (i8).
+        """
+        channels = weights.shape[2]
+        sums = weights.astype(np.int64).sum((0, 1))
+        start = bias - isa.offset * sums + self.epilogue.rounding(output.multiplier)
+        parts: list[bytes] = []
+        for first, count in ((first, part.size) for part in self.columns().parts for first in part.places()):
+            covered = np.arange(first * isa.width, (first + count) * isa.width)
+            covered = np.where(covered < channels, covered, -1)
+            order = channel_order(count, isa.width)
+            chosen = np.where(covered < 0, 0, weights[:, :, covered])[:, :, order]  # steps, 4, count, width
+            laid = chosen.transpose(0, 2, 3, 1)
+            halves = [laid] if self.halves == 1 else [laid >> 1, laid - (laid >> 1)]
+            parts.append(np.ascontiguousarray(np.stack(halves, axis=1)).astype(np.int8).tobytes())
+            parts.append(np.where(covered < 0, 0, start[covered])[order].astype(np.int32).tobytes())
+            parts.append(self.epilogue.parameters(isa, output, covered, count))
+        return b"".join(parts)
+
+    def emit(self, module: Module, name: str, isa: InstructionSet) -> None:
+        """`void name(input, weights, output, begin, end)`: tasks begin to end."""
+        f = module.function(
+            name,
+            [("ptr noalias", "in"), ("ptr noalias", "w"), ("ptr noalias", "out"), ("i64", "begin"), ("i64", "end")],
+        )
+        _Emitter(self, isa, f).kernel()
+
+
+class _Emitter:
+    """Writes the kernel of one contraction."""
+
+    def __init__(self, shape: Contraction, isa: InstructionSet, f: Function):
+        self.shape, self.isa, self.f = shape, isa, f
+        self.source, self.weights, self.out, self.begin, self.end = f.arguments
+        self.chunk = divisor(shape.groups, 4, 16) if shape.steps > UNROLLED else shape.steps
+        self.starts = self._starts()
+
+    def _starts(self) -> list[int]:
+        """Input offset of every chunk of steps."""
+        if self.shape.steps <= UNROLLED:
+            return [0]
+        return [run + 4 * g for run in self.shape.runs for g in range(0, self.shape.groups, self.chunk)]
+
+    def kernel(self) -> None:
+        f, tasks, place = self.f, 0, 0
+        for part in self.shape.columns().parts:
+            tiles = self.shape.tiles(self.isa, part.size)
+            # This part's share of begin..end, counted from its first task.
+            low = f.maximum(f.add(self.begin, -tasks), i64(0))
+            high = f.minimum(f.add(self.end, -tasks), i64(part.count * tiles))
+            self._groups(part, tiles, place, low, high)
+            tasks += part.count * tiles
+            place += part.count * self.shape.group_bytes(self.isa, part.size)
+        f.ret()
+
+    def _groups(self, part: Part, tiles: int, place: int, low: Value, high: Value) -> None:
+        """Tasks low to high of groups of one size, whose weights start at `place`."""
+        f, size = self.f, self.shape.group_bytes(self.isa, part.size)
+
+        def group(index: Value, _: list[Value]) -> None:
+            base = f.mul(index, tiles)
+            weights = f.at(f.at(self.weights, place), f.mul(index, size))
+            out = f.at(f.at(self.out, part.first * self.isa.width), f.mul(index, part.size * self.isa.width))
+            self._tiles(
+                part.size,
+                weights,
+                out,
+                f.maximum(f.binary("sub", low, base), i64(0)),
+                f.minimum(f.binary("sub", high, base), i64(tiles)),
+            )
+
+        if part.count == 1:
+            group(i64(0), [])
+        else:
+            f.loop(f.binary("sdiv", low, i64(tiles)), f.binary("sdiv", f.add(high, tiles - 1), i64(tiles)), 1, group)
+
+    def _tiles(self, count: int, weights: Value, out: Value, low: Value, high: Value) -> None:
+        """Tiles low to high of one group of `count` vectors."""
+        f, shape = self.f, self.shape
+        pixels = shape.pixels(self.isa, count)
+
+        def tile(index: Value, _: list[Value]) -> None:
+            source, target, x = self.source, out, index
+            if shape.rows > 1:
+                y = f.binary("udiv", index, i64(pixels.count))
+                x = f.binary("sub", index, f.mul(y, pixels.count))
+                source, target = f.at(source, f.mul(y, shape.in_row)), f.at(target, f.mul(y, shape.out_row))
+
+            def sized(part: Part) -> None:
+                start = f.add(f.mul(f.add(x, -part.before), part.size), part.first)
+                here, there = f.mul(start, shape.in_pixel), f.mul(start, shape.out_pixel)
+                self._tile(part.size, count, f.at(source, here), weights, f.at(target, there))
+
+            first, *others = pixels.parts
+            if not others:
+                sized(first)
+            else:
+                f.branch(f.compare("slt", x, first.count), lambda: sized(first), lambda: sized(others[0]))
+
+        f.loop(low, high, 1, tile)
+
+    def _tile(self, size: int, count: int, source: Value, weights: Value, target: Value) -> None:
+        """`size` pixels by `count` vectors."""
+        f, isa, shape = self.f, self.isa, self.shape
+        weight_bytes = shape.steps * shape.halves * count * isa.bytes
+        biases = [f.load(isa.i32, weights, weight_bytes + n * isa.bytes, align=isa.bytes) for n in range(count)]
+        chains = 1 if size * count >= LATENCY or shape.steps < 8 else 2
+        zero = Value(isa.i32, "zeroinitializer")
+        sums = [biases[n] for _ in range(size) for n in range(count)] + [zero] * ((chains - 1) * size * count)
+        sums = self._steps(size, count, source, weights, sums)
+        if chains == 2:
+            half = size * count
+            sums = [f.add(sums[n], sums[half + n]) for n in range(half)]
+        parameters = f.at(weights, weight_bytes + count * isa.bytes)
+        for pixel in range(size):
+            packed = shape.epilogue.emit(f, isa, sums[pixel * count : (pixel + 1) * count], parameters)
+            f.store_first(packed, bytes_stored(count, isa), target, pixel * shape.out_pixel)
+
+    def _steps(self, size: int, count: int, source: Value, weights: Value, sums: list[Value]) -> list[Value]:
+        f, isa, shape = self.f, self.isa, self.shape
+        if shape.steps <= UNROLLED:
+            offsets = [run + 4 * g for run in shape.runs for g in range(shape.groups)]
+            return self._chunk(size, count, source, weights, sums, offsets)
+        stride = self.chunk * shape.halves * count * isa.bytes
+        table = f.module.table(self.starts) if len(shape.runs) > 1 else None
+
+        def chunk(index: Value, carried: list[Value]) -> list[Value]:
+            place = f.mul(index, 4 * self.chunk) if table is None else f.load("i64", table, f.mul(index, 8), align=8)
+            here = f.at(weights, f.mul(index, stride))
+            return self._chunk(size, count, f.at(source, place), here, carried, range(0, 4 * self.chunk, 4))
+
+        return f.loop(0, len(self.starts), 1, chunk, sums, entered=True)
+
+    def _chunk(
+        self, size: int, count: int, source: Value, weights: Value, sums: Sequence[Value], offsets: Sequence[int]
+    ) -> list[Value]:
+        """Steps at the given input offsets; weights follow each other. Two chains take turns."""
+        f, isa, shape = self.f, self.isa, self.shape
+        sums = list(sums)
+        chains = len(sums) // (size * count)
+        for step, offset in enumerate(offsets):
+            base = (step % chains) * size * count
+            vectors = [
+                f.load(isa.i8, weights, (step * shape.halves * count + n) * isa.bytes, align=isa.bytes)
+                for n in range(shape.halves * count)
+            ]
+            for pixel in range(size):
+                word = f.load("i32", source, pixel * shape.in_pixel + offset)
+                bytes_ = f.bits(f.broadcast(word, isa.width), isa.i8)
+                for n, weight in enumerate(vectors):
+                    place = base + pixel * count + n % count
+                    sums[place] = isa.dot(f, sums[place], bytes_, weight)
+        return sums

@@ -1,0 +1,212 @@
+"""The end of a kernel: accumulators to activation bytes, as `zeropoint.numerics.requantize` defines it.
+
+Accumulators come in groups of up to four vectors of V elements, element 4 l + i of vector q being channel
+4 n l + 4 q + i of the group of n vectors (`channel_order`): packing words and bytes lane by lane then puts the channels in
+order, and no data is permuted while the kernel runs. Weights and parameters are laid out so when they are packed.
+
+Parameters of a group, each a vector of the instruction set:
+
+| behaviour | |
+|---|---|
+| fixed16 | right shifts (i32) x n, left shifts (i32) x n if `left`, M (i16) x ceil(n/2), 64 zp + 32 (i16), bounds (i8) x 2 |
+| fixed32 | M0 (i32) x n, N (i32) x n, zp (i32), bounds (i8) x 2 |
+
+Bounds are there if `clamped`. The biases, with fixed16's rounding terms, are where the accumulators start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from zeropoint.codegen.llvm.isa import InstructionSet
+from zeropoint.codegen.llvm.machine import CodegenError
+from zeropoint.codegen.llvm.text import Function, Value, constant, lanes, vector
+from zeropoint.numerics import Multiplier, RequantizeBehaviour
+from zeropoint.numerics.arrays import AnyArray, IntArray
+
+GROUP = 4
+"""Vectors of accumulators that become one vector of bytes."""
+
+
+def channel_order(count: int, width: int) -> IntArray:
+    """(count, width): the channel, inside its group, of every element of `count` vectors of accumulators."""
+    q, e = np.meshgrid(np.arange(count), np.arange(width), indexing="ij")
+    return 4 * count * (e // 4) + 4 * q + e % 4
+
+
+def word_order(count: int, width: int) -> IntArray:
+    """(ceil(count / 2), 2 * width): the channel of every word, after two vectors of accumulators are packed to one.
+
+    A lone last vector is packed with itself.
+    """
+    order = channel_order(count, width)
+    rows: list[IntArray] = []
+    for q in range(0, count, 2):
+        low, high = order[q], order[min(q + 1, count - 1)]
+        rows.append(np.stack([low.reshape(-1, 4), high.reshape(-1, 4)], axis=1).reshape(-1))
+    return np.stack(rows)
+
+
+@dataclass(frozen=True)
+class Output:
+    """What a channel's accumulators become: the multiplier (one a channel), the zero point and bounds of i8 storage."""
+
+    multiplier: Multiplier
+    zero_point: int
+    storage_min: int
+    storage_max: int
+
+
+@dataclass(frozen=True)
+class Epilogue:
+    """How a kernel ends; without what is known to change nothing."""
+
+    behaviour: RequantizeBehaviour
+    left: bool = False
+    """Some channel of fixed16 shifts left."""
+    saturated: bool = False
+    """Accumulators may be past the limit of a left shift, and saturate first."""
+    clamped: bool = False
+    """The bounds are inside those of 8 bits."""
+
+    @staticmethod
+    def of(output: Output, reach: IntArray) -> Epilogue:
+        """For accumulators of at most |acc| = `reach`, one a channel. Raises CodegenError for other behaviours."""
+        multiplier = output.multiplier
+        behaviour = multiplier.behaviour
+        if behaviour not in (RequantizeBehaviour.FIXED16, RequantizeBehaviour.FIXED32):
+            raise CodegenError(
+                f"found requantize by '{behaviour.value}'; native code has fixed16 and fixed32 (quantize with the "
+                "profile fixed16 or fixed32)"
+            )
+        clamped = (output.storage_min, output.storage_max) != (-128, 127)
+        assert multiplier.shift is not None
+        left = bool((multiplier.shift < 0).any())
+        limit = (1 << 31) - 1 >> np.maximum(-multiplier.shift, 0)
+        saturated = behaviour is RequantizeBehaviour.FIXED16 and left and bool((reach > limit).any())
+        return Epilogue(behaviour, left, saturated, clamped)
+
+    def rounding(self, multiplier: Multiplier) -> IntArray:
+        """What is added to the biases before: 2^(s-1) of fixed16, 0 of the others."""
+        assert multiplier.shift is not None
+        if self.behaviour is not RequantizeBehaviour.FIXED16:
+            return np.zeros_like(multiplier.shift)
+        return np.where(multiplier.shift > 0, np.int64(1) << np.maximum(multiplier.shift - 1, 0), 0)
+
+    def parameters(self, isa: InstructionSet, output: Output, channels: IntArray, count: int) -> bytes:
+        """The parameters of a group of `count` vectors, whose channels (in order) are `channels`; -1 is padding."""
+        multiplier = output.multiplier
+        assert multiplier.shift is not None
+        m, shift = (np.where(channels < 0, 0, part[channels]) for part in (multiplier.multiplier, multiplier.shift))
+        order = channel_order(count, isa.width)
+        zero = output.zero_point + isa.offset
+        parts: list[AnyArray] = []
+        if self.behaviour is RequantizeBehaviour.FIXED16:
+            parts.append(np.maximum(shift, 0)[order].astype(np.int32))
+            if self.left:
+                parts.append(np.maximum(-shift, 0)[order].astype(np.int32))
+            parts.append(m[word_order(count, isa.width)].astype(np.int16))
+            parts.append(np.full(2 * isa.width, 64 * zero + 32, np.int16))
+        else:
+            parts += [m[order].astype(np.int32), shift[order].astype(np.int32), np.full(isa.width, zero, np.int32)]
+        if self.clamped:
+            bounds = np.array([output.storage_min, output.storage_max]) + isa.offset
+            parts.append(np.repeat(bounds, isa.bytes).astype(np.uint8 if isa.unsigned else np.int8))
+        return b"".join(part.tobytes() for part in parts)
+
+    def size(self, isa: InstructionSet, count: int) -> int:
+        """The number of bytes of `parameters`."""
+        if self.behaviour is RequantizeBehaviour.FIXED16:
+            vectors = count * (1 + self.left) + (count + 1) // 2 + 1
+        else:
+            vectors = 2 * count + 1
+        return (vectors + 2 * self.clamped) * isa.bytes
+
+    def emit(self, f: Function, isa: InstructionSet, sums: Sequence[Value], parameters: Value) -> Value:
+        """Up to four vectors of accumulators to one of bytes: the first V bytes a vector of them, in channel order."""
+        reader = _Reader(f, isa, parameters)
+        if self.behaviour is RequantizeBehaviour.FIXED16:
+            words = self._fixed16(f, isa, sums, reader)
+        else:
+            words = _packed_words(f, isa, _fixed32(f, isa, sums, reader))
+        packed = isa.narrow(f, words[0], words[-1])
+        if self.clamped:
+            low, high = reader.take(isa.i8), reader.take(isa.i8)
+            kind = "u" if isa.unsigned else "s"
+            packed = f.call(isa.i8, f"llvm.{kind}max.v{isa.bytes}i8", packed, low)
+            packed = f.call(isa.i8, f"llvm.{kind}min.v{isa.bytes}i8", packed, high)
+        return _compressed(f, isa, packed, len(sums))
+
+    def _fixed16(self, f: Function, isa: InstructionSet, sums: Sequence[Value], reader: _Reader) -> list[Value]:
+        right = [reader.take(isa.i32) for _ in sums]
+        if self.left:
+            if self.saturated:
+                bounds = [constant(isa.i32, value) for value in (-(1 << 15), (1 << 15) - 1)]
+                # Only where the right shift is 0; elsewhere the left one is, and the sum stays as it is.
+                sums = [_saturated_where(f, acc, shift, bounds) for acc, shift in zip(sums, right, strict=True)]
+            sums = [f.binary("shl", acc, reader.take(isa.i32)) for acc in sums]
+        shifted = [f.binary("ashr", acc, shift) for acc, shift in zip(sums, right, strict=True)]
+        words = _packed_words(f, isa, shifted)
+        scaled = [isa.scaled(f, word, reader.take(isa.i16)) for word in words]
+        offset = reader.take(isa.i16)
+        guarded = [f.call(isa.i16, f"llvm.sadd.sat.v{2 * isa.width}i16", word, offset) for word in scaled]
+        return [f.binary("ashr", word, constant(isa.i16, 6)) for word in guarded]
+
+
+class _Reader:
+    """Reads parameters one vector after the other."""
+
+    def __init__(self, f: Function, isa: InstructionSet, pointer: Value):
+        self._f, self._isa, self._pointer, self._offset = f, isa, pointer, 0
+
+    def take(self, type_: str) -> Value:
+        value = self._f.load(type_, self._pointer, self._offset, align=self._isa.bytes)
+        self._offset += self._isa.bytes
+        return value
+
+
+def _saturated_where(f: Function, acc: Value, right: Value, bounds: Sequence[Value]) -> Value:
+    return f.select(f.compare("eq", right, 0), f.clamp(acc, *bounds), acc)
+
+
+def _packed_words(f: Function, isa: InstructionSet, vectors: Sequence[Value]) -> list[Value]:
+    last = len(vectors) - 1
+    return [isa.words(f, vectors[q], vectors[min(q + 1, last)]) for q in range(0, len(vectors), 2)]
+
+
+def _compressed(f: Function, isa: InstructionSet, packed: Value, count: int) -> Value:
+    """Every lane's first `count` groups of four bytes, side by side."""
+    if count == GROUP:
+        return packed
+    order = [4 * lane + q for lane in range(isa.lanes) for q in range(count)]
+    dwords = f.shuffle(f.bits(packed, isa.i32), None, order + [-1] * (isa.width - len(order)))
+    return f.bits(dwords, isa.i8)
+
+
+def _fixed32(f: Function, isa: InstructionSet, sums: Sequence[Value], reader: _Reader) -> list[Value]:
+    """(acc * M0 + 2^(N-1)) >> N in i64, plus the zero point; saturated to what words hold.
+
+    N < 0 shifts the product left; it is then past every bound, or small enough to be shifted (`_fixed32_parts`).
+    """
+    factors, shifts = [reader.take(isa.i32) for _ in sums], [reader.take(isa.i32) for _ in sums]
+    zero = reader.take(isa.i32)
+    wide = vector(isa.width, "i64")
+    bounds = [constant(wide, value) for value in (-(1 << 20), 1 << 20)]
+    results: list[Value] = []
+    for acc, factor, shift in zip(sums, factors, shifts, strict=True):
+        product = f.binary("mul", f.cast("sext", acc, wide), f.cast("sext", factor, wide))
+        n = f.cast("sext", shift, wide)
+        right = f.call(wide, f"llvm.smax.v{isa.width}i64", n, constant(wide, 0))
+        left = f.binary("sub", right, n)
+        rounding = f.binary("lshr", f.binary("shl", constant(wide, 1), right), constant(wide, 1))
+        scaled = f.binary("ashr", f.add(f.binary("shl", product, left), rounding), right)
+        results.append(f.add(f.cast("trunc", f.clamp(scaled, *bounds), isa.i32), zero))
+    return results
+
+
+def bytes_stored(count: int, isa: InstructionSet) -> int:
+    """How many bytes of what `emit` returns are channels."""
+    return count * lanes(isa.i32)

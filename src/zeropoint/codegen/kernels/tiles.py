@@ -1,0 +1,63 @@
+"""Splitting a length into tiles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Part:
+    """`count` tiles of one size, side by side from element `first` on; `before` tiles come earlier."""
+
+    size: int
+    count: int
+    first: int
+    before: int
+
+    def places(self) -> Iterator[int]:
+        """The first element of every tile."""
+        return iter(range(self.first, self.first + self.size * self.count, self.size))
+
+
+@dataclass(frozen=True)
+class Split:
+    """A length in tiles of at most two sizes."""
+
+    parts: tuple[Part, ...]
+
+    @staticmethod
+    def of(*sizes: tuple[int, int]) -> Split:
+        """From (size, count) in order; what is empty is left out."""
+        parts: list[Part] = []
+        first = before = 0
+        for size, count in sizes:
+            if size and count:
+                parts.append(Part(size, count, first, before))
+                first, before = first + size * count, before + count
+        return Split(tuple(parts))
+
+    @property
+    def count(self) -> int:
+        """The number of tiles."""
+        return sum(part.count for part in self.parts)
+
+
+def balanced(length: int, most: int) -> Split:
+    """As few tiles of at most `most` as there can be, whose sizes differ by at most one."""
+    count = -(-length // most)
+    size = -(-length // count)
+    larger = length - count * (size - 1)
+    return Split.of((size, larger), (size - 1, count - larger))
+
+
+def greedy(length: int, most: int) -> Split:
+    """Tiles of `most`, and one of what is left."""
+    return Split.of((most, length // most), (length % most, 1))
+
+
+def divisor(length: int, least: int, most: int) -> int:
+    """A divisor of `length` up to `most`: the greatest in least..8, else the greatest of all."""
+    found = [n for n in range(1, min(length, most) + 1) if length % n == 0]
+    good = [n for n in found if least <= n <= 8]
+    return good[-1] if good else found[-1]

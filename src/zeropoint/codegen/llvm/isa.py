@@ -1,0 +1,183 @@
+"""Instruction sets as data: how wide a vector is, and which instruction is which step of a kernel.
+
+Every step has a portable form in plain LLVM; a row of the table names the intrinsic that replaces it where the machine
+has one. Words and bytes are packed inside lanes of 128 bits, as x86 does it; with one lane (AArch64) that is the order
+of elements itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from zeropoint.codegen.llvm.text import Function, Value, constant, lanes, vector
+
+Dot = Callable[[Function, Value, Value, Value], Value]
+
+
+@dataclass(frozen=True)
+class InstructionSet:
+    """A row: vectors of `width` 32-bit elements, `registers` of them, and the steps."""
+
+    name: str
+    triple: str
+    cpu: str
+    features: str
+    width: int
+    registers: int
+    unsigned: bool
+    """Whether the dot product takes activations as u8 (stored integers plus 128) or as i8."""
+    dot: Dot
+    """acc (i32) + four products of adjacent bytes of an activation vector and a weight vector, per element."""
+    pack_words: str | None
+    """Two vectors of i32 to one of i16, saturating, lane by lane."""
+    pack_bytes: str | None
+    """Two vectors of i16 to one of u8, saturating, lane by lane; of i8 where activations are signed."""
+    multiply_high: str | None
+    """(a * b + 2^14) >> 15 of i16."""
+    weight_limit: int = 128
+    """The greatest |weight| whose products the dot product adds without saturating."""
+
+    narrower: InstructionSet | None = None
+    """The same instructions on vectors half as wide."""
+
+    @property
+    def lanes(self) -> int:
+        """Lanes of 128 bits in a vector."""
+        return self.width // 4
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of a vector."""
+        return 4 * self.width
+
+    @property
+    def offset(self) -> int:
+        """What a stored i8 gains when it becomes an activation byte."""
+        return 128 if self.unsigned else 0
+
+    @property
+    def i32(self) -> str:
+        """The vector type of accumulators."""
+        return vector(self.width, "i32")
+
+    @property
+    def i16(self) -> str:
+        """The vector type of words."""
+        return vector(2 * self.width, "i16")
+
+    @property
+    def i8(self) -> str:
+        """The vector type of bytes."""
+        return vector(4 * self.width, "i8")
+
+    def words(self, f: Function, low: Value, high: Value) -> Value:
+        """Two vectors of i32 to one of i16, saturating; lane l holds low's four elements of it, then high's."""
+        width = lanes(low.type)
+        result = vector(2 * width, "i16")
+        if self.pack_words is not None and width == self.width:
+            return f.call(result, self.pack_words, low, high)
+        joined = f.shuffle(low, high, _lane_order(width, 4))
+        bound = [constant(joined.type, value) for value in (-(1 << 15), (1 << 15) - 1)]
+        return f.cast("trunc", f.clamp(joined, *bound), result)
+
+    def narrow(self, f: Function, low: Value, high: Value) -> Value:
+        """Two vectors of i16 to one of activation bytes, saturating; lane l holds low's eight of it, then high's."""
+        width = lanes(low.type)
+        result = vector(2 * width, "i8")
+        if self.pack_bytes is not None and width == 2 * self.width:
+            return f.call(result, self.pack_bytes, low, high)
+        joined = f.shuffle(low, high, _lane_order(width, 8))
+        first, last = (0, 255) if self.unsigned else (-128, 127)
+        return f.cast("trunc", f.clamp(joined, constant(joined.type, first), constant(joined.type, last)), result)
+
+    def scaled(self, f: Function, a: Value, b: Value) -> Value:
+        """(a * b + 2^14) >> 15 of i16."""
+        if self.multiply_high is not None and lanes(a.type) == 2 * self.width:
+            return f.call(a.type, self.multiply_high, a, b)
+        wide = vector(lanes(a.type), "i32")
+        product = f.binary("mul", f.cast("sext", a, wide), f.cast("sext", b, wide))
+        rounded = f.binary("ashr", f.add(product, 1 << 14), constant(wide, 15))
+        return f.cast("trunc", rounded, a.type)
+
+
+def _lane_order(width: int, group: int) -> list[int]:
+    """Elements of two vectors of `width`: `group` of the first, `group` of the second, and so on."""
+    order: list[int] = []
+    for start in range(0, width, group):
+        order += [*range(start, start + group), *range(width + start, width + start + group)]
+    return order
+
+
+def _intrinsic_dot(name: str) -> Dot:
+    def dot(f: Function, acc: Value, activations: Value, weights: Value) -> Value:
+        return f.call(acc.type, name, acc, activations, weights)
+
+    return dot
+
+
+def _vnni(bits: int) -> Dot:
+    return _intrinsic_dot(f"llvm.x86.avx512.vpdpbusd.{bits}")
+
+
+def _pairs(bits: int) -> Dot:
+    """VPMADDUBSW, VPMADDWD by ones, VPADDD: exact where two products of 255 * |w| fit i16."""
+    bytes_, words = {
+        256: ("llvm.x86.avx2.pmadd.ub.sw", "llvm.x86.avx2.pmadd.wd"),
+        128: ("llvm.x86.ssse3.pmadd.ub.sw.128", "llvm.x86.sse2.pmadd.wd"),
+    }[bits]
+
+    def dot(f: Function, acc: Value, activations: Value, weights: Value) -> Value:
+        type_ = vector(bits // 16, "i16")
+        pairs = f.call(type_, bytes_, activations, weights)
+        return f.add(acc, f.call(acc.type, words, pairs, constant(type_, 1)))
+
+    return dot
+
+
+def portable_dot(unsigned: bool) -> Dot:
+    """The same in plain LLVM, for any machine."""
+    extend = "zext" if unsigned else "sext"
+
+    def dot(f: Function, acc: Value, activations: Value, weights: Value) -> Value:
+        count = lanes(acc.type)
+        wide = vector(4 * count, "i32")
+        products = f.binary("mul", f.cast(extend, activations, wide), f.cast("sext", weights, wide))
+        for tap in range(4):
+            acc = f.add(acc, f.shuffle(products, None, range(tap, 4 * count, 4)))
+        return acc
+
+    return dot
+
+
+
+def _x86(name: str, cpu: str, width: int, dot: Callable[[int], Dot], limit: int = 128) -> InstructionSet:
+    """A row and its narrower forms; the pack and multiply instructions of each width."""
+    narrower = None if width == 4 else _x86(name, cpu, width // 2, dot, limit)
+    words, bytes_, high = _X86_NAMES[width]
+    return InstructionSet(
+        name, _TRIPLE_X86, cpu, "", width, 32 if "avx512" in name else 16, True, dot(32 * width), words, bytes_, high,
+        limit, narrower,
+    )  # fmt: skip
+
+
+_TRIPLE_X86 = "x86_64-unknown-linux-gnu"
+_TRIPLE_ARM = "aarch64-unknown-linux-gnu"
+_X86_NAMES = {
+    16: ("llvm.x86.avx512.packssdw.512", "llvm.x86.avx512.packuswb.512", "llvm.x86.avx512.pmul.hr.sw.512"),
+    8: ("llvm.x86.avx2.packssdw", "llvm.x86.avx2.packuswb", "llvm.x86.avx2.pmul.hr.sw"),
+    4: ("llvm.x86.sse2.packssdw.128", "llvm.x86.sse2.packuswb.128", "llvm.x86.ssse3.pmul.hr.sw.128"),
+}
+_HIGH_ARM = "llvm.aarch64.neon.sqrdmulh.v8i16"
+_USDOT, _SDOT = (_intrinsic_dot(f"llvm.aarch64.neon.{name}.v4i32.v16i8") for name in ("usdot", "sdot"))
+
+ROWS = (
+    _x86("avx512-vnni", "cascadelake", 16, _vnni),
+    _x86("avx-vnni", "alderlake", 8, _vnni),
+    _x86("avx2", "haswell", 8, _pairs, limit=64),
+    InstructionSet("portable", "", "", "", 4, 16, True, portable_dot(True), None, None, None),
+    InstructionSet("neon-i8mm", _TRIPLE_ARM, "", "+dotprod,+i8mm", 4, 32, True, _USDOT, None, None, _HIGH_ARM),
+    InstructionSet("neon-dotprod", _TRIPLE_ARM, "", "+dotprod", 4, 32, False, _SDOT, None, None, _HIGH_ARM),
+)
+
+INSTRUCTION_SETS = {row.name: row for row in ROWS}

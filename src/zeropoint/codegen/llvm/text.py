@@ -1,0 +1,289 @@
+"""LLVM assembly, written function by function: values with their types, structured loops, intrinsics declared on use.
+
+Only what kernels need. Instructions are text: LLVM verifies and optimizes them, and equal text is equal code, which is
+what the cache of compiled kernels rests on.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+_VECTOR = re.compile(r"<(\d+) x (\w+)>")
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """An operand: its LLVM type, and a name or a literal."""
+
+    type: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.type} {self.name}"
+
+
+def vector(count: int, element: str) -> str:
+    """The type of `count` elements; of one, the element itself stays a vector."""
+    return f"<{count} x {element}>"
+
+
+def lanes(type_: str) -> int:
+    """The number of elements of a vector type. Raises ValueError for another type."""
+    found = _VECTOR.fullmatch(type_)
+    if found is None:
+        raise ValueError(f"found {type_}, expected a vector type")
+    return int(found[1])
+
+
+def element(type_: str) -> str:
+    """The element type of a vector, a scalar type itself."""
+    found = _VECTOR.fullmatch(type_)
+    return type_ if found is None else found[2]
+
+
+def constant(type_: str, value: int) -> Value:
+    """An integer literal, repeated over a vector."""
+    if type_.startswith("<"):
+        return Value(type_, f"splat ({element(type_)} {value})" if value else "zeroinitializer")
+    return Value(type_, str(value))
+
+
+def i64(value: int) -> Value:
+    """A 64-bit literal: sizes, offsets, counters."""
+    return Value("i64", str(value))
+
+
+class Module:
+    """Functions, the intrinsics they call and the tables they read."""
+
+    def __init__(self) -> None:
+        self.functions: list[Function] = []
+        self._declared: dict[str, str] = {}
+        self._tables: list[str] = []
+
+    def function(self, name: str, arguments: Sequence[tuple[str, str]], result: str = "void") -> Function:
+        """A new function; arguments are (type, name), a pointer's attributes part of its type."""
+        function = Function(self, name, arguments, result)
+        self.functions.append(function)
+        return function
+
+    def declare(self, name: str, result: str, arguments: Sequence[str]) -> None:
+        """Make `name` callable."""
+        self._declared[name] = f"declare {result} @{name}({', '.join(arguments)})"
+
+    def table(self, values: Sequence[int]) -> Value:
+        """A private constant array of i64; the pointer to its first element."""
+        name = f"@table{len(self._tables)}"
+        body = ", ".join(f"i64 {value}" for value in values)
+        self._tables.append(f"{name} = private unnamed_addr constant [{len(values)} x i64] [{body}], align 64")
+        return Value("ptr", name)
+
+    def __str__(self) -> str:
+        parts = [*sorted(self._declared.values()), *self._tables, *(str(function) for function in self.functions)]
+        return "\n".join(parts) + "\n"
+
+
+class Function:
+    """One function under construction; instructions go to the end of the current block."""
+
+    def __init__(self, module: Module, name: str, arguments: Sequence[tuple[str, str]], result: str):
+        self.module = module
+        self.arguments = [Value(type_.split()[0], f"%{argument}") for type_, argument in arguments]
+        listed = ", ".join(f"{type_} %{argument}" for type_, argument in arguments)
+        self._head = f"define {result} @{name}({listed}) nounwind alignstack(64) {{"
+        self._lines = ["entry:"]
+        self._block = "entry"
+        self._count = 0
+
+    def __str__(self) -> str:
+        return "\n".join([self._head, *self._lines, "}"])
+
+    # Instructions.
+
+    def emit(self, text: str) -> None:
+        """An instruction without a result."""
+        self._lines.append(f"  {text}")
+
+    def let(self, type_: str, text: str) -> Value:
+        """An instruction with a result of type `type_`."""
+        self._count += 1
+        name = f"%v{self._count}"
+        self._lines.append(f"  {name} = {text}")
+        return Value(type_, name)
+
+    def binary(self, op: str, left: Value, right: Value) -> Value:
+        """`op` on two values of one type."""
+        return self.let(left.type, f"{op} {left.type} {left.name}, {right.name}")
+
+    def add(self, left: Value, right: Value | int) -> Value:
+        """Integer sum; a literal 0 costs nothing."""
+        if isinstance(right, int):
+            return left if right == 0 else self.binary("add", left, constant(left.type, right))
+        return self.binary("add", left, right)
+
+    def mul(self, left: Value, right: Value | int) -> Value:
+        """Integer product."""
+        if isinstance(right, int):
+            return left if right == 1 else self.binary("mul", left, constant(left.type, right))
+        return self.binary("mul", left, right)
+
+    def compare(self, predicate: str, left: Value, right: Value | int) -> Value:
+        """`icmp`; an i1, or a vector of them."""
+        other = constant(left.type, right) if isinstance(right, int) else right
+        result = vector(lanes(left.type), "i1") if left.type.startswith("<") else "i1"
+        return self.let(result, f"icmp {predicate} {left.type} {left.name}, {other.name}")
+
+    def select(self, condition: Value, yes: Value, no: Value) -> Value:
+        """`yes` where the condition holds."""
+        return self.let(yes.type, f"select {condition}, {yes}, {no}")
+
+    def cast(self, op: str, value: Value, type_: str) -> Value:
+        """bitcast, trunc, zext, sext, sitofp, ..."""
+        return value if value.type == type_ else self.let(type_, f"{op} {value} to {type_}")
+
+    def bits(self, value: Value, type_: str) -> Value:
+        """The same bits as another type."""
+        return self.cast("bitcast", value, type_)
+
+    def call(self, result: str, name: str, *arguments: Value) -> Value:
+        """A call with a result; the callee is declared."""
+        self.module.declare(name, result, [argument.type for argument in arguments])
+        return self.let(result, f"call {result} @{name}({', '.join(map(str, arguments))})")
+
+    def perform(self, name: str, *arguments: Value) -> None:
+        """A call for its effect."""
+        self.module.declare(name, "void", [argument.type for argument in arguments])
+        self.emit(f"call void @{name}({', '.join(map(str, arguments))})")
+
+    def clamp(self, value: Value, low: Value, high: Value) -> Value:
+        """Signed integers between two bounds."""
+        suffix = f"v{lanes(value.type)}{element(value.type)}" if value.type.startswith("<") else value.type
+        raised = self.call(value.type, f"llvm.smax.{suffix}", value, low)
+        return self.call(value.type, f"llvm.smin.{suffix}", raised, high)
+
+    def minimum(self, left: Value, right: Value) -> Value:
+        """The lesser of two signed 64-bit scalars."""
+        return self.call("i64", "llvm.smin.i64", left, right)
+
+    def maximum(self, left: Value, right: Value) -> Value:
+        """The greater of two signed 64-bit scalars."""
+        return self.call("i64", "llvm.smax.i64", left, right)
+
+    def shuffle(self, left: Value, right: Value | None, indices: Sequence[int]) -> Value:
+        """Elements of left and right side by side; -1 leaves one undefined."""
+        other = "poison" if right is None else right.name
+        mask = ", ".join("i32 poison" if index < 0 else f"i32 {index}" for index in indices)
+        result = vector(len(indices), element(left.type))
+        return self.let(
+            result, f"shufflevector {left}, {left.type} {other}, <{len(indices)} x i32> <{mask}>"
+        )
+
+    def broadcast(self, scalar: Value, count: int) -> Value:
+        """One scalar in every element."""
+        type_ = vector(count, scalar.type)
+        first = self.let(type_, f"insertelement {type_} poison, {scalar}, i64 0")
+        return self.shuffle(first, None, [0] * count)
+
+    # Memory. Offsets are bytes.
+
+    def at(self, pointer: Value, offset: Value | int) -> Value:
+        """`pointer` and so many bytes."""
+        if isinstance(offset, int):
+            if offset == 0:
+                return pointer
+            offset = i64(offset)
+        return self.let("ptr", f"getelementptr inbounds i8, {pointer}, {offset}")
+
+    def load(self, type_: str, pointer: Value, offset: Value | int = 0, align: int = 1) -> Value:
+        """What stands at `pointer + offset`."""
+        return self.let(type_, f"load {type_}, {self.at(pointer, offset)}, align {align}")
+
+    def store(self, value: Value, pointer: Value, offset: Value | int = 0, align: int = 1) -> None:
+        """Write `value` to `pointer + offset`."""
+        self.emit(f"store {value}, {self.at(pointer, offset)}, align {align}")
+
+    def store_first(self, value: Value, count: int, pointer: Value, offset: Value | int = 0) -> None:
+        """Write the first `count` elements of a vector."""
+        if count == lanes(value.type):
+            return self.store(value, pointer, offset)
+        if count & (count - 1) == 0:
+            return self.store(self.shuffle(value, None, range(count)), pointer, offset)
+        mask = ", ".join(f"i1 {int(index < count)}" for index in range(lanes(value.type)))
+        of = f"v{lanes(value.type)}{element(value.type)}"
+        masks = Value(vector(lanes(value.type), "i1"), f"<{mask}>")
+        self.perform(f"llvm.masked.store.{of}.p0", value, self.at(pointer, offset), Value("i32", "1"), masks)
+        return None
+
+    # Control.
+
+    def ret(self, value: Value | None = None) -> None:
+        """Return."""
+        self.emit("ret void" if value is None else f"ret {value}")
+
+    def loop(
+        self,
+        begin: Value | int,
+        end: Value | int,
+        step: int,
+        body: Callable[[Value, list[Value]], Sequence[Value] | None],
+        carried: Sequence[Value] = (),
+        *,
+        entered: bool = False,
+    ) -> list[Value]:
+        """for (i = begin; i < end; i += step): body(i, carried) gives what the next round carries; the last of it.
+
+        `entered` says that the first round always runs, which saves a branch.
+        """
+        start, stop = (i64(x) if isinstance(x, int) else x for x in (begin, end))
+        index = self._label()
+        head, inside, done = f"head{index}", f"body{index}", f"done{index}"
+        before = self._block
+        self.emit(f"br label %{head}")
+        self._open(head)
+        counter = Value("i64", f"%i{index}")
+        places = len(self._lines)
+        self._lines += [""] * (1 + len(carried))
+        values = [Value(value.type, f"%c{index}.{n}") for n, value in enumerate(carried)]
+        if not entered:
+            proceed = self.compare("slt", counter, stop)
+            self.emit(f"br {proceed}, label %{inside}, label %{done}")
+            self._open(inside)
+        after = list(body(counter, values) or ())
+        following = self.add(counter, step)
+        latch = self._block
+        if entered:
+            again = self.compare("slt", following, stop)
+            self.emit(f"br {again}, label %{head}, label %{done}")
+        else:
+            self.emit(f"br label %{head}")
+        pairs = [(counter, start, following), *zip(values, carried, after, strict=True)]
+        for n, (phi, first, last) in enumerate(pairs):
+            self._lines[places + n] = (
+                f"  {phi.name} = phi {phi.type} [ {first.name}, %{before} ], [ {last.name}, %{latch} ]"
+            )
+        self._open(done)
+        return after if entered else values
+
+    def branch(self, condition: Value, yes: Callable[[], None], no: Callable[[], None] | None = None) -> None:
+        """if (condition) yes() else no()."""
+        index = self._label()
+        then, otherwise, joined = f"then{index}", f"else{index}", f"join{index}"
+        self.emit(f"br {condition}, label %{then}, label %{otherwise if no else joined}")
+        self._open(then)
+        yes()
+        self.emit(f"br label %{joined}")
+        if no is not None:
+            self._open(otherwise)
+            no()
+            self.emit(f"br label %{joined}")
+        self._open(joined)
+
+    def _label(self) -> int:
+        self._count += 1
+        return self._count
+
+    def _open(self, label: str) -> None:
+        self._lines.append(f"{label}:")
+        self._block = label
