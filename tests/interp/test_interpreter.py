@@ -10,7 +10,8 @@ import pytest
 
 from zeropoint.interp import InputError, Interpreter, ReferenceEngine, UnsupportedError, run
 from zeropoint.interp.control import INLINED
-from zeropoint.interp.table import QUANTIZED, RULES
+from zeropoint.interp.table import EITHER, QUANTIZED, RULES
+from zeropoint.ir.check import Check
 from zeropoint.ir.fxpmath import FxpMath
 from zeropoint.ir.quant import Quant
 from zeropoint.ir.stablehlo import ConstantOp, StableHlo
@@ -97,9 +98,9 @@ def test_every_op_without_semantics_is_named_with_its_place():
 
 
 def test_every_op_of_the_dialects_has_a_rule():
-    known = {*RULES, *QUANTIZED, *INLINED, ConstantOp}
+    known = {*EITHER, *RULES, *QUANTIZED, *INLINED, ConstantOp}
     terminators = {"stablehlo.return", "quant.return"}
-    for dialect in (FxpMath, Quant, StableHlo):
+    for dialect in (Check, FxpMath, Quant, StableHlo):
         missing = [op.name for op in dialect.operations if op not in known and op.name not in terminators]
         assert not missing
 

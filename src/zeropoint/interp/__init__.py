@@ -1,12 +1,14 @@
 """The reference interpreter: what every op means, one function an op, on NumPy arrays."""
 
 from zeropoint.interp.engine import Engine, ReferenceEngine, Runnable
-from zeropoint.interp.errors import InputError, UnsupportedError
+from zeropoint.interp.errors import CheckFailed, ExecutionError, InputError, UnsupportedError
 from zeropoint.interp.interpreter import Interpreter, run
 from zeropoint.interp.plan import Observe, Trace
 
 __all__ = [
+    "CheckFailed",
     "Engine",
+    "ExecutionError",
     "InputError",
     "Interpreter",
     "Observe",

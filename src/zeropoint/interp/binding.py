@@ -6,7 +6,7 @@ the `Kernel` that runs every time. A value is an ndarray; of a quantized type, t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from xdsl.ir import Block, SSAValue
@@ -22,6 +22,8 @@ Unary = Callable[[Array], Array]
 Binary = Callable[[Array, Array], Array]
 Ternary = Callable[[Array, Array, Array], Array]
 Body = Callable[..., tuple[Array, ...]]
+Branch = Callable[[Sequence[Array], Sequence[Array]], tuple[Array, ...]]
+"""A region as a function of its arguments, and of what the op's regions use from around it."""
 
 
 class Scope(Protocol):
@@ -34,6 +36,22 @@ class Scope(Protocol):
 
     def constant(self, value: SSAValue) -> Array | None:
         """The array behind a value that is the same in every run, read-only; None for any other value."""
+        ...
+
+    @property
+    def probes(self) -> dict[str, Array]:
+        """What the probes of the program have seen, by their names."""
+        ...
+
+    def function(self, name: str) -> Body:
+        """A function of the module, on a sequence of its arguments."""
+        ...
+
+    def branch(self, block: Block) -> Branch:
+        """A region's block, which may use values from around it.
+
+        They are handed to the op's kernel after its operands, and go on from there to every branch of the op.
+        """
         ...
 
     def body(self, block: Block) -> Body:

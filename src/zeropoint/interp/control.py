@@ -21,7 +21,8 @@ from zeropoint.ir.stablehlo import CompositeOp
 Functions = Mapping[str, FuncOp]
 
 
-def _function(functions: Functions, name: str) -> Block:
+def function_body(functions: Functions, name: str) -> Block:
+    """The block of a function. Raises UnsupportedError where the module has none of that name, or only its header."""
     if name not in functions:
         known = ", ".join(f"@{function}" for function in functions)
         raise UnsupportedError(f"found a use of @{name}; expected one of the module's functions: {known}")
@@ -33,12 +34,12 @@ def _function(functions: Functions, name: str) -> Block:
 
 def call(op: CallOp, functions: Functions) -> Block:
     """The callee's body."""
-    return _function(functions, op.callee.root_reference.data)
+    return function_body(functions, op.callee.root_reference.data)
 
 
 def composite(op: CompositeOp, functions: Functions) -> Block:
     """The body of the decomposition: it is what the composite means."""
-    return _function(functions, op.decomposition.root_reference.data)
+    return function_body(functions, op.decomposition.root_reference.data)
 
 
 def region(op: QuantizeRegionOp, functions: Functions) -> Block:

@@ -1,4 +1,4 @@
-"""What can be wrong with a program that is to be run, and with the arrays given to it."""
+"""What can be wrong with a program that is to be run, with the arrays given to it, and with what it computes."""
 
 from __future__ import annotations
 
@@ -9,3 +9,11 @@ class InputError(ValueError):
 
 class UnsupportedError(ValueError):
     """The program holds ops that the interpreter has no semantics for; each is named with its location."""
+
+
+class ExecutionError(Exception):
+    """A run cannot go on: processes wait for each other, or for one that there is not."""
+
+
+class CheckFailed(Exception):
+    """What a program says of a value does not hold: the function, the op with its place, found and expected."""

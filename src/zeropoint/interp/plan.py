@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any, cast
 
 import numpy as np
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
+from xdsl.traits import Pure
 
-from zeropoint.interp.binding import Body, Kernel
-from zeropoint.interp.control import INLINED
+from zeropoint.interp.binding import Body, Branch, Kernel
+from zeropoint.interp.control import INLINED, function_body
 from zeropoint.interp.errors import UnsupportedError
 from zeropoint.interp.table import rule_of
 from zeropoint.ir.constants import elements
@@ -86,14 +88,24 @@ class Plan:
             if step is not None:
                 error.add_note(f"in {describe(step.op)}")
             raise
-        # NumPy makes scalars of rank-0 arrays.
-        return tuple(np.asarray(slots[slot]) for slot in self.results)
+        # NumPy makes scalars of rank-0 arrays; a tuple of StableHLO is a Python tuple.
+        return tuple(_whole(slots[slot]) for slot in self.results)
+
+
+def _whole(value: Any) -> Any:
+    return cast("Any", value) if isinstance(value, tuple) else np.asarray(value)
 
 
 class PlanBuilder:
     """Lays a program out. Ops without semantics are gathered in `refused`, so that one error names them all."""
 
-    def __init__(self, program: Program, outer: PlanBuilder | None = None, values: dict[SSAValue, int] | None = None):
+    def __init__(
+        self,
+        program: Program,
+        outer: PlanBuilder | None = None,
+        values: dict[SSAValue, int] | None = None,
+        captured: dict[int, int] | None = None,
+    ):
         self.program = program
         self.profile: Profile = profile(program.profile or DEFAULT_PROFILE)
         self.functions = {f.sym_name.data: f for f in program.module.ops if isinstance(f, FuncOp)}
@@ -101,8 +113,10 @@ class PlanBuilder:
         self.steps: list[Step] = []
         self.refused: list[str] = [] if outer is None else outer.refused
         self._open: list[Block] = []
+        self.probes: dict[str, Array] = {} if outer is None else outer.probes
         self._outer = outer
         self._outer_values = values
+        self._captured = captured
 
     def lay(self, block: Block, arguments: Sequence[int]) -> tuple[int, ...]:
         """Append the steps of a block; returns the slots of its terminator's operands."""
@@ -139,11 +153,13 @@ class PlanBuilder:
     def _slot(self, value: SSAValue, values: dict[SSAValue, int]) -> int:
         if value in values:
             return values[value]
-        # A body may use a constant from around it.
-        if self._outer is not None and self._outer_values is not None and value in self._outer_values:
-            constant = self._outer.slots[self._outer_values[value]]
+        if self._outer is not None and self._outer_values is not None:
+            outer = self._outer._slot(value, self._outer_values)
+            constant = self._outer.slots[outer]
             if constant is not None:
                 return self._new(constant)
+            if self._captured is not None:
+                return self._captured.setdefault(outer, self._new())
         raise UnsupportedError("found a body that uses a value from around it; expected arguments and constants only")
 
     def _append(self, op: Operation, values: dict[SSAValue, int]) -> Sequence[int]:
@@ -162,13 +178,15 @@ class PlanBuilder:
         rule = rule_of(op)
         if rule is None:
             raise UnsupportedError("found an op that has no semantics for these types")
-        kernel = rule(op, _BoundScope(self, values))
+        scope = _BoundScope(self, values)
+        kernel = rule(op, scope)
+        operands = (*operands, *scope.captured)
         if isinstance(op, StatisticsRefOp):
             results = [self._new()]
             self.steps.append(Step(op, kernel, operands, tuple(results), op.stats_key.data))
             return results
         constants = [self.slots[slot] for slot in operands]
-        if operands and all(constant is not None for constant in constants):
+        if operands and op.has_trait(Pure) and all(constant is not None for constant in constants):
             with np.errstate(all="ignore"):
                 computed = kernel(*constants)
             return [self._new(array) for array in (computed if isinstance(computed, tuple) else (computed,))]
@@ -183,6 +201,8 @@ class _BoundScope:
     def __init__(self, builder: PlanBuilder, values: dict[SSAValue, int]):
         self._builder = builder
         self._values = values
+        self.captured: dict[int, int] = {}
+        """The slots around the op that its branches read, and which of the captured values each is."""
 
     @property
     def profile(self) -> Profile:
@@ -190,6 +210,25 @@ class _BoundScope:
 
     def constant(self, value: SSAValue) -> Array | None:
         return self._builder.slots[self._values[value]] if value in self._values else None
+
+    @property
+    def probes(self) -> dict[str, Array]:
+        return self._builder.probes
+
+    def function(self, name: str) -> Body:
+        block = function_body(self._builder.functions, name)
+        inner = PlanBuilder(self._builder.program, self._builder)
+        arguments = inner.arguments(block)
+        return inner.finish(arguments, inner.lay(block, arguments)).run
+
+    def branch(self, block: Block) -> Branch:
+        reads: dict[int, int] = {}
+        inner = PlanBuilder(self._builder.program, self._builder, self._values, reads)
+        arguments = inner.arguments(block)
+        results = inner.lay(block, arguments)
+        plan = inner.finish([*arguments, *reads.values()], results)
+        places = [self.captured.setdefault(slot, len(self.captured)) for slot in reads]
+        return lambda given, captured: plan.run_inside([*given, *(captured[place] for place in places)])
 
     def body(self, block: Block) -> Body:
         inner = PlanBuilder(self._builder.program, self._builder, self._values)
@@ -231,8 +270,11 @@ def _with_frees(steps: Sequence[Step], results: Sequence[int]) -> tuple[Step, ..
     return tuple(reversed(freed))
 
 
-def plan_of(program: Program) -> Plan:
-    """The plan of a program's entry function. Raises UnsupportedError, naming every op without semantics."""
-    builder = PlanBuilder(program)
-    arguments = builder.arguments(program.entry)
-    return builder.finish(arguments, builder.lay(program.entry, arguments))
+def plan_of(program: Program, entry: Block | None = None) -> Plan:
+    """The plan of a function's body, by default the program's entry.
+
+    Raises UnsupportedError, naming every op without semantics.
+    """
+    builder, block = PlanBuilder(program), program.entry if entry is None else entry
+    arguments = builder.arguments(block)
+    return builder.finish(arguments, builder.lay(block, arguments))

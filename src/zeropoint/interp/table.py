@@ -1,7 +1,8 @@
 """Which function computes which op: the one list of all that the interpreter can run.
 
 `RULES` holds the ops on floats, integers and booleans, and those that are the same on quantized values, moved as
-storage; `QUANTIZED` the ops that compute with a quantized operand or result. Ops that only hold or name a body are in
+storage; `QUANTIZED` the ops that compute with a quantized operand or result; `EITHER` the ops that have bodies or
+effects, or move values as they are, of whatever type. Ops that only hold or name a body are in
 `zeropoint.interp.control.INLINED`.
 """
 
@@ -11,6 +12,7 @@ from xdsl.ir import Operation
 
 from zeropoint.interp import (
     bitwise,
+    checks,
     contraction,
     control,
     elementwise,
@@ -21,13 +23,34 @@ from zeropoint.interp import (
     quantized,
     quantized_contraction,
     reduction,
+    scatter,
+    sort,
+    regions,
 )
 from zeropoint.interp.affine import is_quantized
 from zeropoint.interp.binding import Rule
+from zeropoint.ir import check, chlo, quant
 from zeropoint.ir import fxpmath as fxp
-from zeropoint.ir import quant
 from zeropoint.ir import stablehlo as hlo
 from zeropoint.ir.tensors import element_of
+
+EITHER: dict[type[Operation], Rule] = {
+    check.ExpectAlmostEqConstOp: checks.expect_almost_eq_const,
+    check.ExpectAlmostEqOp: checks.expect_almost_eq,
+    check.ExpectCloseOp: checks.expect_close,
+    check.ExpectEqConstOp: checks.expect_eq_const,
+    check.ExpectEqOp: checks.expect_eq,
+    check.ExpectSerializedEqOp: checks.expect_serialized_eq,
+    hlo.AfterAllOp: regions.after_all,
+    hlo.CaseOp: regions.case,
+    hlo.CustomCallOp: checks.custom_call,
+    hlo.GetTupleElementOp: regions.get_tuple_element,
+    hlo.IfOp: regions.if_,
+    hlo.MapOp: regions.map_,
+    hlo.OptimizationBarrierOp: regions.optimization_barrier,
+    hlo.TupleOp: regions.tuple_,
+    hlo.WhileOp: regions.while_,
+}
 
 RULES: dict[type[Operation], Rule] = {
     hlo.AbsOp: elementwise.unary,
@@ -74,6 +97,7 @@ RULES: dict[type[Operation], Rule] = {
     hlo.RoundNearestAfzOp: elementwise.unary,
     hlo.RoundNearestEvenOp: elementwise.unary,
     hlo.RsqrtOp: elementwise.unary,
+    hlo.ScatterOp: scatter.scatter,
     hlo.SelectOp: elementwise.select,
     hlo.ShiftLeftOp: bitwise.shift_left,
     hlo.ShiftRightArithmeticOp: bitwise.shift_right_arithmetic,
@@ -81,12 +105,14 @@ RULES: dict[type[Operation], Rule] = {
     hlo.SignOp: elementwise.unary,
     hlo.SineOp: elementwise.unary,
     hlo.SliceOp: movement.slice_,
+    hlo.SortOp: sort.sort,
     hlo.SqrtOp: elementwise.unary,
     hlo.SubtractOp: elementwise.binary,
     hlo.TanOp: elementwise.unary,
     hlo.TanhOp: elementwise.unary,
     hlo.TransposeOp: movement.transpose,
     hlo.XorOp: elementwise.binary,
+    chlo.ErfOp: elementwise.unary,
     quant.ConstFakeQuantOp: fake_quant.const_fake_quant,
     quant.ConstFakeQuantPerAxisOp: fake_quant.const_fake_quant_per_axis,
     quant.CoupledRefOp: control.statistics,
@@ -148,7 +174,9 @@ QUANTIZED: dict[type[Operation], Rule] = {
     hlo.ReduceWindowOp: reduction.reduce_window,
     hlo.ReshapeOp: movement.reshape,
     hlo.ReverseOp: movement.reverse,
+    hlo.ScatterOp: scatter.scatter,
     hlo.SliceOp: movement.slice_,
+    hlo.SortOp: sort.sort,
     hlo.TransposeOp: movement.transpose,
     quant.CoupledRefOp: control.statistics,
     quant.StatisticsOp: control.statistics,
@@ -158,5 +186,8 @@ QUANTIZED: dict[type[Operation], Rule] = {
 
 def rule_of(op: Operation) -> Rule | None:
     """The rule of an op, by its class and by whether a value of it is quantized; None where there is none."""
+    either = EITHER.get(type(op))
+    if either is not None:
+        return either
     touches_quantized = any(is_quantized(element_of(value)) for value in (*op.operands, *op.results))
     return (QUANTIZED if touches_quantized else RULES).get(type(op))

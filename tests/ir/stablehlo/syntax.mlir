@@ -133,4 +133,39 @@ module {
     %6 = stablehlo.iota dim = 0 {note} : tensor<4x!quant.uniform<i8:f32, 5.000000e-01>>
     return
   }
+  func.func @control(%arg0: tensor<i1>, %arg1: tensor<2xf32>, %arg2: tensor<i32>, %arg3: tensor<i64>) {
+    %0 = "stablehlo.if"(%arg0) ({
+      stablehlo.return %arg1 : tensor<2xf32>
+    }, {
+      %8 = stablehlo.negate %arg1 : tensor<2xf32>
+      stablehlo.return %8 : tensor<2xf32>
+    }) : (tensor<i1>) -> tensor<2xf32>
+    %1 = "stablehlo.case"(%arg2) ({
+      stablehlo.return %arg1 : tensor<2xf32>
+    }) {note} : (tensor<i32>) -> tensor<2xf32>
+    %2 = stablehlo.while(%iterArg = %arg3) : tensor<i64> attributes {note}
+    cond {
+      %8 = stablehlo.compare LT, %iterArg, %arg3 : (tensor<i64>, tensor<i64>) -> tensor<i1>
+      stablehlo.return %8 : tensor<i1>
+    } do {
+      %8 = stablehlo.add %iterArg, %iterArg : tensor<i64>
+      stablehlo.return %8 : tensor<i64>
+    }
+    %3 = "stablehlo.map"(%arg1, %arg1) <{dimensions = array<i64: 0>}> ({
+    ^bb0(%arg4: tensor<f32>, %arg5: tensor<f32>):
+      %8 = stablehlo.divide %arg4, %arg5 : tensor<f32>
+      stablehlo.return %8 : tensor<f32>
+    }) : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+    %4 = stablehlo.custom_call @foo.bar(%arg1, %arg3) {backend_config = "", has_side_effect = true} : (tensor<2xf32>, tensor<i64>) -> tensor<2xf32>
+    stablehlo.custom_call @foo() {api_version = 2 : i32, note} : () -> ()
+    %5 = stablehlo.tuple %arg1, %arg3 : tuple<tensor<2xf32>, tensor<i64>>
+    %6 = stablehlo.get_tuple_element %5[1] : (tuple<tensor<2xf32>, tensor<i64>>) -> tensor<i64>
+    %7 = stablehlo.optimization_barrier %arg1 : tensor<2xf32>
+    stablehlo.optimization_barrier()
+    return
+  }
+  func.func @tokens(%arg0: !stablehlo.token) -> !stablehlo.token {
+    %0 = stablehlo.after_all %arg0, %arg0 : !stablehlo.token
+    return %0 : !stablehlo.token
+  }
 }

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, DenseIntOrFPElementsAttr, FunctionType, i1
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import IRDLOperation
 from xdsl.irdl.declarative_assembly_format import (
     AttributeVariable,
@@ -42,6 +42,23 @@ def parse_integers(parser: Parser) -> list[int]:
 def integers_text(values: Sequence[int]) -> str:
     """The inverse of `parse_integers`."""
     return f"[{', '.join(map(str, values))}]"
+
+
+def parse_operands(parser: Parser) -> list[UnresolvedOperand]:
+    """`%a, %b`, or nothing."""
+    first = parser.parse_optional_unresolved_operand()
+    if first is None:
+        return []
+    operands = [first]
+    while parser.parse_optional_punctuation(","):
+        operands.append(parser.parse_unresolved_operand())
+    return operands
+
+
+def print_operands(printer: Printer, operands: Sequence[SSAValue]) -> None:
+    """The inverse of `parse_operands`, with the space that stands before."""
+    printer.print_string(" ")
+    printer.print_list(operands, printer.print_operand)
 
 
 def _print(printer: Printer, state: PrintingState, text: str) -> None:

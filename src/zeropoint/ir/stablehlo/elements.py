@@ -11,7 +11,7 @@ from enum import Enum
 from typing import cast
 
 from xdsl.dialects import builtin
-from xdsl.dialects.builtin import DYNAMIC_INDEX, ComplexType, IntegerType, Signedness, TensorType
+from xdsl.dialects.builtin import DYNAMIC_INDEX, ComplexType, IndexType, IntegerType, Signedness, TensorType, TupleType, i32
 from xdsl.ir import Attribute
 from xdsl.utils.exceptions import VerifyException
 
@@ -26,6 +26,8 @@ class ElementKind(Enum):
     BOOL = "bool"
     INTEGER = "2/4/8/16/32/64-bit integer"
     SIGNLESS_INTEGER = "2/4/8/16/32/64-bit signless integer"
+    ANY_INTEGER = "integer or index"
+    INT32 = "32-bit signless integer"
     COMPLEX = "complex type with 32/64-bit float elements"
     PER_TENSOR = "per-tensor integer quantized"
     PER_AXIS = "per-axis integer quantized"
@@ -39,6 +41,10 @@ class TensorConstraint:
     container: str = "ranked tensor"
     rank: int | None = None
     is_static: bool = False
+    or_per_axis: bool = False
+    or_token: bool = False
+    afterwards: str = ""
+    """What upstream's sentence ends in: types that no program here has."""
 
     def check(self, found: Attribute, position: str) -> None:
         """Check the type of an operand or result; `position` is `operand #0`.
@@ -49,8 +55,21 @@ class TensorConstraint:
             kind = _kind_of(found)
             if kind in self.kinds or (kind is ElementKind.SIGNLESS_INTEGER and ElementKind.INTEGER in self.kinds):
                 return
+            if kind is ElementKind.PER_AXIS and self.or_per_axis:
+                return
+            if ElementKind.ANY_INTEGER in self.kinds and isinstance(element_of(found), IntegerType | IndexType):
+                return
+            if ElementKind.INT32 in self.kinds and element_of(found) == i32:
+                return
+        if self.or_token and found.name == "stablehlo.token":
+            return
+        raise VerifyException(f"{position} must be {self.text()}, but got '{found}'")
+
+    def text(self) -> str:
+        """The constraint in upstream's words."""
         kinds = " or ".join(kind.value for kind in self.kinds)
-        raise VerifyException(f"{position} must be {self.container} of {kinds} values, but got '{found}'")
+        per_axis = " or ranked tensor of per-axis integer quantized values" if self.or_per_axis else ""
+        return f"{self.container} of {kinds} values{per_axis}{' or token' if self.or_token else ''}{self.afterwards}"
 
     def _fits(self, shape: Sequence[int]) -> bool:
         if self.rank is not None and len(shape) != self.rank:
@@ -172,3 +191,20 @@ def check_inferred(inferred: Sequence[tuple[Sequence[int], Attribute]], found: S
 def types_text(types: Iterable[Attribute]) -> str:
     """`'tensor<2xf32>', 'tensor<f32>'`."""
     return ", ".join(f"'{found}'" for found in types)
+
+
+def compatible_types(first: Sequence[Attribute], second: Sequence[Attribute]) -> bool:
+    """Whether two lists of types go together: tensors by shapes and elements, tuples entry by entry, others equal."""
+    return len(first) == len(second) and all(_compatible(a, b) for a, b in zip(first, second, strict=True))
+
+
+def _compatible(first: Attribute, second: Attribute) -> bool:
+    if type(first) is TensorType and type(second) is TensorType:
+        shapes, elements = (
+            [shape_of(found) for found in (first, second)],
+            [element_of(found) for found in (first, second)],
+        )
+        return compatible_shapes(*shapes) and compatible_elements(*elements)
+    if isinstance(first, TupleType) and isinstance(second, TupleType):
+        return compatible_types(tuple(first.types), tuple(second.types))
+    return first == second

@@ -74,11 +74,21 @@ def same_shape_and_base(op: Operation) -> None:
 
 @dataclass(frozen=True)
 class Signature:
-    """One constraint per operand, of which the last holds for all that follow; one for the results; and rules."""
+    """One constraint per operand, of which the last holds for all that follow; one for the results; and rules.
+
+    With `middle`, one operand stands between two groups of as many operands each.
+    """
 
     operands: tuple[TensorConstraint, ...]
     results: TensorConstraint
     rules: tuple[Callable[[Operation], None], ...] = ()
+    middle: TensorConstraint | None = None
+
+    def operand(self, index: int, count: int) -> TensorConstraint:
+        """The constraint of operand `index` of `count`."""
+        if self.middle is not None and index == count // 2:
+            return self.middle
+        return self.operands[min(index, len(self.operands) - 1)]
 
 
 _K = ElementKind
@@ -97,8 +107,16 @@ _SIGNED = TensorConstraint((_K.SIGNLESS_INTEGER, _K.FLOAT, _K.COMPLEX, _K.PER_TE
 _FUNCTION = TensorConstraint((_K.FLOAT, _K.COMPLEX, _K.PER_TENSOR))
 _REAL = TensorConstraint((_K.FLOAT, _K.PER_TENSOR))
 _INTEGERS = TensorConstraint((_K.INTEGER,))
+_POSITIONS = TensorConstraint((_K.ANY_INTEGER,))
 _BITS = TensorConstraint((_K.BOOL, _K.INTEGER))
 _PREDICATE = TensorConstraint((_K.BOOL,))
+_INT32 = TensorConstraint((_K.INT32,))
+_MEMREF = f" or memref of {' or '.join(kind.value for kind in (*_EVERY_KIND, _K.PER_TENSOR))} values"
+_VALUES = TensorConstraint((*_EVERY_KIND, _K.PER_TENSOR), "variadic of ranked tensor", or_per_axis=True, or_token=True)
+_LOOPED = TensorConstraint(
+    (*_EVERY_KIND, _K.PER_TENSOR), "variadic of ranked tensor", or_per_axis=True, or_token=True, afterwards=_MEMREF
+)
+_KEPT = TensorConstraint((*_EVERY_KIND, _K.PER_TENSOR), "variadic of ranked tensor", or_token=True)
 _FLOAT = TensorConstraint((_K.FLOAT,))
 _INDICES = TensorConstraint((_K.INTEGER,), "variadic of 0D tensor", rank=0)
 _COUNTED = TensorConstraint(_NUMBER.kinds, "statically shaped tensor", is_static=True)
@@ -116,6 +134,7 @@ _SIGNATURES: dict[str, Signature] = {
     "stablehlo.and": _elementwise(_BITS),
     "stablehlo.atan2": _elementwise(_FUNCTION),
     "stablehlo.broadcast_in_dim": Signature((_ANY_OR_AXIS,), _BOUNDED, (compatible_element_types,)),
+    "stablehlo.case": Signature((_INT32,), _VALUES),
     "stablehlo.cbrt": _elementwise(_FUNCTION),
     "stablehlo.ceil": _elementwise(_REAL),
     "stablehlo.clamp": Signature((_ANY,), _ANY, (compatible_element_types,)),
@@ -135,15 +154,18 @@ _SIGNATURES: dict[str, Signature] = {
     "stablehlo.floor": _elementwise(_REAL),
     "stablehlo.gather": Signature((_ANY, _INTEGERS), _ANY),
     "stablehlo.iota": Signature((), _COUNTED),
+    "stablehlo.if": Signature((_PREDICATE,), _VALUES),
     "stablehlo.is_finite": Signature((_REAL,), _PREDICATE, (same_shape,)),
     "stablehlo.log": _elementwise(_FUNCTION),
     "stablehlo.log_plus_one": _elementwise(_FUNCTION),
     "stablehlo.logistic": _elementwise(_FUNCTION),
+    "stablehlo.map": Signature((_VARIADIC,), _ANY, (at_least_one, same_shape)),
     "stablehlo.maximum": _elementwise(_ANY),
     "stablehlo.minimum": _elementwise(_ANY),
     "stablehlo.multiply": _elementwise(_ANY),
     "stablehlo.negate": _elementwise(_NUMBER),
     "stablehlo.not": _elementwise(_BITS),
+    "stablehlo.optimization_barrier": Signature((_KEPT,), _KEPT),
     "stablehlo.or": _elementwise(_BITS),
     "stablehlo.pad": Signature((_ANY, _SCALAR), _ANY, (same_element_type,)),
     "stablehlo.popcnt": _elementwise(_INTEGERS),
@@ -156,6 +178,7 @@ _SIGNATURES: dict[str, Signature] = {
     "stablehlo.round_nearest_afz": _elementwise(_REAL),
     "stablehlo.round_nearest_even": _elementwise(_REAL),
     "stablehlo.rsqrt": _elementwise(_FUNCTION),
+    "stablehlo.scatter": Signature((_VARIADIC,), _VARIADIC, middle=_POSITIONS),
     "stablehlo.select": Signature((_PREDICATE, _ANY), _ANY),
     "stablehlo.shift_left": _elementwise(_INTEGERS),
     "stablehlo.shift_right_arithmetic": _elementwise(_INTEGERS),
@@ -163,6 +186,7 @@ _SIGNATURES: dict[str, Signature] = {
     "stablehlo.sign": _elementwise(_SIGNED),
     "stablehlo.sine": _elementwise(_FUNCTION),
     "stablehlo.slice": Signature((_ANY,), _ANY, (same_element_type,)),
+    "stablehlo.sort": Signature((_VARIADIC,), _VARIADIC, (at_least_one, same_shape)),
     "stablehlo.sqrt": _elementwise(_FUNCTION),
     "stablehlo.subtract": _elementwise(_NUMBER),
     "stablehlo.tan": _elementwise(_FUNCTION),
@@ -170,6 +194,7 @@ _SIGNATURES: dict[str, Signature] = {
     "stablehlo.transpose": Signature((_ANY_OR_AXIS,), _ANY_OR_AXIS, (compatible_element_types,)),
     "stablehlo.uniform_dequantize": Signature((_QUANTIZED,), _FLOAT, (same_shape_and_base,)),
     "stablehlo.uniform_quantize": Signature((_FLOAT_OR_QUANTIZED,), _QUANTIZED, (same_shape_and_base,)),
+    "stablehlo.while": Signature((_LOOPED,), _LOOPED),
     "stablehlo.xor": _elementwise(_BITS),
 }
 
@@ -180,9 +205,8 @@ def check_signature(op: Operation) -> None:
     Raises VerifyException.
     """
     signature = _SIGNATURES[op.name]
-    last = len(signature.operands) - 1
     for index, operand in enumerate(op.operands):
-        signature.operands[min(index, last)].check(operand.type, f"operand #{index}")
+        signature.operand(index, len(op.operands)).check(operand.type, f"operand #{index}")
     for index, result in enumerate(op.results):
         signature.results.check(result.type, f"result #{index}")
     for rule in signature.rules:

@@ -1,0 +1,207 @@
+"""The check dialect, and the custom calls of the same names: assertions that fail a run.
+
+Source: upstream StableHLO's check ops. Equal: the same numbers, where NaN is NaN and 0 is -0. Almost equal: numbers of
+one sign that differ by at most a tolerance, both NaN, or equal. Close: a number of floats apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+import numpy as np
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation, SSAValue
+
+from zeropoint.interp.binding import Function, Kernel, Scope
+from zeropoint.interp.errors import CheckFailed, UnsupportedError
+from zeropoint.ir.check import (
+    ExpectAlmostEqConstOp,
+    ExpectAlmostEqOp,
+    ExpectCloseOp,
+    ExpectEqConstOp,
+    ExpectEqOp,
+    ExpectSerializedEqOp,
+)
+from zeropoint.ir.check.ops import DEFAULT_TOLERANCE, DEFAULT_ULPS
+from zeropoint.ir.locations import describe, text_place
+from zeropoint.ir.stablehlo import CustomCallOp
+from zeropoint.ir.tensors import Array
+from zeropoint.ir.weights import inline_array
+
+Holds = Callable[[Array, Array], Array]
+"""Whether a relation holds, element by element."""
+SHOWN = 3
+"""How many of the elements that differ a message shows."""
+
+
+def equal(found: Array, expected: Array) -> Array:
+    """Elements that are the same number, or both NaN."""
+    same = found == expected
+    if found.dtype.kind in "iub":
+        return same
+    return same | (np.isnan(found) & np.isnan(expected))
+
+
+def almost_equal(tolerance: float) -> Holds:
+    """Elements that are equal, or of one sign and at most `tolerance` apart; of complex numbers both parts."""
+
+    def holds(found: Array, expected: Array) -> Array:
+        if found.dtype.kind == "c":
+            return holds(np.real(found), np.real(expected)) & holds(np.imag(found), np.imag(expected))
+        if found.dtype.kind in "iub":
+            return found == expected
+        one, other = found.astype(np.float64), expected.astype(np.float64)
+        with np.errstate(invalid="ignore"):  # infinities are equal or not, whatever their difference
+            near = (np.abs(one - other) <= tolerance) & (np.signbit(one) == np.signbit(other))
+        return equal(one, other) | near
+
+    return holds
+
+
+def close(least: int, greatest: int) -> Holds:
+    """Elements with `least` to `greatest` floats between them, both infinite alike, or both NaN."""
+
+    def holds(found: Array, expected: Array) -> Array:
+        if found.dtype.kind == "c":
+            return holds(np.real(found), np.real(expected)) & holds(np.imag(found), np.imag(expected))
+        apart = np.abs(_position(found).astype(object) - _position(expected).astype(object))
+        finite = np.isfinite(found) & np.isfinite(expected)
+        apart = np.where(finite, apart, np.where(equal(found, expected), 0, greatest + 1))
+        return ((apart >= least) & (apart <= greatest)).astype(np.bool_)
+
+    return holds
+
+
+def _position(floats: Array) -> Array:
+    """Where floats stand in the order of all floats of their type; -0 and 0 stand at the same place."""
+    bits = floats.view(np.dtype(f"i{floats.dtype.itemsize}")).astype(np.int64)
+    magnitude = bits & np.int64((1 << (8 * floats.dtype.itemsize - 1)) - 1)
+    return np.where(np.signbit(floats), -magnitude, magnitude)
+
+
+def _checked(op: Operation, value: SSAValue, holds: Holds) -> Callable[[Array, Array], None]:
+    place = _place(op)
+    name = f" of %{value.name_hint}" if value.name_hint else ""
+
+    def check(found: Array, expected: Array) -> None:
+        fits = np.asarray(holds(np.asarray(found), np.asarray(expected)))
+        if not fits.all():
+            raise CheckFailed(f"{place}: {_difference(np.asarray(found), np.asarray(expected), ~fits, name)}")
+
+    return check
+
+
+def _place(op: Operation) -> str:
+    """`@main: check.expect_eq_const at program.mlir:12:3`."""
+    where = text_place(op)
+    return f"@{_function_name(op)}: {describe(op)}{'' if where is None else f' at {where}'}"
+
+
+def _function_name(op: Operation) -> str:
+    parent: Any = op
+    while parent is not None and not isinstance(parent, FuncOp):
+        parent = parent.parent_op()
+    return "?" if parent is None else parent.sym_name.data
+
+
+def _difference(found: Array, expected: Array, wrong: Array, name: str) -> str:
+    places = np.argwhere(wrong)
+    pairs = "; ".join(
+        f"{list(map(int, place))}: found {found[tuple(place)]}, expected {expected[tuple(place)]}"
+        for place in places[:SHOWN]
+    )
+    more = f"; and {len(places) - SHOWN} more" if len(places) > SHOWN else ""
+    return f"{len(places)} of {wrong.size} elements{name} differ: {pairs}{more}"
+
+
+def _against_operand(op: Operation, holds: Holds) -> Kernel:
+    check = _checked(op, op.operands[0], holds)
+
+    def run(found: Array, expected: Array) -> tuple[Array, ...]:
+        check(found, expected)
+        return ()
+
+    return run
+
+
+def _against_constant(op: ExpectEqConstOp | ExpectAlmostEqConstOp, holds: Holds) -> Kernel:
+    check, expected = _checked(op, op.lhs, holds), inline_array(op.value)
+
+    def run(found: Array) -> tuple[Array, ...]:
+        check(found, expected)
+        return ()
+
+    return run
+
+
+def expect_eq(op: ExpectEqOp, scope: Scope) -> Kernel:
+    """Fails where an element differs."""
+    return _against_operand(op, equal)
+
+
+def expect_eq_const(op: ExpectEqConstOp, scope: Scope) -> Kernel:
+    """Fails where an element differs from the constant's."""
+    return _against_constant(op, equal)
+
+
+def _tolerance(op: ExpectAlmostEqOp | ExpectAlmostEqConstOp) -> float:
+    return DEFAULT_TOLERANCE if op.tolerance is None else float(op.tolerance.value.data)
+
+
+def expect_almost_eq(op: ExpectAlmostEqOp, scope: Scope) -> Kernel:
+    """Fails where an element differs by more than the tolerance, or in its sign."""
+    return _against_operand(op, almost_equal(_tolerance(op)))
+
+
+def expect_almost_eq_const(op: ExpectAlmostEqConstOp, scope: Scope) -> Kernel:
+    """Fails where an element differs from the constant's by more than the tolerance, or in its sign."""
+    return _against_constant(op, almost_equal(_tolerance(op)))
+
+
+def expect_close(op: ExpectCloseOp, scope: Scope) -> Kernel:
+    """Fails where the number of floats between two elements is not within the bounds."""
+    least = 0 if op.min_ulp_difference is None else op.min_ulp_difference.value.data
+    greatest = DEFAULT_ULPS if op.max_ulp_difference is None else op.max_ulp_difference.value.data
+    return _against_operand(op, close(least, greatest))
+
+
+def expect_serialized_eq(op: ExpectSerializedEqOp, scope: Scope) -> Kernel:
+    """Fails where the value is not what the latest probe of that name saw."""
+    check, probes, name = _checked(op, op.expected, equal), scope.probes, op.probe_id.data
+
+    def run(found: Array) -> tuple[Array, ...]:
+        if name not in probes:
+            raise CheckFailed(f"{_place(op)}: no probe '{name}' was run before")
+        check(found, probes[name])
+        return ()
+
+    return run
+
+
+_CALLS: dict[str, Holds] = {
+    "check.eq": equal,
+    "check.expect_eq": equal,
+    "check.expect_almost_eq": almost_equal(DEFAULT_TOLERANCE),
+    "check.expect_close": close(0, DEFAULT_ULPS),
+}
+"""Custom calls by their target: the relation that has to hold between the two operands."""
+
+
+def custom_call(op: CustomCallOp, scope: Scope) -> Function:
+    """A check by its name; where it has a result, that is true.
+
+    Raises UnsupportedError for any other target.
+    """
+    target = op.call_target_name.data
+    if target not in _CALLS or len(op.inputs) != 2:
+        raise UnsupportedError(f"found a call of '{target}'; expected one of {', '.join(_CALLS)} on two values")
+    # Some producers write the expected value first.
+    swapped = scope.constant(op.inputs[0]) is not None and scope.constant(op.inputs[1]) is None
+    check, results = _checked(op, op.inputs[1 if swapped else 0], _CALLS[target]), len(op.results)
+
+    def run(first: Array, second: Array) -> tuple[Array, ...]:
+        check(*((second, first) if swapped else (first, second)))
+        return (np.asarray(True),) * results
+
+    return cast("Function", run)

@@ -1,0 +1,95 @@
+"""`if`, `case`, `while`, `map`; tuples, tokens and barriers, which compute nothing.
+
+Source: the StableHLO specification. A token is an empty array, a tuple the Python tuple of its elements.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from zeropoint.interp.binding import Function, Kernel, Scope
+from zeropoint.ir.stablehlo import (
+    AfterAllOp,
+    CaseOp,
+    GetTupleElementOp,
+    IfOp,
+    MapOp,
+    OptimizationBarrierOp,
+    TupleOp,
+    WhileOp,
+)
+from zeropoint.ir.tensors import Array, shape_of
+
+TOKEN = np.zeros(0, np.bool_)
+"""The value of every token."""
+
+
+def if_(op: IfOp, scope: Scope) -> Kernel:
+    """results = pred ? true_branch() : false_branch(); only one of them runs."""
+    true_branch, false_branch = scope.branch(op.true_branch.block), scope.branch(op.false_branch.block)
+
+    def run(pred: Array, *captured: Array) -> tuple[Array, ...]:
+        return (true_branch if pred else false_branch)((), captured)
+
+    return run
+
+
+def case(op: CaseOp, scope: Scope) -> Kernel:
+    """results = branches[index](), of the last branch where index counts to none; only one of them runs."""
+    branches = [scope.branch(region.block) for region in op.branches]
+
+    def run(index: Array, *captured: Array) -> tuple[Array, ...]:
+        chosen = int(index)
+        return branches[chosen if 0 <= chosen < len(branches) else -1]((), captured)
+
+    return run
+
+
+def while_(op: WhileOp, scope: Scope) -> Kernel:
+    """results = operands while not cond(operands), else the same of body(operands)."""
+    cond, body, count = scope.branch(op.cond.block), scope.branch(op.body.block), len(op.inputs)
+
+    def run(*operands: Array) -> tuple[Array, ...]:
+        values, captured = operands[:count], operands[count:]
+        while cond(values, captured)[0]:
+            values = body(values, captured)
+        return values
+
+    return run
+
+
+def map_(op: MapOp, scope: Scope) -> Function:
+    """result[index] = computation(inputs[0][index], ..., inputs[N-1][index])."""
+    body, shape = scope.body(op.computation.block), shape_of(op.result)
+    return lambda *inputs: np.broadcast_to(body(*inputs)[0], shape)
+
+
+def tuple_(op: TupleOp, scope: Scope) -> Kernel:
+    """The tuple of the operands."""
+
+    def run(*values: Array) -> Any:
+        return (values,)
+
+    return run
+
+
+def get_tuple_element(op: GetTupleElementOp, scope: Scope) -> Kernel:
+    """result = operand[index]."""
+    index = int(op.index.value.data)
+
+    def run(operand: Any) -> Any:
+        return (operand[index],)
+
+    return run
+
+
+def optimization_barrier(op: OptimizationBarrierOp, scope: Scope) -> Kernel:
+    """The operands."""
+    return lambda *operands: operands
+
+
+def after_all(op: AfterAllOp, scope: Scope) -> Function:
+    """A token."""
+    return lambda *inputs: TOKEN
