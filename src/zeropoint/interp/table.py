@@ -23,9 +23,9 @@ from zeropoint.interp import (
     quantized,
     quantized_contraction,
     reduction,
+    regions,
     scatter,
     sort,
-    regions,
 )
 from zeropoint.interp.affine import is_quantized
 from zeropoint.interp.binding import Rule

@@ -34,6 +34,12 @@ def _all_elements_match(types: list[Attribute]) -> bool:
     return all(compatible_elements(first, element_of(other)) for other in types[1:])
 
 
+def at_least_one(op: Operation) -> None:
+    """There is an operand."""
+    if not op.operands:
+        raise VerifyException("expected 1 or more operands, but found 0")
+
+
 def same_shape(op: Operation) -> None:
     """All operands and results have one shape."""
     if not _all_shapes_match(_types(op)):
