@@ -414,7 +414,27 @@ def test_opt_checks_announced_errors() -> None:
     assert "unexpected error: " in surprising.stderr
     both = f"{announced}// -----\n{FLOAT_TEXT}"
     result = invoke("opt - -p fuse,propagate --verify-diagnostics --split-input-file", both)
-    assert "<stdin>: program 2: unexpected error" in result.stderr
+    assert result.stderr.startswith("<stdin>: unexpected error: pass 'propagate': found no statistics")
+    unknown = invoke("opt - --verify-diagnostics", "// expected-error@below {{custom op 'this' is unknown}}\nthis")
+    assert (unknown.exit_code, unknown.stderr) == (0, "")
+    misplaced = invoke("opt - --verify-diagnostics", "this // expected-error@below {{custom op}}\n")
+    assert misplaced.stderr.splitlines() == [
+        "<stdin>:1: expected error 'custom op' was not produced; "
+        "found custom op 'this' is unknown (tried 'builtin.this' as well)",
+        "<stdin>:1: unexpected error: custom op 'this' is unknown (tried 'builtin.this' as well)",
+    ]
+
+
+def test_opt_takes_ops_of_other_dialects_where_it_is_told_to() -> None:
+    foreign = 'func.func @f(%x: f32) {\n  %0 = "test.op"(%x) : (f32) -> f32\n  return\n}\n'
+    assert '"test.op"(%x)' in done("opt - --allow-unregistered-dialect", foreign)
+    assert refused("opt -", foreign).startswith("<stdin>:2: operation being parsed with an unregistered dialect.")
+
+
+def test_opt_counts_lines_from_the_top_of_a_file_that_it_splits() -> None:
+    two = f"{FLOAT_TEXT}// -----\nthis\n"
+    line = two.split("\n").index("this") + 1
+    assert refused("opt - --split-input-file", two).startswith(f"<stdin>:{line}: custom op 'this' is unknown")
 
 
 def test_opt_lists_its_passes() -> None:

@@ -20,7 +20,7 @@ MAY_IMPORT = {
     "report": {"ir", "numerics", "targets"},
 }
 PACKAGES = sorted(MAY_IMPORT)
-TOP = {"__init__", "__main__", "cli", "model", "opt", "pipeline"}
+TOP = {"__init__", "__main__", "cli", "diagnostics", "model", "opt", "pipeline"}
 
 
 def imported_packages(path: Path) -> set[str]:

@@ -275,6 +275,7 @@ def _list_passes(context: click.Context, parameter: click.Parameter, value: bool
 @click.option("-o", "--output", type=OUTPUT_FILE, default=None, help="Where to write; default: the terminal.")
 @click.option("--split-input-file", is_flag=True, help="Treat the parts between '// -----' lines one by one.")
 @click.option("--verify-diagnostics", is_flag=True, help="Check the errors that expected-error comments announce.")
+@click.option("--allow-unregistered-dialect", is_flag=True, help="Take ops of other dialects, in the generic form.")
 @click.option("--generic", is_flag=True, help="Print ops in the generic form.")
 @click.option("--locations", is_flag=True, help="Print locations.")
 @click.option("--inline-weights", is_flag=True, help="Print large constants as a resource section.")
@@ -286,6 +287,7 @@ def opt(
     output: Path | None,
     split_input_file: bool,
     verify_diagnostics: bool,
+    allow_unregistered_dialect: bool,
     generic: bool,
     locations: bool,
     inline_weights: bool,
@@ -299,7 +301,9 @@ def opt(
     chain = optimizer.parse_passes(passes)
     text, name = _program_text(file)
     if verify_diagnostics:
-        problems = optimizer.verify_diagnostics(text, chain, name=name, split=split_input_file)
+        problems = optimizer.verify_diagnostics(
+            text, chain, name=name, split=split_input_file, allow_unregistered=allow_unregistered_dialect
+        )
         for problem in problems:
             click.echo(problem, err=True)
         raise SystemExit(1 if problems else 0)
@@ -310,6 +314,7 @@ def opt(
         name=name,
         weights=weights,
         split=split_input_file,
+        allow_unregistered=allow_unregistered_dialect,
         generic=generic,
         locations=locations,
         inline_weights=inline_weights,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,6 +11,7 @@ from xdsl.utils.arg_spec import parse_pipeline
 from xdsl.utils.exceptions import ArgSpecParseError, ParseError, VerifyException
 
 from zeropoint.calibrate import instrument
+from zeropoint.diagnostics import Diagnostic, differences, expectations, of_error
 from zeropoint.ir.program import Program
 from zeropoint.ir.text import parse_program, print_program
 from zeropoint.ir.verification import verify
@@ -30,7 +31,6 @@ from zeropoint.solve.simplify import fold_batch_norm, fold_constants, fold_paddi
 from zeropoint.targets import target as named_target
 
 SEPARATOR = re.compile(r"^// -----.*$", re.MULTILINE)
-EXPECTED = re.compile(r"//\s*expected-(?P<kind>error|warning|note|remark)\s*(?:@[^\s{]*)?\s*\{\{(?P<text>.*)\}\}")
 
 
 class PipelineError(ValueError):
@@ -104,8 +104,12 @@ def _bound(name: str, given: Mapping[str, tuple[Any, ...]]) -> Callable[[Program
 
 
 def split_input(text: str, split: bool) -> list[str]:
-    """The programs of a file, between lines of `// -----`."""
-    return SEPARATOR.split(text) if split else [text]
+    """The programs of a file, between lines of `// -----`; each on the lines that it has in the file."""
+    if not split:
+        return [text]
+    starts = [0, *(match.end() for match in SEPARATOR.finditer(text))]
+    ends = [*(match.start() for match in SEPARATOR.finditer(text)), len(text)]
+    return ["\n" * text.count("\n", 0, start) + text[start:end] for start, end in zip(starts, ends, strict=True)]
 
 
 def run_passes(program: Program, passes: list[Callable[[Program], Program]]) -> Program:
@@ -126,6 +130,7 @@ def optimize(
     name: str = "<stdin>",
     weights: Weights | None = None,
     split: bool = False,
+    allow_unregistered: bool = False,
     **printing: bool,
 ) -> str:
     """The text of every program after the passes.
@@ -135,7 +140,7 @@ def optimize(
     printed: list[str] = []
     for part in split_input(text, split):
         try:
-            program = parse_program(part, name, weights)
+            program = parse_program(part, name, weights, allow_unregistered=allow_unregistered)
         except ValueError as error:  # a resource section that does not fit its uses
             raise PipelineError(f"{name}: {error}") from error
         program = run_passes(program, passes)
@@ -146,33 +151,21 @@ def optimize(
     return "\n// -----\n\n".join(printed)
 
 
-def diagnostics(part: str, passes: list[Callable[[Program], Program]], name: str) -> list[str]:
-    """The errors that one program gives: none, or the first."""
-    try:
-        run_passes(parse_program(part, name), passes)
-    except ParseError as error:
-        return [error.msg]
-    except (VerifyException, ValueError) as error:
-        return [str(error)]
-    return []
-
-
-def verify_diagnostics(text: str, passes: list[Callable[[Program], Program]], *, name: str, split: bool) -> list[str]:
-    """What differs between the errors that `// expected-error {{...}}` comments announce and those that occur."""
-    return [
-        problem
-        for number, part in enumerate(split_input(text, split), start=1)
-        for problem in _differences(number, [match["text"] for match in EXPECTED.finditer(part)], part, passes, name)
-    ]
-
-
-def _differences(
-    number: int, expected: list[str], part: str, passes: list[Callable[[Program], Program]], name: str
-) -> Iterator[str]:
-    found = diagnostics(part, passes, name)
-    for text in expected:
-        if not any(text in message for message in found):
-            yield f"{name}: program {number}: expected error '{text}' was not produced; found {found or 'no error'}"
-    for message in found:
-        if not any(text in message for text in expected):
-            yield f"{name}: program {number}: unexpected error: {message}"
+def verify_diagnostics(
+    text: str,
+    passes: list[Callable[[Program], Program]],
+    *,
+    name: str,
+    split: bool = False,
+    allow_unregistered: bool = False,
+) -> list[str]:
+    """What differs between the errors that `expected-error` comments announce and those that occur, a line each."""
+    problems: list[str] = []
+    for part in split_input(text, split):
+        found: list[Diagnostic] = []
+        try:
+            run_passes(parse_program(part, name, allow_unregistered=allow_unregistered), passes)
+        except (ParseError, VerifyException, ValueError) as error:
+            found = of_error(error)
+        problems += differences(name, expectations(part), found)
+    return problems

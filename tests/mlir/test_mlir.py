@@ -27,11 +27,14 @@ def test_the_passes_turn_the_input_into_what_the_checks_say(path: Path) -> None:
     run = RUN.search(source)
     assert run is not None, f"{path} has no RUN line"
     passes = opt.parse_passes(run["passes"])
-    split = "--split-input-file" in run["flags"]
+    reading = {
+        "split": "--split-input-file" in run["flags"],
+        "allow_unregistered": "--allow-unregistered-dialect" in run["flags"],
+    }
     if "--verify-diagnostics" in run["flags"]:
         assert "expected-error" in source
-        assert opt.verify_diagnostics(source, passes, name=path.name, split=split) == []
+        assert opt.verify_diagnostics(source, passes, name=path.name, **reading) == []
         return
     assert "// CHECK" in source
-    printed = opt.optimize(source, passes, name=path.name, split=split, locations="--locations" in run["flags"])
+    printed = opt.optimize(source, passes, name=path.name, locations="--locations" in run["flags"], **reading)
     assert filecheck(path, printed) == 0, printed

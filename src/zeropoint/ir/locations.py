@@ -5,7 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import cast
 
-from xdsl.dialects.builtin import FileLineColLoc, FusedLoc, LocationAttr, NameLoc, NoneAttr, StringAttr, UnknownLoc
+from xdsl.dialects.builtin import (
+    FileLineColLoc,
+    FusedLoc,
+    LocationAttr,
+    NameLoc,
+    NoneAttr,
+    StringAttr,
+    UnknownLoc,
+    UnregisteredOp,
+)
 from xdsl.ir import BlockArgument, Data, Operation, OpResult, SSAValue
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
@@ -76,10 +85,15 @@ def location_text(location: LocationAttr) -> str | None:
     return None
 
 
+def op_name(op: Operation) -> str:
+    """The name of an op, of a foreign one too."""
+    return op.op_name.data if isinstance(op, UnregisteredOp) else op.name
+
+
 def describe(op: Operation) -> str:
     """The op with its place: `stablehlo.add 'conv1/bias'`."""
     text = location_text(op.location)
-    return f"{op.name} '{text}'" if text else op.name
+    return f"{op_name(op)} '{text}'" if text else op_name(op)
 
 
 def value_name(value: SSAValue) -> str:

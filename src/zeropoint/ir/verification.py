@@ -7,7 +7,7 @@ from xdsl.ir import Operation
 from xdsl.traits import IsolatedFromAbove
 from xdsl.utils.exceptions import VerifyException
 
-from zeropoint.ir.locations import describe
+from zeropoint.ir.locations import describe, op_name
 from zeropoint.ir.quant.containers import check_holder
 
 ISOLATION_NOTE = "required by region isolation constraints"
@@ -34,7 +34,7 @@ def verify(module: ModuleOp) -> None:
         culprit = _culprit(module)
         intruder = _intruder(culprit) if culprit.has_trait(IsolatedFromAbove) else None
         if intruder is not None:
-            sentence = f"'{intruder.name}' op using value defined outside the region"
+            sentence = f"'{op_name(intruder)}' op using value defined outside the region"
             raise InvalidProgram(f"{describe(intruder)}: {sentence}", intruder, culprit) from error
         raise InvalidProgram(f"{describe(culprit)}: {_sentence(error)}", culprit) from error
     for op in module.walk():
@@ -59,13 +59,16 @@ def _verify_types(op: Operation) -> None:
 
 
 def _culprit(module: ModuleOp) -> Operation:
-    """The innermost op that does not verify by itself; the module where no single op is at fault."""
-    for op in module.walk(reverse=True):
+    """The first op that does not verify by itself, or the first in it; the module where no single op is at fault."""
+    culprit: Operation = module
+    for op in module.walk():
+        if not culprit.is_ancestor(op):
+            break
         try:
             op.verify(verify_nested_ops=False)
         except VerifyException:
-            return op
-    return module
+            culprit = op
+    return culprit
 
 
 def _intruder(isolated: Operation) -> Operation | None:

@@ -26,7 +26,11 @@ OperationT = TypeVar("OperationT", bound=Operation)
 
 
 class LoweringError(ValueError):
-    """A quantized op that has no integer form, with its name and place."""
+    """A quantized op that has no integer form, with its name and place. `op` is that op, where it is given."""
+
+    def __init__(self, message: str, op: Operation | None = None):
+        super().__init__(message)
+        self.op = op
 
 
 def storage_element(quantized: UniformQuantizedType) -> IntegerType:

@@ -191,6 +191,33 @@ def test_stripped_headers_are_upstreams(upstream, case):
     assert after(upstream, stripped, "") == after(upstream, text, "strip-func-quant-types,")
 
 
+STRIPPED = [
+    """func.func @f(%a: !u, %b: !u, %c: !u) -> (f32, !u, f32) {
+  %0 = quant.dcast %a : !u to f32
+  %1 = quant.dcast %c : !u to f32
+  return %1, %b, %0 : f32, !u, f32
+}""",
+    """func.func private @g(!u, !u) -> (!u, tensor<*x!u>)
+func.func @f(%a: f32, %b: !u) -> (f32, tensor<*x!u>) {
+  %0 = quant.qcast %a : f32 to !u
+  %1:2 = call @g(%0, %b) : (!u, !u) -> (!u, tensor<*x!u>)
+  %2 = quant.dcast %1#0 : !u to f32
+  return %2, %1#1 : f32, tensor<*x!u>
+}""",
+    """func.func @f(%a: f32) -> (!u, !u) {
+  %0 = quant.qcast %a : f32 to !u
+  return %0, %0 : !u, !u
+}""",
+]
+
+
+@pytest.mark.parametrize("program", STRIPPED)
+def test_headers_with_several_types_are_stripped_as_upstream_does(upstream, program):
+    text = f"!u = !quant.uniform<i8:f32, 2.0>\n{program}"
+    stripped = upstream.module(print_program(strip_func_quant_types(parse_program(text)))).text
+    assert stripped == upstream.module(text, "builtin.module(strip-func-quant-types)").text
+
+
 @fuzz(1, 10)
 @given(case=lowerable())
 def test_normal_types_are_upstreams(upstream, case):

@@ -137,6 +137,13 @@ REFUSED = [
     ("!quant.uniform", 14, "expected '<'"),
     ("!quant.uniform<i8<1:2:f32, 1.0>", 15, "unbalanced '<' character in pretty dialect name"),
     ("!quant.uniform<i8:f32:0, {1.0>", 15, "unbalanced '{' character in pretty dialect name"),
+    ("!quant<uniform<i8<-4:3:f32, 1.0:1>>", 7, "unbalanced '<' character in pretty dialect name"),
+    ("!quant<any<i8<-4:3:f32>>", 7, "unbalanced '<' character in pretty dialect name"),
+    ("!quant<uniform<i8:f32, 0.1abc>>", 27, "expected '>'"),
+    # Names that there are not.
+    ("!quant.foobar", 8, "unknown quantized type foobar"),
+    ("!quant.__", 8, "unknown quantized type __"),
+    ("!quant<foobar<i8>>", 8, "unknown quantized type foobar"),
     # The other types.
     ("!quant.any<i8<2:1>:f32>", 8, "illegal storage min and storage max: (2:1)"),
     ("!quant.any<i8:i8>", 15, "invalid kind of type specified"),

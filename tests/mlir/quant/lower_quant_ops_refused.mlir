@@ -1,15 +1,15 @@
 // RUN: -p 'lower-quant-ops' --split-input-file --verify-diagnostics
 
-// expected-error@+1 {{found type !quant.any<i8:f32>, which has no scale; expected !quant.uniform}}
 func.func @any(%x: f32) -> !quant.any<i8:f32> {
+  // expected-error@+1 {{found type !quant.any<i8:f32>, which has no scale; expected !quant.uniform}}
   %0 = quant.qcast %x : f32 to !quant.any<i8:f32>
   return %0 : !quant.any<i8:f32>
 }
 
 // -----
 
-// expected-error@+1 {{found storage type si8, which quant.scast cannot reach}}
 func.func @signed(%q: !quant.uniform<si8:f32, 1.0>) -> f32 {
+  // expected-error@+1 {{found storage type si8, which quant.scast cannot reach}}
   %0 = quant.dcast %q : !quant.uniform<si8:f32, 1.0> to f32
   return %0 : f32
 }

@@ -27,6 +27,9 @@ class TypeReader:
     def __init__(self, parser: AttrParser):
         self._parser = parser
         self._start = parser.pos
+        # `!quant<uniform<...>>` has one bracket more, before the name.
+        before_name = self._name_start() - 1
+        self._outermost = before_name if self._content[before_name] == "<" else self._start
 
     @property
     def _content(self) -> str:
@@ -44,9 +47,11 @@ class TypeReader:
 
     def type_error(self, error: VerifyException) -> NoReturn:
         """Raise a ParseError for a type that was read well and means nothing, at its name."""
+        self._parser.raise_error(str(error), self._name_start())
+
+    def _name_start(self) -> int:
         name_end = len(self._content[: self._start].rstrip(_NEWLINES_AND_SPACES))
-        name_start = max(self._content.rfind(mark, 0, name_end) for mark in "!.<") + 1
-        self._parser.raise_error(str(error), name_start)
+        return max(self._content.rfind(mark, 0, name_end) for mark in "!.<") + 1
 
     def accept(self, punctuation: PunctuationSpelling) -> bool:
         """Take a punctuation where it comes next."""
@@ -133,11 +138,11 @@ class TypeReader:
         """Raise a ParseError for brackets that do not close; upstream looks at them before it reads anything."""
         unbalanced = self._unbalanced()
         if unbalanced is not None:
-            self._parser.raise_error(f"unbalanced '{unbalanced}' character in pretty dialect name", self._start)
+            self._parser.raise_error(f"unbalanced '{unbalanced}' character in pretty dialect name", self._outermost)
 
     def _unbalanced(self) -> str | None:
         """The bracket of the type's text that is never closed."""
-        content, position, nesting = self._content, self._start, ""
+        content, position, nesting = self._content, self._outermost, ""
         if not content.startswith("<", position):
             return None
         while position < len(content):

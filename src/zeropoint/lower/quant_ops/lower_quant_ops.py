@@ -56,11 +56,12 @@ def _storable(op: Operation, value: SSAValue) -> UniformQuantizedType:
     """The uniform type of a value that `quant.scast` can make integers of."""
     found = element_or_self(value.type)
     if not isinstance(found, UniformQuantizedType):
-        raise LoweringError(f"{describe(op)}: found type {found}, which has no scale; expected !quant.uniform")
+        raise LoweringError(f"{describe(op)}: found type {found}, which has no scale; expected !quant.uniform", op)
     if not is_signless(found.storage.mlir_type):
         raise LoweringError(
             f"{describe(op)}: found storage type {found.storage}, which quant.scast cannot reach; "
-            f"expected i1 to i32 or u1 to u32"
+            f"expected i1 to i32 or u1 to u32",
+            op,
         )
     return found
 

@@ -42,7 +42,7 @@ def stripped_type(found: Attribute, op: Operation) -> Attribute:
     if not isinstance(scalar, QuantizedType):
         return found
     if scalar.storage is None or not is_signless(scalar.storage.mlir_type):
-        raise LoweringError(f"{describe(op)}: found type {scalar}, which quant.scast cannot make integers of")
+        raise LoweringError(f"{describe(op)}: found type {scalar}, which quant.scast cannot make integers of", op)
     return with_scalar(found, scalar.storage.mlir_type)
 
 
@@ -63,13 +63,17 @@ def _strip_source(value: SSAValue, op: Operation, point: InsertPoint) -> None:
 
 
 def _strip_sinks(op: Operation) -> None:
-    """Operands that go out: their integers."""
+    """Operands that go out: their integers, one cast for a value that goes out twice."""
+    stored: dict[SSAValue, SSAValue] = {}
     for index, value in enumerate(op.operands):
         found = stripped_type(value.type, op)
-        if found != value.type:
+        if found == value.type:
+            continue
+        if value not in stored:
             cast = Builder(InsertPoint.before(op)).insert(StorageCastOp(value, found))
             cast.location = op.location
-            op.operands[index] = cast.result
+            stored[value] = cast.result
+        op.operands[index] = stored[value]
 
 
 def _strip_function(function: FuncOp) -> None:
@@ -80,7 +84,7 @@ def _strip_function(function: FuncOp) -> None:
     )
     for block in function.body.blocks:
         point = InsertPoint.at_start(block)
-        for argument in block.args:
+        for argument in reversed(block.args):  # in upstream's order
             _strip_source(argument, function, point)
     for op in list(function.walk()):
         if isinstance(op, CallOp):

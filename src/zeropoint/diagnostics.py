@@ -1,0 +1,132 @@
+"""What a text announces in `expected-error` comments, and what occurs: mlir-opt's `--verify-diagnostics`.
+
+```mlir
+%0 = quant.qcast %x : f32 to f32   // expected-error {{must be scalar or tensor of quantized type}}
+// expected-error@+1 {{...}}       on the next line, -1 on the one before; so `@below` and `@above`, over such comments
+// expected-error-re {{'{{.*}}' op result #0}}
+// expected-error@unknown {{...}}  at no place in the text
+```
+
+Source: MLIR, "Diagnostic Infrastructure", section "SourceMgr Diagnostic Verifier Handler". In one thing this is more
+patient: an error that no line of the text can be held responsible for is expected by a comment on any line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from xdsl.ir import Operation
+from xdsl.utils.exceptions import ParseError
+
+from zeropoint.ir.locations import text_place
+from zeropoint.ir.verification import ISOLATION_NOTE, InvalidProgram
+
+_ANNOUNCED = re.compile(
+    r"expected-(?P<kind>error|warning|note|remark)(?P<pattern>-re)? *(@(?P<place>[+-]\d+|above|below|unknown))? *"
+    r"\{\{(?P<text>.*)\}\}$"
+)
+_PATTERN_PART = re.compile(r"\{\{(.*?)\}\}")
+
+
+@dataclass(frozen=True)
+class Diagnostic:
+    """An error, or a note that belongs to one. `line` counts from 1; None where no line is at fault."""
+
+    kind: str
+    line: int | None
+    text: str
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """What one comment announces. `line` is None for `@unknown`, `comment` the comment's own line."""
+
+    kind: str
+    line: int | None
+    text: str
+    comment: int
+    is_pattern: bool = False
+
+    @cached_property
+    def _pattern(self) -> re.Pattern[str]:
+        parts = _PATTERN_PART.split(self.text)  # literal and expression by turns
+        return re.compile("".join(f"({part})" if index % 2 else re.escape(part) for index, part in enumerate(parts)))
+
+    def meets(self, found: Diagnostic) -> bool:
+        """Whether this is what was announced."""
+        if found.kind != self.kind or (found.line is not None and found.line != self.line):
+            return False
+        return self._pattern.search(found.text) is not None if self.is_pattern else self.text in found.text
+
+
+def expectations(text: str) -> list[Expectation]:
+    """The comments of a text, at most one a line."""
+    lines = text.split("\n")
+    announced = {number: match for number, line in enumerate(lines, 1) if (match := _ANNOUNCED.search(line.rstrip()))}
+    found: list[Expectation] = []
+    for number, match in announced.items():
+        line = _line(number, match["place"] or "+0", announced)
+        found.append(Expectation(match["kind"], line, match["text"], number, match["pattern"] is not None))
+    return found
+
+
+def _line(number: int, place: str, announced: Iterable[int]) -> int | None:
+    """The line that a comment on line `number` speaks of."""
+    if place == "unknown":
+        return None
+    if place not in ("above", "below"):
+        return number + int(place)
+    step = 1 if place == "below" else -1
+    number += step
+    while number in announced:
+        number += step
+    return number
+
+
+def of_error(error: Exception) -> list[Diagnostic]:
+    """An error of the parser, the verifier or a pass, with its notes."""
+    if isinstance(error, ParseError):
+        content = error.span.input.content
+        assert isinstance(content, str)
+        return [Diagnostic("error", content.count("\n", 0, error.span.start) + 1, error.msg)]
+    culprit = responsible_op(error)
+    found = [Diagnostic("error", None if culprit is None else _line_of(culprit), str(error))]
+    if isinstance(error, InvalidProgram) and error.isolated is not None:
+        found.append(Diagnostic("note", _line_of(error.isolated), ISOLATION_NOTE))
+    return found
+
+
+def responsible_op(error: BaseException | None) -> Operation | None:
+    """The op that an error, or one that it comes from, names as its `op`."""
+    while error is not None:
+        op = getattr(error, "op", None)
+        if isinstance(op, Operation):
+            return op
+        error = error.__cause__
+    return None
+
+
+def _line_of(op: Operation) -> int | None:
+    place = text_place(op)
+    return None if place is None else place.line
+
+
+def differences(name: str, expected: list[Expectation], found: list[Diagnostic]) -> Iterator[str]:
+    """What was announced and did not occur, and what occurred unannounced, each as `file:line: ...`."""
+    open_ = list(expected)
+    surprises: list[Diagnostic] = []
+    for diagnostic in found:
+        met = next((expectation for expectation in open_ if expectation.meets(diagnostic)), None)
+        if met is None:
+            surprises.append(diagnostic)
+        else:
+            open_.remove(met)
+    for missing in open_:
+        occurred = "; ".join(surprise.text for surprise in surprises) or f"no {missing.kind}"
+        yield f"{name}:{missing.comment}: expected {missing.kind} '{missing.text}' was not produced; found {occurred}"
+    for surprise in surprises:
+        where = name if surprise.line is None else f"{name}:{surprise.line}"
+        yield f"{where}: unexpected {surprise.kind}: {surprise.text}"
