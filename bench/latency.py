@@ -1,0 +1,235 @@
+"""Milliseconds an inference, batch 1: zeropoint's native code, onnxruntime, LiteRT and OpenVINO, at int8 and in f32.
+
+Each engine is a process of its own (`worker.py`), so that thread pools and allocators don't mix. All are loaded first;
+then they take turns, in another order each round, so that a change of the clock or other work on the machine meets all
+of them alike. Only one of them computes at any time. Compare within a run, never between runs.
+
+The columns: the median over all inferences, the lowest and highest median of a round, the ratio to the best peer (the
+lowest median among the other libraries' engines of the same width), GOPS a core (two operations for each product of a
+convolution or matrix multiplication) and its share of the peak that `peak.py` measures, and SQNR of the output on one
+sample against onnxruntime's float: an engine that is fast and wrong shows.
+
+Files come from `prepare.py`; what is missing is skipped, with the reason. What the libraries print, and a traceback
+where one fails, is in `.cache/logs`.
+
+    python bench/latency.py [--models NAME,...] [--engines NAME,...] [--threads 1,2] [--rounds 10] [--json FILE]
+"""
+
+import argparse
+import json
+import os
+import random
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+
+from networks import CACHE, ENGINES, NETWORKS, model_file, operations
+from ort_static import sqnr_db
+from peak import Peak, measure
+from selection import chosen, counts
+
+LOGS = CACHE / "logs"
+WORKER = Path(__file__).resolve().parent / "worker.py"
+REFERENCE = "onnxruntime-f32"
+OURS = "zeropoint"
+SETTLE = 0.02  # seconds between turns: what thread pools need until they stop spinning
+
+
+@dataclass(frozen=True)
+class Timing:
+    """What was measured of one engine, milliseconds; `rounds` are the medians of the rounds."""
+
+    median: float
+    rounds: tuple[float, ...]
+    inferences: int
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of the table; `skipped` says why an engine has no timing."""
+
+    model: str
+    threads: int
+    engine: str
+    timing: Timing | None
+    ratio: float | None = None
+    gops: float | None = None
+    share: float | None = None
+    sqnr: float | None = None
+    skipped: str = ""
+
+
+class Worker:
+    """A running engine.
+
+    `skipped` is the reason why it isn't, or "".
+    """
+
+    def __init__(self, python: str, engine: str, model: str, threads: int) -> None:
+        command = [python, "-W", "ignore", str(WORKER), engine, model, str(threads)]
+        LOGS.mkdir(parents=True, exist_ok=True)
+        with (LOGS / f"{model}.{threads}.{engine}.log").open("w") as log:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True
+            )
+        self.skipped = ""
+        self._answer()
+
+    def ask(self, command: str) -> dict[str, Any]:
+        """The answer to one line; empty, and `skipped` set, when the process ended instead."""
+        assert self._process.stdin is not None
+        try:
+            print(command, file=self._process.stdin, flush=True)
+        except BrokenPipeError:
+            pass  # the answer will be missing, which is reported there
+        return self._answer()
+
+    def _answer(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        answer = json.loads(line) if line else {"skipped": f"ended with status {self._process.wait()}"}
+        self.skipped = answer.get("skipped", "")
+        return answer
+
+    def close(self) -> None:
+        """Ends the process: it stops at the end of its input."""
+        self._process.communicate()
+
+
+def schedule(engines: Sequence[str], rounds: int, seed: int = 0) -> list[list[str]]:
+    """The order of the turns: every engine once a round, shuffled anew for each."""
+    generator = random.Random(seed)
+    return [generator.sample(list(engines), len(engines)) for _ in range(rounds)]
+
+
+def timing(turns: Sequence[Sequence[float]]) -> Timing:
+    """The figures of the inferences of each round, in seconds.
+
+    Raises:
+        ValueError: there is no round, or one without an inference.
+    """
+    if not turns or not all(turns):
+        raise ValueError(f"found inferences {[len(turn) for turn in turns]} by round, expected at least one in each")
+    pooled = [seconds for turn in turns for seconds in turn]
+    rounds = tuple(1e3 * statistics.median(turn) for turn in turns)
+    return Timing(1e3 * statistics.median(pooled), rounds, len(pooled))
+
+
+def width(engine: str) -> str:
+    """ "f32" or "int8": engines are compared with those of the same width."""
+    return "f32" if engine.endswith("-f32") else "int8"
+
+
+def ratios(medians: Mapping[str, float]) -> dict[str, float]:
+    """Each engine's median over that of the best peer of its width; engines without such a peer are left out."""
+    best: dict[str, float] = {}
+    for engine, median in medians.items():
+        if not engine.startswith(OURS):
+            best[width(engine)] = min(median, best.get(width(engine), median))
+    return {engine: median / best[width(engine)] for engine, median in medians.items() if width(engine) in best}
+
+
+def interleaved(workers: Mapping[str, Worker], rounds: int, seconds: float) -> dict[str, Timing]:
+    """Timings of the engines that lived to the end."""
+    turns: dict[str, list[list[float]]] = {engine: [] for engine in workers}
+    for order in schedule(list(workers), rounds):
+        for engine in order:
+            if not workers[engine].skipped:
+                turns[engine].append(workers[engine].ask(f"run {seconds}").get("seconds", []))
+                time.sleep(SETTLE)
+    return {engine: timing(taken) for engine, taken in turns.items() if not workers[engine].skipped}
+
+
+def compare(model: str, engines: Sequence[str], threads: int, arguments: argparse.Namespace, peak: Peak) -> list[Row]:
+    """The rows of one network with one number of threads."""
+    workers = {engine: Worker(sys.executable, engine, model, threads) for engine in engines}
+    try:
+        alive = {engine: worker for engine, worker in workers.items() if not worker.skipped}
+        timings = interleaved(alive, arguments.rounds, arguments.seconds)
+        outputs = {engine: np.array(alive[engine].ask("output").get("output", []), np.float32) for engine in timings}
+    finally:
+        for worker in workers.values():
+            worker.close()
+    quotients = ratios({engine: figures.median for engine, figures in timings.items()})
+    work = operations(onnx.load(model_file(model)))
+    rows = []
+    for engine, worker in workers.items():
+        figures = timings.get(engine)
+        if figures is None:
+            rows.append(Row(model, threads, engine, None, skipped=worker.skipped))
+            continue
+        gops = work / (figures.median * 1e6) / threads
+        ceiling = peak.int8_gops if width(engine) == "int8" else peak.f32_gflops
+        sqnr = sqnr_db(outputs[REFERENCE], outputs[engine]) if REFERENCE in outputs and engine != REFERENCE else None
+        rows.append(Row(model, threads, engine, figures, quotients.get(engine), gops, gops / ceiling, sqnr))
+    return rows
+
+
+def cells(row: Row) -> list[str]:
+    """What the table shows of a row."""
+    if row.timing is None:
+        return [row.model, str(row.threads), row.engine, row.skipped]
+    lowest, highest = min(row.timing.rounds), max(row.timing.rounds)
+    return [
+        row.model,
+        str(row.threads),
+        row.engine,
+        f"{row.timing.median:.3f}",
+        f"{lowest:.3f} to {highest:.3f}",
+        "" if row.ratio is None else f"{row.ratio:.2f}",
+        f"{row.gops:.0f}",
+        f"{100 * (row.share or 0):.0f} %",
+        "" if row.sqnr is None else f"{row.sqnr:.1f}",
+    ]
+
+
+HEADER = ["network", "threads", "engine", "median ms", "rounds ms", "to best peer", "GOPS a core", "of peak", "SQNR dB"]
+
+
+def table(rows: Iterable[Row]) -> str:
+    """A Markdown table; a reason takes the place of the figures that are missing."""
+    lines = [HEADER, ["---"] * len(HEADER), *(cells(row) for row in rows)]
+    return "\n".join("| " + " | ".join(line + [""] * (len(HEADER) - len(line))) + " |" for line in lines)
+
+
+def options() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--models", type=chosen(NETWORKS), default=list(NETWORKS))
+    parser.add_argument("--engines", type=chosen(ENGINES), default=list(ENGINES))
+    parser.add_argument("--threads", type=counts(len(os.sched_getaffinity(0))), default=[1, 2])
+    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--seconds", type=float, default=0.3, help="of an engine's turn in a round")
+    parser.add_argument("--json", type=Path, help="also every figure to this file")
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Measure, print a table for each network and number of threads as it comes."""
+    arguments = options()
+    peak = measure()
+    print(f"{peak.cpu}; {peak.int8_gops:.0f} GOPS int8 ({peak.int8_form}), {peak.f32_gflops:.0f} GFLOPS f32 a core")
+    print(f"load average before: {os.getloadavg()[0]:.2f}\n", flush=True)
+    rows = []
+    for model in arguments.models:
+        if not model_file(model).exists():
+            print(f"{model}: skipped, found no {model_file(model)}; bench/models/{model}.py makes it\n")
+            continue
+        for threads in arguments.threads:
+            found = compare(model, arguments.engines, threads, arguments, peak)
+            rows += found
+            print(f"{table(found)}\n", flush=True)
+    if arguments.json:
+        arguments.json.write_text(json.dumps({"peak": asdict(peak), "rows": [asdict(row) for row in rows]}, indent=1))
+
+
+if __name__ == "__main__":
+    main()
