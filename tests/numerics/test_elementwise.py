@@ -85,6 +85,25 @@ class TestCommonScaleSum:
         exact = ((A.astype(np.float64) + 7) * 0.021 + (B - 30.0) * 0.013) / 0.027
         assert np.array_equal(found.apply(A, B), np.clip(np.floor(exact + 0.5) + 5, -128, 127))
 
+    @given(st.lists(st.tuples(scales, zero_points), min_size=1, max_size=4), scales, zero_points)
+    def test_factors_of_16_bits_are_taken_where_they_cost_little(self, operands, out, out_zero):
+        inputs, output = [parameters(s, z) for s, z in operands], parameters(out, out_zero)
+        found = addition(AddBehaviour.COMMON_SCALE_16, inputs, output)
+        if max(map(abs, found.multipliers)) < 2**15:
+            assert found.error_bound([p.reach for p in inputs]) <= 1 / 32
+        else:
+            assert found == CommonScaleSum.of(inputs, output)
+
+    def test_a_residual_addition_has_factors_of_16_bits(self):
+        found = addition(
+            AddBehaviour.COMMON_SCALE_16, [parameters(0.02, -7), parameters(0.013, 30)], parameters(0.03, 5)
+        )
+        assert (found.multipliers, found.shift) == ((21845, 14199), 15)
+
+    def test_operands_of_a_much_larger_scale_keep_wide_factors(self):
+        inputs, output = [parameters(20000.0, 0), parameters(1.0, 0)], parameters(1.0, 0)
+        assert addition(AddBehaviour.COMMON_SCALE_16, inputs, output) == CommonScaleSum.of(inputs, output)
+
     def test_a_difference_has_a_negative_factor(self):
         found = CommonScaleSum.of([parameters(0.5, 0), parameters(0.25, 0)], parameters(0.25, 0), (1, -1))
         assert found.apply(np.int8(10), np.int8(7)) == 13

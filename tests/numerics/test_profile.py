@@ -13,7 +13,7 @@ def test_the_named_profiles():
         for p in PROFILES.values()
     }
     assert rows == {
-        "fixed16": ("rne-after-zero-point", "fixed16", "fixed32", "common-scale"),
+        "fixed16": ("rne-after-zero-point", "fixed16", "fixed32", "common-scale-16"),
         "fixed32": ("rne-after-zero-point", "fixed32", "fixed32", "common-scale"),
         "fixed32-double": ("half-away-before-zero-point", "fixed32-double", "fixed32-double", "litert"),
         "tosa-double": ("rne-after-zero-point", "tosa-double", "tosa-double", "tosa"),

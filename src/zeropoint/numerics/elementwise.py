@@ -28,6 +28,8 @@ class AddBehaviour(StrEnum):
 
     COMMON_SCALE = "common-scale"
     """One common fixed-point scale, one rounding, all in int32."""
+    COMMON_SCALE_16 = "common-scale-16"
+    """The same with factors of 16 bits, for VPMADDWD, where they cost at most 1/32 of an output step."""
     LITERT = "litert"
     """LiteRT's reference kernel: 20 (8 bits) or 15 (16 bits) guard bits, fixed32-double at every step."""
     TOSA = "tosa"
@@ -61,9 +63,11 @@ class CommonScaleSum:
         output: AffineParameters,
         signs: Sequence[int] | None = None,
         accumulator_width: int = 32,
+        multiplier_width: int = 32,
     ) -> CommonScaleSum:
         """`signs` has +1 or -1 an operand (default: all added). 64-bit accumulators are for 16-bit storage.
 
+        `multiplier_width` bounds the factors A_i, as signed integers, besides.
         Raises ValueError where no N >= 1 exists: an operand's scale is some 2^22 output scales.
         """
         scales, zeros = _scalars(inputs)
@@ -74,7 +78,8 @@ class CommonScaleSum:
         for shift in range(accumulator_width - 1, 0, -1):
             factors = [int(factor) for factor in round_half_away(np.ldexp(ratios, shift))]
             used = sum(r * abs(a) for r, a in zip(reach, factors, strict=True))
-            if used + (1 << (shift - 1)) <= limit:
+            fits = multiplier_width >= 32 or max(map(abs, factors)) < 1 << (multiplier_width - 1)
+            if fits and used + (1 << (shift - 1)) <= limit:
                 return CommonScaleSum(
                     tuple(factors), zeros, shift, out_zero, output.storage_min, output.storage_max, accumulator_width
                 )
@@ -231,6 +236,9 @@ class FloatAdd:
         )
 
 
+NARROW_ERROR = 1 / 32
+"""What the factors of common-scale-16 may cost, in output steps before the rounding."""
+
 Addition = CommonScaleSum | LiteRTAdd | TosaAdd | FloatAdd
 
 
@@ -243,16 +251,37 @@ def addition(
 ) -> Addition:
     """The addition that `behaviour` names, for these operands (signs: +1 or -1 each); `.apply(*arrays)` computes it.
 
-    common-scale has 64-bit accumulators where storage is wider than 8 bits. `quantize` matters to the float ones only.
+    common-scale has 64-bit accumulators where storage is wider than 8 bits; common-scale-16 is common-scale there, and
+    where its factors would be too coarse. `quantize` matters to the float ones only.
     """
+    if behaviour is AddBehaviour.COMMON_SCALE_16:
+        narrow = _narrow_sum(inputs, output, signs)
+        if narrow is not None:
+            return narrow
+        behaviour = AddBehaviour.COMMON_SCALE
     if behaviour is AddBehaviour.COMMON_SCALE:
-        wide = any(p.storage_max - p.storage_min > 255 for p in [*inputs, output])
-        return CommonScaleSum.of(inputs, output, signs, 64 if wide else 32)
+        return CommonScaleSum.of(inputs, output, signs, 32 if _is_8_bit(inputs, output) else 64)
     if behaviour is AddBehaviour.LITERT:
         return LiteRTAdd.of(inputs, output, signs)
     if behaviour is AddBehaviour.TOSA:
         return TosaAdd.of(inputs, output, signs)
     return FloatAdd.of(inputs, output, signs, quantize, behaviour.value)
+
+
+def _narrow_sum(
+    inputs: Sequence[AffineParameters], output: AffineParameters, signs: Sequence[int] | None
+) -> CommonScaleSum | None:
+    """The sum with factors of 16 bits, None where they cost more than `NARROW_ERROR`."""
+    scales, _ = _scalars(inputs)
+    (out_scale,), _ = _scalars([output])
+    if not _is_8_bit(inputs, output) or max(scales) >= 2**12 * out_scale:
+        return None
+    found = CommonScaleSum.of(inputs, output, signs, multiplier_width=16)
+    return found if found.error_bound([operand.reach for operand in inputs]) <= NARROW_ERROR else None
+
+
+def _is_8_bit(inputs: Sequence[AffineParameters], output: AffineParameters) -> bool:
+    return all(p.storage_max - p.storage_min <= 255 for p in [*inputs, output])
 
 
 @dataclass(frozen=True, eq=False)

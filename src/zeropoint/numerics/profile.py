@@ -49,7 +49,7 @@ _Q, _R, _A = QuantizeBehaviour, RequantizeBehaviour, AddBehaviour
 PROFILES: dict[str, Profile] = dict(
     [
         # Ours: integers only; the default of target cpu, and its form without the 16-bit multiply.
-        _profile("fixed16", _Q.RNE_AFTER_ZERO_POINT, _R.FIXED16, _R.FIXED32, _A.COMMON_SCALE),
+        _profile("fixed16", _Q.RNE_AFTER_ZERO_POINT, _R.FIXED16, _R.FIXED32, _A.COMMON_SCALE_16),
         _profile("fixed32", _Q.RNE_AFTER_ZERO_POINT, _R.FIXED32, _R.FIXED32, _A.COMMON_SCALE),
         # LiteRT's reference kernels.
         _profile("fixed32-double", _Q.HALF_AWAY_BEFORE_ZERO_POINT, _R.FIXED32_DOUBLE, _R.FIXED32_DOUBLE, _A.LITERT),
