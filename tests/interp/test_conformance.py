@@ -69,6 +69,7 @@ OPS = [
     "round_nearest_afz",
     "round_nearest_even",
     "rsqrt",
+    "scatter",
     "select",
     "shift_left",
     "shift_right_arithmetic",
@@ -76,6 +77,7 @@ OPS = [
     "sign",
     "sine",
     "slice",
+    "sort",
     "sqrt",
     "subtract",
     "tan",
@@ -101,7 +103,7 @@ _CHECK = re.compile(
 )
 _CALL = re.compile(r"%\w+ = stablehlo\.custom_call @check\.eq\((%\w+), (%\w+)\) : \((.*), (.*)\) -> tensor<i1>")
 _RETURN = re.compile(r"(?<!stablehlo\.)\b(?:func\.)?return\b[^\n]*")
-_SIGNATURE = re.compile(r"func\.func @\w+\(\)(?: -> tensor<\w+>)?")
+_SIGNATURE = re.compile(r"func\.func (?:public )?@\w+\(\)(?: -> tensor<\w+>)?")
 
 
 def _returning_what_is_checked(text: str) -> tuple[str, list[bool]]:

@@ -54,7 +54,7 @@ def compare(op: CompareOp, scope: Scope) -> Binary:
     """result = lhs compare_type_direction rhs. NaN compares as IEEE 754 says, but in TOTALORDER."""
     relation = functions.COMPARISONS[op.comparison_direction.data.value]
     if op.compare_type is not None and op.compare_type.data is ComparisonType.TOTALORDER:
-        return lambda lhs, rhs: relation(_total_order(lhs), _total_order(rhs))
+        return lambda lhs, rhs: relation(total_order(lhs), total_order(rhs))
     return relation
 
 
@@ -140,7 +140,7 @@ def integer_range(element_type: IntegerType) -> tuple[int, int]:
     return -(1 << width >> 1), (1 << width >> 1) - 1
 
 
-def _total_order(floats: Array) -> Array:
+def total_order(floats: Array) -> Array:
     """Integers in the order -NaN, -inf, ..., -0, +0, ..., +inf, +NaN (IEEE 754 totalOrder)."""
     bits = floats.view(np.dtype(f"i{floats.dtype.itemsize}"))
     return np.where(bits < 0, bits ^ np.iinfo(bits.dtype).max, bits)

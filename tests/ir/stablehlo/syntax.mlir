@@ -168,4 +168,22 @@ module {
     %0 = stablehlo.after_all %arg0, %arg0 : !stablehlo.token
     return %0 : !stablehlo.token
   }
+  func.func @scatter_and_sort(%arg0: tensor<3x4x2xi64>, %arg1: tensor<2x3x2xi32>, %arg2: tensor<2x3x2x2xi64>, %arg3: tensor<2x3xf32>) {
+    %0 = "stablehlo.scatter"(%arg0, %arg1, %arg2) <{indices_are_sorted = false, scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [2, 3], inserted_window_dims = [0], scatter_dims_to_operand_dims = [1, 0], index_vector_dim = 2>, unique_indices = false}> ({
+    ^bb0(%arg4: tensor<i64>, %arg5: tensor<i64>):
+      %3 = stablehlo.add %arg4, %arg5 : tensor<i64>
+      stablehlo.return %3 : tensor<i64>
+    }) : (tensor<3x4x2xi64>, tensor<2x3x2xi32>, tensor<2x3x2x2xi64>) -> tensor<3x4x2xi64>
+    %1:2 = "stablehlo.sort"(%arg3, %arg3) <{dimension = 0 : i64, is_stable = true}> ({
+    ^bb0(%arg4: tensor<f32>, %arg5: tensor<f32>, %arg6: tensor<f32>, %arg7: tensor<f32>):
+      %3 = stablehlo.compare LT, %arg4, %arg5, TOTALORDER : (tensor<f32>, tensor<f32>) -> tensor<i1>
+      stablehlo.return %3 : tensor<i1>
+    }) : (tensor<2x3xf32>, tensor<2x3xf32>) -> (tensor<2x3xf32>, tensor<2x3xf32>)
+    %2 = "stablehlo.sort"(%arg3) ({
+    ^bb0(%arg4: tensor<f32>, %arg5: tensor<f32>):
+      %3 = stablehlo.compare GT, %arg4, %arg5 : (tensor<f32>, tensor<f32>) -> tensor<i1>
+      stablehlo.return %3 : tensor<i1>
+    }) : (tensor<2x3xf32>) -> tensor<2x3xf32>
+    return
+  }
 }

@@ -1,0 +1,139 @@
+"""`scatter`.
+
+Source: the StableHLO specification. Updates are applied in the order of their indices, last dimension first; the
+specification leaves the order open.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from xdsl.dialects.builtin import IntegerType
+from xdsl.ir import Block
+
+from zeropoint.interp.binding import Body, Kernel, Scope
+from zeropoint.interp.elementwise import PREFIX
+from zeropoint.interp.quantized import implicit_conversion
+from zeropoint.ir.stablehlo import BinaryOp, ScatterDimensions, ScatterOp
+from zeropoint.ir.tensors import Array, element_dtype, element_of
+
+Arrays = tuple[Array, ...]
+
+_UFUNCS: dict[str, np.ufunc] = {
+    "add": np.add,
+    "and": np.bitwise_and,
+    "maximum": np.maximum,
+    "minimum": np.minimum,
+    "multiply": np.multiply,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+}
+
+
+def scatter(op: ScatterOp, scope: Scope) -> Kernel:
+    """results[result_index] = update_computation(results[result_index], updates[update_index]), where result_index =
+    full_start_index + full_batching_index + full_window_index, for each update_index whose result_index is inside.
+    """
+    dims, block, count = op.scatter_dimension_numbers.data, op.update_computation.block, len(op.inputs)
+    elements = [element_of(value) for value in (*op.inputs, *op.updates)]
+    conversions = [
+        implicit_conversion(element, element_of(argument), scope.profile)
+        for element, argument in zip(elements, block.args, strict=True)
+    ]
+    body, ufunc = scope.body(block), _plain_ufunc(block)
+
+    def run(*operands: Array) -> Array | Arrays:
+        given = [*operands[:count], *operands[count + 1 :]]
+        converted = [convert(array) for convert, array in zip(conversions, given, strict=True)]
+        shape = operands[0].shape
+        targets, inside = target_indices(dims, shape, operands[count], operands[count + 1].shape)
+        totals = tuple(np.array(array).reshape(-1) for array in converted[:count])
+        updates = tuple(array[inside] for array in converted[count:])
+        if ufunc is not None:
+            ufunc.at(totals[0], targets, updates[0])
+        else:
+            totals = _in_rounds(totals, targets, updates, body)
+        results = tuple(total.reshape(shape) for total in totals)
+        return results[0] if count == 1 else results
+
+    return run
+
+
+def target_indices(
+    dims: ScatterDimensions, shape: Sequence[int], indices: Array, update_shape: Sequence[int]
+) -> tuple[Array, Array]:
+    """Where updates go: flat indices into a result of `shape`, for the updates that are inside; and which ones are, of
+    `update_shape`.
+    """
+    if dims.index_vector_dim == indices.ndim:
+        indices = indices[..., np.newaxis]
+    vectors = np.moveaxis(indices, dims.index_vector_dim, -1)
+    rank = len(update_shape)
+    batches = [dim for dim in range(rank) if dim not in dims.update_window_dims]
+    windowed = [dim for dim in range(len(shape)) if dim not in (*dims.inserted_window_dims, *dims.input_batching_dims)]
+    flat: Array = np.zeros((1,) * rank, np.intp)
+    inside = np.ones(update_shape, np.bool_)
+    for dim, size in enumerate(shape):
+        position: Array = np.zeros((1,) * rank, np.intp)
+        if dim in dims.scatter_dims_to_operand_dims:
+            starts = _bounded(vectors[..., dims.scatter_dims_to_operand_dims.index(dim)], size)
+            position = np.expand_dims(starts, dims.update_window_dims)
+        if dim in dims.input_batching_dims:
+            axis = dims.scatter_indices_batching_dims[dims.input_batching_dims.index(dim)]
+            position = position + _counting(update_shape, batches[axis - (axis > dims.index_vector_dim)])
+        if dim in windowed:
+            position = position + _counting(update_shape, dims.update_window_dims[windowed.index(dim)])
+        inside &= (position >= 0) & (position < size)
+        flat = flat + position * math.prod(shape[dim + 1 :])
+    return np.broadcast_to(flat, update_shape)[inside], inside
+
+
+def _bounded(positions: Array, size: int) -> Array:
+    """Positions of any integer dtype as NumPy indices; those far outside of [0, size) come nearer, and stay outside
+    whatever window is added.
+    """
+    if positions.dtype.kind in "ub":
+        return np.minimum(positions, np.uint64(size)).astype(np.intp)
+    return np.clip(positions.astype(np.int64, copy=False), -size - 1, size).astype(np.intp, copy=False)
+
+
+def _counting(shape: Sequence[int], axis: int) -> Array:
+    """0, 1, ... along `axis`, to broadcast with `shape`."""
+    return np.arange(shape[axis]).reshape([-1 if dim == axis else 1 for dim in range(len(shape))])
+
+
+def _in_rounds(totals: Arrays, targets: Array, updates: Arrays, body: Body) -> Arrays:
+    """Every target's first update at once, then every target's second one, and so on."""
+    order = np.argsort(targets, kind="stable")
+    grouped = targets[order]
+    firsts = np.flatnonzero(np.diff(grouped, prepend=-1))
+    counts = np.diff(firsts, append=len(grouped))
+    for turn in range(int(counts.max(initial=0))):
+        chosen = order[firsts[counts > turn] + turn]
+        where = targets[chosen]
+        combined = body(*(total[where] for total in totals), *(update[chosen] for update in updates))
+        for total, value in zip(totals, combined, strict=True):
+            total[where] = value
+    return totals
+
+
+def _plain_ufunc(block: Block) -> np.ufunc | None:
+    """The NumPy function of a body that is one op on both arguments, which NumPy applies in the order of the updates.
+
+    None for quantized elements, and for integers narrower than the dtype that holds them, whose results wrap.
+    """
+    op, terminator = block.first_op, block.last_op
+    if not isinstance(op, BinaryOp) or terminator is None or op.next_op is not terminator:
+        return None
+    if len(block.args) != 2 or {op.lhs, op.rhs} != set(block.args) or tuple(terminator.operands) != (op.result,):
+        return None
+    element = element_of(op.result)
+    if isinstance(element, IntegerType):
+        width: int = element.bitwidth
+        if width not in (1, element_dtype(element).itemsize * 8):
+            return None
+    elif element_dtype(element).kind != "f" or any(element_of(value) != element for value in block.args):
+        return None
+    return _UFUNCS.get(op.name.removeprefix(PREFIX))

@@ -1,0 +1,114 @@
+"""`sort`.
+
+Source: the StableHLO specification. Every sort here is stable, whether `is_stable` asks for it or not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from xdsl.ir import Block
+
+from zeropoint.interp.binding import Kernel, Scope
+from zeropoint.interp.elementwise import total_order
+from zeropoint.ir.stablehlo import CompareOp, ComparisonDirection, ComparisonType, SortOp
+from zeropoint.ir.tensors import Array
+
+Arrays = tuple[Array, ...]
+
+
+def sort(op: SortOp, scope: Scope) -> Kernel:
+    """results[:, ..., j, ...] = the inputs' lines along `dimension`, sorted by the comparator; stable."""
+    axis, body = op.axis(), scope.body(op.comparator.block)
+    key = _plain_key(op.comparator.block)
+
+    def before(first: Arrays, second: Arrays) -> Array:
+        pairs = (x for pair in zip(first, second, strict=True) for x in pair)
+        (found,) = body(*pairs)
+        return np.broadcast_to(found, first[0].shape)
+
+    def run(*inputs: Array) -> Array | Arrays:
+        lines = tuple(np.moveaxis(x, axis, -1) for x in inputs)
+        order = None if key is None else _by_key(lines[key[0]], key[1], key[2])
+        if order is None:
+            order = merge_order(lines, before)
+        results = tuple(np.moveaxis(np.take_along_axis(x, order, -1), -1, axis) for x in lines)
+        return results[0] if len(results) == 1 else results
+
+    return run
+
+
+def _plain_key(comparator: Block) -> tuple[int, bool, bool] | None:
+    """Of a comparator that is one LT or GT of the two elements of one input: which input, whether it descends, and
+    whether in total order.
+    """
+    op, terminator = comparator.first_op, comparator.last_op
+    if not isinstance(op, CompareOp) or terminator is None or op.next_op is not terminator:
+        return None
+    direction = op.comparison_direction.data
+    if direction not in (ComparisonDirection.LT, ComparisonDirection.GT):
+        return None
+    arguments = list(comparator.args)
+    if op.lhs not in arguments or op.rhs not in arguments or terminator.operands[0] is not op.result:
+        return None
+    lhs, rhs = arguments.index(op.lhs), arguments.index(op.rhs)
+    if lhs // 2 != rhs // 2 or lhs == rhs:
+        return None
+    total = op.compare_type is not None and op.compare_type.data is ComparisonType.TOTALORDER
+    return lhs // 2, (direction is ComparisonDirection.GT) != (lhs > rhs), total
+
+
+def _by_key(keys: Array, descending: bool, total: bool) -> Array | None:
+    """The stable order of one key; None where NumPy has an order of its own (NaN)."""
+    if keys.dtype.kind not in "iub":
+        if not total and bool(np.isnan(keys).any()):
+            return None
+        keys = total_order(keys) if total else keys.astype(np.float64)
+    if not descending:
+        return np.argsort(keys, axis=-1, kind="stable")
+    length = keys.shape[-1]
+    return length - 1 - np.argsort(keys[..., ::-1], axis=-1, kind="stable")[..., ::-1]
+
+
+def merge_order(lines: Arrays, before: Callable[[Arrays, Arrays], Array]) -> Array:
+    """The stable order of lines along the last axis, by merging ever longer runs; all lines at once.
+
+    `before` gets the elements of two positions, of any shape. Each element of a left run finds its place in the right
+    run by bisection, so `before` is called O(log^2 n) times, each time for half of the elements. A comparator that is
+    no strict weak order still gives a permutation.
+    """
+    length = lines[0].shape[-1]
+    order = np.broadcast_to(np.arange(length), lines[0].shape).copy()
+    width = 1
+    while width < length:
+        order = _merged(tuple(np.take_along_axis(x, order, -1) for x in lines), order, width, before)
+        width *= 2
+    return order
+
+
+def _merged(lines: Arrays, order: Array, width: int, before: Callable[[Arrays, Arrays], Array]) -> Array:
+    """`order` after merging each run of `width` sorted elements with the next one; `lines` are in that order."""
+    length = order.shape[-1]
+    places = np.arange(length)
+    in_left = places // width % 2 == 0
+    left, right = places[in_left], places[~in_left]
+    block = left // (2 * width) * (2 * width)
+    shape = (*order.shape[:-1], len(left))
+    low = np.broadcast_to(np.minimum(block + width, length), shape).copy()
+    high = np.broadcast_to(np.minimum(block + 2 * width, length), shape).copy()
+    mids = np.minimum(block + width, length)
+    own = tuple(x[..., left] for x in lines)
+    while (open_ := low < high).any():
+        middle = np.minimum((low + high) // 2, length - 1)
+        found = before(tuple(np.take_along_axis(x, middle, -1) for x in lines), own)
+        low, high = np.where(open_ & found, middle + 1, low), np.where(open_ & ~found, middle, high)
+    # As many right elements come before a left one as before the one left of it, or more.
+    targets = left + np.maximum.accumulate(low, axis=-1) - mids
+    taken = np.zeros(order.shape, np.bool_)
+    np.put_along_axis(taken, targets, True, -1)
+    free = np.argsort(taken, axis=-1, kind="stable")[..., : len(right)]
+    merged = np.empty_like(order)
+    np.put_along_axis(merged, targets, order[..., left], -1)
+    np.put_along_axis(merged, free, order[..., right], -1)
+    return merged
