@@ -16,7 +16,8 @@ from pathlib import Path
 import numpy as np
 
 import zeropoint as zp
-from ort_static import quantize_static_u8, run, sqnr_db, top1_agreement
+from agreement import sqnr_db, top1_agreement
+from ort_static import quantize_static_u8, run
 from photographs import crops
 from zeropoint.calibrate import bar
 from zeropoint.report.counts import count_ops

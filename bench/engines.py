@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from networks import Feed, engine_file
+from suite import Feed, engine_file
 
 
 class SkippedError(Exception):
@@ -63,7 +63,7 @@ def onnxruntime(name: str, engine: str, threads: int, feed: Feed) -> Ready:
 
 
 def openvino(name: str, engine: str, threads: int, feed: Feed) -> Ready:
-    """OpenVINO's CPU plugin for latency; float ops in f32, for which the hint is needed (else bf16 where it is fast)."""
+    """OpenVINO's CPU plugin for latency; the hint keeps float ops in f32, else they are bf16 where that is fast."""
     import openvino as ov
 
     options = {

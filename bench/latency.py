@@ -16,6 +16,7 @@ where one fails, is in `.cache/logs`.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import random
@@ -31,10 +32,10 @@ from typing import Any
 import numpy as np
 import onnx
 
-from networks import CACHE, ENGINES, NETWORKS, model_file, operations
-from ort_static import sqnr_db
+from agreement import sqnr_db
 from peak import Peak, measure
 from selection import chosen, counts
+from suite import CACHE, ENGINES, NETWORKS, model_file, operations
 
 LOGS = CACHE / "logs"
 WORKER = Path(__file__).resolve().parent / "worker.py"
@@ -86,10 +87,8 @@ class Worker:
     def ask(self, command: str) -> dict[str, Any]:
         """The answer to one line; empty, and `skipped` set, when the process ended instead."""
         assert self._process.stdin is not None
-        try:
+        with contextlib.suppress(BrokenPipeError):  # the answer will be missing, which is reported there
             print(command, file=self._process.stdin, flush=True)
-        except BrokenPipeError:
-            pass  # the answer will be missing, which is reported there
         return self._answer()
 
     def _answer(self) -> dict[str, Any]:

@@ -27,6 +27,7 @@ import onnxruntime
 from onnxruntime.quantization import CalibrationDataReader, CalibrationMethod, QuantFormat, QuantType, quantize_static
 from onnxruntime.quantization.shape_inference import quant_pre_process
 
+from agreement import sqnr_db, top1_agreement
 from photographs import crops
 
 Arithmetic = Literal["written", "precise", "default"]
@@ -133,18 +134,6 @@ def quantize_feeds(
             weight_type=QuantType.QInt8,
             calibrate_method=method,
         )
-
-
-def sqnr_db(reference: np.ndarray, other: np.ndarray) -> float:
-    """Signal to quantization noise over all samples together, in dB: 10 log10(sum r^2 / sum (r - q)^2)."""
-    signal = np.square(reference, dtype=np.float64).sum()
-    noise = np.square(reference.astype(np.float64) - other).sum()
-    return float(10 * np.log10(signal / noise))
-
-
-def top1_agreement(reference: np.ndarray, other: np.ndarray) -> float:
-    """Share of the samples whose largest output is the same one."""
-    return float(np.mean(reference.argmax(1) == other.argmax(1)))
 
 
 # Entropy is left out: with its default of 128 bins for 128 levels it always ends at MinMax's ranges.

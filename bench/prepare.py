@@ -15,8 +15,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from networks import CACHE, CALIBRATION, NETWORKS, engine_file, model_file, samples
 from selection import chosen
+from suite import CACHE, CALIBRATION, NETWORKS, engine_file, model_file, samples
 
 
 def onnxruntime_qdq(name: str, path: Path, activation: str) -> None:

@@ -50,7 +50,7 @@ def main() -> None:
 
     pin(threads)
     from engines import SkippedError, load
-    from networks import samples
+    from suite import samples
 
     try:
         [feed] = samples(name, 1)

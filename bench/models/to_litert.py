@@ -22,7 +22,7 @@ from exporting import Recipe
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from networks import CALIBRATION, NETWORKS, Feed, engine_file, samples  # one folder up
+from suite import CALIBRATION, NETWORKS, Feed, engine_file, samples  # one folder up
 
 
 class AsModule(nn.Module):
