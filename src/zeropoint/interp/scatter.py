@@ -49,7 +49,7 @@ def scatter(op: ScatterOp, scope: Scope) -> Kernel:
         converted = [convert(array) for convert, array in zip(conversions, given, strict=True)]
         shape = operands[0].shape
         targets, inside = target_indices(dims, shape, operands[count], operands[count + 1].shape)
-        totals = tuple(np.array(array).reshape(-1) for array in converted[:count])
+        totals: Arrays = tuple(np.array(array).reshape(-1) for array in converted[:count])
         updates = tuple(array[inside] for array in converted[count:])
         if ufunc is not None:
             ufunc.at(totals[0], targets, updates[0])
@@ -130,10 +130,11 @@ def _plain_ufunc(block: Block) -> np.ufunc | None:
     if len(block.args) != 2 or {op.lhs, op.rhs} != set(block.args) or tuple(terminator.operands) != (op.result,):
         return None
     element = element_of(op.result)
+    dtype = element_dtype(element)
     if isinstance(element, IntegerType):
         width: int = element.bitwidth
-        if width not in (1, element_dtype(element).itemsize * 8):
+        if width not in (1, dtype.itemsize * 8):
             return None
-    elif element_dtype(element).kind != "f" or any(element_of(value) != element for value in block.args):
+    elif dtype.kind != "f" or any(element_of(value) != element for value in block.args):
         return None
     return _UFUNCS.get(op.name.removeprefix(PREFIX))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from xdsl.ir import Block
+from xdsl.ir import Block, SSAValue
 
 from zeropoint.interp.binding import Kernel, Scope
 from zeropoint.interp.elementwise import total_order
@@ -49,7 +49,7 @@ def _plain_key(comparator: Block) -> tuple[int, bool, bool] | None:
     direction = op.comparison_direction.data
     if direction not in (ComparisonDirection.LT, ComparisonDirection.GT):
         return None
-    arguments = list(comparator.args)
+    arguments: list[SSAValue] = list(comparator.args)
     if op.lhs not in arguments or op.rhs not in arguments or terminator.operands[0] is not op.result:
         return None
     lhs, rhs = arguments.index(op.lhs), arguments.index(op.rhs)
@@ -78,8 +78,8 @@ def merge_order(lines: Arrays, before: Callable[[Arrays, Arrays], Array]) -> Arr
     run by bisection, so `before` is called O(log^2 n) times, each time for half of the elements. A comparator that is
     no strict weak order still gives a permutation.
     """
-    length = lines[0].shape[-1]
-    order = np.broadcast_to(np.arange(length), lines[0].shape).copy()
+    length: int = lines[0].shape[-1]
+    order: Array = np.array(np.broadcast_to(np.arange(length), lines[0].shape))
     width = 1
     while width < length:
         order = _merged(tuple(np.take_along_axis(x, order, -1) for x in lines), order, width, before)
@@ -89,7 +89,7 @@ def merge_order(lines: Arrays, before: Callable[[Arrays, Arrays], Array]) -> Arr
 
 def _merged(lines: Arrays, order: Array, width: int, before: Callable[[Arrays, Arrays], Array]) -> Array:
     """`order` after merging each run of `width` sorted elements with the next one; `lines` are in that order."""
-    length = order.shape[-1]
+    length: int = order.shape[-1]
     places = np.arange(length)
     in_left = places // width % 2 == 0
     left, right = places[in_left], places[~in_left]
