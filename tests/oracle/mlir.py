@@ -1,7 +1,7 @@
-"""C++ MLIR with StableHLO (the torch-mlir wheel) as an oracle of program text.
+"""C++ MLIR with StableHLO (the torch-mlir wheel) as an oracle: of types, of program text, of passes, of values.
 
-`checked(program)` is for every test that makes a program: it returns the program, and fails where C++ MLIR does not
-read what we print, or we do not read what it prints.
+`ORACLE` answers single questions. `checked(program)` is for every test that makes a program: it returns the program,
+and fails where C++ MLIR does not read what we print, or we do not read what it prints.
 """
 
 from __future__ import annotations
@@ -17,9 +17,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from zeropoint.ir.program import Program
+from zeropoint.ir.tensors import Array
 from zeropoint.ir.text import parse_program, print_program, resource_handles
 
 SERVER = Path(__file__).with_name("mlir_server.py")
@@ -44,11 +46,36 @@ class Accepted:
     debug: str
 
 
-class _Server:
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a text: it was accepted and printed, refused with a sentence at a place, or it crashed."""
+
+    text: str | None = None
+    error: str | None = None
+    column: int | None = None
+    generic: str | None = None
+
+    @property
+    def crashed(self) -> bool:
+        return self.text is None and self.error is None
+
+
+def require() -> None:
+    """Skip the test where the oracle is not installed."""
+    if importlib.util.find_spec("torch_mlir") is None:
+        pytest.skip("C++ MLIR (the torch-mlir wheel) is not installed")
+
+
+class Oracle:
+    """C++ MLIR in a child process, which is started again when a question crashes it."""
+
     def __init__(self) -> None:
         self._process: subprocess.Popen[str] | None = None
 
-    def ask(self, question: dict[str, Any]) -> dict[str, Any]:
+    def ask(
+        self, kind: str, text: str, pipeline: str | None = None, *, allow_unregistered: bool = False, **more: Any
+    ) -> dict[str, Any]:
+        """The answer to a question, as the server's docstring says; empty after a crash."""
         if self._process is None:
             self._process = subprocess.Popen(
                 [sys.executable, str(SERVER)],
@@ -60,22 +87,47 @@ class _Server:
             atexit.register(self._process.kill)
         assert self._process.stdin is not None
         assert self._process.stdout is not None
+        question = {"kind": kind, "text": text, "pipeline": pipeline, "allow_unregistered": allow_unregistered, **more}
         self._process.stdin.write(json.dumps(question) + "\n")
         self._process.stdin.flush()
         line = self._process.stdout.readline()
         if not line:
+            self._process.communicate()
             self._process = None
-            return {"errors": ["C++ MLIR crashed"]}
+            return {}
         return json.loads(line)
 
+    def _outcome(self, answer: dict[str, Any]) -> Outcome:
+        if "errors" in answer:
+            first = answer["errors"][0]
+            return Outcome(error=first["message"], column=first["column"])
+        return Outcome(text=answer.get("text"), generic=answer.get("generic"))
 
-_SERVER = _Server()
+    def type(self, text: str) -> Outcome:
+        """What becomes of a type."""
+        return self._outcome(self.ask("type", text))
+
+    def module(self, text: str, pipeline: str | None = None) -> Outcome:
+        """What becomes of a module, after passes where a pipeline is given."""
+        return self._outcome(self.ask("module", text, pipeline))
+
+    def run(self, text: str, pipeline: str, array: Array, dtype: np.dtype[Any]) -> Array:
+        """What @f makes of an array when it is compiled."""
+        dtypes = [array.dtype.name, dtype.name]
+        answer = self.ask("run", text, pipeline, input=array.reshape(-1).tolist(), shape=array.shape, dtypes=dtypes)
+        assert "output" in answer, f"{answer}\n{text}"
+        return np.array(answer["output"], dtype).reshape(array.shape)
+
+
+ORACLE = Oracle()
 
 
 @functools.lru_cache(maxsize=1024)
 def _ask(text: str, allow_unregistered: bool) -> Accepted | tuple[str, ...]:
-    found = _SERVER.ask({"text": text, "allow_unregistered": allow_unregistered})
-    return tuple(found["errors"]) if "errors" in found else Accepted(**found)
+    found = ORACLE.ask("module", text, allow_unregistered=allow_unregistered)
+    if "text" in found:
+        return Accepted(**found)
+    return tuple(error["message"] for error in found.get("errors", [{"message": "C++ MLIR crashed"}]))
 
 
 def parse(text: str, *, allow_unregistered: bool = False) -> Accepted:
@@ -84,8 +136,7 @@ def parse(text: str, *, allow_unregistered: bool = False) -> Accepted:
     Upstream's quant dialect lost its regions, statistics and fake quantization, and takes no ops that it does not know:
     with `allow_unregistered` they go there under another dialect's name.
     """
-    if importlib.util.find_spec("torch_mlir") is None:
-        pytest.skip("C++ MLIR (the torch-mlir wheel) is not installed")
+    require()
     found = _ask(_LOST.sub(_STAND_IN, text) if allow_unregistered else text, allow_unregistered)
     if isinstance(found, tuple):
         raise Rejected(list(found), text)
