@@ -49,7 +49,7 @@ func.func @main(%x: tensor<1x4xf32>) -> tensor<1x8xf32> {
 // CHECK:       logical_kernel = "logistic", output_specs = [!quant.uniform<i8:f32, 3.906250e-03:-128>]
 // CHECK:       %[[NEW:.*]] = "quant.region"(%[[SIG]])
 // CHECK:       input_specs = [!quant.uniform<i8:f32, 3.906250e-03:-128>], logical_kernel = "rescale", output_specs = [!quant.uniform<i8:f32, 0.023529411764705882:-1>]
-// CHECK-SAME:  zeropoint.rescale = "'sig': !quant.uniform<i8:f32, 3.906250e-03:-128> cannot hold [-3, 3]"
+// CHECK-SAME:  zeropoint.rescale = "'sig': !quant.uniform<i8:f32, 3.906250e-03:-128> (kernel logistic 'sig'); the range [-3, 3] of 'argument 0'"
 // CHECK:       "quant.region"(%[[NEW]]
 // CHECK:       logical_kernel = "concatenate"
 

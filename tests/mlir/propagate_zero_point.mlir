@@ -24,7 +24,7 @@ func.func @main(%x: tensor<4x4xf32> loc("image")) -> tensor<4x4xf32> {
 // CHECK-LABEL: func.func @main
 // CHECK:       %[[R:.*]] = "quant.region"(%[[X:.*]]) ({
 // CHECK:       input_specs = [!quant.uniform<i8:f32, [[S:.*]]:-128>], logical_kernel = "rescale", output_specs = [!quant.uniform<i8:f32, 1.000000e+00>]
-// CHECK-SAME:  zeropoint.rescale = "'image': kernel batch_matmul wants zero point 0, the other demands on the value do not"
+// CHECK-SAME:  zeropoint.rescale = "'image': any zero point (other users of 'image'); zero point 0 (kernel batch_matmul)"
 // CHECK:       "quant.region"(%{{.*}}, %[[R]]) ({
 // CHECK:       input_specs = [!quant.uniform<i8:f32, [[S]]:-128>, !quant.uniform<i8:f32, 1.000000e+00>], logical_kernel = "batch_matmul"
 

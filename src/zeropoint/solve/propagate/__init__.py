@@ -1,6 +1,16 @@
 """Propagation: the parameters of every port, by the target's table."""
 
-from zeropoint.solve.propagate.classes import MissingStatistics, PropagationError
-from zeropoint.solve.propagate.propagate import RESCALE_KERNEL, is_quantized, propagate
+from zeropoint.solve.propagate.classes import RANGE_RULES, MissingStatistics
+from zeropoint.solve.propagate.constraints import PropagationError
+from zeropoint.solve.propagate.propagate import is_quantized, propagate
+from zeropoint.solve.propagate.rescale import RESCALE_KERNEL, is_rescale
 
-__all__ = ["RESCALE_KERNEL", "MissingStatistics", "PropagationError", "is_quantized", "propagate"]
+__all__ = [
+    "RANGE_RULES",
+    "RESCALE_KERNEL",
+    "MissingStatistics",
+    "PropagationError",
+    "is_quantized",
+    "is_rescale",
+    "propagate",
+]

@@ -1,167 +1,123 @@
-"""Which activations share their quantization parameters.
+"""What a set of ports that share their quantization parameters demands, and the parameters that follow.
 
-A class is a set of values that the kernels of a target tie together (`same_scale`). It has at most one demand: fixed
-parameters of a kernel, or else the range that was observed over all its members. Two classes are joined only where no
-demand is hurt; otherwise the caller rescales that edge. Values are visited in program order, so the result depends on
-the program text only.
+A class has at most one type that is fixed (by a kernel, or pinned by the model), or else the range that was observed
+over all its members; kernels may want its zero point at a number and its scale at least at one.
 
 Source: the RFC on quantization transformations, section "Propagation pass: resolving target constraints".
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from xdsl.ir import SSAValue
+import numpy as np
 
-from zeropoint.ir.locations import value_name
+from zeropoint.ir.annotations import Fact
 from zeropoint.ir.quant import Storage, UniformQuantizedType
-from zeropoint.numerics.ranges import UNIT_SCALE, asymmetric, symmetric
+from zeropoint.numerics.ranges import UNIT_SCALE, AffineParameters, asymmetric, minmax_nudged, symmetric
+from zeropoint.solve.propagate.constraints import PropagationError
 
-RANGE_TOLERANCE = 2.0
-"""A value that others use as well gives up its own parameters only for a range at most twice as wide: one bit."""
-
-
-class PropagationError(ValueError):
-    """Parameters that cannot be decided, with the name and place of the value or kernel."""
+RangeRule = Callable[[float, float, int, int], AffineParameters]
+RANGE_RULES: Mapping[str, RangeRule] = {"asymmetric": asymmetric, "minmax-nudged": minmax_nudged}
+"""How a range becomes a scale and a zero point, by name."""
 
 
 class MissingStatistics(PropagationError):
     """Parameters have to be decided for a value that nobody observed."""
 
 
+def middle(storage: Storage) -> int:
+    """The zero point of symmetric parameters."""
+    return 0 if storage.type.signed else 1 << (storage.type.width - 1)
+
+
+def real_range(fixed: UniformQuantizedType) -> tuple[float, float]:
+    """The least and the greatest real value that a per-layer type expresses."""
+    low, high = fixed.storage.minimum, fixed.storage.maximum
+    return (low - fixed.zero_point) * fixed.scale, (high - fixed.zero_point) * fixed.scale
+
+
+def holds(fixed: UniformQuantizedType, minimum: float | None, maximum: float | None) -> bool:
+    """Whether a range lies inside what `fixed` can express, half a step of slack at both ends; True where unknown."""
+    if minimum is None or maximum is None:
+        return True
+    low = (fixed.storage.minimum - fixed.zero_point - 0.5) * fixed.scale
+    high = (fixed.storage.maximum - fixed.zero_point + 1.0) * fixed.scale
+    return low <= minimum and maximum <= high
+
+
 @dataclass(eq=False)
 class ScaleClass:
-    """Values that have one scale and zero point.
+    """Ports that have one scale and zero point.
 
-    `centred` where a kernel wants the zero point 0; `least_scale` is what the kernels that make them can do with.
+    `storage` is what they are stored in, `name` and `reader` say whose statistics are missing where they are; `members`
+    is the number of values.
     """
 
     storage: Storage
-    members: list[SSAValue]
+    name: str
+    reader: str
+    rule: str = "asymmetric"
     minimum: float | None = None
     maximum: float | None = None
     fixed: UniformQuantizedType | None = None
-    facts: list[str] = field(default_factory=list[str])
-    centred: bool = False
+    zero_point: int | None = None
     least_scale: float = 0.0
+    members: int = 1
+    facts: list[Fact] = field(default_factory=list[Fact])
+    _decided: UniformQuantizedType | None = None
+
+    @property
+    def is_known(self) -> bool:
+        """Whether parameters follow from what is known."""
+        return self.fixed is not None or self.minimum is not None
 
     def parameters(self) -> UniformQuantizedType:
         """The type that every member takes.
 
         Raises MissingStatistics where no kernel fixes it and nothing was observed.
         """
-        if self.centred:
-            return self.centred_parameters()
         if self.fixed is not None:
             return self.fixed
+        if self._decided is None:
+            self._decided = self._from_range()
+        return self._decided
+
+    def _from_range(self) -> UniformQuantizedType:
         minimum, maximum = self._range()
-        chosen = asymmetric(minimum, maximum, self.storage.minimum, self.storage.maximum)
-        return self._of_scale(float(chosen.scale), int(chosen.zero_point))
+        storage = self.storage
+        if self.zero_point is None:
+            chosen = RANGE_RULES[self.rule](minimum, maximum, storage.minimum, storage.maximum)
+        elif self.zero_point == middle(storage):
+            chosen = symmetric(minimum, maximum, storage.type, narrow=False, zero_range_scale=UNIT_SCALE)
+        else:
+            chosen = _around(self.zero_point, minimum, maximum, storage)
+        scale, zero_point = float(chosen.scale), int(chosen.zero_point)
+        return UniformQuantizedType.per_layer(storage, max(scale, self.least_scale), zero_point)
 
-    def centred_parameters(self) -> UniformQuantizedType:
-        """The type with zero point 0 that holds what the members hold. Raises MissingStatistics as `parameters`."""
-        if self.fixed is not None and self.fixed.zero_point == 0:
-            return self.fixed
-        chosen = symmetric(*self._range(), self.storage.type, narrow=False, zero_range_scale=UNIT_SCALE)
-        return self._of_scale(float(chosen.scale), 0)
-
-    def _of_scale(self, scale: float, zero_point: int) -> UniformQuantizedType:
-        return UniformQuantizedType.per_layer(self.storage, max(scale, self.least_scale), zero_point)
-
-    def centre(self, kernel: str) -> str | None:
-        """Take the zero point 0 for a kernel; the reason why not, where other kernels read a member or fix it."""
-        if self.fixed is not None and self.fixed.zero_point == 0:
-            return None
-        if self.fixed is not None or not all(member.has_one_use() for member in self.members):
-            return f"kernel {kernel} wants zero point 0, the other demands on the value do not"
-        self.centred = True
-        self.facts.append(f"zero point 0 for kernel {kernel}")
-        return None
-
-    def at_least(self, scale: float, reason: str) -> None:
+    def at_least(self, scale: float, source: str) -> None:
         """Demand a scale; parameters that are fixed stay."""
         if self.fixed is None and scale > self.parameters().scale:
-            self.least_scale = scale
-            self.facts.append(f"scale at least {scale:g}: {reason}")
+            self.least_scale, self._decided = scale, None
+            self.facts.append(Fact("least scale", f"{scale:g}", "kernel", source))
+
+    def fix(self, fixed: UniformQuantizedType, source: str) -> None:
+        """Take parameters that a kernel's function derived."""
+        self.fixed = fixed
+        self.facts.append(Fact("parameters", str(fixed), "kernel", source))
 
     def _range(self) -> tuple[float, float]:
-        if self.fixed is not None:
-            low, high = self.fixed.storage.minimum, self.fixed.storage.maximum
-            return (low - self.fixed.zero_point) * self.fixed.scale, (high - self.fixed.zero_point) * self.fixed.scale
         if self.minimum is None or self.maximum is None:
             raise MissingStatistics(
-                f"found no statistics for '{value_name(self.members[0])}', expected quant.stats after it; "
+                f"found no statistics for '{self.name}', expected quant.stats after it for {self.reader}; "
                 f"calibrate the program with data that reaches it"
             )
         return self.minimum, self.maximum
 
-    def width(self) -> float:
-        """The width of the observed range, 0 included; 0 where nothing was observed."""
-        if self.minimum is None or self.maximum is None:
-            return 0.0
-        return max(self.maximum, 0.0) - min(self.minimum, 0.0)
 
-    def fits_into(self, fixed: UniformQuantizedType) -> bool:
-        """Whether the observed range lies inside what `fixed` can express, half a step of slack at both ends."""
-        if self.minimum is None or self.maximum is None:
-            return self.fixed == fixed
-        low = (fixed.storage.minimum - fixed.zero_point - 0.5) * fixed.scale
-        high = (fixed.storage.maximum - fixed.zero_point + 1.0) * fixed.scale
-        return low <= self.minimum and self.maximum <= high
-
-    def absorb(self, other: ScaleClass) -> None:
-        """Take the members and demands of another class."""
-        self.members += other.members
-        self.facts += other.facts
-        self.fixed = self.fixed or other.fixed
-        self.centred = self.centred or other.centred
-        self.least_scale = max(self.least_scale, other.least_scale)
-        bounds = [c for c in (self, other) if c.minimum is not None and c.maximum is not None]
-        if bounds:
-            self.minimum = min(c.minimum for c in bounds if c.minimum is not None)
-            self.maximum = max(c.maximum for c in bounds if c.maximum is not None)
-
-
-def collision(value: ScaleClass, shared: ScaleClass, *, exclusive: bool) -> str | None:
-    """Why `value` must not take part in the class `shared`; None where it may.
-
-    `exclusive` says that nothing else uses the value.
-    """
-    if value.fixed is not None and shared.fixed is not None:
-        return None if value.fixed == shared.fixed else f"fixed to {value.fixed} here and to {shared.fixed} there"
-    fixed, ranged = (value.fixed, shared) if value.fixed is not None else (shared.fixed, value)
-    if fixed is not None:
-        return None if ranged.fits_into(fixed) else f"{fixed} cannot hold [{ranged.minimum:g}, {ranged.maximum:g}]"
-    if not exclusive and shared.width() > RANGE_TOLERANCE * value.width():
-        return f"other users want its own range of width {value.width():g}, the shared range has {shared.width():g}"
-    return None
-
-
-@dataclass
-class ScaleClasses:
-    """The class of each value."""
-
-    storage: Storage
-    ranges: dict[SSAValue, tuple[float, float]]
-    _class_of: dict[SSAValue, ScaleClass] = field(default_factory=dict[SSAValue, ScaleClass])
-
-    def of(self, value: SSAValue) -> ScaleClass:
-        """The class of a value; its own at first, with what was observed for it."""
-        if value not in self._class_of:
-            minimum, maximum = self.ranges.get(value, (None, None))
-            facts = [] if minimum is None else [f"observed [{minimum:g}, {maximum:g}] at '{value_name(value)}'"]
-            self._class_of[value] = ScaleClass(self.storage, [value], minimum, maximum, None, facts)
-        return self._class_of[value]
-
-    def __contains__(self, value: SSAValue) -> bool:
-        return value in self._class_of
-
-    def join(self, shared: SSAValue, value: SSAValue) -> None:
-        """Make the classes of two values one."""
-        target, source = self.of(shared), self.of(value)
-        if target is source:
-            return
-        target.absorb(source)
-        for member in source.members:
-            self._class_of[member] = target
+def _around(zero_point: int, minimum: float, maximum: float, storage: Storage) -> AffineParameters:
+    """The least scale that holds a range with 0 at a given stored integer."""
+    above, below = storage.maximum - zero_point, zero_point - storage.minimum
+    scale = max(max(maximum, 0.0) / above if above else 0.0, -min(minimum, 0.0) / below if below else 0.0)
+    return AffineParameters(np.array(scale or UNIT_SCALE), np.array(zero_point), storage.minimum, storage.maximum)

@@ -87,6 +87,7 @@ GREATEST: Mapping[str, Callable[[Ports], float]] = {
     "multiply": _of_product,
     "subtract": _of_sum,
     "sum": _of_reduction,
+    "transpose_convolution": _of_contraction,
 }
 """Kernels that requantize sums and products; the others move data, or are tables."""
 

@@ -9,102 +9,75 @@ becomes
 %2 = "quant.region"(%0) ({...}) {logical_kernel = "max_pool",
        input_specs = [!quant.uniform<i8:f32, 0.0235:-128>], output_specs = [!quant.uniform<i8:f32, 0.0235:-128>]} ...
 ```
+In order: shared constants are duplicated, model constraints taken (`constraints`), rows chosen (`kernels`), ports tied
+(`ports`) and parted where demands collide (`separate`), parameters decided (`specs`), specs written here.
 
 Source: the RFC on quantization transformations, section "Propagation pass". Every port is set once, or rescaled once,
-so the pass ends; it walks the regions in program order, so its result depends on the program text only.
+so the pass ends; everything is visited in program order, so its result depends on the program text only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 from xdsl.dialects.builtin import ArrayAttr, StringAttr
-from xdsl.ir import Attribute, Block, Region, SSAValue
+from xdsl.ir import Attribute, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
-from zeropoint.ir.annotations import FACTS, FLOAT_REASON, PROFILE, RESCALE, TARGET
-from zeropoint.ir.constants import constant_array, is_constant
+from zeropoint.ir.annotations import PROFILE, TARGET, Fact, state_facts
+from zeropoint.ir.constants import constant_array
 from zeropoint.ir.dead_code import remove_dead_ops
 from zeropoint.ir.locations import value_name
 from zeropoint.ir.program import Program
-from zeropoint.ir.quant import (
-    QuantizeRegionOp,
-    ReturnOp,
-    StatisticsOp,
-    StatisticsRefOp,
-    Storage,
-    UniformQuantizedType,
-)
+from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType
 from zeropoint.ir.stablehlo import ConvolutionOp, DotGeneralOp
-from zeropoint.ir.weights import Weights, inline_array
+from zeropoint.ir.tensors import Array
+from zeropoint.ir.weights import Weights
 from zeropoint.solve.fuse.contraction import weight_channel_axis
-from zeropoint.solve.propagate.classes import PropagationError, ScaleClasses, collision
+from zeropoint.solve.propagate.constants import duplicate_constants
+from zeropoint.solve.propagate.constraints import Constraints, PropagationError, take_constraints
 from zeropoint.solve.propagate.headroom import Ports, greatest_result, least_output_scale
+from zeropoint.solve.propagate.kernels import Kernel, KernelChoice, rebased
+from zeropoint.solve.propagate.ports import Port, PortGraph
+from zeropoint.solve.propagate.rescale import rescale_region
+from zeropoint.solve.propagate.separate import separate
+from zeropoint.solve.propagate.specs import Specs
 from zeropoint.solve.propagate.weights import bias_type, constant_type, weight_type
-from zeropoint.targets import FixedScale, KernelRow, Role, SameScale, Target
+from zeropoint.targets import OUTPUT, Role, Target
 
-RESCALE_KERNEL = "rescale"
-"""The logical kernel of a region that only changes parameters."""
-
-
-def _take_statistics(program: Program) -> dict[SSAValue, tuple[float, float]]:
-    """The observed range of each value; the statistics ops themselves go."""
-    ranges: dict[SSAValue, tuple[float, float]] = {}
-    for op in program.entry.ops:
-        if isinstance(op, StatisticsOp):
-            low, high = inline_array(op.layer_stats).tolist()
-            ranges[op.arg] = (low, high)
-        if isinstance(op, StatisticsOp | StatisticsRefOp):
-            op.res.replace_all_uses_with(op.arg)
-            op.detach()
-            op.erase()
-    return ranges
+WIDEST_SUM = 40
+"""Sums of more bits than these are held to these: a 16x8 kernel has 40 for its bias, in a register of 64."""
 
 
-def _contraction_in(region: QuantizeRegionOp) -> ConvolutionOp | DotGeneralOp:
-    return next(op for op in region.body.block.ops if isinstance(op, ConvolutionOp | DotGeneralOp))
+def _contraction_in(region: QuantizeRegionOp) -> ConvolutionOp | DotGeneralOp | None:
+    return next((op for op in region.body.block.ops if isinstance(op, ConvolutionOp | DotGeneralOp)), None)
 
 
 @dataclass
-class _Propagation:
-    """One run over one program."""
+class _Settlement:
+    """The specs of regions, written one by one in program order.
 
-    target: Target
-    weights: Weights
-    classes: ScaleClasses
-    rescales: dict[tuple[SSAValue, UniformQuantizedType], SSAValue]
+    `versions` has, for each value, the values that hold it under each of its types: itself, and its rescaled forms.
+    """
 
-    def tie(self, region: QuantizeRegionOp, row: KernelRow) -> dict[int, str]:
-        """Record the demands of a kernel on its activations; the inputs that must be rescaled, and why."""
-        output = region.outputs[0]
-        shared = self.classes.of(output)
-        if isinstance(row.relation, FixedScale):
-            shared.fixed = UniformQuantizedType.per_layer(
-                row.output.storage, row.relation.scale, row.relation.zero_point
-            )
-            shared.facts = [f"fixed by kernel {row.kernel}"]
-        collisions: dict[int, str] = {}
-        for index, value in self._activations(region, row):
-            reason = None
-            if isinstance(row.relation, SameScale):
-                reason = collision(self.classes.of(value), shared, exclusive=value.has_one_use())
-                if reason is None:
-                    self.classes.join(output, value)
-            elif row.input_rule(index).zero_point == 0:
-                reason = self.classes.of(value).centre(row.kernel)
-            if reason is not None:
-                collisions[index] = reason
-        return collisions
+    program: Program
+    constraints: Constraints
+    specs: Specs
+    reasons: Mapping[Port, tuple[str, str]]
+    versions: dict[SSAValue, dict[UniformQuantizedType, SSAValue]] = field(
+        default_factory=dict[SSAValue, dict[UniformQuantizedType, SSAValue]]
+    )
 
-    def _activations(self, region: QuantizeRegionOp, row: KernelRow) -> Iterable[tuple[int, SSAValue]]:
-        for index, value in enumerate(region.inputs):
-            if row.input_rule(index).role in (Role.ACTIVATION, Role.CONSTANT) and not is_constant(value):
-                yield index, value
+    @property
+    def weights(self) -> Weights:
+        """The arrays of the program."""
+        return self.program.weights
 
-    def leave_room(self, region: QuantizeRegionOp) -> None:
+    def leave_room(self, kernel: Kernel) -> None:
         """Raise the output scale of a kernel to what its requantization can do with."""
+        region = kernel.region
         arrays = tuple(constant_array(value, self.weights) for value in region.inputs)
         for array in arrays:
             if array is not None and not np.isfinite(array).all():
@@ -113,121 +86,147 @@ class _Propagation:
                     f"constant of shape {array.shape}, expected finite numbers; repair the model's weights"
                 )
         greatest = tuple(
-            self._greatest(value) if array is None else float(np.abs(array).max(initial=0.0))
-            for value, array in zip(region.inputs, arrays, strict=True)
+            self._greatest(kernel, index, value) if array is None else float(np.abs(array).max(initial=0.0))
+            for index, (value, array) in enumerate(zip(region.inputs, arrays, strict=True))
         )
-        kernel = Ports(region, greatest, arrays, self.weights)
-        self.classes.of(region.outputs[0]).at_least(
-            least_output_scale(kernel), f"kernel {region.logical_kernel.data} may reach {greatest_result(kernel):g}"
-        )
+        ports = Ports(region, greatest, arrays, self.weights)
+        if kernel.quantizes_output:
+            self.specs.port_class((region, OUTPUT)).at_least(
+                least_output_scale(ports), f"kernel {kernel.name} may reach {greatest_result(ports):g}"
+            )
 
-    def _greatest(self, value: SSAValue) -> float:
-        chosen = self.classes.of(value).parameters()
+    def _greatest(self, kernel: Kernel, index: int, value: SSAValue) -> float:
+        if not kernel.is_data(index, value):
+            return 0.0
+        chosen = self.specs.port_type((kernel.region, index))
         return chosen.scale * max(
             chosen.storage.maximum - chosen.zero_point, chosen.zero_point - chosen.storage.minimum
         )
 
-    def settle(self, region: QuantizeRegionOp, row: KernelRow, collisions: dict[int, str]) -> None:
-        """Write the specs of a region, and rescale the inputs that collided."""
-        output = region.outputs[0]
-        output_type = self.classes.of(output).parameters()
-        specs: list[UniformQuantizedType] = []
-        for index, value in enumerate(region.inputs):
-            if index in collisions:
-                same_scale = isinstance(row.relation, SameScale)
-                wanted = output_type if same_scale else self.classes.of(value).centred_parameters()
-                self._rescale(region, index, wanted, collisions[index])
-                specs.append(wanted)
+    def settle(self, kernel: Kernel) -> None:
+        """Write the specs of a region, rescale the operands that want it, and its output where that does."""
+        region, value = kernel.region, kernel.output
+        output = self.specs.port_type((region, OUTPUT)) if kernel.quantizes_output else None
+        found: list[Attribute] = []
+        for index, operand in enumerate(list(region.inputs)):
+            if kernel.is_data(index, operand):
+                wanted = self.specs.port_type((region, index))
+                region.operands[index] = self._as(operand, wanted, kernel, index)
+                found.append(wanted)
             else:
-                specs.append(self._input_type(region, row, index, value, specs, output_type))
-        region.input_specs = ArrayAttr[Attribute](specs)
-        region.output_specs = ArrayAttr[Attribute]([output_type])
-        region.attributes[FACTS] = ArrayAttr([StringAttr(fact) for fact in self.classes.of(output).facts])
+                found.append(self._constant_type(kernel, index, operand, found, output))
+        region.input_specs = ArrayAttr[Attribute](found)
+        if output is None:
+            return
+        region.output_specs = ArrayAttr[Attribute]([output])
+        state_facts(region, self._facts(kernel, output))
+        self.versions[value] = {output: value}
+        self._rescale_output(kernel, value, output)
 
-    def _input_type(
+    def _facts(self, kernel: Kernel, output: UniformQuantizedType) -> list[Fact]:
+        port = (kernel.region, OUTPUT)
+        if port in self.specs.apart:
+            return [Fact("parameters", str(output), "kernel", self.specs.apart[port][1])]
+        found = self.specs.port_class(port)
+        chosen = [] if found.fixed is not None else [Fact("parameters", str(output), "default", f"{found.rule} range")]
+        return [*found.facts, *chosen]
+
+    def _rescale_output(self, kernel: Kernel, value: SSAValue, output: UniformQuantizedType) -> None:
+        """Where the value itself is to have other parameters than the kernel gives it, all its users read those."""
+        own = self.specs.value_class(value).parameters()
+        if own == output:
+            return
+        uses = list(value.uses)
+        wants, has = self._reason((kernel.region, OUTPUT), own, output)
+        made = rescale_region(value, output, own, (has, wants))
+        assert kernel.region.parent is not None
+        kernel.region.parent.insert_op_after(made, kernel.region)
+        for use in uses:
+            use.operation.operands[use.index] = made.outputs[0]
+        self.versions[made.outputs[0]] = {own: made.outputs[0], output: value}
+        self.specs.graph.value_nodes[made.outputs[0]] = self.specs.graph.value_nodes[value]
+
+    def _as(self, value: SSAValue, wanted: UniformQuantizedType, kernel: Kernel, index: int) -> SSAValue:
+        """The value with the type that a port wants: itself, or a rescaled form of it."""
+        own = self.specs.value_class(value).parameters()
+        versions = self.versions.setdefault(value, {own: value})
+        if wanted not in versions:
+            made = rescale_region(value, own, wanted, self._reason((kernel.region, index), own, wanted))
+            assert kernel.region.parent is not None
+            kernel.region.parent.insert_op_before(made, kernel.region)
+            versions[wanted] = made.outputs[0]
+        return versions[wanted]
+
+    def _reason(self, port: Port, first: UniformQuantizedType, second: UniformQuantizedType) -> tuple[str, str]:
+        if port in self.specs.apart:
+            return str(first), f"{self.specs.apart[port][0]} ({self.specs.apart[port][1]})"
+        return self.reasons.get(port, (str(first), str(second)))
+
+    def _constant_type(
         self,
-        region: QuantizeRegionOp,
-        row: KernelRow,
+        kernel: Kernel,
         index: int,
         value: SSAValue,
-        before: list[UniformQuantizedType],
-        output_type: UniformQuantizedType,
-    ) -> UniformQuantizedType:
-        rule = row.input_rule(index)
+        before: list[Attribute],
+        output: UniformQuantizedType | None,
+    ) -> Attribute:
+        region, rule = kernel.region, kernel.row.input_rule(index)
         array = constant_array(value, self.weights)
-        if array is None:
-            return self.classes.of(value).parameters()
-        if rule.role is Role.WEIGHT:
-            axis = weight_channel_axis(_contraction_in(region))
-            assert axis is not None and row.accumulator_bits is not None
-            bias = constant_array(region.inputs[2], self.weights) if len(region.inputs) > 2 else None
-            limit = (1 << (row.accumulator_bits - 2)) - 1
-            return weight_type(array, axis, rule.storage, before[0], bias, limit)
+        if rule.role is Role.OTHER or array is None:
+            return region.input_specs.data[index]
+        known = self.constraints.get(value)
+        pinned = None if known is None or known.pinned is None else rebased(known.pinned, kernel.storage(index))
         if rule.role is Role.BIAS:
-            return bias_type(rule.storage, before[0], before[1])
-        return output_type if isinstance(row.relation, SameScale) else constant_type(array, rule)
+            first, second = before[:2]
+            assert isinstance(first, UniformQuantizedType) and isinstance(second, UniformQuantizedType)
+            return bias_type(kernel.storage(index), first, second)
+        if rule.role is Role.WEIGHT:
+            return pinned or self._weight_type(kernel, index, array, before[0])
+        if kernel.row.tied(index):
+            assert output is not None
+            return output
+        return pinned or constant_type(array, kernel.storage(index), rule.zero_point)
 
-    def _rescale(self, region: QuantizeRegionOp, index: int, wanted: UniformQuantizedType, reason: str) -> None:
-        value = region.inputs[index]
-        if self.classes.of(value).parameters() == wanted:  # a later demand brought the two together
-            return
-        if (value, wanted) not in self.rescales:
-            rescale = _rescale_region(value, self.classes.of(value).parameters(), wanted, reason)
-            assert region.parent is not None
-            region.parent.insert_op_before(rescale, region)
-            self.rescales[value, wanted] = rescale.outputs[0]
-        region.operands[index] = self.rescales[value, wanted]
-
-
-def _rescale_region(
-    value: SSAValue, given: UniformQuantizedType, wanted: UniformQuantizedType, reason: str
-) -> QuantizeRegionOp:
-    block = Block(arg_types=[value.type])
-    block.add_op(ReturnOp([block.args[0]]))
-    region = QuantizeRegionOp([value], [value.type], RESCALE_KERNEL, [given], [wanted], Region(block))
-    if not isinstance(value.owner, Block):
-        region.location = value.owner.location
-    region.attributes[RESCALE] = StringAttr(f"'{value_name(value)}': {reason}")
-    return region
+    def _weight_type(self, kernel: Kernel, index: int, array: Array, given: Attribute) -> UniformQuantizedType:
+        contraction = _contraction_in(kernel.region)
+        axis = None if contraction is None else weight_channel_axis(contraction)
+        assert axis is not None and kernel.row.accumulator_bits is not None and isinstance(given, UniformQuantizedType)
+        bias = constant_array(kernel.region.inputs[2], self.weights) if len(kernel.region.inputs) > 2 else None
+        limit = (1 << (min(kernel.row.accumulator_bits, WIDEST_SUM) - 2)) - 1
+        rule = kernel.row.input_rule(index)
+        per_channel = rule.per_channel and kernel.demands.get("granularity") != "per_tensor"
+        return weight_type(array, axis, kernel.storage(index), given, bias, limit, per_channel=per_channel)
 
 
-def propagate(program: Program, target: Target, profile: str | None = None) -> Program:
+def propagate(program: Program, target: Target, profile: str | None = None, *, ranges: str = "asymmetric") -> Program:
     """Specs for every region that `target` has a kernel for; the others say why they stay float.
 
-    Raises MissingStatistics where parameters have to be decided for a value that nobody observed, PropagationError for
-    values that no parameters can hold.
+    `ranges` names how a range becomes a scale and a zero point: `asymmetric`, `minmax-nudged`. Raises MissingStatistics
+    where parameters have to be decided for a value that nobody observed, PropagationError for values that no parameters
+    can hold.
     """
     program = program.clone()
-    run = _Propagation(
-        target, program.weights, ScaleClasses(_activation_storage(target), _take_statistics(program)), {}
-    )
-    rows: list[tuple[QuantizeRegionOp, KernelRow, dict[int, str]]] = []
-    for op in program.entry.ops:
-        if not isinstance(op, QuantizeRegionOp) or FLOAT_REASON in op.attributes:  # a recipe keeps it float
-            continue
-        kernel = op.logical_kernel.data
-        row = target.row(kernel)
-        if row is None:
-            op.attributes[FLOAT_REASON] = StringAttr(f"target {target.name} has no kernel '{kernel}'")
-            continue
-        rows.append((op, row, run.tie(op, row)))
-    for region, _, _ in rows:
-        run.leave_room(region)
-    for region, row, collisions in rows:
+    constraints = take_constraints(program)
+    duplicate_constants(program, constraints)
+    kernels = KernelChoice(target, constraints).choose(program)
+    graph = PortGraph.of(kernels, constraints)
+    specs = Specs.of(graph, separate(graph), ranges)
+    specs.run_functions(kernels)
+    reasons = {edge.port: edge.reason for edge in graph.edges if edge.reason is not None}
+    run = _Settlement(program, constraints, specs, reasons)
+    for kernel in kernels:
+        run.leave_room(kernel)
+    for kernel in kernels:
         try:
-            run.settle(region, row, collisions)
+            run.settle(kernel)
         except (ValueError, VerifyException) as error:
             if isinstance(error, PropagationError):
                 raise
-            raise PropagationError(f"{row.kernel} '{value_name(region.outputs[0])}': {error}") from error
+            raise PropagationError(f"{kernel.name}: {error}") from error
     remove_dead_ops(program.entry)
     program.module.attributes[TARGET] = StringAttr(target.name)
     program.module.attributes[PROFILE] = StringAttr(profile or target.profile)
     return program
-
-
-def _activation_storage(target: Target) -> Storage:
-    return next(row.output.storage for row in target.rows)
 
 
 def is_quantized(region: QuantizeRegionOp) -> bool:

@@ -10,16 +10,24 @@ from __future__ import annotations
 import numpy as np
 
 from zeropoint.ir.quant import Storage, UniformQuantizedType
+from zeropoint.ir.quant.storage import MAX_WIDTH
 from zeropoint.ir.tensors import Array
 from zeropoint.numerics.accumulator import least_weight_scale
-from zeropoint.numerics.ranges import UNIT_SCALE, asymmetric, symmetric
-from zeropoint.targets import PortRule
+from zeropoint.numerics.ranges import SCALE_FLOOR, UNIT_SCALE, asymmetric, symmetric
+from zeropoint.numerics.rounding import INT32_MAX
 
 
 def weight_type(
-    weight: Array, axis: int, storage: Storage, input_type: UniformQuantizedType, bias: Array | None, limit: int
+    weight: Array,
+    axis: int,
+    storage: Storage,
+    input_type: UniformQuantizedType,
+    bias: Array | None,
+    limit: int,
+    *,
+    per_channel: bool = True,
 ) -> UniformQuantizedType:
-    """`!quant.uniform` per channel along `axis`, such that no accumulator of any input exceeds `limit`.
+    """`!quant.uniform` per channel along `axis`, or per layer, such that no accumulator of any input exceeds `limit`.
 
     At scale s a channel sums to at most reach * (sum |w| / s + n / 2) + |b| / (s_in * s): each of its n weights that
     are not 0 is rounded by up to 1/2. So sum |w| * reach * s_in grows the scale as a bias does. The caller leaves a bit
@@ -27,26 +35,41 @@ def weight_type(
     channel.
     """
     channels = np.moveaxis(weight, axis, 0).reshape(weight.shape[axis], -1).astype(np.float64)
-    scales = symmetric(channels.min(axis=1), channels.max(axis=1), storage.type, narrow=True).scale
+    narrow = storage.minimum > storage.type.min
+    scales = symmetric(channels.min(axis=1), channels.max(axis=1), storage.type, narrow=narrow).scale
     reach = max(input_type.storage.maximum - input_type.zero_point, input_type.zero_point - input_type.storage.minimum)
     greatest = np.abs(channels).sum(axis=1) * (reach * input_type.scale)
     if bias is not None:
         greatest = greatest + np.abs(bias.astype(np.float64))
     rounding = np.count_nonzero(channels, axis=1) * (reach / 2)
     least = least_weight_scale(greatest, input_type.scale, rounding, limit)
+    if bias is not None and limit > INT32_MAX:  # the sums have more bits than the bias
+        least = np.maximum(least, least_weight_scale(bias, input_type.scale, 0.0))
     scales = np.maximum(np.asarray(scales, dtype=np.float64), least)
-    return UniformQuantizedType.per_channel(storage, axis, scales.tolist())
+    middle = 0 if storage.type.signed else 1 << (storage.type.width - 1)
+    if not per_channel:
+        return UniformQuantizedType.per_layer(storage, float(scales.max(initial=SCALE_FLOOR)), middle)
+    points = np.full(scales.shape, middle)
+    return UniformQuantizedType.per_channel(storage, axis, scales.tolist(), points.tolist())
 
 
 def bias_type(storage: Storage, input_type: UniformQuantizedType, weight: UniformQuantizedType) -> UniformQuantizedType:
-    """i32 at scale s_in * s_w per channel, zero point 0 (`multiplier_accumulator_scale`)."""
-    return UniformQuantizedType.per_channel(storage, 0, (input_type.scale * weight.scales).tolist())
+    """Scale s_in * s_w, per channel as the weight is, zero point 0 (`multiplier_accumulator_scale`).
+
+    A storage of more than 32 bits is one of 32 here: no quantized type holds more, and no bias is let out of them.
+    """
+    if storage.type.width > MAX_WIDTH:
+        storage = Storage.of("i32")
+    scales = (input_type.scale * weight.scales).tolist()
+    if not weight.is_per_channel:
+        return UniformQuantizedType.per_layer(storage, scales[0])
+    return UniformQuantizedType.per_channel(storage, 0, scales)
 
 
-def constant_type(array: Array, rule: PortRule) -> UniformQuantizedType:
+def constant_type(array: Array, storage: Storage, zero_point: int | None) -> UniformQuantizedType:
     """The per-layer type of a constant activation: its own range, asymmetric where the kernel takes any zero point."""
-    storage, low, high = rule.storage, float(array.min()), float(array.max())
-    if rule.zero_point is None:
+    low, high = float(array.min()), float(array.max())
+    if zero_point is None:
         chosen = asymmetric(low, high, storage.minimum, storage.maximum)
     else:
         chosen = symmetric(low, high, storage.type, narrow=False, zero_range_scale=UNIT_SCALE)

@@ -1,0 +1,186 @@
+"""Which row of the target's table each region gets, or why it stays float.
+
+The key is the logical kernel and the signature: what pinned types, bit widths and neighbours say of the storage at each
+port. Regions are visited in program order, so that a kernel knows the storage of what it reads.
+
+Source: the RFC on quantization transformations, section "Target Constraints".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from xdsl.dialects.builtin import AnyFloat, StringAttr
+from xdsl.ir import SSAValue
+
+from zeropoint.ir.annotations import DEMANDS, FLOAT_REASON, facts_of
+from zeropoint.ir.constants import is_constant
+from zeropoint.ir.locations import location_text, value_name
+from zeropoint.ir.program import Program
+from zeropoint.ir.quant import AnyQuantizedType, NoQuantizedType, QuantizeRegionOp, Storage, UniformQuantizedType
+from zeropoint.ir.tensors import element_of
+from zeropoint.numerics.storage import StorageType
+from zeropoint.solve.propagate.constraints import Constraints
+from zeropoint.targets import DATA, OUTPUT, AtLeast, Demand, KernelRow, Role, Signature, Target
+
+
+@dataclass
+class Kernel:
+    """A region with its row; `storages` has one entry per operand and, last, that of the output."""
+
+    region: QuantizeRegionOp
+    row: KernelRow
+    storages: tuple[Storage, ...]
+    position: int
+    demands: dict[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def output(self) -> SSAValue:
+        """The result."""
+        return self.region.outputs[0]
+
+    @property
+    def name(self) -> str:
+        """Kernel and place, for messages: `convolution 'conv1'`."""
+        place = location_text(self.region.location)
+        return f"{self.row.kernel} '{place}'" if place else self.row.kernel
+
+    @property
+    def quantizes_output(self) -> bool:
+        """Whether the kernel makes a quantized value."""
+        return self.row.output.role is not Role.OTHER
+
+    def data_ports(self) -> Iterator[tuple[int, SSAValue]]:
+        """The operands whose parameters propagation decides, with their indices."""
+        for index, value in enumerate(self.region.inputs):
+            if self.is_data(index, value):
+                yield index, value
+
+    def is_data(self, index: int, value: SSAValue) -> bool:
+        """Whether operand `index` is an activation."""
+        return self.row.input_rule(index).role in DATA and not is_constant(value) and _is_float(value)
+
+    def storage(self, port: int) -> Storage:
+        """The storage at an operand or the output."""
+        return self.storages[port]
+
+
+def _is_float(value: SSAValue) -> bool:
+    return isinstance(element_of(value), AnyFloat)
+
+
+def resigned(storage: Storage) -> Storage:
+    """The storage of the other sign with the same steps: u8<1:255> for i8<-127:127>."""
+    kind = storage.type
+    offset = 1 << (kind.width - 1)
+    shift = offset if kind.signed else -offset
+    return Storage(StorageType(not kind.signed, kind.width), storage.minimum + shift, storage.maximum + shift)
+
+
+def rebased(pinned: UniformQuantizedType, storage: Storage) -> UniformQuantizedType:
+    """The same real values in storage of the other sign, where `storage` has that; else the type as it is."""
+    if pinned.storage.type == storage.type or pinned.storage.type.width != storage.type.width:
+        return pinned
+    other = resigned(pinned.storage)
+    points = pinned.zero_points + (other.minimum - pinned.storage.minimum)
+    expressed = pinned.expressed_type
+    if pinned.is_per_channel and pinned.axis is not None:
+        return UniformQuantizedType.per_channel(other, pinned.axis, pinned.scales, points, expressed_type=expressed)
+    return UniformQuantizedType.per_layer(other, pinned.scale, int(points[0]), expressed_type=expressed)
+
+
+@dataclass
+class KernelChoice:
+    """The rows of the regions of a program, found in one walk."""
+
+    target: Target
+    constraints: Constraints
+    storage_of: dict[SSAValue, Storage] = field(default_factory=dict[SSAValue, Storage])
+
+    def choose(self, program: Program) -> list[Kernel]:
+        """The regions that have a kernel; the others carry the reason why they stay float."""
+        kernels: list[Kernel] = []
+        for position, op in enumerate(program.entry.ops):
+            if not isinstance(op, QuantizeRegionOp):
+                continue
+            found = self._kernel(op, position)
+            if isinstance(found, str):
+                op.attributes.setdefault(FLOAT_REASON, StringAttr(found))
+            else:
+                op.attributes.pop(FLOAT_REASON, None)
+                kernels.append(found)
+                if found.quantizes_output:
+                    self.storage_of[found.output] = found.storage(OUTPUT)
+        return kernels
+
+    def _kernel(self, region: QuantizeRegionOp, position: int) -> Kernel | str:
+        """The kernel of a region, or why it has none."""
+        name = region.logical_kernel.data
+        kept = self._kept_float(region)
+        if kept is not None:
+            return kept
+        rows = self.target.by_kernel.get(name, ())
+        if not rows:
+            return f"target {self.target.name} has no kernel '{name}'"
+        if len(region.outputs) != 1:
+            return f"kernel '{name}' has {len(region.outputs)} results, expected one"
+        demands = {fact.name: fact.value for fact in facts_of(region, DEMANDS)}
+        asked = self._signature(region, neighbours=False)
+        for signature in (self._signature(region, neighbours=True), asked, _resigned(asked)):
+            fitting = [(row, row.storages(signature)) for row in rows]
+            found = [(row, storages) for row, storages in fitting if storages is not None]
+            found.sort(key=lambda pair: str(pair[1][OUTPUT].type.width) != demands.get("bits", ""))
+            for row, storages in found if "bits" in demands else found[:1]:
+                if reason := self._unfit(region, row):
+                    return reason
+                return Kernel(region, row, storages, position, demands)
+        return f"target {self.target.name} has no kernel '{name}' for {asked}"
+
+    def _kept_float(self, region: QuantizeRegionOp) -> str | None:
+        for spec in (*region.output_specs, *region.input_specs):
+            if isinstance(spec, NoQuantizedType):
+                return f"{value_name(region.outputs[0])}: its specs say not to quantize it"
+        for value in (*region.outputs, *region.inputs):
+            known = self.constraints.get(value)
+            if known is not None and known.float_reason is not None:
+                return f"'{value_name(value)}' stays float, {known.float_reason}"
+        return None
+
+    def _unfit(self, region: QuantizeRegionOp, row: KernelRow) -> str | None:
+        """Why the operands are not what the row speaks of."""
+        for index, value in enumerate(region.inputs):
+            rule = row.input_rule(index)
+            if rule.role in (Role.WEIGHT, Role.BIAS) and not is_constant(value):
+                return f"kernel '{row.kernel}' wants a constant {rule.role.value}, operand {index} is computed"
+            if rule.role is not Role.OTHER and not _is_float(value):
+                return f"kernel '{row.kernel}' wants floats, operand {index} is {value.type}"
+        return None
+
+    def _signature(self, region: QuantizeRegionOp, *, neighbours: bool) -> Signature:
+        inputs = tuple(
+            self._demand(value, spec, neighbours) for value, spec in zip(region.inputs, region.input_specs, strict=True)
+        )
+        return Signature(inputs, self._demand(region.outputs[0], region.output_specs.data[0], False))
+
+    def _demand(self, value: SSAValue, spec: object, neighbours: bool) -> Demand:
+        known = self.constraints.get(value)
+        if isinstance(spec, UniformQuantizedType):
+            return spec.storage
+        if known is not None and known.pinned is not None:
+            return known.pinned.storage
+        bits = [known.least_bits] if known is not None and known.least_bits else []
+        if isinstance(spec, AnyQuantizedType):
+            bits.append(spec.storage.type.width)
+        if bits:
+            return AtLeast(max(bits))
+        return self.storage_of.get(value) if neighbours else None
+
+
+def _resigned(signature: Signature) -> Signature:
+    """The signature with every storage in the other sign; weights of 32 bits and more have only one."""
+
+    def other(demand: Demand) -> Demand:
+        return resigned(demand) if isinstance(demand, Storage) and demand.type.width < 32 else demand
+
+    return Signature(tuple(other(demand) for demand in signature.inputs), other(signature.output))

@@ -1,0 +1,47 @@
+"""The region that only changes parameters.
+
+```mlir
+%1 = "quant.region"(%0) ({ ^bb0(%x: tensor<4xf32>): "quant.return"(%x) }) {logical_kernel = "rescale",
+       input_specs = [!quant.uniform<i8:f32, 0.5>], output_specs = [!quant.uniform<i8:f32, 0.25:3>],
+       zeropoint.rescale = "'x': <what the value has>; <what its reader wants>"} : ...
+```
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import StringAttr
+from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.utils.exceptions import VerifyException
+
+from zeropoint.ir.annotations import RESCALE, Fact, state_facts
+from zeropoint.ir.locations import value_name
+from zeropoint.ir.quant import QuantizeRegionOp, ReturnOp, UniformQuantizedType
+
+RESCALE_KERNEL = "rescale"
+"""The logical kernel of a region that only changes parameters."""
+
+
+def is_rescale(op: object) -> bool:
+    """Whether an op is a region that only changes parameters."""
+    return isinstance(op, QuantizeRegionOp) and op.logical_kernel.data == RESCALE_KERNEL
+
+
+def rescale_region(
+    value: SSAValue, given: UniformQuantizedType, wanted: UniformQuantizedType, demands: tuple[str, str]
+) -> QuantizeRegionOp:
+    """A region from one type to another, with the two demands that collided: the value's, and its reader's.
+
+    Raises VerifyException for types that no value can have.
+    """
+    block = Block(arg_types=[value.type])
+    block.add_op(ReturnOp([block.args[0]]))
+    region = QuantizeRegionOp([value], [value.type], RESCALE_KERNEL, [given], [wanted], Region(block))
+    if isinstance(value.owner, Operation):
+        region.location = value.owner.location
+    has, wants = demands
+    region.attributes[RESCALE] = StringAttr(f"'{value_name(value)}': {has}; {wants}")
+    state_facts(region, [Fact("has", has, "kernel", str(given)), Fact("wants", wants, "kernel", str(wanted))])
+    return region
+
+
+__all__ = ["RESCALE_KERNEL", "VerifyException", "is_rescale", "rescale_region"]

@@ -1,0 +1,180 @@
+"""The type of every port once the pieces are known: the worklist of functions, and room for each requantization.
+
+Functions run first, in the order of the program, on what is fixed; then on what ranges say. A function is called again
+when a port next to it gets parameters. Each port is set at most once, and rescaled at most once, so that this ends.
+
+Source: the RFC on quantization transformations, section "Propagation pass": QuantFn returns the ports that it updated,
+so that a worklist can infer the parameters of adjacent kernels.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass, field
+
+from xdsl.ir import SSAValue
+
+from zeropoint.ir.annotations import Fact
+from zeropoint.ir.quant import QuantizedType, Storage, UniformQuantizedType
+from zeropoint.solve.propagate.classes import ScaleClass, holds
+from zeropoint.solve.propagate.constraints import PropagationError
+from zeropoint.solve.propagate.kernels import Kernel
+from zeropoint.solve.propagate.ports import Node, Port, PortGraph
+from zeropoint.targets import OUTPUT, Custom
+
+
+@dataclass
+class Specs:
+    """The class of each node, and the ports that a function set apart from their class."""
+
+    graph: PortGraph
+    class_of: dict[int, ScaleClass]
+    apart: dict[Port, tuple[UniformQuantizedType, str]] = field(
+        default_factory=dict[Port, tuple[UniformQuantizedType, str]]
+    )
+
+    @staticmethod
+    def of(graph: PortGraph, pieces: list[list[int]], rule: str) -> Specs:
+        """One class for each piece."""
+        class_of: dict[int, ScaleClass] = {}
+        for piece in pieces:
+            made = _class_of([graph.nodes[number] for number in piece], rule)
+            class_of.update(dict.fromkeys(piece, made))
+        return Specs(graph, class_of)
+
+    def value_class(self, value: SSAValue) -> ScaleClass:
+        """The class of a value."""
+        return self.class_of[self.graph.of_value(value)]
+
+    def port_class(self, port: Port) -> ScaleClass:
+        """The class of a port."""
+        return self.class_of[self.graph.of_port(port)]
+
+    def port_type(self, port: Port) -> UniformQuantizedType:
+        """The type that a kernel sees at a port. Raises MissingStatistics where nothing decides it."""
+        return self.apart[port][0] if port in self.apart else self.port_class(port).parameters()
+
+    def run_functions(self, kernels: list[Kernel]) -> None:
+        """Call the functions of kernels until none of them sets anything.
+
+        Raises PropagationError for a function that does what it must not.
+        """
+        custom = [kernel for kernel in kernels if isinstance(kernel.row.relation, Custom)]
+        if custom:
+            done: set[Port] = set()
+            self._work(custom, custom, done, from_ranges=False)
+            for kernel in custom:
+                self._work([kernel], custom, done, from_ranges=True)
+
+    def _work(self, first: list[Kernel], custom: list[Kernel], done: set[Port], *, from_ranges: bool) -> None:
+        by_position = {kernel.position: kernel for kernel in custom}
+        readers = self._readers(custom)
+        pending = [kernel.position for kernel in first]
+        waiting = set(pending)
+        while pending:
+            kernel = by_position[heapq.heappop(pending)]
+            waiting.discard(kernel.position)
+            for scale_class in self._call(kernel, done, from_ranges):
+                for position in readers.get(id(scale_class), ()):
+                    if position != kernel.position and position not in waiting:
+                        heapq.heappush(pending, position)
+                        waiting.add(position)
+
+    def _readers(self, custom: list[Kernel]) -> dict[int, list[int]]:
+        """The positions of the kernels with a function at each class."""
+        readers: dict[int, list[int]] = {}
+        for kernel in custom:
+            for index, _ in _data(kernel):
+                readers.setdefault(id(self.port_class((kernel.region, index))), []).append(kernel.position)
+        return readers
+
+    def _known(self, port: Port, done: set[Port], from_ranges: bool) -> UniformQuantizedType | None:
+        if port in self.apart:
+            return self.apart[port][0]
+        found = self.port_class(port)
+        is_input = port[1] != OUTPUT
+        decided = found.fixed is not None or (from_ranges and is_input and found.is_known)
+        return found.parameters() if decided or port in done else None
+
+    def _call(self, kernel: Kernel, done: set[Port], from_ranges: bool) -> list[ScaleClass]:
+        """Call the function of a kernel; the classes that it decided."""
+        assert isinstance(kernel.row.relation, Custom)
+        ports: dict[int, Port] = {index: (kernel.region, index) for index, _ in _data(kernel)}
+        inputs: list[QuantizedType | None] = [
+            self._known(ports[i], done, from_ranges) if i in ports else None for i in range(len(kernel.region.inputs))
+        ]
+        outputs: list[QuantizedType | None] = [self._known(ports[OUTPUT], done, False) if OUTPUT in ports else None]
+        source = f"kernel {kernel.name}: {kernel.row.relation.name}"
+        try:
+            set_inputs, set_outputs = kernel.row.relation.function(inputs, outputs)
+            updated = [*((i, inputs[i]) for i in set_inputs), *((OUTPUT, outputs[i]) for i in set_outputs)]
+        except Exception as error:  # the user's code
+            raise PropagationError(f"{source}: found a function that fails: {type(error).__name__}: {error}") from error
+        decided: list[ScaleClass] = []
+        for index, made in updated:
+            if index not in ports or not isinstance(made, UniformQuantizedType) or not made.is_per_layer:
+                raise PropagationError(f"{source}: found {made} for port {index}, expected !quant.uniform per layer")
+            if not kernel.row.rule(index).accepts(made.storage):
+                raise PropagationError(f"{source}: found {made} for port {index}, which its own row does not accept")
+            if ports[index] not in done:
+                done.add(ports[index])
+                decided += self._set(ports[index], made, source)
+        return decided
+
+    def _set(self, port: Port, made: UniformQuantizedType, source: str) -> list[ScaleClass]:
+        """Give a port its type: that of its whole class where the others can have it, else its alone."""
+        found = self.port_class(port)
+        if found.fixed == made:
+            return []
+        free = found.fixed is None and found.zero_point in (None, made.zero_point)
+        fits = found.storage.type == made.storage.type and holds(made, found.minimum, found.maximum)
+        if free and (fits or found.members == 1):
+            found.fix(made, source)
+            return [found]
+        self.apart[port] = (made, source)
+        return []
+
+
+def _data(kernel: Kernel) -> list[tuple[int, SSAValue | None]]:
+    ports: list[tuple[int, SSAValue | None]] = list(kernel.data_ports())
+    if kernel.quantizes_output:
+        ports.append((OUTPUT, None))
+    return ports
+
+
+def _class_of(nodes: list[Node], rule: str) -> ScaleClass:
+    """The demands of nodes that share one type; their facts, those that decide first."""
+    first = nodes[0]
+    fixed = next((node for node in nodes if node.fixed is not None), None)
+    wanting = next((node for node in nodes if node.zero_point is not None), None)
+    lows = [node for node in nodes if node.minimum is not None]
+    made = ScaleClass(_storage(nodes), first.name, first.reader, rule)
+    if lows:
+        least = min(lows, key=lambda node: node.minimum or 0.0)
+        greatest = max(lows, key=lambda node: node.maximum or 0.0)
+        made.minimum, made.maximum = least.minimum, greatest.maximum
+        made.facts = list(dict.fromkeys([*least.facts, *greatest.facts]))
+    if fixed is not None:
+        made.fixed = fixed.fixed
+        made.facts = list(dict.fromkeys(fixed.facts))
+    elif wanting is not None:
+        made.zero_point = wanting.zero_point
+        made.facts.append(Fact("zero point", str(wanting.zero_point), "kernel", wanting.zero_point_by))
+    names = list(dict.fromkeys(node.name for node in nodes))
+    made.members = len(names)
+    if len(names) > 1:
+        shown = ", ".join(f"'{name}'" for name in names[:NAMES_SHOWN])
+        more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
+        made.facts.append(Fact("same scale", shown + more, "kernel", first.reader))
+    return made
+
+
+NAMES_SHOWN = 4
+
+
+def _storage(nodes: list[Node]) -> Storage:
+    """The storage of a class: the part of the range that every member has."""
+    first = nodes[0].storage
+    low = max(node.storage.minimum for node in nodes)
+    high = min(node.storage.maximum for node in nodes)
+    return Storage(first.type, low, high, first.spelling)
