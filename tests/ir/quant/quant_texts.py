@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from hypothesis import strategies as st
 
 INTEGERS = st.sampled_from(["i8", "u8", "i4", "u4", "i16", "u16", "i32", "u32", "i1", "u1", "si8", "ui8", "si4", "ui3"])
@@ -178,19 +180,79 @@ def cast_program(op: str, given: str, result: str) -> str:
     return f"func.func @f(%arg0: {given}) -> {result} {{\n  {cast}\n  return %0 : {result}\n}}"
 
 
+@dataclass(frozen=True)
+class Cast:
+    """One qcast or dcast, in a function of its own: `container` is "scalar", "ranked" or "unranked"."""
+
+    op: str
+    container: str
+    shown: list[str]
+    sizes: tuple[int, ...]
+    expressed: str
+    quantized: str
+
+    def _held(self, element: str) -> str:
+        shapes = {"scalar": None, "ranked": self.shown, "unranked": ["*"]}
+        return container(shapes[self.container], element)
+
+    @property
+    def text(self) -> str:
+        """The cast alone, quantized types in the header."""
+        ends = [self._held(self.expressed), self._held(self.quantized)]
+        return cast_program(self.op, *(ends if self.op == "qcast" else ends[::-1]))
+
+    def runnable(self, stored: str) -> str:
+        """@f from a ranked tensor of floats to one of `stored` integers, or back, with the cast in the middle."""
+        quantizes = self.op == "qcast"
+        given, made = (self.expressed, stored) if quantizes else (stored, self.expressed)
+        tensor = [f"{size}" for size in self.sizes]
+        outer = [
+            container(tensor if self.container == "unranked" else self.shown, element) for element in (given, made)
+        ]
+        real, integer, quantized = (self._held(element) for element in (self.expressed, stored, self.quantized))
+        inner = [real, integer] if quantizes else [integer, real]
+        casts = (
+            [f"quant.qcast %a : {real} to {quantized}", f"quant.scast %b : {quantized} to {integer}"]
+            if quantizes
+            else [f"quant.scast %a : {integer} to {quantized}", f"quant.dcast %b : {quantized} to {real}"]
+        )
+        into, out_of = {
+            "scalar": (f"tensor.extract %x[] : {outer[0]}", f"tensor.from_elements %c : {outer[1]}"),
+            "ranked": (f"tensor.cast %x : {outer[0]} to {outer[0]}", f"tensor.cast %c : {outer[1]} to {outer[1]}"),
+            "unranked": (f"tensor.cast %x : {outer[0]} to {inner[0]}", f"tensor.cast %c : {inner[1]} to {outer[1]}"),
+        }[self.container]
+        steps = [f"%a = {into}", f"%b = {casts[0]}", f"%c = {casts[1]}", f"%r = {out_of}", f"return %r : {outer[1]}"]
+        body = "".join(f"  {step}\n" for step in steps)
+        return f"func.func @f(%x: {outer[0]}) -> {outer[1]} {{\n{body}}}"
+
+
+LOWERED_STORAGES = {  # zero points at both ends of what the storage holds
+    "i8": [-128, -1, 1, 127],
+    "u8": [1, 128, 255],
+    "i4": [-8, 7],
+    "u4": [15],
+    "u8<1:200>": [1, 200, 255],
+    "i8<-127:127>": [-127, 3],
+    "i16": [-32768, 300, 32767],
+    "u16": [65535],
+    "i32": [-5, 2147483647],
+    "u32": [4294967295],
+}
+
+
 @st.composite
-def lowerable(draw) -> tuple[str, str, tuple[int, ...], str]:
-    """(op, program, a shape of its operand, the quantized type): casts of ranked, dynamic or unranked tensors."""
-    rank = draw(st.integers(1, 3))
+def lowerable(draw) -> Cast:
+    """Casts of scalars, of ranked, dynamic and unranked tensors, of every granularity that they may have."""
     # At most 64 scales: more of them are constants behind a handle, which C++ MLIR does not see.
-    sizes = [draw(st.sampled_from([1, 2, 4])) for _ in range(rank)]
-    storage = draw(st.sampled_from(["i8", "u8", "i4", "u8<1:200>", "i8<-127:127>", "i16", "u16", "i32"]))
-    float_type = draw(st.sampled_from(["f32", "f32", "f64", "f16"]))
+    sizes = [draw(st.sampled_from([1, 2, 4])) for _ in range(draw(st.sampled_from([0, 1, 1, 2, 2, 3])))]
+    rank = len(sizes)
+    storage = draw(st.sampled_from(list(LOWERED_STORAGES)))
+    float_type = draw(st.sampled_from(["f32", "f32", "f64", "f16", "bf16"]))
     head = f"!quant.uniform<{storage}:{float_type}"
-    entry = st.tuples(st.sampled_from(["1.0", "0.5", "0.1", "0.037"]), st.sampled_from(["", ":1", ":3", ":5"])).map(
-        "".join
-    )
-    kind = draw(st.sampled_from(["layer", "channel", "block"]))
+    points = ["", *(f":{point}" for point in LOWERED_STORAGES[storage])]
+    steps = st.one_of(st.sampled_from(["1.0", "0.5", "0.1", "0.037"]), st.floats(1e-3, 50.0).map(real))
+    entry = st.tuples(steps, st.sampled_from(points)).map("".join)
+    kind = draw(st.sampled_from(["layer", "channel", "block"] if rank else ["layer"]))
     if kind == "layer":
         quantized = f"{head}, {draw(entry)}>"
     elif kind == "channel":
@@ -206,11 +268,16 @@ def lowerable(draw) -> tuple[str, str, tuple[int, ...], str]:
         listed = ", ".join(f"{axis}:{size}" for axis, size in blocks.items())
         quantized = f"{head}:{{{listed}}}, {draw(_entries(entry, counts))}>"
     shown = [draw(st.sampled_from([str(size), str(size), "?"])) for size in sizes]
-    if kind != "block" and draw(st.integers(0, 3)) == 0:
-        shown = ["*"]
-    op = draw(st.sampled_from(["qcast", "dcast"]))
-    ends = [container(shown, float_type), container(shown, quantized)]
-    return op, cast_program(op, *(ends if op == "qcast" else ends[::-1])), tuple(sizes), quantized
+    held = ["ranked"] if kind == "block" else ["ranked", "ranked", "unranked"]
+    held += ["scalar"] * (not rank)
+    return Cast(
+        draw(st.sampled_from(["qcast", "dcast"])),
+        draw(st.sampled_from(held)),
+        shown,
+        tuple(sizes),
+        float_type,
+        quantized,
+    )
 
 
 @st.composite
