@@ -24,10 +24,10 @@ from zeropoint.lower.quant_ops import (
     normalize_quant_types,
     strip_func_quant_types,
 )
-from zeropoint.solve.fuse import fuse
+from zeropoint.solve.fuse import fuse, unfuse
 from zeropoint.solve.materialize import materialize
 from zeropoint.solve.propagate import propagate
-from zeropoint.solve.simplify import fold_batch_norm, fold_constants, fold_padding, simplify
+from zeropoint.solve.simplify import fold_batch_norm, fold_broadcasts, fold_constants, fold_padding, simplify
 from zeropoint.targets import target as named_target
 
 SEPARATOR = re.compile(r"^// -----.*$", re.MULTILINE)
@@ -46,6 +46,10 @@ class Pass:
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
+def _fuse(program: Program, *, target: str) -> Program:
+    return fuse(program, named_target(target))
+
+
 def _propagate(program: Program, *, target: str, profile: str | None) -> Program:
     return propagate(program, named_target(target), profile)
 
@@ -55,9 +59,10 @@ PASSES: Mapping[str, Pass] = {
     "convert-fake-quant": Pass(convert_fake_quant, "fake quantization to qcast and dcast", {"compat": False}),
     "fold-batch-norm": Pass(fold_batch_norm, "fold scales and shifts per channel into contractions"),
     "fold-bounds": Pass(fold_bounds, "fold clamps into requantizations"),
+    "fold-broadcasts": Pass(fold_broadcasts, "broadcast constants in one step, from what varies"),
     "fold-constants": Pass(fold_constants, "evaluate ops on constants"),
     "fold-padding": Pass(fold_padding, "fold pads with zeros into convolutions"),
-    "fuse": Pass(fuse, "wrap the float ops that one kernel covers into regions"),
+    "fuse": Pass(_fuse, "wrap the float ops that one kernel covers into regions", {"target": "cpu"}),
     "instrument": Pass(instrument, "ask for statistics at the ports of regions"),
     "integer-io": Pass(integer_io, "integers instead of floats at inputs and outputs"),
     "lower": Pass(lower, "the quantized program to integers", {"profile": None}),
@@ -66,8 +71,9 @@ PASSES: Mapping[str, Pass] = {
     "merge-sums": Pass(merge_sums, "merge zero-point corrections into biases"),
     "normalize-quant-types": Pass(normalize_quant_types, "sub-channel types as per-layer or per-channel ones"),
     "propagate": Pass(_propagate, "decide the parameters of every port", {"target": "cpu", "profile": None}),
-    "simplify": Pass(simplify, "fold-constants, fold-batch-norm, fold-padding"),
+    "simplify": Pass(simplify, "fold-constants, fold-broadcasts, fold-batch-norm, fold-padding"),
     "strip-func-quant-types": Pass(strip_func_quant_types, "storage integers in the headers of functions"),
+    "unfuse": Pass(unfuse, "regions back to their ops, with casts"),
 }
 """Every pass by its name on the command line."""
 

@@ -92,7 +92,7 @@ def quantize(
         raise ModelError(
             f"found a program that is quantized already, with profile '{program.profile}', expected a float model"
         )
-    fused = fuse(simplify(program))
+    fused = fuse(simplify(program), named_target(options.target))
     if options.recipe is not None:
         fused = apply_recipe(fused, options.recipe, program)
     asked = instrument(fused)

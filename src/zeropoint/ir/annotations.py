@@ -20,6 +20,8 @@ FACTS = "zeropoint.facts"
 DEMANDS = "zeropoint.demands"
 """On a region: what the user's recipe demands of it, a list of facts of salience `user`: `quantize` (true, false),
 `bits`, `granularity` (per_channel, per_tensor; of weights), `symmetric` (true, false; of activations), `observer`."""
+FUNCTION = "zeropoint.function"
+"""On a region of the kernel `elementwise_unary`: the name of its function, where it has one: gelu, hard_swish."""
 FLOAT_REASON = "zeropoint.float_reason"
 """On a region, and then on its ops, that stay float: why."""
 RESCALE = "zeropoint.rescale"

@@ -1,5 +1,6 @@
-"""Fusion: float ops into the regions that one kernel covers."""
+"""Fusion: float ops into the regions that one kernel covers, and back."""
 
 from zeropoint.solve.fuse.fuse import fuse
+from zeropoint.solve.fuse.unfuse import unfuse
 
-__all__ = ["fuse"]
+__all__ = ["fuse", "unfuse"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from xdsl.ir import Operation
 
 from zeropoint.ir.stablehlo import AddOp, ConvolutionOp, DotGeneralOp
+from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.tensors import shape_of
 from zeropoint.solve.fuse.match import Graph, Match
 
@@ -29,6 +30,8 @@ def weight_channel_axis(op: ConvolutionOp | DotGeneralOp) -> int | None:
 def _kernel_name(op: ConvolutionOp | DotGeneralOp) -> str:
     if isinstance(op, DotGeneralOp):
         return "fully_connected"
+    if op.lhs_dilation is not None and any(step != 1 for step in array_values(op.lhs_dilation)):
+        return "transpose_convolution"
     groups = op.feature_group_count.value.data
     channels = shape_of(op.lhs)[op.dimension_numbers.data.input_feature_dimension]
     return "depthwise_convolution" if groups == channels and groups > 1 else "convolution"

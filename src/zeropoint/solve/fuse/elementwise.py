@@ -2,34 +2,33 @@
 
 from __future__ import annotations
 
-from typing_extensions import TypeIs
 from xdsl.ir import Operation, OpResult, SSAValue
 
+from zeropoint.ir.functions import evaluate_chain, is_function
 from zeropoint.ir.stablehlo import (
     AddOp,
     BinaryOp,
     BroadcastInDimOp,
-    ClampOp,
-    CompareOp,
-    LogisticOp,
+    DivideOp,
+    MaximumOp,
+    MinimumOp,
     MultiplyOp,
-    SelectOp,
     SubtractOp,
-    TanhOp,
-    UnaryOp,
 )
-from zeropoint.ir.tensors import shape_of
-from zeropoint.numerics.functions import is_known
+from zeropoint.ir.tensors import element_dtype, element_of, shape_of
+from zeropoint.solve.fuse.functions import POINTS, function_kernel
 from zeropoint.solve.fuse.match import Graph, Match
 
-ELEMENTWISE = (UnaryOp, BinaryOp, ClampOp, CompareOp, SelectOp)
-NAMED_UNARY: dict[type[Operation], str] = {LogisticOp: "logistic", TanhOp: "tanh"}
-BINARY: dict[type[Operation], str] = {AddOp: "add", MultiplyOp: "multiply", SubtractOp: "subtract"}
-
-
-def _is_function(op: object) -> TypeIs[Operation]:
-    """Whether the op is elementwise and a table of its values can be made: not a conversion, nothing on bits."""
-    return isinstance(op, ELEMENTWISE) and is_known(op.name.removeprefix("stablehlo."))
+GENERIC = "elementwise_unary"
+"""The kernel of any function of one value: a table."""
+BINARY: dict[type[Operation], str] = {
+    AddOp: "add",
+    DivideOp: "divide",
+    MaximumOp: "maximum",
+    MinimumOp: "minimum",
+    MultiplyOp: "multiply",
+    SubtractOp: "subtract",
+}
 
 
 def _one_activation(slice_ops: set[Operation], graph: Graph) -> SSAValue | None:
@@ -50,7 +49,7 @@ def _absorb(slice_ops: set[Operation], graph: Graph) -> set[Operation]:
         for operand in op.operands:
             producer = operand.owner
             if (
-                _is_function(producer)
+                is_function(producer)
                 and producer not in slice_ops
                 and producer not in graph.covered
                 and all(use.operation in slice_ops for use in operand.uses)
@@ -69,7 +68,7 @@ def _bounds_a_sum(slice_ops: set[Operation], source: SSAValue, graph: Graph) -> 
 
 def match_unary(op: Operation, graph: Graph) -> Match | None:
     """The largest tree or diamond of elementwise ops that ends in `op` and reads one activation."""
-    if not _is_function(op) or not graph.is_float(op.results[0]):
+    if not is_function(op) or not graph.is_float(op.results[0]):
         return None
     slice_ops: set[Operation] = {op}
     best: set[Operation] | None = None
@@ -87,15 +86,27 @@ def match_unary(op: Operation, graph: Graph) -> Match | None:
         return None
     if graph.array(source) is not None or shape_of(source) != shape_of(op.results[0]) or not graph.is_float(source):
         return None
-    kernel = NAMED_UNARY.get(type(op), "elementwise_unary") if len(best) == 1 else "elementwise_unary"
-    return Match(kernel, graph.in_order(best), (source,))
+    return function_match(graph.in_order(best), source, graph)
+
+
+def function_match(ops: tuple[Operation, ...], source: SSAValue, graph: Graph) -> Match:
+    """The match of a function of one value: the kernel of its own name where the target has it, else the generic one.
+
+    Where the target has neither, the name stays: it says what is missing.
+    """
+    values = evaluate_chain(ops[-1].results[0], source, POINTS.astype(element_dtype(element_of(source))), graph.weights)
+    name = function_kernel(values)
+    kernel = GENERIC if name is None or (name not in graph.kernels and GENERIC in graph.kernels) else name
+    return Match(kernel, ops, (source,), name or GENERIC)
 
 
 def match_binary(op: Operation, graph: Graph) -> Match | None:
-    """`add`, `subtract`, `multiply` of two tensors, then bounds; a constant operand is a port of its own."""
+    """One op on two tensors, then bounds; a constant operand is a port of its own."""
     kernel = BINARY.get(type(op))
     if kernel is None or not isinstance(op, BinaryOp) or not graph.is_float(op.result):
         return None
+    if isinstance(op, MaximumOp | MinimumOp) and any(graph.splat(operand) is not None for operand in op.operands):
+        return None  # a bound, which the kernel before it takes in
     broadcasts: list[Operation] = []
     inputs: list[SSAValue] = []
     for operand in dict.fromkeys(op.operands):

@@ -20,27 +20,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Block, Operation, OpResult, Region, SSAValue
 
+from zeropoint.ir.annotations import FUNCTION
 from zeropoint.ir.dead_code import remove_dead_ops
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, ReturnOp
 from zeropoint.ir.stablehlo import BroadcastInDimOp, ConstantOp
 from zeropoint.ir.tensors import element_of
-from zeropoint.solve.fuse import contraction, elementwise, movement, pooling, softmax
+from zeropoint.solve.fuse.composites import composite_match, expand_composites
+from zeropoint.solve.fuse.elementwise import GENERIC
+from zeropoint.solve.fuse.lists import fusion_list
 from zeropoint.solve.fuse.match import Graph, Match, Pattern
-
-FORWARD, BACKWARD = 1, -1
-
-PHASES: tuple[tuple[int, tuple[Pattern, ...]], ...] = (
-    # Whole idioms before the kernels that their parts would be.
-    (FORWARD, softmax.PATTERNS),
-    (FORWARD, (*contraction.PATTERNS, *pooling.PATTERNS)),
-    # From the last op to the first, so that a function of many ops is found from its end.
-    (BACKWARD, elementwise.PATTERNS),
-    (FORWARD, movement.PATTERNS),
-)
-"""The patterns of every target, in the order in which they get their chance, each in one walk."""
+from zeropoint.targets import Target
+from zeropoint.targets import target as named_target
 
 
 def _clone_constant(value: SSAValue, block: Block, mapping: dict[SSAValue, SSAValue]) -> None:
@@ -72,7 +66,9 @@ def wrap(match: Match) -> QuantizeRegionOp:
         [element_of(value) for value in root.results],
         Region(block),
     )
-    region.location = match.ops[0].location if match.kernel != "elementwise_unary" else root.location
+    region.location = match.ops[0].location if match.function is None else root.location
+    if match.function not in (None, GENERIC, match.kernel):
+        region.attributes[FUNCTION] = StringAttr(match.function)
     assert root.parent is not None
     root.parent.insert_op_before(region, root)
     for old, new in zip(root.results, region.outputs, strict=True):
@@ -90,19 +86,33 @@ def _apply(patterns: Sequence[Pattern], ops: Sequence[Operation], graph: Graph) 
         for pattern in patterns:
             match = pattern(op, graph)
             if match is not None:
-                graph.covered.update(match.ops)
-                region = wrap(match)
-                graph.covered.add(region)
-                graph.positions[region] = graph.positions[match.ops[-1]]
+                _take(match, graph)
                 break
 
 
-def fuse(program: Program) -> Program:
-    """Wrap every op that some kernel covers; what stays outside has no kernel on any target."""
+def _take(match: Match, graph: Graph) -> None:
+    graph.covered.update(match.ops)
+    region = wrap(match)
+    graph.covered.add(region)
+    graph.positions[region] = graph.positions[match.ops[-1]]
+
+
+def fuse(program: Program, target: Target | None = None) -> Program:
+    """Wrap every op that some kernel covers, by the patterns of a target (`cpu` unless given).
+
+    What stays outside has no kernel on any target.
+    """
+    target = target or named_target("cpu")
     program = program.clone()
+    composites = expand_composites(program)
     ops = list(program.entry.ops)
-    graph = Graph(program.weights, {op: index for index, op in enumerate(ops)})
-    for direction, patterns in PHASES:
-        _apply(patterns, ops[::direction], graph)
+    patterns = fusion_list(target.name)
+    graph = Graph(program.weights, {op: index for index, op in enumerate(ops)}, target.by_kernel, patterns.bounds)
+    for composite in composites:
+        match = composite_match(composite, graph)
+        if match is not None:
+            _take(match, graph)
+    for direction, phase in patterns.phases:
+        _apply(phase, ops[::direction], graph)
     remove_dead_ops(program.entry)
     return program

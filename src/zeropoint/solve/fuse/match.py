@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import Operation, SSAValue
 
+from zeropoint.ir.bounds import Bounds
 from zeropoint.ir.constants import constant_array, splat_value
-from zeropoint.ir.stablehlo import BroadcastInDimOp, ClampOp, MaximumOp, MinimumOp
+from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp
+from zeropoint.ir.stablehlo import (
+    BroadcastInDimOp,
+    ClampOp,
+    MaximumOp,
+    MinimumOp,
+    UniformDequantizeOp,
+    UniformQuantizeOp,
+)
 from zeropoint.ir.tensors import Array, element_of
 from zeropoint.ir.weights import Weights
 
@@ -19,12 +28,14 @@ class Match:
     """Ops that one logical kernel covers.
 
     `ops` are in program order; the last one makes the output. `inputs` are the ports in the order of the kernel's
-    rules; every other operand of the covered ops is a small constant, which moves into the region.
+    rules; every other operand of the covered ops is a constant, which moves into the region. `function` names the
+    function of one value that the kernel computes, where it has a name.
     """
 
     kernel: str
     ops: tuple[Operation, ...]
     inputs: tuple[SSAValue, ...]
+    function: str | None = None
 
 
 @dataclass
@@ -33,6 +44,10 @@ class Graph:
 
     weights: Weights
     positions: dict[Operation, int]
+    kernels: Collection[str]
+    """The logical kernels that the target has."""
+    bounds: Collection[tuple[float, float]] | None = None
+    """The bounds that its kernels take in behind a sum or product; None for all."""
     covered: set[Operation] = field(default_factory=set[Operation])
 
     def in_order(self, ops: Iterable[Operation]) -> tuple[Operation, ...]:
@@ -49,7 +64,12 @@ class Graph:
         return splat_value(value, self.weights)
 
     def array(self, value: SSAValue) -> Array | None:
-        """The array behind a constant."""
+        """The array behind a constant, or behind one that is quantized and dequantized: a weight of a trained model."""
+        while isinstance(dequantized := value.owner, DequantizeCastOp | UniformDequantizeOp):
+            quantized = dequantized.operands[0].owner
+            if not isinstance(quantized, QuantizeCastOp | UniformQuantizeOp):
+                return None
+            value = quantized.operands[0]
         return constant_array(value, self.weights)
 
     def is_float(self, value: SSAValue) -> bool:
@@ -76,8 +96,12 @@ class Graph:
 
     def with_clamps(self, ops: list[Operation]) -> tuple[Operation, ...]:
         """`ops` and the bounds that follow their last one."""
-        while (clamp := self.clamp_after(ops[-1].results[0])) is not None:
-            ops = [*ops, clamp]
+        taken, bounds = [*ops], Bounds()
+        while (clamp := self.clamp_after(taken[-1].results[0])) is not None:
+            bounds.then(clamp, self.weights)
+            taken.append(clamp)
+            if self.bounds is None or (bounds.low, bounds.high) in self.bounds:
+                ops = [*taken]
         return tuple(ops)
 
 

@@ -7,8 +7,10 @@ from xdsl.ir import Operation
 from zeropoint.ir.stablehlo import (
     BroadcastInDimOp,
     ConcatenateOp,
+    GatherOp,
     PadOp,
     ReshapeOp,
+    ReverseOp,
     SliceOp,
     TransposeOp,
 )
@@ -17,13 +19,14 @@ from zeropoint.solve.fuse.match import Graph, Match
 KERNELS: dict[type[Operation], str] = {
     BroadcastInDimOp: "broadcast",
     ReshapeOp: "reshape",
+    ReverseOp: "reverse",
     SliceOp: "slice",
     TransposeOp: "transpose",
 }
 
 
 def match_movement(op: Operation, graph: Graph) -> Match | None:
-    """`broadcast_in_dim`, `reshape`, `slice`, `transpose` of an activation."""
+    """`broadcast_in_dim`, `reshape`, `reverse`, `slice`, `transpose` of an activation."""
     kernel = KERNELS.get(type(op))
     if kernel is None or not graph.is_float(op.results[0]) or graph.array(op.operands[0]) is not None:
         return None
@@ -44,4 +47,11 @@ def match_concatenate(op: Operation, graph: Graph) -> Match | None:
     return Match("concatenate", (op,), tuple(dict.fromkeys(op.inputs)))
 
 
-PATTERNS = (match_movement, match_pad, match_concatenate)
+def match_gather(op: Operation, graph: Graph) -> Match | None:
+    """`gather`: rows of a table, which may be constant, by computed indices."""
+    if not isinstance(op, GatherOp) or not graph.is_float(op.result):
+        return None
+    return Match("gather", (op,), (op.operand, op.start_indices))
+
+
+PATTERNS = (match_gather, match_movement, match_pad, match_concatenate)

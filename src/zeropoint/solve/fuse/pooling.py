@@ -11,6 +11,7 @@ from zeropoint.ir.stablehlo import (
     BroadcastInDimOp,
     DivideOp,
     MaximumOp,
+    MinimumOp,
     MultiplyOp,
     ReduceOp,
     ReduceWindowOp,
@@ -18,6 +19,12 @@ from zeropoint.ir.stablehlo import (
 )
 from zeropoint.ir.tensors import shape_of
 from zeropoint.solve.fuse.match import Graph, Match
+
+EXTREMES: dict[type[Operation], tuple[str, float]] = {
+    MaximumOp: ("reduce_max", float("-inf")),
+    MinimumOp: ("reduce_min", float("inf")),
+}
+"""Bodies of reductions, the kernel of each, and its initial value."""
 
 
 def body_op(op: ReduceOp | ReduceWindowOp) -> type[Operation] | None:
@@ -81,8 +88,18 @@ def match_mean(op: Operation, graph: Graph) -> Match | None:
     return Match("mean", (*ops, division), (op.inputs[0],))
 
 
+def match_extreme(op: Operation, graph: Graph) -> Match | None:
+    """`reduce` with `maximum` or `minimum`: among others a global maximum pool."""
+    if not isinstance(op, ReduceOp) or len(op.inputs) != 1 or not graph.is_float(op.inputs[0]):
+        return None
+    found = EXTREMES.get(body_op(op) or type(op))
+    if found is None or graph.splat(op.init_values[0]) != found[1]:
+        return None
+    return Match(found[0], (op,), (op.inputs[0],))
+
+
 def _same_size(op: ReshapeOp | BroadcastInDimOp) -> bool:
     return prod(shape_of(op.operand)) == prod(shape_of(op.result))
 
 
-PATTERNS = (match_max_pool, match_average_pool, match_mean)
+PATTERNS = (match_max_pool, match_average_pool, match_mean, match_extreme)

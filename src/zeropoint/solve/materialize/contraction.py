@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from xdsl.ir import SSAValue
 
+from zeropoint.ir.bounds import Bounds
 from zeropoint.ir.quant import Storage, UniformQuantizedType
 from zeropoint.ir.stablehlo import AddOp, BroadcastInDimOp, ConvolutionOp, DotGeneralOp, UniformQuantizeOp
 from zeropoint.ir.tensors import with_element
 from zeropoint.solve.fuse.contraction import output_channel_axis
-from zeropoint.solve.materialize.kernel import Bounds, Kernel
+from zeropoint.solve.materialize.kernel import Kernel
 
 ACCUMULATOR = Storage.of("i32")
 
@@ -50,4 +51,5 @@ KERNELS = {
     "convolution": contraction,
     "depthwise_convolution": contraction,
     "fully_connected": contraction,
+    "transpose_convolution": contraction,
 }

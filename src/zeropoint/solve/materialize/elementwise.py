@@ -5,6 +5,8 @@ from __future__ import annotations
 from xdsl.ir import SSAValue
 
 from zeropoint.ir.annotations import RESCALE, carry
+from zeropoint.ir.bounds import Bounds
+from zeropoint.ir.quant import UniformQuantizedType
 from zeropoint.ir.stablehlo import (
     AddOp,
     BroadcastInDimOp,
@@ -13,8 +15,8 @@ from zeropoint.ir.stablehlo import (
     UniformDequantizeOp,
     UniformQuantizeOp,
 )
-from zeropoint.ir.tensors import with_element
-from zeropoint.solve.materialize.kernel import Bounds, Kernel
+from zeropoint.ir.tensors import element_of, with_element
+from zeropoint.solve.materialize.kernel import Kernel
 
 
 def binary(kernel: Kernel) -> SSAValue:
@@ -32,11 +34,17 @@ def binary(kernel: Kernel) -> SSAValue:
     return kernel.bounded(value, bounds, kernel.region)
 
 
-def unary(kernel: Kernel) -> SSAValue:
-    """`uniform_dequantize`, the float ops as they are, `uniform_quantize`; the lowering makes a table of it."""
-    argument = kernel.arguments[0]
-    real = kernel.insert(UniformDequantizeOp(kernel.values[argument]), kernel.region).result
-    values: dict[SSAValue, SSAValue] = {argument: real}
+def encased(kernel: Kernel) -> SSAValue:
+    """`uniform_dequantize` of every quantized operand, the float ops as they are, `uniform_quantize` of the result.
+
+    What any kernel means; the form of those that have no integer one here, for targets whose runtime has it.
+    """
+    values: dict[SSAValue, SSAValue] = {}
+    for argument in kernel.arguments:
+        value = kernel.values[argument]
+        if isinstance(element_of(value), UniformQuantizedType):
+            value = kernel.insert(UniformDequantizeOp(value), kernel.region).result
+        values[argument] = value
     for op in kernel.body:
         kernel.builder.insert(op.clone(values))
     terminator = kernel.region.body.block.last_op
@@ -55,10 +63,11 @@ def rescale(kernel: Kernel) -> SSAValue:
 
 KERNELS = {
     "add": binary,
-    "elementwise_unary": unary,
-    "logistic": unary,
+    # Of a function of one value the lowering makes a table.
+    "elementwise_unary": encased,
+    "logistic": encased,
     "multiply": binary,
     "rescale": rescale,
     "subtract": binary,
-    "tanh": unary,
+    "tanh": encased,
 }

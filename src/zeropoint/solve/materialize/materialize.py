@@ -45,6 +45,7 @@ KERNELS: Mapping[str, Callable[[Kernel], SSAValue]] = {
     **movement.KERNELS,
     **reduction.KERNELS,
 }
+"""By logical kernel; any other is encased in `uniform_dequantize` and `uniform_quantize`."""
 
 
 def stored_array(array: Array, quantized: UniformQuantizedType) -> Array:
@@ -81,9 +82,10 @@ class _Materialization:
         builder = Builder(InsertPoint.before(region))
         kernel = Kernel(region, builder, self.weights)
         for argument, value, spec in zip(kernel.arguments, region.inputs, region.input_specs, strict=True):
-            assert isinstance(spec, UniformQuantizedType)
-            kernel.values[argument] = self.operand(value, spec, builder)
-        self.quantized[region.outputs[0]] = KERNELS[region.logical_kernel.data](kernel)
+            quantized = isinstance(spec, UniformQuantizedType)
+            kernel.values[argument] = self.operand(value, spec, builder) if quantized else value
+        rule = KERNELS.get(region.logical_kernel.data, elementwise.encased)
+        self.quantized[region.outputs[0]] = rule(kernel)
 
     def release(self, region: QuantizeRegionOp) -> None:
         """Give the float users of a region's output its dequantized value, and erase the region."""

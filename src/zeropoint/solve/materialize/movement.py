@@ -25,6 +25,7 @@ KERNELS = {
     "concatenate": movement,
     "pad": movement,
     "reshape": movement,
+    "reverse": movement,
     "slice": movement,
     "transpose": movement,
 }

@@ -12,6 +12,7 @@ from zeropoint.ir.stablehlo import (
     BroadcastInDimOp,
     DivideOp,
     MaximumOp,
+    MinimumOp,
     MultiplyOp,
     ReduceOp,
     ReduceWindowOp,
@@ -19,6 +20,7 @@ from zeropoint.ir.stablehlo import (
     UniformQuantizeOp,
 )
 from zeropoint.ir.tensors import shape_of, with_element
+from zeropoint.solve.fuse.pooling import body_op
 from zeropoint.solve.materialize.kernel import Kernel, quantized_body
 
 SUM = Storage.of("i32")
@@ -32,6 +34,16 @@ def max_pool(kernel: Kernel) -> SSAValue:
     quantized = kernel.output_type
     kernel.values[op.init_values[0]] = kernel.scalar(quantized.storage.minimum, quantized)
     return kernel.retyped(op, quantized, quantized_body(MaximumOp, quantized))
+
+
+def extreme(kernel: Kernel) -> SSAValue:
+    """`reduce` with `maximum` or `minimum` on storage; the end of the storage range stands for the infinity."""
+    op = next(op for op in kernel.body if isinstance(op, ReduceOp))
+    quantized, body = kernel.output_type, body_op(op)
+    assert body is MaximumOp or body is MinimumOp
+    initial = quantized.storage.minimum if body is MaximumOp else quantized.storage.maximum
+    kernel.values[op.init_values[0]] = kernel.scalar(initial, quantized)
+    return kernel.retyped(op, quantized, quantized_body(body, quantized))
 
 
 def _widened(kernel: Kernel) -> UniformQuantizedType:
@@ -80,4 +92,11 @@ def summed(kernel: Kernel) -> SSAValue:
     return kernel.insert(narrowed, kernel.region).result
 
 
-KERNELS = {"average_pool": summed, "max_pool": max_pool, "mean": summed, "sum": summed}
+KERNELS = {
+    "average_pool": summed,
+    "max_pool": max_pool,
+    "mean": summed,
+    "reduce_max": extreme,
+    "reduce_min": extreme,
+    "sum": summed,
+}

@@ -2,12 +2,13 @@
 
 from zeropoint.ir.program import Program
 from zeropoint.solve.simplify.fold_batch_norm import fold_batch_norm
+from zeropoint.solve.simplify.fold_broadcasts import fold_broadcasts
 from zeropoint.solve.simplify.fold_constants import fold_constants
 from zeropoint.solve.simplify.fold_padding import fold_padding
 
-__all__ = ["PASSES", "fold_batch_norm", "fold_constants", "fold_padding", "simplify"]
+__all__ = ["PASSES", "fold_batch_norm", "fold_broadcasts", "fold_constants", "fold_padding", "simplify"]
 
-PASSES = (fold_constants, fold_batch_norm, fold_padding)
+PASSES = (fold_constants, fold_broadcasts, fold_batch_norm, fold_padding)
 
 
 def simplify(program: Program) -> Program:

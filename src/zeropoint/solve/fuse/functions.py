@@ -1,0 +1,108 @@
+"""Functions of one value that targets have kernels for, found by what they compute, however many ops spell them.
+
+A chain of elementwise ops is evaluated at the points below with the interpreter's own functions; a row of the table
+recognizes the values. So x / (1 + exp(-x)) and x * logistic(x) are one function, and 0.5 * x * (1 + erf(x / sqrt 2)) is
+`gelu` in whatever order its factors come.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from zeropoint.ir.tensors import Array
+
+POINTS: Array = np.concatenate(
+    [np.linspace(-8, 8, 129), np.geomspace(8.5, 3000, 12), -np.geomspace(8.5, 3000, 12)]
+).astype(np.float32)
+"""Near 0, where functions bend, and far from it, where a clip would show."""
+
+
+def _near(found: Array, expected: Array) -> bool:
+    with np.errstate(all="ignore"):
+        return bool(np.allclose(found, expected, rtol=2e-5, atol=2e-5, equal_nan=True))
+
+
+def _is(reference: Callable[[Array], Array]) -> Callable[[Array], bool]:
+    """Whether the values at the points are those of `reference`."""
+    with np.errstate(all="ignore"):
+        expected = reference(POINTS.astype(np.float64))
+    return lambda found: _near(found, expected)
+
+
+def _erf(x: Array) -> Array:
+    return np.array([math.erf(value) for value in x.tolist()])
+
+
+def _gelu(x: Array) -> Array:
+    return 0.5 * x * (1 + _erf(x / math.sqrt(2)))
+
+
+def _gelu_tanh(x: Array) -> Array:
+    return 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+
+
+def _logistic(x: Array) -> Array:
+    return 0.5 * (1 + np.tanh(x / 2))
+
+
+def _at(found: Array, point: float) -> float:
+    return float(found[np.flatnonzero(point == POINTS)[0]])
+
+
+def _is_hard_sigmoid(found: Array) -> bool:
+    """clamp(0, slope * x + offset, 1) of any rising slope."""
+    offset = _at(found, 0.0)
+    slope = (_at(found, 0.125) - offset) * 8
+    return 0 < offset < 1 and slope > 0 and _near(found, np.clip(slope * POINTS + offset, 0, 1))
+
+
+def _is_leaky_relu(found: Array) -> bool:
+    """x where x >= 0, slope * x elsewhere."""
+    slope = -_at(found, -1.0)
+    return slope not in (0.0, 1.0) and _near(found, np.where(POINTS >= 0, POINTS, slope * POINTS))
+
+
+@dataclass(frozen=True)
+class NamedFunction:
+    """A logical kernel, and whether values at the points are those of its function."""
+
+    kernel: str
+    matches: Callable[[Array], bool]
+
+
+FUNCTIONS = (
+    NamedFunction("relu", _is(lambda x: np.maximum(x, 0))),
+    NamedFunction("relu6", _is(lambda x: np.clip(x, 0, 6))),
+    NamedFunction("logistic", _is(_logistic)),
+    NamedFunction("tanh", _is(np.tanh)),
+    NamedFunction("gelu", _is(_gelu)),
+    NamedFunction("gelu", _is(_gelu_tanh)),
+    NamedFunction("hard_swish", _is(lambda x: x * np.clip(x / 6 + 0.5, 0, 1))),
+    NamedFunction("silu", _is(lambda x: x * _logistic(x))),
+    NamedFunction("elu", _is(lambda x: np.where(x > 0, x, np.expm1(np.minimum(x, 0))))),
+    NamedFunction("softplus", _is(lambda x: np.logaddexp(x, 0))),
+    NamedFunction("exp", _is(np.exp)),
+    NamedFunction("log", _is(np.log)),
+    NamedFunction("sqrt", _is(np.sqrt)),
+    NamedFunction("rsqrt", _is(lambda x: 1 / np.sqrt(x))),
+    NamedFunction("abs", _is(np.abs)),
+    NamedFunction("hard_sigmoid", _is_hard_sigmoid),
+    NamedFunction("leaky_relu", _is_leaky_relu),
+)
+"""The first row that matches names the function."""
+
+
+def function_kernel(values: Array) -> str | None:
+    """The logical kernel of the function that has these values at the points; None for one without a name."""
+    return _named(values.astype(np.float64).tobytes())
+
+
+@lru_cache(4096)
+def _named(values: bytes) -> str | None:
+    found = np.frombuffer(values, np.float64)
+    return next((row.kernel for row in FUNCTIONS if row.matches(found)), None)

@@ -1,0 +1,71 @@
+"""Inline every region, with casts where its specs say something, so that fusion can run again, for another target.
+
+```mlir
+%0 = "quant.region"(%x) ({ tanh }) {logical_kernel = "tanh", input_specs = [f32],
+       output_specs = [!quant.uniform<i8:f32, 7.812500e-03>]} : (tensor<4xf32>) -> tensor<4xf32>
+```
+becomes
+```mlir
+%0 = stablehlo.tanh %x : tensor<4xf32>
+%1 = quant.qcast %0 : tensor<4xf32> to tensor<4x!quant.uniform<i8:f32, 7.812500e-03>>
+%2 = quant.dcast %1 : tensor<4x!quant.uniform<i8:f32, 7.812500e-03>> to tensor<4xf32>
+```
+A spec that is the float type itself leaves no cast. Statistics stay where they are.
+
+Source: the RFC on quantization transformations, "Kernel fusion pass": the decision can be reversed by restoring the
+high-precision ops with appropriate casts.
+"""
+
+from __future__ import annotations
+
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.irdl import IRDLOperation
+
+from zeropoint.ir.dead_code import remove_dead_ops
+from zeropoint.ir.program import Program
+from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp, QuantizedType, QuantizeRegionOp
+from zeropoint.ir.tensors import with_element
+
+
+def _insert(op: IRDLOperation, region: QuantizeRegionOp) -> SSAValue:
+    """Put an op before a region, under its name."""
+    op.location = region.location
+    assert region.parent is not None
+    region.parent.insert_op_before(op, region)
+    return op.results[0]
+
+
+def _cast(value: SSAValue, spec: Attribute, region: QuantizeRegionOp) -> SSAValue:
+    """The value through a cast to the type of a spec and back; the value itself where that changes nothing."""
+    if not isinstance(spec, QuantizedType) or spec.expressed_type is None:
+        return value
+    quantized = with_element(value, spec)
+    made = value.owner
+    if isinstance(made, DequantizeCastOp) and made.input.type == quantized:
+        return value
+    return _insert(DequantizeCastOp(_insert(QuantizeCastOp(value, quantized), region), value.type), region)
+
+
+def _inline(region: QuantizeRegionOp) -> None:
+    specs = zip(region.inputs, region.input_specs, strict=True)
+    operands = [_cast(value, spec, region) for value, spec in specs]
+    values: dict[SSAValue, SSAValue] = dict(zip(region.body.block.args, operands, strict=True))
+    *ops, terminator = region.body.block.ops
+    assert region.parent is not None
+    for op in ops:
+        region.parent.insert_op_before(op.clone(values), region)
+    for output, value, spec in zip(region.outputs, terminator.operands, region.output_specs, strict=True):
+        output.replace_all_uses_with(_cast(values[value], spec, region))
+    region.detach()
+    region.erase()
+
+
+def unfuse(program: Program) -> Program:
+    """A program without regions."""
+    program = program.clone()
+    regions: list[Operation] = [op for op in program.entry.ops if isinstance(op, QuantizeRegionOp)]
+    for region in regions:
+        assert isinstance(region, QuantizeRegionOp)
+        _inline(region)
+    remove_dead_ops(program.entry)
+    return program

@@ -1,0 +1,55 @@
+"""Broadcast constants and broadcasts in one step, from what varies.
+
+```mlir
+%0 = stablehlo.broadcast_in_dim %b, dims = [3] : (tensor<8xf32>) -> tensor<1x1x1x8xf32>
+%1 = stablehlo.broadcast_in_dim %0, dims = [0, 1, 2, 3] : (tensor<1x1x1x8xf32>) -> tensor<2x4x4x8xf32>
+```
+becomes
+```mlir
+%1 = stablehlo.broadcast_in_dim %b, dims = [3] : (tensor<8xf32>) -> tensor<2x4x4x8xf32>
+```
+and a constant loses its dimensions of size 1 before it is broadcast: a bias is a bias of rank 1 however it was spelled.
+"""
+
+from __future__ import annotations
+
+from xdsl.ir import SSAValue
+
+from zeropoint.ir.constants import constant_array, constant_op
+from zeropoint.ir.dead_code import remove_dead_ops
+from zeropoint.ir.program import Program
+from zeropoint.ir.stablehlo import BroadcastInDimOp, ConstantOp
+from zeropoint.ir.tensors import shape_of
+
+
+def _settled(op: BroadcastInDimOp, program: Program) -> tuple[SSAValue, tuple[int, ...]]:
+    """What an op broadcasts in the end, and along which dimensions."""
+    value, dimensions = op.operand, tuple(op.broadcast_dimensions.get_values())
+    while isinstance(inner := value.owner, BroadcastInDimOp):
+        value, dimensions = inner.operand, tuple(dimensions[i] for i in inner.broadcast_dimensions.get_values())
+    shape = shape_of(value)
+    if isinstance(value.owner, ConstantOp) and 1 in shape:
+        array = constant_array(value, program.weights)
+        assert array is not None and op.parent is not None
+        kept = [i for i, size in enumerate(shape) if size != 1]
+        location = value.owner.location
+        squeezed = constant_op(array.reshape([shape[i] for i in kept]), program.weights, location=location)
+        op.parent.insert_op_before(squeezed, op)
+        value, dimensions = squeezed.output, tuple(dimensions[i] for i in kept)
+    return value, dimensions
+
+
+def fold_broadcasts(program: Program) -> Program:
+    """One walk; what was broadcast in between goes where nothing else reads it."""
+    program = program.clone()
+    for op in list(program.entry.ops):
+        if isinstance(op, BroadcastInDimOp):
+            value, dimensions = _settled(op, program)
+            if value is not op.operand:
+                made = BroadcastInDimOp(value, op.result.type, dimensions)
+                made.location = op.location
+                assert op.parent is not None
+                op.parent.insert_op_before(made, op)
+                op.result.replace_all_uses_with(made.result)
+    remove_dead_ops(program.entry)
+    return program

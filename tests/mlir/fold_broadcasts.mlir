@@ -1,0 +1,40 @@
+// RUN: -p 'fold-broadcasts' --split-input-file
+
+// A bias as JAX spells it, in two broadcasts, is one of rank 1.
+func.func @main(%x: tensor<2x4x4x8xf32>) -> tensor<2x4x4x8xf32> {
+  %b = stablehlo.constant dense<[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]> : tensor<8xf32>
+  %0 = stablehlo.broadcast_in_dim %b, dims = [3] : (tensor<8xf32>) -> tensor<1x1x1x8xf32>
+  %1 = stablehlo.broadcast_in_dim %0, dims = [0, 1, 2, 3] : (tensor<1x1x1x8xf32>) -> tensor<2x4x4x8xf32>
+  %2 = stablehlo.add %x, %1 : tensor<2x4x4x8xf32>
+  return %2 : tensor<2x4x4x8xf32>
+}
+// CHECK-LABEL: func.func @main
+// CHECK-NEXT:  %[[B:.*]] = stablehlo.constant dense<[1.000000e+00, {{.*}}]> : tensor<8xf32>
+// CHECK-NEXT:  %[[R:.*]] = stablehlo.broadcast_in_dim %[[B]], dims = [3] : (tensor<8xf32>) -> tensor<2x4x4x8xf32>
+// CHECK-NEXT:  stablehlo.add %{{.*}}, %[[R]]
+
+// -----
+
+// A constant loses the dimensions of size 1 that are repeated.
+func.func @main(%x: tensor<2x3x4xf32>) -> tensor<2x3x4xf32> {
+  %b = stablehlo.constant dense<[[[1.0], [2.0], [3.0]]]> : tensor<1x3x1xf32>
+  %0 = stablehlo.broadcast_in_dim %b, dims = [0, 1, 2] : (tensor<1x3x1xf32>) -> tensor<2x3x4xf32>
+  %1 = stablehlo.multiply %x, %0 : tensor<2x3x4xf32>
+  return %1 : tensor<2x3x4xf32>
+}
+// CHECK-LABEL: func.func @main
+// CHECK-NEXT:  %[[B:.*]] = stablehlo.constant dense<[1.000000e+00, 2.000000e+00, 3.000000e+00]> : tensor<3xf32>
+// CHECK-NEXT:  stablehlo.broadcast_in_dim %[[B]], dims = [1] : (tensor<3xf32>) -> tensor<2x3x4xf32>
+
+// -----
+
+// What is computed is broadcast in one step too, and an inner value that others read stays.
+func.func @main(%x: tensor<4xf32>) -> (tensor<4x3xf32>, tensor<4x1xf32>) {
+  %0 = stablehlo.broadcast_in_dim %x, dims = [0] : (tensor<4xf32>) -> tensor<4x1xf32>
+  %1 = stablehlo.broadcast_in_dim %0, dims = [0, 1] : (tensor<4x1xf32>) -> tensor<4x3xf32>
+  return %1, %0 : tensor<4x3xf32>, tensor<4x1xf32>
+}
+// CHECK-LABEL: func.func @main(%x: tensor<4xf32>)
+// CHECK-NEXT:  %[[KEPT:.*]] = stablehlo.broadcast_in_dim %x, dims = [0] : (tensor<4xf32>) -> tensor<4x1xf32>
+// CHECK-NEXT:  %[[WHOLE:.*]] = stablehlo.broadcast_in_dim %x, dims = [0] : (tensor<4xf32>) -> tensor<4x3xf32>
+// CHECK-NEXT:  return %[[WHOLE]], %[[KEPT]]

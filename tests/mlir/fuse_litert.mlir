@@ -1,0 +1,46 @@
+// RUN: -p 'fuse{target=litert}' --split-input-file
+
+// LiteRT's kernels take in relu6 behind a sum; a clip to [0, 4] stays outside, and no kernel of LiteRT's covers it.
+func.func @main(%x: tensor<4xf32>, %y: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %four = stablehlo.constant dense<4.0> : tensor<f32>
+  %six = stablehlo.constant dense<6.0> : tensor<f32>
+  %0 = stablehlo.add %x, %y : tensor<4xf32>
+  %1 = stablehlo.clamp %zero, %0, %six : (tensor<f32>, tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
+  %2 = stablehlo.subtract %x, %y : tensor<4xf32>
+  %3 = stablehlo.clamp %zero, %2, %four : (tensor<f32>, tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
+  return %1, %3 : tensor<4xf32>, tensor<4xf32>
+}
+// CHECK-LABEL: func.func @main
+// CHECK:         stablehlo.add
+// CHECK:         stablehlo.clamp
+// CHECK:       logical_kernel = "add"
+// CHECK:         stablehlo.subtract
+// CHECK-NEXT:    quant.return
+// CHECK:       logical_kernel = "subtract"
+// CHECK:         stablehlo.clamp
+// CHECK:       logical_kernel = "elementwise_unary"
+
+// -----
+
+// Functions that LiteRT has kernels for are named, in whatever ops they come.
+func.func @main(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) {
+  %sixth = stablehlo.constant dense<0.16666667> : tensor<4xf32>
+  %half = stablehlo.constant dense<0.5> : tensor<4xf32>
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %one = stablehlo.constant dense<1.0> : tensor<f32>
+  %zeros = stablehlo.constant dense<0.0> : tensor<4xf32>
+  %tenth = stablehlo.constant dense<0.1> : tensor<4xf32>
+  %0 = stablehlo.multiply %x, %sixth : tensor<4xf32>
+  %1 = stablehlo.add %0, %half : tensor<4xf32>
+  %2 = stablehlo.clamp %zero, %1, %one : (tensor<f32>, tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
+  %3 = stablehlo.multiply %x, %2 : tensor<4xf32>
+  %4 = stablehlo.maximum %x, %zeros : tensor<4xf32>
+  %5 = stablehlo.multiply %x, %tenth : tensor<4xf32>
+  %6 = stablehlo.maximum %x, %5 : tensor<4xf32>
+  return %3, %4, %6 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
+}
+// CHECK-LABEL: func.func @main
+// CHECK:       logical_kernel = "hard_swish"
+// CHECK:       logical_kernel = "relu"
+// CHECK:       logical_kernel = "leaky_relu"
