@@ -78,7 +78,7 @@ def _is_excused(text, mine, theirs) -> bool:
             return True
         return theirs.column > body_end(text)
     # Numbers of sub-channel types as bits of a narrow format, unsigned zero points as signed ones.
-    return theirs.text is not None and ("0x" in theirs.text or ":{" in text)
+    return theirs.text is not None and ("0x" in theirs.text or (":{" in text and ":-" in theirs.text))
 
 
 def check_type(text, ours, upstream) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from xdsl.dialects.builtin import bf16, f16, f32, f64
+from xdsl.dialects.builtin import bf16, f16, f32, f64, f80, f128
 from xdsl.utils.exceptions import ParseError, VerifyException
 
 from zeropoint.ir.quant import (
@@ -49,6 +49,8 @@ PRINTED = [
     "!quant.uniform<i8:f32:{}, {{1.000000e+00}}>",
     "!quant.uniform<i4:bf16:{1:32}, {{1.000980e-01, 3.339840e-01}}>",
     "!quant.uniform<i8:f32:{1:2, 0:3}, {{0.333333343}, {2.000000e+00}}>",
+    "!quant.uniform<i8:f80:{}, {0.299999999999999988898}>",
+    "!quant.uniform<u4:f128:{0:1}, {2.500000e-01, 9.99999999999999954748111825886258685E-7}>",
     "!quant.uniform<!quant.quantile<ui1:f16, {-1.000000e+00,1.000000e+00}>:f32, 1.000000e+00:1>",
     "!quant.any<i8>",
     "!quant.any<u8<1:7>>",
@@ -333,10 +335,10 @@ def test_upstream_prints_the_same_number(upstream, value):
     assert upstream.type(f"!quant.uniform<i8:f64, {text}>").text == f"!quant.uniform<i8:f64, {text}>"
 
 
-@pytest.mark.parametrize("expressed", [f16, bf16, f32, f64], ids=str)
+@pytest.mark.parametrize("expressed", [f16, bf16, f32, f64, f80, f128], ids=str)
 @settings(max_examples=100)
-@given(value=st.floats(1e-5, 6e4))
-def test_upstream_prints_the_same_number_of_a_narrow_format(upstream, expressed, value):
+@given(value=st.one_of(st.floats(1e-5, 6e4), st.sampled_from([2.0**-12, 1e-5, 0.1, 0.5, 1000.0, 2.0**15])))
+def test_upstream_prints_the_same_number_of_every_format(upstream, expressed, value):
     text = format_float(round_to(value, expressed), expressed)
     printed = f"!quant.uniform<i8:{expressed}:{{}}, {{{text}}}>"
     # Upstream writes the bits of the narrow format and reads them as those of an f64.

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import struct
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import ml_dtypes
@@ -132,12 +133,24 @@ def _long_text(magnitude: float, precision: int) -> str:
     return f"{digits[0]}.{digits[1:] or '0'}E{'-' if power < 0 else '+'}{abs(power)}"
 
 
+def _reads_back(text: str, value: float, float_type: AnyFloat) -> bool:
+    """Whether `float_type` has no number nearer to the one that `text` writes than `value`, which is one of its own."""
+    precision = float_format(float_type).precision
+    if precision <= float_format(builtin.f64).precision:
+        return round_to(float(text), float_type) == value
+    written, exact = abs(Fraction(text)), abs(Fraction(value))
+    mantissa, exponent = math.frexp(abs(value))
+    # Half a step of the format; below a power of two the steps are half as long. A tie goes to an f64, which is even.
+    half_step = Fraction(2) ** (exponent - precision - 1 - (mantissa == 0.5 and written < exact))
+    return abs(written - exact) <= half_step if value else not written
+
+
 def format_float(value: float, float_type: AnyFloat = builtin.f64) -> str:
     """A number that `float_type` holds, as upstream MLIR prints it; it reads back as the same number, always."""
     if math.isfinite(value):
         sign = "-" if math.copysign(1.0, value) < 0 else ""
         short = sign + _short_text(abs(value))
-        if round_to(float(short), float_type) == value:
+        if _reads_back(short, value, float_type):
             return short
         text = sign + _long_text(abs(value), float_format(float_type).precision)
         if "." in text:
