@@ -29,11 +29,11 @@ def zeropoint_native(name: str, engine: str, threads: int, feed: Feed) -> Ready:
     import zeropoint
 
     try:
-        from zeropoint import codegen
+        from zeropoint.codegen import load as compiled
     except ImportError:
-        raise SkippedError("zeropoint has no native code yet") from None
+        raise SkippedError("zeropoint.codegen has no load() yet") from None
     model = zeropoint.load(engine_file(name, engine))
-    native = codegen.load(model.program, threads=threads)
+    native = compiled(model.program, threads=threads)
     [port] = model.outputs
     results: dict[str, np.ndarray] = {}
 

@@ -4,20 +4,25 @@ Each engine is a process of its own (`worker.py`), so that thread pools and allo
 then they take turns, in another order each round, so that a change of the clock or other work on the machine meets all
 of them alike. Only one of them computes at any time. Compare within a run, never between runs.
 
-The columns: the median over all inferences, the lowest and highest median of a round, the ratio to the best peer (the
+Other work on the machine is counted during every turn, and the figures of an engine are those of the half of its turns
+that had the least of it: chosen by the load, never by the time they took. The last column says how much was left; with
+more than a few hundredths of a core, and above all with as many threads as cores, measure again.
+
+The columns: the median over all inferences, the lowest and highest median of a turn, the ratio to the best peer (the
 lowest median among the other libraries' engines of the same width), GOPS a core (two operations for each product of a
-convolution or matrix multiplication) and its share of the peak that `peak.py` measures, and SQNR of the output on one
-sample against onnxruntime's float: an engine that is fast and wrong shows.
+convolution or matrix multiplication) and its share of the peak that `peak.py` measures, SQNR of the output on one
+sample against onnxruntime's float (an engine that is fast and wrong shows), and the cores that other work took.
 
 Files come from `prepare.py`; what is missing is skipped, with the reason. What the libraries print, and a traceback
 where one fails, is in `.cache/logs`.
 
-    python bench/latency.py [--models NAME,...] [--engines NAME,...] [--threads 1,2] [--rounds 10] [--json FILE]
+    python bench/latency.py [--models NAME,...] [--engines NAME,...] [--threads 1,2] [--rounds 12] [--json FILE]
 """
 
 import argparse
 import contextlib
 import json
+import math
 import os
 import random
 import statistics
@@ -41,15 +46,26 @@ LOGS = CACHE / "logs"
 WORKER = Path(__file__).resolve().parent / "worker.py"
 REFERENCE = "onnxruntime-f32"
 OURS = "zeropoint"
+KEPT = 0.5  # of an engine's turns: those with the least other work
+REASON = 100  # characters of a reason in the table
 SETTLE = 0.02  # seconds between turns: what thread pools need until they stop spinning
 
 
 @dataclass(frozen=True)
+class Turn:
+    """An engine's part of a round: seconds of each inference, and the cores that other work took meanwhile."""
+
+    seconds: tuple[float, ...]
+    others: float
+
+
+@dataclass(frozen=True)
 class Timing:
-    """What was measured of one engine, milliseconds; `rounds` are the medians of the rounds."""
+    """What was measured of one engine: milliseconds, over all inferences and by turn; the cores of other work."""
 
     median: float
-    rounds: tuple[float, ...]
+    turns: tuple[float, ...]
+    others: float
     inferences: int
 
 
@@ -109,17 +125,28 @@ def schedule(engines: Sequence[str], rounds: int, seed: int = 0) -> list[list[st
     return [generator.sample(list(engines), len(engines)) for _ in range(rounds)]
 
 
-def timing(turns: Sequence[Sequence[float]]) -> Timing:
-    """The figures of the inferences of each round, in seconds.
+def quietest(turns: Sequence[Turn], share: float = KEPT) -> list[Turn]:
+    """That share of the turns, rounded up, which had the least other work; in the order in which they were taken."""
+    kept = sorted(range(len(turns)), key=lambda index: turns[index].others)[: math.ceil(share * len(turns))]
+    return [turns[index] for index in sorted(kept)]
+
+
+def timing(turns: Sequence[Turn]) -> Timing:
+    """The figures of an engine's quietest turns.
 
     Raises:
-        ValueError: there is no round, or one without an inference.
+        ValueError: there is no turn, or one without an inference.
     """
-    if not turns or not all(turns):
-        raise ValueError(f"found inferences {[len(turn) for turn in turns]} by round, expected at least one in each")
-    pooled = [seconds for turn in turns for seconds in turn]
-    rounds = tuple(1e3 * statistics.median(turn) for turn in turns)
-    return Timing(1e3 * statistics.median(pooled), rounds, len(pooled))
+    if not turns or not all(turn.seconds for turn in turns):
+        found = [len(turn.seconds) for turn in turns]
+        raise ValueError(f"found inferences {found} by turn, expected at least one in each")
+    kept = quietest(turns)
+    return Timing(
+        median=1e3 * statistics.median(seconds for turn in kept for seconds in turn.seconds),
+        turns=tuple(1e3 * statistics.median(turn.seconds) for turn in kept),
+        others=statistics.mean(turn.others for turn in kept),
+        inferences=sum(len(turn.seconds) for turn in kept),
+    )
 
 
 def width(engine: str) -> str:
@@ -138,11 +165,12 @@ def ratios(medians: Mapping[str, float]) -> dict[str, float]:
 
 def interleaved(workers: Mapping[str, Worker], rounds: int, seconds: float) -> dict[str, Timing]:
     """Timings of the engines that lived to the end."""
-    turns: dict[str, list[list[float]]] = {engine: [] for engine in workers}
+    turns: dict[str, list[Turn]] = {engine: [] for engine in workers}
     for order in schedule(list(workers), rounds):
         for engine in order:
             if not workers[engine].skipped:
-                turns[engine].append(workers[engine].ask(f"run {seconds}").get("seconds", []))
+                answer = workers[engine].ask(f"run {seconds}")
+                turns[engine].append(Turn(tuple(answer.get("seconds", ())), answer.get("others", 0.0)))
                 time.sleep(SETTLE)
     return {engine: timing(taken) for engine, taken in turns.items() if not workers[engine].skipped}
 
@@ -175,8 +203,9 @@ def compare(model: str, engines: Sequence[str], threads: int, arguments: argpars
 def cells(row: Row) -> list[str]:
     """What the table shows of a row."""
     if row.timing is None:
-        return [row.model, str(row.threads), row.engine, row.skipped]
-    lowest, highest = min(row.timing.rounds), max(row.timing.rounds)
+        reason = row.skipped if len(row.skipped) <= REASON else f"{row.skipped[:REASON]} ..."
+        return [row.model, str(row.threads), row.engine, reason]
+    lowest, highest = min(row.timing.turns), max(row.timing.turns)
     return [
         row.model,
         str(row.threads),
@@ -187,10 +216,12 @@ def cells(row: Row) -> list[str]:
         f"{row.gops:.0f}",
         f"{100 * (row.share or 0):.0f} %",
         "" if row.sqnr is None else f"{row.sqnr:.1f}",
+        f"{row.timing.others:.2f}",
     ]
 
 
-HEADER = ["network", "threads", "engine", "median ms", "rounds ms", "to best peer", "GOPS a core", "of peak", "SQNR dB"]
+HEADER = ["network", "threads", "engine", "median ms", "turns ms", "to best peer", "GOPS a core", "of peak", "SQNR dB"]
+HEADER += ["other work"]
 
 
 def table(rows: Iterable[Row]) -> str:
@@ -205,7 +236,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--models", type=chosen(NETWORKS), default=list(NETWORKS))
     parser.add_argument("--engines", type=chosen(ENGINES), default=list(ENGINES))
     parser.add_argument("--threads", type=counts(len(os.sched_getaffinity(0))), default=[1, 2])
-    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--rounds", type=int, default=12)
     parser.add_argument("--seconds", type=float, default=0.3, help="of an engine's turn in a round")
     parser.add_argument("--json", type=Path, help="also every figure to this file")
     return parser.parse_args()
@@ -216,7 +247,7 @@ def main() -> None:
     arguments = options()
     peak = measure()
     print(f"{peak.cpu}; {peak.int8_gops:.0f} GOPS int8 ({peak.int8_form}), {peak.f32_gflops:.0f} GFLOPS f32 a core")
-    print(f"load average before: {os.getloadavg()[0]:.2f}\n", flush=True)
+    print(flush=True)
     rows = []
     for model in arguments.models:
         if not model_file(model).exists():

@@ -3,10 +3,11 @@
 A line of JSON for each line read from standard input, after a first one when the network is loaded:
 
     {"ready": true} or {"skipped": "why"}
-    run SECONDS -> {"seconds": [of each inference]}; at least three, after two that don't count
+    run SECONDS -> {"seconds": [of each inference], "others": cores that other processes took meanwhile}
     output      -> {"output": [every element]}
 
-Whatever the libraries print to standard output goes to standard error.
+A run has at least three inferences, after two that don't count. Whatever the libraries print to standard output goes
+to standard error.
 
     python bench/worker.py ENGINE NETWORK THREADS
 """
@@ -16,6 +17,8 @@ import os
 import sys
 import time
 import traceback
+
+from other_work import Meter
 
 AT_LEAST, WARM_UP = 3, 2
 
@@ -67,7 +70,8 @@ def main() -> None:
     for line in sys.stdin:
         command, *values = line.split()
         if command == "run":
-            answer(seconds=timed(ready.step, float(values[0])))
+            meter = Meter()
+            answer(seconds=timed(ready.step, float(values[0])), others=meter.cores())
         elif command == "output":
             answer(output=ready.output().ravel().tolist())
         else:

@@ -16,6 +16,7 @@ pytest.importorskip("llvmlite", reason="needs the extra 'bench'")
 
 import engines
 import latency
+import other_work
 import prepare
 import selection
 import suite
@@ -36,14 +37,20 @@ class TestSchedule:
 
 
 class TestTiming:
-    def test_medians_are_milliseconds_of_all_inferences_and_of_each_round(self):
-        timing = latency.timing([[0.001, 0.002, 0.009], [0.003, 0.004]])
+    def test_the_half_with_the_least_other_work_is_kept_in_its_order(self):
+        turns = [latency.Turn((index,), others) for index, others in enumerate([0.3, 0.9, 0.0, 0.1, 0.2])]
+        assert [turn.seconds[0] for turn in latency.quietest(turns)] == [2, 3, 4]
+
+    def test_medians_are_milliseconds_of_all_inferences_and_of_each_turn_that_is_kept(self):
+        turns = [latency.Turn((0.001, 0.002, 0.009), 0.2), latency.Turn((0.5,), 1.0), latency.Turn((0.003, 0.004), 0.1)]
+        timing = latency.timing(turns)
         assert timing.median == pytest.approx(3)
-        assert timing.rounds == pytest.approx((2, 3.5))
+        assert timing.turns == pytest.approx((2, 3.5))
+        assert timing.others == pytest.approx(0.15)
         assert timing.inferences == 5
 
-    @pytest.mark.parametrize("turns", [[], [[0.1], []]])
-    def test_a_round_without_an_inference_is_refused(self, turns: list[list[float]]):
+    @pytest.mark.parametrize("turns", [[], [latency.Turn((0.1,), 0), latency.Turn((), 0)]])
+    def test_a_turn_without_an_inference_is_refused(self, turns: list[latency.Turn]):
         with pytest.raises(ValueError, match="expected at least one in each"):
             latency.timing(turns)
 
@@ -71,10 +78,10 @@ class TestRatios:
 
 class TestTable:
     def test_a_row_shows_figures(self):
-        figures = latency.timing([[0.002], [0.004]])
+        figures = latency.Timing(3.0, (2.0, 4.0), 0.25, 9)
         row = latency.Row("net", 2, "litert-int8", figures, ratio=1.25, gops=100.4, share=0.5, sqnr=30.0)
         *_, line = latency.table([row]).splitlines()
-        assert line == "| net | 2 | litert-int8 | 3.000 | 2.000 to 4.000 | 1.25 | 100 | 50 % | 30.0 |"
+        assert line == "| net | 2 | litert-int8 | 3.000 | 2.000 to 4.000 | 1.25 | 100 | 50 % | 30.0 | 0.25 |"
 
     def test_a_skipped_engine_shows_its_reason_in_a_row_of_the_same_width(self):
         header, _, line = latency.table([latency.Row("net", 1, "zeropoint-int8", None, skipped="why")]).splitlines()
@@ -143,6 +150,17 @@ class TestEngines:
         monkeypatch.setattr(suite, "CACHE", tmp_path)
         with pytest.raises(FileNotFoundError, match=r"run bench/sentences\.py first"):
             suite.samples("minilm", 1)
+
+
+class TestOtherWork:
+    def test_busy_time_is_all_but_idle_and_waiting_for_disks_and_guests_are_not_counted_twice(self):
+        assert other_work.busy_seconds("cpu  100 20 30 5000 700 4 5 60 90 0\ncpu0 1 2", 100) == pytest.approx(2.19)
+
+    def test_this_process_is_no_other_work_and_an_absent_file_means_none(self, monkeypatch, tmp_path):
+        monkeypatch.setattr(other_work, "STAT", tmp_path / "absent")
+        meter = other_work.Meter()
+        sum(range(100_000))
+        assert meter.cores() == 0.0
 
 
 class TestWorker:
