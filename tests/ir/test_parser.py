@@ -107,3 +107,26 @@ def test_an_op_that_looks_out_of_a_region_is_refused_in_upstreams_sentence() -> 
         parse_program(text)
     assert error.value.isolated is not None
     assert (error.value.op.name, error.value.isolated.name) == ("stablehlo.add", "quant.region")
+
+
+@pytest.mark.parametrize(
+    ("op", "sentence"),
+    [
+        ('"quant.qcast"(%x, %x) : (f32, f32) -> !quant.uniform<i8:f32, 1.0>', "requires a single operand"),
+        ('"quant.qcast"() : () -> !quant.uniform<i8:f32, 1.0>', "requires a single operand"),
+        ('"quant.dcast"(%x) : (f32) -> ()', "requires one result"),
+        ('"stablehlo.clamp"(%t, %t) : (tensor<f32>, tensor<f32>) -> tensor<f32>', "expected 3 operands, but found 2"),
+        (
+            '"stablehlo.constant"(%t) {value = dense<1.0> : tensor<f32>} : (tensor<f32>) -> tensor<f32>',
+            "requires zero operands",
+        ),
+    ],
+)
+def test_a_wrong_number_of_operands_or_results_is_refused_in_upstreams_sentence(op: str, sentence: str) -> None:
+    text = f"func.func @f(%x: f32, %t: tensor<f32>) {{\n  {'' if '-> ()' in op else '%0 = '}{op}\n  return\n}}"
+    with pytest.raises(InvalidProgram) as error:
+        parse_program(text)
+    with pytest.raises(mlir.Rejected) as theirs:
+        mlir.parse(text)
+    assert theirs.value.sentences[0].endswith(f"op {sentence}")
+    assert str(error.value).endswith(theirs.value.sentences[0])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from xdsl.dialects.builtin import FunctionType, ModuleOp
 from xdsl.ir import Operation
 from xdsl.traits import IsolatedFromAbove
@@ -10,6 +12,8 @@ from xdsl.utils.exceptions import VerifyException
 from zeropoint.ir.locations import describe, op_name
 from zeropoint.ir.quant.containers import check_holder
 
+# xDSL's sentence for what C++ MLIR says in others.
+_COUNT = re.compile(r"Expected (?P<expected>\d+) (?P<kind>operand|result)s?, but got (?P<found>\d+)")
 ISOLATION_NOTE = "required by region isolation constraints"
 
 
@@ -36,7 +40,7 @@ def verify(module: ModuleOp) -> None:
         if intruder is not None:
             sentence = f"'{op_name(intruder)}' op using value defined outside the region"
             raise InvalidProgram(f"{describe(intruder)}: {sentence}", intruder, culprit) from error
-        raise InvalidProgram(f"{describe(culprit)}: {_sentence(error)}", culprit) from error
+        raise InvalidProgram(f"{describe(culprit)}: {_sentence(error, culprit)}", culprit) from error
     for op in module.walk():
         try:
             _verify_types(op)
@@ -81,6 +85,15 @@ def _intruder(isolated: Operation) -> Operation | None:
     return None
 
 
-def _sentence(error: VerifyException) -> str:
+def _sentence(error: VerifyException, op: Operation) -> str:
     text = str(error.args[0]) if error.args else str(error)
-    return text.removeprefix("Operation does not verify: ").strip()
+    text = text.removeprefix("Operation does not verify: ").strip()
+    count = _COUNT.fullmatch(text)
+    if count is None:
+        return text
+    kind, expected = count["kind"], int(count["expected"])
+    if expected > 1:
+        found = f", but found {count['found']}" if kind == "operand" else ""
+        return f"'{op_name(op)}' op expected {expected} {kind}s{found}"
+    numeral = "zero" if expected == 0 else "a single" if kind == "operand" else "one"
+    return f"'{op_name(op)}' op requires {numeral} {kind}{'s' * (expected == 0)}"
