@@ -52,6 +52,7 @@ class Outcome:
 
     text: str | None = None
     error: str | None = None
+    line: int | None = None
     column: int | None = None
     generic: str | None = None
 
@@ -100,7 +101,7 @@ class Oracle:
     def _outcome(self, answer: dict[str, Any]) -> Outcome:
         if "errors" in answer:
             first = answer["errors"][0]
-            return Outcome(error=first["message"], column=first["column"])
+            return Outcome(error=first["message"], line=first["line"], column=first["column"])
         return Outcome(text=answer.get("text"), generic=answer.get("generic"))
 
     def type(self, text: str) -> Outcome:

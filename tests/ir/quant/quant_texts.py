@@ -172,12 +172,22 @@ def programs(draw) -> str:
     quantized = draw(elements)
     plain = draw(st.sampled_from({"scast": ["i8", "i16", "f32"]}.get(op, ["f32", "f32", "f16", "i8"])))
     given, result = (plain, quantized) if op == "qcast" or draw(st.booleans()) else (quantized, plain)
-    return cast_program(op, container(shape, given), container(other, result))
+    given, result = container(shape, given), container(other, result)
+    form = draw(st.sampled_from(["pretty"] * 3 + ["generic"] * 2 + ["two operands", "two results"]))
+    return cast_program(op, given, result) if form == "pretty" else generic_program(op, form, given, result)
 
 
 def cast_program(op: str, given: str, result: str) -> str:
     cast = f"%0 = quant.{op} %arg0 : {given} to {result}"
     return f"func.func @f(%arg0: {given}) -> {result} {{\n  {cast}\n  return %0 : {result}\n}}"
+
+
+def generic_program(op: str, form: str, given: str, result: str) -> str:
+    operands = ["%arg0"] * (1 + (form == "two operands"))
+    results = [result] * (1 + (form == "two results"))
+    types = f"({', '.join([given] * len(operands))}) -> ({', '.join(results)})"
+    cast = f'%0:{len(results)} = "quant.{op}"({", ".join(operands)}) {{a = 1 : i32}} : {types}'
+    return f"func.func @f(%arg0: {given}) -> {result} {{\n  {cast}\n  return %0#0 : {result}\n}}"
 
 
 @dataclass(frozen=True)
