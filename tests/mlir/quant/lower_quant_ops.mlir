@@ -74,3 +74,49 @@ func.func @blocks(%x: tensor<6x?xf32>) -> tensor<6x?x!quant.uniform<i8:f32:{0:3}
 // CHECK-LABEL: func.func @blocks
 // CHECK:       arith.constant dense<{{\[\[}}2.000000e+00], [3.000000e+00]]> : tensor<2x1xf32>
 // CHECK:       linalg.generic {{.*}}affine_map<(d0, d1) -> ((d0 floordiv 3), 0)>
+
+// -----
+
+// Channels of a dynamic tensor.
+func.func @channels(%q: tensor<?x2x?x!quant.uniform<u8:f16:1, {2.0:255,3.0}>>) -> tensor<?x2x?xf16> {
+  %0 = quant.dcast %q : tensor<?x2x?x!quant.uniform<u8:f16:1, {2.0:255,3.0}>> to tensor<?x2x?xf16>
+  return %0 : tensor<?x2x?xf16>
+}
+// CHECK-LABEL: func.func @channels
+// CHECK:       %[[Q:.*]] = quant.scast %q
+// CHECK:       arith.constant dense<[-1, 0]> : tensor<2xi8>
+// CHECK:       tensor.dim %[[Q]]
+// CHECK:       tensor.empty(%{{.*}}, %{{.*}}) : tensor<?x2x?xf16>
+// CHECK:       linalg.generic {{.*}}affine_map<(d0, d1, d2) -> (d1)>
+// CHECK:       ^bb0(%[[I:.*]]: i8, %[[S:.*]]: f16, %[[ZP:.*]]: i8, %{{.*}}: f16):
+// CHECK-NEXT:    %[[F:.*]] = arith.uitofp %[[I]] : i8 to f16
+// CHECK-NEXT:    %[[ZPF:.*]] = arith.uitofp %[[ZP]] : i8 to f16
+// CHECK-NEXT:    %[[D:.*]] = arith.subf %[[F]], %[[ZPF]] : f16
+// CHECK-NEXT:    %[[R:.*]] = arith.mulf %[[D]], %[[S]] : f16
+// CHECK-NEXT:    linalg.yield %[[R]] : f16
+
+// -----
+
+// One scale and an unknown rank: one dimension.
+func.func @flat(%q: tensor<*x!quant.uniform<i8:f32, 2.0>>) -> tensor<*xf32> {
+  %0 = quant.dcast %q : tensor<*x!quant.uniform<i8:f32, 2.0>> to tensor<*xf32>
+  return %0 : tensor<*xf32>
+}
+// CHECK-LABEL: func.func @flat
+// CHECK:       %[[E:.*]] = shape.shape_of
+// CHECK:       %[[N:.*]] = shape.num_elements %[[E]] : tensor<?xindex> -> index
+// CHECK:       %[[S:.*]] = tensor.from_elements %[[N]] : tensor<1xindex>
+// CHECK:       tensor.reshape %{{.*}}(%[[S]]) : (tensor<*xi8>, tensor<1xindex>) -> tensor<?xi8>
+// CHECK:       %[[R:.*]] = arith.mulf
+// CHECK:       tensor.reshape %[[R]](%[[E]]) : (tensor<?xf32>, tensor<?xindex>) -> tensor<*xf32>
+
+// -----
+
+// No dimension, one element.
+func.func @empty_shape(%x: tensor<f32>) -> tensor<!quant.uniform<i8:f32, 2.0>> {
+  %0 = quant.qcast %x : tensor<f32> to tensor<!quant.uniform<i8:f32, 2.0>>
+  return %0 : tensor<!quant.uniform<i8:f32, 2.0>>
+}
+// CHECK-LABEL: func.func @empty_shape
+// CHECK:       linalg.generic {{.*}}affine_map<() -> ()>
+// CHECK:       quant.scast %{{.*}} : tensor<i8> to tensor<!quant.uniform<i8:f32, 2.000000e+00>>
