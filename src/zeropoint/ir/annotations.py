@@ -26,6 +26,8 @@ FLOAT_REASON = "zeropoint.float_reason"
 """On a region, and then on its ops, that stay float: why."""
 RESCALE = "zeropoint.rescale"
 """On an op that only changes parameters: the two demands that collided."""
+RESCALE_COUNTS = "zeropoint.rescale_counts"
+"""On the module: how many rescales there were before and after they were moved."""
 EXPRESSED = "zeropoint.expressed"
 """On an integer value's op, or on an argument or result: the quantized type whose storage it is."""
 

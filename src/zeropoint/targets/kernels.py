@@ -33,6 +33,10 @@ OUTPUT = -1
 """The index of the output in a group of ports."""
 
 
+WIDEST_TYPE = 32
+"""The bits of the widest quantized type: a bias that a kernel keeps in more is written as one of these."""
+
+
 @dataclass(frozen=True)
 class PortRule:
     """Storage and parameters that a kernel accepts at a port.
@@ -58,6 +62,8 @@ class PortRule:
             return any(width >= demand.bits for width in self.widths)
         if self.wildcard:
             return demand.is_integer and (not self.bits or demand.type.width in self.bits)
+        if self.storage.type.width > WIDEST_TYPE:
+            return demand.type.width == WIDEST_TYPE
         within = self.storage.minimum <= demand.minimum and demand.maximum <= self.storage.maximum
         return demand.type == self.storage.type and within
 

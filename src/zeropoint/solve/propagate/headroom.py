@@ -18,7 +18,7 @@ from math import prod
 import numpy as np
 
 from zeropoint.ir.constants import splat_value
-from zeropoint.ir.quant import QuantizeRegionOp
+from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType
 from zeropoint.ir.stablehlo import ConvolutionOp, DivideOp, DotGeneralOp, MultiplyOp, ReduceOp, ReduceWindowOp
 from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.tensors import Array, shape_of
@@ -37,6 +37,15 @@ class Ports:
     greatest: tuple[float, ...]
     arrays: tuple[Array | None, ...]
     weights: Weights
+
+
+def greatest_real(spec: object, array: Array | None) -> float:
+    """The greatest |real value| of an operand: of the array itself where it is constant, 0 where it has no numbers."""
+    if array is not None:
+        return float(np.abs(array).max(initial=0.0))
+    if not isinstance(spec, UniformQuantizedType):
+        return 0.0
+    return spec.scale * max(spec.storage.maximum - spec.zero_point, spec.zero_point - spec.storage.minimum)
 
 
 def _of_contraction(ports: Ports) -> float:

@@ -22,7 +22,12 @@ from zeropoint.ir.quant import AnyQuantizedType, NoQuantizedType, QuantizeRegion
 from zeropoint.ir.tensors import element_of
 from zeropoint.numerics.storage import StorageType
 from zeropoint.solve.propagate.constraints import Constraints
-from zeropoint.targets import DATA, OUTPUT, AtLeast, Demand, KernelRow, Role, Signature, Target
+from zeropoint.solve.propagate.rescale import RESCALE_KERNEL, is_rescale
+from zeropoint.targets import DATA, OUTPUT, AtLeast, Demand, Free, KernelRow, PortRule, Role, Signature, Target
+
+_ANY = PortRule(Role.ACTIVATION, Storage.of("i8"), wildcard=True)
+RESCALE_ROWS = (KernelRow(RESCALE_KERNEL, (_ANY,), _ANY, Free()),)
+"""What every target can do: change parameters, of any storage to any other."""
 
 
 @dataclass
@@ -120,7 +125,7 @@ class KernelChoice:
         kept = self._kept_float(region)
         if kept is not None:
             return kept
-        rows = self.target.by_kernel.get(name, ())
+        rows = RESCALE_ROWS if is_rescale(region) else self.target.by_kernel.get(name, ())
         if not rows:
             return f"target {self.target.name} has no kernel '{name}'"
         if len(region.outputs) != 1:

@@ -32,27 +32,17 @@ from zeropoint.ir.dead_code import remove_dead_ops
 from zeropoint.ir.locations import value_name
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType
-from zeropoint.ir.stablehlo import ConvolutionOp, DotGeneralOp
-from zeropoint.ir.tensors import Array
 from zeropoint.ir.weights import Weights
-from zeropoint.solve.fuse.contraction import weight_channel_axis
 from zeropoint.solve.propagate.constants import duplicate_constants
 from zeropoint.solve.propagate.constraints import Constraints, PropagationError, take_constraints
-from zeropoint.solve.propagate.headroom import Ports, greatest_result, least_output_scale
-from zeropoint.solve.propagate.kernels import Kernel, KernelChoice, rebased
+from zeropoint.solve.propagate.headroom import Ports, greatest_real, greatest_result, least_output_scale
+from zeropoint.solve.propagate.kernels import Kernel, KernelChoice
+from zeropoint.solve.propagate.operands import operand_type
 from zeropoint.solve.propagate.ports import Port, PortGraph
-from zeropoint.solve.propagate.rescale import rescale_region
+from zeropoint.solve.propagate.rescale import is_rescale, rescale_region
 from zeropoint.solve.propagate.separate import separate
 from zeropoint.solve.propagate.specs import Specs
-from zeropoint.solve.propagate.weights import bias_type, constant_type, weight_type
-from zeropoint.targets import OUTPUT, Role, Target
-
-WIDEST_SUM = 40
-"""Sums of more bits than these are held to these: a 16x8 kernel has 40 for its bias, in a register of 64."""
-
-
-def _contraction_in(region: QuantizeRegionOp) -> ConvolutionOp | DotGeneralOp | None:
-    return next((op for op in region.body.block.ops if isinstance(op, ConvolutionOp | DotGeneralOp)), None)
+from zeropoint.targets import OUTPUT, Target
 
 
 @dataclass
@@ -86,7 +76,7 @@ class _Settlement:
                     f"constant of shape {array.shape}, expected finite numbers; repair the model's weights"
                 )
         greatest = tuple(
-            self._greatest(kernel, index, value) if array is None else float(np.abs(array).max(initial=0.0))
+            greatest_real(self._port_type(kernel, index, value), array)
             for index, (value, array) in enumerate(zip(region.inputs, arrays, strict=True))
         )
         ports = Ports(region, greatest, arrays, self.weights)
@@ -95,13 +85,8 @@ class _Settlement:
                 least_output_scale(ports), f"kernel {kernel.name} may reach {greatest_result(ports):g}"
             )
 
-    def _greatest(self, kernel: Kernel, index: int, value: SSAValue) -> float:
-        if not kernel.is_data(index, value):
-            return 0.0
-        chosen = self.specs.port_type((kernel.region, index))
-        return chosen.scale * max(
-            chosen.storage.maximum - chosen.zero_point, chosen.zero_point - chosen.storage.minimum
-        )
+    def _port_type(self, kernel: Kernel, index: int, value: SSAValue) -> UniformQuantizedType | None:
+        return self.specs.port_type((kernel.region, index)) if kernel.is_data(index, value) else None
 
     def settle(self, kernel: Kernel) -> None:
         """Write the specs of a region, rescale the operands that want it, and its output where that does."""
@@ -114,12 +99,15 @@ class _Settlement:
                 region.operands[index] = self._as(operand, wanted, kernel, index)
                 found.append(wanted)
             else:
-                found.append(self._constant_type(kernel, index, operand, found, output))
+                known = self.constraints.get(operand)
+                pinned = None if known is None else known.pinned
+                found.append(operand_type(kernel, index, found, output, self.weights, pinned))
         region.input_specs = ArrayAttr[Attribute](found)
         if output is None:
             return
         region.output_specs = ArrayAttr[Attribute]([output])
-        state_facts(region, self._facts(kernel, output))
+        if not is_rescale(region):
+            state_facts(region, self._facts(kernel, output))
         self.versions[value] = {output: value}
         self._rescale_output(kernel, value, output)
 
@@ -161,41 +149,6 @@ class _Settlement:
         if port in self.specs.apart:
             return str(first), f"{self.specs.apart[port][0]} ({self.specs.apart[port][1]})"
         return self.reasons.get(port, (str(first), str(second)))
-
-    def _constant_type(
-        self,
-        kernel: Kernel,
-        index: int,
-        value: SSAValue,
-        before: list[Attribute],
-        output: UniformQuantizedType | None,
-    ) -> Attribute:
-        region, rule = kernel.region, kernel.row.input_rule(index)
-        array = constant_array(value, self.weights)
-        if rule.role is Role.OTHER or array is None:
-            return region.input_specs.data[index]
-        known = self.constraints.get(value)
-        pinned = None if known is None or known.pinned is None else rebased(known.pinned, kernel.storage(index))
-        if rule.role is Role.BIAS:
-            first, second = before[:2]
-            assert isinstance(first, UniformQuantizedType) and isinstance(second, UniformQuantizedType)
-            return bias_type(kernel.storage(index), first, second)
-        if rule.role is Role.WEIGHT:
-            return pinned or self._weight_type(kernel, index, array, before[0])
-        if kernel.row.tied(index):
-            assert output is not None
-            return output
-        return pinned or constant_type(array, kernel.storage(index), rule.zero_point)
-
-    def _weight_type(self, kernel: Kernel, index: int, array: Array, given: Attribute) -> UniformQuantizedType:
-        contraction = _contraction_in(kernel.region)
-        axis = None if contraction is None else weight_channel_axis(contraction)
-        assert axis is not None and kernel.row.accumulator_bits is not None and isinstance(given, UniformQuantizedType)
-        bias = constant_array(kernel.region.inputs[2], self.weights) if len(kernel.region.inputs) > 2 else None
-        limit = (1 << (min(kernel.row.accumulator_bits, WIDEST_SUM) - 2)) - 1
-        rule = kernel.row.input_rule(index)
-        per_channel = rule.per_channel and kernel.demands.get("granularity") != "per_tensor"
-        return weight_type(array, axis, kernel.storage(index), given, bias, limit, per_channel=per_channel)
 
 
 def propagate(program: Program, target: Target, profile: str | None = None, *, ranges: str = "asymmetric") -> Program:

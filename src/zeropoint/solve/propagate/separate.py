@@ -109,8 +109,20 @@ class Pieces:
         unbounded = sum(edge.cost * unit + 2 * last for edge in edges) + 1
         for uses in users.values():
             self._connect_users(network, index, uses, unit, unbounded)
-        side = network.source_side([index[i] for i in collision.first], [index[i] for i in collision.second])
-        return {number for number in piece if index[number] in side}
+        near = network.source_side([index[i] for i in collision.first], [index[i] for i in collision.second])
+        # Of several readers on no side by themselves, those that nothing ties to the second side stay with the first.
+        return set(piece) - self._reached(collision.second, {number for number in piece if index[number] in near})
+
+    def _reached(self, start: Sequence[int], barred: set[int]) -> set[int]:
+        """The nodes that edges reach from some, without going through others."""
+        seen, pending = set(start), list(start)
+        while pending:
+            for edge in self.around[pending.pop()]:
+                for number in self.ends(edge):
+                    if number not in seen and number not in barred:
+                        seen.add(number)
+                        pending.append(number)
+        return seen
 
     def _connect_users(
         self, network: FlowNetwork, index: dict[int, int], uses: Sequence[Edge], unit: int, unbounded: int

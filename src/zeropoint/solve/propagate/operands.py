@@ -1,0 +1,66 @@
+"""The types of the operands of a kernel whose parameters follow from those of others: weights, biases, constants."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.ir import Attribute
+
+from zeropoint.ir.constants import constant_array
+from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType
+from zeropoint.ir.stablehlo import ConvolutionOp, DotGeneralOp
+from zeropoint.ir.tensors import Array
+from zeropoint.ir.weights import Weights
+from zeropoint.solve.fuse.contraction import weight_channel_axis
+from zeropoint.solve.propagate.constraints import PropagationError
+from zeropoint.solve.propagate.kernels import Kernel, rebased
+from zeropoint.solve.propagate.weights import bias_type, constant_type, weight_type
+from zeropoint.targets import Role
+
+WIDEST_SUM = 40
+"""Sums of more bits than these are held to these: a 16x8 kernel has 40 for its bias, in a register of 64."""
+
+
+def _contraction_in(region: QuantizeRegionOp) -> ConvolutionOp | DotGeneralOp | None:
+    return next((op for op in region.body.block.ops if isinstance(op, ConvolutionOp | DotGeneralOp)), None)
+
+
+def operand_type(
+    kernel: Kernel,
+    index: int,
+    before: Sequence[Attribute],
+    output: UniformQuantizedType | None,
+    weights: Weights,
+    pinned: UniformQuantizedType | None = None,
+) -> Attribute:
+    """The type of operand `index`, which is no activation, given those of the operands `before` it and of the output.
+
+    A weight that training pinned keeps its type; a bias is always at the scale of the products. Operands that are not
+    quantized keep their spec. Raises PropagationError for a weight whose channels are not known.
+    """
+    region, rule = kernel.region, kernel.row.input_rule(index)
+    array = constant_array(region.inputs[index], weights)
+    if rule.role is Role.OTHER or array is None:
+        return region.input_specs.data[index]
+    if pinned is not None:
+        pinned = rebased(pinned, kernel.storage(index))
+    if rule.role is Role.BIAS:
+        given, weight = before[:2]
+        assert isinstance(given, UniformQuantizedType) and isinstance(weight, UniformQuantizedType)
+        return bias_type(kernel.storage(index), given, weight)
+    if rule.role is Role.WEIGHT:
+        return pinned or _weight_type(kernel, index, array, before[0], weights)
+    if kernel.row.tied(index) and output is not None:
+        return output
+    return pinned or constant_type(array, kernel.storage(index), rule.zero_point)
+
+
+def _weight_type(kernel: Kernel, index: int, array: Array, given: Attribute, weights: Weights) -> UniformQuantizedType:
+    contraction = _contraction_in(kernel.region)
+    axis = None if contraction is None else weight_channel_axis(contraction)
+    if axis is None or kernel.row.accumulator_bits is None or not isinstance(given, UniformQuantizedType):
+        raise PropagationError(f"{kernel.name}: found a weight without output channels, expected a contraction's")
+    bias = constant_array(kernel.region.inputs[2], weights) if len(kernel.region.inputs) > 2 else None
+    limit = (1 << (min(kernel.row.accumulator_bits, WIDEST_SUM) - 2)) - 1
+    per_channel = kernel.row.input_rule(index).per_channel and kernel.demands.get("granularity") != "per_tensor"
+    return weight_type(array, axis, kernel.storage(index), given, bias, limit, per_channel=per_channel)
