@@ -1,0 +1,1 @@
+"""Kernels: frozen dataclasses of shapes that write their LLVM."""

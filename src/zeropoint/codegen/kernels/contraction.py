@@ -1,12 +1,12 @@
 """Convolution, matrix product, fully connected: u8 activations times i8 weights, requantized.
 
-One micro-kernel computes a tile of R output pixels by n vectors of output channels in registers. A step multiplies four
-adjacent activation bytes of every pixel (one broadcast each) with n weight vectors; steps run over the input channels of
-every kernel position, which in NHWC rows are runs of adjacent bytes. Accumulators start at the bias, which holds the
-zero-point corrections.
+One micro-kernel computes a tile of R output pixels by n vectors of output channels in registers. A step multiplies
+four adjacent activation bytes of every pixel (one broadcast each) with n weight vectors; steps run over the input
+channels of every kernel position, which in NHWC rows are runs of adjacent bytes. Accumulators start at the bias,
+which holds the zero-point corrections.
 
-Weights of a group of n vectors are [step][half][vector][channel][4], then the biases, then the parameters of the epilogue.
-Sources: CODEGEN.md, "Contraction micro-kernel"; the lowering of quantized contractions.
+Weights of a group of n vectors are [step][half][vector][channel][4], then the biases, then the parameters of the
+epilogue. Sources: CODEGEN.md, "Contraction micro-kernel"; the lowering of quantized contractions.
 """
 
 from __future__ import annotations
@@ -55,9 +55,11 @@ class Contraction:
             rows, width = 1, rows * width
         runs, groups = list(self.runs), self.groups
         each = 1
-        while len(runs) > each and all(
-            runs[n] == runs[n - n % (each + 1)] + 4 * groups * (n % (each + 1)) for n in range(len(runs))
-        ) and len(runs) % (each + 1) == 0:
+        while (
+            len(runs) > each
+            and all(runs[n] == runs[n - n % (each + 1)] + 4 * groups * (n % (each + 1)) for n in range(len(runs)))
+            and len(runs) % (each + 1) == 0
+        ):
             each += 1
         return Contraction(
             rows, width, in_row, self.in_pixel, out_row, self.out_pixel, tuple(runs[::each]), groups * each,
@@ -74,7 +76,7 @@ class Contraction:
         return greedy(self.vectors, GROUP)
 
     def pixels(self, isa: InstructionSet, count: int) -> Split:
-        """Pixels of a row in tiles, for groups of `count` vectors: what fits the registers, weights and a spare beside."""
+        """Pixels of a row in tiles, for groups of `count` vectors: what fits the registers beside the weights."""
         return balanced(self.width, max(1, min(14, (isa.registers - count - 1) // count)))
 
     def tiles(self, isa: InstructionSet, count: int) -> int:
@@ -90,7 +92,7 @@ class Contraction:
         return (self.steps * self.halves + 1) * count * isa.bytes + self.epilogue.size(isa, count)
 
     def pack(self, isa: InstructionSet, weights: AnyArray, bias: IntArray, output: Output) -> bytes:
-        """Weights (steps, 4, channels) i8, whose order of steps is that of `runs`, and biases (channels,) for the kernel.
+        """Weights (steps, 4, channels) i8, steps in the order of `runs`, and biases (channels,), for the kernel.
 
         `bias` belongs to activations as the program has them (i8).
         """

@@ -1,14 +1,15 @@
 """Depthwise convolution on the four-way dot product.
 
-The bytes of four input rows of one column are interleaved, so that every 32-bit element holds four taps of one channel: a
-block of four vectors of V channels is 16 in-lane unpack operations at most, and one dot product then adds four taps of V
-channels. A column is interleaved once and serves every output column that reads it, in registers as x moves on. Where
-the stride in y is 1, two output rows share the rows as well; the weights of the second are moved down by one.
+The bytes of four input rows of one column are interleaved, so that every 32-bit element holds four taps of one
+channel: a block of four vectors of V channels is 16 in-lane unpack operations at most, and one dot product then adds
+four taps of V channels. A column is interleaved once and serves every output column that reads it, in registers as x
+moves on. Where the stride in y is 1, two output rows share the rows as well; the weights of the second are moved down
+by one.
 
 In-lane unpacking and in-lane packing undo each other, so channels come out in order (`channel_order` of four vectors).
 
-Parameters of a block are weights [output row][kernel column][group of four rows][vector][channel][4], biases, and those of
-the epilogue. Source: CODEGEN.md, "Depthwise on VNNI".
+Parameters of a block are weights [output row][kernel column][group of four rows][vector][channel][4], biases, and
+those of the epilogue. Source: CODEGEN.md, "Depthwise on VNNI".
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from zeropoint.codegen.kernels.requantize import GROUP, Epilogue, Output, channel_order
-from zeropoint.codegen.kernels.tiles import divisor
+from zeropoint.codegen.kernels.unpack import unpack_order
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function, Module, Value, i64, vector
 from zeropoint.numerics.arrays import AnyArray, IntArray
@@ -174,9 +175,7 @@ class _Row:
     def emit(self, source: Value, out: Value) -> None:
         """All columns; `kept` interleaved ones go from each output to the next."""
         f, shape = self.f, self.shape
-        each = divisor(shape.width, 2, 4) if shape.width > 7 else shape.width
-        if each == 1 and shape.width > 1:
-            each = 4
+        each = 2 if shape.width > 7 else shape.width
         rounds = shape.width // each
         kept = [self._column(source, x) for x in range(self.kept)]
         flat = _flat(kept)
@@ -245,18 +244,11 @@ class _Row:
         result: list[Value] = []
         for high in (0, 1):
             first, second = (
-                f.bits(f.shuffle(a, b, _unpack(isa.lanes, 16, high)), isa.i16) for a, b in (rows[:2], rows[2:])
+                f.bits(f.shuffle(a, b, unpack_order(isa.lanes, 16, high)), isa.i16) for a, b in (rows[:2], rows[2:])
             )
-            result += [f.bits(f.shuffle(first, second, _unpack(isa.lanes, 8, part)), isa.i8) for part in (0, 1)]
+            result += [f.bits(f.shuffle(first, second, unpack_order(isa.lanes, 8, part)), isa.i8) for part in (0, 1)]
         return result
 
 
 def _flat(columns: list[Column]) -> list[Value]:
     return [value for column in columns for group in column for value in group]
-
-
-def _unpack(lanes: int, per_lane: int, high: int) -> list[int]:
-    """Elements of two vectors in turn: of the lower (0) or upper (1) half of every lane."""
-    half, total = per_lane // 2, lanes * per_lane
-    starts = [lane * per_lane + high * half for lane in range(lanes)]
-    return [index for start in starts for n in range(start, start + half) for index in (n, total + n)]

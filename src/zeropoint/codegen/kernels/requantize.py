@@ -1,14 +1,14 @@
 """The end of a kernel: accumulators to activation bytes, as `zeropoint.numerics.requantize` defines it.
 
-Accumulators come in groups of up to four vectors of V elements, element 4 l + i of vector q being channel
-4 n l + 4 q + i of the group of n vectors (`channel_order`): packing words and bytes lane by lane then puts the channels in
-order, and no data is permuted while the kernel runs. Weights and parameters are laid out so when they are packed.
+Accumulators come in groups of up to four vectors of V elements, element 4 l + i of vector q being channel 4 n l + 4 q
++ i of the group of n vectors (`channel_order`): packing words and bytes lane by lane then puts the channels in order,
+and no data is permuted while the kernel runs. Weights and parameters are laid out so when they are packed.
 
 Parameters of a group, each a vector of the instruction set:
 
 | behaviour | |
 |---|---|
-| fixed16 | right shifts (i32) x n, left shifts (i32) x n if `left`, M (i16) x ceil(n/2), 64 zp + 32 (i16), bounds (i8) x 2 |
+| fixed16 | right shifts (i32) x n, left ones x n if `left`, M (i16) x ceil(n/2), 64 zp + 32 (i16), bounds (i8) x 2 |
 | fixed32 | M0 (i32) x n, N (i32) x n, zp (i32), bounds (i8) x 2 |
 
 Bounds are there if `clamped`. The biases, with fixed16's rounding terms, are where the accumulators start.

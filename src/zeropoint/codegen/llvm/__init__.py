@@ -1,0 +1,1 @@
+"""LLVM: its text, its instruction sets as data, its library."""

@@ -35,11 +35,18 @@ class InstructionSet:
     """Two vectors of i16 to one of u8, saturating, lane by lane; of i8 where activations are signed."""
     multiply_high: str | None
     """(a * b + 2^14) >> 15 of i16."""
+    multiply_add: str | None
+    """Products of adjacent i16, added in pairs to i32."""
     weight_limit: int = 128
     """The greatest |weight| whose products the dot product adds without saturating."""
 
     narrower: InstructionSet | None = None
     """The same instructions on vectors half as wide."""
+
+    @property
+    def narrowest(self) -> InstructionSet:
+        """The form with vectors of 16 bytes."""
+        return self if self.narrower is None else self.narrower.narrowest
 
     @property
     def lanes(self) -> int:
@@ -150,23 +157,32 @@ def portable_dot(unsigned: bool) -> Dot:
     return dot
 
 
-
 def _x86(name: str, cpu: str, width: int, dot: Callable[[int], Dot], limit: int = 128) -> InstructionSet:
     """A row and its narrower forms; the pack and multiply instructions of each width."""
     narrower = None if width == 4 else _x86(name, cpu, width // 2, dot, limit)
-    words, bytes_, high = _X86_NAMES[width]
+    words, bytes_, high, add = _X86_NAMES[width]
     return InstructionSet(
         name, _TRIPLE_X86, cpu, "", width, 32 if "avx512" in name else 16, True, dot(32 * width), words, bytes_, high,
-        limit, narrower,
+        add, limit, narrower,
     )  # fmt: skip
 
 
 _TRIPLE_X86 = "x86_64-unknown-linux-gnu"
 _TRIPLE_ARM = "aarch64-unknown-linux-gnu"
 _X86_NAMES = {
-    16: ("llvm.x86.avx512.packssdw.512", "llvm.x86.avx512.packuswb.512", "llvm.x86.avx512.pmul.hr.sw.512"),
-    8: ("llvm.x86.avx2.packssdw", "llvm.x86.avx2.packuswb", "llvm.x86.avx2.pmul.hr.sw"),
-    4: ("llvm.x86.sse2.packssdw.128", "llvm.x86.sse2.packuswb.128", "llvm.x86.ssse3.pmul.hr.sw.128"),
+    16: (
+        "llvm.x86.avx512.packssdw.512",
+        "llvm.x86.avx512.packuswb.512",
+        "llvm.x86.avx512.pmul.hr.sw.512",
+        "llvm.x86.avx512.pmaddw.d.512",
+    ),
+    8: ("llvm.x86.avx2.packssdw", "llvm.x86.avx2.packuswb", "llvm.x86.avx2.pmul.hr.sw", "llvm.x86.avx2.pmadd.wd"),
+    4: (
+        "llvm.x86.sse2.packssdw.128",
+        "llvm.x86.sse2.packuswb.128",
+        "llvm.x86.ssse3.pmul.hr.sw.128",
+        "llvm.x86.sse2.pmadd.wd",
+    ),
 }
 _HIGH_ARM = "llvm.aarch64.neon.sqrdmulh.v8i16"
 _USDOT, _SDOT = (_intrinsic_dot(f"llvm.aarch64.neon.{name}.v4i32.v16i8") for name in ("usdot", "sdot"))
@@ -175,9 +191,9 @@ ROWS = (
     _x86("avx512-vnni", "cascadelake", 16, _vnni),
     _x86("avx-vnni", "alderlake", 8, _vnni),
     _x86("avx2", "haswell", 8, _pairs, limit=64),
-    InstructionSet("portable", "", "", "", 4, 16, True, portable_dot(True), None, None, None),
-    InstructionSet("neon-i8mm", _TRIPLE_ARM, "", "+dotprod,+i8mm", 4, 32, True, _USDOT, None, None, _HIGH_ARM),
-    InstructionSet("neon-dotprod", _TRIPLE_ARM, "", "+dotprod", 4, 32, False, _SDOT, None, None, _HIGH_ARM),
+    InstructionSet("portable", "", "", "", 4, 16, True, portable_dot(True), None, None, None, None),
+    InstructionSet("neon-i8mm", _TRIPLE_ARM, "", "+dotprod,+i8mm", 4, 32, True, _USDOT, None, None, _HIGH_ARM, None),
+    InstructionSet("neon-dotprod", _TRIPLE_ARM, "", "+dotprod", 4, 32, False, _SDOT, None, None, _HIGH_ARM, None),
 )
 
 INSTRUCTION_SETS = {row.name: row for row in ROWS}

@@ -1,16 +1,21 @@
-"""Assembly to machine code: LLVM's -O2 pipeline and the code generator of one target.
+"""Assembly to machine code, and machine code to functions: everything that is asked of LLVM's library.
 
-llvmlite's wheel carries every LLVM target; nothing else is needed to compile for another machine.
+llvmlite's wheel carries every LLVM target; nothing else is needed to compile for another machine. The -O2 pipeline runs
+through LLVM's pass builder.
 """
 
 from __future__ import annotations
 
 import functools
 import platform
+from collections.abc import Iterable
+from typing import Any
 
-import llvmlite.binding as llvm
+import llvmlite.binding
 
 from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS, InstructionSet
+
+_llvm: Any = llvmlite.binding  # it has no type stubs
 
 
 class CodegenError(ValueError):
@@ -19,39 +24,67 @@ class CodegenError(ValueError):
 
 @functools.cache
 def _initialize() -> None:
-    llvm.initialize_all_targets()
-    llvm.initialize_all_asmprinters()
+    _llvm.initialize_all_targets()
+    _llvm.initialize_all_asmprinters()
 
 
-def target_machine(isa: InstructionSet) -> llvm.TargetMachine:
-    """A code generator for `isa`; each MCJIT engine needs one of its own."""
+def llvm_version() -> str:
+    """The version of LLVM, which compiled code depends on."""
+    return ".".join(map(str, _llvm.llvm_version_info))
+
+
+def triple_of(isa: InstructionSet) -> str:
+    """The target triple; that of this process where the row names none."""
+    return isa.triple or str(_llvm.get_process_triple())
+
+
+def _target_machine(isa: InstructionSet) -> Any:
     _initialize()
-    triple = isa.triple or llvm.get_process_triple()
-    return llvm.Target.from_triple(triple).create_target_machine(
+    return _llvm.Target.from_triple(triple_of(isa)).create_target_machine(
         cpu=isa.cpu or "generic", features=isa.features, opt=3, reloc="pic", codemodel="default"
     )
 
 
-def compile_object(text: str, isa: InstructionSet) -> bytes:
-    """An ELF object of the module `text`. Raises RuntimeError where LLVM refuses it: a fault of ours."""
-    machine = target_machine(isa)
-    module = llvm.parse_assembly(text)
+def _optimized(text: str, machine: Any) -> Any:
+    module = _llvm.parse_assembly(text)
     module.triple = machine.triple
     module.data_layout = str(machine.target_data)
     module.verify()
-    builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=2))
+    builder = _llvm.create_pass_builder(machine, _llvm.create_pipeline_tuning_options(speed_level=2))
     builder.getModulePassManager().run(module, builder)
-    return machine.emit_object(module)
+    return module
+
+
+def compile_object(text: str, isa: InstructionSet) -> bytes:
+    """An ELF object of the module `text`. Raises RuntimeError where LLVM refuses it: a fault of ours."""
+    machine = _target_machine(isa)
+    return machine.emit_object(_optimized(text, machine))
 
 
 def assembly(text: str, isa: InstructionSet) -> str:
     """The machine's assembly of the module `text`, to be read."""
-    machine = target_machine(isa)
-    module = llvm.parse_assembly(text)
-    module.verify()
-    builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=2))
-    builder.getModulePassManager().run(module, builder)
-    return machine.emit_assembly(module)
+    machine = _target_machine(isa)
+    return machine.emit_assembly(_optimized(text, machine))
+
+
+class Loaded:
+    """Objects linked in memory; their functions are there as long as this is."""
+
+    def __init__(self, objects: Iterable[bytes], isa: InstructionSet):
+        empty = _llvm.parse_assembly("")
+        machine = _target_machine(isa)  # an engine owns its machine
+        empty.triple = machine.triple
+        self._engine = _llvm.create_mcjit_compiler(empty, machine)
+        for data in objects:
+            self._engine.add_object_file(_llvm.ObjectFileRef.from_data(data))
+        self._engine.finalize_object()
+
+    def address(self, name: str) -> int:
+        """Where a function is. Raises KeyError where there is none of that name."""
+        found = int(self._engine.get_function_address(name))
+        if not found:
+            raise KeyError(name)
+        return found
 
 
 @functools.cache
@@ -59,7 +92,7 @@ def host() -> InstructionSet:
     """The best instruction set that this processor has."""
     _initialize()
     if platform.machine().lower() in ("x86_64", "amd64"):
-        features = llvm.get_host_cpu_features()
+        features: dict[str, bool] = dict(_llvm.get_host_cpu_features())
         if all(features.get(name) for name in ("avx512vnni", "avx512bw", "avx512vl")):
             return INSTRUCTION_SETS["avx512-vnni"]
         if features.get("avxvnni"):

@@ -176,9 +176,7 @@ class Function:
         other = "poison" if right is None else right.name
         mask = ", ".join("i32 poison" if index < 0 else f"i32 {index}" for index in indices)
         result = vector(len(indices), element(left.type))
-        return self.let(
-            result, f"shufflevector {left}, {left.type} {other}, <{len(indices)} x i32> <{mask}>"
-        )
+        return self.let(result, f"shufflevector {left}, {left.type} {other}, <{len(indices)} x i32> <{mask}>")
 
     def broadcast(self, scalar: Value, count: int) -> Value:
         """One scalar in every element."""

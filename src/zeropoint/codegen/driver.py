@@ -1,0 +1,133 @@
+"""The function that runs every step, in every thread, and the barrier between steps that need it.
+
+`void run(i64 thread, i64 threads, ptr arena, ptr weights, ptr inputs, ptr outputs, ptr sync)`: `inputs` and `outputs`
+point to arrays of pointers; `sync` to 128 zeroed bytes that the threads of one call share. Work is split statically, so
+one thread or several compute the same bits.
+
+A barrier stands before a step that reads what an earlier step wrote, or writes over what one read or wrote, since the
+last one; by place in the arena, as buffers share it. It counts arrivals; the last thread starts the next round. A
+thread that waits long gives its processor away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from zeropoint.codegen.graph import Buffer, Graph, Parameters, Space, View
+from zeropoint.codegen.llvm.text import Function, Module, Value, i64
+
+BARRIER = """
+define internal void @barrier(ptr %sync, i64 %threads) nounwind noinline {
+entry:
+  %alone = icmp eq i64 %threads, 1
+  br i1 %alone, label %done, label %arrive
+arrive:
+  %round = getelementptr i8, ptr %sync, i64 64
+  %now = load atomic i32, ptr %round monotonic, align 64
+  %before = atomicrmw add ptr %sync, i32 1 acq_rel
+  %wide = zext i32 %before to i64
+  %next = add i64 %wide, 1
+  %last = icmp eq i64 %next, %threads
+  br i1 %last, label %open, label %wait
+open:
+  store atomic i32 0, ptr %sync monotonic, align 64
+  %following = add i32 %now, 1
+  store atomic i32 %following, ptr %round release, align 64
+  br label %done
+wait:
+  %spins = phi i32 [ 0, %arrive ], [ %more, %again ]
+  %seen = load atomic i32, ptr %round acquire, align 64
+  %changed = icmp ne i32 %seen, %now
+  br i1 %changed, label %done, label %pause
+pause:
+  %more = add i32 %spins, 1
+  %long = icmp ugt i32 %more, 20000
+  br i1 %long, label %yield, label %relax
+yield:
+  %ignored = call i32 @sched_yield()
+  br label %again
+relax:
+  PAUSE
+  br label %again
+again:
+  br label %wait
+done:
+  ret void
+}
+declare i32 @sched_yield()
+"""
+_PAUSES = {
+    "x86_64": ("call void @llvm.x86.sse2.pause()", "declare void @llvm.x86.sse2.pause()"),
+    "aarch64": ("call void @llvm.aarch64.hint(i32 1)", "declare void @llvm.aarch64.hint(i32)"),
+}
+
+
+def waiting(text: str, triple: str) -> str:
+    """`text` with the instruction that tells this processor that a thread waits in the place of PAUSE."""
+    instruction, declaration = _PAUSES.get(triple.split("-")[0], ("", ""))
+    return text.replace("PAUSE", instruction) + declaration + "\n"
+
+
+def needs_barrier(graph: Graph) -> list[bool]:
+    """Whether a barrier stands before each step."""
+    result: list[bool] = []
+    written: list[tuple[Buffer, bool]] = []
+    read: list[Buffer] = []
+    for step in graph.steps:
+        clash = any(
+            _meet(buffer, other) for buffer in step.reads for other, _ in written
+        ) or any(
+            _meet(buffer, other) and not (buffer is other and halo != step.halo)
+            for buffer in step.writes
+            for other, halo in written
+        ) or any(_meet(buffer, other) for buffer in step.writes for other in read)  # fmt: skip
+        if clash:
+            written, read = [], []
+        result.append(clash)
+        written += [(buffer, step.halo) for buffer in step.writes]
+        read += step.reads
+    return result
+
+
+def _meet(left: Buffer, right: Buffer) -> bool:
+    if left.space is not Space.ARENA or right.space is not Space.ARENA:
+        return left is right
+    return left.offset < right.offset + right.size and right.offset < left.offset + left.size
+
+
+def emit_run(module: Module, graph: Graph, names: Sequence[str], name: str) -> None:
+    """Define the function that runs every step; `names` are the kernels' functions."""
+    f = module.function(
+        name,
+        [
+            ("i64", "thread"),
+            ("i64", "threads"),
+            ("ptr", "arena"),
+            ("ptr", "weights"),
+            ("ptr", "inputs"),
+            ("ptr", "outputs"),
+            ("ptr", "sync"),
+        ],
+    )
+    thread, threads = f.arguments[:2]
+    sync = f.arguments[6]
+    for step, kernel, barrier in zip(graph.steps, names, needs_barrier(graph), strict=True):
+        if barrier:
+            f.emit(f"call void @barrier(ptr {sync.name}, i64 {threads.name})")
+        tasks = step.kernel.tasks(graph.isa)
+        begin, end = (f.binary("udiv", f.mul(t, tasks), threads) for t in (thread, f.add(thread, 1)))
+        f.perform(kernel, *(_pointer(f, argument) for argument in step.arguments), begin, end)
+    # Every result is written when `run` returns, and no thread starts the next call before.
+    f.emit(f"call void @barrier(ptr {sync.name}, i64 {threads.name})")
+    f.ret()
+
+
+def _pointer(f: Function, argument: View | Parameters) -> Value:
+    arena, weights, inputs, outputs = f.arguments[2:6]
+    if isinstance(argument, Parameters):
+        return f.at(weights, argument.offset)
+    buffer = argument.buffer
+    if buffer.space is Space.ARENA:
+        return f.at(arena, buffer.offset + argument.offset)
+    table = inputs if buffer.space is Space.INPUT else outputs
+    return f.at(f.load("ptr", table, i64(8 * buffer.index), align=8), argument.offset)

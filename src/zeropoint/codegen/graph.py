@@ -1,0 +1,187 @@
+"""What native code runs: kernels on views of buffers, in order.
+
+A `View` says where the elements of a value are: strides in bytes, in the order of the value's dimensions in the
+program. Rank-4 activations lie as N, H, W, C, whatever their order in the program; a window of padding around an
+image (`Halo`) belongs to the buffer of the value that is padded, so that padding copies nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Protocol
+
+import numpy as np
+
+from zeropoint.codegen.llvm.isa import InstructionSet
+from zeropoint.codegen.llvm.text import Module
+from zeropoint.ir.program import Port
+
+ALIGNMENT = 64
+"""Of every buffer and every block of parameters: a cache line, and the widest vector."""
+
+
+class Space(Enum):
+    """Where a buffer is."""
+
+    ARENA = "arena"
+    INPUT = "input"
+    OUTPUT = "output"
+
+
+class Kernel(Protocol):
+    """A kernel: a frozen dataclass that holds all that its code depends on, so that equal ones share code."""
+
+    def tasks(self, isa: InstructionSet) -> int:
+        """How many pieces its work has, for threads to share."""
+        ...
+
+    def emit(self, module: Module, name: str, isa: InstructionSet) -> None:
+        """Define `void name(ptr ..., i64 begin, i64 end)`: tasks begin to end. Pointers are the step's arguments."""
+        ...
+
+
+@dataclass(eq=False)
+class Buffer:
+    """Some bytes. Those of inputs and outputs belong to the caller; `index` is which."""
+
+    space: Space
+    size: int
+    index: int = 0
+    offset: int = -1
+    """Where it is in the arena, once planned."""
+
+
+@dataclass(frozen=True)
+class Halo:
+    """Padding around an image: pixels on every side, and the stored value that they hold."""
+
+    top: int
+    left: int
+    bottom: int
+    right: int
+    value: int
+
+    @property
+    def sides(self) -> tuple[int, int, int, int]:
+        """(top, left, bottom, right)."""
+        return self.top, self.left, self.bottom, self.right
+
+    def union(self, other: Halo) -> Halo:
+        """What holds both; their values are the same."""
+        top, left, bottom, right = map(max, self.sides, other.sides)
+        return Halo(top, left, bottom, right, self.value)
+
+
+@dataclass(frozen=True)
+class View:
+    """The elements of a value: `shape` in the program's order, and the step from one to the next in each dimension.
+
+    Values of dtype int8 are activation bytes: stored integers plus the instruction set's offset.
+    """
+
+    buffer: Buffer
+    offset: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: np.dtype[np.generic]
+    halo: Halo | None = None
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element."""
+        return self.dtype.itemsize
+
+    def dense(self) -> bool:
+        """Whether elements lie in the program's order without gaps."""
+        return self.strides == row_major(self.shape, self.dtype.itemsize)
+
+
+def row_major(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
+    """Strides of elements in order, without gaps."""
+    strides: list[int] = []
+    step = itemsize
+    for size in reversed(shape):
+        strides.append(step)
+        step *= size
+    return tuple(reversed(strides))
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """An argument that points into the block of weights."""
+
+    offset: int
+
+
+@dataclass(frozen=True)
+class Step:
+    """One call of a kernel. `name` is the op's, for profiles and errors."""
+
+    name: str
+    kernel: Kernel
+    arguments: tuple[View | Parameters, ...]
+    reads: tuple[Buffer, ...]
+    writes: tuple[Buffer, ...]
+    halo: bool = False
+    """It writes the padding of its buffer only, which no other step writes."""
+
+
+@dataclass
+class Graph:
+    """The steps of a program and the block of weights they read."""
+
+    inputs: list[Port]
+    outputs: list[Port]
+    isa: InstructionSet
+    steps: list[Step] = field(default_factory=list[Step])
+    weights: bytearray = field(default_factory=bytearray)
+    results: list[View] = field(default_factory=list[View])
+
+    def parameters(self, data: bytes) -> Parameters:
+        """Append a block of parameters."""
+        self.weights.extend(bytes(-len(self.weights) % ALIGNMENT))
+        offset = len(self.weights)
+        self.weights.extend(data)
+        return Parameters(offset)
+
+    def call(
+        self, name: str, kernel: Kernel, inputs: Sequence[View], outputs: Sequence[View], *parameters: Parameters
+    ) -> None:
+        """Append a step whose arguments are the inputs, the parameters and the outputs, in this order."""
+        self.steps.append(
+            Step(
+                name,
+                kernel,
+                (*inputs, *parameters, *outputs),
+                tuple(view.buffer for view in inputs),
+                tuple(view.buffer for view in outputs),
+            )
+        )
+
+
+def image_view(shape: Sequence[int], channel: int, pitch: int, dtype: np.dtype[np.generic], halo: Halo | None) -> View:
+    """A new arena buffer for images, `pitch` bytes a pixel, channels innermost.
+
+    `shape` is the program's: (N, C, H, W) where `channel` is 1, (N, H, W, C) where it is 3.
+    """
+    n, *others = shape
+    c = others.pop(channel - 1)
+    h, w = others
+    top, left, bottom, right = halo.sides if halo else (0, 0, 0, 0)
+    row = (w + left + right) * pitch
+    image = (h + top + bottom) * row
+    strides = [image, row, pitch]
+    strides.insert(channel, dtype.itemsize)
+    assert c * dtype.itemsize <= pitch
+    return View(Buffer(Space.ARENA, n * image), top * row + left * pitch, tuple(shape), tuple(strides), dtype, halo)
+
+
+def matrix_view(shape: Sequence[int], dtype: np.dtype[np.generic], multiple: int) -> View:
+    """A new arena buffer for a value whose rows (of the last dimension) start at a multiple of `multiple` bytes."""
+    *outer, last = shape or (1,)
+    pitch = -(-last * dtype.itemsize // multiple) * multiple
+    strides = (*(step * pitch for step in row_major(outer, 1)), dtype.itemsize)[: len(shape)]
+    return View(Buffer(Space.ARENA, math.prod(outer) * pitch), 0, tuple(shape), strides, dtype)

@@ -1,0 +1,54 @@
+"""Filling the padding around an image: rows above and below, and the gap between the end of a row and the next."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from zeropoint.codegen.llvm.isa import InstructionSet
+from zeropoint.codegen.llvm.text import Module, Value, i64
+
+
+@dataclass(frozen=True)
+class Border:
+    """`images` of `rows` rows, the first at the pointer: `gap` bytes behind each but the last one, more at both ends.
+
+    All sizes are bytes; `before` lie in front of the first row, `after` behind the last.
+    """
+
+    images: int
+    rows: int
+    row: int
+    image: int
+    length: int
+    before: int
+    after: int
+    value: int
+
+    def tasks(self, isa: InstructionSet) -> int:
+        """One a row."""
+        return self.images * self.rows
+
+    def emit(self, module: Module, name: str, isa: InstructionSet) -> None:
+        """`void name(image, begin, end)`."""
+        f = module.function(name, [("ptr", "out"), ("i64", "begin"), ("i64", "end")])
+        out, begin, end = f.arguments
+
+        def fill(start: Value, size: int) -> None:
+            if size:
+                f.perform("llvm.memset.p0.i64", start, Value("i8", str(self.value)), i64(size), Value("i1", "false"))
+
+        def row(index: Value, _: list[Value]) -> None:
+            image = f.binary("udiv", index, i64(self.rows))
+            y = f.binary("sub", index, f.mul(image, self.rows))
+            first = f.at(out, f.mul(image, self.image))
+            here = f.at(first, f.mul(y, self.row))
+            behind = f.at(here, self.length)
+            f.branch(f.compare("eq", y, 0), lambda: fill(f.at(first, -self.before), self.before))
+            f.branch(
+                f.compare("eq", y, self.rows - 1),
+                lambda: fill(behind, self.after),
+                lambda: fill(behind, self.row - self.length),
+            )
+
+        f.loop(begin, end, 1, row)
+        f.ret()

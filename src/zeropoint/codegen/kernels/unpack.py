@@ -1,0 +1,27 @@
+"""Bytes to words inside lanes of 128 bits, in the order that in-lane packing undoes."""
+
+from __future__ import annotations
+
+from zeropoint.codegen.llvm.isa import InstructionSet
+from zeropoint.codegen.llvm.text import Function, Value
+
+
+def unpack_order(lanes: int, per_lane: int, high: int) -> list[int]:
+    """Elements of two vectors in turn: of the lower (0) or upper (1) half of every lane."""
+    half, total = per_lane // 2, lanes * per_lane
+    starts = [lane * per_lane + high * half for lane in range(lanes)]
+    return [index for start in starts for n in range(start, start + half) for index in (n, total + n)]
+
+
+def half_order(lanes: int, per_lane: int, high: int) -> list[int]:
+    """The lower (0) or upper (1) half of every lane."""
+    half = per_lane // 2
+    return [lane * per_lane + high * half + n for lane in range(lanes) for n in range(half)]
+
+
+def words_of(f: Function, isa: InstructionSet, value: Value) -> list[Value]:
+    """A vector of activation bytes as two of i16: the lower halves of its lanes, and the upper ones."""
+    if isa.unsigned:
+        zero = Value(isa.i8, "zeroinitializer")
+        return [f.bits(f.shuffle(value, zero, unpack_order(isa.lanes, 16, high)), isa.i16) for high in (0, 1)]
+    return [f.cast("sext", f.shuffle(value, None, half_order(isa.lanes, 16, high)), isa.i16) for high in (0, 1)]

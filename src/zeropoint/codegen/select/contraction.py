@@ -1,0 +1,353 @@
+"""Requantized sums of products: `requantize(add(convolution | dot_general | sum of values, bias))` as one kernel.
+
+The program spells an accumulation out; here its ops are read backwards from the `fxpmath.requantize` that ends it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from zeropoint.codegen.graph import View
+from zeropoint.codegen.kernels.contraction import Contraction
+from zeropoint.codegen.kernels.depthwise import Depthwise
+from zeropoint.codegen.kernels.requantize import Epilogue, Output
+from zeropoint.codegen.llvm.machine import CodegenError
+from zeropoint.codegen.select.selection import Selection, owner_of
+from zeropoint.ir.fxpmath import RequantizeOp
+from zeropoint.ir.locations import describe
+from zeropoint.ir.stablehlo import (
+    AddOp,
+    BroadcastInDimOp,
+    ConvertOp,
+    ConvolutionOp,
+    DotGeneralOp,
+    ReduceOp,
+    ReduceWindowOp,
+    ReshapeOp,
+    SubtractOp,
+)
+from zeropoint.ir.stablehlo.arrays import array_values, padding_values
+from zeropoint.ir.tensors import Array, shape_of
+from zeropoint.numerics import Multiplier, RequantizeBehaviour
+from zeropoint.numerics.arrays import IntArray
+
+LARGEST_WINDOW = 64
+"""Taps of a pooling window that the depthwise kernel lays out."""
+
+
+@dataclass(frozen=True)
+class Accumulation:
+    """What is summed, and the bias of every channel."""
+
+    source: SSAValue
+    bias: Array | None
+
+
+def select_requantize(selection: Selection, op: RequantizeOp) -> None:
+    """One kernel for a requantize and the accumulation that it ends."""
+    accumulation = _accumulation(selection, op.accumulator)
+    source = owner_of(accumulation.source)
+    if isinstance(source, ConvolutionOp):
+        return _convolution(selection, op, source, accumulation.bias)
+    if isinstance(source, DotGeneralOp):
+        return _product(selection, op, source, accumulation.bias)
+    pooled = _pooled(selection, accumulation.source)
+    if pooled is not None and accumulation.bias is None:
+        return _pool(selection, op, pooled)
+    raise CodegenError(f"{describe(op)}: found an accumulation with no kernel; run it with the interpreter")
+
+
+def _accumulation(selection: Selection, value: SSAValue) -> Accumulation:
+    """Take the bias off: a constant of one value a channel, broadcast and added."""
+    op = owner_of(value)
+    if isinstance(op, AddOp):
+        for operand, other in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
+            broadcast = owner_of(other)
+            if isinstance(broadcast, BroadcastInDimOp):
+                bias = selection.constant(broadcast.operand)
+                if bias is not None and bias.ndim <= 1:
+                    return Accumulation(operand, bias)
+    return Accumulation(value, None)
+
+
+def output_of(selection: Selection, op: RequantizeOp, channels: int) -> Output:
+    """The multipliers, one a channel, the zero point and the bounds of a requantize."""
+    parts = [selection.constant(operand) for operand in op.operands[1:]]
+    if any(part is None for part in parts):
+        raise CodegenError(f"{describe(op)}: found multipliers that are computed, expected constants")
+    every = [np.broadcast_to(np.asarray(part).reshape(-1), (channels,)) for part in parts]
+    multiplier = Multiplier(RequantizeBehaviour(op.behaviour.data), *every)
+    zero, low, high = (int(a.value.data) for a in (op.zero_point, op.storage_min, op.storage_max))
+    return Output(multiplier, zero, low, high)
+
+
+def _epilogue(output: Output, weights: Array, bias: IntArray) -> Epilogue:
+    """The epilogue for the accumulators that these weights (..., channels) and biases can give."""
+    total = np.abs(weights.astype(np.int64)).reshape(-1, weights.shape[-1]).sum(0)
+    return Epilogue.of(output, 128 * total + np.abs(bias))
+
+
+def _halves(selection: Selection, weights: Array) -> int:
+    """2 where products of these weights could saturate inside the dot product, which then takes them in halves."""
+    return 2 if int(np.abs(weights.astype(np.int16)).max(initial=0)) > selection.isa.weight_limit else 1
+
+
+@dataclass(frozen=True)
+class _Windows:
+    """The attributes of a convolution; weights are (kernel rows, kernel columns, inputs of a group, outputs)."""
+
+    weights: Array
+    strides: tuple[int, int]
+    dilation: tuple[int, int]
+    groups: int
+
+    @staticmethod
+    def of(selection: Selection, op: ConvolutionOp) -> _Windows:
+        layout = op.dimension_numbers.data
+        weights = selection.constant(op.rhs)
+        rank = len(layout.input_spatial_dimensions)
+        ones = (1,) * rank
+        plain = (
+            rank == 2
+            and selection.channel == layout.input_feature_dimension == layout.output_feature_dimension
+            and layout.input_batch_dimension == layout.output_batch_dimension == 0
+            and layout.input_spatial_dimensions == layout.output_spatial_dimensions == tuple(
+                sorted(layout.input_spatial_dimensions)
+            )
+            and array_values(op.lhs_dilation, ones) == ones
+            and not any(side for pair in padding_values(op.padding, rank) for side in pair)
+            and int(op.batch_group_count.value.data) == 1
+        )  # fmt: skip
+        if weights is None or not plain:
+            raise CodegenError(
+                f"{describe(op)}: found a convolution of another form than two spatial dimensions, constant weights, "
+                "no dilation of the input and no padding of its own; run it with the interpreter"
+            )
+        arranged = weights.transpose(
+            *layout.kernel_spatial_dimensions,
+            layout.kernel_input_feature_dimension,
+            layout.kernel_output_feature_dimension,
+        )
+        if op.window_reversal is not None:
+            flags = [bool(flag) for flag in op.window_reversal.get_values()]
+            arranged = np.flip(arranged, tuple(axis for axis, flag in enumerate(flags) if flag))
+        sy, sx = array_values(op.window_strides, ones)
+        dy, dx = array_values(op.rhs_dilation, ones)
+        return _Windows(arranged, (sy, sx), (dy, dx), int(op.feature_group_count.value.data))
+
+    @property
+    def depthwise(self) -> bool:
+        """One input and one output channel a group, adjacent taps."""
+        return self.groups > 1 and self.weights.shape[2:] == (1, self.groups) and self.dilation == (1, 1)
+
+    def dense(self) -> Array:
+        """The weights for all input channels: zero outside of an output channel's group."""
+        if self.groups == 1:
+            return self.weights
+        rows, columns, inputs, outputs = self.weights.shape
+        each = outputs // self.groups
+        full = np.zeros((rows, columns, inputs * self.groups, outputs), self.weights.dtype)
+        for group in range(self.groups):
+            mine = slice(group * each, (group + 1) * each)
+            full[:, :, group * inputs : (group + 1) * inputs, mine] = self.weights[..., mine]
+        return full
+
+
+def _convolution(selection: Selection, op: RequantizeOp, convolution: ConvolutionOp, bias: Array | None) -> None:
+    windows = _Windows.of(selection, convolution)
+    source = selection.view(convolution.lhs)
+    target = selection.bytes_for(op, op.result)
+    channels = windows.weights.shape[3]
+    biases = np.zeros(channels, np.int64) if bias is None else np.broadcast_to(bias.astype(np.int64), (channels,))
+    output = output_of(selection, op, channels)
+    if windows.depthwise:
+        return _depthwise(selection, op, source, target, windows.weights[:, :, 0], windows.strides, biases, output)
+    weights = windows.dense()
+    rows, columns, inputs, _ = weights.shape
+    groups = -(-inputs // 4)
+    padded = np.zeros((rows, columns, 4 * groups, channels), np.int8)
+    padded[:, :, :inputs] = weights
+    steps = padded.reshape(rows * columns * groups, 4, channels)
+    images, _, height, width = selection.image(target)
+    in_image, _, in_row, in_pixel = selection.image_strides(source)
+    out_image, _, out_row, out_pixel = selection.image_strides(target)
+    (sy, sx), (dy, dx) = windows.strides, windows.dilation
+    shape = Contraction(
+        rows=height,
+        width=width,
+        in_row=sy * in_row,
+        in_pixel=sx * in_pixel,
+        out_row=out_row,
+        out_pixel=out_pixel,
+        runs=tuple(y * dy * in_row + x * dx * in_pixel for y in range(rows) for x in range(columns)),
+        groups=groups,
+        vectors=-(-channels // selection.isa.width),
+        halves=_halves(selection, weights),
+        epilogue=_epilogue(output, padded, biases),
+    ).flat()
+    parameters = selection.graph.parameters(shape.pack(selection.isa, steps, biases, output))
+    for image in range(images):
+        reads, writes = (_moved(view, image * step) for view, step in ((source, in_image), (target, out_image)))
+        selection.graph.call(describe(op), shape, [reads], [writes], parameters)
+
+
+def _depthwise(
+    selection: Selection,
+    op: RequantizeOp,
+    source: View,
+    target: View,
+    weights: Array,
+    strides: tuple[int, int],
+    bias: IntArray,
+    output: Output,
+) -> None:
+    """Weights (kernel rows, kernel columns, channels)."""
+    images, channels, height, width = selection.image(target)
+    in_image, _, in_row, in_pixel = selection.image_strides(source)
+    out_image, _, out_row, out_pixel = selection.image_strides(target)
+    rows, columns, _ = weights.shape
+    shape = Depthwise(
+        rows=height,
+        width=width,
+        channels=-(-channels // 16) * 16,
+        in_row=in_row,
+        in_pixel=in_pixel,
+        out_row=out_row,
+        out_pixel=out_pixel,
+        kernel=(rows, columns),
+        strides=strides,
+        halves=_halves(selection, weights),
+        epilogue=_epilogue(output, weights, bias),
+    )
+    parameters = selection.graph.parameters(shape.pack(selection.isa, weights, bias, output))
+    for image in range(images):
+        reads, writes = (_moved(view, image * step) for view, step in ((source, in_image), (target, out_image)))
+        selection.graph.call(describe(op), shape, [reads], [writes], parameters)
+
+
+def _moved(view: View, offset: int) -> View:
+    return View(view.buffer, view.offset + offset, view.shape, view.strides, view.dtype, view.halo)
+
+
+def _product(selection: Selection, op: RequantizeOp, product: DotGeneralOp, bias: Array | None) -> None:
+    """A matrix product of activations (rows, K) with constant weights."""
+    dimensions = product.dot_dimension_numbers.data
+    weights = selection.constant(product.rhs)
+    source = selection.view(product.lhs)
+    rank = len(source.shape)
+    plain = (
+        weights is not None
+        and weights.ndim == 2
+        and not dimensions.lhs_batching_dimensions
+        and dimensions.lhs_contracting_dimensions == (rank - 1,)
+        and len(dimensions.rhs_contracting_dimensions) == 1
+        and source.strides[-1] == 1
+        and source.strides[:-1] == tuple(s * source.strides[-2] for s in _row_steps(source.shape[:-1]))
+    )
+    if weights is None or not plain:
+        raise CodegenError(
+            f"{describe(product)}: found a dot_general of another form than rows of activations by a constant matrix; "
+            "run it with the interpreter"
+        )
+    matrix = weights if dimensions.rhs_contracting_dimensions == (0,) else weights.T
+    inputs, channels = matrix.shape
+    groups = -(-inputs // 4)
+    padded = np.zeros((4 * groups, channels), np.int8)
+    padded[:inputs] = matrix
+    output = output_of(selection, op, channels)
+    biases = np.zeros(channels, np.int64) if bias is None else np.broadcast_to(bias.astype(np.int64), (channels,))
+    target = selection.bytes_for(op, op.result)
+    pixel = source.strides[-2] if rank > 1 else 0
+    count = int(np.prod(source.shape[:-1]))
+    out_pixel = target.strides[-2]
+    shape = Contraction(
+        rows=1,
+        width=count,
+        in_row=count * pixel,
+        in_pixel=pixel,
+        out_row=count * out_pixel,
+        out_pixel=out_pixel,
+        runs=(0,),
+        groups=groups,
+        vectors=-(-channels // selection.isa.width),
+        halves=_halves(selection, matrix),
+        epilogue=_epilogue(output, padded, biases),
+    )
+    steps = padded.reshape(groups, 4, channels)
+    parameters = selection.graph.parameters(shape.pack(selection.isa, steps, biases, output))
+    selection.graph.call(describe(op), shape, [source], [target], parameters)
+
+
+def _row_steps(outer: tuple[int, ...]) -> tuple[int, ...]:
+    steps: list[int] = []
+    step = 1
+    for size in reversed(outer):
+        steps.append(step)
+        step *= size
+    return tuple(reversed(steps))
+
+
+@dataclass(frozen=True)
+class _Pooled:
+    """Windows of an image that are summed: (value - zero) over kernel positions."""
+
+    image: SSAValue
+    kernel: tuple[int, int]
+    strides: tuple[int, int]
+    zero: int
+
+
+def _pooled(selection: Selection, value: SSAValue) -> _Pooled | None:
+    """reduce or reduce_window (sum) of convert(x) - zero over the image dimensions, perhaps reshaped."""
+    op = owner_of(value)
+    if isinstance(op, ReshapeOp):
+        op = owner_of(op.operand)
+    if not isinstance(op, ReduceOp | ReduceWindowOp) or len(op.operands) != 2:
+        return None
+    adds = isinstance(op.body.block.first_op, AddOp)
+    centred = owner_of(op.operands[0])
+    if not adds or selection.splat(op.operands[1]) != 0 or not isinstance(centred, SubtractOp):
+        return None
+    converted, zero = owner_of(centred.lhs), selection.splat(centred.rhs)
+    if not isinstance(converted, ConvertOp) or zero is None or not selection.is_image(converted.operand):
+        return None
+    image = converted.operand
+    shape = shape_of(image)
+    y, x = (2, 3) if selection.channel == 1 else (1, 2)
+    if isinstance(op, ReduceOp):
+        if array_values(op.dimensions) != (y, x):
+            return None
+        return _Pooled(image, (shape[y], shape[x]), (1, 1), int(zero))
+    sizes = array_values(op.window_dimensions)
+    strides = array_values(op.window_strides, (1,) * 4)
+    ones = (1,) * 4
+    plain = (
+        all(sizes[d] == strides[d] == 1 for d in range(4) if d not in (y, x))
+        and array_values(op.window_dilations, ones) == array_values(op.base_dilations, ones) == ones
+        and not any(side for pair in padding_values(op.padding, 4) for side in pair)
+    )
+    return _Pooled(image, (sizes[y], sizes[x]), (strides[y], strides[x]), int(zero)) if plain else None
+
+
+def _pool(selection: Selection, op: RequantizeOp, pooled: _Pooled) -> None:
+    """A sum of a window is a depthwise convolution by ones."""
+    rows, columns = pooled.kernel
+    if rows * columns > LARGEST_WINDOW:
+        raise CodegenError(f"{describe(op)}: found a pooling window of {rows}x{columns}; run it with the interpreter")
+    source = selection.view(pooled.image)
+    channels = selection.image(source)[1]
+    output = output_of(selection, op, channels)
+    target = selection.bytes_for(op, op.result)
+    weights = np.ones((rows, columns, channels), np.int8)
+    bias = np.full(channels, -rows * columns * pooled.zero, np.int64)
+    if len(target.shape) != 4:  # reduced to (N, C)
+        n, c = target.shape
+        strides = (target.strides[0], 1, 0, 0)
+        image = (n, c, 1, 1)
+        if selection.channel != 1:
+            strides, image = (target.strides[0], 0, 0, 1), (n, 1, 1, c)
+        target = View(target.buffer, target.offset, image, strides, target.dtype)
+    _depthwise(selection, op, source, target, weights, pooled.strides, bias, output)

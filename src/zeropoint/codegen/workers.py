@@ -1,0 +1,209 @@
+"""Threads that share the work of a call.
+
+The caller is thread 0. Between calls a worker stays in native code for a while, watching the number of the last
+request, because waking a parked thread costs more than a small network takes; then it parks on a semaphore. The control
+block, with cache lines of their own for what is written often:
+
+| bytes | |
+|---|---|
+| 0 | number of the last request (i32) |
+| 64, 128 | the barrier: arrivals, and its round |
+| 192 | threads (i64), pointers to arena, weights, inputs, outputs |
+| 256 + 64 t | worker t: the last request it served (i32), 1 where it is parked (i32), 1 where it has to end (i32) |
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from zeropoint.codegen.llvm.machine import Loaded
+from zeropoint.ir.tensors import Array
+
+SPINS = 60000
+"""How often a worker looks for the next request before it parks: some hundred microseconds and more."""
+
+PARKED = 1
+"""What a worker's native code returns when its semaphore is to be waited for."""
+
+SERVE = """
+define i32 @zeropoint_serve(ptr %control, i64 %thread) nounwind {
+entry:
+  %place = mul i64 %thread, 64
+  %base = add i64 %place, 256
+  %mine = getelementptr i8, ptr %control, i64 %base
+  %parked = getelementptr i8, ptr %mine, i64 4
+  %ending = getelementptr i8, ptr %mine, i64 8
+  store atomic i32 0, ptr %parked seq_cst, align 4
+  br label %wait
+wait:
+  %spins = phi i32 [ 0, %entry ], [ 0, %work ], [ %more, %relax ]
+  %request = load atomic i32, ptr %control seq_cst, align 64
+  %served = load i32, ptr %mine, align 64
+  %new = icmp ne i32 %request, %served
+  br i1 %new, label %work, label %idle
+work:
+  store i32 %request, ptr %mine, align 64
+  call void @run_thread(ptr %control, i64 %thread)
+  br label %wait
+idle:
+  %end = load atomic i32, ptr %ending acquire, align 8
+  %stop = icmp ne i32 %end, 0
+  br i1 %stop, label %leave, label %count
+count:
+  %more = add i32 %spins, 1
+  %long = icmp ugt i32 %more, SPINS
+  br i1 %long, label %park, label %relax
+relax:
+  PAUSE
+  br label %wait
+park:
+  store atomic i32 1, ptr %parked seq_cst, align 4
+  %again = load atomic i32, ptr %control seq_cst, align 64
+  %late = icmp ne i32 %again, %served
+  br i1 %late, label %unpark, label %sleep
+unpark:
+  ; The caller may have seen the flag and be about to release the semaphore: whoever takes the flag back decides.
+  %taken = atomicrmw xchg ptr %parked, i32 0 seq_cst
+  %first = icmp eq i32 %taken, 1
+  br i1 %first, label %entered, label %sleep
+entered:
+  store i32 %again, ptr %mine, align 64
+  call void @run_thread(ptr %control, i64 %thread)
+  ret i32 2
+sleep:
+  ret i32 1
+leave:
+  ret i32 0
+}
+
+define internal void @run_thread(ptr %control, i64 %thread) nounwind {
+entry:
+  %sync = getelementptr i8, ptr %control, i64 64
+  %p0 = getelementptr i8, ptr %control, i64 192
+  %p1 = getelementptr i8, ptr %control, i64 200
+  %p2 = getelementptr i8, ptr %control, i64 208
+  %p3 = getelementptr i8, ptr %control, i64 216
+  %p4 = getelementptr i8, ptr %control, i64 224
+  %threads = load i64, ptr %p0, align 8
+  %arena = load ptr, ptr %p1, align 8
+  %weights = load ptr, ptr %p2, align 8
+  %inputs = load ptr, ptr %p3, align 8
+  %outputs = load ptr, ptr %p4, align 8
+  call void @RUN(i64 %thread, i64 %threads, ptr %arena, ptr %weights, ptr %inputs, ptr %outputs, ptr %sync)
+  ret void
+}
+
+define i64 @zeropoint_request(ptr %control) nounwind {
+entry:
+  ; Ask every worker, and say which of them have to be woken: those whose flag was taken here.
+  %p0 = getelementptr i8, ptr %control, i64 192
+  %threads = load i64, ptr %p0, align 8
+  %ignored = atomicrmw add ptr %control, i32 1 seq_cst
+  br label %head
+head:
+  %t = phi i64 [ 1, %entry ], [ %next, %body ]
+  %mask = phi i64 [ 0, %entry ], [ %with, %body ]
+  %some = icmp ult i64 %t, %threads
+  br i1 %some, label %body, label %done
+body:
+  %place = mul i64 %t, 64
+  %base = add i64 %place, 260
+  %parked = getelementptr i8, ptr %control, i64 %base
+  %was = atomicrmw xchg ptr %parked, i32 0 seq_cst
+  %wide = zext i32 %was to i64
+  %bit = shl i64 %wide, %t
+  %with = or i64 %mask, %bit
+  %next = add i64 %t, 1
+  br label %head
+done:
+  %none = icmp eq i64 %mask, 0
+  br i1 %none, label %go, label %wake
+go:
+  call void @run_thread(ptr %control, i64 0)
+  ret i64 0
+wake:
+  ret i64 %mask
+}
+
+define void @zeropoint_first(ptr %control) nounwind {
+entry:
+  call void @run_thread(ptr %control, i64 0)
+  ret void
+}
+"""
+
+
+def serve_text(run: str) -> str:
+    """The functions that workers and callers enter, around the function `run`."""
+    return SERVE.replace("@RUN", f"@{run}").replace("SPINS", str(SPINS))
+
+
+class Workers:
+    """The threads of one native program; the last reference to go ends them."""
+
+    def __init__(self, code: Loaded, threads: int, arena: int, weights: int, inputs: int, outputs: int):
+        if not 1 <= threads <= 64:
+            raise ValueError(f"found {threads} threads, expected 1 to 64")
+        self.threads = threads
+        self._control = np.zeros(256 + 64 * threads + 64, np.uint8)
+        start = -self._control.ctypes.data % 64
+        self._address = self._control.ctypes.data + start
+        self._inputs, self._outputs = (ctypes.c_void_p * max(1, inputs))(), (ctypes.c_void_p * max(1, outputs))()
+        words = self._control[start + 192 : start + 232].view(np.int64)
+        words[:] = [threads, arena, weights, ctypes.addressof(self._inputs), ctypes.addressof(self._outputs)]
+        self._request = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(code.address("zeropoint_request"))
+        self._first = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(code.address("zeropoint_first"))
+        serve = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_int64)(code.address("zeropoint_serve"))
+        self._semaphores = [threading.Semaphore(0) for _ in range(threads)]
+        self._endings = [self._control[start + 256 + 64 * t + 8 :][:4].view(np.int32) for t in range(threads)]
+        parts = (self._control, self._inputs, self._outputs, code)
+        for thread in range(1, threads):
+            target = threading.Thread(
+                target=_serve,
+                args=(serve, self._address, thread, self._semaphores[thread], self._endings[thread], parts),
+                daemon=True,
+                name=f"zeropoint-{thread}",
+            )
+            target.start()
+        self._finalizer = weakref.finalize(self, _end, self._semaphores, self._endings)
+
+    def run(self, inputs: Sequence[int], outputs: Sequence[int]) -> None:
+        """Run once, with the addresses of inputs and outputs."""
+        self._inputs[: len(inputs)] = inputs
+        self._outputs[: len(outputs)] = outputs
+        asleep = self._request(self._address)
+        if asleep:
+            for thread in range(1, self.threads):
+                if asleep >> thread & 1:
+                    self._semaphores[thread].release()
+            self._first(self._address)
+
+    def close(self) -> None:
+        """End the workers."""
+        self._finalizer()
+
+
+def _end(semaphores: Sequence[threading.Semaphore], endings: Sequence[Array]) -> None:
+    for ending, semaphore in zip(endings, semaphores, strict=True):
+        ending[0] = 1
+        semaphore.release()
+
+
+def _serve(
+    serve: Callable[[int, int], int],
+    address: int,
+    thread: int,
+    semaphore: threading.Semaphore,
+    ending: Array,
+    parts: object,
+) -> None:
+    """A worker's life: serve until it parks, sleep until it is woken. `parts` keeps the memory alive."""
+    del parts
+    while not ending[0]:
+        if serve(address, thread) == PARKED:
+            semaphore.acquire()
