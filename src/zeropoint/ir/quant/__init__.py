@@ -1,8 +1,9 @@
-"""The quant dialect: types, casts, statistics, fake quantization, regions."""
+"""The quant dialect: types, casts, statistics, fake quantization, regions; `quantize` and `dequantize` of arrays."""
 
 from xdsl.ir import Dialect
 
 from zeropoint.ir.quant.casts import DequantizeCastOp, QuantizeCastOp, StorageCastOp
+from zeropoint.ir.quant.evaluate import dequantize, quantize
 from zeropoint.ir.quant.fake_quant import ConstFakeQuantOp, ConstFakeQuantPerAxisOp
 from zeropoint.ir.quant.parameters import UniformParameters
 from zeropoint.ir.quant.quantile import QuantileParameters, QuantileType
@@ -38,6 +39,8 @@ __all__ = [
     "StorageCastOp",
     "UniformParameters",
     "UniformQuantizedType",
+    "dequantize",
+    "quantize",
 ]
 
 Quant = Dialect(

@@ -57,13 +57,21 @@ def expressed_dtype(quantized: UniformQuantizedType) -> np.dtype[Any]:
 
 
 def quantize(x: npt.ArrayLike, quantized: UniformQuantizedType, profile: str = "float32-rne") -> Array:
-    """Real values of any shape to stored ones, in the dtype of the storage type.
+    """Real values to the integers that store them, by a type and under a numerics profile.
 
-    Arithmetic, rounding and clamping are those of `numerics.affine.quantize` in the expressed type, under the named
-    profile; NaN becomes the zero point, infinities clamp. To a float storage type, x / scale + zero_point is clamped
-    and rounded to the nearest number of it; to a quantile type it becomes the stored number whose value is nearest, the
-    first of two equally near ones, under every profile. Raises ValueError for a shape that the type does not fit and
-    for an unknown profile, TypeError for an expressed or storage type that NumPy does not have.
+    `x` has any shape and real dtype, and is rounded to the expressed type first; the result has its shape and the dtype
+    of the storage type (`quantized.storage.dtype`: int8 of i8 and i4, uint8 of u8 and u4). A per-channel type wants
+    as many scales as `x` has indices along its axis, a sub-channel type blocks that divide the shape.
+
+    Arithmetic, rounding and clamping are those of `numerics.affine.quantize` in the expressed type; NaN becomes the
+    zero point, infinities clamp. To a float storage type, x / scale + zero_point is clamped and rounded to the nearest
+    number of it; to a quantile type it becomes the stored number whose value is nearest, the first of two equally near
+    ones, under every profile.
+
+    Raises ValueError, with the verifier's sentence, for a shape that the type does not fit, and for an unknown profile;
+    TypeError for an expressed or storage type that NumPy does not have.
+
+    Source: the "'quant' Dialect" document, `quantize` in section "quant.qcast".
     """
     behaviour = named_profile(profile).quantize
     expressed, storage = expressed_dtype(quantized), quantized.storage
@@ -89,11 +97,16 @@ def quantize(x: npt.ArrayLike, quantized: UniformQuantizedType, profile: str = "
 
 
 def dequantize(q: npt.ArrayLike, quantized: UniformQuantizedType) -> Array:
-    """Stored values of any shape to the real ones that they express, in the dtype of the expressed type.
+    """Stored integers to the real values that they express, by a type.
 
-    (float(q) - float(zero_point)) * scale in the arithmetic of the expressed type; of a quantile type, float(q) is the
-    value that q stands for. Raises ValueError for a shape that the type does not fit or a number that a quantile type
-    gives no value, TypeError for an expressed type that NumPy does not have.
+    `q` has any shape and holds numbers of the storage type, in any dtype that holds them; the result has its shape and
+    the dtype of the expressed type: (float(q) - float(zero_point)) * scale, each step rounded to it. Of a quantile
+    type, float(q) is the value that q stands for.
+
+    Raises ValueError, with the verifier's sentence, for a shape that the type does not fit, and for a number that a
+    quantile type gives no value; TypeError for an expressed type that NumPy does not have.
+
+    Source: the "'quant' Dialect" document, `dequantize` in section "quant.dcast".
     """
     expressed = expressed_dtype(quantized)
     stored = np.asarray(q)
