@@ -125,6 +125,8 @@ class Step:
     arguments: tuple[View | Parameters, ...]
     reads: tuple[Buffer, ...]
     writes: tuple[Buffer, ...]
+    operations: int = 0
+    """Multiplications and additions of a contraction, as the program has them."""
     halo: bool = False
     """It writes the padding of its buffer only, which no other step writes."""
 
@@ -148,7 +150,13 @@ class Graph:
         return Parameters(offset)
 
     def call(
-        self, name: str, kernel: Kernel, inputs: Sequence[View], outputs: Sequence[View], *parameters: Parameters
+        self,
+        name: str,
+        kernel: Kernel,
+        inputs: Sequence[View],
+        outputs: Sequence[View],
+        *parameters: Parameters,
+        operations: int = 0,
     ) -> None:
         """Append a step whose arguments are the inputs, the parameters and the outputs, in this order."""
         self.steps.append(
@@ -158,6 +166,7 @@ class Graph:
                 (*inputs, *parameters, *outputs),
                 tuple(view.buffer for view in inputs),
                 tuple(view.buffer for view in outputs),
+                operations,
             )
         )
 

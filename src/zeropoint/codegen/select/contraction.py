@@ -189,9 +189,10 @@ def _convolution(selection: Selection, op: RequantizeOp, convolution: Convolutio
         epilogue=_epilogue(output, padded, biases),
     ).flat()
     parameters = selection.graph.parameters(shape.pack(selection.isa, steps, biases, output))
+    operations = 2 * height * width * windows.weights.size
     for image in range(images):
         reads, writes = (_moved(view, image * step) for view, step in ((source, in_image), (target, out_image)))
-        selection.graph.call(describe(op), shape, [reads], [writes], parameters)
+        selection.graph.call(describe(op), shape, [reads], [writes], parameters, operations=operations)
 
 
 def _depthwise(
@@ -225,7 +226,9 @@ def _depthwise(
     parameters = selection.graph.parameters(shape.pack(selection.isa, weights, bias, output))
     for image in range(images):
         reads, writes = (_moved(view, image * step) for view, step in ((source, in_image), (target, out_image)))
-        selection.graph.call(describe(op), shape, [reads], [writes], parameters)
+        selection.graph.call(
+            describe(op), shape, [reads], [writes], parameters, operations=2 * height * width * weights.size
+        )
 
 
 def _moved(view: View, offset: int) -> View:
@@ -278,7 +281,7 @@ def _product(selection: Selection, op: RequantizeOp, product: DotGeneralOp, bias
     )
     steps = padded.reshape(groups, 4, channels)
     parameters = selection.graph.parameters(shape.pack(selection.isa, steps, biases, output))
-    selection.graph.call(describe(op), shape, [source], [target], parameters)
+    selection.graph.call(describe(op), shape, [source], [target], parameters, operations=2 * count * matrix.size)
 
 
 def _row_steps(outer: tuple[int, ...]) -> tuple[int, ...]:
