@@ -61,7 +61,7 @@ def make_files() -> None:
     save_model("softmax.onnx", [node("Softmax", ["x"])], {"x": [1, 6]}, [1, 6])
     save_model("sum.onnx", [node("Add", ["a", "b"])], {"a": [1, 6], "b": [1, 6]}, [1, 6])
     save_model("nan.onnx", dense, {"x": [1, 6]}, [1, 20], w=np.where(WEIGHT > 2, np.nan, WEIGHT))
-    unsupported = [node("Erf", ["x"], "a"), node("Relu", ["a"], "b"), node("NonZero", ["b"])]
+    unsupported = [node("Hardmax", ["x"], "a"), node("Relu", ["a"], "b"), node("NonZero", ["b"])]
     save_model("unsupported.onnx", unsupported, {"x": [1, 6]}, [2, 6])
     whole = Path("model.onnx").read_bytes()
     Path("truncated.onnx").write_bytes(whole[: len(whole) // 2])
@@ -148,7 +148,7 @@ BAD_MODELS = {
     "truncated.onnx": "bytes that are no ONNX model or a truncated one, expected an ONNX file",
     "foreign.onnx": "bytes that are no ONNX model or a truncated one, expected an ONNX file",
     "empty.onnx": "found 0 bytes without a graph, expected an ONNX file",
-    "unsupported.onnx": "2 nodes are not supported: 'the_erf' (Erf); 'the_nonzero' (NonZero)",
+    "unsupported.onnx": "2 nodes are not supported: 'the_hardmax' (Hardmax); 'the_nonzero' (NonZero)",
     "dynamic.onnx": "input 'x' has a dynamic dimension 0 (batch); give the shape, for example: --shape x=1x6",
     "nan.onnx": "'the_gemm': found NaN or infinities in a constant of shape (20, 6), expected finite numbers",
     "garbage.mlir": "garbage.mlir:1:1: custom op 'this' is unknown",
@@ -449,7 +449,7 @@ def test_opt_lists_its_passes() -> None:
     ("arguments", "message"),
     [
         ("float.mlir -p turn-to-gold", "found pass 'turn-to-gold', expected one of: "),
-        ("float.mlir -p fuse{depth=1}", "found option 'depth' of pass 'fuse', expected none"),
+        ("float.mlir -p fuse{depth=1}", "found option 'depth' of pass 'fuse', expected one of: target"),
         ("float.mlir -p propagate{depth=1}", "found option 'depth' of pass 'propagate', expected one of: target"),
         ("float.mlir -p fuse{", "found pipeline 'fuse{', expected 'a,b{option=value}'"),
         ("float.mlir -p lower{profile=nearest}", "pass 'lower': found the numerics profile 'nearest'; expected one of"),

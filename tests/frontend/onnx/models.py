@@ -19,6 +19,10 @@ NEWEST = min(26, onnx.defs.onnx_opset_version())
 """The newest opset that onnxruntime 1.31 runs; the importer takes every one that onnx knows."""
 
 
+CONDITIONS = frozenset({"And", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Not", "Or"})
+"""Ops that make booleans."""
+
+
 def random(*shape: int, seed: int = 0, low: float = -2.0, high: float = 2.0) -> np.ndarray:
     return np.random.default_rng(seed).uniform(low, high, shape).astype(np.float32)
 
@@ -41,15 +45,24 @@ def model(
     return helper.make_model(graph, opset_imports=imports, ir_version=8 if opset < 21 else 10)
 
 
+def _input(name: str, given: tuple[int, ...] | np.ndarray) -> onnx.ValueInfoProto:
+    if isinstance(given, np.ndarray):
+        return tensor(name, given.shape, helper.np_dtype_to_tensor_dtype(given.dtype))
+    return tensor(name, given)
+
+
 def one_op(
     op_type: str,
-    inputs: Mapping[str, tuple[int, ...]],
+    inputs: Mapping[str, tuple[int, ...] | np.ndarray],
     constants: Mapping[str, np.ndarray] | None = None,
     opset: int = 17,
     outputs: int = 1,
     **attributes: Any,
 ) -> onnx.ModelProto:
-    """A model of one node, `inputs` first and then `constants`; `""` among the constants leaves an input out."""
+    """A model of one node, `inputs` first and then `constants`; `""` among the constants leaves an input out.
+
+    An input is its shape, of floats, or an array that says shape and element type.
+    """
     constants = constants or {}
     names = [*inputs, *(name.strip() for name in constants)]
     results = [f"y{i}" for i in range(outputs)]
@@ -57,8 +70,8 @@ def one_op(
     given = {name: array for name, array in constants.items() if name.strip()}
     return model(
         [node],
-        [tensor(name, shape) for name, shape in inputs.items()],
-        [tensor(name, None) for name in results],
+        [_input(name, given) for name, given in inputs.items()],
+        [tensor(name, None, TensorProto.BOOL if op_type in CONDITIONS else TensorProto.FLOAT) for name in results],
         given,
         opset,
     )

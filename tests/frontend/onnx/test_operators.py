@@ -25,11 +25,11 @@ def scalar(value: float) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Case:
-    """One node and the opsets in which its form is allowed."""
+    """One node and the opsets in which its form is allowed; an input is its shape, of floats, or an array."""
 
     name: str
     op_type: str
-    inputs: Mapping[str, tuple[int, ...]]
+    inputs: Mapping[str, tuple[int, ...] | np.ndarray]
     constants: Mapping[str, np.ndarray] = field(default_factory=dict)
     opsets: tuple[int, ...] = (11, 17, NEWEST)
     outputs: int = 1
@@ -39,7 +39,7 @@ class Case:
 def case(
     name: str,
     op_type: str,
-    inputs: Mapping[str, tuple[int, ...]],
+    inputs: Mapping[str, tuple[int, ...] | np.ndarray],
     constants: Mapping[str, np.ndarray] | None = None,
     opsets: tuple[int, ...] = (11, 17, NEWEST),
     outputs: int = 1,
@@ -69,6 +69,22 @@ CONVOLUTIONS = [
     case("1d", "Conv", X1, {"w": random(3, 4, 3), "b": random(3)}, pads=[1, 2], strides=[2], opsets=ONE),
     case("3d", "Conv", X3, {"w": random(3, 2, 2, 3, 3)}, pads=[0, 1, 1, 1, 1, 1], strides=[1, 2, 2], opsets=ONE),
     case("computed-kernel", "Conv", X | {"w": (6, 4, 3, 3)}, opsets=ONE),
+]
+
+TRANSPOSED = {"w": random(4, 3, 3, 2)}
+TRANSPOSED_CONVOLUTIONS = [
+    case("plain", "ConvTranspose", X, TRANSPOSED),
+    case("bias-strides", "ConvTranspose", X, TRANSPOSED | {"b": random(3)}, strides=[2, 3]),
+    case("pads", "ConvTranspose", X, TRANSPOSED, strides=[2, 2], pads=[1, 0, 2, 1]),
+    case("more", "ConvTranspose", X, TRANSPOSED, strides=[3, 2], output_padding=[2, 1]),
+    case("dilations", "ConvTranspose", X, TRANSPOSED, strides=[2, 1], dilations=[2, 3]),
+    case("groups", "ConvTranspose", X, {"w": random(4, 3, 2, 2)}, strides=[2, 2], group=2),
+    case("depthwise", "ConvTranspose", X, {"w": random(4, 1, 3, 3)}, strides=[2, 2], group=4),
+    case("shape", "ConvTranspose", X, TRANSPOSED, strides=[2, 2], output_shape=[13, 15], opsets=ONE),
+    case("upper", "ConvTranspose", X, TRANSPOSED, strides=[2, 3], auto_pad="SAME_UPPER", opsets=ONE),
+    case("lower", "ConvTranspose", X, TRANSPOSED, strides=[2, 2], auto_pad="SAME_LOWER", opsets=ONE),
+    case("1d", "ConvTranspose", X1, {"w": random(4, 2, 3)}, strides=[2], opsets=ONE),
+    case("computed-kernel", "ConvTranspose", X | {"w": (4, 3, 2, 2)}, strides=[2, 2], opsets=ONE),
 ]
 
 PRODUCTS = [
@@ -122,6 +138,9 @@ ELEMENTWISE = [
     case("none", "Clip", X),
     case("vacuous", "Clip", X, {"low": np.array(np.finfo(np.float32).min), "high": scalar(1.0)}),
     case("computed-bounds", "Clip", X | {"low": (), "high": ()}, opsets=ONE),
+    case("plain", "Erf", {"x": np.linspace(-4, 4, 101, dtype=np.float32)}),
+    case("plain", "Gelu", X, opsets=(20, NEWEST)),
+    case("tanh", "Gelu", X, approximate="tanh", opsets=(20, NEWEST)),
     case("ratio", "Dropout", X, {"ratio": scalar(0.3)}, opsets=(12, 17)),
     case("same", "Cast", X, to=1),
 ]
@@ -193,6 +212,59 @@ NORMALIZATION = [
     ),
 ]
 
+LAYER = {"scale": random(8), "bias": random(8, seed=2)}
+NORMALIZATION += [
+    case("default", "LayerNormalization", X, LAYER, opsets=(17, NEWEST)),
+    case("no-bias", "LayerNormalization", X, {"scale": random(8)}, epsilon=0.1, opsets=ONE),
+    case("axis", "LayerNormalization", X, {"scale": random(7, 8), "bias": random(7, 8)}, axis=2, opsets=ONE),
+    case("all", "LayerNormalization", {"x": (3, 4)}, {"scale": random(3, 4)}, axis=0, opsets=ONE),
+]
+
+NO_REGION = {"": scalar(0)}
+RESIZES = [
+    *(
+        case(
+            f"{mode}-{rounding}", "Resize", X, NO_REGION | {"scales": np.array([1, 1, up, across], np.float32)}, **more
+        )
+        for mode, up, across in (("asymmetric", 2, 3), ("asymmetric", 1.5, 0.6), ("half_pixel", 2.3, 0.5))
+        for rounding in ("floor", "ceil", "round_prefer_floor", "round_prefer_ceil")
+        for more in (
+            {
+                "mode": "nearest",
+                "coordinate_transformation_mode": mode,
+                "nearest_mode": rounding,
+                "opsets": ONE,
+            },
+        )
+    ),
+    case("default", "Resize", X, NO_REGION | {"scales": np.array([1, 1, 2, 2], np.float32)}, opsets=(13, NEWEST)),
+    case("default", "Resize", X, NO_REGION | {" ": scalar(0), "sizes": ints(2, 4, 14, 4)}, opsets=ONE),
+    *(
+        case(f"linear-{mode}", "Resize", X, NO_REGION | {"scales": np.array([1, 1, *factors], np.float32)}, **more)
+        for factors in ((2, 3), (1.7, 0.6))
+        for mode in ("half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric")
+        for more in ({"mode": "linear", "coordinate_transformation_mode": mode, "opsets": ONE},)
+    ),
+    case(
+        *("axes", "Resize", X, NO_REGION | {"scales": np.array([2, 3], np.float32)}),
+        mode="linear",
+        axes=[3, 2],
+        opsets=(18, NEWEST),
+    ),
+]
+
+FIRST, SECOND = np.array([[True, False, True]]), np.array([[True], [False]])
+CONDITIONS = [
+    *(case("bits", op, {"a": FIRST, "b": SECOND}) for op in ("And", "Or")),
+    case("bits", "Not", {"a": FIRST}),
+    *(
+        case("floats", op, {"a": np.float32([[1, 2, 3]]), "b": np.float32([[2], [3]])}, opsets=(12, NEWEST))
+        for op in ("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual")
+    ),
+    case("integers", "Equal", {"a": ints(1, 2, 3), "b": ints(2)}, opsets=ONE),
+    case("broadcast", "Where", {"c": SECOND, "a": (2, 3), "b": (1,)}),
+]
+
 SLICES = {
     "end": (ints(1), ints(-1), ints(2), ints(1)),
     "step": (ints(0, 1), ints(7, 100), ints(2, 3), ints(3, 2)),
@@ -238,14 +310,19 @@ MOVEMENT = [
     case("scalar", "Gather", X, {"i": np.array(-1, np.int64)}, axis=2),
     case("range", "Gather", X, {"i": ints(1, 3)}, axis=1),
     case("backwards", "Gather", X, {"i": ints(2, 1, 0)}, axis=1),
+    case("repeats", "Gather", X, {"i": ints(0, 0, 1, 1, 2, 2, 3, 3)}, axis=1),
+    case("any", "Gather", X, {"i": ints(3, -1, 0, 0)}, axis=2),
+    case("matrix", "Gather", X, {"i": ints(3, -1, 0, 0).reshape(2, 2)}, axis=1),
+    case("computed", "Gather", {"x": (5, 3), "i": ints(4, -1, 0, -5).reshape(2, 2)}),
+    case("computed-last", "Gather", {"x": (2, 5), "i": ints(4, -1, 0)}, axis=-1, opsets=ONE),
     case("dcr", "DepthToSpace", {"x": (2, 8, 3, 2)}, blocksize=2),
     case("crd", "DepthToSpace", {"x": (2, 8, 3, 2)}, blocksize=2, mode="CRD"),
     case("plain", "SpaceToDepth", {"x": (2, 2, 4, 6)}, blocksize=2, opsets=(13, NEWEST)),
 ]
 
 CASES = [
-    *(CONVOLUTIONS + PRODUCTS + UNARY + ELEMENTWISE),
-    *(POOLS + REDUCTIONS + NORMALIZATION + MOVEMENT),
+    *(CONVOLUTIONS + TRANSPOSED_CONVOLUTIONS + PRODUCTS + UNARY + ELEMENTWISE),
+    *(POOLS + REDUCTIONS + NORMALIZATION + MOVEMENT + RESIZES + CONDITIONS),
 ]
 
 
@@ -256,12 +333,16 @@ CASES = [
 def test_operator_computes_what_onnxruntime_does(case: Case, opset: int, tmp_path: Path) -> None:
     proto = one_op(case.op_type, case.inputs, case.constants, opset, case.outputs, **case.attributes)
     low = 0.1 if case.op_type in POSITIVE else -2.0
-    inputs = {name: random(*shape, seed=i + 7, low=low) for i, (name, shape) in enumerate(case.inputs.items())}
+    inputs = {
+        name: given if isinstance(given, np.ndarray) else random(*given, seed=i + 7, low=low)
+        for i, (name, given) in enumerate(case.inputs.items())
+    }
     assert_same_as_onnxruntime(proto, tmp_path, inputs)
 
 
 def test_every_converter_has_a_case() -> None:
-    assert {case.op_type for case in CASES} == set(CONVERTERS)
+    elsewhere = {"DequantizeLinear", "QuantizeLinear"}  # in pairs: test_quantization
+    assert {case.op_type for case in CASES} | elsewhere == set(CONVERTERS)
 
 
 def test_the_documentation_lists_the_ops_that_are_imported() -> None:

@@ -5,12 +5,15 @@ Source: the ONNX operator specification. The solver matches these forms; there i
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from xdsl.ir import SSAValue
 
 from zeropoint.frontend.onnx.broadcasting import broadcast_to
 from zeropoint.frontend.onnx.builder import Builder
-from zeropoint.frontend.onnx.node import Node
+from zeropoint.frontend.onnx.node import Node, NodeError
+from zeropoint.ir.chlo import ErfOp
 from zeropoint.ir.stablehlo import (
     AbsOp,
     AddOp,
@@ -26,6 +29,7 @@ from zeropoint.ir.stablehlo import (
     MultiplyOp,
     NegateOp,
     SelectOp,
+    TanhOp,
 )
 from zeropoint.ir.tensors import shape_of
 
@@ -100,6 +104,31 @@ def hard_swish(node: Node, build: Builder) -> SSAValue:
     """`HardSwish`: x * clamp(0, x / 6 + 1/2, 1), the HardSigmoid with alpha 1/6 and beta 1/2."""
     value = node.operand(0)
     return build.insert(MultiplyOp(value, _clamped_line(value, 1 / 6, 0.5, build)))
+
+
+def erf(node: Node, build: Builder) -> SSAValue:
+    """`Erf`: `chlo.erf`."""
+    return build.insert(ErfOp(node.operand(0)))
+
+
+def gelu(node: Node, build: Builder) -> SSAValue:
+    """`Gelu`: x / 2 * (1 + erf(x / sqrt(2))), or with tanh(sqrt(2 / pi) * (x + 0.044715 * x^3)) in the place of erf."""
+    value = node.operand(0)
+
+    def scaled(number: float, operand: SSAValue) -> SSAValue:
+        return build.insert(MultiplyOp(operand, build.splat(number, operand)))
+
+    approximate = node.text("approximate", "none")
+    if approximate == "tanh":
+        cube = build.insert(MultiplyOp(build.insert(MultiplyOp(value, value)), value))
+        inner = scaled(math.sqrt(2 / math.pi), build.insert(AddOp(value, scaled(0.044715, cube))))
+        curve = build.insert(TanhOp(inner))
+    elif approximate == "none":
+        curve = build.insert(ErfOp(scaled(math.sqrt(0.5), value)))
+    else:
+        raise NodeError(f"found approximate '{approximate}', expected 'none' or 'tanh'")
+    above = build.insert(AddOp(curve, build.splat(1.0, curve)))
+    return build.insert(MultiplyOp(scaled(0.5, value), above))
 
 
 def elu(node: Node, build: Builder) -> SSAValue:

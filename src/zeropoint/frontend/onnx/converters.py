@@ -10,11 +10,15 @@ from zeropoint.frontend.onnx import (
     activations,
     convolution,
     elementwise,
+    indexing,
     movement,
     normalization,
     pooling,
     products,
+    quantization,
     reductions,
+    resize,
+    transposed,
 )
 from zeropoint.frontend.onnx.builder import Builder
 from zeropoint.frontend.onnx.elementwise import binary, unary
@@ -30,6 +34,7 @@ Raises NodeError for what is not supported.
 CONVERTERS: Mapping[str, Converter] = {
     # contractions
     "Conv": convolution.convolution,
+    "ConvTranspose": transposed.conv_transpose,
     "Gemm": products.gemm,
     "MatMul": products.matmul,
     # arithmetic
@@ -40,6 +45,7 @@ CONVERTERS: Mapping[str, Converter] = {
     "Cos": unary(stablehlo.CosineOp),
     "Div": binary(stablehlo.DivideOp),
     "Dropout": elementwise.dropout,
+    "Erf": activations.erf,
     "Exp": unary(stablehlo.ExponentialOp),
     "Floor": unary(stablehlo.FloorOp),
     "Identity": elementwise.identity,
@@ -58,6 +64,7 @@ CONVERTERS: Mapping[str, Converter] = {
     # activation functions
     "Clip": activations.clip,
     "Elu": activations.elu,
+    "Gelu": activations.gelu,
     "HardSigmoid": activations.hard_sigmoid,
     "HardSwish": activations.hard_swish,
     "LeakyRelu": activations.leaky_relu,
@@ -78,6 +85,7 @@ CONVERTERS: Mapping[str, Converter] = {
     "ReduceSum": reductions.reduce_sum,
     # normalization
     "BatchNormalization": normalization.batch_normalization,
+    "LayerNormalization": normalization.layer_normalization,
     "LogSoftmax": normalization.log_softmax,
     "Softmax": normalization.softmax,
     # data movement
@@ -85,14 +93,28 @@ CONVERTERS: Mapping[str, Converter] = {
     "DepthToSpace": movement.depth_to_space,
     "Expand": movement.expand,
     "Flatten": movement.flatten,
-    "Gather": movement.gather,
+    "Gather": indexing.gather,
     "Pad": movement.pad,
     "Reshape": movement.reshape,
+    "Resize": resize.resize,
     "Slice": movement.slice_,
     "SpaceToDepth": movement.space_to_depth,
     "Split": movement.split,
     "Squeeze": movement.squeeze,
     "Transpose": movement.transpose,
     "Unsqueeze": movement.unsqueeze,
+    # conditions
+    "And": binary(stablehlo.AndOp),
+    "Equal": indexing.comparison(stablehlo.ComparisonDirection.EQ),
+    "Greater": indexing.comparison(stablehlo.ComparisonDirection.GT),
+    "GreaterOrEqual": indexing.comparison(stablehlo.ComparisonDirection.GE),
+    "Less": indexing.comparison(stablehlo.ComparisonDirection.LT),
+    "LessOrEqual": indexing.comparison(stablehlo.ComparisonDirection.LE),
+    "Not": unary(stablehlo.NotOp),
+    "Or": binary(stablehlo.OrOp),
+    "Where": indexing.where,
+    # quantization
+    "DequantizeLinear": quantization.dequantize_linear,
+    "QuantizeLinear": quantization.quantize_linear,
 }
 """By op type of ONNX's default domain."""

@@ -20,7 +20,8 @@ from zeropoint.frontend.onnx.tensors import program_dtype, read_tensor
 from zeropoint.ir.dead_code import remove_dead_ops
 from zeropoint.ir.locations import name_location
 from zeropoint.ir.program import Program, name_attributes
-from zeropoint.ir.tensors import Array
+from zeropoint.ir.quant import UniformQuantizedType
+from zeropoint.ir.tensors import Array, element_of
 from zeropoint.ir.weights import Weights
 
 DEFAULT_DOMAINS = ("", "ai.onnx")
@@ -118,12 +119,21 @@ class _GraphImporter:
         except checker.ValidationError as error:
             raise NodeError(str(error).strip().splitlines()[0]) from error
 
+    def _check_quantized(self, node: NodeProto) -> None:
+        """Raise NodeError for a node that computes with quantized integers: only DequantizeLinear takes them."""
+        for name in node.input:
+            value = self._build.values.get(name)
+            quantized = value is not None and isinstance(element_of(value), UniformQuantizedType)
+            if quantized and node.op_type not in ("DequantizeLinear", "Identity"):
+                raise NodeError(f"found quantized input '{name}', expected DequantizeLinear before it")
+
     def _is_consequence(self, node: NodeProto) -> bool:
         """Whether a node computes with shapes and would have been folded, had an op before it been supported."""
         return not self._lost.isdisjoint(node.input) and not self._derived.isdisjoint(node.output)
 
     def _convert(self, node: NodeProto) -> None:
         self._build.location = name_location(node_name(node))
+        self._check_quantized(node)
         results = CONVERTERS[node.op_type](Node(node, self._opset, self._build), self._build)
         results = (results,) if isinstance(results, SSAValue) else results
         for name in node.output[len(results) :]:
@@ -156,6 +166,9 @@ def import_graph(model: ModelProto, folder: Path) -> Program:
         if not build.is_known(name):
             raise ModelError(f"found output '{name}', which no node makes; the file is broken or truncated")
     results = [build.value(name) for name in outputs]
+    for name, value in zip(outputs, results, strict=True):
+        if isinstance(element_of(value), UniformQuantizedType):
+            raise ModelError(f"found quantized output '{name}', expected DequantizeLinear before it")
     block.add_op(ReturnOp(*results))
     remove_dead_ops(block)
     return Program(_module(block, [value.name for value in inputs], outputs), weights)

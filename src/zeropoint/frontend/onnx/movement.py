@@ -193,24 +193,6 @@ def expand(node: Node, build: Builder) -> SSAValue:
     return broadcast_to(value, shape, build)
 
 
-def gather(node: Node, build: Builder) -> SSAValue:
-    """`Gather` by constant indices at equal distances: `slice`, and `reshape` where the index is a scalar."""
-    value = node.operand(0)
-    shape = shape_of(value)
-    axis = axis_of(node.integer("axis", 0), len(shape))
-    indices = node.parameter(1, "indices")
-    assert indices is not None  # demanded by the schema
-    if indices.ndim > 1 or indices.size == 0:
-        raise NodeError(f"found indices of shape {list(indices.shape)}, expected a number or a list of them")
-    numbers = [axis_of(int(index), shape[axis]) for index in indices.reshape(-1)]
-    step = numbers[1] - numbers[0] if len(numbers) > 1 else 1
-    chosen = range(numbers[0], numbers[-1] + (1 if step > 0 else -1), step) if step else range(0)
-    if list(chosen) != numbers:
-        raise NodeError("found indices at unequal distances, expected a range")
-    result = part_of(value, axis, chosen, build)
-    return result if indices.ndim else build.reshape(result, shape[:axis] + shape[axis + 1 :])
-
-
 def depth_to_space(node: Node, build: Builder) -> SSAValue:
     """`DepthToSpace`: `reshape`, `transpose`, `reshape`; modes DCR and CRD."""
     value = node.operand(0)

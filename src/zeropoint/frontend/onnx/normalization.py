@@ -1,4 +1,4 @@
-"""Batch normalization and softmax.
+"""Batch and layer normalization, softmax.
 
 Source: the ONNX operator specification.
 """
@@ -8,9 +8,10 @@ from __future__ import annotations
 import numpy as np
 from xdsl.ir import SSAValue
 
+from zeropoint.frontend.onnx.broadcasting import broadcast_to
 from zeropoint.frontend.onnx.builder import Builder
 from zeropoint.frontend.onnx.node import Node, NodeError, axis_of
-from zeropoint.frontend.onnx.reductions import lowest
+from zeropoint.frontend.onnx.reductions import lowest, mean_of
 from zeropoint.ir.stablehlo import (
     AddOp,
     DivideOp,
@@ -18,6 +19,7 @@ from zeropoint.ir.stablehlo import (
     LogOp,
     MaximumOp,
     MultiplyOp,
+    RsqrtOp,
     SubtractOp,
 )
 from zeropoint.ir.tensors import Array, shape_of
@@ -47,6 +49,30 @@ def batch_normalization(node: Node, build: Builder) -> SSAValue:
     factors, offsets = (build.constant(array.astype(np.float32)) for array in (factor, offset))
     scaled = build.insert(MultiplyOp(value, build.broadcast(factors, value.type, [1])))
     return build.insert(AddOp(scaled, build.broadcast(offsets, value.type, [1])))
+
+
+def layer_normalization(node: Node, build: Builder) -> SSAValue:
+    """`LayerNormalization` over the dimensions from `axis` on: the difference from the mean, by the inverse deviation.
+
+    %d = stablehlo.subtract %x, (mean of %x)
+    %v = (mean of %d * %d), by `reduce`, `reshape`, `divide`
+    %r = stablehlo.rsqrt (%v + epsilon)
+    %n = stablehlo.multiply %d, %r
+    then `multiply` by the scale and `add` of the bias.
+    """
+    value = node.operand(0)
+    shape = shape_of(value)
+    axes = range(axis_of(node.integer("axis", -1), len(shape)), len(shape))
+
+    def repeated(reduced: SSAValue) -> SSAValue:
+        return build.broadcast(reduced, value.type, list(range(len(shape))))
+
+    centred = build.insert(SubtractOp(value, repeated(mean_of(value, axes, True, build))))
+    variance = mean_of(build.insert(MultiplyOp(centred, centred)), axes, True, build)
+    shifted = build.insert(AddOp(variance, build.splat(node.number("epsilon", 1e-5), variance)))
+    result = build.insert(MultiplyOp(centred, repeated(build.insert(RsqrtOp(shifted)))))
+    result = build.insert(MultiplyOp(result, broadcast_to(node.operand(1), shape, build)))
+    return build.insert(AddOp(result, broadcast_to(node.operand(2), shape, build))) if node.has(2) else result
 
 
 def _channels(node: Node, index: int, name: str, channels: int) -> Array:

@@ -38,6 +38,8 @@ def fix_input_shapes(graph: GraphProto, shapes: Mapping[str, tuple[int, ...]]) -
     Raises ModelError for a name, rank or size that does not fit the model, and for a dimension that stays dynamic.
     """
     inputs = graph_inputs(graph)
+    for value in inputs:
+        _clear_unknown(value)
     names = [value.name for value in inputs]
     for name in shapes:
         if name not in names:
@@ -54,6 +56,15 @@ def fix_input_shapes(graph: GraphProto, shapes: Mapping[str, tuple[int, ...]]) -
         raise ModelError(f"{'; '.join(dynamic)}; give the shape, for example: {wanted}")
     # What the file says of other tensors was inferred with dynamic dimensions.
     graph.ClearField("value_info")
+
+
+def _clear_unknown(value: ValueInfoProto) -> None:
+    """Leave open what some exporters write for an open dimension: a negative size, or a question mark."""
+    for dim in value.type.tensor_type.shape.dim:
+        if dim.HasField("dim_value") and dim.dim_value < 0:
+            dim.ClearField("dim_value")
+        elif dim.dim_param == "?":
+            dim.ClearField("dim_param")
 
 
 def _fix(value: ValueInfoProto, shape: tuple[int, ...], symbols: dict[str, int]) -> None:

@@ -1,0 +1,110 @@
+"""Ops that pick elements by position: `Gather`, `Where`, and comparisons, which make conditions.
+
+Source: the ONNX operator specification.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from zeropoint.frontend.onnx.broadcasting import broadcast_together
+from zeropoint.frontend.onnx.builder import Builder
+from zeropoint.frontend.onnx.movement import part_of
+from zeropoint.frontend.onnx.node import Node, NodeError, axis_of
+from zeropoint.ir.stablehlo import (
+    AddOp,
+    CompareOp,
+    ComparisonDirection,
+    GatherDimensions,
+    GatherOp,
+    SelectOp,
+)
+from zeropoint.ir.tensors import Array, shape_of, with_shape
+
+Convert = Callable[[Node, Builder], SSAValue]
+
+
+def gather(node: Node, build: Builder) -> SSAValue:
+    """`Gather`: a `slice` for constant indices at equal distances, otherwise a `gather`.
+
+        %0 = "stablehlo.gather"(%table, %rows) <{dimension_numbers = #stablehlo.gather<offset_dims = [2],
+             collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 2>, slice_sizes = array<i64: 1, 4>}>
+
+    Negative indices count from the end; computed ones become so by `select`.
+    """
+    value = node.operand(0)
+    axis = axis_of(node.integer("axis", 0), len(shape_of(value)))
+    size = shape_of(value)[axis]
+    array = node.constant(1)
+    if array is None:
+        return gathered(value, _from_start(node.operand(1), size, build), axis, build)
+    positions = np.where(array < 0, array + size, array)
+    if positions.size and not (positions.min() >= 0 and positions.max() < size):
+        raise NodeError(f"found indices from {array.min()} to {array.max()}, expected {-size} to {size - 1}")
+    if positions.ndim > 1 or positions.size == 0:
+        return gathered(value, build.constant(positions.astype(np.int64)), axis, build)
+    taken = taken_along(value, axis, positions.reshape(-1), build)
+    shape = shape_of(value)
+    return taken if positions.ndim else build.reshape(taken, shape[:axis] + shape[axis + 1 :])
+
+
+def taken_along(value: SSAValue, axis: int, positions: Array, build: Builder) -> SSAValue:
+    """The elements at constant positions along a dimension.
+
+    Positions at equal distances are a `slice`; every element so many times in turn is `reshape`, `broadcast_in_dim`,
+    `reshape`; anything else a `gather`.
+    """
+    shape = shape_of(value)
+    size, numbers = shape[axis], [int(position) for position in positions]
+    step = numbers[1] - numbers[0] if len(numbers) > 1 else 1
+    if step:
+        chosen = range(numbers[0], numbers[-1] + (1 if step > 0 else -1), step)
+        if list(chosen) == numbers and (step > 0 or size <= 64):
+            return part_of(value, axis, chosen, build)
+    times = len(numbers) // size
+    if numbers == [position for position in range(size) for _ in range(times)]:
+        apart = build.reshape(value, [*shape[: axis + 1], 1, *shape[axis + 1 :]])
+        repeated = [*shape[: axis + 1], times, *shape[axis + 1 :]]
+        whole = build.broadcast(apart, with_shape(apart, repeated), list(range(len(repeated))))
+        return build.reshape(whole, [*shape[:axis], size * times, *shape[axis + 1 :]])
+    return gathered(value, build.constant(np.asarray(positions, np.int64)), axis, build)
+
+
+def gathered(value: SSAValue, indices: SSAValue, axis: int, build: Builder) -> SSAValue:
+    """`gather` along one dimension; the dimensions of the indices take its place."""
+    shape, rank = shape_of(value), len(shape_of(indices))
+    offsets = [*range(axis), *range(axis + rank, rank + len(shape) - 1)]
+    dimensions = GatherDimensions(
+        offset_dims=tuple(offsets),
+        collapsed_slice_dims=(axis,),
+        start_index_map=(axis,),
+        index_vector_dim=rank,
+    )
+    sizes = [1 if dimension == axis else size for dimension, size in enumerate(shape)]
+    return build.insert(GatherOp(value, indices, dimensions, sizes))
+
+
+def _from_start(indices: SSAValue, size: int, build: Builder) -> SSAValue:
+    """Indices with those below 0 counted from the end: a `select` of them and their sum with the size."""
+    negative = build.insert(CompareOp(indices, build.splat(0, indices), ComparisonDirection.LT))
+    moved = build.insert(AddOp(indices, build.splat(size, indices)))
+    return build.insert(SelectOp(negative, moved, indices))
+
+
+def where(node: Node, build: Builder) -> SSAValue:
+    """`Where`: `select`, all three inputs in their common shape."""
+    condition, on_true, on_false = broadcast_together(node.operands(), build)
+    return build.insert(SelectOp(condition, on_true, on_false))
+
+
+def comparison(direction: ComparisonDirection) -> Convert:
+    """A converter to `compare`."""
+
+    def convert(node: Node, build: Builder) -> SSAValue:
+        lhs, rhs = broadcast_together(node.operands(), build)
+        return build.insert(CompareOp(lhs, rhs, direction))
+
+    return convert

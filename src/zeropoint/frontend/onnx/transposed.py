@@ -1,0 +1,122 @@
+"""`ConvTranspose`.
+
+Source: the ONNX operator specification.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from zeropoint.frontend.onnx.builder import Builder
+from zeropoint.frontend.onnx.convolution import unless
+from zeropoint.frontend.onnx.node import Node, NodeError
+from zeropoint.ir.stablehlo import AddOp, ConvolutionLayout, ConvolutionOp, ReverseOp, TransposeOp
+from zeropoint.ir.tensors import shape_of, with_shape
+
+
+def conv_transpose(node: Node, build: Builder) -> SSAValue:
+    """`ConvTranspose`: a `convolution` of the dilated input with the kernel turned around, channels swapped.
+
+        %0 = stablehlo.convolution(%x, %w) dim_numbers = [b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1],
+             window = {pad = [[1, 1], [1, 1]], lhs_dilate = [2, 2]} {...}
+        %1 = stablehlo.broadcast_in_dim %bias, dims = [1]
+        %2 = stablehlo.add %0, %1
+
+    A constant kernel is turned around here.
+    """
+    data, kernel = node.operand(0), node.operand(1)
+    data_shape, kernel_shape = shape_of(data), shape_of(kernel)
+    groups = node.integer("group", 1)
+    if len(data_shape) < 3 or len(data_shape) != len(kernel_shape):
+        raise NodeError(
+            f"found shapes {list(data_shape)} and {list(kernel_shape)}, expected [N, C, ...] and [C, O/group, ...]"
+        )
+    if groups < 1 or data_shape[1] != kernel_shape[0] or kernel_shape[0] % groups:
+        raise NodeError(
+            f"found {data_shape[1]} input channels, a kernel of shape {list(kernel_shape)} and group {groups}, which "
+            f"do not fit each other"
+        )
+    inputs, sizes = data_shape[2:], kernel_shape[2:]
+    strides = _positive(node, "strides", len(inputs))
+    dilations = _positive(node, "dilations", len(inputs))
+    extents = [(size - 1) * dilation + 1 for size, dilation in zip(sizes, dilations, strict=True)]
+    padding = _padding(node, inputs, extents, strides)
+    rows = zip(inputs, extents, strides, padding, strict=True)
+    outputs = [(size - 1) * stride + 1 + low + high - extent + 1 for size, extent, stride, (low, high) in rows]
+    if min(outputs) < 1:
+        raise NodeError(f"found an output of size {outputs}, expected sizes of 1 or more")
+    features = kernel_shape[1] * groups
+    op = ConvolutionOp(
+        data,
+        _turned(node, kernel, groups, build),
+        with_shape(data, [data_shape[0], features, *outputs]),
+        ConvolutionLayout.channels_first(len(inputs)),
+        padding=padding if any(map(any, padding)) else None,
+        lhs_dilation=unless(1, strides),
+        rhs_dilation=unless(1, dilations),
+        feature_group_count=groups,
+    )
+    result = build.insert(op)
+    if node.has(2):
+        bias = node.operand(2)
+        if shape_of(bias) != (features,):
+            raise NodeError(f"found a bias of shape {list(shape_of(bias))}, expected [{features}]")
+        result = build.insert(AddOp(result, build.broadcast(bias, result.type, [1])))
+    return result
+
+
+def _positive(node: Node, name: str, rank: int) -> Sequence[int]:
+    entries = node.integers(name) or (1,) * rank
+    if len(entries) != rank or min(entries) < 1:
+        raise NodeError(f"found {name} {list(entries)}, expected {rank} positive integers")
+    return entries
+
+
+def _turned(node: Node, kernel: SSAValue, groups: int, build: Builder) -> SSAValue:
+    """[C, O/group, ...] to [O, C/group, ...], every spatial dimension reversed."""
+    channels, features, *sizes = shape_of(kernel)
+    rank = len(sizes)
+    apart, order = [groups, channels // groups, features, *sizes], [0, 2, 1, *range(3, 3 + rank)]
+    shape = [groups * features, channels // groups, *sizes]
+    array = node.constant(1)
+    if array is not None:
+        turned = np.flip(array.reshape(apart).transpose(order).reshape(shape), tuple(range(2, 2 + rank)))
+        return build.constant(np.ascontiguousarray(turned))
+    moved = build.reshape(build.insert(TransposeOp(build.reshape(kernel, apart), order)), shape)
+    return build.insert(ReverseOp(moved, list(range(2, 2 + rank))))
+
+
+def _padding(
+    node: Node, inputs: Sequence[int], extents: Sequence[int], strides: Sequence[int]
+) -> list[tuple[int, int]]:
+    """How many zeros go around the dilated input.
+
+    `pads` are taken away from the extent - 1 that a whole convolution has at both ends; with `output_shape` the pads
+    are what makes that shape.
+    """
+    rank = len(inputs)
+    more = node.integers("output_padding") or (0,) * rank
+    wanted, mode = node.integers("output_shape"), node.text("auto_pad", "NOTSET")
+    if mode not in ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"):
+        raise NodeError(f"found auto_pad {mode}, expected NOTSET, SAME_UPPER, SAME_LOWER or VALID")
+    if len(more) != rank or (wanted is not None and len(wanted) != rank):
+        raise NodeError(f"found output_padding {list(more)} and output_shape {wanted}, expected {rank} entries in each")
+    if wanted is None and mode.startswith("SAME"):
+        wanted = tuple(size * stride for size, stride in zip(inputs, strides, strict=True))
+    if wanted is None:
+        pads = (node.integers("pads") if mode == "NOTSET" else None) or (0,) * (2 * rank)
+        if len(pads) != 2 * rank:
+            raise NodeError(f"found {len(pads)} pads, expected {2 * rank}")
+        declared = list(zip(pads[:rank], pads[rank:], strict=True))
+    else:
+        rows = zip(inputs, extents, strides, more, wanted, strict=True)
+        totals = [max((size - 1) * stride + extra + extent - out, 0) for size, extent, stride, extra, out in rows]
+        halves = [(total // 2, total - total // 2) for total in totals]
+        declared = halves if mode == "SAME_UPPER" else [(high, low) for low, high in halves]
+    return [
+        (extent - 1 - low, extent - 1 - high + extra)
+        for extent, (low, high), extra in zip(extents, declared, more, strict=True)
+    ]

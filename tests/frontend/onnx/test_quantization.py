@@ -1,0 +1,130 @@
+"""Models that are quantized already: QuantizeLinear and DequantizeLinear become casts that pin parameters."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from zeropoint.frontend import ModelError
+from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp
+
+from .models import assert_same_as_onnxruntime, load, model, random, tensor
+
+SCALE, INPUT = np.float32(0.05), np.float32(np.linspace(-9, 9, 24)).reshape(2, 3, 4)
+
+
+def pair(dtype: str, zero: int | None, opset: int = 17) -> onnx.ModelProto:
+    """x, quantized and dequantized."""
+    points = [] if zero is None else ["zero"]
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "scale", *points], ["q"], name="quantize"),
+        helper.make_node("DequantizeLinear", ["q", "scale", *points], ["y"], name="dequantize"),
+    ]
+    constants = {"scale": SCALE} | ({} if zero is None else {"zero": np.array(zero, dtype)})
+    return model(nodes, [tensor("x", (2, 3, 4))], [tensor("y", None)], constants, opset)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "zero", "opset", "expected"),
+    [
+        ("int8", 3, 13, "!quant.uniform<i8:f32, 0.05000000074505806:3>"),
+        ("uint8", 128, 13, "!quant.uniform<u8:f32, 0.05000000074505806:128>"),
+        ("uint8", None, 13, "!quant.uniform<u8:f32, 0.05000000074505806>"),
+        ("int16", 0, 21, "!quant.uniform<i16:f32, 0.05000000074505806>"),
+        ("uint16", 30000, 21, "!quant.uniform<u16:f32, 0.05000000074505806:30000>"),
+    ],
+)
+def test_a_pair_is_a_cast_to_the_type_it_says_and_back(
+    dtype: str, zero: int | None, opset: int, expected: str, tmp_path: Path
+) -> None:
+    program = assert_same_as_onnxruntime(pair(dtype, zero, opset), tmp_path, {"x": INPUT})
+    quantize, dequantize, _ = program.entry.ops
+    assert isinstance(quantize, QuantizeCastOp)
+    assert isinstance(dequantize, DequantizeCastOp)
+    assert str(quantize.result.type) == f"tensor<2x3x4x{expected}>"
+
+
+def weighted(weight: np.ndarray, scale: np.ndarray, zero: np.ndarray, **attributes: int) -> onnx.ModelProto:
+    """A convolution of x with a constant of integers."""
+    nodes = [
+        helper.make_node("DequantizeLinear", ["q", "scale", "zero"], ["w"], name="weight", **attributes),
+        helper.make_node("Conv", ["x", "w"], ["y"], name="conv"),
+    ]
+    constants = {"q": weight, "scale": scale, "zero": zero}
+    return model(nodes, [tensor("x", (1, 3, 5, 5))], [tensor("y", None)], constants)
+
+
+def test_a_constant_of_integers_becomes_real_numbers_whose_parameters_are_pinned(tmp_path: Path) -> None:
+    weight = np.random.default_rng(0).integers(-127, 128, (2, 3, 3, 3)).astype(np.int8)
+    proto = weighted(weight, np.float32([0.5, 0.25]), np.int8([0, 0]), axis=0)
+    program = assert_same_as_onnxruntime(proto, tmp_path, {"x": random(1, 3, 5, 5)})
+    cast = next(op for op in program.entry.ops if isinstance(op, QuantizeCastOp))
+    assert str(cast.result.type) == "tensor<2x3x3x3x!quant.uniform<i8:f32:0, {5.000000e-01,2.500000e-01}>>"
+
+
+def test_a_quantized_model_that_onnxruntime_made_runs_to_the_same_values(tmp_path: Path) -> None:
+    quantization = pytest.importorskip("onnxruntime.quantization")
+    nodes = [
+        helper.make_node("Conv", ["x", "w", "b"], ["a"], name="conv", pads=[1, 1, 1, 1]),
+        helper.make_node("Relu", ["a"], ["y"], name="relu"),
+    ]
+    constants = {"w": random(4, 3, 3, 3), "b": random(4)}
+    float_model = model(nodes, [tensor("x", (1, 3, 6, 6))], [tensor("y", (1, 4, 6, 6))], constants)
+    onnx.save(float_model, tmp_path / "float.onnx")
+
+    class Reader(quantization.CalibrationDataReader):
+        def __init__(self) -> None:
+            self.samples = iter([{"x": random(1, 3, 6, 6, seed=seed)} for seed in range(4)])
+
+        def get_next(self) -> dict[str, np.ndarray] | None:
+            return next(self.samples, None)
+
+    quantization.quantize_static(
+        str(tmp_path / "float.onnx"), str(tmp_path / "qdq.onnx"), Reader(), per_channel=True, reduce_range=False
+    )
+    # One step of the output where onnxruntime rounds a sum of products in another order.
+    assert_same_as_onnxruntime(onnx.load(tmp_path / "qdq.onnx"), tmp_path, {"x": random(1, 3, 6, 6)}, tolerance=0.15)
+
+
+def refused(proto: onnx.ModelProto, folder: Path) -> str:
+    with pytest.raises(ModelError) as raised:
+        load(proto, folder)
+    return str(raised.value)
+
+
+def test_an_op_between_the_casts_is_refused(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "scale"], ["q"], name="quantize"),
+        helper.make_node("Reshape", ["q", "shape"], ["r"], name="reshape"),
+        helper.make_node("DequantizeLinear", ["r", "scale"], ["y"], name="dequantize"),
+    ]
+    constants = {"scale": SCALE, "shape": np.array([4, 6], np.int64)}
+    proto = model(nodes, [tensor("x", (2, 3, 4))], [tensor("y", None)], constants)
+    assert "'reshape' (Reshape): found quantized input 'q', expected DequantizeLinear before it" in refused(
+        proto, tmp_path
+    )
+
+
+def test_a_quantized_output_is_refused(tmp_path: Path) -> None:
+    node = helper.make_node("QuantizeLinear", ["x", "scale"], ["q"], name="quantize")
+    proto = model([node], [tensor("x", (2, 3))], [tensor("q", None, TensorProto.UINT8)], {"scale": SCALE})
+    assert "found quantized output 'q', expected DequantizeLinear before it" in refused(proto, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("scale", "zero", "axis", "message"),
+    [
+        ([0.5, 0.25, 0.5], [0, 0, 0], 0, "found 3 scales and 3 zero points, expected 2, the size of axis 0"),
+        ([0.5, 0.25], [0, 0], 7, "found axis 7, expected -4 to 3"),
+        ([-1.0], [0], 0, "found scale and zero point that make no type"),
+    ],
+)
+def test_parameters_that_do_not_fit_are_refused(
+    scale: list[float], zero: list[int], axis: int, message: str, tmp_path: Path
+) -> None:
+    weight = np.zeros((2, 3, 3, 3), np.int8)
+    assert message in refused(weighted(weight, np.float32(scale), np.int8(zero), axis=axis), tmp_path)
