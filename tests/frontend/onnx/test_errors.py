@@ -111,7 +111,7 @@ def test_unsupported_ops_are_named_all_at_once(tmp_path: Path) -> None:
         ("Pad", {"x": (3,)}, {"p": np.array([1, 1])}, {"mode": "reflect"}, "found mode 'reflect', expected 'const"),
         ("Gather", {"x": (9,)}, {"i": np.array([0, 9, -3])}, {}, "found indices from -3 to 9, expected -9 to 8"),
         ("ConvTranspose", {"x": (1, 3, 4)}, {"w": random(4, 1, 2)}, {}, "found 3 input channels, a kernel of shape [4"),
-        ("ConvTranspose", {"x": (1, 4, 4)}, {"w": random(4, 1, 2, 2)}, {}, "found shapes [1, 4, 4] and [4, 1, 2, 2], expected"),
+        ("ConvTranspose", {"x": (1, 4, 4)}, {"w": random(4, 1, 2, 2)}, {}, "found shapes [1, 4, 4] and [4, "),
         ("ConvTranspose", {"x": (1, 4, 1)}, {"w": random(4, 1, 2)}, {"pads": [2, 2]}, "found an output of size [-2]"),
         ("Resize", {"x": (2, 3)}, {"": random(1), "s": random(2, low=1)}, {"mode": "cubic"}, "found mode 'cubic', exp"),
         ("Resize", {"x": (2, 3)}, {"": 0 * random(1), "s": random(3, low=1)}, {}, "found 3 scales, expected 2"),
