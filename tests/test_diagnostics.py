@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from oracle import mlir
 from zeropoint import opt
 from zeropoint.diagnostics import Diagnostic, Expectation, differences, expectations
 
@@ -90,6 +91,14 @@ def test_the_line_of_what_a_pass_refuses_survives_the_passes_before_it() -> None
 def test_of_two_wrong_ops_the_first_is_reported_as_upstream_does() -> None:
     text = program(CAST, "%1 = quant.dcast %x : f32 to f32")
     assert [problem.split(": ")[0] for problem in problems(text)] == ["a.mlir:2"]
+
+
+def test_every_function_reports_its_first_wrong_op_as_upstream_does() -> None:
+    right = "func.func private @g(f32)"
+    text = "\n".join([program(CAST), right, program(CAST, CAST.replace("%0", "%1")).replace("@f", "@h")])
+    assert [problem.split(": ")[0] for problem in problems(text)] == ["a.mlir:2", "a.mlir:7"]
+    mlir.require()
+    assert sorted(error["line"] for error in mlir.ORACLE.ask("module", text)["errors"]) == [2, 7]
 
 
 def test_isolation_has_its_note() -> None:

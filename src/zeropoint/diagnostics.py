@@ -96,6 +96,8 @@ def of_error(error: Exception) -> list[Diagnostic]:
     found = [Diagnostic("error", None if culprit is None else _line_of(culprit), str(error))]
     if isinstance(error, InvalidProgram) and error.isolated is not None:
         found.append(Diagnostic("note", _line_of(error.isolated), ISOLATION_NOTE))
+    if isinstance(error, InvalidProgram):
+        found += [diagnostic for other in error.others for diagnostic in of_error(other)]
     return found
 
 

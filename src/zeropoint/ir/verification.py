@@ -18,13 +18,17 @@ ISOLATION_NOTE = "required by region isolation constraints"
 
 
 class InvalidProgram(VerifyException):
-    """A program that breaks a rule of its dialects. `op` is the one that does, `isolated` the one around it whose rule
-    it is that nothing from outside is used."""
+    """A program that breaks a rule of its dialects.
+
+    `op` is the one that does; `isolated` the one around it, where the rule is that nothing from outside is used;
+    `others` the first errors of the functions after the one with this error.
+    """
 
     def __init__(self, message: str, op: Operation, isolated: Operation | None = None):
         super().__init__(message)
         self.op = op
         self.isolated = isolated
+        self.others: tuple[InvalidProgram, ...] = ()
 
 
 def verify(module: ModuleOp) -> None:
@@ -35,12 +39,10 @@ def verify(module: ModuleOp) -> None:
     try:
         module.verify()
     except VerifyException as error:
-        culprit = _culprit(module)
-        intruder = _intruder(culprit) if culprit.has_trait(IsolatedFromAbove) else None
-        if intruder is not None:
-            sentence = f"'{op_name(intruder)}' op using value defined outside the region"
-            raise InvalidProgram(f"{describe(intruder)}: {sentence}", intruder, culprit) from error
-        raise InvalidProgram(f"{describe(culprit)}: {_sentence(error, culprit)}", culprit) from error
+        found = [invalid for op in module.ops if (invalid := _first_error(op)) is not None]
+        first, *others = found or [_invalid(module, error)]
+        first.others = tuple(others)
+        raise first from error
     for op in module.walk():
         try:
             _verify_types(op)
@@ -62,17 +64,25 @@ def _verify_types(op: Operation) -> None:
             check_holder(found)
 
 
-def _culprit(module: ModuleOp) -> Operation:
-    """The first op that does not verify by itself, or the first in it; the module where no single op is at fault."""
-    culprit: Operation = module
-    for op in module.walk():
-        if not culprit.is_ancestor(op):
+def _first_error(root: Operation) -> InvalidProgram | None:
+    """The error of the first op that does not verify by itself, or of the first such op in it."""
+    found: tuple[Operation, VerifyException] | None = None
+    for op in root.walk():
+        if found is not None and not found[0].is_ancestor(op):
             break
         try:
             op.verify(verify_nested_ops=False)
-        except VerifyException:
-            culprit = op
-    return culprit
+        except VerifyException as error:
+            found = op, error
+    return None if found is None else _invalid(*found)
+
+
+def _invalid(op: Operation, error: VerifyException) -> InvalidProgram:
+    intruder = _intruder(op) if op.has_trait(IsolatedFromAbove) else None
+    if intruder is None:
+        return InvalidProgram(f"{describe(op)}: {_sentence(error, op)}", op)
+    sentence = f"'{op_name(intruder)}' op using value defined outside the region"
+    return InvalidProgram(f"{describe(intruder)}: {sentence}", intruder, op)
 
 
 def _intruder(isolated: Operation) -> Operation | None:
