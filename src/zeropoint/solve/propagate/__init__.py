@@ -1,7 +1,7 @@
 """Propagation: the parameters of every port, by the target's table."""
 
-from zeropoint.solve.propagate.classes import RANGE_RULES, MissingStatistics
-from zeropoint.solve.propagate.constraints import PropagationError
+from zeropoint.solve.propagate.classes import RANGE_RULES
+from zeropoint.solve.propagate.errors import MissingStatistics, PropagationError
 from zeropoint.solve.propagate.propagate import is_quantized, propagate
 from zeropoint.solve.propagate.rescale import RESCALE_KERNEL, is_rescale
 

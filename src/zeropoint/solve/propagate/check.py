@@ -18,7 +18,7 @@ from zeropoint.ir.locations import location_text, value_name
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizedType, QuantizeRegionOp, Storage, UniformQuantizedType
 from zeropoint.ir.tensors import element_of
-from zeropoint.solve.propagate.constraints import PropagationError
+from zeropoint.solve.propagate.errors import PropagationError
 from zeropoint.solve.propagate.rescale import is_rescale
 from zeropoint.targets import (
     OUTPUT,

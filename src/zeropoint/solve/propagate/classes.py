@@ -16,15 +16,11 @@ import numpy as np
 from zeropoint.ir.annotations import Fact
 from zeropoint.ir.quant import Storage, UniformQuantizedType
 from zeropoint.numerics.ranges import UNIT_SCALE, AffineParameters, asymmetric, minmax_nudged, symmetric
-from zeropoint.solve.propagate.constraints import PropagationError
+from zeropoint.solve.propagate.errors import MissingStatistics
 
 RangeRule = Callable[[float, float, int, int], AffineParameters]
 RANGE_RULES: Mapping[str, RangeRule] = {"asymmetric": asymmetric, "minmax-nudged": minmax_nudged}
 """How a range becomes a scale and a zero point, by name."""
-
-
-class MissingStatistics(PropagationError):
-    """Parameters have to be decided for a value that nobody observed."""
 
 
 def middle(storage: Storage) -> int:

@@ -41,15 +41,13 @@ from zeropoint.ir.quant import (
 from zeropoint.ir.stablehlo import UniformDequantizeOp, UniformQuantizeOp
 from zeropoint.ir.tensors import element_of
 from zeropoint.ir.weights import inline_array
+from zeropoint.solve.propagate.errors import PropagationError
+from zeropoint.solve.propagate.rescale import rescale_region
 
 QUANTIZES = (QuantizeCastOp, UniformQuantizeOp)
 DEQUANTIZES = (DequantizeCastOp, UniformDequantizeOp)
 STRENGTH: Mapping[Salience, int] = {"default": 0, "calibrated": 1, "user": 2, "kernel": 3}
 """Which fact wins; of two that are equally strong, ranges are united and parameters collide."""
-
-
-class PropagationError(ValueError):
-    """Parameters that cannot be decided, with the name and place of the value or kernel."""
 
 
 @dataclass
@@ -167,10 +165,22 @@ def _read(op: Operation, constraints: Constraints) -> SSAValue | None:
         found.facts.append(Fact("coupled", op.coupled_key.data, "user", f"quant.coupled_ref '{value_name(op.res)}'"))
         return op.arg
     value = _simulated(op)
-    if value is not None and _meets_region(root(value)):
-        _state_element(constraints, root(value), op.operands[0], op)
-        return value
-    return None
+    if value is None or not _meets_region(root(value)):
+        return None
+    pinned, element = constraints.of(root(value)).pinned, element_of(op.operands[0])
+    if pinned is not None and isinstance(element, UniformQuantizedType) and element != pinned:
+        return _rescaled(value, pinned, element, op)
+    _state_element(constraints, root(value), op.operands[0], op)
+    return value
+
+
+def _rescaled(value: SSAValue, given: UniformQuantizedType, wanted: UniformQuantizedType, op: Operation) -> SSAValue:
+    """The value of one type cast to a second one: the model itself rescales here."""
+    source = f"{op.name} '{value_name(op.results[0])}'"
+    made = rescale_region(value, given, wanted, (str(given), f"{wanted} ({source})"))
+    assert op.parent is not None
+    op.parent.insert_op_before(made, op)
+    return made.outputs[0]
 
 
 def _state_element(constraints: Constraints, value: SSAValue, quantized: SSAValue, op: Operation) -> None:

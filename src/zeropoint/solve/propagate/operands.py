@@ -12,7 +12,7 @@ from zeropoint.ir.stablehlo import ConvolutionOp, DotGeneralOp
 from zeropoint.ir.tensors import Array
 from zeropoint.ir.weights import Weights
 from zeropoint.solve.fuse.contraction import weight_channel_axis
-from zeropoint.solve.propagate.constraints import PropagationError
+from zeropoint.solve.propagate.errors import PropagationError
 from zeropoint.solve.propagate.kernels import Kernel, rebased
 from zeropoint.solve.propagate.weights import bias_type, constant_type, weight_type
 from zeropoint.targets import Role

@@ -21,7 +21,8 @@ from zeropoint.ir.locations import value_name
 from zeropoint.ir.quant import QuantizeRegionOp, Storage, UniformQuantizedType
 from zeropoint.ir.tensors import shape_of
 from zeropoint.solve.propagate.classes import middle, real_range
-from zeropoint.solve.propagate.constraints import Constraints, PropagationError, ValueConstraint
+from zeropoint.solve.propagate.constraints import Constraints, ValueConstraint
+from zeropoint.solve.propagate.errors import PropagationError
 from zeropoint.solve.propagate.kernels import Kernel, rebased
 from zeropoint.targets import OUTPUT, FixedScale, SameScale
 

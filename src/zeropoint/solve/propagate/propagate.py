@@ -34,7 +34,8 @@ from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType
 from zeropoint.ir.weights import Weights
 from zeropoint.solve.propagate.constants import duplicate_constants
-from zeropoint.solve.propagate.constraints import Constraints, PropagationError, take_constraints
+from zeropoint.solve.propagate.constraints import Constraints, take_constraints
+from zeropoint.solve.propagate.errors import PropagationError
 from zeropoint.solve.propagate.headroom import Ports, greatest_real, greatest_result, least_output_scale
 from zeropoint.solve.propagate.kernels import Kernel, KernelChoice
 from zeropoint.solve.propagate.operands import operand_type

@@ -17,7 +17,7 @@ from xdsl.ir import SSAValue
 from zeropoint.ir.annotations import Fact
 from zeropoint.ir.quant import QuantizedType, Storage, UniformQuantizedType
 from zeropoint.solve.propagate.classes import ScaleClass, holds
-from zeropoint.solve.propagate.constraints import PropagationError
+from zeropoint.solve.propagate.errors import PropagationError
 from zeropoint.solve.propagate.kernels import Kernel
 from zeropoint.solve.propagate.ports import Node, Port, PortGraph
 from zeropoint.targets import OUTPUT, Custom

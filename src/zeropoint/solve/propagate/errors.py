@@ -1,0 +1,11 @@
+"""The errors of propagation."""
+
+from __future__ import annotations
+
+
+class PropagationError(ValueError):
+    """Parameters that cannot be decided, with the name and place of the value or kernel."""
+
+
+class MissingStatistics(PropagationError):
+    """Parameters have to be decided for a value that nobody observed."""
