@@ -40,7 +40,7 @@ import onnx
 from agreement import sqnr_db
 from peak import Peak, measure
 from selection import chosen, counts
-from suite import CACHE, ENGINES, NETWORKS, model_file, operations
+from suite import CACHE, ENGINES, NETWORKS, SUBJECTS, model_file, operations, script
 
 LOGS = CACHE / "logs"
 WORKER = Path(__file__).resolve().parent / "worker.py"
@@ -233,7 +233,7 @@ def table(rows: Iterable[Row]) -> str:
 def options() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--models", type=chosen(NETWORKS), default=list(NETWORKS))
+    parser.add_argument("--models", type=chosen(SUBJECTS), default=list(NETWORKS))
     parser.add_argument("--engines", type=chosen(ENGINES), default=list(ENGINES))
     parser.add_argument("--threads", type=counts(len(os.sched_getaffinity(0))), default=[1, 2])
     parser.add_argument("--rounds", type=int, default=12)
@@ -251,7 +251,7 @@ def main() -> None:
     rows = []
     for model in arguments.models:
         if not model_file(model).exists():
-            print(f"{model}: skipped, found no {model_file(model)}; bench/models/{model}.py makes it\n")
+            print(f"{model}: skipped, found no {model_file(model)}; bench/models/{script(model)}.py makes it\n")
             continue
         for threads in arguments.threads:
             found = compare(model, arguments.engines, threads, arguments, peak)

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from selection import chosen
-from suite import CACHE, CALIBRATION, NETWORKS, engine_file, model_file, samples
+from suite import CACHE, CALIBRATION, NETWORKS, SUBJECTS, Network, engine_file, model_file, samples
 
 
 def onnxruntime_qdq(name: str, path: Path, activation: str) -> None:
@@ -35,7 +35,9 @@ def openvino_nncf(name: str, path: Path) -> None:
     import openvino
 
     model = openvino.convert_model(model_file(name))
-    kind = nncf.ModelType.TRANSFORMER if NETWORKS[name].data == "sentences" else None
+    subject = SUBJECTS[name]
+    encoder = isinstance(subject, Network) and subject.data == "sentences"
+    kind = nncf.ModelType.TRANSFORMER if encoder else None
     data = samples(name, CALIBRATION)
     quantized = nncf.quantize(model, nncf.Dataset(data), subset_size=len(data), model_type=kind)
     openvino.save_model(quantized, path, compress_to_fp16=False)
@@ -79,7 +81,7 @@ def make(name: str, engine: str) -> str:
 def main() -> None:
     """Make what is missing."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--models", type=chosen(NETWORKS), default=list(NETWORKS))
+    parser.add_argument("--models", type=chosen(SUBJECTS), default=list(NETWORKS))
     parser.add_argument("--engines", type=chosen(MAKERS), default=list(MAKERS))
     parser.add_argument("--again", action="store_true", help="also what is there already")
     arguments = parser.parse_args()

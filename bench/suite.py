@@ -1,4 +1,4 @@
-"""The networks that latency.py measures, their samples, and where each engine's file of a network lies."""
+"""The networks and the chains of one kernel that latency.py measures: samples, and each engine's file of them."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,21 +17,47 @@ Feed = dict[str, np.ndarray]
 
 @dataclass(frozen=True)
 class Network:
-    """A row of the table: the .npz file of its samples, the arrays in it by input, and what it is."""
+    """A row of the table: the .npz file of its samples, and the arrays in it by input."""
 
     data: str
     inputs: tuple[tuple[str, str], ...]
-    about: str
 
 
+@dataclass(frozen=True)
+class Kernel:
+    """A chain of `LAYERS` equal layers, each with bias and ReLU: what one kernel reaches, the edges aside.
+
+    `channels` take turns: (192, 64) is 192 to 64, 64 to 192, and so on. The input is (1, channels[0], size, size), or
+    (size, channels[0]) where `window` is 0: fully connected.
+    """
+
+    window: int
+    size: int
+    channels: tuple[int, int]
+    depthwise: bool = False
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the input."""
+        return (1, self.channels[0], self.size, self.size) if self.window else (self.size, self.channels[0])
+
+
+LAYERS = 12
 IMAGES = (("input", "{part}"),)
 TOKENS = (("input_ids", "{part}.input_ids"), ("attention_mask", "{part}.attention_mask"))
 NETWORKS = {
-    "efficientnet_lite0": Network("photographs", IMAGES, "trained"),
-    "mobilenet_v2": Network("photographs", IMAGES, "random weights"),
-    "resnet50": Network("photographs", IMAGES, "random weights"),
-    "minilm": Network("sentences", TOKENS, "trained, 128 tokens"),
+    "efficientnet_lite0": Network("photographs", IMAGES),
+    "mobilenet_v2": Network("photographs", IMAGES),
+    "resnet50": Network("photographs", IMAGES),
+    "minilm": Network("sentences", TOKENS),
 }
+KERNELS = {
+    "conv3x3_56_64": Kernel(3, 56, (64, 64)),
+    "conv1x1_28_192_64": Kernel(1, 28, (192, 64)),
+    "depthwise3x3_56_144": Kernel(3, 56, (144, 144), depthwise=True),
+    "gemm_512": Kernel(0, 512, (512, 512)),
+}
+SUBJECTS: dict[str, Network | Kernel] = {**NETWORKS, **KERNELS}
 
 ENGINES = {
     "zeropoint-int8": "mlir",
@@ -48,8 +74,13 @@ ENGINES = {
 
 
 def model_file(name: str) -> Path:
-    """The float network, made by bench/models/NAME.py."""
+    """The float network, made by `script(name)`."""
     return CACHE / f"{name}.onnx"
+
+
+def script(name: str) -> str:
+    """The file in bench/models, without its suffix, that makes a network or a chain of one kernel."""
+    return "single_kernels" if name in KERNELS else name
 
 
 def engine_file(name: str, engine: str) -> Path:
@@ -61,15 +92,20 @@ def engine_file(name: str, engine: str) -> Path:
 def samples(name: str, count: int, part: str = "calibration") -> list[Feed]:
     """The first `count` samples of a part, "calibration" or "heldout".
 
+    Those of a kernel are seeded, normally distributed, without sign: what a ReLU lets through.
+
     Raises:
         FileNotFoundError: the script that makes them has not been run.
     """
-    network = NETWORKS[name]
-    path = CACHE / f"{network.data}.npz"
+    subject = SUBJECTS[name]
+    if isinstance(subject, Kernel):
+        generator = np.random.default_rng(("calibration", "heldout").index(part))
+        return [{"input": np.abs(generator.standard_normal(subject.shape, np.float32))} for _ in range(count)]
+    path = CACHE / f"{subject.data}.npz"
     if not path.exists():
-        raise FileNotFoundError(f"found no {path}, expected the samples of {name}; run bench/{network.data}.py first")
+        raise FileNotFoundError(f"found no {path}, expected the samples of {name}; run bench/{subject.data}.py first")
     with np.load(path) as file:
-        arrays = {port: file[key.format(part=part)][:count] for port, key in network.inputs}
+        arrays = {port: file[key.format(part=part)][:count] for port, key in subject.inputs}
     length = len(next(iter(arrays.values())))
     return [{port: array[index : index + 1] for port, array in arrays.items()} for index in range(length)]
 

@@ -66,7 +66,10 @@ def remove_unused(graph: onnx.GraphProto) -> None:
             used.update(node.input)
 
 
-RECIPE = Recipe("efficientnet_lite0", ("input",), "logits", build, photograph, finish, tolerance=1e-5)
+def recipe(name: str) -> Recipe:
+    """How the network is made."""
+    return Recipe(name, ("input",), "logits", build, photograph, finish, tolerance=1e-5)
+
 
 if __name__ == "__main__":
-    main(RECIPE)
+    main(recipe("efficientnet_lite0"))

@@ -105,7 +105,10 @@ def example() -> tuple[torch.Tensor, ...]:
     return torch.randint(1000, 30000, (1, TOKENS), generator=generator) * mask, mask
 
 
-RECIPE = Recipe("minilm", ("input_ids", "attention_mask"), "hidden", build, example, tolerance=1e-5)
+def recipe(name: str) -> Recipe:
+    """How the network is made."""
+    return Recipe(name, ("input_ids", "attention_mask"), "hidden", build, example, tolerance=1e-5)
+
 
 if __name__ == "__main__":
-    main(RECIPE)
+    main(recipe("minilm"))

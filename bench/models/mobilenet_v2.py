@@ -69,7 +69,10 @@ class MobileNetV2(nn.Module):
         return self.classifier(self.features(image))
 
 
-RECIPE = Recipe("mobilenet_v2", ("input",), "logits", lambda: fill(MobileNetV2(), seed=1), photograph)
+def recipe(name: str) -> Recipe:
+    """How the network is made."""
+    return Recipe(name, ("input",), "logits", lambda: fill(MobileNetV2(), seed=1), photograph)
+
 
 if __name__ == "__main__":
-    main(RECIPE)
+    main(recipe("mobilenet_v2"))

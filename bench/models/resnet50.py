@@ -61,7 +61,10 @@ class ResNet50(nn.Module):
         return self.classifier(self.features(image))
 
 
-RECIPE = Recipe("resnet50", ("input",), "logits", lambda: fill(ResNet50(), seed=2), photograph)
+def recipe(name: str) -> Recipe:
+    """How the network is made."""
+    return Recipe(name, ("input",), "logits", lambda: fill(ResNet50(), seed=2), photograph)
+
 
 if __name__ == "__main__":
-    main(RECIPE)
+    main(recipe("resnet50"))

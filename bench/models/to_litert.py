@@ -22,7 +22,7 @@ from exporting import Recipe
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from suite import CALIBRATION, NETWORKS, Feed, engine_file, samples  # one folder up
+from suite import CALIBRATION, NETWORKS, SUBJECTS, Feed, engine_file, samples, script  # one folder up
 
 
 class AsModule(nn.Module):
@@ -39,10 +39,8 @@ class AsModule(nn.Module):
 
 def litert_inputs(feed: Feed) -> list[np.ndarray]:
     """The values of one sample as LiteRT takes them: NHWC, and i32 for i64."""
-    return [
-        np.ascontiguousarray(value.transpose(0, 2, 3, 1)) if value.ndim == 4 else value.astype(np.int32)
-        for value in feed.values()
-    ]
+    values = [value.astype(np.int32) if value.dtype == np.int64 else value for value in feed.values()]
+    return [np.ascontiguousarray(value.transpose(0, 2, 3, 1)) if value.ndim == 4 else value for value in values]
 
 
 def convert(recipe: Recipe, path: Path) -> float:
@@ -78,10 +76,10 @@ def quantize(source: Path, name: str, path: Path) -> None:
 def main() -> None:
     """Convert and quantize each network."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("names", nargs="*", choices=[*NETWORKS, []], metavar="NAME", help="default: all")
+    parser.add_argument("names", nargs="*", choices=[*SUBJECTS, []], metavar="NAME", help="default: all networks")
     for name in parser.parse_args().names or NETWORKS:
         floats, integers = engine_file(name, "litert-f32"), engine_file(name, "litert-int8")
-        difference = convert(importlib.import_module(name).RECIPE, floats)
+        difference = convert(importlib.import_module(script(name)).recipe(name), floats)
         quantize(floats, name, integers)
         print(f"wrote {floats} and {integers}; largest difference of the float one from PyTorch {difference:.1e}")
 

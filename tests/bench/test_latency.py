@@ -116,6 +116,20 @@ class TestOperations:
             suite.operations(helper.make_model(graph))
 
 
+class TestSamples:
+    @pytest.mark.parametrize("name", suite.KERNELS)
+    def test_those_of_a_kernel_have_its_shape_and_are_the_same_every_time(self, name: str):
+        first, second = suite.samples(name, 2)
+        assert first["input"].shape == suite.KERNELS[name].shape
+        assert first["input"].dtype == np.float32
+        assert not np.array_equal(first["input"], second["input"])
+        assert np.array_equal(first["input"], suite.samples(name, 1)[0]["input"])
+
+    def test_every_subject_has_a_script(self):
+        folder = latency.WORKER.parent / "models"
+        assert all((folder / f"{suite.script(name)}.py").exists() for name in suite.SUBJECTS)
+
+
 class TestChoices:
     def test_names_keep_their_order_and_come_once(self):
         assert selection.chosen(["a", "b"])("b,a,b") == ["b", "a"]
