@@ -21,7 +21,7 @@ from functools import cached_property
 from xdsl.ir import Operation
 from xdsl.utils.exceptions import ParseError
 
-from zeropoint.ir.locations import text_place
+from zeropoint.ir.locations import Place, text_place
 from zeropoint.ir.verification import ISOLATION_NOTE, InvalidProgram
 
 _ANNOUNCED = re.compile(
@@ -68,12 +68,12 @@ def expectations(text: str) -> list[Expectation]:
     announced = {number: match for number, line in enumerate(lines, 1) if (match := _ANNOUNCED.search(line.rstrip()))}
     found: list[Expectation] = []
     for number, match in announced.items():
-        line = _line(number, match["place"] or "+0", announced)
+        line = _announced_line(number, match["place"] or "+0", announced)
         found.append(Expectation(match["kind"], line, match["text"], number, match["pattern"] is not None))
     return found
 
 
-def _line(number: int, place: str, announced: Iterable[int]) -> int | None:
+def _announced_line(number: int, place: str, announced: Iterable[int]) -> int | None:
     """The line that a comment on line `number` speaks of."""
     if place == "unknown":
         return None
@@ -92,27 +92,25 @@ def of_error(error: Exception) -> list[Diagnostic]:
         content = error.span.input.content
         assert isinstance(content, str)
         return [Diagnostic("error", content.count("\n", 0, error.span.start) + 1, error.msg)]
-    culprit = responsible_op(error)
-    found = [Diagnostic("error", None if culprit is None else _line_of(culprit), str(error))]
+    found = [Diagnostic("error", _line(place_of(error)), str(error))]
     if isinstance(error, InvalidProgram) and error.isolated is not None:
-        found.append(Diagnostic("note", _line_of(error.isolated), ISOLATION_NOTE))
+        found.append(Diagnostic("note", _line(text_place(error.isolated)), ISOLATION_NOTE))
     if isinstance(error, InvalidProgram):
         found += [diagnostic for other in error.others for diagnostic in of_error(other)]
     return found
 
 
-def responsible_op(error: BaseException | None) -> Operation | None:
-    """The op that an error, or one that it comes from, names as its `op`."""
+def place_of(error: BaseException | None) -> Place | None:
+    """The place of the op that an error, or one that it comes from, names as its `op`."""
     while error is not None:
         op = getattr(error, "op", None)
         if isinstance(op, Operation):
-            return op
+            return text_place(op)
         error = error.__cause__
     return None
 
 
-def _line_of(op: Operation) -> int | None:
-    place = text_place(op)
+def _line(place: Place | None) -> int | None:
     return None if place is None else place.line
 
 
