@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
-from zeropoint.codegen.driver import BARRIER, emit_run, waiting
-from zeropoint.codegen.graph import ALIGNMENT, Graph, Kernel
+from zeropoint.codegen.graph import ALIGNMENT, Graph
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.machine import Loaded, host, triple_of
-from zeropoint.codegen.llvm.text import Module
 from zeropoint.codegen.memory import Arena, plan
+from zeropoint.codegen.modules import driver_of, kernels_of
 from zeropoint.codegen.objects import cache_folder, objects_of
 from zeropoint.codegen.select import select
 from zeropoint.codegen.workers import Workers, serve_text
@@ -32,22 +30,9 @@ def aligned(size: int) -> Array:
 
 
 def texts_of(graph: Graph, run: str = RUN) -> dict[str, str]:
-    """LLVM modules by name: one for every kernel that differs from the others, and the driver."""
-    names: dict[Kernel, str] = {}
-    texts: dict[str, str] = {}
-    for step in graph.steps:
-        if step.kernel in names:
-            continue
-        name = f"kernel_{hashlib.sha256(repr(step.kernel).encode()).hexdigest()[:16]}"
-        module = Module()
-        step.kernel.emit(module, name, graph.isa)
-        names[step.kernel] = name
-        texts[name] = str(module)
-    driver = Module()
-    emit_run(driver, graph, [names[step.kernel] for step in graph.steps], run)
-    triple = triple_of(graph.isa)
-    texts["driver"] = str(driver) + waiting(BARRIER + serve_text(run), triple)
-    return texts
+    """LLVM modules by name: the kernels, and the driver with the functions that threads enter."""
+    kernels = kernels_of(graph)
+    return {**kernels.texts, "driver": driver_of(graph, kernels, run, serve_text(run))}
 
 
 class InputError(ValueError):

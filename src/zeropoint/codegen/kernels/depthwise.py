@@ -24,9 +24,6 @@ from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function, Module, Value, i64, vector
 from zeropoint.numerics.arrays import AnyArray, IntArray
 
-Column = list[list[Value]]
-"""An interleaved column: for every group of four rows its four vectors."""
-
 
 @dataclass(frozen=True)
 class Block:
@@ -136,6 +133,7 @@ class Depthwise:
         blocks = self.blocks(isa)
         total = sum(block.count for block in blocks)
         source, parameters, out, begin, end = f.arguments
+        ring = f.scratch(ring_slots(self) * self.groups * GROUP * isa.bytes)
 
         def task(index: Value, _: list[Value]) -> None:
             row = f.binary("udiv", index, i64(total))
@@ -151,7 +149,9 @@ class Depthwise:
                     number = f.add(which, -block.before)
                     channel = f.add(f.mul(number, block.isa.bytes), block.first)
                     place = f.add(f.mul(number, self.block_bytes(block.isa)), block.place)
-                    _Row(self, block.isa, f, f.at(parameters, place)).emit(f.at(here, channel), f.at(there, channel))
+                    _Row(self, block.isa, f, f.at(parameters, place), ring).emit(
+                        f.at(here, channel), f.at(there, channel)
+                    )
 
                 if others:
                     f.branch(f.compare("slt", which, block.before + block.count), emit, lambda: chosen(others))
@@ -165,79 +165,85 @@ class Depthwise:
 
 
 class _Row:
-    """Writes the loop over x of one block of channels, for one output row or two."""
+    """Writes the loop over x of one block of channels, for one output row or two.
 
-    def __init__(self, shape: Depthwise, isa: InstructionSet, f: Function, parameters: Value):
-        self.shape, self.isa, self.f, self.parameters = shape, isa, f, parameters
+    Interleaved columns go to a ring in the stack, which stays in the first cache. Output columns are computed two at a
+    time and vector by vector, so that a weight in a register serves two columns, and a column two rows.
+    """
+
+    def __init__(self, shape: Depthwise, isa: InstructionSet, f: Function, parameters: Value, ring: Value):
+        self.shape, self.isa, self.f, self.parameters, self.ring = shape, isa, f, parameters, ring
         self.block_type = vector(4 * isa.width, "i8")
-        self.kept = max(shape.kernel[1] - shape.strides[1], 0)
+        self.slots = ring_slots(shape)
+        self.slot_bytes = shape.groups * GROUP * isa.bytes
 
     def emit(self, source: Value, out: Value) -> None:
-        """All columns; `kept` interleaved ones go from each output to the next."""
+        """All columns."""
         f, shape = self.f, self.shape
-        each = 2 if shape.width > 7 else shape.width
-        rounds = shape.width // each
-        kept = [self._column(source, x) for x in range(self.kept)]
-        flat = _flat(kept)
-        step = shape.strides[1] * shape.in_pixel
+        stride = shape.strides[1]
+        for x in range(max(shape.kernel[1] - stride, 0)):
+            self._fill(source, i64(x))
+        pairs = shape.width // 2
+        if pairs:
+            f.loop(0, pairs, 1, lambda index, _: self._outputs(source, out, f.mul(index, 2), 2), entered=True)
+        if shape.width % 2:
+            self._outputs(source, out, i64(shape.width - 1), 1)
 
-        def some(index: Value, carried: list[Value]) -> list[Value]:
-            here = f.at(source, f.mul(index, each * step))
-            there = f.at(out, f.mul(index, each * shape.out_pixel))
-            return _flat(self._columns(each, here, there, self._nested(carried)))
+    def _outputs(self, source: Value, out: Value, first: Value, count: int) -> None:
+        """Output columns `first` and, where count is 2, the next; their new input columns are interleaved before."""
+        f, shape = self.f, self.shape
+        stride, width = shape.strides[1], shape.kernel[1]
+        base = f.mul(first, stride)
+        span = (count - 1) * stride + width
+        for x in range(max(width - stride, 0), span):
+            self._fill(source, f.add(base, x))
+        slots = [self._slot(f.add(base, x)) for x in range(span)]
+        sums = [[self._sums(slots, q, row, count) for q in range(GROUP)] for row in range(shape.paired)]
+        there = f.at(out, f.mul(first, shape.out_pixel))
+        parameters = f.at(self.parameters, self._bias_place(GROUP))
+        for row in range(shape.paired):
+            for x in range(count):
+                packed = shape.epilogue.emit(f, self.isa, [sums[row][q][x] for q in range(GROUP)], parameters)
+                f.store(packed, there, row * shape.out_row + x * shape.out_pixel)
 
-        if rounds > 1:
-            flat = f.loop(0, rounds, 1, some, flat, entered=True)
-            done = rounds * each
-        else:
-            done = 0
-        rest = shape.width - done
-        if rest:
-            self._columns(rest, f.at(source, done * step), f.at(out, done * shape.out_pixel), self._nested(flat))
-
-    def _nested(self, flat: list[Value]) -> list[Column]:
-        size = GROUP * self.shape.groups
-        return [
-            [flat[at + GROUP * g : at + GROUP * (g + 1)] for g in range(self.shape.groups)]
-            for at in range(0, self.kept * size, size)
-        ]
-
-    def _columns(self, count: int, source: Value, out: Value, kept: list[Column]) -> list[Column]:
-        """`count` output columns; the columns kept for the next."""
-        shape = self.shape
-        columns = list(kept)
-        for x in range(count):
-            while len(columns) < x * shape.strides[1] + shape.kernel[1]:
-                columns.append(self._column(source, len(columns)))
-            window = columns[x * shape.strides[1] : x * shape.strides[1] + shape.kernel[1]]
-            for row in range(shape.paired):
-                self._output(row, window, out, row * shape.out_row + x * shape.out_pixel)
-        start = count * shape.strides[1]
-        return columns[start : start + self.kept]
-
-    def _output(self, row: int, window: list[Column], out: Value, offset: int) -> None:
+    def _sums(self, slots: list[Value], q: int, row: int, count: int) -> list[Value]:
+        """Vector q of the accumulators of one output row, for `count` columns."""
         f, isa, shape = self.f, self.isa, self.shape
-        per_row = shape.kernel[1] * shape.groups * shape.halves * GROUP
-        biases = shape.paired * per_row
-        sums = [f.load(isa.i32, self.parameters, (biases + q) * isa.bytes, align=isa.bytes) for q in range(GROUP)]
-        for kx, column in enumerate(window):
-            for g, group in enumerate(column):
+        bias = f.load(isa.i32, self.parameters, self._bias_place(q), align=isa.bytes)
+        sums = [bias] * count
+        for kx in range(shape.kernel[1]):
+            for g in range(shape.groups):
+                taps = [slots[x * shape.strides[1] + kx] for x in range(count)]
+                loaded = [f.load(isa.i8, slot, (g * GROUP + q) * isa.bytes, align=isa.bytes) for slot in taps]
                 for half in range(shape.halves):
-                    at = row * per_row + ((kx * shape.groups + g) * shape.halves + half) * GROUP
-                    for q in range(GROUP):
-                        weight = f.load(isa.i8, self.parameters, (at + q) * isa.bytes, align=isa.bytes)
-                        sums[q] = isa.dot(f, sums[q], group[q], weight)
-        parameters = f.at(self.parameters, (biases + GROUP) * isa.bytes)
-        f.store(shape.epilogue.emit(f, isa, sums, parameters), out, offset)
+                    weight = f.load(isa.i8, self.parameters, self._weight_place(row, kx, g, half, q), align=isa.bytes)
+                    sums = [isa.dot(f, acc, tap, weight) for acc, tap in zip(sums, loaded, strict=True)]
+        return sums
 
-    def _column(self, source: Value, x: int) -> Column:
-        """Column x of every input row of this pass, interleaved by fours."""
+    def _weight_place(self, row: int, kx: int, g: int, half: int, q: int) -> int:
+        shape = self.shape
+        return ((((row * shape.kernel[1] + kx) * shape.groups + g) * shape.halves + half) * GROUP + q) * self.isa.bytes
+
+    def _bias_place(self, q: int) -> int:
+        return self._weight_place(self.shape.paired, 0, 0, 0, q)
+
+    def _slot(self, x: Value) -> Value:
+        """Where the ring holds input column x."""
+        f = self.f
+        return f.at(self.ring, f.mul(f.binary("and", x, i64(self.slots - 1)), self.slot_bytes))
+
+    def _fill(self, source: Value, x: Value) -> None:
+        """Interleave column x of the input rows of this pass, by fours, into the ring."""
         f, shape = self.f, self.shape
+        here = f.at(source, f.mul(x, shape.in_pixel))
         rows = shape.kernel[0] + shape.paired - 1
-        loaded = [f.load(self.block_type, source, y * shape.in_row + x * shape.in_pixel) for y in range(rows)]
+        loaded = [f.load(self.block_type, here, y * shape.in_row) for y in range(rows)]
         zero = Value(self.block_type, "zeroinitializer")
         loaded += [zero] * (4 * shape.groups - rows)
-        return [self._interleaved(loaded[4 * g : 4 * g + 4]) for g in range(shape.groups)]
+        slot = self._slot(x)
+        for g in range(shape.groups):
+            for q, value in enumerate(self._interleaved(loaded[4 * g : 4 * g + 4])):
+                f.store(value, slot, (g * GROUP + q) * self.isa.bytes, align=self.isa.bytes)
 
     def _interleaved(self, rows: list[Value]) -> list[Value]:
         f, isa = self.f, self.isa
@@ -250,5 +256,6 @@ class _Row:
         return result
 
 
-def _flat(columns: list[Column]) -> list[Value]:
-    return [value for column in columns for group in column for value in group]
+def ring_slots(shape: Depthwise) -> int:
+    """Columns that two outputs read, rounded up to a power of two."""
+    return 1 << (shape.strides[1] + shape.kernel[1] - 1).bit_length()

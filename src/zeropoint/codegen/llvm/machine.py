@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import platform
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import llvmlite.binding
@@ -38,6 +38,23 @@ def triple_of(isa: InstructionSet) -> str:
     return isa.triple or str(_llvm.get_process_triple())
 
 
+def architecture(triple: str) -> str:
+    """The processor family of a triple, as this process names its own: x86_64, aarch64, ..."""
+    first = triple.split("-")[0].lower()
+    return {"amd64": "x86_64", "arm64": "aarch64"}.get(first, first)
+
+
+def check_triple(triple: str) -> None:
+    """Raise CodegenError for a triple that LLVM has no target for."""
+    _initialize()
+    try:
+        _llvm.Target.from_triple(triple)
+    except RuntimeError as error:
+        raise CodegenError(
+            f"found the triple '{triple}', expected one that LLVM knows, as aarch64-unknown-linux-gnu"
+        ) from error
+
+
 def _target_machine(isa: InstructionSet) -> Any:
     _initialize()
     return _llvm.Target.from_triple(triple_of(isa)).create_target_machine(
@@ -59,6 +76,19 @@ def compile_object(text: str, isa: InstructionSet) -> bytes:
     """An ELF object of the module `text`. Raises RuntimeError where LLVM refuses it: a fault of ours."""
     machine = _target_machine(isa)
     return machine.emit_object(_optimized(text, machine))
+
+
+def combined_object(texts: Iterable[str], isa: InstructionSet, exported: Collection[str]) -> bytes:
+    """One ELF object of several modules, each optimized by itself; only the functions `exported` are seen outside."""
+    machine = _target_machine(isa)
+    first, *others = [_optimized(text, machine) for text in texts]
+    for module in others:
+        first.link_in(module)
+    for function in first.functions:
+        if not function.is_declaration and function.name not in exported:
+            function.linkage = "internal"
+    first.verify()
+    return machine.emit_object(first)
 
 
 def assembly(text: str, isa: InstructionSet) -> str:

@@ -93,12 +93,13 @@ class Function:
         self.arguments = [Value(type_.split()[0], f"%{argument}") for type_, argument in arguments]
         listed = ", ".join(f"{type_} %{argument}" for type_, argument in arguments)
         self._head = f"define {result} @{name}({listed}) nounwind alignstack(64) {{"
-        self._lines = ["entry:"]
+        self._scratch: list[str] = []
+        self._lines: list[str] = []
         self._block = "entry"
         self._count = 0
 
     def __str__(self) -> str:
-        return "\n".join([self._head, *self._lines, "}"])
+        return "\n".join([self._head, "entry:", *self._scratch, *self._lines, "}"])
 
     # Instructions.
 
@@ -185,6 +186,13 @@ class Function:
         return self.shuffle(first, None, [0] * count)
 
     # Memory. Offsets are bytes.
+
+    def scratch(self, size: int) -> Value:
+        """`size` bytes of the stack, for the whole call."""
+        self._count += 1
+        name = f"%s{self._count}"
+        self._scratch.append(f"  {name} = alloca [{size} x i8], align 64")
+        return Value("ptr", name)
 
     def at(self, pointer: Value, offset: Value | int) -> Value:
         """`pointer` and so many bytes."""
