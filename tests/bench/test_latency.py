@@ -189,6 +189,25 @@ class TestWorker:
         assert statistics.median(taken) < 0.01
 
 
+class TestProcesses:
+    def test_an_engine_that_cannot_load_is_skipped_with_its_error_and_leaves_its_traceback(self, monkeypatch, tmp_path):
+        monkeypatch.setattr(latency, "LOGS", tmp_path)
+        engine = latency.Worker(sys.executable, "nothing", "conv1x1_28_192_64", 1)
+        engine.close()
+        assert engine.skipped == "KeyError: 'nothing'"
+        assert "Traceback" in (tmp_path / "conv1x1_28_192_64.1.nothing.log").read_text()
+
+    def test_an_engine_that_ends_early_is_skipped_with_its_status(self, monkeypatch, tmp_path):
+        monkeypatch.setattr(latency, "LOGS", tmp_path)
+        monkeypatch.setattr(latency, "WORKER", tmp_path / "worker.py")
+        latency.WORKER.write_text("print('{\"ready\": true}', flush=True); input(); raise SystemExit(3)")
+        engine = latency.Worker(sys.executable, "any", "any", 1)
+        assert not engine.skipped
+        assert latency.interleaved({"any": engine}, 2, 0.1) == {}
+        engine.close()
+        assert engine.skipped == "ended with status 3"
+
+
 @pytest.mark.parametrize("script", ["latency.py", "prepare.py", "peak.py"])
 def test_a_script_explains_its_options(script: str):
     command = [sys.executable, str(latency.WORKER.parent / script), "--help"]
