@@ -10,7 +10,7 @@ import numpy as np
 
 from zeropoint.codegen.graph import ALIGNMENT, Graph
 from zeropoint.codegen.llvm.isa import InstructionSet
-from zeropoint.codegen.llvm.machine import Loaded, host, triple_of
+from zeropoint.codegen.llvm.machine import Loaded, host
 from zeropoint.codegen.memory import Arena, plan
 from zeropoint.codegen.modules import driver_of, kernels_of
 from zeropoint.codegen.objects import cache_folder, objects_of

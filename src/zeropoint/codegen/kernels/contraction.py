@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from zeropoint.codegen.graph import ALIGNMENT
 from zeropoint.codegen.kernels.requantize import GROUP, Epilogue, Output, bytes_stored, channel_order
 from zeropoint.codegen.kernels.tiles import Part, Split, balanced, divisor, greedy
 from zeropoint.codegen.llvm.isa import InstructionSet
@@ -24,6 +25,8 @@ from zeropoint.numerics.arrays import AnyArray, IntArray
 
 UNROLLED = 16
 """Steps up to which the loop over them is laid out whole."""
+PREFETCHING_TILES = 64
+"""Tiles of a group up to which its time is too short for the next group's weights to arrive by themselves."""
 LATENCY = 10
 """Dot products that have to be independent, for the machine to start two in every cycle."""
 
@@ -129,6 +132,8 @@ class _Emitter:
         self.source, self.weights, self.out, self.begin, self.end = f.arguments
         self.chunk = divisor(shape.groups, 4, 16) if shape.steps > UNROLLED else shape.steps
         self.starts = self._starts()
+        self.lines = 0
+        self.ahead = self.weights
 
     def _starts(self) -> list[int]:
         """Input offset of every chunk of steps."""
@@ -173,9 +178,15 @@ class _Emitter:
         """Tiles low to high of one group of `count` vectors."""
         f, shape = self.f, self.shape
         pixels = shape.pixels(self.isa, count)
+        tiles = shape.tiles(self.isa, count)
+        size = shape.group_bytes(self.isa, count)
+        # While a group is computed the next one is fetched, in equal parts by every chunk of every tile. It follows in
+        # memory, and the last one is followed by the weights of the next kernel.
+        self.lines = -(-size // (ALIGNMENT * tiles * len(self.starts))) if tiles <= PREFETCHING_TILES else 0
 
         def tile(index: Value, _: list[Value]) -> None:
             source, target, x = self.source, out, index
+            self.ahead = f.at(f.at(weights, size), f.mul(index, self.lines * len(self.starts) * ALIGNMENT))
             if shape.rows > 1:
                 y = f.binary("udiv", index, i64(pixels.count))
                 x = f.binary("sub", index, f.mul(y, pixels.count))
@@ -215,13 +226,18 @@ class _Emitter:
         f, isa, shape = self.f, self.isa, self.shape
         if shape.steps <= UNROLLED:
             offsets = [run + 4 * g for run in shape.runs for g in range(shape.groups)]
+            for line in range(self.lines):
+                f.prefetch(self.ahead, line * ALIGNMENT)
             return self._chunk(size, count, source, weights, sums, offsets)
         stride = self.chunk * shape.halves * count * isa.bytes
         table = f.module.table(self.starts) if len(shape.runs) > 1 else None
+        ahead, lines = self.ahead, self.lines
 
         def chunk(index: Value, carried: list[Value]) -> list[Value]:
             place = f.mul(index, 4 * self.chunk) if table is None else f.load("i64", table, f.mul(index, 8), align=8)
             here = f.at(weights, f.mul(index, stride))
+            for line in range(lines):
+                f.prefetch(f.at(ahead, f.mul(index, lines * ALIGNMENT)), line * ALIGNMENT)
             return self._chunk(size, count, f.at(source, place), here, carried, range(0, 4 * self.chunk, 4))
 
         return f.loop(0, len(self.starts), 1, chunk, sums, entered=True)

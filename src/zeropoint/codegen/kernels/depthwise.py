@@ -18,11 +18,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from zeropoint.codegen.graph import ALIGNMENT
 from zeropoint.codegen.kernels.requantize import GROUP, Epilogue, Output, channel_order
 from zeropoint.codegen.kernels.unpack import unpack_order
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function, Module, Value, i64, vector
 from zeropoint.numerics.arrays import AnyArray, IntArray
+
+AHEAD = 1 << 17
+"""Bytes of the next kernel's weights that are fetched."""
+SMALL_IMAGE = 28 * 28
 
 
 @dataclass(frozen=True)
@@ -124,6 +129,14 @@ class Depthwise:
         halves = [laid] if self.halves == 1 else [laid >> 1, laid - (laid >> 1)]
         return np.ascontiguousarray(np.stack(halves, axis=3)).tobytes()
 
+    def prefetched(self) -> int:
+        """Cache lines of the next kernel's weights, behind these parameters, to be fetched in every round.
+
+        Of images that are small, whose kernels are short and have many weights.
+        """
+        rounds = self.passes * max(1, self.width // 2) * -(-self.channels // 64)
+        return -(-AHEAD // (ALIGNMENT * rounds)) if self.rows * self.width <= SMALL_IMAGE else 0
+
     def emit(self, module: Module, name: str, isa: InstructionSet) -> None:
         """`void name(input, parameters, output, begin, end)`: tasks begin to end."""
         f = module.function(
@@ -133,6 +146,8 @@ class Depthwise:
         blocks = self.blocks(isa)
         total = sum(block.count for block in blocks)
         source, parameters, out, begin, end = f.arguments
+        size = blocks[-1].place + blocks[-1].count * self.block_bytes(blocks[-1].isa)
+        rounds = max(1, self.width // 2)
         ring = f.scratch(ring_slots(self) * self.groups * GROUP * isa.bytes)
 
         def task(index: Value, _: list[Value]) -> None:
@@ -149,7 +164,8 @@ class Depthwise:
                     number = f.add(which, -block.before)
                     channel = f.add(f.mul(number, block.isa.bytes), block.first)
                     place = f.add(f.mul(number, self.block_bytes(block.isa)), block.place)
-                    _Row(self, block.isa, f, f.at(parameters, place), ring).emit(
+                    ahead = f.at(f.at(parameters, size), f.mul(index, self.prefetched() * rounds * ALIGNMENT))
+                    _Row(self, block.isa, f, f.at(parameters, place), ring, ahead).emit(
                         f.at(here, channel), f.at(there, channel)
                     )
 
@@ -171,8 +187,11 @@ class _Row:
     time and vector by vector, so that a weight in a register serves two columns, and a column two rows.
     """
 
-    def __init__(self, shape: Depthwise, isa: InstructionSet, f: Function, parameters: Value, ring: Value):
+    def __init__(
+        self, shape: Depthwise, isa: InstructionSet, f: Function, parameters: Value, ring: Value, ahead: Value
+    ):
         self.shape, self.isa, self.f, self.parameters, self.ring = shape, isa, f, parameters, ring
+        self.ahead = ahead
         self.block_type = vector(4 * isa.width, "i8")
         self.slots = ring_slots(shape)
         self.slot_bytes = shape.groups * GROUP * isa.bytes
@@ -185,9 +204,15 @@ class _Row:
             self._fill(source, i64(x))
         pairs = shape.width // 2
         if pairs:
-            f.loop(0, pairs, 1, lambda index, _: self._outputs(source, out, f.mul(index, 2), 2), entered=True)
+            f.loop(0, pairs, 1, lambda index, _: self._pair(source, out, index), entered=True)
         if shape.width % 2:
             self._outputs(source, out, i64(shape.width - 1), 1)
+
+    def _pair(self, source: Value, out: Value, index: Value) -> None:
+        f, lines = self.f, self.shape.prefetched()
+        for line in range(lines):
+            f.prefetch(f.at(self.ahead, f.mul(index, lines * ALIGNMENT)), line * ALIGNMENT)
+        self._outputs(source, out, f.mul(index, 2), 2)
 
     def _outputs(self, source: Value, out: Value, first: Value, count: int) -> None:
         """Output columns `first` and, where count is 2, the next; their new input columns are interleaved before."""

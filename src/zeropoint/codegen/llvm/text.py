@@ -222,6 +222,12 @@ class Function:
         self.perform(f"llvm.masked.store.{of}.p0", value, self.at(pointer, offset), Value("i32", "1"), masks)
         return None
 
+    def prefetch(self, pointer: Value, offset: Value | int = 0) -> None:
+        """Ask for a cache line that is going to be read, into the second cache; any address may be named."""
+        self.module.declare("llvm.prefetch.p0", "void", ["ptr", "i32", "i32", "i32"])
+        place = self.let("ptr", f"getelementptr i8, {pointer}, {i64(offset) if isinstance(offset, int) else offset}")
+        self.emit(f"call void @llvm.prefetch.p0({place}, i32 0, i32 2, i32 1)")
+
     # Control.
 
     def ret(self, value: Value | None = None) -> None:
