@@ -1,14 +1,15 @@
 """Which row of the target's table each region gets, or why it stays float.
 
-The key is the logical kernel and the signature: what pinned types, bit widths and neighbours say of the storage at each
-port. Regions are visited in program order, so that a kernel knows the storage of what it reads.
+The key is the logical kernel and the signature: what pinned types and bit widths say of the storage at each port, and
+what the kernel reads. Regions are visited in program order, so that this is known. A kernel that only moves data takes
+the width of what it reads; any other takes the row that its table has first, if that wants a rescale before it.
 
 Source: the RFC on quantization transformations, section "Target Constraints".
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import AnyFloat, StringAttr
@@ -23,7 +24,19 @@ from zeropoint.ir.tensors import element_of
 from zeropoint.numerics.storage import StorageType
 from zeropoint.solve.propagate.constraints import Constraints
 from zeropoint.solve.propagate.rescale import RESCALE_KERNEL, is_rescale
-from zeropoint.targets import DATA, OUTPUT, AtLeast, Demand, Free, KernelRow, PortRule, Role, Signature, Target
+from zeropoint.targets import (
+    DATA,
+    OUTPUT,
+    AtLeast,
+    Demand,
+    Free,
+    KernelRow,
+    PortRule,
+    Role,
+    SameScale,
+    Signature,
+    Target,
+)
 
 _ANY = PortRule(Role.ACTIVATION, Storage.of("i8"), wildcard=True)
 RESCALE_ROWS = (KernelRow(RESCALE_KERNEL, (_ANY,), _ANY, Free()),)
@@ -132,15 +145,22 @@ class KernelChoice:
             return f"kernel '{name}' has {len(region.outputs)} results, expected one"
         demands = {fact.name: fact.value for fact in facts_of(region, DEMANDS)}
         asked = self._signature(region, neighbours=False)
-        for signature in (self._signature(region, neighbours=True), asked, _resigned(asked)):
-            fitting = [(row, row.storages(signature)) for row in rows]
-            found = [(row, storages) for row, storages in fitting if storages is not None]
-            found.sort(key=lambda pair: str(pair[1][OUTPUT].type.width) != demands.get("bits", ""))
-            for row, storages in found if "bits" in demands else found[:1]:
-                if reason := self._unfit(region, row):
-                    return reason
-                return Kernel(region, row, storages, position, demands)
-        return f"target {self.target.name} has no kernel '{name}' for {asked}"
+        found = self._match(rows, asked, demands) or self._match(rows, _resigned(asked), demands)
+        if found is None:
+            return f"target {self.target.name} has no kernel '{name}' for {asked}"
+        near = self._match(rows, self._signature(region, neighbours=True), demands)
+        if near is not None and (_is_tied(near[0]) or near[1][OUTPUT].type.width == found[1][OUTPUT].type.width):
+            found = near
+        return self._unfit(region, found[0]) or Kernel(region, *found, position, demands)
+
+    def _match(
+        self, rows: Sequence[KernelRow], signature: Signature, demands: dict[str, str]
+    ) -> tuple[KernelRow, tuple[Storage, ...]] | None:
+        """The first row that fits, one of the width that a recipe demands before others, and its storage."""
+        fitting = [(row, storages) for row in rows if (storages := row.storages(signature)) is not None]
+        asked = demands.get("bits")
+        exact = [pair for pair in fitting if str(pair[1][OUTPUT].type.width) == asked]
+        return next(iter(exact or fitting), None)
 
     def _kept_float(self, region: QuantizeRegionOp) -> str | None:
         for spec in (*region.output_specs, *region.input_specs):
@@ -180,6 +200,11 @@ class KernelChoice:
         if bits:
             return AtLeast(max(bits))
         return self.storage_of.get(value) if neighbours else None
+
+
+def _is_tied(row: KernelRow) -> bool:
+    """Whether the kernel only moves what it reads, in whatever storage that is."""
+    return isinstance(row.relation, SameScale)
 
 
 def _resigned(signature: Signature) -> Signature:
