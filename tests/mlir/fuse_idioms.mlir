@@ -188,3 +188,26 @@ func.func @main(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
 // CHECK-LABEL: func.func @main
 // CHECK:       logical_kernel = "elementwise_unary", output_specs = [f32], zeropoint.function = "silu"
 // CHECK:       logical_kernel = "elementwise_unary", output_specs = [f32], zeropoint.function = "silu"
+
+// -----
+
+// A softmax that stays float takes the mask of its scores with it.
+func.func @main(%x: tensor<4x8xf32>, %m: tensor<8xf32>) -> tensor<4x8xf32> {
+  %low = stablehlo.constant dense<0xFF800000> : tensor<f32>
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %mask = stablehlo.broadcast_in_dim %m, dims = [1] : (tensor<8xf32>) -> tensor<4x8xf32>
+  %s = stablehlo.add %x, %mask : tensor<4x8xf32>
+  %0 = stablehlo.reduce(%s init: %low) applies stablehlo.maximum across dimensions = [1] : (tensor<4x8xf32>, tensor<f32>) -> tensor<4xf32>
+  %1 = stablehlo.broadcast_in_dim %0, dims = [0] : (tensor<4xf32>) -> tensor<4x8xf32>
+  %2 = stablehlo.subtract %s, %1 : tensor<4x8xf32>
+  %3 = stablehlo.exponential %2 : tensor<4x8xf32>
+  %4 = stablehlo.reduce(%3 init: %zero) applies stablehlo.add across dimensions = [1] : (tensor<4x8xf32>, tensor<f32>) -> tensor<4xf32>
+  %5 = stablehlo.broadcast_in_dim %4, dims = [0] : (tensor<4xf32>) -> tensor<4x8xf32>
+  %6 = stablehlo.divide %3, %5 : tensor<4x8xf32>
+  return %6 : tensor<4x8xf32>
+}
+// CHECK-LABEL: func.func @main
+// CHECK:       logical_kernel = "broadcast"
+// CHECK-NEXT:  "quant.region"(%x, %{{.*}}) ({
+// CHECK:         stablehlo.add
+// CHECK:       logical_kernel = "softmax"

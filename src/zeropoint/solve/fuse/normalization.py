@@ -81,7 +81,21 @@ def match_softmax(op: Operation, graph: Graph) -> Match | None:
     source = _exponentials(exponential.operand, graph)
     if total is None or total[0] is not exponential.result or source is None:
         return None
-    return _match("softmax", (op, *total[1], exponential, *source[1]), (source[0],), graph)
+    mask, ports = _mask_before(source[0], graph)
+    return _match("softmax", (op, *total[1], exponential, *source[1], *mask), ports, graph)
+
+
+def _mask_before(value: SSAValue, graph: Graph) -> tuple[Way, tuple[SSAValue, ...]]:
+    """The sum of scores and a computed, repeated mask, where the target has no softmax and it stays float.
+
+    A mask is some -10000 where it hides a score: 8 bits that hold it hold nothing of the scores.
+    """
+    add = value.owner
+    if "softmax" not in graph.kernels and isinstance(add, AddOp):
+        for scores, mask in ((add.lhs, add.rhs), (add.rhs, add.lhs)):
+            if isinstance(mask.owner, BroadcastInDimOp) and graph.array(mask.owner.operand) is None:
+                return [add], (scores, mask)
+    return [], (value,)
 
 
 def match_log_softmax(op: Operation, graph: Graph) -> Match | None:
