@@ -4,12 +4,13 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint fuzz clean
+.PHONY: help demo test lint fuzz conformance clean
 
 help:
 	@echo "make demo         quantize a real network and measure the integer program"
 	@echo "make test         all tests, ruff, pyright, the layering test"
 	@echo "make fuzz         20,000 random quant programs through zeropoint and C++ MLIR"
+	@echo "make conformance  the public StableHLO test programs (ZEROPOINT_CONFORMANCE: their folder)"
 	@echo "make clean        remove the environment and caches"
 
 $(BIN)/python:
@@ -39,6 +40,9 @@ lint: $(VENV)/.installed-test
 
 fuzz: $(VENV)/.installed-test
 	ZEROPOINT_FUZZ_CASES=$${ZEROPOINT_FUZZ_CASES:-20000} $(BIN)/python -m pytest tests/ir/quant/test_quant_differential.py
+
+conformance: $(VENV)/.installed-test
+	@$(BIN)/python tests/conformance.py
 
 clean:
 	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import struct
 import subprocess
 import sys
@@ -431,6 +432,22 @@ def test_opt_takes_ops_of_other_dialects_where_it_is_told_to() -> None:
     assert refused("opt -", foreign).startswith("<stdin>:2: operation being parsed with an unregistered dialect.")
 
 
+@pytest.mark.parametrize(
+    ("passes", "cast", "message"),
+    [
+        ("", "quant.qcast %x : f32 to f32", "quant.qcast: 'quant.qcast' op result #0 must be"),
+        (
+            "-p lower-quant-ops",
+            "quant.qcast %x : f32 to !quant.any<i8:f32>",
+            "pass 'lower-quant-ops': quant.qcast: found",
+        ),
+    ],
+)
+def test_opt_names_the_line_of_a_wrong_op(passes: str, cast: str, message: str) -> None:
+    text = f"func.func @f(%x: f32) {{\n  %0 = {cast}\n  return\n}}\n"
+    assert refused(f"opt - {passes}", text).startswith(f"<stdin>:2: {message}")
+
+
 def test_opt_counts_lines_from_the_top_of_a_file_that_it_splits() -> None:
     two = f"{FLOAT_TEXT}// -----\nthis\n"
     line = two.split("\n").index("this") + 1
@@ -516,3 +533,78 @@ def test_importing_the_package_imports_nothing_heavy(module: str) -> None:
     loaded = {name.partition(".")[0] for name in found.stdout.split()}
     assert "zeropoint" in loaded
     assert not loaded & HEAVY
+
+
+CHECKED = """func.func @sum() {
+  %c = stablehlo.constant dense<[1, 2]> : tensor<2xi32>
+  %sum = stablehlo.add %c, %c : tensor<2xi32>
+  check.expect_eq_const %sum, dense<[2, EXPECTED]> : tensor<2xi32>
+  return
+}
+// -----
+func.func @first() -> tensor<i1> {
+  %0 = stablehlo.constant dense<true> : tensor<i1>
+  return %0 : tensor<i1>
+}
+func.func @second() -> tensor<2xf32> {
+  %0 = stablehlo.constant dense<[1.0, -2.5]> : tensor<2xf32>
+  return %0 : tensor<2xf32>
+}
+"""
+
+
+def ran(arguments: str) -> Result:
+    return CliRunner().invoke(main, ["run", *shlex.split(arguments)])
+
+
+def test_run_prints_what_every_function_of_a_text_returns(tmp_path: Path) -> None:
+    file = tmp_path / "checked.mlir"
+    file.write_text(CHECKED.replace("EXPECTED", "4"))
+    result = ran(f"--split-input-file {file}")
+    assert result.exit_code == 0
+    assert result.stdout == "tensor<i1> {true}\ntensor<2xf32> {\n  [1.000000e+00, -2.500000e+00]\n}\n"
+
+
+def test_run_names_a_check_that_fails_and_goes_on(tmp_path: Path) -> None:
+    file = tmp_path / "checked.mlir"
+    file.write_text(CHECKED.replace("EXPECTED", "5"))
+    result = ran(f"--split-input-file {file}")
+    assert result.exit_code == 1
+    assert result.stderr == (
+        f"zeropoint: @sum: check.expect_eq_const at {file}:4:3: 1 of 2 elements of %sum differ: "
+        "[1]: found 4, expected 5\n"
+    )
+    assert result.stdout.startswith("tensor<i1> {true}\n")
+
+
+TAKES = """func.func @main(%x: tensor<2xi32>) -> tensor<2xi32> {
+  %0 = stablehlo.negate %x : tensor<2xi32>
+  return %0 : tensor<2xi32>
+}"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("", "@main: found 0 arguments, expected tensor<2xi32>"),
+        ("--args=nonsense", "expected array attribute string for args, i.e. --args=[dense<1> : tensor<2xi32>, ...]"),
+        ("--args='[1.0 : f32]'", "expected dense elements attribute for args elements"),
+        ("--args='[dense<1> : tensor<3xi32>]'", "argument 0 of @main: found shape (3,), expected tensor<2xi32>"),
+        ("--args='[dense<1> : tensor<2xi8>]'", "argument 0 of @main: found dtype int8, expected int32"),
+        ("--input data.npz", "found no --output, expected --input and --output together"),
+        ("-o out.npz", "found no --input, expected --input and --output together"),
+    ],
+)
+def test_run_refuses_inputs_that_do_not_fit(tmp_path: Path, arguments: str, message: str) -> None:
+    file = tmp_path / "takes.mlir"
+    file.write_text(TAKES)
+    result = ran(f"{file} {arguments}")
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_run_takes_inputs_as_text(tmp_path: Path) -> None:
+    file = tmp_path / "takes.mlir"
+    file.write_text(TAKES)
+    assert ran(f"{file} --args='[dense<[1, -2]> : tensor<2xi32>]'").stdout == "tensor<2xi32> {\n  [-1, 2]\n}\n"

@@ -74,7 +74,10 @@ def reports_input_errors(command: CommandT) -> CommandT:
 def _message(error: BaseException) -> str:
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {error.strerror}"
-    return str(error)
+    from zeropoint.diagnostics import place_of
+
+    place = place_of(error)
+    return str(error) if place is None else f"{place.file}:{place.line}: {error}"
 
 
 class ShapeParameter(click.ParamType):  # pyright: ignore[reportMissingTypeArgument]
@@ -207,19 +210,68 @@ def _summary(result: Any) -> str:
 
 @main.command()
 @click.argument("model", type=INPUT_FILE)
-@click.option("--input", "inputs", required=True, type=INPUT_FILE, help="Inputs: .npz with one array per input name.")
-@click.option("-o", "--output", required=True, type=OUTPUT_FILE, help="Where to write the outputs: .npz.")
+@click.option("--input", "inputs", type=INPUT_FILE, default=None, help="Inputs: .npz with one array per input name.")
+@click.option("-o", "--output", type=OUTPUT_FILE, default=None, help="Where to write the outputs: .npz.")
+@click.option("--args", "arguments", default=None, help="Inputs as text: '[dense<1> : tensor<2xi32>, ...]'.")
+@click.option("--split-input-file", is_flag=True, help="Run the parts between '// -----' lines one by one.")
 @SHAPE
 @reports_input_errors
-def run(model: Path, inputs: Path, output: Path, shapes: tuple[tuple[str, tuple[int, ...]], ...]) -> None:
-    """Run MODEL on every sample of the input and write the outputs, stacked."""
+def run(
+    model: Path,
+    inputs: Path | None,
+    output: Path | None,
+    arguments: str | None,
+    split_input_file: bool,
+    shapes: tuple[tuple[str, tuple[int, ...]], ...],
+) -> None:
+    """Run MODEL on every sample of the input and write the outputs, stacked.
+
+    Without --input MODEL is a program text that needs none. Its checks are made (status 1 where one fails), what it
+    returns is printed.
+    """
+    if inputs is not None and output is not None:
+        _run_samples(model, inputs, output, dict(shapes))
+    elif inputs is not None or output is not None or model.suffix.lower() not in ("", ".mlir"):
+        missing = "--output" if inputs is not None else "--input"
+        _fail(f"{model}: found no {missing}, expected --input and --output together, or a .mlir program without either")
+    else:
+        _run_text(model, arguments, split_input_file)
+
+
+def _run_text(file: Path, arguments: str | None, split: bool) -> None:
+    """Run every program of a text; say what each returns, and what does not hold."""
+    from zeropoint.interp import CheckFailed, ExecutionError, execute
+    from zeropoint.ir.text import parse_program, split_input
+    from zeropoint.ir.values import parse_values, value_text
+
+    text, name = _program_text(file)
+    weights = None if str(file) == "-" else _weights_beside(file)
+    failed = False
+    for part in split_input(text, split):
+        try:
+            given = None if arguments is None else parse_values(arguments)
+            program = parse_program(part, name, weights)
+        except ValueError as error:
+            _fail(str(error))
+        try:
+            for outcome in execute(program, given):
+                for value, found in zip(outcome.values, outcome.types, strict=True):
+                    click.echo(value_text(value, found))
+        except (CheckFailed, ExecutionError) as error:
+            failed = True
+            click.echo(f"zeropoint: {error}", err=True)
+    if failed:
+        raise SystemExit(1)
+
+
+def _run_samples(model: Path, inputs: Path, output: Path, shapes: dict[str, tuple[int, ...]]) -> None:
     from zeropoint.calibrate import bar, samples
     from zeropoint.frontend import load_model
     from zeropoint.ir.files import write_atomically
     from zeropoint.model import Model
 
     _check_output(output, (".npz",))
-    loaded = Model(load_model(model, dict(shapes)))
+    loaded = Model(load_model(model, shapes))
     outputs = loaded.run_samples(samples(inputs, loaded.inputs), progress=bar)
 
     def write(temporary: Path) -> None:

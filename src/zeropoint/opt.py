@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,7 +12,7 @@ from xdsl.utils.exceptions import ArgSpecParseError, ParseError, VerifyException
 from zeropoint.calibrate import instrument
 from zeropoint.diagnostics import Diagnostic, differences, expectations, of_error
 from zeropoint.ir.program import Program
-from zeropoint.ir.text import parse_program, print_program
+from zeropoint.ir.text import parse_program, print_program, split_input
 from zeropoint.ir.verification import verify
 from zeropoint.ir.weights import Weights
 from zeropoint.lower import fold_bounds, integer_io, lower, merge_sums
@@ -29,8 +28,6 @@ from zeropoint.solve.materialize import materialize
 from zeropoint.solve.propagate import propagate
 from zeropoint.solve.simplify import fold_batch_norm, fold_broadcasts, fold_constants, fold_padding, simplify
 from zeropoint.targets import target as named_target
-
-SEPARATOR = re.compile(r"^// -----.*$", re.MULTILINE)
 
 
 class PipelineError(ValueError):
@@ -72,8 +69,8 @@ PASSES: Mapping[str, Pass] = {
     "normalize-quant-types": Pass(normalize_quant_types, "sub-channel types as per-layer or per-channel ones"),
     "propagate": Pass(_propagate, "decide the parameters of every port", {"target": "cpu", "profile": None}),
     "simplify": Pass(simplify, "fold-constants, fold-broadcasts, fold-batch-norm, fold-padding"),
-    "strip-func-quant-types": Pass(strip_func_quant_types, "storage integers in the headers of functions"),
     "unfuse": Pass(unfuse, "regions back to their ops, with casts"),
+    "strip-func-quant-types": Pass(strip_func_quant_types, "storage integers in the headers of functions"),
 }
 """Every pass by its name on the command line."""
 
@@ -107,15 +104,6 @@ def _bound(name: str, given: Mapping[str, tuple[Any, ...]]) -> Callable[[Program
             raise PipelineError(f"pass '{name}': {error}") from error
 
     return run
-
-
-def split_input(text: str, split: bool) -> list[str]:
-    """The programs of a file, between lines of `// -----`; each on the lines that it has in the file."""
-    if not split:
-        return [text]
-    starts = [0, *(match.end() for match in SEPARATOR.finditer(text))]
-    ends = [*(match.start() for match in SEPARATOR.finditer(text)), len(text)]
-    return ["\n" * text.count("\n", 0, start) + text[start:end] for start, end in zip(starts, ends, strict=True)]
 
 
 def run_passes(program: Program, passes: list[Callable[[Program], Program]]) -> Program:

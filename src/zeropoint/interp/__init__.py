@@ -2,6 +2,7 @@
 
 from zeropoint.interp.engine import Engine, ReferenceEngine, Runnable
 from zeropoint.interp.errors import CheckFailed, ExecutionError, InputError, UnsupportedError
+from zeropoint.interp.execute import Outcome, execute
 from zeropoint.interp.interpreter import Interpreter, run
 from zeropoint.interp.plan import Observe, Trace
 
@@ -12,9 +13,11 @@ __all__ = [
     "InputError",
     "Interpreter",
     "Observe",
+    "Outcome",
     "ReferenceEngine",
     "Runnable",
     "Trace",
     "UnsupportedError",
+    "execute",
     "run",
 ]

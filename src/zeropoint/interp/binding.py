@@ -39,12 +39,21 @@ class Scope(Protocol):
         ...
 
     @property
-    def probes(self) -> dict[str, Array]:
+    def probes(self) -> dict[str, list[Array]]:
         """What the probes of the program have seen, by their names."""
+        ...
+
+    @property
+    def write(self) -> Callable[[str], object]:
+        """Where `interpreter.print` writes."""
         ...
 
     def function(self, name: str) -> Body:
         """A function of the module, on a sequence of its arguments."""
+        ...
+
+    def argument_count(self, name: str) -> int:
+        """How many arguments a function of the module has."""
         ...
 
     def branch(self, block: Block) -> Branch:

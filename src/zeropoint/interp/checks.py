@@ -25,7 +25,7 @@ from zeropoint.ir.check import (
 )
 from zeropoint.ir.check.ops import DEFAULT_TOLERANCE, DEFAULT_ULPS
 from zeropoint.ir.locations import describe, text_place
-from zeropoint.ir.stablehlo import CustomCallOp
+from zeropoint.ir.stablehlo import ConstantOp, CustomCallOp
 from zeropoint.ir.tensors import Array
 from zeropoint.ir.weights import inline_array
 
@@ -169,11 +169,15 @@ def expect_close(op: ExpectCloseOp, scope: Scope) -> Kernel:
 def expect_serialized_eq(op: ExpectSerializedEqOp, scope: Scope) -> Kernel:
     """Fails where the value is not what the latest probe of that name saw."""
     check, probes, name = _checked(op, op.expected, equal), scope.probes, op.probe_id.data
+    turn = -1 if op.iter is None else op.iter.value.data
 
     def run(found: Array) -> tuple[Array, ...]:
-        if name not in probes:
-            raise CheckFailed(f"{_place(op)}: no probe '{name}' was run before")
-        check(found, probes[name])
+        seen = probes.get(name, [])
+        if not -1 <= turn < len(seen) or not seen:
+            raise CheckFailed(
+                f"{_place(op)}: found {len(seen)} runs of probe '{name}', expected more before this check"
+            )
+        check(found, seen[turn])
         return ()
 
     return run
@@ -197,7 +201,8 @@ def custom_call(op: CustomCallOp, scope: Scope) -> Function:
     if target not in _CALLS or len(op.inputs) != 2:
         raise UnsupportedError(f"found a call of '{target}'; expected one of {', '.join(_CALLS)} on two values")
     # Some producers write the expected value first.
-    swapped = scope.constant(op.inputs[0]) is not None and scope.constant(op.inputs[1]) is None
+    first_is_constant, second_is_constant = (isinstance(value.owner, ConstantOp) for value in op.inputs)
+    swapped = first_is_constant and not second_is_constant
     check, results = _checked(op, op.inputs[1 if swapped else 0], _CALLS[target]), len(op.results)
 
     def run(first: Array, second: Array) -> tuple[Array, ...]:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import cast
 
 import numpy as np
-from xdsl.dialects.builtin import DYNAMIC_INDEX
+from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType
+from xdsl.ir import Attribute
 
 from zeropoint.interp.errors import InputError
 from zeropoint.interp.plan import Observe, Trace, plan_of
 from zeropoint.ir.program import Port, Program
-from zeropoint.ir.tensors import Array, element_dtype, shape_of
+from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 
 
 class Interpreter:
@@ -44,7 +46,10 @@ class Interpreter:
         """The outputs in order, for inputs in order."""
         if len(values) != len(self.inputs):
             raise InputError(f"found {len(values)} arrays, expected {len(self.inputs)}: {self._signature()}")
-        arrays = [_checked(np.asarray(value), port) for value, port in zip(values, self.inputs, strict=True)]
+        arrays = [
+            checked_argument(np.asarray(value), port.type, f"input {port.name}")
+            for value, port in zip(values, self.inputs, strict=True)
+        ]
         return list(self._plan.run(arrays, observe, trace))
 
     def run_samples(
@@ -63,17 +68,21 @@ class Interpreter:
         return ", ".join(f"{port.name}: {port.type}" for port in self.inputs) or "no input"
 
 
-def _checked(value: Array, port: Port) -> Array:
-    """The array, where it fits the port."""
-    shape, dtype = shape_of(port.type), element_dtype(port.type.element_type)
+def checked_argument(value: Array, found: Attribute, name: str) -> Array:
+    """The array, where it fits the type of what it is given for.
+
+    Raises InputError for another shape or dtype.
+    """
+    if not isinstance(found, TensorType):
+        return value
+    shape, dtype = shape_of(cast("Attribute", found)), element_dtype(element_of(cast("Attribute", found)))
     # A dynamic dimension takes any size.
     wanted = tuple(f if e in (DYNAMIC_INDEX, f) else e for e, f in zip(shape, value.shape, strict=False))
     if len(shape) != value.ndim or wanted != value.shape:
-        raise InputError(f"input {port.name}: found shape {value.shape}, expected {port.type}; reshape it")
+        raise InputError(f"{name}: found shape {value.shape}, expected {found}; reshape it")
     if value.dtype != dtype:
         raise InputError(
-            f"input {port.name}: found dtype {value.dtype}, expected {dtype} ({port.type}); "
-            f"convert it with .astype('{dtype}')"
+            f"{name}: found dtype {value.dtype}, expected {dtype} ({found}); convert it with .astype('{dtype}')"
         )
     return value
 

@@ -6,6 +6,7 @@ a step whose operands are all constant is computed once, and a value is freed af
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -105,15 +106,17 @@ class PlanBuilder:
         outer: PlanBuilder | None = None,
         values: dict[SSAValue, int] | None = None,
         captured: dict[int, int] | None = None,
+        write: Callable[[str], object] = sys.stdout.write,
     ):
         self.program = program
+        self.write: Callable[[str], object] = write if outer is None else outer.write
         self.profile: Profile = profile(program.profile or DEFAULT_PROFILE)
         self.functions = {f.sym_name.data: f for f in program.module.ops if isinstance(f, FuncOp)}
         self.slots: list[Array | None] = []
         self.steps: list[Step] = []
         self.refused: list[str] = [] if outer is None else outer.refused
         self._open: list[Block] = []
-        self.probes: dict[str, Array] = {} if outer is None else outer.probes
+        self.probes: dict[str, list[Array]] = {} if outer is None else outer.probes
         self._outer = outer
         self._outer_values = values
         self._captured = captured
@@ -212,8 +215,15 @@ class _BoundScope:
         return self._builder.slots[self._values[value]] if value in self._values else None
 
     @property
-    def probes(self) -> dict[str, Array]:
+    def probes(self) -> dict[str, list[Array]]:
         return self._builder.probes
+
+    @property
+    def write(self) -> Callable[[str], object]:
+        return self._builder.write
+
+    def argument_count(self, name: str) -> int:
+        return len(function_body(self._builder.functions, name).args)
 
     def function(self, name: str) -> Body:
         block = function_body(self._builder.functions, name)
@@ -270,11 +280,11 @@ def _with_frees(steps: Sequence[Step], results: Sequence[int]) -> tuple[Step, ..
     return tuple(reversed(freed))
 
 
-def plan_of(program: Program, entry: Block | None = None) -> Plan:
+def plan_of(program: Program, entry: Block | None = None, write: Callable[[str], object] = sys.stdout.write) -> Plan:
     """The plan of a function's body, by default the program's entry.
 
     Raises UnsupportedError, naming every op without semantics.
     """
-    builder, block = PlanBuilder(program), program.entry if entry is None else entry
+    builder, block = PlanBuilder(program, write=write), program.entry if entry is None else entry
     arguments = builder.arguments(block)
     return builder.finish(arguments, builder.lay(block, arguments))

@@ -16,7 +16,7 @@ import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from xdsl.ir import Attribute, Block
+from xdsl.ir import Attribute, Block, SSAValue
 
 from zeropoint.interp.affine import is_quantized
 from zeropoint.interp.binding import Kernel, Scope
@@ -123,17 +123,34 @@ def _taps(
     ]
 
 
+def folded(block: Block, operand: SSAValue, result: SSAValue, scope: Scope) -> Callable[[Sequence[Array]], Array]:
+    """The body over values in order, converted at its edges: what all_reduce does with those of a group's processes."""
+    arguments, returned = element_of(block.args[0]), _returned(block)
+    into = implicit_conversion(element_of(operand), arguments, scope.profile)
+    out_of = implicit_conversion(returned[0], element_of(result), scope.profile)
+    combine, _ = _combiner(block, scope)
+
+    def run(values: Sequence[Array]) -> Array:
+        return np.asarray(out_of(_tree((np.stack([into(value) for value in values]),), combine)[0]))
+
+    return run
+
+
 def _edges(
     op: ReduceOp | ReduceWindowOp, scope: Scope
 ) -> tuple[Callable[[Sequence[Array]], Arrays], Callable[[Arrays], Arrays]]:
     """The conversions of operands to the body's arguments, and of its results to the op's (the RFC's A, F and G)."""
     block = op.body.block
-    terminator = block.last_op
-    assert terminator is not None
     arguments = [element_of(argument) for argument in block.args[: len(op.inputs)]]
-    outer, inner = [element_of(value) for value in op.inputs], [element_of(value) for value in terminator.operands]
+    outer, inner = [element_of(value) for value in op.inputs], _returned(block)
     results = [element_of(result) for result in op.results_]
     return _each(outer, arguments, scope), _each(inner, results, scope)
+
+
+def _returned(block: Block) -> list[Attribute]:
+    terminator = block.last_op
+    assert terminator is not None
+    return [element_of(value) for value in terminator.operands]
 
 
 def _each(

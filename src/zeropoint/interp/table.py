@@ -13,6 +13,7 @@ from xdsl.ir import Operation
 from zeropoint.interp import (
     bitwise,
     checks,
+    collectives,
     contraction,
     control,
     elementwise,
@@ -24,12 +25,13 @@ from zeropoint.interp import (
     quantized_contraction,
     reduction,
     regions,
+    representation,
     scatter,
     sort,
 )
 from zeropoint.interp.affine import is_quantized
 from zeropoint.interp.binding import Rule
-from zeropoint.ir import check, chlo, quant
+from zeropoint.ir import check, chlo, interpreter, quant
 from zeropoint.ir import fxpmath as fxp
 from zeropoint.ir import stablehlo as hlo
 from zeropoint.ir.tensors import element_of
@@ -42,14 +44,30 @@ EITHER: dict[type[Operation], Rule] = {
     check.ExpectEqOp: checks.expect_eq,
     check.ExpectSerializedEqOp: checks.expect_serialized_eq,
     hlo.AfterAllOp: regions.after_all,
+    hlo.AllGatherOp: collectives.all_gather,
+    hlo.AllReduceOp: collectives.all_reduce,
+    hlo.AllToAllOp: collectives.all_to_all,
     hlo.CaseOp: regions.case,
+    hlo.CollectiveBroadcastOp: collectives.collective_broadcast,
+    hlo.CollectivePermuteOp: collectives.collective_permute,
+    hlo.CollectiveReduceOp: collectives.collective_reduce,
     hlo.CustomCallOp: checks.custom_call,
     hlo.GetTupleElementOp: regions.get_tuple_element,
     hlo.IfOp: regions.if_,
+    hlo.InfeedOp: collectives.infeed,
     hlo.MapOp: regions.map_,
     hlo.OptimizationBarrierOp: regions.optimization_barrier,
+    hlo.OutfeedOp: collectives.outfeed,
+    hlo.PartitionIdOp: collectives.partition_id,
+    hlo.RecvOp: collectives.recv,
+    hlo.ReduceScatterOp: collectives.reduce_scatter,
+    hlo.ReplicaIdOp: collectives.replica_id,
+    hlo.SendOp: collectives.send,
     hlo.TupleOp: regions.tuple_,
     hlo.WhileOp: regions.while_,
+    interpreter.PrintOp: collectives.print_,
+    interpreter.ProbeOp: collectives.probe,
+    interpreter.RunParallelOp: collectives.run_parallel,
 }
 
 RULES: dict[type[Operation], Rule] = {
@@ -57,11 +75,13 @@ RULES: dict[type[Operation], Rule] = {
     hlo.AddOp: elementwise.binary,
     hlo.AndOp: elementwise.binary,
     hlo.Atan2Op: elementwise.binary,
+    hlo.BitcastConvertOp: representation.bitcast_convert,
     hlo.BroadcastInDimOp: movement.broadcast_in_dim,
     hlo.CbrtOp: elementwise.unary,
     hlo.CeilOp: elementwise.unary,
     hlo.ClampOp: elementwise.clamp,
     hlo.CompareOp: elementwise.compare,
+    hlo.ComplexOp: representation.complex_,
     hlo.ConcatenateOp: movement.concatenate,
     hlo.ConvertOp: elementwise.convert,
     hlo.ConvolutionOp: contraction.contraction,
@@ -75,6 +95,7 @@ RULES: dict[type[Operation], Rule] = {
     hlo.ExponentialOp: elementwise.unary,
     hlo.FloorOp: elementwise.unary,
     hlo.GatherOp: indexing.gather,
+    hlo.ImagOp: representation.imag,
     hlo.IotaOp: indexing.iota,
     hlo.IsFiniteOp: elementwise.is_finite,
     hlo.LogOp: elementwise.unary,
@@ -89,7 +110,9 @@ RULES: dict[type[Operation], Rule] = {
     hlo.PadOp: movement.pad,
     hlo.PopcntOp: bitwise.popcnt,
     hlo.PowerOp: elementwise.binary,
+    hlo.RealOp: representation.real,
     hlo.ReduceOp: reduction.reduce,
+    hlo.ReducePrecisionOp: representation.reduce_precision,
     hlo.ReduceWindowOp: reduction.reduce_window,
     hlo.RemainderOp: elementwise.binary,
     hlo.ReshapeOp: movement.reshape,
@@ -146,6 +169,7 @@ QUANTIZED: dict[type[Operation], Rule] = {
     hlo.MultiplyOp: quantized.multiply,
     hlo.NegateOp: quantized.unary,
     hlo.PowerOp: quantized.binary,
+    hlo.ReducePrecisionOp: representation.reduce_precision,
     hlo.RemainderOp: quantized.binary,
     hlo.RoundNearestAfzOp: quantized.unary,
     hlo.RoundNearestEvenOp: quantized.unary,
@@ -163,6 +187,7 @@ QUANTIZED: dict[type[Operation], Rule] = {
     quant.QuantizeCastOp: quantized.quantize_cast,
     quant.StorageCastOp: quantized.storage_cast,
     # These move storage, or have bodies that are looked up by themselves.
+    hlo.BitcastConvertOp: representation.bitcast_convert,
     hlo.BroadcastInDimOp: movement.broadcast_in_dim,
     hlo.ConcatenateOp: movement.concatenate,
     hlo.DynamicSliceOp: indexing.dynamic_slice,

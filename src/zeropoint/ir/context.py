@@ -10,12 +10,13 @@ from xdsl.ir import Dialect
 from zeropoint.ir.check import Check
 from zeropoint.ir.chlo import Chlo
 from zeropoint.ir.fxpmath import FxpMath
+from zeropoint.ir.interpreter import InterpreterDialect
 from zeropoint.ir.quant import Quant
 from zeropoint.ir.resources import ResourceTable
 from zeropoint.ir.stablehlo import StableHlo
 from zeropoint.ir.standard import STANDARD_DIALECTS
 
-DIALECTS = (Check, Chlo, Func, FxpMath, Quant, StableHlo)
+DIALECTS = (Check, Chlo, Func, FxpMath, InterpreterDialect, Quant, StableHlo)
 
 
 def new_context(resources: ResourceTable | None = None, *, allow_unregistered: bool = False) -> Context:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable
 from io import StringIO
 from typing import cast
@@ -20,6 +21,9 @@ from zeropoint.ir.stablehlo import ConstantOp
 from zeropoint.ir.tensors import Array, element_dtype, element_of
 from zeropoint.ir.verification import verify
 from zeropoint.ir.weights import INLINE_ELEMENTS, Weights, inline_array
+
+SEPARATOR = re.compile(r"^// -----.*$", re.MULTILINE)
+"""Between two programs of one file."""
 
 
 def resource_handles(module: ModuleOp) -> list[str]:
@@ -70,6 +74,15 @@ def print_ops(ops: Iterable[Operation]) -> str:
         printer.print_op(op)
         stream.write("\n")
     return stream.getvalue()
+
+
+def split_input(text: str, split: bool) -> list[str]:
+    """The programs of a file, between lines of `// -----`; each on the lines that it has in the file."""
+    if not split:
+        return [text]
+    starts = [0, *(match.end() for match in SEPARATOR.finditer(text))]
+    ends = [*(match.start() for match in SEPARATOR.finditer(text)), len(text)]
+    return ["\n" * text.count("\n", 0, start) + text[start:end] for start, end in zip(starts, ends, strict=True)]
 
 
 def parse_program(

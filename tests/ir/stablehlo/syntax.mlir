@@ -186,4 +186,58 @@ module {
     }) : (tensor<2x3xf32>) -> tensor<2x3xf32>
     return
   }
+  func.func @representation(%arg0: tensor<2x3xf32>, %arg1: tensor<?xf32>, %arg2: tensor<2xf32>, %arg3: tensor<2xcomplex<f32>>) {
+    %0 = stablehlo.complex %arg0, %arg0 : tensor<2x3xcomplex<f32>>
+    %1 = stablehlo.complex %arg1, %arg2 : (tensor<?xf32>, tensor<2xf32>) -> tensor<2xcomplex<f32>>
+    %2 = stablehlo.real %0 : (tensor<2x3xcomplex<f32>>) -> tensor<2x3xf32>
+    %3 = stablehlo.real %arg0 : tensor<2x3xf32>
+    %4 = stablehlo.imag %0 {note} : (tensor<2x3xcomplex<f32>>) -> tensor<2x3xf32>
+    %5 = stablehlo.bitcast_convert %arg0 : (tensor<2x3xf32>) -> tensor<2x3x4xui8>
+    %6 = stablehlo.reduce_precision %arg0, format = e5m10 : tensor<2x3xf32>
+    %7 = stablehlo.abs %arg3 : (tensor<2xcomplex<f32>>) -> tensor<2xf32>
+    %cst = stablehlo.constant dense<(1.000000e+00,-2.500000e+00)> : tensor<2xcomplex<f32>>
+    %cst_0 = stablehlo.constant dense<[(1.000000e-01,0x7FF8000000000000), (0.000000e+00,-0.000000e+00)]> : tensor<2xcomplex<f64>>
+    %cst_1 = stablehlo.constant dense<[1.000000e+00, 0x7F]> : tensor<2xf8E4M3FN>
+    %cst_2 = stablehlo.constant dense<[1.000000e+00, 0x7D, 0x7F, 0x7C]> : tensor<4xf8E5M2>
+    %cst_3 = stablehlo.constant dense<[[2.500000e-01], [0x80]]> : tensor<2x1xf8E4M3FNUZ>
+    %cst_4 = stablehlo.constant dense<[1.015630e-01, 0x80]> : tensor<2xf8E4M3B11FNUZ>
+    %cst_5 = stablehlo.constant dense<[1.525880e-05, 0x80]> : tensor<2xf8E5M2FNUZ>
+    %cst_6 = stablehlo.constant dense<[3.125000e+00, 0x78]> : tensor<2xf8E3M4>
+    %cst_7 = stablehlo.constant dense<[1.500000e+00, 0xF8]> : tensor<2xf8E4M3>
+    %cst_8 = stablehlo.constant dense<5.000000e-01> : tensor<3xf8E8M0FNU>
+    %cst_9 = stablehlo.constant dense<[7.500000e+00, -1.250000e-01]> : tensor<2xf6E2M3FN>
+    %cst_10 = stablehlo.constant dense<[2.800000e+01, -6.250000e-02]> : tensor<2xf6E3M2FN>
+    %cst_11 = stablehlo.constant dense<[6.000000e+00, -5.000000e-01]> : tensor<2xf4E2M1FN>
+    %c = stablehlo.constant dense<[1, -2]> : tensor<2xi2>
+    %c_12 = stablehlo.constant dense<[1, 3]> : tensor<2xui2>
+    return
+  }
+  func.func @collectives(%arg0: tensor<2x4xi64>, %arg1: !stablehlo.token) {
+    %0 = "stablehlo.all_reduce"(%arg0) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 0>, replica_groups = dense<[[0, 1], [2, -1]]> : tensor<2x2xi64>, use_global_device_ids}> ({
+    ^bb0(%arg2: tensor<i64>, %arg3: tensor<i64>):
+      %13 = stablehlo.add %arg2, %arg3 : tensor<i64>
+      stablehlo.return %13 : tensor<i64>
+    }) : (tensor<2x4xi64>) -> tensor<2x4xi64>
+    %1 = "stablehlo.reduce_scatter"(%arg0) <{replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>, scatter_dimension = 1 : i64}> ({
+    ^bb0(%arg2: tensor<i64>, %arg3: tensor<i64>):
+      %13 = stablehlo.add %arg2, %arg3 : tensor<i64>
+      stablehlo.return %13 : tensor<i64>
+    }) : (tensor<2x4xi64>) -> tensor<2x2xi64>
+    %2 = "stablehlo.collective_reduce"(%arg0) <{replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>}> ({
+    ^bb0(%arg2: tensor<i64>, %arg3: tensor<i64>):
+      %13 = stablehlo.add %arg2, %arg3 : tensor<i64>
+      stablehlo.return %13 : tensor<i64>
+    }) : (tensor<2x4xi64>) -> tensor<2x4xi64>
+    %3 = "stablehlo.all_gather"(%arg0) <{all_gather_dim = 1 : i64, replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>}> : (tensor<2x4xi64>) -> tensor<2x8xi64>
+    %4 = "stablehlo.all_to_all"(%arg0) <{concat_dimension = 0 : i64, replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>, split_count = 2 : i64, split_dimension = 1 : i64}> : (tensor<2x4xi64>) -> tensor<4x2xi64>
+    %5 = "stablehlo.collective_permute"(%arg0) <{source_target_pairs = dense<[[0, 1], [1, 2]]> : tensor<2x2xi64>}> : (tensor<2x4xi64>) -> tensor<2x4xi64>
+    %6 = "stablehlo.collective_broadcast"(%arg0) <{replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>}> : (tensor<2x4xi64>) -> tensor<2x4xi64>
+    %7 = stablehlo.partition_id : tensor<ui32>
+    %8 = stablehlo.replica_id : tensor<ui32>
+    %9 = "stablehlo.send"(%arg0, %arg1) <{channel_handle = #stablehlo.channel_handle<handle = 5, type = 2>, is_host_transfer = true}> : (tensor<2x4xi64>, !stablehlo.token) -> !stablehlo.token
+    %10 = "stablehlo.recv"(%arg1) <{channel_handle = #stablehlo.channel_handle<handle = 5, type = 3>, is_host_transfer = true}> : (!stablehlo.token) -> !stablehlo.token
+    %11 = "stablehlo.infeed"(%arg1) <{infeed_config = ""}> : (!stablehlo.token) -> !stablehlo.token
+    %12 = "stablehlo.outfeed"(%arg0, %arg1) <{outfeed_config = ""}> : (tensor<2x4xi64>, !stablehlo.token) -> !stablehlo.token
+    return
+  }
 }

@@ -70,9 +70,7 @@ def _resolve(parser: Parser, operands: Sequence[Any]) -> Sequence[SSAValue]:
     return parser.resolve_operands(operands, [found] * len(operands), position)
 
 
-def _parse_constant(
-    parser: Parser, cls: type[ExpectEqConstOp] | type[ExpectAlmostEqConstOp]
-) -> tuple[SSAValue, DenseIntOrFPElementsAttr[Any], dict[str, Attribute]]:
+def _parse_constant(parser: Parser) -> tuple[SSAValue, DenseIntOrFPElementsAttr[Any], dict[str, Attribute]]:
     operand = parser.parse_unresolved_operand()
     parser.parse_punctuation(",")
     position = parser.pos
@@ -118,7 +116,7 @@ class ExpectEqConstOp(CheckOp):
     @classmethod
     def parse(cls, parser: Parser) -> ExpectEqConstOp:
         """Parse `%x, dense<...> : type`."""
-        operand, value, attributes = _parse_constant(parser, cls)
+        operand, value, attributes = _parse_constant(parser)
         return cls.create(operands=[operand], properties={"value": value}, attributes=attributes)
 
     def print(self, printer: Printer) -> None:
@@ -172,7 +170,7 @@ class ExpectAlmostEqConstOp(CheckOp):
     @classmethod
     def parse(cls, parser: Parser) -> ExpectAlmostEqConstOp:
         """Parse `%x, dense<...> : type {tolerance = 0.1 : f64}`."""
-        operand, value, attributes = _parse_constant(parser, cls)
+        operand, value, attributes = _parse_constant(parser)
         properties: dict[str, Attribute] = {"value": value}
         if "tolerance" in attributes:
             properties["tolerance"] = attributes.pop("tolerance")
@@ -231,9 +229,35 @@ class ExpectCloseOp(CheckOp):
 
 @irdl_op_definition
 class ExpectSerializedEqOp(CheckOp):
-    """The tensor is equal to what the latest `interpreter.probe` of that name saw."""
+    """The tensor is equal to what an `interpreter.probe` of that name saw: the latest time, or that number `iter`."""
 
     name = "check.expect_serialized_eq"
     expected = operand_def()
     probe_id = prop_def(StringAttr)
-    assembly_format = "$expected `,` `probe_id` `=` $probe_id attr-dict `:` type($expected)"
+    iter = opt_prop_def(IntegerAttr)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> ExpectSerializedEqOp:
+        """Parse `%x, probe_id = "probe", iter = 0 : type`."""
+        operand = parser.parse_unresolved_operand()
+        parser.parse_punctuation(",")
+        parser.parse_keyword("probe_id")
+        parser.parse_punctuation("=")
+        properties: dict[str, Attribute] = {"probe_id": StringAttr(parser.parse_str_literal())}
+        if parser.parse_optional_punctuation(","):
+            parser.parse_keyword("iter")
+            parser.parse_punctuation("=")
+            properties["iter"] = IntegerAttr(parser.parse_integer(allow_boolean=False), i64)
+        attributes = parser.parse_optional_attr_dict()
+        return cls.create(operands=_resolve(parser, [operand]), properties=properties, attributes=attributes)
+
+    def print(self, printer: Printer) -> None:
+        """Print `%x, probe_id = "probe", iter = 0 : type`."""
+        _print_operands(printer, self.operands)
+        printer.print_string(", probe_id = ")
+        printer.print_attribute(self.probe_id)
+        if self.iter is not None:
+            printer.print_string(f", iter = {self.iter.value.data}")
+        _print_attributes(printer, self.attributes)
+        printer.print_string(" : ")
+        printer.print_attribute(self.expected.type)

@@ -8,10 +8,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import cast
+from typing import Any, cast
 
 from xdsl.dialects import builtin
-from xdsl.dialects.builtin import DYNAMIC_INDEX, ComplexType, IndexType, IntegerType, Signedness, TensorType, TupleType, i32
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    ComplexType,
+    IndexType,
+    IntegerType,
+    Signedness,
+    TensorType,
+    TupleType,
+    i32,
+)
 from xdsl.ir import Attribute
 from xdsl.utils.exceptions import VerifyException
 
@@ -28,6 +37,7 @@ class ElementKind(Enum):
     SIGNLESS_INTEGER = "2/4/8/16/32/64-bit signless integer"
     ANY_INTEGER = "integer or index"
     INT32 = "32-bit signless integer"
+    PART = "32/64-bit float"
     COMPLEX = "complex type with 32/64-bit float elements"
     PER_TENSOR = "per-tensor integer quantized"
     PER_AXIS = "per-axis integer quantized"
@@ -56,6 +66,8 @@ class TensorConstraint:
             if kind in self.kinds or (kind is ElementKind.SIGNLESS_INTEGER and ElementKind.INTEGER in self.kinds):
                 return
             if kind is ElementKind.PER_AXIS and self.or_per_axis:
+                return
+            if ElementKind.PART in self.kinds and element_of(found) in _PARTS:
                 return
             if ElementKind.ANY_INTEGER in self.kinds and isinstance(element_of(found), IntegerType | IndexType):
                 return
@@ -96,6 +108,8 @@ _FLOATS: frozenset[type[Attribute]] = frozenset(
         builtin.Float64Type,
     )
 )
+_PARTS = frozenset((builtin.f32, builtin.f64))
+_COMPLEX = frozenset(map(ComplexType, _PARTS))
 _INTEGER_WIDTHS = frozenset((2, 4, 8, 16, 32, 64))
 _STORAGE_WIDTHS = frozenset((2, 4, 8, 16, 32))
 
@@ -109,7 +123,7 @@ def _kind_of(tensor: Attribute) -> ElementKind | None:
         return _integer_kind(cast("IntegerType", element))
     if isinstance(element, UniformQuantizedType):
         return _quantized_kind(element, shape_of(tensor))
-    return ElementKind.COMPLEX if element_class is ComplexType else None
+    return ElementKind.COMPLEX if element in _COMPLEX else None
 
 
 def _integer_kind(element: IntegerType) -> ElementKind | None:
@@ -135,6 +149,13 @@ def _quantized_kind(element: UniformQuantizedType, shape: Sequence[int]) -> Elem
         return ElementKind.PER_TENSOR
     fits = axis < len(shape) and shape[axis] in (DYNAMIC_INDEX, len(element.data.scales))
     return ElementKind.PER_AXIS if fits else None
+
+
+def real_element(element_type: Attribute) -> Attribute:
+    """The type of the parts of a complex number; a real type is its own."""
+    return (
+        cast("ComplexType[Any]", element_type).element_type if isinstance(element_type, ComplexType) else element_type
+    )
 
 
 def quantized(value: Attribute) -> UniformQuantizedType | None:
@@ -172,16 +193,20 @@ def compatible_sizes(first: int, second: int) -> bool:
     return first == second or DYNAMIC_INDEX in (first, second)
 
 
+def inferred_fits(inferred: Sequence[tuple[Sequence[int], Attribute]], found: Sequence[Attribute]) -> bool:
+    """Whether types are those that were inferred, but for dynamic sizes, scales and zero points."""
+    return len(inferred) == len(found) and all(
+        compatible_shapes(tuple(shape), shape_of(actual)) and compatible_elements(element, element_of(actual))
+        for (shape, element), actual in zip(inferred, found, strict=True)
+    )
+
+
 def check_inferred(inferred: Sequence[tuple[Sequence[int], Attribute]], found: Sequence[Attribute]) -> None:
     """Check result types against the (shape, element type) pairs that were inferred for them.
 
     Raises VerifyException.
     """
-    matches = len(inferred) == len(found) and all(
-        compatible_shapes(tuple(shape), shape_of(actual)) and compatible_elements(element, element_of(actual))
-        for (shape, element), actual in zip(inferred, found, strict=True)
-    )
-    if not matches:
+    if not inferred_fits(inferred, found):
         expected = types_text(TensorType(element, shape) for shape, element in inferred)
         raise VerifyException(
             f"inferred type(s) {expected} are incompatible with return type(s) of operation {types_text(found)}"

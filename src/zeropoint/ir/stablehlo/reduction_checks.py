@@ -1,7 +1,8 @@
 """Constraints of `reduce` and `reduce_window`, and the types of their results.
 
 Source: the StableHLO specification, "reduce" (C1 to C8) and "reduce_window" (C1 to C16); the sentences are upstream's.
-The body may compute in a wider element type than the operands have; the results then have the body's.
+The body may compute in a wider element type than the operands have. The results then have the body's (upstream, and
+the specification's C8), or the operands' again (the RFC "StableHLO quantization for reduction ops").
 """
 
 from __future__ import annotations
@@ -15,7 +16,13 @@ from xdsl.utils.exceptions import VerifyException
 
 from zeropoint.ir.quant import UniformQuantizedType
 from zeropoint.ir.stablehlo.arrays import array_values
-from zeropoint.ir.stablehlo.elements import check_inferred, compatible_shapes, compatible_sizes
+from zeropoint.ir.stablehlo.elements import (
+    check_inferred,
+    compatible_elements,
+    compatible_shapes,
+    compatible_sizes,
+    inferred_fits,
+)
 from zeropoint.ir.stablehlo.windows import check_windows
 from zeropoint.ir.tensors import element_of, shape_of
 
@@ -38,7 +45,7 @@ def check_reduce(op: ReduceOp) -> None:
             raise VerifyException(f"Duplicate reduction dimension: {dimension}")
     left = [size for dim, size in enumerate(sizes) if dim not in dimensions]
     returned = check_reducer(op.body.block, inputs, init_values, left)
-    check_inferred([(left, element_of(found)) for found in returned], op.result_types)
+    check_reduced([left] * len(inputs), returned, inputs, init_values, op.result_types)
 
 
 def check_reduce_window(op: ReduceWindowOp) -> None:
@@ -63,7 +70,36 @@ def check_reduce_window(op: ReduceWindowOp) -> None:
     )
     returned = check_reducer(op.body.block, inputs, init_values, window_sizes)
     shape = [window.output_size(size) for window, size in zip(windows, sizes, strict=True)]
-    check_inferred([(shape, element_of(found)) for found in returned], op.result_types)
+    check_reduced([shape] * len(inputs), returned, inputs, init_values, op.result_types)
+
+
+def check_reduced(
+    shapes: Sequence[Sequence[int]],
+    returned: Sequence[Attribute],
+    inputs: Sequence[Attribute],
+    init_values: Sequence[Attribute],
+    results: Sequence[Attribute],
+) -> None:
+    """Check the types of results: elements as the body returns them, or, as the RFC has it, as the inputs have them.
+
+    The RFC's constraints: baseline_element_type(inputs...) = baseline_element_type(results...) and
+    element_type(inputs...) = element_type(init_values...). Upstream knows the first form only.
+
+    Raises VerifyException.
+    """
+    kept = [(shape, element_of(found)) for shape, found in zip(shapes, inputs, strict=True)]
+    if not inferred_fits(kept, results):
+        check_inferred([(shape, element_of(found)) for shape, found in zip(shapes, returned, strict=True)], results)
+        return
+    computed = [element_of(found) for found in returned]
+    if all(compatible_elements(found, element_of(result)) for found, result in zip(computed, results, strict=True)):
+        return
+    for index, (first, second) in enumerate(zip(inputs, init_values, strict=True)):
+        if element_of(first) != element_of(second):
+            raise VerifyException(
+                f"expects the element types of input and init-value at index {index} to be the same where the body "
+                f"computes in another one, but got: '{element_of(first)}' vs '{element_of(second)}'"
+            )
 
 
 def _types(op: ReduceOp | ReduceWindowOp) -> tuple[list[Attribute], list[Attribute]]:

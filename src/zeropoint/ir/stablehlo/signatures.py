@@ -65,6 +65,12 @@ def compatible_operand_element_types(op: Operation) -> None:
         raise VerifyException("requires compatible element types for all operands")
 
 
+def same_operand_elements(op: Operation) -> None:
+    """All operands have one element type."""
+    if len({element_of(found) for found in op.operand_types}) > 1:
+        raise VerifyException("requires the same element type for all operands")
+
+
 def same_element_type(op: Operation) -> None:
     """All operands and results have one element type."""
     first, *others = (element_of(found) for found in _types(op))
@@ -110,6 +116,7 @@ _VARIADIC = TensorConstraint((*_EVERY_KIND, _K.PER_TENSOR), "variadic of ranked 
 _SCALAR = TensorConstraint((*_EVERY_KIND, _K.PER_TENSOR), "0D tensor", rank=0)
 _NUMBER = TensorConstraint((_K.INTEGER, _K.FLOAT, _K.COMPLEX, _K.PER_TENSOR))
 _SIGNED = TensorConstraint((_K.SIGNLESS_INTEGER, _K.FLOAT, _K.COMPLEX, _K.PER_TENSOR))
+_SIGNED_REAL = TensorConstraint((_K.SIGNLESS_INTEGER, _K.FLOAT, _K.PER_TENSOR))
 _FUNCTION = TensorConstraint((_K.FLOAT, _K.COMPLEX, _K.PER_TENSOR))
 _REAL = TensorConstraint((_K.FLOAT, _K.PER_TENSOR))
 _INTEGERS = TensorConstraint((_K.INTEGER,))
@@ -124,6 +131,9 @@ _LOOPED = TensorConstraint(
 )
 _KEPT = TensorConstraint((*_EVERY_KIND, _K.PER_TENSOR), "variadic of ranked tensor", or_token=True)
 _FLOAT = TensorConstraint((_K.FLOAT,))
+_FLOAT_OR_COMPLEX = TensorConstraint((_K.FLOAT, _K.COMPLEX))
+_PART = TensorConstraint((_K.PART,))
+_COMPLEX = TensorConstraint((_K.COMPLEX,))
 _INDICES = TensorConstraint((_K.INTEGER,), "variadic of 0D tensor", rank=0)
 _COUNTED = TensorConstraint(_NUMBER.kinds, "statically shaped tensor", is_static=True)
 _QUANTIZED = TensorConstraint((_K.PER_TENSOR, _K.PER_AXIS))
@@ -135,16 +145,23 @@ def _elementwise(constraint: TensorConstraint) -> Signature:
 
 
 _SIGNATURES: dict[str, Signature] = {
-    "stablehlo.abs": Signature((_SIGNED,), _SIGNED, (same_shape_and_base,)),
+    "stablehlo.abs": Signature((_SIGNED,), _SIGNED_REAL, (same_shape_and_base,)),
     "stablehlo.add": Signature((_ANY_OR_AXIS,), _ANY_OR_AXIS, (same_shape,)),
+    "stablehlo.all_gather": Signature((_VARIADIC,), _VARIADIC),
+    "stablehlo.all_reduce": Signature((_VARIADIC,), _VARIADIC),
+    "stablehlo.all_to_all": Signature((_VARIADIC,), _VARIADIC),
     "stablehlo.and": _elementwise(_BITS),
     "stablehlo.atan2": _elementwise(_FUNCTION),
+    "stablehlo.bitcast_convert": Signature((_ANY_OR_AXIS,), _ANY_OR_AXIS),
     "stablehlo.broadcast_in_dim": Signature((_ANY_OR_AXIS,), _BOUNDED, (compatible_element_types,)),
     "stablehlo.case": Signature((_INT32,), _VALUES),
     "stablehlo.cbrt": _elementwise(_FUNCTION),
     "stablehlo.ceil": _elementwise(_REAL),
     "stablehlo.clamp": Signature((_ANY,), _ANY, (compatible_element_types,)),
+    "stablehlo.collective_broadcast": Signature((_ANY,), _ANY, (same_element_type,)),
+    "stablehlo.collective_permute": Signature((_ANY,), _ANY, (same_element_type,)),
     "stablehlo.compare": Signature((_ANY,), _PREDICATE, (compatible_operand_element_types, same_shape_and_base)),
+    "stablehlo.complex": Signature((_PART,), _COMPLEX, (same_operand_elements, same_shape)),
     "stablehlo.concatenate": Signature((_VARIADIC,), _ANY, (same_element_type,)),
     "stablehlo.constant": Signature((), _STATIC),
     "stablehlo.convert": Signature((_NOT_QUANTIZED,), _NOT_QUANTIZED, (same_shape,)),
@@ -159,6 +176,7 @@ _SIGNATURES: dict[str, Signature] = {
     "stablehlo.exponential_minus_one": _elementwise(_FUNCTION),
     "stablehlo.floor": _elementwise(_REAL),
     "stablehlo.gather": Signature((_ANY, _INTEGERS), _ANY),
+    "stablehlo.imag": Signature((_FLOAT_OR_COMPLEX,), _FLOAT, (same_shape_and_base,)),
     "stablehlo.iota": Signature((), _COUNTED),
     "stablehlo.if": Signature((_PREDICATE,), _VALUES),
     "stablehlo.is_finite": Signature((_REAL,), _PREDICATE, (same_shape,)),
@@ -176,7 +194,10 @@ _SIGNATURES: dict[str, Signature] = {
     "stablehlo.pad": Signature((_ANY, _SCALAR), _ANY, (same_element_type,)),
     "stablehlo.popcnt": _elementwise(_INTEGERS),
     "stablehlo.power": _elementwise(_NUMBER),
+    "stablehlo.real": Signature((_FLOAT_OR_COMPLEX,), _FLOAT, (same_shape_and_base,)),
     "stablehlo.reduce": Signature((_VARIADIC,), _VARIADIC),
+    "stablehlo.reduce_scatter": Signature((_ANY,), _ANY),
+    "stablehlo.reduce_precision": Signature((_REAL,), _REAL, (same_shape_and_base, compatible_types)),
     "stablehlo.reduce_window": Signature((_VARIADIC,), _VARIADIC),
     "stablehlo.remainder": _elementwise(_NUMBER),
     "stablehlo.reshape": Signature((_ANY_OR_AXIS,), _BOUNDED, (compatible_element_types,)),

@@ -185,18 +185,6 @@ func.func @main(%i0: tensor<2x3xf32>, %i1: tensor<f32>) {
 
 // -----
 
-// reduce wide out narrow
-// expected-error {{inferred type(s) 'tensor<2xi32>' are incompatible with return type(s) of operation 'tensor<2xi8>'}}
-func.func @main(%i0: tensor<2x3xi8>, %i1: tensor<i8>) {
-  %r:1 = "stablehlo.reduce"(%i0, %i1) <{dimensions = array<i64: 1>}> ({
-  ^bb0(%x: tensor<i32>, %y: tensor<i32>):
-    stablehlo.return %x : tensor<i32>
-  }) : (tensor<2x3xi8>, tensor<i8>) -> (tensor<2xi8>)
-  return
-}
-
-// -----
-
 // reduce narrow
 // expected-error {{The element-type of reduction-region's result type at index 0 is expected to be promotable from the op's corresponding init-value element-type: 'tensor<i8>' vs 'tensor<i32>'}}
 func.func @main(%i0: tensor<2x3xi32>, %i1: tensor<i32>) {
@@ -204,20 +192,6 @@ func.func @main(%i0: tensor<2x3xi32>, %i1: tensor<i32>) {
   ^bb0(%x: tensor<i8>, %y: tensor<i8>):
     stablehlo.return %x : tensor<i8>
   }) : (tensor<2x3xi32>, tensor<i32>) -> (tensor<2xi8>)
-  return
-}
-
-// -----
-
-// reduce q wide out narrow
-// expected-error {{inferred type(s) 'tensor<2x!quant.uniform<i16:f32, 5.000000e-01>>' are incompatible with return type(s) of operation 'tensor<2x!quant.uniform<i8:f32, 5.000000e-01:3>>'}}
-!layer = !quant.uniform<i8:f32, 0.5:3>
-!wide = !quant.uniform<i16:f32, 0.5>
-func.func @main(%i0: tensor<2x3x!layer>, %i1: tensor<!layer>) {
-  %r:1 = "stablehlo.reduce"(%i0, %i1) <{dimensions = array<i64: 1>}> ({
-  ^bb0(%x: tensor<!wide>, %y: tensor<!wide>):
-    stablehlo.return %x : tensor<!wide>
-  }) : (tensor<2x3x!layer>, tensor<!layer>) -> (tensor<2x!layer>)
   return
 }
 

@@ -1,0 +1,83 @@
+"""Values as text, in the form of upstream's interpreter, and constants as values.
+
+```
+tensor<2x2xf32> {
+  [
+    [1.000000e+00, 2.000000e+00],
+    [3.000000e+00, 4.000000e+00]
+  ]
+}
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+import numpy as np
+from xdsl.dialects.builtin import AnyFloat, ArrayAttr, ComplexType, DenseIntOrFPElementsAttr, TensorType, TupleType
+from xdsl.ir import Attribute
+from xdsl.utils.exceptions import ParseError
+
+from zeropoint.ir.context import new_context
+from zeropoint.ir.parser import ProgramParser
+from zeropoint.ir.quant.floats import format_float
+from zeropoint.ir.tensors import Array, element_of
+from zeropoint.ir.weights import inline_array
+
+SHOWN_ELEMENTS = 4096
+"""Tensors of more elements are not written out."""
+
+
+def value_text(value: Any, found: Attribute) -> str:
+    """A value of a tensor, tuple or token type; of a quantized type, its storage integers."""
+    if isinstance(found, TupleType):
+        parts = zip(cast("Sequence[Any]", value), found.types, strict=True)
+        return "(" + ", ".join(value_text(part, part_type) for part, part_type in parts) + ")"
+    if not isinstance(found, TensorType):
+        return str(found)
+    array = np.asarray(value)
+    element = element_of(cast("Attribute", found))
+    if array.size > SHOWN_ELEMENTS:
+        return f"{found} {{{array.size} elements}}"
+    if array.ndim == 0:
+        return f"{found} {{{_element_text(array[()], element)}}}"
+    return f"{found} {{\n{_nested_text(array, element, 1)}\n}}"
+
+
+def _nested_text(array: Array, element: Attribute, depth: int) -> str:
+    indent = "  " * depth
+    if array.ndim == 1 or len(array) == 0:
+        return f"{indent}[{', '.join(_element_text(entry, element) for entry in array.reshape(-1))}]"
+    rows = ",\n".join(_nested_text(row, element, depth + 1) for row in array)
+    return f"{indent}[\n{rows}\n{indent}]"
+
+
+def _element_text(entry: Any, element: Attribute) -> str:
+    if isinstance(element, AnyFloat):
+        return format_float(float(entry), element)
+    if isinstance(element, ComplexType):
+        part_type = cast("ComplexType[Any]", element).element_type
+        return f"[{', '.join(_element_text(part, part_type) for part in (entry.real, entry.imag))}]"
+    return str(bool(entry)).lower() if isinstance(entry, np.bool_) else str(entry)
+
+
+def parse_values(text: str) -> list[Array]:
+    """The arrays in `[dense<1> : tensor<2xi32>, dense<2.0> : tensor<f32>]`.
+
+    Raises ValueError, in upstream's words, for text of another kind.
+    """
+    example = "i.e. --args=[dense<1> : tensor<2xi32>, ...]"
+    try:
+        found = ProgramParser(new_context(), text, "--args").parse_attribute()
+    except ParseError:
+        found = None
+    if not isinstance(found, ArrayAttr):
+        raise ValueError(f"expected array attribute string for args, {example}")
+    arrays: list[Array] = []
+    for entry in cast("ArrayAttr[Attribute]", found):
+        if not isinstance(entry, DenseIntOrFPElementsAttr):
+            raise ValueError(f"expected dense elements attribute for args elements, {example}")
+        arrays.append(inline_array(cast("DenseIntOrFPElementsAttr[Any]", entry)))
+    return arrays
