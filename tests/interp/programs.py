@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -79,8 +80,8 @@ def _elements(ir, array: Array):
 
 def _array(ir, elements) -> Array:
     shape = tuple(elements.type.shape)
-    if elements.type.element_type == ir.BF16Type.get():
-        # The bindings have no buffer of this type: read the text.
+    if re.match(r"bf|f[468]|complex", str(elements.type.element_type)) and str(elements.type.element_type) != "f64":
+        # The bindings have no buffer of these types: read the text.
         return inline_array(Parser(new_context(), str(elements)).parse_attribute())
     if elements.is_splat:
         return np.full(shape, np.array(elements).reshape(-1)[0] if shape else np.array(elements))

@@ -57,8 +57,8 @@ def contraction(op: ConvolutionOp | DotGeneralOp, scope: Scope) -> Binary:
 
 
 def float_contraction(form: Contraction, result: DType, rhs: Array | None) -> Binary:
-    """The kernel of floats of dtype `result`; a constant right operand is laid out once."""
-    dtype = FLOAT64 if result == FLOAT64 else FLOAT32
+    """The kernel of real or complex floats of dtype `result`; a constant right operand is laid out once."""
+    dtype = result if result == FLOAT64 or result.kind == "c" else FLOAT32
 
     def laid_out(rhs: Array) -> Array:
         return np.ascontiguousarray(form.weights(rhs.astype(dtype, copy=False)))

@@ -8,10 +8,11 @@ from __future__ import annotations
 from typing import cast
 
 import numpy as np
-from xdsl.dialects.builtin import IntegerType, Signedness
+from xdsl.dialects.builtin import ComplexType, IntegerType, Signedness
 from xdsl.ir import Attribute
 
 from zeropoint.interp.binding import Binary, Function, Scope, Ternary, Unary
+from zeropoint.interp.errors import UnsupportedError
 from zeropoint.interp.exactness import DType
 from zeropoint.ir.functions import function_name
 from zeropoint.ir.stablehlo import (
@@ -37,7 +38,10 @@ def unary(op: UnaryOp, scope: Scope) -> Function:
 
 def binary(op: BinaryOp, scope: Scope) -> Function:
     """result = f(lhs, rhs), elementwise."""
-    return wrapped(functions.BINARY[function_name(op)], element_of(op.result))
+    name, element = function_name(op), element_of(op.result)
+    if name in functions.REAL_ONLY and isinstance(element, ComplexType):
+        raise UnsupportedError(f"found {element}; expected real numbers")
+    return wrapped(functions.BINARY[name], element)
 
 
 def clamp(op: ClampOp, scope: Scope) -> Ternary:
@@ -71,21 +75,27 @@ def convert(op: ConvertOp, scope: Scope) -> Unary:
 def conversion(target: Attribute) -> Unary:
     """The conversion to `target`, which is not quantized.
 
-    To i1: whether it is not zero. Integer to integer: modulo the width. To a float: to nearest, ties to even. Float to
-    integer: towards zero, clamped to the range, NaN to 0; the specification leaves values past the range open, and its
-    reference implementation clamps.
+    Of a complex number, to a real one: its real part. To i1: whether it is not zero. Integer to integer: modulo the
+    width. To a float: to nearest, ties to even. Float to integer: towards zero, clamped to the range, NaN to 0; the
+    specification leaves values past the range open, and its reference implementation clamps.
     """
     dtype = element_dtype(target)
     integer = _integer_type(target)
-    if integer is None:
+    if dtype.kind == "c":
         return lambda operand: operand.astype(dtype, copy=False)
+    if integer is None:
+        return lambda operand: _real(operand).astype(dtype, copy=False)
     if dtype == np.bool_:
-        return lambda operand: operand != 0
+        return lambda operand: _real(operand) != 0
 
     def to_integers(operand: Array) -> Array:
-        return _integers(operand, dtype, integer)
+        return _integers(_real(operand), dtype, integer)
 
     return wrapped(to_integers, integer)
+
+
+def _real(operand: Array) -> Array:
+    return np.real(operand) if operand.dtype.kind == "c" else operand
 
 
 def _integer_type(element_type: Attribute) -> IntegerType | None:

@@ -10,13 +10,14 @@ from bisect import bisect_right
 from typing import Any, NoReturn
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import AnyFloat, UnregisteredAttr, UnregisteredOp
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, UnregisteredAttr, UnregisteredOp
 from xdsl.ir import Attribute, Operation
-from xdsl.parser import AttrParser, Parser
+from xdsl.parser import Parser
 from xdsl.utils.exceptions import ParseError
 from xdsl.utils.lexer import Span
 from xdsl.utils.mlir_lexer import MLIRTokenKind
 
+from zeropoint.ir.dense import DenseElement, with_bits
 from zeropoint.ir.locations import Place, is_given, text_location
 
 _LOCATION_ALIAS = re.compile(r"^#\w+ = loc\(.*\)$", re.MULTILINE)
@@ -42,21 +43,12 @@ class ProgramParser(Parser):
     In a context that allows unregistered ops, those of the dialects that the context has are refused nevertheless.
     """
 
-    class _TensorLiteralElement(AttrParser._TensorLiteralElement):  # pyright: ignore[reportPrivateUsage]
-        def to_type(self, parser: AttrParser, type: Any) -> Any:
-            # xDSL takes 0x7F800000 for the number 2139095040.0; MLIR means the bits.
-            if isinstance(type, AnyFloat) and self.span.text[:2] in ("0x", "0X"):
-                assert isinstance(self.value, int)
-                try:
-                    raw = self.value.to_bytes(type.compile_time_size, "little")
-                except OverflowError:
-                    parser.raise_error("hexadecimal float constant out of range for type", self.span)
-                return next(type.iter_unpack(raw))
-            return super().to_type(parser, type)
+    _TensorLiteralElement = DenseElement
 
     def __init__(self, context: Context, text: str, name: str):
         super().__init__(context, text, name)
         self._name = name
+        self.dense_bits: list[bytes | None] = []
         self._line_starts = [0, *(match.end() for match in re.finditer("\n", text))]
         self._op_starts: list[int] = []
         definitions = "\n".join(_LOCATION_ALIAS.findall(text))
@@ -65,6 +57,23 @@ class ProgramParser(Parser):
             aliases = _AliasParser(context, definitions, name).parse_aliases()
             self._read_ahead = set(aliases)
             self.attribute_aliases.update(aliases)
+
+    def _parse_optional_complex(self) -> Any:
+        """`(1.0, 0x7FC00000)`: a pair of elements, of which each may be given by its bits."""
+        start = self._current_token.span
+        if self.parse_optional_punctuation("(") is None:
+            return None
+        real = self._parse_tensor_literal_element()
+        self.parse_punctuation(",")
+        imaginary = self._parse_tensor_literal_element()
+        end = self._current_token.span.end
+        self.parse_punctuation(")")
+        return (real, imaginary), Span(start.start, end, start.input)
+
+    def parse_dense_int_or_fp_elements_attr(self, type: Any) -> DenseIntOrFPElementsAttr[Any]:
+        """Parse `dense<...>`."""
+        self.dense_bits = []
+        return with_bits(super().parse_dense_int_or_fp_elements_attr(type), self.dense_bits)
 
     def _parse_alias_def(self) -> None:
         alias = self._current_token.text

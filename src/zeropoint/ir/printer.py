@@ -9,11 +9,8 @@ from typing import IO, Any, cast
 import numpy as np
 from xdsl.dialects.builtin import (
     AnyFloat,
-    BFloat16Type,
+    ComplexType,
     DenseIntOrFPElementsAttr,
-    Float16Type,
-    Float32Type,
-    Float64Type,
     LocationAttr,
 )
 from xdsl.dialects.func import FuncOp
@@ -21,13 +18,12 @@ from xdsl.ir import Attribute, BlockArgument, Operation, Region
 from xdsl.printer import Printer
 
 from zeropoint.ir.locations import is_given
-from zeropoint.ir.quant.floats import format_float
+from zeropoint.ir.quant.floats import FORMATS, format_float
 from zeropoint.ir.tensors import Array
 from zeropoint.ir.weights import inline_array
 
 # From this number of elements on, the elements are printed as one hexadecimal string.
 _HEXADECIMAL_ELEMENTS = 101
-_DENSE_FLOATS = (BFloat16Type, Float16Type, Float32Type, Float64Type)
 
 
 class ProgramPrinter(Printer):
@@ -79,9 +75,9 @@ class ProgramPrinter(Printer):
         """Print an attribute."""
         if type(attribute) is DenseIntOrFPElementsAttr:
             dense = cast("DenseIntOrFPElementsAttr[Any]", attribute)
-            element_type = dense.get_element_type()
-            if isinstance(element_type, _DENSE_FLOATS):
-                self._print_dense_floats(dense, element_type)
+            part = _part_type(dense.get_element_type())
+            if type(part) in FORMATS and FORMATS[type(part)].dtype is not None:
+                self._print_dense_floats(dense, cast("AnyFloat", part))
                 return
         super().print_attribute(attribute)
 
@@ -101,12 +97,22 @@ class ProgramPrinter(Printer):
         self.print_attribute(attribute.get_type())
 
 
+def _part_type(element_type: Attribute) -> Attribute:
+    """The type of the parts of a complex number; any other type is its own."""
+    return (
+        cast("ComplexType[Any]", element_type).element_type if isinstance(element_type, ComplexType) else element_type
+    )
+
+
 def _has_argument_locations(function: FuncOp) -> bool:
     entry = function.body.blocks.first
     return entry is not None and any(is_given(argument.location) for argument in entry.args)
 
 
 def _nested_text(array: Array, element_type: AnyFloat) -> str:
+    if array.ndim == 0 and array.dtype.kind == "c":
+        real, imaginary = (_nested_text(part, element_type) for part in (np.real(array), np.imag(array)))
+        return f"({real},{imaginary})"
     if array.ndim == 0:
         value = float(array)
         if math.isnan(value):  # a Python float does not keep the bits of every NaN

@@ -1,7 +1,8 @@
 """Between NumPy and MLIR: element types and dtypes, tensor types and shapes. The one home of type conversion.
 
 i1 is bool; signless and signed integers are NumPy's signed ones, unsigned ones NumPy's unsigned ones; widths below 8
-bits live in 8-bit containers. A quantized element type has the dtype of its storage.
+bits live in 8-bit containers, and so do floats of 4 and 6 bits. Complex numbers have parts of f32 or f64. A quantized
+element type has the dtype of its storage.
 """
 
 from __future__ import annotations
@@ -9,40 +10,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, cast
 
-import ml_dtypes
 import numpy as np
-from xdsl.dialects.builtin import (
-    BFloat16Type,
-    Float16Type,
-    Float32Type,
-    Float64Type,
-    IntegerType,
-    Signedness,
-    TensorType,
-    bf16,
-    f16,
-    f32,
-    f64,
-    i1,
-)
-from xdsl.ir import Attribute, SSAValue
+from xdsl.dialects.builtin import ComplexType, IntegerType, Signedness, TensorType, f32, f64, i1
+from xdsl.ir import Attribute, ParametrizedAttribute, SSAValue
 
 from zeropoint.ir.quant import UniformQuantizedType
+from zeropoint.ir.quant.floats import FORMATS
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-_FLOATS: tuple[tuple[type[Attribute], np.dtype[Any]], ...] = (
-    (Float32Type, np.dtype(np.float32)),
-    (Float64Type, np.dtype(np.float64)),
-    (Float16Type, np.dtype(np.float16)),
-    (BFloat16Type, np.dtype(ml_dtypes.bfloat16)),
-)
-_FLOAT_TYPES: dict[np.dtype[Any], Attribute] = {
-    np.dtype(np.float32): f32,
-    np.dtype(np.float64): f64,
-    np.dtype(np.float16): f16,
-    np.dtype(ml_dtypes.bfloat16): bf16,
+_FLOATS: dict[type[Attribute], np.dtype[Any]] = {
+    float_type: number_format.dtype for float_type, number_format in FORMATS.items() if number_format.dtype is not None
 }
+_ELEMENTS: dict[np.dtype[Any], Attribute] = {
+    **{dtype: cast("type[ParametrizedAttribute]", float_type)() for float_type, dtype in _FLOATS.items()},
+    np.dtype(np.complex64): ComplexType(f32),
+    np.dtype(np.complex128): ComplexType(f64),
+}
+_COMPLEX: dict[Attribute, np.dtype[Any]] = {f32: np.dtype(np.complex64), f64: np.dtype(np.complex128)}
 
 
 def element_dtype(element_type: Attribute) -> np.dtype[Any]:
@@ -58,9 +43,12 @@ def element_dtype(element_type: Attribute) -> np.dtype[Any]:
             return np.dtype(np.bool_)
         unsigned = cast("Signedness", element_type.signedness.data) is Signedness.UNSIGNED  # pyright: ignore
         return np.dtype(f"{'u' if unsigned else 'i'}{max(8, 1 << (width - 1).bit_length()) // 8}")
-    for float_type, dtype in _FLOATS:
-        if isinstance(element_type, float_type):
-            return dtype
+    if type(element_type) in _FLOATS:
+        return _FLOATS[type(element_type)]
+    if isinstance(element_type, ComplexType):
+        part = cast("ComplexType[Any]", element_type).element_type
+        if part in _COMPLEX:
+            return _COMPLEX[part]
     raise TypeError(f"found element type {element_type}, which NumPy cannot hold")
 
 
@@ -70,8 +58,8 @@ def dtype_element(dtype: np.dtype[Any] | type) -> Attribute:
     Raises TypeError for a dtype that has none.
     """
     dtype = np.dtype(dtype)
-    if dtype in _FLOAT_TYPES:
-        return _FLOAT_TYPES[dtype]
+    if dtype in _ELEMENTS:
+        return _ELEMENTS[dtype]
     if dtype.kind == "b":
         return i1
     if dtype.kind == "i":

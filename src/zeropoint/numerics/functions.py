@@ -1,9 +1,10 @@
 """The float functions of elementwise ops, by StableHLO name; the interpreter and the 256-entry tables both call them.
 
-Each takes arrays and gives an array in the operands' dtype. Two rules make the result a function of the values alone,
+Each takes arrays and gives an array in the operands' dtype. Three rules make the result a function of the values alone,
 whatever the machine:
 
 - What IEEE 754 rounds correctly (add, subtract, multiply, divide, sqrt, abs, ...) is one NumPy operation in that dtype.
+- Complex numbers are computed in f64 and rounded once, but for sums and differences.
 - Everything else is evaluated in f64 and rounded once to the dtype. NumPy picks its f32 kernels of exp, log, tanh, ...
   by the SIMD width at hand, and they differ in the last bits from machine to machine; its f64 kernels do too, but by
   an error of some 2^-51, which reaches a rounded f32 in about one value of 2^26, and an f16 or bf16 practically never.
@@ -35,12 +36,23 @@ def _is_float(x: AnyArray) -> bool:
     return x.dtype.kind not in "iub"
 
 
-def _in_f64(function: Callable[[FloatArray], FloatArray]) -> UnaryFunction:
+def is_complex(x: AnyArray) -> bool:
+    """Whether the array holds complex numbers."""
+    return x.dtype.kind == "c"
+
+
+def _wide(x: AnyArray) -> AnyArray:
+    """In f64; of complex numbers, both parts."""
+    return x.astype(np.complex128 if is_complex(x) else np.float64)
+
+
+def _in_f64(function: UnaryFunction, of_complex: UnaryFunction | None = None) -> UnaryFunction:
     """`function` evaluated in f64 and rounded once to the dtype of the operand."""
 
     def rounded(x: AnyArray) -> AnyArray:
+        chosen = of_complex if of_complex is not None and is_complex(x) else function
         with np.errstate(all="ignore"):
-            return np.asarray(function(x.astype(np.float64))).astype(x.dtype)
+            return np.asarray(chosen(_wide(x))).astype(x.dtype)
 
     return rounded
 
@@ -49,6 +61,17 @@ def _native(function: Callable[[AnyArray], AnyArray]) -> UnaryFunction:
     def quiet(x: AnyArray) -> AnyArray:
         with np.errstate(all="ignore"):
             return np.asarray(function(x)).astype(x.dtype, copy=False)
+
+    return quiet
+
+
+def _exact_but_for_complex(function: BinaryFunction) -> BinaryFunction:
+    """A function that IEEE 754 rounds correctly; of complex numbers evaluated in f64 and rounded once."""
+
+    def quiet(x: AnyArray, y: AnyArray) -> AnyArray:
+        with np.errstate(all="ignore"):
+            found = function(_wide(x), _wide(y)) if is_complex(x) else function(x, y)
+        return np.asarray(found).astype(x.dtype, copy=False)
 
     return quiet
 
@@ -112,9 +135,21 @@ def _round_half_away(x: AnyArray) -> AnyArray:
     return round_half_away(x)
 
 
+def _abs(x: AnyArray) -> AnyArray:
+    return np.asarray(np.abs(_wide(x))).astype(np.real(x).dtype) if is_complex(x) else np.asarray(np.abs(x))
+
+
 def _sign(x: AnyArray) -> AnyArray:
-    """-1, 0 or 1; a zero keeps its sign and NaN stays, as in the specification."""
+    """-1, 0 or 1; a zero keeps its sign and NaN stays, as in the specification. Of a complex number x / |x|."""
+    if is_complex(x):
+        magnitude = np.abs(_wide(x))
+        return np.where(magnitude == 0, x, _wide(x) / np.where(magnitude == 0, 1, magnitude)).astype(x.dtype)
     return np.where((x == 0) | (x != x), x, np.copysign(1, x.astype(np.float64)).astype(x.dtype))
+
+
+def _sqrt(x: AnyArray) -> AnyArray:
+    with np.errstate(all="ignore"):
+        return np.asarray(np.sqrt(_wide(x) if is_complex(x) else x)).astype(x.dtype, copy=False)
 
 
 def _divide(x: AnyArray, y: AnyArray) -> AnyArray:
@@ -127,19 +162,25 @@ def _divide(x: AnyArray, y: AnyArray) -> AnyArray:
 
 def _power(x: AnyArray, y: AnyArray) -> AnyArray:
     if _is_float(x):
-        return np.power(x.astype(np.float64), y.astype(np.float64)).astype(x.dtype)
+        return np.power(_wide(x), _wide(y)).astype(x.dtype)
     # A negative exponent gives 1 / x^|y| truncated: 0, or +-1 for the base +-1.
     negative = np.where(np.abs(x) == 1, np.power(x, np.abs(y) % 2), 0)
     return np.where(y < 0, negative, np.power(x, np.maximum(y, 0)))
 
 
 def _atan2(x: AnyArray, y: AnyArray) -> AnyArray:
+    if is_complex(x):
+        numerator, denominator = _wide(y) + 1j * _wide(x), np.sqrt(_wide(x) ** 2 + _wide(y) ** 2)
+        return (-1j * np.log(numerator / denominator)).astype(x.dtype)
     return np.arctan2(x.astype(np.float64), y.astype(np.float64)).astype(x.dtype)
 
 
+REAL_ONLY = frozenset(("ceil", "erf", "floor", "remainder", "round_nearest_afz", "round_nearest_even"))
+"""Functions that complex numbers do not have."""
+
 UNARY: dict[str, UnaryFunction] = {
-    "abs": _native(np.abs),
-    "cbrt": _in_f64(np.cbrt),
+    "abs": _abs,
+    "cbrt": _in_f64(np.cbrt, lambda x: np.power(x, 1 / 3)),
     "ceil": _native(np.ceil),
     "cosine": _in_f64(np.cos),
     "erf": _in_f64(_erf),
@@ -148,7 +189,7 @@ UNARY: dict[str, UnaryFunction] = {
     "floor": _native(np.floor),
     "log": _in_f64(np.log),
     "log_plus_one": _in_f64(np.log1p),
-    "logistic": _in_f64(_logistic),
+    "logistic": _in_f64(_logistic, lambda x: 1.0 / (1.0 + np.exp(-x))),
     "negate": _native(np.negative),
     "not": _native(np.invert),
     "round_nearest_afz": _native(_round_half_away),
@@ -157,7 +198,7 @@ UNARY: dict[str, UnaryFunction] = {
     "rsqrt": _in_f64(lambda x: 1.0 / np.sqrt(x)),
     "sign": _native(_sign),
     "sine": _in_f64(np.sin),
-    "sqrt": _native(np.sqrt),
+    "sqrt": _sqrt,
     "tan": _in_f64(np.tan),
     "tanh": _in_f64(np.tanh),
 }
@@ -166,11 +207,11 @@ BINARY: dict[str, BinaryFunction] = {
     "add": _native_binary(np.add),
     "and": _native_binary(np.bitwise_and),
     "atan2": _native_binary(_atan2),
-    "divide": _native_binary(_divide),
+    "divide": _exact_but_for_complex(_divide),
     # NaN in either operand gives NaN (IEEE 754 maximum and minimum).
     "maximum": _native_binary(np.maximum),
     "minimum": _native_binary(np.minimum),
-    "multiply": _native_binary(np.multiply),
+    "multiply": _exact_but_for_complex(np.multiply),
     "or": _native_binary(np.bitwise_or),
     "power": _native_binary(_power),
     # The sign of the dividend, as in C.

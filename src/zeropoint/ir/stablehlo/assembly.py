@@ -66,9 +66,10 @@ def _print(printer: Printer, state: PrintingState, text: str) -> None:
     printer.print_string(text)
 
 
-def _assign_signature(
+def assign_signature(
     parser: Parser, state: ParsingState, operands: Sequence[TypeDirective], result: TypeDirective, found: FunctionType
 ) -> None:
+    """Give operands and the result the types of a signature."""
     if len(found.inputs) != len(operands):
         parser.raise_error(f"{len(operands)} operands present, but expected {len(found.inputs)}")
     if len(found.outputs) != 1:
@@ -123,7 +124,7 @@ class SelectOpType(CustomDirective):
         """Parse either form."""
         first = parser.parse_type()
         if isinstance(first, FunctionType):
-            _assign_signature(parser, state, (self.pred, self.on_true, self.on_false), self.result, first)
+            assign_signature(parser, state, (self.pred, self.on_true, self.on_false), self.result, first)
             return
         parser.parse_punctuation(",", ": expected functional type or list of two types")
         second = parser.parse_type()

@@ -17,7 +17,7 @@ from zeropoint.ir.stablehlo.attributes import (
     ComparisonDirectionAttr,
     ComparisonTypeAttr,
 )
-from zeropoint.ir.stablehlo.elements import check_inferred, compatible_shapes
+from zeropoint.ir.stablehlo.elements import check_inferred, compatible_shapes, real_element
 from zeropoint.ir.stablehlo.quantization import check_add
 from zeropoint.ir.stablehlo.signatures import check_signature
 from zeropoint.ir.tensors import element_of, shape_of, with_element
@@ -128,14 +128,18 @@ class OrOp(BinaryOp):
 
 @irdl_op_definition
 class AbsOp(UnaryOp):
-    """The absolute value."""
+    """The absolute value; of complex numbers, which has the type of their parts."""
 
     name = "stablehlo.abs"
 
+    def __init__(self, operand: SSAValue, result_type: Attribute | None = None):
+        real = with_element(operand, real_element(element_of(operand)))
+        super().__init__(operand, real if result_type is None else result_type)
+
     def verify_(self) -> None:
-        """Check that the result has the operand's type."""
+        """Check that the result has the operand's type (C1), real where that is complex (C2)."""
         check_signature(self)
-        check_inferred([(shape_of(self.operand), element_of(self.operand))], self.result_types)
+        check_inferred([(shape_of(self.operand), real_element(element_of(self.operand)))], self.result_types)
 
 
 @irdl_op_definition

@@ -1,0 +1,206 @@
+"""Ops on how numbers are represented: the parts of complex numbers, the bits of any number, fewer digits.
+
+Source: the StableHLO specification; op and operand names are upstream's.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, cast
+
+from xdsl.dialects.builtin import ComplexType, FunctionType, IntegerAttr, TensorType, i32
+from xdsl.ir import Attribute, SSAValue
+from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, prop_def, result_def, traits_def
+from xdsl.irdl.declarative_assembly_format import (
+    AttributeVariable,
+    CustomDirective,
+    ParsingState,
+    PrintingState,
+    TypeDirective,
+    irdl_custom_directive,
+)
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+from zeropoint.ir.stablehlo.assembly import SameOperandsAndResultType, assign_signature
+from zeropoint.ir.stablehlo.elements import check_inferred, real_element
+from zeropoint.ir.stablehlo.elementwise import BinaryOp, UnaryOp
+from zeropoint.ir.stablehlo.representation_checks import check_bitcast_convert
+from zeropoint.ir.stablehlo.signatures import check_signature
+from zeropoint.ir.tensors import element_of, shape_of, tensor_of, with_element
+
+_FORMAT = re.compile(r"e(\d+)m(\d+)")
+_LARGEST = (1 << 31) - 1
+
+
+class _PartOp(UnaryOp):
+    def __init__(self, operand: SSAValue):
+        super().__init__(operand, with_element(operand, real_element(element_of(operand))))
+
+    def verify_(self) -> None:
+        """Check the constraints: (C1) one shape, (C2) the element type of the parts."""
+        check_signature(self)
+        check_inferred([(shape_of(self.operand), real_element(element_of(self.operand)))], self.result_types)
+
+
+@irdl_op_definition
+class RealOp(_PartOp):
+    """The real part; of a real number, the number."""
+
+    name = "stablehlo.real"
+
+
+@irdl_op_definition
+class ImagOp(_PartOp):
+    """The imaginary part; of a real number, 0."""
+
+    name = "stablehlo.imag"
+
+
+@irdl_custom_directive
+class ComplexOpType(CustomDirective):
+    """`tensor<2xcomplex<f32>>` where the parts have the shape and the element type, `(types) -> type` otherwise."""
+
+    lhs: TypeDirective
+    rhs: TypeDirective
+    result: TypeDirective
+
+    def parse(self, parser: Parser, state: ParsingState) -> None:
+        """Parse either form."""
+        position = parser.pos
+        result: Attribute = parser.parse_type()
+        if isinstance(result, FunctionType):
+            assign_signature(parser, state, (self.lhs, self.rhs), self.result, result)
+            return
+        tensor = cast("TensorType[Attribute]", result) if isinstance(result, TensorType) else None
+        if tensor is None or not isinstance(tensor.element_type, ComplexType):
+            parser.raise_error("expected tensor with complex element type", position)
+        part = with_element(tensor, real_element(element_of(tensor)))
+        self.lhs.set(state, (part,))
+        self.rhs.set(state, (part,))
+        self.result.set(state, (tensor,))
+
+    def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
+        """Print the short form where it says the same."""
+        state.print_whitespace(printer)
+        result = tensor_of(op.results[0])
+        part = with_element(result, real_element(result.element_type))
+        if all(found == part for found in op.operand_types):
+            printer.print_attribute(result)
+        else:
+            printer.print_operation_type(op)
+
+
+@irdl_op_definition
+class ComplexOp(BinaryOp):
+    """Complex numbers of real and imaginary parts."""
+
+    name = "stablehlo.complex"
+    custom_directives = (ComplexOpType,)
+    assembly_format = "$lhs `,` $rhs attr-dict `:` custom<ComplexOpType>(type($lhs), type($rhs), type($result))"
+
+    def __init__(self, lhs: SSAValue, rhs: SSAValue):
+        super().__init__(lhs, rhs, with_element(lhs, ComplexType(cast("Any", element_of(lhs)))))
+
+    def verify_(self) -> None:
+        """Check the constraints of `complex`: (C1), (C2) by the signature, (C3) the element type."""
+        check_signature(self)
+        element = ComplexType(cast("Any", element_of(self.lhs)))
+        check_inferred([(shape_of(self.lhs), element)], self.result_types)
+
+
+@irdl_op_definition
+class BitcastConvertOp(IRDLOperation):
+    """The bits read as elements of another type; where that is narrower, there is a last dimension for its elements.
+
+    ```mlir
+    %0 = stablehlo.bitcast_convert %a : (tensor<f32>) -> tensor<4xui8>
+    ```
+    """
+
+    name = "stablehlo.bitcast_convert"
+    operand = operand_def()
+    result = result_def()
+    traits = traits_def(Pure())
+    assembly_format = "operands attr-dict `:` functional-type(operands, results)"
+
+    def __init__(self, operand: SSAValue, result_type: Attribute):
+        super().__init__(operands=[operand], result_types=[result_type])
+
+    def verify_(self) -> None:
+        """Check the constraints of `bitcast_convert`."""
+        check_signature(self)
+        check_bitcast_convert(self.operand.type, self.result.type)
+
+
+@irdl_custom_directive
+class ExponentMantissa(CustomDirective):
+    """`e5m10`: the widths of the exponent and of the mantissa."""
+
+    exponent_bits: AttributeVariable
+    mantissa_bits: AttributeVariable
+
+    def parse(self, parser: Parser, state: ParsingState) -> None:
+        """Parse the two widths."""
+        position = parser.pos
+        text = parser.parse_identifier()
+        match = _FORMAT.fullmatch(text)
+        if match is None:
+            parser.raise_error(f"expected exponent mantissa in format e#m#, saw {text}", position)
+        for name, digits, variable in (
+            ("exponent", match[1], self.exponent_bits),
+            ("mantissa", match[2], self.mantissa_bits),
+        ):
+            if int(digits) > _LARGEST:
+                parser.raise_error(f"unable to parse {name} '{digits}'", position)
+            variable.set(state, IntegerAttr(int(digits), i32))
+
+    def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
+        """Print the two widths."""
+        widths = [
+            cast("IntegerAttr[Any]", found.get(op)).value.data for found in (self.exponent_bits, self.mantissa_bits)
+        ]
+        state.print_whitespace(printer)
+        printer.print_string(f"e{widths[0]}m{widths[1]}")
+
+
+@irdl_op_definition
+class ReducePrecisionOp(IRDLOperation):
+    """The value rounded to a format of `exponent_bits` and `mantissa_bits`, and back."""
+
+    name = "stablehlo.reduce_precision"
+    operand = operand_def()
+    output = result_def()
+    exponent_bits = prop_def(IntegerAttr.constr(i32))
+    mantissa_bits = prop_def(IntegerAttr.constr(i32))
+    traits = traits_def(Pure())
+    custom_directives = (ExponentMantissa, SameOperandsAndResultType)
+    assembly_format = (
+        "$operand `,` `format` `=` custom<ExponentMantissa>($exponent_bits, $mantissa_bits) attr-dict `:` "
+        "custom<SameOperandsAndResultType>(type(operands), type($output))"
+    )
+
+    def __init__(self, operand: SSAValue, exponent_bits: int, mantissa_bits: int):
+        super().__init__(
+            operands=[operand],
+            result_types=[operand.type],
+            properties={
+                "exponent_bits": IntegerAttr(exponent_bits, i32),
+                "mantissa_bits": IntegerAttr(mantissa_bits, i32),
+            },
+        )
+
+    def verify_(self) -> None:
+        """Check the constraints of `reduce_precision`: (C1) by the signature, (C2), (C3)."""
+        for name, found, least, words in (
+            ("exponent_bits", self.exponent_bits, 1, "positive"),
+            ("mantissa_bits", self.mantissa_bits, 0, "non-negative"),
+        ):
+            if found.value.data < least:
+                raise VerifyException(
+                    f"attribute '{name}' failed to satisfy constraint: 32-bit signless integer attribute "
+                    f"whose value is {words}"
+                )
+        check_signature(self)
