@@ -25,8 +25,15 @@ from zeropoint.lower.quant_ops import (
 )
 from zeropoint.solve.fuse import fuse, unfuse
 from zeropoint.solve.materialize import materialize
-from zeropoint.solve.propagate import propagate
-from zeropoint.solve.simplify import fold_batch_norm, fold_broadcasts, fold_constants, fold_padding, simplify
+from zeropoint.solve.propagate import check_fully_quantized, check_kernels, move_rescales, propagate
+from zeropoint.solve.simplify import (
+    fold_batch_norm,
+    fold_broadcasts,
+    fold_constants,
+    fold_padding,
+    inline_calls,
+    simplify,
+)
 from zeropoint.targets import target as named_target
 
 
@@ -47,12 +54,24 @@ def _fuse(program: Program, *, target: str) -> Program:
     return fuse(program, named_target(target))
 
 
-def _propagate(program: Program, *, target: str, profile: str | None) -> Program:
-    return propagate(program, named_target(target), profile)
+def _propagate(program: Program, *, target: str, profile: str | None, ranges: str) -> Program:
+    return propagate(program, named_target(target), profile, ranges=ranges)
 
+
+def _move_rescales(program: Program, *, target: str) -> Program:
+    return move_rescales(program, named_target(target))
+
+
+def _check_kernels(program: Program, *, target: str) -> Program:
+    return check_kernels(program, named_target(target))
+
+
+PROPAGATE = {"target": "cpu", "profile": None, "ranges": "asymmetric"}
 
 PASSES: Mapping[str, Pass] = {
     "canonicalize-quant": Pass(canonicalize_quant, "fold casts that undo each other", {"fold_fake_quant": False}),
+    "check-fully-quantized": Pass(check_fully_quantized, "an error for each port without parameters"),
+    "check-kernels": Pass(_check_kernels, "an error for each port that its kernel does not allow", {"target": "cpu"}),
     "convert-fake-quant": Pass(convert_fake_quant, "fake quantization to qcast and dcast", {"compat": False}),
     "fold-batch-norm": Pass(fold_batch_norm, "fold scales and shifts per channel into contractions"),
     "fold-bounds": Pass(fold_bounds, "fold clamps into requantizations"),
@@ -60,15 +79,17 @@ PASSES: Mapping[str, Pass] = {
     "fold-constants": Pass(fold_constants, "evaluate ops on constants"),
     "fold-padding": Pass(fold_padding, "fold pads with zeros into convolutions"),
     "fuse": Pass(_fuse, "wrap the float ops that one kernel covers into regions", {"target": "cpu"}),
+    "inline-calls": Pass(inline_calls, "the ops of functions in the place of their calls"),
     "instrument": Pass(instrument, "ask for statistics at the ports of regions"),
     "integer-io": Pass(integer_io, "integers instead of floats at inputs and outputs"),
     "lower": Pass(lower, "the quantized program to integers", {"profile": None}),
     "lower-quant-ops": Pass(lower_quant_ops, "quant casts to arith, math, tensor, linalg, shape", {"profile": None}),
     "materialize": Pass(materialize, "regions to quantized StableHLO"),
     "merge-sums": Pass(merge_sums, "merge zero-point corrections into biases"),
+    "move-rescales": Pass(_move_rescales, "cancel, merge and push rescales forward", {"target": "cpu"}),
     "normalize-quant-types": Pass(normalize_quant_types, "sub-channel types as per-layer or per-channel ones"),
-    "propagate": Pass(_propagate, "decide the parameters of every port", {"target": "cpu", "profile": None}),
-    "simplify": Pass(simplify, "fold-constants, fold-broadcasts, fold-batch-norm, fold-padding"),
+    "propagate": Pass(_propagate, "decide the parameters of every port", PROPAGATE),
+    "simplify": Pass(simplify, "inline-calls, fold-constants, fold-broadcasts, fold-batch-norm, fold-padding"),
     "unfuse": Pass(unfuse, "regions back to their ops, with casts"),
     "strip-func-quant-types": Pass(strip_func_quant_types, "storage integers in the headers of functions"),
 }

@@ -14,7 +14,7 @@ func.func @main(%x: tensor<1x1x4x4xf32>) -> tensor<1x1x2x2xf32> {
 }
 // CHECK:       builtin.module attributes {zeropoint.profile = "fixed16", zeropoint.target = "cpu"}
 // CHECK-LABEL: func.func @main
-// CHECK-NOT:   quant.stats
+// CHECK-NOT:   "quant.stats"(
 // CHECK:       input_specs = [!quant.uniform<i8:f32, 0.011764705882352941:-43>], logical_kernel = "max_pool", output_specs = [!quant.uniform<i8:f32, 0.011764705882352941:-43>]
 
 // -----

@@ -1,7 +1,9 @@
 """Propagation: the parameters of every port, by the target's table."""
 
+from zeropoint.solve.propagate.check import check_fully_quantized, check_kernels, unquantized_ports, violations
 from zeropoint.solve.propagate.classes import RANGE_RULES
 from zeropoint.solve.propagate.errors import MissingStatistics, PropagationError
+from zeropoint.solve.propagate.motion import move_rescales, rescale_count
 from zeropoint.solve.propagate.propagate import is_quantized, propagate
 from zeropoint.solve.propagate.rescale import RESCALE_KERNEL, is_rescale
 
@@ -10,7 +12,13 @@ __all__ = [
     "RESCALE_KERNEL",
     "MissingStatistics",
     "PropagationError",
+    "check_fully_quantized",
+    "check_kernels",
     "is_quantized",
     "is_rescale",
+    "move_rescales",
     "propagate",
+    "rescale_count",
+    "unquantized_ports",
+    "violations",
 ]

@@ -5,14 +5,15 @@ from zeropoint.solve.simplify.fold_batch_norm import fold_batch_norm
 from zeropoint.solve.simplify.fold_broadcasts import fold_broadcasts
 from zeropoint.solve.simplify.fold_constants import fold_constants
 from zeropoint.solve.simplify.fold_padding import fold_padding
+from zeropoint.solve.simplify.inline_calls import inline_calls
 
-__all__ = ["PASSES", "fold_batch_norm", "fold_broadcasts", "fold_constants", "fold_padding", "simplify"]
+__all__ = ["PASSES", "fold_batch_norm", "fold_broadcasts", "fold_constants", "fold_padding", "inline_calls", "simplify"]
 
-PASSES = (fold_constants, fold_broadcasts, fold_batch_norm, fold_padding)
+PASSES = (inline_calls, fold_constants, fold_broadcasts, fold_batch_norm, fold_padding)
 
 
 def simplify(program: Program) -> Program:
-    """Constants folded, batch norms and padding folded into contractions."""
+    """Calls inlined, constants folded, batch norms and padding folded into contractions."""
     for simplification in PASSES:
         program = simplification(program)
     return program

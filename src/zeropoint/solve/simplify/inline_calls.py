@@ -1,0 +1,107 @@
+"""Inline every call, so that each place that calls a function has ops of its own.
+
+```mlir
+func.func private @block(%a: tensor<4xf32>) -> tensor<4xf32> { ... }
+func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = func.call @block(%x) : (tensor<4xf32>) -> tensor<4xf32> loc("first")
+  %1 = func.call @block(%0) : (tensor<4xf32>) -> tensor<4xf32> loc("second")
+```
+becomes `@main` with the ops of `@block` twice, named `first/...` and `second/...`. Private functions that nothing names
+afterwards are gone.
+
+Source: the RFC on quantization transformations, section "Propagation pass": functions are inlined or duplicated, as
+different call sites may use different parameters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from xdsl.dialects.builtin import LocationAttr, SymbolRefAttr
+from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
+from xdsl.ir import Operation, SSAValue
+
+from zeropoint.ir.locations import describe, location_text, name_location
+from zeropoint.ir.program import Program
+from zeropoint.ir.quant import QuantizeRegionOp
+
+Functions = Mapping[str, FuncOp]
+
+
+class RecursionInProgram(ValueError):
+    """A function that calls itself, which has no finite program without calls."""
+
+
+def _named_under(call: Operation, op: Operation) -> LocationAttr:
+    """The place of an inlined op: the name of the call before its own."""
+    caller, own = location_text(call.location), location_text(op.location)
+    if caller is None or own is None:
+        return op.location if caller is None else call.location
+    return name_location(f"{caller}/{own}")
+
+
+def _inline(call: CallOp, functions: Functions, chain: tuple[str, ...]) -> None:
+    """Put the ops of the function in the place of a call, and inline the calls among them."""
+    name = call.callee.string_value()
+    if name in chain:
+        path = " -> ".join(f"@{step}" for step in (*chain, name))
+        raise RecursionInProgram(f"{describe(call)}: found functions that call themselves ({path}), expected none")
+    values: dict[SSAValue, SSAValue] = dict(zip(functions[name].body.block.args, call.arguments, strict=True))
+    block = call.parent
+    assert block is not None
+    made: list[CallOp] = []
+    for op in functions[name].body.block.ops:
+        if isinstance(op, ReturnOp):
+            for result, value in zip(call.results, op.operands, strict=True):
+                result.replace_all_uses_with(values[value])
+            break
+        copy = op.clone(values)
+        copy.location = _named_under(call, copy)
+        if isinstance(copy, QuantizeRegionOp):
+            for inner in copy.body.block.ops:
+                inner.location = _named_under(call, inner)
+        block.insert_op_before(copy, call)
+        if isinstance(copy, CallOp):
+            made.append(copy)
+    call.detach()
+    call.erase()
+    for inner in made:
+        _inline(inner, functions, (*chain, name))
+
+
+def _named_functions(program: Program) -> set[str]:
+    """The functions that some op of the program names."""
+    return {
+        part.string_value()
+        for op in program.module.walk()
+        for part in (*op.properties.values(), *op.attributes.values())
+        if isinstance(part, SymbolRefAttr)
+    }
+
+
+def inline_calls(program: Program) -> Program:
+    """A program whose entry function calls nothing.
+
+    Raises RecursionInProgram, a ValueError, for a function that calls itself.
+    """
+    if not any(isinstance(op, CallOp) for op in program.entry.ops):
+        return program
+    program = program.clone()
+    main = program.main
+    functions = {op.sym_name.data: op for op in program.module.ops if isinstance(op, FuncOp)}
+    for op in list(program.entry.ops):
+        if isinstance(op, CallOp):
+            _inline(op, functions, (main.sym_name.data,))
+    while True:
+        named = _named_functions(program)
+        private = [op for op in functions.values() if op.parent is not None and _is_private(op)]
+        unused = [op for op in private if op is not main and op.sym_name.data not in named]
+        if not unused:
+            return program
+        for op in unused:
+            op.detach()
+            op.erase()
+
+
+def _is_private(function: FuncOp) -> bool:
+    return function.sym_visibility is not None and function.sym_visibility.data == "private"
