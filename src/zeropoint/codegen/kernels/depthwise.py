@@ -3,7 +3,7 @@
 The bytes of four input rows of one column are interleaved, so that every 32-bit element holds four taps of one
 channel: a block of four vectors of V channels is 16 in-lane unpack operations at most, and one dot product then adds
 four taps of V channels. A column is interleaved once and serves every output column that reads it, in registers as x
-moves on. Where the stride in y is 1, two output rows share the rows as well; the weights of the second are moved down
+moves on. Two output rows share the input rows where those fill no more groups; the weights of the second are moved down
 by one.
 
 In-lane unpacking and in-lane packing undo each other, so channels come out in order (`channel_order` of four vectors).
@@ -14,6 +14,7 @@ those of the epilogue. Source: CODEGEN.md, "Depthwise on VNNI".
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
@@ -65,13 +66,19 @@ class Depthwise:
 
     @property
     def paired(self) -> int:
-        """Output rows that share interleaved columns."""
-        return 2 if self.strides[0] == 1 and self.rows > 1 else 1
+        """Output rows that share interleaved columns: two, where their input rows fill no more groups than one's."""
+        taller = self.kernel[0] + self.strides[0]
+        return 2 if self.rows > 1 and -(-taller // 4) == -(-self.kernel[0] // 4) else 1
+
+    @property
+    def input_rows(self) -> int:
+        """Input rows under the output rows of one pass."""
+        return self.kernel[0] + (self.paired - 1) * self.strides[0]
 
     @property
     def groups(self) -> int:
         """Groups of four input rows under the output rows of one pass."""
-        return -(-(self.kernel[0] + self.paired - 1) // 4)
+        return -(-self.input_rows // 4)
 
     @property
     def passes(self) -> int:
@@ -124,7 +131,8 @@ class Depthwise:
         rows, columns, q, width = weights.shape
         taps = np.zeros((self.paired, columns, 4 * self.groups, q, width), np.int8)
         for row in range(self.paired):
-            taps[row, :, row : row + rows] = weights.transpose(1, 0, 2, 3)
+            first = row * self.strides[0]
+            taps[row, :, first : first + rows] = weights.transpose(1, 0, 2, 3)
         laid = taps.reshape(self.paired, columns, self.groups, 4, q, width).transpose(0, 1, 2, 4, 5, 3)
         halves = [laid] if self.halves == 1 else [laid >> 1, laid - (laid >> 1)]
         return np.ascontiguousarray(np.stack(halves, axis=3)).tobytes()
@@ -223,26 +231,28 @@ class _Row:
         for x in range(max(width - stride, 0), span):
             self._fill(source, f.add(base, x))
         slots = [self._slot(f.add(base, x)) for x in range(span)]
-        sums = [[self._sums(slots, q, row, count) for q in range(GROUP)] for row in range(shape.paired)]
+        sums = self._sums(slots, count)
         there = f.at(out, f.mul(first, shape.out_pixel))
         parameters = f.at(self.parameters, self._bias_place(GROUP))
         for row in range(shape.paired):
             for x in range(count):
-                packed = shape.epilogue.emit(f, self.isa, [sums[row][q][x] for q in range(GROUP)], parameters)
+                packed = shape.epilogue.emit(f, self.isa, [sums[row, x, q] for q in range(GROUP)], parameters)
                 f.store(packed, there, row * shape.out_row + x * shape.out_pixel)
 
-    def _sums(self, slots: list[Value], q: int, row: int, count: int) -> list[Value]:
-        """Vector q of the accumulators of one output row, for `count` columns."""
+    def _sums(self, slots: list[Value], count: int) -> dict[tuple[int, int, int], Value]:
+        """Accumulators by (output row, column, vector), all at a time: one chain of dot products alone is slow."""
         f, isa, shape = self.f, self.isa, self.shape
-        bias = f.load(isa.i32, self.parameters, self._bias_place(q), align=isa.bytes)
-        sums = [bias] * count
+        rows, weights = range(shape.paired), f.fresh(self.parameters)
+        biases = [f.load(isa.i32, self.parameters, self._bias_place(q), align=isa.bytes) for q in range(GROUP)]
+        sums = {(row, x, q): biases[q] for row in rows for x in range(count) for q in range(GROUP)}
         for kx in range(shape.kernel[1]):
-            for g in range(shape.groups):
+            for g, q in itertools.product(range(shape.groups), range(GROUP)):
                 taps = [slots[x * shape.strides[1] + kx] for x in range(count)]
                 loaded = [f.load(isa.i8, slot, (g * GROUP + q) * isa.bytes, align=isa.bytes) for slot in taps]
-                for half in range(shape.halves):
-                    weight = f.load(isa.i8, self.parameters, self._weight_place(row, kx, g, half, q), align=isa.bytes)
-                    sums = [isa.dot(f, acc, tap, weight) for acc, tap in zip(sums, loaded, strict=True)]
+                for row, half in itertools.product(rows, range(shape.halves)):
+                    weight = f.load(isa.i8, weights, self._weight_place(row, kx, g, half, q), align=isa.bytes)
+                    for x, tap in enumerate(loaded):
+                        sums[row, x, q] = isa.dot(f, sums[row, x, q], tap, weight)
         return sums
 
     def _weight_place(self, row: int, kx: int, g: int, half: int, q: int) -> int:
@@ -261,7 +271,7 @@ class _Row:
         """Interleave column x of the input rows of this pass, by fours, into the ring."""
         f, shape = self.f, self.shape
         here = f.at(source, f.mul(x, shape.in_pixel))
-        rows = shape.kernel[0] + shape.paired - 1
+        rows = shape.input_rows
         loaded = [f.load(self.block_type, here, y * shape.in_row) for y in range(rows)]
         zero = Value(self.block_type, "zeroinitializer")
         loaded += [zero] * (4 * shape.groups - rows)

@@ -222,6 +222,13 @@ class Function:
         self.perform(f"llvm.masked.store.{of}.p0", value, self.at(pointer, offset), Value("i32", "1"), masks)
         return None
 
+    def fresh(self, pointer: Value) -> Value:
+        """The same pointer, of which LLVM knows nothing: what is read through it is read here, not before a loop.
+
+        A kernel's weights are more than the registers hold; read early, they would only be written to the stack.
+        """
+        return self.call("ptr", "llvm.launder.invariant.group.p0", pointer)
+
     def prefetch(self, pointer: Value, offset: Value | int = 0) -> None:
         """Ask for a cache line that is going to be read, into the second cache; any address may be named."""
         self.module.declare("llvm.prefetch.p0", "void", ["ptr", "i32", "i32", "i32"])
