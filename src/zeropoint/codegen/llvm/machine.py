@@ -84,9 +84,9 @@ def combined_object(texts: Iterable[str], isa: InstructionSet, exported: Collect
     first, *others = [_optimized(text, machine) for text in texts]
     for module in others:
         first.link_in(module)
-    for function in first.functions:
-        if not function.is_declaration and function.name not in exported:
-            function.linkage = "internal"
+    for symbol in (*first.functions, *first.global_variables):
+        if not symbol.is_declaration and symbol.name not in exported and symbol.linkage.name == "external":
+            symbol.linkage = "internal"
     first.verify()
     return machine.emit_object(first)
 

@@ -1,0 +1,146 @@
+"""Programs as objects for other programs: an ELF object or a shared library, and its C header.
+
+The object is one LLVM module: kernels and the driver, each optimized by itself exactly as for this process, the weights
+as a read-only constant, and two functions around the driver, which are the only symbols that others see.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import platform
+import re
+import shlex
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from zeropoint.codegen.graph import ALIGNMENT
+from zeropoint.codegen.header import INVALID, Argument, arguments_of, header
+from zeropoint.codegen.llvm.isa import InstructionSet
+from zeropoint.codegen.llvm.machine import CodegenError, architecture, combined_object, triple_of
+from zeropoint.codegen.llvm.text import Module, Value, constant, i64
+from zeropoint.codegen.memory import plan
+from zeropoint.codegen.modules import driver_of, kernels_of
+from zeropoint.codegen.select import select
+from zeropoint.ir.files import write_atomically
+from zeropoint.ir.program import Program
+
+RUN = "zeropoint_run"
+WEIGHTS = "@zeropoint_weights"
+_NULL = Value("ptr", "null")
+SUFFIXES = (".o", ".so")
+
+
+@dataclass(frozen=True)
+class Library:
+    """A program compiled for others: an ELF object of two functions, `name`_run and `name`_run_thread, and a header."""
+
+    name: str
+    object: bytes
+    header: str
+
+
+def library(program: Program, name: str, isa: InstructionSet) -> Library:
+    """Compile an integer program; `name` is what its functions begin with.
+
+    Raises CodegenError for an op without a kernel, an element type that C has not, a name that is no C identifier.
+    """
+    if not re.fullmatch(r"[A-Za-z_]\w*", name, flags=re.ASCII):
+        raise CodegenError(f"found the name '{name}', expected a C identifier, which functions begin with")
+    graph = select(program, isa)
+    arena = plan(graph)
+    arguments = arguments_of(program)
+    kernels = kernels_of(graph)
+    driver = driver_of(graph, kernels, RUN, _entries(name, arguments))
+    texts = [*kernels.texts.values(), driver, _constant(bytes(graph.weights))]
+    target = f"{isa.name}, {isa.cpu or 'any processor'} ({triple_of(isa)})"
+    return Library(
+        name,
+        combined_object(texts, isa, (f"{name}_run", f"{name}_run_thread")),
+        header(name, arguments, arena.size, target, program.profile),
+    )
+
+
+def write(made: Library, path: Path, isa: InstructionSet) -> list[Path]:
+    """Write `path`, .o or .so, and the header beside it, each as a whole or not at all; the files written.
+
+    Raises CodegenError for another suffix, or where no linker for a shared library is found or it fails; OSError.
+    """
+    if path.suffix not in SUFFIXES:
+        raise CodegenError(f"{path}: found suffix '{path.suffix}', expected {' or '.join(SUFFIXES)}")
+    data = made.object if path.suffix == ".o" else linked(made, path, isa)
+    described = path.with_name(f"{made.name}.h")
+    write_atomically(described, lambda temporary: temporary.write_text(made.header))
+    write_atomically(path, lambda temporary: temporary.write_bytes(data))
+    return [path, described]
+
+
+def linked(made: Library, path: Path, isa: InstructionSet) -> bytes:
+    """The shared library, by the C compiler that `$CC` names, else `cc`."""
+    named = os.environ.get("CC", "")
+    wanted = architecture(triple_of(isa))
+    if not named and wanted != architecture(platform.machine()):
+        raise CodegenError(
+            f"{path}: found code for {wanted} on {platform.machine()}, expected a C compiler in $CC that links it; "
+            f"set CC=gcc for {wanted}, or write {path.with_suffix('.o').name}"
+        )
+    with tempfile.TemporaryDirectory(prefix="zeropoint-") as folder:
+        source, target = Path(folder) / "code.o", Path(folder) / "code.so"
+        source.write_bytes(made.object)
+        command = [*shlex.split(named or "cc"), "-shared", "-Wl,-z,noexecstack", f"-Wl,-soname,{path.name}"]
+        try:
+            done = subprocess.run([*command, "-o", str(target), str(source)], capture_output=True, check=False)
+        except OSError as error:
+            raise CodegenError(
+                f"{path}: found no C compiler '{command[0]}', expected one to link a shared library; install one, name "
+                f"it in $CC, or write {path.with_suffix('.o').name}"
+            ) from error
+        if done.returncode:
+            said = done.stderr.decode(errors="replace").strip().splitlines() or [f"status {done.returncode}"]
+            raise CodegenError(f"{path}: the linker '{command[0]}' failed: {said[-1]}")
+        return target.read_bytes()
+
+
+def _constant(weights: bytes) -> str:
+    """The module of the weights."""
+    held = weights or bytes(1)
+    escaped = "\\" + held.hex("\\")
+    return f'{WEIGHTS} = constant [{len(held)} x i8] c"{escaped}", align {ALIGNMENT}\n'
+
+
+def _entries(name: str, arguments: Sequence[Argument]) -> str:
+    """The two functions that C calls: they check pointers, and hand them to the driver in two arrays."""
+    module = Module()
+    declared = [("ptr", "arena"), *(("ptr", f"p{n}") for n in range(len(arguments)))]
+    f = module.function(f"{name}_run", declared, "i32")
+    f.ret(f.call("i32", f"{name}_run_thread", i64(0), i64(1), Value("ptr", "null"), *f.arguments))
+    f = module.function(
+        f"{name}_run_thread", [("i64", "thread"), ("i64", "threads"), ("ptr", "sync"), *declared], "i32"
+    )
+    thread, threads, sync, arena, *pointers = f.arguments
+    aligned = [(sync, ALIGNMENT), (arena, ALIGNMENT), *zip(pointers, (a.itemsize for a in arguments), strict=True)]
+    several = f.compare("ne", threads, 1)
+    wrong = [f.binary("and", f.compare("eq", sync, _NULL), several)]
+    wrong += [f.compare("eq", pointer, _NULL) for pointer in (arena, *pointers)]
+    for pointer, step in aligned:
+        place = f.let("i64", f"ptrtoint {pointer} to i64")
+        wrong.append(f.compare("ne", f.binary("and", place, i64(step - 1)), 0))
+    invalid = functools.reduce(lambda left, right: f.binary("or", left, right), wrong)
+
+    def run() -> None:
+        tables: list[Value] = []
+        for output in (False, True):
+            given = [p for p, argument in zip(pointers, arguments, strict=True) if argument.output is output]
+            table = f.scratch(8 * max(1, len(given)))
+            for number, pointer in enumerate(given):
+                f.store(pointer, table, 8 * number, align=8)
+            tables.append(table)
+        f.perform(RUN, thread, threads, arena, Value("ptr", WEIGHTS), *tables, sync)
+
+    f.branch(f.compare("eq", invalid, 0), run)
+    f.ret(f.select(invalid, constant("i32", INVALID), constant("i32", 0)))
+    functions = "\n".join(str(function) for function in module.functions)  # what they call is in the same module
+    return f"{WEIGHTS} = external constant i8\n{functions}\n"

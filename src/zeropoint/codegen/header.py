@@ -1,0 +1,232 @@
+"""The C header of a program that was compiled ahead of time."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr
+from xdsl.dialects.func import ReturnOp
+from xdsl.ir import SSAValue
+
+from zeropoint.codegen.graph import ALIGNMENT
+from zeropoint.codegen.llvm.machine import CodegenError
+from zeropoint.ir.annotations import EXPRESSED
+from zeropoint.ir.program import Program
+from zeropoint.ir.quant import UniformQuantizedType
+from zeropoint.ir.stablehlo import UniformDequantizeOp, UniformQuantizeOp
+from zeropoint.ir.tensors import element_dtype, element_of, shape_of
+
+SYNC_SIZE = 128
+"""Bytes that the threads of a call share: the barrier of `zeropoint.codegen.driver`."""
+INVALID = 1
+"""What a function returns that was given a null or misaligned pointer."""
+
+C_TYPES = {
+    "bool": "uint8_t",
+    "int8": "int8_t",
+    "int16": "int16_t",
+    "int32": "int32_t",
+    "int64": "int64_t",
+    "uint8": "uint8_t",
+    "uint16": "uint16_t",
+    "uint32": "uint32_t",
+    "uint64": "uint64_t",
+    "float32": "float",
+    "float64": "double",
+}
+"""NumPy's dtypes that have a C type."""
+RESERVED = frozenset(
+    re.findall(
+        r"\w+",
+        """
+        ALIGNAS ALIGNOF AUTO BOOL BREAK CASE CHAR CONST CONSTEXPR CONTINUE DEFAULT DO
+        DOUBLE ELSE ENUM EXTERN FALSE FLOAT FOR GOTO IF INLINE INT LONG
+        NULLPTR REGISTER RESTRICT RETURN SHORT SIGNED SIZEOF STATIC STRUCT SWITCH TRUE TYPEDEF
+        TYPEOF UNION UNSIGNED VOID VOLATILE WHILE ASM CATCH CLASS DELETE EXPLICIT EXPORT
+        FRIEND MUTABLE NAMESPACE NEW OPERATOR PRIVATE PROTECTED PUBLIC TEMPLATE THIS THROW TRY
+        TYPENAME USING VIRTUAL AND OR NOT XOR ARENA SYNC THREAD THREADS
+        """,
+    )
+)
+"""Names of parameters that C, C++ or the functions themselves have taken, in capitals."""
+
+
+@dataclass(frozen=True)
+class Argument:
+    """An input or output as C sees it: `name` in C, `port` in the program; `quantized` says what its numbers mean."""
+
+    port: str
+    name: str
+    type: str
+    shape: tuple[int, ...]
+    size: int
+    quantized: UniformQuantizedType | None
+    output: bool
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element."""
+        return self.size // max(1, math.prod(self.shape))
+
+    @property
+    def declaration(self) -> str:
+        """As a parameter of a function."""
+        return f"{'' if self.output else 'const '}{self.type} *{self.name}"
+
+
+def arguments_of(program: Program) -> list[Argument]:
+    """The inputs, then the outputs. Raises CodegenError for an element type that C has not."""
+    function, terminator = program.main, program.entry.last_op
+    assert isinstance(terminator, ReturnOp)
+    taken: set[str] = set()
+    result: list[Argument] = []
+    for output, ports, values, attributes in (
+        (False, program.inputs, program.entry.args, function.arg_attrs),
+        (True, program.outputs, terminator.operands, function.res_attrs),
+    ):
+        for index, (port, value) in enumerate(zip(ports, values, strict=True)):
+            dtype = element_dtype(element_of(port.type))
+            if dtype.name not in C_TYPES:
+                kind = "output" if output else "input"
+                raise CodegenError(f"{kind} '{port.name}': found {port.type}, expected elements that C has a type for")
+            shape = shape_of(port.type)
+            quantized = _expressed(attributes, index) or (_dequantized(value) if output else _quantized(value))
+            name = _identifier(port.name, taken)
+            size = math.prod(shape) * dtype.itemsize
+            result.append(Argument(port.name, name, C_TYPES[dtype.name], shape, size, quantized, output))
+    return result
+
+
+def _expressed(attributes: ArrayAttr[DictionaryAttr] | None, index: int) -> UniformQuantizedType | None:
+    found = None if attributes is None else attributes.data[index].data.get(EXPRESSED)
+    return found if isinstance(found, UniformQuantizedType) else None
+
+
+def _quantized(value: SSAValue) -> UniformQuantizedType | None:
+    """What a float input becomes; None where it becomes several things, or none."""
+    types = {element_of(use.operation.results[0]) for use in value.uses if isinstance(use.operation, UniformQuantizeOp)}
+    (found, *others) = types or (None,)
+    return found if isinstance(found, UniformQuantizedType) and not others else None
+
+
+def _dequantized(value: SSAValue) -> UniformQuantizedType | None:
+    found = element_of(value.owner.operand) if isinstance(value.owner, UniformDequantizeOp) else None
+    return found if isinstance(found, UniformQuantizedType) else None
+
+
+def _identifier(name: str, taken: set[str]) -> str:
+    """A C identifier like `name`; macros are made of it in capitals, so two may not differ in case only."""
+    base = re.sub(r"\W", "_", name, flags=re.ASCII).strip("_") or "value"
+    base = f"_{base}" if base[0].isdigit() else base
+    chosen, number = base, 1
+    while chosen.upper() in taken | RESERVED:
+        number += 1
+        chosen = f"{base}_{number}"
+    taken.add(chosen.upper())
+    return chosen
+
+
+def header(name: str, arguments: Sequence[Argument], arena: int, target: str, profile: str | None) -> str:
+    """The text of `name`.h. `arena` is the bytes that a run needs, `target` what the code was compiled for."""
+    prefix = name.upper()
+    sizes = {
+        "ALIGNMENT": f"{ALIGNMENT} /* of the arena and of sync, in bytes */",
+        "ARENA_SIZE": f"{arena} /* bytes of memory that a run works in */",
+        "SYNC_SIZE": f"{SYNC_SIZE} /* bytes that the threads of a run share */",
+        "INPUTS": str(sum(not argument.output for argument in arguments)),
+        "OUTPUTS": str(sum(argument.output for argument in arguments)),
+    }
+    declared = ", ".join(argument.declaration for argument in arguments)
+    return _HEADER.format(
+        name=name,
+        prefix=prefix,
+        target=_commented(target),
+        profile=f"; numerics profile {_commented(profile)}" if profile else "",
+        sizes=_macros(prefix, sizes),
+        arguments="\n".join(_described(prefix, argument) for argument in arguments),
+        declared=declared,
+        invalid=INVALID,
+    )
+
+
+def _described(prefix: str, argument: Argument) -> str:
+    """What there is to know of an argument: comment and macros."""
+    shape = "".join(f"[{extent}]" for extent in argument.shape)
+    kind = "Output" if argument.output else "Input"
+    lines = [f"{kind} '{_commented(argument.port)}': {argument.type} {argument.name}{shape}, row-major."]
+    macros = {"ELEMENTS": str(math.prod(argument.shape)), "SIZE": f"{argument.size} /* bytes */"}
+    quantized = argument.quantized
+    if quantized is not None and len(quantized.scales) == 1:
+        low, high = quantized.storage.minimum, quantized.storage.maximum
+        if argument.type != "float":
+            lines.append("It holds stored integers q; the number that one stands for is SCALE * (q - ZERO_POINT).")
+        elif argument.output:
+            lines.append("Its numbers are SCALE * (q - ZERO_POINT) for stored integers q.")
+        else:
+            lines.append("It is rounded to SCALE * (q - ZERO_POINT) for stored integers q, and clamped to their range.")
+        macros |= {
+            "SCALE": f"{_float(quantized.scales[0])}",
+            "ZERO_POINT": f"({quantized.zero_points[0]})",
+            "MINIMUM": f"({low}) /* of q */",
+            "MAXIMUM": f"({high}) /* of q */",
+        }
+    comment = "\n   ".join(lines)
+    return f"/* {comment} */\n{_macros(f'{prefix}_{argument.name.upper()}', macros)}\n"
+
+
+def _macros(prefix: str, values: Mapping[str, str]) -> str:
+    return "\n".join(f"#define {prefix}_{key} {value}" for key, value in values.items())
+
+
+def _float(value: float) -> str:
+    """An f32 literal that reads back as the same number."""
+    text = np.format_float_scientific(np.float32(value), unique=True, trim="0")
+    return f"{text}f"
+
+
+def _commented(text: str) -> str:
+    """Text that ends no comment."""
+    return re.sub(r"[^ -~]", "?", text).replace("*/", "* /").replace("/*", "/ *")
+
+
+_HEADER = """\
+/* {name}: an integer program as machine code for {target}{profile}.
+
+   The weights are inside, read-only; a run allocates nothing, needs nothing but libc (memset, memcpy, sched_yield),
+   and may go on in several threads at once, each with an arena and outputs of its own. */
+#ifndef {prefix}_H
+#define {prefix}_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {{
+#endif
+
+{sizes}
+
+{arguments}
+/* Run once, in the calling thread.
+
+   `arena` is {prefix}_ARENA_SIZE bytes at a multiple of {prefix}_ALIGNMENT, whose contents before and after mean
+   nothing. Inputs and outputs are the arrays above, at multiples of the size of an element; they overlap neither each
+   other nor the arena. Returns 0, or {invalid} where a pointer is NULL or misaligned and nothing was run. */
+int {name}_run(void *arena, {declared});
+
+/* The same by several threads, which give the same bits as one.
+
+   Every one of `threads` threads calls it with its own number, 0 to threads - 1, and otherwise the same arguments; each
+   returns when all of the outputs are written. `sync` is {prefix}_SYNC_SIZE bytes at a multiple of {prefix}_ALIGNMENT,
+   zero before the first run; runs that follow each other may share it. Returns as {name}_run does. */
+int {name}_run_thread(int64_t thread, int64_t threads, void *sync, void *arena, {declared});
+
+#ifdef __cplusplus
+}}
+#endif
+
+#endif
+"""
