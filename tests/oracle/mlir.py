@@ -25,7 +25,7 @@ from zeropoint.ir.tensors import Array
 from zeropoint.ir.text import parse_program, print_program, resource_handles
 
 SERVER = Path(__file__).with_name("mlir_server.py")
-_LOST = re.compile(r'"quant\.(?!qcast|dcast|scast)')
+_LOST = re.compile(r'"quant\.(?!qcast|dcast|scast)(?=\w+"\()')  # ops; attributes may speak of them
 _STAND_IN = '"lost_quant.'
 
 
