@@ -178,6 +178,7 @@ REFUSED_BY_US = [
     ("!quant.uniform<i8:f32:{0:1,0:2}, {{1.0}}>", 8, "quantized dimension 0 has more than one block size"),
     ("!quant.calibrated<f64<0x7FF8000000000000:1.0>>", 8, "illegal min and max: (nan:1.000000e+00)"),
     ("!quant.uniform<i8:f32, 1.0:true>", 28, "expected integer value"),
+    ("!quant<any<i8> x>", 16, "Expected '>'"),
     (
         "!quant.quantile<i65:f32, {1.0, 2.0}>",
         8,
