@@ -12,12 +12,13 @@ epilogue. Sources: CODEGEN.md, "Contraction micro-kernel"; the lowering of quant
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from zeropoint.codegen.graph import ALIGNMENT
 from zeropoint.codegen.kernels.requantize import GROUP, Epilogue, Output, bytes_stored, channel_order
+from zeropoint.codegen.kernels.sum import SumParameters
 from zeropoint.codegen.kernels.tiles import Part, Split, balanced, divisor, greedy
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function, Module, Value, i64
@@ -29,6 +30,19 @@ PREFETCHING_TILES = 64
 """Tiles of a group up to which its time is too short for the next group's weights to arrive by themselves."""
 LATENCY = 10
 """Dot products that have to be independent, for the machine to start two in every cycle."""
+
+
+@dataclass(frozen=True)
+class Residual:
+    """A value that is added to the requantized output; output pixel (y, x) of it is at y * row + x * pixel.
+
+    `first` says whether it is the sum's first operand, the output of the contraction being the other.
+    """
+
+    row: int
+    pixel: int
+    first: bool
+    parameters: SumParameters
 
 
 @dataclass(frozen=True)
@@ -50,24 +64,26 @@ class Contraction:
     vectors: int
     halves: int
     epilogue: Epilogue
+    residual: Residual | None = None
 
     def flat(self) -> Contraction:
         """The same with all pixels in one row, where no gap is between rows; with adjacent runs as one."""
-        rows, width, in_row, out_row = self.rows, self.width, self.in_row, self.out_row
-        if rows > 1 and in_row == width * self.in_pixel and out_row == width * self.out_pixel:
+        rows, width, residual = self.rows, self.width, self.residual
+        adjacent = self.in_row == width * self.in_pixel and self.out_row == width * self.out_pixel
+        if rows > 1 and adjacent and (residual is None or residual.row == width * residual.pixel):
             rows, width = 1, rows * width
-        runs, groups = list(self.runs), self.groups
-        each = 1
-        while (
-            len(runs) > each
-            and all(runs[n] == runs[n - n % (each + 1)] + 4 * groups * (n % (each + 1)) for n in range(len(runs)))
-            and len(runs) % (each + 1) == 0
-        ):
-            each += 1
-        return Contraction(
-            rows, width, in_row, self.in_pixel, out_row, self.out_pixel, tuple(runs[::each]), groups * each,
-            self.vectors, self.halves, self.epilogue,
+        each = self._adjacent_runs()
+        return replace(
+            self, rows=rows, width=width, runs=self.runs[::each], groups=self.groups * each,
         )  # fmt: skip
+
+    def _adjacent_runs(self) -> int:
+        """How many runs in turn are adjacent, all along: they are one longer run."""
+        for each in range(len(self.runs), 1, -1):
+            starts = [self.runs[n - n % each] + 4 * self.groups * (n % each) for n in range(len(self.runs))]
+            if len(self.runs) % each == 0 and starts == list(self.runs):
+                return each
+        return 1
 
     @property
     def steps(self) -> int:
@@ -116,11 +132,10 @@ class Contraction:
         return b"".join(parts)
 
     def emit(self, module: Module, name: str, isa: InstructionSet) -> None:
-        """`void name(input, weights, output, begin, end)`: tasks begin to end."""
-        f = module.function(
-            name,
-            [("ptr noalias", "in"), ("ptr noalias", "w"), ("ptr noalias", "out"), ("i64", "begin"), ("i64", "end")],
-        )
+        """`void name(input, weights, output, begin, end)`: tasks begin to end. A residual comes after the input."""
+        other = [] if self.residual is None else [("ptr noalias", "other")]
+        pointers = [("ptr noalias", "in"), *other, ("ptr noalias", "w"), ("ptr noalias", "out")]
+        f = module.function(name, [*pointers, ("i64", "begin"), ("i64", "end")])
         _Emitter(self, isa, f).kernel()
 
 
@@ -129,7 +144,8 @@ class _Emitter:
 
     def __init__(self, shape: Contraction, isa: InstructionSet, f: Function):
         self.shape, self.isa, self.f = shape, isa, f
-        self.source, self.weights, self.out, self.begin, self.end = f.arguments
+        self.source, *others, self.weights, self.out, self.begin, self.end = f.arguments
+        self.other = others[0] if others else None
         self.chunk = divisor(shape.groups, 4, 16) if shape.steps > UNROLLED else shape.steps
         self.starts = self._starts()
         self.lines = 0
@@ -160,11 +176,11 @@ class _Emitter:
         def group(index: Value, _: list[Value]) -> None:
             base = f.mul(index, tiles)
             weights = f.at(f.at(self.weights, place), f.mul(index, size))
-            out = f.at(f.at(self.out, part.first * self.isa.width), f.mul(index, part.size * self.isa.width))
+            channel = f.add(f.mul(index, part.size * self.isa.width), part.first * self.isa.width)
             self._tiles(
                 part.size,
                 weights,
-                out,
+                channel,
                 f.maximum(f.binary("sub", low, base), i64(0)),
                 f.minimum(f.binary("sub", high, base), i64(tiles)),
             )
@@ -174,8 +190,8 @@ class _Emitter:
         else:
             f.loop(f.binary("sdiv", low, i64(tiles)), f.binary("sdiv", f.add(high, tiles - 1), i64(tiles)), 1, group)
 
-    def _tiles(self, count: int, weights: Value, out: Value, low: Value, high: Value) -> None:
-        """Tiles low to high of one group of `count` vectors."""
+    def _tiles(self, count: int, weights: Value, channel: Value, low: Value, high: Value) -> None:
+        """Tiles low to high of one group of `count` vectors, the first of which is `channel`."""
         f, shape = self.f, self.shape
         pixels = shape.pixels(self.isa, count)
         tiles = shape.tiles(self.isa, count)
@@ -185,17 +201,25 @@ class _Emitter:
         self.lines = -(-size // (ALIGNMENT * tiles * len(self.starts))) if tiles <= PREFETCHING_TILES else 0
 
         def tile(index: Value, _: list[Value]) -> None:
-            source, target, x = self.source, out, index
             self.ahead = f.at(f.at(weights, size), f.mul(index, self.lines * len(self.starts) * ALIGNMENT))
+            y, x = i64(0), index
             if shape.rows > 1:
                 y = f.binary("udiv", index, i64(pixels.count))
                 x = f.binary("sub", index, f.mul(y, pixels.count))
-                source, target = f.at(source, f.mul(y, shape.in_row)), f.at(target, f.mul(y, shape.out_row))
 
             def sized(part: Part) -> None:
                 start = f.add(f.mul(f.add(x, -part.before), part.size), part.first)
-                here, there = f.mul(start, shape.in_pixel), f.mul(start, shape.out_pixel)
-                self._tile(part.size, count, f.at(source, here), weights, f.at(target, there))
+
+                def place(base: Value, row: int, pixel: int) -> Value:
+                    moved = f.at(base, f.mul(y, row)) if shape.rows > 1 else base
+                    return f.at(moved, f.mul(start, pixel))
+
+                source = place(self.source, shape.in_row, shape.in_pixel)
+                target = f.at(place(self.out, shape.out_row, shape.out_pixel), channel)
+                other = None
+                if self.other is not None and shape.residual is not None:
+                    other = f.at(place(self.other, shape.residual.row, shape.residual.pixel), channel)
+                self._tile(part.size, count, source, weights, target, other)
 
             first, *others = pixels.parts
             if not others:
@@ -205,7 +229,7 @@ class _Emitter:
 
         f.loop(low, high, 1, tile)
 
-    def _tile(self, size: int, count: int, source: Value, weights: Value, target: Value) -> None:
+    def _tile(self, size: int, count: int, source: Value, weights: Value, target: Value, other: Value | None) -> None:
         """`size` pixels by `count` vectors."""
         f, isa, shape = self.f, self.isa, self.shape
         weight_bytes = shape.steps * shape.halves * count * isa.bytes
@@ -220,7 +244,12 @@ class _Emitter:
         parameters = f.at(weights, weight_bytes + count * isa.bytes)
         for pixel in range(size):
             packed = shape.epilogue.emit(f, isa, sums[pixel * count : (pixel + 1) * count], parameters)
-            f.store_first(packed, bytes_stored(count, isa), target, pixel * shape.out_pixel)
+            stored = bytes_stored(count, isa)
+            if other is not None and shape.residual is not None:
+                added = f.load_first(isa.i8, stored, other, pixel * shape.residual.pixel)
+                operands = [added, packed] if shape.residual.first else [packed, added]
+                packed = shape.residual.parameters.emit(f, isa, operands)
+            f.store_first(packed, stored, target, pixel * shape.out_pixel)
 
     def _steps(self, size: int, count: int, source: Value, weights: Value, sums: list[Value]) -> list[Value]:
         f, isa, shape = self.f, self.isa, self.shape

@@ -55,6 +55,12 @@ def i64(value: int) -> Value:
     return Value("i64", str(value))
 
 
+def _first(type_: str, count: int) -> Value:
+    """A mask of the first `count` elements of a vector."""
+    mask = ", ".join(f"i1 {int(index < count)}" for index in range(lanes(type_)))
+    return Value(vector(lanes(type_), "i1"), f"<{mask}>")
+
+
 class Module:
     """Functions, the intrinsics they call and the tables they read."""
 
@@ -210,15 +216,22 @@ class Function:
         """Write `value` to `pointer + offset`."""
         self.emit(f"store {value}, {self.at(pointer, offset)}, align {align}")
 
+    def load_first(self, type_: str, count: int, pointer: Value, offset: Value | int = 0) -> Value:
+        """A vector whose first `count` elements stand there; nothing behind them is read."""
+        if count == lanes(type_):
+            return self.load(type_, pointer, offset)
+        of = f"v{lanes(type_)}{element(type_)}"
+        nothing = Value(type_, "zeroinitializer")
+        place = self.at(pointer, offset)
+        return self.call(type_, f"llvm.masked.load.{of}.p0", place, Value("i32", "1"), _first(type_, count), nothing)
+
     def store_first(self, value: Value, count: int, pointer: Value, offset: Value | int = 0) -> None:
         """Write the first `count` elements of a vector."""
         if count == lanes(value.type):
             return self.store(value, pointer, offset)
         if count & (count - 1) == 0:
             return self.store(self.shuffle(value, None, range(count)), pointer, offset)
-        mask = ", ".join(f"i1 {int(index < count)}" for index in range(lanes(value.type)))
-        of = f"v{lanes(value.type)}{element(value.type)}"
-        masks = Value(vector(lanes(value.type), "i1"), f"<{mask}>")
+        of, masks = f"v{lanes(value.type)}{element(value.type)}", _first(value.type, count)
         self.perform(f"llvm.masked.store.{of}.p0", value, self.at(pointer, offset), Value("i32", "1"), masks)
         return None
 

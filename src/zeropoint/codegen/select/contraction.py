@@ -15,6 +15,7 @@ from zeropoint.codegen.kernels.contraction import Contraction
 from zeropoint.codegen.kernels.depthwise import Depthwise
 from zeropoint.codegen.kernels.requantize import Epilogue, Output
 from zeropoint.codegen.llvm.machine import CodegenError
+from zeropoint.codegen.select.residual import addition_of
 from zeropoint.codegen.select.selection import Selection, owner_of
 from zeropoint.ir.fxpmath import RequantizeOp
 from zeropoint.ir.locations import describe
@@ -159,12 +160,14 @@ class _Windows:
 def _convolution(selection: Selection, op: RequantizeOp, convolution: ConvolutionOp, bias: Array | None) -> None:
     windows = _Windows.of(selection, convolution)
     source = selection.view(convolution.lhs)
-    target = selection.bytes_for(op, op.result)
     channels = windows.weights.shape[3]
     biases = np.zeros(channels, np.int64) if bias is None else np.broadcast_to(bias.astype(np.int64), (channels,))
     output = output_of(selection, op, channels)
     if windows.depthwise:
+        target = selection.bytes_for(op, op.result)
         return _depthwise(selection, op, source, target, windows.weights[:, :, 0], windows.strides, biases, output)
+    addition = addition_of(selection, op)
+    target = selection.bytes_for(op, op.result if addition is None else addition.op.result)
     weights = windows.dense()
     rows, columns, inputs, _ = weights.shape
     groups = -(-inputs // 4)
@@ -187,12 +190,16 @@ def _convolution(selection: Selection, op: RequantizeOp, convolution: Convolutio
         vectors=-(-channels // selection.isa.width),
         halves=_halves(selection, weights),
         epilogue=_epilogue(output, padded, biases),
+        residual=None if addition is None else addition.residual(*selection.image_strides(addition.other)[2:]),
     ).flat()
     parameters = selection.graph.parameters(shape.pack(selection.isa, steps, biases, output))
     operations = 2 * height * width * windows.weights.size
     for image in range(images):
-        reads, writes = (_moved(view, image * step) for view, step in ((source, in_image), (target, out_image)))
-        selection.graph.call(describe(op), shape, [reads], [writes], parameters, operations=operations)
+        reads = [_moved(source, image * in_image)]
+        if addition is not None:
+            reads.append(_moved(addition.other, image * selection.image_strides(addition.other)[0]))
+        writes = _moved(target, image * out_image)
+        selection.graph.call(describe(op), shape, reads, [writes], parameters, operations=operations)
 
 
 def _depthwise(
@@ -262,7 +269,10 @@ def _product(selection: Selection, op: RequantizeOp, product: DotGeneralOp, bias
     padded[:inputs] = matrix
     output = output_of(selection, op, channels)
     biases = np.zeros(channels, np.int64) if bias is None else np.broadcast_to(bias.astype(np.int64), (channels,))
-    target = selection.bytes_for(op, op.result)
+    addition = addition_of(selection, op)
+    if addition is not None and addition.other.strides[-1] != 1:
+        addition = None
+    target = selection.bytes_for(op, op.result if addition is None else addition.op.result)
     pixel = source.strides[-2] if rank > 1 else 0
     count = int(np.prod(source.shape[:-1]))
     out_pixel = target.strides[-2]
@@ -278,10 +288,12 @@ def _product(selection: Selection, op: RequantizeOp, product: DotGeneralOp, bias
         vectors=-(-channels // selection.isa.width),
         halves=_halves(selection, matrix),
         epilogue=_epilogue(output, padded, biases),
+        residual=None if addition is None else addition.residual(0, addition.other.strides[-2]),
     )
     steps = padded.reshape(groups, 4, channels)
     parameters = selection.graph.parameters(shape.pack(selection.isa, steps, biases, output))
-    selection.graph.call(describe(op), shape, [source], [target], parameters, operations=2 * count * matrix.size)
+    reads = [source] if addition is None else [source, addition.other]
+    selection.graph.call(describe(op), shape, reads, [target], parameters, operations=2 * count * matrix.size)
 
 
 def _row_steps(outer: tuple[int, ...]) -> tuple[int, ...]:

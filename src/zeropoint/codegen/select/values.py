@@ -9,7 +9,7 @@ from xdsl.ir import Operation
 
 from zeropoint.codegen.graph import View, row_major
 from zeropoint.codegen.kernels.edges import DequantizeRows, QuantizeImage, QuantizeRows
-from zeropoint.codegen.kernels.sum import WeightedSum
+from zeropoint.codegen.kernels.sum import SumParameters, WeightedSum
 from zeropoint.codegen.llvm.machine import CodegenError
 from zeropoint.codegen.select.selection import Selection
 from zeropoint.ir.fxpmath import WeightedSumOp
@@ -85,27 +85,23 @@ def _rows(views: list[View]) -> tuple[int, int, list[int]] | None:
     return rows, length, [view.strides[outer[0]] if outer else length for view in views]
 
 
+def sum_parameters(op: WeightedSumOp) -> SumParameters:
+    """The parameters of a weighted sum, in the order of its operands."""
+    shift, zero, low, high = (int(a.value.data) for a in (op.shift, op.zero_point, op.storage_min, op.storage_max))
+    return SumParameters(array_values(op.multipliers), array_values(op.zero_points), shift, zero, low, high)
+
+
 def select_sum(selection: Selection, op: WeightedSumOp) -> None:
-    """A weighted sum of values that lie alike."""
+    """A weighted sum of values that lie alike; nothing where the contraction before it has added already."""
+    if selection.has(op.result):
+        return
     sources = [selection.view(value) for value in op.inputs]
     target = selection.bytes_for(op, op.result)
     found = _rows([*sources, target])
     if found is None or any(source.shape != target.shape for source in sources):
         raise CodegenError(f"{describe(op)}: found operands that lie differently; run it with the interpreter")
     rows, length, strides = found
-    shift, zero, low, high = (int(a.value.data) for a in (op.shift, op.zero_point, op.storage_min, op.storage_max))
-    kernel = WeightedSum(
-        rows,
-        length,
-        tuple(strides[:-1]),
-        strides[-1],
-        array_values(op.multipliers),
-        array_values(op.zero_points),
-        shift,
-        zero,
-        low,
-        high,
-    )
+    kernel = WeightedSum(rows, length, tuple(strides[:-1]), strides[-1], sum_parameters(op))
     selection.graph.call(describe(op), kernel, sources, [target])
 
 
