@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from queue import SimpleQueue
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from zeropoint.codegen.modules import driver_of, kernels_of
 from zeropoint.codegen.objects import cache_folder, objects_of
 from zeropoint.codegen.select import select
 from zeropoint.codegen.workers import Workers, serve_text
+from zeropoint.ir.arguments import checked_arguments, in_order
 from zeropoint.ir.program import Port, Program
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 
@@ -29,20 +30,23 @@ def aligned(size: int) -> Array:
     return block[start : start + size]
 
 
+def _dense(value: Array) -> Array:
+    """The same elements in order, without gaps, where their type wants them."""
+    return value if value.flags.c_contiguous and value.flags.aligned else value.copy(order="C")
+
+
 def texts_of(graph: Graph, run: str = RUN) -> dict[str, str]:
     """LLVM modules by name: the kernels, and the driver with the functions that threads enter."""
     kernels = kernels_of(graph)
     return {**kernels.texts, "driver": driver_of(graph, kernels, run, serve_text(run))}
 
 
-class InputError(ValueError):
-    """Inputs that do not fit a program: says what was found and what was expected."""
-
-
 class NativeProgram:
-    """An integer program as machine code, with its memory. Calls from several threads wait for each other.
+    """An integer program as machine code, with its memory.
 
-    `arena` says how much memory a run needs. Raises CodegenError where an op has no kernel.
+    `callers` says how many calls may run at once, each in an arena and with threads of its own; further ones wait.
+    `arena` says how much memory a run needs. A forked process may not call a program of its parent's: it has none of
+    the threads. Raises CodegenError where an op has no kernel.
     """
 
     def __init__(
@@ -50,64 +54,67 @@ class NativeProgram:
         program: Program,
         *,
         threads: int = 1,
+        callers: int = 1,
         isa: InstructionSet | None = None,
         cache: Path | bool | None = True,
     ):
+        if callers < 1:
+            raise ValueError(f"found {callers} callers, expected at least 1")
         self.inputs: list[Port] = program.inputs
         self.outputs: list[Port] = program.outputs
+        self.threads = threads
         self.isa = host() if isa is None else isa
         self.graph = select(program, self.isa)
         self.arena: Arena = plan(self.graph)
         folder = cache_folder() if cache is True else (cache or None)
-        objects = objects_of(texts_of(self.graph), self.isa, cache=folder)
-        self.code = Loaded(objects.values(), self.isa)
+        self.code = Loaded(objects_of(texts_of(self.graph), self.isa, cache=folder).values(), self.isa)
         self._weights = aligned(len(self.graph.weights))
         self._weights[:] = np.frombuffer(bytes(self.graph.weights), np.uint8)
-        self._memory = aligned(max(1, self.arena.size))
-        self._lock = threading.Lock()
-        self._signatures = [(shape_of(port.type), element_dtype(element_of(port.type))) for port in self.inputs]
         self._results = [(shape_of(port.type), element_dtype(element_of(port.type))) for port in self.outputs]
-        self._workers = Workers(
-            self.code,
-            threads,
-            self._memory.ctypes.data,
-            self._weights.ctypes.data,
-            len(self.inputs),
-            len(self.outputs),
-        )
+        self._memories = [aligned(max(1, self.arena.size)) for _ in range(callers)]
+        ports = len(self.inputs), len(self.outputs)
+        self._places = [
+            Workers(self.code, threads, memory.ctypes.data, self._weights.ctypes.data, *ports)
+            for memory in self._memories
+        ]
+        self._free: SimpleQueue[Workers] = SimpleQueue()
+        for place in self._places:
+            self._free.put(place)
 
-    @property
-    def threads(self) -> int:
-        """How many threads share the work."""
-        return self._workers.threads
+    def __call__(
+        self, inputs: Mapping[str, Array], *, observe: Callable[[str, Array], None] | None = None
+    ) -> dict[str, Array]:
+        """The outputs by name.
 
-    def __call__(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        """The outputs by name. Raises InputError where names, shapes or dtypes do not fit."""
-        expected = [port.name for port in self.inputs]
-        if set(inputs) != set(expected):
-            raise InputError(f"found inputs {', '.join(sorted(inputs)) or 'none'}; expected {', '.join(expected)}")
-        results = self.run_values([inputs[name] for name in expected])
+        `observe` is never called: a program that asks for statistics has no kernels for that. Raises InputError where
+        names, shapes or dtypes do not fit.
+        """
+        results = self.run_values(in_order(inputs, self.inputs))
         return {port.name: result for port, result in zip(self.outputs, results, strict=True)}
 
     def run_values(self, values: Sequence[Array]) -> list[Array]:
-        """The outputs in order, for inputs in order; arrays that are not contiguous are copied."""
-        if len(values) != len(self.inputs):
-            raise InputError(f"found {len(values)} inputs, expected {len(self.inputs)}")
-        arrays = [self._checked(n, np.asarray(value)) for n, value in enumerate(values)]
+        """The outputs in order, for inputs in order; arrays that are not contiguous or not aligned are copied."""
+        arrays = [_dense(value) for value in checked_arguments(values, self.inputs)]
         results = [np.empty(shape, dtype) for shape, dtype in self._results]
-        with self._lock:
-            self._workers.run([a.ctypes.data for a in arrays], [a.ctypes.data for a in results])
+        place = self._free.get()
+        try:
+            place.run([a.ctypes.data for a in arrays], [a.ctypes.data for a in results])
+        finally:
+            self._free.put(place)
         return results
-
-    def _checked(self, index: int, value: Array) -> Array:
-        shape, dtype = self._signatures[index]
-        if value.shape != shape or value.dtype != dtype:
-            raise InputError(
-                f"input {self.inputs[index].name}: found {value.dtype} of shape {value.shape}, expected {dtype} of "
-                f"shape {shape}"
-            )
-        return np.ascontiguousarray(value)
 
     def close(self) -> None:
         """End the worker threads."""
-        self._workers.close()
+        for place in self._places:
+            place.close()
+
+
+class NativeEngine:
+    """Native code as an engine: what runs programs where the interpreter would."""
+
+    def __init__(self, *, threads: int = 1, callers: int = 1, isa: InstructionSet | None = None):
+        self._threads, self._callers, self._isa = threads, callers, isa
+
+    def prepare(self, program: Program) -> NativeProgram:
+        """The program as machine code. Raises CodegenError where an op has no kernel."""
+        return NativeProgram(program, threads=self._threads, callers=self._callers, isa=self._isa)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from zeropoint.ir.arguments import InputError
 
-class InputError(ValueError):
-    """The arrays given do not fit the program's inputs: a name, a shape or a dtype."""
+__all__ = ["CheckFailed", "ExecutionError", "InputError", "UnsupportedError"]
 
 
 class UnsupportedError(ValueError):

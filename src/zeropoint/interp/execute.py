@@ -15,8 +15,8 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
 from zeropoint.interp.errors import InputError
-from zeropoint.interp.interpreter import checked_argument
 from zeropoint.interp.plan import plan_of
+from zeropoint.ir.arguments import checked_argument
 from zeropoint.ir.program import Program
 from zeropoint.ir.tensors import Array
 
