@@ -25,7 +25,7 @@ from zeropoint.lower.quant_ops import (
 )
 from zeropoint.solve.fuse import fuse, unfuse
 from zeropoint.solve.materialize import materialize
-from zeropoint.solve.propagate import check_fully_quantized, check_kernels, move_rescales, propagate
+from zeropoint.solve.propagate import DEFAULT_RANGES, check_fully_quantized, check_kernels, move_rescales, propagate
 from zeropoint.solve.simplify import (
     fold_batch_norm,
     fold_broadcasts,
@@ -66,7 +66,7 @@ def _check_kernels(program: Program, *, target: str) -> Program:
     return check_kernels(program, named_target(target))
 
 
-PROPAGATE = {"target": "cpu", "profile": None, "ranges": "asymmetric"}
+PROPAGATE = {"target": "cpu", "profile": None, "ranges": DEFAULT_RANGES}
 
 PASSES: Mapping[str, Pass] = {
     "canonicalize-quant": Pass(canonicalize_quant, "fold casts that undo each other", {"fold_fake_quant": False}),

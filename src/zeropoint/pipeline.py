@@ -17,7 +17,7 @@ from zeropoint.lower import integer_io, integer_program
 from zeropoint.numerics.profile import profile as named_profile
 from zeropoint.solve.fuse import fuse
 from zeropoint.solve.materialize import materialize
-from zeropoint.solve.propagate import propagate
+from zeropoint.solve.propagate import DEFAULT_RANGES, RANGE_RULES, move_rescales, propagate
 from zeropoint.solve.recipe import Recipe, RecipeError, apply_recipe
 from zeropoint.solve.simplify import simplify
 from zeropoint.targets import target as named_target
@@ -31,6 +31,7 @@ class Options:
 
     `profile` None means the target's own. `observer` names how calibration turns values into a range. `integer_io`
     makes inputs and outputs storage integers instead of floats. `recipe` says what parts of the model demand.
+    `ranges` names how a range becomes a scale and a zero point: `asymmetric`, `minmax-nudged`.
     """
 
     target: str = "cpu"
@@ -38,6 +39,7 @@ class Options:
     observer: str = DEFAULT_OBSERVER
     integer_io: bool = False
     recipe: Recipe | None = None
+    ranges: str = DEFAULT_RANGES
 
 
 @dataclass(frozen=True)
@@ -53,9 +55,11 @@ class Quantization:
 
 
 def check_options(options: Options) -> None:
-    """Raise ValueError for a target, an observer or a profile that does not exist; RecipeError for one of a rule."""
+    """Raise ValueError for a target, an observer, a profile or ranges that do not exist; RecipeError for one of a rule."""
     named_target(options.target)
     observer_factory(options.observer)
+    if options.ranges not in RANGE_RULES:
+        raise ValueError(f"found ranges '{options.ranges}', expected one of: {', '.join(RANGE_RULES)}")
     if options.profile is not None:
         named_profile(options.profile)
     for rule in options.recipe.rules if options.recipe is not None else ():
@@ -92,13 +96,15 @@ def quantize(
         raise ModelError(
             f"found a program that is quantized already, with profile '{program.profile}', expected a float model"
         )
-    fused = fuse(simplify(program), named_target(options.target))
+    target = named_target(options.target)
+    fused = fuse(simplify(program), target)
     if options.recipe is not None:
         fused = apply_recipe(fused, options.recipe, program)
     asked = instrument(fused)
     report = collect(asked, samples, observer=options.observer, observers=demanded_observers(asked), progress=progress)
     calibrated = state_ranges(asked, report)
-    propagated = propagate(calibrated, named_target(options.target), options.profile)
+    propagated = propagate(calibrated, target, options.profile, ranges=options.ranges)
+    propagated = move_rescales(propagated, target)
     quantized = materialize(propagated)
     integer = integer_program(quantized)
     if options.integer_io:

@@ -21,6 +21,7 @@ from zeropoint.solve.propagate.errors import MissingStatistics
 RangeRule = Callable[[float, float, int, int], AffineParameters]
 RANGE_RULES: Mapping[str, RangeRule] = {"asymmetric": asymmetric, "minmax-nudged": minmax_nudged}
 """How a range becomes a scale and a zero point, by name."""
+DEFAULT_RANGES = "asymmetric"
 
 
 def middle(storage: Storage) -> int:
