@@ -38,6 +38,7 @@ import numpy as np
 import onnx
 
 from agreement import sqnr_db
+from other_work import wait_until_quiet
 from peak import Peak, measure
 from selection import chosen, counts
 from suite import CACHE, ENGINES, NETWORKS, SUBJECTS, model_file, operations, script
@@ -163,12 +164,13 @@ def ratios(medians: Mapping[str, float]) -> dict[str, float]:
     return {engine: median / best[width(engine)] for engine, median in medians.items() if width(engine) in best}
 
 
-def interleaved(workers: Mapping[str, Worker], rounds: int, seconds: float) -> dict[str, Timing]:
-    """Timings of the engines that lived to the end."""
+def interleaved(workers: Mapping[str, Worker], rounds: int, seconds: float, patience: float = 0.0) -> dict[str, Timing]:
+    """Timings of the engines that lived to the end; `patience` is how long turns may wait for quiet, in all."""
     turns: dict[str, list[Turn]] = {engine: [] for engine in workers}
     for order in schedule(list(workers), rounds):
         for engine in order:
             if not workers[engine].skipped:
+                patience -= wait_until_quiet(patience)
                 answer = workers[engine].ask(f"run {seconds}")
                 turns[engine].append(Turn(tuple(answer.get("seconds", ())), answer.get("others", 0.0)))
                 time.sleep(SETTLE)
@@ -180,7 +182,7 @@ def compare(model: str, engines: Sequence[str], threads: int, arguments: argpars
     workers = {engine: Worker(sys.executable, engine, model, threads) for engine in engines}
     try:
         alive = {engine: worker for engine, worker in workers.items() if not worker.skipped}
-        timings = interleaved(alive, arguments.rounds, arguments.seconds)
+        timings = interleaved(alive, arguments.rounds, arguments.seconds, arguments.patience)
         outputs = {engine: np.array(alive[engine].ask("output").get("output", []), np.float32) for engine in timings}
     finally:
         for worker in workers.values():
@@ -238,6 +240,9 @@ def options() -> argparse.Namespace:
     parser.add_argument("--threads", type=counts(len(os.sched_getaffinity(0))), default=[1, 2])
     parser.add_argument("--rounds", type=int, default=12)
     parser.add_argument("--seconds", type=float, default=0.3, help="of an engine's turn in a round")
+    parser.add_argument(
+        "--patience", type=float, default=0, help="seconds that the turns of a table may wait for a quiet machine"
+    )
     parser.add_argument("--json", type=Path, help="also every figure to this file")
     return parser.parse_args()
 

@@ -39,3 +39,18 @@ class Meter:
         if not STAT.exists():
             return 0.0
         return busy_seconds(STAT.read_text(), os.sysconf("SC_CLK_TCK")) - time.process_time()
+
+
+def wait_until_quiet(patience: float, limit: float = 0.15, sample: float = 0.1) -> float:
+    """Waits until others keep fewer than `limit` cores busy for `sample` seconds; at most `patience` seconds.
+
+    Returns:
+        The seconds it took.
+    """
+    started = time.perf_counter()
+    while (waited := time.perf_counter() - started) < patience:
+        meter = Meter()
+        time.sleep(sample)
+        if meter.cores() < limit:
+            break
+    return waited

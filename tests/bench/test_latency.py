@@ -176,6 +176,12 @@ class TestOtherWork:
         sum(range(100_000))
         assert meter.cores() == 0.0
 
+    def test_waiting_ends_when_it_is_quiet_or_patience_is_over(self, monkeypatch, tmp_path):
+        monkeypatch.setattr(other_work, "STAT", tmp_path / "absent")
+        assert other_work.wait_until_quiet(60, sample=0.01) < 10
+        assert other_work.wait_until_quiet(0.03, limit=-1, sample=0.01) >= 0.03
+        assert other_work.wait_until_quiet(-1) < 1
+
 
 class TestWorker:
     def test_timing_takes_at_least_three_after_two_that_do_not_count(self):
