@@ -68,6 +68,14 @@ def reduce(op: ReduceOp, scope: Scope) -> Kernel:
     return run
 
 
+def neighbour_sum(values: Array, dims: Sequence[int]) -> Array:
+    """The sum over `dims` by the schedule of `reduce`, in the dtype of the values."""
+    kept = [dim for dim in range(values.ndim) if dim not in dims]
+    flat = values.transpose((*dims, *kept)).reshape(-1, *(values.shape[dim] for dim in kept))
+    zero = np.zeros(flat.shape[1:], values.dtype)
+    return zero + _tree((flat,), lambda left, right: (left[0] + right[0],))[0] if len(flat) else zero
+
+
 def _tree(values: Arrays, combine: Combine) -> Arrays:
     """Combine along axis 0, neighbours first; an odd last one waits for the next level."""
     while (length := len(values[0])) > 1:
@@ -125,7 +133,7 @@ def _taps(
 
 def folded(block: Block, operand: SSAValue, result: SSAValue, scope: Scope) -> Callable[[Sequence[Array]], Array]:
     """The body over values in order, converted at its edges: what all_reduce does with those of a group's processes."""
-    arguments, returned = element_of(block.args[0]), _returned(block)
+    arguments, returned = element_of(block.args[0]), returned_elements(block)
     into = implicit_conversion(element_of(operand), arguments, scope.profile)
     out_of = implicit_conversion(returned[0], element_of(result), scope.profile)
     combine, _ = _combiner(block, scope)
@@ -142,12 +150,13 @@ def _edges(
     """The conversions of operands to the body's arguments, and of its results to the op's (the RFC's A, F and G)."""
     block = op.body.block
     arguments = [element_of(argument) for argument in block.args[: len(op.inputs)]]
-    outer, inner = [element_of(value) for value in op.inputs], _returned(block)
+    outer, inner = [element_of(value) for value in op.inputs], returned_elements(block)
     results = [element_of(result) for result in op.results_]
     return _each(outer, arguments, scope), _each(inner, results, scope)
 
 
-def _returned(block: Block) -> list[Attribute]:
+def returned_elements(block: Block) -> list[Attribute]:
+    """The element types of what a body returns."""
     terminator = block.last_op
     assert terminator is not None
     return [element_of(value) for value in terminator.operands]

@@ -11,6 +11,7 @@ from __future__ import annotations
 from xdsl.ir import Operation
 
 from zeropoint.interp import (
+    batch_norm,
     bitwise,
     checks,
     collectives,
@@ -21,6 +22,7 @@ from zeropoint.interp import (
     fxpmath,
     indexing,
     movement,
+    pooling_gradient,
     quantized,
     quantized_contraction,
     reduction,
@@ -47,6 +49,9 @@ EITHER: dict[type[Operation], Rule] = {
     hlo.AllGatherOp: collectives.all_gather,
     hlo.AllReduceOp: collectives.all_reduce,
     hlo.AllToAllOp: collectives.all_to_all,
+    hlo.BatchNormGradOp: batch_norm.gradient,
+    hlo.BatchNormInferenceOp: batch_norm.inference,
+    hlo.BatchNormTrainingOp: batch_norm.training,
     hlo.CaseOp: regions.case,
     hlo.CollectiveBroadcastOp: collectives.collective_broadcast,
     hlo.CollectivePermuteOp: collectives.collective_permute,
@@ -62,6 +67,7 @@ EITHER: dict[type[Operation], Rule] = {
     hlo.RecvOp: collectives.recv,
     hlo.ReduceScatterOp: collectives.reduce_scatter,
     hlo.ReplicaIdOp: collectives.replica_id,
+    hlo.SelectAndScatterOp: pooling_gradient.select_and_scatter,
     hlo.SendOp: collectives.send,
     hlo.TupleOp: regions.tuple_,
     hlo.WhileOp: regions.while_,

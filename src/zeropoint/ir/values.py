@@ -58,8 +58,8 @@ def _element_text(entry: Any, element: Attribute) -> str:
     if isinstance(element, AnyFloat):
         return format_float(float(entry), element)
     if isinstance(element, ComplexType):
-        part_type = cast("ComplexType[Any]", element).element_type
-        return f"[{', '.join(_element_text(part, part_type) for part in (entry.real, entry.imag))}]"
+        part_type = cast("Attribute", cast("ComplexType[Any]", element).element_type)
+        return f"[{_element_text(entry.real, part_type)}, {_element_text(entry.imag, part_type)}]"
     return str(bool(entry)).lower() if isinstance(entry, np.bool_) else str(entry)
 
 

@@ -14,6 +14,11 @@ from zeropoint.ir.stablehlo.attributes import (
     PrecisionAttr,
     ScatterDimensionNumbersAttr,
 )
+from zeropoint.ir.stablehlo.batch_norm import (
+    BatchNormGradOp,
+    BatchNormInferenceOp,
+    BatchNormTrainingOp,
+)
 from zeropoint.ir.stablehlo.bitwise import (
     CountLeadingZerosOp,
     NotOp,
@@ -134,6 +139,9 @@ from zeropoint.ir.stablehlo.reverse import (
 from zeropoint.ir.stablehlo.scatter import (
     ScatterOp,
 )
+from zeropoint.ir.stablehlo.select_and_scatter import (
+    SelectAndScatterOp,
+)
 from zeropoint.ir.stablehlo.sort import (
     SortOp,
 )
@@ -154,6 +162,9 @@ __all__ = [
     "AllToAllOp",
     "AndOp",
     "Atan2Op",
+    "BatchNormGradOp",
+    "BatchNormInferenceOp",
+    "BatchNormTrainingOp",
     "BinaryOp",
     "BitcastConvertOp",
     "BroadcastInDimOp",
@@ -234,6 +245,7 @@ __all__ = [
     "ScatterDimensionNumbersAttr",
     "ScatterDimensions",
     "ScatterOp",
+    "SelectAndScatterOp",
     "SelectOp",
     "SendOp",
     "ShiftLeftOp",
@@ -269,6 +281,9 @@ StableHlo = Dialect(
         AllToAllOp,
         AndOp,
         Atan2Op,
+        BatchNormGradOp,
+        BatchNormInferenceOp,
+        BatchNormTrainingOp,
         BitcastConvertOp,
         BroadcastInDimOp,
         CaseOp,
@@ -298,8 +313,8 @@ StableHlo = Dialect(
         GatherOp,
         GetTupleElementOp,
         IfOp,
-        InfeedOp,
         ImagOp,
+        InfeedOp,
         IotaOp,
         IsFiniteOp,
         LogOp,
@@ -318,11 +333,11 @@ StableHlo = Dialect(
         PartitionIdOp,
         PopcntOp,
         PowerOp,
-        RecvOp,
         RealOp,
+        RecvOp,
         ReduceOp,
-        ReduceScatterOp,
         ReducePrecisionOp,
+        ReduceScatterOp,
         ReduceWindowOp,
         RemainderOp,
         ReplicaIdOp,
@@ -333,6 +348,7 @@ StableHlo = Dialect(
         RoundNearestEvenOp,
         RsqrtOp,
         ScatterOp,
+        SelectAndScatterOp,
         SelectOp,
         SendOp,
         ShiftLeftOp,

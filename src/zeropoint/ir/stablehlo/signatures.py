@@ -123,6 +123,7 @@ _INTEGERS = TensorConstraint((_K.INTEGER,))
 _POSITIONS = TensorConstraint((_K.ANY_INTEGER,))
 _BITS = TensorConstraint((_K.BOOL, _K.INTEGER))
 _PREDICATE = TensorConstraint((_K.BOOL,))
+_FEATURES = TensorConstraint((_K.FLOAT, _K.PER_TENSOR), "1D tensor", rank=1)
 _INT32 = TensorConstraint((_K.INT32,))
 _MEMREF = f" or memref of {' or '.join(kind.value for kind in (*_EVERY_KIND, _K.PER_TENSOR))} values"
 _VALUES = TensorConstraint((*_EVERY_KIND, _K.PER_TENSOR), "variadic of ranked tensor", or_per_axis=True, or_token=True)
@@ -153,6 +154,11 @@ _SIGNATURES: dict[str, Signature] = {
     "stablehlo.and": _elementwise(_BITS),
     "stablehlo.atan2": _elementwise(_FUNCTION),
     "stablehlo.bitcast_convert": Signature((_ANY_OR_AXIS,), _ANY_OR_AXIS),
+    "stablehlo.batch_norm_grad": Signature(
+        (_REAL, _FEATURES, _FEATURES, _FEATURES, _REAL), _REAL, (compatible_element_types,)
+    ),
+    "stablehlo.batch_norm_inference": Signature((_REAL, _FEATURES), _REAL, (compatible_element_types,)),
+    "stablehlo.batch_norm_training": Signature((_REAL, _FEATURES), _REAL, (compatible_element_types,)),
     "stablehlo.broadcast_in_dim": Signature((_ANY_OR_AXIS,), _BOUNDED, (compatible_element_types,)),
     "stablehlo.case": Signature((_INT32,), _VALUES),
     "stablehlo.cbrt": _elementwise(_FUNCTION),
@@ -207,6 +213,7 @@ _SIGNATURES: dict[str, Signature] = {
     "stablehlo.rsqrt": _elementwise(_FUNCTION),
     "stablehlo.scatter": Signature((_VARIADIC,), _VARIADIC, middle=_POSITIONS),
     "stablehlo.select": Signature((_PREDICATE, _ANY), _ANY),
+    "stablehlo.select_and_scatter": Signature((_ANY,), _ANY),
     "stablehlo.shift_left": _elementwise(_INTEGERS),
     "stablehlo.shift_right_arithmetic": _elementwise(_INTEGERS),
     "stablehlo.shift_right_logical": _elementwise(_INTEGERS),

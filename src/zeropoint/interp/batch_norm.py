@@ -1,0 +1,108 @@
+"""The batch normalisations, as the StableHLO specification writes them out of elementwise ops and sums.
+
+Every step is computed in the (expressed) element type, in the specification's order; sums are those of `reduce`. Of
+quantized types: dequantize, the same, quantize.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from zeropoint.interp.affine import dequantization, is_quantized, quantization
+from zeropoint.interp.binding import Kernel, Scope, Unary
+from zeropoint.interp.reduction import neighbour_sum
+from zeropoint.ir.stablehlo import BatchNormGradOp, BatchNormInferenceOp, BatchNormTrainingOp
+from zeropoint.ir.tensors import Array, element_of, shape_of
+
+BatchNormOp = BatchNormInferenceOp | BatchNormTrainingOp | BatchNormGradOp
+Spread = Callable[[Array], Array]
+
+
+def _on_reals(op: BatchNormOp, scope: Scope, kernel: Callable[..., tuple[Array, ...]]) -> Kernel:
+    """The kernel between dequantized operands and quantized results, where they are quantized."""
+
+    def edge(value: SSAValue, convert: Callable[[object], Unary]) -> Unary:
+        element = element_of(value)
+        return convert(element) if is_quantized(element) else lambda array: array
+
+    into = [edge(value, dequantization) for value in op.operands]  # pyright: ignore[reportArgumentType]
+    out_of = [edge(value, lambda t: quantization(t, scope.profile)) for value in op.results]  # pyright: ignore
+
+    def run(*operands: Array) -> tuple[Array, ...]:
+        results = kernel(*(convert(value) for convert, value in zip(into, operands, strict=True)))
+        return tuple(convert(value) for convert, value in zip(out_of, results, strict=True))
+
+    return run
+
+
+def _spread(op: BatchNormOp) -> Spread:
+    """Values of the features along the dimension that counts them."""
+    rank, feature = len(shape_of(op.operands[0])), op.feature
+    shape = [-1 if dim == feature else 1 for dim in range(rank)]
+    return lambda values: values.reshape(shape)
+
+
+def _sum(op: BatchNormOp) -> Unary:
+    """compute_sum of the specification: over every dimension but the features'."""
+    dims = tuple(dim for dim in range(len(shape_of(op.operands[0]))) if dim != op.feature)
+    return lambda values: neighbour_sum(values, dims)
+
+
+def _count(op: BatchNormOp, like: Array) -> Array:
+    """The number of elements of each feature, in the dtype of `like`."""
+    shape = shape_of(op.operands[0])
+    return np.asarray(np.prod(shape) // max(1, shape[op.feature])).astype(like.dtype)
+
+
+def _epsilon(op: BatchNormOp, like: Array) -> Array:
+    return np.asarray(op.epsilon.value.data).astype(like.dtype)
+
+
+def inference(op: BatchNormInferenceOp, scope: Scope) -> Kernel:
+    """scale * ((operand - mean) / sqrt(variance + epsilon)) + offset."""
+    spread = _spread(op)
+
+    def run(operand: Array, scale: Array, offset: Array, mean: Array, variance: Array) -> tuple[Array, ...]:
+        return (_normalized(op, operand, scale, offset, mean, variance, spread),)
+
+    return _on_reals(op, scope, run)
+
+
+def _normalized(
+    op: BatchNormOp, operand: Array, scale: Array, offset: Array, mean: Array, variance: Array, spread: Spread
+) -> Array:
+    deviation = np.sqrt(spread(variance) + _epsilon(op, operand))
+    return spread(scale) * ((operand - spread(mean)) / deviation) + spread(offset)
+
+
+def training(op: BatchNormTrainingOp, scope: Scope) -> Kernel:
+    """The same with the operand's mean and variance, which follow."""
+    spread, total = _spread(op), _sum(op)
+
+    def run(operand: Array, scale: Array, offset: Array) -> tuple[Array, ...]:
+        count = _count(op, operand)
+        mean = total(operand) / count
+        centered = operand - spread(mean)
+        variance = total(centered * centered) / count
+        return _normalized(op, operand, scale, offset, mean, variance, spread), mean, variance
+
+    return _on_reals(op, scope, run)
+
+
+def gradient(op: BatchNormGradOp, scope: Scope) -> Kernel:
+    """The gradients of operand, scale and offset."""
+    spread, total = _spread(op), _sum(op)
+
+    def run(operand: Array, scale: Array, mean: Array, variance: Array, grad_output: Array) -> tuple[Array, ...]:
+        count = _count(op, operand)
+        shifted = spread(variance) + _epsilon(op, operand)
+        centered, deviation = operand - spread(mean), np.sqrt(shifted)
+        along = spread(total(grad_output * centered)) * centered / shifted
+        inner = grad_output * count - spread(total(grad_output)) - along
+        grad_operand = spread(scale) / deviation * inner / count
+        return grad_operand, total(grad_output * (centered / deviation)), total(grad_output)
+
+    return _on_reals(op, scope, run)

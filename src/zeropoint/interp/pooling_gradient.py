@@ -1,0 +1,82 @@
+"""`select_and_scatter`.
+
+Source: the StableHLO specification; the RFC "StableHLO quantization for reduction ops" for `scatter` in another type.
+
+`select` goes over a window in lexicographic order: it keeps what it has where it is true, and takes the next element
+where it is false; padding is never chosen. What several windows add to one element is added in the order of `source`,
+beginning with the initial value.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+
+from zeropoint.interp.binding import Body, Kernel, Scope
+from zeropoint.interp.quantized import implicit_conversion
+from zeropoint.interp.reduction import returned_elements
+from zeropoint.ir.stablehlo import SelectAndScatterOp
+from zeropoint.ir.stablehlo.arrays import array_values, padding_values
+from zeropoint.ir.tensors import Array, element_of, shape_of
+
+
+def select_and_scatter(op: SelectAndScatterOp, scope: Scope) -> Kernel:
+    """result[i] = scatter over init_value and the values of source whose windows choose operand[i]."""
+    shape, sizes = shape_of(op.operand), shape_of(op.source)
+    rank = len(shape)
+    window, strides = array_values(op.window_dimensions, (1,) * rank), array_values(op.window_strides, (1,) * rank)
+    padding = padding_values(op.padding, rank)
+    select, scatter = scope.body(op.select.block), scope.body(op.scatter.block)
+    argument = element_of(op.scatter.block.args[0])
+    inward = implicit_conversion(element_of(op.source), argument, scope.profile)
+    start = implicit_conversion(element_of(op.init_value), argument, scope.profile)
+    outward = implicit_conversion(returned_elements(op.scatter.block)[0], element_of(op.result), scope.profile)
+    chosen_from = implicit_conversion(element_of(op.operand), element_of(op.select.block.args[0]), scope.profile)
+    # Where each window begins, per dimension.
+    origins = [np.arange(size) * step - low for size, step, (low, _) in zip(sizes, strides, padding, strict=True)]
+
+    def run(operand: Array, source: Array, init_value: Array) -> Array:
+        places = _chosen(chosen_from(operand), window, origins, sizes, select)
+        total = np.full(operand.size, start(init_value))
+        _add_up(total, places, inward(source).reshape(-1), scatter)
+        return outward(total.reshape(shape))
+
+    return run
+
+
+def _chosen(
+    operand: Array, window: tuple[int, ...], origins: list[Array], sizes: tuple[int, ...], select: Body
+) -> Array:
+    """The flat index of the element that each window chooses; -1 for a window that lies in the padding."""
+    best = np.zeros(sizes, operand.dtype)
+    places = np.full(sizes, -1, np.int64)
+    for tap in itertools.product(*(range(extent) for extent in window)):
+        indices = [origin + at for origin, at in zip(origins, tap, strict=True)]
+        is_inside = np.ones(sizes, np.bool_)
+        for dim, (index, size) in enumerate(zip(indices, operand.shape, strict=True)):
+            along = [-1 if other == dim else 1 for other in range(len(sizes))]
+            is_inside = is_inside & ((index >= 0) & (index < size)).reshape(along)
+        clipped = [np.clip(index, 0, max(size - 1, 0)) for index, size in zip(indices, operand.shape, strict=True)]
+        candidate = operand[np.ix_(*clipped)] if indices else operand
+        keeps = np.broadcast_to(select(best, candidate)[0], sizes)
+        takes = is_inside & ((places < 0) | ~keeps)
+        flat = np.ravel_multi_index(np.ix_(*clipped), operand.shape) if indices else np.zeros((), np.int64)
+        places = np.where(takes, np.broadcast_to(flat, sizes), places)
+        best = np.where(takes, candidate, best)
+    return places.reshape(-1)
+
+
+def _add_up(total: Array, places: Array, values: Array, scatter: Body) -> None:
+    """Scatter values to their places in order: first those that come first at their place, then the second ones, ..."""
+    order = np.argsort(places, kind="stable")
+    order = order[places[order] >= 0]
+    ordered = places[order]
+    if not len(ordered):
+        return
+    begins = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
+    turns = np.arange(len(ordered)) - np.repeat(begins, np.diff(np.r_[begins, len(ordered)]))
+    for turn in range(int(turns.max()) + 1):
+        now = turns == turn
+        at = ordered[now]
+        total[at] = scatter(total[at], values[order[now]])[0]
