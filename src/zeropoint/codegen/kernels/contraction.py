@@ -1,28 +1,27 @@
-"""Convolution, matrix product, fully connected: u8 activations times i8 weights, requantized.
+"""Convolution, matrix product, fully connected: of bytes, requantized, or of floats (`Arithmetic`).
 
-One micro-kernel computes a tile of R output pixels by n vectors of output channels in registers. A step multiplies
-four adjacent activation bytes of every pixel (one broadcast each) with n weight vectors; steps run over the input
-channels of every kernel position, which in NHWC rows are runs of adjacent bytes. Accumulators start at the bias,
-which holds the zero-point corrections.
+One micro-kernel computes a tile of R output pixels by n vectors of output channels in registers. A step multiplies four
+adjacent bytes of every pixel, four activations or one float, broadcast, with n weight vectors; steps run over the input
+channels of every kernel position, which in NHWC rows are runs of adjacent bytes. Accumulators start at the bias.
 
-Weights of a group of n vectors are [step][half][vector][channel][4], then the biases, then the parameters of the
-epilogue. Sources: CODEGEN.md, "Contraction micro-kernel"; the lowering of quantized contractions.
+Weights of a group of n vectors are [step][half][vector][element], then the parameters of the arithmetic.
+Sources: CODEGEN.md, "Contraction micro-kernel"; the lowering of quantized contractions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from zeropoint.codegen.graph import ALIGNMENT
-from zeropoint.codegen.kernels.requantize import GROUP, Epilogue, Output, bytes_stored, channel_order
-from zeropoint.codegen.kernels.sum import SumParameters
+from zeropoint.codegen.kernels.arithmetic import Arithmetic
+from zeropoint.codegen.kernels.requantize import GROUP
 from zeropoint.codegen.kernels.tiles import Part, Split, balanced, divisor, greedy
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function, Module, Value, i64
-from zeropoint.numerics.arrays import AnyArray, IntArray
+from zeropoint.numerics.arrays import IntArray
 
 UNROLLED = 16
 """Steps up to which the loop over them is laid out whole."""
@@ -33,24 +32,11 @@ LATENCY = 10
 
 
 @dataclass(frozen=True)
-class Residual:
-    """A value that is added to the requantized output; output pixel (y, x) of it is at y * row + x * pixel.
-
-    `first` says whether it is the sum's first operand, the output of the contraction being the other.
-    """
-
-    row: int
-    pixel: int
-    first: bool
-    parameters: SumParameters
-
-
-@dataclass(frozen=True)
 class Contraction:
     """The shape of a contraction in bytes; what its code depends on.
 
     Output pixel (y, x) is at y * out_row + x * out_pixel, and reads `4 * groups` bytes at y * in_row + x * in_pixel + r
-    for every r of `runs`. `vectors` of the instruction set hold the output channels.
+    for every r of `runs`, in order. `vectors` of the instruction set hold the output channels.
     """
 
     rows: int
@@ -62,13 +48,11 @@ class Contraction:
     runs: tuple[int, ...]
     groups: int
     vectors: int
-    halves: int
-    epilogue: Epilogue
-    residual: Residual | None = None
+    arithmetic: Arithmetic
 
     def flat(self) -> Contraction:
         """The same with all pixels in one row, where no gap is between rows; with adjacent runs as one."""
-        rows, width, residual = self.rows, self.width, self.residual
+        rows, width, residual = self.rows, self.width, self.arithmetic.residual
         adjacent = self.in_row == width * self.in_pixel and self.out_row == width * self.out_pixel
         if rows > 1 and adjacent and (residual is None or residual.row == width * residual.pixel):
             rows, width = 1, rows * width
@@ -107,33 +91,19 @@ class Contraction:
         return sum(part.count * self.tiles(isa, part.size) for part in self.columns().parts)
 
     def group_bytes(self, isa: InstructionSet, count: int) -> int:
-        """Bytes of weights, biases and parameters of a group."""
-        return (self.steps * self.halves + 1) * count * isa.bytes + self.epilogue.size(isa, count)
+        """Bytes of weights and parameters of a group."""
+        return self.steps * self.arithmetic.halves * count * isa.bytes + self.arithmetic.size(isa, count)
 
-    def pack(self, isa: InstructionSet, weights: AnyArray, bias: IntArray, output: Output) -> bytes:
-        """Weights (steps, 4, channels) i8, steps in the order of `runs`, and biases (channels,), for the kernel.
-
-        `bias` belongs to activations as the program has them (i8).
-        """
-        channels = weights.shape[2]
-        sums = weights.astype(np.int64).sum((0, 1))
-        start = bias - isa.offset * sums + self.epilogue.rounding(output.multiplier)
-        parts: list[bytes] = []
-        for first, count in ((first, part.size) for part in self.columns().parts for first in part.places()):
-            covered = np.arange(first * isa.width, (first + count) * isa.width)
-            covered = np.where(covered < channels, covered, -1)
-            order = channel_order(count, isa.width)
-            chosen = np.where(covered < 0, 0, weights[:, :, covered])[:, :, order]  # steps, 4, count, width
-            laid = chosen.transpose(0, 2, 3, 1)
-            halves = [laid] if self.halves == 1 else [laid >> 1, laid - (laid >> 1)]
-            parts.append(np.ascontiguousarray(np.stack(halves, axis=1)).astype(np.int8).tobytes())
-            parts.append(np.where(covered < 0, 0, start[covered])[order].astype(np.int32).tobytes())
-            parts.append(self.epilogue.parameters(isa, output, covered, count))
-        return b"".join(parts)
+    def groups_of(self, isa: InstructionSet, channels: int) -> Iterator[tuple[int, IntArray]]:
+        """For every group its number of vectors and the channels that they hold, in order; -1 where there is none."""
+        for part in self.columns().parts:
+            for first in part.places():
+                covered = np.arange(first * isa.width, (first + part.size) * isa.width)
+                yield part.size, np.where(covered < channels, covered, -1)
 
     def emit(self, module: Module, name: str, isa: InstructionSet) -> None:
         """`void name(input, weights, output, begin, end)`: tasks begin to end. A residual comes after the input."""
-        other = [] if self.residual is None else [("ptr noalias", "other")]
+        other = [] if self.arithmetic.residual is None else [("ptr noalias", "other")]
         pointers = [("ptr noalias", "in"), *other, ("ptr noalias", "w"), ("ptr noalias", "out")]
         f = module.function(name, [*pointers, ("i64", "begin"), ("i64", "end")])
         _Emitter(self, isa, f).kernel()
@@ -176,7 +146,8 @@ class _Emitter:
         def group(index: Value, _: list[Value]) -> None:
             base = f.mul(index, tiles)
             weights = f.at(f.at(self.weights, place), f.mul(index, size))
-            channel = f.add(f.mul(index, part.size * self.isa.width), part.first * self.isa.width)
+            unit = self.isa.width * self.shape.arithmetic.channel_bytes
+            channel = f.add(f.mul(index, part.size * unit), part.first * unit)
             self._tiles(
                 part.size,
                 weights,
@@ -191,7 +162,7 @@ class _Emitter:
             f.loop(f.binary("sdiv", low, i64(tiles)), f.binary("sdiv", f.add(high, tiles - 1), i64(tiles)), 1, group)
 
     def _tiles(self, count: int, weights: Value, channel: Value, low: Value, high: Value) -> None:
-        """Tiles low to high of one group of `count` vectors, the first of which is `channel`."""
+        """Tiles low to high of one group of `count` vectors, `channel` bytes into a pixel."""
         f, shape = self.f, self.shape
         pixels = shape.pixels(self.isa, count)
         tiles = shape.tiles(self.isa, count)
@@ -217,8 +188,9 @@ class _Emitter:
                 source = place(self.source, shape.in_row, shape.in_pixel)
                 target = f.at(place(self.out, shape.out_row, shape.out_pixel), channel)
                 other = None
-                if self.other is not None and shape.residual is not None:
-                    other = f.at(place(self.other, shape.residual.row, shape.residual.pixel), channel)
+                if self.other is not None and shape.arithmetic.residual is not None:
+                    residual = shape.arithmetic.residual
+                    other = f.at(place(self.other, residual.row, residual.pixel), channel)
                 self._tile(part.size, count, source, weights, target, other)
 
             first, *others = pixels.parts
@@ -231,25 +203,18 @@ class _Emitter:
 
     def _tile(self, size: int, count: int, source: Value, weights: Value, target: Value, other: Value | None) -> None:
         """`size` pixels by `count` vectors."""
-        f, isa, shape = self.f, self.isa, self.shape
-        weight_bytes = shape.steps * shape.halves * count * isa.bytes
-        biases = [f.load(isa.i32, weights, weight_bytes + n * isa.bytes, align=isa.bytes) for n in range(count)]
-        chains = 1 if size * count >= LATENCY or shape.steps < 8 else 2
-        zero = Value(isa.i32, "zeroinitializer")
-        sums = [biases[n] for _ in range(size) for n in range(count)] + [zero] * ((chains - 1) * size * count)
+        f, isa, arithmetic = self.f, self.isa, self.shape.arithmetic
+        parameters = f.at(weights, self.shape.steps * arithmetic.halves * count * isa.bytes)
+        starts = arithmetic.starts(f, isa, parameters, count)
+        chains = 1 if size * count >= LATENCY or self.shape.steps < 8 else 2
+        zero = Value(starts[0].type, "zeroinitializer")
+        sums = [starts[n] for _ in range(size) for n in range(count)] + [zero] * ((chains - 1) * size * count)
         sums = self._steps(size, count, source, weights, sums)
         if chains == 2:
             half = size * count
-            sums = [f.add(sums[n], sums[half + n]) for n in range(half)]
-        parameters = f.at(weights, weight_bytes + count * isa.bytes)
-        for pixel in range(size):
-            packed = shape.epilogue.emit(f, isa, sums[pixel * count : (pixel + 1) * count], parameters)
-            stored = bytes_stored(count, isa)
-            if other is not None and shape.residual is not None:
-                added = f.load_first(isa.i8, stored, other, pixel * shape.residual.pixel)
-                operands = [added, packed] if shape.residual.first else [packed, added]
-                packed = shape.residual.parameters.emit(f, isa, operands)
-            f.store_first(packed, stored, target, pixel * shape.out_pixel)
+            sums = [arithmetic.added(f, sums[n], sums[half + n]) for n in range(half)]
+        pixels = [sums[pixel * count : (pixel + 1) * count] for pixel in range(size)]
+        arithmetic.finish(f, isa, pixels, parameters, (target, self.shape.out_pixel), other)
 
     def _steps(self, size: int, count: int, source: Value, weights: Value, sums: list[Value]) -> list[Value]:
         f, isa, shape = self.f, self.isa, self.shape
@@ -258,7 +223,7 @@ class _Emitter:
             for line in range(self.lines):
                 f.prefetch(self.ahead, line * ALIGNMENT)
             return self._chunk(size, count, source, weights, sums, offsets)
-        stride = self.chunk * shape.halves * count * isa.bytes
+        stride = self.chunk * shape.arithmetic.halves * count * isa.bytes
         table = f.module.table(self.starts) if len(shape.runs) > 1 else None
         ahead, lines = self.ahead, self.lines
 
@@ -281,13 +246,12 @@ class _Emitter:
         for step, offset in enumerate(offsets):
             base = (step % chains) * size * count
             vectors = [
-                f.load(isa.i8, weights, (step * shape.halves * count + n) * isa.bytes, align=isa.bytes)
-                for n in range(shape.halves * count)
+                f.load(isa.i8, weights, (step * shape.arithmetic.halves * count + n) * isa.bytes, align=isa.bytes)
+                for n in range(shape.arithmetic.halves * count)
             ]
             for pixel in range(size):
-                word = f.load("i32", source, pixel * shape.in_pixel + offset)
-                bytes_ = f.bits(f.broadcast(word, isa.width), isa.i8)
+                word = f.broadcast(f.load("i32", source, pixel * shape.in_pixel + offset), isa.width)
                 for n, weight in enumerate(vectors):
                     place = base + pixel * count + n % count
-                    sums[place] = isa.dot(f, sums[place], bytes_, weight)
+                    sums[place] = shape.arithmetic.step(f, isa, sums[place], word, weight)
         return sums

@@ -11,6 +11,7 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from zeropoint.codegen.graph import View
+from zeropoint.codegen.kernels.arithmetic import Integers
 from zeropoint.codegen.kernels.contraction import Contraction
 from zeropoint.codegen.kernels.depthwise import Depthwise
 from zeropoint.codegen.kernels.requantize import Epilogue, Output
@@ -178,6 +179,8 @@ def _convolution(selection: Selection, op: RequantizeOp, convolution: Convolutio
     in_image, _, in_row, in_pixel = selection.image_strides(source)
     out_image, _, out_row, out_pixel = selection.image_strides(target)
     (sy, sx), (dy, dx) = windows.strides, windows.dilation
+    residual = None if addition is None else addition.residual(*selection.image_strides(addition.other)[2:])
+    arithmetic = Integers(_halves(selection, weights), _epilogue(output, padded, biases), residual)
     shape = Contraction(
         rows=height,
         width=width,
@@ -188,11 +191,10 @@ def _convolution(selection: Selection, op: RequantizeOp, convolution: Convolutio
         runs=tuple(y * dy * in_row + x * dx * in_pixel for y in range(rows) for x in range(columns)),
         groups=groups,
         vectors=-(-channels // selection.isa.width),
-        halves=_halves(selection, weights),
-        epilogue=_epilogue(output, padded, biases),
-        residual=None if addition is None else addition.residual(*selection.image_strides(addition.other)[2:]),
+        arithmetic=arithmetic,
     ).flat()
-    parameters = selection.graph.parameters(shape.pack(selection.isa, steps, biases, output))
+    packed = arithmetic.pack(selection.isa, list(shape.groups_of(selection.isa, channels)), steps, biases, output)
+    parameters = selection.graph.parameters(packed)
     operations = 2 * height * width * windows.weights.size
     for image in range(images):
         reads = [_moved(source, image * in_image)]
@@ -276,6 +278,8 @@ def _product(selection: Selection, op: RequantizeOp, product: DotGeneralOp, bias
     pixel = source.strides[-2] if rank > 1 else 0
     count = int(np.prod(source.shape[:-1]))
     out_pixel = target.strides[-2]
+    residual = None if addition is None else addition.residual(0, addition.other.strides[-2])
+    arithmetic = Integers(_halves(selection, matrix), _epilogue(output, padded, biases), residual)
     shape = Contraction(
         rows=1,
         width=count,
@@ -286,12 +290,11 @@ def _product(selection: Selection, op: RequantizeOp, product: DotGeneralOp, bias
         runs=(0,),
         groups=groups,
         vectors=-(-channels // selection.isa.width),
-        halves=_halves(selection, matrix),
-        epilogue=_epilogue(output, padded, biases),
-        residual=None if addition is None else addition.residual(0, addition.other.strides[-2]),
+        arithmetic=arithmetic,
     )
     steps = padded.reshape(groups, 4, channels)
-    parameters = selection.graph.parameters(shape.pack(selection.isa, steps, biases, output))
+    packed = arithmetic.pack(selection.isa, list(shape.groups_of(selection.isa, channels)), steps, biases, output)
+    parameters = selection.graph.parameters(packed)
     reads = [source] if addition is None else [source, addition.other]
     selection.graph.call(describe(op), shape, reads, [target], parameters, operations=2 * count * matrix.size)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from xdsl.ir import SSAValue
 
 from zeropoint.codegen.graph import View
-from zeropoint.codegen.kernels.contraction import Residual
+from zeropoint.codegen.kernels.arithmetic import Residual
 from zeropoint.codegen.select.selection import Selection
 from zeropoint.codegen.select.values import sum_parameters
 from zeropoint.ir.fxpmath import RequantizeOp, WeightedSumOp

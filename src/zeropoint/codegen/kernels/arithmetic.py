@@ -1,0 +1,238 @@
+"""What a contraction computes with: activation bytes and i8 weights to requantized bytes, or floats."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from zeropoint.codegen.kernels.edges import floats
+from zeropoint.codegen.kernels.requantize import Epilogue, Output, bytes_stored, channel_order
+from zeropoint.codegen.kernels.sum import SumParameters
+from zeropoint.codegen.llvm.isa import InstructionSet
+from zeropoint.codegen.llvm.text import Function, Value, vector
+from zeropoint.numerics.arrays import AnyArray, FloatArray, IntArray
+
+
+@dataclass(frozen=True)
+class Residual:
+    """A value that is added to the output; output pixel (y, x) of it is at y * row + x * pixel, in bytes.
+
+    `parameters` are those of the sum of bytes, None for floats. `first` says whether the value is the sum's first
+    operand, the output of the contraction being the other.
+    """
+
+    row: int
+    pixel: int
+    first: bool
+    parameters: SumParameters | None
+
+
+class Arithmetic(Protocol):
+    """The steps of a micro-kernel that depend on what it computes with. Implementations are frozen dataclasses."""
+
+    @property
+    def residual(self) -> Residual | None:
+        """What is added at the end."""
+        ...
+
+    @property
+    def halves(self) -> int:
+        """Weight vectors of a step for one vector of accumulators."""
+        ...
+
+    @property
+    def channel_bytes(self) -> int:
+        """Bytes of one output channel."""
+        ...
+
+    def size(self, isa: InstructionSet, count: int) -> int:
+        """Bytes of parameters of a group of `count` vectors."""
+        ...
+
+    def starts(self, f: Function, isa: InstructionSet, parameters: Value, count: int) -> list[Value]:
+        """Where the accumulators of a pixel start: the biases."""
+        ...
+
+    def step(self, f: Function, isa: InstructionSet, acc: Value, word: Value, weight: Value) -> Value:
+        """acc plus the product of four input bytes (in every element of `word`, i32) with a weight vector (of i8)."""
+        ...
+
+    def added(self, f: Function, left: Value, right: Value) -> Value:
+        """The sum of two accumulators."""
+        ...
+
+    def finish(
+        self,
+        f: Function,
+        isa: InstructionSet,
+        pixels: Sequence[Sequence[Value]],
+        parameters: Value,
+        target: tuple[Value, int],
+        other: Value | None,
+    ) -> None:
+        """Store a tile, given the accumulators of its pixels; `target` is the first one's place and the step to the
+        next, `other` where the residual of the first is.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Integers:
+    """Activation bytes times i8 weights, accumulated in i32 and requantized; biases hold the zero-point corrections.
+
+    Parameters are the biases (i32) and those of the epilogue. Two halves are for weights whose products could saturate.
+    """
+
+    halves: int
+    epilogue: Epilogue
+    residual: Residual | None = None
+
+    @property
+    def channel_bytes(self) -> int:
+        """Bytes of one output channel."""
+        return 1
+
+    def size(self, isa: InstructionSet, count: int) -> int:
+        """Bytes of parameters of a group of `count` vectors."""
+        return count * isa.bytes + self.epilogue.size(isa, count)
+
+    def starts(self, f: Function, isa: InstructionSet, parameters: Value, count: int) -> list[Value]:
+        """The biases."""
+        return [f.load(isa.i32, parameters, n * isa.bytes, align=isa.bytes) for n in range(count)]
+
+    def step(self, f: Function, isa: InstructionSet, acc: Value, word: Value, weight: Value) -> Value:
+        """Four products."""
+        return isa.dot(f, acc, f.bits(word, isa.i8), weight)
+
+    def added(self, f: Function, left: Value, right: Value) -> Value:
+        """The sum of two accumulators."""
+        return f.add(left, right)
+
+    def finish(
+        self,
+        f: Function,
+        isa: InstructionSet,
+        pixels: Sequence[Sequence[Value]],
+        parameters: Value,
+        target: tuple[Value, int],
+        other: Value | None,
+    ) -> None:
+        """Requantize, add the residual, store."""
+        out, step = target
+        count = len(pixels[0])
+        stored, rest = bytes_stored(count, isa), f.at(parameters, count * isa.bytes)
+        for pixel, sums in enumerate(pixels):
+            packed = self.epilogue.emit(f, isa, sums, rest)
+            if other is not None and self.residual is not None and self.residual.parameters is not None:
+                added = f.load_first(isa.i8, stored, other, pixel * self.residual.pixel)
+                operands = [added, packed] if self.residual.first else [packed, added]
+                packed = self.residual.parameters.emit(f, isa, operands)
+            f.store_first(packed, stored, out, pixel * step)
+
+    def pack(
+        self,
+        isa: InstructionSet,
+        groups: Sequence[tuple[int, IntArray]],
+        weights: AnyArray,
+        bias: IntArray,
+        output: Output,
+    ) -> bytes:
+        """Weights (steps, 4, channels) i8 and biases (channels,) for groups of (vectors, channels).
+
+        `bias` belongs to activations as the program has them (i8).
+        """
+        start = bias - isa.offset * weights.astype(np.int64).sum((0, 1)) + self.epilogue.rounding(output.multiplier)
+        parts: list[bytes] = []
+        for count, covered in groups:
+            order = channel_order(count, isa.width)
+            chosen = np.where(covered < 0, 0, weights[:, :, covered])[:, :, order]  # steps, 4, count, width
+            laid = chosen.transpose(0, 2, 3, 1)
+            halves = [laid] if self.halves == 1 else [laid >> 1, laid - (laid >> 1)]
+            parts.append(np.ascontiguousarray(np.stack(halves, axis=1)).astype(np.int8).tobytes())
+            parts.append(np.where(covered < 0, 0, start[covered])[order].astype(np.int32).tobytes())
+            parts.append(self.epilogue.parameters(isa, output, covered, count))
+        return b"".join(parts)
+
+
+@dataclass(frozen=True)
+class Floats:
+    """f32 times f32, by fused multiply-add where the machine has it; bounds are a folded activation.
+
+    Parameters are the biases. `bounds` clamp after the bias, or after the residual where `bounds_last`.
+    """
+
+    bounds: tuple[float, float] | None = None
+    bounds_last: bool = False
+    residual: Residual | None = None
+
+    @property
+    def halves(self) -> int:
+        """One weight vector."""
+        return 1
+
+    @property
+    def channel_bytes(self) -> int:
+        """Bytes of one output channel."""
+        return 4
+
+    def size(self, isa: InstructionSet, count: int) -> int:
+        """Bytes of the biases."""
+        return count * isa.bytes
+
+    def starts(self, f: Function, isa: InstructionSet, parameters: Value, count: int) -> list[Value]:
+        """The biases."""
+        type_ = vector(isa.width, "float")
+        return [f.load(type_, parameters, n * isa.bytes, align=isa.bytes) for n in range(count)]
+
+    def step(self, f: Function, isa: InstructionSet, acc: Value, word: Value, weight: Value) -> Value:
+        """One product."""
+        left, right = f.bits(word, acc.type), f.bits(weight, acc.type)
+        return f.call(acc.type, f"llvm.fmuladd.v{isa.width}f32", left, right, acc)
+
+    def added(self, f: Function, left: Value, right: Value) -> Value:
+        """The sum of two accumulators."""
+        return f.binary("fadd", left, right)
+
+    def finish(
+        self,
+        f: Function,
+        isa: InstructionSet,
+        pixels: Sequence[Sequence[Value]],
+        parameters: Value,
+        target: tuple[Value, int],
+        other: Value | None,
+    ) -> None:
+        """Clamp, add the residual, store."""
+        out, step = target
+        for pixel, sums in enumerate(pixels):
+            for n, value in enumerate(sums):
+                if not self.bounds_last:
+                    value = self.clamped(f, isa, value)
+                if other is not None and self.residual is not None:
+                    added = f.load(value.type, other, pixel * self.residual.pixel + n * isa.bytes)
+                    value = f.binary("fadd", value, added)
+                if self.bounds_last:
+                    value = self.clamped(f, isa, value)
+                f.store(value, out, pixel * step + n * isa.bytes)
+
+    def clamped(self, f: Function, isa: InstructionSet, value: Value) -> Value:
+        """Inside the bounds; NaN stays NaN, as StableHLO's clamp has it."""
+        if self.bounds is None:
+            return value
+        low, high = self.bounds
+        value = f.call(value.type, f"llvm.maximum.v{isa.width}f32", value, floats(value.type, low))
+        return f.call(value.type, f"llvm.minimum.v{isa.width}f32", value, floats(value.type, high))
+
+    def pack(
+        self, isa: InstructionSet, groups: Sequence[tuple[int, IntArray]], weights: FloatArray, bias: FloatArray
+    ) -> bytes:
+        """Weights (steps, channels) f32 and biases (channels,) for groups of (vectors, channels)."""
+        del isa
+        parts: list[bytes] = []
+        for _, covered in groups:
+            parts.append(np.where(covered < 0, 0, weights[:, covered]).astype(np.float32).tobytes())
+            parts.append(np.where(covered < 0, 0, bias[covered]).astype(np.float32).tobytes())
+        return b"".join(parts)
