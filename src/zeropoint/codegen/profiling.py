@@ -1,0 +1,102 @@
+"""Where the time of a native program goes: every kernel timed at its place in a run, by one thread.
+
+A kernel is timed inside of complete runs, not in a loop of its own, so that what it reads is in the cache where the
+kernel before it left it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from zeropoint.codegen.graph import Buffer, Graph, Parameters, Space, View
+from zeropoint.codegen.modules import kernels_of
+from zeropoint.codegen.native import NativeProgram, aligned
+from zeropoint.ir.arguments import checked_arguments, in_order
+from zeropoint.ir.tensors import Array
+
+
+@dataclass(frozen=True)
+class StepTime:
+    """One kernel: its least time in seconds over all runs, its operations, and the bytes of what it works on."""
+
+    name: str
+    kernel: str
+    seconds: float
+    operations: int
+    read: int
+    written: int
+    parameters: int
+
+
+def profile(program: NativeProgram, inputs: Mapping[str, Array], rounds: int = 20) -> list[StepTime]:
+    """The steps of a program in order, timed over `rounds` runs.
+
+    Raises InputError where the inputs do not fit the program, ValueError where there are no rounds.
+    """
+    if rounds < 1:
+        raise ValueError(f"found {rounds} rounds, expected at least 1")
+    values = [
+        np.ascontiguousarray(value) for value in checked_arguments(in_order(inputs, program.inputs), program.inputs)
+    ]
+    results = program.run_values(values)
+    graph = program.graph
+    memory, weights = aligned(max(1, program.arena.size)), aligned(len(graph.weights))
+    weights[:] = np.frombuffer(bytes(graph.weights), np.uint8)
+    calls = _calls(program, memory.ctypes.data, weights.ctypes.data, values, results)
+    times = np.full((rounds, len(calls)), np.inf)
+    for measured in times:
+        for index, call in enumerate(calls):
+            started = time.perf_counter()
+            call()
+            measured[index] = time.perf_counter() - started
+    sizes = _parameter_sizes(graph)
+    return [
+        StepTime(
+            step.name,
+            type(step.kernel).__name__,
+            float(seconds),
+            step.operations,
+            _bytes(step.reads),
+            _bytes(step.writes),
+            sum(sizes[argument.offset] for argument in step.arguments if isinstance(argument, Parameters)),
+        )
+        for step, seconds in zip(graph.steps, times.min(axis=0), strict=True)
+    ]
+
+
+def _calls(
+    program: NativeProgram, memory: int, weights: int, inputs: list[Array], outputs: list[Array]
+) -> list[Callable[[], None]]:
+    """A call of every step's kernel, all tasks of it, on one arena."""
+    graph = program.graph
+    tables = {Space.INPUT: inputs, Space.OUTPUT: outputs}
+
+    def place(argument: View | Parameters) -> int:
+        if isinstance(argument, Parameters):
+            return weights + argument.offset
+        if argument.buffer.space is Space.ARENA:
+            return memory + argument.buffer.offset + argument.offset
+        return int(tables[argument.buffer.space][argument.buffer.index].ctypes.data) + argument.offset
+
+    calls: list[Callable[[], None]] = []
+    for step, name in zip(graph.steps, kernels_of(graph).names, strict=True):
+        pointers = [ctypes.c_void_p] * len(step.arguments)
+        function = ctypes.CFUNCTYPE(None, *pointers, ctypes.c_int64, ctypes.c_int64)(program.code.address(name))
+        arguments = (*map(place, step.arguments), 0, step.kernel.tasks(graph.isa))
+        calls.append(lambda function=function, arguments=arguments: function(*arguments))
+    return calls
+
+
+def _parameter_sizes(graph: Graph) -> dict[int, int]:
+    """Bytes of every block of parameters, by its offset: up to the next one."""
+    offsets = sorted({a.offset for step in graph.steps for a in step.arguments if isinstance(a, Parameters)})
+    return {first: last - first for first, last in zip(offsets, [*offsets[1:], len(graph.weights)], strict=True)}
+
+
+def _bytes(buffers: tuple[Buffer, ...]) -> int:
+    return sum(buffer.size for buffer in buffers)
