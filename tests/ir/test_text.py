@@ -11,8 +11,8 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.utils.exceptions import ParseError, VerifyException
 
 from oracle import mlir
+from zeropoint.ir.floats import format_float
 from zeropoint.ir.program import Program
-from zeropoint.ir.quant.floats import format_float
 from zeropoint.ir.stablehlo import ConstantOp
 from zeropoint.ir.tensors import element_dtype
 from zeropoint.ir.text import parse_program, print_program

@@ -17,8 +17,8 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, BlockArgument, Operation, Region
 from xdsl.printer import Printer
 
+from zeropoint.ir.floats import FORMATS, format_float
 from zeropoint.ir.locations import is_given
-from zeropoint.ir.quant.floats import FORMATS, format_float
 from zeropoint.ir.tensors import Array
 from zeropoint.ir.weights import inline_array
 

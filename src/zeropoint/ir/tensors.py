@@ -14,8 +14,8 @@ import numpy as np
 from xdsl.dialects.builtin import ComplexType, IntegerType, Signedness, TensorType, f32, f64, i1
 from xdsl.ir import Attribute, ParametrizedAttribute, SSAValue
 
+from zeropoint.ir.floats import FORMATS
 from zeropoint.ir.quant import UniformQuantizedType
-from zeropoint.ir.quant.floats import FORMATS
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -21,8 +21,8 @@ from xdsl.ir import Attribute
 from xdsl.utils.exceptions import ParseError
 
 from zeropoint.ir.context import new_context
+from zeropoint.ir.floats import format_float
 from zeropoint.ir.parser import ProgramParser
-from zeropoint.ir.quant.floats import format_float
 from zeropoint.ir.tensors import Array, element_of
 from zeropoint.ir.weights import inline_array
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from xdsl.dialects.builtin import bf16, f16, f32, f64, f80, f128
 from xdsl.utils.exceptions import ParseError, VerifyException
 
+from zeropoint.ir.floats import FORMATS, format_double, format_float, round_to
 from zeropoint.ir.quant import (
     AnyQuantizedType,
     CalibratedQuantizedType,
@@ -17,7 +18,6 @@ from zeropoint.ir.quant import (
     Storage,
     UniformQuantizedType,
 )
-from zeropoint.ir.quant.floats import FORMATS, format_double, format_float, round_to
 
 NF4 = (
     "-1.000000e+00,-0.69619280099868774,-0.52507305145263672,-0.39491748809814453,-0.28444138169288635,"

@@ -23,7 +23,7 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from zeropoint.ir.quant.floats import format_float
+from zeropoint.ir.floats import format_float
 
 DEFAULT_TOLERANCE = 0.001
 """The greatest |x - y| of an `expect_almost_eq` that names none."""

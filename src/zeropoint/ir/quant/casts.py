@@ -14,9 +14,9 @@ from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, result_def
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+from zeropoint.ir.floats import FORMATS
 from zeropoint.ir.quant.checks import refusal
 from zeropoint.ir.quant.containers import check_container, element_or_self, shapes_match
-from zeropoint.ir.quant.floats import FORMATS
 from zeropoint.ir.quant.storage import Storage, signedness_of
 from zeropoint.ir.quant.types import QuantizedType
 

@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import Operation
 from xdsl.utils.exceptions import VerifyException
 
-from zeropoint.ir.quant.floats import diagnostic_text, float_format
+from zeropoint.ir.floats import diagnostic_text, float_format
 from zeropoint.ir.quant.parameters import AnyParameters, CalibratedParameters, UniformParameters
 from zeropoint.ir.quant.storage import MAX_WIDTH, Storage
 

@@ -13,8 +13,8 @@ import numpy.typing as npt
 from xdsl.dialects.builtin import TensorType
 from xdsl.utils.exceptions import VerifyException
 
+from zeropoint.ir.floats import float_format
 from zeropoint.ir.quant.containers import check_container
-from zeropoint.ir.quant.floats import float_format
 from zeropoint.ir.quant.quantile import QuantileType
 from zeropoint.ir.quant.storage import Storage
 from zeropoint.ir.quant.types import UniformQuantizedType

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from xdsl.dialects.builtin import AnyFloat, f64
 
-from zeropoint.ir.quant.floats import format_float
+from zeropoint.ir.floats import format_float
 from zeropoint.ir.quant.storage import Storage
 
 

@@ -15,7 +15,7 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from zeropoint.ir.quant.floats import FORMATS, format_double
+from zeropoint.ir.floats import FORMATS, format_double
 from zeropoint.ir.quant.reader import TypeReader
 
 

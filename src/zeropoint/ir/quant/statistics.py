@@ -18,9 +18,9 @@ from xdsl.ir import SSAValue
 from xdsl.irdl import IRDLOperation, attr_def, irdl_op_definition, operand_def, opt_attr_def, result_def, traits_def
 from xdsl.traits import Pure
 
+from zeropoint.ir.floats import FORMATS
 from zeropoint.ir.quant.checks import refusal
 from zeropoint.ir.quant.containers import is_tensor, ranked_shape
-from zeropoint.ir.quant.floats import FORMATS
 
 
 class _IdentityOp(IRDLOperation):

@@ -20,7 +20,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute
 
-from zeropoint.ir.quant.floats import FORMATS, float_format
+from zeropoint.ir.floats import FORMATS, float_format
 from zeropoint.ir.quant.quantile import QuantileType, bit_width
 from zeropoint.numerics.storage import StorageType
 

@@ -18,8 +18,8 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
+from zeropoint.ir.floats import FORMATS, format_double, round_to
 from zeropoint.ir.quant import checks
-from zeropoint.ir.quant.floats import FORMATS, format_double, round_to
 from zeropoint.ir.quant.parameters import AnyParameters, CalibratedParameters, UniformParameters
 from zeropoint.ir.quant.reader import TypeReader
 from zeropoint.ir.quant.storage import MAX_WIDTH, Storage, is_storage_type, storage_of, type_width

@@ -19,8 +19,8 @@ from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
+from zeropoint.ir.floats import round_to
 from zeropoint.ir.quant import checks, syntax
-from zeropoint.ir.quant.floats import round_to
 from zeropoint.ir.quant.parameters import AnyParameters, CalibratedParameters, Storage, UniformParameters
 
 Array = np.ndarray[Any, np.dtype[Any]]

@@ -12,8 +12,8 @@ from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, result_def
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+from zeropoint.ir.floats import FORMATS
 from zeropoint.ir.quant.containers import element_or_self, shapes_match
-from zeropoint.ir.quant.floats import FORMATS
 
 
 class _CastOp(IRDLOperation):

@@ -25,9 +25,9 @@ from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.rewriter import InsertPoint
 
+from zeropoint.ir.floats import float_format, round_to
 from zeropoint.ir.quant import UniformQuantizedType
 from zeropoint.ir.quant.containers import element_or_self, is_tensor, ranked_shape
-from zeropoint.ir.quant.floats import float_format, round_to
 from zeropoint.ir.standard.shape import NumElementsOp, ShapeOfOp, SplitAtOp
 from zeropoint.ir.standard.tensor import ReshapeOp
 from zeropoint.ir.weights import ElementsAttr, Weights

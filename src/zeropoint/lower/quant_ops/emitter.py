@@ -20,8 +20,8 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from zeropoint.ir.floats import round_to
 from zeropoint.ir.quant.containers import ranked_shape
-from zeropoint.ir.quant.floats import round_to
 from zeropoint.ir.standard.arith import FPToSIOp, FPToUIOp, SIToFPOp, UIToFPOp
 from zeropoint.ir.weights import ElementsAttr
 

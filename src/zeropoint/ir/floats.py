@@ -1,4 +1,4 @@
-"""The floating-point formats that quantized types express, and numbers as upstream MLIR writes them.
+"""The floating-point formats of the IR, and numbers as upstream MLIR writes them.
 
 Source: the "'quant' Dialect" document, "scale: Floating-point value of type expressedType"; the text of a number is the
 one of MLIR's assembly printer: six digits where they are exact, as many as the format needs where they are not, the
