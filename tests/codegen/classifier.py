@@ -56,7 +56,7 @@ def float_classifier() -> Program:
     net = Network([SHAPE], seed=5)
     x = _relu6(net, _convolution(net, net.values[0], 16, 3, stride=2))
     y = _relu6(net, _convolution(net, x, 40, 1))
-    y = _relu6(net, _convolution(net, y, 40, 5, groups=40))
+    y = _relu6(net, _convolution(net, y, 40, 3, groups=40))
     x = net.insert(AddOp(x, _convolution(net, y, 16, 1)))
     net.layer("mean")
     sum_ = net.reduced(x, [2, 3])

@@ -3,7 +3,7 @@
 quantize is clamp(rne(x / s + zp)) in f32, NaN becoming zp. x / s is exact without a division: with r = RN(1 / s), q =
 RN(x r) and e = RN(x - q s) (one FMA, exact), RN(q + e r) is the quotient correctly rounded (Markstein), where the
 significand of s is not all ones and nothing over- or underflows. Quotients too large for that clamp anyway; those too
-small round to zp.
+small round to zp. Machines without FMA divide.
 """
 
 from __future__ import annotations
@@ -92,21 +92,28 @@ def quantized(
     """A vector of f32 as activation bytes in i32."""
     floats_, integers = x.type, x.type.replace("float", "i32")
     of = f"v{x.type[1:].split()[0]}f32"
-    real = f.binary("fadd", divided(f, x, scale), floats(floats_, zero_point))
+    real = f.binary("fadd", divided(f, isa, x, scale), floats(floats_, zero_point))
     bounded = f.call(floats_, f"llvm.maxnum.{of}", real, floats(floats_, storage_min))
     bounded = f.call(floats_, f"llvm.minnum.{of}", bounded, floats(floats_, storage_max))
     known = f.let(floats_.replace("float", "i1"), f"fcmp ord {x}, {x.name}")
     chosen = f.select(known, bounded, floats(floats_, zero_point))
-    rounded = f.call(floats_, f"llvm.roundeven.{of}", chosen)
-    return f.add(f.cast("fptosi", rounded, integers), isa.offset)
+    return f.add(f.cast("fptosi", rounded_to_even(f, isa, chosen), integers), isa.offset)
 
 
-def divided(f: Function, x: Value, scale: float) -> Value:
+def rounded_to_even(f: Function, isa: InstructionSet, x: Value) -> Value:
+    """The nearest integers, of floats of less than 2^22: a sum with 3 * 2^22 has no room for a fraction."""
+    if isa.fused:
+        return f.call(x.type, f"llvm.roundeven.v{x.type[1:].split()[0]}f32", x)
+    magic = floats(x.type, 3 * 2.0**22)
+    return f.binary("fsub", f.binary("fadd", x, magic), magic)
+
+
+def divided(f: Function, isa: InstructionSet, x: Value, scale: float) -> Value:
     """x / s, correctly rounded; s as f32."""
     s = np.float32(scale)
     type_ = x.type
     all_ones = int(s.view(np.uint32)) & 0x7FFFFF == 0x7FFFFF
-    if all_ones or not 2.0**-60 < float(s) < 2.0**60:
+    if not isa.fused or all_ones or not 2.0**-60 < float(s) < 2.0**60:
         return f.binary("fdiv", x, floats(type_, float(s)))
     of = f"v{type_[1:].split()[0]}f32"
     reciprocal = floats(type_, float(np.float32(1) / s))

@@ -37,6 +37,8 @@ class InstructionSet:
     """(a * b + 2^14) >> 15 of i16."""
     multiply_add: str | None
     """Products of adjacent i16, added in pairs to i32."""
+    fused: bool = True
+    """Whether one instruction multiplies and adds floats, and one rounds them to even; else LLVM would call libm."""
     weight_limit: int = 128
     """The greatest |weight| whose products the dot product adds without saturating."""
 
@@ -163,7 +165,7 @@ def _x86(name: str, cpu: str, width: int, dot: Callable[[int], Dot], limit: int 
     words, bytes_, high, add = _X86_NAMES[width]
     return InstructionSet(
         name, _TRIPLE_X86, cpu, "", width, 32 if "avx512" in name else 16, True, dot(32 * width), words, bytes_, high,
-        add, limit, narrower,
+        add, weight_limit=limit, narrower=narrower,
     )  # fmt: skip
 
 
@@ -191,7 +193,7 @@ ROWS = (
     _x86("avx512-vnni", "cascadelake", 16, _vnni),
     _x86("avx-vnni", "alderlake", 8, _vnni),
     _x86("avx2", "haswell", 8, _pairs, limit=64),
-    InstructionSet("portable", "", "", "", 4, 16, True, portable_dot(True), None, None, None, None),
+    InstructionSet("portable", "", "", "", 4, 16, True, portable_dot(True), None, None, None, None, fused=False),
     InstructionSet("neon-i8mm", _TRIPLE_ARM, "", "+dotprod,+i8mm", 4, 32, True, _USDOT, None, None, _HIGH_ARM, None),
     InstructionSet("neon-dotprod", _TRIPLE_ARM, "", "+dotprod", 4, 32, False, _SDOT, None, None, _HIGH_ARM, None),
 )

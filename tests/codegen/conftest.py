@@ -1,0 +1,19 @@
+"""Compiled kernels are kept for one run of the tests, and no longer."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    before = os.environ.get("ZEROPOINT_CACHE")
+    os.environ["ZEROPOINT_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+    yield
+    if before is None:
+        del os.environ["ZEROPOINT_CACHE"]
+    else:
+        os.environ["ZEROPOINT_CACHE"] = before

@@ -1,0 +1,174 @@
+"""One program on every instruction set: the same integers, in this process, in C, and under qemu on AArch64."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from codegen.classifier import CLASSES, classifier, image
+from codegen.test_ahead_of_time import PROGRAM, WARNINGS
+from zeropoint.codegen.ahead_of_time import library, write
+from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS, InstructionSet
+from zeropoint.codegen.llvm.machine import CodegenError, architecture, assembly, host
+from zeropoint.codegen.llvm.processors import PROCESSORS, instruction_set
+from zeropoint.codegen.modules import kernels_of
+from zeropoint.codegen.native import NativeProgram
+from zeropoint.codegen.select import select
+from zeropoint.interp import Interpreter
+from zeropoint.ir.tensors import Array
+
+BITS = {"avx512-vnni": {"avx512_vnni", "avx512bw", "avx512vl"}, "avx-vnni": {"avx_vnni"}, "avx2": {"avx2"}}
+"""What Linux calls what a row needs."""
+SAMPLES = [image(seed, factor) for seed, factor in ((0, 1.0), (1, 1.0), (2, 0.1), (3, 100.0))]
+
+
+def flags() -> set[str]:
+    found = Path("/proc/cpuinfo")
+    return set(found.read_text().split()) if found.exists() else set()
+
+
+def runs_here(name: str) -> bool:
+    return name == "portable" or (architecture(os.uname().machine) == "x86_64" and BITS.get(name, {""}) <= flags())
+
+
+def expected() -> list[Array]:
+    interpreter = Interpreter(classifier())
+    return [interpreter(sample)["y0"] for sample in SAMPLES]
+
+
+@pytest.mark.parametrize("name", [name for name in INSTRUCTION_SETS if not name.startswith("neon")])
+def test_every_instruction_set_of_this_machine_gives_the_same_integers(name: str) -> None:
+    if not runs_here(name):
+        pytest.skip(f"this processor has no {name}")
+    for threads in (1, 2):
+        program = NativeProgram(classifier(), isa=INSTRUCTION_SETS[name], threads=threads)
+        np.testing.assert_array_equal([program(sample)["y0"] for sample in SAMPLES], expected())
+
+
+def in_c(isa: InstructionSet, compiler: Sequence[str], runner: Sequence[str], folder: Path) -> Array:
+    """What a statically linked C program gives for every sample."""
+    write(library(classifier(), "net", isa), folder / "net.o", isa)
+    (folder / "main.c").write_text(PROGRAM)
+    sources = [folder / "main.c", folder / "net.o"]
+    subprocess.run([*compiler, *WARNINGS, "-static", f"-I{folder}", *sources, "-o", folder / "main"], check=True)
+    given = b"".join(sample["x0"].tobytes() for sample in SAMPLES)
+    found = subprocess.run([*runner, folder / "main"], input=given, capture_output=True, check=True).stdout
+    return np.frombuffer(found, np.float32).reshape(len(SAMPLES), 1, CLASSES)
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
+def test_portable_code_of_any_processor_gives_the_same_integers_in_c(tmp_path: Path) -> None:
+    found = in_c(INSTRUCTION_SETS["portable"], ["gcc"], [], tmp_path)
+    np.testing.assert_array_equal(found, expected())
+
+
+CROSS = "aarch64-linux-gnu-gcc"
+ARM = {
+    "neon-i8mm": instruction_set(isa="neon-i8mm"),
+    "neon-dotprod": instruction_set(isa="neon-dotprod"),
+    "neoverse-v1": instruction_set(cpu="neoverse-v1"),
+    "portable": instruction_set(triple="aarch64-unknown-linux-gnu"),
+}
+
+
+@pytest.mark.parametrize("name", ARM)
+def test_aarch64_under_qemu_gives_the_same_integers(name: str, tmp_path: Path) -> None:
+    missing = [tool for tool in ("qemu-aarch64", CROSS) if shutil.which(tool) is None]
+    if missing:
+        pytest.skip(f"{' and '.join(missing)} not installed")
+    found = in_c(ARM[name], [CROSS], ["qemu-aarch64", "-cpu", "max"], tmp_path)
+    np.testing.assert_array_equal(found, expected())
+
+
+def assembly_of(isa: InstructionSet) -> str:
+    """Of every kernel, one after the other."""
+    return "\n".join(assembly(text, isa) for text in kernels_of(select(classifier(), isa)).texts.values())
+
+
+@pytest.mark.parametrize(
+    ("name", "expected", "absent"),
+    [
+        ("neon-i8mm", {"usdot", "sqrdmulh", "sqxtn", "sqxtun"}, {"sdot"}),
+        ("neon-dotprod", {"sdot", "sqrdmulh", "sqxtn"}, {"usdot"}),
+        ("avx512-vnni", {"vpdpbusd", "vpackssdw", "vpmulhrsw", "vpackuswb"}, {"vpmaddubsw"}),
+        ("avx-vnni", {"vpdpbusd", "vpackssdw", "vpmulhrsw", "vpackuswb"}, {"vpmaddubsw"}),
+        ("avx2", {"vpmaddubsw", "vpmaddwd", "vpackssdw", "vpmulhrsw", "vpackuswb"}, {"vpdpbusd"}),
+    ],
+)
+def test_kernels_use_the_instructions_of_their_set(name: str, expected: set[str], absent: set[str]) -> None:
+    used = set(re.findall(r"^\s+(?:\{vex\}\s+)?([a-z]\w+)", assembly_of(INSTRUCTION_SETS[name]), flags=re.MULTILINE))
+    assert expected <= used
+    assert not absent & used
+
+
+@pytest.mark.parametrize("name", [name for name, row in INSTRUCTION_SETS.items() if row.cpu])
+def test_no_vector_is_wider_than_its_set_has(name: str) -> None:
+    widest = "zmm" if INSTRUCTION_SETS[name].width == 16 else "ymm"
+    used = set(re.findall(r"%([xyz]mm)\d", assembly_of(INSTRUCTION_SETS[name])))
+    assert max(used) == widest
+
+
+# Names of processors.
+
+FEATURES = {
+    "avx512-vnni": ("+avx512vnni,+avx512bw,+avx512vl", None),
+    "avx-vnni": ("+avxvnni,+avx2", "+avx512vnni"),
+    "avx2": ("+avx2,+fma", "+avx512vnni"),
+    "neon-i8mm": ("+i8mm,+dotprod", None),
+    "neon-dotprod": ("+dotprod", "+i8mm"),
+}
+"""What a row's processors have, and what those of the row above have more."""
+
+
+def has(isa: InstructionSet, features: str) -> bool:
+    """Whether LLVM says that a processor has these: it inlines a function that asks for no more than its caller has."""
+    text = (
+        "declare void @sink()\n"
+        "define void @caller() {\n  call void @inner()\n  ret void\n}\n"
+        "define internal void @inner() #0 {\n  call void @sink()\n  ret void\n}\n"
+        f'attributes #0 = {{ "target-features"="{features}" }}\n'
+    )
+    return not re.search(r"(call|callq|bl|b|jmp)\s+inner", assembly(text, isa))
+
+
+@pytest.mark.parametrize("row", PROCESSORS)
+def test_llvm_agrees_that_processors_have_their_instruction_set(row: str, capfd: pytest.CaptureFixture[str]) -> None:
+    needed, better = FEATURES[row]
+    for cpu in PROCESSORS[row]:
+        isa = instruction_set(cpu=cpu)
+        assert (isa.name, isa.cpu) == (row, cpu)
+        bare = INSTRUCTION_SETS["portable"]
+        alone = type(bare)(**{**vars(bare), "cpu": cpu, "triple": isa.triple})
+        assert has(alone, needed), cpu
+        assert better is None or not has(alone, better), cpu
+    assert "not a recognized processor" not in capfd.readouterr().err
+
+
+def test_this_machine_is_the_default() -> None:
+    assert instruction_set() == instruction_set(cpu="native") == host()
+    assert instruction_set(isa="avx2") == INSTRUCTION_SETS["avx2"]
+
+
+@pytest.mark.parametrize(
+    ("named", "message"),
+    [
+        ({"isa": "avx1024"}, r"found the instruction set 'avx1024', expected one of: avx512-vnni, "),
+        ({"cpu": "z80"}, r"found the processor 'z80', expected native or one of: cascadelake, .*; name an instruction"),
+        ({"isa": "avx2", "cpu": "haswell"}, r"found an instruction set 'avx2' and a processor 'haswell', expected one"),
+        ({"triple": "z80-unknown-cpm"}, r"found the triple 'z80-unknown-cpm', expected one that LLVM knows"),
+        (
+            {"isa": "avx2", "triple": "aarch64-unknown-linux-gnu"},
+            r"found the triple 'aarch64-unknown-linux-gnu' with avx2, expected one of x86_64",
+        ),
+    ],
+)
+def test_names_that_do_not_exist_or_do_not_fit_are_refused(named: dict[str, str], message: str) -> None:
+    with pytest.raises(CodegenError, match=message):
+        instruction_set(**named)
