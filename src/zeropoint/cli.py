@@ -33,6 +33,7 @@ def _input_errors() -> tuple[type[BaseException], ...]:
     from zeropoint.lower import LoweringError
     from zeropoint.opt import PipelineError
     from zeropoint.report.agreement import ComparisonError
+    from zeropoint.report.explain import ExplanationError
     from zeropoint.solve.propagate import PropagationError
     from zeropoint.solve.recipe import RecipeError
 
@@ -40,6 +41,7 @@ def _input_errors() -> tuple[type[BaseException], ...]:
         CalibrationError,
         ComparisonError,
         DataError,
+        ExplanationError,
         InputError,
         LoweringError,
         ModelError,
@@ -308,6 +310,35 @@ def compare(
     first, second = Model(load_model(reference, dict(shapes))), Model(load_model(model, dict(shapes)))
     result = compare(first, second, samples(data, first.inputs), layers=layers, progress=bar)
     click.echo(result.json() if as_json else result.table())
+
+
+@main.command()
+@click.argument("model", type=INPUT_FILE)
+@click.argument("value", required=False)
+@click.option("--target", default="cpu", show_default=True, help="For a float model: whose kernels decide.")
+@click.option("--json", "as_json", is_flag=True, help="For tools.")
+@SHAPE
+@reports_input_errors
+def explain(
+    model: Path, value: str | None, target: str, as_json: bool, shapes: tuple[tuple[str, tuple[int, ...]], ...]
+) -> None:
+    """Why VALUE has its scale, why a rescale is there, why an op stayed float; without VALUE an overview of MODEL."""
+    import json
+
+    from zeropoint.frontend import load_model
+    from zeropoint.model import Model
+    from zeropoint.report.explain import details, overview
+    from zeropoint.targets import target as named_target
+
+    try:
+        named_target(target)
+    except ValueError as error:
+        _fail(str(error))
+    found = Model(load_model(model, dict(shapes))).explain(value, target=target)
+    if as_json:
+        click.echo(json.dumps(found.record(), indent=2))
+    else:
+        click.echo(overview(found) if value is None else details(found))
 
 
 def _list_passes(context: click.Context, parameter: click.Parameter, value: bool) -> None:

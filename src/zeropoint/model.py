@@ -6,17 +6,23 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
+from xdsl.dialects.builtin import StringAttr
 
-from zeropoint.calibrate import Progress, silent
+from zeropoint.calibrate import Progress, instrument, silent
 from zeropoint.interp import Interpreter
+from zeropoint.ir.annotations import FLOAT_REASON
 from zeropoint.ir.files import save_program
 from zeropoint.ir.program import Port, Program
+from zeropoint.ir.quant import QuantizeRegionOp
 from zeropoint.ir.tensors import Array
 from zeropoint.pipeline import Quantization
 from zeropoint.report.agreement import Accumulated, Comparison, ComparisonError
+from zeropoint.report.explain import Explanation, explain
 from zeropoint.report.layers import observed_layers
 from zeropoint.solve.fuse import fuse
 from zeropoint.solve.simplify import simplify
+from zeropoint.targets import Target
+from zeropoint.targets import target as named_target
 
 
 class Model:
@@ -76,6 +82,17 @@ class Model:
             raise ValueError(f"{path}: found suffix '{path.suffix}', expected .mlir")
         return save_program(self.program, path, inline_weights=inline_weights)
 
+    def explain(self, value: str | None = None, *, target: str = "cpu") -> Explanation:
+        """Why values have their parameters, why rescales are there, why ops are float; of one name, where it is given.
+
+        Of a float model: the kernels that `target` has for it, what stays float, and the statistics that are missing.
+        Raises ExplanationError for a name that the model does not have, ValueError for an unknown target.
+        """
+        program = self.program
+        if program.profile is None:
+            program = _asking(program, named_target(target))
+        return explain(program, value)
+
     def __repr__(self) -> str:
         from zeropoint.report.counts import count_ops
 
@@ -89,6 +106,18 @@ class Model:
             f"Model(({ports(self.inputs)}) -> ({ports(self.outputs)}): {counts.integer} integer ops, "
             f"{floats} float ops, {len(self.program.weights)} weights{profile})"
         )
+
+
+def _asking(program: Program, target: Target) -> Program:
+    """A float program with its kernels, the statistics that they ask for, and why some of them stay float."""
+    if not any(isinstance(op, QuantizeRegionOp) for op in program.entry.ops):
+        program = fuse(simplify(program), target)
+    program = instrument(program)
+    for op in program.entry.ops:
+        if isinstance(op, QuantizeRegionOp) and op.logical_kernel.data not in target.by_kernel:
+            reason = f"target {target.name} has no kernel '{op.logical_kernel.data}'"
+            op.attributes.setdefault(FLOAT_REASON, StringAttr(reason))
+    return program
 
 
 def stacked(results: list[Array]) -> Array:

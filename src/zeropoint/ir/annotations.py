@@ -16,7 +16,8 @@ TARGET = "zeropoint.target"
 PROFILE = "zeropoint.profile"
 """On the module: the numerics profile that quantized ops compute with."""
 FACTS = "zeropoint.facts"
-"""On a region: what its output's parameters came from, a list of facts."""
+"""On a region, then on the op that makes its output, and on arguments of `@main`: what the value's parameters came
+from, a list of facts."""
 DEMANDS = "zeropoint.demands"
 """On a region: what the user's recipe demands of it, a list of facts of salience `user`: `quantize` (true, false),
 `bits`, `granularity` (per_channel, per_tensor; of weights), `symmetric` (true, false; of activations), `observer`."""

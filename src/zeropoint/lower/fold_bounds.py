@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import IntegerAttr, i64
 from xdsl.pattern_rewriter import PatternRewriter, PatternRewriteWalker, RewritePattern, op_type_rewrite_pattern
 
+from zeropoint.ir.annotations import FACTS, carry
 from zeropoint.ir.constants import splat_value
 from zeropoint.ir.dead_code import remove_dead_ops
 from zeropoint.ir.fxpmath import RequantizeOp, WeightedSumOp
@@ -40,6 +41,7 @@ class FoldBounds(RewritePattern):
             return
         folded = producer.clone()
         folded.storage_min, folded.storage_max = IntegerAttr(int(low), i64), IntegerAttr(int(high), i64)
+        carry(op, folded, FACTS)
         rewriter.replace(op, folded)
 
 

@@ -28,7 +28,7 @@ from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint
 
-from zeropoint.ir.annotations import EXPRESSED, PROFILE, RESCALE, carry
+from zeropoint.ir.annotations import EXPRESSED, FACTS, PROFILE, RESCALE, carry
 from zeropoint.ir.dead_code import remove_dead_ops, remove_if_dead
 from zeropoint.ir.fxpmath import RequantizeOp, TableOp, WeightedSumOp
 from zeropoint.ir.locations import describe
@@ -107,9 +107,11 @@ def _quantized_again(lowering: Lowering, value: SSAValue) -> SSAValue:
 
 
 def _note_expressed(integers: SSAValue, op: Operation) -> None:
-    """Say on a computed integer value which real values it stands for; reports and comparisons read it."""
+    """Say on an integer value which real values it stands for, and what its parameters came from; reports read it."""
     quantized = quantized_element(op.results[0])
     computes = (RequantizeOp, WeightedSumOp, TableOp)
+    if isinstance(integers.owner, Operation):
+        carry(op, integers.owner, FACTS)
     if quantized is not None and isinstance(integers.owner, computes):
         integers.owner.attributes[EXPRESSED] = quantized
         carry(op, integers.owner, RESCALE)

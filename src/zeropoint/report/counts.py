@@ -16,6 +16,8 @@ from zeropoint.ir.quant import StorageCastOp
 from zeropoint.ir.stablehlo import ConstantOp, UniformDequantizeOp, UniformQuantizeOp
 from zeropoint.ir.tensors import element_of
 
+UNCOVERED = "no kernel covers it"
+"""The reason of a float op that carries none."""
 EDGES = (StorageCastOp, UniformDequantizeOp, UniformQuantizeOp)
 
 
@@ -34,7 +36,8 @@ class Counts:
     rescales: int
 
 
-def _is_float(op: Operation) -> bool:
+def is_float(op: Operation) -> bool:
+    """Whether an op makes a tensor of floats."""
     return any(isinstance(r.type, TensorType) and isinstance(element_of(r), AnyFloat) for r in op.results)
 
 
@@ -46,9 +49,9 @@ def float_ops(program: Program) -> list[tuple[str, str]]:
     """Each float op with its place, and why it is float."""
     found: list[tuple[str, str]] = []
     for op in _computing(program):
-        if _is_float(op) and not isinstance(op, EDGES):
+        if is_float(op) and not isinstance(op, EDGES):
             reason = op.attributes.get(FLOAT_REASON)
-            text = reason.data if isinstance(reason, StringAttr) else "no kernel covers it"
+            text = reason.data if isinstance(reason, StringAttr) else UNCOVERED
             found.append((describe(op), text))
     return found
 
@@ -72,7 +75,7 @@ def count_ops(program: Program) -> Counts:
     """The counts of a program."""
     ops = _computing(program)
     edges = [op for op in ops if isinstance(op, EDGES)]
-    floats = {op for op in ops if _is_float(op) and not isinstance(op, EDGES)}
+    floats = {op for op in ops if is_float(op) and not isinstance(op, EDGES)}
     after = _reaches([op for op in edges if isinstance(op, UniformDequantizeOp)], forward=True)
     before = _reaches([op for op in edges if isinstance(op, UniformQuantizeOp)], forward=False)
     inside = floats & after & before

@@ -23,12 +23,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from xdsl.builder import Builder
-from xdsl.ir import Block, SSAValue
+from xdsl.dialects.builtin import StringAttr
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint
 
-from zeropoint.ir.annotations import FLOAT_REASON, carry
+from zeropoint.ir.annotations import FACTS, FLOAT_REASON, FUNCTION, Fact, carry, facts_of, state_facts
 from zeropoint.ir.constants import constant_array, constant_op
 from zeropoint.ir.dead_code import remove_dead_ops
+from zeropoint.ir.locations import location_text
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType
 from zeropoint.ir.stablehlo import ConstantOp, UniformDequantizeOp, UniformQuantizeOp
@@ -60,6 +62,14 @@ def stored_array(array: Array, quantized: UniformQuantizedType) -> Array:
     return stored.astype(storage.type.dtype)
 
 
+def _covered(region: QuantizeRegionOp) -> Fact:
+    """The kernel that a region was, and the ops of the original model that it covers."""
+    names = dict.fromkeys(location_text(op.location) for op in region.body.block.ops)
+    function = region.attributes.get(FUNCTION)
+    kernel = region.logical_kernel.data + (f" ({function.data})" if isinstance(function, StringAttr) else "")
+    return Fact("kernel", kernel, "default", ", ".join(name for name in names if name))
+
+
 @dataclass
 class _Materialization:
     weights: Weights
@@ -85,7 +95,9 @@ class _Materialization:
             quantized = isinstance(spec, UniformQuantizedType)
             kernel.values[argument] = self.operand(value, spec, builder) if quantized else value
         rule = KERNELS.get(region.logical_kernel.data, elementwise.encased)
-        self.quantized[region.outputs[0]] = rule(kernel)
+        result = self.quantized[region.outputs[0]] = rule(kernel)
+        if FACTS in region.attributes and isinstance(result.owner, Operation):
+            state_facts(result.owner, [_covered(region), *facts_of(region)])
 
     def release(self, region: QuantizeRegionOp) -> None:
         """Give the float users of a region's output its dequantized value, and erase the region."""
@@ -126,8 +138,7 @@ def materialize(program: Program) -> Program:
         run.replace(region)
     for region in reversed(chosen):
         run.release(region)
-    for region in regions:
-        if region not in chosen:
-            inline_region(region)
+    for region in set(regions).difference(chosen) and [region for region in regions if region.parent is not None]:
+        inline_region(region)
     remove_dead_ops(program.entry)
     return program

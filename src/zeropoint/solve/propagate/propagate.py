@@ -37,6 +37,7 @@ from zeropoint.solve.propagate.constants import duplicate_constants
 from zeropoint.solve.propagate.constraints import Constraints, take_constraints
 from zeropoint.solve.propagate.errors import PropagationError
 from zeropoint.solve.propagate.headroom import Ports, greatest_real, greatest_result, least_output_scale
+from zeropoint.solve.propagate.inputs import state_input_facts
 from zeropoint.solve.propagate.kernels import Kernel, KernelChoice
 from zeropoint.solve.propagate.operands import operand_type
 from zeropoint.solve.propagate.ports import Port, PortGraph
@@ -177,6 +178,7 @@ def propagate(program: Program, target: Target, profile: str | None = None, *, r
             if isinstance(error, PropagationError):
                 raise
             raise PropagationError(f"{kernel.name}: {error}") from error
+    state_input_facts(program, specs)
     remove_dead_ops(program.entry)
     program.module.attributes[TARGET] = StringAttr(target.name)
     program.module.attributes[PROFILE] = StringAttr(profile or target.profile)

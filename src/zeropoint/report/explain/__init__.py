@@ -1,0 +1,17 @@
+"""Explanation: why a value has its parameters, why a rescale is there, why an op stayed float."""
+
+from zeropoint.report.explain.explanation import ExplanationError, explain
+from zeropoint.report.explain.records import Explanation, FloatOp, Missing, Rescale, Value
+from zeropoint.report.explain.text import details, overview
+
+__all__ = [
+    "Explanation",
+    "ExplanationError",
+    "FloatOp",
+    "Missing",
+    "Rescale",
+    "Value",
+    "details",
+    "explain",
+    "overview",
+]

@@ -1,0 +1,110 @@
+"""An explanation for people."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from zeropoint.ir.annotations import Salience
+from zeropoint.report.explain.records import Explanation, FloatOp, Rescale, Value
+from zeropoint.report.tables import rendered
+
+WIDTH = 140
+BECAUSE: Mapping[Salience, str] = {
+    "default": "by default",
+    "calibrated": "observed",
+    "user": "forced by the user",
+    "kernel": "required by a kernel",
+}
+"""A salience in words."""
+
+
+def overview(explanation: Explanation) -> str:
+    """Every value with its type and what decided it, every rescale, every float op by its reason."""
+    parts = [_value_table(explanation.values)] if explanation.values else []
+    parts += [_rescale(rescale) for rescale in explanation.rescales]
+    parts += _float_text(explanation.float_ops)
+    parts += _missing_text(explanation)
+    return "\n\n".join(parts) or "nothing to explain: the program has no values that kernels read or make"
+
+
+def details(explanation: Explanation) -> str:
+    """The chain of facts of every value, its rescales, and why ops of it are float."""
+    parts = [_value(value) for value in explanation.values]
+    parts += [_rescale(rescale) for rescale in explanation.rescales]
+    parts += [f"{op.op} '{op.name}' is float: {op.reason}" for op in explanation.float_ops]
+    parts += _missing_text(explanation)
+    return "\n\n".join(parts)
+
+
+def _value_table(values: Sequence[Value]) -> str:
+    from rich import box  # heavy, and only needed here
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE)
+    for column in ("value", "kernel", "type", "because"):
+        table.add_column(column, overflow="fold")
+    for value in values:
+        decisive = next((fact for fact in value.facts if fact.name != "same scale"), None)
+        because = "" if decisive is None else f"{decisive.name} {decisive.value}: {decisive.source}"
+        table.add_row(value.name, value.kind, _short(value.type), _short(because))
+    return rendered(table, WIDTH)
+
+
+def _short(text: str) -> str:
+    """A text with six decimals in each number; the whole is in the details."""
+    return _DIGITS.sub(r"\1", text)
+
+
+_DIGITS = re.compile(r"(\d+\.\d{6})\d+")
+
+
+def _value(value: Value) -> str:
+    lines = [f"{value.name}: {value.type}"]
+    covers = ", ".join(f"'{name}'" for name in value.names)
+    made = "an input" if value.kind == "input" else f"kernel {value.kind}" + (f", of {covers}" if covers else "")
+    rows = [("made by", made), ("from", ", ".join(value.made_from)), ("read by", ", ".join(value.read_by))]
+    lines += [f"  {label:9s}{text}" for label, text in rows if text]
+    label = "because"
+    for fact in value.facts:
+        lines.append(f"  {label:9s}{fact.name} {fact.value} ({BECAUSE[fact.salience]}: {fact.source})")
+        label = ""
+    return "\n".join(lines)
+
+
+def _rescale(rescale: Rescale) -> str:
+    lines = [
+        f"rescale of {rescale.value}: two demands collide",
+        f"  has      {rescale.given}",
+        f"           {rescale.has}",
+        f"  wants    {rescale.wanted}",
+        f"           {rescale.wants}",
+    ]
+    return "\n".join([*lines, f"  read by  {', '.join(rescale.read_by)}"] if rescale.read_by else lines)
+
+
+def _float_text(ops: Sequence[FloatOp]) -> list[str]:
+    """Float ops by their reason, the names once each."""
+    by_reason: dict[str, list[FloatOp]] = {}
+    for op in ops:
+        by_reason.setdefault(op.reason, []).append(op)
+    found: list[str] = []
+    for reason, group in by_reason.items():
+        names = list(dict.fromkeys(op.name for op in group))
+        shown = ", ".join(names[:NAMES_SHOWN]) + (
+            f" and {len(names) - NAMES_SHOWN} more" if names[NAMES_SHOWN:] else ""
+        )
+        count = f"{len(group)} ops" if len(group) > 1 else "1 op"
+        found.append(f"{count} in float, {reason}:\n  {shown}")
+    return found
+
+
+NAMES_SHOWN = 8
+
+
+def _missing_text(explanation: Explanation) -> list[str]:
+    if not explanation.missing:
+        return []
+    listed = ", ".join(f"'{missing.value}' ({missing.op})" for missing in explanation.missing)
+    count = len(explanation.missing)
+    return [f"no statistics for {count} {'value' if count == 1 else 'values'}, calibrate the program:\n  {listed}"]

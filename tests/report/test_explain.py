@@ -1,0 +1,175 @@
+"""Explanations: chains of facts, collisions, float ops and missing statistics, at every stage and in both forms."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from networks import Network
+from zeropoint.cli import main
+from zeropoint.ir.files import save_program
+from zeropoint.ir.program import Program
+from zeropoint.ir.stablehlo import AddOp, ConcatenateOp, LogisticOp, MaximumOp, ReshapeOp, SineOp
+from zeropoint.ir.tensors import with_shape
+from zeropoint.ir.text import parse_program, print_program
+from zeropoint.model import Model
+from zeropoint.pipeline import Options, Quantization, quantize
+from zeropoint.report.explain import ExplanationError, details, explain, overview
+from zeropoint.solve.recipe import recipe_of
+
+SAMPLES = [{"x0": np.linspace(-4, 4, 6, dtype=np.float32).reshape(1, 6) * factor} for factor in (0.5, 1.0)]
+
+
+def network() -> Program:
+    """stem: x + c, relu; gate: logistic of it; joined: both; flat: a reshape of that; wave: a sine."""
+    net = Network([(1, 6)])
+    net.name = "stem"
+    stem = net.insert(AddOp(net.values[0], net.constant(np.linspace(0, 1, 6).reshape(1, 6))))
+    net.name = "stem/relu"
+    stem = net.insert(MaximumOp(stem, net.splat(0.0, stem)))
+    net.name = "gate"
+    gate = net.insert(LogisticOp(stem))
+    net.name = "joined"
+    joined = net.insert(ConcatenateOp([stem, gate], 1))
+    net.name = "flat"
+    flat = net.insert(ReshapeOp(joined, with_shape(joined, [12])))
+    net.name = "wave"
+    return net.finish([net.insert(SineOp(flat))])
+
+
+@pytest.fixture(scope="module")
+def result() -> Quantization:
+    recipe = recipe_of([{"name": "wave", "quantize": False}])
+    return quantize(network(), SAMPLES, Options(observer="minmax", recipe=recipe))
+
+
+STAGES = ("propagated", "quantized", "integer")
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_value_has_its_chain_of_facts_at_every_stage(result: Quantization, stage: str) -> None:
+    found = explain(getattr(result, stage), "stem")
+    (value,) = found.values
+    assert (value.kind, value.names, value.made_from) == ("add", ("stem", "stem/relu"), ("x0",))
+    assert value.read_by == ("gate", "joined")
+    range_fact, same_scale, parameters = value.facts
+    assert (range_fact.name, range_fact.value) == ("range", "[0, 5]")
+    assert (range_fact.salience, range_fact.source) == ("calibrated", "quant.stats 'stem'")
+    assert (parameters.name, parameters.value) == ("parameters", value.type)
+    assert parameters.salience == "default"
+    assert (same_scale.name, same_scale.value, same_scale.salience) == (
+        "same scale",
+        "'stem', 'joined', 'flat'",
+        "kernel",
+    )
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_what_a_kernel_fixes_is_required_by_that_kernel(result: Quantization, stage: str) -> None:
+    (value,) = explain(getattr(result, stage), "gate").values
+    assert value.type == "!quant.uniform<i8:f32, 3.906250e-03:-128>"
+    assert [(fact.name, fact.salience) for fact in value.facts] == [("parameters", "kernel")]
+    assert "logistic 'gate'" in value.facts[0].source
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_value_is_found_by_the_name_of_any_op_that_its_kernel_covers(result: Quantization, stage: str) -> None:
+    program = getattr(result, stage)
+    assert explain(program, "stem/relu").values == explain(program, "stem").values
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_rescale_names_the_two_demands_that_collided(result: Quantization, stage: str) -> None:
+    (rescale,) = explain(getattr(result, stage)).rescales
+    assert rescale.value == "gate"
+    assert rescale.given == "!quant.uniform<i8:f32, 3.906250e-03:-128>"
+    assert rescale.wanted == explain(getattr(result, stage), "joined").values[0].type
+    assert "logistic 'gate'" in rescale.has
+    assert rescale.wants == "the range [0, 5] of 'stem'"
+    assert rescale.read_by == ("joined",)
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_float_op_says_why(result: Quantization, stage: str) -> None:
+    (op,) = explain(getattr(result, stage), "wave").float_ops
+    assert (op.op, op.name) == ("stablehlo.sine", "wave")
+    assert op.reason == "recipe: rule 1 (name 'wave'): do not quantize"
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_inputs_have_facts_too_and_they_survive_text(result: Quantization, stage: str) -> None:
+    program = getattr(result, stage)
+    again = parse_program(print_program(program, locations=True, inline_weights=True))
+    (value,) = explain(again, "x0").values
+    assert value.kind == "input"
+    assert value.facts[0].value == "[-4, 4]"
+    assert explain(again) == explain(program)
+
+
+def test_integer_inputs_keep_their_facts() -> None:
+    net = Network([(1, 6)])
+    net.name = "gate"
+    program = net.finish([net.insert(LogisticOp(net.values[0]))])
+    found = quantize(program, SAMPLES, Options(observer="minmax", integer_io=True)).integer
+    (value,) = explain(found, "x0").values
+    assert value.type == "!quant.uniform<i8:f32, 0.031372549019607843:-1>"
+
+
+def test_a_program_without_statistics_names_the_tensors_and_the_ops() -> None:
+    found = Model(network()).explain()
+    missing = [(one.value, one.op) for one in found.missing]
+    assert missing[:3] == [("x0", "input"), ("stem", "add"), ("gate", "logistic")]
+    text = overview(found)
+    assert "no statistics for 6 values, calibrate the program:\n  'x0' (input), 'stem' (add)," in text
+
+
+def test_a_float_model_says_what_a_target_has_no_kernel_for() -> None:
+    found = Model(network()).explain(target="onnxruntime")
+    assert ("stablehlo.sine", "wave") in [(op.op, op.name) for op in found.float_ops]
+    assert {op.reason for op in found.float_ops} == {"target onnxruntime has no kernel 'elementwise_unary'"}
+
+
+def test_a_name_that_is_not_there_is_answered_with_those_that_look_like_it(result: Quantization) -> None:
+    with pytest.raises(ExplanationError, match="found no value 'steem' in the program, expected a name of the origi"):
+        explain(result.integer, "steem")
+    with pytest.raises(ExplanationError, match="as 'stem'"):
+        explain(result.integer, "steem")
+
+
+def test_the_text_for_people(result: Quantization) -> None:
+    assert details(explain(result.integer, "stem")).splitlines()[:5] == [
+        "stem: !quant.uniform<i8:f32, 0.019607843137254902:-128>",
+        "  made by  kernel add, of 'stem', 'stem/relu'",
+        "  from     x0",
+        "  read by  gate, joined",
+        "  because  range [0, 5] (observed: quant.stats 'stem')",
+    ]
+    text = overview(explain(result.integer))
+    assert "rescale of gate: two demands collide" in text
+    assert "1 op in float, recipe: rule 1 (name 'wave'): do not quantize:\n  wave" in text
+
+
+def test_the_command_prints_both_forms_and_refuses_in_one_line(result: Quantization, tmp_path: Path) -> None:
+    path = tmp_path / "model.mlir"
+    save_program(result.integer, path)
+    runner = CliRunner()
+    said = runner.invoke(main, ["explain", str(path), "gate"])
+    assert said.exit_code == 0
+    assert "(required by a kernel: kernel logistic 'gate')" in said.output
+    record = json.loads(runner.invoke(main, ["explain", str(path), "--json"]).output)
+    assert set(record) == {"values", "rescales", "float_ops", "missing"}
+    assert record["values"][1]["facts"][0]["salience"] == "calibrated"
+    assert runner.invoke(main, ["explain", str(path)]).exit_code == 0
+    for arguments, message in (
+        ([str(path), "nothing"], "found no value 'nothing' in the program"),
+        ([str(tmp_path / "none.mlir")], "no such file"),
+        ([str(path), "--target", "gpu"], "found target 'gpu', expected one of"),
+    ):
+        refused = runner.invoke(main, ["explain", *arguments])
+        assert refused.exit_code == 2
+        assert message in refused.stderr
+        assert refused.stderr.count("\n") == 1
