@@ -27,6 +27,12 @@ UNROLLED = 16
 """Steps up to which the loop over them is laid out whole."""
 PREFETCHING_TILES = 64
 """Tiles of a group up to which its time is too short for the next group's weights to arrive by themselves."""
+KEPT = 16 << 10
+"""Bytes of a group's weights that stay in the first cache beside all else."""
+STREAMED = 30
+"""Bytes that come from the second cache in a cycle."""
+EPILOGUE = {1: 4, 2: 4.5, 3: 6.5, 4: 6.5}
+"""Cycles that requantizing a pixel takes, by the vectors of a group."""
 LATENCY = 10
 """Dot products that have to be independent, for the machine to start two in every cycle."""
 
@@ -74,9 +80,22 @@ class Contraction:
         """Steps of four input bytes."""
         return len(self.runs) * self.groups
 
-    def columns(self) -> Split:
-        """Output vectors in groups: four make a whole vector of bytes."""
-        return greedy(self.vectors, GROUP)
+    def columns(self, isa: InstructionSet) -> Split:
+        """Output vectors in groups of at most four, the size that costs least, the larger of two that cost the same."""
+        return min(
+            (greedy(self.vectors, most) for most in range(GROUP, 0, -1)), key=lambda split: self._cost(isa, split)
+        )
+
+    def _cost(self, isa: InstructionSet, columns: Split) -> float:
+        """Cycles of a row, about: products or reads, two a cycle, or weights that the first cache does not keep."""
+        total = 0.0
+        for part in columns.parts:
+            weights = part.size * isa.bytes
+            streamed = weights / STREAMED if weights * self.steps > KEPT else 0
+            for tile in self.pixels(isa, part.size).parts:
+                step = max(tile.size * part.size / 2, (tile.size + part.size) / 2, streamed)
+                total += part.count * tile.count * (step * self.steps + tile.size * EPILOGUE[part.size])
+        return total
 
     def pixels(self, isa: InstructionSet, count: int) -> Split:
         """Pixels of a row in tiles, for groups of `count` vectors: what fits the registers beside the weights."""
@@ -88,7 +107,7 @@ class Contraction:
 
     def tasks(self, isa: InstructionSet) -> int:
         """Tiles of all groups: what threads share."""
-        return sum(part.count * self.tiles(isa, part.size) for part in self.columns().parts)
+        return sum(part.count * self.tiles(isa, part.size) for part in self.columns(isa).parts)
 
     def group_bytes(self, isa: InstructionSet, count: int) -> int:
         """Bytes of weights and parameters of a group."""
@@ -96,7 +115,7 @@ class Contraction:
 
     def groups_of(self, isa: InstructionSet, channels: int) -> Iterator[tuple[int, IntArray]]:
         """For every group its number of vectors and the channels that they hold, in order; -1 where there is none."""
-        for part in self.columns().parts:
+        for part in self.columns(isa).parts:
             for first in part.places():
                 covered = np.arange(first * isa.width, (first + part.size) * isa.width)
                 yield part.size, np.where(covered < channels, covered, -1)
@@ -129,7 +148,7 @@ class _Emitter:
 
     def kernel(self) -> None:
         f, tasks, place = self.f, 0, 0
-        for part in self.shape.columns().parts:
+        for part in self.shape.columns(self.isa).parts:
             tiles = self.shape.tiles(self.isa, part.size)
             # This part's share of begin..end, counted from its first task.
             low = f.maximum(f.add(self.begin, -tasks), i64(0))
