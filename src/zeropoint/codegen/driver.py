@@ -129,5 +129,7 @@ def _pointer(f: Function, argument: View | Parameters) -> Value:
     buffer = argument.buffer
     if buffer.space is Space.ARENA:
         return f.at(arena, buffer.offset + argument.offset)
+    if buffer.space is Space.WEIGHTS:
+        return f.at(weights, buffer.offset + argument.offset)
     table = inputs if buffer.space is Space.INPUT else outputs
     return f.at(f.load("ptr", table, i64(8 * buffer.index), align=8), argument.offset)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Protocol
 
@@ -29,6 +29,7 @@ class Space(Enum):
     ARENA = "arena"
     INPUT = "input"
     OUTPUT = "output"
+    WEIGHTS = "weights"
 
 
 class Kernel(Protocol):
@@ -51,7 +52,7 @@ class Buffer:
     size: int
     index: int = 0
     offset: int = -1
-    """Where it is in the arena, once planned."""
+    """Where it is in the arena, once planned; or in the block of weights."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,7 @@ class Halo:
 class View:
     """The elements of a value: `shape` in the program's order, and the step from one to the next in each dimension.
 
-    Values of dtype int8 are activation bytes: stored integers plus the instruction set's offset.
+    Values of dtype int8 in the arena are activation bytes: stored integers plus the instruction set's offset.
     """
 
     buffer: Buffer
@@ -93,6 +94,15 @@ class View:
     def itemsize(self) -> int:
         """Bytes of an element."""
         return self.dtype.itemsize
+
+    @property
+    def activations(self) -> bool:
+        """Whether elements are activation bytes."""
+        return self.dtype == np.int8 and self.buffer.space is Space.ARENA
+
+    def moved(self, offset: int) -> View:
+        """So many bytes further on."""
+        return replace(self, offset=self.offset + offset) if offset else self
 
     def dense(self) -> bool:
         """Whether elements lie in the program's order without gaps."""

@@ -9,7 +9,8 @@ Parameters of a group, each a vector of the instruction set:
 | behaviour | |
 |---|---|
 | fixed16 | right shifts (i32) x n, left ones x n if `left`, M (i16) x ceil(n/2), 64 zp + 32 (i16), bounds (i8) x 2 |
-| fixed32 | M0 (i32) x n, N (i32) x n, zp (i32), bounds (i8) x 2 |
+| float32-rne | m (f32) x n, zp (i32), bounds (i8) x 2 |
+| others | multipliers (i32) x n, shifts (i32) x n, zp (i32), bounds (i8) x 2 |
 
 Bounds are there if `clamped`. The biases, with fixed16's rounding terms, are where the accumulators start.
 """
@@ -21,8 +22,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from zeropoint.codegen.kernels.rounding import requantized
 from zeropoint.codegen.llvm.isa import InstructionSet
-from zeropoint.codegen.llvm.machine import CodegenError
 from zeropoint.codegen.llvm.text import Function, Value, constant, lanes, vector
 from zeropoint.numerics import Multiplier, RequantizeBehaviour
 from zeropoint.numerics.arrays import AnyArray, IntArray
@@ -74,44 +75,43 @@ class Epilogue:
 
     @staticmethod
     def of(output: Output, reach: IntArray) -> Epilogue:
-        """For accumulators of at most |acc| = `reach`, one a channel. Raises CodegenError for other behaviours."""
+        """For accumulators of at most |acc| = `reach`, one a channel. `exact` multipliers, of f64, have no epilogue."""
         multiplier = output.multiplier
         behaviour = multiplier.behaviour
-        if behaviour not in (RequantizeBehaviour.FIXED16, RequantizeBehaviour.FIXED32):
-            raise CodegenError(
-                f"found requantize by '{behaviour.value}'; native code has fixed16 and fixed32 (quantize with the "
-                "profile fixed16 or fixed32)"
-            )
+        assert behaviour is not RequantizeBehaviour.EXACT
         clamped = (output.storage_min, output.storage_max) != (-128, 127)
-        assert multiplier.shift is not None
+        if behaviour is not RequantizeBehaviour.FIXED16 or multiplier.shift is None:
+            return Epilogue(behaviour, clamped=clamped)
         left = bool((multiplier.shift < 0).any())
         limit = (1 << 31) - 1 >> np.maximum(-multiplier.shift, 0)
-        saturated = behaviour is RequantizeBehaviour.FIXED16 and left and bool((reach > limit).any())
+        saturated = left and bool((reach > limit).any())
         return Epilogue(behaviour, left, saturated, clamped)
 
     def rounding(self, multiplier: Multiplier) -> IntArray:
         """What is added to the biases before: 2^(s-1) of fixed16, 0 of the others."""
-        assert multiplier.shift is not None
-        if self.behaviour is not RequantizeBehaviour.FIXED16:
-            return np.zeros_like(multiplier.shift)
+        if self.behaviour is not RequantizeBehaviour.FIXED16 or multiplier.shift is None:
+            return np.zeros(multiplier.multiplier.shape, np.int64)
         return np.where(multiplier.shift > 0, np.int64(1) << np.maximum(multiplier.shift - 1, 0), 0)
 
     def parameters(self, isa: InstructionSet, output: Output, channels: IntArray, count: int) -> bytes:
         """The parameters of a group of `count` vectors, whose channels (in order) are `channels`; -1 is padding."""
         multiplier = output.multiplier
-        assert multiplier.shift is not None
-        m, shift = (np.where(channels < 0, 0, part[channels]) for part in (multiplier.multiplier, multiplier.shift))
+        m = np.where(channels < 0, 0, multiplier.multiplier[channels])
+        shift = None if multiplier.shift is None else np.where(channels < 0, 2, multiplier.shift[channels])
         order = channel_order(count, isa.width)
         zero = output.zero_point + isa.offset
         parts: list[AnyArray] = []
-        if self.behaviour is RequantizeBehaviour.FIXED16:
+        if self.behaviour is RequantizeBehaviour.FIXED16 and shift is not None:
             parts.append(np.maximum(shift, 0)[order].astype(np.int32))
             if self.left:
                 parts.append(np.maximum(-shift, 0)[order].astype(np.int32))
             parts.append(m[word_order(count, isa.width)].astype(np.int16))
             parts.append(np.full(2 * isa.width, 64 * zero + 32, np.int16))
         else:
-            parts += [m[order].astype(np.int32), shift[order].astype(np.int32), np.full(isa.width, zero, np.int32)]
+            parts.append(m[order].astype(np.int32 if shift is not None else np.float32))
+            if shift is not None:
+                parts.append(shift[order].astype(np.int32))
+            parts.append(np.full(isa.width, zero, np.int32))
         if self.clamped:
             bounds = np.array([output.storage_min, output.storage_max]) + isa.offset
             parts.append(np.repeat(bounds, isa.bytes).astype(np.uint8 if isa.unsigned else np.int8))
@@ -121,6 +121,8 @@ class Epilogue:
         """The number of bytes of `parameters`."""
         if self.behaviour is RequantizeBehaviour.FIXED16:
             vectors = count * (1 + self.left) + (count + 1) // 2 + 1
+        elif self.behaviour is RequantizeBehaviour.FLOAT32_RNE:
+            vectors = count + 1
         else:
             vectors = 2 * count + 1
         return (vectors + 2 * self.clamped) * isa.bytes
@@ -130,8 +132,10 @@ class Epilogue:
         reader = _Reader(f, isa, parameters)
         if self.behaviour is RequantizeBehaviour.FIXED16:
             words = self._fixed16(f, isa, sums, reader)
-        else:
+        elif self.behaviour is RequantizeBehaviour.FIXED32:
             words = _packed_words(f, isa, _fixed32(f, isa, sums, reader))
+        else:
+            words = _packed_words(f, isa, self._others(f, isa, sums, reader))
         packed = isa.narrow(f, words[0], words[-1])
         if self.clamped:
             low, high = reader.take(isa.i8), reader.take(isa.i8)
@@ -139,6 +143,15 @@ class Epilogue:
             packed = f.call(isa.i8, f"llvm.{kind}max.v{isa.bytes}i8", packed, low)
             packed = f.call(isa.i8, f"llvm.{kind}min.v{isa.bytes}i8", packed, high)
         return _compressed(f, isa, packed, len(sums))
+
+    def _others(self, f: Function, isa: InstructionSet, sums: Sequence[Value], reader: _Reader) -> list[Value]:
+        """The behaviours whose speed does not matter; saturated by the packing that follows."""
+        floats = self.behaviour is RequantizeBehaviour.FLOAT32_RNE
+        multipliers = [reader.take(vector(isa.width, "float") if floats else isa.i32) for _ in sums]
+        shifts = [None if floats else reader.take(isa.i32) for _ in sums]
+        zero = reader.take(isa.i32)
+        parts = zip(sums, multipliers, shifts, strict=True)
+        return [requantized(f, self.behaviour, acc, m, shift, zero) for acc, m, shift in parts]
 
     def _fixed16(self, f: Function, isa: InstructionSet, sums: Sequence[Value], reader: _Reader) -> list[Value]:
         right = [reader.take(isa.i32) for _ in sums]

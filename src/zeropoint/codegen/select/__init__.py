@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 from xdsl.dialects.func import ReturnOp
-from xdsl.ir import Operation
+from xdsl.ir import Operation, OpResult
 
 from zeropoint.codegen.graph import Buffer, Graph, Space, View, row_major
 from zeropoint.codegen.llvm.isa import InstructionSet
-from zeropoint.codegen.llvm.machine import CodegenError
 from zeropoint.codegen.select.contraction import select_requantize
-from zeropoint.codegen.select.selection import Selection
+from zeropoint.codegen.select.generic import materialize
+from zeropoint.codegen.select.movement import copy
+from zeropoint.codegen.select.selection import NoKernel, Selection
 from zeropoint.codegen.select.values import (
     select_cast,
     select_dequantize,
@@ -29,6 +31,9 @@ from zeropoint.ir.tensors import element_dtype, element_of, shape_of
 
 __all__ = ["select"]
 
+DEEPEST = 64
+"""How many ops in a row may wait for the one that uses them."""
+
 RULES: dict[type[Operation], Callable[[Selection, Any], None]] = {
     fxp.RequantizeOp: select_requantize,
     fxp.WeightedSumOp: select_sum,
@@ -38,22 +43,7 @@ RULES: dict[type[Operation], Callable[[Selection, Any], None]] = {
     hlo.UniformQuantizeOp: select_quantize,
     quant.StorageCastOp: select_cast,
 }
-
-PARTS: frozenset[type[Operation]] = frozenset(
-    {
-        hlo.AddOp,
-        hlo.BroadcastInDimOp,
-        hlo.ConstantOp,
-        hlo.ConvertOp,
-        hlo.ConvolutionOp,
-        hlo.DotGeneralOp,
-        hlo.ReduceOp,
-        hlo.ReduceWindowOp,
-        hlo.ReshapeOp,
-        hlo.SubtractOp,
-    }
-)
-"""Ops that a kernel computes as a part of what follows; it is an error where nothing follows that does."""
+"""Kernels of special form, tried first, and views; everything else is a loop nest (`generic`) once it is used."""
 
 
 def select(program: Program, isa: InstructionSet) -> Graph:
@@ -62,7 +52,7 @@ def select(program: Program, isa: InstructionSet) -> Graph:
     Raises CodegenError, with the op's name and place, where an op has no kernel.
     """
     graph = Graph(program.inputs, program.outputs, isa)
-    selection = Selection(program, graph)
+    selection = Selection(program, graph, materialize)
     for index, argument in enumerate(program.entry.args):
         shape, dtype = shape_of(argument), element_dtype(element_of(argument))
         size = dtype.itemsize
@@ -70,17 +60,41 @@ def select(program: Program, isa: InstructionSet) -> Graph:
             size *= extent
         view = View(Buffer(Space.INPUT, size, index), 0, shape, row_major(shape, dtype.itemsize), dtype)
         selection.bind(argument, view)
+    depths: dict[Operation, int] = {}
     for op in program.entry.ops:
         if isinstance(op, ReturnOp):
-            graph.results = [selection.view(value) for value in op.operands]
+            graph.results = [_returned(selection, op, index) for index in range(len(op.operands))]
             continue
         rule = RULES.get(type(op))
-        waits = type(op) in PARTS and not all(selection.has(operand) for operand in op.operands)
-        if rule is not None and not waits:
-            rule(selection, op)
-        elif type(op) not in PARTS:
-            selection.view(op.results[0])
-    for index, view in enumerate(graph.results):
-        if view.buffer.space is not Space.OUTPUT:
-            raise CodegenError(f"output '{graph.outputs[index].name}': found a value with no kernel that writes it out")
+        if rule is not None:
+            try:
+                rule(selection, op)
+            except NoKernel:
+                selection.forget(op.results[0])
+        _bound_depth(selection, op, depths)
     return graph
+
+
+def _bound_depth(selection: Selection, op: Operation, depths: dict[Operation, int]) -> None:
+    """Compute a value now where many ops before it wait: what computes it later goes back through all of them."""
+    waiting = [
+        depths.get(operand.op, 0)
+        for operand in op.operands
+        if isinstance(operand, OpResult) and not selection.has(operand)
+    ]
+    depths[op] = 1 + max(waiting, default=0)
+    if depths[op] >= DEEPEST and len(op.results) == 1:
+        selection.view(op.results[0])
+
+
+def _returned(selection: Selection, op: ReturnOp, index: int) -> View:
+    """The caller's array that holds a result, written by the kernel that computes it or copied."""
+    value = op.operands[index]
+    view = selection.view(value)
+    if view.buffer.space is Space.OUTPUT and view.buffer.index == index:
+        return view
+    shape, dtype = shape_of(value), element_dtype(element_of(value))
+    buffer = Buffer(Space.OUTPUT, math.prod(shape) * dtype.itemsize, index)
+    result = View(buffer, 0, shape, row_major(shape, dtype.itemsize), dtype)
+    copy(selection, op, view, result)
+    return result

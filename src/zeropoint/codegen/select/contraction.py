@@ -15,9 +15,8 @@ from zeropoint.codegen.kernels.arithmetic import Integers
 from zeropoint.codegen.kernels.contraction import Contraction
 from zeropoint.codegen.kernels.depthwise import Depthwise
 from zeropoint.codegen.kernels.requantize import Epilogue, Output
-from zeropoint.codegen.llvm.machine import CodegenError
 from zeropoint.codegen.select.residual import addition_of
-from zeropoint.codegen.select.selection import Selection, owner_of
+from zeropoint.codegen.select.selection import NoKernel, Selection, owner_of
 from zeropoint.ir.fxpmath import RequantizeOp
 from zeropoint.ir.locations import describe
 from zeropoint.ir.stablehlo import (
@@ -32,7 +31,7 @@ from zeropoint.ir.stablehlo import (
     SubtractOp,
 )
 from zeropoint.ir.stablehlo.arrays import array_values, padding_values
-from zeropoint.ir.tensors import Array, shape_of
+from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 from zeropoint.numerics import Multiplier, RequantizeBehaviour
 from zeropoint.numerics.arrays import IntArray
 
@@ -50,6 +49,8 @@ class Accumulation:
 
 def select_requantize(selection: Selection, op: RequantizeOp) -> None:
     """One kernel for a requantize and the accumulation that it ends."""
+    if element_dtype(element_of(op.result)) != np.int8:
+        raise NoKernel
     accumulation = _accumulation(selection, op.accumulator)
     source = owner_of(accumulation.source)
     if isinstance(source, ConvolutionOp):
@@ -59,27 +60,35 @@ def select_requantize(selection: Selection, op: RequantizeOp) -> None:
     pooled = _pooled(selection, accumulation.source)
     if pooled is not None and accumulation.bias is None:
         return _pool(selection, op, pooled)
-    raise CodegenError(f"{describe(op)}: found an accumulation with no kernel; run it with the interpreter")
+    raise NoKernel
 
 
 def _accumulation(selection: Selection, value: SSAValue) -> Accumulation:
     """Take the bias off: a constant of one value a channel, broadcast and added."""
     op = owner_of(value)
+    rank = len(shape_of(value))
+    axis = selection.channel if selection.is_image(value) else rank - 1
     if isinstance(op, AddOp):
         for operand, other in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
             broadcast = owner_of(other)
             if isinstance(broadcast, BroadcastInDimOp):
                 bias = selection.constant(broadcast.operand)
-                if bias is not None and bias.ndim <= 1:
-                    return Accumulation(operand, bias)
+                along = array_values(broadcast.broadcast_dimensions)
+                if bias is not None and (bias.size == 1 or along == (axis,)):
+                    return Accumulation(operand, bias.reshape(-1))
     return Accumulation(value, None)
 
 
 def output_of(selection: Selection, op: RequantizeOp, channels: int) -> Output:
     """The multipliers, one a channel, the zero point and the bounds of a requantize."""
     parts = [selection.constant(operand) for operand in op.operands[1:]]
-    if any(part is None for part in parts):
-        raise CodegenError(f"{describe(op)}: found multipliers that are computed, expected constants")
+    image = selection.is_image(op.result)
+    axis = selection.channel if image else len(shape_of(op.result)) - 1
+    one = all(part is not None and part.size == 1 for part in parts)
+    if any(part is None for part in parts) or not (one or (op.axis is not None and int(op.axis.value.data) == axis)):
+        raise NoKernel
+    if op.behaviour.data == RequantizeBehaviour.EXACT.value:
+        raise NoKernel
     every = [np.broadcast_to(np.asarray(part).reshape(-1), (channels,)) for part in parts]
     multiplier = Multiplier(RequantizeBehaviour(op.behaviour.data), *every)
     zero, low, high = (int(a.value.data) for a in (op.zero_point, op.storage_min, op.storage_max))
@@ -123,11 +132,8 @@ class _Windows:
             and not any(side for pair in padding_values(op.padding, rank) for side in pair)
             and int(op.batch_group_count.value.data) == 1
         )  # fmt: skip
-        if weights is None or not plain:
-            raise CodegenError(
-                f"{describe(op)}: found a convolution of another form than two spatial dimensions, constant weights, "
-                "no dilation of the input and no padding of its own; run it with the interpreter"
-            )
+        if weights is None or weights.dtype != np.int8 or not plain:
+            raise NoKernel
         arranged = weights.transpose(
             *layout.kernel_spatial_dimensions,
             layout.kernel_input_feature_dimension,
@@ -160,7 +166,9 @@ class _Windows:
 
 def _convolution(selection: Selection, op: RequantizeOp, convolution: ConvolutionOp, bias: Array | None) -> None:
     windows = _Windows.of(selection, convolution)
-    source = selection.view(convolution.lhs)
+    if element_dtype(element_of(convolution.lhs)) != np.int8:
+        raise NoKernel
+    source = selection.fitting(op, convolution.lhs, 16 if windows.depthwise else 4)
     channels = windows.weights.shape[3]
     biases = np.zeros(channels, np.int64) if bias is None else np.broadcast_to(bias.astype(np.int64), (channels,))
     output = output_of(selection, op, channels)
@@ -248,22 +256,22 @@ def _product(selection: Selection, op: RequantizeOp, product: DotGeneralOp, bias
     """A matrix product of activations (rows, K) with constant weights."""
     dimensions = product.dot_dimension_numbers.data
     weights = selection.constant(product.rhs)
-    source = selection.view(product.lhs)
+    if weights is None or weights.dtype != np.int8 or weights.ndim != 2 or selection.is_image(op.result):
+        raise NoKernel
+    if element_dtype(element_of(product.lhs)) != np.int8 or selection.is_image(product.lhs):
+        raise NoKernel
+    source = selection.fitting(op, product.lhs, 4)
     rank = len(source.shape)
     plain = (
-        weights is not None
-        and weights.ndim == 2
+        rank > 1
         and not dimensions.lhs_batching_dimensions
         and dimensions.lhs_contracting_dimensions == (rank - 1,)
         and len(dimensions.rhs_contracting_dimensions) == 1
         and source.strides[-1] == 1
         and source.strides[:-1] == tuple(s * source.strides[-2] for s in _row_steps(source.shape[:-1]))
     )
-    if weights is None or not plain:
-        raise CodegenError(
-            f"{describe(product)}: found a dot_general of another form than rows of activations by a constant matrix; "
-            "run it with the interpreter"
-        )
+    if not plain:
+        raise NoKernel
     matrix = weights if dimensions.rhs_contracting_dimensions == (0,) else weights.T
     inputs, channels = matrix.shape
     groups = -(-inputs // 4)
@@ -354,8 +362,10 @@ def _pool(selection: Selection, op: RequantizeOp, pooled: _Pooled) -> None:
     """A sum of a window is a depthwise convolution by ones."""
     rows, columns = pooled.kernel
     if rows * columns > LARGEST_WINDOW:
-        raise CodegenError(f"{describe(op)}: found a pooling window of {rows}x{columns}; run it with the interpreter")
-    source = selection.view(pooled.image)
+        raise NoKernel
+    if element_dtype(element_of(pooled.image)) != np.int8:
+        raise NoKernel
+    source = selection.fitting(op, pooled.image)
     channels = selection.image(source)[1]
     output = output_of(selection, op, channels)
     target = selection.bytes_for(op, op.result)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 from xdsl.ir import SSAValue
 
 from zeropoint.codegen.graph import View
@@ -11,7 +12,7 @@ from zeropoint.codegen.kernels.arithmetic import Residual
 from zeropoint.codegen.select.selection import Selection
 from zeropoint.codegen.select.values import sum_parameters
 from zeropoint.ir.fxpmath import RequantizeOp, WeightedSumOp
-from zeropoint.ir.tensors import shape_of
+from zeropoint.ir.tensors import element_dtype, element_of, shape_of
 
 
 @dataclass(frozen=True)
@@ -35,5 +36,7 @@ def addition_of(selection: Selection, op: RequantizeOp) -> Addition | None:
     user = uses[0].operation
     other: SSAValue = user.inputs[1 - uses[0].index]
     if not selection.has(other) or shape_of(other) != shape_of(op.result):
+        return None
+    if element_dtype(element_of(user.result)) != np.int8 or not selection.fits(other, selection.view(other)):
         return None
     return Addition(user, selection.view(other), uses[0].index == 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -11,26 +12,37 @@ from xdsl.ir import Operation, OpResult, SSAValue
 from zeropoint.codegen.graph import Buffer, Graph, Halo, Space, View, image_view, matrix_view, row_major
 from zeropoint.codegen.kernels.border import Border
 from zeropoint.codegen.llvm.machine import CodegenError
+from zeropoint.codegen.select.movement import copy, parts_of
 from zeropoint.ir.constants import constant_array, splat_value
 from zeropoint.ir.locations import describe
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import StorageCastOp
-from zeropoint.ir.stablehlo import ConvolutionOp, PadOp
+from zeropoint.ir.stablehlo import ConcatenateOp, ConvolutionOp, PadOp
 from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 
 BYTE = np.dtype(np.int8)
 
 
+class NoKernel(CodegenError):
+    """A kernel of special form does not compute this; a loop nest does, or says that it does not either."""
+
+
 class Selection:
     """Views of the values of a program, and the graph that grows."""
 
-    def __init__(self, program: Program, graph: Graph):
+    def __init__(self, program: Program, graph: Graph, materialize: Callable[[Selection, SSAValue], View]):
         self.program = program
         self.graph = graph
         self.isa = graph.isa
         self.channel = _channel_dimension(program)
+        self.order = {op: n for n, op in enumerate(program.entry.ops)}
+        """The places of ops in the program."""
+        self._materialize = materialize
         self._views: dict[SSAValue, View] = {}
+        self._allocated: dict[SSAValue, View] = {}
+        self._constants: dict[bytes, Buffer] = {}
+        self._wholes: dict[ConcatenateOp, View] = {}
 
     # Values.
 
@@ -43,11 +55,12 @@ class Selection:
         return value in self._views
 
     def view(self, value: SSAValue) -> View:
-        """Where a value is. Raises CodegenError for one that only a kernel which does not exist would compute."""
+        """Where a value is; it is computed now where no kernel has computed it yet.
+
+        Raises CodegenError where an op has no native form.
+        """
         if value not in self._views:
-            owner = value.owner
-            what = describe(owner) if isinstance(owner, Operation) else "an argument"
-            raise CodegenError(f"{what}: found no kernel for this op; run it with the interpreter")
+            self._views[value] = self._materialize(self, value)
         return self._views[value]
 
     def constant(self, value: SSAValue) -> Array | None:
@@ -58,7 +71,55 @@ class Selection:
         """The number that a constant repeats."""
         return splat_value(value, self.program.weights)
 
+    def constant_view(self, array: Array) -> View:
+        """An array among the weights, dense; equal ones are there once."""
+        data = np.ascontiguousarray(array).tobytes()
+        buffer = self._constants.get(data)
+        if buffer is None:
+            place = self.graph.parameters(data)
+            buffer = self._constants[data] = Buffer(Space.WEIGHTS, len(data), offset=place.offset)
+        return View(buffer, 0, array.shape, row_major(array.shape, array.dtype.itemsize), array.dtype)
+
+    def fitting(self, op: Operation, value: SSAValue, multiple: int = 16) -> View:
+        """A value for kernels that read `multiple` bytes at a time of adjacent channels (of images) or elements.
+
+        Nothing that they read so lies outside of the buffer. What lies otherwise is copied.
+        """
+        view = self.view(value)
+        if self.fits(value, view, multiple):
+            return view
+        made = self.fresh(view.shape, view.dtype)
+        copy(self, op, view, made)
+        return made
+
+    def fits(self, value: SSAValue, view: View, multiple: int = 16) -> bool:
+        """Whether kernels may read (and, of a view of its own, write) so many bytes at a time."""
+        inner = self.channel if self.is_image(value) else len(view.shape) - 1
+        assert inner is not None
+        steps = [stride for d, stride in enumerate(view.strides) if d != inner and view.shape[d] > 1]
+        return (
+            view.activations
+            and (inner < 0 or view.strides[inner] == 1 or view.shape[inner] == 1)
+            and not any(number % multiple for number in (*steps, view.offset, view.buffer.size))
+        )
+
     # Allocation.
+
+    def fresh(self, shape: Sequence[int], dtype: np.dtype[np.generic]) -> View:
+        """A new view in the arena: of rank 4 channels innermost where there are images; rows start at 16 bytes."""
+        if self.channel is not None and len(shape) == 4:
+            pitch = -(-shape[self.channel] * dtype.itemsize // 16) * 16
+            return image_view(shape, self.channel, pitch, dtype, None)
+        return matrix_view(shape, dtype, 16)
+
+    def dense(self, shape: Sequence[int], dtype: np.dtype[np.generic]) -> View:
+        """A new view in the arena, in the program's order without gaps."""
+        return matrix_view(shape, dtype, dtype.itemsize)
+
+    def target(self, op: Operation, value: SSAValue) -> View:
+        """A new view for a value."""
+        dtype = element_dtype(element_of(value))
+        return self.bytes_for(op, value) if dtype == BYTE else self.fresh(shape_of(value), dtype)
 
     def is_image(self, value: SSAValue) -> bool:
         """Whether a value lies with its channels innermost: rank 4, in a program with convolutions."""
@@ -69,20 +130,49 @@ class Selection:
 
         `narrow` allows 4 bytes a pixel for up to four channels, from kernels that write no more.
         """
+        if value not in self._allocated:
+            self._allocated[value] = self._allocate_bytes(op, value, narrow)
+        self.bind(value, self._allocated[value])
+        return self._allocated[value]
+
+    def forget(self, value: SSAValue) -> None:
+        """Nothing has computed a value after all; what was allocated for it is there for whatever does."""
+        self._views.pop(value, None)
+
+    def _allocate_bytes(self, op: Operation, value: SSAValue, narrow: bool) -> View:
         shape = shape_of(value)
         if not self.is_image(value):
-            view = matrix_view(shape, BYTE, 16)
-            self.bind(value, view)
-            return view
+            return matrix_view(shape, BYTE, 16)
         assert self.channel is not None
         channels = shape[self.channel]
         pitch = 4 if narrow and channels <= 4 else -(-channels // 16) * 16
         halo = self._halo(value)
+        inside = None if halo is not None or narrow else self._inside_concatenation(value)
+        if inside is not None:
+            return inside
         view = image_view(shape, self.channel, pitch, BYTE, halo)
-        self.bind(value, view)
         if halo is not None:
             self._border(op, view, pitch, halo)
         return view
+
+    def whole(self, op: ConcatenateOp) -> View | None:
+        """The result of a concatenation of which some parts are computed in their place."""
+        return self._wholes.get(op)
+
+    def _inside_concatenation(self, value: SSAValue) -> View | None:
+        """Where a value lies in the concatenation that uses it, if kernels can write it there."""
+        for use in value.uses:
+            op = use.operation
+            if not isinstance(op, ConcatenateOp) or list(op.inputs).index(value) != use.index:
+                continue
+            sizes = [shape_of(part)[self.channel or 0] for part in op.inputs[:-1]]
+            if int(op.dimension.value.data) == self.channel and any(size % 16 for size in sizes):
+                continue
+            if op not in self._wholes:
+                self._wholes[op] = self.bytes_for(op, op.result)
+                self.forget(op.result)  # until all parts are there
+            return parts_of(op, self._wholes[op])[use.index]
+        return None
 
     def output(self, value: SSAValue) -> View | None:
         """The caller's array, where a value is only returned: dense, in the program's order."""

@@ -10,20 +10,22 @@ from xdsl.ir import Operation
 from zeropoint.codegen.graph import View, row_major
 from zeropoint.codegen.kernels.edges import DequantizeRows, QuantizeImage, QuantizeRows
 from zeropoint.codegen.kernels.sum import SumParameters, WeightedSum
-from zeropoint.codegen.llvm.machine import CodegenError
-from zeropoint.codegen.select.selection import Selection
+from zeropoint.codegen.select.movement import reshaped
+from zeropoint.codegen.select.selection import NoKernel, Selection
 from zeropoint.ir.fxpmath import WeightedSumOp
 from zeropoint.ir.locations import describe
 from zeropoint.ir.quant import StorageCastOp, UniformQuantizedType
 from zeropoint.ir.stablehlo import PadOp, ReshapeOp, UniformDequantizeOp, UniformQuantizeOp
 from zeropoint.ir.stablehlo.arrays import array_values
-from zeropoint.ir.tensors import element_of, shape_of
+from zeropoint.ir.tensors import element_dtype, element_of, shape_of
 from zeropoint.numerics.affine import QuantizeBehaviour
 from zeropoint.numerics.profile import profile
 
 
 def select_cast(selection: Selection, op: StorageCastOp) -> None:
     """The same bytes under another type."""
+    if not selection.has(op.input):
+        raise NoKernel
     selection.bind(op.result, selection.view(op.input))
 
 
@@ -34,9 +36,7 @@ def select_pad(selection: Selection, op: PadOp) -> None:
     if wanted is None or there is None or there.value != wanted.value or any(
         w > t for w, t in zip(wanted.sides, there.sides, strict=True)
     ):  # fmt: skip
-        raise CodegenError(
-            f"{describe(op)}: found padding that is no window of its operand; run it with the interpreter"
-        )
+        raise NoKernel
     _, _, row, pixel = selection.image_strides(source)
     offset = source.offset - wanted.top * row - wanted.left * pixel
     low = array_values(op.edge_padding_low)
@@ -47,17 +47,12 @@ def select_pad(selection: Selection, op: PadOp) -> None:
 
 def select_reshape(selection: Selection, op: ReshapeOp) -> None:
     """Another shape of the same elements: without a copy where those that are more than one stay in place."""
-    source = selection.view(op.operand)
-    shape = shape_of(op.result)
-    kept = [(size, step) for size, step in zip(source.shape, source.strides, strict=True) if size > 1]
-    sizes = [size for size in shape if size > 1]
-    if sizes != [size for size, _ in kept]:
-        raise CodegenError(f"{describe(op)}: found a reshape that moves elements; run it with the interpreter")
-    strides: list[int] = []
-    rest = list(kept)
-    for size in shape:
-        strides.append(rest.pop(0)[1] if size > 1 else source.buffer.size)
-    selection.bind(op.result, View(source.buffer, source.offset, shape, tuple(strides), source.dtype))
+    if not selection.has(op.operand):
+        raise NoKernel
+    found = reshaped(selection.view(op.operand), shape_of(op.result))
+    if found is None:
+        raise NoKernel
+    selection.bind(op.result, found)
 
 
 def _rows(views: list[View]) -> tuple[int, int, list[int]] | None:
@@ -95,19 +90,29 @@ def select_sum(selection: Selection, op: WeightedSumOp) -> None:
     """A weighted sum of values that lie alike; nothing where the contraction before it has added already."""
     if selection.has(op.result):
         return
-    sources = [selection.view(value) for value in op.inputs]
+    if any(element_dtype(element_of(value)) != np.int8 for value in (*op.inputs, op.result)):
+        raise NoKernel
+    sources = [selection.fitting(op, value) for value in op.inputs]
     target = selection.bytes_for(op, op.result)
     found = _rows([*sources, target])
-    if found is None or any(source.shape != target.shape for source in sources):
-        raise CodegenError(f"{describe(op)}: found operands that lie differently; run it with the interpreter")
+    if found is None or not selection.fits(op.result, target):
+        raise NoKernel
     rows, length, strides = found
     kernel = WeightedSum(rows, length, tuple(strides[:-1]), strides[-1], sum_parameters(op))
     selection.graph.call(describe(op), kernel, sources, [target])
 
 
+def _is_matrix(view: View) -> bool:
+    """Whether rows of adjacent elements follow each other at one step."""
+    if not view.shape or view.strides[-1] != 1:
+        return False
+    step = view.strides[-2] if len(view.shape) > 1 else 0
+    return view.strides[:-1] == row_major(view.shape[:-1], step)
+
+
 def _parameters(op: Operation, quantized: object) -> UniformQuantizedType:
     if not isinstance(quantized, UniformQuantizedType) or len(quantized.scales) != 1:
-        raise CodegenError(f"{describe(op)}: found {quantized}, expected one scale; run it with the interpreter")
+        raise NoKernel
     return quantized
 
 
@@ -115,10 +120,12 @@ def select_quantize(selection: Selection, op: UniformQuantizeOp) -> None:
     """Floats of the caller to stored integers."""
     type_ = _parameters(op, element_of(op.result))
     if profile(selection.program.profile or "float32-rne").quantize is not QuantizeBehaviour.RNE_AFTER_ZERO_POINT:
-        raise CodegenError(f"{describe(op)}: found the profile {selection.program.profile}; native code rounds to even")
+        raise NoKernel
+    if not selection.has(op.operand):
+        raise NoKernel
     source = selection.view(op.operand)
     if source.dtype != np.float32 or type_.storage.dtype != np.int8:
-        raise CodegenError(f"{describe(op)}: found {source.dtype} to {type_}, expected float32 to 8 bits")
+        raise NoKernel
     target = selection.bytes_for(op, op.result, narrow=True)
     parameters = (float(type_.scales[0]), int(type_.zero_points[0]), type_.storage.minimum, type_.storage.maximum)
     if selection.is_image(op.result) and selection.image_strides(target)[3] == 4:
@@ -140,16 +147,18 @@ def select_quantize(selection: Selection, op: UniformQuantizeOp) -> None:
         return selection.graph.call(
             describe(op), QuantizeRows(rows, length, 4 * length, out_row, *parameters), [source], [target]
         )
-    raise CodegenError(f"{describe(op)}: found an input with no kernel; run it with the interpreter")
+    raise NoKernel
 
 
 def select_dequantize(selection: Selection, op: UniformDequantizeOp) -> None:
     """Stored integers to the caller's floats."""
     type_ = _parameters(op, element_of(op.operand))
-    source = selection.view(op.operand)
     target = selection.output(op.result)
-    if target is None or not source.strides or source.strides[-1] != 1:
-        raise CodegenError(f"{describe(op)}: found floats that are computed with; run it with the interpreter")
+    if target is None or target.dtype != np.float32 or not selection.has(op.operand):
+        raise NoKernel
+    source = selection.view(op.operand)
+    if not _is_matrix(source) or not source.activations:
+        raise NoKernel
     rows, length = math.prod(source.shape[:-1]), source.shape[-1]
     in_row = source.strides[-2] if len(source.shape) > 1 else length
     kernel = DequantizeRows(rows, length, in_row, 4 * length, float(type_.scales[0]), int(type_.zero_points[0]))

@@ -1,0 +1,243 @@
+"""What a loop nest computes for one element: a list of instructions, each on the results of earlier ones.
+
+| op | arguments | extra |
+|---|---|---|
+| read | | which operand |
+| number | | the number |
+| total | | |
+| the name of an elementwise StableHLO op | its operands | |
+| compare | two | `eq`, `ne`, `ge`, `gt`, `le`, `lt` |
+| convert | one | |
+| table | an i8 | which operand holds 256 entries |
+| requantize | accumulator, multiplier, shift (none for float32-rne, exact) | behaviour, zero point, bounds |
+| weighted_sum | i8, ... | multipliers, zero points, shift, zero point, bounds |
+| quantize | a float | behaviour, scale, zero point, bounds |
+
+`total` is the result of the reduction. Unary floats but sqrt, floor, ... are evaluated in f64 and rounded once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from zeropoint.codegen.kernels.functions import IN_DOUBLE, power
+from zeropoint.codegen.kernels.rounding import requantized
+from zeropoint.codegen.kernels.scalars import FLOATS, bounded, compared, converted, filled, intrinsic, like, suffix
+from zeropoint.codegen.llvm.text import Function, Value, element
+from zeropoint.numerics import RequantizeBehaviour
+from zeropoint.numerics.affine import QuantizeBehaviour
+
+Extra = tuple[int | float | str, ...]
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """One step; `type` is the LLVM element type of its result, `signed` whether that is a signed integer."""
+
+    op: str
+    type: str
+    arguments: tuple[int, ...] = ()
+    extra: Extra = ()
+    signed: bool = True
+
+
+Body = tuple[Instruction, ...]
+"""Instructions in order; the last one is the result."""
+
+_INTEGER = {"add": "add", "subtract": "sub", "multiply": "mul", "and": "and", "or": "or", "xor": "xor"}
+_FLOAT = {"add": "fadd", "subtract": "fsub", "multiply": "fmul", "divide": "fdiv"}
+_ROUNDINGS = {
+    "abs": "fabs",
+    "ceil": "ceil",
+    "floor": "floor",
+    "round_nearest_afz": "round",
+    "round_nearest_even": "roundeven",
+    "sqrt": "sqrt",
+}
+"""Unary functions of floats that are exact, by LLVM's names."""
+
+UNARY = frozenset((*_ROUNDINGS, *IN_DOUBLE, "negate", "not", "sign"))
+BINARY = frozenset((*_INTEGER, *_FLOAT, "maximum", "minimum", "power"))
+FLOAT_ONLY = frozenset((*_ROUNDINGS, *IN_DOUBLE, "divide", "power")) - {"abs"}
+"""Ops that have no form for integers here."""
+
+INSIDE = {**dict.fromkeys((*IN_DOUBLE, "power"), 64), "requantize": 32, "weighted_sum": 32}
+"""Bits of the numbers that instructions compute with, where their results are narrower."""
+
+
+def apply(f: Function, instruction: Instruction, operands: Sequence[Instruction], values: Sequence[Value]) -> Value:
+    """The value of an instruction that is no `read`, `number`, `total` or `table`."""
+    op = instruction.op
+    special = _SPECIAL.get(op)
+    if special is not None:
+        return special(f, instruction, operands, values)
+    first = values[0]
+    floats = element(first.type) in FLOATS
+    if op in IN_DOUBLE:
+        wide = converted(f, first, "double", signed=True)
+        return converted(f, IN_DOUBLE[op](f, wide), instruction.type, signed=True)
+    if floats and op in _ROUNDINGS:
+        return intrinsic(f, _ROUNDINGS[op], first)
+    if op in ("maximum", "minimum"):
+        return _extreme(f, op[:3], operands[0].signed and operands[0].type != "i1", *values)
+    return f.binary((_FLOAT if floats else _INTEGER)[op], *values)
+
+
+def _extreme(f: Function, name: str, signed: bool, left: Value, right: Value) -> Value:
+    """maximum or minimum; NaN in either operand gives NaN."""
+    if element(left.type) in FLOATS:
+        # One comparison, one selection; where the right one is NaN it is chosen, a NaN on the left is chosen after.
+        chosen = f.select(compared(f, f"fcmp {'ogt' if name == 'max' else 'olt'}", left, right), left, right)
+        return f.select(compared(f, "fcmp uno", left, left), left, chosen)
+    if element(left.type) == "i1":
+        return f.binary("or" if name == "max" else "and", left, right)
+    return intrinsic(f, f"{'s' if signed else 'u'}{name}", left, right)
+
+
+Special = Callable[[Function, Instruction, Sequence[Instruction], Sequence[Value]], Value]
+
+
+def _negate(f: Function, i: Instruction, operands: Sequence[Instruction], values: Sequence[Value]) -> Value:
+    (x,) = values
+    if i.type in FLOATS:
+        return f.let(x.type, f"fneg {x}")
+    return f.binary("sub", Value(x.type, "zeroinitializer"), x)
+
+
+def _not(f: Function, i: Instruction, operands: Sequence[Instruction], values: Sequence[Value]) -> Value:
+    (x,) = values
+    return f.binary("xor", x, filled(x.type, -1) if i.type != "i1" else Value(x.type, "splat (i1 true)"))
+
+
+def _sign(f: Function, i: Instruction, operands: Sequence[Instruction], values: Sequence[Value]) -> Value:
+    (x,) = values
+    if i.type not in FLOATS:
+        return bounded(f, x, -1, 1)
+    zero = filled(x.type, 0.0)
+    unit = intrinsic(f, "copysign", filled(x.type, 1.0), x)
+    return f.select(compared(f, "fcmp ueq", x, zero), x, unit)
+
+
+def _abs(f: Function, i: Instruction, operands: Sequence[Instruction], values: Sequence[Value]) -> Value:
+    (x,) = values
+    if i.type in FLOATS:
+        return intrinsic(f, "fabs", x)
+    return f.call(x.type, f"llvm.abs.{suffix(x.type)}", x, Value("i1", "false"))
+
+
+def _power(f: Function, i: Instruction, operands: Sequence[Instruction], values: Sequence[Value]) -> Value:
+    x, y = (converted(f, value, "double", signed=True) for value in values)
+    return converted(f, power(f, x, y), i.type, signed=True)
+
+
+def _compare(f: Function, i: Instruction, operands: Sequence[Instruction], values: Sequence[Value]) -> Value:
+    direction = str(i.extra[0])
+    if operands[0].type in FLOATS:
+        return compared(f, f"fcmp {'une' if direction == 'ne' else 'o' + direction}", *values)
+    if direction in ("eq", "ne"):
+        return compared(f, f"icmp {direction}", *values)
+    signed = operands[0].signed and operands[0].type != "i1"
+    return compared(f, f"icmp {'s' if signed else 'u'}{direction}", *values)
+
+
+def _select(f: Function, i: Instruction, operands: Sequence[Instruction], values: Sequence[Value]) -> Value:
+    return f.select(*values)
+
+
+def _clamp(f: Function, i: Instruction, operands: Sequence[Instruction], values: Sequence[Value]) -> Value:
+    low, x, high = values
+    raised = _extreme(f, "max", i.signed, x, low)
+    return _extreme(f, "min", i.signed, raised, high)
+
+
+def _convert(f: Function, i: Instruction, operands: Sequence[Instruction], values: Sequence[Value]) -> Value:
+    return converted(f, values[0], i.type, signed=operands[0].signed, to_signed=i.signed)
+
+
+def _is_finite(f: Function, i: Instruction, operands: Sequence[Instruction], values: Sequence[Value]) -> Value:
+    (x,) = values
+    return compared(f, "fcmp olt", intrinsic(f, "fabs", x), filled(x.type, float("inf")))
+
+
+def _requantize(f: Function, i: Instruction, operands: Sequence[Instruction], values: Sequence[Value]) -> Value:
+    behaviour, zero, low, high = RequantizeBehaviour(str(i.extra[0])), *map(int, i.extra[1:])
+    acc, multiplier, *shift = values
+    total = requantized(f, behaviour, acc, multiplier, shift[0] if shift else None, filled(acc.type, zero))
+    return converted(f, bounded(f, total, low, high), i.type, signed=True)
+
+
+def _weighted_sum(f: Function, i: Instruction, operands: Sequence[Instruction], values: Sequence[Value]) -> Value:
+    """clamp(zp + (sum_i (x_i - z_i) A_i + 2^(N-1)) >> N), in i32."""
+    count = len(values)
+    numbers = [int(n) for n in i.extra]
+    factors, zeros, (shift, zero, low, high) = numbers[:count], numbers[count : 2 * count], numbers[2 * count :]
+    total: Value | None = None
+    for x, factor, z in zip(values, factors, zeros, strict=True):
+        term = f.mul(f.add(converted(f, x, "i32", signed=True), -z), factor)
+        total = term if total is None else f.binary("add", total, term)
+    assert total is not None
+    total = f.add(total, 1 << shift >> 1)
+    shifted = f.add(f.binary("ashr", total, filled(total.type, shift)), zero)
+    return converted(f, bounded(f, shifted, low, high), i.type, signed=True)
+
+
+def _quantize(f: Function, i: Instruction, operands: Sequence[Instruction], values: Sequence[Value]) -> Value:
+    """clamp(round(x / s + zp)) in the float's arithmetic, NaN becoming zp; the bounds are exact as floats."""
+    (x,) = values
+    behaviour = QuantizeBehaviour(str(i.extra[0]))
+    scale, zero, low, high = float(i.extra[1]), *map(int, i.extra[2:])
+    real = f.binary("fdiv", x, filled(x.type, scale))
+    if behaviour is QuantizeBehaviour.RNE_AFTER_ZERO_POINT:
+        rounded = intrinsic(f, "roundeven", f.binary("fadd", real, filled(x.type, zero)))
+    else:
+        name = "roundeven" if behaviour is QuantizeBehaviour.RNE_BEFORE_ZERO_POINT else "round"
+        rounded = f.binary("fadd", intrinsic(f, name, real), filled(x.type, zero))
+    known = compared(f, "fcmp ord", x, x)
+    # 0 / 0 and inf / inf, of a scale that is no number of this type.
+    known = f.binary("and", known, compared(f, "fcmp ord", real, real))
+    chosen = f.select(known, rounded, filled(x.type, zero))
+    raised = intrinsic(f, "maxnum", chosen, filled(x.type, low))
+    inside = intrinsic(f, "minnum", raised, filled(x.type, high))
+    return converted(f, f.cast("fptosi", inside, like(x, "i32")), i.type, signed=True)
+
+
+QUANTIZES = frozenset(
+    (
+        QuantizeBehaviour.RNE_AFTER_ZERO_POINT,
+        QuantizeBehaviour.RNE_BEFORE_ZERO_POINT,
+        QuantizeBehaviour.HALF_AWAY_BEFORE_ZERO_POINT,
+    )
+)
+"""The behaviours of `quantize`."""
+
+_SPECIAL: dict[str, Special] = {
+    "abs": _abs,
+    "clamp": _clamp,
+    "compare": _compare,
+    "convert": _convert,
+    "is_finite": _is_finite,
+    "negate": _negate,
+    "not": _not,
+    "power": _power,
+    "quantize": _quantize,
+    "requantize": _requantize,
+    "select": _select,
+    "sign": _sign,
+    "weighted_sum": _weighted_sum,
+}
+
+
+def identity(op: str, type_: str, signed: bool) -> float:
+    """What changes nothing under `op`; infinities are the bounds of maximum and minimum of floats."""
+    if op in ("add", "or", "xor"):
+        return 0
+    if op == "multiply":
+        return 1
+    bits = {"i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64}.get(type_)
+    if bits is None:
+        return float("-inf") if op == "maximum" else float("inf")
+    if op == "and":
+        return -1 if bits > 1 else 1
+    low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if signed and bits > 1 else (0, (1 << bits) - 1)
+    return low if op == "maximum" else high

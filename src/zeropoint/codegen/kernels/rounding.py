@@ -1,0 +1,135 @@
+"""Accumulators times multipliers, rounded: every behaviour of `zeropoint.numerics.requantize` on vectors.
+
+Any vector width, any machine; `requantize.py` has the forms of fixed16 and fixed32 that kernels end with.
+"""
+
+from __future__ import annotations
+
+from zeropoint.codegen.kernels.scalars import bounded, compared, filled, intrinsic, like
+from zeropoint.codegen.llvm.text import Function, Value
+from zeropoint.numerics import RequantizeBehaviour
+
+INT32_MAX = (1 << 31) - 1
+
+
+def requantized(
+    f: Function, behaviour: RequantizeBehaviour, acc: Value, multiplier: Value, shift: Value | None, zero: Value
+) -> Value:
+    """round(acc * m) + zero point, as i32 that no clamp to storage of 16 bits tells from the exact value.
+
+    `acc`, `shift` and `zero` are vectors of i32; `multiplier` is too, or of float (float32-rne) or double (exact).
+    Of storage of 32 bits, whose zero point is 0, it is the clamped value itself.
+    """
+    if behaviour is RequantizeBehaviour.FIXED16:
+        assert shift is not None
+        return _fixed16(f, acc, multiplier, shift, zero)
+    wide = like(acc, "i64")
+    if behaviour is RequantizeBehaviour.FLOAT32_RNE:
+        product = f.binary("fmul", f.cast("sitofp", acc, multiplier.type), multiplier)
+        rounded = intrinsic(f, "roundeven", product)
+        integers = f.call(acc.type, f"llvm.fptosi.sat.{_of(acc)}.{_of(product)}", rounded)
+        result = f.cast("sext", integers, wide)
+    elif behaviour is RequantizeBehaviour.EXACT:
+        result = _exact(f, acc, multiplier)
+    else:
+        assert shift is not None
+        parts = (f.cast("sext", acc, wide), f.cast("sext", multiplier, wide), f.cast("sext", shift, wide))
+        result = _FORMS[behaviour](f, *parts)
+    total = f.add(result, f.cast("sext", zero, wide))
+    return f.cast("trunc", bounded(f, total, -INT32_MAX - 1, INT32_MAX), acc.type)
+
+
+def _of(value: Value) -> str:
+    names = {"float": "f32", "double": "f64"}
+    count, name = value.type[1:-1].split(" x ")
+    return f"v{count}{names.get(name, name)}"
+
+
+def _fixed16(f: Function, acc: Value, m: Value, shift: Value, zero: Value) -> Value:
+    one, none = filled(acc.type, 1), filled(acc.type, 0)
+    right = intrinsic(f, "smax", f.binary("sub", shift, one), none)
+    left = intrinsic(f, "smax", f.binary("sub", one, shift), none)
+    a = bounded(f, f.binary("ashr", acc, right), -65536, 65534)
+    a = bounded(f, f.binary("shl", a, left), -65536, 65534)
+    a = f.binary("ashr", f.binary("add", a, one), one)
+    product = f.add(f.binary("mul", a, m), 1 << 14)
+    scaled = f.binary("ashr", product, filled(acc.type, 15))
+    offset = f.add(f.mul(zero, 64), 32)
+    return f.binary("ashr", f.binary("add", scaled, offset), filled(acc.type, 6))
+
+
+def _positive(f: Function, shift: Value) -> tuple[Value, Value]:
+    """(max(shift, 0), max(-shift, 0))."""
+    none = filled(shift.type, 0)
+    return intrinsic(f, "smax", shift, none), intrinsic(f, "smax", f.binary("sub", none, shift), none)
+
+
+def _fixed32(f: Function, acc: Value, m: Value, shift: Value) -> Value:
+    right, left = _positive(f, shift)
+    one = filled(acc.type, 1)
+    rounding = f.binary("lshr", f.binary("shl", one, right), one)
+    product = f.binary("mul", acc, f.binary("shl", m, left))
+    return f.binary("ashr", f.binary("add", product, rounding), right)
+
+
+def _divided_by_power(f: Function, x: Value, k: Value) -> Value:
+    """RDivByPOT: ties away from zero."""
+    one, none = filled(x.type, 1), filled(x.type, 0)
+    mask = f.binary("sub", f.binary("shl", one, k), one)
+    negative = f.cast("zext", compared(f, "icmp slt", x, none), x.type)
+    threshold = f.binary("add", f.binary("lshr", mask, one), negative)
+    above = f.cast("zext", compared(f, "icmp sgt", f.binary("and", x, mask), threshold), x.type)
+    return f.binary("add", f.binary("ashr", x, k), above)
+
+
+def _fixed32_double(f: Function, acc: Value, m: Value, exponent: Value) -> Value:
+    left, right = _positive(f, exponent)
+    product = f.binary("mul", f.binary("shl", acc, left), m)
+    high = f.binary("ashr", f.add(product, 1 << 30), filled(acc.type, 31))
+    return _divided_by_power(f, intrinsic(f, "smin", high, filled(acc.type, INT32_MAX)), right)
+
+
+def _tosa_double(f: Function, acc: Value, m: Value, shift: Value) -> Value:
+    one, none = filled(acc.type, 1), filled(acc.type, 0)
+    rounding = f.binary("shl", one, f.binary("sub", shift, one))
+    sign = compared(f, "icmp sge", acc, none)
+    half = f.select(sign, filled(acc.type, 1 << 30), filled(acc.type, -(1 << 30)))
+    long = compared(f, "icmp sgt", shift, filled(acc.type, 31))
+    rounding = f.binary("add", rounding, f.select(long, half, none))
+    return f.binary("ashr", f.binary("add", f.binary("mul", acc, m), rounding), shift)
+
+
+def _pot(f: Function, acc: Value, m: Value, shift: Value) -> Value:
+    del m
+    right, left = _positive(f, shift)
+    return _divided_by_power(f, f.binary("shl", acc, left), right)
+
+
+_FORMS = {
+    RequantizeBehaviour.FIXED32: _fixed32,
+    RequantizeBehaviour.FIXED32_DOUBLE: _fixed32_double,
+    RequantizeBehaviour.TOSA_DOUBLE: _tosa_double,
+    RequantizeBehaviour.POT: _pot,
+}
+
+
+def _exact(f: Function, acc: Value, m: Value) -> Value:
+    """Round-half-even of acc * Q / 2^k in 128 bits, m = Q / 2^k with Q of 53 bits (m >= 0, at most 2^16)."""
+    wide, long = like(acc, "i128"), like(acc, "i64")
+    bits = f.bits(m, long)
+    field = f.binary("lshr", bits, filled(long, 52))
+    fraction = f.binary("and", bits, filled(long, (1 << 52) - 1))
+    normal = compared(f, "icmp ne", field, filled(long, 0))
+    integer = f.select(normal, f.binary("or", fraction, filled(long, 1 << 52)), fraction)
+    # m = Q * 2^(field - 1075); from 98 on |acc * m| < 1/2, which rounds to 0 as 98 does.
+    k = intrinsic(f, "smin", f.binary("sub", filled(long, 1075), field), filled(long, 98))
+    k = f.cast("zext", k, wide)
+    product = f.binary("mul", f.cast("sext", acc, wide), f.cast("zext", integer, wide))
+    y = f.binary("ashr", product, k)
+    one = filled(wide, 1)
+    twice = f.binary("shl", f.binary("sub", product, f.binary("shl", y, k)), one)
+    unit = f.binary("shl", one, k)
+    odd = f.cast("trunc", y, like(acc, "i1"))
+    tie = f.binary("and", compared(f, "icmp eq", twice, unit), odd)
+    above = f.binary("or", compared(f, "icmp sgt", twice, unit), tie)
+    return f.cast("trunc", f.binary("add", y, f.cast("zext", above, wide)), long)

@@ -1,0 +1,84 @@
+"""Vectors of numbers of any element type: literals, intrinsics, conversions.
+
+Element types are LLVM's (i1, i8, ..., i64, float, double); whether integers are signed is said where it matters.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from zeropoint.codegen.llvm.text import Function, Value, element, lanes, vector
+
+FLOATS = frozenset(("float", "double"))
+WIDTHS = {"i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64, "i128": 128, "float": 32, "double": 64}
+"""Bits of an element type."""
+
+
+def like(value: Value, type_: str) -> str:
+    """The vector type with as many elements of another type."""
+    return vector(lanes(value.type), type_)
+
+
+def literal(type_: str, number: float) -> str:
+    """A number as LLVM writes it; floats by the bits of the f64 of the same value."""
+    if type_ == "float":
+        with np.errstate(over="ignore"):
+            number = float(np.float32(number))
+    if type_ in FLOATS:
+        return f"0x{int(np.float64(number).view(np.uint64)):016X}"
+    return str(int(number))
+
+
+def filled(type_: str, number: float) -> Value:
+    """A vector type's literal that repeats one number."""
+    return Value(type_, f"splat ({element(type_)} {literal(element(type_), number)})")
+
+
+def suffix(type_: str) -> str:
+    """How intrinsics name a type: v16i32, v8f64."""
+    names = {"float": "f32", "double": "f64"}
+    name = names.get(element(type_), element(type_))
+    return f"v{lanes(type_)}{name}" if type_.startswith("<") else name
+
+
+def intrinsic(f: Function, name: str, *arguments: Value) -> Value:
+    """`llvm.name` of vectors of one type, with a result of that type."""
+    type_ = arguments[0].type
+    return f.call(type_, f"llvm.{name}.{suffix(type_)}", *arguments)
+
+
+def compared(f: Function, instruction: str, left: Value, right: Value) -> Value:
+    """`icmp slt`, `fcmp oeq`, ...: a vector of i1."""
+    return f.let(like(left, "i1"), f"{instruction} {left.type} {left.name}, {right.name}")
+
+
+def fused(f: Function, a: Value, b: Value, c: Value) -> Value:
+    """a * b + c, rounded once."""
+    return intrinsic(f, "fma", a, b, c)
+
+
+def bounded(f: Function, value: Value, low: int, high: int) -> Value:
+    """Signed integers between two bounds."""
+    raised = intrinsic(f, "smax", value, filled(value.type, low))
+    return intrinsic(f, "smin", raised, filled(value.type, high))
+
+
+def converted(f: Function, value: Value, target: str, *, signed: bool, to_signed: bool = True) -> Value:
+    """As StableHLO's `convert`: integers wrap, floats truncate and saturate, NaN becomes 0, `i1` is "not zero"."""
+    source, type_ = element(value.type), like(value, target)
+    if source == target:
+        return value
+    if target == "i1":
+        zero = Value(value.type, "zeroinitializer")
+        return compared(f, "fcmp une" if source in FLOATS else "icmp ne", value, zero)
+    if source in FLOATS and target in FLOATS:
+        return f.cast("fpext" if target == "double" else "fptrunc", value, type_)
+    signed = signed and source != "i1"
+    if target in FLOATS:
+        return f.cast("sitofp" if signed else "uitofp", value, type_)
+    if source in FLOATS:
+        name = "fptosi.sat" if to_signed else "fptoui.sat"
+        return f.call(type_, f"llvm.{name}.{suffix(type_)}.{suffix(value.type)}", value)
+    if WIDTHS[target] < WIDTHS[source]:
+        return f.cast("trunc", value, type_)
+    return f.cast("sext" if signed else "zext", value, type_)

@@ -1,0 +1,234 @@
+"""Elementwise ops and movement as instructions of a loop nest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from xdsl.ir import Operation, SSAValue
+
+from zeropoint.codegen.kernels.elements import BINARY, FLOAT_ONLY, QUANTIZES, UNARY, Extra
+from zeropoint.codegen.kernels.scalars import FLOATS
+from zeropoint.codegen.llvm.machine import CodegenError
+from zeropoint.codegen.select.expression import Axis, Expression, Place, Rule, scalar_type
+from zeropoint.ir import chlo
+from zeropoint.ir import stablehlo as hlo
+from zeropoint.ir.functions import function_name
+from zeropoint.ir.fxpmath import RequantizeOp, TableOp, WeightedSumOp
+from zeropoint.ir.locations import describe
+from zeropoint.ir.quant import StorageCastOp, UniformQuantizedType
+from zeropoint.ir.stablehlo.arrays import array_values
+from zeropoint.ir.tensors import element_dtype, element_of, shape_of
+from zeropoint.numerics.profile import profile
+
+
+def _unary(e: Expression, op: Any, place: Place) -> int:
+    name = function_name(op)
+    _check(op, name in UNARY, name)
+    return e.step(name, op.result, [e.value(op.operand, place)])
+
+
+def _binary(e: Expression, op: Any, place: Place) -> int:
+    name = function_name(op)
+    _check(op, name in BINARY, name)
+    return e.step(name, op.result, [e.value(op.lhs, place), e.value(op.rhs, place)])
+
+
+def _check(op: Operation, known: bool, name: str) -> None:
+    if not known or (name in FLOAT_ONLY and scalar_type(op.results[0])[0] not in FLOATS):
+        raise CodegenError(f"{describe(op)}: found no native form of {name} of {op.results[0].type}; run it with the "
+                           "interpreter")  # fmt: skip
+
+
+def _convert(e: Expression, op: hlo.ConvertOp, place: Place) -> int:
+    return e.step("convert", op.result, [e.value(op.operand, place)])
+
+
+def _is_finite(e: Expression, op: Any, place: Place) -> int:
+    return e.step("is_finite", op.results[0], [e.value(op.operands[0], place)])
+
+
+def _compare(e: Expression, op: hlo.CompareOp, place: Place) -> int:
+    if op.compare_type is not None and op.compare_type.data is hlo.ComparisonType.TOTALORDER:
+        raise CodegenError(f"{describe(op)}: found TOTALORDER; native code compares as IEEE 754 does")
+    direction = op.comparison_direction.data.value.lower()
+    return e.step("compare", op.result, [e.value(op.lhs, place), e.value(op.rhs, place)], direction)
+
+
+def _maybe_scalar(value: SSAValue, place: Place) -> Place:
+    return place if shape_of(value) else ()
+
+
+def _select(e: Expression, op: hlo.SelectOp, place: Place) -> int:
+    operands = [e.value(value, _maybe_scalar(value, place)) for value in (op.pred, op.on_true, op.on_false)]
+    return e.step("select", op.result, operands)
+
+
+def _clamp(e: Expression, op: hlo.ClampOp, place: Place) -> int:
+    operands = [e.value(value, _maybe_scalar(value, place)) for value in (op.min, op.operand, op.max)]
+    return e.step("clamp", op.result, operands)
+
+
+def _cast(e: Expression, op: StorageCastOp, place: Place) -> int:
+    return e.value(op.input, place)
+
+
+def _table(e: Expression, op: TableOp, place: Place) -> int:
+    index = e.value(op.operand, place)
+    if element_dtype(element_of(op.operand)) != np.int8:
+        raise CodegenError(f"{describe(op)}: found an index of {element_of(op.operand)}, expected i8")
+    view = e.selection.view(op.table)
+    if view.activations:
+        raise CodegenError(f"{describe(op)}: found a table that is computed, expected a constant")
+    return e.step("table", op.result, [index], e.operand(view, (Axis(),)))
+
+
+def _requantize(e: Expression, op: RequantizeOp, place: Place) -> int:
+    if scalar_type(op.accumulator)[0] != "i32":
+        raise CodegenError(f"{describe(op)}: found accumulators {element_of(op.accumulator)}, expected i32")
+    values = [e.value(op.accumulator, place)]
+    for operand in op.operands[1:]:
+        (count,) = shape_of(operand)
+        if count == 1:
+            at = Axis()
+        else:
+            assert op.axis is not None
+            at = place[int(op.axis.value.data)]
+        values.append(e.value(operand, (at,)))
+    numbers = [int(a.value.data) for a in (op.zero_point, op.storage_min, op.storage_max)]
+    return e.step("requantize", op.result, values, op.behaviour.data, *numbers)
+
+
+def _weighted_sum(e: Expression, op: WeightedSumOp, place: Place) -> int:
+    values = [e.value(value, place) for value in op.inputs]
+    numbers = [int(a.value.data) for a in (op.shift, op.zero_point, op.storage_min, op.storage_max)]
+    extra: Extra = (*array_values(op.multipliers), *array_values(op.zero_points), *numbers)
+    return e.step("weighted_sum", op.result, values, *extra)
+
+
+def _per_layer(op: Operation, quantized: object) -> UniformQuantizedType:
+    if not isinstance(quantized, UniformQuantizedType) or quantized.is_per_channel:
+        raise CodegenError(f"{describe(op)}: found {quantized}, expected one scale; run it with the interpreter")
+    return quantized
+
+
+def _quantize(e: Expression, op: hlo.UniformQuantizeOp, place: Place) -> int:
+    type_ = _per_layer(op, element_of(op.result))
+    behaviour = profile(e.selection.program.profile or "float32-rne").quantize
+    source, storage = scalar_type(op.operand), type_.storage
+    if source[0] not in FLOATS or behaviour not in QUANTIZES or storage.type.width > 16:
+        raise CodegenError(
+            f"{describe(op)}: found {op.operand.type} to {type_} by '{behaviour.value}'; native code quantizes "
+            "floats to at most 16 bits and rounds to nearest"
+        )
+    scale = float(np.float32(type_.scale)) if source[0] == "float" else type_.scale
+    numbers = (scale, type_.zero_point, storage.minimum, storage.maximum)
+    return e.step("quantize", op.result, [e.value(op.operand, place)], behaviour.value, *numbers)
+
+
+def _dequantize(e: Expression, op: hlo.UniformDequantizeOp, place: Place) -> int:
+    """(float(q) - float(zp)) * s."""
+    type_ = _per_layer(op, element_of(op.operand))
+    real = scalar_type(op.result)
+    value = e.step("convert", real, [e.value(op.operand, place)])
+    if type_.zero_point:
+        value = e.step("subtract", real, [value, e.step("number", real, (), type_.zero_point)])
+    return e.step("multiply", real, [value, e.step("number", real, (), type_.scale)])
+
+
+# Movement.
+
+
+def _broadcast(e: Expression, op: hlo.BroadcastInDimOp, place: Place) -> int:
+    chosen = array_values(op.broadcast_dimensions)
+    sizes = shape_of(op.operand)
+    return e.value(op.operand, tuple(Axis() if n == 1 else place[d] for n, d in zip(sizes, chosen, strict=True)))
+
+
+def _transpose(e: Expression, op: hlo.TransposeOp, place: Place) -> int:
+    moved = [Axis()] * len(place)
+    for to, source in enumerate(array_values(op.permutation)):
+        moved[source] = place[to]
+    return e.value(op.operand, tuple(moved))
+
+
+def _slice(e: Expression, op: hlo.SliceOp, place: Place) -> int:
+    starts, strides = array_values(op.start_indices), array_values(op.strides)
+    return e.value(op.operand, tuple(a.scaled(by, at) for a, by, at in zip(place, strides, starts, strict=True)))
+
+
+def _reverse(e: Expression, op: hlo.ReverseOp, place: Place) -> int:
+    turned = list(place)
+    for d in array_values(op.dimensions):
+        turned[d] = place[d].scaled(-1, shape_of(op.operand)[d] - 1)
+    return e.value(op.operand, tuple(turned))
+
+
+def split_dimensions(operand: Sequence[int], result: Sequence[int]) -> list[list[int]] | None:
+    """For each dimension of the operand those of the result that it is split into; None for another reshape."""
+    groups: list[list[int]] = []
+    d = 0
+    for size in operand:
+        group: list[int] = []
+        total = 1
+        while d < len(result) and (total < size or (result[d] == 1 and total == size)):
+            total *= result[d]
+            group.append(d)
+            d += 1
+        if total != size:
+            return None
+        groups.append(group)
+    return groups if all(size == 1 for size in result[d:]) else None
+
+
+def _reshape(e: Expression, op: hlo.ReshapeOp, place: Place) -> int:
+    sizes = shape_of(op.result)
+    groups = split_dimensions(shape_of(op.operand), sizes)
+    assert groups is not None
+    axes: list[Axis] = []
+    for group in groups:
+        axis = Axis()
+        for d in group:
+            axis = axis.scaled(sizes[d]).plus(place[d] if sizes[d] > 1 else Axis())
+        axes.append(axis)
+    return e.value(op.operand, tuple(axes))
+
+
+MOVEMENT: dict[type[Operation], Rule] = {
+    hlo.BroadcastInDimOp: _broadcast,
+    hlo.ReshapeOp: _reshape,
+    hlo.ReverseOp: _reverse,
+    hlo.SliceOp: _slice,
+    hlo.TransposeOp: _transpose,
+    StorageCastOp: _cast,
+}
+"""Ops that compute nothing."""
+
+ELEMENTWISE: dict[type[Operation], Rule] = {
+    **dict.fromkeys(
+        (
+            hlo.AbsOp, hlo.CbrtOp, hlo.CeilOp, hlo.ExponentialMinusOneOp, hlo.ExponentialOp, hlo.FloorOp, hlo.LogOp,
+            hlo.LogPlusOneOp, hlo.LogisticOp, hlo.NegateOp, hlo.NotOp, hlo.RoundNearestAfzOp, hlo.RoundNearestEvenOp,
+            hlo.RsqrtOp, hlo.SignOp, hlo.SqrtOp, hlo.TanhOp, chlo.ErfOp,
+        ),
+        _unary,
+    ),
+    **dict.fromkeys(
+        (
+            hlo.AddOp, hlo.AndOp, hlo.DivideOp, hlo.MaximumOp, hlo.MinimumOp, hlo.MultiplyOp, hlo.OrOp, hlo.PowerOp,
+            hlo.SubtractOp, hlo.XorOp,
+        ),
+        _binary,
+    ),
+    hlo.ClampOp: _clamp,
+    hlo.CompareOp: _compare,
+    hlo.ConvertOp: _convert,
+    hlo.IsFiniteOp: _is_finite,
+    hlo.SelectOp: _select,
+    hlo.UniformDequantizeOp: _dequantize,
+    hlo.UniformQuantizeOp: _quantize,
+    RequantizeOp: _requantize,
+    TableOp: _table,
+    WeightedSumOp: _weighted_sum,
+}  # fmt: skip

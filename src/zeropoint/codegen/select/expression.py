@@ -1,0 +1,233 @@
+"""Ops as instructions of a loop nest: what one element of a result is made of, and where its operands' elements are.
+
+An `Axis` says how a dimension's index follows from the loops: offset + sum of loop * step. Movement is nothing but
+another place: broadcast, transpose, slice, reverse, and reshapes that only split.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from xdsl.ir import Operation, SSAValue
+
+from zeropoint.codegen.graph import View
+from zeropoint.codegen.kernels.elements import Instruction
+from zeropoint.codegen.kernels.loops import Access, Nest, Reduction
+from zeropoint.codegen.llvm.machine import CodegenError
+from zeropoint.ir import stablehlo as hlo
+from zeropoint.ir.locations import describe
+from zeropoint.ir.tensors import element_dtype, element_of
+
+if TYPE_CHECKING:
+    from zeropoint.codegen.select.selection import Selection
+
+
+@dataclass(frozen=True)
+class Axis:
+    """An index: offset plus loops times steps."""
+
+    offset: int = 0
+    steps: tuple[tuple[int, int], ...] = ()
+
+    def scaled(self, step: int, offset: int = 0) -> Axis:
+        """offset + step * this."""
+        return Axis(offset + step * self.offset, tuple((loop, step * by) for loop, by in self.steps))
+
+    def plus(self, other: Axis) -> Axis:
+        """The sum of two."""
+        return Axis(self.offset + other.offset, self.steps + other.steps)
+
+
+Place = tuple[Axis, ...]
+"""Where an element of a value is: an axis for each dimension."""
+
+CONTRACTION_OPS = (hlo.ConvolutionOp, hlo.DotGeneralOp, hlo.ReduceOp, hlo.ReduceWindowOp)
+"""Ops that are one reduction: a nest has at most one of them."""
+
+Rule = Callable[["Expression", Any, Place], int]
+"""Makes the instruction of an element of an op's result."""
+
+_TYPES = {
+    "bool": ("i1", False), "int8": ("i8", True), "int16": ("i16", True), "int32": ("i32", True), "int64": ("i64", True),
+    "uint8": ("i8", False), "uint16": ("i16", False), "uint32": ("i32", False), "uint64": ("i64", False),
+    "float32": ("float", True), "float64": ("double", True),
+}  # fmt: skip
+
+
+def scalar_type(value: SSAValue) -> tuple[str, bool]:
+    """The LLVM type of a value's elements, and whether they are signed. Raises CodegenError where there is none."""
+    element = element_of(value)
+    found = _TYPES.get(element_dtype(element).name)
+    width = getattr(element, "width", None)
+    exact = width is None or width.data in (1, 8, 16, 32, 64)
+    if found is None or not exact:
+        owner = value.owner
+        where = describe(owner) if isinstance(owner, Operation) else "an argument"
+        raise CodegenError(
+            f"{where}: found elements {element}; native code has i1, integers of 8 to 64 bits, f32 and f64 "
+            "(convert, or run it with the interpreter)"
+        )
+    return found
+
+
+class Expression:
+    """The instructions of a nest under construction: `members` are the ops that become part of it, by `rules`."""
+
+    def __init__(
+        self,
+        selection: Selection,
+        members: frozenset[Operation],
+        sizes: Sequence[int],
+        rules: Mapping[type[Operation], Rule],
+    ):
+        self.selection = selection
+        self.members = members
+        self._rules = rules
+        self.sizes = list(sizes)
+        self._outer = list(range(len(sizes)))
+        self._dimensions = len(sizes)
+        self._splits: dict[int, tuple[int, int, int]] = {}
+        self.reduction: tuple[str, float] | None = None
+        self._reads: list[tuple[View, Place]] = []
+        self._parts: tuple[list[Instruction], list[Instruction]] = ([], [])
+        self._known: dict[object, int] = {}
+        self._inside = False
+
+    # Instructions.
+
+    def step(self, op: str, like: SSAValue | tuple[str, bool], arguments: Sequence[int] = (), *extra: Any) -> int:
+        """Append an instruction; the same one is not computed twice."""
+        type_, signed = like if isinstance(like, tuple) else scalar_type(like)
+        instruction = Instruction(op, type_, tuple(arguments), tuple(extra), signed)
+        key = (self._inside, instruction)
+        if key not in self._known:
+            part = self._parts[self._inside]
+            part.append(instruction)
+            self._known[key] = len(part) - 1
+        return self._known[key]
+
+    def read(self, view: View, place: Place, like: SSAValue | tuple[str, bool]) -> int:
+        """The element of a view at a place."""
+        return self.step("read", like, (), self.operand(view, place))
+
+    def operand(self, view: View, place: Place) -> int:
+        """The number of an operand."""
+        key = (view, place)
+        if key not in self._known:
+            self._reads.append(key)
+            self._known[key] = len(self._reads) - 1
+        return self._known[key]
+
+    def type_of(self, index: int) -> tuple[str, bool]:
+        """The type of an instruction's result."""
+        instruction = self._parts[self._inside][index]
+        return instruction.type, instruction.signed
+
+    def value(self, value: SSAValue, place: Place) -> int:
+        """The instruction that has the element of a value at a place."""
+        key = (self._inside, value, place)
+        if key not in self._known:
+            self._known[key] = self._made(value, place)
+        return self._known[key]
+
+    def _made(self, value: SSAValue, place: Place) -> int:
+        number = self.selection.splat(value)
+        if number is not None and abs(number) <= 1 << 53:
+            return self.step("number", value, (), number)
+        owner = value.owner
+        if isinstance(owner, Operation) and owner in self.members and self._takes(owner):
+            return self._rules[type(owner)](self, owner, place)
+        return self.read(self.selection.view(value), place, value)
+
+    def _takes(self, op: Operation) -> bool:
+        """Whether an op can be a part here: of reductions only the first, outside of any other."""
+        return self.may_reduce or type(op) not in CONTRACTION_OPS
+
+    @property
+    def may_reduce(self) -> bool:
+        """Whether the nest has no reduction yet."""
+        return self.reduction is None and not self._inside
+
+    def split(self, axis: Axis, size: int) -> tuple[Axis, Axis]:
+        """An index that is one whole loop as (index / size, index % size): the loop becomes two."""
+        ((loop, step),) = axis.steps
+        assert step == 1 and axis.offset == 0 and self.sizes[loop] % size == 0
+        first = len(self.sizes)
+        self.sizes += [self.sizes[loop] // size, size]
+        self.sizes[loop] = 1
+        self._outer += [first, first + 1]
+        self._splits[loop] = (first, first + 1, size)
+        return Axis(0, ((first, 1),)), Axis(0, ((first + 1, 1),))
+
+    def reduce(self, op: str, start: float, sizes: Sequence[int], inner: Callable[[list[Axis]], int]) -> int:
+        """A reduction over new loops; `inner` makes what is combined from their indices."""
+        assert self.may_reduce
+        first = len(self.sizes)
+        self.sizes += sizes
+        self._inside = True
+        result = inner([Axis(0, ((first + n, 1),)) for n in range(len(sizes))])
+        self._parts[1].append(self._copy(self._parts[1][result], result))
+        like = self.type_of(result)
+        self._inside = False
+        self.reduction = (op, start)
+        return self.step("total", like)
+
+    def _copy(self, instruction: Instruction, index: int) -> Instruction:
+        """The result has to be the last of its list."""
+        return Instruction("convert", instruction.type, (index,), (), instruction.signed)
+
+    # The nest.
+
+    def nest(self, result: int, target: View) -> tuple[Nest, list[View]]:
+        """The kernel that writes `result` to `target`, whose dimensions are the first loops; its operands."""
+        body = self._parts[0]
+        body.append(self._copy(body[result], result))
+        reads = [self._access(view, place) for view, place in self._reads]
+        write = self._access(target, tuple(Axis(0, ((d, 1),)) for d in range(self._dimensions)))
+        reduction = None
+        if self.reduction is not None:
+            reduction = Reduction(*self.reduction, tuple(self._parts[1]))
+        inner = [loop for loop in range(len(self.sizes)) if loop not in self._outer]
+        order = self._outer + inner
+        nest = Nest(
+            tuple(self.sizes[loop] for loop in order),
+            len(inner),
+            tuple(_reordered(read, order) for read in reads),
+            _reordered(write, order),
+            reduction,
+            tuple(body),
+        )
+        views = [_at(view, place) for view, place in self._reads]
+        return nest.arranged(), views
+
+    def _access(self, view: View, place: Place) -> Access:
+        strides = [0] * len(self.sizes)
+        for axis, stride in zip(place, view.strides, strict=True):
+            for loop, step in axis.steps:
+                if loop in self._splits:
+                    outer, inner, size = self._splits[loop]
+                    strides[outer] += step * size * stride
+                    strides[inner] += step * stride
+                else:
+                    strides[loop] += step * stride
+        type_, form = memory_form(view)
+        return Access(type_, tuple(strides), form)
+
+
+def _reordered(access: Access, order: Sequence[int]) -> Access:
+    return Access(access.type, tuple(access.strides[loop] for loop in order), access.form)
+
+
+def memory_form(view: View) -> tuple[str, str]:
+    """The LLVM type of a view's elements in memory, and their form (`Access`)."""
+    type_ = _TYPES[view.dtype.name][0]
+    if type_ == "i1":
+        return "i8", "boolean"
+    return type_, "activation" if view.activations else "plain"
+
+
+def _at(view: View, place: Place) -> View:
+    """The view moved to where all loops are 0."""
+    return view.moved(sum(axis.offset * stride for axis, stride in zip(place, view.strides, strict=True)))

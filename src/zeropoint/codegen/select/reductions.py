@@ -1,0 +1,203 @@
+"""Reductions, windows, convolutions and products as loop nests: whatever has no kernel of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from xdsl.ir import Operation, SSAValue
+
+from zeropoint.codegen.graph import View
+from zeropoint.codegen.kernels.elements import identity
+from zeropoint.codegen.llvm.machine import CodegenError
+from zeropoint.codegen.select.expression import Axis, Expression, Place, Rule, scalar_type
+from zeropoint.codegen.select.movement import padded
+from zeropoint.ir import stablehlo as hlo
+from zeropoint.ir.functions import function_name
+from zeropoint.ir.locations import describe
+from zeropoint.ir.stablehlo.arrays import array_values, padding_values
+from zeropoint.ir.tensors import shape_of
+
+
+def _combiner(op: hlo.ReduceOp | hlo.ReduceWindowOp) -> tuple[str, SSAValue]:
+    """The one op of a body on both of its arguments: its name and its result."""
+    block = op.body.block
+    first = block.first_op
+    plain = (
+        isinstance(first, hlo.BinaryOp)
+        and len(op.operands) == 2
+        and first.next_op is block.last_op
+        and set(first.operands) == set(block.args)
+        and len(block.args) == 2
+    )
+    if not plain or function_name(first) not in ("add", "maximum", "minimum", "multiply", "and", "or"):  # pyright: ignore
+        raise CodegenError(
+            f"{describe(op)}: found a body of another form than add, multiply, maximum, minimum, and, or of its two "
+            "arguments; run it with the interpreter"
+        )
+    assert first is not None
+    return function_name(first), first.results[0]
+
+
+def _combined(e: Expression, op: Any, sizes: Sequence[int], inner: Callable[[list[Axis]], int]) -> int:
+    name, made = _combiner(op)
+    like = scalar_type(made)
+    start = e.selection.splat(op.init_values[0])
+
+    def element(loops: list[Axis]) -> int:
+        return e.step("convert", like, [inner(loops)])
+
+    first = identity(name, *like) if start is None else start
+    total = e.reduce(name, first, sizes, element)
+    if start is None:
+        given = e.step("convert", like, [e.value(op.init_values[0], ())])
+        total = e.step(name, like, [given, total])
+    return e.step("convert", op.results[0], [total])
+
+
+def _reduce(e: Expression, op: hlo.ReduceOp, place: Place) -> int:
+    (source,) = op.inputs
+    shape, reduced = shape_of(source), array_values(op.dimensions)
+
+    def inner(loops: list[Axis]) -> int:
+        kept, taken = iter(place), dict(zip(reduced, loops, strict=True))
+        return e.value(source, tuple(taken[d] if d in taken else next(kept) for d in range(len(shape))))
+
+    return _combined(e, op, [shape[d] for d in reduced], inner)
+
+
+def _reduce_window(e: Expression, op: hlo.ReduceWindowOp, place: Place) -> int:
+    (source,) = op.inputs
+    rank = len(shape_of(source))
+    ones = (1,) * rank
+    window, strides = array_values(op.window_dimensions), array_values(op.window_strides, ones)
+    dilations, interior = (
+        array_values(op.window_dilations, ones),
+        [d - 1 for d in array_values(op.base_dilations, ones)],
+    )
+    padding = padding_values(op.padding, rank)
+    view = _padded_source(e, op, source, e.selection.splat(op.init_values[0]), padding, interior)
+
+    def inner(loops: list[Axis]) -> int:
+        taps = zip(place, loops, strides, dilations, strict=True)
+        where = tuple(at.scaled(by).plus(loop.scaled(dilation)) for at, loop, by, dilation in taps)
+        return e.value(source, where) if view is None else e.read(view, where, source)
+
+    return _combined(e, op, window, inner)
+
+
+def _padded_source(
+    e: Expression,
+    op: Operation,
+    value: SSAValue,
+    number: float | None,
+    pairs: Sequence[tuple[int, int]],
+    interior: Sequence[int],
+) -> View | None:
+    """A padded copy of an operand, None where nothing is padded."""
+    if not any(interior) and not any(side for pair in pairs for side in pair):
+        return None
+    if number is None:
+        raise CodegenError(f"{describe(op)}: found padding by a value that is computed, expected a constant")
+    low, high = [low for low, _ in pairs], [high for _, high in pairs]
+    return padded(e.selection, op, e.selection.view(value), number, low, high, interior)
+
+
+def _weights(e: Expression, value: SSAValue, innermost: int) -> View | None:
+    """A constant laid out with one dimension innermost, over which vectors run; None for another value."""
+    array = e.selection.constant(value)
+    if array is None:
+        return None
+    order = [d for d in range(array.ndim) if d != innermost] + [innermost]
+    view = e.selection.constant_view(np.ascontiguousarray(array.transpose(order)))
+    strides = [0] * array.ndim
+    for d, stride in zip(order, view.strides, strict=True):
+        strides[d] = stride
+    return View(view.buffer, view.offset, array.shape, tuple(strides), view.dtype)
+
+
+def _element(e: Expression, value: SSAValue, view: View | None, place: Place) -> int:
+    return e.value(value, place) if view is None else e.read(view, place, value)
+
+
+def _multiplied(e: Expression, op: Any, lhs: int, rhs: int) -> int:
+    like = scalar_type(op.result)
+    return e.step("multiply", like, [e.step("convert", like, [factor]) for factor in (lhs, rhs)])
+
+
+def _dot(e: Expression, op: hlo.DotGeneralOp, place: Place) -> int:
+    dims = op.dot_dimension_numbers.data
+    ranks, batch = (len(shape_of(op.lhs)), len(shape_of(op.rhs))), len(dims.lhs_batching_dimensions)
+    taken = (
+        (*dims.lhs_batching_dimensions, *dims.lhs_contracting_dimensions),
+        (*dims.rhs_batching_dimensions, *dims.rhs_contracting_dimensions),
+    )
+    free = [[d for d in range(rank) if d not in used] for rank, used in zip(ranks, taken, strict=True)]
+    outer = (place[: batch + len(free[0])], (*place[:batch], *place[batch + len(free[0]) :]))
+    order = (
+        (*dims.lhs_batching_dimensions, *free[0], *dims.lhs_contracting_dimensions),
+        (*dims.rhs_batching_dimensions, *free[1], *dims.rhs_contracting_dimensions),
+    )
+    constant = _weights(e, op.rhs, free[1][-1]) if free[1] else None
+
+    def inner(loops: list[Axis]) -> int:
+        places: list[Place] = []
+        for chosen, dimensions in zip(outer, order, strict=True):
+            axes = dict(zip(dimensions, (*chosen, *loops), strict=True))
+            places.append(tuple(axes[d] for d in range(len(axes))))
+        return _multiplied(e, op, e.value(op.lhs, places[0]), _element(e, op.rhs, constant, places[1]))
+
+    return e.reduce("add", 0, [shape_of(op.lhs)[d] for d in dims.lhs_contracting_dimensions], inner)
+
+
+def _convolution(e: Expression, op: hlo.ConvolutionOp, place: Place) -> int:
+    layout = op.dimension_numbers.data
+    spatial = layout.input_spatial_dimensions
+    rank, ones = len(spatial), (1,) * len(spatial)
+    if int(op.batch_group_count.value.data) != 1:
+        raise CodegenError(f"{describe(op)}: found groups of the batch; run it with the interpreter")
+    strides, dilation = array_values(op.window_strides, ones), array_values(op.rhs_dilation, ones)
+    pairs, between = [(0, 0)] * (rank + 2), [0] * (rank + 2)
+    for d, pair, step in zip(
+        spatial, padding_values(op.padding, rank), array_values(op.lhs_dilation, ones), strict=True
+    ):
+        pairs[d], between[d] = pair, step - 1
+    source = _padded_source(e, op, op.lhs, 0, pairs, between)
+    kernel = shape_of(op.rhs)
+    constant = _weights(e, op.rhs, layout.kernel_output_feature_dimension)
+    reversed_ = [False] * rank if op.window_reversal is None else [bool(x) for x in op.window_reversal.get_values()]
+    channel = place[layout.output_feature_dimension]
+    groups = int(op.feature_group_count.value.data)
+    inputs, outputs = kernel[layout.kernel_input_feature_dimension], kernel[layout.kernel_output_feature_dimension]
+    group = Axis()
+    if groups > 1:
+        group, within = e.split(channel, outputs // groups)
+        channel = group.scaled(outputs // groups).plus(within)
+    sizes = [kernel[d] for d in layout.kernel_spatial_dimensions]
+
+    def inner(loops: list[Axis]) -> int:
+        *taps, feature = loops
+        image, weights = [Axis()] * (rank + 2), [Axis()] * (rank + 2)
+        image[layout.input_batch_dimension] = place[layout.output_batch_dimension]
+        image[layout.input_feature_dimension] = group.scaled(inputs).plus(feature)
+        weights[layout.kernel_input_feature_dimension] = feature
+        weights[layout.kernel_output_feature_dimension] = channel
+        for n, tap in enumerate(taps):
+            at = place[layout.output_spatial_dimensions[n]]
+            image[spatial[n]] = at.scaled(strides[n]).plus(tap.scaled(dilation[n]))
+            turned = tap.scaled(-1, sizes[n] - 1) if reversed_[n] else tap
+            weights[layout.kernel_spatial_dimensions[n]] = turned
+        factors = _element(e, op.lhs, source, tuple(image)), _element(e, op.rhs, constant, tuple(weights))
+        return _multiplied(e, op, *factors)
+
+    return e.reduce("add", 0, [*sizes, inputs], inner)
+
+
+CONTRACTIONS: dict[type[Operation], Rule] = {
+    hlo.ConvolutionOp: _convolution,
+    hlo.DotGeneralOp: _dot,
+    hlo.ReduceOp: _reduce,
+    hlo.ReduceWindowOp: _reduce_window,
+}
+"""Ops that are one reduction: a nest has at most one of them."""
