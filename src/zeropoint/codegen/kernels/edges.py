@@ -30,6 +30,10 @@ def floats(type_: str, value: float) -> Value:
     return Value(type_, f"splat (float {float_literal(value)})" if type_.startswith("<") else float_literal(value))
 
 
+AHEAD = 2048
+"""Bytes of an image's plane that are fetched ahead: inputs come from far."""
+
+
 @dataclass(frozen=True)
 class QuantizeImage:
     """N, C, H, W floats to activation bytes as N, H, W with `pitch` = 4 bytes a pixel, C of them the channels (C <= 4).
@@ -78,6 +82,8 @@ class QuantizeImage:
         place = f.mul(x, 4)
         for channel in range(self.channels):
             read = f.load(vector(count, "float"), source, f.add(place, channel * self.plane), align=4)
+            if count > 1:
+                f.prefetch(source, f.add(place, channel * self.plane + AHEAD))
             stored = quantized(f, isa, read, self.scale, self.zero_point, self.storage_min, self.storage_max)
             byte = f.binary("and", stored, constant(stored.type, 255))
             shifted = f.binary("shl", byte, constant(byte.type, 8 * channel)) if channel else byte
