@@ -380,6 +380,54 @@ def test_compare_refuses_models_with_different_ports(models: str, message: str) 
     assert message in refused(f"compare {models} --data data.npz")
 
 
+def test_machine_code_gives_the_integers_of_the_interpreter(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ZEROPOINT_CACHE", "")
+    done("run quantized.mlir --input data.npz -o interpreted.npz")
+    done("run quantized.mlir --input data.npz -o native.npz --engine native --threads 2")
+    with np.load("interpreted.npz") as expected, np.load("native.npz") as found:
+        assert list(found) == list(expected)
+        np.testing.assert_array_equal(found["y"], expected["y"])
+    command = "compare model.onnx quantized.mlir --data data.npz --json"
+    assert done(f"{command} --engine native") == done(command)
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("run quantized.mlir --engine native", "found --engine native without --input, expected --input and --output"),
+        ("run quantized.mlir --input data.npz -o out.npz --threads 2", "found --threads 2 with --engine interp"),
+        ("compare model.onnx quantized.mlir --data data.npz --layers --engine native", "found --layers with --engine"),
+    ],
+)
+def test_engines_are_refused_where_they_cannot_run(command: str, message: str) -> None:
+    assert message in refused(command)
+
+
+def test_compile_writes_an_object_or_a_library_and_the_header_beside_it() -> None:
+    assert done("compile quantized.mlir -o dense.o").split() == ["wrote", "dense.o", "wrote", "dense.h"]
+    assert Path("dense.o").read_bytes().startswith(b"\x7fELF")
+    assert "int dense_run(void *arena, const float *x, float *y);" in Path("dense.h").read_text()
+    done("compile quantized.mlir -o other.o --name layer --isa neon-dotprod --triple aarch64-unknown-linux-gnu")
+    assert "int layer_run(" in Path("layer.h").read_text()
+    done("compile quantized.mlir -o haswell.o --cpu haswell")
+    assert "machine code for avx2, haswell" in Path("haswell.h").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("-o dense.dll", "dense.dll: found suffix '.dll', expected .o or .so"),
+        ("-o nowhere/dense.o", "found no folder 'nowhere', expected one to write into"),
+        ("-o my-net.o", "found the name 'my-net', expected a C identifier"),
+        ("-o net.o --cpu z80", "found the processor 'z80', expected native or one of: cascadelake, "),
+        ("-o net.o --isa avx1024", "found the instruction set 'avx1024', expected one of: avx512-vnni, "),
+        ("-o net.o --triple z80-unknown-cpm", "found the triple 'z80-unknown-cpm', expected one that LLVM knows"),
+    ],
+)
+def test_compile_refuses_in_one_line(arguments: str, message: str) -> None:
+    assert message in refused(f"compile quantized.mlir {arguments}")
+
+
 def test_opt_runs_passes_on_a_file_and_on_the_standard_input() -> None:
     from_file = done("opt float.mlir -p simplify,fuse")
     assert 'logical_kernel = "tanh"' in from_file
@@ -496,7 +544,7 @@ def test_targets_prints_the_list_and_the_kernel_table() -> None:
     assert refused("targets gpu").startswith("found target 'gpu', expected one of: cpu, litert")
 
 
-@pytest.mark.parametrize("command", ["", "quantize", "run", "compare", "opt", "targets"])
+@pytest.mark.parametrize("command", ["", "quantize", "run", "compare", "compile", "opt", "targets"])
 def test_every_command_has_help(command: str) -> None:
     text = done(f"{command} --help")
     assert text.startswith(f"Usage: zeropoint {command}".rstrip())
@@ -523,7 +571,19 @@ def test_the_package_runs_as_a_module_and_reports_errors_there() -> None:
     assert failed.stderr == "zeropoint: missing.onnx: no such file, expected a model file\n"
 
 
-HEAVY = {"google", "ml_dtypes", "numpy", "onnx", "onnxruntime", "onnxscript", "rich", "safetensors", "torch", "xdsl"}
+HEAVY = {
+    "google",
+    "llvmlite",
+    "ml_dtypes",
+    "numpy",
+    "onnx",
+    "onnxruntime",
+    "onnxscript",
+    "rich",
+    "safetensors",
+    "torch",
+    "xdsl",
+}
 
 
 @pytest.mark.parametrize("module", ["zeropoint", "zeropoint.cli"])

@@ -28,6 +28,7 @@ def _input_errors() -> tuple[type[BaseException], ...]:
     from xdsl.utils.exceptions import VerifyException
 
     from zeropoint.calibrate import CalibrationError, DataError
+    from zeropoint.codegen.llvm.machine import CodegenError
     from zeropoint.frontend import ModelError
     from zeropoint.interp import InputError, UnsupportedError
     from zeropoint.lower import LoweringError
@@ -39,6 +40,7 @@ def _input_errors() -> tuple[type[BaseException], ...]:
 
     return (
         CalibrationError,
+        CodegenError,
         ComparisonError,
         DataError,
         ExplanationError,
@@ -106,6 +108,16 @@ SHAPE = click.option(
     type=ShapeParameter(),
     metavar="NAME=1x3x224x224",
     help="Fix the shape of an input; once for each input.",
+)
+ENGINE = click.option(
+    "--engine",
+    type=click.Choice(["interp", "native"]),
+    default="interp",
+    show_default=True,
+    help="What runs MODEL: the interpreter, or machine code, which gives the same integers.",
+)
+THREADS = click.option(
+    "--threads", type=click.IntRange(1, 64), default=1, show_default=True, help="That share the work, with native."
 )
 INPUT_FILE = click.Path(path_type=Path)
 OUTPUT_FILE = click.Path(path_type=Path, dir_okay=False)
@@ -216,6 +228,8 @@ def _summary(result: Any) -> str:
 @click.option("-o", "--output", type=OUTPUT_FILE, default=None, help="Where to write the outputs: .npz.")
 @click.option("--args", "arguments", default=None, help="Inputs as text: '[dense<1> : tensor<2xi32>, ...]'.")
 @click.option("--split-input-file", is_flag=True, help="Run the parts between '// -----' lines one by one.")
+@ENGINE
+@THREADS
 @SHAPE
 @reports_input_errors
 def run(
@@ -224,6 +238,8 @@ def run(
     output: Path | None,
     arguments: str | None,
     split_input_file: bool,
+    engine: str,
+    threads: int,
     shapes: tuple[tuple[str, tuple[int, ...]], ...],
 ) -> None:
     """Run MODEL on every sample of the input and write the outputs, stacked.
@@ -232,16 +248,19 @@ def run(
     returns is printed.
     """
     if inputs is not None and output is not None:
-        _run_samples(model, inputs, output, dict(shapes))
+        _run_samples(model, inputs, output, dict(shapes), engine, threads)
     elif inputs is not None or output is not None or model.suffix.lower() not in ("", ".mlir"):
         missing = "--output" if inputs is not None else "--input"
         _fail(f"{model}: found no {missing}, expected --input and --output together, or a .mlir program without either")
+    elif engine == "native":
+        _fail("found --engine native without --input, expected --input and --output with it")
     else:
         _run_text(model, arguments, split_input_file)
 
 
 def _run_text(file: Path, arguments: str | None, split: bool) -> None:
     """Run every program of a text; say what each returns, and what does not hold."""
+    from zeropoint.frontend.legalize_chlo import legalize_chlo
     from zeropoint.interp import CheckFailed, ExecutionError, execute
     from zeropoint.ir.text import parse_program, split_input
     from zeropoint.ir.values import parse_values, value_text
@@ -252,7 +271,7 @@ def _run_text(file: Path, arguments: str | None, split: bool) -> None:
     for part in split_input(text, split):
         try:
             given = None if arguments is None else parse_values(arguments)
-            program = parse_program(part, name, weights)
+            program = legalize_chlo(parse_program(part, name, weights))
         except ValueError as error:
             _fail(str(error))
         try:
@@ -266,14 +285,25 @@ def _run_text(file: Path, arguments: str | None, split: bool) -> None:
         raise SystemExit(1)
 
 
-def _run_samples(model: Path, inputs: Path, output: Path, shapes: dict[str, tuple[int, ...]]) -> None:
+def _engine(model: Any, engine: str, threads: int) -> Any:
+    """The model, run by the engine of that name."""
+    if engine == "native":
+        return model.native(threads=threads)
+    if threads != 1:
+        _fail(f"found --threads {threads} with --engine {engine}, expected --engine native")
+    return model
+
+
+def _run_samples(
+    model: Path, inputs: Path, output: Path, shapes: dict[str, tuple[int, ...]], engine: str, threads: int
+) -> None:
     from zeropoint.calibrate import bar, samples
     from zeropoint.frontend import load_model
     from zeropoint.ir.files import write_atomically
     from zeropoint.model import Model
 
     _check_output(output, (".npz",))
-    loaded = Model(load_model(model, shapes))
+    loaded = _engine(Model(load_model(model, shapes)), engine, threads)
     outputs = loaded.run_samples(samples(inputs, loaded.inputs), progress=bar)
 
     def write(temporary: Path) -> None:
@@ -290,8 +320,10 @@ def _run_samples(model: Path, inputs: Path, output: Path, shapes: dict[str, tupl
 @click.argument("reference", type=INPUT_FILE)
 @click.argument("model", type=INPUT_FILE)
 @click.option("--data", required=True, type=INPUT_FILE, help="Test data: .npz, or a folder of .npy files.")
-@click.option("--layers", is_flag=True, help="Also compare every value that both programs name.")
+@click.option("--layers", is_flag=True, help="Also compare every value that both programs name; by the interpreter.")
 @click.option("--json", "as_json", is_flag=True, help="For tools.")
+@ENGINE
+@THREADS
 @SHAPE
 @reports_input_errors
 def compare(
@@ -300,6 +332,8 @@ def compare(
     data: Path,
     layers: bool,
     as_json: bool,
+    engine: str,
+    threads: int,
     shapes: tuple[tuple[str, tuple[int, ...]], ...],
 ) -> None:
     """SQNR, cosine and top-1 agreement of MODEL with REFERENCE (usually the float model)."""
@@ -307,7 +341,10 @@ def compare(
     from zeropoint.frontend import load_model
     from zeropoint.model import Model, compare
 
-    first, second = Model(load_model(reference, dict(shapes))), Model(load_model(model, dict(shapes)))
+    if layers and engine == "native":
+        _fail("found --layers with --engine native, expected --engine interp, which sees inner values")
+    first = Model(load_model(reference, dict(shapes)))
+    second = _engine(Model(load_model(model, dict(shapes))), engine, threads)
     result = compare(first, second, samples(data, first.inputs), layers=layers, progress=bar)
     click.echo(result.json() if as_json else result.table())
 
@@ -339,6 +376,29 @@ def explain(
         click.echo(json.dumps(found.record(), indent=2))
     else:
         click.echo(overview(found) if value is None else details(found))
+
+
+@main.command("compile")
+@click.argument("model", type=INPUT_FILE)
+@click.option("-o", "--output", required=True, type=OUTPUT_FILE, help="Where to write: libNAME.so, or NAME.o.")
+@click.option(
+    "--cpu", default=None, metavar="NAME", help="The processor to compile for, as LLVM calls it; default: this one."
+)
+@click.option("--isa", default=None, metavar="NAME", help="The instruction set to compile for: avx2, portable, ...")
+@click.option("--triple", default=None, metavar="TRIPLE", help="Another system: aarch64-unknown-linux-gnu.")
+@click.option("--name", default=None, help="What the functions begin with; default: from the file's name.")
+@reports_input_errors
+def compile_(model: Path, output: Path, cpu: str | None, isa: str | None, triple: str | None, name: str | None) -> None:
+    """Compile the integer program MODEL to an object or a shared library, with a C header NAME.h beside it.
+
+    A shared library is linked by the C compiler that $CC names, else cc.
+    """
+    from zeropoint.frontend import load_model
+    from zeropoint.model import Model
+
+    _check_output(output, (".o", ".so"))
+    for path in Model(load_model(model)).compile(output, name=name, isa=isa, cpu=cpu, triple=triple):
+        click.echo(f"wrote {path}")
 
 
 def _list_passes(context: click.Context, parameter: click.Parameter, value: bool) -> None:

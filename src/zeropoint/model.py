@@ -9,7 +9,7 @@ import numpy as np
 from xdsl.dialects.builtin import StringAttr
 
 from zeropoint.calibrate import Progress, instrument, silent
-from zeropoint.interp import Interpreter
+from zeropoint.interp import Engine, ReferenceEngine, Runnable
 from zeropoint.ir.annotations import FLOAT_REASON
 from zeropoint.ir.files import save_program
 from zeropoint.ir.program import Port, Program
@@ -29,13 +29,14 @@ class Model:
     """A program, ready to run.
 
     `model(x=array)` runs one sample of the inputs' shapes and gives a dict of outputs. `quantization` holds the stages
-    that made the program, where it was made in this process.
+    that made the program, where it was made in this process. `engine` runs it: the interpreter, unless given.
     """
 
-    def __init__(self, program: Program, quantization: Quantization | None = None):
+    def __init__(self, program: Program, quantization: Quantization | None = None, *, engine: Engine | None = None):
         self.program = program
         self.quantization = quantization
-        self._interpreter: Interpreter | None = None
+        self.engine: Engine = ReferenceEngine() if engine is None else engine
+        self._prepared: Runnable | None = None
 
     @property
     def inputs(self) -> list[Port]:
@@ -52,18 +53,49 @@ class Model:
 
         Raises InputError where names, shapes or dtypes do not match the inputs.
         """
-        return self._engine()(inputs)
+        return self._ready()(inputs)
 
-    def _engine(self) -> Interpreter:
-        if self._interpreter is None:
-            self._interpreter = Interpreter(self.program)
-        return self._interpreter
+    def _ready(self) -> Runnable:
+        if self._prepared is None:
+            self._prepared = self.engine.prepare(self.program)
+        return self._prepared
+
+    def native(self, *, threads: int = 1, callers: int = 1) -> Model:
+        """The same model, run by machine code for this processor: the same integers, faster.
+
+        `threads` share the work of a call; `callers` says how many calls may run at once, others wait. It is compiled
+        here, not at the first call. Raises CodegenError where an op has no kernel, ValueError for impossible numbers.
+        """
+        from zeropoint.codegen.native import NativeEngine  # imports LLVM, and only needed here
+
+        model = Model(self.program, self.quantization, engine=NativeEngine(threads=threads, callers=callers))
+        model._ready()
+        return model
+
+    def compile(
+        self,
+        path: str | Path,
+        *,
+        name: str | None = None,
+        isa: str | None = None,
+        cpu: str | None = None,
+        triple: str | None = None,
+    ) -> list[Path]:
+        """Write an object (`NAME.o`) or shared library (`libNAME.so`) and its C header `NAME.h`; the files written.
+
+        `name` is what its functions begin with, from the file's name unless given. What it is compiled for: `isa` names
+        an instruction set, `cpu` a processor ("native" is this one, and the default), `triple` another system. Raises
+        CodegenError for names that do not exist, ops without a kernel and a linker that is missing; OSError.
+        """
+        from zeropoint.codegen.ahead_of_time import compile_to
+
+        return compile_to(self.program, Path(path), name=name, isa=isa, cpu=cpu, triple=triple)
 
     def iterate(
         self, samples: Iterable[Mapping[str, Array]], *, progress: Progress = silent
     ) -> Iterator[dict[str, Array]]:
         """The outputs of every sample, one after the other."""
-        engine = self._engine()
+        engine = self._ready()
         for sample in progress(samples, "run"):
             yield engine(sample)
 
@@ -135,14 +167,17 @@ def compare(
     layers: bool = False,
     progress: Progress = silent,
 ) -> Comparison:
-    """Run both models on the same samples.
+    """Run both models on the same samples, by the engine of each; with `layers` by the interpreter, which sees them.
 
     Raises ComparisonError where their inputs or outputs differ in name or number, or there are no samples.
     """
     _check_ports(reference, model)
     outputs = {port.name: Accumulated(port.name) for port in reference.outputs}
     inner: dict[str, Accumulated] = {}
-    engines = [Interpreter(_with_layers(m.program) if layers else m.program) for m in (reference, model)]
+    engines = [
+        ReferenceEngine().prepare(_with_layers(m.program)) if layers else m.engine.prepare(m.program)
+        for m in (reference, model)
+    ]
     count = 0
     for sample in progress(samples, "compare"):
         values: list[dict[str, Array]] = []

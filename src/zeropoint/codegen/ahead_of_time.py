@@ -21,6 +21,7 @@ from zeropoint.codegen.graph import ALIGNMENT
 from zeropoint.codegen.header import INVALID, Argument, arguments_of, header
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.machine import CodegenError, architecture, combined_object, triple_of
+from zeropoint.codegen.llvm.processors import instruction_set
 from zeropoint.codegen.llvm.text import Module, Value, constant, i64
 from zeropoint.codegen.memory import plan
 from zeropoint.codegen.modules import driver_of, kernels_of
@@ -43,13 +44,31 @@ class Library:
     header: str
 
 
+def compile_to(
+    program: Program,
+    path: Path,
+    *,
+    name: str | None = None,
+    isa: str | None = None,
+    cpu: str | None = None,
+    triple: str | None = None,
+) -> list[Path]:
+    """Compile an integer program into `path`, NAME.o or libNAME.so, and NAME.h beside it; the files written.
+
+    Raises what `library`, `write` and `instruction_set` raise.
+    """
+    _check_suffix(path)
+    chosen = instruction_set(isa=isa, cpu=cpu, triple=triple)
+    return write(library(program, path.stem.removeprefix("lib") if name is None else name, chosen), path, chosen)
+
+
 def library(program: Program, name: str, isa: InstructionSet) -> Library:
     """Compile an integer program; `name` is what its functions begin with.
 
     Raises CodegenError for an op without a kernel, an element type that C has not, a name that is no C identifier.
     """
     if not re.fullmatch(r"[A-Za-z_]\w*", name, flags=re.ASCII):
-        raise CodegenError(f"found the name '{name}', expected a C identifier, which functions begin with")
+        raise CodegenError(f"found the name '{name}', expected a C identifier that functions begin with; name one")
     graph = select(program, isa)
     arena = plan(graph)
     arguments = arguments_of(program)
@@ -69,13 +88,17 @@ def write(made: Library, path: Path, isa: InstructionSet) -> list[Path]:
 
     Raises CodegenError for another suffix, or where no linker for a shared library is found or it fails; OSError.
     """
-    if path.suffix not in SUFFIXES:
-        raise CodegenError(f"{path}: found suffix '{path.suffix}', expected {' or '.join(SUFFIXES)}")
+    _check_suffix(path)
     data = made.object if path.suffix == ".o" else linked(made, path, isa)
     described = path.with_name(f"{made.name}.h")
     write_atomically(described, lambda temporary: temporary.write_text(made.header))
     write_atomically(path, lambda temporary: temporary.write_bytes(data))
     return [path, described]
+
+
+def _check_suffix(path: Path) -> None:
+    if path.suffix not in SUFFIXES:
+        raise CodegenError(f"{path}: found suffix '{path.suffix}', expected {' or '.join(SUFFIXES)}")
 
 
 def linked(made: Library, path: Path, isa: InstructionSet) -> bytes:
