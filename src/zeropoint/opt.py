@@ -9,8 +9,9 @@ from typing import Any
 from xdsl.utils.arg_spec import parse_pipeline
 from xdsl.utils.exceptions import ArgSpecParseError, ParseError, VerifyException
 
-from zeropoint.calibrate import instrument
+from zeropoint.calibrate import asks_all, instrument
 from zeropoint.diagnostics import Diagnostic, differences, expectations, of_error
+from zeropoint.frontend.legalize_chlo import legalize_chlo
 from zeropoint.ir.program import Program
 from zeropoint.ir.text import parse_program, print_program, split_input
 from zeropoint.ir.verification import verify
@@ -25,7 +26,14 @@ from zeropoint.lower.quant_ops import (
 )
 from zeropoint.solve.fuse import fuse, unfuse
 from zeropoint.solve.materialize import materialize
-from zeropoint.solve.propagate import DEFAULT_RANGES, check_fully_quantized, check_kernels, move_rescales, propagate
+from zeropoint.solve.propagate import (
+    DEFAULT_RANGES,
+    check_fully_quantized,
+    check_kernels,
+    move_rescales,
+    propagate,
+    wanted_statistics,
+)
 from zeropoint.solve.simplify import (
     fold_batch_norm,
     fold_broadcasts,
@@ -58,6 +66,10 @@ def _propagate(program: Program, *, target: str, profile: str | None, ranges: st
     return propagate(program, named_target(target), profile, ranges=ranges)
 
 
+def _instrument(program: Program, *, target: str | None) -> Program:
+    return instrument(program, asks=asks_all if target is None else wanted_statistics(named_target(target)))
+
+
 def _move_rescales(program: Program, *, target: str) -> Program:
     return move_rescales(program, named_target(target))
 
@@ -80,8 +92,9 @@ PASSES: Mapping[str, Pass] = {
     "fold-padding": Pass(fold_padding, "fold pads with zeros into convolutions"),
     "fuse": Pass(_fuse, "wrap the float ops that one kernel covers into regions", {"target": "cpu"}),
     "inline-calls": Pass(inline_calls, "the ops of functions in the place of their calls"),
-    "instrument": Pass(instrument, "ask for statistics at the ports of regions"),
+    "instrument": Pass(_instrument, "ask for statistics where they decide something", {"target": None}),
     "integer-io": Pass(integer_io, "integers instead of floats at inputs and outputs"),
+    "legalize-chlo": Pass(legalize_chlo, "chlo ops as the StableHLO ops they stand for"),
     "lower": Pass(lower, "the quantized program to integers", {"profile": None}),
     "lower-quant-ops": Pass(lower_quant_ops, "quant casts to arith, math, tensor, linalg, shape", {"profile": None}),
     "materialize": Pass(materialize, "regions to quantized StableHLO"),

@@ -9,6 +9,7 @@ from xdsl.ir import Operation
 
 from zeropoint.calibrate import DEFAULT_OBSERVER, Progress, Report, collect, instrument, observer_factory, state_ranges
 from zeropoint.frontend import ModelError
+from zeropoint.interp import Engine
 from zeropoint.ir.annotations import DEMANDS, facts_of
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import StatisticsRefOp
@@ -17,7 +18,7 @@ from zeropoint.lower import integer_io, integer_program
 from zeropoint.numerics.profile import profile as named_profile
 from zeropoint.solve.fuse import fuse
 from zeropoint.solve.materialize import materialize
-from zeropoint.solve.propagate import DEFAULT_RANGES, RANGE_RULES, move_rescales, propagate
+from zeropoint.solve.propagate import DEFAULT_RANGES, RANGE_RULES, move_rescales, propagate, wanted_statistics
 from zeropoint.solve.recipe import Recipe, RecipeError, apply_recipe
 from zeropoint.solve.simplify import simplify
 from zeropoint.targets import target as named_target
@@ -55,7 +56,7 @@ class Quantization:
 
 
 def check_options(options: Options) -> None:
-    """Raise ValueError for a target, an observer, a profile or ranges that do not exist; RecipeError for one of a rule."""
+    """Raise ValueError for a target, observer, profile or ranges that do not exist; RecipeError for one of a rule."""
     named_target(options.target)
     observer_factory(options.observer)
     if options.ranges not in RANGE_RULES:
@@ -81,14 +82,19 @@ def demanded_observers(asked: Program) -> dict[str, str]:
 
 
 def quantize(
-    program: Program, samples: Iterable[Sample], options: Options | None = None, *, progress: Progress | None = None
+    program: Program,
+    samples: Iterable[Sample],
+    options: Options | None = None,
+    *,
+    progress: Progress | None = None,
+    engine: Engine | None = None,
 ) -> Quantization:
     """Every stage in order.
 
-    `samples` is consumed once, as a stream; each is a dict of input names to arrays of the inputs' shapes. Raises the
-    errors of the stages: ModelError for a program that is quantized already, DataError and CalibrationError,
-    PropagationError, LoweringError; RecipeError for a rule that does not fit the model; ValueError for options that do
-    not exist.
+    `samples` is consumed once, as a stream; each is a dict of input names to arrays of the inputs' shapes. `engine`
+    runs the float program on them: the interpreter, unless given. Raises the errors of the stages: ModelError for a
+    program that is quantized already, DataError and CalibrationError, PropagationError, LoweringError; RecipeError for
+    a rule that does not fit the model; ValueError for options that do not exist.
     """
     options = options or Options()
     check_options(options)
@@ -100,8 +106,9 @@ def quantize(
     fused = fuse(simplify(program), target)
     if options.recipe is not None:
         fused = apply_recipe(fused, options.recipe, program)
-    asked = instrument(fused)
-    report = collect(asked, samples, observer=options.observer, observers=demanded_observers(asked), progress=progress)
+    asked = instrument(fused, asks=wanted_statistics(target))
+    demanded = demanded_observers(asked)
+    report = collect(asked, samples, observer=options.observer, observers=demanded, engine=engine, progress=progress)
     calibrated = state_ranges(asked, report)
     propagated = propagate(calibrated, target, options.profile, ranges=options.ranges)
     propagated = move_rescales(propagated, target)

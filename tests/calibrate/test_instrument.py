@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from xdsl.dialects.builtin import StringAttr
+from xdsl.ir import SSAValue
+
 from zeropoint.calibrate import instrument, stats_keys
+from zeropoint.ir.program import Program
 from zeropoint.ir.text import parse_program, print_program
 
 PLAIN = """
@@ -28,7 +34,10 @@ def test_instrumenting_twice_is_instrumenting_once(regions):
 
 
 def test_a_result_that_its_kernel_fixes_need_not_be_asked(regions):
-    asked = instrument(regions, asks=lambda region, index: region.logical_kernel.data != "elementwise_unary")
+    def asks(program: Program) -> Callable[[SSAValue], bool]:
+        return lambda value: getattr(value.owner, "logical_kernel", StringAttr("")).data != "elementwise_unary"
+
+    asked = instrument(regions, asks=asks)
     assert stats_keys(asked) == ["x", "y", "sum"]
     assert stats_keys(instrument(regions)) == ["x", "y", "sum", "exp"]
 

@@ -15,7 +15,8 @@ func.func @main(%x: tensor<1x3x8x8xf32> {zeropoint.name = "image"}) -> ... {
   %3 = "quant.stats_ref"(%2) {statsKey = "pool1"}
 ```
 
-Source: "MLIR Quantization", section "Solver Library": instrument mode.
+Source: "MLIR Quantization", section "Solver tools": instrument mode. Which points a target needs is
+the solver's to say (`asks`).
 """
 
 from __future__ import annotations
@@ -38,17 +39,17 @@ from zeropoint.ir.quant import (
 from zeropoint.ir.stablehlo import UniformDequantizeOp
 from zeropoint.ir.tensors import element_of
 
-Asks = Callable[[QuantizeRegionOp, int], bool]
-"""Whether calibration has to decide result `index` of a region; not where its kernel fixes the parameters."""
+Asks = Callable[[Program], Callable[[SSAValue], bool]]
+"""For a program, whether calibration has to observe one of its values; not where its kernel fixes the parameters."""
 
 _STATISTICS = (StatisticsOp, StatisticsRefOp)
 # The parameters of what these make are known.
 _ANSWERED = (*_STATISTICS, DequantizeCastOp, UniformDequantizeOp)
 
 
-def asks_all(region: QuantizeRegionOp, index: int) -> bool:
-    """Every result of every region."""
-    return True
+def asks_all(program: Program) -> Callable[[SSAValue], bool]:
+    """Every value that a region makes or reads."""
+    return lambda value: True
 
 
 def _is_open_float(value: SSAValue) -> bool:
@@ -69,28 +70,29 @@ def _varying(block: Block) -> set[SSAValue]:
     return varying
 
 
-def _result_is_asked(result: OpResult, asks: Asks) -> bool:
-    """Whether a result is an output of a region that is not decided, or an input of one that no region makes."""
-    if isinstance(result.op, QuantizeRegionOp):
-        decided = isinstance(result.op.output_specs.data[result.index], UniformQuantizedType | CalibratedQuantizedType)
-        return not decided and asks(result.op, result.index)
-    return _feeds_region(result)
+def _is_asked(value: SSAValue, asks: Callable[[SSAValue], bool]) -> bool:
+    """Whether a value is an output of a region that is not decided, or an input of one that no region makes."""
+    if isinstance(value, OpResult) and isinstance(value.op, QuantizeRegionOp):
+        spec = value.op.output_specs.data[value.index]
+        return not isinstance(spec, UniformQuantizedType | CalibratedQuantizedType) and asks(value)
+    return _feeds_region(value) and asks(value)
 
 
 def _feeds_region(value: SSAValue) -> bool:
     return any(isinstance(use.operation, QuantizeRegionOp) for use in value.uses)
 
 
-def _points(program: Program, asks: Asks, every_result: bool) -> Iterator[tuple[SSAValue, str]]:
+def _points(program: Program, asks: Callable[[SSAValue], bool], every_result: bool) -> Iterator[tuple[SSAValue, str]]:
     """The values to observe, in program order, with their names."""
     varying = _varying(program.entry)
     for argument, port in zip(program.entry.args, program.inputs, strict=True):
-        if _is_open_float(argument) and (_feeds_region(argument) or (every_result and argument.first_use)):
+        asked = argument.first_use if every_result else _is_asked(argument, asks)
+        if _is_open_float(argument) and asked:
             yield argument, port.name
     for op in program.entry.ops:
         for result in op.results:
             is_activation = result in varying or isinstance(op, QuantizeRegionOp)
-            if is_activation and _is_open_float(result) and (every_result or _result_is_asked(result, asks)):
+            if is_activation and _is_open_float(result) and (every_result or _is_asked(result, asks)):
                 yield result, _result_name(result)
 
 
@@ -135,7 +137,7 @@ def instrument(program: Program, *, asks: Asks = asks_all, every_result: bool = 
     block = program.entry
     first = block.first_op
     taken = {op.stats_key.data for op in block.ops if isinstance(op, StatisticsRefOp)}
-    for value, name in list(_points(program, asks, every_result)):
+    for value, name in list(_points(program, asks(program), every_result)):
         before = first if value.owner is block else _next_in_order(value)
         assert before is not None
         _ask(value, _unique(name, taken), before)

@@ -5,6 +5,7 @@ from zeropoint.solve.propagate.classes import DEFAULT_RANGES, RANGE_RULES
 from zeropoint.solve.propagate.errors import MissingStatistics, PropagationError
 from zeropoint.solve.propagate.motion import move_rescales, rescale_count
 from zeropoint.solve.propagate.propagate import is_quantized, propagate
+from zeropoint.solve.propagate.questions import wanted_statistics
 from zeropoint.solve.propagate.rescale import RESCALE_KERNEL, is_rescale
 
 __all__ = [
@@ -22,4 +23,5 @@ __all__ = [
     "rescale_count",
     "unquantized_ports",
     "violations",
+    "wanted_statistics",
 ]

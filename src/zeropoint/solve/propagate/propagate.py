@@ -33,6 +33,7 @@ from zeropoint.ir.locations import value_name
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType
 from zeropoint.ir.weights import Weights
+from zeropoint.solve.propagate.classes import DEFAULT_RANGES, RANGE_RULES
 from zeropoint.solve.propagate.constants import duplicate_constants
 from zeropoint.solve.propagate.constraints import Constraints, take_constraints
 from zeropoint.solve.propagate.errors import PropagationError
@@ -153,13 +154,15 @@ class _Settlement:
         return self.reasons.get(port, (str(first), str(second)))
 
 
-def propagate(program: Program, target: Target, profile: str | None = None, *, ranges: str = "asymmetric") -> Program:
+def propagate(program: Program, target: Target, profile: str | None = None, *, ranges: str = DEFAULT_RANGES) -> Program:
     """Specs for every region that `target` has a kernel for; the others say why they stay float.
 
     `ranges` names how a range becomes a scale and a zero point: `asymmetric`, `minmax-nudged`. Raises MissingStatistics
     where parameters have to be decided for a value that nobody observed, PropagationError for values that no parameters
     can hold.
     """
+    if ranges not in RANGE_RULES:
+        raise PropagationError(f"found ranges '{ranges}', expected one of: {', '.join(RANGE_RULES)}")
     program = program.clone()
     constraints = take_constraints(program)
     duplicate_constants(program, constraints)
