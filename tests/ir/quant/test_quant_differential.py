@@ -179,13 +179,24 @@ def test_what_runs_is_what_the_evaluation_says(upstream, parse_type, case, profi
 
 
 def in_range(reals, quantized):
-    """The array, with those numbers replaced by the one that the storage minimum expresses which are past the range."""
-    scales, points = element_parameters(reals.shape, quantized)
+    """The array, with the numbers past the storage type replaced by one that is not; the case is dropped if none is.
+
+    In the expressed type, whose zero point may be another number than that of the type: 2^32 for 4294967295 in f32.
+    """
+    dtype = reals.dtype
+    with np.errstate(over="ignore"):
+        scales, points = (found.astype(dtype) for found in element_parameters(reals.shape, quantized))
     least, greatest = quantized.storage.range
+
+    def is_inside(values):
+        stored = (values / scales + points).astype(np.float64)
+        return (stored > least) & (stored < greatest)
+
     with np.errstate(all="ignore"):
-        stored = reals.astype(np.float64) / scales + points
-        inside = (stored > least) & (stored < greatest)
-        return np.where(inside, reals, ((quantized.storage.minimum - points) * scales)).astype(reals.dtype)
+        middle = ((dtype.type((least + greatest) // 2) - points) * scales).astype(dtype)
+        found = np.where(is_inside(reals), reals, middle)
+        assume(is_inside(found).all())
+    return found
 
 
 @fuzz(1, 10)
