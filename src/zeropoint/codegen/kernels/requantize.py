@@ -8,7 +8,7 @@ Parameters of a group, each a vector of the instruction set:
 
 | behaviour | |
 |---|---|
-| fixed16 | right shifts (i32) x n, left ones x n if `left`, M (i16) x ceil(n/2), 64 zp + 32 (i16), bounds (i8) x 2 |
+| fixed16 | right shifts (i32) x n, left ones x n if `left`, M (i16) x ceil(n/2), zp (i16) if `offset`, bounds x 2 |
 | float32-rne | m (f32) x n, zp (i32), bounds (i8) x 2 |
 | others | multipliers (i32) x n, shifts (i32) x n, zp (i32), bounds (i8) x 2 |
 
@@ -72,9 +72,11 @@ class Epilogue:
     """Accumulators may be past the limit of a left shift, and saturate first."""
     clamped: bool = False
     """The bounds are inside those of 8 bits."""
+    offset: bool = True
+    """The zero point is not 0 as an activation byte; it is after a ReLU."""
 
     @staticmethod
-    def of(output: Output, reach: IntArray) -> Epilogue:
+    def of(output: Output, reach: IntArray, isa: InstructionSet) -> Epilogue:
         """For accumulators of at most |acc| = `reach`, one a channel. `exact` multipliers, of f64, have no epilogue."""
         multiplier = output.multiplier
         behaviour = multiplier.behaviour
@@ -85,7 +87,7 @@ class Epilogue:
         left = bool((multiplier.shift < 0).any())
         limit = (1 << 31) - 1 >> np.maximum(-multiplier.shift, 0)
         saturated = left and bool((reach > limit).any())
-        return Epilogue(behaviour, left, saturated, clamped)
+        return Epilogue(behaviour, left, saturated, clamped, output.zero_point + isa.offset != 0)
 
     def rounding(self, multiplier: Multiplier) -> IntArray:
         """What is added to the biases before: 2^(s-1) of fixed16, 0 of the others."""
@@ -106,7 +108,8 @@ class Epilogue:
             if self.left:
                 parts.append(np.maximum(-shift, 0)[order].astype(np.int32))
             parts.append(m[word_order(count, isa.width)].astype(np.int16))
-            parts.append(np.full(2 * isa.width, 64 * zero + 32, np.int16))
+            if self.offset:
+                parts.append(np.full(2 * isa.width, zero, np.int16))
         else:
             parts.append(m[order].astype(np.int32 if shift is not None else np.float32))
             if shift is not None:
@@ -120,7 +123,7 @@ class Epilogue:
     def size(self, isa: InstructionSet, count: int) -> int:
         """The number of bytes of `parameters`."""
         if self.behaviour is RequantizeBehaviour.FIXED16:
-            vectors = count * (1 + self.left) + (count + 1) // 2 + 1
+            vectors = count * (1 + self.left) + (count + 1) // 2 + self.offset
         elif self.behaviour is RequantizeBehaviour.FLOAT32_RNE:
             vectors = count + 1
         else:
@@ -164,9 +167,12 @@ class Epilogue:
         shifted = [f.binary("ashr", acc, shift) for acc, shift in zip(sums, right, strict=True)]
         words = _packed_words(f, isa, shifted)
         scaled = [isa.scaled(f, word, reader.take(isa.i16)) for word in words]
+        # (p + 64 zp + 32) >> 6 = ((p + 32) >> 6) + zp, and (p + 32) >> 6 = (p * 2^9 + 2^14) >> 15: the multiply again.
+        rounded = [isa.scaled(f, word, constant(isa.i16, 1 << 9)) for word in scaled]
+        if not self.offset:
+            return rounded
         offset = reader.take(isa.i16)
-        guarded = [f.call(isa.i16, f"llvm.sadd.sat.v{2 * isa.width}i16", word, offset) for word in scaled]
-        return [f.binary("ashr", word, constant(isa.i16, 6)) for word in guarded]
+        return [f.add(word, offset) for word in rounded]
 
 
 class _Reader:

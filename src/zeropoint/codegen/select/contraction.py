@@ -95,10 +95,10 @@ def output_of(selection: Selection, op: RequantizeOp, channels: int) -> Output:
     return Output(multiplier, zero, low, high)
 
 
-def _epilogue(output: Output, weights: Array, bias: IntArray) -> Epilogue:
+def _epilogue(selection: Selection, output: Output, weights: Array, bias: IntArray) -> Epilogue:
     """The epilogue for the accumulators that these weights (..., channels) and biases can give."""
     total = np.abs(weights.astype(np.int64)).reshape(-1, weights.shape[-1]).sum(0)
-    return Epilogue.of(output, 128 * total + np.abs(bias))
+    return Epilogue.of(output, 128 * total + np.abs(bias), selection.isa)
 
 
 def _halves(selection: Selection, weights: Array) -> int:
@@ -188,7 +188,7 @@ def _convolution(selection: Selection, op: RequantizeOp, convolution: Convolutio
     out_image, _, out_row, out_pixel = selection.image_strides(target)
     (sy, sx), (dy, dx) = windows.strides, windows.dilation
     residual = None if addition is None else addition.residual(*selection.image_strides(addition.other)[2:])
-    arithmetic = Integers(_halves(selection, weights), _epilogue(output, padded, biases), residual)
+    arithmetic = Integers(_halves(selection, weights), _epilogue(selection, output, padded, biases), residual)
     shape = Contraction(
         rows=height,
         width=width,
@@ -238,7 +238,7 @@ def _depthwise(
         kernel=(rows, columns),
         strides=strides,
         halves=_halves(selection, weights),
-        epilogue=_epilogue(output, weights, bias),
+        epilogue=_epilogue(selection, output, weights, bias),
     )
     parameters = selection.graph.parameters(shape.pack(selection.isa, weights, bias, output))
     for image in range(images):
@@ -287,7 +287,7 @@ def _product(selection: Selection, op: RequantizeOp, product: DotGeneralOp, bias
     count = int(np.prod(source.shape[:-1]))
     out_pixel = target.strides[-2]
     residual = None if addition is None else addition.residual(0, addition.other.strides[-2])
-    arithmetic = Integers(_halves(selection, matrix), _epilogue(output, padded, biases), residual)
+    arithmetic = Integers(_halves(selection, matrix), _epilogue(selection, output, padded, biases), residual)
     shape = Contraction(
         rows=1,
         width=count,
