@@ -138,7 +138,8 @@ def materialize(program: Program) -> Program:
         run.replace(region)
     for region in reversed(chosen):
         run.release(region)
-    for region in set(regions).difference(chosen) and [region for region in regions if region.parent is not None]:
-        inline_region(region)
+    for region in regions:
+        if region.parent is not None:  # the others were replaced
+            inline_region(region)
     remove_dead_ops(program.entry)
     return program
