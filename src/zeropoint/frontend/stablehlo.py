@@ -8,6 +8,7 @@ from pathlib import Path
 from xdsl.utils.exceptions import ParseError, VerifyException
 
 from zeropoint.frontend.errors import ModelError
+from zeropoint.frontend.legalize_chlo import legalize_chlo
 from zeropoint.ir.files import load_program
 from zeropoint.ir.program import Program
 
@@ -20,7 +21,7 @@ def load_stablehlo(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> Program
     Raises ModelError for text that does not parse or verify; OSError where the file cannot be read.
     """
     try:
-        program = load_program(path)
+        program = legalize_chlo(load_program(path))
         inputs = {port.name: port.type.get_shape() for port in program.inputs}
     except ParseError as error:
         line, column = _line_and_column(error)

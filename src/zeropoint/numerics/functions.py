@@ -10,25 +10,22 @@ whatever the machine:
   an error of some 2^-51, which reaches a rounded f32 in about one value of 2^26, and an f16 or bf16 practically never.
   For f64 operands the result is NumPy's.
 
-Source: StableHLO specification, the ops of these names; chlo.erf. Integer operands wrap around in their dtype, and
-divide truncates towards zero, as the specification has it.
+Source: StableHLO specification, the ops of these names, and upstream's chlo dialect. Integer operands wrap around in
+their dtype, and divide truncates towards zero, as the specification has it.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
-from functools import cache
 
 import numpy as np
 
+from zeropoint.numerics import special
 from zeropoint.numerics.arrays import AnyArray, BoolArray, FloatArray
 from zeropoint.numerics.rounding import round_half_away
 
 UnaryFunction = Callable[[AnyArray], AnyArray]
 BinaryFunction = Callable[[AnyArray, AnyArray], AnyArray]
-
-_ERFC_NODES = 36
 
 
 def _is_float(x: AnyArray) -> bool:
@@ -90,47 +87,6 @@ def _logistic(x: FloatArray) -> FloatArray:
     return np.where(x < 0, e, 1.0) / (1.0 + e)
 
 
-def _erf(x: FloatArray) -> FloatArray:
-    """The power series below 1, 1 - erfc above; 1 from 6 on, where erfc is below 2^-54."""
-    magnitude = np.minimum(np.abs(x), 6.0)
-    small = np.minimum(magnitude, 1.0)
-    # erf(x) = 2/sqrt(pi) * sum (-1)^n x^(2n+1) / (n! (2n+1)); at x = 1 the 20th term is below 2^-60.
-    square, series = small * small, np.zeros_like(small)
-    for n in range(20, -1, -1):
-        series = series * square + (-1.0) ** n / (math.factorial(n) * (2 * n + 1))
-    below = 2.0 / math.sqrt(math.pi) * small * series
-    above = 1.0 - _erfc(np.maximum(magnitude, 1.0))
-    return np.copysign(np.where(magnitude < 1.0, below, above), x)
-
-
-def _erfc(x: FloatArray) -> FloatArray:
-    """erfc(x) = t * exp(-x^2 + P(t)) for 1 <= x <= 6, t = 2 / (2 + x), P a polynomial (Chebyshev series) in t."""
-    t = 2.0 / (2.0 + x)
-    coefficients = _erfc_coefficients()
-    # Clenshaw's recurrence on [1/4, 2/3], the interval of t.
-    argument = (2.0 * t - (2 / 3 + 1 / 4)) / (2 / 3 - 1 / 4)
-    last, before = np.zeros_like(t), np.zeros_like(t)
-    for coefficient in coefficients[:0:-1]:
-        last, before = 2.0 * argument * last - before + coefficient, last
-    return t * np.exp(-x * x + argument * last - before + coefficients[0])
-
-
-@cache
-def _erfc_coefficients() -> list[float]:
-    """The Chebyshev series of log(erfc(x) / t) + x^2 in t, through its values at the Chebyshev nodes."""
-    count = _ERFC_NODES
-    angles = [math.pi * (k + 0.5) / count for k in range(count)]
-    values: list[float] = []
-    for angle in angles:
-        t = ((2 / 3 + 1 / 4) + (2 / 3 - 1 / 4) * math.cos(angle)) / 2
-        x = 2.0 / t - 2.0
-        values.append(math.log(math.erfc(x) / t) + x * x)
-    return [
-        (1 if j == 0 else 2) / count * math.fsum(v * math.cos(j * a) for v, a in zip(values, angles, strict=True))
-        for j in range(24)
-    ]
-
-
 def _round_half_away(x: AnyArray) -> AnyArray:
     return round_half_away(x)
 
@@ -175,18 +131,29 @@ def _atan2(x: AnyArray, y: AnyArray) -> AnyArray:
     return np.arctan2(x.astype(np.float64), y.astype(np.float64)).astype(x.dtype)
 
 
-REAL_ONLY = frozenset(("ceil", "erf", "floor", "remainder", "round_nearest_afz", "round_nearest_even"))
-"""Functions that complex numbers do not have."""
+REAL_ONLY = frozenset(("remainder",))
+"""Functions that complex numbers do not have, though the op's signature has complex types."""
 
 UNARY: dict[str, UnaryFunction] = {
     "abs": _abs,
+    "acos": _in_f64(np.arccos),
+    "acosh": _in_f64(np.arccosh),
+    "asin": _in_f64(np.arcsin),
+    "asinh": _in_f64(np.arcsinh),
+    "atan": _in_f64(np.arctan),
+    "atanh": _in_f64(np.arctanh),
     "cbrt": _in_f64(np.cbrt, lambda x: np.power(x, 1 / 3)),
     "ceil": _native(np.ceil),
+    "cosh": _in_f64(np.cosh),
     "cosine": _in_f64(np.cos),
-    "erf": _in_f64(_erf),
+    "digamma": _in_f64(special.digamma),
+    "erf": _in_f64(special.erf),
+    "erf_inv": _in_f64(special.erf_inverse),
+    "erfc": _in_f64(special.erfc),
     "exponential": _in_f64(np.exp),
     "exponential_minus_one": _in_f64(np.expm1),
     "floor": _native(np.floor),
+    "lgamma": _in_f64(special.log_gamma),
     "log": _in_f64(np.log),
     "log_plus_one": _in_f64(np.log1p),
     "logistic": _in_f64(_logistic, lambda x: 1.0 / (1.0 + np.exp(-x))),
@@ -198,6 +165,7 @@ UNARY: dict[str, UnaryFunction] = {
     "rsqrt": _in_f64(lambda x: 1.0 / np.sqrt(x)),
     "sign": _native(_sign),
     "sine": _in_f64(np.sin),
+    "sinh": _in_f64(np.sinh),
     "sqrt": _sqrt,
     "tan": _in_f64(np.tan),
     "tanh": _in_f64(np.tanh),
@@ -212,6 +180,7 @@ BINARY: dict[str, BinaryFunction] = {
     "maximum": _native_binary(np.maximum),
     "minimum": _native_binary(np.minimum),
     "multiply": _exact_but_for_complex(np.multiply),
+    "next_after": _native_binary(np.nextafter),
     "or": _native_binary(np.bitwise_or),
     "power": _native_binary(_power),
     # The sign of the dividend, as in C.

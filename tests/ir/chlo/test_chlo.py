@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import math
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
-from xdsl.utils.exceptions import VerifyException
+from xdsl.utils.exceptions import ParseError, VerifyException
 
-from zeropoint.interp import run
+from zeropoint.frontend.legalize_chlo import legalize_chlo
+from zeropoint.interp import Interpreter, run
+from zeropoint.ir.chlo import Chlo
 from zeropoint.ir.text import parse_program, print_program
 
 ERF = "  %0 = chlo.erf %x : tensor<5xf32> -> tensor<5xf32>\n  return %0 : tensor<5xf32>\n"
@@ -33,8 +37,11 @@ def test_erf_is_the_error_function() -> None:
 @pytest.mark.parametrize(
     ("types", "message"),
     [
-        ("(tensor<5xi32>) -> tensor<5xi32>", "operand #0 must be a tensor of floats, but got 'tensor<5xi32>'"),
-        ("(tensor<5xf32>) -> tensor<4xf32>", "requires the same type for all operands and results"),
+        (
+            "(tensor<5xi32>) -> tensor<5xi32>",
+            "operand #0 must be tensor of 4/6/8/16/32/64-bit float values, but got 'tensor<5xi32>'",
+        ),
+        ("(tensor<5xf32>) -> tensor<4xf32>", "requires compatible types for all operands and results"),
     ],
 )
 def test_erf_of_other_types_is_refused(types: str, message: str) -> None:
@@ -43,3 +50,170 @@ def test_erf_of_other_types_is_refused(types: str, message: str) -> None:
     header = f'{{sym_name = "main", function_type = ({operand}) -> ()}} : () -> ()'
     with pytest.raises(VerifyException, match=message.replace("(", r"\(")):
         parse_program(text + header)
+
+
+SYNTAX = Path(__file__).with_name("syntax.mlir").read_text()
+LINES = [line.strip() for line in SYNTAX.splitlines()[1:]]
+
+
+def _unnumbered(line: str) -> str:
+    return re.sub(r"%\w+", "%", line).replace("builtin.module", "module").replace("func.return", "return")
+
+
+def test_every_op_has_its_text() -> None:
+    assert {op.name for op in Chlo.operations} <= set(re.findall(r"chlo\.\w+", SYNTAX))
+
+
+@pytest.mark.parametrize("generic", [False, True])
+def test_the_text_is_read_and_printed_as_upstream_prints_it(generic: bool) -> None:
+    text = print_program(parse_program(print_program(parse_program(SYNTAX), generic=generic)))
+    assert [_unnumbered(line.strip()) for line in text.splitlines()] == [_unnumbered(line) for line in LINES]
+
+
+ARGUMENTS = "%a: tensor<2x3xf32>, %b: tensor<3xf32>, %i: tensor<2x3xi32>, %c: tensor<2x3xcomplex<f32>>, %s: tensor<f32>"
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        (
+            "chlo.lgamma %c : tensor<2x3xcomplex<f32>> -> tensor<2x3xcomplex<f32>>",
+            "operand #0 must be tensor of 4/6/8/16/32/64-bit float values, but got 'tensor<2x3xcomplex<f32>>'",
+        ),
+        (
+            "chlo.square %i : tensor<2x3xi32> -> tensor<2x3xi32>",
+            "operand #0 must be tensor of 4/6/8/16/32/64-bit float or complex type with 32/64-bit float elements "
+            "values, but got 'tensor<2x3xi32>'",
+        ),
+        (
+            "chlo.broadcast_add %a, %i : (tensor<2x3xf32>, tensor<2x3xi32>) -> tensor<2x3xf32>",
+            "requires compatible element types for all operands and results",
+        ),
+        (
+            "chlo.broadcast_add %a, %b : (tensor<2x3xf32>, tensor<3xf32>) -> tensor<2x4xf32>",
+            "inferred type(s) 'tensor<2x3xf32>' are incompatible with return type(s) of operation 'tensor<2x4xf32>'",
+        ),
+        (
+            "chlo.broadcast_add %a, %b {broadcast_dimensions = array<i64: 0>} "
+            ": (tensor<2x3xf32>, tensor<3xf32>) -> tensor<2x3xf32>",
+            "found sizes 2 and 3 of dimension 0; expected equal ones, or 1",
+        ),
+        (
+            "chlo.broadcast_add %a, %b {broadcast_dimensions = array<i64: 0, 1>} "
+            ": (tensor<2x3xf32>, tensor<3xf32>) -> tensor<2x3xf32>",
+            "found broadcast_dimensions [0, 1] for an operand of shape [3]; expected one dimension for each",
+        ),
+        (
+            "chlo.broadcast_add %a, %b {broadcast_dimensions = array<i64: 2>} "
+            ": (tensor<2x3xf32>, tensor<3xf32>) -> tensor<2x3xf32>",
+            "found broadcast dimension 2, expected one in [0, 2)",
+        ),
+        (
+            "chlo.broadcast_select %a, %a, %a : (tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>",
+            "operand #0 must be ranked tensor of bool values, but got 'tensor<2x3xf32>'",
+        ),
+        (
+            "chlo.is_inf %a : tensor<2x3xf32> -> tensor<3xi1>",
+            "all non-scalar operands/results must have the same shape and base type",
+        ),
+        (
+            "chlo.next_after %a, %i : tensor<2x3xf32>, tensor<2x3xi32> -> tensor<2x3xf32>",
+            "operand #1 must be tensor of 4/6/8/16/32/64-bit float values, but got 'tensor<2x3xi32>'",
+        ),
+        (
+            '"chlo.constant_like"(%a) <{value = 1 : i32}> : (tensor<2x3xf32>) -> tensor<2x3xf32>',
+            "value's type doesn't match element return type",
+        ),
+        (
+            "chlo.top_k(%a, k = 4) : tensor<2x3xf32> -> (tensor<2x4xf32>, tensor<2x4xi32>)",
+            "operand's last dimension must be at least 4",
+        ),
+        (
+            "chlo.top_k(%s, k = 1) : tensor<f32> -> (tensor<f32>, tensor<i32>)",
+            "operand's rank must be at least 1",
+        ),
+        (
+            "chlo.top_k(%a, k = 2) : tensor<2x3xf32> -> (tensor<2x2xf32>, tensor<2x2xi64>)",
+            "inferred type(s) 'tensor<2x2xf32>', 'tensor<2x2xi32>' are incompatible",
+        ),
+    ],
+)
+def test_wrong_ops_are_refused(line: str, sentence: str) -> None:
+    results = "%r:2" if "top_k" in line else "%r"
+    with pytest.raises((ParseError, VerifyException)) as error:
+        parse_program(f"func.func @main({ARGUMENTS}) {{\n  {results} = {line}\n  return\n}}")
+    assert sentence in str(error.value)
+
+
+def _legalized(line: str, arguments: str, *arrays: np.ndarray) -> np.ndarray:
+    result = line[line.rindex("-> ") + 3 :]
+    text = f"func.func @main({arguments}) -> {result} {{\n  %r = {line}\n  return %r : {result}\n}}"
+    return Interpreter(legalize_chlo(parse_program(text))).run_values(list(arrays))[0]
+
+
+def test_operands_of_lower_rank_have_the_last_dimensions_or_those_that_are_named() -> None:
+    x, y = np.arange(6, dtype=np.float32).reshape(2, 3), np.array([10, 20, 30], np.float32)
+    line = "chlo.broadcast_add %x, %y : (tensor<2x3xf32>, tensor<3xf32>) -> tensor<2x3xf32>"
+    assert _legalized(line, "%x: tensor<2x3xf32>, %y: tensor<3xf32>", x, y).tolist() == (x + y).tolist()
+    named = "chlo.broadcast_subtract %y, %x {broadcast_dimensions = array<i64: 0>} "
+    line = named + ": (tensor<2xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>"
+    found = _legalized(line, "%x: tensor<2x3xf32>, %y: tensor<2xf32>", x, y[:2])
+    assert found.tolist() == (y[:2, None] - x).tolist()
+
+
+def test_both_operands_may_be_repeated() -> None:
+    x, y = np.array([[1], [2]], np.int32), np.array([[5, 7]], np.int32)
+    line = "chlo.broadcast_maximum %x, %y : (tensor<2x1xi32>, tensor<1x2xi32>) -> tensor<2x2xi32>"
+    assert _legalized(line, "%x: tensor<2x1xi32>, %y: tensor<1x2xi32>", x, y).tolist() == [[5, 7], [5, 7]]
+
+
+def test_dynamic_shapes_are_not_legalized() -> None:
+    text = """
+    func.func @main(%x: tensor<?xf32>, %y: tensor<f32>) -> tensor<?xf32> {
+      %0 = chlo.broadcast_add %x, %y : (tensor<?xf32>, tensor<f32>) -> tensor<?xf32>
+      return %0 : tensor<?xf32>
+    }"""
+    with pytest.raises(ValueError, match=r"chlo.broadcast_add.*: found a dynamic shape, expected static ones"):
+        legalize_chlo(parse_program(text))
+
+
+def test_conjugates() -> None:
+    line = "chlo.conj %x : tensor<2xcomplex<f32>> -> tensor<2xcomplex<f32>>"
+    found = _legalized(line, "%x: tensor<2xcomplex<f32>>", np.array([1 + 2j, -3j], np.complex64))
+    assert found.tolist() == [1 - 2j, 3j]
+
+
+@pytest.mark.parametrize(("op", "expected"), [("is_inf", [1, 1, 0, 0]), ("is_pos_inf", [1, 0, 0, 0])])
+def test_infinities(op: str, expected: list[int]) -> None:
+    line = f"chlo.{op} %x : tensor<4xf32> -> tensor<4xi1>"
+    found = _legalized(line, "%x: tensor<4xf32>", np.array([np.inf, -np.inf, np.nan, 1], np.float32))
+    assert found.tolist() == [bool(entry) for entry in expected]
+
+
+FUNCTIONS = {
+    "acos": (math.acos, [-1.0, -0.5, 0.0, 1.0]),
+    "acosh": (math.acosh, [1.0, 1.5, 100.0]),
+    "asin": (math.asin, [-1.0, -0.5, 0.0, 1.0]),
+    "asinh": (math.asinh, [-100.0, 0.0, 0.5]),
+    "atan": (math.atan, [-100.0, 0.0, 0.5]),
+    "atanh": (math.atanh, [-0.5, 0.0, 0.999]),
+    "cosh": (math.cosh, [-2.0, 0.0, 3.0]),
+    "erfc": (math.erfc, [-3.0, -0.1, 0.0, 0.4, 1.0, 5.0, 9.0]),
+    "lgamma": (math.lgamma, [-2.5, -0.3, 0.1, 1.0, 1.5, 2.0, 9.0, 300.0]),
+    "sinh": (math.sinh, [-2.0, 0.0, 1e-3, 3.0]),
+}
+
+
+@pytest.mark.parametrize("op", FUNCTIONS)
+def test_functions_are_rounded_once(op: str) -> None:
+    function, points = FUNCTIONS[op]
+    line = f"chlo.{op} %x : tensor<{len(points)}xf32> -> tensor<{len(points)}xf32>"
+    arguments = np.array(points, np.float32)
+    found = _legalized(line, f"%x: tensor<{len(points)}xf32>", arguments)
+    np.testing.assert_array_equal(found, np.array([function(float(x)) for x in arguments], np.float32))
+
+
+def test_the_next_float() -> None:
+    line = "chlo.next_after %x, %y : tensor<2xf32>, tensor<2xf32> -> tensor<2xf32>"
+    x, y = np.array([1, 1], np.float32), np.array([2, -2], np.float32)
+    assert _legalized(line, "%x: tensor<2xf32>, %y: tensor<2xf32>", x, y).tolist() == [1 + 2**-23, 1 - 2**-24]

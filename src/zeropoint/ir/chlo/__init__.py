@@ -1,9 +1,110 @@
-"""The chlo dialect: ops that framework exporters leave beside StableHLO."""
+"""The chlo dialect: ops that framework exporters leave beside StableHLO.
+
+`zeropoint.frontend.legalize_chlo` spells out those that StableHLO has ops for; functions of one number stay.
+"""
 
 from xdsl.ir import Dialect
 
-from zeropoint.ir.chlo.elementwise import ErfOp
+from zeropoint.ir.chlo.broadcasting import (
+    PLAIN,
+    BroadcastCompareOp,
+    BroadcastComplexOp,
+    BroadcastOp,
+    BroadcastSelectOp,
+    ComparisonDirectionAttr,
+    ComparisonTypeAttr,
+)
+from zeropoint.ir.chlo.constants import ConstantLikeOp, ConstantOp
+from zeropoint.ir.chlo.elementwise import (
+    AcoshOp,
+    AcosOp,
+    AsinhOp,
+    AsinOp,
+    AtanhOp,
+    AtanOp,
+    ConjOp,
+    CoshOp,
+    DigammaOp,
+    ErfcOp,
+    ErfInvOp,
+    ErfOp,
+    IsInfOp,
+    IsNegInfOp,
+    IsPosInfOp,
+    LgammaOp,
+    NextAfterOp,
+    PredicateOp,
+    SinhOp,
+    SquareOp,
+    TanOp,
+)
+from zeropoint.ir.chlo.top_k import TopKOp
 
-__all__ = ["Chlo", "ErfOp"]
+__all__ = [
+    "PLAIN",
+    "AcosOp",
+    "AcoshOp",
+    "AsinOp",
+    "AsinhOp",
+    "AtanOp",
+    "AtanhOp",
+    "BroadcastCompareOp",
+    "BroadcastComplexOp",
+    "BroadcastOp",
+    "BroadcastSelectOp",
+    "Chlo",
+    "ComparisonDirectionAttr",
+    "ComparisonTypeAttr",
+    "ConjOp",
+    "ConstantLikeOp",
+    "ConstantOp",
+    "CoshOp",
+    "DigammaOp",
+    "ErfInvOp",
+    "ErfOp",
+    "ErfcOp",
+    "IsInfOp",
+    "IsNegInfOp",
+    "IsPosInfOp",
+    "LgammaOp",
+    "NextAfterOp",
+    "PredicateOp",
+    "SinhOp",
+    "SquareOp",
+    "TanOp",
+    "TopKOp",
+]
 
-Chlo = Dialect("chlo", [ErfOp], [])
+Chlo = Dialect(
+    "chlo",
+    [
+        AcosOp,
+        AcoshOp,
+        AsinOp,
+        AsinhOp,
+        AtanOp,
+        AtanhOp,
+        BroadcastCompareOp,
+        BroadcastComplexOp,
+        BroadcastSelectOp,
+        ConjOp,
+        ConstantLikeOp,
+        ConstantOp,
+        CoshOp,
+        DigammaOp,
+        ErfInvOp,
+        ErfOp,
+        ErfcOp,
+        IsInfOp,
+        IsNegInfOp,
+        IsPosInfOp,
+        LgammaOp,
+        NextAfterOp,
+        SinhOp,
+        SquareOp,
+        TanOp,
+        TopKOp,
+        *PLAIN,
+    ],
+    [ComparisonDirectionAttr, ComparisonTypeAttr],
+)

@@ -1,31 +1,215 @@
 """Elementwise functions that StableHLO has no op for.
 
-Source: upstream's op definitions of the chlo dialect; op and operand names are upstream's.
+Source: upstream's op definitions of the chlo dialect; op and operand names are upstream's, and so are the sentences.
 """
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import AnyFloat
-from xdsl.irdl import irdl_op_definition
+from typing import ClassVar
+
+from xdsl.dialects.builtin import i1
+from xdsl.ir import SSAValue
+from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, result_def, traits_def
+from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from zeropoint.ir.stablehlo.assembly import SameOperandsAndResultType
-from zeropoint.ir.stablehlo.elementwise import UnaryOp
-from zeropoint.ir.tensors import element_of, shape_of
+from zeropoint.ir.stablehlo.elements import ElementKind, TensorConstraint
+from zeropoint.ir.stablehlo.elementwise import BinaryOp, UnaryOp
+from zeropoint.ir.stablehlo.signatures import compatible_types
+from zeropoint.ir.tensors import shape_of, with_element
+
+FLOAT = TensorConstraint((ElementKind.FLOAT,), "tensor")
+FLOAT_OR_COMPLEX = TensorConstraint((ElementKind.FLOAT, ElementKind.COMPLEX), "tensor")
 
 
-@irdl_op_definition
-class ErfOp(UnaryOp):
-    """The error function: `chlo.erf %x : tensor<4xf32> -> tensor<4xf32>`."""
+class FunctionOp(UnaryOp):
+    """A function of one number: `chlo.erf %x : tensor<4xf32> -> tensor<4xf32>`."""
 
-    name = "chlo.erf"
-    custom_directives = (SameOperandsAndResultType,)
+    ELEMENTS: ClassVar[TensorConstraint] = FLOAT
+    custom_directives = ()
     assembly_format = "$operand attr-dict `:` type($operand) `->` type($result)"
 
     def verify_(self) -> None:
-        """Check that the operand holds floats, and that the result is of its type."""
-        if not isinstance(element_of(self.operand), AnyFloat):
-            raise VerifyException(f"operand #0 must be a tensor of floats, but got '{self.operand.type}'")
-        same = shape_of(self.operand) == shape_of(self.result) and element_of(self.operand) == element_of(self.result)
-        if not same:
-            raise VerifyException("requires the same type for all operands and results")
+        """Check the element types, and that the result is of the operand's type."""
+        self.ELEMENTS.check(self.operand.type, "operand #0")
+        self.ELEMENTS.check(self.result.type, "result #0")
+        compatible_types(self)
+
+
+@irdl_op_definition
+class AcosOp(FunctionOp):
+    """The angle whose cosine is the operand."""
+
+    name = "chlo.acos"
+    ELEMENTS: ClassVar[TensorConstraint] = FLOAT_OR_COMPLEX
+
+
+@irdl_op_definition
+class AcoshOp(FunctionOp):
+    """The number whose hyperbolic cosine is the operand."""
+
+    name = "chlo.acosh"
+    ELEMENTS: ClassVar[TensorConstraint] = FLOAT_OR_COMPLEX
+
+
+@irdl_op_definition
+class AsinOp(FunctionOp):
+    """The angle whose sine is the operand."""
+
+    name = "chlo.asin"
+    ELEMENTS: ClassVar[TensorConstraint] = FLOAT_OR_COMPLEX
+
+
+@irdl_op_definition
+class AsinhOp(FunctionOp):
+    """The number whose hyperbolic sine is the operand."""
+
+    name = "chlo.asinh"
+    ELEMENTS: ClassVar[TensorConstraint] = FLOAT_OR_COMPLEX
+
+
+@irdl_op_definition
+class AtanOp(FunctionOp):
+    """The angle whose tangent is the operand."""
+
+    name = "chlo.atan"
+    ELEMENTS: ClassVar[TensorConstraint] = FLOAT_OR_COMPLEX
+
+
+@irdl_op_definition
+class AtanhOp(FunctionOp):
+    """The number whose hyperbolic tangent is the operand."""
+
+    name = "chlo.atanh"
+    ELEMENTS: ClassVar[TensorConstraint] = FLOAT_OR_COMPLEX
+
+
+@irdl_op_definition
+class ConjOp(FunctionOp):
+    """The conjugate of complex numbers; real numbers stay."""
+
+    name = "chlo.conj"
+    ELEMENTS: ClassVar[TensorConstraint] = FLOAT_OR_COMPLEX
+
+
+@irdl_op_definition
+class CoshOp(FunctionOp):
+    """The hyperbolic cosine."""
+
+    name = "chlo.cosh"
+    ELEMENTS: ClassVar[TensorConstraint] = FLOAT_OR_COMPLEX
+
+
+@irdl_op_definition
+class DigammaOp(FunctionOp):
+    """The derivative of `lgamma`."""
+
+    name = "chlo.digamma"
+
+
+@irdl_op_definition
+class ErfInvOp(FunctionOp):
+    """The number whose error function is the operand."""
+
+    name = "chlo.erf_inv"
+
+
+@irdl_op_definition
+class ErfOp(FunctionOp):
+    """The error function."""
+
+    name = "chlo.erf"
+
+
+@irdl_op_definition
+class ErfcOp(FunctionOp):
+    """One minus the error function."""
+
+    name = "chlo.erfc"
+
+
+@irdl_op_definition
+class LgammaOp(FunctionOp):
+    """The logarithm of the magnitude of the gamma function."""
+
+    name = "chlo.lgamma"
+
+
+@irdl_op_definition
+class SinhOp(FunctionOp):
+    """The hyperbolic sine."""
+
+    name = "chlo.sinh"
+    ELEMENTS: ClassVar[TensorConstraint] = FLOAT_OR_COMPLEX
+
+
+@irdl_op_definition
+class SquareOp(FunctionOp):
+    """The product with itself."""
+
+    name = "chlo.square"
+    ELEMENTS: ClassVar[TensorConstraint] = FLOAT_OR_COMPLEX
+
+
+@irdl_op_definition
+class TanOp(FunctionOp):
+    """The tangent."""
+
+    name = "chlo.tan"
+    ELEMENTS: ClassVar[TensorConstraint] = FLOAT_OR_COMPLEX
+
+
+class PredicateOp(IRDLOperation):
+    """An i1 tensor: whether the operand is of a kind. `chlo.is_inf %x : tensor<4xf32> -> tensor<4xi1>`."""
+
+    operand = operand_def()
+    result = result_def()
+    traits = traits_def(Pure())
+    assembly_format = "$operand attr-dict `:` type($operand) `->` type($result)"
+
+    def __init__(self, operand: SSAValue):
+        super().__init__(operands=[operand], result_types=[with_element(operand, i1)])
+
+    def verify_(self) -> None:
+        """Check the element types, and that the shapes agree."""
+        FLOAT.check(self.operand.type, "operand #0")
+        TensorConstraint((ElementKind.BOOL,), "tensor").check(self.result.type, "result #0")
+        if shape_of(self.operand) != shape_of(self.result):
+            raise VerifyException("all non-scalar operands/results must have the same shape and base type")
+
+
+@irdl_op_definition
+class IsInfOp(PredicateOp):
+    """Whether the number is infinite."""
+
+    name = "chlo.is_inf"
+
+
+@irdl_op_definition
+class IsNegInfOp(PredicateOp):
+    """Whether the number is minus infinity."""
+
+    name = "chlo.is_neg_inf"
+
+
+@irdl_op_definition
+class IsPosInfOp(PredicateOp):
+    """Whether the number is plus infinity."""
+
+    name = "chlo.is_pos_inf"
+
+
+@irdl_op_definition
+class NextAfterOp(BinaryOp):
+    """The float next to `lhs` in the direction of `rhs`; its operands are of one type."""
+
+    name = "chlo.next_after"
+    custom_directives = ()
+    assembly_format = "$lhs `,` $rhs attr-dict `:` type($lhs) `,` type($rhs) `->` type($result)"
+
+    def verify_(self) -> None:
+        """Check the element types, and that the result is of the operands' type."""
+        for index, operand in enumerate(self.operand_types):
+            FLOAT.check(operand, f"operand #{index}")
+        FLOAT.check(self.result.type, "result #0")
+        compatible_types(self)

@@ -1,0 +1,208 @@
+"""Spell out the chlo ops that StableHLO has ops for.
+
+```mlir
+%0 = chlo.broadcast_add %x, %bias : (tensor<2x3xf32>, tensor<3xf32>) -> tensor<2x3xf32>
+%1 = chlo.square %0 : tensor<2x3xf32> -> tensor<2x3xf32>
+```
+becomes
+```mlir
+%0 = stablehlo.broadcast_in_dim %bias, dims = [1] : (tensor<3xf32>) -> tensor<2x3xf32>
+%1 = stablehlo.add %x, %0 : tensor<2x3xf32>
+%2 = stablehlo.multiply %1, %1 : tensor<2x3xf32>
+```
+
+What is left are functions of one number (`chlo.erf`, `chlo.lgamma`, ...) and `chlo.next_after`: the interpreter
+computes them and the lowering makes tables of them, as of StableHLO's own functions; polynomials would say less.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import DYNAMIC_INDEX, ComplexType, FloatAttr, TensorType, i1, i32
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.rewriter import Rewriter
+
+from zeropoint.ir import chlo
+from zeropoint.ir.constants import constant_op
+from zeropoint.ir.locations import describe
+from zeropoint.ir.program import Program
+from zeropoint.ir.stablehlo import (
+    AbsOp,
+    BroadcastInDimOp,
+    CompareOp,
+    ComparisonDirection,
+    ComparisonType,
+    ComparisonTypeAttr,
+    ComplexOp,
+    ConstantOp,
+    ImagOp,
+    IotaOp,
+    MultiplyOp,
+    NegateOp,
+    RealOp,
+    ReturnOp,
+    SelectOp,
+    SliceOp,
+    SortOp,
+    TanOp,
+)
+from zeropoint.ir.tensors import element_dtype, element_of, shape_of, tensor_of, with_element
+from zeropoint.ir.weights import Weights
+
+
+class Builder:
+    """Collects the ops that stand for one."""
+
+    def __init__(self, weights: Weights):
+        self.weights = weights
+        self.ops: list[Operation] = []
+
+    def add(self, op: Operation) -> SSAValue:
+        """Append an op; its first result."""
+        self.ops.append(op)
+        return op.results[0]
+
+    def scalar(self, number: float, element_type: Attribute) -> SSAValue:
+        """A constant of rank 0."""
+        array = np.asarray(number).astype(element_dtype(element_type))
+        return self.add(constant_op(array, self.weights, element_type=element_type))
+
+    def splat(self, number: float, like: SSAValue) -> SSAValue:
+        """A number in the shape and the element type of a value."""
+        return self.add(BroadcastInDimOp(self.scalar(number, element_of(like)), like.type, ()))
+
+    def spread(self, value: SSAValue, shape: Sequence[int], dims: Sequence[int]) -> SSAValue:
+        """`broadcast_in_dim` to `shape`, or the value itself where it has that."""
+        if tuple(shape_of(value)) == tuple(shape):
+            return value
+        return self.add(BroadcastInDimOp(value, TensorType(element_of(value), shape), dims))
+
+
+def _spread_operands(op: Operation, placements: Sequence[Sequence[int]], build: Builder) -> list[SSAValue]:
+    shape = shape_of(op.results[0])
+    if DYNAMIC_INDEX in shape or any(DYNAMIC_INDEX in shape_of(operand) for operand in op.operands):
+        raise ValueError(f"{describe(op)}: found a dynamic shape, expected static ones; fix the shapes of the inputs")
+    return [build.spread(value, shape, dims) for value, dims in zip(op.operands, placements, strict=True)]
+
+
+def _broadcast(op: chlo.BroadcastOp, build: Builder) -> Sequence[SSAValue]:
+    lhs, rhs = _spread_operands(op, op.placements(), build)
+    return [build.add(chlo.PLAIN[type(op)](lhs, rhs))]
+
+
+def _broadcast_complex(op: chlo.BroadcastComplexOp, build: Builder) -> Sequence[SSAValue]:
+    lhs, rhs = _spread_operands(op, op.placements(), build)
+    return [build.add(ComplexOp(lhs, rhs))]
+
+
+def _broadcast_compare(op: chlo.BroadcastCompareOp, build: Builder) -> Sequence[SSAValue]:
+    lhs, rhs = _spread_operands(op, op.placements(), build)
+    compare = CompareOp(lhs, rhs, op.comparison_direction.data)
+    if op.compare_type is not None:
+        compare.compare_type = ComparisonTypeAttr(op.compare_type.data)
+    return [build.add(compare)]
+
+
+def _broadcast_select(op: chlo.BroadcastSelectOp, build: Builder) -> Sequence[SSAValue]:
+    pred, on_true, on_false = _spread_operands(op, op.placements(), build)
+    return [build.add(SelectOp(pred, on_true, on_false))]
+
+
+def _conjugate(op: chlo.ConjOp, build: Builder) -> Sequence[SSAValue]:
+    if not isinstance(element_of(op.operand), ComplexType):
+        return [op.operand]
+    real = build.add(RealOp(op.operand))
+    return [build.add(ComplexOp(real, build.add(NegateOp(build.add(ImagOp(op.operand))))))]
+
+
+def _constant(op: chlo.ConstantOp, build: Builder) -> Sequence[SSAValue]:
+    return [build.add(ConstantOp(op.value))]
+
+
+def _constant_like(op: chlo.ConstantLikeOp, build: Builder) -> Sequence[SSAValue]:
+    attribute: Any = op.value
+    number = attribute.value.data
+    assert isinstance(op.value, FloatAttr) or isinstance(number, int)
+    scalar = build.scalar(number, element_of(op.result))
+    return [build.spread(scalar, shape_of(op.result), ())]
+
+
+def _is_infinite(number: float, magnitude: bool) -> Callable[[chlo.PredicateOp, Builder], Sequence[SSAValue]]:
+    def legalize(op: chlo.PredicateOp, build: Builder) -> Sequence[SSAValue]:
+        value = build.add(AbsOp(op.operand)) if magnitude else op.operand
+        return [build.add(CompareOp(value, build.splat(number, value), ComparisonDirection.EQ))]
+
+    return legalize
+
+
+def _square(op: chlo.SquareOp, build: Builder) -> Sequence[SSAValue]:
+    return [build.add(MultiplyOp(op.operand, op.operand))]
+
+
+def _tangent(op: chlo.TanOp, build: Builder) -> Sequence[SSAValue]:
+    return [build.add(TanOp(op.operand))]
+
+
+def _top_k(op: chlo.TopKOp, build: Builder) -> Sequence[SSAValue]:
+    """The first of the elements sorted in descending order, with their positions, stably."""
+    shape, element = shape_of(op.operand), element_of(op.operand)
+    positions = build.add(IotaOp(with_element(op.operand, i32), len(shape) - 1))
+    sort = SortOp([op.operand, positions], _descending([element, i32]), dimension=len(shape) - 1, stable=True)
+    build.add(sort)
+    limit = list(tensor_of(op.values).get_shape())
+    start, step = [0] * len(shape), [1] * len(shape)
+    return [build.add(SliceOp(result, start, limit, step)) for result in sort.results]
+
+
+def _descending(elements: Sequence[Attribute]) -> Region:
+    """Whether the first of two elements of the first input is the greater; of floats in total order."""
+    block = Block(arg_types=[TensorType(element, []) for element in elements for _ in range(2)])
+    compare = CompareOp(block.args[0], block.args[1], ComparisonDirection.GT)
+    if element_dtype(elements[0]).kind not in "iub":
+        compare.compare_type = ComparisonTypeAttr(ComparisonType.TOTALORDER)
+    assert compare.result.type == TensorType(i1, [])
+    block.add_ops([compare, ReturnOp([compare.result])])
+    return Region(block)
+
+
+Legalization = Callable[[Any, Builder], Sequence[SSAValue]]
+
+LEGALIZATIONS: Mapping[type[Operation], Legalization] = {
+    chlo.BroadcastCompareOp: _broadcast_compare,
+    chlo.BroadcastComplexOp: _broadcast_complex,
+    chlo.BroadcastSelectOp: _broadcast_select,
+    chlo.ConjOp: _conjugate,
+    chlo.ConstantLikeOp: _constant_like,
+    chlo.ConstantOp: _constant,
+    chlo.IsInfOp: _is_infinite(np.inf, True),
+    chlo.IsNegInfOp: _is_infinite(-np.inf, False),
+    chlo.IsPosInfOp: _is_infinite(np.inf, False),
+    chlo.SquareOp: _square,
+    chlo.TanOp: _tangent,
+    chlo.TopKOp: _top_k,
+    **dict.fromkeys(chlo.PLAIN, _broadcast),
+}
+"""What each op is spelled out as: the values of its results."""
+
+
+def legalize_chlo(program: Program) -> Program:
+    """Spell out every chlo op that StableHLO has ops for.
+
+    Raises ValueError for a broadcasting op of dynamic shapes.
+    """
+    if not any(type(op) in LEGALIZATIONS for op in program.module.walk()):
+        return program
+    program = program.clone()
+    for op in list(program.module.walk()):
+        legalization = LEGALIZATIONS.get(type(op))
+        if legalization is None:
+            continue
+        build = Builder(program.weights)
+        results = legalization(op, build)
+        for new in build.ops:
+            new.location = op.location
+        Rewriter.replace_op(op, build.ops, results)
+    return program
