@@ -1,0 +1,228 @@
+"""Integer programs of one contraction each: what the kernels of convolutions and products meet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from hypothesis import strategies as st
+from xdsl.dialects.builtin import ModuleOp, TensorType, i8, i32
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from zeropoint.ir.constants import constant_op
+from zeropoint.ir.fxpmath import RequantizeOp, WeightedSumOp
+from zeropoint.ir.program import Program, name_attributes
+from zeropoint.ir.stablehlo import (
+    AddOp,
+    BroadcastInDimOp,
+    ConvolutionLayout,
+    ConvolutionOp,
+    DotDimensions,
+    DotGeneralOp,
+    PadOp,
+)
+from zeropoint.ir.tensors import Array, shape_of, with_element
+from zeropoint.ir.text import print_program
+from zeropoint.ir.verification import verify
+from zeropoint.ir.weights import Weights
+from zeropoint.lower.context import multiplier_arrays
+from zeropoint.numerics import Multiplier, RequantizeBehaviour
+
+Draw = Callable[[st.SearchStrategy], object]
+ENDS = st.sampled_from([-128, 127, 0, -1, 5])
+BEHAVIOURS = ("fixed16", "fixed16", "fixed16", "fixed32", "fixed32-double", "tosa-double", "float32-rne", "pot")
+
+
+class Builder:
+    """An integer program under construction, with i8 inputs and outputs."""
+
+    def __init__(self, shapes: list[tuple[int, ...]], seed: int, element: Attribute = i8):
+        self.weights = Weights()
+        self.random = np.random.default_rng(seed)
+        self.function = FuncOp("main", ([TensorType(element, shape) for shape in shapes], []))
+        self.values: list[SSAValue] = list(self.function.body.block.args)
+
+    def insert(self, op: Operation) -> SSAValue:
+        self.function.body.block.add_op(op)
+        return op.results[0]
+
+    def constant(self, array: Array) -> SSAValue:
+        return self.insert(constant_op(np.asarray(array), self.weights))
+
+    def finish(self, *outputs: SSAValue) -> Program:
+        self.function.body.block.add_op(ReturnOp(*outputs))
+        self.function.update_function_type()
+        self.function.properties["arg_attrs"] = name_attributes([f"x{i}" for i in range(len(self.function.args))])
+        self.function.properties["res_attrs"] = name_attributes([f"y{i}" for i in range(len(outputs))])
+        program = Program(ModuleOp([self.function]), self.weights)
+        verify(program.module)
+        return program
+
+    def requantized(self, accumulator: SSAValue, output: Output, axis: int) -> SSAValue:
+        """A bias along `axis`, and the requantization."""
+        channels = shape_of(accumulator)[axis]
+        if output.bias:
+            bias = self.random.integers(-output.bias, output.bias + 1, channels).astype(np.int32)
+            along = BroadcastInDimOp(self.constant(bias), accumulator.type, [axis])
+            accumulator = self.insert(AddOp(accumulator, self.insert(along)))
+        reals = 2.0 ** self.random.uniform(*output.exponents, channels if output.per_channel else 1)
+        if output.behaviour == "pot":
+            reals = 2.0 ** np.round(np.log2(reals))
+        multiplier = Multiplier.of(reals, RequantizeBehaviour(output.behaviour), 8)
+        arrays = [self.constant(array) for array in multiplier_arrays(multiplier)]
+        op = RequantizeOp(
+            accumulator,
+            arrays[0],
+            arrays[1] if len(arrays) > 1 else None,
+            with_element(accumulator, i8),
+            behaviour=multiplier.behaviour.value,
+            zero_point=output.zero_point,
+            storage_min=output.bounds[0],
+            storage_max=output.bounds[1],
+            axis=axis if output.per_channel else None,
+        )
+        return self.insert(op)
+
+
+@dataclass(frozen=True)
+class Output:
+    """How a contraction ends; `exponents` are those of the real multipliers."""
+
+    behaviour: str
+    per_channel: bool
+    exponents: tuple[float, float]
+    zero_point: int
+    bounds: tuple[int, int]
+    bias: int
+
+
+@st.composite
+def outputs(draw: Draw) -> Output:
+    behaviour = draw(st.sampled_from(BEHAVIOURS))
+    # What a network has; all saturates or vanishes; shifts to the left. Of the last two behaviours those are undefined.
+    ranges = [(-12.0, -8.0), (-9.0, -4.0), (-40.0, 0.0)]
+    if behaviour not in ("fixed32-double", "tosa-double"):
+        ranges += [(-8.0, -0.001), (-3.0, 3.0), (0.0, 12.0)]
+    bounds = draw(st.sampled_from([(-128, 127), (-128, 127), (-127, 127), (-10, 100), (3, 3)]))
+    return Output(
+        behaviour,
+        draw(st.booleans()),
+        draw(st.sampled_from(ranges)),
+        draw(ENDS),
+        bounds,
+        draw(st.sampled_from([0, 1000, 1 << 20, 1 << 29])),
+    )
+
+
+def _weights(draw: Draw, random: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    kind = draw(st.sampled_from(["any", "any", "small", "largest", "least"]))
+    if kind == "any":
+        return random.integers(-128, 128, shape).astype(np.int8)
+    if kind == "small":
+        return random.integers(-64, 65, shape).astype(np.int8)
+    return np.full(shape, 127 if kind == "largest" else -128, np.int8)
+
+
+@dataclass(frozen=True, repr=False)
+class Case:
+    """A program and inputs for it."""
+
+    program: Program
+    samples: list[dict[str, Array]]
+
+    def __repr__(self) -> str:
+        return print_program(self.program)
+
+
+def samples_of(builder: Builder, shapes: list[tuple[int, ...]]) -> list[dict[str, Array]]:
+    """Any bytes, and the least and the greatest."""
+    random = [
+        {f"x{i}": builder.random.integers(-128, 128, shape).astype(np.int8) for i, shape in enumerate(shapes)}
+        for _ in range(2)
+    ]
+    ends = [{f"x{i}": np.full(shape, end, np.int8) for i, shape in enumerate(shapes)} for end in (-128, 127)]
+    return random + ends
+
+
+@st.composite
+def convolutions(draw: Draw, kind: str) -> Case:
+    """`kind` is "dense", "depthwise" or "grouped"."""
+    channels_first = draw(st.booleans())
+    groups, inputs, features = 1, draw(st.integers(1, 70)), draw(st.integers(1, 70))
+    if kind == "depthwise":
+        groups, inputs, features = inputs, inputs, inputs
+    elif kind == "grouped":
+        groups = draw(st.integers(2, 5))
+        inputs, features = groups * draw(st.integers(1, 6)), groups * draw(st.integers(1, 6))
+    largest = 7 if inputs < 20 or kind == "depthwise" else 3
+    kernel = [draw(st.integers(1, largest)) for _ in range(2)]
+    strides, dilation = ([draw(st.integers(1, most)) for _ in range(2)] for most in (3, 2))
+    low, high = ([draw(st.integers(0, 3)) for _ in range(2)] for _ in range(2))
+    images = draw(st.sampled_from([1, 1, 2]))
+    reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilation, strict=True)]
+    sizes = [max(1, r - a - b) + draw(st.integers(0, 9)) for r, a, b in zip(reach, low, high, strict=True)]
+    out = [(n + a + b - r) // s + 1 for n, a, b, r, s in zip(sizes, low, high, reach, strides, strict=True)]
+
+    def shaped(channels: int, spatial: list[int]) -> tuple[int, ...]:
+        return (images, channels, *spatial) if channels_first else (images, *spatial, channels)
+
+    shape, result = shaped(inputs, sizes), shaped(features, out)
+    added = draw(st.sampled_from([False, False, False, True]))
+    shapes = [shape, result] if added else [shape]
+    net = Builder(shapes, draw(st.integers(0, 1 << 16)))
+    layout = ConvolutionLayout.channels_first(2)
+    axis = 1
+    if not channels_first:
+        layout, axis = ConvolutionLayout(0, 3, (1, 2), 1, 0, (2, 3), 0, 3, (1, 2)), 3
+    spatial = layout.input_spatial_dimensions
+    value = net.values[0]
+    if any(low + high):
+        before, after = [0] * 4, [0] * 4
+        for d, one, other in zip(spatial, low, high, strict=True):
+            before[d], after[d] = one, other
+        value = net.insert(PadOp(value, net.constant(np.array(draw(ENDS), np.int8)), before, after))
+    convolution = ConvolutionOp(
+        value,
+        net.constant(_weights(draw, net.random, (features, inputs // groups, *kernel))),
+        TensorType(i32, result),
+        layout,
+        window_strides=strides,
+        rhs_dilation=dilation,
+        feature_group_count=groups,
+    )
+    y = net.requantized(net.insert(convolution), draw(outputs()), axis)
+    if added:
+        y = _sum(net, draw, [y, net.values[1]])
+    return Case(net.finish(y), samples_of(net, shapes))
+
+
+def _sum(net: Builder, draw: Draw, operands: list[SSAValue]) -> SSAValue:
+    most = draw(st.sampled_from([200, 20000]))
+    op = WeightedSumOp(
+        operands if draw(st.booleans()) else operands[::-1],
+        operands[0].type,
+        multipliers=[int(net.random.integers(-most, most)) for _ in operands],
+        zero_points=[draw(ENDS) for _ in operands],
+        shift=draw(st.integers(1, 14)),
+        zero_point=draw(ENDS),
+        storage_min=-128,
+        storage_max=127,
+    )
+    return net.insert(op)
+
+
+@st.composite
+def products(draw: Draw) -> Case:
+    """Rows of activations by a constant matrix, of either order."""
+    outer = tuple(draw(st.lists(st.integers(1, 9), min_size=1, max_size=2)))
+    terms, channels = draw(st.integers(1, 140)), draw(st.integers(1, 140))
+    net = Builder([(*outer, terms)], draw(st.integers(0, 1 << 16)))
+    turned = draw(st.booleans())
+    weights = _weights(draw, net.random, (channels, terms) if turned else (terms, channels))
+    dims = DotDimensions((), (), (len(outer),), (1 if turned else 0,))
+    result = TensorType(i32, (*outer, channels))
+    product = net.insert(DotGeneralOp(net.values[0], net.constant(weights), result, dims))
+    y = net.requantized(product, draw(outputs()), len(outer))
+    return Case(net.finish(y), samples_of(net, [(*outer, terms)]))

@@ -1,0 +1,103 @@
+"""Native code computes what the interpreter computes, every bit of it.
+
+`ZEROPOINT_FUZZ_CASES=1000` runs so many cases of each property.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from xdsl.dialects.builtin import StringAttr
+
+from codegen import contractions
+from codegen.exactness import CASES, HERE, assert_native_is_exact
+from networks import Case, cases, quantized
+from zeropoint.calibrate import samples
+from zeropoint.codegen.llvm.isa import InstructionSet
+from zeropoint.frontend import load_model
+from zeropoint.ir.annotations import PROFILE
+from zeropoint.ir.dead_code import remove_dead_ops
+from zeropoint.ir.program import Program
+from zeropoint.ir.stablehlo import UniformDequantizeOp
+from zeropoint.lower import integer_program
+
+DIGITS = Path(__file__).parents[2] / "examples" / "digits"
+INSTRUCTION_SETS = pytest.mark.parametrize("isa", HERE, ids=lambda row: row.name)
+
+
+def some(count: int) -> settings:
+    return settings(max_examples=CASES or count, suppress_health_check=list(HealthCheck))
+
+
+def under(program: Program, profile: str) -> Program:
+    program = program.clone()
+    program.module.attributes[PROFILE] = StringAttr(profile)
+    return program
+
+
+@INSTRUCTION_SETS
+@some(8)
+@given(case=contractions.convolutions("dense"))
+def test_convolutions(isa: InstructionSet, case: contractions.Case) -> None:
+    assert_native_is_exact(case.program, case.samples, isa, threads=(1, 2))
+
+
+@INSTRUCTION_SETS
+@some(8)
+@given(case=contractions.convolutions("depthwise"))
+def test_depthwise_convolutions(isa: InstructionSet, case: contractions.Case) -> None:
+    assert_native_is_exact(case.program, case.samples, isa, threads=(1, 3))
+
+
+@INSTRUCTION_SETS
+@some(5)
+@given(case=contractions.convolutions("grouped"))
+def test_grouped_convolutions(isa: InstructionSet, case: contractions.Case) -> None:
+    assert_native_is_exact(case.program, case.samples, isa, threads=(2,))
+
+
+@INSTRUCTION_SETS
+@some(8)
+@given(case=contractions.products())
+def test_matrix_products(isa: InstructionSet, case: contractions.Case) -> None:
+    assert_native_is_exact(case.program, case.samples, isa, threads=(1, 2))
+
+
+@pytest.mark.parametrize("profile", ["fixed16", "fixed32", "fixed32-double", "tosa-double"])
+@some(6)
+@given(case=cases())
+def test_random_networks(profile: str, case: Case) -> None:
+    program = integer_program(under(quantized(case.program, case.calibration), profile))
+    assert_native_is_exact(program, case.samples, HERE[0], threads=(1, 3))
+
+
+@INSTRUCTION_SETS
+@some(3)
+@given(case=cases())
+def test_random_networks_on_every_instruction_set(isa: InstructionSet, case: Case) -> None:
+    program = integer_program(quantized(case.program, case.calibration))
+    assert_native_is_exact(program, case.samples, isa, threads=(2,))
+
+
+@pytest.mark.parametrize("profile", ["fixed16", "fixed32", "fixed32-double", "tosa-double"])
+def test_the_demo_model(profile: str) -> None:
+    program = load_model(DIGITS / "digits.onnx")
+    calibration = list(samples(DIGITS / "calib.npz", program.inputs))[:16]
+    reference = quantized(program, calibration, "fixed16")
+    images = list(samples(DIGITS / "test.npz", program.inputs))[:8]
+    integers = integer_program(under(reference, profile))
+    assert_native_is_exact(integers, images, HERE[0], tolerance=3e-7)  # a softmax of floats is at its end
+    assert_native_is_exact(before_softmax(integers), images, HERE[0], threads=(1, 2, 3))
+
+
+def before_softmax(program: Program) -> Program:
+    """The program that returns what its last integers express."""
+    program = program.clone()
+    returned = program.entry.last_op
+    (logits,) = (op.result for op in program.entry.ops if isinstance(op, UniformDequantizeOp))
+    assert returned is not None
+    returned.operands[0] = logits
+    remove_dead_ops(program.entry)
+    return program
