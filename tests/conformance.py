@@ -3,8 +3,9 @@
 Prints, for each file, how many of its programs passed, failed, or are out of scope; then the failures. The exit status
 is 1 where a program fails that is not listed as out of scope, and where one that is listed passes.
 
-`interpret/` and `quantized/` are run: their programs end in checks. Quantized ones are run again after `lower` under
-`float32-rne`, and have to pass the same checks. `ops_stablehlo_quantized.mlir` says what is accepted and refused.
+`interpret/` and `quantized/` are run: their programs end in checks. Quantized ones are run again after `lower`, under
+StableHLO's own profile and under `float32-rne`, and have to compute the same. `ops_stablehlo_quantized.mlir` says what
+is accepted and refused.
 """
 
 from __future__ import annotations
@@ -22,11 +23,18 @@ from filecheck.finput import FInput
 from filecheck.matcher import Matcher
 from filecheck.options import Options
 from filecheck.parser import Parser, pattern_for_opts
+from xdsl.dialects.builtin import StringAttr
 from xdsl.utils.exceptions import ParseError, VerifyException
 
 from zeropoint.interp import CheckFailed, ExecutionError, execute
+from zeropoint.interp.execute import entries
+from zeropoint.ir.annotations import PROFILE
+from zeropoint.ir.program import Program
 from zeropoint.ir.text import parse_program, split_input
 from zeropoint.ir.values import parse_values, value_text
+from zeropoint.ir.verification import verify
+from zeropoint.lower import LoweringError, lower
+from zeropoint.numerics.profile import DEFAULT_PROFILE
 
 BESIDE = Path(__file__).parents[1] / ".." / "shared" / "conformance"
 FOLDER = Path(os.environ.get("ZEROPOINT_CONFORMANCE", BESIDE)).resolve() / "stablehlo"
@@ -94,6 +102,36 @@ def failure(case: Case) -> str | None:
     return _unprinted(case, printed.getvalue()) if case.is_printed else None
 
 
+def _outcome(program: Program) -> list[str]:
+    """What a program returns, or the check that fails."""
+    try:
+        return [value_text(*pair) for o in execute(program) for pair in zip(o.values, o.types, strict=True)]
+    except CheckFailed as error:
+        return [str(error)]
+
+
+def misslowered(case: Case) -> str | None:
+    """What goes wrong after `lower`, None where nothing does or the program has no quantized types.
+
+    Under StableHLO's own profile the integer program has to pass the same checks; under `float32-rne`, where NaN is
+    stored as something else, it has to compute what the quantized program computes.
+    """
+    if "!quant.uniform" not in case.text or len(entries(parse_program(case.text))) != 1:
+        return None
+    for profile in (DEFAULT_PROFILE, "float32-rne"):
+        program = parse_program(case.text, case.path)
+        program.module.attributes[PROFILE] = StringAttr(profile)
+        try:
+            integers = lower(program, profile)
+            verify(integers.module)
+        except (LoweringError, VerifyException) as error:
+            return f"lower under {profile}: {error}"
+        found, expected = _outcome(integers), _outcome(program)
+        if found != expected:
+            return f"lowered under {profile}: {found}; expected {expected}"
+    return None
+
+
 def _unprinted(case: Case, printed: str) -> str | None:
     """What the CHECK lines of a program miss in what it printed."""
     options = Options(match_filename=case.path)
@@ -139,7 +177,7 @@ def examine(path: Path) -> tuple[Tally, list[str]]:
     """The results of a file, and what is wrong."""
     tally, problems = Tally(), []
     for case in cases(path):
-        problem = misjudged(case) if path == VERIFIED else failure(case)
+        problem = misjudged(case) if path == VERIFIED else failure(case) or misslowered(case)
         if problem is None and case.reason is not None:
             tally.failed += 1
             problems.append(f"{case.name}: passes; it is listed as out of scope ({case.reason}): take it off the list")

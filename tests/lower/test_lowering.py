@@ -126,7 +126,7 @@ REFUSED = {
         f'%r = stablehlo.add %x, %y : ({X}, {Y}) -> {X} loc("the op")',
         {"x": X, "y": Y},
         X,
-        "'the op': found profile 'float32-rne', whose sums are 'float32', expected one with integer sums",
+        "'the op': found profile 'exact', whose sums are 'float64', expected one with integer sums",
     ),
     "a maximum of two scales": (
         f'%r = stablehlo.maximum %x, %y : ({X}, {Y}) -> {X} loc("the op")',
@@ -135,20 +135,13 @@ REFUSED = {
         "stablehlo.maximum 'the op': found an operand of type",
     ),
     "a quantized op without integer form": (
-        f'%r = stablehlo.divide %x, %y : ({X}, {Y}) -> {X} loc("the op")',
-        {"x": X, "y": Y},
+        f"""%r = "stablehlo.map"(%x) <{{dimensions = array<i64: 0>}}> ({{
+        ^bb0(%a: {q("", 0.5, 3)}):
+          stablehlo.return %a : {q("", 0.5, 3)}
+        }}) : ({X}) -> {X} loc("the op")""",
+        {"x": X},
         X,
-        "stablehlo.divide 'the op': found a quantized op with no integer form; dequantize around it",
-    ),
-    "a function of two values": (
-        f"""%0 = stablehlo.uniform_dequantize %x : ({X}) -> tensor<4xf32>
-        %1 = stablehlo.uniform_dequantize %y : ({Y}) -> tensor<4xf32>
-        %2 = stablehlo.power %0, %1 : tensor<4xf32>
-        %3 = stablehlo.uniform_quantize %2 : (tensor<4xf32>) -> {X}
-        %r = stablehlo.floor %3 : {X}""",
-        {"x": X, "y": Y},
-        X,
-        "stablehlo.floor: found a quantized op with no integer form",
+        "stablehlo.map 'the op': found a quantized op with no integer form; dequantize around it",
     ),
     "accumulators in 8 bits": (
         f'%r = stablehlo.dot_general %x, %y, contracting_dims = [0] x [0] : ({X}, {Y}) -> {SCALAR} loc("the op")',
@@ -162,7 +155,7 @@ REFUSED = {
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_has_no_integer_form_is_refused_by_name(case: str) -> None:
     body, arguments, result, message = REFUSED[case]
-    assert message in refusal(body, arguments, result, "float32-rne" if case == "a float profile" else "fixed32")
+    assert message in refusal(body, arguments, result, "exact" if case == "a float profile" else "fixed32")
 
 
 def test_a_sum_whose_scales_leave_no_room_is_refused_by_name() -> None:

@@ -33,7 +33,7 @@ def reference(x: float, scale: float, zero_point: int, low: int, high: int, beha
         scaled = rounded_to(dtype, value * rounded_to(dtype, 1 / s))
     else:
         scaled = rounded_to(dtype, value / s)
-    if behaviour == QuantizeBehaviour.RNE_AFTER_ZERO_POINT:
+    if behaviour in (QuantizeBehaviour.RNE_AFTER_ZERO_POINT, QuantizeBehaviour.RNE_NAN_IS_STORED_ZERO):
         return rational.clamp(rational.half_even(rounded_to(dtype, scaled + zero_point)), low, high)
     if behaviour == QuantizeBehaviour.TRUNCATE_NO_CLAMP:
         q = rational.truncate(rounded_to(dtype, scaled + zero_point))
@@ -79,6 +79,7 @@ def test_ties_with_an_odd_zero_point_tell_the_behaviours_apart():
     }
     assert found == {
         QuantizeBehaviour.RNE_AFTER_ZERO_POINT: [0, 4],
+        QuantizeBehaviour.RNE_NAN_IS_STORED_ZERO: [0, 4],
         QuantizeBehaviour.RNE_BEFORE_ZERO_POINT: [0, 3],
         QuantizeBehaviour.HALF_AWAY_BEFORE_ZERO_POINT: [1, 4],
         QuantizeBehaviour.TRUNCATE_NO_CLAMP: [0, 3],
@@ -102,7 +103,14 @@ def test_nan_is_the_zero_point_and_infinities_clamp(behaviour, dtype):
     x = np.array([np.nan, np.inf, -np.inf])
     for low, high, zero_point in [(-128, 127, 5), (0, 255, 7), (-127, 127, -3), (-(2**31), 2**31 - 1, 9)]:
         found = quantize(x, 0.5, zero_point, low, high, behaviour=behaviour, expressed=dtype)
-        assert found.tolist() == [zero_point, high, low]
+        of_nan = 0 if behaviour is QuantizeBehaviour.RNE_NAN_IS_STORED_ZERO else zero_point
+        assert found.tolist() == [of_nan, high, low]
+
+
+def test_stablehlo_stores_nan_as_zero_within_the_storage_range():
+    behaviour = QuantizeBehaviour.RNE_NAN_IS_STORED_ZERO
+    assert quantize(np.nan, 0.5, 5, 3, 100, behaviour=behaviour) == 3
+    assert quantize(np.nan, 0.5, -5, -100, -2, behaviour=behaviour) == -2
 
 
 def test_what_f16_does_not_hold_clamps_without_a_warning():

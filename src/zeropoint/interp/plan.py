@@ -27,10 +27,7 @@ from zeropoint.ir.quant import StatisticsRefOp
 from zeropoint.ir.stablehlo import ConstantOp
 from zeropoint.ir.tensors import Array
 from zeropoint.numerics import Profile
-from zeropoint.numerics.profile import profile
-
-DEFAULT_PROFILE = "float32-rne"
-"""The profile of a program that names none: StableHLO's own semantics."""
+from zeropoint.numerics.profile import DEFAULT_PROFILE, profile
 
 Observe = Callable[[str, Array], None]
 Trace = Callable[[Operation, tuple[Array, ...]], None]

@@ -44,6 +44,8 @@ from zeropoint.ir.stablehlo import (
 )
 from zeropoint.ir.tensors import Array, element_dtype, element_of
 from zeropoint.numerics import Multiplication, Profile, addition, apply_table, functions
+from zeropoint.numerics.profile import DEFAULT_PROFILE
+from zeropoint.numerics.profile import profile as named_profile
 from zeropoint.numerics.table import table
 
 NARROW_WIDTH = 16
@@ -64,8 +66,12 @@ def uniform_dequantize(op: UniformDequantizeOp, scope: Scope) -> Unary:
 
 
 def quantize_cast(op: QuantizeCastOp, scope: Scope) -> Unary:
-    """quant.qcast: the quantized value of a float one, rounded as the profile quantizes."""
-    return quantization(element_of(op.result), scope.profile)
+    """quant.qcast: the quantized value of a float one, rounded as the profile quantizes.
+
+    In a program that names no profile NaN becomes the zero point: StableHLO's own semantics are not the quant dialect's.
+    """
+    profile = scope.profile if scope.profile.name != DEFAULT_PROFILE else named_profile("float32-rne")
+    return quantization(element_of(op.result), profile)
 
 
 def dequantize_cast(op: DequantizeCastOp, scope: Scope) -> Unary:

@@ -13,10 +13,11 @@ from zeropoint.ir.constants import splat_value
 from zeropoint.ir.fxpmath import WeightedSumOp
 from zeropoint.ir.locations import describe
 from zeropoint.ir.quant import Storage, UniformQuantizedType
-from zeropoint.ir.stablehlo import AddOp, MultiplyOp, SubtractOp, UniformQuantizeOp
+from zeropoint.ir.stablehlo import AddOp, ClampOp, ConvertOp, MultiplyOp, SubtractOp, UniformQuantizeOp
 from zeropoint.ir.tensors import Array, with_element
 from zeropoint.lower.context import Lowering, LoweringError, affine, quantized_element, storage_element
-from zeropoint.numerics.elementwise import CommonScaleSum, LiteRTAdd, TosaAdd, addition
+from zeropoint.lower.float_islands import lower_in_float
+from zeropoint.numerics.elementwise import AddBehaviour, CommonScaleSum, FloatAdd, LiteRTAdd, TosaAdd, addition
 from zeropoint.numerics.requantize import Multiplier, RequantizeBehaviour
 
 INT32 = Storage.of("i32")
@@ -39,14 +40,42 @@ def lower_requantize(lowering: Lowering, op: UniformQuantizeOp) -> SSAValue:
     if source == result:
         return stored
     if result.is_per_channel or (source.is_per_channel and source.zero_points.any()):
-        raise LoweringError(
-            f"{describe(op)}: found {source} to {result}, expected per-channel scales on sums with zero point 0 only"
-        )
+        return _requantize_channels(lowering, op, source, result)
     real = source.scales / result.scale
     accumulator = lowering.widened(stored, 0 if source.is_per_channel else source.zero_point)
     if result.storage.type.width == 32 and result.zero_point == 0 and (real == 1.0).all():
         return accumulator
     return lowering.requantized(accumulator, real, result, source.axis)
+
+
+def _requantize_channels(
+    lowering: Lowering, op: UniformQuantizeOp, source: UniformQuantizedType, result: UniformQuantizedType
+) -> SSAValue:
+    """(q - z_in[c]) * s_in[c] / s_out[c] in i32, then + z_out[c], clamped: `fxpmath.requantize` has one zero point."""
+    axes = {axis for axis in (source.axis, result.axis) if axis is not None}
+    behaviour = lowering.profile.requantize(result.storage.type.width)
+    if len(axes) != 1 or behaviour is RequantizeBehaviour.FIXED16:
+        raise LoweringError(
+            f"{describe(op)}: found {source} to {result}, expected channels along one axis, and a profile that "
+            f"requantizes in 32 bits (not fixed16)"
+        )
+    (axis,) = axes
+    wide = lowering.widened(lowering.stored(op.operand), 0)
+    if source.zero_points.any():
+        wide = (
+            lowering.shifted(wide, -source.zero_points, axis)
+            if source.is_per_channel
+            else lowering.widened(wide, source.zero_point)
+        )
+    real = source.scales / result.scales
+    multiplier = lowering.profile.multiplier(real, result.storage.type.width)
+    scaled = lowering.rescaled(wide, multiplier, 0, INT32, axis)
+    shifted = lowering.shifted(scaled, result.zero_points if result.is_per_channel else result.zero_point, axis)
+    low, high = (
+        lowering.constant(np.array(bound, np.int32)) for bound in (result.storage.minimum, result.storage.maximum)
+    )
+    clamped = lowering.insert(ClampOp(low, shifted, high)).result
+    return lowering.insert(ConvertOp(clamped, with_element(clamped, storage_element(result)))).result
 
 
 def lower_sum(lowering: Lowering, op: AddOp | SubtractOp) -> SSAValue:
@@ -61,6 +90,8 @@ def lower_sum(lowering: Lowering, op: AddOp | SubtractOp) -> SSAValue:
     _check_width(op, 16)
     signs = (1, -1 if isinstance(op, SubtractOp) else 1)
     parameters = addition(lowering.profile.add, (affine(lhs), affine(rhs)), affine(result), signs)
+    if isinstance(parameters, FloatAdd) and lowering.profile.add is AddBehaviour.FLOAT32:
+        return lower_in_float(lowering, op, f"the profile '{lowering.profile.name}' adds values of two scales in f32")
     operands = [lowering.stored(op.lhs), lowering.stored(op.rhs)]
     if isinstance(parameters, CommonScaleSum):
         _check_width(op, 8)  # fxpmath.weighted_sum sums in i32

@@ -162,7 +162,9 @@ class Lowering:
     def retyped(self, op: Operation, element_type: Attribute, region: Region | None = None) -> SSAValue:
         """The same op on storage integers."""
         made = type(op).create(
-            operands=[self.stored(operand) for operand in op.operands],
+            operands=[
+                operand if quantized_element(operand) is None else self.stored(operand) for operand in op.operands
+            ],
             result_types=[with_element(op.results[0], element_type)],
             properties=dict(op.properties),
             attributes=dict(op.attributes),

@@ -36,47 +36,70 @@ from zeropoint.ir.program import Program
 from zeropoint.ir.quant import StorageCastOp
 from zeropoint.ir.stablehlo import (
     AddOp,
+    Atan2Op,
+    BitcastConvertOp,
     BroadcastInDimOp,
     ClampOp,
     ConcatenateOp,
     ConstantOp,
     ConvolutionOp,
+    DivideOp,
     DotGeneralOp,
+    DynamicSliceOp,
+    DynamicUpdateSliceOp,
+    GatherOp,
     MaximumOp,
     MinimumOp,
     MultiplyOp,
     PadOp,
+    PowerOp,
     ReduceOp,
     ReduceWindowOp,
+    RemainderOp,
     ReshapeOp,
+    ReverseOp,
+    SelectOp,
     SliceOp,
     SubtractOp,
     TransposeOp,
+    UnaryOp,
     UniformDequantizeOp,
     UniformQuantizeOp,
 )
 from zeropoint.lower.arithmetic import lower_product, lower_requantize, lower_sum
 from zeropoint.lower.context import Lowering, LoweringError, check_storage, quantized_element
 from zeropoint.lower.contraction import lower_contraction
-from zeropoint.lower.movement import lower_constant, lower_movement, lower_reduction
-from zeropoint.lower.tables import function_source, lower_table
+from zeropoint.lower.float_islands import lower_binary_function
+from zeropoint.lower.movement import lower_bits, lower_constant, lower_movement, lower_reduction
+from zeropoint.lower.tables import function_source, lower_function, lower_table
+from zeropoint.numerics.profile import DEFAULT_PROFILE
 from zeropoint.numerics.profile import profile as named_profile
 
 LOWERINGS: dict[type[Operation], Callable[[Lowering, Any], SSAValue]] = {
     AddOp: lower_sum,
+    Atan2Op: lower_binary_function,
+    BitcastConvertOp: lower_bits,
     BroadcastInDimOp: lower_movement,
     ClampOp: lower_movement,
     ConcatenateOp: lower_movement,
     ConstantOp: lower_constant,
     ConvolutionOp: lower_contraction,
+    DivideOp: lower_binary_function,
     DotGeneralOp: lower_contraction,
+    DynamicSliceOp: lower_movement,
+    DynamicUpdateSliceOp: lower_movement,
+    GatherOp: lower_movement,
     MaximumOp: lower_movement,
     MinimumOp: lower_movement,
     MultiplyOp: lower_product,
     PadOp: lower_movement,
+    PowerOp: lower_binary_function,
     ReduceOp: lower_reduction,
     ReduceWindowOp: lower_reduction,
+    RemainderOp: lower_binary_function,
     ReshapeOp: lower_movement,
+    ReverseOp: lower_movement,
+    SelectOp: lower_movement,
     SliceOp: lower_movement,
     SubtractOp: lower_sum,
     TransposeOp: lower_movement,
@@ -95,6 +118,8 @@ def _lower_op(lowering: Lowering, op: Operation) -> SSAValue | None:
         return None if source is None else lower_table(lowering, op, source)
     if isinstance(op, StorageCastOp):
         return op.input
+    if isinstance(op, UnaryOp):
+        return lower_function(lowering, op)
     rule = LOWERINGS.get(type(op))
     if rule is None:
         raise LoweringError(f"{describe(op)}: found a quantized op with no integer form; dequantize around it")
@@ -124,7 +149,7 @@ def lower(program: Program, profile: str | None = None) -> Program:
     unknown profile.
     """
     program = program.clone()
-    chosen = named_profile(profile or program.profile or "float32-rne")
+    chosen = named_profile(profile or program.profile or DEFAULT_PROFILE)
     program.module.attributes[PROFILE] = StringAttr(chosen.name)  # the edges round as the rest does
     block = program.entry
     lowering = Lowering(chosen, program.weights, Builder(InsertPoint.at_start(block)))

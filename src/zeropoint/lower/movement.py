@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from math import prod
 
-from xdsl.dialects.builtin import TensorType
+from xdsl.dialects.builtin import IntegerType, TensorType
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from zeropoint.ir.constants import constant_array, constant_op
 from zeropoint.ir.locations import describe
-from zeropoint.ir.stablehlo import ConstantOp, ReduceOp, ReduceWindowOp, ReturnOp
-from zeropoint.ir.tensors import shape_of
+from zeropoint.ir.stablehlo import BitcastConvertOp, ConstantOp, ReduceOp, ReduceWindowOp, ReturnOp
+from zeropoint.ir.tensors import element_of, shape_of, with_element
 from zeropoint.lower.context import Lowering, LoweringError, quantized_element, storage_element
 
 INT32_MAX = (1 << 31) - 1
@@ -26,11 +26,16 @@ def lower_constant(lowering: Lowering, op: ConstantOp) -> SSAValue:
 
 
 def lower_movement(lowering: Lowering, op: Operation) -> SSAValue:
-    """The same op on storage; operands and result have one type, so that nothing has to be computed."""
+    """The same op on storage; operands and result have one type, so that nothing has to be computed.
+
+    Operands that are not quantized (indices, predicates) stay as they are.
+    """
     result = quantized_element(op.results[0])
     assert result is not None
     for operand in op.operands:
         found = quantized_element(operand)
+        if found is None and isinstance(element_of(operand), IntegerType):
+            continue
         if found is None or (found.storage, found.data.scales, found.data.zero_points) != (
             result.storage,
             result.data.scales,
@@ -38,6 +43,18 @@ def lower_movement(lowering: Lowering, op: Operation) -> SSAValue:
         ):
             raise LoweringError(f"{describe(op)}: found an operand of type {operand.type}, expected elements {result}")
     return lowering.retyped(op, storage_element(result))
+
+
+def lower_bits(lowering: Lowering, op: BitcastConvertOp) -> SSAValue:
+    """`bitcast_convert` to a quantized type: the same op to its storage; nothing where that is the operand's type."""
+    result = quantized_element(op.result)
+    assert result is not None
+    stored = lowering.stored(op.operand) if quantized_element(op.operand) is not None else op.operand
+    element = storage_element(result)
+    if element_of(stored) == element:
+        return stored
+    made = BitcastConvertOp.create(operands=[stored], result_types=[with_element(op.result, element)])
+    return lowering.insert(made).results[0]
 
 
 def lower_reduction(lowering: Lowering, op: ReduceOp | ReduceWindowOp) -> SSAValue:

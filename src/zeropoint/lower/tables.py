@@ -5,7 +5,8 @@
 %2 = stablehlo.logistic %1 : tensor<4xf32>
 %3 = stablehlo.uniform_quantize %2 : (tensor<4xf32>) -> tensor<4x!quant.uniform<i8:f32, 3.906250e-03:-128>>
 ```
-becomes `fxpmath.table` with the constant that these three ops make of the 256 stored values.
+becomes `fxpmath.table` with the constant that these three ops make of the 256 stored values; so does a function of
+quantized types, which means the same.
 """
 
 from __future__ import annotations
@@ -17,9 +18,12 @@ from zeropoint.ir.annotations import FLOAT_REASON
 from zeropoint.ir.constants import splat_value
 from zeropoint.ir.functions import evaluate_chain, is_function
 from zeropoint.ir.fxpmath import TableOp
-from zeropoint.ir.stablehlo import UniformDequantizeOp, UniformQuantizeOp
-from zeropoint.ir.tensors import element_dtype, with_element
+from zeropoint.ir.quant import UniformQuantizedType
+from zeropoint.ir.stablehlo import UnaryOp, UniformDequantizeOp, UniformQuantizeOp
+from zeropoint.ir.tensors import Array, element_dtype, with_element
 from zeropoint.lower.context import Lowering, quantized_element, storage_element
+from zeropoint.lower.float_islands import lower_in_float
+from zeropoint.numerics import functions
 from zeropoint.numerics.affine import dequantize, quantize
 
 
@@ -57,7 +61,12 @@ def lower_table(lowering: Lowering, op: UniformQuantizeOp, source: UniformDequan
     dtype = element_dtype(given.expressed_type)
     domain = dequantize(stored, given.scale, given.zero_point, dtype)
     image = evaluate_chain(op.operand, source.result, domain, lowering.weights)
-    storage = result.storage
+    return _looked_up(lowering, source.operand, image, result)
+
+
+def _looked_up(lowering: Lowering, operand: SSAValue, image: Array, result: UniformQuantizedType) -> SSAValue:
+    """`fxpmath.table` of the real values that the stored values of `operand` become."""
+    storage, dtype = result.storage, element_dtype(result.expressed_type)
     entries = quantize(
         image,
         result.scale,
@@ -68,5 +77,18 @@ def lower_table(lowering: Lowering, op: UniformQuantizeOp, source: UniformDequan
         expressed=dtype,
     )
     table = lowering.constant(entries.astype(storage.type.dtype))
-    value = lowering.stored(source.operand)
+    value = lowering.stored(operand)
     return lowering.insert(TableOp(value, table, with_element(value, storage_element(result)))).result
+
+
+def lower_function(lowering: Lowering, op: UnaryOp) -> SSAValue:
+    """A function of a quantized value: of 8 bits per layer a table, of others the float op."""
+    given, result = quantized_element(op.operand), quantized_element(op.result)
+    assert given is not None and result is not None
+    if given.storage.type.width > 8 or given.is_per_channel or result.is_per_channel:
+        return lower_in_float(lowering, op, "only functions of one 8-bit value per layer have a table")
+    stored = np.arange(given.storage.type.min, given.storage.type.max + 1, dtype=np.int32)
+    domain = dequantize(stored, given.scale, given.zero_point, element_dtype(given.expressed_type))
+    with np.errstate(all="ignore"):
+        image = functions.UNARY[op.name.removeprefix("stablehlo.")](domain)
+    return _looked_up(lowering, op.operand, image, result)

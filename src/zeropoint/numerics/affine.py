@@ -23,6 +23,8 @@ class QuantizeBehaviour(StrEnum):
 
     RNE_AFTER_ZERO_POINT = "rne-after-zero-point"
     """clamp(rne(x / s + zp)): MLIR's quant dialect, StableHLO."""
+    RNE_NAN_IS_STORED_ZERO = "rne-nan-is-stored-zero"
+    """clamp(rne(x / s + zp)), where NaN is stored as clamp(0): StableHLO's interpreter converts NaN to the integer 0."""
     RNE_BEFORE_ZERO_POINT = "rne-before-zero-point"
     """clamp(rne(x / s) + zp): ONNX, onnxruntime, "MLIR Quantization"."""
     HALF_AWAY_BEFORE_ZERO_POINT = "half-away-before-zero-point"
@@ -42,10 +44,12 @@ class _Rule:
     zero_point_first: bool = False
     reciprocal: bool = False
     wraps: bool = False
+    nan_is_stored_zero: bool = False
 
 
 _RULES = {
     QuantizeBehaviour.RNE_AFTER_ZERO_POINT: _Rule(round_half_even, zero_point_first=True),
+    QuantizeBehaviour.RNE_NAN_IS_STORED_ZERO: _Rule(round_half_even, zero_point_first=True, nan_is_stored_zero=True),
     QuantizeBehaviour.RNE_BEFORE_ZERO_POINT: _Rule(round_half_even),
     QuantizeBehaviour.HALF_AWAY_BEFORE_ZERO_POINT: _Rule(round_half_away),
     QuantizeBehaviour.TRUNCATE_NO_CLAMP: _Rule(truncate, zero_point_first=True, wraps=True),
@@ -68,7 +72,7 @@ def quantize(
 
     `scale` and `zero_point` are scalars, or arrays that broadcast with `x` (see `arrays.along_axis`). Every step up to
     the rounding is in the arithmetic of `expressed` (f16, bf16, f32, f64), as in a runtime that computes in it. NaN
-    becomes the zero point; infinities clamp, under every behaviour. The result is `dtype`, or the smallest integer
+    becomes the zero point, but where the behaviour says otherwise; infinities clamp, under every behaviour. The result is `dtype`, or the smallest integer
     type that holds the range. Raises ValueError where the range is empty.
     """
     if storage_min > storage_max:
@@ -90,7 +94,7 @@ def quantize(
             if rule.wraps and _is_full_range(storage_min, storage_max):
                 result[block] = _wrap(rounded, offsets, storage_min, storage_max)
             else:
-                result[block] = _clamp(rounded, offsets, storage_min, storage_max, rule.zero_point_first)
+                result[block] = _clamp(rounded, offsets, storage_min, storage_max, rule)
     return result
 
 
@@ -113,9 +117,9 @@ def _rounded(rule: _Rule, reals: AnyArray, scales: AnyArray, zeros: IntArray) ->
     return np.asarray(rule.rounding(scaled + zeros.astype(reals.dtype) if rule.zero_point_first else scaled))
 
 
-def _clamp(rounded: AnyArray, zeros: IntArray, storage_min: int, storage_max: int, zero_point_first: bool) -> AnyArray:
+def _clamp(rounded: AnyArray, zeros: IntArray, storage_min: int, storage_max: int, rule: _Rule) -> AnyArray:
     """Clamp integers that are floats, the zero point added where it is not yet; they stay floats, and exact."""
-    offsets = np.zeros((), np.int64) if zero_point_first else zeros
+    offsets = np.zeros((), np.int64) if rule.zero_point_first else zeros
     low, high = storage_min - offsets, storage_max - offsets
     extreme = max(int(np.abs(low).max(initial=0)), int(np.abs(high).max(initial=0)))
     # The bounds have to be numbers of the float type: 2^31 - 1 is none of f32, 32767 none of f16.
@@ -123,9 +127,10 @@ def _clamp(rounded: AnyArray, zeros: IntArray, storage_min: int, storage_max: in
     values = rounded.astype(exact, copy=False)
     unknown: BoolArray = np.isnan(values)
     if unknown.any():
-        values = np.where(unknown, (zeros - offsets).astype(exact), values)
+        of_nan = np.zeros_like(zeros) if rule.nan_is_stored_zero else zeros
+        values = np.where(unknown, (of_nan - offsets).astype(exact), values)
     values = np.minimum(np.maximum(values, low.astype(exact)), high.astype(exact))
-    return values if zero_point_first else values + offsets.astype(exact)
+    return values if rule.zero_point_first else values + offsets.astype(exact)
 
 
 def _wrap(rounded: AnyArray, zeros: IntArray, storage_min: int, storage_max: int) -> AnyArray:

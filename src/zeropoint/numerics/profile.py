@@ -55,7 +55,10 @@ PROFILES: dict[str, Profile] = dict(
         _profile("fixed32-double", _Q.HALF_AWAY_BEFORE_ZERO_POINT, _R.FIXED32_DOUBLE, _R.FIXED32_DOUBLE, _A.LITERT),
         # TOSA: rescale with DOUBLE_ROUND on both sides of an add.
         _profile("tosa-double", _Q.RNE_AFTER_ZERO_POINT, _R.TOSA_DOUBLE, _R.TOSA_DOUBLE, _A.TOSA),
-        # StableHLO's own; onnxruntime's differs in quantize only.
+        # StableHLO's own, in which NaN is stored as 0: programs that name no profile. Under every other one NaN becomes
+        # the zero point, real 0.
+        _profile("stablehlo", _Q.RNE_NAN_IS_STORED_ZERO, _R.FLOAT32_RNE, _R.FLOAT32_RNE, _A.FLOAT32),
+        # Float runtimes; onnxruntime's differs in quantize only.
         _profile("float32-rne", _Q.RNE_AFTER_ZERO_POINT, _R.FLOAT32_RNE, _R.FLOAT32_RNE, _A.FLOAT32),
         _profile("onnxruntime", _Q.RNE_BEFORE_ZERO_POINT, _R.FLOAT32_RNE, _R.FLOAT32_RNE, _A.FLOAT32),
         # The yardstick of rounding errors.
@@ -64,6 +67,10 @@ PROFILES: dict[str, Profile] = dict(
         _profile("upstream", _Q.TRUNCATE_NO_CLAMP, _R.FLOAT32_RNE, _R.FLOAT32_RNE, _A.FLOAT32),
     ]
 )
+
+
+DEFAULT_PROFILE = "stablehlo"
+"""The profile of a program that names none: StableHLO's own semantics."""
 
 
 def profile(name: str) -> Profile:

@@ -93,10 +93,12 @@ class _Rule:
     rounding: type[RoundEvenOp] | type[RoundOp] = RoundEvenOp
     zero_point_first: bool = False
     reciprocal: bool = False
+    nan_is_stored_zero: bool = False
 
 
 _RULES = {
     QuantizeBehaviour.RNE_AFTER_ZERO_POINT: _Rule(zero_point_first=True),
+    QuantizeBehaviour.RNE_NAN_IS_STORED_ZERO: _Rule(zero_point_first=True, nan_is_stored_zero=True),
     QuantizeBehaviour.RNE_BEFORE_ZERO_POINT: _Rule(),
     QuantizeBehaviour.HALF_AWAY_BEFORE_ZERO_POINT: _Rule(RoundOp),
     QuantizeBehaviour.RNE_RECIPROCAL: _Rule(reciprocal=True),
@@ -116,7 +118,7 @@ def clamping_type(quantized: UniformQuantizedType) -> AnyFloat:
 def quantize_scalar(
     ops: Elementwise, value: SSAValue, parameters: Parameters, behaviour: QuantizeBehaviour
 ) -> SSAValue:
-    """Round, clamp and convert one number; infinities clamp, NaN becomes the zero point.
+    """Round, clamp and convert one number; infinities clamp, NaN becomes the zero point (or what the behaviour says).
 
     The clamp comes before the conversion, which is poison for numbers that the storage type does not hold.
     """
@@ -136,7 +138,8 @@ def quantize_scalar(
     storage = parameters.quantized.storage
     low, high = [emit.real(float(bound), exact) for bound in (storage.minimum, storage.maximum)]
     if zero_point is None or rule.zero_point_first:
-        return ops.to_integer(_clamped(ops, rounded, zero_point, low, high), parameters.integer, signed)
+        of_nan = None if rule.nan_is_stored_zero else zero_point
+        return ops.to_integer(_clamped(ops, rounded, of_nan, low, high), parameters.integer, signed)
     low, high = [emit.value(SubfOp(bound, zero_point)) for bound in (low, high)]
     stored = emit.value(AddfOp(_clamped(ops, rounded, None, low, high), zero_point))
     return ops.to_integer(stored, parameters.integer, signed)

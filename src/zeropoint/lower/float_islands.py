@@ -1,0 +1,54 @@
+"""Ops on quantized values that have no integer form: computed in the expressed type, between integers.
+
+```mlir
+%0 = stablehlo.divide %a, %b : tensor<4x!quant.uniform<i8:f32, 0.5>>
+```
+becomes
+```mlir
+%0 = quant.scast %a : tensor<4xi8> to tensor<4x!quant.uniform<i8:f32, 0.5>>
+%1 = stablehlo.uniform_dequantize %0 : ... -> tensor<4xf32>
+%4 = stablehlo.divide %1, %3 {zeropoint.float_reason = "..."} : tensor<4xf32>
+%5 = stablehlo.uniform_quantize %4 : ... -> tensor<4x!quant.uniform<i8:f32, 0.5>>
+%6 = quant.scast %5 : ... to tensor<4xi8>
+```
+Source: the StableHLO specification, `dequantize_op_quantize`: what the op means.
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import StringAttr
+from xdsl.ir import Operation, SSAValue
+
+from zeropoint.ir.annotations import FLOAT_REASON
+from zeropoint.ir.quant import StorageCastOp
+from zeropoint.ir.stablehlo import UniformDequantizeOp, UniformQuantizeOp
+from zeropoint.ir.tensors import with_element
+from zeropoint.lower.context import Lowering, quantized_element, storage_element
+
+
+def lower_in_float(lowering: Lowering, op: Operation, reason: str) -> SSAValue:
+    """The integers of dequantize_op_quantize; `reason` stays on the float op."""
+    (result,) = op.results
+    quantized = quantized_element(result)
+    assert quantized is not None
+    made = type(op).create(
+        operands=[_dequantized(lowering, operand) for operand in op.operands],
+        result_types=[with_element(result, quantized.expressed_type)],
+        properties=dict(op.properties),
+        attributes={**op.attributes, FLOAT_REASON: StringAttr(reason)},
+    )
+    stored = lowering.insert(UniformQuantizeOp(lowering.insert(made).results[0], result.type)).result
+    return lowering.insert(StorageCastOp(stored, with_element(result, storage_element(quantized)))).result
+
+
+def _dequantized(lowering: Lowering, operand: SSAValue) -> SSAValue:
+    quantized = quantized_element(operand)
+    if quantized is None:
+        return operand
+    again = lowering.insert(StorageCastOp(lowering.stored(operand), operand.type)).result
+    return lowering.insert(UniformDequantizeOp(again)).result
+
+
+def lower_binary_function(lowering: Lowering, op: Operation) -> SSAValue:
+    """A function of two quantized values."""
+    return lower_in_float(lowering, op, "a function of two quantized values has no integer form")
