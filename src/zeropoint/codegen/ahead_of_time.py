@@ -22,6 +22,7 @@ from zeropoint.codegen.header import INVALID, Argument, arguments_of, header
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.machine import CodegenError, architecture, combined_object, triple_of
 from zeropoint.codegen.llvm.processors import instruction_set
+from zeropoint.codegen.llvm.roundings import rounding_functions
 from zeropoint.codegen.llvm.text import Module, Value, constant, i64
 from zeropoint.codegen.memory import plan
 from zeropoint.codegen.modules import driver_of, kernels_of
@@ -75,6 +76,8 @@ def library(program: Program, name: str, isa: InstructionSet) -> Library:
     kernels = kernels_of(graph)
     driver = driver_of(graph, kernels, RUN, _entries(name, arguments))
     texts = [*kernels.texts.values(), driver, _constant(bytes(graph.weights))]
+    if not isa.fused:
+        texts.append(rounding_functions())
     target = f"{isa.name}, {isa.cpu or 'any processor'} ({triple_of(isa)})"
     return Library(
         name,

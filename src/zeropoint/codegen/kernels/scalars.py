@@ -53,8 +53,8 @@ def compared(f: Function, instruction: str, left: Value, right: Value) -> Value:
 
 
 def fused(f: Function, a: Value, b: Value, c: Value) -> Value:
-    """a * b + c, rounded once."""
-    return intrinsic(f, "fma", a, b, c)
+    """a * b + c, rounded once where the machine has an instruction for it; elsewhere a library would do that."""
+    return intrinsic(f, "fmuladd", a, b, c)
 
 
 def bounded(f: Function, value: Value, low: int, high: int) -> Value:
