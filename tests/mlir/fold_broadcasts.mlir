@@ -38,3 +38,19 @@ func.func @main(%x: tensor<4xf32>) -> (tensor<4x3xf32>, tensor<4x1xf32>) {
 // CHECK-NEXT:  %[[KEPT:.*]] = stablehlo.broadcast_in_dim %x, dims = [0] : (tensor<4xf32>) -> tensor<4x1xf32>
 // CHECK-NEXT:  %[[WHOLE:.*]] = stablehlo.broadcast_in_dim %x, dims = [0] : (tensor<4xf32>) -> tensor<4x3xf32>
 // CHECK-NEXT:  return %[[WHOLE]], %[[KEPT]]
+
+// -----
+
+// The bias of a convolution with one element for each channel is of the result's shape; it becomes one of rank 1.
+func.func @main(%x: tensor<1x2x1x1xf32>) -> tensor<1x3x1x1xf32> {
+  %w = stablehlo.constant dense<1.0> : tensor<3x2x1x1xf32>
+  %b = stablehlo.constant dense<[[[[1.0]], [[2.0]], [[3.0]]]]> : tensor<1x3x1x1xf32>
+  %0 = stablehlo.convolution(%x, %w) dim_numbers = [b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1], window = {} {batch_group_count = 1 : i64, feature_group_count = 1 : i64} : (tensor<1x2x1x1xf32>, tensor<3x2x1x1xf32>) -> tensor<1x3x1x1xf32>
+  %1 = stablehlo.add %0, %b : tensor<1x3x1x1xf32>
+  return %1 : tensor<1x3x1x1xf32>
+}
+// CHECK-LABEL: func.func @main
+// CHECK:       %[[C:.*]] = stablehlo.convolution
+// CHECK-NEXT:  %[[V:.*]] = stablehlo.constant dense<[1.000000e+00, 2.000000e+00, 3.000000e+00]> : tensor<3xf32>
+// CHECK-NEXT:  %[[B:.*]] = stablehlo.broadcast_in_dim %[[V]], dims = [1] : (tensor<3xf32>) -> tensor<1x3x1x1xf32>
+// CHECK-NEXT:  stablehlo.add %[[C]], %[[B]]

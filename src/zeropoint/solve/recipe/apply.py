@@ -23,7 +23,7 @@ from xdsl.dialects.builtin import AnyFloat, ArrayAttr, StringAttr
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from zeropoint.ir.annotations import DEMANDS, FLOAT_REASON, Fact, facts_of, state_facts
+from zeropoint.ir.annotations import DEMANDS, FLOAT_REASON, FUNCTION, Fact, facts_of, state_facts
 from zeropoint.ir.locations import location_text
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import AnyQuantizedType, NoQuantizedType, QuantizeRegionOp, Storage
@@ -38,9 +38,14 @@ def op_names(op: Operation) -> set[str]:
 
 
 def op_kinds(op: Operation) -> set[str]:
-    """What an op is: `stablehlo.add`; a region also its kernel and the ops inside it."""
+    """What an op is: `stablehlo.add`; a region also its kernel, its function and the ops inside it."""
     kinds = {inner.name for inner in op.walk() if inner.name.startswith(("stablehlo.", "chlo."))}
-    return kinds | {op.logical_kernel.data} if isinstance(op, QuantizeRegionOp) else kinds
+    if isinstance(op, QuantizeRegionOp):
+        kinds.add(op.logical_kernel.data)
+        function = op.attributes.get(FUNCTION)
+        if isinstance(function, StringAttr):
+            kinds.add(function.data)
+    return kinds
 
 
 def _candidates(program: Program) -> list[Operation]:

@@ -8,7 +8,8 @@ becomes
 ```mlir
 %1 = stablehlo.broadcast_in_dim %b, dims = [3] : (tensor<8xf32>) -> tensor<2x4x4x8xf32>
 ```
-and a constant loses its dimensions of size 1 before it is broadcast: a bias is a bias of rank 1 however it was spelled.
+and a constant loses its dimensions of size 1 before it is broadcast: a bias is a bias of rank 1 however it was spelled,
+also where a contraction has one element for each channel and the constant has the result's own shape.
 """
 
 from __future__ import annotations
@@ -18,7 +19,16 @@ from xdsl.ir import SSAValue
 from zeropoint.ir.constants import constant_array, constant_op
 from zeropoint.ir.dead_code import remove_dead_ops
 from zeropoint.ir.program import Program
-from zeropoint.ir.stablehlo import BroadcastInDimOp, ConstantOp
+from zeropoint.ir.stablehlo import (
+    AddOp,
+    BinaryOp,
+    BroadcastInDimOp,
+    ConstantOp,
+    ConvolutionOp,
+    DotGeneralOp,
+    MultiplyOp,
+    SubtractOp,
+)
 from zeropoint.ir.tensors import shape_of
 
 
@@ -39,10 +49,30 @@ def _settled(op: BroadcastInDimOp, program: Program) -> tuple[SSAValue, tuple[in
     return value, dimensions
 
 
+def _spread(op: BinaryOp, index: int, program: Program) -> None:
+    """Give a contraction's bias or scale of the result's shape, [1, C, 1, 1], its rank of 1 and a broadcast."""
+    constant, other = op.operands[index], op.operands[1 - index]
+    kept = [axis for axis, size in enumerate(shape_of(constant)) if size != 1]
+    array = constant_array(constant, program.weights)
+    if array is None or len(kept) != 1 or not isinstance(other.owner, ConvolutionOp | DotGeneralOp):
+        return
+    if array.ndim == 1 or array.shape != shape_of(op.result):
+        return
+    assert isinstance(constant.owner, ConstantOp) and op.parent is not None
+    vector = constant_op(array.reshape(-1), program.weights, location=constant.owner.location)
+    spread = BroadcastInDimOp(vector.output, constant.type, kept)
+    spread.location = op.location
+    op.parent.insert_ops_before([vector, spread], op)
+    op.operands[index] = spread.result
+
+
 def fold_broadcasts(program: Program) -> Program:
     """One walk; what was broadcast in between goes where nothing else reads it."""
     program = program.clone()
     for op in list(program.entry.ops):
+        if isinstance(op, AddOp | MultiplyOp | SubtractOp):
+            for index in range(2):
+                _spread(op, index, program)
         if isinstance(op, BroadcastInDimOp):
             value, dimensions = _settled(op, program)
             if value is not op.operand:
