@@ -74,13 +74,14 @@ def _calls(
 ) -> list[Callable[[], None]]:
     """A call of every step's kernel, all tasks of it, on one arena."""
     graph = program.graph
+    bases = {Space.ARENA: memory, Space.WEIGHTS: weights}
     tables = {Space.INPUT: inputs, Space.OUTPUT: outputs}
 
     def place(argument: View | Parameters) -> int:
         if isinstance(argument, Parameters):
             return weights + argument.offset
-        if argument.buffer.space is Space.ARENA:
-            return memory + argument.buffer.offset + argument.offset
+        if argument.buffer.space in bases:
+            return bases[argument.buffer.space] + argument.buffer.offset + argument.offset
         return int(tables[argument.buffer.space][argument.buffer.index].ctypes.data) + argument.offset
 
     calls: list[Callable[[], None]] = []

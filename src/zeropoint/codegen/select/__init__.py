@@ -12,6 +12,7 @@ from xdsl.ir import Operation, OpResult
 from zeropoint.codegen.graph import Buffer, Graph, Space, View, row_major
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.select.contraction import select_requantize
+from zeropoint.codegen.select.floats import select_float_convolution, select_float_product
 from zeropoint.codegen.select.generic import materialize
 from zeropoint.codegen.select.movement import copy
 from zeropoint.codegen.select.selection import NoKernel, Selection
@@ -37,6 +38,8 @@ DEEPEST = 64
 RULES: dict[type[Operation], Callable[[Selection, Any], None]] = {
     fxp.RequantizeOp: select_requantize,
     fxp.WeightedSumOp: select_sum,
+    hlo.ConvolutionOp: select_float_convolution,
+    hlo.DotGeneralOp: select_float_product,
     hlo.PadOp: select_pad,
     hlo.ReshapeOp: select_reshape,
     hlo.UniformDequantizeOp: select_dequantize,

@@ -17,6 +17,7 @@ from zeropoint.codegen.kernels.depthwise import Depthwise
 from zeropoint.codegen.kernels.requantize import Epilogue, Output
 from zeropoint.codegen.select.residual import addition_of
 from zeropoint.codegen.select.selection import NoKernel, Selection, owner_of
+from zeropoint.codegen.select.windows import Windows
 from zeropoint.ir.fxpmath import RequantizeOp
 from zeropoint.ir.locations import describe
 from zeropoint.ir.stablehlo import (
@@ -106,69 +107,12 @@ def _halves(selection: Selection, weights: Array) -> int:
     return 2 if int(np.abs(weights.astype(np.int16)).max(initial=0)) > selection.isa.weight_limit else 1
 
 
-@dataclass(frozen=True)
-class _Windows:
-    """The attributes of a convolution; weights are (kernel rows, kernel columns, inputs of a group, outputs)."""
-
-    weights: Array
-    strides: tuple[int, int]
-    dilation: tuple[int, int]
-    groups: int
-
-    @staticmethod
-    def of(selection: Selection, op: ConvolutionOp) -> _Windows:
-        layout = op.dimension_numbers.data
-        weights = selection.constant(op.rhs)
-        rank = len(layout.input_spatial_dimensions)
-        ones = (1,) * rank
-        plain = (
-            rank == 2
-            and selection.channel == layout.input_feature_dimension == layout.output_feature_dimension
-            and layout.input_batch_dimension == layout.output_batch_dimension == 0
-            and layout.input_spatial_dimensions == layout.output_spatial_dimensions == tuple(
-                sorted(layout.input_spatial_dimensions)
-            )
-            and array_values(op.lhs_dilation, ones) == ones
-            and not any(side for pair in padding_values(op.padding, rank) for side in pair)
-            and int(op.batch_group_count.value.data) == 1
-        )  # fmt: skip
-        if weights is None or weights.dtype != np.int8 or not plain:
-            raise NoKernel
-        arranged = weights.transpose(
-            *layout.kernel_spatial_dimensions,
-            layout.kernel_input_feature_dimension,
-            layout.kernel_output_feature_dimension,
-        )
-        if op.window_reversal is not None:
-            flags = [bool(flag) for flag in op.window_reversal.get_values()]
-            arranged = np.flip(arranged, tuple(axis for axis, flag in enumerate(flags) if flag))
-        sy, sx = array_values(op.window_strides, ones)
-        dy, dx = array_values(op.rhs_dilation, ones)
-        return _Windows(arranged, (sy, sx), (dy, dx), int(op.feature_group_count.value.data))
-
-    @property
-    def depthwise(self) -> bool:
-        """One input and one output channel a group, adjacent taps."""
-        return self.groups > 1 and self.weights.shape[2:] == (1, self.groups) and self.dilation == (1, 1)
-
-    def dense(self) -> Array:
-        """The weights for all input channels: zero outside of an output channel's group."""
-        if self.groups == 1:
-            return self.weights
-        rows, columns, inputs, outputs = self.weights.shape
-        each = outputs // self.groups
-        full = np.zeros((rows, columns, inputs * self.groups, outputs), self.weights.dtype)
-        for group in range(self.groups):
-            mine = slice(group * each, (group + 1) * each)
-            full[:, :, group * inputs : (group + 1) * inputs, mine] = self.weights[..., mine]
-        return full
-
-
 def _convolution(selection: Selection, op: RequantizeOp, convolution: ConvolutionOp, bias: Array | None) -> None:
-    windows = _Windows.of(selection, convolution)
+    windows = Windows.of(selection, convolution)
     if element_dtype(element_of(convolution.lhs)) != np.int8:
         raise NoKernel
     source = selection.fitting(op, convolution.lhs, 16 if windows.depthwise else 4)
+    source = selection.surrounded(op, source, windows.padding)
     channels = windows.weights.shape[3]
     biases = np.zeros(channels, np.int64) if bias is None else np.broadcast_to(bias.astype(np.int64), (channels,))
     output = output_of(selection, op, channels)

@@ -9,7 +9,7 @@ import numpy as np
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Operation, OpResult, SSAValue
 
-from zeropoint.codegen.graph import Buffer, Graph, Halo, Space, View, image_view, matrix_view, row_major
+from zeropoint.codegen.graph import ALIGNMENT, Buffer, Graph, Halo, Space, View, image_view, matrix_view, row_major
 from zeropoint.codegen.kernels.border import Border
 from zeropoint.codegen.llvm.machine import CodegenError
 from zeropoint.codegen.select.movement import copy, parts_of
@@ -18,7 +18,7 @@ from zeropoint.ir.locations import describe
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import StorageCastOp
 from zeropoint.ir.stablehlo import ConcatenateOp, ConvolutionOp, PadOp
-from zeropoint.ir.stablehlo.arrays import array_values
+from zeropoint.ir.stablehlo.arrays import array_values, padding_values
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 
 BYTE = np.dtype(np.int8)
@@ -112,6 +112,40 @@ class Selection:
             return image_view(shape, self.channel, pitch, dtype, None)
         return matrix_view(shape, dtype, 16)
 
+    def lines(self, shape: Sequence[int], dtype: np.dtype[np.generic], halo: Halo | None = None) -> View:
+        """A new view in the arena whose pixels or rows are whole cache lines."""
+        if self.channel is not None and len(shape) == 4:
+            pitch = -(-shape[self.channel] * dtype.itemsize // ALIGNMENT) * ALIGNMENT
+            return image_view(shape, self.channel, pitch, dtype, halo)
+        return matrix_view(shape, dtype, ALIGNMENT)
+
+    def floats_for(self, op: Operation, value: SSAValue) -> View:
+        """A new view for f32 in whole lines, with the padding (by 0) that its users want; its border is filled."""
+        halo = self._halo(value) if self.is_image(value) else None
+        view = self.lines(shape_of(value), np.dtype(np.float32), halo)
+        if halo is not None:
+            self._border(op, view, self.image_strides(view)[3], halo)
+        self.bind(value, view)
+        return view
+
+    def surrounded(self, op: Operation, view: View, padding: Halo | None) -> View:
+        """A window that begins with the padding of an image; the image is copied where that is not there."""
+        if padding is None:
+            return view
+        there = view.halo
+        fits = there is not None and there.value == padding.value and there.union(padding) == there
+        if not fits:
+            made = self.lines(view.shape, view.dtype, padding) if view.dtype != BYTE else self._bytes(view, padding)
+            self._border(op, made, self.image_strides(made)[3], padding)
+            copy(self, op, view, made)
+            view = made
+        _, _, row, pixel = self.image_strides(view)
+        return view.moved(-padding.top * row - padding.left * pixel)
+
+    def _bytes(self, view: View, padding: Halo) -> View:
+        assert self.channel is not None
+        return image_view(view.shape, self.channel, -(-view.shape[self.channel] // 16) * 16, BYTE, padding)
+
     def dense(self, shape: Sequence[int], dtype: np.dtype[np.generic]) -> View:
         """A new view in the arena, in the program's order without gaps."""
         return matrix_view(shape, dtype, dtype.itemsize)
@@ -192,6 +226,8 @@ class Selection:
                 wanted = self._halo(user.result)
             elif isinstance(user, PadOp) and use.index == 0:
                 wanted = self.padding(user)
+            elif isinstance(user, ConvolutionOp) and use.index == 0:
+                wanted = padding_of(user)
             else:
                 continue
             if wanted is not None and (found is None or found.value == wanted.value):
@@ -209,7 +245,8 @@ class Selection:
             return None
         assert self.channel is not None
         y, x = (2, 3) if self.channel == 1 else (1, 2)
-        if any(low[d] or high[d] for d in (0, self.channel)):
+        floats = element_dtype(element_of(op.operand)).kind != "i"
+        if any(low[d] or high[d] for d in (0, self.channel)) or (floats and value != 0):
             return None
         return Halo(low[y], low[x], high[y], high[x], int(value))
 
@@ -219,7 +256,8 @@ class Selection:
         row, length = strides[2], w * pitch
         before = halo.top * row + halo.left * pitch
         after = halo.right * pitch + halo.bottom * row
-        kernel = Border(n, h, row, strides[0], length, before, after, (halo.value + self.isa.offset) & 255)
+        value = (halo.value + self.isa.offset) & 255 if view.dtype == BYTE else 0
+        kernel = Border(n, h, row, strides[0], length, before, after, value)
         self.graph.call(f"border of {describe(op)}", kernel, [], [view])
         self.graph.steps[-1] = replace(self.graph.steps[-1], halo=True)
 
@@ -250,3 +288,12 @@ def _channel_dimension(program: Program) -> int | None:
 def owner_of(value: SSAValue) -> Operation | None:
     """The op that computes a value, None for an argument."""
     return value.op if isinstance(value, OpResult) else None
+
+
+def padding_of(op: ConvolutionOp) -> Halo | None:
+    """The zeros that a convolution of images puts around its input itself; None where there are none."""
+    pairs = padding_values(op.padding, len(op.dimension_numbers.data.input_spatial_dimensions))
+    if len(pairs) != 2 or not any(side > 0 for pair in pairs for side in pair) or min(map(min, pairs)) < 0:
+        return None
+    (top, bottom), (left, right) = pairs
+    return Halo(top, left, bottom, right, 0)

@@ -1,0 +1,110 @@
+"""Depthwise convolution of floats: a vector of channels at a time, by fused multiply-add where the machine has it.
+
+Parameters are, for every vector of channels, the weights of all taps and the bias.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from zeropoint.codegen.kernels.arithmetic import Floats
+from zeropoint.codegen.llvm.isa import InstructionSet
+from zeropoint.codegen.llvm.text import Function, Module, Value, i64, vector
+from zeropoint.numerics.arrays import FloatArray
+
+TILE = 4
+"""Output columns that share the input they have in common."""
+
+
+@dataclass(frozen=True)
+class FloatDepthwise:
+    """The shape of a depthwise convolution of f32 in bytes; `channels` is a multiple of 16.
+
+    Output (y, x) is at y * out_row + x * out_pixel; its taps (ky, kx) are at y * stride_y * in_row + x * stride_x *
+    in_pixel + ky * tap_row + kx * tap_pixel.
+    """
+
+    rows: int
+    width: int
+    channels: int
+    in_row: int
+    in_pixel: int
+    tap_row: int
+    tap_pixel: int
+    out_row: int
+    out_pixel: int
+    kernel: tuple[int, int]
+    strides: tuple[int, int]
+    arithmetic: Floats
+
+    def vectors(self, isa: InstructionSet) -> int:
+        """Vectors of channels."""
+        return self.channels // isa.width
+
+    def tasks(self, isa: InstructionSet) -> int:
+        """Output rows."""
+        return self.rows
+
+    def pack(self, isa: InstructionSet, weights: FloatArray, bias: FloatArray) -> bytes:
+        """Weights (kernel rows, kernel columns, channels) and biases (channels,), as the kernel reads them."""
+        rows, columns, channels = weights.shape
+        laid = np.zeros((rows * columns + 1, self.channels), np.float32)
+        laid[:-1, :channels] = weights.reshape(-1, channels)
+        laid[-1, :channels] = bias
+        return laid.reshape(rows * columns + 1, -1, isa.width).transpose(1, 0, 2).tobytes()
+
+    def emit(self, module: Module, name: str, isa: InstructionSet) -> None:
+        """`void name(input, parameters, output, begin, end)`: tasks begin to end."""
+        f = module.function(
+            name,
+            [("ptr noalias", "in"), ("ptr noalias", "w"), ("ptr noalias", "out"), ("i64", "begin"), ("i64", "end")],
+        )
+        source, parameters, out, begin, end = f.arguments
+        taps = self.kernel[0] * self.kernel[1]
+
+        def row(y: Value, _: list[Value]) -> None:
+            here = f.at(source, f.mul(y, self.strides[0] * self.in_row))
+            there = f.at(out, f.mul(y, self.out_row))
+
+            def block(index: Value, _: list[Value]) -> None:
+                place = f.mul(index, isa.bytes)
+                mine = f.at(parameters, f.mul(index, (taps + 1) * isa.bytes))
+                self._columns(f, isa, f.at(here, place), mine, f.at(there, place))
+
+            f.loop(0, self.vectors(isa), 1, block, entered=True)
+
+        f.loop(begin, end, 1, row)
+        f.ret()
+
+    def _columns(self, f: Function, isa: InstructionSet, source: Value, parameters: Value, out: Value) -> None:
+        step = self.strides[1] * self.in_pixel
+        whole = self.width // TILE * TILE
+
+        def some(x: Value, count: int) -> None:
+            self._outputs(f, isa, f.at(source, f.mul(x, step)), parameters, f.at(out, f.mul(x, self.out_pixel)), count)
+
+        f.loop(0, whole, TILE, lambda x, _: some(x, TILE))
+        if self.width - whole:
+            some(i64(whole), self.width - whole)
+
+    def _outputs(
+        self, f: Function, isa: InstructionSet, source: Value, parameters: Value, out: Value, count: int
+    ) -> None:
+        """`count` output columns of one vector of channels."""
+        type_ = vector(isa.width, "float")
+        rows, columns = self.kernel
+        bias = f.load(type_, parameters, rows * columns * isa.bytes, align=isa.bytes)
+        sums = [bias] * count
+        loaded: dict[int, Value] = {}
+        for ky in range(rows):
+            for kx in range(columns):
+                weight = f.load(type_, parameters, (ky * columns + kx) * isa.bytes, align=isa.bytes)
+                for x in range(count):
+                    place = ky * self.tap_row + kx * self.tap_pixel + x * self.strides[1] * self.in_pixel
+                    if place not in loaded:
+                        loaded[place] = f.load(type_, source, place)
+                    sums[x] = f.call(type_, f"llvm.fmuladd.v{isa.width}f32", loaded[place], weight, sums[x])
+        for x, value in enumerate(sums):
+            f.store(self.arithmetic.clamped(f, isa, value), out, x * self.out_pixel)
