@@ -1,0 +1,80 @@
+"""Programs that JAX makes: they load, go through our text, and give JAX's results."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import zeropoint
+from zeropoint.frontend import load_model
+from zeropoint.interp import Interpreter
+from zeropoint.ir.program import Program
+from zeropoint.ir.tensors import Array
+from zeropoint.ir.text import parse_program, print_program
+
+HERE = Path(__file__).parent
+TEXTS = sorted((HERE / "texts").glob("*.mlir"))
+VALUES = np.load(HERE / "values.npz")
+
+
+def _values(name: str, kind: str) -> list[Array]:
+    return [VALUES[key] for key in VALUES if key.startswith(f"{name}/{kind}")]
+
+
+def _assert_equal(found: tuple[Array, ...], expected: list[Array]) -> None:
+    """Integers are equal; XLA adds floats in another order, and approximates functions."""
+    assert len(found) == len(expected)
+    for ours, theirs in zip(found, expected, strict=True):
+        assert (ours.shape, ours.dtype) == (theirs.shape, theirs.dtype)
+        if ours.dtype.kind in "iub":
+            np.testing.assert_array_equal(ours, theirs)
+        else:
+            np.testing.assert_allclose(ours, theirs, rtol=2e-5, atol=2e-5)
+
+
+def test_there_are_programs():
+    assert len(TEXTS) >= 12
+
+
+@pytest.mark.parametrize("path", TEXTS, ids=[path.stem for path in TEXTS])
+def test_programs_of_jax_give_its_results(path: Path):
+    program = load_model(path)
+    _assert_equal(Interpreter(program).run_values(_values(path.stem, "in")), _values(path.stem, "out"))
+
+
+@pytest.mark.parametrize("path", TEXTS, ids=[path.stem for path in TEXTS])
+@pytest.mark.parametrize("generic", [False, True])
+def test_programs_of_jax_survive_our_text(path: Path, generic: bool):
+    program = parse_program(path.read_text())
+    text = print_program(program, generic=generic, inline_weights=True)
+    assert print_program(parse_program(text), generic=generic, inline_weights=True) == text
+
+
+def test_the_public_load_takes_them_with_names_for_their_inputs():
+    model = zeropoint.load(HERE / "texts" / "mlp.mlir")
+    inputs = dict(zip([port.name for port in model.inputs], _values("mlp", "in"), strict=True))
+    _assert_equal(tuple(model(**inputs).values()), _values("mlp", "out"))
+
+
+def _regenerated() -> dict[str, tuple[Program, list[Array], list[Array]]]:
+    os.environ.setdefault("JAX_PLATFORMS", "cpu")
+    jax = pytest.importorskip("jax", reason="jax is not installed (pip install zeropoint[jax])")
+    from zeropoint.frontend.legalize_chlo import legalize_chlo
+
+    from . import functions
+
+    found: dict[str, tuple[Program, list[Array], list[Array]]] = {}
+    for name, (function, arguments) in functions.examples().items():
+        compiled = jax.jit(function)
+        program = legalize_chlo(parse_program(compiled.lower(*arguments).as_text()))
+        results = [np.asarray(result) for result in jax.tree.leaves(compiled(*arguments))]
+        found[name] = program, [np.asarray(argument) for argument in arguments], results
+    return found
+
+
+def test_programs_of_the_jax_that_is_installed_give_its_results():
+    for program, inputs, results in _regenerated().values():
+        _assert_equal(Interpreter(program).run_values(inputs), results)
