@@ -64,7 +64,7 @@ def materialize(selection: Selection, value: SSAValue) -> View:
     if type(op) in MAKERS:
         return MAKERS[type(op)](selection, op, target)
     if type(op) not in EXPRESSIONS or len(op.results) != 1:
-        raise CodegenError(f"{describe(op)}: found no native form of {op.name}; run it with the interpreter")
+        raise CodegenError(f"{describe(op)}: found no native form of it; run it with the interpreter")
     target = target or selection.target(op, value)
     shape = shape_of(value)
     if math.prod(shape):

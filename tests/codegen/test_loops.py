@@ -1,0 +1,181 @@
+"""Ops that a loop nest computes: each compared with the interpreter, integers exactly, floats within a few ulp."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from codegen.exactness import CASES, HERE, assert_native_is_exact
+from networks import Case, cases
+from zeropoint.codegen.llvm.isa import InstructionSet
+from zeropoint.codegen.llvm.machine import CodegenError
+from zeropoint.codegen.native import NativeProgram
+from zeropoint.interp import Interpreter
+from zeropoint.ir.program import Program
+from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
+from zeropoint.ir.text import parse_program, split_input
+from zeropoint.ir.verification import verify
+from zeropoint.solve.simplify import simplify
+
+ULP = 2.0**-23
+
+
+def main(arguments: str, result: str, *lines: str) -> Program:
+    """`@main` of these arguments, whose last value is %y."""
+    body = "\n".join(lines)
+    program = parse_program(
+        f"module {{ func.func @main({arguments}) -> {result} {{\n{body}\nfunc.return %y : {result}\n}} }}"
+    )
+    verify(program.module)
+    return program
+
+
+def inputs_for(program: Program, seed: int = 0, scale: float = 2.0) -> dict[str, Array]:
+    random = np.random.default_rng(seed)
+    values: dict[str, Array] = {}
+    for port in program.inputs:
+        shape, dtype = shape_of(port.type), element_dtype(element_of(port.type))
+        if dtype.kind == "f":
+            values[port.name] = random.normal(0, scale, shape).astype(dtype)
+        elif dtype.kind == "b":
+            values[port.name] = random.random(shape) < 0.5
+        else:
+            info = np.iinfo(dtype)
+            values[port.name] = random.integers(info.min, info.max, shape, dtype, endpoint=True)
+    return values
+
+
+F = "tensor<3x5x19xf32>"
+TEXTS = split_input((Path(__file__).parent / "loops.mlir").read_text(), True)
+INTEGERS = {text.strip().splitlines()[0].removeprefix("// "): parse_program(text) for text in TEXTS}
+
+
+@pytest.mark.parametrize("name", INTEGERS)
+def test_integers_are_the_interpreters(name: str) -> None:
+    program = INTEGERS[name]
+    assert_native_is_exact(program, [inputs_for(program, seed) for seed in (0, 1)], HERE[0], threads=(1, 2))
+
+
+@pytest.mark.parametrize("isa", HERE[1:], ids=lambda row: row.name)
+@pytest.mark.parametrize(
+    "name", ["clamp of bytes", "pad", "maximum over the first dimensions", "product of two batches"]
+)
+def test_integers_are_the_interpreters_on_every_instruction_set(name: str, isa: InstructionSet) -> None:
+    program = INTEGERS[name]
+    assert_native_is_exact(program, [inputs_for(program)], isa)
+
+
+FUNCTIONS = [
+    "abs", "cbrt", "ceil", "exponential", "exponential_minus_one", "floor", "log", "log_plus_one", "logistic", "negate",
+    "round_nearest_afz", "round_nearest_even", "rsqrt", "sign", "sqrt", "tanh",
+]  # fmt: skip
+SPECIAL = np.array(
+    [0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0, 0.5, 1.5, 2.5, -0.5, -1.5, 1e-45, -1e-45, 1e-38, 3e38, -3e38, 88.7,
+     -87.3, -103.9, -104.0, 89.0, 1e-8, -1e-8, 0.99999994, 1.0000001, 17.3, -17.3, 3.9, -3.9]
+)  # fmt: skip
+
+
+def reals(dtype: type[np.floating]) -> Array:
+    """Numbers of all magnitudes, those near 1, and the special ones."""
+    random = np.random.default_rng(0)
+    magnitudes = np.exp(random.uniform(-100, 88, 3000)) * random.choice([-1, 1], 3000)
+    return np.concatenate([SPECIAL, magnitudes, random.uniform(-10, 10, 4000), random.uniform(0.9, 1.1, 500)]).astype(
+        dtype
+    )
+
+
+@pytest.mark.parametrize(("dtype", "type_"), [(np.float32, "f32"), (np.float64, "f64")])
+@pytest.mark.parametrize("name", [*FUNCTIONS, "chlo.erf"])
+def test_functions_are_within_an_ulp_of_f32_and_eight_of_f64(name: str, dtype: type[np.floating], type_: str) -> None:
+    x = reals(dtype)
+    tensor = f"tensor<{x.size}x{type_}>"
+    op = f"chlo.erf %x : {tensor} -> {tensor}" if name == "chlo.erf" else f"stablehlo.{name} %x : {tensor}"
+    program = main(f"%x: {tensor}", tensor, f"%y = {op}")
+    check_ulp(program, {"arg0": x}, 1 if dtype is np.float32 else 8)
+
+
+@pytest.mark.parametrize("name", ["add", "divide", "maximum", "minimum", "multiply", "power", "subtract"])
+def test_functions_of_two_are_within_an_ulp(name: str) -> None:
+    tensor = "tensor<900xf32>"
+    program = main(f"%x: {tensor}, %z: {tensor}", tensor, f"%y = stablehlo.{name} %x, %z : {tensor}")
+    pairs = [part.ravel().astype(np.float32) for part in np.meshgrid(SPECIAL, SPECIAL)]
+    check_ulp(program, dict(zip(("arg0", "arg1"), pairs, strict=True)), 1)
+
+
+def check_ulp(program: Program, inputs: dict[str, Array], most: int) -> None:
+    (expected,), (found,) = Interpreter(program)(inputs).values(), NativeProgram(program)(inputs).values()
+    np.testing.assert_array_equal(np.isnan(found), np.isnan(expected))
+    known = ~np.isnan(expected)
+    word = np.int32 if expected.dtype == np.float32 else np.int64
+    # The distance in steps of the format: floats of one sign are in the order of their bits.
+    one, other = (np.where(a < 0, -np.abs(a).view(word), np.abs(a).view(word)) for a in (found, expected))
+    distance = np.abs(one.astype(object)[known] - other.astype(object)[known])
+    assert distance.max() <= most, f"{distance.max()} ulp at {next(iter(inputs.values()))[known][distance.argmax()]}"
+
+
+@settings(max_examples=CASES or 12, suppress_health_check=list(HealthCheck))
+@given(case=cases())
+def test_float_networks_are_near_the_interpreters(case: Case) -> None:
+    assert_native_is_exact(simplify(case.program), case.samples[:2], HERE[0], threads=(2,), tolerance=200 * ULP)
+
+
+def test_float_functions_become_one_step_with_what_follows_them() -> None:
+    program = main(
+        f"%x: {F}", F, f"%a = stablehlo.exponential %x : {F}", f"%b = stablehlo.add %a, %x : {F}",
+        f"%y = stablehlo.multiply %a, %b : {F}",
+    )  # fmt: skip
+    assert len(NativeProgram(program).graph.steps) == 1
+    assert_native_is_exact(program, [inputs_for(program)], HERE[0], tolerance=4 * ULP)
+
+
+def test_a_softmax_is_three_steps() -> None:
+    row = "tensor<3x5xf32>"
+    reduced = f"across dimensions = [2] : ({F}, tensor<f32>) -> {row}"
+    program = main(
+        f"%x: {F}", F,
+        "%l = stablehlo.constant dense<0xFF800000> : tensor<f32>",
+        "%i = stablehlo.constant dense<0.0> : tensor<f32>",
+        f"%m = stablehlo.reduce(%x init: %l) applies stablehlo.maximum {reduced}",
+        f"%n = stablehlo.broadcast_in_dim %m, dims = [0, 1] : ({row}) -> {F}",
+        f"%d = stablehlo.subtract %x, %n : {F}",
+        f"%e = stablehlo.exponential %d : {F}",
+        f"%s = stablehlo.reduce(%e init: %i) applies stablehlo.add {reduced}",
+        f"%t = stablehlo.broadcast_in_dim %s, dims = [0, 1] : ({row}) -> {F}",
+        f"%y = stablehlo.divide %e, %t : {F}",
+    )  # fmt: skip
+    assert len(NativeProgram(program).graph.steps) <= 4
+    assert_native_is_exact(program, [inputs_for(program)], HERE[0], threads=(1, 3), tolerance=8 * ULP)
+
+
+def test_a_value_may_be_returned_twice_and_used() -> None:
+    program = parse_program(f"""func.func @main(%x: {F}) -> ({F}, {F}, {F}) {{
+      %a = stablehlo.negate %x : {F}
+      %b = stablehlo.add %a, %x : {F}
+      func.return %a, %b, %a : {F}, {F}, {F} }}""")
+    assert_native_is_exact(program, [inputs_for(program)], HERE[0], threads=(1, 2))
+
+
+def test_a_long_chain_of_waiting_ops_does_not_recurse_through_all_of_them() -> None:
+    lines = [f"%v0 = stablehlo.add %x, %x : {F}"]
+    lines += [f"%v{n + 1} = stablehlo.negate %v{n} : {F}" for n in range(1500)]
+    program = main(f"%x: {F}", F, *lines, f"%y = stablehlo.negate %v1500 : {F}")
+    assert len(NativeProgram(program).graph.steps) < 40
+
+
+@pytest.mark.parametrize(
+    ("program", "message"),
+    [
+        (main("%x: tensor<4xf32>", "tensor<4xf32>", '%y = stablehlo.sine %x : tensor<4xf32> loc("wave")'),
+         r"stablehlo.sine 'wave': found no native form of it; run it with the interpreter"),
+        (main("%x: tensor<4xi32>, %z: tensor<4xi32>", "tensor<4xi32>", "%y = stablehlo.divide %x, %z : tensor<4xi32>"),
+         r"found no native form of divide of tensor<4xi32>"),
+        (main("%x: tensor<4xf16>", "tensor<4xf16>", "%y = stablehlo.add %x, %x : tensor<4xf16>"),
+         r"found elements f16; native code has i1, integers of 8 to 64 bits, f32 and f64"),
+    ],
+)  # fmt: skip
+def test_an_op_without_native_form_is_named_with_its_place_and_the_fix(program: Program, message: str) -> None:
+    with pytest.raises(CodegenError, match=message):
+        NativeProgram(program)
