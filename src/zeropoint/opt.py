@@ -40,6 +40,7 @@ from zeropoint.solve.simplify import (
     fold_constants,
     fold_padding,
     inline_calls,
+    pin_constants,
     simplify,
 )
 from zeropoint.targets import target as named_target
@@ -101,8 +102,9 @@ PASSES: Mapping[str, Pass] = {
     "merge-sums": Pass(merge_sums, "merge zero-point corrections into biases"),
     "move-rescales": Pass(_move_rescales, "cancel, merge and push rescales forward", {"target": "cpu"}),
     "normalize-quant-types": Pass(normalize_quant_types, "sub-channel types as per-layer or per-channel ones"),
+    "pin-constants": Pass(pin_constants, "simulated quantization of constants to pinned parameters"),
     "propagate": Pass(_propagate, "decide the parameters of every port", PROPAGATE),
-    "simplify": Pass(simplify, "inline-calls, fold-constants, fold-broadcasts, fold-batch-norm, fold-padding"),
+    "simplify": Pass(simplify, "inline-calls, pin-constants and all that starts with fold-, constants first"),
     "unfuse": Pass(unfuse, "regions back to their ops, with casts"),
     "strip-func-quant-types": Pass(strip_func_quant_types, "storage integers in the headers of functions"),
 }

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from xdsl.ir import Operation
 
 from zeropoint.calibrate import DEFAULT_OBSERVER, Progress, Report, collect, instrument, observer_factory, state_ranges
+from zeropoint.engines import QuickestEngine
 from zeropoint.frontend import ModelError
 from zeropoint.interp import Engine
 from zeropoint.ir.annotations import DEMANDS, facts_of
@@ -15,6 +16,7 @@ from zeropoint.ir.program import Program
 from zeropoint.ir.quant import StatisticsRefOp
 from zeropoint.ir.tensors import Array
 from zeropoint.lower import integer_io, integer_program
+from zeropoint.lower.quant_ops import convert_fake_quant
 from zeropoint.numerics.profile import profile as named_profile
 from zeropoint.solve.fuse import fuse
 from zeropoint.solve.materialize import materialize
@@ -92,7 +94,7 @@ def quantize(
     """Every stage in order.
 
     `samples` is consumed once, as a stream; each is a dict of input names to arrays of the inputs' shapes. `engine`
-    runs the float program on them: the interpreter, unless given. Raises the errors of the stages: ModelError for a
+    runs the float program on them: the one that is done first (`QuickestEngine`), unless given. Raises the errors of the stages: ModelError for a
     program that is quantized already, DataError and CalibrationError, PropagationError, LoweringError; RecipeError for
     a rule that does not fit the model; ValueError for options that do not exist.
     """
@@ -103,11 +105,12 @@ def quantize(
             f"found a program that is quantized already, with profile '{program.profile}', expected a float model"
         )
     target = named_target(options.target)
-    fused = fuse(simplify(program), target)
+    fused = fuse(simplify(convert_fake_quant(program)), target)
     if options.recipe is not None:
         fused = apply_recipe(fused, options.recipe, program)
     asked = instrument(fused, asks=wanted_statistics(target))
     demanded = demanded_observers(asked)
+    engine = engine or QuickestEngine()
     report = collect(asked, samples, observer=options.observer, observers=demanded, engine=engine, progress=progress)
     calibrated = state_ranges(asked, report)
     propagated = propagate(calibrated, target, options.profile, ranges=options.ranges)

@@ -24,7 +24,7 @@ from zeropoint.targets.kernels import (
     Target,
 )
 from zeropoint.targets.load import load_target
-from zeropoint.targets.signature import AtLeast, Demand, Signature
+from zeropoint.targets.signature import AtLeast, Demand, EitherSign, Signature
 from zeropoint.targets.text import port_text, relation_text
 
 __all__ = [
@@ -34,6 +34,7 @@ __all__ = [
     "AtLeast",
     "Custom",
     "Demand",
+    "EitherSign",
     "FixedScale",
     "Free",
     "KernelRow",

@@ -12,7 +12,7 @@ from enum import Enum
 from functools import cached_property
 
 from zeropoint.ir.quant import QuantizedType, Storage
-from zeropoint.targets.signature import AtLeast, Demand, Signature
+from zeropoint.targets.signature import AtLeast, Demand, EitherSign, Signature
 
 
 class Role(Enum):
@@ -60,6 +60,8 @@ class PortRule:
             return True
         if isinstance(demand, AtLeast):
             return any(width >= demand.bits for width in self.widths)
+        if isinstance(demand, EitherSign):
+            return self.accepts(demand.storage) or self.accepts(demand.other)
         if self.wildcard:
             return demand.is_integer and (not self.bits or demand.type.width in self.bits)
         if self.storage.type.width > WIDEST_TYPE:
@@ -76,6 +78,8 @@ class PortRule:
         """The storage for a demand that the port accepts."""
         if isinstance(demand, Storage):
             return demand
+        if isinstance(demand, EitherSign):
+            return demand.storage if self.accepts(demand.storage) else demand.other
         if demand is None or self.storage.type.width >= demand.bits or not self.wildcard:
             return self.storage
         width = min(width for width in self.widths if width >= demand.bits)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from zeropoint.ir.quant import Storage
+from zeropoint.numerics.storage import StorageType
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,26 @@ class AtLeast:
         return f"{self.bits} bits or more"
 
 
-Demand = Storage | AtLeast | None
+@dataclass(frozen=True)
+class EitherSign:
+    """A storage, or the one of the other sign that holds the same real values: u8<1:255> for i8<-127:127>."""
+
+    storage: Storage
+
+    @property
+    def other(self) -> Storage:
+        """The storage of the other sign."""
+        kind = self.storage.type
+        offset = 1 << (kind.width - 1)
+        shift = offset if kind.signed else -offset
+        kind = StorageType(not kind.signed, kind.width)
+        return Storage(kind, self.storage.minimum + shift, self.storage.maximum + shift)
+
+    def __str__(self) -> str:
+        return str(self.storage)
+
+
+Demand = Storage | AtLeast | EitherSign | None
 """What is asked of the storage of a port; None leaves it to the table."""
 
 

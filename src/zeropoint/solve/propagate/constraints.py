@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 
 from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 
-from zeropoint.ir.annotations import Fact, Salience
+from zeropoint.ir.annotations import PINNED, Fact, Salience
 from zeropoint.ir.locations import value_name
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import (
@@ -38,8 +38,8 @@ from zeropoint.ir.quant import (
     StatisticsRefOp,
     UniformQuantizedType,
 )
-from zeropoint.ir.stablehlo import UniformDequantizeOp, UniformQuantizeOp
-from zeropoint.ir.tensors import element_of
+from zeropoint.ir.stablehlo import ConstantOp, UniformDequantizeOp, UniformQuantizeOp
+from zeropoint.ir.tensors import element_of, with_element
 from zeropoint.ir.weights import inline_array
 from zeropoint.solve.propagate.errors import PropagationError
 from zeropoint.solve.propagate.rescale import rescale_region
@@ -92,9 +92,10 @@ class ValueConstraint:
 
 @dataclass
 class Constraints:
-    """The constraints of every value that has some."""
+    """The constraints of every value that has some; `simulated` has the types of casts that were taken off."""
 
     of_value: dict[SSAValue, ValueConstraint] = field(default_factory=dict[SSAValue, ValueConstraint])
+    simulated: dict[SSAValue, UniformQuantizedType] = field(default_factory=dict[SSAValue, UniformQuantizedType])
 
     def of(self, value: SSAValue) -> ValueConstraint:
         """The constraint of a value; an empty one where nothing is known."""
@@ -159,6 +160,11 @@ def _read(op: Operation, constraints: Constraints) -> SSAValue | None:
         return op.arg
     if isinstance(op, StatisticsRefOp):
         return op.arg
+    if isinstance(op, ConstantOp):
+        pinned = op.attributes.get(PINNED)
+        if isinstance(pinned, UniformQuantizedType):
+            constraints.state(op.output, pinned, "user", f"constant '{value_name(op.output)}'")
+        return None
     if isinstance(op, CoupledRefOp):
         found = constraints.of(root(op.arg))
         found.coupled = op.coupled_key.data
@@ -171,6 +177,8 @@ def _read(op: Operation, constraints: Constraints) -> SSAValue | None:
     if pinned is not None and isinstance(element, UniformQuantizedType) and element != pinned:
         return _rescaled(value, pinned, element, op)
     _state_element(constraints, root(value), op.operands[0], op)
+    if isinstance(element, UniformQuantizedType):
+        constraints.simulated[root(value)] = element
     return value
 
 
@@ -209,6 +217,20 @@ def _read_specs(region: QuantizeRegionOp, constraints: Constraints) -> None:
     for value, spec in _ports(region):
         if isinstance(spec, UniformQuantizedType | CalibratedQuantizedType):
             constraints.state(value, spec, "user", source)
+
+
+def restore_simulation(program: Program, value: SSAValue, quantized: UniformQuantizedType) -> None:
+    """Put the casts back on a value that no kernel quantizes after all, in place."""
+    stored = QuantizeCastOp(value, with_element(value, quantized))
+    real = DequantizeCastOp(stored.result, value.type)
+    if isinstance(value, OpResult):
+        stored.location = real.location = value.op.location
+        program.entry.insert_ops_after([stored, real], value.op)
+    else:
+        first = program.entry.first_op
+        assert first is not None
+        program.entry.insert_ops_before([stored, real], first)
+    value.replace_uses_with_if(real.result, lambda use: use.operation is not stored)
 
 
 def take_constraints(program: Program) -> Constraints:

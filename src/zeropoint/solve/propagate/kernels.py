@@ -21,7 +21,6 @@ from zeropoint.ir.locations import location_text, value_name
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import AnyQuantizedType, NoQuantizedType, QuantizeRegionOp, Storage, UniformQuantizedType
 from zeropoint.ir.tensors import element_of
-from zeropoint.numerics.storage import StorageType
 from zeropoint.solve.propagate.constraints import Constraints
 from zeropoint.solve.propagate.rescale import RESCALE_KERNEL, is_rescale
 from zeropoint.targets import (
@@ -29,6 +28,7 @@ from zeropoint.targets import (
     OUTPUT,
     AtLeast,
     Demand,
+    EitherSign,
     Free,
     KernelRow,
     PortRule,
@@ -88,19 +88,11 @@ def _is_float(value: SSAValue) -> bool:
     return isinstance(element_of(value), AnyFloat)
 
 
-def resigned(storage: Storage) -> Storage:
-    """The storage of the other sign with the same steps: u8<1:255> for i8<-127:127>."""
-    kind = storage.type
-    offset = 1 << (kind.width - 1)
-    shift = offset if kind.signed else -offset
-    return Storage(StorageType(not kind.signed, kind.width), storage.minimum + shift, storage.maximum + shift)
-
-
 def rebased(pinned: UniformQuantizedType, storage: Storage) -> UniformQuantizedType:
     """The same real values in storage of the other sign, where `storage` has that; else the type as it is."""
     if pinned.storage.type == storage.type or pinned.storage.type.width != storage.type.width:
         return pinned
-    other = resigned(pinned.storage)
+    other = EitherSign(pinned.storage).other
     points = pinned.zero_points + (other.minimum - pinned.storage.minimum)
     expressed = pinned.expressed_type
     if pinned.is_per_channel and pinned.axis is not None:
@@ -145,7 +137,7 @@ class KernelChoice:
             return f"kernel '{name}' has {len(region.outputs)} results, expected one"
         demands = {fact.name: fact.value for fact in facts_of(region, DEMANDS)}
         asked = self._signature(region, neighbours=False)
-        found = self._match(rows, asked, demands) or self._match(rows, _resigned(asked), demands)
+        found = self._match(rows, asked, demands) or self._match(rows, _of_either_sign(asked), demands)
         if found is None:
             return f"target {self.target.name} has no kernel '{name}' for {asked}"
         near = self._match(rows, self._signature(region, neighbours=True), demands)
@@ -207,10 +199,10 @@ def _is_tied(row: KernelRow) -> bool:
     return isinstance(row.relation, SameScale)
 
 
-def _resigned(signature: Signature) -> Signature:
-    """The signature with every storage in the other sign; weights of 32 bits and more have only one."""
+def _of_either_sign(signature: Signature) -> Signature:
+    """The signature with every storage in either sign; that of 32 bits, of biases, has one."""
 
     def other(demand: Demand) -> Demand:
-        return resigned(demand) if isinstance(demand, Storage) and demand.type.width < 32 else demand
+        return EitherSign(demand) if isinstance(demand, Storage) and demand.type.width < 32 else demand
 
     return Signature(tuple(other(demand) for demand in signature.inputs), other(signature.output))

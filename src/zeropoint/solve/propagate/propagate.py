@@ -27,7 +27,7 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from zeropoint.ir.annotations import PROFILE, TARGET, Fact, state_facts
-from zeropoint.ir.constants import constant_array
+from zeropoint.ir.constants import constant_array, is_constant
 from zeropoint.ir.dead_code import remove_dead_ops
 from zeropoint.ir.locations import value_name
 from zeropoint.ir.program import Program
@@ -35,7 +35,7 @@ from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType
 from zeropoint.ir.weights import Weights
 from zeropoint.solve.propagate.classes import DEFAULT_RANGES, RANGE_RULES
 from zeropoint.solve.propagate.constants import duplicate_constants
-from zeropoint.solve.propagate.constraints import Constraints, take_constraints
+from zeropoint.solve.propagate.constraints import Constraints, restore_simulation, take_constraints
 from zeropoint.solve.propagate.errors import PropagationError
 from zeropoint.solve.propagate.headroom import Ports, greatest_real, greatest_result, least_output_scale
 from zeropoint.solve.propagate.inputs import state_input_facts
@@ -182,6 +182,9 @@ def propagate(program: Program, target: Target, profile: str | None = None, *, r
                 raise
             raise PropagationError(f"{kernel.name}: {error}") from error
     state_input_facts(program, specs)
+    for value, quantized in constraints.simulated.items():
+        if value not in graph.value_nodes and not is_constant(value):
+            restore_simulation(program, value, quantized)
     remove_dead_ops(program.entry)
     program.module.attributes[TARGET] = StringAttr(target.name)
     program.module.attributes[PROFILE] = StringAttr(profile or target.profile)

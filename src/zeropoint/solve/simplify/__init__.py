@@ -6,14 +6,24 @@ from zeropoint.solve.simplify.fold_broadcasts import fold_broadcasts
 from zeropoint.solve.simplify.fold_constants import fold_constants
 from zeropoint.solve.simplify.fold_padding import fold_padding
 from zeropoint.solve.simplify.inline_calls import inline_calls
+from zeropoint.solve.simplify.pin_constants import pin_constants
 
-__all__ = ["PASSES", "fold_batch_norm", "fold_broadcasts", "fold_constants", "fold_padding", "inline_calls", "simplify"]
+__all__ = [
+    "PASSES",
+    "fold_batch_norm",
+    "fold_broadcasts",
+    "fold_constants",
+    "fold_padding",
+    "inline_calls",
+    "pin_constants",
+    "simplify",
+]
 
-PASSES = (inline_calls, fold_constants, fold_broadcasts, fold_batch_norm, fold_padding)
+PASSES = (inline_calls, pin_constants, fold_constants, fold_broadcasts, fold_batch_norm, fold_padding)
 
 
 def simplify(program: Program) -> Program:
-    """Calls inlined, constants folded, batch norms and padding folded into contractions."""
+    """Calls inlined, constants pinned and folded, batch norms and padding folded into contractions."""
     for simplification in PASSES:
         program = simplification(program)
     return program

@@ -13,11 +13,14 @@ from collections.abc import Callable
 import numpy as np
 from xdsl.ir import Operation
 
+from zeropoint.ir.annotations import PINNED
 from zeropoint.ir.constants import constant_array, constant_op
 from zeropoint.ir.dead_code import remove_dead_ops
 from zeropoint.ir.program import Program
+from zeropoint.ir.quant import UniformQuantizedType
 from zeropoint.ir.stablehlo import (
     AddOp,
+    ConstantOp,
     ConvertOp,
     DivideOp,
     MultiplyOp,
@@ -42,6 +45,18 @@ FOLDERS: dict[type[Operation], Callable[[Operation, tuple[Array, ...]], Array]] 
 }
 
 
+def _carry_pinned(op: TransposeOp, folded: ConstantOp) -> None:
+    """Parameters that a constant is pinned to hold for its transpose, along the dimension where their axis goes."""
+    given = op.operand.owner
+    pinned = given.attributes.get(PINNED) if isinstance(given, ConstantOp) else None
+    if not isinstance(pinned, UniformQuantizedType):
+        return
+    if pinned.axis is not None:
+        axis = op.permutation.get_values().index(pinned.axis)
+        pinned = UniformQuantizedType.per_channel(pinned.storage, axis, pinned.scales, pinned.zero_points)
+    folded.attributes[PINNED] = pinned
+
+
 def fold_constants(program: Program) -> Program:
     """Fold in one walk: an operand that was folded is a constant by the time its user is reached."""
     program = program.clone()
@@ -55,6 +70,8 @@ def fold_constants(program: Program) -> Program:
             continue
         assert op.parent is not None
         folded = constant_op(folder(op, known), program.weights, location=op.location)
+        if isinstance(op, TransposeOp):
+            _carry_pinned(op, folded)
         op.parent.insert_op_before(folded, op)
         op.results[0].replace_all_uses_with(folded.output)
     remove_dead_ops(program.entry)

@@ -1,0 +1,96 @@
+"""Take simulated quantization off constants; the constant says which parameters it is pinned to.
+
+```mlir
+%w = stablehlo.constant dense<[1.0, -0.5]> : tensor<2xf32>
+%q = quant.qcast %w : tensor<2xf32> to tensor<2x!quant.uniform<i8:f32, 0.5>>
+%d = quant.dcast %q : tensor<2x!quant.uniform<i8:f32, 0.5>> to tensor<2xf32>
+```
+becomes
+```mlir
+%d = stablehlo.constant {zeropoint.pinned = !quant.uniform<i8<-127:127>:f32, 0.5>} dense<[1.0, -0.5]> : tensor<2xf32>
+```
+with the values that quantization rounds them to, so that the patterns of fusion see a constant. The storage range
+leaves out the least integer where no value has it: kernels take weights of a narrow range.
+
+Source: "MLIR Quantization", section "TFLite Native Quantization": (constant_float -> Q) becomes (constant_quant); the
+RFC on quantization transformations: emulation ops of training are converted to uniform quantized types.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from xdsl.ir import Attribute, SSAValue
+
+from zeropoint.ir.annotations import PINNED
+from zeropoint.ir.constants import constant_array, constant_op
+from zeropoint.ir.dead_code import remove_dead_ops
+from zeropoint.ir.program import Program
+from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp, Storage, UniformQuantizedType
+from zeropoint.ir.stablehlo import UniformDequantizeOp, UniformQuantizeOp
+from zeropoint.ir.tensors import Array, element_dtype, element_of
+from zeropoint.ir.weights import Weights
+from zeropoint.numerics.affine import dequantize, quantize
+
+
+def _along(values: Array, axis: int | None, rank: int) -> Array:
+    """One number a channel in the shape that meets a tensor's; a scalar per layer."""
+    if axis is None:
+        return values.reshape(())
+    return values.reshape([-1 if i == axis else 1 for i in range(rank)])
+
+
+def _stored(array: Array, pinned: UniformQuantizedType) -> tuple[Array, Array, Array]:
+    """The storage integers of real values, and the scales and zero points in a shape that meets them."""
+    scales = _along(pinned.scales, pinned.axis, array.ndim)
+    points = _along(pinned.zero_points, pinned.axis, array.ndim)
+    low, high = pinned.storage.minimum, pinned.storage.maximum
+    return quantize(array.astype(np.float64), scales, points, low, high, expressed=np.float64), scales, points
+
+
+def _narrowed(pinned: UniformQuantizedType, stored: Array) -> UniformQuantizedType:
+    """The type without the least storage value, where a signed type does not use it."""
+    kind = pinned.storage.type
+    least_used = pinned.storage.minimum > kind.min or not kind.signed or bool((stored == kind.min).any())
+    if least_used or kind.width > 16 or bool((pinned.zero_points == kind.min).any()):
+        return pinned
+    storage = Storage(kind, kind.narrow_min, pinned.storage.maximum, pinned.storage.spelling)
+    expressed = pinned.expressed_type
+    if pinned.axis is None:
+        return UniformQuantizedType.per_layer(storage, pinned.scale, pinned.zero_point, expressed_type=expressed)
+    return UniformQuantizedType.per_channel(
+        storage, pinned.axis, pinned.scales, pinned.zero_points, expressed_type=expressed
+    )
+
+
+def _simulated(op: object, weights: Weights) -> tuple[SSAValue, Array, Attribute] | None:
+    """Of `dcast(qcast(constant))` the constant, its array and the quantized element type."""
+    if not isinstance(op, DequantizeCastOp | UniformDequantizeOp):
+        return None
+    made = op.operands[0].owner
+    if not isinstance(made, QuantizeCastOp | UniformQuantizeOp) or made.operands[0].type != op.results[0].type:
+        return None
+    array = constant_array(made.operands[0], weights)
+    return None if array is None else (made.operands[0], array, element_of(op.operands[0]))
+
+
+def pin_constants(program: Program) -> Program:
+    """Constants in place of constants with simulated quantization, per layer or per channel."""
+    found = [(op, simulated) for op in program.entry.ops if (simulated := _simulated(op, program.weights)) is not None]
+    if not found:
+        return program
+    program = program.clone()
+    for op in program.entry.ops:
+        simulated = _simulated(op, program.weights)
+        if simulated is None:
+            continue
+        constant, array, pinned = simulated
+        if not isinstance(pinned, UniformQuantizedType) or pinned.is_sub_channel:
+            continue
+        stored, scales, points = _stored(array, pinned)
+        real = dequantize(stored, scales, points, np.float64).astype(element_dtype(element_of(constant)))
+        made = constant_op(real, program.weights, location=op.location)
+        made.attributes[PINNED] = _narrowed(pinned, stored)
+        program.entry.insert_op_before(made, op)
+        op.results[0].replace_all_uses_with(made.output)
+    remove_dead_ops(program.entry)
+    return program

@@ -1,0 +1,93 @@
+"""Quantization-aware training: what it simulated becomes the parameters of the integer program, on real programs.
+
+RFC, intermediate transformations: emulation ops are converted to uniform types; "MLIR Quantization": fake_quant ops
+become qcast and dcast, and partially quantized computations come out naturally.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from networks import Network
+from zeropoint.calibrate import stats_keys
+from zeropoint.interp import Interpreter
+from zeropoint.ir.program import Program
+from zeropoint.ir.quant import ConstFakeQuantOp, ConstFakeQuantPerAxisOp, UniformQuantizedType
+from zeropoint.ir.stablehlo import AddOp, DotDimensions, DotGeneralOp, SineOp
+from zeropoint.ir.tensors import with_shape
+from zeropoint.lower.quant_ops import convert_fake_quant
+from zeropoint.pipeline import Options, quantize
+from zeropoint.report.counts import count_ops
+from zeropoint.solve.fuse import fuse
+from zeropoint.solve.propagate import propagate
+from zeropoint.solve.propagate.check import regions_of
+from zeropoint.targets import target
+
+RANDOM = np.random.default_rng(0)
+WEIGHT = RANDOM.normal(size=(6, 3)).astype(np.float32)
+SAMPLES = [{"x0": RANDOM.uniform(-1.5, 1.5, (1, 6)).astype(np.float32)} for _ in range(4)]
+
+
+def trained(signed: bool) -> Program:
+    """x -> fake quant -> fully connected with fake-quantized weights and a bias -> fake quant."""
+    net = Network([(1, 6)])
+    x = net.insert(ConstFakeQuantOp(net.values[0], -1.0, 1.55, is_signed=signed))
+    reach = np.abs(WEIGHT).max(axis=0)
+    form = {"narrow_range": True, "is_signed": True}
+    weight = net.insert(ConstFakeQuantPerAxisOp(net.constant(WEIGHT), (-reach).tolist(), reach.tolist(), 1, **form))
+    product = net.insert(DotGeneralOp(x, weight, with_shape(x, [1, 3]), DotDimensions((), (), (1,), (0,))))
+    total = net.insert(AddOp(product, net.along(np.array([0.5, -0.25, 1.0]), product, 1)))
+    return net.finish([net.insert(ConstFakeQuantOp(total, -4.0, 4.0, is_signed=signed))])
+
+
+@pytest.mark.parametrize("signed", [True, False])
+def test_fake_quantization_becomes_pinned_parameters_of_inputs_weights_and_outputs(signed: bool) -> None:
+    made = quantize(trained(signed), SAMPLES)
+    (region,) = regions_of(made.propagated)
+    assert region.logical_kernel.data == "fully_connected"
+    given, weight, bias = region.input_specs
+    assert given.scale == pytest.approx(2.55 / 255)
+    assert given.zero_point == -28
+    np.testing.assert_allclose(weight.scales, np.abs(WEIGHT).max(axis=0) / 127, rtol=1e-6)
+    np.testing.assert_array_equal(bias.scales, given.scale * weight.scales)
+    assert region.output_specs.data[0].scale == pytest.approx(8 / 255)
+    counts = count_ops(made.integer)
+    assert (counts.float_inside, counts.float_outside) == (0, 0)
+
+
+def test_the_integer_program_computes_what_training_simulated_to_a_step() -> None:
+    program = trained(signed=True)
+    made = quantize(program, SAMPLES)
+    step = regions_of(made.propagated)[0].output_specs.data[0].scale
+    for sample in SAMPLES:
+        simulated, integers = Interpreter(program)(sample)["y0"], Interpreter(made.integer)(sample)["y0"]
+        np.testing.assert_allclose(integers, simulated, atol=1.01 * step)
+
+
+def test_nothing_is_observed_where_training_says_everything() -> None:
+    made = quantize(trained(signed=True), SAMPLES)
+    assert not made.calibration.observations
+    assert stats_keys(made.calibrated) == []
+
+
+def test_a_target_without_the_kernel_keeps_the_simulation() -> None:
+    """What was simulated between float ops stays simulated: it is no demand of a kernel."""
+    net = Network([(1, 6)])
+    program = net.finish([net.insert(SineOp(net.insert(ConstFakeQuantOp(net.values[0], -1.0, 1.0))))])
+    table = target("onnxruntime")
+    found = propagate(fuse(convert_fake_quant(program), table), table)
+    np.testing.assert_array_equal(Interpreter(found)(SAMPLES[0])["y0"], Interpreter(program)(SAMPLES[0])["y0"])
+
+
+def test_a_user_may_choose_how_ranges_become_parameters() -> None:
+    net = Network([(1, 6)])
+    program = net.finish([net.insert(AddOp(net.values[0], net.values[0]))])
+    specs = [
+        regions_of(quantize(program, SAMPLES, Options(observer="minmax", ranges=ranges)).propagated)[0].output_specs
+        for ranges in ("asymmetric", "minmax-nudged")
+    ]
+    scales = [spec.data[0].scale for spec in specs if isinstance(spec.data[0], UniformQuantizedType)]
+    assert scales[0] <= scales[1] < scales[0] * 1.01
+    with pytest.raises(ValueError, match="found ranges 'widest', expected one of: asymmetric, minmax-nudged"):
+        quantize(program, SAMPLES, Options(ranges="widest"))
