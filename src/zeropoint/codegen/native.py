@@ -81,6 +81,11 @@ class NativeProgram:
         for place in self._places:
             self._free.put(place)
 
+    @property
+    def operations(self) -> int:
+        """Multiplications and additions of the contractions of a run."""
+        return sum(step.operations for step in self.graph.steps)
+
     def __call__(
         self, inputs: Mapping[str, Array], *, observe: Callable[[str, Array], None] | None = None
     ) -> dict[str, Array]:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import AnyFloat, StringAttr, TensorType
 from xdsl.dialects.func import ReturnOp
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 
 from zeropoint.ir.annotations import FLOAT_REASON, RESCALE
 from zeropoint.ir.fxpmath import RequantizeOp
 from zeropoint.ir.locations import describe
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import StorageCastOp
-from zeropoint.ir.stablehlo import ConstantOp, UniformDequantizeOp, UniformQuantizeOp
-from zeropoint.ir.tensors import element_of
+from zeropoint.ir.stablehlo import ConstantOp, ConvolutionOp, DotGeneralOp, UniformDequantizeOp, UniformQuantizeOp
+from zeropoint.ir.tensors import element_of, shape_of
 
 UNCOVERED = "no kernel covers it"
 """The reason of a float op that carries none."""
@@ -95,3 +96,25 @@ def constant_bytes(program: Program) -> int:
         if isinstance(op, ConstantOp):
             sizes[op.value] = program.weights.array(op.value).nbytes
     return sum(sizes.values())
+
+
+def multiplications(program: Program) -> int:
+    """Multiplications of the convolutions and products of a run; a dynamic dimension counts as one."""
+    return sum(
+        _elements(op.results[0]) * _summed(op)
+        for op in program.module.walk()
+        if isinstance(op, ConvolutionOp | DotGeneralOp)
+    )
+
+
+def _elements(value: SSAValue) -> int:
+    return math.prod(max(1, size) for size in shape_of(value))
+
+
+def _summed(op: ConvolutionOp | DotGeneralOp) -> int:
+    """Products that one element of the result is the sum of."""
+    if isinstance(op, ConvolutionOp):
+        outputs = shape_of(op.rhs)[op.dimension_numbers.data.kernel_output_feature_dimension]
+        return _elements(op.rhs) // max(1, outputs)
+    sizes = shape_of(op.lhs)
+    return math.prod(max(1, sizes[d]) for d in op.dot_dimension_numbers.data.lhs_contracting_dimensions)

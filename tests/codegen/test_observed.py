@@ -1,0 +1,75 @@
+"""Calibration by native code: what it observes is what the interpreter observes, but for the order of float sums."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import zeropoint as zp
+from zeropoint import engines
+from zeropoint.calibrate import collect, instrument, samples
+from zeropoint.codegen.observed import ObservedProgram, asks, observed
+from zeropoint.interp import Interpreter
+from zeropoint.ir.program import Program
+from zeropoint.ir.quant import QuantizeRegionOp
+from zeropoint.report.counts import multiplications
+from zeropoint.solve.fuse import fuse
+from zeropoint.solve.simplify import simplify
+
+DIGITS = Path(__file__).parents[2] / "examples" / "digits"
+
+
+class Native:
+    """Native code, whatever the size of the program."""
+
+    def prepare(self, program: Program) -> ObservedProgram:
+        return ObservedProgram(program)
+
+
+@pytest.fixture(scope="module")
+def asked() -> Program:
+    return instrument(fuse(simplify(zp.load(DIGITS / "digits.onnx").program)))
+
+
+def test_what_is_asked_for_is_a_further_output(asked):
+    changed, keys = observed(asked)
+    assert asks(asked)
+    assert not asks(changed)
+    assert len(keys) == len(changed.outputs) - len(asked.outputs) > 5
+    assert [port.name for port in changed.outputs[: len(asked.outputs)]] == [port.name for port in asked.outputs]
+    assert not any(isinstance(op, QuantizeRegionOp) for op in changed.entry.ops)
+
+
+def test_native_code_observes_what_the_interpreter_does(asked):
+    taken = list(samples(DIGITS / "calib.npz", asked.inputs))[:8]
+    native, reference = (collect(asked, taken, observer="minmax", engine=engine) for engine in (Native(), None))
+    assert native.observations.keys() == reference.observations.keys()
+    for key, expected in reference.observations.items():
+        found = native.observations[key]
+        width = expected.maximum - expected.minimum
+        assert abs(found.minimum - expected.minimum) <= 1e-5 * width
+        assert abs(found.maximum - expected.maximum) <= 1e-5 * width
+        assert found.count == expected.count
+
+
+def test_the_outputs_are_those_of_the_program(asked):
+    (sample,) = list(samples(DIGITS / "calib.npz", asked.inputs))[:1]
+    found, expected = ObservedProgram(asked)(sample), Interpreter(asked)(sample)
+    assert found.keys() == expected.keys()
+    for name, array in expected.items():
+        np.testing.assert_allclose(found[name], array, rtol=1e-4, atol=1e-6)
+
+
+def test_multiplications_are_those_of_convolutions_and_products(asked):
+    # conv 16x1x3x3 on 28x28, depthwise 16 and 1x1 to 32 on 14x14, 1x1 to 96, depthwise 96, 1x1 to 32 on 14x14,
+    # conv 64x32x3x3 on 7x7, product 64x10.
+    expected = 784 * 16 * 9 + 196 * (16 * 9 + 32 * 16 + 96 * 32 + 96 * 9 + 32 * 96) + 49 * 64 * 32 * 9 + 640
+    assert multiplications(asked) == expected
+
+
+def test_small_programs_are_interpreted_and_large_ones_compiled(asked, monkeypatch):
+    assert isinstance(engines.QuickestEngine().prepare(asked), Interpreter)
+    monkeypatch.setattr(engines, "LEAST_OPERATIONS", 1_000_000)
+    assert isinstance(engines.QuickestEngine().prepare(asked), ObservedProgram)
