@@ -94,9 +94,9 @@ def quantize(
     """Every stage in order.
 
     `samples` is consumed once, as a stream; each is a dict of input names to arrays of the inputs' shapes. `engine`
-    runs the float program on them: the one that is done first (`QuickestEngine`), unless given. Raises the errors of the stages: ModelError for a
-    program that is quantized already, DataError and CalibrationError, PropagationError, LoweringError; RecipeError for
-    a rule that does not fit the model; ValueError for options that do not exist.
+    runs the float program on them: the one that is done first (`QuickestEngine`), unless given. Raises the errors of
+    the stages: ModelError for a program that is quantized already, DataError and CalibrationError, PropagationError,
+    LoweringError; RecipeError for a rule that does not fit the model; ValueError for options that do not exist.
     """
     options = options or Options()
     check_options(options)
