@@ -1,0 +1,141 @@
+"""A debug build: a program run step by step, every buffer between pages that may be neither read nor written.
+
+A kernel that loads or stores outside of its buffers ends the process; what it stores beside a buffer, on the side that
+has no guard page, is found after the step. Memory starts as `fill` everywhere, so that two runs with different ones
+show what is read before it is written. Tasks run one at a time, the last one first: none may rest on another.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from zeropoint.codegen.graph import ALIGNMENT, Buffer, Parameters, Space, Step, View
+from zeropoint.codegen.llvm.isa import InstructionSet
+from zeropoint.codegen.llvm.machine import Loaded, host
+from zeropoint.codegen.modules import kernels_of
+from zeropoint.codegen.objects import cache_folder, objects_of
+from zeropoint.codegen.select import select
+from zeropoint.ir.arguments import checked_arguments, in_order
+from zeropoint.ir.program import Port, Program
+from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
+
+PAGE = mmap.PAGESIZE
+
+
+class OverrunError(RuntimeError):
+    """A kernel stored outside of its buffers: says which."""
+
+
+class Guarded:
+    """`size` bytes that touch a guard page: with their end if `high`, else with their start."""
+
+    def __init__(self, size: int, *, high: bool, fill: int):
+        inner = -(-max(1, size) // PAGE) * PAGE
+        self._map = mmap.mmap(-1, inner + 2 * PAGE)
+        self._bytes = np.frombuffer(self._map, np.uint8)
+        self._fill = fill
+        base = self._bytes.ctypes.data
+        libc = ctypes.CDLL(None, use_errno=True)
+        for page in (base, base + PAGE + inner):
+            if libc.mprotect(ctypes.c_void_p(page), ctypes.c_size_t(PAGE), 0):
+                raise OSError(ctypes.get_errno(), "mprotect failed")
+        start = PAGE + (inner - size if high else 0)
+        self.bytes: Array = self._bytes[start : start + size]
+        self.bytes[:] = fill
+        self._slack: Array = self._bytes[PAGE:start] if high else self._bytes[start + size : PAGE + inner]
+        self._slack[:] = fill
+
+    @property
+    def address(self) -> int:
+        """Where the bytes start."""
+        return self.bytes.ctypes.data
+
+    def intact(self) -> bool:
+        """Whether what lies beside the bytes is what it was."""
+        return bool((self._slack == self._fill).all())
+
+
+class _Memory:
+    """Where the buffers of one run are."""
+
+    def __init__(self, inputs: list[Guarded], outputs: list[Guarded], weights: Guarded, make: Callable[[int], Guarded]):
+        self._callers = {Space.INPUT: inputs, Space.OUTPUT: outputs}
+        self._weights, self._make = weights, make
+        self._arena: dict[Buffer, Guarded] = {}
+
+    def of(self, buffer: Buffer) -> Guarded:
+        """The memory that holds a buffer."""
+        if buffer.space is Space.WEIGHTS:
+            return self._weights
+        if buffer.space is not Space.ARENA:
+            return self._callers[buffer.space][buffer.index]
+        if buffer not in self._arena:
+            self._arena[buffer] = self._make(buffer.size)
+        return self._arena[buffer]
+
+    def place(self, argument: View | Parameters) -> int:
+        """The address that a kernel gets."""
+        if isinstance(argument, Parameters):
+            return self._weights.address + argument.offset
+        inside = argument.buffer.offset if argument.buffer.space is Space.WEIGHTS else 0
+        return self.of(argument.buffer).address + inside + argument.offset
+
+
+class GuardedProgram:
+    """An integer program, run in guarded memory; slow. Raises CodegenError where an op has no kernel."""
+
+    def __init__(
+        self,
+        program: Program,
+        *,
+        isa: InstructionSet | None = None,
+        high: bool = True,
+        fill: int = 0xA5,
+        entering: Callable[[Step], None] | None = None,
+    ):
+        self.inputs: list[Port] = program.inputs
+        self.outputs: list[Port] = program.outputs
+        self._isa = host() if isa is None else isa
+        self._graph = select(program, self._isa)
+        kernels = kernels_of(self._graph)
+        self._code = Loaded(objects_of(kernels.texts, self._isa, cache=cache_folder()).values(), self._isa)
+        self._names = kernels.names
+        self._high, self._fill, self._entering = high, fill, entering
+        # Kernels rely on the alignment of the block, so its end is as aligned as its start.
+        block = bytes(self._graph.weights) + bytes(-len(self._graph.weights) % ALIGNMENT)
+        self._weights = self._guarded(len(block))
+        self._weights.bytes[:] = np.frombuffer(block, np.uint8)
+
+    def _guarded(self, size: int) -> Guarded:
+        return Guarded(size, high=self._high, fill=self._fill)
+
+    def __call__(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """The outputs by name. Raises OverrunError for a store beside a buffer."""
+        values = checked_arguments(in_order(inputs, self.inputs), self.inputs)
+        given = [self._guarded(value.nbytes) for value in values]
+        for held, value in zip(given, values, strict=True):
+            held.bytes[:] = np.frombuffer(value.tobytes(), np.uint8)
+        types = [(shape_of(port.type), element_dtype(element_of(port.type))) for port in self.outputs]
+        results = [self._guarded(int(np.prod(shape, dtype=np.int64)) * dtype.itemsize) for shape, dtype in types]
+        memory = _Memory(given, results, self._weights, self._guarded)
+        for step, name in zip(self._graph.steps, self._names, strict=True):
+            self._run(step, name, [memory.place(argument) for argument in step.arguments])
+            if not all(memory.of(buffer).intact() for buffer in (*step.reads, *step.writes)):
+                raise OverrunError(f"{step.name}: {step.kernel} stored outside of its buffers")
+        return {
+            port.name: np.frombuffer(held.bytes.tobytes(), dtype).reshape(shape)
+            for port, held, (shape, dtype) in zip(self.outputs, results, types, strict=True)
+        }
+
+    def _run(self, step: Step, name: str, places: list[int]) -> None:
+        if self._entering is not None:
+            self._entering(step)
+        pointers = [ctypes.c_void_p] * len(places)
+        call = ctypes.CFUNCTYPE(None, *pointers, ctypes.c_int64, ctypes.c_int64)(self._code.address(name))
+        tasks = step.kernel.tasks(self._isa)
+        for task in reversed(range(tasks)):
+            call(*places, task, task + 1)

@@ -1,0 +1,59 @@
+"""Run as a program: programs between guard pages, each with its buffers against either; a fault ends the process.
+
+The step that runs is always in the file named by the first argument; the second says how many random networks.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from hypothesis import HealthCheck, given, settings
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from codegen.classifier import classifier, image
+from networks import Case, cases, quantized
+from zeropoint.codegen.graph import Step
+from zeropoint.codegen.guarded import GuardedProgram
+from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS, InstructionSet
+from zeropoint.codegen.llvm.machine import host
+from zeropoint.interp import Interpreter
+from zeropoint.ir.program import Program
+from zeropoint.ir.tensors import Array
+from zeropoint.lower import integer_program
+
+
+def check(program: Program, samples: Sequence[Mapping[str, Array]], isa: InstructionSet, note: Path) -> None:
+    """The same results with buffers against the page before and the one behind, on memory of ones and of zeros."""
+    expected = [Interpreter(program)(sample) for sample in samples]
+    for high, fill in ((True, 0xFF), (False, 0)):
+
+        def entering(step: Step, high: bool = high) -> None:
+            note.write_text(f"{isa.name}, {'end' if high else 'start'} guarded, {step.name}: {step.kernel}")
+
+        guarded = GuardedProgram(program, isa=isa, high=high, fill=fill, entering=entering)
+        for sample, wanted in zip(samples, expected, strict=True):
+            for name, array in guarded(sample).items():
+                np.testing.assert_array_equal(array, wanted[name])
+
+
+def main(note: Path, count: int) -> None:
+    samples = [image(0), image(1, 100.0)]
+    for isa in dict.fromkeys([host(), INSTRUCTION_SETS["portable"]]):
+        check(classifier(), samples, isa, note)
+    integers = [{"x0": np.random.default_rng(n).integers(-128, 128, (1, 3, 13, 11)).astype(np.int8)} for n in range(2)]
+    check(classifier(integer_io=True), integers, host(), note)
+
+    @settings(max_examples=count, derandomize=True, deadline=None, database=None, suppress_health_check=[*HealthCheck])
+    @given(case=cases(5))
+    def random_networks(case: Case) -> None:
+        check(integer_program(quantized(case.program, case.calibration)), case.samples[:2], host(), note)
+
+    random_networks()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), int(sys.argv[2]))
