@@ -68,7 +68,7 @@ def uniform_dequantize(op: UniformDequantizeOp, scope: Scope) -> Unary:
 def quantize_cast(op: QuantizeCastOp, scope: Scope) -> Unary:
     """quant.qcast: the quantized value of a float one, rounded as the profile quantizes.
 
-    In a program that names no profile NaN becomes the zero point: StableHLO's own semantics are not the quant dialect's.
+    In a program that names no profile NaN becomes the zero point: StableHLO's semantics are not the quant dialect's.
     """
     profile = scope.profile if scope.profile.name != DEFAULT_PROFILE else named_profile("float32-rne")
     return quantization(element_of(op.result), profile)

@@ -254,4 +254,23 @@ module {
     }) : (tensor<2x3xf32>, tensor<2x3xf32>, tensor<f32>) -> tensor<2x3xf32>
     return
   }
+  func.func @dynamic(%arg0: tensor<2x3xf32>, %arg1: tensor<2xi64>, %arg2: tensor<3xi64>, %arg3: tensor<f32>, %arg4: tensor<1x4x4x1xf32>, %arg5: tensor<3x3x1x1xf32>, %arg6: tensor<2x2xi64>, %arg7: tensor<5x1xi64>) {
+    %0 = stablehlo.get_dimension_size %arg0, dim = 1 : (tensor<2x3xf32>) -> tensor<i32>
+    %1 = stablehlo.dynamic_reshape %arg0, %arg1 : (tensor<2x3xf32>, tensor<2xi64>) -> tensor<3x2xf32>
+    %2 = stablehlo.dynamic_broadcast_in_dim %arg0, %arg2, dims = [1, 2] : (tensor<2x3xf32>, tensor<3xi64>) -> tensor<4x2x3xf32>
+    %3 = stablehlo.dynamic_broadcast_in_dim %arg0, %arg2, dims = [1, 2] {known_expanding_dimensions = array<i64: 0>, known_nonexpanding_dimensions = array<i64: 1>} : (tensor<2x3xf32>, tensor<3xi64>) -> tensor<?x?x3xf32>
+    %4 = stablehlo.dynamic_iota %arg1, dim = 0 : (tensor<2xi64>) -> tensor<4x5xi32>
+    %5 = stablehlo.dynamic_pad %arg0, %arg3, %arg1, %arg1, %arg1 : (tensor<2x3xf32>, tensor<f32>, tensor<2xi64>, tensor<2xi64>, tensor<2xi64>) -> tensor<?x?xf32>
+    %6 = "stablehlo.dynamic_conv"(%arg4, %arg5, %arg6) <{batch_group_count = 1 : i64, dimension_numbers = #stablehlo.conv<[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]>, feature_group_count = 1 : i64}> : (tensor<1x4x4x1xf32>, tensor<3x3x1x1xf32>, tensor<2x2xi64>) -> tensor<1x?x?x1xf32>
+    %7 = "stablehlo.dynamic_gather"(%arg0, %arg7, %arg1) <{dimension_numbers = #stablehlo.gather<offset_dims = [1], collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>}> : (tensor<2x3xf32>, tensor<5x1xi64>, tensor<2xi64>) -> tensor<5x3xf32>
+    return
+  }
+  func.func @linear_algebra(%arg0: tensor<2x2xcomplex<f32>>, %arg1: tensor<2x4xf32>) {
+    %0 = stablehlo.fft %arg0, type = FFT, length = [2] : (tensor<2x2xcomplex<f32>>) -> tensor<2x2xcomplex<f32>>
+    %1 = stablehlo.fft %arg1, type = RFFT, length = [2, 4] : (tensor<2x4xf32>) -> tensor<2x3xcomplex<f32>>
+    %2 = stablehlo.cholesky %arg0 : tensor<2x2xcomplex<f32>>
+    %3 = stablehlo.cholesky %arg0, lower = true : tensor<2x2xcomplex<f32>>
+    %4 = "stablehlo.triangular_solve"(%arg0, %arg0) <{left_side = true, lower = true, transpose_a = #stablehlo<transpose ADJOINT>, unit_diagonal = false}> : (tensor<2x2xcomplex<f32>>, tensor<2x2xcomplex<f32>>) -> tensor<2x2xcomplex<f32>>
+    return
+  }
 }

@@ -137,3 +137,35 @@ class PrecisionAttr(EnumAttribute[Precision], SpacedOpaqueSyntaxAttribute):
     """`#stablehlo<precision DEFAULT>`."""
 
     name = "stablehlo.precision"
+
+
+class FftType(StrEnum):
+    """Which discrete Fourier transform."""
+
+    FFT = "FFT"
+    IFFT = "IFFT"
+    RFFT = "RFFT"
+    IRFFT = "IRFFT"
+
+
+@irdl_attr_definition
+class FftTypeAttr(EnumAttribute[FftType], SpacedOpaqueSyntaxAttribute):
+    """`#stablehlo<fft_type RFFT>`."""
+
+    name = "stablehlo.fft_type"
+
+
+class Transpose(StrEnum):
+    """In which form `triangular_solve` takes its matrix."""
+
+    INVALID = "TRANSPOSE_INVALID"
+    NO_TRANSPOSE = "NO_TRANSPOSE"
+    TRANSPOSE = "TRANSPOSE"
+    ADJOINT = "ADJOINT"
+
+
+@irdl_attr_definition
+class TransposeAttr(EnumAttribute[Transpose], SpacedOpaqueSyntaxAttribute):
+    """`#stablehlo<transpose NO_TRANSPOSE>`."""
+
+    name = "stablehlo.transpose"

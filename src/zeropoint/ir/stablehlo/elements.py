@@ -51,6 +51,7 @@ class TensorConstraint:
     container: str = "ranked tensor"
     rank: int | None = None
     is_static: bool = False
+    is_free: bool = False
     or_per_axis: bool = False
     or_token: bool = False
     afterwards: str = ""
@@ -61,6 +62,8 @@ class TensorConstraint:
 
         Raises VerifyException.
         """
+        if self.is_free:
+            return
         if type(found) is TensorType and self._fits(found.get_shape()):
             kind = _kind_of(found)
             if kind in self.kinds or (kind is ElementKind.SIGNLESS_INTEGER and ElementKind.INTEGER in self.kinds):

@@ -124,6 +124,8 @@ _POSITIONS = TensorConstraint((_K.ANY_INTEGER,))
 _BITS = TensorConstraint((_K.BOOL, _K.INTEGER))
 _PREDICATE = TensorConstraint((_K.BOOL,))
 _FEATURES = TensorConstraint((_K.FLOAT, _K.PER_TENSOR), "1D tensor", rank=1)
+_FREE = TensorConstraint((), is_free=True)
+"""What the op's own check says something of."""
 _INT32 = TensorConstraint((_K.INT32,))
 _MEMREF = f" or memref of {' or '.join(kind.value for kind in (*_EVERY_KIND, _K.PER_TENSOR))} values"
 _VALUES = TensorConstraint((*_EVERY_KIND, _K.PER_TENSOR), "variadic of ranked tensor", or_per_axis=True, or_token=True)
@@ -163,6 +165,7 @@ _SIGNATURES: dict[str, Signature] = {
     "stablehlo.case": Signature((_INT32,), _VALUES),
     "stablehlo.cbrt": _elementwise(_FUNCTION),
     "stablehlo.ceil": _elementwise(_REAL),
+    "stablehlo.cholesky": Signature((_FUNCTION,), _FUNCTION),
     "stablehlo.clamp": Signature((_ANY,), _ANY, (compatible_element_types,)),
     "stablehlo.collective_broadcast": Signature((_ANY,), _ANY, (same_element_type,)),
     "stablehlo.collective_permute": Signature((_ANY,), _ANY, (same_element_type,)),
@@ -176,14 +179,22 @@ _SIGNATURES: dict[str, Signature] = {
     "stablehlo.count_leading_zeros": _elementwise(_INTEGERS),
     "stablehlo.divide": _elementwise(_NUMBER),
     "stablehlo.dot_general": Signature((_ANY, _ANY_OR_AXIS), _ANY_OR_AXIS),
+    "stablehlo.dynamic_broadcast_in_dim": Signature((_ANY_OR_AXIS, _FREE), _ANY_OR_AXIS),
+    "stablehlo.dynamic_conv": Signature((_ANY, _ANY_OR_AXIS, _FREE), _ANY_OR_AXIS),
+    "stablehlo.dynamic_gather": Signature((_ANY, _POSITIONS, _FREE), _ANY),
+    "stablehlo.dynamic_iota": Signature((_FREE,), _ANY),
+    "stablehlo.dynamic_pad": Signature((_ANY, _SCALAR, _FREE), _ANY),
+    "stablehlo.dynamic_reshape": Signature((_ANY_OR_AXIS, _FREE), _ANY_OR_AXIS),
     "stablehlo.dynamic_slice": Signature((_ANY, _INDICES), _ANY),
     "stablehlo.dynamic_update_slice": Signature((_ANY, _ANY, _INDICES), _ANY),
     "stablehlo.exponential": _elementwise(_FUNCTION),
     "stablehlo.exponential_minus_one": _elementwise(_FUNCTION),
+    "stablehlo.fft": Signature((_FLOAT_OR_COMPLEX,), _FLOAT_OR_COMPLEX),
     "stablehlo.floor": _elementwise(_REAL),
     "stablehlo.gather": Signature((_ANY, _INTEGERS), _ANY),
     "stablehlo.imag": Signature((_FLOAT_OR_COMPLEX,), _FLOAT, (same_shape_and_base,)),
     "stablehlo.iota": Signature((), _COUNTED),
+    "stablehlo.get_dimension_size": Signature((_ANY_OR_AXIS,), _INT32),
     "stablehlo.if": Signature((_PREDICATE,), _VALUES),
     "stablehlo.is_finite": Signature((_REAL,), _PREDICATE, (same_shape,)),
     "stablehlo.log": _elementwise(_FUNCTION),
@@ -226,6 +237,7 @@ _SIGNATURES: dict[str, Signature] = {
     "stablehlo.tan": _elementwise(_FUNCTION),
     "stablehlo.tanh": _elementwise(_FUNCTION),
     "stablehlo.transpose": Signature((_ANY_OR_AXIS,), _ANY_OR_AXIS, (compatible_element_types,)),
+    "stablehlo.triangular_solve": Signature((_FLOAT_OR_COMPLEX,), _FLOAT_OR_COMPLEX, (compatible_element_types,)),
     "stablehlo.uniform_dequantize": Signature((_QUANTIZED,), _FLOAT, (same_shape_and_base,)),
     "stablehlo.uniform_quantize": Signature((_FLOAT_OR_QUANTIZED,), _QUANTIZED, (same_shape_and_base,)),
     "stablehlo.while": Signature((_LOOPED,), _LOOPED),
