@@ -44,3 +44,18 @@ func.func @main(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf3
 // CHECK:       logical_kernel = "hard_swish"
 // CHECK:       logical_kernel = "relu"
 // CHECK:       logical_kernel = "leaky_relu"
+
+// -----
+
+// A function without a kernel of its own is taken apart, as far as LiteRT has kernels for the parts.
+func.func @main(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %third = stablehlo.constant dense<0.3> : tensor<4xf32>
+  %0 = stablehlo.multiply %x, %third : tensor<4xf32>
+  %1 = stablehlo.tanh %0 : tensor<4xf32>
+  %2 = stablehlo.multiply %x, %x : tensor<4xf32>
+  return %1, %2 : tensor<4xf32>, tensor<4xf32>
+}
+// CHECK-LABEL: func.func @main
+// CHECK:       logical_kernel = "multiply"
+// CHECK:       logical_kernel = "tanh"
+// CHECK:       logical_kernel = "multiply"

@@ -101,6 +101,17 @@ def test_a_float_op_says_why(result: Quantization, stage: str) -> None:
 
 
 @pytest.mark.parametrize("stage", STAGES)
+def test_what_a_recipe_demands_is_forced_by_the_user(stage: str) -> None:
+    recipe = recipe_of([{"name": "stem", "symmetric": True}])
+    found = quantize(network(), SAMPLES, Options(observer="minmax", recipe=recipe))
+    (value,) = explain(getattr(found, stage), "stem").values
+    assert (value.facts[0].name, value.facts[0].value, value.facts[0].salience) == ("symmetric", "true", "user")
+    assert value.facts[0].source == "recipe: rule 1 (name 'stem')"
+    assert value.type.endswith(">")
+    assert ":" not in value.type.removeprefix("!quant.uniform<i8:f32")  # the zero point is 0
+
+
+@pytest.mark.parametrize("stage", STAGES)
 def test_inputs_have_facts_too_and_they_survive_text(result: Quantization, stage: str) -> None:
     program = getattr(result, stage)
     again = parse_program(print_program(program, locations=True, inline_weights=True))

@@ -10,28 +10,34 @@ import pytest
 
 import zeropoint as zp
 from networks import Network
+from zeropoint.calibrate import collect, instrument, state_ranges
 from zeropoint.interp import Interpreter
 from zeropoint.ir.annotations import DEMANDS, FLOAT_REASON, facts_of
 from zeropoint.ir.locations import location_text
 from zeropoint.ir.program import Program
-from zeropoint.ir.quant import QuantizeRegionOp
+from zeropoint.ir.quant import QuantizeRegionOp, Storage
 from zeropoint.ir.stablehlo import (
     AddOp,
     CompareOp,
     ComparisonDirection,
     ConcatenateOp,
+    DotDimensions,
+    DotGeneralOp,
     LogisticOp,
     MaximumOp,
     NegateOp,
     TanhOp,
 )
+from zeropoint.ir.tensors import with_shape
 from zeropoint.ir.text import parse_program, print_program
 from zeropoint.model import Model
 from zeropoint.pipeline import Options, check_options, quantize
 from zeropoint.report.counts import float_ops
 from zeropoint.solve.fuse import fuse
+from zeropoint.solve.propagate import propagate
 from zeropoint.solve.recipe import RecipeError, apply_recipe, load_recipe, recipe_of
 from zeropoint.solve.simplify import simplify
+from zeropoint.targets import target as named_target
 
 SAMPLES = [{"x0": np.random.default_rng(seed).uniform(-2, 2, (1, 6)).astype(np.float32)} for seed in range(4)]
 
@@ -221,3 +227,47 @@ def test_a_file_and_a_list_spell_the_same_recipe(tmp_path: Path) -> None:
         "stablehlo.maximum 'stem/relu'",
     ]
     np.testing.assert_array_equal(first(**SAMPLES[0])["y0"], second(**SAMPLES[0])["y0"])
+
+
+def dense() -> Program:
+    """dense: x times a matrix, plus a vector; sign: its negation."""
+    net = Network([(1, 6)])
+    net.name = "dense"
+    weight = net.constant(np.random.default_rng(0).normal(0, 1, (6, 4)) * [1, 10, 100, 1000])
+    product = DotGeneralOp(net.values[0], weight, with_shape(weight, [1, 4]), DotDimensions((), (), (1,), (0,)))
+    value = net.insert(product)
+    value = net.insert(AddOp(value, net.along(np.arange(4.0), value, 1)))
+    net.name = "sign"
+    return net.finish([net.insert(NegateOp(value))])
+
+
+def specs(*rules: dict[str, Any], target: str = "cpu") -> dict[str, QuantizeRegionOp]:
+    options = Options(target=target, observer="minmax", recipe=recipe_of(rules))
+    fused = apply_recipe(fuse(simplify(dense()), named_target(target)), options.recipe)
+    asked = instrument(fused)
+    calibrated = state_ranges(asked, collect(asked, SAMPLES, observer="minmax"))
+    return named(propagate(calibrated, named_target(target)))
+
+
+def test_a_symmetric_output_has_the_zero_point_0() -> None:
+    assert specs({"name": "sign", "symmetric": True})["sign"].output_specs.data[0].zero_point == 0
+    assert specs({"name": "sign", "symmetric": False})["sign"].output_specs.data[0].zero_point != 0
+
+
+def test_weights_per_tensor_have_one_scale() -> None:
+    (per_channel, per_tensor) = (
+        specs({"name": "dense", "granularity": granularity})["dense"].input_specs.data[1]
+        for granularity in ("per_channel", "per_tensor")
+    )
+    assert len(set(per_channel.scales.tolist())) == 4
+    assert len(set(per_tensor.scales.tolist())) == 1
+    assert per_tensor.scales[0] == per_channel.scales.max()
+
+
+def test_bits_that_a_target_has_choose_its_row_and_others_leave_the_kernel_float() -> None:
+    wide = specs({"name": "dense", "bits": 16}, target="litert")["dense"]
+    assert wide.output_specs.data[0].storage == Storage.of("i16")
+    left = specs({"name": "dense", "bits": 16})["dense"]
+    reason = left.attributes[FLOAT_REASON].data
+    assert "target cpu has no kernel 'fully_connected' for" in reason
+    assert "16 bits or more" in reason

@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import ArrayAttr, StringAttr
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 
-from zeropoint.ir.annotations import EXPRESSED, FACTS, FLOAT_REASON, RESCALE, Fact, facts_of
+from zeropoint.ir.annotations import DEMANDS, EXPRESSED, FACTS, FLOAT_REASON, RESCALE, Fact, facts_of
 from zeropoint.ir.locations import location_text
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import (
@@ -102,7 +102,7 @@ def _facts(op: Operation) -> tuple[str, tuple[str, ...], tuple[Fact, ...]]:
     if isinstance(op, QuantizeRegionOp):
         inside = (location_text(inner.location) for inner in op.body.block.ops)
         names = dict.fromkeys(name for name in inside if name is not None)
-        return op.logical_kernel.data, tuple(names), tuple(facts_of(op))
+        return op.logical_kernel.data, tuple(names), (*facts_of(op, DEMANDS), *facts_of(op))
     kernel, *facts = facts_of(op)
     if kernel.name != "kernel":
         return op.name, (), (kernel, *facts)

@@ -86,7 +86,15 @@ def match_unary(op: Operation, graph: Graph) -> Match | None:
         return None
     if graph.array(source) is not None or shape_of(source) != shape_of(op.results[0]) or not graph.is_float(source):
         return None
-    return function_match(graph.in_order(best), source, graph)
+    whole = function_match(graph.in_order(best), source, graph)
+    if whole.kernel in graph.kernels:
+        return whole
+    # The target has no kernel for the whole, but perhaps one for its last op.
+    if BINARY.get(type(op)) in graph.kernels:
+        return None
+    alone = _one_activation({op}, graph)
+    single = None if alone is None else function_match((op,), alone, graph)
+    return single if single is not None and single.kernel in graph.kernels else whole
 
 
 def function_match(ops: tuple[Operation, ...], source: SSAValue, graph: Graph) -> Match:

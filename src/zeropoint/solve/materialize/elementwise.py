@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import SSAValue
 
-from zeropoint.ir.annotations import RESCALE, carry
+from zeropoint.ir.annotations import FLOAT_REASON, RESCALE, carry
 from zeropoint.ir.bounds import Bounds
+from zeropoint.ir.constants import splat_value
+from zeropoint.ir.functions import is_function
 from zeropoint.ir.quant import UniformQuantizedType
 from zeropoint.ir.stablehlo import (
     AddOp,
     BroadcastInDimOp,
+    ConstantOp,
     MultiplyOp,
     SubtractOp,
     UniformDequantizeOp,
@@ -37,7 +41,8 @@ def binary(kernel: Kernel) -> SSAValue:
 def encased(kernel: Kernel) -> SSAValue:
     """`uniform_dequantize` of every quantized operand, the float ops as they are, `uniform_quantize` of the result.
 
-    What any kernel means; the form of those that have no integer one here, for targets whose runtime has it.
+    What any kernel means; the form of those that have no integer one here, for targets whose runtime has it. Their ops
+    say so. Of a function of one value the lowering makes a table.
     """
     values: dict[SSAValue, SSAValue] = {}
     for argument in kernel.arguments:
@@ -45,8 +50,14 @@ def encased(kernel: Kernel) -> SSAValue:
         if isinstance(element_of(value), UniformQuantizedType):
             value = kernel.insert(UniformDequantizeOp(value), kernel.region).result
         values[argument] = value
+    is_table = all(is_function(op) or splat_value(op.results[0], kernel.weights) is not None for op in kernel.body)
     for op in kernel.body:
-        kernel.builder.insert(op.clone(values))
+        copy = kernel.builder.insert(op.clone(values))
+        if not is_table and not isinstance(copy, ConstantOp):
+            name = kernel.region.logical_kernel.data
+            copy.attributes[FLOAT_REASON] = StringAttr(
+                f"kernel '{name}' has no integer form but in the target's runtime"
+            )
     terminator = kernel.region.body.block.last_op
     assert terminator is not None
     result = values[terminator.operands[0]]
@@ -63,7 +74,6 @@ def rescale(kernel: Kernel) -> SSAValue:
 
 KERNELS = {
     "add": binary,
-    # Of a function of one value the lowering makes a table.
     "elementwise_unary": encased,
     "logistic": encased,
     "multiply": binary,
