@@ -136,4 +136,5 @@ def _trim(cache: Path | None) -> None:
         if excess <= 0:
             break
         excess -= size
-        Path(path).unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # another process removed it, or we may not
+            Path(path).unlink()

@@ -1,0 +1,147 @@
+"""The cache of compiled kernels: only whole entries are used, by any number of processes, up to a size."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from codegen.classifier import classifier, image
+from zeropoint.codegen import objects
+from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS
+from zeropoint.codegen.llvm.machine import Loaded
+from zeropoint.codegen.native import NativeProgram
+from zeropoint.codegen.objects import cache_folder, objects_of
+
+ISA = INSTRUCTION_SETS["portable"]
+
+
+def text(number: int) -> str:
+    return f"define i32 @answer() {{\n  ret i32 {number}\n}}\n"
+
+
+def entries(cache: Path) -> list[Path]:
+    return sorted(cache.iterdir())
+
+
+@pytest.fixture
+def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The texts that were compiled, not read."""
+    seen: list[str] = []
+    real = objects.compile_object
+
+    def counting(text: str, isa: object) -> bytes:
+        seen.append(text)
+        return real(text, isa)  # pyright: ignore
+
+    monkeypatch.setattr(objects, "compile_object", counting)
+    return seen
+
+
+def test_what_was_compiled_once_is_read_after_that(tmp_path: Path, compiled: list[str]) -> None:
+    first = objects_of({"a": text(1), "b": text(2)}, ISA, cache=tmp_path)
+    again = objects_of({"b": text(2), "c": text(3)}, ISA, cache=tmp_path)
+    assert compiled == [text(1), text(2), text(3)]
+    assert again["b"] == first["b"]
+    assert len(entries(tmp_path)) == 3
+
+
+def test_another_instruction_set_is_another_entry(tmp_path: Path, compiled: list[str]) -> None:
+    for name in ("portable", "neon-dotprod", "neon-i8mm"):
+        objects_of({"a": text(1)}, INSTRUCTION_SETS[name], cache=tmp_path)
+    assert len(compiled) == len(entries(tmp_path)) == 3
+
+
+@pytest.mark.parametrize("kind", ["truncated", "empty", "wrong", "changed", "of another"])
+def test_a_wrong_or_truncated_entry_is_made_again(tmp_path: Path, compiled: list[str], kind: str) -> None:
+    good = objects_of({"a": text(1)}, ISA, cache=tmp_path)["a"]
+    (entry,) = entries(tmp_path)
+    whole = entry.read_bytes()
+    bad = {
+        "truncated": whole[:-1],
+        "empty": b"",
+        "wrong": b"\x7fELF" + bytes(300),
+        "changed": whole[:-1] + bytes([whole[-1] ^ 1]),
+        "of another": whole[:31],
+    }
+    entry.write_bytes(bad[kind])
+    assert objects_of({"a": text(1)}, ISA, cache=tmp_path)["a"] == good
+    assert len(compiled) == 2
+    assert entry.read_bytes() == whole
+
+
+def test_the_cache_is_bounded_and_the_least_recently_used_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    objects_of({"0": text(0)}, ISA, cache=tmp_path)
+    size = entries(tmp_path)[0].stat().st_size
+    monkeypatch.setattr(objects, "LIMIT", 3 * size + size // 2)
+    for number in range(1, 3):
+        objects_of({"x": text(number)}, ISA, cache=tmp_path)
+    for age, entry in enumerate(sorted(entries(tmp_path), key=lambda path: path.stat().st_mtime_ns)):
+        os.utime(entry, (1000.0 + age, 1000.0 + age))
+    objects_of({"0": text(0)}, ISA, cache=tmp_path)  # used: no longer the oldest
+    oldest = min(entries(tmp_path), key=lambda path: path.stat().st_mtime)
+    objects_of({"x": text(3)}, ISA, cache=tmp_path)
+    assert len(entries(tmp_path)) == 3
+    assert oldest not in entries(tmp_path)
+
+
+def test_a_cache_that_cannot_be_written_is_no_fault(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for cache in (tmp_path / "file", None):
+        (made,) = objects_of({"a": text(7)}, ISA, cache=cache).values()
+        assert Loaded([made], ISA).address("answer")
+
+
+def test_threads_that_fill_one_cache_leave_whole_entries(tmp_path: Path) -> None:
+    def fill(_: int) -> dict[str, bytes]:
+        return objects_of({str(number): text(number) for number in range(4)}, ISA, cache=tmp_path)
+
+    with ThreadPoolExecutor(6) as pool:
+        found = list(pool.map(fill, range(6)))
+    assert all(each == found[0] for each in found)
+    assert [path.suffix for path in entries(tmp_path)] == [".o"] * 4
+
+
+SCRIPT = """
+import sys
+from pathlib import Path
+from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS
+from zeropoint.codegen.objects import objects_of
+texts = {str(n): f"define i32 @answer() {{\\n  ret i32 {n}\\n}}\\n" for n in range(4)}
+for _ in range(20):
+    made = objects_of(texts, INSTRUCTION_SETS["portable"], cache=Path(sys.argv[1]))
+    for path in Path(sys.argv[1]).iterdir():
+        path.unlink(missing_ok=True)
+assert all(data.startswith(b"\\x7fELF") for data in made.values())
+"""
+
+
+def test_processes_that_fill_and_empty_one_cache_do_not_disturb_each_other(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", SCRIPT, str(tmp_path)]
+    started = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(3)]
+    errors = [process.communicate()[1] for process in started]
+    assert [process.returncode for process in started] == [0, 0, 0], errors
+
+
+def test_programs_are_compiled_by_processes_of_their_own_to_the_same_objects(tmp_path: Path) -> None:
+    several = {f"m{number}": text(number) for number in range(objects.PARALLEL + 1)}
+    assert objects_of(several, ISA) == {name: objects_of({name: each}, ISA)[name] for name, each in several.items()}
+
+
+def test_the_folder_is_named_by_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("ZEROPOINT_CACHE", str(tmp_path / "own"))
+    assert cache_folder() == tmp_path / "own"
+    monkeypatch.setenv("ZEROPOINT_CACHE", "")
+    assert cache_folder() is None
+    monkeypatch.delenv("ZEROPOINT_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert cache_folder() == tmp_path / "zeropoint"
+
+
+def test_a_cached_program_gives_the_same_results(tmp_path: Path) -> None:
+    first, second = (NativeProgram(classifier(), cache=tmp_path)(image(0))["y0"] for _ in range(2))
+    assert (first == second).all()
