@@ -6,9 +6,12 @@ order, in f32 for narrower types; integers are exact, whatever the order.
 
 from __future__ import annotations
 
+import itertools
 from typing import Protocol
 
 import numpy as np
+from xdsl.dialects.builtin import FloatTF32Type, f32
+from xdsl.ir import Attribute
 
 from zeropoint.interp.binding import Binary, Scope
 from zeropoint.interp.convolution import Convolution
@@ -22,7 +25,9 @@ from zeropoint.interp.exactness import (
     greatest_sum,
     to_integers,
 )
+from zeropoint.interp.representation import reduced
 from zeropoint.ir.stablehlo import ConvolutionOp, DotGeneralOp
+from zeropoint.ir.stablehlo.dot_algorithm import DotAlgorithm
 from zeropoint.ir.tensors import Array, element_dtype, element_of
 
 
@@ -47,6 +52,8 @@ def contraction(op: ConvolutionOp | DotGeneralOp, scope: Scope) -> Binary:
     """convolution, dot_general: operands are converted to the result's element type, multiplied and added."""
     form, result = contraction_of(op), element_dtype(element_of(op.result))
     rhs = scope.constant(op.rhs)
+    if isinstance(op, DotGeneralOp) and op.algorithm is not None:
+        return _in_parts(form, result, op.algorithm.data)
     if result.kind not in "iub":
         return float_contraction(form, result, rhs)
     lhs = element_dtype(element_of(op.lhs))
@@ -70,6 +77,44 @@ def float_contraction(form: Contraction, result: DType, rhs: Array | None) -> Bi
         return form.apply(lhs.astype(dtype, copy=False), weights).astype(result, copy=False)
 
     return run
+
+
+_PARTS = {1: 1, 3: 2, 6: 3, 9: 3}
+"""Into how many parts operands are taken apart for so many products of parts."""
+
+
+def _in_parts(form: Contraction, result: DType, algorithm: DotAlgorithm) -> Binary:
+    """dot_general with an algorithm: operands are taken apart into numbers of the precision types, the greatest part
+    first; of the products of parts those of the greatest are added, in the accumulation type.
+    """
+    count = _PARTS[algorithm.num_primitive_operations]
+    accumulation = element_dtype(algorithm.accumulation_type)
+    word = FLOAT64 if accumulation == FLOAT64 else FLOAT32
+    pairs = sorted(itertools.product(range(count), repeat=2), key=sum)[: algorithm.num_primitive_operations]
+
+    def run(lhs: Array, rhs: Array) -> Array:
+        left = _parts(lhs.astype(word), algorithm.lhs_precision_type, count)
+        right = _parts(rhs.astype(word), algorithm.rhs_precision_type, count)
+        # The least products first, so that they are not lost beside the greatest.
+        total = sum(form.apply(left[i], np.ascontiguousarray(form.weights(right[j]))) for i, j in reversed(pairs))
+        return np.asarray(total).astype(accumulation).astype(result, copy=False)
+
+    return run
+
+
+def _parts(values: Array, float_type: Attribute, count: int) -> list[Array]:
+    """Numbers of `float_type` whose sum is that of `values`, as nearly as so many can come."""
+    found: list[Array] = []
+    for _ in range(count):
+        found.append(_rounded(values, float_type))
+        values = values - found[-1]
+    return found
+
+
+def _rounded(values: Array, float_type: Attribute) -> Array:
+    if isinstance(float_type, FloatTF32Type):  # the exponent of f32, the mantissa of f16; no dtype of NumPy's
+        return reduced(values, f32, 8, 10)
+    return values.astype(element_dtype(float_type)).astype(values.dtype)
 
 
 def integer_contraction(form: Contraction, lhs_magnitude: int | None, rhs: Array | None) -> Binary:

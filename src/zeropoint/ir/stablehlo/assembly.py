@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, cast
 
-from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, DenseIntOrFPElementsAttr, FunctionType, i1
+from xdsl.dialects.builtin import DenseArrayBase, DenseIntOrFPElementsAttr, FunctionType, i1
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import IRDLOperation
 from xdsl.irdl.declarative_assembly_format import (
@@ -29,8 +29,6 @@ from zeropoint.ir.stablehlo.attributes import (
     ConvDimensionNumbersAttr,
     DotDimensionNumbersAttr,
     DotDimensions,
-    Precision,
-    PrecisionAttr,
 )
 
 
@@ -285,32 +283,6 @@ class DotDimensionNumbers(CustomDirective):
             text = f"batching_dims = {integers_text(lhs)} x {integers_text(rhs)}, "
         lhs, rhs = dims.lhs_contracting_dimensions, dims.rhs_contracting_dimensions
         _print(printer, state, f"{text}contracting_dims = {integers_text(lhs)} x {integers_text(rhs)}")
-
-
-@irdl_custom_directive
-class PrecisionConfig(CustomDirective):
-    """`, precision = [DEFAULT, DEFAULT]`, or nothing."""
-
-    precision: AttributeVariable
-
-    def parse(self, parser: Parser, state: ParsingState) -> None:
-        """Parse the list where there is one."""
-        if parser.parse_optional_punctuation(",") is None:
-            return
-        parser.parse_keyword("precision")
-        parser.parse_punctuation("=")
-        names = parser.parse_comma_separated_list(
-            parser.Delimiter.SQUARE, lambda: PrecisionAttr(parser.parse_str_enum(Precision))
-        )
-        self.precision.set(state, ArrayAttr(names))
-
-    def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
-        """Print the list where there is one."""
-        attribute = self.precision.get(op)
-        if attribute is None:
-            return
-        names = [entry.data.value for entry in cast("ArrayAttr[PrecisionAttr]", attribute)]
-        printer.print_string(f", precision = [{', '.join(names)}]")
 
 
 @irdl_custom_directive

@@ -25,12 +25,12 @@ from zeropoint.ir.stablehlo.arrays import I64_ARRAY, array_values, i64_array, pa
 from zeropoint.ir.stablehlo.assembly import (
     ConvolutionDimensions,
     DotDimensionNumbers,
-    PrecisionConfig,
     WindowAttributes,
 )
 from zeropoint.ir.stablehlo.attributes import ConvDimensionNumbersAttr, DotDimensionNumbersAttr
 from zeropoint.ir.stablehlo.contraction_checks import check_convolution, check_dot_general
 from zeropoint.ir.stablehlo.dimensions import ConvolutionLayout, DotDimensions
+from zeropoint.ir.stablehlo.dot_algorithm import DotAlgorithmAttr, PrecisionConfigAndAlgorithm
 from zeropoint.ir.stablehlo.signatures import check_signature
 
 __all__ = ["ConvolutionOp", "DotGeneralOp", "array_values", "i64_array", "padding_attribute", "padding_values"]
@@ -109,11 +109,13 @@ class DotGeneralOp(IRDLOperation):
     result = result_def()
     dot_dimension_numbers = prop_def(DotDimensionNumbersAttr)
     precision_config = opt_prop_def(ArrayAttr)
+    algorithm = opt_prop_def(DotAlgorithmAttr)
     traits = traits_def(Pure())
-    custom_directives = (DotDimensionNumbers, PrecisionConfig)
+    custom_directives = (DotDimensionNumbers, PrecisionConfigAndAlgorithm)
     assembly_format = (
         "$lhs `,` $rhs `,` custom<DotDimensionNumbers>($dot_dimension_numbers) "
-        "custom<PrecisionConfig>($precision_config) attr-dict `:` functional-type(operands, results)"
+        "custom<PrecisionConfigAndAlgorithm>($precision_config, $algorithm) attr-dict `:` "
+        "functional-type(operands, results)"
     )
 
     def __init__(self, lhs: SSAValue, rhs: SSAValue, result_type: Attribute, dimensions: DotDimensions):

@@ -15,7 +15,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from zeropoint.ir.quant import UniformQuantizedType
 from zeropoint.ir.stablehlo import quantization
-from zeropoint.ir.stablehlo.attributes import PrecisionAttr
+from zeropoint.ir.stablehlo.attributes import Precision, PrecisionAttr
 from zeropoint.ir.stablehlo.dimensions import ConvolutionLayout, DotDimensions
 from zeropoint.ir.stablehlo.elements import compatible_shapes, compatible_sizes
 from zeropoint.ir.stablehlo.windows import check_windows
@@ -198,6 +198,9 @@ def check_dot_general(op: DotGeneralOp) -> None:
         if any(not compatible_sizes(lhs_shape[a], rhs_shape[b]) for a, b in zip(lhs_dims, rhs_dims, strict=True)):
             raise VerifyException(f"{name} dimension sizes must match for lhs/rhs")
     _check_shape(dot_general_shape(lhs_shape, rhs_shape, dims), result)
+    default = PrecisionAttr(Precision.DEFAULT)
+    if op.algorithm is not None and any(found != default for found in op.precision_config or ()):  # (C21)
+        raise VerifyException("must specify DEFAULT precision config when algorithm is set.")
     if _any_quantized(lhs, rhs, result):
         quantization.check_dot_kernel(element_of(rhs), dims.rhs_contracting_dimensions)
         quantization.check_contraction(element_of(lhs), element_of(rhs), element_of(result))
