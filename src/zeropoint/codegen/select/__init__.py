@@ -14,6 +14,7 @@ from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.select.contraction import select_requantize
 from zeropoint.codegen.select.floats import select_float_convolution, select_float_product
 from zeropoint.codegen.select.generic import materialize
+from zeropoint.codegen.select.lookup import select_gather
 from zeropoint.codegen.select.movement import copy
 from zeropoint.codegen.select.selection import NoKernel, Selection
 from zeropoint.codegen.select.values import (
@@ -40,6 +41,7 @@ RULES: dict[type[Operation], Callable[[Selection, Any], None]] = {
     fxp.WeightedSumOp: select_sum,
     hlo.ConvolutionOp: select_float_convolution,
     hlo.DotGeneralOp: select_float_product,
+    hlo.GatherOp: select_gather,
     hlo.PadOp: select_pad,
     hlo.ReshapeOp: select_reshape,
     hlo.UniformDequantizeOp: select_dequantize,

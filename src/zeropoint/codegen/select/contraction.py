@@ -65,19 +65,27 @@ def select_requantize(selection: Selection, op: RequantizeOp) -> None:
 
 
 def _accumulation(selection: Selection, value: SSAValue) -> Accumulation:
-    """Take the bias off: a constant of one value a channel, broadcast and added."""
+    """Take the biases off: constants of one value a channel, broadcast and added one after the other."""
+    total: Array | None = None
+    while (found := _bias_and_rest(selection, value)) is not None:
+        bias, value = found
+        total = bias.astype(np.int64) if total is None else total + bias
+    return Accumulation(value, total)
+
+
+def _bias_and_rest(selection: Selection, value: SSAValue) -> tuple[Array, SSAValue] | None:
+    """A constant of one value a channel, and what it is added to."""
     op = owner_of(value)
-    rank = len(shape_of(value))
-    axis = selection.channel if selection.is_image(value) else rank - 1
-    if isinstance(op, AddOp):
-        for operand, other in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
-            broadcast = owner_of(other)
-            if isinstance(broadcast, BroadcastInDimOp):
-                bias = selection.constant(broadcast.operand)
-                along = array_values(broadcast.broadcast_dimensions)
-                if bias is not None and (bias.size == 1 or along == (axis,)):
-                    return Accumulation(operand, bias.reshape(-1))
-    return Accumulation(value, None)
+    if not isinstance(op, AddOp):
+        return None
+    axis = selection.channel if selection.is_image(value) else len(shape_of(value)) - 1
+    for operand, other in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
+        broadcast = owner_of(other)
+        if isinstance(broadcast, BroadcastInDimOp):
+            bias = selection.constant(broadcast.operand)
+            if bias is not None and (bias.size == 1 or array_values(broadcast.broadcast_dimensions) == (axis,)):
+                return bias.reshape(-1), operand
+    return None
 
 
 def output_of(selection: Selection, op: RequantizeOp, channels: int) -> Output:
