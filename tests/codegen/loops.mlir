@@ -220,3 +220,40 @@ func.func @main(%x: tensor<2x7x6x37xi32>) -> tensor<2x4x5x37xi32> {
   : (tensor<2x7x6x37xi32>, tensor<i32>) -> tensor<2x4x5x37xi32>
   func.return %y : tensor<2x4x5x37xi32>
 }
+
+// -----
+// gather of rows
+func.func @main(%x: tensor<11x37xi8>, %i: tensor<2x5xi32>) -> tensor<2x5x37xi8> {
+  %y = "stablehlo.gather"(%x, %i) <{dimension_numbers = #stablehlo.gather<offset_dims = [2], collapsed_slice_dims = [0],
+    start_index_map = [0], index_vector_dim = 2>, slice_sizes = array<i64: 1, 37>, indices_are_sorted = false}>
+    : (tensor<11x37xi8>, tensor<2x5xi32>) -> tensor<2x5x37xi8>
+  func.return %y : tensor<2x5x37xi8>
+}
+
+// -----
+// gather of windows, batch by batch
+func.func @main(%x: tensor<3x9x8xi32>, %i: tensor<3x4x2xi64>) -> tensor<3x4x2x3xi32> {
+  %y = "stablehlo.gather"(%x, %i) <{dimension_numbers = #stablehlo.gather<offset_dims = [2, 3], operand_batching_dims = [0],
+    start_indices_batching_dims = [0], start_index_map = [2, 1], index_vector_dim = 2>,
+    slice_sizes = array<i64: 1, 2, 3>, indices_are_sorted = false}>
+    : (tensor<3x9x8xi32>, tensor<3x4x2xi64>) -> tensor<3x4x2x3xi32>
+  func.return %y : tensor<3x4x2x3xi32>
+}
+
+// -----
+// gather along the last dimension
+func.func @main(%x: tensor<4x70xi8>, %i: tensor<33x1xi64>) -> tensor<4x33xi8> {
+  %c = stablehlo.constant dense<40> : tensor<33x1xi64>
+  %d = stablehlo.minimum %i, %c : tensor<33x1xi64>
+  %y = "stablehlo.gather"(%x, %d) <{dimension_numbers = #stablehlo.gather<offset_dims = [0], collapsed_slice_dims = [1],
+    start_index_map = [1], index_vector_dim = 1>, slice_sizes = array<i64: 4, 1>, indices_are_sorted = false}>
+    : (tensor<4x70xi8>, tensor<33x1xi64>) -> tensor<4x33xi8>
+  func.return %y : tensor<4x33xi8>
+}
+
+// -----
+// dynamic slice
+func.func @main(%x: tensor<4x70xi8>, %i: tensor<i32>, %j: tensor<i32>) -> tensor<2x33xi8> {
+  %y = stablehlo.dynamic_slice %x, %i, %j, sizes = [2, 33] : (tensor<4x70xi8>, tensor<i32>, tensor<i32>) -> tensor<2x33xi8>
+  func.return %y : tensor<2x33xi8>
+}

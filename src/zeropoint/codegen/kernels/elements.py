@@ -9,6 +9,7 @@
 | compare | two | `eq`, `ne`, `ge`, `gt`, `le`, `lt` |
 | convert | one | |
 | table | an i8 | which operand holds 256 entries |
+| gather | | which operand; for each index that is read: which operand, its greatest value, the step of one |
 | requantize | accumulator, multiplier, shift (none for float32-rne, exact) | behaviour, zero point, bounds |
 | weighted_sum | i8, ... | multipliers, zero points, shift, zero point, bounds |
 | quantize | a float | behaviour, scale, zero point, bounds |
@@ -67,7 +68,7 @@ INSIDE = {**dict.fromkeys((*IN_DOUBLE, "power"), 64), "requantize": 32, "weighte
 
 
 def apply(f: Function, instruction: Instruction, operands: Sequence[Instruction], values: Sequence[Value]) -> Value:
-    """The value of an instruction that is no `read`, `number`, `total` or `table`."""
+    """The value of an instruction that is no `read`, `number`, `total`, `table` or `gather`."""
     op = instruction.op
     special = _SPECIAL.get(op)
     if special is not None:

@@ -9,7 +9,6 @@ scalar, any other element by element.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from zeropoint.codegen.kernels.elements import INSIDE, Body, Instruction, apply, identity
@@ -280,14 +279,20 @@ class _Emitter:
                 value = total
             elif i.op == "table":
                 value = self._looked_up(values[i.arguments[0]], i, sources)
+            elif i.op == "gather":
+                value = self._gathered(i, count, along, sources)
             else:
                 value = apply(f, i, [body[n] for n in i.arguments], [values[n] for n in i.arguments])
             values.append(value)
         return values[-1]
 
     def _load(self, operand: int, count: int, along: int, sources: list[Value]) -> Value:
-        f, access = self.f, self.nest.reads[operand]
-        pointer, stride, type_ = sources[operand], access.strides[along], vector(count, access.type)
+        access = self.nest.reads[operand]
+        return self._register(self._loaded(sources[operand], access.strides[along], count, access), access)
+
+    def _loaded(self, pointer: Value, stride: int, count: int, access: Access) -> Value:
+        """`count` elements as they are in memory, `stride` bytes from one to the next."""
+        f, type_ = self.f, vector(count, access.type)
         if stride == access.size or count == 1:
             value = f.load(type_, pointer)
         elif stride == 0:
@@ -297,6 +302,33 @@ class _Emitter:
             for lane in range(count):
                 scalar = f.load(access.type, pointer, lane * stride)
                 value = f.let(type_, f"insertelement {value}, {scalar}, i64 {lane}")
+        return value
+
+    def _gathered(self, i: Instruction, count: int, along: int, sources: list[Value]) -> Value:
+        """Elements whose places depend on integers read at run time, kept inside of the operand."""
+        f = self.f
+        operand, *indices = (int(n) for n in i.extra)
+        access = self.nest.reads[operand]
+        parts = list(zip(indices[::3], indices[1::3], indices[2::3], strict=True))
+
+        def place(lane: int) -> Value:
+            pointer = f.at(sources[operand], lane * access.strides[along])
+            for index, limit, stride in parts:
+                of = self.nest.reads[index]
+                read = f.load(of.type, sources[index], lane * of.strides[along])
+                wide = f.cast("sext", read, "i64") if of.type != "i64" else read
+                inside = f.minimum(f.maximum(wide, i64(0)), i64(limit))
+                pointer = f.at(pointer, f.mul(inside, stride))
+            return pointer
+
+        type_ = vector(count, access.type)
+        if count == 1 or all(self.nest.reads[index].strides[along] == 0 for index, _, _ in parts):
+            # One place for all lanes, from which on they are read as those of any operand.
+            value = self._loaded(place(0), access.strides[along], count, access)
+        else:
+            value = Value(type_, "poison")
+            for lane in range(count):
+                value = f.let(type_, f"insertelement {value}, {f.load(access.type, place(lane))}, i64 {lane}")
         return self._register(value, access)
 
     def _register(self, value: Value, access: Access) -> Value:
@@ -334,9 +366,3 @@ class _Emitter:
             scalar = f.let(access.type, f"extractelement {value}, i64 {lane}")
             f.store(scalar, pointer, lane * stride)
         return None
-
-
-def operands_used(bodies: Sequence[Body]) -> int:
-    """How many operands the bodies read."""
-    places = [int(i.extra[0]) for body in bodies for i in body if i.op in ("read", "table")]
-    return max(places, default=-1) + 1

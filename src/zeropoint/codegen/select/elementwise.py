@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from xdsl.ir import Operation, SSAValue
 
+from zeropoint.codegen.graph import View
 from zeropoint.codegen.kernels.elements import BINARY, FLOAT_ONLY, QUANTIZES, UNARY, Extra
 from zeropoint.codegen.kernels.scalars import FLOATS
 from zeropoint.codegen.llvm.machine import CodegenError
@@ -195,6 +196,45 @@ def _reshape(e: Expression, op: hlo.ReshapeOp, place: Place) -> int:
     return e.value(op.operand, tuple(axes))
 
 
+def _indices(e: Expression, op: Operation, source: View, parts: Sequence[tuple[View, Place, int, int]]) -> list[int]:
+    """The extra of a gather: for each (indices, place, dimension, greatest value) the operand, bound and step."""
+    extra: list[int] = []
+    for view, place, dimension, most in parts:
+        if view.dtype not in (np.dtype(np.int32), np.dtype(np.int64)):
+            raise CodegenError(f"{describe(op)}: found indices of {view.dtype}, expected i32 or i64")
+        extra += [e.operand(view, place), most, source.strides[dimension]]
+    return extra
+
+
+def _gather(e: Expression, op: hlo.GatherOp, place: Place) -> int:
+    dims, sizes = op.dimension_numbers.data, array_values(op.slice_sizes)
+    source, starts = e.selection.view(op.operand), e.selection.view(op.start_indices)
+    batch = iter([axis for d, axis in enumerate(place) if d not in dims.offset_dims])
+    at = [Axis() if d == dims.index_vector_dim else next(batch) for d in range(len(starts.shape))]
+    offsets = iter([place[d] for d in dims.offset_dims])
+    batches = dict(zip(dims.operand_batching_dims, dims.start_indices_batching_dims, strict=True))
+    where: list[Axis] = []
+    for d in range(len(source.shape)):
+        if d in batches:
+            where.append(at[batches[d]])
+        else:
+            where.append(Axis() if d in dims.collapsed_slice_dims else next(offsets))
+    parts: list[tuple[View, Place, int, int]] = []
+    for n, d in enumerate(dims.start_index_map):
+        chosen = [Axis(n) if k == dims.index_vector_dim else axis for k, axis in enumerate(at)]
+        parts.append((starts, tuple(chosen), d, source.shape[d] - sizes[d]))
+    operand = e.operand(source, tuple(where))
+    return e.step("gather", op.result, (), operand, *_indices(e, op, source, parts))
+
+
+def _dynamic_slice(e: Expression, op: hlo.DynamicSliceOp, place: Place) -> int:
+    source, sizes = e.selection.view(op.operand), array_values(op.slice_sizes)
+    parts: list[tuple[View, Place, int, int]] = [
+        (e.selection.view(start), (), d, source.shape[d] - sizes[d]) for d, start in enumerate(op.start_indices)
+    ]
+    return e.step("gather", op.result, (), e.operand(source, place), *_indices(e, op, source, parts))
+
+
 MOVEMENT: dict[type[Operation], Rule] = {
     hlo.BroadcastInDimOp: _broadcast,
     hlo.ReshapeOp: _reshape,
@@ -226,6 +266,8 @@ ELEMENTWISE: dict[type[Operation], Rule] = {
     hlo.ConvertOp: _convert,
     hlo.IsFiniteOp: _is_finite,
     hlo.SelectOp: _select,
+    hlo.DynamicSliceOp: _dynamic_slice,
+    hlo.GatherOp: _gather,
     hlo.UniformDequantizeOp: _dequantize,
     hlo.UniformQuantizeOp: _quantize,
     RequantizeOp: _requantize,
