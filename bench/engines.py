@@ -27,18 +27,18 @@ class Ready:
 def zeropoint_native(name: str, engine: str, threads: int, feed: Feed) -> Ready:
     """Our native code: of the integer program, or of the float network."""
     import zeropoint
+    from zeropoint.codegen.llvm.machine import CodegenError
 
-    try:
-        from zeropoint.codegen import load as compiled
-    except ImportError:
-        raise SkippedError("zeropoint.codegen has no load() yet") from None
     model = zeropoint.load(engine_file(name, engine))
-    native = compiled(model.program, threads=threads)
+    try:
+        native = model.native(threads=threads)
+    except CodegenError as error:
+        raise SkippedError(str(error)) from None
     [port] = model.outputs
     results: dict[str, np.ndarray] = {}
 
     def step() -> None:
-        results.update(native.run(feed))
+        results.update(native(**feed))
 
     return Ready(step, lambda: np.asarray(results[port.name], np.float32))
 
