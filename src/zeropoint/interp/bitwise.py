@@ -34,7 +34,7 @@ def _bits(values: Array, width: int) -> Array:
 
 
 def popcnt(op: PopcntOp, scope: Scope) -> Unary:
-    """result = the number of set bits of operand."""
+    """result = the number of set bits of operand (C1)."""
     element = element_of(op.operand)
     width = _width(element)
 
@@ -45,7 +45,7 @@ def popcnt(op: PopcntOp, scope: Scope) -> Unary:
 
 
 def count_leading_zeros(op: CountLeadingZerosOp, scope: Scope) -> Unary:
-    """result = the number of clear bits above the highest set one; the width for 0."""
+    """result = the number of clear bits above the highest set one; the width for 0 (C1)."""
     element = element_of(op.operand)
     width = _width(element)
 
@@ -60,12 +60,12 @@ def count_leading_zeros(op: CountLeadingZerosOp, scope: Scope) -> Unary:
 
 
 def shift_left(op: ShiftLeftOp, scope: Scope) -> Binary:
-    """result = lhs << rhs; 0 where rhs, read without a sign, is the width or more."""
+    """result = lhs << rhs; 0 where rhs, read without a sign, is the width or more (C1)."""
     return _shift(op, np.left_shift)
 
 
 def shift_right_logical(op: ShiftRightLogicalOp, scope: Scope) -> Binary:
-    """result = lhs >> rhs on the bits without a sign; 0 where rhs, read without a sign, is the width or more."""
+    """result = lhs >> rhs on the bits without a sign; 0 where rhs, read without a sign, is the width or more (C1)."""
     return _shift(op, np.right_shift)
 
 
@@ -83,7 +83,7 @@ def _shift(op: ShiftLeftOp | ShiftRightLogicalOp, shift: np.ufunc) -> Binary:
 
 
 def shift_right_arithmetic(op: ShiftRightArithmeticOp, scope: Scope) -> Binary:
-    """result = lhs >> rhs, the highest bit repeated; only copies of it where rhs is the width or more."""
+    """result = lhs >> rhs, the highest bit repeated; only copies of it where rhs is the width or more (C1)."""
     element = element_of(op.result)
     width = _width(element)
 

@@ -49,7 +49,9 @@ def contraction_of(op: ConvolutionOp | DotGeneralOp) -> Contraction:
 
 
 def contraction(op: ConvolutionOp | DotGeneralOp, scope: Scope) -> Binary:
-    """convolution, dot_general: operands are converted to the result's element type, multiplied and added."""
+    """convolution (C1 to C27), dot_general (C1 to C13): operands are converted to the result's element type, multiplied
+    and added; dot_general with an algorithm (C21 to C24) in its precision types.
+    """
     form, result = contraction_of(op), element_dtype(element_of(op.result))
     rhs = scope.constant(op.rhs)
     if isinstance(op, DotGeneralOp) and op.algorithm is not None:

@@ -70,7 +70,7 @@ class Convolution:
         return w.reshape(groups, w.shape[0] // groups, *w.shape[1:])
 
     def apply(self, lhs: Array, weights: Array) -> Array:
-        """The result, in the dtype of the arrays, which are of one dtype."""
+        """The result, of the shape that (C25) gives, in the dtype of the arrays, which are of one dtype."""
         layout = self.layout
         x = lhs.transpose(
             layout.input_batch_dimension, layout.input_feature_dimension, *layout.input_spatial_dimensions

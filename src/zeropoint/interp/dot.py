@@ -32,7 +32,7 @@ class Dot:
         return _three_dimensional(rhs, dims.rhs_batching_dimensions, dims.rhs_contracting_dimensions)
 
     def apply(self, lhs: Array, weights: Array) -> Array:
-        """result[batch, lhs free, rhs free], in the dtype of the arrays, which are of one dtype."""
+        """result[batch, lhs free, rhs free] (C12), in the dtype of the arrays, which are of one dtype."""
         dims = self.dimensions
         x = _three_dimensional(lhs, dims.lhs_batching_dimensions, dims.lhs_contracting_dimensions)
         return np.matmul(x, weights.swapaxes(1, 2)).reshape(self.shape)

@@ -1,6 +1,7 @@
 """Elementwise ops on floats, integers and booleans; their functions are those of `zeropoint.numerics.functions`.
 
-Source: the StableHLO specification. Integer results wrap modulo their width.
+Source: the StableHLO specification; the numbers are those of each op's constraints. Integer results wrap modulo their
+width.
 """
 
 from __future__ import annotations
@@ -32,12 +33,12 @@ PREFIX = "stablehlo."
 
 
 def unary(op: UnaryOp, scope: Scope) -> Function:
-    """result = f(operand), elementwise."""
+    """result = f(operand), elementwise: `abs` to `tanh`, of one shape and element type (C1); `abs` is real (C2)."""
     return wrapped(functions.UNARY[function_name(op)], element_of(op.result))
 
 
 def binary(op: BinaryOp, scope: Scope) -> Function:
-    """result = f(lhs, rhs), elementwise."""
+    """result = f(lhs, rhs), elementwise: `add` to `xor`, of one shape and element type (C1)."""
     name, element = function_name(op), element_of(op.result)
     if name in functions.REAL_ONLY and isinstance(element, ComplexType):
         raise UnsupportedError(f"found {element}; expected real numbers")
@@ -45,17 +46,19 @@ def binary(op: BinaryOp, scope: Scope) -> Function:
 
 
 def clamp(op: ClampOp, scope: Scope) -> Ternary:
-    """result = minimum(maximum(operand, min), max); the bounds are scalars or have the operand's shape."""
+    """result = minimum(maximum(operand, min), max); the bounds are scalars or have the operand's shape (C1, C2)."""
     return functions.clamp
 
 
 def select(op: SelectOp, scope: Scope) -> Ternary:
-    """result = pred ? on_true : on_false; pred is a scalar or has their shape."""
+    """result = pred ? on_true : on_false; pred is a scalar or has their shape (C1)."""
     return functions.select
 
 
 def compare(op: CompareOp, scope: Scope) -> Binary:
-    """result = lhs compare_type_direction rhs. NaN compares as IEEE 754 says, but in TOTALORDER."""
+    """result = lhs comparison_direction rhs, as compare_type says (C3): integers by their sign, floats as IEEE 754
+    compares or, in TOTALORDER, orders them; complex numbers by their real, then their imaginary parts.
+    """
     relation = functions.COMPARISONS[op.comparison_direction.data.value]
     if op.compare_type is not None and op.compare_type.data is ComparisonType.TOTALORDER:
         return lambda lhs, rhs: relation(total_order(lhs), total_order(rhs))
@@ -63,12 +66,12 @@ def compare(op: CompareOp, scope: Scope) -> Binary:
 
 
 def is_finite(op: IsFiniteOp, scope: Scope) -> Unary:
-    """y = whether x is neither infinite nor NaN."""
+    """y = whether x is neither infinite nor NaN (C1)."""
     return np.isfinite
 
 
 def convert(op: ConvertOp, scope: Scope) -> Unary:
-    """The value in another element type; see `converted`."""
+    """result = the operand's values in the element type of the result (C1); see `conversion`."""
     return conversion(element_of(op.result))
 
 

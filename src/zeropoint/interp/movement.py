@@ -1,6 +1,6 @@
 """Ops that move elements: no arithmetic, so a quantized value moves as its storage integers.
 
-Source: the StableHLO specification.
+Source: the StableHLO specification; the numbers are those of each op's constraints.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from zeropoint.ir.tensors import Array, shape_of
 
 def broadcast_in_dim(op: BroadcastInDimOp, scope: Scope) -> Unary:
     """result[result_index] = operand[operand_index], operand_index[d] = 0 if dim(operand, d) = 1, else
-    result_index[broadcast_dimensions[d]]. The result is a read-only view.
+    result_index[broadcast_dimensions[d]] (C5). The result is a read-only view.
     """
     dims, shape = array_values(op.broadcast_dimensions), shape_of(op.result)
     order = sorted(range(len(dims)), key=dims.__getitem__)
@@ -30,13 +30,13 @@ def broadcast_in_dim(op: BroadcastInDimOp, scope: Scope) -> Unary:
 
 
 def reshape(op: ReshapeOp, scope: Scope) -> Unary:
-    """The elements in row-major order under another shape."""
+    """result[result_index] = operand[operand_index], where both indices have one place in row-major order (C2)."""
     shape = shape_of(op.result)
     return lambda operand: operand.reshape(shape)
 
 
 def transpose(op: TransposeOp, scope: Scope) -> Unary:
-    """result[result_index] = operand[operand_index], result_index[d] = operand_index[permutation[d]]."""
+    """result[result_index] = operand[operand_index], result_index[d] = operand_index[permutation[d]] (C3)."""
     permutation = array_values(op.permutation)
     return lambda operand: operand.transpose(permutation)
 
@@ -50,7 +50,7 @@ def reverse(op: ReverseOp, scope: Scope) -> Unary:
 
 
 def concatenate(op: ConcatenateOp, scope: Scope) -> Function:
-    """The operands one after the other along `dimension`."""
+    """result = the inputs one after the other along `dimension`, whose sizes add up (C6)."""
     dimension = int(op.dimension.value.data)
 
     def run(*inputs: Array) -> Array:
@@ -60,14 +60,16 @@ def concatenate(op: ConcatenateOp, scope: Scope) -> Function:
 
 
 def slice_(op: SliceOp, scope: Scope) -> Unary:
-    """result[i] = operand[start_indices + i * strides]; a view."""
+    """result[result_index] = operand[start_indices + result_index * strides], within limit_indices (C5); a view."""
     bounds = zip(array_values(op.start_indices), array_values(op.limit_indices), array_values(op.strides), strict=True)
     index = tuple(slice(start, limit, stride) for start, limit, stride in bounds)
     return lambda operand: operand[index]
 
 
 def pad(op: PadOp, scope: Scope) -> Binary:
-    """result[i] = operand[j] where i = edge_padding_low + j * (interior_padding + 1), padding_value elsewhere."""
+    """result[result_index] = operand[operand_index] where result_index = edge_padding_low + operand_index *
+    (interior_padding + 1), and padding_value elsewhere (C4).
+    """
     padding = list(zip(array_values(op.edge_padding_low), array_values(op.edge_padding_high), strict=True))
     interior = array_values(op.interior_padding)
     return lambda operand, padding_value: padded(operand, padding, padding_value, interior)

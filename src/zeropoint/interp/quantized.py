@@ -53,7 +53,9 @@ NARROW_WIDTH = 16
 
 
 def uniform_quantize(op: UniformQuantizeOp, scope: Scope) -> Unary:
-    """(C1) of a float operand: quantize. Of a quantized one: requantize to the result's type."""
+    """Of a float operand: quantize. Of a quantized one: requantize to the result's type. (C1) one shape, (C2) one
+    expressed type.
+    """
     source, target = element_of(op.operand), element_of(op.result)
     if is_quantized(source):
         return requantization(source, target, scope.profile)
@@ -61,7 +63,7 @@ def uniform_quantize(op: UniformQuantizeOp, scope: Scope) -> Unary:
 
 
 def uniform_dequantize(op: UniformDequantizeOp, scope: Scope) -> Unary:
-    """(operand - zero_point) * scale, in the expressed type."""
+    """(operand - zero_point) * scale, in the expressed type (C1, C2)."""
     return dequantization(element_of(op.operand))
 
 
@@ -149,7 +151,7 @@ def _order_preserving(op: Operation, scope: Scope, function: Function) -> Functi
 
 
 def select(op: SelectOp, scope: Scope) -> Ternary:
-    """One of two values of the result's type."""
+    """One of two values of the result's type (C2)."""
     if not element_of(op.on_true) == element_of(op.on_false) == element_of(op.result):
         raise UnsupportedError("found values and a result of different quantized types; expected one type")
     return functions.select
@@ -164,7 +166,7 @@ def compare(op: CompareOp, scope: Scope) -> Binary:
 
 
 def add(op: AddOp, scope: Scope) -> Binary:
-    """lhs + rhs of real values."""
+    """lhs + rhs of real values (C2 to C7)."""
     return _sum(op, scope, 1)
 
 
@@ -250,7 +252,7 @@ def _stored(kernel: Function, numbers: Affine) -> Function:
 
 
 def clamp(op: ClampOp, scope: Scope) -> Ternary:
-    """minimum(maximum(operand, min), max)."""
+    """minimum(maximum(operand, min), max) (C3, C4)."""
     return _order_preserving(op, scope, functions.clamp)
 
 

@@ -23,7 +23,7 @@ ContractionOp = ConvolutionOp | DotGeneralOp
 
 
 def contraction(op: ContractionOp, scope: Scope) -> Binary:
-    """convolution, dot_general with a quantized right operand."""
+    """convolution (C28 to C33), dot_general (C14 to C19) with a quantized right operand."""
     if not is_quantized(element_of(op.lhs)):
         return _hybrid(op, scope)
     x, w, y = (affine(element_of(value)) for value in (op.lhs, op.rhs, op.result))
@@ -89,7 +89,7 @@ def _result_axis(op: ContractionOp, w: Affine, y: Affine) -> int | None:
 
 
 def _hybrid(op: ContractionOp, scope: Scope) -> Binary:
-    """A float left operand: the right one is dequantized, once where it is constant."""
+    """A float left operand (C34 of convolution, C20 of dot_general): the right one is dequantized, once if constant."""
     dequantize, result = dequantization(element_of(op.rhs)), element_dtype(element_of(op.result))
     constant = scope.constant(op.rhs)
     weights = None if constant is None else dequantize(constant)
