@@ -39,7 +39,15 @@ from zeropoint.numerics.profile import DEFAULT_PROFILE
 BESIDE = Path(__file__).parents[1] / ".." / "shared" / "conformance"
 FOLDER = Path(os.environ.get("ZEROPOINT_CONFORMANCE", BESIDE)).resolve() / "stablehlo"
 
-OUT_OF_SCOPE: dict[str, str] = {}
+_ZERO_POINT = (
+    "a zero point outside of its storage type is refused by the type already, in its own sentence; the C++ parser lets "
+    "it through (docs/upstream-differences.md)"
+)
+OUT_OF_SCOPE: dict[str, str] = {
+    "ops_stablehlo_quantized.mlir#33": _ZERO_POINT,
+    "ops_stablehlo_quantized.mlir#117": _ZERO_POINT,
+    "ops_stablehlo_quantized.mlir#118": _ZERO_POINT,
+}
 """Files, or programs of files (`interpret/convert.mlir#3`), that are not to pass, and why."""
 
 _ARGUMENTS = re.compile(r'// RUN: stablehlo-translate .*--args="(?P<text>[^"]*)"')

@@ -152,6 +152,31 @@ def test_movement_is_of_integers(case: str):
     assert reasons(after) == []
 
 
+KERNEL = "!quant.uniform<i8<-127:127>:f32:1, {0.1,0.5}>"
+HYBRID = {
+    "dot_general": (
+        f"""%w = stablehlo.constant() <{{value = dense<[[1, -2], [3, 4], [-5, 6]]> : tensor<3x2xi8>}}>
+          : () -> tensor<3x2x{KERNEL}>
+        %r = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0]
+          : (tensor<5x3xf32>, tensor<3x2x{KERNEL}>) -> tensor<5x2xf32>""",
+        ["tensor<5x3xf32>"],
+        "tensor<5x2xf32>",
+    ),
+    "compare": (
+        f"%r = stablehlo.compare LT, %x, %y : ({t(A)}, {t(B)}) -> tensor<3x64xi1>",
+        [t(A), t(B)],
+        "tensor<3x64xi1>",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", HYBRID)
+def test_ops_without_a_quantized_result_stay_and_say_so(case: str):
+    after = lowered(program(*HYBRID[case]), "float32-rne")
+    (reason,) = reasons(after)
+    assert reason.startswith("it takes quantized values and gives others")
+
+
 def test_nan_is_stored_as_the_profile_says_after_lowering_too():
     text = f"""%n = stablehlo.constant dense<0x7FC00000> : tensor<2xf32>
     %0 = stablehlo.uniform_quantize %n : (tensor<2xf32>) -> {t(A, "2")}

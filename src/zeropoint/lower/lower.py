@@ -24,11 +24,10 @@ from typing import Any
 
 from xdsl.builder import Builder
 from xdsl.dialects.builtin import StringAttr
-from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint
 
-from zeropoint.ir.annotations import EXPRESSED, FACTS, PROFILE, RESCALE, carry
+from zeropoint.ir.annotations import EXPRESSED, FACTS, FLOAT_REASON, PROFILE, RESCALE, carry
 from zeropoint.ir.dead_code import remove_dead_ops, remove_if_dead
 from zeropoint.ir.fxpmath import RequantizeOp, TableOp, WeightedSumOp
 from zeropoint.ir.locations import describe
@@ -40,6 +39,7 @@ from zeropoint.ir.stablehlo import (
     BitcastConvertOp,
     BroadcastInDimOp,
     ClampOp,
+    CompareOp,
     ConcatenateOp,
     ConstantOp,
     ConvolutionOp,
@@ -70,7 +70,7 @@ from zeropoint.lower.arithmetic import lower_product, lower_requantize, lower_su
 from zeropoint.lower.context import Lowering, LoweringError, check_storage, quantized_element
 from zeropoint.lower.contraction import lower_contraction
 from zeropoint.lower.float_islands import lower_binary_function
-from zeropoint.lower.movement import lower_bits, lower_constant, lower_movement, lower_reduction
+from zeropoint.lower.movement import lower_bits, lower_comparison, lower_constant, lower_movement, lower_reduction
 from zeropoint.lower.tables import function_source, lower_function, lower_table
 from zeropoint.numerics.profile import DEFAULT_PROFILE
 from zeropoint.numerics.profile import profile as named_profile
@@ -131,6 +131,16 @@ def _quantized_again(lowering: Lowering, value: SSAValue) -> SSAValue:
     return lowering.insert(StorageCastOp(lowering.values[value], value.type)).result
 
 
+def _keep(lowering: Lowering, op: Operation, replaced: set[SSAValue]) -> None:
+    """Give an op that stays as it is its quantized operands back, and say why it stays."""
+    for index, operand in enumerate(op.operands):
+        if operand in replaced:
+            op.operands[index] = _quantized_again(lowering, operand)
+    if op.dialect_name() == "stablehlo" and not isinstance(op, UniformDequantizeOp):
+        reason = "it takes quantized values and gives others: only ops with quantized results have integer forms"
+        op.attributes.setdefault(FLOAT_REASON, StringAttr(reason))
+
+
 def _note_expressed(integers: SSAValue, op: Operation) -> None:
     """Say on an integer value which real values it stands for, and what its parameters came from; reports read it."""
     quantized = quantized_element(op.results[0])
@@ -153,11 +163,14 @@ def lower(program: Program, profile: str | None = None) -> Program:
     program.module.attributes[PROFILE] = StringAttr(chosen.name)  # the edges round as the rest does
     block = program.entry
     lowering = Lowering(chosen, program.weights, Builder(InsertPoint.at_start(block)))
-    original = list(block.ops)
+    original, replaced = list(block.ops), set[SSAValue]()
     for op in original:
         lowering.builder = Builder(InsertPoint.before(op))
         lowering.location = op.location
         try:
+            if isinstance(op, CompareOp) and (compared := lower_comparison(lowering, op)) is not None:
+                op.result.replace_all_uses_with(compared)
+                continue
             integers = _lower_op(lowering, op)
         except LoweringError:
             raise
@@ -165,16 +178,15 @@ def lower(program: Program, profile: str | None = None) -> Program:
             raise LoweringError(f"{describe(op)}: {error}") from error
         if integers is not None:
             lowering.values[op.results[0]] = integers
+            replaced.add(op.results[0])
             _note_expressed(integers, op)
     # The float ops that became tables go before the others get their quantized operands back.
     for op in reversed(original):
         remove_if_dead(op)
-    for op in list(block.ops):
-        if isinstance(op, UniformDequantizeOp | ReturnOp):
+    for op in original:
+        if op.parent is not None and any(quantized_element(operand) is not None for operand in op.operands):
             lowering.builder = Builder(InsertPoint.before(op))
             lowering.location = op.location
-            for index, operand in enumerate(op.operands):
-                if operand in lowering.values:
-                    op.operands[index] = _quantized_again(lowering, operand)
+            _keep(lowering, op, replaced)
     remove_dead_ops(block)
     return program

@@ -9,9 +9,9 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 
 from zeropoint.ir.constants import constant_array, constant_op
 from zeropoint.ir.locations import describe
-from zeropoint.ir.stablehlo import BitcastConvertOp, ConstantOp, ReduceOp, ReduceWindowOp, ReturnOp
+from zeropoint.ir.stablehlo import BitcastConvertOp, CompareOp, ConstantOp, ReduceOp, ReduceWindowOp, ReturnOp
 from zeropoint.ir.tensors import element_of, shape_of, with_element
-from zeropoint.lower.context import Lowering, LoweringError, quantized_element, storage_element
+from zeropoint.lower.context import Lowering, LoweringError, check_storage, quantized_element, storage_element
 
 INT32_MAX = (1 << 31) - 1
 BYTE_REACH = 255
@@ -54,6 +54,18 @@ def lower_bits(lowering: Lowering, op: BitcastConvertOp) -> SSAValue:
     if element_of(stored) == element:
         return stored
     made = BitcastConvertOp.create(operands=[stored], result_types=[with_element(op.result, element)])
+    return lowering.insert(made).results[0]
+
+
+def lower_comparison(lowering: Lowering, op: CompareOp) -> SSAValue | None:
+    """`compare` of two values of one type per layer on their storage, whose order is theirs; None for others."""
+    lhs, rhs = quantized_element(op.lhs), quantized_element(op.rhs)
+    if lhs is None or lhs != rhs or lhs.is_per_channel:
+        return None
+    check_storage(op)
+    properties = {name: found for name, found in op.properties.items() if name != "compare_type"}
+    stored = [lowering.stored(operand) for operand in op.operands]
+    made = CompareOp.create(operands=stored, result_types=[op.result.type], properties=properties)
     return lowering.insert(made).results[0]
 
 
