@@ -3,3 +3,10 @@
 select (which kernel computes which ops) -> graph (kernels on views of buffers) -> memory (the arena) -> driver (the
 function that runs every step in every thread) -> objects (machine code, cached) -> native (a program to be called).
 """
+
+from __future__ import annotations
+
+import time
+
+LOADED = time.time()
+"""When this package was imported: a file of it that has changed since is not the code that runs."""

@@ -75,7 +75,7 @@ def library(program: Program, name: str, isa: InstructionSet) -> Library:
     arguments = arguments_of(program)
     kernels = kernels_of(graph)
     driver = driver_of(graph, kernels, RUN, _entries(name, arguments))
-    texts = [*kernels.texts.values(), driver, _constant(bytes(graph.weights))]
+    texts = [*kernels.texts.values(), driver.text(), _constant(bytes(graph.weights))]
     if not isa.fused:
         texts.append(rounding_functions())
     target = f"{isa.name}, {isa.cpu or 'any processor'} ({triple_of(isa)})"

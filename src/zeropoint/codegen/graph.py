@@ -137,6 +137,8 @@ class Step:
     writes: tuple[Buffer, ...]
     operations: int = 0
     """Multiplications and additions of a contraction, as the program has them."""
+    over: Buffer | None = None
+    """What it reads where, and only where, it writes the same element afterwards: its output may take that place."""
     halo: bool = False
     """It writes the padding of its buffer only, which no other step writes."""
 
@@ -167,8 +169,12 @@ class Graph:
         outputs: Sequence[View],
         *parameters: Parameters,
         operations: int = 0,
+        elementwise: Sequence[View] = (),
     ) -> None:
-        """Append a step whose arguments are the inputs, the parameters and the outputs, in this order."""
+        """Append a step whose arguments are the inputs, the parameters and the outputs, in this order.
+
+        Of the inputs `elementwise` it reads an element only just before it writes the output's element of that place.
+        """
         self.steps.append(
             Step(
                 name,
@@ -177,8 +183,22 @@ class Graph:
                 tuple(view.buffer for view in inputs),
                 tuple(view.buffer for view in outputs),
                 operations,
+                _over(elementwise, inputs, outputs),
             )
         )
+
+
+def _over(candidates: Sequence[View], inputs: Sequence[View], outputs: Sequence[View]) -> Buffer | None:
+    """The buffer of a candidate that lies as the output does, and of which nothing else is read."""
+    (output,) = outputs
+    for view in candidates:
+        alike = (view.offset, view.shape, view.strides, view.itemsize, view.buffer.size) == (
+            output.offset, output.shape, output.strides, output.itemsize, output.buffer.size,
+        )  # fmt: skip
+        alone = [other.buffer for other in inputs].count(view.buffer) == 1
+        if alike and alone and view.buffer is not output.buffer and view.buffer.space is Space.ARENA:
+            return view.buffer
+    return None
 
 
 def image_view(shape: Sequence[int], channel: int, pitch: int, dtype: np.dtype[np.generic], halo: Halo | None) -> View:

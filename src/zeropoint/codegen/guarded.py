@@ -102,7 +102,7 @@ class GuardedProgram:
         self._isa = host() if isa is None else isa
         self._graph = select(program, self._isa)
         kernels = kernels_of(self._graph)
-        self._code = Loaded(objects_of(kernels.texts, self._isa, cache=cache_folder()).values(), self._isa)
+        self._code = Loaded(objects_of(kernels.sources, self._isa, cache=cache_folder()).values(), self._isa)
         self._names = kernels.names
         self._high, self._fill, self._entering = high, fill, entering
         # Kernels rely on the alignment of the block, so its end is as aligned as its start.

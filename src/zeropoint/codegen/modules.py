@@ -1,41 +1,94 @@
-"""The LLVM modules of a graph: one for every kernel that differs from the others, and the one that calls them."""
+"""The LLVM modules of a graph: one for every kernel that differs from the others, and the one that calls them.
+
+The text of a kernel follows from the kernel and from the code that writes it; where both are known to the cache of
+objects, nothing is written.
+"""
 
 from __future__ import annotations
 
+import functools
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
+import zeropoint.codegen
+import zeropoint.numerics
 from zeropoint.codegen.driver import BARRIER, emit_run, waiting
 from zeropoint.codegen.graph import Graph, Kernel
+from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.machine import triple_of
 from zeropoint.codegen.llvm.text import Module
 
 
 @dataclass(frozen=True)
-class Kernels:
-    """`texts` of the kernels that differ, by the names of their functions; `names` of the function of every step."""
+class Source:
+    """A module to be compiled: `key` says all that its text depends on, `text` writes it."""
 
-    texts: dict[str, str]
+    key: str
+    text: Callable[[], str]
+
+
+@dataclass(frozen=True)
+class Kernels:
+    """`sources` of the kernels that differ, by the names of their functions; `names` of the function of every step."""
+
+    sources: dict[str, Source]
     names: list[str]
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """The modules as LLVM text."""
+        return {name: source.text() for name, source in self.sources.items()}
 
 
 def kernels_of(graph: Graph) -> Kernels:
     """The modules of the kernels of a graph."""
     found: dict[Kernel, str] = {}
-    texts: dict[str, str] = {}
+    sources: dict[str, Source] = {}
     for step in graph.steps:
         if step.kernel in found:
             continue
-        name = f"kernel_{hashlib.sha256(repr(step.kernel).encode()).hexdigest()[:16]}"
-        module = Module()
-        step.kernel.emit(module, name, graph.isa)
+        said = repr(step.kernel)
+        name = f"kernel_{hashlib.sha256(said.encode()).hexdigest()[:16]}"
         found[step.kernel] = name
-        texts[name] = str(module)
-    return Kernels(texts, [found[step.kernel] for step in graph.steps])
+        sources[name] = _source(step.kernel, said, name, graph.isa)
+    return Kernels(sources, [found[step.kernel] for step in graph.steps])
 
 
-def driver_of(graph: Graph, kernels: Kernels, run: str, entries: str) -> str:
-    """The module of the function `run`, which runs every step, and of what enters it: LLVM text."""
+def _source(kernel: Kernel, said: str, name: str, isa: InstructionSet) -> Source:
+    @functools.cache
+    def text() -> str:
+        module = Module()
+        kernel.emit(module, name, isa)
+        return str(module)
+
+    code = _code()
+    return Source(text() if code is None else f"{code} {isa.name} {name} {said}", text)
+
+
+def driver_of(graph: Graph, kernels: Kernels, run: str, entries: str) -> Source:
+    """The module of the function `run`, which runs every step, and of what enters it."""
     module = Module()
     emit_run(module, graph, kernels.names, run)
-    return str(module) + waiting(BARRIER + entries, triple_of(graph.isa))
+    text = str(module) + waiting(BARRIER + entries, triple_of(graph.isa))
+    return Source(text, lambda: text)
+
+
+@functools.cache
+def _code() -> str | None:
+    """What tells the code that writes kernels from any other version of it.
+
+    None where its files cannot be read, or have changed since they were imported.
+    """
+    digest = hashlib.sha256()
+    folders = [Path(str(package.__file__)).parent for package in (zeropoint.codegen, zeropoint.numerics)]
+    files = [file for folder in folders for file in sorted(folder.rglob("*.py"))]
+    try:
+        if not files or max(file.stat().st_mtime for file in files) > zeropoint.codegen.LOADED:
+            return None
+        for file in files:
+            digest.update(f"{file.name} ".encode() + file.read_bytes())
+    except OSError:
+        return None
+    return digest.hexdigest()

@@ -12,7 +12,7 @@ from zeropoint.codegen.graph import ALIGNMENT, Graph
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.machine import Loaded, host
 from zeropoint.codegen.memory import Arena, plan
-from zeropoint.codegen.modules import driver_of, kernels_of
+from zeropoint.codegen.modules import Source, driver_of, kernels_of
 from zeropoint.codegen.objects import cache_folder, objects_of
 from zeropoint.codegen.select import select
 from zeropoint.codegen.workers import Workers, serve_text
@@ -35,10 +35,10 @@ def _dense(value: Array) -> Array:
     return value if value.flags.c_contiguous and value.flags.aligned else value.copy(order="C")
 
 
-def texts_of(graph: Graph, run: str = RUN) -> dict[str, str]:
+def sources_of(graph: Graph, run: str = RUN) -> dict[str, Source]:
     """LLVM modules by name: the kernels, and the driver with the functions that threads enter."""
     kernels = kernels_of(graph)
-    return {**kernels.texts, "driver": driver_of(graph, kernels, run, serve_text(run))}
+    return {**kernels.sources, "driver": driver_of(graph, kernels, run, serve_text(run))}
 
 
 class NativeProgram:
@@ -67,7 +67,7 @@ class NativeProgram:
         self.graph = select(program, self.isa)
         self.arena: Arena = plan(self.graph)
         folder = cache_folder() if cache is True else (cache or None)
-        self.code = Loaded(objects_of(texts_of(self.graph), self.isa, cache=folder).values(), self.isa)
+        self.code = Loaded(objects_of(sources_of(self.graph), self.isa, cache=folder).values(), self.isa)
         self._weights = aligned(len(self.graph.weights))
         self._weights[:] = np.frombuffer(bytes(self.graph.weights), np.uint8)
         self._results = [(shape_of(port.type), element_dtype(element_of(port.type))) for port in self.outputs]

@@ -1,9 +1,9 @@
 """Machine code of the kernels of a graph: equal kernels are one object, compiled in parallel, kept on disk.
 
-An object is named by the hash of its LLVM text, the instruction set and the version of LLVM. Files are written under
-another name and renamed, with a checksum in front, so that a reader finds a whole object or none; a wrong or
-truncated one is made again. The folder is `$ZEROPOINT_CACHE`, or `zeropoint` in the user's cache folder; the least
-recently used files go when it grows past `LIMIT`.
+An object is named by the hash of what its LLVM text depends on, the instruction set and the version of LLVM. Files are
+written under another name and renamed, with a checksum in front, so that a reader finds a whole object or none; a
+wrong or truncated one is made again. The folder is `$ZEROPOINT_CACHE`, or `zeropoint` in the user's cache folder; the
+least recently used files go when it grows past `LIMIT`.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from pathlib import Path
 
 from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS, InstructionSet
 from zeropoint.codegen.llvm.machine import compile_object, llvm_version, triple_of
+from zeropoint.codegen.modules import Source
 
 LIMIT = 256 << 20
 """Bytes of the cache on disk."""
@@ -37,17 +38,17 @@ def cache_folder() -> Path | None:
     return (Path(base) if base else Path.home() / ".cache") / "zeropoint"
 
 
-def objects_of(texts: Mapping[str, str], isa: InstructionSet, *, cache: Path | None = None) -> dict[str, bytes]:
+def objects_of(sources: Mapping[str, Source], isa: InstructionSet, *, cache: Path | None = None) -> dict[str, bytes]:
     """The ELF object of every module, by the same names."""
-    keys = {name: _key(text, isa) for name, text in texts.items()}
+    keys = {name: _key(source.key, isa) for name, source in sources.items()}
     found = {name: data for name, key in keys.items() if (data := _read(cache, key)) is not None}
-    missing = [name for name in texts if name not in found]
-    for name, data in zip(missing, _compiled([texts[name] for name in missing], isa), strict=True):
+    missing = [name for name in sources if name not in found]
+    for name, data in zip(missing, _compiled([sources[name].text() for name in missing], isa), strict=True):
         found[name] = data
         _write(cache, keys[name], data)
     if missing:
         _trim(cache)
-    return {name: found[name] for name in texts}
+    return {name: found[name] for name in sources}
 
 
 def _compiled(texts: Sequence[str], isa: InstructionSet) -> list[bytes]:
@@ -87,9 +88,9 @@ def serve() -> None:
     pickle.dump([compile_object(text, INSTRUCTION_SETS[name]) for text in texts], sys.stdout.buffer)
 
 
-def _key(text: str, isa: InstructionSet) -> str:
+def _key(source: str, isa: InstructionSet) -> str:
     target = f"{llvm_version()} {triple_of(isa)} {isa.cpu} {isa.features}"
-    return hashlib.sha256(f"{target}\n{text}".encode()).hexdigest()
+    return hashlib.sha256(f"{target}\n{source}".encode()).hexdigest()
 
 
 def _read(cache: Path | None, key: str) -> bytes | None:

@@ -122,8 +122,9 @@ class Contraction:
 
     def emit(self, module: Module, name: str, isa: InstructionSet) -> None:
         """`void name(input, weights, output, begin, end)`: tasks begin to end. A residual comes after the input."""
-        other = [] if self.arithmetic.residual is None else [("ptr noalias", "other")]
-        pointers = [("ptr noalias", "in"), *other, ("ptr noalias", "w"), ("ptr noalias", "out")]
+        # The output may take the residual's place.
+        output, other = ("ptr noalias", []) if self.arithmetic.residual is None else ("ptr", [("ptr", "other")])
+        pointers = [("ptr noalias", "in"), *other, ("ptr noalias", "w"), (output, "out")]
         f = module.function(name, [*pointers, ("i64", "begin"), ("i64", "end")])
         _Emitter(self, isa, f).kernel()
 

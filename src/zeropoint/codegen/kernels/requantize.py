@@ -17,6 +17,7 @@ Bounds are there if `clamped`. The biases, with fixed16's rounding terms, are wh
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -32,12 +33,14 @@ GROUP = 4
 """Vectors of accumulators that become one vector of bytes."""
 
 
+@functools.cache
 def channel_order(count: int, width: int) -> IntArray:
     """(count, width): the channel, inside its group, of every element of `count` vectors of accumulators."""
     q, e = np.meshgrid(np.arange(count), np.arange(width), indexing="ij")
-    return 4 * count * (e // 4) + 4 * q + e % 4
+    return _constant(4 * count * (e // 4) + 4 * q + e % 4)
 
 
+@functools.cache
 def word_order(count: int, width: int) -> IntArray:
     """(ceil(count / 2), 2 * width): the channel of every word, after two vectors of accumulators are packed to one.
 
@@ -48,7 +51,13 @@ def word_order(count: int, width: int) -> IntArray:
     for q in range(0, count, 2):
         low, high = order[q], order[min(q + 1, count - 1)]
         rows.append(np.stack([low.reshape(-1, 4), high.reshape(-1, 4)], axis=1).reshape(-1))
-    return np.stack(rows)
+    return _constant(np.stack(rows))
+
+
+def _constant(array: IntArray) -> IntArray:
+    """The array, not to be written to: callers share it."""
+    array.flags.writeable = False
+    return array
 
 
 @dataclass(frozen=True)

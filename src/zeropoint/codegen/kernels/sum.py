@@ -93,8 +93,8 @@ class WeightedSum:
         f = module.function(
             name,
             [
-                *(("ptr noalias", f"in{n}") for n in range(count)),
-                ("ptr noalias", "out"),
+                *(("ptr", f"in{n}") for n in range(count)),
+                ("ptr", "out"),
                 ("i64", "begin"),
                 ("i64", "end"),
             ],

@@ -37,6 +37,8 @@ class InstructionSet:
     """(a * b + 2^14) >> 15 of i16."""
     multiply_add: str | None
     """Products of adjacent i16, added in pairs to i32."""
+    look_up: str | None = None
+    """Bytes of a vector by the low four bits of those of another, lane by lane; 0 where their highest bit is set."""
     fused: bool = True
     """Whether one instruction multiplies and adds floats, and one rounds them to even; else LLVM would call libm."""
     weight_limit: int = 128
@@ -162,10 +164,10 @@ def portable_dot(unsigned: bool) -> Dot:
 def _x86(name: str, cpu: str, width: int, dot: Callable[[int], Dot], limit: int = 128) -> InstructionSet:
     """A row and its narrower forms; the pack and multiply instructions of each width."""
     narrower = None if width == 4 else _x86(name, cpu, width // 2, dot, limit)
-    words, bytes_, high, add = _X86_NAMES[width]
+    words, bytes_, high, add, look_up = _X86_NAMES[width]
     return InstructionSet(
         name, _TRIPLE_X86, cpu, "", width, 32 if "avx512" in name else 16, True, dot(32 * width), words, bytes_, high,
-        add, weight_limit=limit, narrower=narrower,
+        add, look_up, weight_limit=limit, narrower=narrower,
     )  # fmt: skip
 
 
@@ -177,13 +179,21 @@ _X86_NAMES = {
         "llvm.x86.avx512.packuswb.512",
         "llvm.x86.avx512.pmul.hr.sw.512",
         "llvm.x86.avx512.pmaddw.d.512",
+        "llvm.x86.avx512.pshuf.b.512",
     ),
-    8: ("llvm.x86.avx2.packssdw", "llvm.x86.avx2.packuswb", "llvm.x86.avx2.pmul.hr.sw", "llvm.x86.avx2.pmadd.wd"),
+    8: (
+        "llvm.x86.avx2.packssdw",
+        "llvm.x86.avx2.packuswb",
+        "llvm.x86.avx2.pmul.hr.sw",
+        "llvm.x86.avx2.pmadd.wd",
+        "llvm.x86.avx2.pshuf.b",
+    ),
     4: (
         "llvm.x86.sse2.packssdw.128",
         "llvm.x86.sse2.packuswb.128",
         "llvm.x86.ssse3.pmul.hr.sw.128",
         "llvm.x86.sse2.pmadd.wd",
+        "llvm.x86.ssse3.pshuf.b.128",
     ),
 }
 _HIGH_ARM = "llvm.aarch64.neon.sqrdmulh.v8i16"

@@ -17,6 +17,7 @@ from zeropoint.codegen.select.generic import materialize
 from zeropoint.codegen.select.lookup import select_gather
 from zeropoint.codegen.select.movement import copy
 from zeropoint.codegen.select.selection import NoKernel, Selection
+from zeropoint.codegen.select.tables import select_table
 from zeropoint.codegen.select.values import (
     select_cast,
     select_dequantize,
@@ -38,6 +39,7 @@ DEEPEST = 64
 
 RULES: dict[type[Operation], Callable[[Selection, Any], None]] = {
     fxp.RequantizeOp: select_requantize,
+    fxp.TableOp: select_table,
     fxp.WeightedSumOp: select_sum,
     hlo.ConvolutionOp: select_float_convolution,
     hlo.DotGeneralOp: select_float_product,

@@ -161,7 +161,8 @@ def _convolution(selection: Selection, op: RequantizeOp, convolution: Convolutio
         if addition is not None:
             reads.append(_moved(addition.other, image * selection.image_strides(addition.other)[0]))
         writes = _moved(target, image * out_image)
-        selection.graph.call(describe(op), shape, reads, [writes], parameters, operations=operations)
+        added = reads[1:] if images == 1 else []
+        selection.graph.call(describe(op), shape, reads, [writes], parameters, operations=operations, elementwise=added)
 
 
 def _depthwise(
@@ -256,7 +257,9 @@ def _product(selection: Selection, op: RequantizeOp, product: DotGeneralOp, bias
     packed = arithmetic.pack(selection.isa, list(shape.groups_of(selection.isa, channels)), steps, biases, output)
     parameters = selection.graph.parameters(packed)
     reads = [source] if addition is None else [source, addition.other]
-    selection.graph.call(describe(op), shape, reads, [target], parameters, operations=2 * count * matrix.size)
+    selection.graph.call(
+        describe(op), shape, reads, [target], parameters, operations=2 * count * matrix.size, elementwise=reads[1:]
+    )
 
 
 def _row_steps(outer: tuple[int, ...]) -> tuple[int, ...]:

@@ -160,7 +160,8 @@ def select_float_convolution(selection: Selection, op: ConvolutionOp) -> None:
         if other is not None:
             reads.append(other.moved(image * strides[0]))
         writes = [target.moved(image * out_image)]
-        selection.graph.call(describe(op), shape, reads, writes, parameters, operations=operations)
+        added = reads[1:] if images == 1 else []
+        selection.graph.call(describe(op), shape, reads, writes, parameters, operations=operations, elementwise=added)
 
 
 def _without_residual(selection: Selection, value: SSAValue) -> Tail:
@@ -242,4 +243,6 @@ def select_float_product(selection: Selection, op: DotGeneralOp) -> None:
     packed = arithmetic.pack(selection.isa, groups, np.ascontiguousarray(matrix), _biases(tail, channels))
     reads = [source] if other is None else [source, other]
     parameters = selection.graph.parameters(packed)
-    selection.graph.call(describe(op), shape, reads, [target], parameters, operations=2 * count * matrix.size)
+    selection.graph.call(
+        describe(op), shape, reads, [target], parameters, operations=2 * count * matrix.size, elementwise=reads[1:]
+    )

@@ -55,7 +55,7 @@ def select_reshape(selection: Selection, op: ReshapeOp) -> None:
     selection.bind(op.result, found)
 
 
-def _rows(views: list[View]) -> tuple[int, int, list[int]] | None:
+def rows_alike(views: list[View]) -> tuple[int, int, list[int]] | None:
     """(rows, bytes of a row, strides of rows) of views whose elements lie in the same order; padding bytes included."""
     first = views[0]
     order = sorted(range(len(first.shape)), key=lambda d: (-first.strides[d], first.shape[d] == 1))
@@ -94,12 +94,12 @@ def select_sum(selection: Selection, op: WeightedSumOp) -> None:
         raise NoKernel
     sources = [selection.fitting(op, value) for value in op.inputs]
     target = selection.bytes_for(op, op.result)
-    found = _rows([*sources, target])
+    found = rows_alike([*sources, target])
     if found is None or not selection.fits(op.result, target):
         raise NoKernel
     rows, length, strides = found
     kernel = WeightedSum(rows, length, tuple(strides[:-1]), strides[-1], sum_parameters(op))
-    selection.graph.call(describe(op), kernel, sources, [target])
+    selection.graph.call(describe(op), kernel, sources, [target], elementwise=sources)
 
 
 def _is_matrix(view: View) -> bool:

@@ -1,0 +1,93 @@
+"""Float kernels against the interpreter: convolutions with all that joins them, embeddings."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from zeropoint.codegen.kernels.contraction import Contraction
+from zeropoint.codegen.kernels.depthwise_floats import FloatDepthwise
+from zeropoint.codegen.kernels.lookup import Lookup
+from zeropoint.codegen.native import NativeProgram
+from zeropoint.interp import Interpreter
+from zeropoint.ir.text import parse_program
+
+GENERATOR = np.random.default_rng(7)
+
+
+def numbers(*shape: int) -> str:
+    """A dense constant of seeded numbers, as text."""
+
+    def nested(array: np.ndarray) -> str:
+        if array.ndim == 0:
+            return f"{float(array):.6e}"
+        return "[" + ", ".join(nested(part) for part in array) + "]"
+
+    return f"dense<{nested(GENERATOR.normal(size=shape))}> : tensor<{'x'.join(map(str, shape))}xf32>"
+
+
+def block(channels: int, outputs: int, kernel: int, stride: int, groups: int, *, residual: bool = False) -> str:
+    """A convolution padded by itself, a bias, a clamp; the input added where `residual`."""
+    size = -(-9 // stride)
+    source, result = f"tensor<1x{channels}x9x9xf32>", f"tensor<1x{outputs}x{size}x{size}xf32>"
+    pad = kernel // 2
+    added = f"%s = stablehlo.add %x, %a : {result}" if residual else f"%s = stablehlo.negate %a : {result}"
+    return f"""
+    func.func @main(%x: {source}) -> {result} {{
+      %w = stablehlo.constant {numbers(outputs, channels // groups, kernel, kernel)}
+      %c = stablehlo.convolution(%x, %w) dim_numbers = [b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1],
+        window = {{stride = [{stride}, {stride}], pad = [[{pad}, {pad}], [{pad}, {pad}]]}}
+        {{batch_group_count = 1 : i64, feature_group_count = {groups} : i64}}
+        : ({source}, tensor<{outputs}x{channels // groups}x{kernel}x{kernel}xf32>) -> {result}
+      %b = stablehlo.constant {numbers(outputs)}
+      %d = stablehlo.broadcast_in_dim %b, dims = [1] : (tensor<{outputs}xf32>) -> {result}
+      %e = stablehlo.add %c, %d : {result}
+      %l = stablehlo.constant dense<0.0> : tensor<f32>
+      %h = stablehlo.constant dense<6.0> : tensor<f32>
+      %a = stablehlo.clamp %l, %e, %h : (tensor<f32>, {result}, tensor<f32>) -> {result}
+      {added}
+      return %s : {result}
+    }}"""
+
+
+@pytest.mark.parametrize(
+    ("text", "kernel"),
+    [
+        (block(3, 8, 3, 2, 1), Contraction),
+        (block(20, 20, 1, 1, 1, residual=True), Contraction),
+        (block(5, 17, 5, 1, 1), Contraction),
+        (block(24, 24, 3, 1, 24), FloatDepthwise),
+        (block(17, 17, 5, 2, 17), FloatDepthwise),
+        (block(8, 8, 3, 1, 2), Contraction),
+    ],
+)
+def test_convolutions_of_floats_with_what_follows(text, kernel):
+    program = parse_program(text)
+    native = NativeProgram(program)
+    assert kernel in {type(step.kernel) for step in native.graph.steps}
+    x = GENERATOR.normal(size=program.inputs[0].type.get_shape()).astype(np.float32)
+    (expected,) = Interpreter(program).run_values([x])
+    (found,) = native.run_values([x])
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-4)
+
+
+def test_nan_passes_a_clamp():
+    program = parse_program(block(4, 4, 1, 1, 1))
+    x = np.full((1, 4, 9, 9), np.nan, np.float32)
+    assert np.isnan(NativeProgram(program).run_values([x])[0]).all()
+
+
+@pytest.mark.parametrize("index", ["i32", "i64"])
+def test_rows_of_a_table_and_numbers_outside_of_it(index):
+    program = parse_program(f"""
+    func.func @main(%n: tensor<2x3x{index}>) -> tensor<2x3x5xf32> {{
+      %t = stablehlo.constant {numbers(7, 5)}
+      %r = "stablehlo.gather"(%t, %n) <{{dimension_numbers = #stablehlo.gather<offset_dims = [2],
+        collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 2>, slice_sizes = array<i64: 1, 5>}}>
+        : (tensor<7x5xf32>, tensor<2x3x{index}>) -> tensor<2x3x5xf32>
+      return %r : tensor<2x3x5xf32>
+    }}""")
+    native = NativeProgram(program)
+    assert Lookup in {type(step.kernel) for step in native.graph.steps}
+    chosen = np.array([[0, 6, 3], [-4, 7, 100]], np.dtype(index.replace("i", "int")))
+    np.testing.assert_array_equal(native.run_values([chosen])[0], Interpreter(program).run_values([chosen])[0])

@@ -1,0 +1,100 @@
+"""The arena: values in use at the same time share no byte, but for an output written over its operand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zeropoint.codegen.graph import Buffer, Graph, Space, View, row_major
+from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS, InstructionSet
+from zeropoint.codegen.llvm.text import Module
+from zeropoint.codegen.memory import plan
+
+
+@dataclass(frozen=True)
+class Nothing:
+    """A kernel of which only the buffers matter."""
+
+    def tasks(self, isa: InstructionSet) -> int:
+        return 1
+
+    def emit(self, module: Module, name: str, isa: InstructionSet) -> None:
+        raise AssertionError("not compiled")
+
+
+def view(size: int) -> View:
+    return View(Buffer(Space.ARENA, size), 0, (size,), row_major((size,), 1), np.dtype(np.int8))
+
+
+def graph() -> Graph:
+    return Graph([], [], INSTRUCTION_SETS["portable"])
+
+
+steps = st.lists(st.tuples(st.integers(1, 2000), st.lists(st.integers(0, 5), max_size=3), st.booleans()), min_size=1)
+
+
+@given(steps)
+def test_what_is_in_use_together_does_not_meet(drawn):
+    made = graph()
+    values: list[View] = []
+    for size, chosen, elementwise in drawn:
+        inputs = [values[-1 - back] for back in chosen if back < len(values)]
+        target = view(inputs[0].shape[0] if elementwise and inputs else size)
+        made.call("step", Nothing(), inputs, [target], elementwise=inputs if elementwise else [])
+        values.append(target)
+    arena = plan(made)
+    uses = {
+        v.buffer: [i for i, step in enumerate(made.steps) if v.buffer in (*step.reads, *step.writes)] for v in values
+    }
+    for n, first in enumerate(values):
+        a = first.buffer
+        assert a.offset >= 0
+        assert a.offset % 64 == 0
+        assert a.offset + a.size <= arena.size
+        for second in values[n + 1 :]:
+            b = second.buffer
+            together = uses[a][0] <= uses[b][-1] and uses[b][0] <= uses[a][-1]
+            meet = a.offset < b.offset + b.size and b.offset < a.offset + a.size
+            if together and meet:
+                step = made.steps[uses[b][0]]
+                assert step.over is not None
+                assert step.over.offset == b.offset
+                assert uses[a][-1] == uses[b][0] or a.offset == b.offset
+    assert arena.size >= arena.lower_bound
+
+
+def test_an_elementwise_output_takes_the_place_of_an_operand_that_ends():
+    made, first, second, third = graph(), view(100), view(100), view(100)
+    made.call("first", Nothing(), [], [first])
+    made.call("second", Nothing(), [first], [second], elementwise=[first])
+    made.call("third", Nothing(), [second], [third], elementwise=[second])
+    assert plan(made).size == 128
+    assert first.buffer.offset == second.buffer.offset == third.buffer.offset
+
+
+def test_an_operand_that_is_read_later_keeps_its_place():
+    made, first, second, third = graph(), view(100), view(100), view(100)
+    made.call("first", Nothing(), [], [first])
+    made.call("second", Nothing(), [first], [second], elementwise=[first])
+    made.call("third", Nothing(), [first, second], [third])
+    assert plan(made).size == 384
+    assert len({first.buffer.offset, second.buffer.offset, third.buffer.offset}) == 3
+
+
+def test_an_operand_that_is_read_otherwise_as_well_keeps_its_place():
+    made, first, second = graph(), view(100), view(100)
+    made.call("first", Nothing(), [], [first])
+    made.call("second", Nothing(), [first, first], [second], elementwise=[first])
+    plan(made)
+    assert first.buffer.offset != second.buffer.offset
+
+
+def test_operands_of_another_size_keep_their_place():
+    made, first, second = graph(), view(100), view(200)
+    made.call("first", Nothing(), [], [first])
+    made.call("second", Nothing(), [first], [second], elementwise=[first])
+    plan(made)
+    assert first.buffer.offset != second.buffer.offset
