@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from xdsl.dialects.builtin import StringAttr
@@ -19,6 +20,7 @@ from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.frontend import load_model
 from zeropoint.ir.annotations import PROFILE
 from zeropoint.ir.dead_code import remove_dead_ops
+from zeropoint.ir.fxpmath import TableOp
 from zeropoint.ir.program import Program
 from zeropoint.ir.stablehlo import UniformDequantizeOp
 from zeropoint.lower import integer_program
@@ -101,3 +103,12 @@ def before_softmax(program: Program) -> Program:
     returned.operands[0] = logits
     remove_dead_ops(program.entry)
     return program
+
+
+@INSTRUCTION_SETS
+@pytest.mark.parametrize("shape", [(1, 3, 5, 17), (2, 9, 4, 48), (1, 7), (3, 70), (2, 3, 33), (64,)], ids=str)
+def test_tables(isa: InstructionSet, shape: tuple[int, ...]) -> None:
+    net = contractions.Builder([shape], seed=len(shape))
+    entries = net.constant(net.random.integers(-128, 128, 256).astype(np.int8))
+    y = net.insert(TableOp(net.values[0], entries, net.values[0].type))
+    assert_native_is_exact(net.finish(y), contractions.samples_of(net, [shape]), isa, threads=(1, 3))
