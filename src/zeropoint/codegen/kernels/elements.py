@@ -22,9 +22,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from zeropoint.codegen.kernels.functions import IN_DOUBLE, power
+from zeropoint.codegen.kernels.functions import IN_DOUBLE, IN_FLOAT, power
 from zeropoint.codegen.kernels.rounding import requantized
-from zeropoint.codegen.kernels.scalars import FLOATS, bounded, compared, converted, filled, intrinsic, like, suffix
+from zeropoint.codegen.kernels.scalars import (
+    FLOATS,
+    WIDTHS,
+    bounded,
+    compared,
+    converted,
+    filled,
+    intrinsic,
+    like,
+    suffix,
+)
 from zeropoint.codegen.llvm.text import Function, Value, element
 from zeropoint.numerics import RequantizeBehaviour
 from zeropoint.numerics.affine import QuantizeBehaviour
@@ -63,8 +73,15 @@ BINARY = frozenset((*_INTEGER, *_FLOAT, "maximum", "minimum", "power"))
 FLOAT_ONLY = frozenset((*_ROUNDINGS, *IN_DOUBLE, "divide", "power")) - {"abs"}
 """Ops that have no form for integers here."""
 
-INSIDE = {**dict.fromkeys((*IN_DOUBLE, "power"), 64), "requantize": 32, "weighted_sum": 32}
+INSIDE: dict[str, int] = {**dict.fromkeys((*IN_DOUBLE, "power"), 64), "requantize": 32, "weighted_sum": 32}
 """Bits of the numbers that instructions compute with, where their results are narrower."""
+
+
+def width_inside(instruction: Instruction) -> int:
+    """Bits of the widest number that an instruction computes with."""
+    if instruction.op in IN_FLOAT and instruction.type == "float":
+        return WIDTHS["float"]
+    return max(WIDTHS[instruction.type], INSIDE.get(instruction.op, 0))
 
 
 def apply(f: Function, instruction: Instruction, operands: Sequence[Instruction], values: Sequence[Value]) -> Value:
@@ -75,6 +92,8 @@ def apply(f: Function, instruction: Instruction, operands: Sequence[Instruction]
         return special(f, instruction, operands, values)
     first = values[0]
     floats = element(first.type) in FLOATS
+    if op in IN_FLOAT and element(first.type) == "float":
+        return IN_FLOAT[op](f, first)
     if op in IN_DOUBLE:
         wide = converted(f, first, "double", signed=True)
         return converted(f, IN_DOUBLE[op](f, wide), instruction.type, signed=True)

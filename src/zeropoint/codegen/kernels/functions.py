@@ -2,7 +2,7 @@
 
 The interpreter evaluates these in f64 and rounds once to the dtype (`zeropoint.numerics.functions`); so does native
 code, with errors of some 2^-51 before that rounding: of f32 results all but about one in 2^20 are the same bits, of
-f64 results a few last bits differ.
+f64 results a few last bits differ. e^x of f32 alone, which softmax is full of, is computed in f32, within an ulp.
 
 exp and log reduce their argument by powers of two and take a Taylor series (of e^r on |r| <= ln 2 / 2; of artanh). erf
 is a polynomial in x^2 below 1, from there 1 - t exp(-x^2 + P(t)), t = 2 / (2 + x): both polynomials are least squares
@@ -22,6 +22,9 @@ Unary = Callable[[Function, Value], Value]
 _LN2_HIGH = float.fromhex("0x1.62e42fefa3800p-1")
 """ln 2 with 42 bits: times an exponent it is exact."""
 _LN2_LOW = float.fromhex("0x1.ef35793c76730p-45")
+_LN2_HIGH_F32 = 355 / 512
+"""ln 2 with 9 bits: times an exponent of f32 it is exact."""
+_LN2_LOW_F32 = math.log(2) - 355 / 512
 _ERF_BELOW = (
     0.9654687386698675, -0.14053608902271764, 0.019852496688987045, -0.0022854855611330535, 0.000217517156014883,
     -1.753716950640876e-05, 1.2233828210749006e-06, -7.511554105286796e-08, 4.115686638147927e-09,
@@ -232,6 +235,26 @@ def power(f: Function, x: Value, y: Value) -> Value:
 def _true(mask: Value) -> Value:
     return Value(mask.type, "splat (i1 true)")
 
+
+def _exponential_f32(f: Function, x: Value) -> Value:
+    """e^x in f32: of degree 6 on |r| <= ln 2 / 2, within an ulp of the correctly rounded value."""
+    bounded = _within(f, x, -104.0, 89.0)
+    n = intrinsic(f, "roundeven", _times(f, bounded, 1 / math.log(2)))
+    r = fused(f, n, filled(x.type, -_LN2_HIGH_F32), bounded)
+    r = fused(f, n, filled(x.type, -_LN2_LOW_F32), r)
+    integers = f.cast("fptosi", n, like(x, "i32"))
+    half = f.binary("ashr", integers, filled(integers.type, 1))
+    powers = [
+        f.bits(f.binary("shl", f.add(part, 127), filled(integers.type, 23)), x.type)
+        for part in (half, f.binary("sub", integers, half))
+    ]
+    series = _polynomial(f, r, [1 / math.factorial(k) for k in range(2, 8)])
+    total = _plus(f, fused(f, _times(f, r, r), series, r), 1.0)
+    return _keeping_nan(f, x, _times(f, _times(f, total, powers[0]), powers[1]))
+
+
+IN_FLOAT: dict[str, Unary] = {"exponential": _exponential_f32}
+"""Functions that f32 has in f32."""
 
 IN_DOUBLE: dict[str, Unary] = {
     "cbrt": cbrt,

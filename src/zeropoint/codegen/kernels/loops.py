@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from zeropoint.codegen.kernels.elements import INSIDE, Body, Instruction, apply, identity
+from zeropoint.codegen.kernels.elements import Body, Instruction, apply, identity, width_inside
 from zeropoint.codegen.kernels.scalars import WIDTHS, filled
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function, Module, Value, constant, i64, vector
@@ -119,9 +119,7 @@ class _Emitter:
         self.nest, self.isa, self.f = nest, isa, f
         *self.sources, self.out, self.begin, self.end = f.arguments
         bodies = [*nest.body, *(nest.reduction.body if nest.reduction else ())]
-        widest = max(WIDTHS[i.type] for i in bodies)
-        # What is wider only inside of an instruction.
-        widest = max(widest, *(INSIDE.get(i.op, 0) for i in bodies))
+        widest = max(width_inside(i) for i in bodies)
         self.lanes = max(1, 8 * isa.bytes // max(widest, 8))
         self.row = len(nest.outer) - 1
         self.across = self._reduces_vectors()

@@ -202,6 +202,12 @@ class Expression:
         views = [_at(view, place) for view, place in self._reads]
         return nest.arranged(), views
 
+    @property
+    def elementwise(self) -> list[View]:
+        """Operands of which an element is read only for the output's element of that place."""
+        same = tuple(Axis(0, ((d, 1),)) for d in range(self._dimensions))
+        return [view for view, place in self._reads if place == same and self.reduction is None]
+
     def _access(self, view: View, place: Place) -> Access:
         strides = [0] * len(self.sizes)
         for axis, stride in zip(place, view.strides, strict=True):

@@ -72,7 +72,7 @@ def materialize(selection: Selection, value: SSAValue) -> View:
         place = tuple(Axis(0, ((d, 1),)) for d in range(len(shape)))
         result = expression.value(value, place)
         nest, operands = expression.nest(result, target)
-        selection.graph.call(describe(op), nest, operands, [target])
+        selection.graph.call(describe(op), nest, operands, [target], elementwise=expression.elementwise)
     return target
 
 

@@ -26,4 +26,4 @@ def select_table(selection: Selection, op: TableOp) -> None:
     rows, length, (in_row, out_row) = found
     kernel = Table(rows, length, in_row, out_row)
     parameters = selection.graph.parameters(Table.pack(selection.isa, entries.astype(np.int64)))
-    selection.graph.call(describe(op), kernel, [source], [target], parameters)
+    selection.graph.call(describe(op), kernel, [source], [target], parameters, elementwise=[source])
