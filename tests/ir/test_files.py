@@ -27,6 +27,13 @@ ARRAYS = [
     np.arange(70, dtype=np.float64),
     np.arange(70).astype(ml_dtypes.bfloat16),
     np.arange(70) % 2 == 0,
+    np.arange(70).astype(np.complex64) * (1 + 2j),
+    np.arange(70).astype(np.complex128) * (1 + 2j),
+    np.arange(70).astype(ml_dtypes.float8_e4m3fn),
+    np.arange(70).astype(ml_dtypes.float8_e5m2),
+    np.arange(70).astype(ml_dtypes.float8_e3m4),
+    np.arange(70).astype(ml_dtypes.float6_e2m3fn),
+    np.arange(70).astype(ml_dtypes.float4_e2m1fn),
 ]
 
 

@@ -5,7 +5,20 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 import pytest
-from xdsl.dialects.builtin import DYNAMIC_INDEX, IndexType, IntegerType, Signedness, TensorType, bf16, f16, f32, f64, i1
+from xdsl.dialects import builtin
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    ComplexType,
+    IndexType,
+    IntegerType,
+    Signedness,
+    TensorType,
+    bf16,
+    f16,
+    f32,
+    f64,
+    i1,
+)
 
 from zeropoint.ir.quant import Storage, UniformQuantizedType
 from zeropoint.ir.tensors import dtype_element, element_dtype, element_of, shape_of, tensor_of, with_element, with_shape
@@ -22,6 +35,19 @@ PAIRS = [
     (IntegerType(64), np.int64),
     (IntegerType(8, Signedness.UNSIGNED), np.uint8),
     (IntegerType(32, Signedness.UNSIGNED), np.uint32),
+    (ComplexType(f32), np.complex64),
+    (ComplexType(f64), np.complex128),
+    (builtin.Float8E3M4Type(), ml_dtypes.float8_e3m4),
+    (builtin.Float8E4M3B11FNUZType(), ml_dtypes.float8_e4m3b11fnuz),
+    (builtin.Float8E4M3FNType(), ml_dtypes.float8_e4m3fn),
+    (builtin.Float8E4M3FNUZType(), ml_dtypes.float8_e4m3fnuz),
+    (builtin.Float8E4M3Type(), ml_dtypes.float8_e4m3),
+    (builtin.Float8E5M2FNUZType(), ml_dtypes.float8_e5m2fnuz),
+    (builtin.Float8E5M2Type(), ml_dtypes.float8_e5m2),
+    (builtin.Float8E8M0FNUType(), ml_dtypes.float8_e8m0fnu),
+    (builtin.Float6E2M3FNType(), ml_dtypes.float6_e2m3fn),
+    (builtin.Float6E3M2FNType(), ml_dtypes.float6_e3m2fn),
+    (builtin.Float4E2M1FNType(), ml_dtypes.float4_e2m1fn),
 ]
 
 
@@ -48,9 +74,10 @@ def test_odd_widths_and_quantized_types_have_a_container(element, dtype: type) -
     assert element_dtype(element) == dtype
 
 
-def test_a_type_that_numpy_cannot_hold() -> None:
-    with pytest.raises(TypeError, match="found element type index, which NumPy cannot hold"):
-        element_dtype(IndexType())
+@pytest.mark.parametrize("element", [IndexType(), ComplexType(f16), builtin.Float80Type(), builtin.FloatTF32Type()])
+def test_a_type_that_numpy_cannot_hold(element) -> None:
+    with pytest.raises(TypeError, match=f"found element type {element}, which NumPy cannot hold"):
+        element_dtype(element)
 
 
 def test_a_dtype_that_mlir_does_not_have() -> None:

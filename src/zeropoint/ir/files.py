@@ -69,12 +69,17 @@ def save_program(program: Program, path: Path, *, inline_weights: bool = False) 
     if held:
         from safetensors.numpy import save_file  # pyright: ignore  # heavy, and only needed here
 
-        arrays = {handle: np.ascontiguousarray(held[handle]) for handle in sorted(held)}
+        arrays = {handle: _storable(np.ascontiguousarray(held[handle])) for handle in sorted(held)}
         write_atomically(weights_path, lambda temporary: save_file(arrays, temporary))
         written.append(weights_path)
     text = print_program(program, locations=True, inline_weights=inline_weights)
     write_atomically(path, lambda temporary: temporary.write_text(text))
     return [path, *written]
+
+
+def _storable(array: Array) -> Array:
+    """The array, or its bytes where the format has no name for its dtype; the text says what they are."""
+    return array if array.dtype in _DTYPES.values() else array.view(np.uint8)
 
 
 def load_program(path: Path) -> Program:

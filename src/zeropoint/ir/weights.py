@@ -94,6 +94,8 @@ class Weights(Mapping[str, Array]):
 
 def _shaped(array: Array, use: DenseResourceAttr) -> Array:
     shape, expected = use.type.get_shape(), element_dtype(element_of(use.type))
+    if array.dtype == np.uint8 and expected.kind not in "iub" and array.size % expected.itemsize == 0:
+        array = array.view(expected)  # a file has the bytes of narrow floats and complex numbers
     if array.size != math.prod(shape) or array.itemsize != expected.itemsize:
         raise ValueError(
             f"found {array.size} elements of {array.dtype} behind dense_resource<{use.resource_handle.data}>, expected "

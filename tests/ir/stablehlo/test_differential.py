@@ -27,6 +27,9 @@ ELEMENTS = [
     "!quant.uniform<i8<-127:127>:f32:1, {0.5,0.25}>",
     "!quant.uniform<i32:f32:1, {0.5,0.25}>",
     "!quant.uniform<i32:f32:0, {0.5,0.125}>",
+    "complex<f32>",
+    "f8E4M3FN",
+    "i4",
 ]
 # Few elements and sizes, so that they often agree.
 elements = st.sampled_from(ELEMENTS)
@@ -235,6 +238,37 @@ def indexing(draw: st.DrawFn) -> str:
     return module(op, [], [tensor(draw(shapes), element)], f"iota_dimension = {draw(small)} : i64")
 
 
+REPRESENTED = {"f32": 32, "f16": 16, "i32": 32, "ui8": 8, "i4": 4, "i1": 1, "f8E5M2": 8, "f6E2M3FN": 6, LAYER: 8}
+REPRESENTED |= {"complex<f32>": 64, "complex<f64>": 128}
+"""Element types and their bits."""
+
+
+@st.composite
+def representation(draw: st.DrawFn) -> str:
+    kinds = st.sampled_from(sorted(REPRESENTED))
+    op = draw(st.sampled_from(["bitcast_convert", "bitcast_convert", "complex", "real", "imag", "reduce_precision"]))
+    shape = draw(shapes)
+    other = draw(st.sampled_from([shape, shape, [*shape, 2], [*shape, 4], shape[:-1]]))
+    first = draw(kinds)
+    if op == "bitcast_convert":
+        second = draw(kinds)
+        if REPRESENTED[first] == REPRESENTED[second]:
+            other = shape  # upstream does not look at dimensions that only one of them has
+        if draw(st.booleans()):
+            return module(op, [tensor(other, second)], [tensor(shape, first)])
+        return module(op, [tensor(shape, first)], [tensor(other, second)])
+    if op == "complex":
+        part = draw(st.sampled_from(["f32", "f32", "f64", first]))
+        result = draw(st.sampled_from([f"complex<{part}>" if part.startswith("f") else part, draw(kinds)]))
+        return module(op, [tensor(shape, part), tensor(shape, part)], [tensor(shape, result)])
+    if op == "reduce_precision":
+        bits = f"exponent_bits = {draw(small)} : i32, mantissa_bits = {draw(small)} : i32"
+        kept = draw(st.sampled_from([first, first, draw(kinds)]))
+        return module(op, [tensor(shape, first)], [tensor(shape, kept)], bits)
+    part = first.removeprefix("complex<").removesuffix(">") if first.startswith("complex") else first
+    return module(op, [tensor(shape, first)], [tensor(other, draw(st.sampled_from([part, part, draw(kinds)])))])
+
+
 def our_objection(text: str) -> str | None:
     try:
         parse_program(text)
@@ -251,11 +285,13 @@ def their_objection(text: str) -> str | None:
     return None
 
 
-FAMILIES = [elementwise(), ternary(), movement(), contraction(), reduction(), indexing()]
+FAMILIES = [elementwise(), ternary(), movement(), contraction(), reduction(), indexing(), representation()]
 
 
 @pytest.mark.parametrize(
-    "ops", FAMILIES, ids=["elementwise", "ternary", "movement", "contraction", "reduction", "indexing"]
+    "ops",
+    FAMILIES,
+    ids=["elementwise", "ternary", "movement", "contraction", "reduction", "indexing", "representation"],
 )
 @settings(max_examples=60)
 @given(data=st.data())
