@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import subprocess
 import sys
@@ -10,18 +11,26 @@ from pathlib import Path
 
 import pytest
 
+import zeropoint.codegen
 from codegen.classifier import classifier, image
-from zeropoint.codegen import objects
+from zeropoint.codegen import modules, objects
 from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS
-from zeropoint.codegen.llvm.machine import Loaded
+from zeropoint.codegen.llvm.machine import Loaded, host
+from zeropoint.codegen.llvm.text import Module
+from zeropoint.codegen.modules import Source, kernels_of
 from zeropoint.codegen.native import NativeProgram
 from zeropoint.codegen.objects import cache_folder, objects_of
+from zeropoint.codegen.select import select
 
 ISA = INSTRUCTION_SETS["portable"]
 
 
 def text(number: int) -> str:
     return f"define i32 @answer() {{\n  ret i32 {number}\n}}\n"
+
+
+def source(number: int) -> Source:
+    return Source(text(number), lambda: text(number))
 
 
 def entries(cache: Path) -> list[Path]:
@@ -43,8 +52,8 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_what_was_compiled_once_is_read_after_that(tmp_path: Path, compiled: list[str]) -> None:
-    first = objects_of({"a": text(1), "b": text(2)}, ISA, cache=tmp_path)
-    again = objects_of({"b": text(2), "c": text(3)}, ISA, cache=tmp_path)
+    first = objects_of({"a": source(1), "b": source(2)}, ISA, cache=tmp_path)
+    again = objects_of({"b": source(2), "c": source(3)}, ISA, cache=tmp_path)
     assert compiled == [text(1), text(2), text(3)]
     assert again["b"] == first["b"]
     assert len(entries(tmp_path)) == 3
@@ -52,13 +61,13 @@ def test_what_was_compiled_once_is_read_after_that(tmp_path: Path, compiled: lis
 
 def test_another_instruction_set_is_another_entry(tmp_path: Path, compiled: list[str]) -> None:
     for name in ("portable", "neon-dotprod", "neon-i8mm"):
-        objects_of({"a": text(1)}, INSTRUCTION_SETS[name], cache=tmp_path)
+        objects_of({"a": source(1)}, INSTRUCTION_SETS[name], cache=tmp_path)
     assert len(compiled) == len(entries(tmp_path)) == 3
 
 
 @pytest.mark.parametrize("kind", ["truncated", "empty", "wrong", "changed", "of another"])
 def test_a_wrong_or_truncated_entry_is_made_again(tmp_path: Path, compiled: list[str], kind: str) -> None:
-    good = objects_of({"a": text(1)}, ISA, cache=tmp_path)["a"]
+    good = objects_of({"a": source(1)}, ISA, cache=tmp_path)["a"]
     (entry,) = entries(tmp_path)
     whole = entry.read_bytes()
     bad = {
@@ -69,22 +78,22 @@ def test_a_wrong_or_truncated_entry_is_made_again(tmp_path: Path, compiled: list
         "of another": whole[:31],
     }
     entry.write_bytes(bad[kind])
-    assert objects_of({"a": text(1)}, ISA, cache=tmp_path)["a"] == good
+    assert objects_of({"a": source(1)}, ISA, cache=tmp_path)["a"] == good
     assert len(compiled) == 2
     assert entry.read_bytes() == whole
 
 
 def test_the_cache_is_bounded_and_the_least_recently_used_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    objects_of({"0": text(0)}, ISA, cache=tmp_path)
+    objects_of({"0": source(0)}, ISA, cache=tmp_path)
     size = entries(tmp_path)[0].stat().st_size
     monkeypatch.setattr(objects, "LIMIT", 3 * size + size // 2)
     for number in range(1, 3):
-        objects_of({"x": text(number)}, ISA, cache=tmp_path)
+        objects_of({"x": source(number)}, ISA, cache=tmp_path)
     for age, entry in enumerate(sorted(entries(tmp_path), key=lambda path: path.stat().st_mtime_ns)):
         os.utime(entry, (1000.0 + age, 1000.0 + age))
-    objects_of({"0": text(0)}, ISA, cache=tmp_path)  # used: no longer the oldest
+    objects_of({"0": source(0)}, ISA, cache=tmp_path)  # used: no longer the oldest
     oldest = min(entries(tmp_path), key=lambda path: path.stat().st_mtime)
-    objects_of({"x": text(3)}, ISA, cache=tmp_path)
+    objects_of({"x": source(3)}, ISA, cache=tmp_path)
     assert len(entries(tmp_path)) == 3
     assert oldest not in entries(tmp_path)
 
@@ -92,13 +101,13 @@ def test_the_cache_is_bounded_and_the_least_recently_used_goes(tmp_path: Path, m
 def test_a_cache_that_cannot_be_written_is_no_fault(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for cache in (tmp_path / "file", None):
-        (made,) = objects_of({"a": text(7)}, ISA, cache=cache).values()
+        (made,) = objects_of({"a": source(7)}, ISA, cache=cache).values()
         assert Loaded([made], ISA).address("answer")
 
 
 def test_threads_that_fill_one_cache_leave_whole_entries(tmp_path: Path) -> None:
     def fill(_: int) -> dict[str, bytes]:
-        return objects_of({str(number): text(number) for number in range(4)}, ISA, cache=tmp_path)
+        return objects_of({str(number): source(number) for number in range(4)}, ISA, cache=tmp_path)
 
     with ThreadPoolExecutor(6) as pool:
         found = list(pool.map(fill, range(6)))
@@ -110,8 +119,10 @@ SCRIPT = """
 import sys
 from pathlib import Path
 from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS
+from zeropoint.codegen.modules import Source
 from zeropoint.codegen.objects import objects_of
-texts = {str(n): f"define i32 @answer() {{\\n  ret i32 {n}\\n}}\\n" for n in range(4)}
+written = [f"define i32 @answer() {{\\n  ret i32 {n}\\n}}\\n" for n in range(4)]
+texts = {str(n): Source(text, lambda text=text: text) for n, text in enumerate(written)}
 for _ in range(20):
     made = objects_of(texts, INSTRUCTION_SETS["portable"], cache=Path(sys.argv[1]))
     for path in Path(sys.argv[1]).iterdir():
@@ -128,7 +139,7 @@ def test_processes_that_fill_and_empty_one_cache_do_not_disturb_each_other(tmp_p
 
 
 def test_programs_are_compiled_by_processes_of_their_own_to_the_same_objects(tmp_path: Path) -> None:
-    several = {f"m{number}": text(number) for number in range(objects.PARALLEL + 1)}
+    several = {f"m{number}": source(number) for number in range(objects.PARALLEL + 1)}
     assert objects_of(several, ISA) == {name: objects_of({name: each}, ISA)[name] for name, each in several.items()}
 
 
@@ -145,3 +156,34 @@ def test_the_folder_is_named_by_the_environment(monkeypatch: pytest.MonkeyPatch,
 def test_a_cached_program_gives_the_same_results(tmp_path: Path) -> None:
     first, second = (NativeProgram(classifier(), cache=tmp_path)(image(0))["y0"] for _ in range(2))
     assert (first == second).all()
+
+
+def test_what_is_in_the_cache_is_not_even_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    NativeProgram(classifier(), cache=tmp_path)
+    monkeypatch.setattr(Module, "__str__", lambda self: pytest.fail("wrote a module"))
+    graph = select(classifier(), host())
+    made = objects_of(kernels_of(graph).sources, host(), cache=tmp_path)
+    assert len(made) == len({step.kernel for step in graph.steps})
+
+
+def test_code_that_has_changed_since_it_was_imported_is_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(zeropoint.codegen, "LOADED", 0.0)
+    modules._code.cache_clear()
+    assert modules._code() is None
+    monkeypatch.setattr(zeropoint.codegen, "LOADED", math.inf)
+    modules._code.cache_clear()
+    assert modules._code() is not None
+
+
+def test_other_code_that_writes_kernels_makes_other_entries(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = select(classifier(), host())
+
+    def keys() -> set[str]:
+        return {source.key for source in kernels_of(graph).sources.values()}
+
+    before = keys()
+    assert keys() == before
+    monkeypatch.setattr(modules, "_code", lambda: "other")
+    assert not keys() & before
+    monkeypatch.setattr(modules, "_code", lambda: None)  # it cannot be read: the text is the key
+    assert all(key.startswith(("declare", "define")) for key in keys())
