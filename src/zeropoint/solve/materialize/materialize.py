@@ -38,7 +38,6 @@ from zeropoint.ir.tensors import Array, with_element
 from zeropoint.ir.weights import Weights
 from zeropoint.numerics.affine import quantize
 from zeropoint.solve.materialize import contraction, elementwise, movement, reduction
-from zeropoint.solve.materialize.edges import cast_constant, quantized_before, take_over_casts
 from zeropoint.solve.materialize.kernel import Kernel
 from zeropoint.solve.propagate import is_quantized
 
@@ -78,12 +77,9 @@ class _Materialization:
 
     def operand(self, value: SSAValue, spec: UniformQuantizedType, builder: Builder) -> SSAValue:
         """The quantized value that stands for a float one: a constant, one made before, or a quantize op."""
-        array = constant_array(cast_constant(value, spec), self.weights)
+        array = constant_array(value, self.weights)
         if array is not None:
             return builder.insert(constant_op(stored_array(array, spec), self.weights, quantized=spec)).output
-        found = quantized_before(value, spec)
-        if found is not None:
-            return found
         if value not in self.quantized:
             op = UniformQuantizeOp(value, with_element(value, spec))
             if not isinstance(value.owner, Block):
@@ -106,7 +102,6 @@ class _Materialization:
     def release(self, region: QuantizeRegionOp) -> None:
         """Give the float users of a region's output its dequantized value, and erase the region."""
         output = region.outputs[0]
-        take_over_casts(output, self.quantized[output])
         if output.first_use is not None:
             made = UniformDequantizeOp(self.quantized[output])
             made.location = region.location
