@@ -11,7 +11,7 @@ from xdsl.ir import Operation, OpResult
 
 from zeropoint.codegen.graph import Buffer, Graph, Space, View, row_major
 from zeropoint.codegen.llvm.isa import InstructionSet
-from zeropoint.codegen.select.contraction import select_requantize
+from zeropoint.codegen.select.batches import select_requantized
 from zeropoint.codegen.select.floats import select_float_convolution, select_float_product
 from zeropoint.codegen.select.generic import materialize
 from zeropoint.codegen.select.lookup import select_gather
@@ -38,7 +38,7 @@ DEEPEST = 64
 """How many ops in a row may wait for the one that uses them."""
 
 RULES: dict[type[Operation], Callable[[Selection, Any], None]] = {
-    fxp.RequantizeOp: select_requantize,
+    fxp.RequantizeOp: select_requantized,
     fxp.TableOp: select_table,
     fxp.WeightedSumOp: select_sum,
     hlo.ConvolutionOp: select_float_convolution,

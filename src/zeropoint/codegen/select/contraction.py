@@ -5,6 +5,7 @@ The program spells an accumulation out; here its ops are read backwards from the
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,9 +13,9 @@ from xdsl.ir import SSAValue
 
 from zeropoint.codegen.graph import View
 from zeropoint.codegen.kernels.arithmetic import Integers
-from zeropoint.codegen.kernels.contraction import Contraction
 from zeropoint.codegen.kernels.depthwise import Depthwise
 from zeropoint.codegen.kernels.requantize import Epilogue, Output
+from zeropoint.codegen.select.geometry import call_for_images, has_even_rows, over_images, over_rows
 from zeropoint.codegen.select.residual import addition_of
 from zeropoint.codegen.select.selection import NoKernel, Selection, owner_of
 from zeropoint.codegen.select.windows import Windows
@@ -135,34 +136,14 @@ def _convolution(selection: Selection, op: RequantizeOp, convolution: Convolutio
     padded = np.zeros((rows, columns, 4 * groups, channels), np.int8)
     padded[:, :, :inputs] = weights
     steps = padded.reshape(rows * columns * groups, 4, channels)
-    images, _, height, width = selection.image(target)
-    in_image, _, in_row, in_pixel = selection.image_strides(source)
-    out_image, _, out_row, out_pixel = selection.image_strides(target)
-    (sy, sx), (dy, dx) = windows.strides, windows.dilation
     residual = None if addition is None else addition.residual(*selection.image_strides(addition.other)[2:])
     arithmetic = Integers(_halves(selection, weights), _epilogue(selection, output, padded, biases), residual)
-    shape = Contraction(
-        rows=height,
-        width=width,
-        in_row=sy * in_row,
-        in_pixel=sx * in_pixel,
-        out_row=out_row,
-        out_pixel=out_pixel,
-        runs=tuple(y * dy * in_row + x * dx * in_pixel for y in range(rows) for x in range(columns)),
-        groups=groups,
-        vectors=-(-channels // selection.isa.width),
-        arithmetic=arithmetic,
-    ).flat()
+    shape = over_images(selection, windows, source, target, groups, arithmetic)
     packed = arithmetic.pack(selection.isa, list(shape.groups_of(selection.isa, channels)), steps, biases, output)
+    sources = [source] if addition is None else [source, addition.other]
+    operations = 2 * math.prod(selection.image(target)[2:]) * windows.weights.size
     parameters = selection.graph.parameters(packed)
-    operations = 2 * height * width * windows.weights.size
-    for image in range(images):
-        reads = [_moved(source, image * in_image)]
-        if addition is not None:
-            reads.append(_moved(addition.other, image * selection.image_strides(addition.other)[0]))
-        writes = _moved(target, image * out_image)
-        added = reads[1:] if images == 1 else []
-        selection.graph.call(describe(op), shape, reads, [writes], parameters, operations=operations, elementwise=added)
+    call_for_images(selection, describe(op), shape, sources, target, parameters, operations)
 
 
 def _depthwise(
@@ -176,9 +157,9 @@ def _depthwise(
     output: Output,
 ) -> None:
     """Weights (kernel rows, kernel columns, channels)."""
-    images, channels, height, width = selection.image(target)
-    in_image, _, in_row, in_pixel = selection.image_strides(source)
-    out_image, _, out_row, out_pixel = selection.image_strides(target)
+    _, channels, height, width = selection.image(target)
+    _, _, in_row, in_pixel = selection.image_strides(source)
+    _, _, out_row, out_pixel = selection.image_strides(target)
     rows, columns, _ = weights.shape
     shape = Depthwise(
         rows=height,
@@ -194,15 +175,8 @@ def _depthwise(
         epilogue=_epilogue(selection, output, weights, bias),
     )
     parameters = selection.graph.parameters(shape.pack(selection.isa, weights, bias, output))
-    for image in range(images):
-        reads, writes = (_moved(view, image * step) for view, step in ((source, in_image), (target, out_image)))
-        selection.graph.call(
-            describe(op), shape, [reads], [writes], parameters, operations=2 * height * width * weights.size
-        )
-
-
-def _moved(view: View, offset: int) -> View:
-    return View(view.buffer, view.offset + offset, view.shape, view.strides, view.dtype, view.halo)
+    operations = 2 * height * width * weights.size
+    call_for_images(selection, describe(op), shape, [source], target, parameters, operations)
 
 
 def _product(selection: Selection, op: RequantizeOp, product: DotGeneralOp, bias: Array | None) -> None:
@@ -214,14 +188,11 @@ def _product(selection: Selection, op: RequantizeOp, product: DotGeneralOp, bias
     if element_dtype(element_of(product.lhs)) != np.int8 or selection.is_image(product.lhs):
         raise NoKernel
     source = selection.fitting(op, product.lhs, 4)
-    rank = len(source.shape)
     plain = (
-        rank > 1
-        and not dimensions.lhs_batching_dimensions
-        and dimensions.lhs_contracting_dimensions == (rank - 1,)
+        not dimensions.lhs_batching_dimensions
+        and dimensions.lhs_contracting_dimensions == (len(source.shape) - 1,)
         and len(dimensions.rhs_contracting_dimensions) == 1
-        and source.strides[-1] == 1
-        and source.strides[:-1] == tuple(s * source.strides[-2] for s in _row_steps(source.shape[:-1]))
+        and has_even_rows(source)
     )
     if not plain:
         raise NoKernel
@@ -233,42 +204,18 @@ def _product(selection: Selection, op: RequantizeOp, product: DotGeneralOp, bias
     output = output_of(selection, op, channels)
     biases = np.zeros(channels, np.int64) if bias is None else np.broadcast_to(bias.astype(np.int64), (channels,))
     addition = addition_of(selection, op)
-    if addition is not None and addition.other.strides[-1] != 1:
+    if addition is not None and not has_even_rows(addition.other):
         addition = None
     target = selection.bytes_for(op, op.result if addition is None else addition.op.result)
-    pixel = source.strides[-2] if rank > 1 else 0
-    count = int(np.prod(source.shape[:-1]))
-    out_pixel = target.strides[-2]
     residual = None if addition is None else addition.residual(0, addition.other.strides[-2])
     arithmetic = Integers(_halves(selection, matrix), _epilogue(selection, output, padded, biases), residual)
-    shape = Contraction(
-        rows=1,
-        width=count,
-        in_row=count * pixel,
-        in_pixel=pixel,
-        out_row=count * out_pixel,
-        out_pixel=out_pixel,
-        runs=(0,),
-        groups=groups,
-        vectors=-(-channels // selection.isa.width),
-        arithmetic=arithmetic,
-    )
+    shape = over_rows(selection, source, target, groups, channels, arithmetic)
     steps = padded.reshape(groups, 4, channels)
     packed = arithmetic.pack(selection.isa, list(shape.groups_of(selection.isa, channels)), steps, biases, output)
     parameters = selection.graph.parameters(packed)
     reads = [source] if addition is None else [source, addition.other]
-    selection.graph.call(
-        describe(op), shape, reads, [target], parameters, operations=2 * count * matrix.size, elementwise=reads[1:]
-    )
-
-
-def _row_steps(outer: tuple[int, ...]) -> tuple[int, ...]:
-    steps: list[int] = []
-    step = 1
-    for size in reversed(outer):
-        steps.append(step)
-        step *= size
-    return tuple(reversed(steps))
+    operations = 2 * shape.width * matrix.size
+    selection.graph.call(describe(op), shape, reads, [target], parameters, operations=operations, elementwise=reads[1:])
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from xdsl.ir import Operation, SSAValue
 
 from zeropoint.codegen.graph import View
 from zeropoint.codegen.kernels.arithmetic import Floats, Residual
-from zeropoint.codegen.kernels.contraction import Contraction
 from zeropoint.codegen.kernels.depthwise_floats import FloatDepthwise
+from zeropoint.codegen.select.geometry import call_for_images, has_even_rows, over_images, over_rows
 from zeropoint.codegen.select.movement import copy
 from zeropoint.codegen.select.selection import NoKernel, Selection, owner_of
 from zeropoint.codegen.select.windows import Windows
@@ -108,7 +108,8 @@ def _lined(selection: Selection, op: Operation, value: SSAValue) -> View:
     inner = selection.channel if selection.is_image(value) else len(view.shape) - 1
     assert inner is not None
     outer = [step for d, step in enumerate(view.strides) if d != inner and view.shape[d] > 1]
-    if view.strides[inner] == view.itemsize and not any(step % LINE for step in (*outer, view.buffer.size)):
+    whole = not any(step % LINE for step in (*outer, view.offset, view.buffer.size))
+    if whole and view.strides[inner] == view.itemsize and (selection.is_image(value) or has_even_rows(view)):
         return view
     made = selection.lines(view.shape, view.dtype)
     copy(selection, op, view, made)
@@ -133,35 +134,15 @@ def select_float_convolution(selection: Selection, op: ConvolutionOp) -> None:
     target = selection.floats_for(op, tail.result)
     weights = windows.dense()
     rows, columns, inputs, channels = weights.shape
-    images, _, height, width = selection.image(target)
-    in_image, _, in_row, in_pixel = selection.image_strides(source)
-    out_image, _, out_row, out_pixel = selection.image_strides(target)
-    strides = (0, 0, 0, 0) if other is None else selection.image_strides(other)
-    (sy, sx), (dy, dx) = windows.strides, windows.dilation
-    arithmetic = _arithmetic(tail, *strides[2:])
-    shape = Contraction(
-        rows=height,
-        width=width,
-        in_row=sy * in_row,
-        in_pixel=sx * in_pixel,
-        out_row=out_row,
-        out_pixel=out_pixel,
-        runs=tuple(y * dy * in_row + x * dx * in_pixel for y in range(rows) for x in range(columns)),
-        groups=inputs,
-        vectors=-(-channels // selection.isa.width),
-        arithmetic=arithmetic,
-    ).flat()
-    steps = weights.reshape(rows * columns * inputs, channels)
+    strides = (0, 0) if other is None else selection.image_strides(other)[2:]
+    arithmetic = _arithmetic(tail, *strides)
+    shape = over_images(selection, windows, source, target, inputs, arithmetic)
     groups = list(shape.groups_of(selection.isa, channels))
+    steps = weights.reshape(rows * columns * inputs, channels)
     parameters = selection.graph.parameters(arithmetic.pack(selection.isa, groups, steps, _biases(tail, channels)))
-    operations = 2 * height * width * windows.weights.size
-    for image in range(images):
-        reads = [source.moved(image * in_image)]
-        if other is not None:
-            reads.append(other.moved(image * strides[0]))
-        writes = [target.moved(image * out_image)]
-        added = reads[1:] if images == 1 else []
-        selection.graph.call(describe(op), shape, reads, writes, parameters, operations=operations, elementwise=added)
+    sources = [source] if other is None else [source, other]
+    operations = 2 * math.prod(selection.image(target)[2:]) * windows.weights.size
+    call_for_images(selection, describe(op), shape, sources, target, parameters, operations)
 
 
 def _without_residual(selection: Selection, value: SSAValue) -> Tail:
@@ -176,9 +157,9 @@ def _depthwise(selection: Selection, op: ConvolutionOp, windows: Windows, tail: 
     source = selection.surrounded(op, _lined(selection, op, op.lhs), windows.padding)
     target = selection.floats_for(op, tail.result)
     weights = windows.weights[:, :, 0]
-    images, channels, height, width = selection.image(target)
-    in_image, _, in_row, in_pixel = selection.image_strides(source)
-    out_image, _, out_row, out_pixel = selection.image_strides(target)
+    _, channels, height, width = selection.image(target)
+    _, _, in_row, in_pixel = selection.image_strides(source)
+    _, _, out_row, out_pixel = selection.image_strides(target)
     shape = FloatDepthwise(
         rows=height,
         width=width,
@@ -194,10 +175,8 @@ def _depthwise(selection: Selection, op: ConvolutionOp, windows: Windows, tail: 
         arithmetic=_arithmetic(tail, 0, 0),
     )
     parameters = selection.graph.parameters(shape.pack(selection.isa, weights, _biases(tail, channels)))
-    for image in range(images):
-        reads, writes = source.moved(image * in_image), target.moved(image * out_image)
-        operations = 2 * height * width * weights.size
-        selection.graph.call(describe(op), shape, [reads], [writes], parameters, operations=operations)
+    operations = 2 * height * width * weights.size
+    call_for_images(selection, describe(op), shape, [source], target, parameters, operations)
 
 
 def select_float_product(selection: Selection, op: DotGeneralOp) -> None:
@@ -225,24 +204,11 @@ def select_float_product(selection: Selection, op: DotGeneralOp) -> None:
     other = None if tail.other is None else _lined(selection, op, tail.other)
     target = selection.floats_for(op, tail.result)
     inputs, channels = matrix.shape
-    count, pixel, out_pixel = math.prod(source.shape[:-1]), source.strides[-2], target.strides[-2]
     arithmetic = _arithmetic(tail, 0, 0 if other is None else other.strides[-2])
-    shape = Contraction(
-        rows=1,
-        width=count,
-        in_row=count * pixel,
-        in_pixel=pixel,
-        out_row=count * out_pixel,
-        out_pixel=out_pixel,
-        runs=(0,),
-        groups=inputs,
-        vectors=-(-channels // selection.isa.width),
-        arithmetic=arithmetic,
-    )
+    shape = over_rows(selection, source, target, inputs, channels, arithmetic)
     groups = list(shape.groups_of(selection.isa, channels))
     packed = arithmetic.pack(selection.isa, groups, np.ascontiguousarray(matrix), _biases(tail, channels))
     reads = [source] if other is None else [source, other]
     parameters = selection.graph.parameters(packed)
-    selection.graph.call(
-        describe(op), shape, reads, [target], parameters, operations=2 * count * matrix.size, elementwise=reads[1:]
-    )
+    operations = 2 * shape.width * matrix.size
+    selection.graph.call(describe(op), shape, reads, [target], parameters, operations=operations, elementwise=reads[1:])
