@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from hypothesis import strategies as st
@@ -17,11 +17,14 @@ from zeropoint.ir.program import Program, name_attributes
 from zeropoint.ir.stablehlo import (
     AddOp,
     BroadcastInDimOp,
+    ConvertOp,
     ConvolutionLayout,
     ConvolutionOp,
     DotDimensions,
     DotGeneralOp,
     PadOp,
+    SubtractOp,
+    TransposeOp,
 )
 from zeropoint.ir.tensors import Array, shape_of, with_element
 from zeropoint.ir.text import print_program
@@ -59,6 +62,14 @@ class Builder:
         program = Program(ModuleOp([self.function]), self.weights)
         verify(program.module)
         return program
+
+    def centred(self, value: SSAValue, zero: int) -> SSAValue:
+        """`value - zero` in i32."""
+        wide = self.insert(ConvertOp(value, with_element(value, i32)))
+        if zero == 0:
+            return wide
+        number = self.constant(np.array(zero, np.int32))
+        return self.insert(SubtractOp(wide, self.insert(BroadcastInDimOp(number, wide.type, []))))
 
     def requantized(self, accumulator: SSAValue, output: Output, axis: int) -> SSAValue:
         """A bias along `axis`, and the requantization."""
@@ -226,3 +237,29 @@ def products(draw: Draw) -> Case:
     product = net.insert(DotGeneralOp(net.values[0], net.constant(weights), result, dims))
     y = net.requantized(product, draw(outputs()), len(outer))
     return Case(net.finish(y), samples_of(net, [(*outer, terms)]))
+
+
+@st.composite
+def batches(draw: Draw) -> Case:
+    """Products of two activations, batch by batch, either operand transposed before, the result after."""
+    batch = tuple(draw(st.lists(st.integers(1, 3), max_size=2)))
+    rows, channels = draw(st.integers(1, 33)), draw(st.integers(1, 70))
+    terms = draw(st.sampled_from([3, 4, 8, 32, 36]))
+    rank = len(batch) + 2
+    shapes = [(*batch, rows, terms), (*batch, channels, terms) if draw(st.booleans()) else (*batch, terms, channels)]
+    # The dimensions of the second operand as they are, or another order of them that a transpose undoes.
+    order = draw(st.permutations(range(rank)))
+    turned = tuple(shapes[1][d] for d in order)
+    net = Builder([shapes[0], turned], draw(st.integers(0, 1 << 16)))
+    operands = [net.values[0], net.insert(TransposeOp(net.values[1], [order.index(d) for d in range(rank)]))]
+    zeros = [draw(ENDS), draw(st.sampled_from([0, 0, 0, 3]))]
+    wide = [net.centred(value, zero) for value, zero in zip(operands, zeros, strict=True)]
+    batching = tuple(range(len(batch)))
+    contracting = rank - 1 if shapes[1][-2:] == (channels, terms) else rank - 2
+    dims = DotDimensions(batching, batching, (rank - 1,), (contracting,))
+    product = net.insert(DotGeneralOp(*wide, TensorType(i32, (*batch, rows, channels)), dims))
+    y = net.requantized(product, replace(draw(outputs()), bias=0), rank - 1)
+    if draw(st.booleans()):
+        moved = draw(st.permutations(range(rank - 1)))
+        y = net.insert(TransposeOp(y, [*moved, rank - 1]))
+    return Case(net.finish(y), samples_of(net, [shapes[0], turned]))

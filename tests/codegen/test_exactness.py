@@ -67,6 +67,13 @@ def test_matrix_products(isa: InstructionSet, case: contractions.Case) -> None:
     assert_native_is_exact(case.program, case.samples, isa, threads=(1, 2))
 
 
+@INSTRUCTION_SETS
+@some(8)
+@given(case=contractions.batches())
+def test_products_of_two_activations(isa: InstructionSet, case: contractions.Case) -> None:
+    assert_native_is_exact(case.program, case.samples, isa, threads=(1, 3))
+
+
 @pytest.mark.parametrize("profile", ["fixed16", "fixed32", "fixed32-double", "tosa-double"])
 @some(6)
 @given(case=cases())

@@ -1,0 +1,213 @@
+"""Products of two activations, batch by batch: the contraction kernel on weights that are packed at run time.
+
+Source: CODEGEN.md, "Contraction micro-kernel".
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from zeropoint.codegen.kernels.arithmetic import Integers
+from zeropoint.codegen.kernels.contraction import Contraction
+from zeropoint.codegen.llvm.isa import InstructionSet
+from zeropoint.codegen.llvm.text import Function, Module, Value, constant, i64
+
+CHUNK = 4
+"""Channels whose four bytes of a step are one vector of 16."""
+
+
+@dataclass(frozen=True)
+class Batched:
+    """A contraction for every index of `sizes`; the steps of its operands and of its output, in bytes."""
+
+    kernel: Contraction
+    sizes: tuple[int, ...]
+    in_steps: tuple[int, ...]
+    weight_steps: tuple[int, ...]
+    out_steps: tuple[int, ...]
+
+    def tasks(self, isa: InstructionSet) -> int:
+        """Those of all batches."""
+        return math.prod(self.sizes) * self.kernel.tasks(isa)
+
+    def emit(self, module: Module, name: str, isa: InstructionSet) -> None:
+        """`void name(input, weights, output, begin, end)`."""
+        self.kernel.emit(module, f"{name}_one", isa)
+        f = module.function(name, [("ptr", "in"), ("ptr", "w"), ("ptr", "out"), ("i64", "begin"), ("i64", "end")])
+        begin, end = f.arguments[3:]
+        each = self.kernel.tasks(isa)
+
+        def batch(index: Value, _: list[Value]) -> None:
+            steps = (self.in_steps, self.weight_steps, self.out_steps)
+            places = [_moved(f, p, index, self.sizes, s) for p, s in zip(f.arguments[:3], steps, strict=True)]
+            base = f.mul(index, each)
+            low = f.maximum(f.binary("sub", begin, base), i64(0))
+            high = f.minimum(f.binary("sub", end, base), i64(each))
+            # Not `perform`: the function is defined in this module.
+            f.emit(f"call void @{name}_one({', '.join(map(str, (*places, low, high)))})")
+
+        f.loop(f.binary("udiv", begin, i64(each)), f.binary("udiv", f.add(end, each - 1), i64(each)), 1, batch)
+        f.ret()
+
+
+def _moved(f: Function, pointer: Value, index: Value, sizes: Sequence[int], steps: Sequence[int]) -> Value:
+    """`pointer` at a batch, whose number runs through `sizes`."""
+    for loop in range(len(sizes) - 1, -1, -1):
+        at = index
+        if loop:
+            index = f.binary("udiv", at, i64(sizes[loop]))
+            at = f.binary("sub", at, f.mul(index, sizes[loop]))
+        pointer = f.at(pointer, f.mul(at, steps[loop]))
+    return pointer
+
+
+@dataclass(frozen=True)
+class Packing:
+    """Activations (terms, channels) to the weights of `kernel`, a multiplication of bytes, for every batch.
+
+    `row` and `column` are the steps of terms and channels in bytes; one of them is 1. `zero` is the zero point of the
+    other operand. The template holds the biases and parameters of every group.
+    """
+
+    kernel: Contraction
+    channels: int
+    row: int
+    column: int
+    zero: int
+    sizes: tuple[int, ...]
+    steps: tuple[int, ...]
+
+    def batch_bytes(self, isa: InstructionSet) -> int:
+        """Bytes of the weights of a batch."""
+        parts = self.kernel.columns(isa).parts
+        return sum(part.count * self.kernel.group_bytes(isa, part.size) for part in parts)
+
+    def weight_steps(self, isa: InstructionSet) -> tuple[int, ...]:
+        """The steps of batches in what is packed."""
+        size, steps = self.batch_bytes(isa), list[int]()
+        for extent in reversed(self.sizes):
+            steps.append(size)
+            size *= extent
+        return tuple(reversed(steps))
+
+    def template(self, isa: InstructionSet, packed: bytes) -> bytes:
+        """What follows the weights in every group of a packed block."""
+        place, parts = 0, list[bytes]()
+        for part in self.kernel.columns(isa).parts:
+            for _ in range(part.count):
+                end = place + self.kernel.group_bytes(isa, part.size)
+                parts.append(packed[end - self.kernel.arithmetic.size(isa, part.size) : end])
+                place = end
+        return b"".join(parts)
+
+    def tasks(self, isa: InstructionSet) -> int:
+        """One a batch and group."""
+        return math.prod(self.sizes) * self.kernel.columns(isa).count
+
+    def emit(self, module: Module, name: str, isa: InstructionSet) -> None:
+        """`void name(activations, template, packed, begin, end)`."""
+        f = module.function(
+            name,
+            [("ptr noalias", "in"), ("ptr noalias", "t"), ("ptr noalias", "out"), ("i64", "begin"), ("i64", "end")],
+        )
+        source, template, out, begin, end = f.arguments
+        groups = self.kernel.columns(isa)
+
+        def task(index: Value, _: list[Value]) -> None:
+            batch = f.binary("udiv", index, i64(groups.count))
+            group = f.binary("sub", index, f.mul(batch, groups.count))
+            here = _moved(f, source, batch, self.sizes, self.steps)
+            there = f.at(out, f.mul(batch, self.batch_bytes(isa)))
+            place = parameters = 0
+            for part in groups.parts:
+                each, tail = self.kernel.group_bytes(isa, part.size), self.kernel.arithmetic.size(isa, part.size)
+                number = f.add(group, -part.before)
+                block = f.at(there, f.add(f.mul(number, each), place))
+                given = f.at(template, f.add(f.mul(number, tail), parameters))
+                first = f.add(f.mul(number, part.size * isa.width), part.first * isa.width)
+                mine = f.binary("and", f.compare("sge", number, 0), f.compare("slt", number, part.count))
+                f.branch(mine, _Group(self, isa, f, part.size).writer(here, given, block, first))
+                place, parameters = place + part.count * each, parameters + part.count * tail
+
+        f.loop(begin, end, 1, task)
+        f.ret()
+
+
+class _Group:
+    """Writes the packing of one group of `count` vectors."""
+
+    def __init__(self, packing: Packing, isa: InstructionSet, f: Function, count: int):
+        assert isinstance(packing.kernel.arithmetic, Integers)
+        self.packing, self.isa, self.f, self.count = packing, isa, f, count
+        self.halves = packing.kernel.arithmetic.halves
+        self.step = self.halves * count * isa.bytes
+
+    def writer(self, source: Value, template: Value, block: Value, first: Value) -> Callable[[], None]:
+        """What writes the group from channel `first` on."""
+
+        def write() -> None:
+            f, isa, count = self.f, self.isa, self.count
+            tail = self.packing.kernel.steps * self.step
+            size = self.packing.kernel.arithmetic.size(isa, count)
+            f.perform("llvm.memcpy.p0.p0.i64", f.at(block, tail), template, i64(size), Value("i1", "false"))
+            f.loop(
+                0,
+                count * isa.width // CHUNK,
+                1,
+                lambda m, _: self._chunk(m, source, block, f.add(first, f.mul(m, CHUNK))),
+            )
+
+        return write
+
+    def _chunk(self, number: Value, source: Value, block: Value, channel: Value) -> None:
+        """Chunk m is element 4 (m / count) on of vector m % count (`channel_order`)."""
+        f, isa, packing = self.f, self.isa, self.packing
+        lane = f.binary("udiv", number, i64(self.count))
+        vector = f.binary("sub", number, f.mul(lane, self.count))
+        place = f.add(f.mul(vector, isa.bytes), f.mul(lane, 16))
+        target = f.at(block, place)
+        narrow = isa.narrowest
+        ones = constant(narrow.i8, 1)
+        columns = self._columns(source, channel)
+
+        def step(index: Value, carried: list[Value]) -> list[Value]:
+            weights = self._four(columns, index)
+            there = f.at(target, f.mul(index, self.step))
+            if self.halves == 1:
+                f.store(weights, there, align=16)
+            else:
+                low = f.binary("ashr", weights, constant(weights.type, 1))
+                f.store(low, there, align=16)
+                f.store(f.binary("sub", weights, low), there, self.count * isa.bytes, align=16)
+            return [narrow.dot(f, carried[0], ones, weights)]
+
+        zero = Value(narrow.i32, "zeroinitializer")
+        (sums,) = f.loop(0, packing.kernel.steps, 1, step, [zero], entered=True)
+        biases = packing.kernel.steps * self.step
+        start = f.load(narrow.i32, target, biases, align=16)
+        start = f.add(start, f.mul(sums, -(packing.zero + isa.offset)))
+        f.store(start, target, biases, align=16)
+
+    def _columns(self, source: Value, channel: Value) -> list[Value]:
+        """Where the words of the first step are; channels past the last one read those before it."""
+        f, packing = self.f, self.packing
+        if packing.row == 1:
+            each = [f.minimum(f.add(channel, j), i64(packing.channels - 1)) for j in range(CHUNK)]
+            return [f.at(source, f.mul(j, packing.column)) for j in each]
+        last = -(-packing.channels // CHUNK) * CHUNK - CHUNK
+        start = f.at(source, f.minimum(channel, i64(last)))
+        return [f.at(start, t * packing.row) for t in range(4)]
+
+    def _four(self, columns: list[Value], index: Value) -> Value:
+        """Four terms of four channels, as signed weights: [channel][term]."""
+        f, packing, narrow = self.f, self.packing, self.isa.narrowest
+        step = f.mul(index, 4 if packing.row == 1 else 4 * packing.row)
+        words = Value(narrow.i32, "poison")
+        for lane, column in enumerate(columns):
+            words = f.let(narrow.i32, f"insertelement {words}, {f.load('i32', column, step)}, i64 {lane}")
+        bytes_ = f.bits(words, narrow.i8)
+        if packing.row != 1:
+            bytes_ = f.shuffle(bytes_, None, [4 * term + c for c in range(CHUNK) for term in range(4)])
+        return f.binary("xor", bytes_, constant(narrow.i8, -128)) if self.isa.offset else bytes_
