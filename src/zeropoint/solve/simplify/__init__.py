@@ -4,6 +4,7 @@ from zeropoint.ir.program import Program
 from zeropoint.solve.simplify.fold_batch_norm import fold_batch_norm
 from zeropoint.solve.simplify.fold_broadcasts import fold_broadcasts
 from zeropoint.solve.simplify.fold_constants import fold_constants
+from zeropoint.solve.simplify.fold_counts import fold_counts
 from zeropoint.solve.simplify.fold_padding import fold_padding
 from zeropoint.solve.simplify.inline_calls import inline_calls
 from zeropoint.solve.simplify.pin_constants import pin_constants
@@ -13,13 +14,14 @@ __all__ = [
     "fold_batch_norm",
     "fold_broadcasts",
     "fold_constants",
+    "fold_counts",
     "fold_padding",
     "inline_calls",
     "pin_constants",
     "simplify",
 ]
 
-PASSES = (inline_calls, pin_constants, fold_constants, fold_broadcasts, fold_batch_norm, fold_padding)
+PASSES = (inline_calls, pin_constants, fold_constants, fold_broadcasts, fold_counts, fold_batch_norm, fold_padding)
 
 
 def simplify(program: Program) -> Program:

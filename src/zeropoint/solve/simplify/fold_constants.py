@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import Operation
 
 from zeropoint.ir.annotations import PINNED
@@ -57,6 +58,11 @@ def _carry_pinned(op: TransposeOp, folded: ConstantOp) -> None:
     folded.attributes[PINNED] = pinned
 
 
+def _makes_floats(op: Operation) -> bool:
+    """Whether an op converts to floats: of integers too, which are exact, or rounded to nearest as NumPy does."""
+    return isinstance(op, ConvertOp) and isinstance(element_of(op.result), AnyFloat)
+
+
 def fold_constants(program: Program) -> Program:
     """Fold in one walk: an operand that was folded is a constant by the time its user is reached."""
     program = program.clone()
@@ -66,7 +72,7 @@ def fold_constants(program: Program) -> Program:
             continue
         arrays = [constant_array(operand, program.weights) for operand in op.operands]
         known = tuple(array for array in arrays if array is not None)
-        if len(known) != len(arrays) or known[0].dtype.kind != "f":
+        if len(known) != len(arrays) or (known[0].dtype.kind != "f" and not _makes_floats(op)):
             continue
         assert op.parent is not None
         folded = constant_op(folder(op, known), program.weights, location=op.location)

@@ -1,0 +1,64 @@
+"""The sum of windows over a repeated number is a constant: so many elements as each window has.
+
+```mlir
+%ones = stablehlo.broadcast_in_dim %one, dims = [] : (tensor<f32>) -> tensor<1x5x5x2xf32>
+%n = "stablehlo.reduce_window"(%ones, %zero) ({ add }) {window_dimensions = [1, 2, 2, 1], padding = ...}
+```
+becomes a constant. JAX divides by it to average over windows that stand out of the image.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+
+import numpy as np
+
+from zeropoint.ir.constants import constant_op, splat_value
+from zeropoint.ir.dead_code import remove_dead_ops
+from zeropoint.ir.program import Program
+from zeropoint.ir.stablehlo import AddOp, ReduceWindowOp
+from zeropoint.ir.stablehlo.arrays import array_values, padding_values
+from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
+
+
+def _counts(op: ReduceWindowOp) -> Array:
+    """How many elements each window has: the product over dimensions of the taps that fall inside."""
+    sizes, outputs = shape_of(op.inputs[0]), shape_of(op.results[0])
+    ones = (1,) * len(sizes)
+    windows = array_values(op.window_dimensions)
+    strides, dilations = array_values(op.window_strides, ones), array_values(op.window_dilations, ones)
+    padding = padding_values(op.padding, len(sizes))
+    along: list[Array] = []
+    for axis, size in enumerate(sizes):
+        taps = (
+            np.arange(outputs[axis])[:, None] * strides[axis]
+            - padding[axis][0]
+            + np.arange(windows[axis]) * dilations[axis]
+        )
+        along.append(((taps >= 0) & (taps < size)).sum(axis=1))
+    return np.asarray(reduce(np.multiply.outer, along))
+
+
+def _is_count(op: ReduceWindowOp, program: Program) -> bool:
+    body = list(op.body.block.ops)
+    plain = all(step == 1 for step in array_values(op.base_dilations))
+    adds = len(body) == 2 and isinstance(body[0], AddOp) and set(body[0].operands) == set(op.body.block.args)
+    return plain and adds and len(op.inputs) == 1 and splat_value(op.init_values[0], program.weights) == 0
+
+
+def fold_counts(program: Program) -> Program:
+    """Every `reduce_window` with `add` over one number."""
+    program = program.clone()
+    for op in list(program.entry.ops):
+        if not isinstance(op, ReduceWindowOp) or not _is_count(op, program):
+            continue
+        number = splat_value(op.inputs[0], program.weights)
+        if number is None:
+            continue
+        counts = (_counts(op) * number).astype(element_dtype(element_of(op.results[0])))
+        made = constant_op(counts, program.weights, location=op.location)
+        assert op.parent is not None
+        op.parent.insert_op_before(made, op)
+        op.results[0].replace_all_uses_with(made.output)
+    remove_dead_ops(program.entry)
+    return program
