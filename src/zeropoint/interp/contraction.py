@@ -16,6 +16,7 @@ from xdsl.ir import Attribute
 from zeropoint.interp.binding import Binary, Scope
 from zeropoint.interp.convolution import Convolution
 from zeropoint.interp.dot import Dot
+from zeropoint.interp.elementwise import wrapped
 from zeropoint.interp.exactness import (
     FLOAT32,
     FLOAT64,
@@ -62,7 +63,11 @@ def contraction(op: ConvolutionOp | DotGeneralOp, scope: Scope) -> Binary:
     # Of 16 bits and less the type is a good bound; of more, the values are looked at.
     bound = _type_magnitude(lhs) if lhs.itemsize <= 2 else None
     sums = integer_contraction(form, bound, None if rhs is None else rhs.astype(np.int64))
-    return lambda lhs, rhs: to_integers(sums(lhs, rhs), result)
+
+    def run(lhs: Array, rhs: Array) -> Array:
+        return to_integers(sums(lhs, rhs), result)
+
+    return wrapped(run, element_of(op.result))
 
 
 def float_contraction(form: Contraction, result: DType, rhs: Array | None) -> Binary:
