@@ -24,8 +24,9 @@ from zeropoint.lower.quant_ops import (
     normalize_quant_types,
     strip_func_quant_types,
 )
+from zeropoint.pipeline import litert
 from zeropoint.solve.fuse import fuse, unfuse
-from zeropoint.solve.materialize import materialize
+from zeropoint.solve.materialize import insert_casts, materialize, transform
 from zeropoint.solve.propagate import (
     DEFAULT_RANGES,
     check_fully_quantized,
@@ -95,9 +96,11 @@ PASSES: Mapping[str, Pass] = {
     "fold-padding": Pass(fold_padding, "fold pads with zeros into convolutions"),
     "fuse": Pass(_fuse, "wrap the float ops that one kernel covers into regions", {"target": "cpu"}),
     "inline-calls": Pass(inline_calls, "the ops of functions in the place of their calls"),
+    "insert-casts": Pass(insert_casts, "casts around regions, where their specs say so"),
     "instrument": Pass(_instrument, "ask for statistics where they decide something", {"target": None}),
     "integer-io": Pass(integer_io, "integers instead of floats at inputs and outputs"),
     "legalize-chlo": Pass(legalize_chlo, "chlo ops as the StableHLO ops they stand for"),
+    "litert": Pass(litert, "the general algorithm of TFLite, from statistics to quantized ops"),
     "lower": Pass(lower, "the quantized program to integers", {"profile": None}),
     "lower-quant-ops": Pass(lower_quant_ops, "quant casts to arith, math, tensor, linalg, shape", {"profile": None}),
     "materialize": Pass(materialize, "regions to quantized StableHLO"),
@@ -107,6 +110,7 @@ PASSES: Mapping[str, Pass] = {
     "pin-constants": Pass(pin_constants, "simulated quantization of constants to pinned parameters"),
     "propagate": Pass(_propagate, "decide the parameters of every port", PROPAGATE),
     "simplify": Pass(simplify, "inline-calls, pin-constants and all that starts with fold-, constants first"),
+    "transform": Pass(transform, "data movement on storage, casts of the quant dialect at the edges"),
     "unfuse": Pass(unfuse, "regions back to their ops, with casts"),
     "strip-func-quant-types": Pass(strip_func_quant_types, "storage integers in the headers of functions"),
 }

@@ -19,7 +19,7 @@ from zeropoint.lower import integer_io, integer_program
 from zeropoint.lower.quant_ops import convert_fake_quant
 from zeropoint.numerics.profile import profile as named_profile
 from zeropoint.solve.fuse import fuse
-from zeropoint.solve.materialize import materialize
+from zeropoint.solve.materialize import insert_casts, materialize
 from zeropoint.solve.propagate import DEFAULT_RANGES, RANGE_RULES, move_rescales, propagate, wanted_statistics
 from zeropoint.solve.recipe import Recipe, RecipeError, apply_recipe
 from zeropoint.solve.simplify import simplify
@@ -81,6 +81,19 @@ def demanded_observers(asked: Program) -> dict[str, str]:
         for fact in facts_of(op.arg.owner, DEMANDS)
         if fact.name == "observer"
     }
+
+
+def litert(program: Program) -> Program:
+    """The general algorithm of TFLite's native quantization, on a float program with statistics or fake quantization.
+
+    By the numbers of "MLIR Quantization", section "TFLite Native Quantization": (1) ranges are in the program; (2, 5)
+    fake quantization becomes pairs of casts, that of constants pinned parameters; (4) constants are folded; (3)
+    parameters are propagated by LiteRT's kernel table; then casts go around every kernel, and (6) dequantize -> op ->
+    quantize becomes the quantized op, constant -> quantize the quantized constant. Raises what the stages raise.
+    """
+    table = named_target("litert")
+    fused = fuse(simplify(convert_fake_quant(program)), table)
+    return materialize(insert_casts(move_rescales(propagate(fused, table), table)))
 
 
 def quantize(

@@ -511,6 +511,14 @@ def test_propagation_a_value_that_only_such_kernels_read_is_not_rescaled_through
     assert not rescales(propagate(graph.finish(graph.observed(joined, -9.0, 9.0)), TOY))
 
 
+def test_propagation_a_part_of_a_wide_value_is_not_rescaled_for_its_own_narrow_range() -> None:
+    """It has the precision of what it was cut from; a finer scale would not bring back more."""
+    graph = Graph(size=8)
+    value = graph.observed(graph.kernel("free", graph.args[0]), -9.0, 9.0)
+    part = graph.observed(graph.kernel("same", value, size=2), -1.0, 1.0)
+    assert not rescales(propagate(graph.finish(graph.kernel("free", part), graph.kernel("free", value)), TOY))
+
+
 def test_propagation_a_zero_point_that_a_kernel_wants_is_taken_by_a_value_that_nothing_else_reads() -> None:
     graph = Graph()
     value = graph.observed(graph.kernel("free", graph.args[0], label="value"), 0.0, 1.27)

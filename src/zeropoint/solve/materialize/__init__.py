@@ -1,5 +1,7 @@
 """Materialization: regions with specs to quantized StableHLO."""
 
+from zeropoint.solve.materialize.insert_casts import insert_casts
 from zeropoint.solve.materialize.materialize import materialize
+from zeropoint.solve.materialize.transform import transform
 
-__all__ = ["materialize"]
+__all__ = ["insert_casts", "materialize", "transform"]

@@ -9,6 +9,7 @@ from zeropoint.ir.quant import Storage, UniformQuantizedType
 from zeropoint.ir.stablehlo import AddOp, BroadcastInDimOp, ConvolutionOp, DotGeneralOp, UniformQuantizeOp
 from zeropoint.ir.tensors import with_element
 from zeropoint.solve.fuse.contraction import output_channel_axis
+from zeropoint.solve.materialize.elementwise import encased
 from zeropoint.solve.materialize.kernel import Kernel
 
 ACCUMULATOR = Storage.of("i32")
@@ -25,6 +26,9 @@ def accumulator_type(kernel: Kernel, op: ConvolutionOp | DotGeneralOp) -> Unifor
 
 def contraction(kernel: Kernel) -> SSAValue:
     """`convolution | dot_general`, `add` of the bias, `uniform_quantize`, `clamp`."""
+    types = [kernel.type_of(argument) for argument in kernel.arguments]
+    if any(found.storage.type.width == 16 for found in types) or types[1].zero_points.any():
+        return encased(kernel)  # sums past i32; a zero point on the right, which quantized StableHLO does not have
     bounds = Bounds()
     accumulator: UniformQuantizedType | None = None
     value: SSAValue | None = None

@@ -38,6 +38,7 @@ from zeropoint.ir.tensors import Array, with_element
 from zeropoint.ir.weights import Weights
 from zeropoint.numerics.affine import quantize
 from zeropoint.solve.materialize import contraction, elementwise, movement, reduction
+from zeropoint.solve.materialize.edges import cast_constant, quantized_before, take_over_casts
 from zeropoint.solve.materialize.kernel import Kernel
 from zeropoint.solve.propagate import is_quantized
 
@@ -59,7 +60,7 @@ def stored_array(array: Array, quantized: UniformQuantizedType) -> Array:
         scales, points = scales.reshape(shape), points.reshape(shape)
     storage = quantized.storage
     stored = quantize(array.astype(np.float64), scales, points, storage.minimum, storage.maximum, expressed=np.float64)
-    return stored.astype(storage.type.dtype)
+    return stored.reshape(array.shape).astype(storage.type.dtype)  # a scalar met an array of one scale
 
 
 def _covered(region: QuantizeRegionOp) -> Fact:
@@ -77,9 +78,12 @@ class _Materialization:
 
     def operand(self, value: SSAValue, spec: UniformQuantizedType, builder: Builder) -> SSAValue:
         """The quantized value that stands for a float one: a constant, one made before, or a quantize op."""
-        array = constant_array(value, self.weights)
+        array = constant_array(cast_constant(value, spec), self.weights)
         if array is not None:
             return builder.insert(constant_op(stored_array(array, spec), self.weights, quantized=spec)).output
+        found = quantized_before(value, spec)
+        if found is not None:
+            return found
         if value not in self.quantized:
             op = UniformQuantizeOp(value, with_element(value, spec))
             if not isinstance(value.owner, Block):
@@ -102,6 +106,7 @@ class _Materialization:
     def release(self, region: QuantizeRegionOp) -> None:
         """Give the float users of a region's output its dequantized value, and erase the region."""
         output = region.outputs[0]
+        take_over_casts(output, self.quantized[output])
         if output.first_use is not None:
             made = UniformDequantizeOp(self.quantized[output])
             made.location = region.location

@@ -5,7 +5,8 @@ from __future__ import annotations
 from xdsl.ir import SSAValue
 
 from zeropoint.ir.constants import splat_value
-from zeropoint.ir.stablehlo import ConstantOp, PadOp
+from zeropoint.ir.stablehlo import ConstantOp, PadOp, UniformQuantizeOp
+from zeropoint.ir.tensors import element_of, with_element
 from zeropoint.solve.materialize.kernel import Kernel
 
 
@@ -17,6 +18,11 @@ def movement(kernel: Kernel) -> SSAValue:
         number = splat_value(op.padding_value, kernel.weights)
         assert number is not None
         kernel.values[op.padding_value] = kernel.scalar(kernel.stored(number, quantized), quantized)
+    for operand in op.operands:  # a kernel that joins values of several types rescales them itself
+        value = kernel.values[operand]
+        if element_of(value) != quantized:
+            changed = UniformQuantizeOp(value, with_element(value, quantized))
+            kernel.values[operand] = kernel.insert(changed, kernel.region).result
     return kernel.retyped(op, quantized)
 
 

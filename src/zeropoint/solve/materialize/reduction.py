@@ -21,11 +21,13 @@ from zeropoint.ir.stablehlo import (
 )
 from zeropoint.ir.tensors import shape_of, with_element
 from zeropoint.solve.fuse.pooling import body_op
+from zeropoint.solve.materialize.elementwise import encased
 from zeropoint.solve.materialize.kernel import Kernel, quantized_body
 
 SUM = Storage.of("i32")
 # A sum of n 8-bit values times round(2^22 / n) is below 255 * 2^22 < 2^30: it fits i32 for every count n.
 RECIPROCAL_BITS = 22
+NARROW = 8
 
 
 def max_pool(kernel: Kernel) -> SSAValue:
@@ -78,6 +80,8 @@ def _times_reciprocal(
 
 def summed(kernel: Kernel) -> SSAValue:
     """`uniform_quantize` to i32, `reduce | reduce_window` with `add`, times 1/count, `uniform_quantize`."""
+    if kernel.type_of(kernel.arguments[0]).storage.type.width > NARROW:
+        return encased(kernel)
     wide = _widened(kernel)
     value = kernel.values[kernel.arguments[0]]
     for op in kernel.body:

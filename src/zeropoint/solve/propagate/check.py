@@ -101,9 +101,9 @@ def _of_region(region: QuantizeRegionOp, target: Target) -> Iterator[str]:
         return
     name = region_name(region)
     for index, value in enumerate(region.inputs):
-        maker = value.owner
-        if isinstance(maker, QuantizeRegionOp) and maker.output_specs.data[0] != region.input_specs.data[index]:
-            yield f"{name}: input {index} is read as {types.get(index)}, '{value_name(value)}' is not of that type"
+        made = value.owner.output_specs.data[0] if isinstance(value.owner, QuantizeRegionOp) else None
+        if index in types and isinstance(made, UniformQuantizedType) and made != types[index]:
+            yield f"{name}: input {index} is read as {types[index]}, '{value_name(value)}' is not of that type"
     if is_rescale(region):
         if types.get(0) == types.get(OUTPUT):
             yield f"{name}: changes nothing"

@@ -35,7 +35,8 @@ class Node:
     """Ports and values that have one type whatever happens.
 
     `position` is that of the first of them in the program, `reader` a kernel that has or reads it. `exposed` values are
-    read by something that takes any parameters, and must not become much coarser for the sake of the others.
+    read by something that takes any parameters, and must not become much coarser for the sake of the others; as coarse
+    as what they were moved from (`carried`, the width of its range) they are anyway.
     """
 
     position: int
@@ -49,6 +50,7 @@ class Node:
     zero_point: int | None = None
     zero_point_by: str = ""
     exposed: bool = False
+    carried: float = 0.0
     facts: list[Fact] = field(default_factory=list[Fact])
 
     def widen(self, minimum: float | None, maximum: float | None, facts: list[Fact]) -> None:
@@ -194,9 +196,18 @@ class PortGraph:
                 self._fill_value(at_value, known)
                 if index == OUTPUT:
                     self._note_made(at_value, at_port, value)
+                at_value.carried = max(at_value.carried, at_value.width, *self._sources(kernel, index))
                 uses = [(use.operation, use.index) for use in value.uses]
                 made = isinstance(value.owner, QuantizeRegionOp)
                 at_value.exposed |= any(use not in tied and (made or use in data) for use in uses)
+
+    def _sources(self, kernel: Kernel, index: int) -> Iterator[float]:
+        """The widths that a kernel hands on to its output, with the scale of an operand."""
+        yield 0.0
+        if index == OUTPUT:
+            for i, value in kernel.data_ports():
+                if kernel.row.tied(i):
+                    yield self.nodes[self.of_value(value)].carried
 
     def _note_made(self, at_value: Node, at_port: Node, value: SSAValue) -> None:
         """What a value is known by because of the kernel that makes it."""
@@ -205,9 +216,9 @@ class PortGraph:
             self.made_ranges[value] = real_range(at_port.fixed)
 
     def _ports(self, kernel: Kernel) -> Iterator[tuple[int, SSAValue]]:
+        yield from kernel.data_ports()
         if kernel.quantizes_output:
             yield OUTPUT, kernel.output
-        yield from kernel.data_ports()
 
     def _tied_uses(self) -> set[Port]:
         """The operands that share parameters with other ports, or want a zero point: not free to take any."""

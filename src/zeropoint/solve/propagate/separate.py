@@ -231,15 +231,15 @@ def _of_ranges(piece: Numbered) -> Collision | None:
     hurt = [(number, node) for number, node in piece if _is_hurt(node, widest.width)]
     if not hurt:
         return None
-    reference = max(hurt, key=lambda pair: pair[1].width)[1]
-    wide = [number for number, node in piece if node.width > RANGE_TOLERANCE * reference.width]
-    own = f"a range of width {reference.width:g} (other users of '{reference.name}')"
+    reference = max(hurt, key=lambda pair: pair[1].carried)[1]
+    wide = [number for number, node in piece if node.width > RANGE_TOLERANCE * reference.carried]
+    own = f"a range of width {reference.carried:g} (other users of '{reference.name}')"
     return Collision(_numbers(hurt), wide, (own, f"the shared range of width {widest.width:g} ('{widest.name}')"))
 
 
 def _is_hurt(node: Node, width: float) -> bool:
     """Whether a range of this width would cost the users of a value more than a bit; one of width 0 loses nothing."""
-    return node.exposed and node.width > 0 and width > RANGE_TOLERANCE * node.width
+    return node.exposed and node.carried > 0 and width > RANGE_TOLERANCE * node.carried
 
 
 def _numbers(piece: Iterable[tuple[int, Node]]) -> list[int]:

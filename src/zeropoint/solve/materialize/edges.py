@@ -1,0 +1,37 @@
+"""Where quantized values meet casts that the program has already: no cast is added to one that undoes it."""
+
+from __future__ import annotations
+
+from xdsl.ir import SSAValue
+
+from zeropoint.ir.constants import is_constant
+from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp, UniformQuantizedType
+from zeropoint.ir.stablehlo import UniformDequantizeOp, UniformQuantizeOp
+from zeropoint.ir.tensors import element_of
+
+
+def quantized_before(value: SSAValue, spec: UniformQuantizedType) -> SSAValue | None:
+    """The value of type `spec` that a float one was dequantized from, None where there is none."""
+    made = value.owner
+    if isinstance(made, DequantizeCastOp | UniformDequantizeOp) and element_of(made.operands[0]) == spec:
+        return made.operands[0]
+    return None
+
+
+def cast_constant(value: SSAValue, spec: UniformQuantizedType) -> SSAValue:
+    """The constant behind a pair of casts to type `spec`; the value itself where there is none."""
+    stored = quantized_before(value, spec)
+    if stored is not None and isinstance(stored.owner, QuantizeCastOp | UniformQuantizeOp):
+        constant = stored.owner.operands[0]
+        return constant if is_constant(constant) else value
+    return value
+
+
+def take_over_casts(value: SSAValue, quantized: SSAValue) -> None:
+    """Give what is cast from `value` to the type of `quantized` the latter instead."""
+    for use in list(value.uses):
+        user = use.operation
+        if isinstance(user, QuantizeCastOp | UniformQuantizeOp) and user.results[0].type == quantized.type:
+            user.results[0].replace_all_uses_with(quantized)
+            user.detach()
+            user.erase()

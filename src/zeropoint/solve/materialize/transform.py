@@ -1,0 +1,117 @@
+"""Quantized StableHLO in terms of the quant dialect: data movement works on storage, casts stand at the edges.
+
+```mlir
+%0 = stablehlo.uniform_quantize %x : (tensor<2x2xf32>) -> tensor<2x2x!quant.uniform<i8:f32, 0.5>>
+%1 = stablehlo.transpose %0, dims = [1, 0] : (tensor<2x2x!quant...>) -> tensor<2x2x!quant.uniform<i8:f32, 0.5>>
+%2 = stablehlo.tanh (uniform_dequantize %1) : tensor<2x2xf32>
+```
+becomes
+```mlir
+%0 = quant.qcast %x : tensor<2x2xf32> to tensor<2x2x!quant.uniform<i8:f32, 0.5>>
+%s = quant.scast %0 : tensor<2x2x!quant.uniform<i8:f32, 0.5>> to tensor<2x2xi8>
+%t = stablehlo.transpose %s, dims = [1, 0] : (tensor<2x2xi8>) -> tensor<2x2xi8>
+%1 = quant.scast %t : tensor<2x2xi8> to tensor<2x2x!quant.uniform<i8:f32, 0.5>>
+%d = quant.dcast %1 : tensor<2x2x!quant.uniform<i8:f32, 0.5>> to tensor<2x2xf32>
+%2 = stablehlo.tanh %d : tensor<2x2xf32>
+```
+A chain of movements has one `scast` at either end. Ops that compute keep the quantized type; float ops stay between
+`dcast` and `qcast`.
+
+Source: "MLIR Quantization", section "Solver tools": transform, and simplify (as few casts as possible).
+"""
+
+from __future__ import annotations
+
+from xdsl.builder import Builder
+from xdsl.ir import Operation, SSAValue
+from xdsl.irdl import IRDLOperation
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from zeropoint.ir.constants import constant_array, constant_op
+from zeropoint.ir.dead_code import remove_dead_ops
+from zeropoint.ir.program import Program
+from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp, StorageCastOp, UniformQuantizedType
+from zeropoint.ir.stablehlo import (
+    BroadcastInDimOp,
+    ConcatenateOp,
+    PadOp,
+    ReshapeOp,
+    ReverseOp,
+    SliceOp,
+    TransposeOp,
+    UniformDequantizeOp,
+    UniformQuantizeOp,
+)
+from zeropoint.ir.tensors import element_of, with_element
+from zeropoint.ir.weights import Weights
+
+PASSES_THROUGH = (BroadcastInDimOp, ConcatenateOp, PadOp, ReshapeOp, ReverseOp, SliceOp, TransposeOp)
+"""Ops that do no arithmetic: what holds for storage integers holds for the real values."""
+
+
+def _moves_storage(op: Operation) -> bool:
+    """Whether an op only moves stored integers of one type with signless storage."""
+    if not isinstance(op, PASSES_THROUGH):
+        return False
+    elements = {element_of(value) for value in (*op.operands, *op.results)}
+    (element,) = elements if len(elements) == 1 else (None,)
+    return isinstance(element, UniformQuantizedType) and element.is_per_layer and element.storage.spelling is None
+
+
+def _reads_float(op: UniformQuantizeOp) -> bool:
+    """Whether an op quantizes a float value; others change the parameters of a quantized one."""
+    return not isinstance(element_of(op.operand), UniformQuantizedType)
+
+
+def _on_storage(op: Operation, stored: dict[SSAValue, SSAValue], weights: Weights) -> None:
+    """Replace a movement of quantized values by one of their storage."""
+    builder = Builder(InsertPoint.before(op))
+
+    def insert(made: IRDLOperation) -> SSAValue:
+        made.location = op.location
+        return builder.insert(made).results[0]
+
+    for operand in op.operands:
+        if operand not in stored:
+            element = element_of(operand)
+            assert isinstance(element, UniformQuantizedType)
+            array = constant_array(operand, weights)
+            cast = StorageCastOp(operand, with_element(operand, element.storage.mlir_type))
+            stored[operand] = insert(cast if array is None else constant_op(array, weights))
+    result = op.results[0]
+    element = element_of(result)
+    assert isinstance(element, UniformQuantizedType)
+    made = type(op).create(
+        operands=[stored[operand] for operand in op.operands],
+        result_types=[with_element(result, element.storage.mlir_type)],
+        properties=dict(op.properties),
+        attributes=dict(op.attributes),
+    )
+    made.location = op.location
+    builder.insert(made)
+    quantized = insert(StorageCastOp(made.results[0], result.type))
+    stored[quantized] = made.results[0]
+    result.replace_all_uses_with(quantized)
+    Rewriter.erase_op(op)
+
+
+def _as_cast(op: UniformQuantizeOp | UniformDequantizeOp) -> None:
+    """Replace a conversion between a float and a quantized value by the cast of the quant dialect."""
+    kind = QuantizeCastOp if isinstance(op, UniformQuantizeOp) else DequantizeCastOp
+    cast = kind(op.operands[0], op.results[0].type)
+    cast.location = op.location
+    cast.attributes.update(op.attributes)
+    Rewriter.replace_op(op, cast)
+
+
+def transform(program: Program) -> Program:
+    """A materialized program with `qcast` and `dcast` around what is float, and data movement on storage."""
+    program = program.clone()
+    stored: dict[SSAValue, SSAValue] = {}
+    for op in list(program.entry.ops):
+        if _moves_storage(op):
+            _on_storage(op, stored, program.weights)
+        elif isinstance(op, UniformDequantizeOp) or (isinstance(op, UniformQuantizeOp) and _reads_float(op)):
+            _as_cast(op)
+    remove_dead_ops(program.entry)
+    return program
