@@ -257,3 +257,40 @@ func.func @main(%x: tensor<4x70xi8>, %i: tensor<i32>, %j: tensor<i32>) -> tensor
   %y = stablehlo.dynamic_slice %x, %i, %j, sizes = [2, 33] : (tensor<4x70xi8>, tensor<i32>, tensor<i32>) -> tensor<2x33xi8>
   func.return %y : tensor<2x33xi8>
 }
+
+// -----
+// nearest neighbours of an image, made twice as large
+func.func @main(%x: tensor<1x5x4x3xi8>, %w: tensor<5x5x1x1xi8>) -> (tensor<1x5x8x6xi8>, tensor<1x5x4x3xi32>) {
+  %n = stablehlo.negate %x : tensor<1x5x4x3xi8>
+  %a = stablehlo.broadcast_in_dim %n, dims = [0, 1, 2, 4] : (tensor<1x5x4x3xi8>) -> tensor<1x5x4x2x3x2xi8>
+  %y = stablehlo.reshape %a : (tensor<1x5x4x2x3x2xi8>) -> tensor<1x5x8x6xi8>
+  %c = stablehlo.convolution(%x, %w) dim_numbers = [b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1], window = {} {batch_group_count = 1 : i64, feature_group_count = 1 : i64} : (tensor<1x5x4x3xi8>, tensor<5x5x1x1xi8>) -> tensor<1x5x4x3xi32>
+  func.return %y, %c : tensor<1x5x8x6xi8>, tensor<1x5x4x3xi32>
+}
+
+// -----
+// windows of maxima of an image that is computed, padded twice
+func.func @main(%x: tensor<1x20x7x6xi8>, %w: tensor<20x20x1x1xi8>) -> (tensor<1x20x4x3xi8>, tensor<1x20x8x7xi8>, tensor<1x20x7x6xi32>) {
+  %n = stablehlo.not %x : tensor<1x20x7x6xi8>
+  %i = stablehlo.constant dense<-128> : tensor<i8>
+  %y = "stablehlo.reduce_window"(%n, %i) ({
+    ^bb0(%l: tensor<i8>, %r: tensor<i8>):
+      %s = stablehlo.maximum %l, %r : tensor<i8>
+      stablehlo.return %s : tensor<i8>
+  }) {window_dimensions = array<i64: 1, 1, 3, 3>, window_strides = array<i64: 1, 1, 2, 2>, padding = dense<[[0, 0], [0, 0], [1, 1], [1, 1]]> : tensor<4x2xi64>} : (tensor<1x20x7x6xi8>, tensor<i8>) -> tensor<1x20x4x3xi8>
+  %z = "stablehlo.reduce_window"(%n, %i) ({
+    ^bb0(%l: tensor<i8>, %r: tensor<i8>):
+      %s = stablehlo.maximum %l, %r : tensor<i8>
+      stablehlo.return %s : tensor<i8>
+  }) {window_dimensions = array<i64: 1, 1, 2, 2>, padding = dense<[[0, 0], [0, 0], [0, 2], [2, 0]]> : tensor<4x2xi64>} : (tensor<1x20x7x6xi8>, tensor<i8>) -> tensor<1x20x8x7xi8>
+  %c = stablehlo.convolution(%x, %w) dim_numbers = [b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1], window = {} {batch_group_count = 1 : i64, feature_group_count = 1 : i64} : (tensor<1x20x7x6xi8>, tensor<20x20x1x1xi8>) -> tensor<1x20x7x6xi32>
+  func.return %y, %z, %c : tensor<1x20x4x3xi8>, tensor<1x20x8x7xi8>, tensor<1x20x7x6xi32>
+}
+
+// -----
+// scales of channels
+func.func @main(%x: tensor<3x4x5xi8>) -> tensor<3x4x5xf32> {
+  %q = quant.scast %x : tensor<3x4x5xi8> to tensor<3x4x5x!quant.uniform<i8:f32:1, {0.5:3, 0.25, 2.0:-7, 0.125}>>
+  %y = stablehlo.uniform_dequantize %q : (tensor<3x4x5x!quant.uniform<i8:f32:1, {0.5:3, 0.25, 2.0:-7, 0.125}>>) -> tensor<3x4x5xf32>
+  func.return %y : tensor<3x4x5xf32>
+}

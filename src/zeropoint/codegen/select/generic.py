@@ -19,7 +19,7 @@ from zeropoint.codegen.graph import View
 from zeropoint.codegen.llvm.machine import CodegenError
 from zeropoint.codegen.select.elementwise import ELEMENTWISE, MOVEMENT, split_dimensions
 from zeropoint.codegen.select.expression import CONTRACTION_OPS, Axis, Expression, Rule
-from zeropoint.codegen.select.movement import make_concatenation, make_pad, make_reshape
+from zeropoint.codegen.select.movement import make_concatenation, make_pad, make_reshape, reshaped
 from zeropoint.codegen.select.reductions import CONTRACTIONS
 from zeropoint.codegen.select.selection import Selection
 from zeropoint.ir import stablehlo as hlo
@@ -43,24 +43,41 @@ def _make_iota(selection: Selection, op: hlo.IotaOp, target: View | None) -> Vie
     return selection.constant_view(np.ascontiguousarray(np.broadcast_to(counts.reshape(ones), shape)))
 
 
+def _make_reshape(selection: Selection, op: hlo.ReshapeOp, target: View | None) -> View:
+    """The operand is computed into the result's place where a loop nest computes it for this alone."""
+    source = op.operand
+    alone = isinstance(source, OpResult) and type(source.op) in EXPRESSIONS and source.has_one_use()
+    if alone and not selection.has(source):
+        whole = target or selection.target(op, op.result)
+        place = reshaped(whole, shape_of(source))
+        if place is not None:
+            materialize(selection, source, place)
+            return whole
+        target = whole
+    return make_reshape(selection, op, target)
+
+
 MAKERS: dict[type[Operation], Callable[[Selection, Any, View | None], View]] = {
     StorageCastOp: _make_cast,
     hlo.ConcatenateOp: make_concatenation,
     hlo.IotaOp: _make_iota,
     hlo.PadOp: make_pad,
-    hlo.ReshapeOp: make_reshape,
+    hlo.ReshapeOp: _make_reshape,
 }
 """Ops that move whole values."""
 
 
-def materialize(selection: Selection, value: SSAValue) -> View:
-    """Append the steps that compute a value; where it is. Raises CodegenError where an op has no native form."""
+def materialize(selection: Selection, value: SSAValue, target: View | None = None) -> View:
+    """Append the steps that compute a value, to `target` where that is given; where it is.
+
+    Raises CodegenError where an op has no native form.
+    """
     assert isinstance(value, OpResult)
     op = value.op
     array = selection.constant(value)
     if array is not None:
         return selection.constant_view(array)
-    target = selection.output(value)
+    target = target or selection.output(value)
     if type(op) in MAKERS:
         return MAKERS[type(op)](selection, op, target)
     if type(op) not in EXPRESSIONS or len(op.results) != 1:

@@ -125,6 +125,12 @@ def make_reshape(selection: Selection, op: ReshapeOp, target: View | None) -> Vi
     source, shape = selection.view(op.operand), shape_of(op.result)
     found = reshaped(source, shape)
     if found is None:
+        whole = target or selection.target(op, op.result)
+        place = reshaped(whole, source.shape)
+        if place is not None:
+            copy(selection, op, source, place)
+            return whole
+        target = whole
         dense = selection.dense(source.shape, source.dtype)
         copy(selection, op, source, dense)
         found = reshaped(dense, shape)

@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 from xdsl.ir import Operation, SSAValue
 
-from zeropoint.codegen.graph import View
+from zeropoint.codegen.graph import Halo, View
 from zeropoint.codegen.kernels.elements import identity
 from zeropoint.codegen.llvm.machine import CodegenError
 from zeropoint.codegen.select.expression import Axis, Expression, Place, Rule, scalar_type
 from zeropoint.codegen.select.movement import padded
+from zeropoint.codegen.select.selection import Selection
 from zeropoint.ir import stablehlo as hlo
 from zeropoint.ir.functions import function_name
 from zeropoint.ir.locations import describe
@@ -77,7 +78,10 @@ def _reduce_window(e: Expression, op: hlo.ReduceWindowOp, place: Place) -> int:
         [d - 1 for d in array_values(op.base_dilations, ones)],
     )
     padding = padding_values(op.padding, rank)
-    view = _padded_source(e, op, source, e.selection.splat(op.init_values[0]), padding, interior)
+    halo = e.selection.window_padding(op)
+    view = None if halo is None else _window(e.selection.view(source), halo, e.selection)
+    if view is None:
+        view = _padded_source(e, op, source, e.selection.splat(op.init_values[0]), padding, interior)
 
     def inner(loops: list[Axis]) -> int:
         taps = zip(place, loops, strides, dilations, strict=True)
@@ -85,6 +89,15 @@ def _reduce_window(e: Expression, op: hlo.ReduceWindowOp, place: Place) -> int:
         return e.value(source, where) if view is None else e.read(view, where, source)
 
     return _combined(e, op, window, inner)
+
+
+def _window(view: View, wanted: Halo, selection: Selection) -> View | None:
+    """A view that begins with its padding, where that is in its buffer already."""
+    there = view.halo
+    if there is None or there.value != wanted.value or there.union(wanted) != there:
+        return None
+    _, _, row, pixel = selection.image_strides(view)
+    return view.moved(-wanted.top * row - wanted.left * pixel)
 
 
 def _padded_source(

@@ -17,7 +17,7 @@ from zeropoint.ir.constants import constant_array, splat_value
 from zeropoint.ir.locations import describe
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import StorageCastOp
-from zeropoint.ir.stablehlo import ConcatenateOp, ConvolutionOp, PadOp
+from zeropoint.ir.stablehlo import ConcatenateOp, ConvolutionOp, PadOp, ReduceWindowOp
 from zeropoint.ir.stablehlo.arrays import array_values, padding_values
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 
@@ -228,11 +228,26 @@ class Selection:
                 wanted = self.padding(user)
             elif isinstance(user, ConvolutionOp) and use.index == 0:
                 wanted = padding_of(user)
+            elif isinstance(user, ReduceWindowOp) and use.index == 0:
+                wanted = self.window_padding(user)
             else:
                 continue
             if wanted is not None and (found is None or found.value == wanted.value):
                 found = wanted if found is None else found.union(wanted)
         return found
+
+    def window_padding(self, op: ReduceWindowOp) -> Halo | None:
+        """The padding of the windows of an image of bytes; None where there is none, or other dimensions are padded."""
+        number, rank = self.splat(op.init_values[0]), len(shape_of(op.inputs[0]))
+        pairs = padding_values(op.padding, rank)
+        bytes_ = element_dtype(element_of(op.inputs[0])) == BYTE
+        if number is None or not bytes_ or not self.is_image(op.inputs[0]) or len(op.inputs) != 1:
+            return None
+        y, x = (2, 3) if self.channel == 1 else (1, 2)
+        inside = all(pair == (0, 0) for d, pair in enumerate(pairs) if d not in (y, x))
+        dilated = any(step != 1 for step in array_values(op.base_dilations, (1,) * rank))
+        sides = (pairs[y][0], pairs[x][0], pairs[y][1], pairs[x][1])
+        return Halo(*sides, int(number)) if inside and not dilated and min(sides) >= 0 and any(sides) else None
 
     def padding(self, op: PadOp) -> Halo | None:
         """The padding of a `pad` of the image dimensions by a constant; None for any other."""
