@@ -28,7 +28,7 @@ from zeropoint.lower.quant_ops import canonicalize_quant
 from zeropoint.pipeline import Options, quantize
 from zeropoint.report.counts import float_ops
 from zeropoint.solve.fuse import fuse
-from zeropoint.solve.materialize import materialize, transform
+from zeropoint.solve.materialize import insert_casts, materialize, transform
 from zeropoint.solve.propagate import (
     check_fully_quantized,
     move_rescales,
@@ -159,6 +159,19 @@ def test_sixteen_bits_are_nearer_to_float_than_eight() -> None:
         for name in ("litert", "litert-16x8")
     ]
     assert errors[1] < errors[0] / 50
+
+
+@FEW
+@given(case=cases())
+def test_the_form_with_casts_around_every_kernel_becomes_the_same_quantized_program(case: Case) -> None:
+    """General algorithm: (dequantize -> op -> quantize) is replaced by the op, (constant -> quantize) by a constant."""
+    found = solved(case.program, case.calibration)
+    with_casts = insert_casts(found)
+    verify(with_casts.module)
+    direct, after = materialize(found), materialize(with_casts)
+    assert ops(after, DequantizeCastOp) == 0 or ops(direct, UniformDequantizeOp) > 0
+    for expected, made in zip(results(direct, case.samples), results(after, case.samples), strict=True):
+        np.testing.assert_array_equal(made, expected)
 
 
 # Partly quantized programs

@@ -12,10 +12,18 @@ import pytest
 from networks import Network
 from zeropoint.calibrate import stats_keys
 from zeropoint.interp import Interpreter
+from zeropoint.ir.annotations import FLOAT_REASON
 from zeropoint.ir.program import Program
-from zeropoint.ir.quant import ConstFakeQuantOp, ConstFakeQuantPerAxisOp, UniformQuantizedType
+from zeropoint.ir.quant import (
+    ConstFakeQuantOp,
+    ConstFakeQuantPerAxisOp,
+    DequantizeCastOp,
+    QuantizeCastOp,
+    Storage,
+    UniformQuantizedType,
+)
 from zeropoint.ir.stablehlo import AddOp, DotDimensions, DotGeneralOp, SineOp
-from zeropoint.ir.tensors import with_shape
+from zeropoint.ir.tensors import with_element, with_shape
 from zeropoint.lower.quant_ops import convert_fake_quant
 from zeropoint.pipeline import Options, quantize
 from zeropoint.report.counts import count_ops
@@ -78,6 +86,28 @@ def test_a_target_without_the_kernel_keeps_the_simulation() -> None:
     table = target("onnxruntime")
     found = propagate(fuse(convert_fake_quant(program), table), table)
     np.testing.assert_array_equal(Interpreter(found)(SAMPLES[0])["y0"], Interpreter(program)(SAMPLES[0])["y0"])
+
+
+@pytest.mark.parametrize(
+    ("stated", "reason"),
+    [
+        (UniformQuantizedType.per_layer(Storage.of("u8"), 0.1, 100), "wants zero point 0, its weight is pinned to"),
+        (UniformQuantizedType.per_layer(Storage.of("i4"), 0.1), "has no kernel 'fully_connected' for"),
+    ],
+)
+def test_a_weight_that_is_pinned_to_what_no_kernel_takes_keeps_its_kernel_float(
+    stated: UniformQuantizedType, reason: str
+) -> None:
+    net = Network([(1, 6)])
+    weight = net.constant(WEIGHT)
+    stored = net.insert(QuantizeCastOp(weight, with_element(weight, stated)))
+    weight = net.insert(DequantizeCastOp(stored, weight.type))
+    result = with_shape(net.values[0], [1, 3])
+    product = net.insert(DotGeneralOp(net.values[0], weight, result, DotDimensions((), (), (1,), (0,))))
+    made = quantize(net.finish([product]), SAMPLES)
+    (region,) = regions_of(made.propagated)
+    assert reason in region.attributes[FLOAT_REASON].data
+    assert count_ops(made.integer).integer == 0
 
 
 def test_a_user_may_choose_how_ranges_become_parameters() -> None:

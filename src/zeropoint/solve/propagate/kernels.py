@@ -172,6 +172,21 @@ class KernelChoice:
                 return f"kernel '{row.kernel}' wants a constant {rule.role.value}, operand {index} is computed"
             if rule.role is not Role.OTHER and not _is_float(value):
                 return f"kernel '{row.kernel}' wants floats, operand {index} is {value.type}"
+            if reason := self._unfit_pin(row, index, value):
+                return reason
+        return self._unfit_pin(row, OUTPUT, region.outputs[0])
+
+    def _unfit_pin(self, row: KernelRow, port: int, value: SSAValue) -> str | None:
+        """Why the type that a value is pinned to is none for a port, whatever is rescaled."""
+        known, rule = self.constraints.get(value), row.rule(port)
+        if known is None or known.pinned is None or rule.role is Role.BIAS:
+            return None
+        pinned = rebased(known.pinned, rule.storage)
+        if not pinned.is_per_layer and not (rule.per_channel and pinned.is_per_channel):
+            return f"kernel '{row.kernel}' wants one scale at port {port}, '{value_name(value)}' is pinned to {pinned}"
+        wrong = rule.zero_point is not None and (pinned.zero_points != rule.zero_point).any()
+        if wrong and rule.role is Role.WEIGHT:
+            return f"kernel '{row.kernel}' wants zero point {rule.zero_point}, its weight is pinned to {pinned}"
         return None
 
     def _signature(self, region: QuantizeRegionOp, *, neighbours: bool) -> Signature:

@@ -48,9 +48,9 @@ def _stored(array: Array, pinned: UniformQuantizedType) -> tuple[Array, Array, A
 
 
 def _narrowed(pinned: UniformQuantizedType, stored: Array) -> UniformQuantizedType:
-    """The type without the least storage value, where a signed type does not use it."""
+    """The type without the least storage value, where nothing uses it."""
     kind = pinned.storage.type
-    least_used = pinned.storage.minimum > kind.min or not kind.signed or bool((stored == kind.min).any())
+    least_used = pinned.storage.minimum > kind.min or bool((stored == kind.min).any())
     if least_used or kind.width > 16 or bool((pinned.zero_points == kind.min).any()):
         return pinned
     storage = Storage(kind, kind.narrow_min, pinned.storage.maximum, pinned.storage.spelling)
