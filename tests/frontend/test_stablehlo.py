@@ -43,7 +43,7 @@ def test_weights_beside_the_text_are_loaded(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (ADD.replace("stablehlo.add", "stablehlo.frob"), ":2:23: Operation stablehlo.frob is not registered"),
+        (ADD.replace("stablehlo.add", "stablehlo.frob"), ":2:8: custom op 'stablehlo.frob' is unknown"),
         (ADD.replace("func.return %0", "func.return %1"), ":5:1: values used but not defined: [%1]"),
         (ADD.replace("%x, %x", "%x %x"), ":2:25: Expected ','"),
         (ADD.replace("-> tensor<2x3xf32> {", "-> tensor<2x4xf32> {"), ": func.return: "),

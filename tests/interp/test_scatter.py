@@ -171,3 +171,20 @@ def test_float_updates_are_applied_in_upstreams_order(body: Callable[..., object
     types = [TensorType(element, [4]), TensorType(i32, [200, 1]), TensorType(element, [200])]
     program = one_op(types, lambda a, i, u: ScatterOp([a], i, [u], CELLS, _body(body, element)))
     assert_as_upstream(program, x, cells, updates)
+
+
+def test_quantized_values_are_combined_as_the_body_says():
+    element = "!quant.uniform<i8:f32, 0.5:3>"
+    text = f"""
+    func.func @main(%x: tensor<2x{element}>, %i: tensor<3x1xi32>, %u: tensor<3x{element}>) -> tensor<2x{element}> {{
+      %0 = "stablehlo.scatter"(%x, %i, %u) <{{scatter_dimension_numbers = #stablehlo.scatter<
+        inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}}> ({{
+        ^bb0(%a: tensor<{element}>, %b: tensor<{element}>):
+          %s = stablehlo.add %a, %b : tensor<{element}>
+          stablehlo.return %s : tensor<{element}>
+      }}) : (tensor<2x{element}>, tensor<3x1xi32>, tensor<3x{element}>) -> tensor<2x{element}>
+      return %0 : tensor<2x{element}>
+    }}"""
+    x, updates = np.array([3, 13], np.int8), np.array([5, 7, 127], np.int8)  # 0 and 5; 1, 2 and 62
+    result = execute(text, x, np.array([[0], [0], [1]], np.int32), updates)
+    assert result.tolist() == [9, 127]  # 3, and 62.0 where 67 does not fit
