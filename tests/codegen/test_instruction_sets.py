@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import shutil
@@ -87,8 +88,10 @@ def test_aarch64_under_qemu_gives_the_same_integers(name: str, tmp_path: Path) -
     np.testing.assert_array_equal(found, expected())
 
 
-def assembly_of(isa: InstructionSet) -> str:
+@functools.cache
+def assembly_of(name: str) -> str:
     """Of every kernel, one after the other."""
+    isa = INSTRUCTION_SETS[name]
     return "\n".join(assembly(text, isa) for text in kernels_of(select(classifier(), isa)).texts.values())
 
 
@@ -103,7 +106,7 @@ def assembly_of(isa: InstructionSet) -> str:
     ],
 )
 def test_kernels_use_the_instructions_of_their_set(name: str, expected: set[str], absent: set[str]) -> None:
-    used = set(re.findall(r"^\s+(?:\{vex\}\s+)?([a-z]\w+)", assembly_of(INSTRUCTION_SETS[name]), flags=re.MULTILINE))
+    used = set(re.findall(r"^\s+(?:\{vex\}\s+)?([a-z]\w+)", assembly_of(name), flags=re.MULTILINE))
     assert expected <= used
     assert not absent & used
 
@@ -111,7 +114,7 @@ def test_kernels_use_the_instructions_of_their_set(name: str, expected: set[str]
 @pytest.mark.parametrize("name", [name for name, row in INSTRUCTION_SETS.items() if row.cpu])
 def test_no_vector_is_wider_than_its_set_has(name: str) -> None:
     widest = "zmm" if INSTRUCTION_SETS[name].width == 16 else "ymm"
-    used = set(re.findall(r"%([xyz]mm)\d", assembly_of(INSTRUCTION_SETS[name])))
+    used = set(re.findall(r"%([xyz]mm)\d", assembly_of(name)))
     assert max(used) == widest
 
 

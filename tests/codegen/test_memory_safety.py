@@ -20,7 +20,7 @@ from zeropoint.codegen.llvm.text import Module, Value
 from zeropoint.codegen.select import select
 from zeropoint.ir.program import Program
 
-CASES = int(os.environ.get("ZEROPOINT_GUARDED_CASES", "6"))
+CASES = int(os.environ.get("ZEROPOINT_GUARDED_CASES", "3"))
 
 
 def test_programs_run_between_guard_pages(tmp_path: Path) -> None:
