@@ -137,17 +137,13 @@ def main() -> None:
     parser.add_argument("--ops", default=",".join(map(str, SIZES)))
     parser.add_argument("--target", default="cpu")
     arguments = parser.parse_args()
-    print(
-        f"{'ops':>7}{'fuse':>9}{'propagate':>11}{'motion':>9}{'materialize':>13}{'total s':>10}{'ms/op':>8}{'rescales':>10}"
-    )
+    columns = ("fuse", "propagate", "motion", "materialize", "total s", "ms/op", "rescales")
+    print(f"{'ops':>7}" + "".join(f"{column:>13}" for column in columns))
     for ops in map(int, arguments.ops.split(",")):
         seconds, rescales, broken = measure(ops, arguments.target)
         total = sum(seconds)
-        fuse_s, propagate_s, motion_s, made_s = seconds
-        print(
-            f"{ops:7d}{fuse_s:9.2f}{propagate_s:11.2f}{motion_s:9.2f}{made_s:13.2f}{total:10.2f}"
-            f"{1000 * total / ops:8.2f}{rescales:10d}" + (f"  {broken} constraints broken" if broken else "")
-        )
+        figures = "".join(f"{figure:13.2f}" for figure in (*seconds, total, 1000 * total / ops))
+        print(f"{ops:7d}{figures}{rescales:13d}" + (f"  {broken} constraints broken" if broken else ""))
 
 
 if __name__ == "__main__":

@@ -141,7 +141,12 @@ def _check_output(path: Path, suffixes: tuple[str, ...]) -> None:
 @click.argument("model", type=INPUT_FILE)
 @click.option("--data", required=True, type=INPUT_FILE, help="Calibration data: .npz, or a folder of .npy files.")
 @click.option("-o", "--output", required=True, type=OUTPUT_FILE, help="Where to write the program: NAME.mlir.")
-@click.option("--target", default="cpu", show_default=True, help="Whose kernels decide; see `zeropoint targets`.")
+@click.option(
+    "--target",
+    default="cpu",
+    show_default=True,
+    help="Whose kernels decide: see `zeropoint targets`; or a .toml or .py.",
+)
 @click.option("--profile", default=None, help="Rounding of every step; default: the target's.")
 @click.option("--observer", default="mse", show_default=True, help="mse, minmax, or percentile:99.99.")
 @click.option("--recipe", "recipe_file", type=INPUT_FILE, default=None, help="Rules for parts of the model: .yaml.")
@@ -180,7 +185,8 @@ def quantize(
     recipe = None if recipe_file is None else load_recipe(recipe_file)
     options = Options(target, profile, observer, io == "integer", recipe)
     result = _quantized(model, data, options, dict(shapes))
-    for warning in result.calibration.warnings:
+    # Where the target leaves nothing open, nothing is asked, which deserves no warning.
+    for warning in result.calibration.warnings if result.calibration.observations else ():
         click.echo(f"zeropoint: warning: {warning}", err=True)
     if integer_only:
         _require_integers(result)
@@ -213,11 +219,15 @@ def _require_integers(result: Any) -> None:
 
 
 def _summary(result: Any) -> str:
+    from zeropoint.ir.annotations import RESCALE_COUNTS
     from zeropoint.report.counts import count_ops
 
     counts = count_ops(result.integer)
+    moved = result.propagated.module.attributes.get(RESCALE_COUNTS)
+    before = counts.rescales if moved is None else moved.data["before"].value.data
+    motion = f" ({before} before motion)" if before != counts.rescales else ""
     return (
-        f"{counts.integer} integer ops, {counts.float_inside} float ops left, {counts.rescales} rescales, "
+        f"{counts.integer} integer ops, {counts.float_inside} float ops left, {counts.rescales} rescales{motion}, "
         f"{counts.edges} conversions at the edges"
     )
 
