@@ -1,0 +1,60 @@
+"""A target of the user's own, from the command line: a kernel changed, a relation as a Python function."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from click.testing import CliRunner
+
+from networks import Network
+from zeropoint.cli import main
+from zeropoint.ir.files import load_program, save_program
+from zeropoint.ir.stablehlo import AddOp, LogisticOp
+
+TABLE = """
+name = "mine"
+extends = "cpu"
+
+[[kernel]]
+name = "add"
+inputs = ["const i8"]
+output = "act i8"
+relation = "python:mine.py:doubled"
+"""
+FUNCTION = """
+from zeropoint.ir.quant import UniformQuantizedType
+
+
+def doubled(inputs, outputs):
+    if not isinstance(inputs[0], UniformQuantizedType) or outputs[0] is not None:
+        return [], []
+    outputs[0] = UniformQuantizedType.per_layer(inputs[0].storage, 2 * inputs[0].scale, inputs[0].zero_point)
+    return [], [0]
+"""
+
+
+def test_quantize_for_a_target_file_with_a_function(tmp_path: Path) -> None:
+    net = Network([(1, 4), (1, 4)])
+    program = net.finish([net.insert(LogisticOp(net.insert(AddOp(*net.values))))])
+    save_program(program, tmp_path / "model.mlir", inline_weights=True)
+    data = np.random.default_rng(0).uniform(-1, 1, (8, 1, 4)).astype(np.float32)
+    np.savez(tmp_path / "data.npz", x0=data, x1=data[::-1])
+    (tmp_path / "mine.toml").write_text(TABLE)
+    (tmp_path / "mine.py").write_text(FUNCTION)
+    arguments = ["quantize", "model.mlir", "--data", "data.npz", "--target", "mine.toml", "--emit", "stablehlo"]
+    arguments = [str(tmp_path / a) if a.endswith((".mlir", ".npz", ".toml")) else a for a in arguments]
+    result = CliRunner().invoke(main, [*arguments, "-o", str(tmp_path / "out.mlir")])
+    assert result.exit_code == 0, result.output
+    quantized = load_program(tmp_path / "out.mlir")
+    (total,) = [op for op in quantized.entry.ops if isinstance(op, AddOp)]
+    given, made = total.lhs.type.element_type, total.result.type.element_type
+    assert made.scale == 2 * given.scale
+    assert quantized.module.attributes["zeropoint.target"].data == "mine"
+
+
+def test_a_bad_target_file_is_refused_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "bad.toml").write_text(TABLE.replace("act i8", "act i8 zp=500"))
+    result = CliRunner().invoke(main, ["targets", str(tmp_path / "bad.toml")])
+    assert result.exit_code == 2
+    assert "row 1 (kernel 'add'), column 'output': found zero point 500" in result.stderr
