@@ -98,22 +98,24 @@ def test_windows_of_quantized_values_are_summed_in_the_body():
     assert run(text, stored, np.array(10, np.uint8)).tolist() == [3, 5, 124]
 
 
-def test_several_operands_each_have_their_own_wider_type():
-    text = """func.func @main(%x: tensor<4xi8>, %i: tensor<4xi16>, %z: tensor<i8>, %j: tensor<i16>)
-        -> (tensor<i8>, tensor<i16>) {
+@pytest.mark.parametrize("places", ["i16", "i32"])
+def test_several_operands_each_have_their_own_wider_type(places: str):
+    text = f"""func.func @main(%x: tensor<4xi8>, %i: tensor<4x{places}>, %z: tensor<i8>, %j: tensor<{places}>)
+        -> (tensor<i8>, tensor<{places}>) {{
       %0:2 = stablehlo.reduce(%x init: %z), (%i init: %j) across dimensions = [0]
-        : (tensor<4xi8>, tensor<4xi16>, tensor<i8>, tensor<i16>) -> (tensor<i8>, tensor<i16>)
-       reducer(%a: tensor<i32>, %c: tensor<i32>) (%b: tensor<i64>, %d: tensor<i64>)  {
+        : (tensor<4xi8>, tensor<4x{places}>, tensor<i8>, tensor<{places}>) -> (tensor<i8>, tensor<{places}>)
+       reducer(%a: tensor<i32>, %c: tensor<i32>) (%b: tensor<i64>, %d: tensor<i64>)  {{
         %more = stablehlo.compare GE, %a, %c : (tensor<i32>, tensor<i32>) -> tensor<i1>
         %m = stablehlo.select %more, %a, %c : tensor<i1>, tensor<i32>
         %n = stablehlo.select %more, %b, %d : tensor<i1>, tensor<i64>
         stablehlo.return %m, %n : tensor<i32>, tensor<i64>
-      }
-      return %0#0, %0#1 : tensor<i8>, tensor<i16>
-    }"""
+      }}
+      return %0#0, %0#1 : tensor<i8>, tensor<{places}>
+    }}"""
     program = parse_program(text)
-    x, places = np.array([3, 9, -4, 9], np.int8), np.arange(4, dtype=np.int16)
-    found = Interpreter(program).run_values([x, places, np.array(-128, np.int8), np.array(-1, np.int16)])
+    storage = np.dtype(f"int{places[1:]}")
+    x, where = np.array([3, 9, -4, 9], np.int8), np.arange(4, dtype=storage)
+    found = Interpreter(program).run_values([x, where, np.array(-128, np.int8), np.array(-1, storage)])
     assert [value.tolist() for value in found] == [9, 1]
 
 

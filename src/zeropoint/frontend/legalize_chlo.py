@@ -13,6 +13,7 @@ becomes
 
 What is left are functions of one number (`chlo.erf`, `chlo.lgamma`, ...) and `chlo.next_after`: the interpreter
 computes them and the lowering makes tables of them, as of StableHLO's own functions; polynomials would say less.
+`chlo.mulhi`, `chlo.scan` and `chlo.ragged_dot` are left as well, for the interpreter.
 """
 
 from __future__ import annotations

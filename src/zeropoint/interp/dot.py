@@ -1,4 +1,4 @@
-"""The sum of products of `dot_general`, on arrays.
+"""The sum of products of `dot_general`, on arrays; `chlo.ragged_dot`.
 
 Source: the StableHLO specification, "dot_general".
 """
@@ -10,8 +10,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from zeropoint.interp.binding import Function, Scope
+from zeropoint.interp.errors import UnsupportedError
+from zeropoint.interp.exactness import FLOAT32
+from zeropoint.ir.chlo import RaggedDotOp
 from zeropoint.ir.stablehlo import DotDimensions, DotGeneralOp
-from zeropoint.ir.tensors import Array, shape_of
+from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 
 
 @dataclass(frozen=True)
@@ -42,3 +46,40 @@ def _three_dimensional(operand: Array, batching: tuple[int, ...], contracting: t
     free = [dim for dim in range(operand.ndim) if dim not in batching and dim not in contracting]
     shape = (math.prod(operand.shape[dim] for dim in dims) for dims in (batching, free, contracting))
     return operand.transpose(*batching, *free, *contracting).reshape(*shape)
+
+
+def ragged_dot(op: RaggedDotOp, scope: Scope) -> Function:
+    """result[rows of group g] = dot_general(lhs[rows of group g], rhs[g]); the rows of no group are zeros."""
+    if not op.has_groups_of_rows():
+        raise UnsupportedError(
+            "found a ragged dimension that is summed or a batch, or sizes for each batch; expected groups of rows"
+        )
+    dims, shape, result = (
+        op.ragged_dot_dimension_numbers.data,
+        shape_of(op.result),
+        element_dtype(element_of(op.result)),
+    )
+    (ragged,), (group,) = dims.lhs_ragged_dimensions, dims.rhs_group_dimensions
+    taken = {*dims.lhs_batching_dimensions, *dims.lhs_contracting_dimensions}
+    place = len(dims.lhs_batching_dimensions) + sum(axis not in taken for axis in range(ragged))
+    one = DotDimensions(
+        dims.lhs_batching_dimensions,
+        tuple(axis - (axis > group) for axis in dims.rhs_batching_dimensions),
+        dims.lhs_contracting_dimensions,
+        tuple(axis - (axis > group) for axis in dims.rhs_contracting_dimensions),
+    )
+    dtype = FLOAT32 if result.kind not in "iubc" and result.itemsize < FLOAT32.itemsize else result
+
+    def run(lhs: Array, rhs: Array, group_sizes: Array) -> Array:
+        found, start = np.zeros(shape, dtype), 0
+        lhs, rhs = lhs.astype(dtype, copy=False), rhs.astype(dtype, copy=False)
+        for index, size in enumerate(group_sizes.tolist()):
+            rows = np.moveaxis(np.moveaxis(lhs, ragged, 0)[start : start + size], 0, ragged)
+            dot = Dot(one, (*shape[:place], rows.shape[ragged], *shape[place + 1 :]))
+            np.moveaxis(found, place, 0)[start : start + size] = np.moveaxis(
+                dot.apply(rows, dot.weights(np.moveaxis(rhs, group, 0)[index])), place, 0
+            )
+            start += size
+        return found.astype(result, copy=False)
+
+    return run

@@ -15,6 +15,7 @@ from xdsl.ir import Attribute
 from zeropoint.interp.binding import Binary, Function, Scope, Ternary, Unary
 from zeropoint.interp.errors import UnsupportedError
 from zeropoint.interp.exactness import DType
+from zeropoint.ir.chlo import MulhiOp
 from zeropoint.ir.functions import function_name
 from zeropoint.ir.stablehlo import (
     BinaryOp,
@@ -43,6 +44,17 @@ def binary(op: BinaryOp, scope: Scope) -> Function:
     if name in functions.REAL_ONLY and isinstance(element, ComplexType):
         raise UnsupportedError(f"found {element}; expected real numbers")
     return wrapped(functions.BINARY[name], element)
+
+
+def upper_product(op: MulhiOp, scope: Scope) -> Function:
+    """result = (lhs * rhs) >> bits of the type, with Python's integers: there is none of 128 bits in numpy."""
+    integer = cast("IntegerType", element_of(op.result))
+    width, dtype = integer.width.data, element_dtype(integer)
+
+    def run(lhs: Array, rhs: Array) -> Array:
+        return np.asarray((lhs.astype(object) * rhs.astype(object)) >> width).astype(dtype)
+
+    return run
 
 
 def clamp(op: ClampOp, scope: Scope) -> Ternary:

@@ -1,4 +1,4 @@
-"""`if`, `case`, `while`, `map`; tuples, tokens and barriers, which compute nothing.
+"""`if`, `case`, `while`, `map`, `chlo.scan`; tuples, tokens and barriers, which compute nothing.
 
 Source: the StableHLO specification. A token is an empty array, a tuple the Python tuple of its elements.
 """
@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from zeropoint.interp.binding import Function, Kernel, Scope
+from zeropoint.ir.chlo import ScanOp
 from zeropoint.ir.stablehlo import (
     AfterAllOp,
     CaseOp,
@@ -20,7 +21,7 @@ from zeropoint.ir.stablehlo import (
     TupleOp,
     WhileOp,
 )
-from zeropoint.ir.tensors import Array, shape_of
+from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 
 TOKEN = np.zeros(0, np.bool_)
 """The value of every token."""
@@ -56,6 +57,28 @@ def while_(op: WhileOp, scope: Scope) -> Kernel:
         while cond(values, captured)[0]:
             values = body(values, captured)
         return values
+
+    return run
+
+
+def scan(op: ScanOp, scope: Scope) -> Kernel:
+    """outputs[i], carries = body(inputs[i], carries) along `dimension`, from its end where it `is_reverse`."""
+    body, inputs, inits, outputs = scope.branch(op.body.block), len(op.inputs), len(op.inits), len(op.outputs)
+    axis = int(op.dimension.value.data)
+    length = shape_of([*op.inputs, *op.outputs][0])[axis]
+    places = range(length)[::-1] if op.is_reverse is not None and bool(op.is_reverse.value.data) else range(length)
+    made = [(shape_of(value), element_dtype(element_of(value))) for value in op.outputs]
+
+    def run(*operands: Array) -> tuple[Array, ...]:
+        carried, captured = operands[inputs : inputs + inits], operands[inputs + inits :]
+        results = [np.empty(shape, dtype) for shape, dtype in made]
+        for place in places:
+            slices = [np.moveaxis(array, axis, 0)[place, ...] for array in operands[:inputs]]
+            values = body((*slices, *carried), captured)
+            for result, value in zip(results, values[:outputs], strict=True):
+                np.moveaxis(result, axis, 0)[place] = value
+            carried = values[outputs:]
+        return (*results, *carried)
 
     return run
 

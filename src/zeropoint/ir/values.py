@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 import numpy as np
-from xdsl.dialects.builtin import AnyFloat, ArrayAttr, ComplexType, DenseIntOrFPElementsAttr, TensorType, TupleType
+from xdsl.dialects.builtin import AnyFloat, ArrayAttr, ComplexType, DenseIntOrFPElementsAttr, TensorType, TupleType, i1
 from xdsl.ir import Attribute
 from xdsl.utils.exceptions import ParseError
 
@@ -60,7 +60,7 @@ def _element_text(entry: Any, element: Attribute) -> str:
     if isinstance(element, ComplexType):
         part_type = cast("Attribute", cast("ComplexType[Any]", element).element_type)
         return f"[{_element_text(entry.real, part_type)}, {_element_text(entry.imag, part_type)}]"
-    return str(bool(entry)).lower() if isinstance(entry, np.bool_) else str(entry)
+    return str(bool(entry)).lower() if element == i1 else str(entry)
 
 
 def parse_values(text: str) -> list[Array]:

@@ -1,4 +1,4 @@
-// Every op in the text that upstream prints, byte for byte; names are the ones that upstream gives.
+// Every op in the text that upstream prints, byte for byte; names are the ones that upstream gives. Those of @newer are as public programs spell them.
 module {
   func.func @functions(%arg0: tensor<2x3xf32>, %arg1: tensor<2x3xcomplex<f32>>) {
     %0 = chlo.acos %arg0 : tensor<2x3xf32> -> tensor<2x3xf32>
@@ -47,6 +47,16 @@ module {
     %17 = chlo.broadcast_shift_right_logical %arg3, %arg4 : (tensor<2x3xi32>, tensor<i32>) -> tensor<2x3xi32>
     %18 = chlo.broadcast_subtract %arg0, %arg1 : (tensor<2x3xf32>, tensor<3xf32>) -> tensor<2x3xf32>
     %19 = chlo.broadcast_xor %arg3, %arg4 : (tensor<2x3xi32>, tensor<i32>) -> tensor<2x3xi32>
+    return
+  }
+  func.func @newer(%arg0: tensor<2x3xf32>, %arg1: tensor<2x3xi32>, %arg2: tensor<2xf32>, %arg3: tensor<2x3x4xf32>, %arg4: tensor<2xi64>) {
+    %0 = chlo.mulhi %arg1, %arg1 : tensor<2x3xi32>, tensor<2x3xi32> -> tensor<2x3xi32>
+    %1, %2 = chlo.scan(%arg0) inits(%arg2) dimension=1 attributes {is_reverse = true} {
+    ^bb0(%3: tensor<2xf32>, %4: tensor<2xf32>):
+      %5 = stablehlo.add %3, %4 : tensor<2xf32>
+      stablehlo.return %5, %5 : tensor<2xf32>, tensor<2xf32>
+    } : (tensor<2x3xf32>, tensor<2xf32>) -> (tensor<2x3xf32>, tensor<2xf32>)
+    %6 = "chlo.ragged_dot"(%arg0, %arg3, %arg4) <{precision_config = [#chlo<precision DEFAULT>, #chlo<precision DEFAULT>], ragged_dot_dimension_numbers = #chlo.ragged_dot<lhs_contracting_dimensions = [1], rhs_contracting_dimensions = [1], lhs_ragged_dimensions = [0], rhs_group_dimensions = [0]>}> : (tensor<2x3xf32>, tensor<2x3x4xf32>, tensor<2xi64>) -> tensor<2x4xf32>
     return
   }
 }

@@ -190,6 +190,131 @@ def test_infinities(op: str, expected: list[int]) -> None:
     assert found.tolist() == [bool(entry) for entry in expected]
 
 
+@pytest.mark.parametrize("element", ["i4", "i8", "ui8", "i16", "ui32", "i64", "ui64"])
+def test_mulhi_is_the_upper_half_of_the_product(element: str) -> None:
+    width = int(element.lstrip("ui"))
+    dtype = np.dtype(f"{element.rstrip('0123456789').replace('i', 'int')}{max(8, width)}")
+    low, high = (0, 2**width - 1) if element.startswith("u") else (-(2 ** (width - 1)), 2 ** (width - 1) - 1)
+    pairs = [(low, low), (low, high), (high, high), (high, 2), (1, low), (3, high // 2)]
+    lhs, rhs = (np.array(column, dtype) for column in zip(*pairs, strict=True))
+    kind = f"tensor<6x{element}>"
+    found = _legalized(f"chlo.mulhi %x, %y : {kind}, {kind} -> {kind}", f"%x: {kind}, %y: {kind}", lhs, rhs)
+    assert found.tolist() == [(one * other) >> width for one, other in pairs]
+
+
+def _scan(
+    attributes: str = "", body: str = "tensor<2xf32>", result: str = "tensor<2x3xf32>", dimension: int = 1
+) -> str:
+    carried = "tensor<2xf32>"
+    return f"""func.func @main(%x: tensor<2x3xf32>, %z: {carried}, %k: {carried}) -> ({result}, {carried}) {{
+      %0:2 = chlo.scan(%x) inits(%z) dimension={dimension} {attributes} {{
+      ^bb0(%a: {body}, %b: {body}):
+        %scaled = stablehlo.multiply %b, %k : {body}
+        %sum = stablehlo.add %a, %scaled : {body}
+        stablehlo.return %sum, %sum : {body}, {body}
+      }} : (tensor<2x3xf32>, tensor<2xf32>) -> ({result}, tensor<2xf32>)
+      return %0#0, %0#1 : {result}, tensor<2xf32>
+    }}"""
+
+
+@pytest.mark.parametrize("is_reverse", [False, True])
+def test_scan_carries_values_along_a_dimension_and_uses_those_from_around_it(is_reverse: bool) -> None:
+    text = _scan("attributes {is_reverse = true}" if is_reverse else "")
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    start, scale = np.array([1, 2], np.float32), np.array([2, 3], np.float32)
+    outputs, carried = Interpreter(parse_program(text)).run_values([x, start, scale])
+    expected, now = np.empty_like(x), start
+    for place in (2, 1, 0) if is_reverse else (0, 1, 2):
+        expected[:, place] = now = x[:, place] + now * scale
+    np.testing.assert_array_equal(outputs, expected)
+    np.testing.assert_array_equal(carried, now)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (_scan(dimension=2), "dimension 2 is out of range for rank 2"),
+        (
+            _scan(result="tensor<2x4xf32>"),
+            "inputs and outputs must have the same size along dimension 1",
+        ),
+        (
+            _scan(dimension=0, result="tensor<2x3xf32>"),
+            "body arguments must be 'tensor<3xf32>', 'tensor<2xf32>', but found 'tensor<2xf32>', 'tensor<2xf32>'",
+        ),
+    ],
+)
+def test_scans_that_do_not_fit_are_refused(text: str, sentence: str) -> None:
+    with pytest.raises(VerifyException) as error:
+        parse_program(text)
+    assert sentence in str(error.value)
+
+
+DIMENSIONS = (
+    "lhs_batching_dimensions = [1], rhs_batching_dimensions = [2], lhs_contracting_dimensions = [2], "
+    "rhs_contracting_dimensions = [0], lhs_ragged_dimensions = [0], rhs_group_dimensions = [1]"
+)
+
+
+def _ragged(element: str, dimensions: str = DIMENSIONS, result: str = "2x6x4", groups: int = 3) -> str:
+    types = f"tensor<6x2x5x{element}>", f"tensor<5x3x2x4x{element}>", f"tensor<{groups}xi32>"
+    numbers = f"ragged_dot_dimension_numbers = #chlo.ragged_dot<{dimensions}>"
+    return f"""func.func @main(%x: {types[0]}, %y: {types[1]}, %n: {types[2]}) -> tensor<{result}x{element}> {{
+      %0 = "chlo.ragged_dot"(%x, %y, %n) {{{numbers}}} : ({", ".join(types)}) -> tensor<{result}x{element}>
+      return %0 : tensor<{result}x{element}>
+    }}"""
+
+
+@pytest.mark.parametrize("element", ["f32", "f16", "i8", "i32"])
+@pytest.mark.parametrize("sizes", [[1, 2, 3], [0, 6, 0], [2, 0, 1]])
+def test_ragged_dot_is_a_product_of_each_group_of_rows(element: str, sizes: list[int]) -> None:
+    random = np.random.default_rng(0)
+    dtype = np.dtype(element.replace("f", "float").replace("i", "int"))
+    x = random.integers(-9, 9, (6, 2, 5)).astype(dtype)
+    y = random.integers(-9, 9, (5, 3, 2, 4)).astype(dtype)
+    found = Interpreter(parse_program(_ragged(element))).run_values([x, y, np.array(sizes, np.int32)])[0]
+    expected = np.zeros((2, 6, 4), np.int64)
+    groups = np.repeat(np.arange(3), sizes)
+    for row, group in enumerate(groups.tolist()):
+        expected[:, row] = np.einsum("bk,kbn->bn", x[row].astype(np.int64), y[:, group].astype(np.int64))
+    np.testing.assert_array_equal(found, expected.astype(dtype))
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (_ragged("f32", result="6x2x4"), "found a result of shape [6, 2, 4]; expected [2, 6, 4]"),
+        (_ragged("f32", groups=2), "found 2 group sizes; expected 3"),
+        (
+            _ragged("f32", DIMENSIONS.replace("ragged_dimensions = [0]", "ragged_dimensions = [0, 1]")),
+            "There should be exactly one ragged dimension in the lhs.",
+        ),
+        (
+            _ragged("f32", DIMENSIONS.replace("group_dimensions = [1]", "group_dimensions = [2]")),
+            "rhs dimensions [2, 0, 2] name one twice",
+        ),
+        (
+            _ragged("f32", DIMENSIONS.replace("group_dimensions = [1]", "group_dimensions = [4]")),
+            "rhs dimension 4 is out of range for rank 4",
+        ),
+        (
+            _ragged("f32", DIMENSIONS.replace("rhs_contracting_dimensions = [0]", "rhs_contracting_dimensions = [3]")),
+            "dimensions [2] of lhs and [3] of rhs must have the same sizes",
+        ),
+    ],
+)
+def test_ragged_dots_that_do_not_fit_are_refused(text: str, sentence: str) -> None:
+    with pytest.raises(VerifyException) as error:
+        parse_program(text)
+    assert sentence in str(error.value)
+
+
+def test_a_ragged_dimension_that_is_summed_is_not_computed() -> None:
+    text = _ragged("f32", DIMENSIONS.replace("ragged_dimensions = [0]", "ragged_dimensions = [2]"))
+    with pytest.raises(ValueError, match="expected groups of rows"):
+        Interpreter(parse_program(text))
+
+
 FUNCTIONS = {
     "acos": (math.acos, [-1.0, -0.5, 0.0, 1.0]),
     "acosh": (math.acosh, [1.0, 1.5, 100.0]),

@@ -32,12 +32,15 @@ from zeropoint.ir.chlo.elementwise import (
     IsNegInfOp,
     IsPosInfOp,
     LgammaOp,
+    MulhiOp,
     NextAfterOp,
     PredicateOp,
     SinhOp,
     SquareOp,
     TanOp,
 )
+from zeropoint.ir.chlo.ragged_dot import PrecisionAttr, RaggedDotDimensionNumbersAttr, RaggedDotDimensions, RaggedDotOp
+from zeropoint.ir.chlo.scan import ScanOp
 from zeropoint.ir.chlo.top_k import TopKOp
 
 __all__ = [
@@ -67,8 +70,14 @@ __all__ = [
     "IsNegInfOp",
     "IsPosInfOp",
     "LgammaOp",
+    "MulhiOp",
     "NextAfterOp",
+    "PrecisionAttr",
     "PredicateOp",
+    "RaggedDotDimensionNumbersAttr",
+    "RaggedDotDimensions",
+    "RaggedDotOp",
+    "ScanOp",
     "SinhOp",
     "SquareOp",
     "TanOp",
@@ -99,12 +108,15 @@ Chlo = Dialect(
         IsNegInfOp,
         IsPosInfOp,
         LgammaOp,
+        MulhiOp,
         NextAfterOp,
+        RaggedDotOp,
+        ScanOp,
         SinhOp,
         SquareOp,
         TanOp,
         TopKOp,
         *PLAIN,
     ],
-    [ComparisonDirectionAttr, ComparisonTypeAttr],
+    [ComparisonDirectionAttr, ComparisonTypeAttr, PrecisionAttr, RaggedDotDimensionNumbersAttr],
 )

@@ -19,6 +19,7 @@ from zeropoint.ir.stablehlo.signatures import compatible_types
 from zeropoint.ir.tensors import shape_of, with_element
 
 FLOAT = TensorConstraint((ElementKind.FLOAT,), "tensor")
+INTEGER = TensorConstraint((ElementKind.INTEGER,), "tensor")
 FLOAT_OR_COMPLEX = TensorConstraint((ElementKind.FLOAT, ElementKind.COMPLEX), "tensor")
 
 
@@ -199,17 +200,31 @@ class IsPosInfOp(PredicateOp):
     name = "chlo.is_pos_inf"
 
 
-@irdl_op_definition
-class NextAfterOp(BinaryOp):
-    """The float next to `lhs` in the direction of `rhs`; its operands are of one type."""
+class _SameTypeOp(BinaryOp):
+    """A function of two numbers of one type: `chlo.mulhi %x, %y : tensor<4xi8>, tensor<4xi8> -> tensor<4xi8>`."""
 
-    name = "chlo.next_after"
+    ELEMENTS: ClassVar[TensorConstraint] = FLOAT
     custom_directives = ()
     assembly_format = "$lhs `,` $rhs attr-dict `:` type($lhs) `,` type($rhs) `->` type($result)"
 
     def verify_(self) -> None:
         """Check the element types, and that the result is of the operands' type."""
         for index, operand in enumerate(self.operand_types):
-            FLOAT.check(operand, f"operand #{index}")
-        FLOAT.check(self.result.type, "result #0")
+            self.ELEMENTS.check(operand, f"operand #{index}")
+        self.ELEMENTS.check(self.result.type, "result #0")
         compatible_types(self)
+
+
+@irdl_op_definition
+class MulhiOp(_SameTypeOp):
+    """The upper half of the product of two integers, which has twice their bits."""
+
+    name = "chlo.mulhi"
+    ELEMENTS: ClassVar[TensorConstraint] = INTEGER
+
+
+@irdl_op_definition
+class NextAfterOp(_SameTypeOp):
+    """The float next to `lhs` in the direction of `rhs`; its operands are of one type."""
+
+    name = "chlo.next_after"

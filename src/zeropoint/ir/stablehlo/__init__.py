@@ -64,6 +64,10 @@ from zeropoint.ir.stablehlo.control import (
     WhileOp,
 )
 from zeropoint.ir.stablehlo.dimensions import ConvolutionLayout, DotDimensions, GatherDimensions, ScatterDimensions
+from zeropoint.ir.stablehlo.dot_algorithm import (
+    DotAlgorithm,
+    DotAlgorithmAttr,
+)
 from zeropoint.ir.stablehlo.dynamic import (
     DynamicBroadcastInDimOp,
     DynamicConvOp,
@@ -72,10 +76,6 @@ from zeropoint.ir.stablehlo.dynamic import (
     DynamicPadOp,
     DynamicReshapeOp,
     GetDimensionSizeOp,
-)
-from zeropoint.ir.stablehlo.dot_algorithm import (
-    DotAlgorithm,
-    DotAlgorithmAttr,
 )
 from zeropoint.ir.stablehlo.elementwise import (
     AbsOp,

@@ -116,7 +116,7 @@ def _named_entries(parser: AttrParser, names: Sequence[str]) -> dict[str, Any]:
     return found
 
 
-Dimensions = TypeVar("Dimensions", DotDimensions, GatherDimensions, ScatterDimensions)
+Dimensions = TypeVar("Dimensions", bound=DotDimensions | GatherDimensions | ScatterDimensions)
 
 
 def parse_dimensions(parser: AttrParser, kind: type[Dimensions]) -> Dimensions:
