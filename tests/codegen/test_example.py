@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import zeropoint as zp
+from codegen.test_instruction_sets import CROSS, runs_here
 from zeropoint.ir.tensors import Array
 
 ROOT = Path(__file__).parent.parent.parent
@@ -64,19 +65,30 @@ def test_the_readme_compiles_what_the_example_includes() -> None:
     )
 
 
+def built(folder: Path, compiler: list[str], **named: str) -> Path:
+    """The example, compiled for another instruction set."""
+    zp.quantize(zp.load(DIGITS / "digits.onnx"), DIGITS / "calib.npz").compile(folder / "digits.o", **named)
+    made = folder / "digits"
+    files = [NATIVE / "digits.c", folder / "digits.o", "-o", made]
+    subprocess.run([*compiler, "-std=c11", "-g", "-pthread", f"-I{folder}", *files], check=True)
+    return made
+
+
 @pytest.mark.skipif(shutil.which("valgrind") is None, reason="valgrind is not installed")
 def test_valgrind_finds_nothing(tmp_path: Path) -> None:
-    """Of portable code: valgrind knows no instructions of AVX-512."""
-    model = zp.quantize(zp.load(DIGITS / "digits.onnx"), DIGITS / "calib.npz")
-    model.compile(tmp_path / "digits.o", isa="portable")
-    made = tmp_path / "digits"
-    subprocess.run(
-        ["gcc", "-std=c11", "-g", "-pthread", f"-I{tmp_path}", NATIVE / "digits.c", tmp_path / "digits.o", "-o", made],
-        check=True,
-    )
-    done = subprocess.run(
-        ["valgrind", "--error-exitcode=9", "--leak-check=full", made, "2"],
-        input=images()[:2].tobytes(), capture_output=True,
-    )  # fmt: skip
+    """Not of AVX-512, whose instructions it does not know."""
+    made = built(tmp_path, ["gcc"], isa="avx2" if runs_here("avx2") else "portable")
+    command = ["valgrind", "--error-exitcode=9", "--leak-check=full", made, "2"]
+    done = subprocess.run(command, input=images()[:2].tobytes(), capture_output=True)
     assert done.returncode == 0, done.stderr.decode()
     assert len(done.stdout.splitlines()) == 2
+
+
+def test_threads_on_aarch64_under_qemu(program: tuple[Path, list[tuple[int, float]]], tmp_path: Path) -> None:
+    missing = [tool for tool in ("qemu-aarch64", CROSS) if shutil.which(tool) is None]
+    if missing:
+        pytest.skip(f"{' and '.join(missing)} not installed")
+    made = built(tmp_path, [CROSS, "-static"], cpu="neoverse-n1")
+    found = printed(["qemu-aarch64", "-cpu", "max", made, "2"], images()[:4].tobytes())
+    assert [digit for digit, _ in found] == [digit for digit, _ in program[1][:4]]
+    np.testing.assert_allclose([sure for _, sure in found], [sure for _, sure in program[1][:4]], rtol=0, atol=2e-6)
