@@ -89,12 +89,12 @@ def reals(dtype: type[np.floating]) -> Array:
 
 @pytest.mark.parametrize(("dtype", "type_"), [(np.float32, "f32"), (np.float64, "f64")])
 @pytest.mark.parametrize("name", [*FUNCTIONS, "chlo.erf"])
-def test_functions_are_within_an_ulp_of_f32_and_eight_of_f64(name: str, dtype: type[np.floating], type_: str) -> None:
+def test_functions_are_within_two_ulp_of_f32_and_eight_of_f64(name: str, dtype: type[np.floating], type_: str) -> None:
     x = reals(dtype)
     tensor = f"tensor<{x.size}x{type_}>"
     op = f"chlo.erf %x : {tensor} -> {tensor}" if name == "chlo.erf" else f"stablehlo.{name} %x : {tensor}"
     program = main(f"%x: {tensor}", tensor, f"%y = {op}")
-    check_ulp(program, {"arg0": x}, 1 if dtype is np.float32 else 8)
+    check_ulp(program, {"arg0": x}, 2 if dtype is np.float32 else 8)
 
 
 @pytest.mark.parametrize("name", ["add", "divide", "maximum", "minimum", "multiply", "power", "subtract"])

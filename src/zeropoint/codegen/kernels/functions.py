@@ -2,7 +2,8 @@
 
 The interpreter evaluates these in f64 and rounds once to the dtype (`zeropoint.numerics.functions`); so does native
 code, with errors of some 2^-51 before that rounding: of f32 results all but about one in 2^20 are the same bits, of
-f64 results a few last bits differ. e^x of f32 alone, which softmax is full of, is computed in f32, within an ulp.
+f64 results a few last bits differ. e^x, the logistic function and erf of f32, of which
+transformers compute many, are computed in f32, within two ulp.
 
 exp and log reduce their argument by powers of two and take a Taylor series (of e^r on |r| <= ln 2 / 2; of artanh). erf
 is a polynomial in x^2 below 1, from there 1 - t exp(-x^2 + P(t)), t = 2 / (2 + x): both polynomials are least squares
@@ -179,15 +180,18 @@ def tanh(f: Function, x: Value) -> Value:
 
 def erf(f: Function, x: Value) -> Value:
     """2 / sqrt(pi) times the integral of exp(-t^2) from 0 to x."""
+    return _erf(f, x, _ERF_BELOW, _ERF_ABOVE, 6.0, exponential)
+
+
+def _erf(f: Function, x: Value, small: Sequence[float], great: Sequence[float], end: float, exp: Unary) -> Value:
+    """By a polynomial each below and above 1; from `end` on the result is 1."""
     magnitude = intrinsic(f, "fabs", x)
     square = _times(f, x, x)
-    below = _times(
-        f, magnitude, _polynomial(f, fused(f, square, filled(x.type, 2.0), filled(x.type, -1.0)), _ERF_BELOW)
-    )
-    large = _within(f, magnitude, 1.0, 6.0)
+    below = _times(f, magnitude, _polynomial(f, fused(f, square, filled(x.type, 2.0), filled(x.type, -1.0)), small))
+    large = _within(f, magnitude, 1.0, end)
     t = _over(f, filled(x.type, 2.0), _plus(f, large, 2.0))
     u = _times(f, _minus(f, t, 11 / 24), 24 / 5)
-    power = exponential(f, f.binary("fsub", _polynomial(f, u, _ERF_ABOVE), _times(f, large, large)))
+    power = exp(f, f.binary("fsub", _polynomial(f, u, great), _times(f, large, large)))
     above = f.binary("fsub", filled(x.type, 1.0), _times(f, t, power))
     result = _where(f, "olt", magnitude, 1.0, below, above)
     return _keeping_nan(f, x, intrinsic(f, "copysign", result, x))
@@ -253,7 +257,17 @@ def _exponential_f32(f: Function, x: Value) -> Value:
     return _keeping_nan(f, x, _times(f, _times(f, total, powers[0]), powers[1]))
 
 
-IN_FLOAT: dict[str, Unary] = {"exponential": _exponential_f32}
+def _logistic_f32(f: Function, x: Value) -> Value:
+    e = _exponential_f32(f, _negated(f, intrinsic(f, "fabs", x)))
+    return _over(f, _where(f, "olt", x, 0.0, e, filled(x.type, 1.0)), _plus(f, e, 1.0))
+
+
+def _erf_f32(f: Function, x: Value) -> Value:
+    """As `erf`, with as many terms as f32 tells apart; from 4 on it is 1."""
+    return _erf(f, x, _ERF_BELOW[:9], _ERF_ABOVE[:12], 4.0, _exponential_f32)
+
+
+IN_FLOAT: dict[str, Unary] = {"erf": _erf_f32, "exponential": _exponential_f32, "logistic": _logistic_f32}
 """Functions that f32 has in f32."""
 
 IN_DOUBLE: dict[str, Unary] = {
