@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -69,6 +72,28 @@ def test_callers_at_once_get_their_own_results(threads: int, callers: int) -> No
         found = list(pool.map(lambda sample: program(sample)["y0"], samples * 3))
     np.testing.assert_array_equal(found, expected * 3)
     program.close()
+
+
+FORKED = """
+import os, sys
+from codegen.classifier import classifier, image
+from zeropoint.codegen.native import NativeProgram
+program = NativeProgram(classifier(), threads=int(sys.argv[1]))
+expected = program(image(0))["y0"]
+child = os.fork()
+if not child:
+    try:
+        os._exit(0 if (program(image(0))["y0"] == expected).all() else 1)
+    except RuntimeError as error:
+        os._exit(7 if "which was forked from" in str(error) else 8)
+os._exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+@pytest.mark.parametrize(("threads", "status"), [(1, 0), (2, 7)])
+def test_a_forked_process_is_told_that_it_has_no_threads_instead_of_waiting_for_them(threads: int, status: int) -> None:
+    command = [sys.executable, "-W", "ignore", "-c", FORKED, str(threads)]
+    assert subprocess.run(command, cwd=Path(__file__).parent.parent, timeout=300).returncode == status
 
 
 def test_an_op_without_a_kernel_is_named_and_never_interpreted() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from queue import SimpleQueue
@@ -45,8 +46,7 @@ class NativeProgram:
     """An integer program as machine code, with its memory.
 
     `callers` says how many calls may run at once, each in an arena and with threads of its own; further ones wait.
-    `arena` says how much memory a run needs. A forked process may not call a program of its parent's: it has none of
-    the threads. Raises CodegenError where an op has no kernel.
+    `arena` says how much memory a run needs. Raises CodegenError where an op has no kernel.
     """
 
     def __init__(
@@ -63,6 +63,7 @@ class NativeProgram:
         self.inputs: list[Port] = program.inputs
         self.outputs: list[Port] = program.outputs
         self.threads = threads
+        self._process = os.getpid()
         self.isa = host() if isa is None else isa
         self.graph = select(program, self.isa)
         self.arena: Arena = plan(self.graph)
@@ -98,7 +99,15 @@ class NativeProgram:
         return {port.name: result for port, result in zip(self.outputs, results, strict=True)}
 
     def run_values(self, values: Sequence[Array]) -> list[Array]:
-        """The outputs in order, for inputs in order; arrays that are not contiguous or not aligned are copied."""
+        """The outputs in order, for inputs in order; arrays that are not contiguous or not aligned are copied.
+
+        Raises RuntimeError in a process that was forked from the one with the threads, where nobody would answer.
+        """
+        if self.threads > 1 and os.getpid() != self._process:
+            raise RuntimeError(
+                f"found a call in process {os.getpid()}, which was forked from {self._process} and has none of its "
+                f"{self.threads} threads; load the program there, or start processes anew ('spawn')"
+            )
         arrays = [_dense(value) for value in checked_arguments(values, self.inputs)]
         results = [np.empty(shape, dtype) for shape, dtype in self._results]
         place = self._free.get()
