@@ -10,8 +10,9 @@ Sources: CODEGEN.md, "Contraction micro-kernel"; the lowering of quantized contr
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from zeropoint.codegen.kernels.arithmetic import Arithmetic
 from zeropoint.codegen.kernels.requantize import GROUP
 from zeropoint.codegen.kernels.tiles import Part, Split, balanced, divisor, greedy
 from zeropoint.codegen.llvm.isa import InstructionSet
-from zeropoint.codegen.llvm.text import Function, Module, Value, i64
+from zeropoint.codegen.llvm.text import Function, Module, Value, i64, vector
 from zeropoint.numerics.arrays import IntArray
 
 UNROLLED = 16
@@ -33,6 +34,8 @@ STREAMED = 30
 """Bytes that come from the second cache in a cycle."""
 EPILOGUE = {1: 4, 2: 4.5, 3: 6.5, 4: 6.5}
 """Cycles that requantizing a pixel takes, by the vectors of a group."""
+BLOCK = 24 << 10
+"""Bytes of weights of a block of steps."""
 LATENCY = 10
 """Dot products that have to be independent, for the machine to start two in every cycle."""
 
@@ -97,6 +100,25 @@ class Contraction:
                 total += part.count * tile.count * (step * self.steps + tile.size * EPILOGUE[part.size])
         return total
 
+    def blocks(self, isa: InstructionSet, count: int) -> int:
+        """Blocks of steps whose weights the first cache keeps, where accumulators fit their output in between.
+
+        The larger the sums and the more pixels, the more often weights would come from farther away. 1 of short ones.
+        """
+        chunks = self.chunks()
+        weights = self.steps * count * isa.bytes
+        if self.arithmetic.channel_bytes != 4 or weights <= 4 * BLOCK or self.tiles(isa, count) < 4:
+            return 1
+        return next(n for n in range(-(-weights // BLOCK), chunks + 1) if chunks % n == 0)
+
+    def is_blocked(self, isa: InstructionSet) -> bool:
+        """Whether the output holds accumulators for a while, and so may not take the residual's place."""
+        return any(self.blocks(isa, part.size) > 1 for part in self.columns(isa).parts)
+
+    def chunks(self) -> int:
+        """Rounds of the loop over steps."""
+        return 1 if self.steps <= UNROLLED else self.steps // divisor(self.groups, 4, 16)
+
     def pixels(self, isa: InstructionSet, count: int) -> Split:
         """Pixels of a row in tiles, for groups of `count` vectors: what fits the registers beside the weights."""
         return balanced(self.width, max(1, min(14, (isa.registers - count - 1) // count)))
@@ -127,6 +149,9 @@ class Contraction:
         pointers = [("ptr noalias", "in"), *other, ("ptr noalias", "w"), (output, "out")]
         f = module.function(name, [*pointers, ("i64", "begin"), ("i64", "end")])
         _Emitter(self, isa, f).kernel()
+
+
+Work = Callable[[int, Value, Value, Value | None], None]
 
 
 class _Emitter:
@@ -191,52 +216,131 @@ class _Emitter:
         # memory, and the last one is followed by the weights of the next kernel.
         self.lines = -(-size // (ALIGNMENT * tiles * len(self.starts))) if tiles <= PREFETCHING_TILES else 0
 
-        def tile(index: Value, _: list[Value]) -> None:
-            self.ahead = f.at(f.at(weights, size), f.mul(index, self.lines * len(self.starts) * ALIGNMENT))
-            y, x = i64(0), index
-            if shape.rows > 1:
-                y = f.binary("udiv", index, i64(pixels.count))
-                x = f.binary("sub", index, f.mul(y, pixels.count))
+        blocks = shape.blocks(self.isa, count)
 
-            def sized(part: Part) -> None:
-                start = f.add(f.mul(f.add(x, -part.before), part.size), part.first)
+        def every(work: Work) -> None:
+            f.loop(low, high, 1, lambda index, _: self._at_tile(index, count, weights, channel, pixels, work))
 
-                def place(base: Value, row: int, pixel: int) -> Value:
-                    moved = f.at(base, f.mul(y, row)) if shape.rows > 1 else base
-                    return f.at(moved, f.mul(start, pixel))
+        if blocks == 1:
+            return every(partial(self._tile, count, weights))
+        each = len(self.starts) // blocks
+        every(partial(self._begin, count, weights))
 
-                source = place(self.source, shape.in_row, shape.in_pixel)
-                target = f.at(place(self.out, shape.out_row, shape.out_pixel), channel)
-                other = None
-                if self.other is not None and shape.arithmetic.residual is not None:
-                    residual = shape.arithmetic.residual
-                    other = f.at(place(self.other, residual.row, residual.pixel), channel)
-                self._tile(part.size, count, source, weights, target, other)
+        def block(index: Value, _: list[Value]) -> None:
+            first = f.mul(index, each)
+            every(partial(self._continue, count, weights, (first, f.add(first, each))))
 
-            first, *others = pixels.parts
-            if not others:
-                sized(first)
-            else:
-                f.branch(f.compare("slt", x, first.count), lambda: sized(first), lambda: sized(others[0]))
+        f.loop(0, blocks, 1, block, entered=True)
+        return every(partial(self._end, count, weights))
 
-        f.loop(low, high, 1, tile)
+    def _at_tile(self, index: Value, count: int, weights: Value, channel: Value, pixels: Split, work: Work) -> None:
+        """Work on tile `index`, of either size: work(pixels, input, output, residual or None)."""
+        f, shape = self.f, self.shape
+        size = shape.group_bytes(self.isa, count)
+        self.ahead = f.at(f.at(weights, size), f.mul(index, self.lines * len(self.starts) * ALIGNMENT))
+        y, x = i64(0), index
+        if shape.rows > 1:
+            y = f.binary("udiv", index, i64(pixels.count))
+            x = f.binary("sub", index, f.mul(y, pixels.count))
 
-    def _tile(self, size: int, count: int, source: Value, weights: Value, target: Value, other: Value | None) -> None:
+        def sized(part: Part) -> None:
+            start = f.add(f.mul(f.add(x, -part.before), part.size), part.first)
+
+            def place(base: Value, row: int, pixel: int) -> Value:
+                moved = f.at(base, f.mul(y, row)) if shape.rows > 1 else base
+                return f.at(moved, f.mul(start, pixel))
+
+            source = place(self.source, shape.in_row, shape.in_pixel)
+            target = f.at(place(self.out, shape.out_row, shape.out_pixel), channel)
+            other = None
+            if self.other is not None and shape.arithmetic.residual is not None:
+                residual = shape.arithmetic.residual
+                other = f.at(place(self.other, residual.row, residual.pixel), channel)
+            work(part.size, source, target, other)
+
+        first, *others = pixels.parts
+        if not others:
+            sized(first)
+        else:
+            f.branch(f.compare("slt", x, first.count), lambda: sized(first), lambda: sized(others[0]))
+
+    def _tile(self, count: int, weights: Value, size: int, source: Value, target: Value, other: Value | None) -> None:
         """`size` pixels by `count` vectors."""
-        f, isa, arithmetic = self.f, self.isa, self.shape.arithmetic
-        parameters = f.at(weights, self.shape.steps * arithmetic.halves * count * isa.bytes)
-        starts = arithmetic.starts(f, isa, parameters, count)
-        chains = 1 if size * count >= LATENCY or self.shape.steps < 8 else 2
-        zero = Value(starts[0].type, "zeroinitializer")
-        sums = [starts[n] for _ in range(size) for n in range(count)] + [zero] * ((chains - 1) * size * count)
-        sums = self._steps(size, count, source, weights, sums)
-        if chains == 2:
-            half = size * count
-            sums = [arithmetic.added(f, sums[n], sums[half + n]) for n in range(half)]
-        pixels = [sums[pixel * count : (pixel + 1) * count] for pixel in range(size)]
-        arithmetic.finish(f, isa, pixels, parameters, (target, self.shape.out_pixel), other)
+        arithmetic = self.shape.arithmetic
+        starts = arithmetic.starts(self.f, self.isa, self._parameters(weights, count), count)
+        sums = self._summed(count, weights, size, source, [starts[n] for _ in range(size) for n in range(count)])
+        self._finished(count, weights, size, target, other, sums)
 
-    def _steps(self, size: int, count: int, source: Value, weights: Value, sums: list[Value]) -> list[Value]:
+    def _finished(
+        self, count: int, weights: Value, size: int, target: Value, other: Value | None, sums: list[Value]
+    ) -> None:
+        pixels = [sums[pixel * count : (pixel + 1) * count] for pixel in range(size)]
+        place = (target, self.shape.out_pixel)
+        self.shape.arithmetic.finish(self.f, self.isa, pixels, self._parameters(weights, count), place, other)
+
+    def _parameters(self, weights: Value, count: int) -> Value:
+        return self.f.at(weights, self.shape.steps * self.shape.arithmetic.halves * count * self.isa.bytes)
+
+    # In blocks of steps, between which the output holds the accumulators.
+
+    def _begin(self, count: int, weights: Value, size: int, source: Value, target: Value, other: Value | None) -> None:
+        """Where the accumulators of a tile start."""
+        starts = self.shape.arithmetic.starts(self.f, self.isa, self._parameters(weights, count), count)
+        for pixel in range(size):
+            for n, value in enumerate(starts):
+                self.f.store(value, target, pixel * self.shape.out_pixel + n * self.isa.bytes)
+
+    def _continue(
+        self,
+        count: int,
+        weights: Value,
+        chunks: tuple[Value, Value],
+        size: int,
+        source: Value,
+        target: Value,
+        other: Value | None,
+    ) -> None:
+        """Some chunks of steps of a tile."""
+        sums = self._summed(count, weights, size, source, self._held(count, size, target), chunks)
+        for n, value in enumerate(sums):
+            offset = (n // count) * self.shape.out_pixel + (n % count) * self.isa.bytes
+            self.f.store(value, target, offset)
+
+    def _end(self, count: int, weights: Value, size: int, source: Value, target: Value, other: Value | None) -> None:
+        self._finished(count, weights, size, target, other, self._held(count, size, target))
+
+    def _held(self, count: int, size: int, target: Value) -> list[Value]:
+        type_ = vector(self.isa.width, "float")
+        places = [pixel * self.shape.out_pixel + n * self.isa.bytes for pixel in range(size) for n in range(count)]
+        return [self.f.load(type_, target, place) for place in places]
+
+    def _summed(
+        self,
+        count: int,
+        weights: Value,
+        size: int,
+        source: Value,
+        sums: list[Value],
+        chunks: tuple[Value, Value] | None = None,
+    ) -> list[Value]:
+        """The accumulators after all steps, or those of some chunks; few of them as two chains."""
+        half = size * count
+        chains = 1 if half >= LATENCY or self.shape.steps < 8 else 2
+        zero = Value(sums[0].type, "zeroinitializer")
+        sums = self._steps(size, count, source, weights, sums + [zero] * ((chains - 1) * half), chunks)
+        if chains == 2:
+            return [self.shape.arithmetic.added(self.f, sums[n], sums[half + n]) for n in range(half)]
+        return sums
+
+    def _steps(
+        self,
+        size: int,
+        count: int,
+        source: Value,
+        weights: Value,
+        sums: list[Value],
+        chunks: tuple[Value, Value] | None,
+    ) -> list[Value]:
         f, isa, shape = self.f, self.isa, self.shape
         if shape.steps <= UNROLLED:
             offsets = [run + 4 * g for run in shape.runs for g in range(shape.groups)]
@@ -254,7 +358,8 @@ class _Emitter:
                 f.prefetch(f.at(ahead, f.mul(index, lines * ALIGNMENT)), line * ALIGNMENT)
             return self._chunk(size, count, f.at(source, place), here, carried, range(0, 4 * self.chunk, 4))
 
-        return f.loop(0, len(self.starts), 1, chunk, sums, entered=True)
+        first, last = chunks or (i64(0), i64(len(self.starts)))
+        return f.loop(first, last, 1, chunk, sums, entered=True)
 
     def _chunk(
         self, size: int, count: int, source: Value, weights: Value, sums: Sequence[Value], offsets: Sequence[int]

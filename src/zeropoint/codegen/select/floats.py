@@ -211,4 +211,5 @@ def select_float_product(selection: Selection, op: DotGeneralOp) -> None:
     reads = [source] if other is None else [source, other]
     parameters = selection.graph.parameters(packed)
     operations = 2 * shape.width * matrix.size
-    selection.graph.call(describe(op), shape, reads, [target], parameters, operations=operations, elementwise=reads[1:])
+    added = [] if shape.is_blocked(selection.isa) else reads[1:]
+    selection.graph.call(describe(op), shape, reads, [target], parameters, operations=operations, elementwise=added)

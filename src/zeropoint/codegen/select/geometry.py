@@ -73,8 +73,9 @@ def call_for_images(
 ) -> None:
     """One step for every image of a batch. The first source is what is contracted, a second one is added."""
     images = selection.image(target)[0]
+    blocked = isinstance(kernel, Contraction) and kernel.is_blocked(selection.isa)
     for image in range(images):
         reads = [source.moved(image * selection.image_strides(source)[0]) for source in sources]
         writes = target.moved(image * selection.image_strides(target)[0])
-        added = reads[1:] if images == 1 else []
+        added = reads[1:] if images == 1 and not blocked else []
         selection.graph.call(name, kernel, reads, [writes], parameters, operations=operations, elementwise=added)
