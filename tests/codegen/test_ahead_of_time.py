@@ -17,6 +17,7 @@ from zeropoint.codegen.ahead_of_time import Library, library, write
 from zeropoint.codegen.header import arguments_of, header
 from zeropoint.codegen.llvm.machine import CodegenError, host
 from zeropoint.codegen.llvm.processors import instruction_set
+from zeropoint.codegen.memory import Arena
 from zeropoint.interp import Interpreter
 from zeropoint.ir.tensors import Array
 from zeropoint.ir.text import parse_program
@@ -173,10 +174,11 @@ def test_integer_inputs_and_outputs_have_their_parameters_in_the_header() -> Non
     program = classifier(integer_io=True)
     arguments = arguments_of(program)
     assert [argument.type for argument in arguments] == ["int8_t", "int8_t"]
-    text = header("net", arguments, 64, "any", None)
+    text = header("net", arguments, Arena(128, 64), "any", None)
     assert "int net_run(void *arena, const int8_t *x0, int8_t *y0);" in text
     assert text.count("the number that one stands for is SCALE * (q - ZERO_POINT)") == 2
     assert macros(text)["NET_Y0_SIZE"] == str(CLASSES)
+    assert "#define NET_ARENA_SIZE 128 /* bytes that a run works in; no plan needs fewer than 64 */" in text
 
 
 def named(*names: str) -> list[str]:
@@ -195,7 +197,7 @@ def test_names_become_c_identifiers_that_differ_in_more_than_case() -> None:
 def test_a_name_cannot_end_the_comment_it_stands_in() -> None:
     text = 'func.func @main(%a: tensor<2xf32> {zeropoint.name = "*/ int x; /*"}) -> tensor<2xf32> {\n'
     program = parse_program(f"{text}  return %a : tensor<2xf32>\n}}\n")
-    described = header("net", arguments_of(program), 64, "any", None)
+    described = header("net", arguments_of(program), Arena(128, 64), "any", None)
     assert "'* / int x; / *'" in described
 
 

@@ -82,7 +82,7 @@ def library(program: Program, name: str, isa: InstructionSet) -> Library:
     return Library(
         name,
         combined_object(texts, isa, (f"{name}_run", f"{name}_run_thread")),
-        header(name, arguments, arena.size, target, program.profile),
+        header(name, arguments, arena, target, program.profile),
     )
 
 

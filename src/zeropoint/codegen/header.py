@@ -14,6 +14,7 @@ from xdsl.ir import SSAValue
 
 from zeropoint.codegen.graph import ALIGNMENT
 from zeropoint.codegen.llvm.machine import CodegenError
+from zeropoint.codegen.memory import Arena
 from zeropoint.ir.annotations import EXPRESSED
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import UniformQuantizedType
@@ -130,12 +131,12 @@ def _identifier(name: str, taken: set[str]) -> str:
     return chosen
 
 
-def header(name: str, arguments: Sequence[Argument], arena: int, target: str, profile: str | None) -> str:
-    """The text of `name`.h. `arena` is the bytes that a run needs, `target` what the code was compiled for."""
+def header(name: str, arguments: Sequence[Argument], arena: Arena, target: str, profile: str | None) -> str:
+    """The text of `name`.h. `arena` is the memory that a run needs, `target` what the code was compiled for."""
     prefix = name.upper()
     sizes = {
         "ALIGNMENT": f"{ALIGNMENT} /* of the arena and of sync, in bytes */",
-        "ARENA_SIZE": f"{arena} /* bytes of memory that a run works in */",
+        "ARENA_SIZE": f"{arena.size} /* bytes that a run works in; no plan needs fewer than {arena.lower_bound} */",
         "SYNC_SIZE": f"{SYNC_SIZE} /* bytes that the threads of a run share */",
         "INPUTS": str(sum(not argument.output for argument in arguments)),
         "OUTPUTS": str(sum(argument.output for argument in arguments)),
