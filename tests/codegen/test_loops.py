@@ -179,3 +179,32 @@ def test_a_long_chain_of_waiting_ops_does_not_recurse_through_all_of_them() -> N
 def test_an_op_without_native_form_is_named_with_its_place_and_the_fix(program: Program, message: str) -> None:
     with pytest.raises(CodegenError, match=message):
         NativeProgram(program)
+
+
+@pytest.mark.parametrize("isa", HERE, ids=lambda row: row.name)
+@pytest.mark.parametrize(
+    ("lhs", "rhs", "dims"),
+    [
+        ((2, 5, 33), (2, 7, 33), "batching_dims = [0] x [0], contracting_dims = [2] x [2]"),
+        ((2, 3, 9, 17), (2, 3, 17, 70), "batching_dims = [0, 1] x [0, 1], contracting_dims = [3] x [2]"),
+        ((40, 6), (6, 128), "contracting_dims = [1] x [0]"),
+        ((6, 40), (48, 6), "contracting_dims = [0] x [1]"),
+    ],
+    ids=str,
+)
+def test_products_of_two_floats(isa: InstructionSet, lhs: tuple[int, ...], rhs: tuple[int, ...], dims: str) -> None:
+    left, right = ("x".join(map(str, shape)) for shape in (lhs, rhs))
+    column = rhs[-2] if dims.endswith(f"x [{len(rhs) - 1}]") else rhs[-1]
+    rows = lhs[-1] if "= [0] x [1]" in dims else lhs[-2]
+    shape = (*lhs[:-2], rows, column)
+    result = "tensor<" + "x".join(map(str, shape)) + "xf32>"
+    order = [*reversed(range(len(shape) - 1)), len(shape) - 1]
+    turned = "tensor<" + "x".join(str(shape[d]) for d in order) + "xf32>"
+    program = main(
+        f"%a: tensor<{left}xf32>, %b: tensor<{right}xf32>", turned,
+        f"%n = stablehlo.negate %a : tensor<{left}xf32>",
+        f"%p = stablehlo.dot_general %n, %b, {dims} : (tensor<{left}xf32>, tensor<{right}xf32>) -> {result}",
+        f"%t = stablehlo.transpose %p, dims = {order} : ({result}) -> {turned}",
+        f"%y = stablehlo.negate %t : {turned}",
+    )  # fmt: skip
+    assert_native_is_exact(program, [inputs_for(program)], isa, threads=(1, 3), tolerance=40 * ULP)

@@ -11,8 +11,8 @@ from xdsl.ir import Operation, OpResult
 
 from zeropoint.codegen.graph import Buffer, Graph, Space, View, row_major
 from zeropoint.codegen.llvm.isa import InstructionSet
-from zeropoint.codegen.select.batches import select_requantized
-from zeropoint.codegen.select.floats import select_float_convolution, select_float_product
+from zeropoint.codegen.select.batches import select_product, select_requantized
+from zeropoint.codegen.select.floats import select_float_convolution
 from zeropoint.codegen.select.generic import materialize
 from zeropoint.codegen.select.lookup import select_gather
 from zeropoint.codegen.select.movement import copy
@@ -42,7 +42,7 @@ RULES: dict[type[Operation], Callable[[Selection, Any], None]] = {
     fxp.TableOp: select_table,
     fxp.WeightedSumOp: select_sum,
     hlo.ConvolutionOp: select_float_convolution,
-    hlo.DotGeneralOp: select_float_product,
+    hlo.DotGeneralOp: select_product,
     hlo.GatherOp: select_gather,
     hlo.PadOp: select_pad,
     hlo.ReshapeOp: select_reshape,

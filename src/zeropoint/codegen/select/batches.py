@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from xdsl.ir import Operation, SSAValue
 
-from zeropoint.codegen.graph import Buffer, Space, View, matrix_view
-from zeropoint.codegen.kernels.arithmetic import Integers
+from zeropoint.codegen.graph import Buffer, Space, View, matrix_view, row_major
+from zeropoint.codegen.kernels.arithmetic import Floats, Integers
 from zeropoint.codegen.kernels.batched import Batched, Packing
 from zeropoint.codegen.kernels.contraction import Contraction
 from zeropoint.codegen.kernels.requantize import Epilogue
 from zeropoint.codegen.select.contraction import output_of, select_requantize
-from zeropoint.codegen.select.movement import copy, reshaped
+from zeropoint.codegen.select.floats import select_float_product
+from zeropoint.codegen.select.movement import copy, fill, reshaped
 from zeropoint.codegen.select.selection import BYTE, NoKernel, Selection, owner_of
 from zeropoint.ir.fxpmath import RequantizeOp
 from zeropoint.ir.locations import describe
@@ -30,6 +31,13 @@ def select_requantized(selection: Selection, op: RequantizeOp) -> None:
     return select_requantize(selection, op)
 
 
+def select_product(selection: Selection, op: DotGeneralOp) -> None:
+    """A product of floats: of two activations, or what `select_float_product` knows."""
+    if selection.constant(op.rhs) is None:
+        return _batched_floats(selection, op)
+    return select_float_product(selection, op)
+
+
 def _centred(selection: Selection, value: SSAValue) -> tuple[SSAValue, int]:
     """(x, zero) of `convert(x) - zero` for a computed x of bytes."""
     op, zero = owner_of(value), 0
@@ -42,6 +50,30 @@ def _centred(selection: Selection, value: SSAValue) -> tuple[SSAValue, int]:
     if element_dtype(element_of(x)) != np.int8 or selection.constant(x) is not None or not -128 <= zero <= 127:
         raise NoKernel
     return x, zero
+
+
+@dataclass(frozen=True)
+class _Dimensions:
+    """The dimensions of a product of two, each with one that is summed over and one that stays."""
+
+    batch: tuple[int, ...]
+    other_batch: tuple[int, ...]
+    term: int
+    other_term: int
+    row: int
+    column: int
+
+    @staticmethod
+    def of(op: DotGeneralOp) -> _Dimensions:
+        """Raises NoKernel for another product."""
+        dims = op.dot_dimension_numbers.data
+        batch, other_batch = dims.lhs_batching_dimensions, dims.rhs_batching_dimensions
+        terms, other_terms = dims.lhs_contracting_dimensions, dims.rhs_contracting_dimensions
+        rows = [d for d in range(len(shape_of(op.lhs))) if d not in (*batch, *terms)]
+        columns = [d for d in range(len(shape_of(op.rhs))) if d not in (*other_batch, *other_terms)]
+        if [len(part) for part in (terms, rows, columns)] != [1, 1, 1]:
+            raise NoKernel
+        return _Dimensions(batch, other_batch, terms[0], other_terms[0], rows[0], columns[0])
 
 
 def looked_through(selection: Selection, value: SSAValue) -> View:
@@ -70,38 +102,32 @@ def _readable(selection: Selection, op: Operation, value: SSAValue, dimensions: 
     return made
 
 
-def _target(selection: Selection, op: RequantizeOp) -> View:
+def _target(selection: Selection, op: RequantizeOp | DotGeneralOp) -> View:
     """A new view for the result; where a transpose alone uses it, so that the transposed value lies in order."""
     uses = list(op.result.uses)
     user = uses[0].operation if len(uses) == 1 else None
     rank = len(shape_of(op.result))
+    allocate = selection.floats_for if isinstance(op, DotGeneralOp) else selection.bytes_for
     if isinstance(user, TransposeOp) and shape_of(op.result)[-1] % 16 == 0:
         order = array_values(user.permutation)
         if order[-1] == rank - 1 and not selection.is_image(user.result):
-            whole = selection.bytes_for(op, user.result)
+            whole = allocate(op, user.result)
             place = [order.index(d) for d in range(rank)]
             shape, strides = (tuple(part[n] for n in place) for part in (whole.shape, whole.strides))
             view = replace(whole, shape=shape, strides=strides)
             selection.bind(op.result, view)
             return view
-    return selection.bytes_for(op, op.result)
+    return allocate(op, op.result)
 
 
 def _batched(selection: Selection, op: RequantizeOp, product: DotGeneralOp) -> None:
     if element_dtype(element_of(op.result)) != np.int8 or selection.is_image(op.result):
         raise NoKernel
-    dims = product.dot_dimension_numbers.data
     (lhs, zero), (rhs, other_zero) = (_centred(selection, value) for value in (product.lhs, product.rhs))
-    used = [
-        (*dims.lhs_batching_dimensions, *dims.lhs_contracting_dimensions),
-        (*dims.rhs_batching_dimensions, *dims.rhs_contracting_dimensions),
-    ]
-    free = [[d for d in range(len(shape_of(v))) if d not in u] for v, u in zip((lhs, rhs), used, strict=True)]
-    if other_zero or len(dims.lhs_contracting_dimensions) != 1 or [len(one) for one in free] != [1, 1]:
+    dims = _Dimensions.of(product)
+    if other_zero:
         raise NoKernel
-    (term,), (other_term,), (row,), (column,) = (
-        dims.lhs_contracting_dimensions, dims.rhs_contracting_dimensions, free[0], free[1],
-    )  # fmt: skip
+    term, other_term, row, column = dims.term, dims.other_term, dims.row, dims.column
     terms, channels = shape_of(lhs)[term], shape_of(rhs)[column]
     if terms % 4 or not np.prod(shape_of(op.result)):
         raise NoKernel
@@ -111,7 +137,7 @@ def _batched(selection: Selection, op: RequantizeOp, product: DotGeneralOp) -> N
         raise NoKernel
     right = _readable(selection, op, rhs, (other_term, column))
     target = _target(selection, op)
-    batch = len(dims.lhs_batching_dimensions)
+    batch = len(dims.batch)
     isa, count = selection.isa, left.shape[row]
     reach = np.full(channels, terms * 255 * 128, np.int64)
     arithmetic = Integers(2 if isa.weight_limit < 128 else 1, Epilogue.of(output, reach, isa))
@@ -135,7 +161,7 @@ def _batched(selection: Selection, op: RequantizeOp, product: DotGeneralOp) -> N
         right.strides[column],
         zero,
         sizes,
-        tuple(right.strides[d] for d in dims.rhs_batching_dimensions),
+        tuple(right.strides[d] for d in dims.other_batch),
     )
     groups = list(kernel.groups_of(isa, channels))
     nothing = np.zeros((terms // 4, 4, channels), np.int8), np.zeros(channels, np.int64)
@@ -146,9 +172,71 @@ def _batched(selection: Selection, op: RequantizeOp, product: DotGeneralOp) -> N
     batched = Batched(
         kernel,
         sizes,
-        tuple(left.strides[d] for d in dims.lhs_batching_dimensions),
+        tuple(left.strides[d] for d in dims.batch),
         packing.weight_steps(isa),
         target.strides[:batch],
     )
     operations = 2 * terms * int(np.prod(target.shape, dtype=np.int64))
     selection.graph.call(describe(op), batched, [left, packed], [target], operations=operations)
+
+
+def _batched_floats(selection: Selection, op: DotGeneralOp) -> None:
+    if any(element_dtype(element_of(v)) != np.float32 for v in (op.lhs, op.rhs, op.result)):
+        raise NoKernel
+    dims = _Dimensions.of(op)
+    if selection.is_image(op.result) or not np.prod(shape_of(op.result)) or selection.output(op.result) is not None:
+        raise NoKernel
+    left, right = looked_through(selection, op.lhs), looked_through(selection, op.rhs)
+    if left.strides[dims.term] != left.itemsize:
+        made = matrix_view(left.shape, left.dtype, left.itemsize)
+        if dims.term != len(left.shape) - 1:
+            raise NoKernel
+        copy(selection, op, left, made)
+        left = made
+    target, isa = _target(selection, op), selection.isa
+    batch, terms, channels = len(dims.batch), left.shape[dims.term], right.shape[dims.column]
+    pixel, out_pixel, count = left.strides[dims.row], target.strides[batch], left.shape[dims.row]
+    kernel = Contraction(
+        rows=1,
+        width=count,
+        in_row=count * pixel,
+        in_pixel=pixel,
+        out_row=count * out_pixel,
+        out_pixel=out_pixel,
+        runs=(0,),
+        groups=terms,
+        vectors=-(-channels // isa.width),
+        arithmetic=Floats(),
+    )
+    sizes = target.shape[:batch]
+    packed, steps = _packed_floats(selection, op, kernel, right, dims)
+    batched = Batched(kernel, sizes, tuple(left.strides[d] for d in dims.batch), steps, target.strides[:batch])
+    operations = 2 * terms * int(np.prod(target.shape, dtype=np.int64))
+    selection.graph.call(describe(op), batched, [left, packed], [target], operations=operations)
+
+
+def _packed_floats(
+    selection: Selection, op: DotGeneralOp, kernel: Contraction, right: View, dims: _Dimensions
+) -> tuple[View, tuple[int, ...]]:
+    """The second operand as weights of every batch, with biases of 0; the steps of batches."""
+    isa, sizes = selection.isa, tuple(right.shape[d] for d in dims.other_batch)
+    terms, channels = right.shape[dims.other_term], right.shape[dims.column]
+    places: list[tuple[int, int, int]] = []  # first channel, vectors, place of a group
+    size = 0
+    for part in kernel.columns(isa).parts:
+        for first in part.places():
+            places.append((first * isa.width, part.size, size))
+            size += kernel.group_bytes(isa, part.size)
+    steps = row_major(sizes, size)
+    buffer = Buffer(Space.ARENA, size * int(np.prod(sizes, dtype=np.int64)))
+    whole = View(buffer, 0, (*sizes, terms, channels), (*steps, 0, 4), right.dtype)
+    order = (*dims.other_batch, dims.other_term, dims.column)
+    given = replace(right, shape=whole.shape, strides=tuple(right.strides[d] for d in order), halo=None)
+    for first, count, place in places:
+        row = count * isa.bytes
+        some = (*sizes, terms, min(channels - first, count * isa.width))
+        source = replace(given, shape=some).moved(first * given.strides[-1])
+        copy(selection, op, source, View(buffer, place, some, (*steps, row, 4), right.dtype))
+        biases = (*sizes, count * isa.width)
+        fill(selection, op, 0.0, View(buffer, place + terms * row, biases, (*steps, 4), right.dtype))
+    return whole, steps
