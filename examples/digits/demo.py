@@ -14,6 +14,7 @@ from xdsl.ir import Operation
 
 import zeropoint as zp
 from zeropoint.calibrate import bar, samples
+from zeropoint.ir.annotations import FACTS
 from zeropoint.ir.locations import location_text
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp
@@ -52,8 +53,13 @@ def outputs(model: Model) -> np.ndarray:
 
 
 def ops_of(program: Program, name: str) -> str:
-    """The ops from the first to the last that come from a node of the original model; of a region, its body."""
-    ops = list(program.entry.ops)
+    """The ops from the first to the last that come from a node of the original model; of a region, its body.
+
+    Without the facts behind their parameters, which `zeropoint explain` shows.
+    """
+    ops = list(program.clone().entry.ops)
+    for op in ops:
+        op.attributes.pop(FACTS, None)
     named = [index for index, op in enumerate(ops) if location_text(op.location) == name]
     shown: list[Operation] = []
     for op in ops[named[0] : named[-1] + 1]:
