@@ -15,6 +15,9 @@ from hypothesis import HealthCheck, given, settings
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from codegen.classifier import classifier, image
+from codegen.contractions import Case as Kernel
+from codegen.contractions import batches, convolutions, products
+from codegen.test_loops import INTEGERS, inputs_for
 from networks import Case, cases, quantized
 from zeropoint.codegen.graph import Step
 from zeropoint.codegen.guarded import GuardedProgram
@@ -47,7 +50,19 @@ def main(note: Path, count: int) -> None:
     integers = [{"x0": np.random.default_rng(n).integers(-128, 128, (1, 3, 13, 11)).astype(np.int8)} for n in range(2)]
     check(classifier(integer_io=True), integers, host(), note)
 
-    @settings(max_examples=count, derandomize=True, deadline=None, database=None, suppress_health_check=[*HealthCheck])
+    some = settings(derandomize=True, deadline=None, database=None, suppress_health_check=[*HealthCheck])
+    for program in INTEGERS.values():
+        check(program, [inputs_for(program)], host(), note)
+    for strategy in (products(), batches(), *map(convolutions, ("dense", "depthwise", "grouped"))):
+
+        @settings(some, max_examples=max(1, count // 4))
+        @given(case=strategy)
+        def kernels(case: Kernel) -> None:
+            check(case.program, case.samples[:2], host(), note)
+
+        kernels()
+
+    @settings(some, max_examples=count)
     @given(case=cases(5))
     def random_networks(case: Case) -> None:
         check(integer_program(quantized(case.program, case.calibration)), case.samples[:2], host(), note)
