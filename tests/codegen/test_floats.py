@@ -91,3 +91,20 @@ def test_rows_of_a_table_and_numbers_outside_of_it(index):
     assert Lookup in {type(step.kernel) for step in native.graph.steps}
     chosen = np.array([[0, 6, 3], [-4, 7, 100]], np.dtype(index.replace("i", "int")))
     np.testing.assert_array_equal(native.run_values([chosen])[0], Interpreter(program).run_values([chosen])[0])
+
+
+@pytest.mark.parametrize(("profile", "stored"), [("", 0), ('attributes {zeropoint.profile = "fixed16"}', 5)])
+def test_nan_is_stored_as_the_profile_says(profile, stored):
+    kind = "!quant.uniform<i8:f32, 0.5:5>"
+    program = parse_program(f"""
+    module {profile} {{
+      func.func @main(%x: tensor<4xf32>) -> tensor<4xi8> {{
+        %q = stablehlo.uniform_quantize %x : (tensor<4xf32>) -> tensor<4x{kind}>
+        %i = quant.scast %q : tensor<4x{kind}> to tensor<4xi8>
+        return %i : tensor<4xi8>
+      }}
+    }}""")
+    x = np.array([np.nan, 1.0, np.inf, -np.inf], np.float32)
+    (found,) = NativeProgram(program).run_values([x])
+    assert found.tolist() == [stored, 7, 127, -128]
+    np.testing.assert_array_equal(found, Interpreter(program).run_values([x])[0])

@@ -203,12 +203,12 @@ def _weighted_sum(f: Function, i: Instruction, operands: Sequence[Instruction], 
 
 
 def _quantize(f: Function, i: Instruction, operands: Sequence[Instruction], values: Sequence[Value]) -> Value:
-    """clamp(round(x / s + zp)) in the float's arithmetic, NaN becoming zp; the bounds are exact as floats."""
+    """clamp(round(x / s + zp)) in the float's arithmetic, NaN becoming zp, or 0; the bounds are exact as floats."""
     (x,) = values
     behaviour = QuantizeBehaviour(str(i.extra[0]))
     scale, zero, low, high = float(i.extra[1]), *map(int, i.extra[2:])
     real = f.binary("fdiv", x, filled(x.type, scale))
-    if behaviour is QuantizeBehaviour.RNE_AFTER_ZERO_POINT:
+    if behaviour in (QuantizeBehaviour.RNE_AFTER_ZERO_POINT, QuantizeBehaviour.RNE_NAN_IS_STORED_ZERO):
         rounded = intrinsic(f, "roundeven", f.binary("fadd", real, filled(x.type, zero)))
     else:
         name = "roundeven" if behaviour is QuantizeBehaviour.RNE_BEFORE_ZERO_POINT else "round"
@@ -216,7 +216,8 @@ def _quantize(f: Function, i: Instruction, operands: Sequence[Instruction], valu
     known = compared(f, "fcmp ord", x, x)
     # 0 / 0 and inf / inf, of a scale that is no number of this type.
     known = f.binary("and", known, compared(f, "fcmp ord", real, real))
-    chosen = f.select(known, rounded, filled(x.type, zero))
+    unknown = 0 if behaviour is QuantizeBehaviour.RNE_NAN_IS_STORED_ZERO else zero
+    chosen = f.select(known, rounded, filled(x.type, unknown))
     raised = intrinsic(f, "maxnum", chosen, filled(x.type, low))
     inside = intrinsic(f, "minnum", raised, filled(x.type, high))
     return converted(f, f.cast("fptosi", inside, like(x, "i32")), i.type, signed=True)
@@ -227,6 +228,7 @@ QUANTIZES = frozenset(
         QuantizeBehaviour.RNE_AFTER_ZERO_POINT,
         QuantizeBehaviour.RNE_BEFORE_ZERO_POINT,
         QuantizeBehaviour.HALF_AWAY_BEFORE_ZERO_POINT,
+        QuantizeBehaviour.RNE_NAN_IS_STORED_ZERO,
     )
 )
 """The behaviours of `quantize`."""

@@ -21,7 +21,7 @@ from zeropoint.ir.locations import describe
 from zeropoint.ir.quant import StorageCastOp, UniformQuantizedType
 from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.tensors import element_dtype, element_of, shape_of
-from zeropoint.numerics.profile import profile
+from zeropoint.numerics.profile import DEFAULT_PROFILE, profile
 
 
 def _unary(e: Expression, op: Any, place: Place) -> int:
@@ -116,7 +116,7 @@ def _per_layer(op: Operation, quantized: object) -> UniformQuantizedType:
 
 def _quantize(e: Expression, op: hlo.UniformQuantizeOp, place: Place) -> int:
     type_ = _per_layer(op, element_of(op.result))
-    behaviour = profile(e.selection.program.profile or "float32-rne").quantize
+    behaviour = profile(e.selection.program.profile or DEFAULT_PROFILE).quantize
     source, storage = scalar_type(op.operand), type_.storage
     if source[0] not in FLOATS or behaviour not in QUANTIZES or storage.type.width > 16:
         raise CodegenError(

@@ -19,7 +19,7 @@ from zeropoint.ir.stablehlo import PadOp, ReshapeOp, UniformDequantizeOp, Unifor
 from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.tensors import element_dtype, element_of, shape_of
 from zeropoint.numerics.affine import QuantizeBehaviour
-from zeropoint.numerics.profile import profile
+from zeropoint.numerics.profile import DEFAULT_PROFILE, profile
 
 
 def select_cast(selection: Selection, op: StorageCastOp) -> None:
@@ -119,7 +119,7 @@ def _parameters(op: Operation, quantized: object) -> UniformQuantizedType:
 def select_quantize(selection: Selection, op: UniformQuantizeOp) -> None:
     """Floats of the caller to stored integers."""
     type_ = _parameters(op, element_of(op.result))
-    if profile(selection.program.profile or "float32-rne").quantize is not QuantizeBehaviour.RNE_AFTER_ZERO_POINT:
+    if profile(selection.program.profile or DEFAULT_PROFILE).quantize is not QuantizeBehaviour.RNE_AFTER_ZERO_POINT:
         raise NoKernel
     if not selection.has(op.operand):
         raise NoKernel
