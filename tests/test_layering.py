@@ -21,7 +21,7 @@ MAY_IMPORT = {
     "codegen": {"ir", "numerics"},
 }
 PACKAGES = sorted(MAY_IMPORT)
-TOP = {"__init__", "__main__", "cli", "diagnostics", "engines", "model", "opt", "pipeline"}
+TOP = {"__init__", "__main__", "diagnostics", "engines", "model", "opt", "pipeline"}
 
 
 def imported_packages(path: Path) -> set[str]:
@@ -29,6 +29,7 @@ def imported_packages(path: Path) -> set[str]:
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom) and node.module:
             names.add(node.module)
+            names.update(f"{node.module}.{alias.name}" for alias in node.names)
         elif isinstance(node, ast.Import):
             names.update(alias.name for alias in node.names)
     return {name.split(".")[1] for name in names if name.startswith("zeropoint.")}
@@ -41,9 +42,14 @@ def test_a_package_imports_only_what_its_layer_may(package: str) -> None:
         assert not foreign, f"{path.relative_to(ROOT)} imports {sorted(foreign)}"
 
 
+def test_only_running_as_a_module_imports_the_command_line() -> None:
+    above = {path for path in ROOT.rglob("*.py") if "cli" in imported_packages(path)}
+    assert {path for path in above if path.parent != ROOT / "cli"} == {ROOT / "__main__.py"}
+
+
 def test_every_folder_and_module_has_its_place_in_the_layers() -> None:
     folders = {path.name for path in ROOT.iterdir() if path.is_dir() and any(path.glob("*.py"))}
-    assert folders == set(PACKAGES)
+    assert folders == {*PACKAGES, "cli"}
     assert {path.stem for path in ROOT.glob("*.py")} == TOP
 
 

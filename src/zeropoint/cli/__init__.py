@@ -1,0 +1,26 @@
+"""The command line.
+
+Exit status: 0 done; 2 the input is at fault (one line that says found, expected, and the fix); 1 a fault of ours, or a
+check that failed.
+
+What does the work is imported inside of the commands, so that help and wrong options are answered at once.
+"""
+
+from __future__ import annotations
+
+import click
+
+from zeropoint.cli.compilation import compile_
+from zeropoint.cli.execution import compare, run
+from zeropoint.cli.inspection import explain, targets
+from zeropoint.cli.passes import opt
+from zeropoint.cli.quantization import quantize
+
+
+@click.group(
+    commands=[quantize, run, compare, explain, compile_, opt, targets],
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(package_name="zeropoint")
+def main() -> None:
+    """Turn a float network into an exactly specified integer program."""

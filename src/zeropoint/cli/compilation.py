@@ -1,0 +1,33 @@
+"""`zeropoint compile`: an integer program to an object or a shared library."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from zeropoint.cli.files import INPUT_FILE, OUTPUT_FILE, check_output
+from zeropoint.cli.refusals import reports_input_errors
+
+
+@click.command("compile")
+@click.argument("model", type=INPUT_FILE)
+@click.option("-o", "--output", required=True, type=OUTPUT_FILE, help="Where to write: libNAME.so, or NAME.o.")
+@click.option(
+    "--cpu", default=None, metavar="NAME", help="The processor to compile for, as LLVM calls it; default: this one."
+)
+@click.option("--isa", default=None, metavar="NAME", help="The instruction set to compile for: avx2, portable, ...")
+@click.option("--triple", default=None, metavar="TRIPLE", help="Another system: aarch64-unknown-linux-gnu.")
+@click.option("--name", default=None, help="What the functions begin with; default: from the file's name.")
+@reports_input_errors
+def compile_(model: Path, output: Path, cpu: str | None, isa: str | None, triple: str | None, name: str | None) -> None:
+    """Compile the integer program MODEL to an object or a shared library, with a C header NAME.h beside it.
+
+    A shared library is linked by the C compiler that $CC names, else cc.
+    """
+    from zeropoint.frontend import load_model
+    from zeropoint.model import Model
+
+    check_output(output, (".o", ".so"))
+    for path in Model(load_model(model)).compile(output, name=name, isa=isa, cpu=cpu, triple=triple):
+        click.echo(f"wrote {path}")

@@ -1,0 +1,150 @@
+"""`zeropoint run` and `zeropoint compare`: programs on data, by the interpreter or as machine code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from zeropoint.cli.files import INPUT_FILE, OUTPUT_FILE, check_output, program_text, weights_beside
+from zeropoint.cli.refusals import fail, reports_input_errors
+from zeropoint.cli.shapes import SHAPE
+
+ENGINE = click.option(
+    "--engine",
+    type=click.Choice(["interp", "native"]),
+    default="interp",
+    show_default=True,
+    help="What runs MODEL: the interpreter, or machine code, which gives the same integers.",
+)
+THREADS = click.option(
+    "--threads", type=click.IntRange(1, 64), default=1, show_default=True, help="That share the work, with native."
+)
+
+
+@click.command()
+@click.argument("model", type=INPUT_FILE)
+@click.option("--input", "inputs", type=INPUT_FILE, default=None, help="Inputs: .npz with one array per input name.")
+@click.option("-o", "--output", type=OUTPUT_FILE, default=None, help="Where to write the outputs: .npz.")
+@click.option("--args", "arguments", default=None, help="Inputs as text: '[dense<1> : tensor<2xi32>, ...]'.")
+@click.option("--split-input-file", is_flag=True, help="Run the parts between '// -----' lines one by one.")
+@ENGINE
+@THREADS
+@SHAPE
+@reports_input_errors
+def run(
+    model: Path,
+    inputs: Path | None,
+    output: Path | None,
+    arguments: str | None,
+    split_input_file: bool,
+    engine: str,
+    threads: int,
+    shapes: tuple[tuple[str, tuple[int, ...]], ...],
+) -> None:
+    """Run MODEL on every sample of the input and write the outputs, stacked.
+
+    Without --input MODEL is a program text that needs none. Its checks are made (status 1 where one fails), what it
+    returns is printed.
+    """
+    if inputs is not None and output is not None:
+        _run_samples(model, inputs, output, dict(shapes), engine, threads)
+    elif inputs is not None or output is not None or model.suffix.lower() not in ("", ".mlir"):
+        missing = "--output" if inputs is not None else "--input"
+        fail(f"{model}: found no {missing}, expected --input and --output together, or a .mlir program without either")
+    elif engine == "native":
+        fail("found --engine native without --input, expected --input and --output with it")
+    else:
+        _run_text(model, arguments, split_input_file)
+
+
+def _run_text(file: Path, arguments: str | None, split: bool) -> None:
+    """Run every program of a text; say what each returns, and what does not hold."""
+    from zeropoint.frontend.legalize_chlo import legalize_chlo
+    from zeropoint.interp import CheckFailed, ExecutionError, execute
+    from zeropoint.ir.text import parse_program, split_input
+    from zeropoint.ir.values import parse_values, value_text
+
+    text, name = program_text(file)
+    weights = None if str(file) == "-" else weights_beside(file)
+    failed = False
+    for part in split_input(text, split):
+        try:
+            given = None if arguments is None else parse_values(arguments)
+            program = legalize_chlo(parse_program(part, name, weights))
+        except ValueError as error:
+            fail(str(error))
+        try:
+            for outcome in execute(program, given):
+                for value, found in zip(outcome.values, outcome.types, strict=True):
+                    click.echo(value_text(value, found))
+        except (CheckFailed, ExecutionError) as error:
+            failed = True
+            click.echo(f"zeropoint: {error}", err=True)
+    if failed:
+        raise SystemExit(1)
+
+
+def _engine(model: Any, engine: str, threads: int) -> Any:
+    """The model, run by the engine of that name."""
+    if engine == "native":
+        return model.native(threads=threads)
+    if threads != 1:
+        fail(f"found --threads {threads} with --engine {engine}, expected --engine native")
+    return model
+
+
+def _run_samples(
+    model: Path, inputs: Path, output: Path, shapes: dict[str, tuple[int, ...]], engine: str, threads: int
+) -> None:
+    from zeropoint.calibrate import bar, samples
+    from zeropoint.frontend import load_model
+    from zeropoint.ir.files import write_atomically
+    from zeropoint.model import Model
+
+    check_output(output, (".npz",))
+    loaded = _engine(Model(load_model(model, shapes)), engine, threads)
+    outputs = loaded.run_samples(samples(inputs, loaded.inputs), progress=bar)
+
+    def write(temporary: Path) -> None:
+        import numpy as np
+
+        with temporary.open("wb") as file:
+            np.savez(file, **outputs)  # pyright: ignore
+
+    write_atomically(output, write)
+    click.echo(f"wrote {output}")
+
+
+@click.command()
+@click.argument("reference", type=INPUT_FILE)
+@click.argument("model", type=INPUT_FILE)
+@click.option("--data", required=True, type=INPUT_FILE, help="Test data: .npz, or a folder of .npy files.")
+@click.option("--layers", is_flag=True, help="Also compare every value that both programs name; by the interpreter.")
+@click.option("--json", "as_json", is_flag=True, help="For tools.")
+@ENGINE
+@THREADS
+@SHAPE
+@reports_input_errors
+def compare(
+    reference: Path,
+    model: Path,
+    data: Path,
+    layers: bool,
+    as_json: bool,
+    engine: str,
+    threads: int,
+    shapes: tuple[tuple[str, tuple[int, ...]], ...],
+) -> None:
+    """SQNR, cosine and top-1 agreement of MODEL with REFERENCE (usually the float model)."""
+    from zeropoint.calibrate import bar, samples
+    from zeropoint.frontend import load_model
+    from zeropoint.model import Model, compare
+
+    if layers and engine == "native":
+        fail("found --layers with --engine native, expected --engine interp, which sees inner values")
+    first = Model(load_model(reference, dict(shapes)))
+    second = _engine(Model(load_model(model, dict(shapes))), engine, threads)
+    result = compare(first, second, samples(data, first.inputs), layers=layers, progress=bar)
+    click.echo(result.json() if as_json else result.table())

@@ -1,0 +1,43 @@
+"""The files that commands name: what they may be, checks before any work, program text and its weights."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from zeropoint.cli.refusals import fail
+
+INPUT_FILE = click.Path(path_type=Path)
+OUTPUT_FILE = click.Path(path_type=Path, dir_okay=False)
+
+
+def check_output(path: Path, suffixes: tuple[str, ...]) -> None:
+    """Refuse an output that could not be written, before any work is done; no suffixes means any."""
+    if suffixes and path.suffix not in suffixes:
+        fail(f"{path}: found suffix '{path.suffix}', expected {' or '.join(suffixes)}")
+    if not path.parent.is_dir():
+        fail(f"{path}: found no folder '{path.parent}', expected one to write into; make it first")
+
+
+def program_text(file: Path) -> tuple[str, str]:
+    """The text of a file, or of the standard input, and what to call it in messages."""
+    if str(file) == "-":
+        return sys.stdin.read(), "<stdin>"
+    try:
+        return file.read_text(), str(file)
+    except UnicodeDecodeError:
+        fail(f"{file}: found bytes that are no text, expected MLIR")
+
+
+def weights_beside(file: Path) -> Any:
+    """The weights in the .safetensors file beside a program, None where there is none."""
+    from zeropoint.ir.files import load_weights
+
+    sidecar = file.with_suffix(".safetensors")
+    try:
+        return load_weights(sidecar) if sidecar.exists() else None
+    except ValueError as error:
+        fail(str(error))

@@ -1,0 +1,53 @@
+"""`zeropoint explain` and `zeropoint targets`: why a program is as it is, and what decides it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from zeropoint.cli.files import INPUT_FILE
+from zeropoint.cli.refusals import fail, reports_input_errors
+from zeropoint.cli.shapes import SHAPE
+
+
+@click.command()
+@click.argument("model", type=INPUT_FILE)
+@click.argument("value", required=False)
+@click.option("--target", default="cpu", show_default=True, help="For a float model: whose kernels decide.")
+@click.option("--json", "as_json", is_flag=True, help="For tools.")
+@SHAPE
+@reports_input_errors
+def explain(
+    model: Path, value: str | None, target: str, as_json: bool, shapes: tuple[tuple[str, tuple[int, ...]], ...]
+) -> None:
+    """Why VALUE has its scale, why a rescale is there, why an op stayed float; without VALUE an overview of MODEL."""
+    import json
+
+    from zeropoint.frontend import load_model
+    from zeropoint.model import Model
+    from zeropoint.report.explain import details, overview
+    from zeropoint.targets import target as named_target
+
+    try:
+        named_target(target)
+    except ValueError as error:
+        fail(str(error))
+    found = Model(load_model(model, dict(shapes))).explain(value, target=target)
+    if as_json:
+        click.echo(json.dumps(found.record(), indent=2))
+    else:
+        click.echo(overview(found) if value is None else details(found))
+
+
+@click.command()
+@click.argument("name", required=False)
+def targets(name: str | None) -> None:
+    """List the targets, or the kernel table of one."""
+    from zeropoint.report.tables import target_list, target_table
+    from zeropoint.targets import target
+
+    try:
+        click.echo(target_list() if name is None else target_table(target(name)))
+    except ValueError as error:
+        fail(str(error))

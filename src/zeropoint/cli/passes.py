@@ -1,0 +1,77 @@
+"""`zeropoint opt`: passes on program text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from zeropoint.cli.files import INPUT_FILE, OUTPUT_FILE, check_output, program_text, weights_beside
+from zeropoint.cli.refusals import reports_input_errors
+
+
+def _list_passes(context: click.Context, parameter: click.Parameter, value: bool) -> None:
+    if not value:
+        return
+    from zeropoint.opt import PASSES
+
+    for name, entry in PASSES.items():
+        options = "".join(f" {option}={default}" for option, default in entry.options.items())
+        click.echo(f"{name:24s}{entry.summary}{options and f'  ({options.strip()})'}")
+    context.exit()
+
+
+@click.command()
+@click.argument("file", type=INPUT_FILE)
+@click.option("-p", "--passes", default="", help="Passes in order: 'simplify,fuse,lower{profile=fixed32}'.")
+@click.option("-o", "--output", type=OUTPUT_FILE, default=None, help="Where to write; default: the terminal.")
+@click.option("--split-input-file", is_flag=True, help="Treat the parts between '// -----' lines one by one.")
+@click.option("--verify-diagnostics", is_flag=True, help="Check the errors that expected-error comments announce.")
+@click.option("--allow-unregistered-dialect", is_flag=True, help="Take ops of other dialects, in the generic form.")
+@click.option("--generic", is_flag=True, help="Print ops in the generic form.")
+@click.option("--locations", is_flag=True, help="Print locations.")
+@click.option("--inline-weights", is_flag=True, help="Print large constants as a resource section.")
+@click.option("--list-passes", is_flag=True, is_eager=True, expose_value=False, callback=_list_passes)
+@reports_input_errors
+def opt(
+    file: Path,
+    passes: str,
+    output: Path | None,
+    split_input_file: bool,
+    verify_diagnostics: bool,
+    allow_unregistered_dialect: bool,
+    generic: bool,
+    locations: bool,
+    inline_weights: bool,
+) -> None:
+    """Run passes on the program text in FILE ('-' is the standard input), as mlir-opt does."""
+    from zeropoint import opt as optimizer
+    from zeropoint.ir.files import write_atomically
+
+    if output is not None:
+        check_output(output, ())
+    chain = optimizer.parse_passes(passes)
+    text, name = program_text(file)
+    if verify_diagnostics:
+        problems = optimizer.verify_diagnostics(
+            text, chain, name=name, split=split_input_file, allow_unregistered=allow_unregistered_dialect
+        )
+        for problem in problems:
+            click.echo(problem, err=True)
+        raise SystemExit(1 if problems else 0)
+    weights = None if str(file) == "-" else weights_beside(file)
+    printed = optimizer.optimize(
+        text,
+        chain,
+        name=name,
+        weights=weights,
+        split=split_input_file,
+        allow_unregistered=allow_unregistered_dialect,
+        generic=generic,
+        locations=locations,
+        inline_weights=inline_weights,
+    )
+    if output is None:
+        click.echo(printed, nl=False)
+    else:
+        write_atomically(output, lambda temporary: temporary.write_text(printed))

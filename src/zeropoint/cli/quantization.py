@@ -1,0 +1,107 @@
+"""`zeropoint quantize`: a float model and data to an integer program."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from zeropoint.cli.files import INPUT_FILE, OUTPUT_FILE, check_output
+from zeropoint.cli.refusals import fail, reports_input_errors
+from zeropoint.cli.shapes import SHAPE
+
+
+@click.command()
+@click.argument("model", type=INPUT_FILE)
+@click.option("--data", required=True, type=INPUT_FILE, help="Calibration data: .npz, or a folder of .npy files.")
+@click.option("-o", "--output", required=True, type=OUTPUT_FILE, help="Where to write the program: NAME.mlir.")
+@click.option(
+    "--target",
+    default="cpu",
+    show_default=True,
+    help="Whose kernels decide: see `zeropoint targets`; or a .toml or .py.",
+)
+@click.option("--profile", default=None, help="Rounding of every step; default: the target's.")
+@click.option("--observer", default="mse", show_default=True, help="mse, minmax, or percentile:99.99.")
+@click.option("--recipe", "recipe_file", type=INPUT_FILE, default=None, help="Rules for parts of the model: .yaml.")
+@click.option("--io", type=click.Choice(["float", "integer"]), default="float", show_default=True)
+@click.option(
+    "--emit",
+    type=click.Choice(["integer", "stablehlo"]),
+    default="integer",
+    show_default=True,
+    help="The integer program, or the quantized StableHLO it comes from.",
+)
+@click.option("--integer-only", is_flag=True, help="Fail, with the list of them, if any float op is left inside.")
+@click.option("--inline-weights", is_flag=True, help="One self-contained .mlir file instead of .mlir + .safetensors.")
+@SHAPE
+@reports_input_errors
+def quantize(
+    model: Path,
+    data: Path,
+    output: Path,
+    target: str,
+    profile: str | None,
+    observer: str,
+    recipe_file: Path | None,
+    io: str,
+    emit: str,
+    integer_only: bool,
+    inline_weights: bool,
+    shapes: tuple[tuple[str, tuple[int, ...]], ...],
+) -> None:
+    """Calibrate MODEL on data and write it as an integer program."""
+    from zeropoint.ir.files import save_program
+    from zeropoint.pipeline import Options
+    from zeropoint.solve.recipe import load_recipe
+
+    check_output(output, (".mlir",))
+    recipe = None if recipe_file is None else load_recipe(recipe_file)
+    options = Options(target, profile, observer, io == "integer", recipe)
+    result = _quantized(model, data, options, dict(shapes))
+    # Where the target leaves nothing open, nothing is asked, which deserves no warning.
+    for warning in result.calibration.warnings if result.calibration.observations else ():
+        click.echo(f"zeropoint: warning: {warning}", err=True)
+    if integer_only:
+        _require_integers(result)
+    program = result.integer if emit == "integer" else result.quantized
+    for path in save_program(program, output, inline_weights=inline_weights):
+        click.echo(f"wrote {path}")
+    click.echo(_summary(result))
+
+
+def _quantized(model: Path, data: Path, options: Any, shapes: dict[str, tuple[int, ...]]) -> Any:
+    from zeropoint.calibrate import bar, samples
+    from zeropoint.frontend import load_model
+    from zeropoint.pipeline import check_options, quantize
+
+    try:
+        check_options(options)
+    except ValueError as error:
+        fail(str(error))
+    program = load_model(model, shapes)
+    return quantize(program, samples(data, program.inputs), options, progress=bar)
+
+
+def _require_integers(result: Any) -> None:
+    from zeropoint.report.counts import float_ops
+
+    left = float_ops(result.integer)
+    if left:
+        listed = "; ".join(f"{op} ({reason})" for op, reason in left)
+        fail(f"found {len(left)} float ops, expected none with --integer-only: {listed}")
+
+
+def _summary(result: Any) -> str:
+    from zeropoint.ir.annotations import RESCALE_COUNTS
+    from zeropoint.report.counts import count_ops
+
+    counts = count_ops(result.integer)
+    moved = result.propagated.module.attributes.get(RESCALE_COUNTS)
+    before = counts.rescales if moved is None else moved.data["before"].value.data
+    motion = f" ({before} before motion)" if before != counts.rescales else ""
+    return (
+        f"{counts.integer} integer ops, {counts.float_inside} float ops left, {counts.rescales} rescales{motion}, "
+        f"{counts.edges} conversions at the edges"
+    )

@@ -1,0 +1,34 @@
+"""`--shape NAME=1x3x224x224`: fixing the shapes of inputs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+
+class ShapeParameter(click.ParamType):  # pyright: ignore[reportMissingTypeArgument]
+    """`NAME=1x3x224x224`."""
+
+    name = "NAME=1x3x224x224"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The name and the sizes."""
+        name, equals, sizes = str(value).rpartition("=")
+        try:
+            shape = tuple(int(size) for size in sizes.split("x"))
+        except ValueError:
+            shape = ()
+        if not equals or not name or not shape or min(shape) < 1:
+            self.fail(f"found '{value}', expected NAME=1x3x224x224 with positive sizes", param, ctx)
+        return name, shape
+
+
+SHAPE = click.option(
+    "--shape",
+    "shapes",
+    multiple=True,
+    type=ShapeParameter(),
+    metavar="NAME=1x3x224x224",
+    help="Fix the shape of an input; once for each input.",
+)
