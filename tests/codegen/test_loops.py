@@ -116,7 +116,7 @@ def check_ulp(program: Program, inputs: dict[str, Array], most: int) -> None:
     assert distance.max() <= most, f"{distance.max()} ulp at {next(iter(inputs.values()))[known][distance.argmax()]}"
 
 
-@settings(max_examples=CASES or 12, suppress_health_check=list(HealthCheck))
+@settings(max_examples=CASES or 6, suppress_health_check=list(HealthCheck))
 @given(case=cases())
 def test_float_networks_are_near_the_interpreters(case: Case) -> None:
     assert_native_is_exact(simplify(case.program), case.samples[:2], HERE[0], threads=(2,), tolerance=200 * ULP)

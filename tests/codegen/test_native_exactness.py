@@ -40,42 +40,42 @@ def under(program: Program, profile: str) -> Program:
 
 
 @INSTRUCTION_SETS
-@some(8)
+@some(5)
 @given(case=contractions.convolutions("dense"))
 def test_convolutions(isa: InstructionSet, case: contractions.Case) -> None:
     assert_native_is_exact(case.program, case.samples, isa, threads=(1, 2))
 
 
 @INSTRUCTION_SETS
-@some(8)
+@some(5)
 @given(case=contractions.convolutions("depthwise"))
 def test_depthwise_convolutions(isa: InstructionSet, case: contractions.Case) -> None:
     assert_native_is_exact(case.program, case.samples, isa, threads=(1, 3))
 
 
 @INSTRUCTION_SETS
-@some(5)
+@some(3)
 @given(case=contractions.convolutions("grouped"))
 def test_grouped_convolutions(isa: InstructionSet, case: contractions.Case) -> None:
     assert_native_is_exact(case.program, case.samples, isa, threads=(2,))
 
 
 @INSTRUCTION_SETS
-@some(8)
+@some(4)
 @given(case=contractions.products())
 def test_matrix_products(isa: InstructionSet, case: contractions.Case) -> None:
     assert_native_is_exact(case.program, case.samples, isa, threads=(1, 2))
 
 
 @INSTRUCTION_SETS
-@some(8)
+@some(4)
 @given(case=contractions.batches())
 def test_products_of_two_activations(isa: InstructionSet, case: contractions.Case) -> None:
     assert_native_is_exact(case.program, case.samples, isa, threads=(1, 3))
 
 
 @pytest.mark.parametrize("profile", ["fixed16", "fixed32", "fixed32-double", "tosa-double"])
-@some(6)
+@some(4)
 @given(case=cases())
 def test_random_networks(profile: str, case: Case) -> None:
     program = integer_program(under(quantized(case.program, case.calibration), profile))
@@ -83,7 +83,7 @@ def test_random_networks(profile: str, case: Case) -> None:
 
 
 @INSTRUCTION_SETS
-@some(3)
+@some(2)
 @given(case=cases())
 def test_random_networks_on_every_instruction_set(isa: InstructionSet, case: Case) -> None:
     program = integer_program(quantized(case.program, case.calibration))
