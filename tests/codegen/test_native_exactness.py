@@ -29,6 +29,16 @@ DIGITS = Path(__file__).parents[2] / "examples" / "digits"
 INSTRUCTION_SETS = pytest.mark.parametrize("isa", HERE, ids=lambda row: row.name)
 
 
+KERNELS = {
+    "convolution": (contractions.convolutions("dense"), 6, (1, 2)),
+    "depthwise convolution": (contractions.convolutions("depthwise"), 6, (1, 3)),
+    "grouped convolution": (contractions.convolutions("grouped"), 4, (2,)),
+    "matrix product": (contractions.products(), 6, (1, 2)),
+    "product of two activations": (contractions.batches(), 6, (1, 3)),
+}
+"""Programs of one contraction, how many of them, and by how many threads."""
+
+
 def some(count: int) -> settings:
     return settings(max_examples=CASES or count, suppress_health_check=list(HealthCheck))
 
@@ -40,38 +50,17 @@ def under(program: Program, profile: str) -> Program:
 
 
 @INSTRUCTION_SETS
-@some(5)
-@given(case=contractions.convolutions("dense"))
-def test_convolutions(isa: InstructionSet, case: contractions.Case) -> None:
-    assert_native_is_exact(case.program, case.samples, isa, threads=(1, 2))
+@pytest.mark.parametrize("kind", KERNELS)
+def test_generated_kernels(isa: InstructionSet, kind: str) -> None:
+    strategy, count, threads = KERNELS[kind]
 
+    # LLVM takes its time over the portable dot product.
+    @some(2 if isa.name == "portable" else count)
+    @given(case=strategy)
+    def exact(case: contractions.Case) -> None:
+        assert_native_is_exact(case.program, case.samples, isa, threads)
 
-@INSTRUCTION_SETS
-@some(5)
-@given(case=contractions.convolutions("depthwise"))
-def test_depthwise_convolutions(isa: InstructionSet, case: contractions.Case) -> None:
-    assert_native_is_exact(case.program, case.samples, isa, threads=(1, 3))
-
-
-@INSTRUCTION_SETS
-@some(3)
-@given(case=contractions.convolutions("grouped"))
-def test_grouped_convolutions(isa: InstructionSet, case: contractions.Case) -> None:
-    assert_native_is_exact(case.program, case.samples, isa, threads=(2,))
-
-
-@INSTRUCTION_SETS
-@some(4)
-@given(case=contractions.products())
-def test_matrix_products(isa: InstructionSet, case: contractions.Case) -> None:
-    assert_native_is_exact(case.program, case.samples, isa, threads=(1, 2))
-
-
-@INSTRUCTION_SETS
-@some(4)
-@given(case=contractions.batches())
-def test_products_of_two_activations(isa: InstructionSet, case: contractions.Case) -> None:
-    assert_native_is_exact(case.program, case.samples, isa, threads=(1, 3))
+    exact()
 
 
 @pytest.mark.parametrize("profile", ["fixed16", "fixed32", "fixed32-double", "tosa-double"])
