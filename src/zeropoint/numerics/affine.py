@@ -24,7 +24,7 @@ class QuantizeBehaviour(StrEnum):
     RNE_AFTER_ZERO_POINT = "rne-after-zero-point"
     """clamp(rne(x / s + zp)): MLIR's quant dialect, StableHLO."""
     RNE_NAN_IS_STORED_ZERO = "rne-nan-is-stored-zero"
-    """clamp(rne(x / s + zp)), where NaN is stored as clamp(0): StableHLO's interpreter converts NaN to the integer 0."""
+    """clamp(rne(x / s + zp)), where NaN is stored as clamp(0): StableHLO's interpreter makes the integer 0 of it."""
     RNE_BEFORE_ZERO_POINT = "rne-before-zero-point"
     """clamp(rne(x / s) + zp): ONNX, onnxruntime, "MLIR Quantization"."""
     HALF_AWAY_BEFORE_ZERO_POINT = "half-away-before-zero-point"
@@ -70,10 +70,10 @@ def quantize(
 ) -> AnyArray:
     """Real values to storage integers, in [storage_min, storage_max].
 
-    `scale` and `zero_point` are scalars, or arrays that broadcast with `x` (see `arrays.along_axis`). Every step up to
-    the rounding is in the arithmetic of `expressed` (f16, bf16, f32, f64), as in a runtime that computes in it. NaN
-    becomes the zero point, but where the behaviour says otherwise; infinities clamp, under every behaviour. The result is `dtype`, or the smallest integer
-    type that holds the range. Raises ValueError where the range is empty.
+    `scale` and `zero_point` are scalars, or arrays that broadcast with `x` (see `arrays.along_axis`). Every step up
+    to the rounding is in the arithmetic of `expressed` (f16, bf16, f32, f64), as in a runtime that computes in it.
+    NaN becomes the zero point, but where the behaviour says otherwise; infinities clamp, under every behaviour. The
+    result is `dtype`, or the smallest integer type that holds the range. Raises ValueError where the range is empty.
     """
     if storage_min > storage_max:
         raise ValueError(f"found the storage range {storage_min}..{storage_max}; expected the minimum first")
