@@ -60,6 +60,10 @@ class Model:
             self._prepared = self.engine.prepare(self.program)
         return self._prepared
 
+    def _for_machines(self) -> Program:
+        """The program to be compiled: of a float network, batch norms and constants are folded first."""
+        return simplify(self.program) if self.program.profile is None else self.program
+
     def native(self, *, threads: int = 1, callers: int = 1) -> Model:
         """The same model, run by machine code for this processor: the same integers, faster.
 
@@ -68,7 +72,7 @@ class Model:
         """
         from zeropoint.codegen.native import NativeEngine  # imports LLVM, and only needed here
 
-        model = Model(self.program, self.quantization, engine=NativeEngine(threads=threads, callers=callers))
+        model = Model(self._for_machines(), self.quantization, engine=NativeEngine(threads=threads, callers=callers))
         model._ready()
         return model
 
@@ -89,7 +93,7 @@ class Model:
         """
         from zeropoint.codegen.ahead_of_time import compile_to
 
-        return compile_to(self.program, Path(path), name=name, isa=isa, cpu=cpu, triple=triple)
+        return compile_to(self._for_machines(), Path(path), name=name, isa=isa, cpu=cpu, triple=triple)
 
     def iterate(
         self, samples: Iterable[Mapping[str, Array]], *, progress: Progress = silent
