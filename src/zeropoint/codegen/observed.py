@@ -25,6 +25,7 @@ from xdsl.dialects.func import ReturnOp
 from xdsl.ir import SSAValue
 
 from zeropoint.codegen.native import NativeProgram
+from zeropoint.ir.inlining import inline_body
 from zeropoint.ir.program import Program, name_attributes
 from zeropoint.ir.quant import QuantizeRegionOp, StatisticsRefOp
 from zeropoint.ir.tensors import Array
@@ -68,13 +69,8 @@ def observed(program: Program) -> tuple[Program, list[str]]:
 
 
 def _inline(region: QuantizeRegionOp) -> None:
-    values: dict[SSAValue, SSAValue] = dict(zip(region.body.block.args, region.inputs, strict=True))
-    *ops, terminator = region.body.block.ops
-    assert region.parent is not None
-    for op in ops:
-        region.parent.insert_op_before(op.clone(values), region)
-    for output, value in zip(region.outputs, terminator.operands, strict=True):
-        output.replace_all_uses_with(values[value])
+    for output, value in zip(region.outputs, inline_body(region, region.inputs), strict=True):
+        output.replace_all_uses_with(value)
     region.detach()
     region.erase()
 

@@ -22,6 +22,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import IRDLOperation
 
 from zeropoint.ir.dead_code import remove_dead_ops
+from zeropoint.ir.inlining import inline_body
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp, QuantizedType, QuantizeRegionOp
 from zeropoint.ir.tensors import with_element
@@ -49,13 +50,9 @@ def _cast(value: SSAValue, spec: Attribute, region: QuantizeRegionOp) -> SSAValu
 def _inline(region: QuantizeRegionOp) -> None:
     specs = zip(region.inputs, region.input_specs, strict=True)
     operands = [_cast(value, spec, region) for value, spec in specs]
-    values: dict[SSAValue, SSAValue] = dict(zip(region.body.block.args, operands, strict=True))
-    *ops, terminator = region.body.block.ops
-    assert region.parent is not None
-    for op in ops:
-        region.parent.insert_op_before(op.clone(values), region)
-    for output, value, spec in zip(region.outputs, terminator.operands, region.output_specs, strict=True):
-        output.replace_all_uses_with(_cast(values[value], spec, region))
+    results = inline_body(region, operands)
+    for output, value, spec in zip(region.outputs, results, region.output_specs, strict=True):
+        output.replace_all_uses_with(_cast(value, spec, region))
     region.detach()
     region.erase()
 
