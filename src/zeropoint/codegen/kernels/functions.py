@@ -241,20 +241,29 @@ def _true(mask: Value) -> Value:
 
 
 def _exponential_f32(f: Function, x: Value) -> Value:
-    """e^x in f32: of degree 6 on |r| <= ln 2 / 2, within an ulp of the correctly rounded value."""
-    bounded = _within(f, x, -104.0, 89.0)
-    n = intrinsic(f, "roundeven", _times(f, bounded, 1 / math.log(2)))
+    """e^x in f32: of degree 6 on |r| <= ln 2 / 2, within an ulp of the correctly rounded value.
+
+    n = x / ln 2 is rounded by a sum that leaves no room for a fraction, and stands in its last bits then, plus the bias
+    of two powers whose product is 2^n. What is 0 is not computed: machines take long for products that underflow, and
+    attention masks are full of them.
+    """
+    vanishing = compared(f, "fcmp olt", x, filled(x.type, -104.0))
+    # NaN is neither, and goes through all that follows.
+    bounded = f.select(compared(f, "fcmp ogt", x, filled(x.type, 89.0)), filled(x.type, 89.0), x)
+    bounded = f.select(vanishing, filled(x.type, 0.0), bounded)
+    rounder = 3 * 2.0**22 + 2 * 127
+    shifted = fused(f, bounded, filled(x.type, 1 / math.log(2)), filled(x.type, rounder))
+    n = _minus(f, shifted, rounder)
     r = fused(f, n, filled(x.type, -_LN2_HIGH_F32), bounded)
     r = fused(f, n, filled(x.type, -_LN2_LOW_F32), r)
-    integers = f.cast("fptosi", n, like(x, "i32"))
-    half = f.binary("ashr", integers, filled(integers.type, 1))
-    powers = [
-        f.bits(f.binary("shl", f.add(part, 127), filled(integers.type, 23)), x.type)
-        for part in (half, f.binary("sub", integers, half))
-    ]
     series = _polynomial(f, r, [1 / math.factorial(k) for k in range(2, 8)])
     total = _plus(f, fused(f, _times(f, r, r), series, r), 1.0)
-    return _keeping_nan(f, x, _times(f, _times(f, total, powers[0]), powers[1]))
+    exponent = f.bits(shifted, like(x, "i32"))
+    half = f.binary("lshr", exponent, filled(exponent.type, 1))
+    for part in (half, f.binary("sub", exponent, half)):
+        power_of_two = f.bits(f.binary("shl", part, filled(exponent.type, 23)), x.type)
+        total = _times(f, total, power_of_two)
+    return f.select(vanishing, filled(x.type, 0.0), total)
 
 
 def _logistic_f32(f: Function, x: Value) -> Value:
