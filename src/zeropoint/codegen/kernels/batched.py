@@ -45,8 +45,7 @@ class Batched:
             base = f.mul(index, each)
             low = f.maximum(f.binary("sub", begin, base), i64(0))
             high = f.minimum(f.binary("sub", end, base), i64(each))
-            # Not `perform`: the function is defined in this module.
-            f.emit(f"call void @{name}_one({', '.join(map(str, (*places, low, high)))})")
+            f.delegate(f"{name}_one", *places, low, high)
 
         f.loop(f.binary("udiv", begin, i64(each)), f.binary("udiv", f.add(end, each - 1), i64(each)), 1, batch)
         f.ret()
@@ -151,7 +150,7 @@ class _Group:
             f, isa, count = self.f, self.isa, self.count
             tail = self.packing.kernel.steps * self.step
             size = self.packing.kernel.arithmetic.size(isa, count)
-            f.perform("llvm.memcpy.p0.p0.i64", f.at(block, tail), template, i64(size), Value("i1", "false"))
+            f.copy(f.at(block, tail), template, size)
             f.loop(
                 0,
                 count * isa.width // CHUNK,

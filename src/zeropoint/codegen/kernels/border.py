@@ -35,7 +35,7 @@ class Border:
 
         def fill(start: Value, size: int) -> None:
             if size:
-                f.perform("llvm.memset.p0.i64", start, Value("i8", str(self.value)), i64(size), Value("i1", "false"))
+                f.fill(start, self.value, size)
 
         def row(index: Value, _: list[Value]) -> None:
             image = f.binary("udiv", index, i64(self.rows))

@@ -46,7 +46,7 @@ class Lookup:
             number = f.cast("sext", f.load(self.index, numbers, f.mul(place, size), align=size), "i64")
             inside = f.minimum(f.maximum(number, i64(0)), i64(self.rows - 1))
             source, target = f.at(table, f.mul(inside, self.row)), f.at(out, f.mul(place, self.out_row))
-            f.perform("llvm.memcpy.p0.p0.i64", target, source, i64(self.length), Value("i1", "false"))
+            f.copy(target, source, self.length)
 
         f.loop(begin, end, 1, one)
         f.ret()

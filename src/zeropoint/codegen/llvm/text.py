@@ -43,6 +43,14 @@ def element(type_: str) -> str:
     return type_ if found is None else found[2]
 
 
+def bytes_of(type_: str) -> int:
+    """Bytes of a value in memory, of types whose elements are whole bytes."""
+    sizes = {"ptr": 8, "half": 2, "bfloat": 2, "float": 4, "double": 8}
+    of = element(type_)
+    each = sizes[of] if of in sizes else int(of[1:]) // 8
+    return each * (lanes(type_) if type_.startswith("<") else 1)
+
+
 def constant(type_: str, value: int) -> Value:
     """An integer literal, repeated over a vector."""
     if type_.startswith("<"):
@@ -164,6 +172,10 @@ class Function:
         self.module.declare(name, "void", [argument.type for argument in arguments])
         self.emit(f"call void @{name}({', '.join(map(str, arguments))})")
 
+    def delegate(self, name: str, *arguments: Value) -> None:
+        """A call of another function of this module, with the same pointers, moved, in the same order."""
+        self.emit(f"call void @{name}({', '.join(map(str, arguments))})")
+
     def clamp(self, value: Value, low: Value, high: Value) -> Value:
         """Signed integers between two bounds."""
         suffix = f"v{lanes(value.type)}{element(value.type)}" if value.type.startswith("<") else value.type
@@ -210,11 +222,29 @@ class Function:
 
     def load(self, type_: str, pointer: Value, offset: Value | int = 0, align: int = 1) -> Value:
         """What stands at `pointer + offset`."""
-        return self.let(type_, f"load {type_}, {self.at(pointer, offset)}, align {align}")
+        place = self.at(pointer, offset)
+        self.touch(place, bytes_of(type_), align)
+        return self.let(type_, f"load {type_}, {place}, align {align}")
 
     def store(self, value: Value, pointer: Value, offset: Value | int = 0, align: int = 1) -> None:
         """Write `value` to `pointer + offset`."""
-        self.emit(f"store {value}, {self.at(pointer, offset)}, align {align}")
+        place = self.at(pointer, offset)
+        self.touch(place, bytes_of(value.type), align, write=True)
+        self.emit(f"store {value}, {place}, align {align}")
+
+    def touch(self, place: Value, size: int, align: int = 1, *, write: bool = False) -> None:
+        """Said before `size` bytes are read or written: nothing, but in a debug build (`codegen.llvm.checked`)."""
+
+    def copy(self, target: Value, source: Value, size: int) -> None:
+        """`size` bytes of one place to another; the two do not overlap."""
+        self.touch(source, size)
+        self.touch(target, size, write=True)
+        self.perform("llvm.memcpy.p0.p0.i64", target, source, i64(size), Value("i1", "false"))
+
+    def fill(self, target: Value, byte: int, size: int) -> None:
+        """`size` times the same byte."""
+        self.touch(target, size, write=True)
+        self.perform("llvm.memset.p0.i64", target, Value("i8", str(byte)), i64(size), Value("i1", "false"))
 
     def load_first(self, type_: str, count: int, pointer: Value, offset: Value | int = 0) -> Value:
         """A vector whose first `count` elements stand there; nothing behind them is read."""
@@ -223,6 +253,7 @@ class Function:
         of = f"v{lanes(type_)}{element(type_)}"
         nothing = Value(type_, "zeroinitializer")
         place = self.at(pointer, offset)
+        self.touch(place, count * bytes_of(element(type_)))
         return self.call(type_, f"llvm.masked.load.{of}.p0", place, Value("i32", "1"), _first(type_, count), nothing)
 
     def store_first(self, value: Value, count: int, pointer: Value, offset: Value | int = 0) -> None:
@@ -232,7 +263,9 @@ class Function:
         if count & (count - 1) == 0:
             return self.store(self.shuffle(value, None, range(count)), pointer, offset)
         of, masks = f"v{lanes(value.type)}{element(value.type)}", _first(value.type, count)
-        self.perform(f"llvm.masked.store.{of}.p0", value, self.at(pointer, offset), Value("i32", "1"), masks)
+        place = self.at(pointer, offset)
+        self.touch(place, count * bytes_of(element(value.type)), write=True)
+        self.perform(f"llvm.masked.store.{of}.p0", value, place, Value("i32", "1"), masks)
         return None
 
     def fresh(self, pointer: Value) -> Value:
