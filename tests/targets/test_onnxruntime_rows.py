@@ -1,0 +1,360 @@
+"""Every row of `onnxruntime.toml`, against onnxruntime: a QDQ model of one op is made from the row.
+
+Its optimizer must put the row's integer kernel there, or drop the casts where the op only moves data; what the row
+excludes must stay float. The kernel must compute what our interpreter computes of the quantized program, which our own
+stages make of the same model, under the table's profile: every integer, but for `Case.steps`.
+"""
+
+from __future__ import annotations
+
+import platform
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from oracle.qdq import Operand, Optimized, Port, optimized, qdq_model
+from zeropoint.frontend import load_model
+from zeropoint.interp import run
+from zeropoint.ir.program import Program
+from zeropoint.ir.quant import Storage
+from zeropoint.solve.fuse import fuse
+from zeropoint.solve.materialize import materialize
+from zeropoint.solve.propagate import move_rescales, propagate
+from zeropoint.solve.simplify import simplify
+from zeropoint.targets import DATA, EitherSign, KernelRow, Role, SameScale, Signature, target
+
+from .confirmation import confirming, row_id
+
+NAME, PACKAGE = "onnxruntime", "onnxruntime"
+
+
+@dataclass(frozen=True)
+class Case:
+    """One op that a kernel of the table stands for.
+
+    `kernel` is the op that the optimizer puts there, the same op on integers where it is empty. `scale` is about that
+    of the result, where it is free. `loaded` is false where our importer does not know the op.
+    `steps` is by how many storage steps the runtime's result may differ from ours; `why` says why it does.
+    """
+
+    op: str
+    shapes: tuple[tuple[int, ...], ...]
+    kernel: str = ""
+    weight: tuple[int, ...] = ()
+    channels: int = 0
+    bias: bool = False
+    condition: bool = False
+    attributes: dict[str, Any] = field(default_factory=dict)
+    others: tuple[Any, ...] = ()
+    results: int = 1
+    scale: float = 0.1
+    loaded: bool = True
+    steps: int = 0
+    why: str = ""
+
+
+IMAGE = (2, 3, 12, 11)
+NO_ROI, TWICE = np.zeros(0, np.float32), np.array([1, 1, 2, 2], np.float32)
+CASES: dict[str, tuple[Case, ...]] = {
+    "convolution": (Case("Conv", (IMAGE,), "QLinearConv", (5, 3, 3, 3), bias=True, scale=0.06),),
+    "depthwise_convolution": (
+        Case("Conv", (IMAGE,), "QLinearConv", (3, 1, 3, 3), bias=True, attributes={"group": 3}, scale=0.04),
+    ),
+    "fully_connected": (
+        Case("Gemm", ((70, 9),), "QGemm", (9, 6), 1, bias=True, scale=0.04),
+        Case("Gemm", ((70, 9),), "QGemm", (6, 9), bias=True, attributes={"transB": 1}, scale=0.04),
+        Case("MatMul", ((70, 9),), "QLinearMatMul", (9, 6), 1, scale=0.04),
+    ),
+    "batch_matmul": (Case("MatMul", ((3, 8, 9), (3, 9, 10)), "QLinearMatMul"),),
+    "multiply": (Case("Mul", (IMAGE, IMAGE), "QLinearMul"),),
+    "add": (Case("Add", (IMAGE, IMAGE), "QLinearAdd"),),
+    "logistic": (Case("Sigmoid", (IMAGE,), "QLinearSigmoid", scale=1 / 256),),
+    "leaky_relu": (Case("LeakyRelu", (IMAGE,), "QLinearLeakyRelu", attributes={"alpha": 0.137}),),
+    "softmax": (
+        Case(
+            "Softmax",
+            ((90, 7),),
+            "QLinearSoftmax",
+            attributes={"axis": -1},
+            scale=1 / 256,
+            steps=1,
+            why="it adds exponentials that it looks up, rounded to integers; we compute in f32",
+        ),
+    ),
+    "average_pool": (
+        Case(
+            "AveragePool",
+            (IMAGE,),
+            "QLinearAveragePool",
+            attributes={"kernel_shape": [2, 3]},
+            steps=1,
+            why="it sums dequantized f32 and divides; we sum integers and multiply",
+        ),
+    ),
+    # A mean over other dimensions stays float.
+    "mean": (Case("GlobalAveragePool", ((9, 8, 5, 5),), "QLinearGlobalAveragePool", scale=0.02),),
+    "concatenate": (Case("Concat", (IMAGE, IMAGE), "QLinearConcat", attributes={"axis": 1}),),
+    "select": (Case("Where", (IMAGE, IMAGE), "QLinearWhere", condition=True),),
+    "reshape": (Case("Reshape", (IMAGE,), others=([6, -1],)),),
+    "transpose": (Case("Transpose", (IMAGE,), attributes={"perm": [0, 2, 3, 1]}),),
+    "slice": (Case("Slice", (IMAGE,), others=([1, 2], [9, 10], [2, 3])),),
+    "squeeze": (Case("Squeeze", ((1, 12, 11),), others=([0],)),),
+    "expand_dims": (Case("Unsqueeze", (IMAGE,), others=([1],)),),
+    "broadcast": (Case("Expand", ((2, 3, 12, 1),), others=([2, 3, 12, 4],)),),
+    "tile": (Case("Tile", (IMAGE,), others=([1, 2, 1, 1],), loaded=False),),
+    "flatten": (Case("Flatten", (IMAGE,)),),
+    "gather": (Case("Gather", (IMAGE,), others=([2, 0],), attributes={"axis": 1}),),
+    "max_pool": (Case("MaxPool", (IMAGE,), attributes={"kernel_shape": [2, 2]}),),
+    "reduce_min": (Case("ReduceMin", (IMAGE,), others=([2],)),),
+    "reduce_max": (Case("ReduceMax", (IMAGE,), others=([2],)),),
+    "depth_to_space": (Case("DepthToSpace", ((2, 8, 6, 5),), attributes={"blocksize": 2}),),
+    "resize": (Case("Resize", (IMAGE,), others=(NO_ROI, TWICE), attributes={"mode": "nearest"}),),
+    "split": (Case("Split", ((2, 3, 12, 10),), attributes={"axis": 3, "num_outputs": 2}, results=2),),
+}
+
+
+def generator(row: KernelRow) -> np.random.Generator:
+    return np.random.default_rng(zlib.crc32(row_id(row).encode()))
+
+
+def short(random: np.random.Generator, about: float, size: int | None = None) -> Any:
+    """Scales of 8 bits: their products are exact in f32, where runtimes and we multiply in another order."""
+    unit = 2.0 ** np.floor(np.log2(about) - 7)
+    return random.integers(128, 256, size) * unit
+
+
+@dataclass(frozen=True)
+class Built:
+    """A case with the parameters of a row: operands and results of a QDQ model, and stored integers for its inputs."""
+
+    case: Case
+    operands: tuple[Operand, ...]
+    results: tuple[Port, ...]
+    stored: dict[int, np.ndarray]
+
+    @property
+    def proto(self) -> Any:
+        return qdq_model(self.case.op, self.operands, self.results, self.case.attributes)
+
+    @property
+    def inputs(self) -> dict[str, np.ndarray]:
+        def given(index: int, value: np.ndarray) -> np.ndarray:
+            port = self.operands[index]
+            return port.dequantized(value) if isinstance(port, Port) else value
+
+        return {f"x{index}": given(index, value) for index, value in self.stored.items()}
+
+    def with_operand(self, index: int, **changes: Any) -> Built:
+        """The same with other parameters of one operand."""
+        changed = list(self.operands)
+        changed[index] = replace(changed[index], **changes)
+        return replace(self, operands=tuple(changed))
+
+    def with_results(self, **changes: Any) -> Built:
+        """The same with other parameters of the results."""
+        return replace(self, results=tuple(replace(port, **changes) for port in self.results))
+
+
+def built(row: KernelRow, case: Case, storages: Sequence[Storage], per_channel: bool = True) -> Built:
+    """The case by the row's rules: storage, zero points, scales as the relation has them, weights along their axis."""
+    random = generator(row)
+    operands: list[Operand] = [case.shapes[0]] if case.condition else []
+    stored = {0: random.random(case.shapes[0]) < 0.5} if case.condition else {}
+    same = isinstance(row.relation, SameScale)
+    first = None
+    for shape in case.shapes:
+        index = len(operands)
+        assert row.input_rule(index).role in DATA
+        storage = storages[index]
+        # Products of bytes are summed in 16 bits that saturate where there is no VNNI; those of half the range fit.
+        top = (storage.minimum + storage.maximum) // 2 if row.accumulator_bits else storage.maximum
+        port = Port(storage, float(short(random, 0.05)), between(random, storage.minimum, top), shape)
+        first = first or port
+        operands.append(replace(first, shape=shape) if same else port)
+        stored[index] = random.integers(storage.minimum, top + 1, shape)
+    assert first is not None
+    if case.weight:
+        operands += contraction_constants(row, case, random, first, storages, per_channel)
+    operands += [np.asarray(other) for other in case.others]
+    storage = storages[-1]
+    free = Port(storage, float(short(random, case.scale)), between(random, storage.minimum, storage.maximum))
+    result = replace(first, shape=()) if same else free
+    return Built(case, tuple(operands), (result,) * case.results, stored)
+
+
+def between(random: np.random.Generator, low: int, high: int) -> int:
+    """A zero point in the middle half of a range."""
+    quarter = (high - low + 1) // 4
+    return int(random.integers(low + quarter, high - quarter))
+
+
+def contraction_constants(
+    row: KernelRow, case: Case, random: np.random.Generator, x: Port, storages: Sequence[Storage], per_channel: bool
+) -> Iterator[Port]:
+    """Weights whose greatest magnitude in each channel is 127, and a bias of the row's scale."""
+    count, rule = case.weight[case.channels], row.inputs[1]
+    assert rule.role is Role.WEIGHT
+    assert rule.zero_point is not None
+    value = random.integers(-127, 128, case.weight)
+    np.moveaxis(value, case.channels, 0).reshape(count, -1)[:, 0] = 127
+    axis = case.channels if per_channel else None
+    scale = short(random, 0.005, count if per_channel else None)
+    yield Port(storages[1], scale, rule.zero_point, value=value + rule.zero_point, axis=axis)
+    if case.bias:
+        bias, axis = random.integers(-255, 256, count) * 16, 0 if per_channel else None
+        assert row.inputs[2].zero_point == 0
+        yield Port(storages[2], x.scale * scale, 0, value=bias, axis=axis)
+
+
+def signatures(row: KernelRow) -> list[tuple[Storage, ...]]:
+    """The storage of all ports, for every storage that a wildcard takes."""
+    first = next(i for i, rule in enumerate(row.inputs) if rule.role in DATA)
+    rule = row.inputs[first]
+    asked = (
+        [Storage.of(f"{sign}{width}") for width in rule.widths for sign in "ui"] if rule.wildcard else [rule.storage]
+    )
+    found = [row.storages(Signature((None,) * first + (storage,) + (None,) * 3)) for storage in asked]
+    assert None not in found
+    return [storages for storages in found if storages is not None]
+
+
+def variants() -> list[Any]:
+    """Every row, case and storage; weights per channel and per tensor."""
+    found = []
+    for row in target(NAME).rows:
+        for case in CASES.get(row.kernel, ()):
+            for storages in signatures(row):
+                for per_channel in (True, False) if case.weight else (True,):
+                    way = ("per-channel" if per_channel else "per-tensor",) if case.weight else ()
+                    label = "-".join([row_id(row), case.op, str(storages[-1]), *way])
+                    found.append(pytest.param(row, built(row, case, storages, per_channel), id=label))
+    return found
+
+
+def fused(found: Optimized, case: Case) -> bool:
+    """Whether the kernel stands alone between the casts at the edges."""
+    return found.inner == (case.kernel or case.op,)
+
+
+def ours(proto: Any, folder: Path) -> Program:
+    """The quantized program that our stages make of the model for this target."""
+    import onnx
+
+    onnx.save(proto, folder / "model.onnx")
+    table = target(NAME)
+    return materialize(move_rescales(propagate(fuse(simplify(load_model(folder / "model.onnx")), table), table), table))
+
+
+@pytest.mark.parametrize(("row", "made"), variants())
+def test_the_optimizer_puts_the_integer_kernel_of_the_row(row: KernelRow, made: Built) -> None:
+    with confirming(NAME, row, PACKAGE):
+        found = optimized(made.proto)
+        assert fused(found, made.case), found.ops
+
+
+@pytest.mark.parametrize(("row", "made"), variants())
+def test_the_kernel_computes_what_our_quantized_program_says(row: KernelRow, made: Built, tmp_path: Path) -> None:
+    if not made.case.loaded:
+        pytest.skip(f"the importer does not know {made.case.op}")
+    with confirming(NAME, row, PACKAGE):
+        expected = run(ours(made.proto, tmp_path), made.inputs)
+        found = optimized(made.proto).run(made.inputs)
+        for port, theirs, mine in zip(made.results, found, expected.values(), strict=True):
+            steps = [np.rint(real / np.float32(port.scale)) for real in (theirs, mine)]
+            assert len(np.unique(steps[0])) > 10, "the result says nothing"
+            assert np.abs(steps[0] - steps[1]).max() <= made.case.steps
+
+
+def other_sign(port: Port) -> dict[str, Any]:
+    """The parameters of the same real values in storage of the other sign."""
+    storage = EitherSign(port.storage).other
+    return {"storage": storage, "zero_point": port.zero_point + storage.minimum - port.storage.minimum}
+
+
+def in_sixteen_bits(made: Built) -> Built:
+    storage = Storage.of("i16" if made.results[0].storage.type.signed else "u16")
+    for index, operand in enumerate(made.operands):
+        if isinstance(operand, Port) and operand.value is None:
+            made = made.with_operand(index, storage=storage)
+    return made.with_results(storage=storage)
+
+
+def excluded(row: KernelRow, made: Built) -> Iterator[tuple[str, Built]]:
+    """What the row excludes, one thing after the other, each with what it is called."""
+    yield "a result of the other sign", made.with_results(**other_sign(made.results[0]))
+    if 16 not in row.output.widths:
+        yield "16 bits", in_sixteen_bits(made)
+    if isinstance(row.relation, SameScale):
+        yield "a result of another scale", made.with_results(scale=made.results[0].scale * 2)
+        yield "a result of another zero point", made.with_results(zero_point=made.results[0].zero_point + 1)
+    if made.case.weight:
+        yield "weights of 16 bits", made.with_operand(1, storage=Storage.of("i16"))
+        weight, act = (made.operands[i] for i in (1, 0))
+        assert isinstance(weight, Port)
+        assert isinstance(act, Port)
+        if act.storage.type.signed:
+            signs = other_sign(weight)
+            value = None if weight.value is None else weight.value + signs["zero_point"]
+            yield "unsigned weights", made.with_operand(1, **signs, value=value)
+    if made.case.bias:
+        bias = made.operands[2]
+        assert isinstance(bias, Port)
+        yield "a bias with a zero point", made.with_operand(2, zero_point=1)
+        yield "a bias of another scale", made.with_operand(2, scale=bias.scale * 2)
+
+
+UNCHECKED = {("Gemm", "a bias with a zero point"), ("Gemm", "a bias of another scale")}
+"""What a row excludes and the runtime does not look at: it takes the model and computes something else."""
+
+
+def exclusions() -> list[Any]:
+    found = []
+    for row in target(NAME).rows:
+        for case in CASES.get(row.kernel, ()):
+            for storages in signatures(row):
+                for label, made in excluded(row, built(row, case, storages)):
+                    names = "-".join([row_id(row), case.op, str(storages[-1]), label])
+                    found.append(pytest.param(row, label, made, id=names))
+    return found
+
+
+@pytest.mark.parametrize(("row", "label", "made"), exclusions())
+def test_what_the_row_excludes_stays_float_or_is_not_looked_at(row: KernelRow, label: str, made: Built) -> None:
+    with confirming(NAME, row, PACKAGE):
+        found = optimized(made.proto)
+        assert fused(found, made.case) == ((made.case.op, label) in UNCHECKED), found.ops
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="only on x64 is i8 rewritten to u8")
+@pytest.mark.parametrize("label", ["as the row says", "unsigned weights", "a result of the other sign"])
+def test_on_x64_every_sign_is_rewritten_to_u8(label: str) -> None:
+    row = next(row for row in target(NAME).rows if row.kernel == "convolution" and row.output.storage.type.signed)
+    case = CASES["convolution"][0]
+    made = built(row, case, signatures(row)[0])
+    changed = {"as the row says": made, **dict(excluded(row, made))}[label]
+    with confirming(NAME, row, PACKAGE):
+        assert fused(optimized(changed.proto, signed=False), case)
+
+
+FLOAT = {
+    "SpaceToDepth": Case("SpaceToDepth", ((2, 3, 6, 6),), attributes={"blocksize": 2}),
+    "ReduceMean": Case("ReduceMean", (IMAGE,), others=([2, 3],)),
+    "Resize, linear": Case("Resize", (IMAGE,), others=(NO_ROI, TWICE), attributes={"mode": "linear"}),
+    "Pad": Case("Pad", (IMAGE,), others=([0, 0, 1, 1, 0, 0, 1, 1],)),
+    "Relu": Case("Relu", (IMAGE,)),
+    "Sub": Case("Sub", (IMAGE, IMAGE)),
+    "Tanh": Case("Tanh", (IMAGE,)),
+}
+
+
+@pytest.mark.parametrize("case", FLOAT.values(), ids=FLOAT)
+def test_ops_that_no_row_is_for_stay_float(case: Case) -> None:
+    row = target(NAME).row("reshape")
+    assert row is not None
+    found = optimized(built(row, case, signatures(row)[0]).proto)
+    assert not fused(found, case), found.ops
