@@ -2,8 +2,8 @@
 
 quantize is clamp(rne(x / s + zp)) in f32, NaN becoming zp. x / s is exact without a division: with r = RN(1 / s), q =
 RN(x r) and e = RN(x - q s) (one FMA, exact), RN(q + e r) is the quotient correctly rounded (Markstein), where the
-significand of s is not all ones and nothing over- or underflows. Quotients too large for that clamp anyway; those too
-small round to zp. Machines without FMA divide.
+significand of s is not all ones and nothing overflows; quotients that underflow round to zp. Machines without FMA
+divide.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from zeropoint.codegen.llvm.isa import InstructionSet
-from zeropoint.codegen.llvm.text import Function, Module, Value, constant, i64, vector
+from zeropoint.codegen.llvm.text import Function, Module, Value, constant, i64, lanes, vector
 
 Some = Callable[[Function, int, Value, Value, Value], None]
 """Writes the work on so many elements: (function, count, source, target, index of the first)."""
@@ -95,40 +95,55 @@ class QuantizeImage:
 def quantized(
     f: Function, isa: InstructionSet, x: Value, scale: float, zero_point: int, storage_min: int, storage_max: int
 ) -> Value:
-    """A vector of f32 as activation bytes in i32."""
-    floats_, integers = x.type, x.type.replace("float", "i32")
-    of = f"v{x.type[1:].split()[0]}f32"
-    real = f.binary("fadd", divided(f, isa, x, scale), floats(floats_, zero_point))
-    bounded = f.call(floats_, f"llvm.maxnum.{of}", real, floats(floats_, storage_min))
-    bounded = f.call(floats_, f"llvm.minnum.{of}", bounded, floats(floats_, storage_max))
-    known = f.let(floats_.replace("float", "i1"), f"fcmp ord {x}, {x.name}")
-    chosen = f.select(known, bounded, floats(floats_, zero_point))
-    return f.add(f.cast("fptosi", rounded_to_even(f, isa, chosen), integers), isa.offset)
+    """A vector of f32 as i32 whose low bytes are activation bytes; what stands above them means nothing.
+
+    x is bounded before it is divided, by floats that are stored as the storage bounds themselves (the map is monotone),
+    and a sum with 3 * 2^22 has no room for a fraction: it is rounded to even, and its low byte is the integer.
+    """
+    known = f.let(x.type.replace("float", "i1"), f"fcmp ord {x}, {x.name}")
+    x = f.select(known, x, floats(x.type, 0.0))  # NaN is stored as the zero point, as 0 is
+    bounds = saturating(scale, zero_point, storage_min, storage_max) if isa.fused else None
+    x = bounded(f, x, *bounds) if bounds else x
+    real = divided(f, x, scale) if bounds else f.binary("fdiv", x, floats(x.type, scale))
+    real = f.binary("fadd", real, floats(x.type, zero_point))
+    if bounds is None:
+        real = bounded(f, real, storage_min, storage_max)
+    return f.bits(f.binary("fadd", real, floats(x.type, 3 * 2.0**22 + isa.offset)), x.type.replace("float", "i32"))
 
 
-def rounded_to_even(f: Function, isa: InstructionSet, x: Value) -> Value:
-    """The nearest integers, of floats of less than 2^22: a sum with 3 * 2^22 has no room for a fraction."""
-    if isa.fused:
-        return f.call(x.type, f"llvm.roundeven.v{x.type[1:].split()[0]}f32", x)
-    magic = floats(x.type, 3 * 2.0**22)
-    return f.binary("fsub", f.binary("fadd", x, magic), magic)
+def saturating(scale: float, zero_point: int, storage_min: int, storage_max: int) -> tuple[float, float] | None:
+    """Floats that are stored as the least and the greatest integer; None for scales at the ends of what f32 holds.
+
+    `divided` needs a scale whose significand is not all ones, and no quotient that over- or underflows.
+    """
+    s = np.float32(scale)
+    if int(s.view(np.uint32)) & 0x7FFFFF == 0x7FFFFF or not 2.0**-60 < float(s) < 2.0**60:
+        return None
+    wanted = np.array([storage_min, storage_max], np.float32)
+    ends = ((wanted - np.float32(zero_point)) * s).astype(np.float32)
+    if not np.array_equal(np.rint(ends / s + np.float32(zero_point)), wanted):
+        return None
+    return float(ends[0]), float(ends[1])
 
 
-def divided(f: Function, isa: InstructionSet, x: Value, scale: float) -> Value:
-    """x / s, correctly rounded; s as f32."""
+def bounded(f: Function, x: Value, low: float, high: float) -> Value:
+    """x between two floats; x is no NaN."""
+    for predicate, bound in (("ogt", low), ("olt", high)):
+        limit = floats(x.type, bound)
+        inside = f.let(x.type.replace("float", "i1"), f"fcmp {predicate} {x}, {limit.name}")
+        x = f.select(inside, x, limit)
+    return x
+
+
+def divided(f: Function, x: Value, scale: float) -> Value:
+    """x / s, correctly rounded (see `saturating` for which s); s as f32."""
     s = np.float32(scale)
     type_ = x.type
-    all_ones = int(s.view(np.uint32)) & 0x7FFFFF == 0x7FFFFF
-    if not isa.fused or all_ones or not 2.0**-60 < float(s) < 2.0**60:
-        return f.binary("fdiv", x, floats(type_, float(s)))
-    of = f"v{type_[1:].split()[0]}f32"
+    of = f"v{lanes(type_)}f32"
     reciprocal = floats(type_, float(np.float32(1) / s))
     q = f.binary("fmul", x, reciprocal)
     rest = f.call(type_, f"llvm.fma.{of}", f.let(type_, f"fneg {q}"), floats(type_, float(s)), x)
-    exact = f.call(type_, f"llvm.fma.{of}", rest, reciprocal, q)
-    magnitude = f.call(type_, f"llvm.fabs.{of}", q)
-    small = f.let(type_.replace("float", "i1"), f"fcmp olt {magnitude}, {floats(type_, 2.0**40).name}")
-    return f.select(small, exact, q)
+    return f.call(type_, f"llvm.fma.{of}", rest, reciprocal, q)
 
 
 @dataclass(frozen=True)

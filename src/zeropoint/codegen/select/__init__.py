@@ -12,20 +12,14 @@ from xdsl.ir import Operation, OpResult
 from zeropoint.codegen.graph import Buffer, Graph, Space, View, row_major
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.select.batches import select_product, select_requantized
+from zeropoint.codegen.select.edges import select_dequantize, select_quantize
 from zeropoint.codegen.select.floats import select_float_convolution
 from zeropoint.codegen.select.generic import materialize
 from zeropoint.codegen.select.lookup import select_gather
 from zeropoint.codegen.select.movement import copy
 from zeropoint.codegen.select.selection import NoKernel, Selection
 from zeropoint.codegen.select.tables import select_table
-from zeropoint.codegen.select.values import (
-    select_cast,
-    select_dequantize,
-    select_pad,
-    select_quantize,
-    select_reshape,
-    select_sum,
-)
+from zeropoint.codegen.select.values import select_cast, select_pad, select_reshape, select_sum
 from zeropoint.ir import fxpmath as fxp
 from zeropoint.ir import quant
 from zeropoint.ir import stablehlo as hlo

@@ -1,0 +1,170 @@
+"""Between the planes of an image of floats (N, C, H, W) and its stored integers by pixel (N, H, W, C): the edges of a
+convolutional network whose input or output has more than four channels.
+
+A tile is as many pixels as a vector has elements, of 16 channels. Four channels of a pixel make a 32-bit word; four
+such vectors of words are transposed inside lanes of 128 bits, after which a lane holds 16 channels of one pixel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from zeropoint.codegen.kernels.edges import AHEAD, floats, quantized
+from zeropoint.codegen.llvm.isa import InstructionSet
+from zeropoint.codegen.llvm.text import Function, Module, Value, constant, i64, lanes, vector
+
+Tile = Callable[[Function, InstructionSet, Value, Value, int], None]
+"""Writes the work on a tile of one group: (function, instruction set, source, target, channels of the group)."""
+
+
+@dataclass(frozen=True)
+class Planes:
+    """Where an image's floats and bytes lie; steps are bytes, channels of floats are `plane` apart, pixels adjacent."""
+
+    images: int
+    rows: int
+    width: int
+    channels: int
+    real_image: int
+    plane: int
+    real_row: int
+    byte_image: int
+    byte_row: int
+    pitch: int
+
+    @property
+    def groups(self) -> int:
+        """Groups of up to 16 channels."""
+        return -(-self.channels // 16)
+
+    @property
+    def tasks(self) -> int:
+        """A row of a group of channels. Rows of one group follow each other: more planes at once than the processor
+        follows ahead of time take twice as long."""
+        return self.images * self.groups * self.rows
+
+    def emit(self, f: Function, isa: InstructionSet, tile: Tile, *, from_bytes: bool) -> None:
+        """The loops over tasks and tiles; the last tile of a row begins where it ends with the row."""
+        reals, bytes_, begin, end = f.arguments
+        if from_bytes:
+            reals, bytes_ = bytes_, reals
+
+        def row(index: Value, _: list[Value]) -> None:
+            group = f.binary("udiv", index, i64(self.rows))
+            y = f.binary("sub", index, f.mul(group, self.rows))
+            image = f.binary("udiv", group, i64(self.groups))
+            group = f.binary("sub", group, f.mul(image, self.groups))
+            real = f.at(f.at(reals, f.mul(image, self.real_image)), f.mul(y, self.real_row))
+            byte = f.at(f.at(bytes_, f.mul(image, self.byte_image)), f.mul(y, self.byte_row))
+            real, byte = f.at(real, f.mul(group, 16 * self.plane)), f.at(byte, f.mul(group, 16))
+            whole, rest = divmod(self.channels, 16)
+            if whole and rest:
+                full = f.compare("ult", group, whole)
+                f.branch(full, lambda: tiles(real, byte, 16), lambda: tiles(real, byte, rest))
+            else:
+                tiles(real, byte, 16 if whole else rest)
+
+        def tiles(real: Value, byte: Value, channels: int) -> None:
+            def some(x: Value, _: list[Value]) -> None:
+                x = f.minimum(x, i64(self.width - isa.width)) if self.width % isa.width else x
+                ends = f.at(real, f.mul(x, 4)), f.at(byte, f.mul(x, self.pitch))
+                tile(f, isa, *(reversed(ends) if from_bytes else ends), channels)
+
+            f.loop(0, self.width, isa.width, some)
+
+        f.loop(begin, end, 1, row)
+        f.ret()
+
+
+@dataclass(frozen=True)
+class QuantizePlanes:
+    """`uniform_quantize` from planes of f32 to pixels of activation bytes; all bytes of a pitch are written."""
+
+    planes: Planes
+    scale: float
+    zero_point: int
+    storage_min: int
+    storage_max: int
+
+    def tasks(self, isa: InstructionSet) -> int:
+        """One a row of a group."""
+        return self.planes.tasks
+
+    def emit(self, module: Module, name: str, isa: InstructionSet) -> None:
+        """`void name(floats, bytes, begin, end)`."""
+        f = module.function(name, [("ptr noalias", "in"), ("ptr noalias", "out"), ("i64", "begin"), ("i64", "end")])
+        self.planes.emit(f, isa, self._tile, from_bytes=False)
+
+    def _tile(self, f: Function, isa: InstructionSet, source: Value, out: Value, channels: int) -> None:
+        words = [self._word(f, isa, source, first, channels) for first in range(0, 16, 4)]
+        for lane_of, pixels in enumerate(transposed(f, words)):
+            for lane in range(isa.lanes):
+                pixel = f.shuffle(pixels, None, range(4 * lane, 4 * lane + 4))
+                f.store(pixel, out, (4 * lane + lane_of) * self.planes.pitch)
+
+    def _word(self, f: Function, isa: InstructionSet, source: Value, first: int, channels: int) -> Value:
+        """Four channels of every pixel of the tile as the bytes of a word; channels that are not there are 0."""
+        total = constant(vector(isa.width, "i32"), 0)
+        for channel in range(first, min(first + 4, channels)):
+            read = f.load(vector(isa.width, "float"), source, channel * self.planes.plane, align=4)
+            f.prefetch(source, channel * self.planes.plane + AHEAD)
+            stored = quantized(f, isa, read, self.scale, self.zero_point, self.storage_min, self.storage_max)
+            byte = f.binary("and", stored, constant(stored.type, 255))
+            total = f.binary("or", total, f.binary("shl", byte, constant(byte.type, 8 * (channel - first))))
+        return total
+
+
+@dataclass(frozen=True)
+class DequantizePlanes:
+    """`uniform_dequantize` from pixels of activation bytes to planes of f32: (q - zp) * s in f32."""
+
+    planes: Planes
+    scale: float
+    zero_point: int
+
+    def tasks(self, isa: InstructionSet) -> int:
+        """One a row of a group."""
+        return self.planes.tasks
+
+    def emit(self, module: Module, name: str, isa: InstructionSet) -> None:
+        """`void name(bytes, floats, begin, end)`."""
+        f = module.function(name, [("ptr noalias", "in"), ("ptr noalias", "out"), ("i64", "begin"), ("i64", "end")])
+        self.planes.emit(f, isa, self._tile, from_bytes=True)
+
+    def _tile(self, f: Function, isa: InstructionSet, source: Value, out: Value, channels: int) -> None:
+        quads = [self._pixels(f, isa, source, first) for first in range(4)]
+        for group, words in enumerate(transposed(f, quads)):
+            for channel in range(4 * group, min(4 * group + 4, channels)):
+                self._plane(f, isa, words, channel, out)
+
+    def _pixels(self, f: Function, isa: InstructionSet, source: Value, first: int) -> Value:
+        """16 bytes of every fourth pixel from `first` on, a pixel a lane."""
+        four = vector(4, "i32")
+        read = [f.load(four, source, (first + 4 * lane) * self.planes.pitch) for lane in range(isa.lanes)]
+        while len(read) > 1:
+            count = 2 * lanes(read[0].type)
+            read = [f.shuffle(low, high, range(count)) for low, high in zip(read[::2], read[1::2], strict=True)]
+        return read[0]
+
+    def _plane(self, f: Function, isa: InstructionSet, words: Value, channel: int, out: Value) -> None:
+        byte = constant(words.type, 24)
+        place = f.binary("shl", words, constant(words.type, 24 - 8 * (channel % 4)))
+        stored = f.binary("lshr" if isa.unsigned else "ashr", place, byte)
+        reals = vector(isa.width, "float")
+        real = f.cast("sitofp", f.add(stored, -(self.zero_point + isa.offset)), reals)
+        f.store(f.binary("fmul", real, floats(reals, self.scale)), out, channel * self.planes.plane, align=4)
+
+
+def transposed(f: Function, rows: list[Value]) -> list[Value]:
+    """Four vectors as the four rows of a matrix in every lane of 128 bits; the columns, in the same form."""
+    count = lanes(rows[0].type)
+
+    def interleaved(a: Value, b: Value, chosen: tuple[int, int, int, int]) -> Value:
+        """Of every lane the four elements chosen: 0 to 3 are a's, 4 to 7 b's."""
+        order = [4 * lane + k % 4 + count * (k // 4) for lane in range(count // 4) for k in chosen]
+        return f.shuffle(a, b, order)
+
+    low, high = (0, 4, 1, 5), (2, 6, 3, 7)
+    halves = [(interleaved(rows[0], rows[1], part), interleaved(rows[2], rows[3], part)) for part in (low, high)]
+    return [interleaved(*half, part) for half in halves for part in ((0, 1, 4, 5), (2, 3, 6, 7))]
