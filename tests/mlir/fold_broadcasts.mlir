@@ -54,3 +54,32 @@ func.func @main(%x: tensor<1x2x1x1xf32>) -> tensor<1x3x1x1xf32> {
 // CHECK-NEXT:  %[[V:.*]] = stablehlo.constant dense<[1.000000e+00, 2.000000e+00, 3.000000e+00]> : tensor<3xf32>
 // CHECK-NEXT:  %[[B:.*]] = stablehlo.broadcast_in_dim %[[V]], dims = [1] : (tensor<3xf32>) -> tensor<1x3x1x1xf32>
 // CHECK-NEXT:  stablehlo.add %[[C]], %[[B]]
+
+// -----
+
+// The bias of a convolution with one channel is one of rank 1 too, wherever the 1 stands, and not a number.
+func.func @main(%x: tensor<1x2x3x3xf32>) -> tensor<1x1x3x3xf32> {
+  %w = stablehlo.constant dense<1.0> : tensor<1x2x1x1xf32>
+  %b = stablehlo.constant dense<0.5> : tensor<1x1x1x1xf32>
+  %0 = stablehlo.convolution(%x, %w) dim_numbers = [b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1], window = {} {batch_group_count = 1 : i64, feature_group_count = 1 : i64} : (tensor<1x2x3x3xf32>, tensor<1x2x1x1xf32>) -> tensor<1x1x3x3xf32>
+  %1 = stablehlo.broadcast_in_dim %b, dims = [0, 1, 2, 3] : (tensor<1x1x1x1xf32>) -> tensor<1x1x3x3xf32>
+  %2 = stablehlo.add %0, %1 : tensor<1x1x3x3xf32>
+  return %2 : tensor<1x1x3x3xf32>
+}
+// CHECK-LABEL: func.func @main
+// CHECK:       %[[V:.*]] = stablehlo.constant dense<5.000000e-01> : tensor<1xf32>
+// CHECK-NEXT:  stablehlo.broadcast_in_dim %[[V]], dims = [1] : (tensor<1xf32>) -> tensor<1x1x3x3xf32>
+
+// -----
+
+// The same where the constant has the result's own shape, all ones.
+func.func @main(%x: tensor<1x4xf32>) -> tensor<1x1xf32> {
+  %w = stablehlo.constant dense<1.0> : tensor<4x1xf32>
+  %b = stablehlo.constant dense<0.5> : tensor<1x1xf32>
+  %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<1x4xf32>, tensor<4x1xf32>) -> tensor<1x1xf32>
+  %1 = stablehlo.add %0, %b : tensor<1x1xf32>
+  return %1 : tensor<1x1xf32>
+}
+// CHECK-LABEL: func.func @main
+// CHECK:       %[[V:.*]] = stablehlo.constant dense<5.000000e-01> : tensor<1xf32>
+// CHECK-NEXT:  stablehlo.broadcast_in_dim %[[V]], dims = [1] : (tensor<1xf32>) -> tensor<1x1xf32>

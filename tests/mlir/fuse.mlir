@@ -166,3 +166,15 @@ func.func @main(%x: tensor<1x4xf32>) -> (tensor<1xf32>, tensor<1x3xf32>, tensor<
 // CHECK:       logical_kernel = "average_pool"
 // CHECK:       logical_kernel = "sum"
 // CHECK:       stablehlo.divide
+
+// -----
+
+// A matrix by itself: each operand reads its own port, since the kernel wants zero point 0 at the second only.
+func.func @main(%x: tensor<2x3x4xf32>) -> tensor<2x3x3xf32> {
+  %0 = stablehlo.dot_general %x, %x, batching_dims = [0] x [0], contracting_dims = [2] x [2] : (tensor<2x3x4xf32>, tensor<2x3x4xf32>) -> tensor<2x3x3xf32>
+  return %0 : tensor<2x3x3xf32>
+}
+// CHECK-LABEL: func.func @main(%x: tensor<2x3x4xf32>)
+// CHECK-NEXT:  "quant.region"(%x, %x) ({
+// CHECK-NEXT:  ^bb0(%[[L:.*]]: tensor<2x3x4xf32>, %[[R:.*]]: tensor<2x3x4xf32>):
+// CHECK-NEXT:    stablehlo.dot_general %[[L]], %[[R]],

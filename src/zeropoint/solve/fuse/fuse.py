@@ -47,16 +47,32 @@ def _clone_constant(value: SSAValue, block: Block, mapping: dict[SSAValue, SSAVa
     block.add_op(value.op.clone(mapping))
 
 
+def _ports(match: Match, block: Block) -> dict[SSAValue, list[SSAValue]]:
+    """The arguments that stand for each input: x in `dot_general(x, x)` has two ports, which may differ in type.
+
+    Uses take them in order; those after the last port read that one.
+    """
+    ports: dict[SSAValue, list[SSAValue]] = {}
+    for value, argument in zip(match.inputs, block.args, strict=True):
+        ports.setdefault(value, []).append(argument)
+    return ports
+
+
 def wrap(match: Match) -> QuantizeRegionOp:
     """Replace the ops of a match by a region in the place of the last of them."""
     root = match.ops[-1]
     block = Block(arg_types=[value.type for value in match.inputs])
-    mapping: dict[SSAValue, SSAValue] = dict(zip(match.inputs, block.args, strict=True))
+    ports = _ports(match, block)
+    mapping: dict[SSAValue, SSAValue] = {value: arguments[-1] for value, arguments in ports.items()}
     for op in match.ops:
         for operand in op.operands:
             if operand not in mapping:
                 _clone_constant(operand, block, mapping)
-        block.add_op(op.clone(mapping))
+        copy = op.clone(mapping)
+        for index, operand in enumerate(op.operands):
+            if len(ports.get(operand, ())) > 1:
+                copy.operands[index] = ports[operand].pop(0)
+        block.add_op(copy)
     block.add_op(ReturnOp([mapping[result] for result in root.results]))
     region = QuantizeRegionOp(
         match.inputs,
