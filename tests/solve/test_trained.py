@@ -12,7 +12,7 @@ import pytest
 from networks import Network
 from zeropoint.calibrate import stats_keys
 from zeropoint.interp import Interpreter
-from zeropoint.ir.annotations import FLOAT_REASON
+from zeropoint.ir.annotations import FLOAT_REASON, facts_of
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import (
     ConstFakeQuantOp,
@@ -108,6 +108,55 @@ def test_a_weight_that_is_pinned_to_what_no_kernel_takes_keeps_its_kernel_float(
     (region,) = regions_of(made.propagated)
     assert reason in region.attributes[FLOAT_REASON].data
     assert count_ops(made.integer).integer == 0
+
+
+def overflowing(per_channel: bool) -> Program:
+    """Weights pinned to scales so small that the bias of the first of three channels passes 32 bits."""
+    net = Network([(1, 6)])
+    weight = net.constant(np.full((6, 3), 127e-7))
+    if per_channel:
+        stated = UniformQuantizedType.per_channel(Storage.of("i8", -127), 1, [1e-7] * 3)
+    else:
+        stated = UniformQuantizedType.per_layer(Storage.of("i8", -127), 1e-7)
+    stored = net.insert(QuantizeCastOp(weight, with_element(weight, stated)))
+    weight = net.insert(DequantizeCastOp(stored, weight.type))
+    result = with_shape(net.values[0], [1, 3])
+    product = net.insert(DotGeneralOp(net.values[0], weight, result, DotDimensions((), (), (1,), (0,))))
+    return net.finish([net.insert(AddOp(product, net.along(np.array([500.0, 1e-5, 0.0]), product, 1)))])
+
+
+@pytest.mark.parametrize("per_channel", [True, False])
+def test_a_pinned_weight_gives_way_where_its_bias_would_not_fit_the_accumulator(per_channel: bool) -> None:
+    """Bias overflow is solved with the weight scale of that channel; the other channels keep what is pinned."""
+    made = quantize(overflowing(per_channel), SAMPLES)
+    (region,) = regions_of(made.propagated)
+    given, weight, bias = region.input_specs
+    assert 2**29 < 500 / bias.scales[0] <= 2**30
+    assert weight.scales[0] > 1e-7
+    assert weight.scales[1:].tolist() == ([1e-7, 1e-7] if per_channel else [])
+    (fact,) = [fact for fact in facts_of(region) if fact.name == "weight scale"]
+    which = "channel 0" if per_channel else "all channels"
+    assert (fact.value, fact.salience) == (f"greater than pinned: {which}", "kernel")
+    np.testing.assert_allclose(Interpreter(made.integer)(SAMPLES[0])["y0"][0, 0], 500.0, rtol=0.01)
+
+
+def test_a_pinned_weight_that_fits_keeps_its_scale_to_the_last_bit_also_where_a_rescale_is_absorbed() -> None:
+    net = Network([(1, 6)])
+    weight = net.constant(WEIGHT)
+    stated = UniformQuantizedType.per_channel(Storage.of("i8", -127), 1, [0.1, 0.2, 0.3])
+    stored = net.insert(QuantizeCastOp(weight, with_element(weight, stated)))
+    weight = net.insert(DequantizeCastOp(stored, weight.type))
+    result = with_shape(net.values[0], [1, 3])
+    # The model states two types of x in a row: a rescale of its own, which the kernel can do without.
+    x = net.values[0]
+    for scale in (0.25, 0.5):
+        kind = UniformQuantizedType.per_layer(Storage.of("i8"), scale)
+        x = net.insert(DequantizeCastOp(net.insert(QuantizeCastOp(x, with_element(x, kind))), x.type))
+    program = net.finish([net.insert(DotGeneralOp(x, weight, result, DotDimensions((), (), (1,), (0,))))])
+    made = quantize(program, SAMPLES)
+    (region,) = regions_of(made.propagated)
+    assert [str(spec) for spec in region.input_specs][1] == str(stated)
+    assert region.input_specs.data[0].scale == 0.25
 
 
 def test_a_user_may_choose_how_ranges_become_parameters() -> None:

@@ -29,7 +29,7 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from zeropoint.ir.annotations import RESCALE_COUNTS, Fact, facts_of, state_facts
+from zeropoint.ir.annotations import PINNED, RESCALE_COUNTS, Fact, facts_of, state_facts
 from zeropoint.ir.constants import constant_array
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType
@@ -183,7 +183,10 @@ class _Motion:
         return True
 
     def _follows(self, kernel: Kernel, index: int, before: list[Attribute], output: UniformQuantizedType) -> Attribute:
-        return operand_type(kernel, index, before, output, self.program.weights)
+        owner = kernel.region.inputs[index].owner
+        pinned = owner.attributes.get(PINNED) if isinstance(owner, Operation) else None
+        kept = pinned if isinstance(pinned, UniformQuantizedType) else None
+        return operand_type(kernel, index, before, output, self.program.weights, kept)
 
     def _push(self, rescale: QuantizeRegionOp) -> bool:
         """A kernel that shares its scale and makes a smaller value goes first."""

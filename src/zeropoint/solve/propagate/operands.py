@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from xdsl.ir import Attribute
 
+from zeropoint.ir.annotations import Fact
 from zeropoint.ir.constants import constant_array
 from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType
 from zeropoint.ir.stablehlo import ConvolutionOp, DotGeneralOp
@@ -14,11 +15,14 @@ from zeropoint.ir.weights import Weights
 from zeropoint.solve.fuse.contraction import weight_channel_axis
 from zeropoint.solve.propagate.errors import PropagationError
 from zeropoint.solve.propagate.kernels import Kernel, rebased
-from zeropoint.solve.propagate.weights import bias_type, constant_type, weight_type
+from zeropoint.solve.propagate.weights import bias_type, constant_type, held_weight_type, weight_type
 from zeropoint.targets import Role
 
 WIDEST_SUM = 40
 """Sums of more bits than these are held to these: a 16x8 kernel has 40 for its bias, in a register of 64."""
+
+
+CHANNELS_LISTED = 8
 
 
 def _contraction_in(region: QuantizeRegionOp) -> ConvolutionOp | DotGeneralOp | None:
@@ -35,8 +39,8 @@ def operand_type(
 ) -> Attribute:
     """The type of operand `index`, which is no activation, given those of the operands `before` it and of the output.
 
-    A weight that training pinned keeps its type; a bias is always at the scale of the products. Operands that are not
-    quantized keep their spec. Raises PropagationError for a weight whose channels are not known.
+    A weight that training pinned keeps its type, but for channels whose sums the accumulator would not hold; a bias is
+    always at the scale of the products. Operands that are not quantized keep their spec. Raises PropagationError for a weight whose channels are not known.
     """
     region, rule = kernel.region, kernel.row.input_rule(index)
     array = constant_array(region.inputs[index], weights)
@@ -49,18 +53,42 @@ def operand_type(
         assert isinstance(given, UniformQuantizedType) and isinstance(weight, UniformQuantizedType)
         return bias_type(kernel.storage(index), given, weight)
     if rule.role is Role.WEIGHT:
-        return pinned or _weight_type(kernel, index, array, before[0], weights)
+        return _weight_type(kernel, index, array, before[0], weights, pinned)
     if kernel.row.tied(index) and output is not None:
         return output
     return pinned or constant_type(array, kernel.storage(index), rule.zero_point)
 
 
-def _weight_type(kernel: Kernel, index: int, array: Array, given: Attribute, weights: Weights) -> UniformQuantizedType:
+def _weight_type(
+    kernel: Kernel,
+    index: int,
+    array: Array,
+    given: Attribute,
+    weights: Weights,
+    pinned: UniformQuantizedType | None,
+) -> Attribute:
     contraction = _contraction_in(kernel.region)
     axis = None if contraction is None else weight_channel_axis(contraction)
     if axis is None or kernel.row.accumulator_bits is None or not isinstance(given, UniformQuantizedType):
+        if pinned is not None:
+            return pinned
         raise PropagationError(f"{kernel.name}: found a weight without output channels, expected a contraction's")
     bias = constant_array(kernel.region.inputs[2], weights) if len(kernel.region.inputs) > 2 else None
     limit = (1 << (min(kernel.row.accumulator_bits, WIDEST_SUM) - 2)) - 1
+    if pinned is not None:
+        return held_weight_type(pinned, array, axis, given, bias, limit)
     per_channel = kernel.row.input_rule(index).per_channel and kernel.demands.get("granularity") != "per_tensor"
     return weight_type(array, axis, kernel.storage(index), given, bias, limit, per_channel=per_channel)
+
+
+def weight_facts(kernel: Kernel, found: Sequence[Attribute], pinned: UniformQuantizedType | None) -> list[Fact]:
+    """Why a pinned weight has not the scales that it is pinned to, where it has others."""
+    if pinned is None or len(found) < 2 or kernel.row.input_rule(1).role is not Role.WEIGHT:
+        return []
+    asked, made = rebased(pinned, kernel.storage(1)), found[1]
+    if not isinstance(made, UniformQuantizedType) or made == asked:
+        return []
+    (grown,) = (made.scales > asked.scales).nonzero()
+    listed = ", ".join(map(str, grown[:CHANNELS_LISTED].tolist())) + (", ..." if len(grown) > CHANNELS_LISTED else "")
+    which = f"channel {listed}" if made.is_per_channel else "all channels"
+    return [Fact("weight scale", f"greater than pinned: {which}", "kernel", f"accumulator of {kernel.name}")]

@@ -26,12 +26,13 @@ from xdsl.dialects.builtin import ArrayAttr, StringAttr
 from xdsl.ir import Attribute, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
-from zeropoint.ir.annotations import PROFILE, TARGET, Fact, state_facts
+from zeropoint.ir.annotations import PINNED, PROFILE, TARGET, Fact, state_facts
 from zeropoint.ir.constants import constant_array, is_constant
 from zeropoint.ir.dead_code import remove_dead_ops
 from zeropoint.ir.locations import value_name
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType
+from zeropoint.ir.stablehlo import ConstantOp
 from zeropoint.ir.weights import Weights
 from zeropoint.solve.propagate.classes import DEFAULT_RANGES, RANGE_RULES
 from zeropoint.solve.propagate.constants import duplicate_constants
@@ -40,7 +41,7 @@ from zeropoint.solve.propagate.errors import PropagationError
 from zeropoint.solve.propagate.headroom import Ports, greatest_real, greatest_result, least_output_scale
 from zeropoint.solve.propagate.inputs import state_input_facts
 from zeropoint.solve.propagate.kernels import Kernel, KernelChoice
-from zeropoint.solve.propagate.operands import operand_type
+from zeropoint.solve.propagate.operands import operand_type, weight_facts
 from zeropoint.solve.propagate.ports import Port, PortGraph
 from zeropoint.solve.propagate.rescale import is_rescale, rescale_region
 from zeropoint.solve.propagate.separate import separate
@@ -102,17 +103,26 @@ class _Settlement:
                 region.operands[index] = self._as(operand, wanted, kernel, index)
                 found.append(wanted)
             else:
-                known = self.constraints.get(operand)
-                pinned = None if known is None else known.pinned
+                pinned = self._pinned(operand)
                 found.append(operand_type(kernel, index, found, output, self.weights, pinned))
         region.input_specs = ArrayAttr[Attribute](found)
         if output is None:
             return
         region.output_specs = ArrayAttr[Attribute]([output])
         if not is_rescale(region):
-            state_facts(region, self._facts(kernel, output))
+            weight = weight_facts(kernel, found, self._pinned(region.inputs[1]) if len(found) > 1 else None)
+            state_facts(region, [*weight, *self._facts(kernel, output)])
         self.versions[value] = {output: value}
         self._rescale_output(kernel, value, output)
+
+    def _pinned(self, constant: SSAValue) -> UniformQuantizedType | None:
+        """What the model pins a constant to; the constant keeps it, for rescales that are moved later."""
+        known = self.constraints.get(constant)
+        if known is None or known.pinned is None:
+            return None
+        if isinstance(constant.owner, ConstantOp):
+            constant.owner.attributes[PINNED] = known.pinned
+        return known.pinned
 
     def _facts(self, kernel: Kernel, output: UniformQuantizedType) -> list[Fact]:
         port = (kernel.region, OUTPUT)

@@ -34,9 +34,25 @@ def weight_type(
     of the accumulator free: `fixed16` adds a rounding term of up to 2^30. Raises ValueError for some 2^23 weights a
     channel.
     """
-    channels = np.moveaxis(weight, axis, 0).reshape(weight.shape[axis], -1).astype(np.float64)
+    channels = _channels(weight, axis)
     narrow = storage.minimum > storage.type.min
     scales = symmetric(channels.min(axis=1), channels.max(axis=1), storage.type, narrow=narrow).scale
+    least = _least_scales(channels, input_type, bias, limit)
+    scales = np.maximum(np.asarray(scales, dtype=np.float64), least)
+    middle = 0 if storage.type.signed else 1 << (storage.type.width - 1)
+    if not per_channel:
+        return UniformQuantizedType.per_layer(storage, float(scales.max(initial=SCALE_FLOOR)), middle)
+    points = np.full(scales.shape, middle)
+    return UniformQuantizedType.per_channel(storage, axis, scales.tolist(), points.tolist())
+
+
+def _channels(weight: Array, axis: int) -> Array:
+    """A weight as f64 of shape (channels, terms)."""
+    return np.moveaxis(weight, axis, 0).reshape(weight.shape[axis], -1).astype(np.float64)
+
+
+def _least_scales(channels: Array, input_type: UniformQuantizedType, bias: Array | None, limit: int) -> Array:
+    """The least scale of each channel at which its sums and its bias fit."""
     reach = max(input_type.storage.maximum - input_type.zero_point, input_type.zero_point - input_type.storage.minimum)
     greatest = np.abs(channels).sum(axis=1) * (reach * input_type.scale)
     if bias is not None:
@@ -45,12 +61,41 @@ def weight_type(
     least = least_weight_scale(greatest, input_type.scale, rounding, limit)
     if bias is not None and limit > INT32_MAX:  # the sums have more bits than the bias
         least = np.maximum(least, least_weight_scale(bias, input_type.scale, 0.0))
-    scales = np.maximum(np.asarray(scales, dtype=np.float64), least)
-    middle = 0 if storage.type.signed else 1 << (storage.type.width - 1)
-    if not per_channel:
-        return UniformQuantizedType.per_layer(storage, float(scales.max(initial=SCALE_FLOOR)), middle)
-    points = np.full(scales.shape, middle)
-    return UniformQuantizedType.per_channel(storage, axis, scales.tolist(), points.tolist())
+    return least
+
+
+def held_weight_type(
+    pinned: UniformQuantizedType,
+    weight: Array,
+    axis: int,
+    input_type: UniformQuantizedType,
+    bias: Array | None,
+    limit: int,
+) -> UniformQuantizedType:
+    """A pinned type, with the least greater scale for the channels whose sums or bias `limit` would not hold.
+
+    What a kernel requires is stronger than what the model pins. All channels that fit keep their scale; a type per
+    layer has one for all.
+    """
+    channels = _channels(weight, axis)
+    scales = np.broadcast_to(pinned.scales, channels.shape[:1])
+    points = np.broadcast_to(pinned.zero_points, channels.shape[:1])
+    storage = pinned.storage
+    held = np.clip(
+        np.rint(channels / scales[:, None]), storage.minimum - points[:, None], storage.maximum - points[:, None]
+    )
+    reach = max(input_type.storage.maximum - input_type.zero_point, input_type.zero_point - input_type.storage.minimum)
+    offset = np.zeros(scales.shape) if bias is None else np.rint(np.abs(bias) / (input_type.scale * scales))
+    passes = (np.abs(held).sum(axis=1) * reach + offset > limit) | (offset > INT32_MAX)
+    if not passes.any():
+        return pinned
+    grown = np.where(passes, np.maximum(scales, _least_scales(channels, input_type, bias, limit)), scales)
+    expressed = pinned.expressed_type
+    if not pinned.is_per_channel or pinned.axis is None:
+        return UniformQuantizedType.per_layer(
+            storage, float(grown.max()), pinned.zero_point, expressed_type=expressed
+        )
+    return UniformQuantizedType.per_channel(storage, pinned.axis, grown, pinned.zero_points, expressed_type=expressed)
 
 
 def bias_type(storage: Storage, input_type: UniformQuantizedType, weight: UniformQuantizedType) -> UniformQuantizedType:
