@@ -130,7 +130,7 @@ def test_a_pinned_weight_gives_way_where_its_bias_would_not_fit_the_accumulator(
     """Bias overflow is solved with the weight scale of that channel; the other channels keep what is pinned."""
     made = quantize(overflowing(per_channel), SAMPLES)
     (region,) = regions_of(made.propagated)
-    given, weight, bias = region.input_specs
+    _, weight, bias = region.input_specs
     assert 2**29 < 500 / bias.scales[0] <= 2**30
     assert weight.scales[0] > 1e-7
     assert weight.scales[1:].tolist() == ([1e-7, 1e-7] if per_channel else [])

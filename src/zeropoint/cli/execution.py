@@ -111,7 +111,7 @@ def _run_samples(
         import numpy as np
 
         with temporary.open("wb") as file:
-            np.savez(file, **outputs)  # pyright: ignore
+            np.savez(file, **outputs)
 
     write_atomically(output, write)
     click.echo(f"wrote {output}")

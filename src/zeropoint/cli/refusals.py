@@ -61,12 +61,13 @@ def reports_input_errors(command: CommandT) -> CommandT:
             return command(*arguments, **options)
         except ParseError as error:
             span = error.span
-            line = span.input.content.count("\n" if isinstance(span.input.content, str) else b"\n", 0, span.start) + 1  # pyright: ignore
-            fail(f"{span.input.name}:{line}: {error.msg}")
+            text = span.input.content
+            before = text.count("\n", 0, span.start) if isinstance(text, str) else text.count(b"\n", 0, span.start)
+            fail(f"{span.input.name}:{before + 1}: {error.msg}")
         except _input_errors() as error:
             fail(_message(error))
 
-    return wrapped  # pyright: ignore[reportReturnType]
+    return wrapped  # pyright: ignore[reportReturnType] (wraps keeps the signature)
 
 
 def _message(error: BaseException) -> str:

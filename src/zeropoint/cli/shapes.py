@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 
-class ShapeParameter(click.ParamType):  # pyright: ignore[reportMissingTypeArgument]
+class ShapeParameter(click.ParamType):  # pyright: ignore[reportMissingTypeArgument] (not generic before click 8.2)
     """`NAME=1x3x224x224`."""
 
     name = "NAME=1x3x224x224"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
 
 from zeropoint.interp.affine import dequantization, is_quantized, quantization
 from zeropoint.interp.binding import Kernel, Scope, Unary
@@ -24,12 +24,12 @@ Spread = Callable[[Array], Array]
 def _on_reals(op: BatchNormOp, scope: Scope, kernel: Callable[..., tuple[Array, ...]]) -> Kernel:
     """The kernel between dequantized operands and quantized results, where they are quantized."""
 
-    def edge(value: SSAValue, convert: Callable[[object], Unary]) -> Unary:
+    def edge(value: SSAValue, convert: Callable[[Attribute], Unary]) -> Unary:
         element = element_of(value)
         return convert(element) if is_quantized(element) else lambda array: array
 
-    into = [edge(value, dequantization) for value in op.operands]  # pyright: ignore[reportArgumentType]
-    out_of = [edge(value, lambda t: quantization(t, scope.profile)) for value in op.results]  # pyright: ignore
+    into = [edge(value, dequantization) for value in op.operands]
+    out_of = [edge(value, lambda t: quantization(t, scope.profile)) for value in op.results]
 
     def run(*operands: Array) -> tuple[Array, ...]:
         results = kernel(*(convert(value) for convert, value in zip(into, operands, strict=True)))

@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import AnyFloat, BytesAttr, ComplexType, DenseIntOrFP
 from xdsl.parser import AttrParser
 
 
-class DenseElement(AttrParser._TensorLiteralElement):  # pyright: ignore[reportPrivateUsage]
+class DenseElement(AttrParser._TensorLiteralElement):  # pyright: ignore[reportPrivateUsage] (the parser has no hook for elements)
     """An element as it stands in the text; of a complex one, `value` is the pair of its parts."""
 
     def to_type(self, parser: AttrParser, type: Any) -> Any:

@@ -67,7 +67,7 @@ def save_program(program: Program, path: Path, *, inline_weights: bool = False) 
     held = {} if inline_weights else resource_arrays(program)
     weights_path = path.with_suffix(".safetensors")
     if held:
-        from safetensors.numpy import save_file  # pyright: ignore  # heavy, and only needed here
+        from safetensors.numpy import save_file  # pyright: ignore[reportUnknownVariableType] (heavy, imported where it is needed)
 
         arrays = {handle: _storable(np.ascontiguousarray(held[handle])) for handle in sorted(held)}
         write_atomically(weights_path, lambda temporary: save_file(arrays, temporary))

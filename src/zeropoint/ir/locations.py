@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from xdsl.dialects.builtin import (
+    ArrayAttr,
     FileLineColLoc,
     FusedLoc,
     LocationAttr,
@@ -80,7 +81,7 @@ def location_text(location: LocationAttr) -> str | None:
     if isinstance(location, FileLineColLoc):
         return f"{location.filename.data}:{location.line.data}:{location.column.data}"
     if isinstance(location, FusedLoc):
-        parts = [location_text(part) for part in location.locations]  # pyright: ignore
+        parts = map(location_text, cast("ArrayAttr[LocationAttr]", location.locations))
         return next((part for part in parts if part), None)
     return None
 

@@ -41,7 +41,7 @@ def element_dtype(element_type: Attribute) -> np.dtype[Any]:
         width: int = element_type.bitwidth
         if width == 1:
             return np.dtype(np.bool_)
-        unsigned = cast("Signedness", element_type.signedness.data) is Signedness.UNSIGNED  # pyright: ignore
+        unsigned = cast("Signedness", element_type.signedness.data) is Signedness.UNSIGNED  # pyright: ignore[reportUnknownMemberType] (xDSL leaves it open)
         return np.dtype(f"{'u' if unsigned else 'i'}{max(8, 1 << (width - 1).bit_length()) // 8}")
     if type(element_type) in _FLOATS:
         return _FLOATS[type(element_type)]

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType
 from xdsl.dialects.func import ReturnOp
-from xdsl.ir import Attribute, BlockArgument, SSAValue
+from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
 from zeropoint.ir.annotations import EXPRESSED
@@ -52,7 +52,7 @@ def _integer_result(value: SSAValue, name: str) -> tuple[SSAValue, UniformQuanti
         quantized = quantized_element(dequantize.operand)
         assert quantized is not None
         return cast.input, quantized
-    made_by = "an input" if isinstance(value, BlockArgument) else dequantize.name  # pyright: ignore
+    made_by = dequantize.name if isinstance(dequantize, Operation) else "an input"
     raise LoweringError(f"output '{name}': found {made_by}, which computes in float; keep --io float")
 
 

@@ -32,12 +32,11 @@ def _combiner(op: hlo.ReduceOp | hlo.ReduceWindowOp) -> tuple[str, SSAValue]:
         and set(first.operands) == set(block.args)
         and len(block.args) == 2
     )
-    if not plain or function_name(first) not in ("add", "maximum", "minimum", "multiply", "and", "or"):  # pyright: ignore
+    if first is None or not plain or function_name(first) not in ("add", "maximum", "minimum", "multiply", "and", "or"):
         raise CodegenError(
             f"{describe(op)}: found a body of another form than add, multiply, maximum, minimum, and, or of its two "
             "arguments; run it with the interpreter"
         )
-    assert first is not None
     return function_name(first), first.results[0]
 
 

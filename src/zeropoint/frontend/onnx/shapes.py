@@ -136,8 +136,8 @@ def fold_shapes(model: ModelProto, folder: Path) -> ModelProto:
     if not any(is_foldable(node, derived) for node in model.graph.node):
         return model
     import onnx_ir
-    from onnx_ir.external_data import set_base_dir  # pyright: ignore[reportUnknownVariableType]
-    from onnxscript.optimizer import fold_constants  # pyright: ignore[reportUnknownVariableType]
+    from onnx_ir.external_data import set_base_dir  # pyright: ignore[reportUnknownVariableType] (the package has no types)
+    from onnxscript.optimizer import fold_constants  # pyright: ignore[reportUnknownVariableType] (the package has no types)
 
     def is_small(node: onnx_ir.Node) -> bool:
         sizes = [value.const_value.size for value in node.inputs if value is not None and value.const_value is not None]

@@ -36,7 +36,7 @@ def check_storage(storage: Storage) -> None:
 def check_expressed(expressed_type: object) -> None:
     """A floating-point type."""
     try:
-        float_format(expressed_type)  # pyright: ignore[reportArgumentType]
+        float_format(expressed_type)  # pyright: ignore[reportArgumentType] (what is no type is refused)
     except TypeError as error:
         raise VerifyException("expressed type must be floating point") from error
 

@@ -73,13 +73,13 @@ class TypeReader:
 
     def skip(self, length: int) -> None:
         """Go on `length` characters after the start of the next token."""
-        self._parser._resume_from(self.position + length)  # pyright: ignore[reportPrivateUsage]
+        self._parser._resume_from(self.position + length)  # pyright: ignore[reportPrivateUsage] (types are read by character)
 
     def integer(self, bits: int) -> int:
         """A signed integer of `bits` bits, decimal or hexadecimal."""
         parser, start = self._parser, self.position
         negative = self.accept("-")
-        if parser._current_token.kind is not MLIRTokenKind.INTEGER_LIT:  # pyright: ignore[reportPrivateUsage]
+        if parser._current_token.kind is not MLIRTokenKind.INTEGER_LIT:  # pyright: ignore[reportPrivateUsage] (types are read by character)
             self.error("expected integer value", self._previous_end() if negative else None)
         value = parser.parse_integer(allow_boolean=False, allow_negative=False)
         value = -value if negative else value
@@ -91,7 +91,7 @@ class TypeReader:
         """An f64: a decimal number with a point, or its bits in hexadecimal."""
         parser = self._parser
         negative, position = self.accept("-"), self.position
-        token = parser._current_token  # pyright: ignore[reportPrivateUsage]
+        token = parser._current_token  # pyright: ignore[reportPrivateUsage] (types are read by character)
         if token.kind is MLIRTokenKind.FLOAT_LIT:
             value = parser.parse_float(allow_negative=False)
             return -value if negative else value

@@ -131,7 +131,7 @@ class WhileOp(IRDLOperation):
             printer.print_string(" : ")
             printer.print_list(self.operand_types, printer.print_attribute)
         printer.print_op_attributes(self.attributes, print_keyword=True)
-        names = printer._ssa_values  # pyright: ignore[reportPrivateUsage]
+        names = printer._ssa_values  # pyright: ignore[reportPrivateUsage] (no other way to give a name twice)
         names.update(zip(self.cond.block.args, (names[argument] for argument in self.body.block.args), strict=True))
         for keyword, region in (("cond", self.cond), ("do", self.body)):
             printer.print_string(f"\n {keyword} " if region is self.cond else f" {keyword} ")

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import cast
 
 from xdsl.dialects.builtin import ArrayAttr, StringAttr
 from xdsl.dialects.func import ReturnOp
@@ -125,7 +126,8 @@ def _inputs(program: Program, places: _Places) -> Iterator[Value]:
     attributes = program.main.arg_attrs
     for index, argument in enumerate(program.entry.args):
         listed = attributes.data[index].data.get(FACTS) if attributes is not None else None
-        facts = tuple(Fact.of(fact) for fact in listed) if isinstance(listed, ArrayAttr) else ()  # pyright: ignore
+        stated = cast("ArrayAttr[Attribute]", listed).data if isinstance(listed, ArrayAttr) else ()
+        facts = tuple(map(Fact.of, stated))
         readers = _nearest(_results(argument), _results, places)
         name = places.name(argument)
         yield Value(name, "input", (name,), _type(argument, facts), facts, (), readers)

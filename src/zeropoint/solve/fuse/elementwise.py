@@ -60,9 +60,10 @@ def _absorb(slice_ops: set[Operation], graph: Graph) -> set[Operation]:
 
 def _bounds_a_sum(slice_ops: set[Operation], source: SSAValue, graph: Graph) -> bool:
     """Whether the ops only bound a sum or product of two tensors: then its kernel takes them (residual add, relu)."""
-    if type(source.owner) not in BINARY or source.owner in graph.covered:
+    made = source.owner
+    if not isinstance(made, Operation) or type(made) not in BINARY or made in graph.covered:
         return False
-    clamps = graph.with_clamps([source.owner])[1:]  # pyright: ignore[reportArgumentType]
+    clamps = graph.with_clamps([made])[1:]
     return slice_ops <= set(clamps)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from xdsl.dialects.builtin import AnyFloat
+from xdsl.dialects.builtin import AnyFloat, StringAttr
 from xdsl.ir import Attribute, SSAValue
 
 from zeropoint.ir.annotations import FLOAT_REASON, TARGET
@@ -64,7 +64,7 @@ def check_fully_quantized(program: Program) -> Program:
 
 def _reason(region: QuantizeRegionOp) -> str:
     found = region.attributes.get(FLOAT_REASON)
-    return f" ({found.data})" if found is not None else ""  # pyright: ignore
+    return f" ({found.data})" if isinstance(found, StringAttr) else ""
 
 
 def _ports(region: QuantizeRegionOp) -> Iterator[tuple[str, int, SSAValue, Attribute]]:
@@ -87,7 +87,7 @@ def check_kernels(program: Program, target: Target) -> Program:
     if found:
         raise PropagationError(f"found {len(found)} constraints that do not hold: {'; '.join(found)}")
     given = program.module.attributes.get(TARGET)
-    if given is not None and given.data != target.name:  # pyright: ignore
+    if isinstance(given, StringAttr) and given.data != target.name:
         raise PropagationError(f"found a program for target {given}, expected '{target.name}'")
     return program
 

@@ -40,7 +40,8 @@ def operand_type(
     """The type of operand `index`, which is no activation, given those of the operands `before` it and of the output.
 
     A weight that training pinned keeps its type, but for channels whose sums the accumulator would not hold; a bias is
-    always at the scale of the products. Operands that are not quantized keep their spec. Raises PropagationError for a weight whose channels are not known.
+    always at the scale of the products. Operands that are not quantized keep their spec. Raises PropagationError for a
+    weight whose channels are not known.
     """
     region, rule = kernel.region, kernel.row.input_rule(index)
     array = constant_array(region.inputs[index], weights)

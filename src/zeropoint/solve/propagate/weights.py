@@ -92,9 +92,7 @@ def held_weight_type(
     grown = np.where(passes, np.maximum(scales, _least_scales(channels, input_type, bias, limit)), scales)
     expressed = pinned.expressed_type
     if not pinned.is_per_channel or pinned.axis is None:
-        return UniformQuantizedType.per_layer(
-            storage, float(grown.max()), pinned.zero_point, expressed_type=expressed
-        )
+        return UniformQuantizedType.per_layer(storage, float(grown.max()), pinned.zero_point, expressed_type=expressed)
     return UniformQuantizedType.per_channel(storage, pinned.axis, grown, pinned.zero_points, expressed_type=expressed)
 
 

@@ -68,7 +68,7 @@ def _entries(place: str, node: yaml.Node, loader: yaml.SafeLoader) -> list[tuple
 
 
 def _python(loader: yaml.SafeLoader, node: yaml.Node) -> Any:
-    return loader.construct_object(node, deep=True)  # pyright: ignore[reportUnknownMemberType]
+    return loader.construct_object(node, deep=True)  # pyright: ignore[reportUnknownMemberType] (yaml has no types)
 
 
 def _rule(place: str, entries: Iterable[tuple[str, Any]]) -> Rule:

@@ -69,15 +69,15 @@ def _regex(found: object) -> re.Pattern[str] | None:
 
 
 def _names(found: object) -> tuple[str, ...] | None:
-    listed = found if isinstance(found, list) else [found]  # pyright: ignore[reportUnknownVariableType]
-    names = tuple(name for name in listed if isinstance(name, str) and name)  # pyright: ignore[reportUnknownVariableType]
-    return names if names and len(names) == len(listed) else None  # pyright: ignore[reportUnknownArgumentType]
+    listed = found if isinstance(found, list) else [found]  # pyright: ignore[reportUnknownVariableType] (what YAML gave)
+    names = tuple(name for name in listed if isinstance(name, str) and name)  # pyright: ignore[reportUnknownVariableType] (what YAML gave)
+    return names if names and len(names) == len(listed) else None  # pyright: ignore[reportUnknownArgumentType] (what YAML gave)
 
 
 def _subgraph(found: object) -> Subgraph | None:
-    if not isinstance(found, dict) or set(found) != {"from", "to"}:  # pyright: ignore[reportUnknownArgumentType]
+    if not isinstance(found, dict) or set(found) != {"from", "to"}:  # pyright: ignore[reportUnknownArgumentType] (what YAML gave)
         return None
-    first, last = _names(found["from"]), _names(found["to"])  # pyright: ignore[reportUnknownArgumentType]
+    first, last = _names(found["from"]), _names(found["to"])  # pyright: ignore[reportUnknownArgumentType] (what YAML gave)
     return Subgraph(first, last) if first and last else None
 
 

@@ -32,7 +32,6 @@ from zeropoint.ir.stablehlo import (
 from zeropoint.ir.tensors import shape_of
 from zeropoint.solve.fuse.contraction import output_channel_axis
 
-
 ARITHMETIC = (AddOp, MultiplyOp, SubtractOp)
 """What a bias or a scale per channel meets a contraction in."""
 

@@ -42,8 +42,13 @@ FOLDERS: dict[type[Operation], Callable[[Operation, tuple[Array, ...]], Array]] 
     ReshapeOp: lambda op, operands: operands[0].reshape(shape_of(op.results[0])),
     SqrtOp: lambda _, operands: np.sqrt(operands[0]),
     SubtractOp: lambda _, operands: operands[0] - operands[1],
-    TransposeOp: lambda op, operands: operands[0].transpose(op.permutation.get_values()),  # pyright: ignore
+    TransposeOp: lambda op, operands: _transposed(op, operands[0]),
 }
+
+
+def _transposed(op: Operation, array: Array) -> Array:
+    assert isinstance(op, TransposeOp)
+    return array.transpose(op.permutation.get_values())
 
 
 def _carry_pinned(op: TransposeOp, folded: ConstantOp) -> None:
