@@ -68,8 +68,10 @@ class Planes:
         def tiles(real: Value, byte: Value, channels: int) -> None:
             def some(x: Value, _: list[Value]) -> None:
                 x = f.minimum(x, i64(self.width - isa.width)) if self.width % isa.width else x
-                ends = f.at(real, f.mul(x, 4)), f.at(byte, f.mul(x, self.pitch))
-                tile(f, isa, *(reversed(ends) if from_bytes else ends), channels)
+                here, there = f.at(real, f.mul(x, 4)), f.at(byte, f.mul(x, self.pitch))
+                if from_bytes:
+                    here, there = there, here
+                tile(f, isa, here, there, channels)
 
             f.loop(0, self.width, isa.width, some)
 
