@@ -49,7 +49,7 @@ class ScaleClass:
     """Ports that have one scale and zero point.
 
     `storage` is what they are stored in, `name` and `reader` say whose statistics are missing where they are; `members`
-    is the number of values.
+    is the number of values. It is open until a kernel's function has read or set its parameters.
     """
 
     storage: Storage
@@ -62,6 +62,7 @@ class ScaleClass:
     zero_point: int | None = None
     least_scale: float = 0.0
     members: int = 1
+    is_open: bool = True
     facts: list[Fact] = field(default_factory=list[Fact])
     _decided: UniformQuantizedType | None = None
 
@@ -94,14 +95,20 @@ class ScaleClass:
         return UniformQuantizedType.per_layer(storage, max(scale, self.least_scale), zero_point)
 
     def at_least(self, scale: float, source: str) -> None:
-        """Demand a scale; parameters that are fixed stay."""
-        if self.fixed is None and scale > self.parameters().scale:
+        """Demand a scale; parameters that are fixed, or that a function has read, stay."""
+        if self.fixed is None and self.is_open and scale > self.parameters().scale:
             self.least_scale, self._decided = scale, None
             self.facts.append(Fact("least scale", f"{scale:g}", "kernel", source))
 
+    def settle(self) -> UniformQuantizedType:
+        """The parameters, which stay from now on: something else is derived from them."""
+        made = self.parameters()
+        self.is_open = False
+        return made
+
     def fix(self, fixed: UniformQuantizedType, source: str) -> None:
         """Take parameters that a kernel's function derived."""
-        self.fixed = fixed
+        self.fixed, self.is_open = fixed, False
         self.facts.append(Fact("parameters", str(fixed), "kernel", source))
 
     def _range(self) -> tuple[float, float]:

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import prod
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 
 from zeropoint.ir.annotations import Fact, Salience
 from zeropoint.ir.locations import value_name
@@ -24,10 +24,8 @@ from zeropoint.solve.propagate.classes import middle, real_range
 from zeropoint.solve.propagate.constraints import Constraints, ValueConstraint
 from zeropoint.solve.propagate.errors import PropagationError
 from zeropoint.solve.propagate.kernels import Kernel, rebased
+from zeropoint.solve.propagate.progress import Port
 from zeropoint.targets import OUTPUT, FixedScale, SameScale
-
-Port = tuple[Operation, int]
-"""An operand of a region by its index, or its output (`OUTPUT`)."""
 
 
 @dataclass(eq=False)

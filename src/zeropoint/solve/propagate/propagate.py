@@ -42,7 +42,8 @@ from zeropoint.solve.propagate.headroom import Ports, greatest_real, greatest_re
 from zeropoint.solve.propagate.inputs import state_input_facts
 from zeropoint.solve.propagate.kernels import Kernel, KernelChoice
 from zeropoint.solve.propagate.operands import operand_type, weight_facts
-from zeropoint.solve.propagate.ports import Port, PortGraph
+from zeropoint.solve.propagate.ports import PortGraph
+from zeropoint.solve.propagate.progress import Port, Progress
 from zeropoint.solve.propagate.rescale import is_rescale, rescale_region
 from zeropoint.solve.propagate.separate import separate
 from zeropoint.solve.propagate.specs import Specs
@@ -60,6 +61,7 @@ class _Settlement:
     constraints: Constraints
     specs: Specs
     reasons: Mapping[Port, tuple[str, str]]
+    progress: Progress
     versions: dict[SSAValue, dict[UniformQuantizedType, SSAValue]] = field(
         default_factory=dict[SSAValue, dict[UniformQuantizedType, SSAValue]]
     )
@@ -101,6 +103,7 @@ class _Settlement:
             if kernel.is_data(index, operand):
                 wanted = self.specs.port_type((region, index))
                 region.operands[index] = self._as(operand, wanted, kernel, index)
+                self.progress.set((region, index), wanted)
                 found.append(wanted)
             else:
                 pinned = self._pinned(operand)
@@ -108,6 +111,7 @@ class _Settlement:
         region.input_specs = ArrayAttr[Attribute](found)
         if output is None:
             return
+        self.progress.set((region, OUTPUT), output)
         region.output_specs = ArrayAttr[Attribute]([output])
         if not is_rescale(region):
             weight = weight_facts(kernel, found, self._pinned(region.inputs[1]) if len(found) > 1 else None)
@@ -137,6 +141,7 @@ class _Settlement:
         own = self.specs.value_class(value).parameters()
         if own == output:
             return
+        self.progress.rescale((kernel.region, OUTPUT))
         uses = list(value.uses)
         wants, has = self._reason((kernel.region, OUTPUT), own, output)
         made = rescale_region(value, output, own, (has, wants))
@@ -152,6 +157,7 @@ class _Settlement:
         own = self.specs.value_class(value).parameters()
         versions = self.versions.setdefault(value, {own: value})
         if wanted not in versions:
+            self.progress.rescale((kernel.region, index))
             made = rescale_region(value, own, wanted, self._reason((kernel.region, index), own, wanted))
             assert kernel.region.parent is not None
             kernel.region.parent.insert_op_before(made, kernel.region)
@@ -181,7 +187,8 @@ def propagate(program: Program, target: Target, profile: str | None = None, *, r
     specs = Specs.of(graph, separate(graph), ranges)
     specs.run_functions(kernels)
     reasons = {edge.port: edge.reason for edge in graph.edges if edge.reason is not None}
-    run = _Settlement(program, constraints, specs, reasons)
+    progress = Progress(graph.port_nodes)
+    run = _Settlement(program, constraints, specs, reasons, progress)
     for kernel in kernels:
         run.leave_room(kernel)
     for kernel in kernels:
@@ -191,6 +198,7 @@ def propagate(program: Program, target: Target, profile: str | None = None, *, r
             if isinstance(error, PropagationError):
                 raise
             raise PropagationError(f"{kernel.name}: {error}") from error
+    progress.finish()
     state_input_facts(program, specs)
     for value, quantized in constraints.simulated.items():
         if value not in graph.value_nodes and not is_constant(value):

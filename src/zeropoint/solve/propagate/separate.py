@@ -18,6 +18,7 @@ from xdsl.ir import SSAValue
 from zeropoint.solve.propagate.classes import holds
 from zeropoint.solve.propagate.mincut import FlowNetwork
 from zeropoint.solve.propagate.ports import Edge, Node, PortGraph
+from zeropoint.solve.propagate.progress import NoProgress
 
 RANGE_TOLERANCE = 2.0
 """A value that others use as well gives up its own parameters only for a range at most twice as wide: one bit."""
@@ -77,13 +78,15 @@ class Pieces:
     def cut(self, piece: Sequence[int], collision: Collision) -> None:
         """Cut the cheapest edges between the two sides of a collision."""
         side = self._side(piece, collision)
-        for edge in self._edges(piece):
+        edges = [edge for edge in self._edges(piece) if len(side.intersection(self.ends(edge))) == 1]
+        if not edges:
+            raise NoProgress(f"found nothing to cut between {collision.demands[0]} and {collision.demands[1]}")
+        for edge in edges:
             value, port = self.ends(edge)
-            if (value in side) != (port in side):
-                first, second = collision.demands
-                edge.reason = (first, second) if value in side else (second, first)
-                self.around[value].remove(edge)
-                self.around[port].remove(edge)
+            first, second = collision.demands
+            edge.reason = (first, second) if value in side else (second, first)
+            self.around[value].remove(edge)
+            self.around[port].remove(edge)
 
     def _edges(self, piece: Sequence[int]) -> list[Edge]:
         """The edges inside a piece, each once."""

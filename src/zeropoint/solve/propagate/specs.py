@@ -19,7 +19,8 @@ from zeropoint.ir.quant import QuantizedType, Storage, UniformQuantizedType
 from zeropoint.solve.propagate.classes import ScaleClass, holds
 from zeropoint.solve.propagate.errors import PropagationError
 from zeropoint.solve.propagate.kernels import Kernel
-from zeropoint.solve.propagate.ports import Node, Port, PortGraph
+from zeropoint.solve.propagate.ports import Node, PortGraph
+from zeropoint.solve.propagate.progress import Port
 from zeropoint.targets import OUTPUT, Custom
 
 
@@ -93,8 +94,9 @@ class Specs:
             return self.apart[port][0]
         found = self.port_class(port)
         is_input = port[1] != OUTPUT
-        decided = found.fixed is not None or (from_ranges and is_input and found.is_known)
-        return found.parameters() if decided or port in done else None
+        if found.fixed is None and not (from_ranges and is_input and found.is_known) and port not in done:
+            return None
+        return found.settle()
 
     def _call(self, kernel: Kernel, done: set[Port], from_ranges: bool) -> list[ScaleClass]:
         """Call the function of a kernel; the classes that it decided."""
@@ -124,9 +126,9 @@ class Specs:
     def _set(self, port: Port, made: UniformQuantizedType, source: str) -> list[ScaleClass]:
         """Give a port its type: that of its whole class where the others can have it, else its alone."""
         found = self.port_class(port)
-        if found.fixed == made:
+        if found.fixed == made or (not found.is_open and found.parameters() == made):
             return []
-        free = found.fixed is None and found.zero_point in (None, made.zero_point)
+        free = found.is_open and found.zero_point in (None, made.zero_point)
         fits = found.storage.type == made.storage.type and holds(made, found.minimum, found.maximum)
         if free and (fits or found.members == 1):
             found.fix(made, source)
