@@ -294,3 +294,13 @@ func.func @main(%x: tensor<3x4x5xi8>) -> tensor<3x4x5xf32> {
   %y = stablehlo.uniform_dequantize %q : (tensor<3x4x5x!quant.uniform<i8:f32:1, {0.5:3, 0.25, 2.0:-7, 0.125}>>) -> tensor<3x4x5xf32>
   func.return %y : tensor<3x4x5xf32>
 }
+
+// -----
+// sums and products of booleans are disjunctions and conjunctions
+func.func @main(%x: tensor<5x9xi1>, %z: tensor<5x9xi1>) -> (tensor<5x9xi1>, tensor<5xi1>) {
+  %i = stablehlo.constant dense<false> : tensor<i1>
+  %a = stablehlo.add %x, %z : tensor<5x9xi1>
+  %y = stablehlo.multiply %a, %x : tensor<5x9xi1>
+  %r = stablehlo.reduce(%a init: %i) applies stablehlo.add across dimensions = [1] : (tensor<5x9xi1>, tensor<i1>) -> tensor<5xi1>
+  func.return %y, %r : tensor<5x9xi1>, tensor<5xi1>
+}

@@ -168,12 +168,14 @@ def test_a_long_chain_of_waiting_ops_does_not_recurse_through_all_of_them() -> N
 @pytest.mark.parametrize(
     ("program", "message"),
     [
-        (main("%x: tensor<4xf32>", "tensor<4xf32>", '%y = stablehlo.sine %x : tensor<4xf32> loc("wave")'),
-         r"stablehlo.sine 'wave': found no native form of it; run it with the interpreter"),
-        (main("%x: tensor<4xi32>, %z: tensor<4xi32>", "tensor<4xi32>", "%y = stablehlo.divide %x, %z : tensor<4xi32>"),
-         r"found no native form of divide of tensor<4xi32>"),
+        (main("%x: tensor<4xf32>", "tensor<4xf32>",
+              '%y = chlo.lgamma %x : tensor<4xf32> -> tensor<4xf32> loc("wave")'),
+         r"chlo.lgamma 'wave': found no native form of it; run it with the interpreter"),
+        (main("%x: tensor<4x!quant.uniform<i8:f32, 0.5:3>>", "tensor<4x!quant.uniform<i8:f32, 0.5:3>>",
+              "%y = stablehlo.add %x, %x : tensor<4x!quant.uniform<i8:f32, 0.5:3>>"),
+         r"stablehlo.add: found tensor<4x!quant.uniform<i8:f32, .*:3>>; expected numbers: native code is made of "),
         (main("%x: tensor<4xf16>", "tensor<4xf16>", "%y = stablehlo.add %x, %x : tensor<4xf16>"),
-         r"found elements f16; native code has i1, integers of 8 to 64 bits, f32 and f64"),
+         r"stablehlo.add: found elements f16; native code has i1, integers of 8 to 64 bits, f32 and f64"),
     ],
 )  # fmt: skip
 def test_an_op_without_native_form_is_named_with_its_place_and_the_fix(program: Program, message: str) -> None:

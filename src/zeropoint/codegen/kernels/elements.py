@@ -22,7 +22,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from zeropoint.codegen.kernels.functions import IN_DOUBLE, IN_FLOAT, power
+from zeropoint.codegen.kernels.functions import IN_DOUBLE as FUNCTIONS
+from zeropoint.codegen.kernels.functions import IN_FLOAT, power
+from zeropoint.codegen.kernels.integers import BINARY_INTEGERS, UNARY_INTEGERS, float_remainder
 from zeropoint.codegen.kernels.rounding import requantized
 from zeropoint.codegen.kernels.scalars import (
     FLOATS,
@@ -35,6 +37,7 @@ from zeropoint.codegen.kernels.scalars import (
     like,
     suffix,
 )
+from zeropoint.codegen.kernels.trigonometry import TRIGONOMETRY, atan2
 from zeropoint.codegen.llvm.text import Function, Value, element
 from zeropoint.numerics import RequantizeBehaviour
 from zeropoint.numerics.affine import QuantizeBehaviour
@@ -57,6 +60,7 @@ Body = tuple[Instruction, ...]
 """Instructions in order; the last one is the result."""
 
 _INTEGER = {"add": "add", "subtract": "sub", "multiply": "mul", "and": "and", "or": "or", "xor": "xor"}
+_BOOLEAN = {"add": "or", "and": "and", "multiply": "and", "or": "or", "xor": "xor"}
 _FLOAT = {"add": "fadd", "subtract": "fsub", "multiply": "fmul", "divide": "fdiv"}
 _ROUNDINGS = {
     "abs": "fabs",
@@ -68,19 +72,26 @@ _ROUNDINGS = {
 }
 """Unary functions of floats that are exact, by LLVM's names."""
 
-UNARY = frozenset((*_ROUNDINGS, *IN_DOUBLE, "negate", "not", "sign"))
-BINARY = frozenset((*_INTEGER, *_FLOAT, "maximum", "minimum", "power"))
-FLOAT_ONLY = frozenset((*_ROUNDINGS, *IN_DOUBLE, "divide", "power")) - {"abs"}
-"""Ops that have no form for integers here."""
+IN_DOUBLE = {**FUNCTIONS, **TRIGONOMETRY}
+BINARY_IN_DOUBLE = {"atan2": atan2, "power": power, "remainder": float_remainder}
+"""Functions of two floats, evaluated in f64."""
 
-INSIDE: dict[str, int] = {**dict.fromkeys((*IN_DOUBLE, "power"), 64), "requantize": 32, "weighted_sum": 32}
+UNARY = frozenset((*_ROUNDINGS, *IN_DOUBLE, *UNARY_INTEGERS, "negate", "not", "sign"))
+BINARY = frozenset((*_INTEGER, *_FLOAT, *BINARY_IN_DOUBLE, *BINARY_INTEGERS, "maximum", "minimum"))
+FLOAT_ONLY = frozenset((*_ROUNDINGS, *IN_DOUBLE, "atan2")) - {"abs"}
+"""Ops that have no form for integers."""
+
+INSIDE: dict[str, int] = {"requantize": 32, "weighted_sum": 32}
 """Bits of the numbers that instructions compute with, where their results are narrower."""
 
 
 def width_inside(instruction: Instruction) -> int:
     """Bits of the widest number that an instruction computes with."""
-    if instruction.op in IN_FLOAT and instruction.type == "float":
-        return WIDTHS["float"]
+    if instruction.type in FLOATS:
+        if instruction.op in IN_FLOAT and instruction.type == "float":
+            return WIDTHS["float"]
+        if instruction.op in IN_DOUBLE or instruction.op in BINARY_IN_DOUBLE:
+            return WIDTHS["double"]
     return max(WIDTHS[instruction.type], INSIDE.get(instruction.op, 0))
 
 
@@ -90,18 +101,30 @@ def apply(f: Function, instruction: Instruction, operands: Sequence[Instruction]
     special = _SPECIAL.get(op)
     if special is not None:
         return special(f, instruction, operands, values)
-    first = values[0]
-    floats = element(first.type) in FLOATS
-    if op in IN_FLOAT and element(first.type) == "float":
-        return IN_FLOAT[op](f, first)
-    if op in IN_DOUBLE:
-        wide = converted(f, first, "double", signed=True)
-        return converted(f, IN_DOUBLE[op](f, wide), instruction.type, signed=True)
-    if floats and op in _ROUNDINGS:
-        return intrinsic(f, _ROUNDINGS[op], first)
+    kind = element(values[0].type)
     if op in ("maximum", "minimum"):
         return _extreme(f, op[:3], operands[0].signed and operands[0].type != "i1", *values)
-    return f.binary((_FLOAT if floats else _INTEGER)[op], *values)
+    if kind in FLOATS:
+        return _of_floats(f, instruction, values)
+    if op in BINARY_INTEGERS:
+        left, right = values
+        return BINARY_INTEGERS[op](f, left, right, instruction.signed)
+    if op in UNARY_INTEGERS:
+        return UNARY_INTEGERS[op](f, *values)
+    return f.binary((_BOOLEAN if kind == "i1" else _INTEGER)[op], *values)
+
+
+def _of_floats(f: Function, instruction: Instruction, values: Sequence[Value]) -> Value:
+    op = instruction.op
+    if op in IN_FLOAT and element(values[0].type) == "float":
+        return IN_FLOAT[op](f, *values)
+    if op in IN_DOUBLE or op in BINARY_IN_DOUBLE:
+        wide = [converted(f, value, "double", signed=True) for value in values]
+        result = IN_DOUBLE[op](f, *wide) if op in IN_DOUBLE else BINARY_IN_DOUBLE[op](f, *wide)
+        return converted(f, result, instruction.type, signed=True)
+    if op in _ROUNDINGS:
+        return intrinsic(f, _ROUNDINGS[op], *values)
+    return f.binary(_FLOAT[op], *values)
 
 
 def _extreme(f: Function, name: str, signed: bool, left: Value, right: Value) -> Value:
@@ -144,11 +167,6 @@ def _abs(f: Function, i: Instruction, operands: Sequence[Instruction], values: S
     if i.type in FLOATS:
         return intrinsic(f, "fabs", x)
     return f.call(x.type, f"llvm.abs.{suffix(x.type)}", x, Value("i1", "false"))
-
-
-def _power(f: Function, i: Instruction, operands: Sequence[Instruction], values: Sequence[Value]) -> Value:
-    x, y = (converted(f, value, "double", signed=True) for value in values)
-    return converted(f, power(f, x, y), i.type, signed=True)
 
 
 def _compare(f: Function, i: Instruction, operands: Sequence[Instruction], values: Sequence[Value]) -> Value:
@@ -241,7 +259,6 @@ _SPECIAL: dict[str, Special] = {
     "is_finite": _is_finite,
     "negate": _negate,
     "not": _not,
-    "power": _power,
     "quantize": _quantize,
     "requantize": _requantize,
     "select": _select,

@@ -42,7 +42,7 @@ _ERF_ABOVE = (
 """log(erfc(x) / t) + x^2 in u, t = 11/24 + 5/24 u."""
 
 
-def _polynomial(f: Function, x: Value, coefficients: Sequence[float]) -> Value:
+def polynomial(f: Function, x: Value, coefficients: Sequence[float]) -> Value:
     """sum c_n x^n, by Horner's rule."""
     total = filled(x.type, coefficients[-1])
     for c in coefficients[-2::-1]:
@@ -50,23 +50,28 @@ def _polynomial(f: Function, x: Value, coefficients: Sequence[float]) -> Value:
     return total
 
 
-def _minus(f: Function, a: Value, b: Value | float) -> Value:
+def minus(f: Function, a: Value, b: Value | float) -> Value:
+    """a - b."""
     return f.binary("fsub", a, filled(a.type, b) if not isinstance(b, Value) else b)
 
 
-def _plus(f: Function, a: Value, b: Value | float) -> Value:
+def plus(f: Function, a: Value, b: Value | float) -> Value:
+    """a + b."""
     return f.binary("fadd", a, filled(a.type, b) if not isinstance(b, Value) else b)
 
 
-def _times(f: Function, a: Value, b: Value | float) -> Value:
+def times(f: Function, a: Value, b: Value | float) -> Value:
+    """a b."""
     return f.binary("fmul", a, filled(a.type, b) if not isinstance(b, Value) else b)
 
 
-def _over(f: Function, a: Value, b: Value) -> Value:
+def over(f: Function, a: Value, b: Value) -> Value:
+    """a / b."""
     return f.binary("fdiv", a, b)
 
 
-def _negated(f: Function, x: Value) -> Value:
+def negated(f: Function, x: Value) -> Value:
+    """-x."""
     return f.let(x.type, f"fneg {x}")
 
 
@@ -76,16 +81,18 @@ def _within(f: Function, x: Value, low: float, high: float) -> Value:
     return intrinsic(f, "minnum", raised, filled(x.type, high))
 
 
-def _where(f: Function, instruction: str, x: Value, bound: float, yes: Value | float, no: Value) -> Value:
+def where(f: Function, instruction: str, x: Value, bound: float, yes: Value | float, no: Value) -> Value:
+    """`yes` where a comparison (`oeq`, `olt`, ...) of x with a number holds, else `no`."""
     chosen = yes if isinstance(yes, Value) else filled(no.type, yes)
     return f.select(compared(f, f"fcmp {instruction}", x, filled(x.type, bound)), chosen, no)
 
 
-def _keeping_nan(f: Function, x: Value, result: Value) -> Value:
+def keeping_nan(f: Function, x: Value, result: Value) -> Value:
+    """The result, NaN where x is."""
     return f.select(compared(f, "fcmp uno", x, x), x, result)
 
 
-def _power_of_two(f: Function, n: Value) -> Value:
+def power_of_two(f: Function, n: Value) -> Value:
     """2^n of integers -1022..1023 (i64), as double."""
     bits = f.binary("shl", f.add(n, 1023), filled(n.type, 52))
     return f.bits(bits, like(n, "double"))
@@ -93,7 +100,7 @@ def _power_of_two(f: Function, n: Value) -> Value:
 
 def _reduced(f: Function, x: Value) -> tuple[Value, Value]:
     """(n, r) with x = n ln 2 + r, |r| <= ln 2 / 2; n as i64."""
-    n = intrinsic(f, "roundeven", _times(f, x, 1 / math.log(2)))
+    n = intrinsic(f, "roundeven", times(f, x, 1 / math.log(2)))
     r = fused(f, n, filled(x.type, -_LN2_HIGH), x)
     r = fused(f, n, filled(x.type, -_LN2_LOW), r)
     return f.cast("sext", f.cast("fptosi", n, like(x, "i32")), like(x, "i64")), r
@@ -101,7 +108,7 @@ def _reduced(f: Function, x: Value) -> tuple[Value, Value]:
 
 def _expm1_of_rest(f: Function, r: Value) -> Value:
     """e^r - 1, with all its relative precision: r (1 + r/2 + r^2/6 + ...)."""
-    return _times(f, r, _polynomial(f, r, [1 / math.factorial(n + 1) for n in range(13)]))
+    return times(f, r, polynomial(f, r, [1 / math.factorial(n + 1) for n in range(13)]))
 
 
 def exponential(f: Function, x: Value) -> Value:
@@ -110,72 +117,72 @@ def exponential(f: Function, x: Value) -> Value:
     # In two factors: neither over- nor underflows where the product does not.
     half = f.binary("ashr", n, filled(n.type, 1))
     rest = f.binary("sub", n, half)
-    scaled = _times(f, _plus(f, _expm1_of_rest(f, r), 1.0), _power_of_two(f, half))
-    return _keeping_nan(f, x, _times(f, scaled, _power_of_two(f, rest)))
+    scaled = times(f, plus(f, _expm1_of_rest(f, r), 1.0), power_of_two(f, half))
+    return keeping_nan(f, x, times(f, scaled, power_of_two(f, rest)))
 
 
 def exponential_minus_one(f: Function, x: Value) -> Value:
     """e^x - 1 = 2^n (e^r - 1) + (2^n - 1)."""
     n, r = _reduced(f, _within(f, x, -60.0, 710.0))
     half = f.binary("ashr", n, filled(n.type, 1))
-    first, second = _power_of_two(f, half), _power_of_two(f, f.binary("sub", n, half))
-    inverse = _times(f, _power_of_two(f, f.binary("sub", filled(n.type, 0), half)), 1.0)
+    first, second = power_of_two(f, half), power_of_two(f, f.binary("sub", n, half))
+    inverse = times(f, power_of_two(f, f.binary("sub", filled(n.type, 0), half)), 1.0)
     # Everything over 2^half, so that nothing overflows on the way.
-    sum_ = fused(f, _expm1_of_rest(f, r), second, _minus(f, second, inverse))
-    result = _times(f, sum_, first)
+    sum_ = fused(f, _expm1_of_rest(f, r), second, minus(f, second, inverse))
+    result = times(f, sum_, first)
     # -0 stays; beyond -60 it is -1 already.
-    return _keeping_nan(f, x, _where(f, "oeq", x, 0.0, x, result))
+    return keeping_nan(f, x, where(f, "oeq", x, 0.0, x, result))
 
 
 def _logarithm(f: Function, x: Value) -> Value:
     """ln x of x > 0, finite."""
     subnormal = compared(f, "fcmp olt", x, filled(x.type, 2.0**-1022))
-    scaled = f.select(subnormal, _times(f, x, 2.0**54), x)
+    scaled = f.select(subnormal, times(f, x, 2.0**54), x)
     bits = f.bits(scaled, like(x, "i64"))
     # The exponent of a significand in sqrt(1/2)..sqrt(2): what is carried into it from above sqrt(2) counts.
     above = f.add(bits, 0x3FF0000000000000 - 0x3FE6A09E667F3BCD)
     exponent = f.add(f.binary("ashr", above, filled(bits.type, 52)), -1023)
     m = f.bits(f.binary("sub", bits, f.binary("shl", exponent, filled(bits.type, 52))), x.type)
     e = f.cast("sitofp", f.cast("trunc", exponent, like(x, "i32")), x.type)
-    e = f.select(subnormal, _minus(f, e, 54.0), e)
-    d = _minus(f, m, 1.0)
-    s = _over(f, d, _plus(f, m, 1.0))
-    z = _times(f, s, s)
+    e = f.select(subnormal, minus(f, e, 54.0), e)
+    d = minus(f, m, 1.0)
+    s = over(f, d, plus(f, m, 1.0))
+    z = times(f, s, s)
     # log m = 2 artanh s = 2 s + s z R(z), and 2 s = d - s d: the leading d is exact.
-    r = _times(f, z, _polynomial(f, z, [2 / (2 * n + 3) for n in range(11)]))
-    tail = _times(f, s, _minus(f, r, d))
+    r = times(f, z, polynomial(f, z, [2 / (2 * n + 3) for n in range(11)]))
+    tail = times(f, s, minus(f, r, d))
     low = fused(f, e, filled(x.type, _LN2_LOW), tail)
-    return fused(f, e, filled(x.type, _LN2_HIGH), _plus(f, d, low))
+    return fused(f, e, filled(x.type, _LN2_HIGH), plus(f, d, low))
 
 
 def log(f: Function, x: Value) -> Value:
     """ln x; NaN below 0."""
     result = _logarithm(f, x)
-    result = _where(f, "oeq", x, math.inf, x, result)
-    result = _where(f, "oeq", x, 0.0, -math.inf, result)
-    return _keeping_nan(f, x, _where(f, "olt", x, 0.0, math.nan, result))
+    result = where(f, "oeq", x, math.inf, x, result)
+    result = where(f, "oeq", x, 0.0, -math.inf, result)
+    return keeping_nan(f, x, where(f, "olt", x, 0.0, math.nan, result))
 
 
 def log_plus_one(f: Function, x: Value) -> Value:
     """ln (1 + x): the logarithm of the rounded sum, times what the rounding changed."""
-    total = _plus(f, x, 1.0)
-    rest = _minus(f, total, 1.0)
+    total = plus(f, x, 1.0)
+    rest = minus(f, total, 1.0)
     same = compared(f, "fcmp oeq", rest, filled(x.type, 0.0))
-    scaled = _over(f, _times(f, log(f, total), x), f.select(same, filled(x.type, 1.0), rest))
-    scaled = _where(f, "oeq", x, math.inf, x, scaled)
-    return f.select(same, x, _where(f, "oeq", x, -1.0, -math.inf, scaled))
+    scaled = over(f, times(f, log(f, total), x), f.select(same, filled(x.type, 1.0), rest))
+    scaled = where(f, "oeq", x, math.inf, x, scaled)
+    return f.select(same, x, where(f, "oeq", x, -1.0, -math.inf, scaled))
 
 
 def logistic(f: Function, x: Value) -> Value:
     """1 / (1 + e^-x), as e / (1 + e) with e = e^-|x|, over 1 where x >= 0."""
-    e = exponential(f, _negated(f, intrinsic(f, "fabs", x)))
-    return _over(f, _where(f, "olt", x, 0.0, e, filled(x.type, 1.0)), _plus(f, e, 1.0))
+    e = exponential(f, negated(f, intrinsic(f, "fabs", x)))
+    return over(f, where(f, "olt", x, 0.0, e, filled(x.type, 1.0)), plus(f, e, 1.0))
 
 
 def tanh(f: Function, x: Value) -> Value:
     """-(e^-2|x| - 1) / (e^-2|x| + 1) with the sign of x."""
-    e = exponential_minus_one(f, _times(f, intrinsic(f, "fabs", x), -2.0))
-    return intrinsic(f, "copysign", _over(f, _negated(f, e), _plus(f, e, 2.0)), x)
+    e = exponential_minus_one(f, times(f, intrinsic(f, "fabs", x), -2.0))
+    return intrinsic(f, "copysign", over(f, negated(f, e), plus(f, e, 2.0)), x)
 
 
 def erf(f: Function, x: Value) -> Value:
@@ -186,28 +193,28 @@ def erf(f: Function, x: Value) -> Value:
 def _erf(f: Function, x: Value, small: Sequence[float], great: Sequence[float], end: float, exp: Unary) -> Value:
     """By a polynomial each below and above 1; from `end` on the result is 1."""
     magnitude = intrinsic(f, "fabs", x)
-    square = _times(f, x, x)
-    below = _times(f, magnitude, _polynomial(f, fused(f, square, filled(x.type, 2.0), filled(x.type, -1.0)), small))
+    square = times(f, x, x)
+    below = times(f, magnitude, polynomial(f, fused(f, square, filled(x.type, 2.0), filled(x.type, -1.0)), small))
     large = _within(f, magnitude, 1.0, end)
-    t = _over(f, filled(x.type, 2.0), _plus(f, large, 2.0))
-    u = _times(f, _minus(f, t, 11 / 24), 24 / 5)
-    power = exp(f, f.binary("fsub", _polynomial(f, u, great), _times(f, large, large)))
-    above = f.binary("fsub", filled(x.type, 1.0), _times(f, t, power))
-    result = _where(f, "olt", magnitude, 1.0, below, above)
-    return _keeping_nan(f, x, intrinsic(f, "copysign", result, x))
+    t = over(f, filled(x.type, 2.0), plus(f, large, 2.0))
+    u = times(f, minus(f, t, 11 / 24), 24 / 5)
+    power = exp(f, f.binary("fsub", polynomial(f, u, great), times(f, large, large)))
+    above = f.binary("fsub", filled(x.type, 1.0), times(f, t, power))
+    result = where(f, "olt", magnitude, 1.0, below, above)
+    return keeping_nan(f, x, intrinsic(f, "copysign", result, x))
 
 
 def rsqrt(f: Function, x: Value) -> Value:
     """1 / sqrt(x)."""
-    return _over(f, filled(x.type, 1.0), intrinsic(f, "sqrt", x))
+    return over(f, filled(x.type, 1.0), intrinsic(f, "sqrt", x))
 
 
 def cbrt(f: Function, x: Value) -> Value:
     """The cube root: exp(ln|x| / 3), one Newton step, with the sign of x."""
     magnitude = intrinsic(f, "fabs", x)
-    first = exponential(f, _times(f, _logarithm(f, magnitude), 1 / 3))
-    correction = _minus(f, first, _over(f, magnitude, _times(f, first, first)))
-    refined = _minus(f, first, _times(f, correction, 1 / 3))
+    first = exponential(f, times(f, _logarithm(f, magnitude), 1 / 3))
+    correction = minus(f, first, over(f, magnitude, times(f, first, first)))
+    refined = minus(f, first, times(f, correction, 1 / 3))
     special = f.binary(
         "or",
         compared(f, "fcmp oeq", magnitude, filled(x.type, 0.0)),
@@ -219,12 +226,12 @@ def cbrt(f: Function, x: Value) -> Value:
 def power(f: Function, x: Value, y: Value) -> Value:
     """x^y as C's pow has it: exp(y ln|x|), negative where x is and y is odd, NaN where x < 0 and y is no integer."""
     magnitude = intrinsic(f, "fabs", x)
-    result = exponential(f, _times(f, y, log(f, magnitude)))
+    result = exponential(f, times(f, y, log(f, magnitude)))
     whole = compared(f, "fcmp oeq", intrinsic(f, "trunc", y), y)
-    half = _times(f, y, 0.5)
+    half = times(f, y, 0.5)
     odd = f.binary("and", whole, compared(f, "fcmp une", intrinsic(f, "trunc", half), half))
     sign = intrinsic(f, "copysign", filled(x.type, 1.0), x)
-    result = f.select(odd, _times(f, result, sign), result)
+    result = f.select(odd, times(f, result, sign), result)
     undefined = f.binary("and", compared(f, "fcmp olt", x, filled(x.type, 0.0)), f.binary("xor", whole, _true(whole)))
     finite = compared(f, "fcmp one", magnitude, filled(x.type, math.inf))
     result = f.select(f.binary("and", undefined, finite), filled(x.type, math.nan), result)
@@ -232,8 +239,8 @@ def power(f: Function, x: Value, y: Value) -> Value:
     unit = compared(f, "fcmp oeq", magnitude, filled(x.type, 1.0))
     endless = compared(f, "fcmp oeq", intrinsic(f, "fabs", y), filled(x.type, math.inf))
     result = f.select(f.binary("and", unit, endless), filled(x.type, 1.0), result)
-    result = _where(f, "oeq", x, 1.0, 1.0, result)
-    return _where(f, "oeq", y, 0.0, 1.0, result)
+    result = where(f, "oeq", x, 1.0, 1.0, result)
+    return where(f, "oeq", y, 0.0, 1.0, result)
 
 
 def _true(mask: Value) -> Value:
@@ -253,22 +260,22 @@ def _exponential_f32(f: Function, x: Value) -> Value:
     bounded = f.select(vanishing, filled(x.type, 0.0), bounded)
     rounder = 3 * 2.0**22 + 2 * 127
     shifted = fused(f, bounded, filled(x.type, 1 / math.log(2)), filled(x.type, rounder))
-    n = _minus(f, shifted, rounder)
+    n = minus(f, shifted, rounder)
     r = fused(f, n, filled(x.type, -_LN2_HIGH_F32), bounded)
     r = fused(f, n, filled(x.type, -_LN2_LOW_F32), r)
-    series = _polynomial(f, r, [1 / math.factorial(k) for k in range(2, 8)])
-    total = _plus(f, fused(f, _times(f, r, r), series, r), 1.0)
+    series = polynomial(f, r, [1 / math.factorial(k) for k in range(2, 8)])
+    total = plus(f, fused(f, times(f, r, r), series, r), 1.0)
     exponent = f.bits(shifted, like(x, "i32"))
     half = f.binary("lshr", exponent, filled(exponent.type, 1))
     for part in (half, f.binary("sub", exponent, half)):
         power_of_two = f.bits(f.binary("shl", part, filled(exponent.type, 23)), x.type)
-        total = _times(f, total, power_of_two)
+        total = times(f, total, power_of_two)
     return f.select(vanishing, filled(x.type, 0.0), total)
 
 
 def _logistic_f32(f: Function, x: Value) -> Value:
-    e = _exponential_f32(f, _negated(f, intrinsic(f, "fabs", x)))
-    return _over(f, _where(f, "olt", x, 0.0, e, filled(x.type, 1.0)), _plus(f, e, 1.0))
+    e = _exponential_f32(f, negated(f, intrinsic(f, "fabs", x)))
+    return over(f, where(f, "olt", x, 0.0, e, filled(x.type, 1.0)), plus(f, e, 1.0))
 
 
 def _erf_f32(f: Function, x: Value) -> Value:

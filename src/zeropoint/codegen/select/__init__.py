@@ -13,6 +13,7 @@ from zeropoint.codegen.graph import Buffer, Graph, Space, View, row_major
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.select.batches import select_product, select_requantized
 from zeropoint.codegen.select.edges import select_dequantize, select_quantize
+from zeropoint.codegen.select.expression import scalar_type
 from zeropoint.codegen.select.floats import select_float_convolution
 from zeropoint.codegen.select.generic import materialize
 from zeropoint.codegen.select.lookup import select_gather
@@ -91,6 +92,7 @@ def _bound_depth(selection: Selection, op: Operation, depths: dict[Operation, in
 def _returned(selection: Selection, op: ReturnOp, index: int) -> View:
     """The caller's array that holds a result, written by the kernel that computes it or copied."""
     value = op.operands[index]
+    scalar_type(value)
     view = selection.view(value)
     if view.buffer.space is Space.OUTPUT and view.buffer.index == index:
         return view

@@ -12,7 +12,7 @@ from zeropoint.codegen.graph import View
 from zeropoint.codegen.kernels.elements import BINARY, FLOAT_ONLY, QUANTIZES, UNARY, Extra
 from zeropoint.codegen.kernels.scalars import FLOATS
 from zeropoint.codegen.llvm.machine import CodegenError
-from zeropoint.codegen.select.expression import Axis, Expression, Place, Rule, scalar_type
+from zeropoint.codegen.select.expression import Axis, Expression, Place, Rule, on_numbers, scalar_type
 from zeropoint.ir import chlo
 from zeropoint.ir import stablehlo as hlo
 from zeropoint.ir.functions import function_name
@@ -256,22 +256,25 @@ MOVEMENT: dict[type[Operation], Rule] = {
 ELEMENTWISE: dict[type[Operation], Rule] = {
     **dict.fromkeys(
         (
-            hlo.AbsOp, hlo.CbrtOp, hlo.CeilOp, hlo.ExponentialMinusOneOp, hlo.ExponentialOp, hlo.FloorOp, hlo.LogOp,
-            hlo.LogPlusOneOp, hlo.LogisticOp, hlo.NegateOp, hlo.NotOp, hlo.RoundNearestAfzOp, hlo.RoundNearestEvenOp,
-            hlo.RsqrtOp, hlo.SignOp, hlo.SqrtOp, hlo.TanhOp, chlo.ErfOp,
+            hlo.AbsOp, hlo.CbrtOp, hlo.CeilOp, hlo.CosineOp, hlo.CountLeadingZerosOp, hlo.ExponentialMinusOneOp,
+            hlo.ExponentialOp, hlo.FloorOp, hlo.LogOp, hlo.LogPlusOneOp, hlo.LogisticOp, hlo.NegateOp, hlo.NotOp,
+            hlo.PopcntOp, hlo.RoundNearestAfzOp, hlo.RoundNearestEvenOp, hlo.RsqrtOp, hlo.SignOp, hlo.SineOp,
+            hlo.SqrtOp, hlo.TanOp, hlo.TanhOp, chlo.AcosOp, chlo.AcoshOp, chlo.AsinOp, chlo.AsinhOp, chlo.AtanOp,
+            chlo.AtanhOp, chlo.CoshOp, chlo.ErfOp, chlo.SinhOp,
         ),
-        _unary,
+        on_numbers(_unary),
     ),
     **dict.fromkeys(
         (
-            hlo.AddOp, hlo.AndOp, hlo.DivideOp, hlo.MaximumOp, hlo.MinimumOp, hlo.MultiplyOp, hlo.OrOp, hlo.PowerOp,
+            hlo.AddOp, hlo.AndOp, hlo.Atan2Op, hlo.DivideOp, hlo.MaximumOp, hlo.MinimumOp, hlo.MultiplyOp, hlo.OrOp,
+            hlo.PowerOp, hlo.RemainderOp, hlo.ShiftLeftOp, hlo.ShiftRightArithmeticOp, hlo.ShiftRightLogicalOp,
             hlo.SubtractOp, hlo.XorOp,
         ),
-        _binary,
+        on_numbers(_binary),
     ),
-    hlo.ClampOp: _clamp,
-    hlo.CompareOp: _compare,
-    hlo.ConvertOp: _convert,
+    hlo.ClampOp: on_numbers(_clamp),
+    hlo.CompareOp: on_numbers(_compare),
+    hlo.ConvertOp: on_numbers(_convert),
     hlo.IsFiniteOp: _is_finite,
     hlo.SelectOp: _select,
     hlo.DynamicSliceOp: _dynamic_slice,

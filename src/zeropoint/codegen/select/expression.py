@@ -18,6 +18,7 @@ from zeropoint.codegen.kernels.loops import Access, Nest, Reduction
 from zeropoint.codegen.llvm.machine import CodegenError
 from zeropoint.ir import stablehlo as hlo
 from zeropoint.ir.locations import describe
+from zeropoint.ir.quant import UniformQuantizedType
 from zeropoint.ir.tensors import element_dtype, element_of
 
 if TYPE_CHECKING:
@@ -70,6 +71,21 @@ def scalar_type(value: SSAValue) -> tuple[str, bool]:
             "(convert, or run it with the interpreter)"
         )
     return found
+
+
+def on_numbers(rule: Rule) -> Rule:
+    """The rule for ops that compute: of quantized values it would compute with what is stored for them."""
+
+    def checked(e: Expression, op: Any, place: Place) -> int:
+        for value in (*op.operands, *op.results):
+            if isinstance(element_of(value), UniformQuantizedType):
+                raise CodegenError(
+                    f"{describe(op)}: found {value.type}; expected numbers: native code is made of integer programs "
+                    "(lower it first)"
+                )
+        return rule(e, op, place)
+
+    return checked
 
 
 class Expression:

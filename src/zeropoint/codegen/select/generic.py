@@ -18,7 +18,7 @@ from xdsl.ir import Operation, OpResult, SSAValue
 from zeropoint.codegen.graph import View
 from zeropoint.codegen.llvm.machine import CodegenError
 from zeropoint.codegen.select.elementwise import ELEMENTWISE, MOVEMENT, split_dimensions
-from zeropoint.codegen.select.expression import CONTRACTION_OPS, Axis, Expression, Rule
+from zeropoint.codegen.select.expression import CONTRACTION_OPS, Axis, Expression, Rule, scalar_type
 from zeropoint.codegen.select.movement import make_concatenation, make_pad, make_reshape, reshaped
 from zeropoint.codegen.select.reductions import CONTRACTIONS
 from zeropoint.codegen.select.selection import Selection
@@ -37,6 +37,7 @@ def _make_cast(selection: Selection, op: StorageCastOp, target: View | None) -> 
 
 
 def _make_iota(selection: Selection, op: hlo.IotaOp, target: View | None) -> View:
+    scalar_type(op.output)
     shape, dimension = shape_of(op.output), int(op.iota_dimension.value.data)
     counts = np.arange(shape[dimension], dtype=element_dtype(element_of(op.output)))
     ones = [shape[dimension] if d == dimension else 1 for d in range(len(shape))]

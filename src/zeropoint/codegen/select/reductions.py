@@ -11,7 +11,7 @@ from xdsl.ir import Operation, SSAValue
 from zeropoint.codegen.graph import Halo, View
 from zeropoint.codegen.kernels.elements import identity
 from zeropoint.codegen.llvm.machine import CodegenError
-from zeropoint.codegen.select.expression import Axis, Expression, Place, Rule, scalar_type
+from zeropoint.codegen.select.expression import Axis, Expression, Place, Rule, on_numbers, scalar_type
 from zeropoint.codegen.select.movement import padded
 from zeropoint.codegen.select.selection import Selection
 from zeropoint.ir import stablehlo as hlo
@@ -207,9 +207,9 @@ def _convolution(e: Expression, op: hlo.ConvolutionOp, place: Place) -> int:
 
 
 CONTRACTIONS: dict[type[Operation], Rule] = {
-    hlo.ConvolutionOp: _convolution,
-    hlo.DotGeneralOp: _dot,
-    hlo.ReduceOp: _reduce,
-    hlo.ReduceWindowOp: _reduce_window,
+    hlo.ConvolutionOp: on_numbers(_convolution),
+    hlo.DotGeneralOp: on_numbers(_dot),
+    hlo.ReduceOp: on_numbers(_reduce),
+    hlo.ReduceWindowOp: on_numbers(_reduce_window),
 }
 """Ops that are one reduction: a nest has at most one of them."""

@@ -1,0 +1,169 @@
+"""Division, powers, shifts and counts of bits, on vectors of integers; the remainder of floats, which is exact too.
+
+As the interpreter has them where the specification leaves it open: a division by 0 gives 0, the remainder by 0 is 0,
+the least number by -1 is itself.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from zeropoint.codegen.kernels.functions import power_of_two
+from zeropoint.codegen.kernels.scalars import WIDTHS, compared, filled, intrinsic, like, suffix
+from zeropoint.codegen.llvm.text import Function, Value, element, i64
+
+Binary = Callable[[Function, Value, Value, bool], Value]
+"""(f, left, right, whether they are signed)."""
+
+
+def _zeros(x: Value) -> Value:
+    return Value(x.type, "zeroinitializer")
+
+
+def _width(x: Value) -> int:
+    return WIDTHS[element(x.type)]
+
+
+def _guarded(f: Function, x: Value, y: Value, signed: bool) -> tuple[Value, Value, Value]:
+    """(whether y is 0, whether it is -1, a divisor that is neither)."""
+    zero = compared(f, "icmp eq", y, _zeros(y))
+    minus = compared(f, "icmp eq", y, filled(y.type, -1)) if signed else _zeros(zero)
+    return zero, minus, f.select(f.binary("or", zero, minus), filled(y.type, 1), y)
+
+
+def divide(f: Function, x: Value, y: Value, signed: bool) -> Value:
+    """x / y towards zero."""
+    zero, minus, divisor = _guarded(f, x, y, signed)
+    quotient = f.binary("sdiv" if signed else "udiv", x, divisor)
+    quotient = f.select(minus, f.binary("sub", _zeros(x), x), quotient)
+    return f.select(zero, _zeros(x), quotient)
+
+
+def remainder(f: Function, x: Value, y: Value, signed: bool) -> Value:
+    """x - y * (x / y), with the sign of x."""
+    zero, minus, divisor = _guarded(f, x, y, signed)
+    rest = f.binary("srem" if signed else "urem", x, divisor)
+    return f.select(f.binary("or", zero, minus), _zeros(x), rest)
+
+
+def power(f: Function, x: Value, y: Value, signed: bool) -> Value:
+    """x^y, wrapping; of a negative y 1 / x^|y| towards zero: 0 but for 1 and -1."""
+    one = filled(x.type, 1)
+    negative = compared(f, "icmp slt", y, _zeros(y)) if signed else None
+    exponent = y if negative is None else f.select(negative, f.binary("and", y, one), y)
+
+    def square(_: Value, carried: list[Value]) -> list[Value]:
+        result, base, rest = carried
+        odd = compared(f, "icmp ne", f.binary("and", rest, one), _zeros(rest))
+        result = f.select(odd, f.binary("mul", result, base), result)
+        return [result, f.binary("mul", base, base), f.binary("lshr", rest, one)]
+
+    result = f.loop(0, _width(x), 1, square, [one, x, exponent], entered=True)[0]
+    if negative is None:
+        return result
+    magnitude = f.call(x.type, f"llvm.abs.{suffix(x.type)}", x, Value("i1", "false"))
+    unit = compared(f, "icmp eq", magnitude, one)
+    return f.select(f.binary("and", negative, f.binary("xor", unit, Value(unit.type, "splat (i1 true)"))), _zeros(x),
+                    result)  # fmt: skip
+
+
+def shift_left(f: Function, x: Value, y: Value, signed: bool) -> Value:
+    """x 2^y; 0 where y, read without a sign, is the width or more."""
+    return _shifted(f, "shl", x, y)
+
+
+def shift_right_logical(f: Function, x: Value, y: Value, signed: bool) -> Value:
+    """The bits of x moved down, zeros above; 0 where y, read without a sign, is the width or more."""
+    return _shifted(f, "lshr", x, y)
+
+
+def _shifted(f: Function, instruction: str, x: Value, y: Value) -> Value:
+    inside = compared(f, "icmp ult", y, filled(y.type, _width(x)))
+    moved = f.binary(instruction, x, f.select(inside, y, _zeros(y)))
+    return f.select(inside, moved, _zeros(x))
+
+
+def shift_right_arithmetic(f: Function, x: Value, y: Value, signed: bool) -> Value:
+    """The bits of x moved down, the highest one repeated."""
+    return f.binary("ashr", x, intrinsic(f, "umin", y, filled(y.type, _width(x) - 1)))
+
+
+BINARY_INTEGERS: dict[str, Binary] = {
+    "divide": divide,
+    "power": power,
+    "remainder": remainder,
+    "shift_left": shift_left,
+    "shift_right_arithmetic": shift_right_arithmetic,
+    "shift_right_logical": shift_right_logical,
+}
+"""By StableHLO's names."""
+
+
+def popcnt(f: Function, x: Value) -> Value:
+    """The number of set bits."""
+    return intrinsic(f, "ctpop", x)
+
+
+def count_leading_zeros(f: Function, x: Value) -> Value:
+    """The number of clear bits above the highest set one; the width of 0."""
+    return f.call(x.type, f"llvm.ctlz.{suffix(x.type)}", x, Value("i1", "false"))
+
+
+UNARY_INTEGERS: dict[str, Callable[[Function, Value], Value]] = {
+    "count_leading_zeros": count_leading_zeros,
+    "popcnt": popcnt,
+}
+"""By StableHLO's names."""
+
+DIGITS = 10
+"""Bits of the quotient that a step of `float_remainder` finds: with the 53 of a significand they fit an i64."""
+
+
+def float_remainder(f: Function, x: Value, y: Value) -> Value:
+    """x - y trunc(x / y) of f64, exact, with the sign of x: a long division of the significands.
+
+    NaN where x is no finite number or y is 0; x where y is infinite.
+    """
+    integers = like(x, "i64")
+    (a, high), (b, low) = _significand(f, x), _significand(f, y)
+    b = intrinsic(f, "smax", b, filled(integers, 1))  # 0 has no remainder
+    count = f.binary("sub", high, low)
+    below = compared(f, "icmp slt", count, filled(integers, 0))
+    count = f.select(below, filled(integers, 0), count)
+    most = f.call("i64", f"llvm.vector.reduce.smax.{suffix(integers)}", count)
+    first = f.binary("urem", a, b)
+
+    def digits(done: Value, carried: list[Value]) -> list[Value]:
+        (rest, left) = carried
+        now = intrinsic(f, "smin", left, filled(integers, DIGITS))
+        rest = f.binary("urem", f.binary("shl", rest, now), b)
+        return [rest, f.binary("sub", left, now)]
+
+    rest, _ = f.loop(i64(0), most, DIGITS, digits, [first, count])
+    # rest 2^(low - 1075), in two factors that are normal numbers: both products are exact.
+    n = f.add(low, -1075)
+    half = f.binary("ashr", n, filled(integers, 1))
+    factors = power_of_two(f, half), power_of_two(f, f.binary("sub", n, half))
+    result = f.binary("fmul", f.binary("fmul", f.cast("sitofp", rest, x.type), factors[0]), factors[1])
+    result = f.select(below, intrinsic(f, "fabs", x), result)
+    result = intrinsic(f, "copysign", result, x)
+    magnitudes = [intrinsic(f, "fabs", value) for value in (x, y)]
+    endless = compared(f, "fcmp oeq", magnitudes[1], filled(x.type, math.inf))
+    result = f.select(endless, x, result)
+    known = f.binary(
+        "and",
+        compared(f, "fcmp olt", magnitudes[0], filled(x.type, math.inf)),
+        compared(f, "fcmp one", y, filled(x.type, 0.0)),
+    )
+    return f.select(known, result, filled(x.type, math.nan))
+
+
+def _significand(f: Function, x: Value) -> tuple[Value, Value]:
+    """(m, e) with |x| = m 2^(e - 1075), e >= 1; of infinities and NaN anything."""
+    bits = f.bits(intrinsic(f, "fabs", x), like(x, "i64"))
+    exponent = f.binary("lshr", bits, filled(bits.type, 52))
+    normal = compared(f, "icmp ne", exponent, filled(bits.type, 0))
+    fraction = f.binary("and", bits, filled(bits.type, (1 << 52) - 1))
+    m = f.binary("or", fraction, f.select(normal, filled(bits.type, 1 << 52), filled(bits.type, 0)))
+    return m, intrinsic(f, "smax", exponent, filled(bits.type, 1))

@@ -1,0 +1,122 @@
+"""Functions of numbers in native code: trigonometric ones within a few ulp, those of integers and bits exactly."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from codegen.exactness import HERE, assert_native_is_exact
+from codegen.test_loops import SPECIAL, check_ulp, main, reals
+from zeropoint.codegen.llvm.isa import InstructionSet
+from zeropoint.ir.tensors import Array
+
+TRIGONOMETRIC = [
+    "stablehlo.cosine", "stablehlo.sine", "stablehlo.tan", "chlo.acos", "chlo.acosh", "chlo.asin", "chlo.asinh",
+    "chlo.atan", "chlo.atanh", "chlo.cosh", "chlo.sinh",
+]  # fmt: skip
+ANGLES = np.concatenate(
+    [
+        np.arange(-40, 41) * (math.pi / 4),  # where sines and cosines are smallest
+        np.ldexp(1.0, np.arange(-60, 1000, 7)),
+        # The f64 that is nearest to a multiple of pi / 2, of those above 1; and the greatest f64.
+        [6381956970095103 * 2.0**797, 1.7976931348623157e308, 2.0**1023, 710.4, -710.4, 744.0, 1.0 - 2.0**-53],
+    ]
+)
+
+
+@pytest.mark.parametrize(("dtype", "type_", "most"), [(np.float32, "f32", 1), (np.float64, "f64", 8)])
+@pytest.mark.parametrize("name", TRIGONOMETRIC)
+def test_trigonometric_functions_are_within_an_ulp_of_f32_and_eight_of_f64(
+    name: str, dtype: type[np.floating], type_: str, most: int
+) -> None:
+    with np.errstate(over="ignore"):
+        x = np.concatenate([ANGLES.astype(dtype), reals(dtype), np.random.default_rng(1).uniform(-1, 1, 500)])
+    x = x.astype(dtype)
+    tensor = f"tensor<{x.size}x{type_}>"
+    types = f"{tensor} -> {tensor}" if name.startswith("chlo") else tensor
+    check_ulp(main(f"%x: {tensor}", tensor, f"%y = {name} %x : {types}"), {"arg0": x}, most)
+
+
+def pairs_of(values: Array) -> dict[str, Array]:
+    """Every value with every other."""
+    return dict(zip(("arg0", "arg1"), (np.ascontiguousarray(part.ravel()) for part in np.meshgrid(values, values)),
+                    strict=True))  # fmt: skip
+
+
+def of_two(name: str, size: int, type_: str) -> str:
+    return f"%y = {name} %x, %z : tensor<{size}x{type_}>"
+
+
+@pytest.mark.parametrize(("dtype", "type_", "most"), [(np.float32, "f32", 1), (np.float64, "f64", 8)])
+def test_atan2_is_within_an_ulp_of_f32_and_eight_of_f64(dtype: type[np.floating], type_: str, most: int) -> None:
+    values = np.concatenate([SPECIAL.astype(dtype), reals(dtype)[::150]])
+    inputs = pairs_of(values)
+    size = len(inputs["arg0"])
+    tensor = f"tensor<{size}x{type_}>"
+    program = main(f"%x: {tensor}, %z: {tensor}", tensor, of_two("stablehlo.atan2", size, type_))
+    check_ulp(program, inputs, most)
+
+
+@pytest.mark.parametrize("isa", HERE, ids=lambda row: row.name)
+@pytest.mark.parametrize(("dtype", "type_"), [(np.float32, "f32"), (np.float64, "f64")])
+def test_the_remainder_of_floats_is_exact(isa: InstructionSet, dtype: type[np.floating], type_: str) -> None:
+    random = np.random.default_rng(2)
+    wide = np.exp(random.uniform(-80, 80, 60)) * random.choice([-1, 1], 60)
+    ends = [np.finfo(dtype).max, np.finfo(dtype).smallest_subnormal, np.finfo(dtype).tiny]
+    inputs = pairs_of(np.concatenate([SPECIAL, wide, random.integers(-9, 9, 20), ends]).astype(dtype))
+    size = len(inputs["arg0"])
+    tensor = f"tensor<{size}x{type_}>"
+    program = main(f"%x: {tensor}, %z: {tensor}", tensor, of_two("stablehlo.remainder", size, type_))
+    assert_native_is_exact(program, [inputs], isa)
+
+
+WIDTHS = [(signed, width) for signed in ("", "u") for width in (8, 16, 32, 64)]
+
+
+@pytest.mark.parametrize(("signed", "width"), WIDTHS)
+@pytest.mark.parametrize(
+    "name", ["divide", "remainder", "power", "shift_left", "shift_right_logical", "shift_right_arithmetic"]
+)
+def test_integers_of_two_are_exact_at_their_ends(name: str, signed: str, width: int) -> None:
+    dtype = np.dtype(f"{signed}int{width}")
+    info = np.iinfo(dtype)
+    random = np.random.default_rng(width).integers(info.min, info.max, 20, dtype, endpoint=True)
+    small = np.arange(0 if signed else -9, 10).astype(dtype)
+    ends = np.array([info.min, info.min + 1, info.max, info.max - 1, width - 1, width, width + 1], dtype)
+    inputs = pairs_of(np.concatenate([small, ends, random]))
+    size, type_ = len(inputs["arg0"]), f"{'ui' if signed else 'i'}{width}"
+    tensor = f"tensor<{size}x{type_}>"
+    program = main(f"%x: {tensor}, %z: {tensor}", tensor, of_two(f"stablehlo.{name}", size, type_))
+    assert_native_is_exact(program, [inputs], HERE[0])
+
+
+@pytest.mark.parametrize("isa", HERE[1:], ids=lambda row: row.name)
+def test_integers_of_two_are_exact_on_every_instruction_set(isa: InstructionSet) -> None:
+    tensor = "tensor<77xi32>"
+    lines = [
+        f"%{name} = stablehlo.{op} %x, %{other} : {tensor}"
+        for name, op, other in (("a", "divide", "z"), ("b", "remainder", "z"), ("c", "power", "a"),
+                                ("d", "shift_left", "b"), ("e", "shift_right_arithmetic", "d"))
+    ]  # fmt: skip
+    sums = [f"%f = stablehlo.add %c, %e : {tensor}", f"%y = stablehlo.xor %f, %b : {tensor}"]
+    program = main(f"%x: {tensor}, %z: {tensor}", tensor, *lines, *sums)
+    random = np.random.default_rng(0)
+    samples = [
+        {"arg0": random.integers(-most, most, 77).astype(np.int32), "arg1": random.integers(-9, 9, 77).astype(np.int32)}
+        for most in (10, 1 << 31)
+    ]
+    assert_native_is_exact(program, samples, isa)
+
+
+@pytest.mark.parametrize(("signed", "width"), WIDTHS)
+def test_counts_of_bits_are_exact(signed: str, width: int) -> None:
+    dtype = np.dtype(f"{signed}int{width}")
+    info = np.iinfo(dtype)
+    x = np.concatenate([np.random.default_rng(0).integers(info.min, info.max, 90, dtype, endpoint=True),
+                        np.array([0, 1, info.min, info.max], dtype)])  # fmt: skip
+    tensor = f"tensor<{x.size}x{'ui' if signed else 'i'}{width}>"
+    lines = [f"%{n} = stablehlo.{op} %x : {tensor}" for n, op in (("a", "popcnt"), ("b", "count_leading_zeros"))]
+    program = main(f"%x: {tensor}", tensor, *lines, f"%y = stablehlo.subtract %a, %b : {tensor}")
+    assert_native_is_exact(program, [{"arg0": x}], HERE[0])
