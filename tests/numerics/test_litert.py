@@ -2,77 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
-
 import numpy as np
 import pytest
 
+from oracle.litert import Port, run
 from zeropoint.numerics.affine import QuantizeBehaviour, dequantize, quantize
 from zeropoint.numerics.elementwise import LiteRTAdd, Multiplication
 from zeropoint.numerics.ranges import AffineParameters
 from zeropoint.numerics.requantize import Multiplier, RequantizeBehaviour, requantize
-
-pytest.importorskip("flatbuffers", reason="flatbuffers writes the one-op models")
-schema = pytest.importorskip("ai_edge_litert.schema_py_generated", reason="ai-edge-litert (LiteRT) is the oracle")
-
-TYPES = {"float32": "FLOAT32", "int8": "INT8", "int16": "INT16", "int32": "INT32", "int64": "INT64", "uint8": "UINT8"}
-
-
-@dataclass
-class Port:
-    """A tensor of the model: its shape and dtype, its parameters, its value where it is constant."""
-
-    shape: tuple[int, ...]
-    dtype: str
-    scales: tuple[float, ...] = ()
-    zero_points: tuple[int, ...] = ()
-    value: np.ndarray | None = None
-
-    def pack(self, index: int, buffers: list[Any]) -> Any:
-        tensor = schema.TensorT()
-        tensor.shape, tensor.type = list(self.shape), getattr(schema.TensorType, TYPES[self.dtype])
-        tensor.name, tensor.buffer = f"t{index}".encode(), 0
-        if self.scales:
-            tensor.quantization = schema.QuantizationParametersT()
-            tensor.quantization.scale, tensor.quantization.zeroPoint = list(self.scales), list(self.zero_points)
-        if self.value is not None:
-            buffer = schema.BufferT()
-            buffer.data = np.frombuffer(self.value.tobytes(), dtype=np.uint8)
-            tensor.buffer = len(buffers)
-            buffers.append(buffer)
-        return tensor
-
-
-def run(op: str, options: tuple[str, Any] | None, inputs: list[Port], output: Port, *values: np.ndarray) -> np.ndarray:
-    """The output of a model of one op, computed by the reference kernels."""
-    import flatbuffers
-    from ai_edge_litert.interpreter import Interpreter, OpResolverType
-
-    buffers = [schema.BufferT()]
-    graph, code, operator, model = schema.SubGraphT(), schema.OperatorCodeT(), schema.OperatorT(), schema.ModelT()
-    graph.tensors = [port.pack(i, buffers) for i, port in enumerate([*inputs, output])]
-    graph.inputs = [i for i, port in enumerate(inputs) if port.value is None]
-    graph.outputs = [len(inputs)]
-    code.builtinCode = getattr(schema.BuiltinOperator, op)
-    code.deprecatedBuiltinCode = min(code.builtinCode, 127)
-    code.version = 4 if op in ("FULLY_CONNECTED", "MUL", "SUB") else 2
-    operator.inputs, operator.outputs, operator.opcodeIndex = list(range(len(inputs))), [len(inputs)], 0
-    if options is not None:
-        operator.builtinOptionsType = getattr(schema.BuiltinOptions, options[0])
-        operator.builtinOptions = options[1]
-    graph.operators, model.version, model.operatorCodes = [operator], 3, [code]
-    model.subgraphs, model.buffers = [graph], buffers
-    builder = flatbuffers.Builder(1024)
-    builder.Finish(model.Pack(builder), b"TFL3")
-    interpreter = Interpreter(
-        model_content=bytes(builder.Output()), experimental_op_resolver_type=OpResolverType.BUILTIN_REF
-    )
-    interpreter.allocate_tensors()
-    for detail, value in zip(interpreter.get_input_details(), values, strict=True):
-        interpreter.set_tensor(detail["index"], value)
-    interpreter.invoke()
-    return interpreter.get_tensor(interpreter.get_output_details()[0]["index"])
 
 
 def f32(value: float) -> float:
@@ -106,10 +43,8 @@ def test_add_and_sub(op, seed, dtype):
     a, b = (generator.integers(low, high + 1, 20000).astype(dtype) for _ in range(2))
     if dtype == "int8":
         a, b = (grid.reshape(-1).astype(np.int8) for grid in np.meshgrid(np.arange(-128, 128), np.arange(-128, 128)))
-    options = schema.AddOptionsT() if op == "ADD" else schema.SubOptionsT()
-    options.potScaleInt16 = False
     ports = [Port(a.shape, dtype, (s,), (z,)) for s, z in ((s1, z1), (s2, z2))]
-    found = run(op, (f"{op.title()}Options", options), ports, Port(a.shape, dtype, (so,), (zo,)), a, b)
+    found = run(op, (f"{op.title()}Options", {"potScaleInt16": False}), ports, Port(a.shape, dtype, (so,), (zo,)), a, b)
     parameters = [AffineParameters(s, z, low, high) for s, z in ((s1, z1), (s2, z2), (so, zo))]
     ours = LiteRTAdd.of(parameters[:2], parameters[2], (1, 1 if op == "ADD" else -1))
     assert np.array_equal(found, ours.apply(a, b))
@@ -122,7 +57,7 @@ def test_mul(seed):
     z1, z2, zo = (int(z) for z in generator.integers(-128, 128, 3))
     a, b = (grid.reshape(-1).astype(np.int8) for grid in np.meshgrid(np.arange(-128, 128), np.arange(-128, 128)))
     ports = [Port(a.shape, "int8", (s,), (z,)) for s, z in ((s1, z1), (s2, z2))]
-    options = ("MulOptions", schema.MulOptionsT())
+    options = ("MulOptions", {})
     found = run("MUL", options, ports, Port(a.shape, "int8", (so,), (zo,)), a, b)
     parameters = [AffineParameters(s, z, -128, 127) for s, z in ((s1, z1), (s2, z2), (so, zo))]
     ours = Multiplication.of(parameters[:2], parameters[2], RequantizeBehaviour.FIXED32_DOUBLE, 8)
@@ -142,11 +77,9 @@ def test_convolution_requantizes_per_channel(seed, wide):
     acc = (x[0, :, 0].astype(np.int64) - zx) @ w[:, 0, 0].astype(np.int64).T + bias
     sx, sw = f32(0.013), generator.uniform(0.001, 0.1, channels).astype(np.float32).astype(np.float64)
     so = f32(sx * np.abs(acc * sw).max() / bound * 0.6)
-    convolution = schema.Conv2DOptionsT()
-    convolution.strideW = convolution.strideH = 1
     found = run(
         "CONV_2D",
-        ("Conv2DOptions", convolution),
+        ("Conv2DOptions", {"strideW": 1, "strideH": 1}),
         [
             Port(x.shape, dtype, (sx,), (zx,)),
             Port(w.shape, "int8", tuple(sw), (0,) * channels, w),

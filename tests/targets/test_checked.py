@@ -15,7 +15,11 @@ from .confirmation import row_text, rows
 
 ROOT = Path(__file__).parents[2]
 FORM = re.compile(r"(?P<runtime>\S+) (?P<version>\S+): (?P<test>tests/\S+\.py)")
-MODULES = {"onnxruntime": "test_onnxruntime_rows"}
+MODULES = {
+    "onnxruntime": "test_onnxruntime_rows",
+    "litert": "test_litert_rows",
+    "litert-16x8": "test_litert_rows",
+}
 """The test modules that have a case for each kernel, by target."""
 UNCHECKED: dict[tuple[str, str], str] = {}
 """Why nobody has confirmed a row: by target and kernel."""
