@@ -5,6 +5,7 @@
 | read | | which operand |
 | number | | the number |
 | total | | |
+| reduce | one | the name of an elementwise op, the start |
 | the name of an elementwise StableHLO op | its operands | |
 | compare | two | `eq`, `ne`, `ge`, `gt`, `le`, `lt` |
 | convert | one | |
@@ -14,7 +15,8 @@
 | weighted_sum | i8, ... | multipliers, zero points, shift, zero point, bounds |
 | quantize | a float | behaviour, scale, zero point, bounds |
 
-`total` is the result of the reduction. Unary floats but sqrt, floor, ... are evaluated in f64 and rounded once.
+`total` is the result of a nest's reduction, `reduce` one of all elements of a row (`rows.py`). Unary floats but sqrt,
+floor, ... are evaluated in f64 and rounded once.
 """
 
 from __future__ import annotations

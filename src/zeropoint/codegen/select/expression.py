@@ -13,13 +13,16 @@ from typing import TYPE_CHECKING, Any
 from xdsl.ir import Operation, SSAValue
 
 from zeropoint.codegen.graph import View
+from zeropoint.codegen.kernels.access import Access
 from zeropoint.codegen.kernels.elements import Instruction
-from zeropoint.codegen.kernels.loops import Access, Nest, Reduction
+from zeropoint.codegen.kernels.loops import Nest, Reduction
+from zeropoint.codegen.kernels.rows import Rows
 from zeropoint.codegen.llvm.machine import CodegenError
 from zeropoint.ir import stablehlo as hlo
 from zeropoint.ir.locations import describe
 from zeropoint.ir.quant import UniformQuantizedType
-from zeropoint.ir.tensors import element_dtype, element_of
+from zeropoint.ir.stablehlo.arrays import array_values
+from zeropoint.ir.tensors import element_dtype, element_of, shape_of
 
 if TYPE_CHECKING:
     from zeropoint.codegen.select.selection import Selection
@@ -111,6 +114,11 @@ class Expression:
         self._known: dict[object, int] = {}
         self._inside = False
 
+    @property
+    def every(self) -> Place:
+        """Every element of the result."""
+        return tuple(Axis(0, ((d, 1),)) for d in range(self._dimensions))
+
     # Instructions.
 
     def step(self, op: str, like: SSAValue | tuple[str, bool], arguments: Sequence[int] = (), *extra: Any) -> int:
@@ -153,11 +161,11 @@ class Expression:
         if number is not None and abs(number) <= 1 << 53:
             return self.step("number", value, (), number)
         owner = value.owner
-        if isinstance(owner, Operation) and owner in self.members and self._takes(owner):
+        if isinstance(owner, Operation) and owner in self.members and self.takes(owner, place):
             return self._rules[type(owner)](self, owner, place)
         return self.read(self.selection.view(value), place, value)
 
-    def _takes(self, op: Operation) -> bool:
+    def takes(self, op: Operation, place: Place) -> bool:
         """Whether an op can be a part here: of reductions only the first, outside of any other."""
         return self.may_reduce or type(op) not in CONTRACTION_OPS
 
@@ -201,7 +209,7 @@ class Expression:
         body = self._parts[0]
         body.append(self._copy(body[result], result))
         reads = [self._access(view, place) for view, place in self._reads]
-        write = self._access(target, tuple(Axis(0, ((d, 1),)) for d in range(self._dimensions)))
+        write = self._access(target, self.every)
         reduction = None
         if self.reduction is not None:
             reduction = Reduction(*self.reduction, tuple(self._parts[1]))
@@ -215,14 +223,16 @@ class Expression:
             reduction,
             tuple(body),
         )
-        views = [_at(view, place) for view, place in self._reads]
-        return nest.arranged(), views
+        return nest.arranged(), self._operands
+
+    @property
+    def _operands(self) -> list[View]:
+        return [_at(view, place) for view, place in self._reads]
 
     @property
     def elementwise(self) -> list[View]:
         """Operands of which an element is read only for the output's element of that place."""
-        same = tuple(Axis(0, ((d, 1),)) for d in range(self._dimensions))
-        return [view for view, place in self._reads if place == same and self.reduction is None]
+        return [view for view, place in self._reads if place == self.every and self.reduction is None]
 
     def _access(self, view: View, place: Place) -> Access:
         strides = [0] * len(self.sizes)
@@ -253,3 +263,46 @@ def memory_form(view: View) -> tuple[str, str]:
 def _at(view: View, place: Place) -> View:
     """The view moved to where all loops are 0."""
     return view.moved(sum(axis.offset * stride for axis, stride in zip(place, view.strides, strict=True)))
+
+
+class RowExpression(Expression):
+    """Rows under construction: of the result's dimensions `row` is the one that its reductions run over."""
+
+    def __init__(
+        self,
+        selection: Selection,
+        members: frozenset[Operation],
+        sizes: Sequence[int],
+        rules: Mapping[type[Operation], Rule],
+        row: int,
+    ):
+        super().__init__(selection, members, sizes, rules)
+        self._row = row
+
+    def takes(self, op: Operation, place: Place) -> bool:
+        """Of reductions those of a whole row, to what is the same for all of its elements."""
+        if type(op) not in CONTRACTION_OPS:
+            return True
+        return reduced_row(op) == self.sizes[self._row] and not any(
+            loop == self._row for axis in place for loop, _ in axis.steps
+        )
+
+    def reduce(self, op: str, start: float, sizes: Sequence[int], inner: Callable[[list[Axis]], int]) -> int:
+        """A reduction of the row."""
+        result = inner([Axis(0, ((self._row, 1),))])
+        return self.step("reduce", self.type_of(result), (result,), op, start)
+
+    def rows(self, result: int, target: View) -> tuple[Rows, list[View]]:
+        """The kernel that writes `result` to `target`, whose dimensions are the loops; its operands."""
+        body = [*self._parts[0], self._copy(self._parts[0][result], result)]
+        order = [*(d for d in range(self._dimensions) if d != self._row), self._row]
+        reads = tuple(_reordered(self._access(view, place), order) for view, place in self._reads)
+        write = _reordered(self._access(target, self.every), order)
+        return Rows(tuple(self.sizes[d] for d in order), reads, write, tuple(body)).arranged(), self._operands
+
+
+def reduced_row(op: Operation) -> int | None:
+    """The elements that a reduction over one dimension combines; None for any other op."""
+    if not isinstance(op, hlo.ReduceOp) or len(op.operands) != 2 or len(array_values(op.dimensions)) != 1:
+        return None
+    return shape_of(op.operands[0])[array_values(op.dimensions)[0]]

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 from xdsl.ir import Operation
 
 from zeropoint.codegen.graph import View
+from zeropoint.codegen.kernels.access import Access
 from zeropoint.codegen.kernels.elements import Body, Instruction
-from zeropoint.codegen.kernels.loops import Access, Nest
+from zeropoint.codegen.kernels.loops import Nest
 from zeropoint.codegen.llvm.machine import CodegenError
 from zeropoint.codegen.select.expression import memory_form
 from zeropoint.ir.locations import describe

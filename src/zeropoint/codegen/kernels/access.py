@@ -1,0 +1,185 @@
+"""Elements of operands and results of any strides: how they are loaded, computed one after the other, and stored.
+
+An operand that steps by its size is loaded as a vector, one that stands still as a repeated scalar, any other element
+by element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from zeropoint.codegen.kernels.elements import Body, Instruction, apply
+from zeropoint.codegen.kernels.scalars import WIDTHS, filled
+from zeropoint.codegen.llvm.isa import InstructionSet
+from zeropoint.codegen.llvm.text import Function, Value, constant, i64, lanes, vector
+
+
+@dataclass(frozen=True)
+class Access:
+    """How an operand is read, or the output written: LLVM type in memory and the step in bytes of every loop.
+
+    `form` is "plain", "activation" (i8 plus the instruction set's offset) or "boolean" (i1 in a byte of 0 or 1).
+    """
+
+    type: str
+    strides: tuple[int, ...]
+    form: str = "plain"
+
+    @property
+    def size(self) -> int:
+        """Bytes of an element."""
+        return WIDTHS[self.type] // 8
+
+    @property
+    def register(self) -> str:
+        """The element type once it is loaded."""
+        return "i1" if self.form == "boolean" else self.type
+
+
+def merged(sizes: Sequence[int], accesses: Sequence[Access], loops: Sequence[int]) -> list[tuple[int, tuple[int, ...]]]:
+    """Some loops in this order, adjacent ones made one where all accesses step alike: (size, strides) of each."""
+    result: list[tuple[int, tuple[int, ...]]] = []
+    for d in loops:
+        size, strides = sizes[d], tuple(access.strides[d] for access in accesses)
+        if result and result[-1][1] == tuple(size * stride for stride in strides):
+            size *= result.pop()[0]
+        result.append((size, strides))
+    return result
+
+
+def row_places(
+    f: Function, index: Value, sizes: Sequence[int], accesses: Sequence[Access], pointers: Sequence[Value]
+) -> list[Value]:
+    """Where row `index` starts in every operand; its number runs through the first loops, whose sizes are given."""
+    places = list(pointers)
+    for loop in range(len(sizes) - 1, -1, -1):
+        at = index
+        if loop:
+            index = f.binary("udiv", at, i64(sizes[loop]))
+            at = f.binary("sub", at, f.mul(index, sizes[loop]))
+        for n, access in enumerate(accesses):
+            if access.strides[loop]:
+                places[n] = f.at(places[n], f.mul(at, access.strides[loop]))
+    return places
+
+
+class Elements:
+    """Writes what instructions compute for some elements that follow each other in a loop."""
+
+    def __init__(self, f: Function, isa: InstructionSet, reads: Sequence[Access]):
+        self.f, self.isa, self.reads = f, isa, reads
+
+    def evaluated(self, body: Body, count: int, along: int, sources: list[Value], total: Value | None) -> Value:
+        """What `body` computes for `count` elements that follow each other in loop `along`."""
+        values: list[Value] = []
+        for i in body:
+            if i.op == "total":
+                assert total is not None
+                values.append(total)
+            else:
+                values.append(self.value(i, body, values, count, along, sources))
+        return values[-1]
+
+    def value(
+        self,
+        i: Instruction,
+        body: Body,
+        values: Sequence[Value] | Mapping[int, Value],
+        count: int,
+        along: int,
+        sources: list[Value],
+    ) -> Value:
+        """What one instruction computes, given the values of its arguments; no `total` and no `reduce`."""
+        type_ = vector(count, i.type)
+        if i.op == "read":
+            return self._load(int(i.extra[0]), count, along, sources)
+        if i.op == "number":
+            return filled(type_, i.extra[0]) if not isinstance(i.extra[0], str) else Value(type_, "poison")
+        if i.op == "table":
+            return self._looked_up(values[i.arguments[0]], i, sources)
+        if i.op == "gather":
+            return self._gathered(i, count, along, sources)
+        return apply(self.f, i, [body[n] for n in i.arguments], [values[n] for n in i.arguments])
+
+    def _load(self, operand: int, count: int, along: int, sources: list[Value]) -> Value:
+        access = self.reads[operand]
+        return self._register(self._loaded(sources[operand], access.strides[along], count, access), access)
+
+    def _loaded(self, pointer: Value, stride: int, count: int, access: Access) -> Value:
+        """`count` elements as they are in memory, `stride` bytes from one to the next."""
+        f, type_ = self.f, vector(count, access.type)
+        if stride == access.size or count == 1:
+            value = f.load(type_, pointer)
+        elif stride == 0:
+            value = f.broadcast(f.load(access.type, pointer), count)
+        else:
+            value = Value(type_, "poison")
+            for lane in range(count):
+                scalar = f.load(access.type, pointer, lane * stride)
+                value = f.let(type_, f"insertelement {value}, {scalar}, i64 {lane}")
+        return value
+
+    def _gathered(self, i: Instruction, count: int, along: int, sources: list[Value]) -> Value:
+        """Elements whose places depend on integers read at run time, kept inside of the operand."""
+        f = self.f
+        operand, *indices = (int(n) for n in i.extra)
+        access = self.reads[operand]
+        parts = list(zip(indices[::3], indices[1::3], indices[2::3], strict=True))
+
+        def place(lane: int) -> Value:
+            pointer = f.at(sources[operand], lane * access.strides[along])
+            for index, limit, stride in parts:
+                of = self.reads[index]
+                read = f.load(of.type, sources[index], lane * of.strides[along])
+                wide = f.cast("sext", read, "i64") if of.type != "i64" else read
+                inside = f.minimum(f.maximum(wide, i64(0)), i64(limit))
+                pointer = f.at(pointer, f.mul(inside, stride))
+            return pointer
+
+        type_ = vector(count, access.type)
+        if count == 1 or all(self.reads[index].strides[along] == 0 for index, _, _ in parts):
+            # One place for all lanes, from which on they are read as those of any operand.
+            value = self._loaded(place(0), access.strides[along], count, access)
+        else:
+            value = Value(type_, "poison")
+            for lane in range(count):
+                value = f.let(type_, f"insertelement {value}, {f.load(access.type, place(lane))}, i64 {lane}")
+        return self._register(value, access)
+
+    def _register(self, value: Value, access: Access) -> Value:
+        f = self.f
+        if access.form == "boolean":
+            return f.compare("ne", value, 0)
+        if access.form == "activation" and self.isa.offset:
+            return f.binary("xor", value, constant(value.type, -128))
+        return value
+
+    def _looked_up(self, value: Value, instruction: Instruction, sources: list[Value]) -> Value:
+        """Entries of a table of 256, by the stored integer minus -128."""
+        f = self.f
+        operand = int(instruction.extra[0])
+        access = self.reads[operand]
+        count = lanes(value.type)
+        result = Value(vector(count, access.type), "poison")
+        places = f.binary("xor", value, constant(value.type, -128))
+        for lane in range(count):
+            index = f.cast("zext", f.let("i8", f"extractelement {places}, i64 {lane}"), "i64")
+            scalar = f.load(access.type, sources[operand], f.mul(index, access.size))
+            result = f.let(result.type, f"insertelement {result}, {scalar}, i64 {lane}")
+        return self._register(result, access)
+
+    def store(self, value: Value, access: Access, along: int, pointer: Value) -> None:
+        """Write the elements of a vector, which follow each other in loop `along`."""
+        f, count = self.f, lanes(value.type)
+        if access.form == "boolean":
+            value = f.cast("zext", value, vector(count, "i8"))
+        elif access.form == "activation" and self.isa.offset:
+            value = f.binary("xor", value, constant(value.type, -128))
+        stride = access.strides[along]
+        if count == 1 or stride == access.size:
+            return f.store(value, pointer)
+        for lane in range(count):
+            scalar = f.let(access.type, f"extractelement {value}, i64 {lane}")
+            f.store(scalar, pointer, lane * stride)
+        return None
