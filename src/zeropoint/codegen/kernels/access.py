@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from zeropoint.codegen.kernels.elements import Body, Instruction, apply
+from zeropoint.codegen.kernels.quantize import quantized
 from zeropoint.codegen.kernels.scalars import WIDTHS, filled
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function, Value, constant, i64, lanes, vector
@@ -100,6 +101,8 @@ class Elements:
             return self._looked_up(values[i.arguments[0]], i, sources)
         if i.op == "gather":
             return self._gathered(i, count, along, sources)
+        if i.op == "quantize":
+            return quantized(self.f, self.isa, i, values[i.arguments[0]])
         return apply(self.f, i, [body[n] for n in i.arguments], [values[n] for n in i.arguments])
 
     def _load(self, operand: int, count: int, along: int, sources: list[Value]) -> Value:

@@ -17,12 +17,14 @@ from zeropoint.codegen.kernels.access import Access, Elements, merged, row_place
 from zeropoint.codegen.kernels.elements import Body, Instruction, apply, identity, width_inside
 from zeropoint.codegen.kernels.scalars import WIDTHS, filled
 from zeropoint.codegen.llvm.isa import InstructionSet
-from zeropoint.codegen.llvm.text import Function, Module, Value, lanes, vector
+from zeropoint.codegen.llvm.text import Function, Module, Value, i64, lanes, vector
 
 HELD = 8
 """Vectors up to which a row is laid out whole, in registers."""
 ACCUMULATORS = 4
 """Of a longer row: as many sums as a machine adds one after the other at its full speed."""
+TOGETHER = 2
+"""Rows that are computed at once: while one waits for what it is reduced to, another goes on."""
 STACK = 32 << 10
 """Bytes of the stack that a kernel may use; threads of other programs may have little."""
 
@@ -67,7 +69,7 @@ class Rows:
 
     def stack(self) -> int:
         """Bytes that rows take on the stack, at most."""
-        return sum(-(-self.sizes[-1] * WIDTHS[self.body[n].type] // 512) * 64 for n in self.phases.kept)
+        return TOGETHER * sum(-(-self.sizes[-1] * WIDTHS[self.body[n].type] // 512) * 64 for n in self.phases.kept)
 
     def emit(self, module: Module, name: str, isa: InstructionSet) -> None:
         """`void name(operands..., output, begin, end)`."""
@@ -114,6 +116,19 @@ class Phases:
             self.needed.append(sorted(found))
 
 
+class _Row:
+    """What is known of a row while it is computed."""
+
+    def __init__(self, sources: list[Value], out: Value, buffers: dict[int, Value]):
+        self.sources, self.out = sources, out
+        self.buffers = buffers
+        """Of a long row, what later phases need."""
+        self.values: dict[tuple[int, int], Value] = {}
+        """Of a short row, what has been computed, by instruction and place."""
+        self.numbers: dict[int, Value] = {}
+        """What is the same for all elements, as vectors of one."""
+
+
 class _Emitter:
     """Writes the kernel of rows."""
 
@@ -125,41 +140,39 @@ class _Emitter:
         self.vectors = self.length // self.lanes
         self.held = self.vectors <= HELD
         self.accumulators = self.vectors if self.held else ACCUMULATORS
-        kept = () if self.held else sorted(self.phases.kept)
-        self.buffers = {n: f.scratch(self._size(n) * self.length) for n in kept}
-        """Of a long row, what later phases need."""
-        self.values: dict[tuple[int, int], Value] = {}
-        """Of a short row, what has been computed, by instruction and place."""
-        self.numbers: dict[int, Value] = {}
-        """What is the same for all elements, as vectors of one."""
 
     def kernel(self) -> None:
-        rows = self.rows
+        f = self.f
+        kept = () if self.held else sorted(self.phases.kept)
+        buffers = [{n: f.scratch(self._size(n) * self.length) for n in kept} for _ in range(TOGETHER)]
 
-        def task(index: Value, _: list[Value]) -> None:
-            accesses = [*rows.reads, rows.write]
-            *sources, out = row_places(self.f, index, rows.sizes[:-1], accesses, [*self.sources, self.out])
-            self.values, self.numbers = {}, {}
+        def task(index: Value, together: int) -> None:
+            rows, accesses = list[_Row](), [*self.rows.reads, self.rows.write]
+            for n in range(together):
+                pointers = [*self.sources, self.out]
+                *sources, out = row_places(f, f.add(index, n), self.rows.sizes[:-1], accesses, pointers)
+                rows.append(_Row(sources, out, buffers[n]))
             for phase in range(len(self.phases.needed)):
-                self._phase(phase, sources, out)
+                for row in rows:
+                    self._phase(phase, row)
 
-        self.f.loop(self.begin, self.end, 1, task)
-        self.f.ret()
+        whole = f.binary("sub", self.end, f.binary("urem", f.binary("sub", self.end, self.begin), i64(TOGETHER)))
+        f.loop(self.begin, whole, TOGETHER, lambda index, _: task(index, TOGETHER))
+        f.loop(whole, self.end, 1, lambda index, _: task(index, 1))
+        f.ret()
 
-    def _phase(self, phase: int, sources: list[Value], out: Value) -> None:
+    def _phase(self, phase: int, row: _Row) -> None:
         """The numbers of the row that are known now, then all elements, then what they are reduced to."""
         body = self.rows.body
         for n, i in enumerate(body):
             if not self.phases.wide[n] and self.phases.known[n] == phase and i.op != "reduce":
-                self.numbers[n] = self.elements.value(i, body, self.numbers, 1, self.along, sources)
+                row.numbers[n] = self.elements.value(i, body, row.numbers, 1, self.along, row.sources)
         reductions = [n for n, i in enumerate(body) if i.op == "reduce" and self.phases.known[n] == phase + 1]
-        totals = self._over_row(phase, [body[n] for n in reductions], sources, out)
+        totals = self._over_row(phase, [body[n] for n in reductions], row)
         for n, vectors in zip(reductions, totals, strict=True):
-            self.numbers[n] = self._total(body[n], vectors)
+            row.numbers[n] = self._total(body[n], vectors)
 
-    def _over_row(
-        self, phase: int, reductions: Sequence[Instruction], sources: list[Value], out: Value
-    ) -> list[list[Value]]:
+    def _over_row(self, phase: int, reductions: Sequence[Instruction], row: _Row) -> list[list[Value]]:
         """All elements of a phase; the accumulators of every reduction."""
         f, each = self.f, self.accumulators
         operands = [i.arguments[0] for i in reductions]
@@ -175,7 +188,7 @@ class _Emitter:
         def some(vectors: range, base: Value | None, totals: Sequence[Value]) -> list[Value]:
             for v in vectors:
                 place = v * self.lanes if base is None else f.add(base, v * self.lanes)
-                totals = added(self._elements(phase, self.lanes, place, operands, sources, out), totals, v % each)
+                totals = added(self._elements(phase, self.lanes, place, operands, row), totals, v % each)
             return list(totals)
 
         blocks = 0 if self.held else self.vectors // each
@@ -186,7 +199,7 @@ class _Emitter:
         rest = self.length - self.vectors * self.lanes
         if rest:
             order = [*range(rest), *[rest] * (self.lanes - rest)]
-            values = self._elements(phase, rest, self.vectors * self.lanes, operands, sources, out)
+            values = self._elements(phase, rest, self.vectors * self.lanes, operands, row)
             # What is missing changes nothing.
             filled_up = [
                 f.shuffle(value, Value(value.type, start.name), order)
@@ -216,28 +229,26 @@ class _Emitter:
 
     # Elements of a phase: `count` of them, from `place` of the row on.
 
-    def _elements(
-        self, phase: int, count: int, place: Value | int, wanted: Sequence[int], sources: list[Value], out: Value
-    ) -> list[Value]:
+    def _elements(self, phase: int, count: int, place: Value | int, wanted: Sequence[int], row: _Row) -> list[Value]:
         """Compute them, store them if this is the last phase; the values of the instructions that are wanted."""
         body, last = self.rows.body, len(self.rows.body) - 1
-        here = [self._moved(source, read, place) for source, read in zip(sources, self.rows.reads, strict=True)]
+        here = [self._moved(source, read, place) for source, read in zip(row.sources, self.rows.reads, strict=True)]
         found: dict[int, Value] = {}
 
         def value(n: int) -> Value:
             if n not in found:
-                found[n] = self._given(n, count, place)
+                found[n] = self._given(n, count, place, row)
             return found[n]
 
         for n in self.phases.needed[phase]:
-            if isinstance(place, int) and (n, place) in self.values:
+            if isinstance(place, int) and (n, place) in row.values:
                 continue
             arguments = {k: value(k) for k in body[n].arguments}
             found[n] = self.elements.value(body[n], body, arguments, count, self.along, here)
-            self._keep(n, found[n], place)
+            self._keep(n, found[n], place, row)
         if phase == len(self.phases.needed) - 1:
             write = self.rows.write
-            self.elements.store(value(last), write, self.along, self._moved(out, write, place))
+            self.elements.store(value(last), write, self.along, self._moved(row.out, write, place))
         return [value(n) for n in wanted]
 
     def _moved(self, pointer: Value, access: Access, place: Value | int) -> Value:
@@ -246,28 +257,28 @@ class _Emitter:
             return self.f.at(pointer, place * stride)
         return self.f.at(pointer, self.f.mul(place, stride)) if stride else pointer
 
-    def _given(self, n: int, count: int, place: Value | int) -> Value:
+    def _given(self, n: int, count: int, place: Value | int, row: _Row) -> Value:
         """A number of the row for every element, or what has been computed before."""
         f, i = self.f, self.rows.body[n]
         if i.op == "number" and not isinstance(i.extra[0], str):
             return filled(vector(count, i.type), i.extra[0])
         if not self.phases.wide[n]:
-            return f.shuffle(self.numbers[n], None, [0] * count)
-        if isinstance(place, int) and (n, place) in self.values:
-            return self.values[n, place]
+            return f.shuffle(row.numbers[n], None, [0] * count)
+        if isinstance(place, int) and (n, place) in row.values:
+            return row.values[n, place]
         stored = "i8" if i.type == "i1" else i.type
-        value = f.load(vector(count, stored), self.buffers[n], self._offset(n, place))
+        value = f.load(vector(count, stored), row.buffers[n], self._offset(n, place))
         return f.compare("ne", value, 0) if i.type == "i1" else value
 
-    def _keep(self, n: int, value: Value, place: Value | int) -> None:
+    def _keep(self, n: int, value: Value, place: Value | int, row: _Row) -> None:
         f = self.f
         if self.held:
             assert isinstance(place, int)
-            self.values[n, place] = value
-        elif n in self.buffers:
+            row.values[n, place] = value
+        elif n in row.buffers:
             if self.rows.body[n].type == "i1":
                 value = f.cast("zext", value, vector(lanes(value.type), "i8"))
-            f.store(value, self.buffers[n], self._offset(n, place))
+            f.store(value, row.buffers[n], self._offset(n, place))
 
     def _offset(self, n: int, place: Value | int) -> Value | int:
         size = self._size(n)

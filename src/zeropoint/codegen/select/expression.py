@@ -106,7 +106,7 @@ class Expression:
         self._rules = rules
         self.sizes = list(sizes)
         self._outer = list(range(len(sizes)))
-        self._dimensions = len(sizes)
+        self._shape = tuple(sizes)
         self._splits: dict[int, tuple[int, int, int]] = {}
         self.reduction: tuple[str, float] | None = None
         self._reads: list[tuple[View, Place]] = []
@@ -116,8 +116,8 @@ class Expression:
 
     @property
     def every(self) -> Place:
-        """Every element of the result."""
-        return tuple(Axis(0, ((d, 1),)) for d in range(self._dimensions))
+        """Every element of the result; where a dimension has one, as broadcasts say it."""
+        return tuple(Axis(0, ((d, 1),)) if self._shape[d] > 1 else Axis() for d in range(len(self._shape)))
 
     # Instructions.
 
@@ -295,7 +295,7 @@ class RowExpression(Expression):
     def rows(self, result: int, target: View) -> tuple[Rows, list[View]]:
         """The kernel that writes `result` to `target`, whose dimensions are the loops; its operands."""
         body = [*self._parts[0], self._copy(self._parts[0][result], result)]
-        order = [*(d for d in range(self._dimensions) if d != self._row), self._row]
+        order = [*(d for d in range(len(self._shape)) if d != self._row), self._row]
         reads = tuple(_reordered(self._access(view, place), order) for view, place in self._reads)
         write = _reordered(self._access(target, self.every), order)
         return Rows(tuple(self.sizes[d] for d in order), reads, write, tuple(body)).arranged(), self._operands

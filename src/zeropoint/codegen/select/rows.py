@@ -16,6 +16,7 @@ import heapq
 from xdsl.ir import Operation, OpResult
 
 from zeropoint.codegen.graph import View
+from zeropoint.codegen.kernels.rows import STACK
 from zeropoint.codegen.select.elementwise import split_dimensions
 from zeropoint.codegen.select.expression import CONTRACTION_OPS, RowExpression, reduced_row
 from zeropoint.codegen.select.joining import EXPRESSIONS, can_join, count_of, is_cheap

@@ -1,0 +1,191 @@
+"""Rows: softmax, layer norm and their like are one kernel, near the interpreter, the same for any number of threads."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from codegen.exactness import HERE, assert_native_is_exact
+from codegen.test_loops import ULP, inputs_for, main
+from zeropoint.codegen.guarded import GuardedProgram
+from zeropoint.codegen.kernels.rows import Rows
+from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS, InstructionSet
+from zeropoint.codegen.native import NativeProgram
+from zeropoint.interp import Interpreter
+from zeropoint.ir.program import Program
+
+ZERO = "%zero = stablehlo.constant dense<0.0> : tensor<f32>"
+LEAST = "%least = stablehlo.constant dense<0xFF800000> : tensor<f32>"
+
+
+def dense(*shape: int, of: str = "f32") -> str:
+    return f"tensor<{'x'.join(map(str, (*shape, of)))}>"
+
+
+def softmax(x: str, y: str, shape: tuple[int, ...], row: int) -> list[str]:
+    """Lines that compute softmax of %x along one dimension; constants %zero and %least are there."""
+    whole, kept = dense(*shape), [d for d in range(len(shape)) if d != row]
+    number = dense(*(shape[d] for d in kept))
+    across = f"across dimensions = [{row}] : ({whole}, tensor<f32>) -> {number}"
+    return [
+        f"%{y}m = stablehlo.reduce(%{x} init: %least) applies stablehlo.maximum {across}",
+        f"%{y}n = stablehlo.broadcast_in_dim %{y}m, dims = {kept} : ({number}) -> {whole}",
+        f"%{y}d = stablehlo.subtract %{x}, %{y}n : {whole}",
+        f"%{y}e = stablehlo.exponential %{y}d : {whole}",
+        f"%{y}s = stablehlo.reduce(%{y}e init: %zero) applies stablehlo.add {across}",
+        f"%{y}t = stablehlo.broadcast_in_dim %{y}s, dims = {kept} : ({number}) -> {whole}",
+        f"%{y} = stablehlo.divide %{y}e, %{y}t : {whole}",
+    ]
+
+
+def attention(shape: tuple[int, ...], *, stored: str = "i8:f32, 0.00390625:-128") -> Program:
+    """Stored scores and a mask of every column to a stored softmax."""
+    real, mask = dense(*shape), (*(1 for _ in shape[:-1]), shape[-1])
+    scores, result = "!quant.uniform<i8:f32, 0.05:7>", f"!quant.uniform<{stored}>"
+    return main(
+        f"%q: {dense(*shape, of=scores)}, %k: {dense(*mask)}", dense(*shape, of=result), ZERO, LEAST,
+        f"%r = stablehlo.uniform_dequantize %q : ({dense(*shape, of=scores)}) -> {real}",
+        f"%b = stablehlo.broadcast_in_dim %k, dims = {list(range(len(shape)))} : ({dense(*mask)}) -> {real}",
+        f"%x = stablehlo.add %r, %b : {real}",
+        *softmax("x", "p", shape, len(shape) - 1),
+        f"%y = stablehlo.uniform_quantize %p : ({real}) -> {dense(*shape, of=result)}",
+    )  # fmt: skip
+
+
+def layer_norm(rows: int, size: int) -> Program:
+    """(x - mean) / sqrt(variance + eps) * scale + shift, and x added to it."""
+    whole, column, number, vector = dense(rows, size), dense(rows, 1), dense(rows), dense(size)
+    across = f"across dimensions = [1] : ({whole}, tensor<f32>) -> {number}"
+    return main(
+        f"%x: {whole}, %g: {vector}, %c: {vector}", whole, ZERO,
+        f"%size = stablehlo.constant dense<{size}.0> : {column}",
+        f"%eps = stablehlo.constant dense<1.0e-5> : {column}",
+        f"%s = stablehlo.reduce(%x init: %zero) applies stablehlo.add {across}",
+        f"%s1 = stablehlo.reshape %s : ({number}) -> {column}",
+        f"%m = stablehlo.divide %s1, %size : {column}",
+        f"%mb = stablehlo.broadcast_in_dim %m, dims = [0, 1] : ({column}) -> {whole}",
+        f"%d = stablehlo.subtract %x, %mb : {whole}",
+        f"%dd = stablehlo.multiply %d, %d : {whole}",
+        f"%v = stablehlo.reduce(%dd init: %zero) applies stablehlo.add {across}",
+        f"%v1 = stablehlo.reshape %v : ({number}) -> {column}",
+        f"%vm = stablehlo.divide %v1, %size : {column}",
+        f"%ve = stablehlo.add %vm, %eps : {column}",
+        f"%r = stablehlo.rsqrt %ve : {column}",
+        f"%rb = stablehlo.broadcast_in_dim %r, dims = [0, 1] : ({column}) -> {whole}",
+        f"%n = stablehlo.multiply %d, %rb : {whole}",
+        f"%gb = stablehlo.broadcast_in_dim %g, dims = [1] : ({vector}) -> {whole}",
+        f"%cb = stablehlo.broadcast_in_dim %c, dims = [1] : ({vector}) -> {whole}",
+        f"%ng = stablehlo.multiply %n, %gb : {whole}",
+        f"%nc = stablehlo.add %ng, %cb : {whole}",
+        f"%y = stablehlo.add %nc, %x : {whole}",
+    )  # fmt: skip
+
+
+def kernels(program: Program) -> list[str]:
+    return [type(step.kernel).__name__ for step in NativeProgram(program).graph.steps]
+
+
+@pytest.mark.parametrize("isa", HERE, ids=lambda row: row.name)
+@pytest.mark.parametrize("size", [8, 19, 128, 200])
+def test_a_layer_norm_is_one_kernel(isa: InstructionSet, size: int) -> None:
+    program = layer_norm(5, size)
+    assert kernels(program) == ["Rows"]
+    assert_native_is_exact(program, [inputs_for(program)], isa, threads=(1, 3), tolerance=16 * ULP)
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 5, 8), (1, 2, 7, 50), (1, 1, 3, 300)], ids=str)
+def test_a_softmax_of_stored_scores_is_one_kernel_with_its_mask_and_its_quantization(shape: tuple[int, ...]) -> None:
+    program = attention(shape)
+    assert kernels(program) == ["Rows"]
+    samples = [inputs_for(program, seed) for seed in range(2)]
+    for isa in HERE:
+        native = NativeProgram(program, isa=isa)
+        for sample in samples:
+            (expected,), (found,) = Interpreter(program)(sample).values(), native(sample).values()
+            # A float's last bit decides between two stored integers now and then.
+            assert np.abs(found.astype(int) - expected).max() <= 1
+            assert (found != expected).mean() < 0.01
+
+
+def test_a_masked_softmax_is_exact_where_its_values_are() -> None:
+    """Columns behind the mask are 0, equal scores are equal shares: no rounding decides."""
+    program = attention((1, 2, 4, 16))
+    scores = np.full((1, 2, 4, 16), 7, np.int8)
+    mask = np.where(np.arange(16) < 4, 0.0, -10000.0).astype(np.float32).reshape(1, 1, 1, 16)
+    assert_native_is_exact(program, [{"arg0": scores, "arg1": mask}], HERE[0], threads=(1, 2))
+
+
+@pytest.mark.parametrize("program", [layer_norm(37, 130), attention((1, 3, 7, 90))], ids=["layer norm", "softmax"])
+def test_any_number_of_threads_gives_the_same_bits(program: Program) -> None:
+    sample = inputs_for(program)
+    (expected,) = NativeProgram(program)(sample).values()
+    for threads in (2, 3, 5):
+        (found,) = NativeProgram(program, threads=threads)(sample).values()
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_a_softmax_along_another_dimension_stays_loop_nests() -> None:
+    shape = (3, 16, 19)
+    program = main(f"%x: {dense(*shape)}", dense(*shape), ZERO, LEAST, *softmax("x", "y", shape, 1))
+    assert "Rows" not in kernels(program)
+    assert_native_is_exact(program, [inputs_for(program)], HERE[0], tolerance=8 * ULP)
+
+
+def test_a_row_too_long_for_the_stack_is_several_kernels() -> None:
+    shape = (2, 9000)
+    program = main(f"%x: {dense(*shape)}", dense(*shape), ZERO, LEAST, *softmax("x", "y", shape, 1))
+    assert len(kernels(program)) > 1
+    assert_native_is_exact(program, [inputs_for(program)], HERE[0], tolerance=40 * ULP)
+
+
+def test_a_value_that_is_needed_outside_is_computed_once_before_the_rows() -> None:
+    whole = dense(4, 32)
+    program = main(
+        f"%x: {whole}", whole, ZERO, LEAST, f"%a = stablehlo.exponential %x : {whole}",
+        *softmax("a", "p", (4, 32), 1), *softmax("p", "q", (4, 32), 1), f"%y = stablehlo.multiply %q, %a : {whole}",
+    )  # fmt: skip
+    assert_native_is_exact(program, [inputs_for(program)], HERE[0], threads=(1, 2), tolerance=32 * ULP)
+
+
+def test_integers_of_rows_are_the_interpreters() -> None:
+    whole, number = dense(5, 37, of="i32"), dense(5, of="i32")
+    across = f"across dimensions = [1] : ({whole}, tensor<i32>) -> {number}"
+    wide = dense(5, 37, of="i64")
+    program = main(
+        f"%x: {whole}", wide,
+        "%start = stablehlo.constant dense<17> : tensor<i32>",
+        f"%s = stablehlo.reduce(%x init: %start) applies stablehlo.add {across}",
+        f"%b = stablehlo.broadcast_in_dim %s, dims = [0] : ({number}) -> {whole}",
+        f"%d = stablehlo.subtract %x, %b : {whole}",
+        f"%m = stablehlo.reduce(%d init: %start) applies stablehlo.minimum {across}",
+        f"%c = stablehlo.broadcast_in_dim %m, dims = [0] : ({number}) -> {whole}",
+        f"%e = stablehlo.multiply %d, %c : {whole}",
+        f"%y = stablehlo.convert %e : ({whole}) -> {wide}",
+    )  # fmt: skip
+    assert kernels(program) == ["Rows"]
+    for isa in HERE:
+        assert_native_is_exact(program, [inputs_for(program)], isa, threads=(1, 2))
+
+
+def test_not_a_number_stays_in_its_row() -> None:
+    shape = (6, 40)
+    program = main(f"%x: {dense(*shape)}", dense(*shape), ZERO, LEAST, *softmax("x", "y", shape, 1))
+    x = inputs_for(program)["arg0"]
+    x[1, 3], x[2, 5], x[3, 7], x[4] = np.nan, np.inf, -np.inf, -np.inf
+    assert_native_is_exact(program, [{"arg0": x}], HERE[0], tolerance=8 * ULP)
+
+
+@pytest.mark.parametrize("isa", dict.fromkeys([HERE[0], INSTRUCTION_SETS["portable"]]), ids=lambda row: row.name)
+def test_rows_stay_inside_of_their_buffers(isa: InstructionSet) -> None:
+    for program in (layer_norm(3, 19), layer_norm(3, 201), attention((1, 2, 3, 21))):
+        for high in (True, False):
+            GuardedProgram(program, isa=isa, high=high)(inputs_for(program))
+
+
+def test_equal_rows_are_equal_kernels() -> None:
+    shape = (3, 24)
+    lines = [*softmax("x", "a", shape, 1), *softmax("a", "y", shape, 1)]
+    program = main(f"%x: {dense(*shape)}", dense(*shape), ZERO, LEAST, *lines)
+    first, second = (step.kernel for step in NativeProgram(program).graph.steps)
+    assert isinstance(first, Rows)
+    assert first == second
