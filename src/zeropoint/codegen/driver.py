@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from zeropoint.codegen.bounds import block_bytes
 from zeropoint.codegen.graph import Buffer, Graph, Parameters, Space, View
 from zeropoint.codegen.llvm.text import Function, Module, Value, i64
 
@@ -95,8 +96,11 @@ def _meet(left: Buffer, right: Buffer) -> bool:
     return left.offset < right.offset + right.size and right.offset < left.offset + left.size
 
 
-def emit_run(module: Module, graph: Graph, names: Sequence[str], name: str) -> None:
-    """Define the function that runs every step; `names` are the kernels' functions."""
+def emit_run(module: Module, graph: Graph, names: Sequence[str], name: str, *, checked: bool = False) -> None:
+    """Define the function that runs every step; `names` are the kernels' functions.
+
+    Where they are `checked`, behind the inputs' pointers is one to the table of bounds.
+    """
     f = module.function(
         name,
         [
@@ -111,12 +115,15 @@ def emit_run(module: Module, graph: Graph, names: Sequence[str], name: str) -> N
     )
     thread, threads = f.arguments[:2]
     sync = f.arguments[6]
-    for step, kernel, barrier in zip(graph.steps, names, needs_barrier(graph), strict=True):
+    bounds = f.load("ptr", f.arguments[4], i64(8 * len(graph.inputs)), align=8) if checked else None
+    barriers = needs_barrier(graph)
+    for number, (step, kernel, barrier) in enumerate(zip(graph.steps, names, barriers, strict=True)):
         if barrier:
             f.emit(f"call void @barrier(ptr {sync.name}, i64 {threads.name})")
         tasks = step.kernel.tasks(graph.isa)
         begin, end = (f.binary("udiv", f.mul(t, tasks), threads) for t in (thread, f.add(thread, 1)))
-        f.perform(kernel, *(_pointer(f, argument) for argument in step.arguments), begin, end)
+        more = () if bounds is None else (f.at(bounds, number * block_bytes(graph)),)
+        f.perform(kernel, *(_pointer(f, argument) for argument in step.arguments), begin, end, *more)
     # Every result is written when `run` returns, and no thread starts the next call before.
     f.emit(f"call void @barrier(ptr {sync.name}, i64 {threads.name})")
     f.ret()

@@ -121,9 +121,10 @@ def row_major(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Parameters:
-    """An argument that points into the block of weights."""
+    """An argument that points into the block of weights, to `size` bytes."""
 
     offset: int
+    size: int
 
 
 @dataclass(frozen=True)
@@ -159,7 +160,7 @@ class Graph:
         self.weights.extend(bytes(-len(self.weights) % ALIGNMENT))
         offset = len(self.weights)
         self.weights.extend(data)
-        return Parameters(offset)
+        return Parameters(offset, len(data))
 
     def call(
         self,

@@ -1,33 +1,39 @@
-"""A debug build: a program run step by step, every buffer between pages that may be neither read nor written.
+"""The debug build: code that checks every load and store, in memory between pages that may not be touched.
 
-A kernel that loads or stores outside of its buffers ends the process; what it stores beside a buffer, on the side that
-has no guard page, is found after the step. Memory starts as `fill` everywhere, so that two runs with different ones
-show what is read before it is written. Tasks run one at a time, the last one first: none may rest on another.
+`ZEROPOINT_GUARDED=1` makes every `NativeProgram` so. Each call runs twice, once with inputs, outputs, arena and weights
+against the page behind them, in memory of ones, and once against the page before them, in memory of zeros; both have to
+give the same bytes. What the checks find (`zeropoint.codegen.bounds`) is an OverrunError.
+
+`GuardedProgram` is for what would escape them: ordinary code, step by step, every buffer of the arena with pages of its
+own. A kernel that goes astray ends the process; what it stores beside a buffer, on the side that has no guard page, is
+found after the step. Tasks run one at a time, the last one first: none may rest on another.
 """
 
 from __future__ import annotations
 
 import ctypes
+import math
 import mmap
+import os
+import threading
 from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from zeropoint.codegen.graph import ALIGNMENT, Buffer, Parameters, Space, Step, View
+from zeropoint.codegen.bounds import Bounds, OverrunError
+from zeropoint.codegen.graph import ALIGNMENT, Buffer, Graph, Parameters, Space, Step, View
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.machine import Loaded, host
 from zeropoint.codegen.modules import kernels_of
 from zeropoint.codegen.objects import cache_folder, objects_of
+from zeropoint.codegen.places import Place, results_of
 from zeropoint.codegen.select import select
+from zeropoint.codegen.workers import Workers
 from zeropoint.ir.arguments import checked_arguments, in_order
 from zeropoint.ir.program import Port, Program
-from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
+from zeropoint.ir.tensors import Array
 
 PAGE = mmap.PAGESIZE
-
-
-class OverrunError(RuntimeError):
-    """A kernel stored outside of its buffers: says which."""
 
 
 class Guarded:
@@ -85,6 +91,75 @@ class _Memory:
         return self.of(argument.buffer).address + inside + argument.offset
 
 
+def is_wanted() -> bool:
+    """Whether `$ZEROPOINT_GUARDED` asks for the debug build: any value but 0 and nothing."""
+    return os.environ.get("ZEROPOINT_GUARDED", "0") not in ("", "0")
+
+
+class _Side:
+    """The arena and the weights against the pages on one side, and what may be touched there."""
+
+    def __init__(self, graph: Graph, arena: int, *, high: bool, fill: int):
+        self._high, self._fill = high, fill
+        self.arena = self.of(arena)
+        self.weights = self.of(len(graph.weights) + -len(graph.weights) % ALIGNMENT)
+        self.weights.bytes[: len(graph.weights)] = np.frombuffer(bytes(graph.weights), np.uint8)
+        self.bounds = Bounds(graph, self.arena.address, self.weights.address)
+
+    def of(self, size: int) -> Guarded:
+        """Memory on this side."""
+        return Guarded(size, high=self._high, fill=self._fill)
+
+    def holding(self, value: Array) -> Guarded:
+        """The bytes of an array on this side."""
+        held = self.of(value.nbytes)
+        held.bytes[:] = np.frombuffer(value.tobytes(), np.uint8)
+        return held
+
+    def clear(self) -> None:
+        """The arena as it was at first."""
+        self.arena.bytes[:] = self._fill
+
+
+class GuardedPlace(Place):
+    """Runs every call twice, in guarded memory."""
+
+    def __init__(self, code: Loaded, graph: Graph, arena: int, threads: int):
+        self.lock = threading.Lock()
+        self._outputs = graph.outputs
+        self._results = results_of(graph.outputs)
+        self._sides = [_Side(graph, arena, high=high, fill=fill) for high, fill in ((True, 0xFF), (False, 0))]
+        places = self._sides[0].arena.address, self._sides[0].weights.address
+        self._workers = Workers(code, threads, *places, len(graph.inputs) + 1, len(graph.outputs))
+
+    def run(self, values: list[Array]) -> list[Array]:
+        """The outputs. Raises OverrunError where a kernel touches what is not its own, or reads what nothing wrote."""
+        ones, zeros = (self._run_on(side, values) for side in self._sides)
+        for port, one, zero in zip(self._outputs, ones, zeros, strict=True):
+            if one.tobytes() != zero.tobytes():
+                raise OverrunError(
+                    f"output {port.name}: found other values in memory of ones than of zeros, expected the same; a "
+                    f"kernel reads what nothing has written"
+                )
+        return zeros
+
+    def _run_on(self, side: _Side, values: list[Array]) -> list[Array]:
+        given = [side.holding(value) for value in values]
+        results = [side.of(math.prod(shape) * dtype.itemsize) for shape, dtype in self._results]
+        side.clear()
+        addresses = [[held.address for held in part] for part in (given, results)]
+        side.bounds.place(*addresses)
+        self._workers.use(side.arena.address, side.weights.address)
+        self._workers.run([*addresses[0], side.bounds.address], addresses[1], held=(given, results, side))
+        side.bounds.check()
+        if not all(held.intact() for held in (*given, *results, side.arena, side.weights)):
+            raise OverrunError("found bytes changed beside the buffers of a call, where no check saw it; expected none")
+        return [
+            np.frombuffer(held.bytes.tobytes(), dtype).reshape(shape)
+            for held, (shape, dtype) in zip(results, self._results, strict=True)
+        ]
+
+
 class GuardedProgram:
     """An integer program, run in guarded memory; slow. Raises CodegenError where an op has no kernel."""
 
@@ -119,8 +194,8 @@ class GuardedProgram:
         given = [self._guarded(value.nbytes) for value in values]
         for held, value in zip(given, values, strict=True):
             held.bytes[:] = np.frombuffer(value.tobytes(), np.uint8)
-        types = [(shape_of(port.type), element_dtype(element_of(port.type))) for port in self.outputs]
-        results = [self._guarded(int(np.prod(shape, dtype=np.int64)) * dtype.itemsize) for shape, dtype in types]
+        types = results_of(self.outputs)
+        results = [self._guarded(math.prod(shape) * dtype.itemsize) for shape, dtype in types]
         memory = _Memory(given, results, self._weights, self._guarded)
         for step, name in zip(self._graph.steps, self._names, strict=True):
             self._run(step, name, [memory.place(argument) for argument in step.arguments])

@@ -16,6 +16,7 @@ import zeropoint.codegen
 import zeropoint.numerics
 from zeropoint.codegen.driver import BARRIER, emit_run, waiting
 from zeropoint.codegen.graph import Graph, Kernel
+from zeropoint.codegen.llvm.checked import CheckedModule
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.machine import triple_of
 from zeropoint.codegen.llvm.text import Module
@@ -42,8 +43,8 @@ class Kernels:
         return {name: source.text() for name, source in self.sources.items()}
 
 
-def kernels_of(graph: Graph) -> Kernels:
-    """The modules of the kernels of a graph."""
+def kernels_of(graph: Graph, *, checked: bool = False) -> Kernels:
+    """The modules of the kernels of a graph; `checked` for those of the debug build, which check what they touch."""
     found: dict[Kernel, str] = {}
     sources: dict[str, Source] = {}
     for step in graph.steps:
@@ -52,25 +53,26 @@ def kernels_of(graph: Graph) -> Kernels:
         said = repr(step.kernel)
         name = f"kernel_{hashlib.sha256(said.encode()).hexdigest()[:16]}"
         found[step.kernel] = name
-        sources[name] = _source(step.kernel, said, name, graph.isa)
+        sources[name] = _source(step.kernel, said, name, graph.isa, checked)
     return Kernels(sources, [found[step.kernel] for step in graph.steps])
 
 
-def _source(kernel: Kernel, said: str, name: str, isa: InstructionSet) -> Source:
+def _source(kernel: Kernel, said: str, name: str, isa: InstructionSet, checked: bool) -> Source:
     @functools.cache
     def text() -> str:
-        module = Module()
+        module = CheckedModule() if checked else Module()
         kernel.emit(module, name, isa)
         return str(module)
 
     code = _code()
-    return Source(text() if code is None else f"{code} {isa.name} {name} {said}", text)
+    build = "checked " if checked else ""
+    return Source(text() if code is None else f"{build}{code} {isa.name} {name} {said}", text)
 
 
-def driver_of(graph: Graph, kernels: Kernels, run: str, entries: str) -> Source:
+def driver_of(graph: Graph, kernels: Kernels, run: str, entries: str, *, checked: bool = False) -> Source:
     """The module of the function `run`, which runs every step, and of what enters it."""
     module = Module()
-    emit_run(module, graph, kernels.names, run)
+    emit_run(module, graph, kernels.names, run, checked=checked)
     text = str(module) + waiting(BARRIER + entries, triple_of(graph.isa))
     return Source(text, lambda: text)
 

@@ -2,33 +2,28 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from queue import SimpleQueue
 
 import numpy as np
 
-from zeropoint.codegen.graph import ALIGNMENT, Graph
+from zeropoint.codegen.graph import Graph
+from zeropoint.codegen.guarded import GuardedPlace, is_wanted
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.machine import Loaded, host
 from zeropoint.codegen.memory import Arena, plan
 from zeropoint.codegen.modules import Source, driver_of, kernels_of
 from zeropoint.codegen.objects import cache_folder, objects_of
+from zeropoint.codegen.places import Place, aligned
 from zeropoint.codegen.select import select
-from zeropoint.codegen.workers import Workers, serve_text
+from zeropoint.codegen.workers import serve_text
 from zeropoint.ir.arguments import checked_arguments, in_order
 from zeropoint.ir.program import Port, Program
-from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
+from zeropoint.ir.tensors import Array
 
 RUN = "zeropoint_run"
-
-
-def aligned(size: int) -> Array:
-    """Zeroed bytes that start at a multiple of ALIGNMENT."""
-    block = np.zeros(size + ALIGNMENT, np.uint8)
-    start = -block.ctypes.data % ALIGNMENT
-    return block[start : start + size]
 
 
 def _dense(value: Array) -> Array:
@@ -36,17 +31,18 @@ def _dense(value: Array) -> Array:
     return value if value.flags.c_contiguous and value.flags.aligned else value.copy(order="C")
 
 
-def sources_of(graph: Graph, run: str = RUN) -> dict[str, Source]:
+def sources_of(graph: Graph, run: str = RUN, *, checked: bool = False) -> dict[str, Source]:
     """LLVM modules by name: the kernels, and the driver with the functions that threads enter."""
-    kernels = kernels_of(graph)
-    return {**kernels.sources, "driver": driver_of(graph, kernels, run, serve_text(run))}
+    kernels = kernels_of(graph, checked=checked)
+    return {**kernels.sources, "driver": driver_of(graph, kernels, run, serve_text(run), checked=checked)}
 
 
 class NativeProgram:
     """An integer program as machine code, with its memory.
 
     `callers` says how many calls may run at once, each in an arena and with threads of its own; further ones wait.
-    `arena` says how much memory a run needs. Raises CodegenError where an op has no kernel.
+    `arena` says how much memory a run needs. `guarded` makes it the debug build of `zeropoint.codegen.guarded`, or not;
+    else `$ZEROPOINT_GUARDED` says so. Raises CodegenError where an op has no kernel.
     """
 
     def __init__(
@@ -57,6 +53,7 @@ class NativeProgram:
         callers: int = 1,
         isa: InstructionSet | None = None,
         cache: Path | bool | None = True,
+        guarded: bool | None = None,
     ):
         if callers < 1:
             raise ValueError(f"found {callers} callers, expected at least 1")
@@ -65,22 +62,16 @@ class NativeProgram:
         self.threads = threads
         self._process = os.getpid()
         self.isa = host() if isa is None else isa
+        self.guarded = is_wanted() if guarded is None else guarded
         self.graph = select(program, self.isa)
         self.arena: Arena = plan(self.graph)
         folder = cache_folder() if cache is True else (cache or None)
-        self.code = Loaded(objects_of(sources_of(self.graph), self.isa, cache=folder).values(), self.isa)
+        sources = sources_of(self.graph, checked=self.guarded)
+        self.code = Loaded(objects_of(sources, self.isa, cache=folder).values(), self.isa)
         self._weights = aligned(len(self.graph.weights))
         self._weights[:] = np.frombuffer(bytes(self.graph.weights), np.uint8)
-        self._results = [(shape_of(port.type), element_dtype(element_of(port.type))) for port in self.outputs]
-        self._memories = [aligned(max(1, self.arena.size)) for _ in range(callers)]
-        ports = len(self.inputs), len(self.outputs)
-        self._places = [
-            Workers(self.code, threads, memory.ctypes.data, self._weights.ctypes.data, *ports)
-            for memory in self._memories
-        ]
-        self._free: SimpleQueue[Workers] = SimpleQueue()
-        for place in self._places:
-            self._free.put(place)
+        self._places = [self._place() for _ in range(callers)]
+        self._turns = itertools.count()
 
     @property
     def operations(self) -> int:
@@ -109,13 +100,22 @@ class NativeProgram:
                 f"{self.threads} threads; load the program there, or start processes anew ('spawn')"
             )
         arrays = [_dense(value) for value in checked_arguments(values, self.inputs)]
-        results = [np.empty(shape, dtype) for shape, dtype in self._results]
-        place = self._free.get()
-        try:
-            place.run([a.ctypes.data for a in arrays], [a.ctypes.data for a in results])
-        finally:
-            self._free.put(place)
-        return results
+        place = self._free()
+        # Nothing comes between taking the lock and being inside, not even a KeyboardInterrupt.
+        with place.lock:
+            return place.run(arrays)
+
+    def _free(self) -> Place:
+        """A place that nobody uses, or will use before this call comes to it; else one to wait for, in turn."""
+        for place in self._places:
+            if not place.lock.locked():
+                return place
+        return self._places[next(self._turns) % len(self._places)]
+
+    def _place(self) -> Place:
+        if self.guarded:
+            return GuardedPlace(self.code, self.graph, self.arena.size, self.threads)
+        return Place(self.code, self.graph, self.arena.size, self.threads, self._weights)
 
     def close(self) -> None:
         """End the worker threads."""

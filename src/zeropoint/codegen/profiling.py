@@ -13,9 +13,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from zeropoint.codegen.graph import Buffer, Graph, Parameters, Space, View
+from zeropoint.codegen.graph import Buffer, Parameters, Space, View
 from zeropoint.codegen.modules import kernels_of
-from zeropoint.codegen.native import NativeProgram, aligned
+from zeropoint.codegen.native import NativeProgram
+from zeropoint.codegen.places import aligned
 from zeropoint.ir.arguments import checked_arguments, in_order
 from zeropoint.ir.tensors import Array
 
@@ -36,10 +37,13 @@ class StepTime:
 def profile(program: NativeProgram, inputs: Mapping[str, Array], rounds: int = 20) -> list[StepTime]:
     """The steps of a program in order, timed over `rounds` runs.
 
-    Raises InputError where the inputs do not fit the program, ValueError where there are no rounds.
+    Raises InputError where the inputs do not fit the program, ValueError where there are no rounds, or the program is
+    guarded.
     """
     if rounds < 1:
         raise ValueError(f"found {rounds} rounds, expected at least 1")
+    if program.guarded:
+        raise ValueError("found a guarded program, expected one to be timed; unset ZEROPOINT_GUARDED")
     values = [
         np.ascontiguousarray(value) for value in checked_arguments(in_order(inputs, program.inputs), program.inputs)
     ]
@@ -54,7 +58,6 @@ def profile(program: NativeProgram, inputs: Mapping[str, Array], rounds: int = 2
             started = time.perf_counter()
             call()
             measured[index] = time.perf_counter() - started
-    sizes = _parameter_sizes(graph)
     return [
         StepTime(
             step.name,
@@ -63,7 +66,7 @@ def profile(program: NativeProgram, inputs: Mapping[str, Array], rounds: int = 2
             step.operations,
             _bytes(step.reads),
             _bytes(step.writes),
-            sum(sizes[argument.offset] for argument in step.arguments if isinstance(argument, Parameters)),
+            sum(argument.size for argument in step.arguments if isinstance(argument, Parameters)),
         )
         for step, seconds in zip(graph.steps, times.min(axis=0), strict=True)
     ]
@@ -91,12 +94,6 @@ def _calls(
         arguments = (*map(place, step.arguments), 0, step.kernel.tasks(graph.isa))
         calls.append(lambda function=function, arguments=arguments: function(*arguments))
     return calls
-
-
-def _parameter_sizes(graph: Graph) -> dict[int, int]:
-    """Bytes of every block of parameters, by its offset: up to the next one."""
-    offsets = sorted({a.offset for step in graph.steps for a in step.arguments if isinstance(a, Parameters)})
-    return {first: last - first for first, last in zip(offsets, [*offsets[1:], len(graph.weights)], strict=True)}
 
 
 def _bytes(buffers: tuple[Buffer, ...]) -> int:

@@ -8,7 +8,7 @@ block, with cache lines of their own for what is written often:
 |---|---|
 | 0 | number of the last request (i32) |
 | 64, 128 | the barrier: arrivals, and its round |
-| 192 | threads (i64), pointers to arena, weights, inputs, outputs |
+| 192 | threads (i64), pointers to arena, weights, inputs, outputs; the workers to be woken (i64), a bit each |
 | 256 + 64 t | worker t: the last request it served (i32), 1 where it is parked (i32), 1 where it has to end (i32) |
 """
 
@@ -18,6 +18,7 @@ import ctypes
 import threading
 import weakref
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -98,9 +99,10 @@ entry:
   ret void
 }
 
-define i64 @zeropoint_request(ptr %control) nounwind {
+define void @zeropoint_request(ptr %control) nounwind {
 entry:
-  ; Ask every worker, and say which of them have to be woken: those whose flag was taken here.
+  ; Ask every worker, and say which of them have to be woken: those whose flag was taken here. `zeropoint_first` has to
+  ; follow then. It is said in the control block, as an exception may keep the caller from seeing a result.
   %p0 = getelementptr i8, ptr %control, i64 192
   %threads = load i64, ptr %p0, align 8
   %ignored = atomicrmw add ptr %control, i32 1 seq_cst
@@ -125,13 +127,17 @@ done:
   br i1 %none, label %go, label %wake
 go:
   call void @run_thread(ptr %control, i64 0)
-  ret i64 0
+  ret void
 wake:
-  ret i64 %mask
+  %p5 = getelementptr i8, ptr %control, i64 232
+  store i64 %mask, ptr %p5, align 8
+  ret void
 }
 
 define void @zeropoint_first(ptr %control) nounwind {
 entry:
+  %p5 = getelementptr i8, ptr %control, i64 232
+  store i64 0, ptr %p5, align 8
   call void @run_thread(ptr %control, i64 0)
   ret void
 }
@@ -154,9 +160,11 @@ class Workers:
         start = -self._control.ctypes.data % 64
         self._address = self._control.ctypes.data + start
         self._inputs, self._outputs = (ctypes.c_void_p * max(1, inputs))(), (ctypes.c_void_p * max(1, outputs))()
-        words = self._control[start + 192 : start + 232].view(np.int64)
-        words[:] = [threads, arena, weights, ctypes.addressof(self._inputs), ctypes.addressof(self._outputs)]
-        self._request = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(code.address("zeropoint_request"))
+        self._words: Array = self._control[start + 192 : start + 240].view(np.int64)
+        pointers = arena, weights, ctypes.addressof(self._inputs), ctypes.addressof(self._outputs)
+        self._words[:] = [threads, *pointers, 0]
+        self._held: list[object] = []
+        self._request = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(code.address("zeropoint_request"))
         self._first = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(code.address("zeropoint_first"))
         serve = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_int64)(code.address("zeropoint_serve"))
         self._semaphores = [threading.Semaphore(0) for _ in range(threads)]
@@ -170,26 +178,61 @@ class Workers:
                 name=f"zeropoint-{thread}",
             )
             target.start()
-        self._finalizer = weakref.finalize(self, _end, self._semaphores, self._endings)
+        self._share = _Share(self._words, self._semaphores, self._first, self._address)
+        self._finalizer = weakref.finalize(self, _end, self._share, self._endings, self._held)
 
-    def run(self, inputs: Sequence[int], outputs: Sequence[int]) -> None:
-        """Run once, with the addresses of inputs and outputs."""
+    def use(self, arena: int, weights: int) -> None:
+        """Run in other memory from now on."""
+        self._share.finish()
+        self._words[1:3] = [arena, weights]
+
+    def run(self, inputs: Sequence[int], outputs: Sequence[int], held: object) -> None:
+        """Run once, with the addresses of inputs and outputs; `held` keeps their memory alive as long as it is used.
+
+        A KeyboardInterrupt between waking the workers and doing the caller's share would leave them waiting for it: the
+        share is done before the exception goes on. A second one inside of that leaves it to the next call.
+        """
+        self._share.finish()
+        self._held[:] = [held]
         self._inputs[: len(inputs)] = inputs
         self._outputs[: len(outputs)] = outputs
-        asleep = self._request(self._address)
-        if asleep:
-            for thread in range(1, self.threads):
-                if asleep >> thread & 1:
-                    self._semaphores[thread].release()
-            self._first(self._address)
+        try:
+            self._request(self._address)
+        finally:
+            self._share.finish()
+        self._held.clear()
 
     def close(self) -> None:
         """End the workers."""
         self._finalizer()
 
 
-def _end(semaphores: Sequence[threading.Semaphore], endings: Sequence[Array]) -> None:
-    for ending, semaphore in zip(endings, semaphores, strict=True):
+@dataclass(frozen=True)
+class _Share:
+    """The caller's part of a call whose workers sleep: `words` are those of the control block from 192 on."""
+
+    words: Array
+    semaphores: Sequence[threading.Semaphore]
+    first: Callable[[int], None]
+    address: int
+
+    def finish(self) -> None:
+        """Wake who has to be woken and do the caller's share, where that is still to be done.
+
+        May be broken off and begun again at any place: a worker that is woken in vain goes back to sleep.
+        """
+        asleep = int(self.words[5])
+        if asleep:
+            for thread, semaphore in enumerate(self.semaphores):
+                if asleep >> thread & 1:
+                    semaphore.release()
+            self.first(self.address)
+
+
+def _end(share: _Share, endings: Sequence[Array], held: list[object]) -> None:
+    share.finish()
+    held.clear()
+    for ending, semaphore in zip(endings, share.semaphores, strict=True):
         ending[0] = 1
         semaphore.release()
 

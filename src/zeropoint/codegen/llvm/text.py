@@ -107,13 +107,13 @@ class Function:
         self.arguments = [Value(type_.split()[0], f"%{argument}") for type_, argument in arguments]
         listed = ", ".join(f"{type_} %{argument}" for type_, argument in arguments)
         self._head = f"define {result} @{name}({listed}) nounwind alignstack(64) {{"
-        self._scratch: list[str] = []
+        self._early_lines: list[str] = []
         self._lines: list[str] = []
         self._block = "entry"
         self._count = 0
 
     def __str__(self) -> str:
-        return "\n".join([self._head, "entry:", *self._scratch, *self._lines, "}"])
+        return "\n".join([self._head, "entry:", *self._early_lines, *self._lines, "}"])
 
     # Instructions.
 
@@ -209,7 +209,7 @@ class Function:
         """`size` bytes of the stack, for the whole call."""
         self._count += 1
         name = f"%s{self._count}"
-        self._scratch.append(f"  {name} = alloca [{size} x i8], align 64")
+        self._early_lines.append(f"  {name} = alloca [{size} x i8], align 64")
         return Value("ptr", name)
 
     def at(self, pointer: Value, offset: Value | int) -> Value:
@@ -344,6 +344,21 @@ class Function:
             no()
             self.emit(f"br label %{joined}")
         self._open(joined)
+
+    def leave(self, condition: Value, last: Callable[[], None]) -> None:
+        """if (condition) last(), which ends with a return."""
+        index = self._label()
+        leaving, staying = f"leave{index}", f"stay{index}"
+        self.emit(f"br {condition}, label %{leaving}, label %{staying}")
+        self._open(leaving)
+        last()
+        self._open(staying)
+
+    def _early(self, type_: str, text: str) -> Value:
+        """An instruction where the function begins."""
+        self._count += 1
+        self._early_lines.append(f"  %e{self._count} = {text}")
+        return Value(type_, f"%e{self._count}")
 
     def _label(self) -> int:
         self._count += 1

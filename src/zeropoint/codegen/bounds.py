@@ -1,0 +1,110 @@
+"""What each step of a checked program may touch, and what a fault says.
+
+A step may read the buffers of its arguments as a whole, padding included, and write those of its outputs: from the
+first element of the output's view on, up to the last one with the rest of its vector. Buffers that share the arena do
+not share bounds. Laid out as `zeropoint.codegen.llvm.checked.Layout` says, in blocks of one size, one a step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from zeropoint.codegen.graph import ALIGNMENT, Graph, Parameters, Space, Step, View
+from zeropoint.codegen.llvm.checked import LOAD, MISALIGNED, STACK, STORE, TABLE, Layout
+from zeropoint.ir.tensors import Array
+
+
+class OverrunError(RuntimeError):
+    """A kernel loaded or stored outside of its buffers: says which, at which step, and where."""
+
+
+def block_bytes(graph: Graph) -> int:
+    """Bytes of the block of a step."""
+    return Layout.RANGES + Layout.ENTRY * max((len(step.arguments) for step in graph.steps), default=0)
+
+
+class Bounds:
+    """The table of a program with its arena and weights at the given addresses."""
+
+    def __init__(self, graph: Graph, arena: int, weights: int):
+        self._graph = graph
+        self._bases = {Space.ARENA: arena, Space.WEIGHTS: weights}
+        self._table: Array = np.zeros((len(graph.steps) + 1, block_bytes(graph) // 8), np.int64)
+        self._record: Array = np.zeros(Layout.RECORD_WORDS, np.int64)
+        self._table[:, Layout.STEP // 8] = np.arange(len(self._table))
+        self._table[:, Layout.RECORD // 8] = self._record.ctypes.data
+
+    @property
+    def address(self) -> int:
+        """Where the table is."""
+        return self._table.ctypes.data
+
+    def place(self, inputs: Sequence[int], outputs: Sequence[int]) -> None:
+        """Say where the caller's arrays are, before a run."""
+        self._record[:] = 0
+        for number, step in enumerate(self._graph.steps):
+            entries = [
+                (*self._read(argument, inputs, outputs), *self._written(step, index, inputs, outputs))
+                for index, argument in enumerate(step.arguments)
+            ]
+            flat = np.array(entries, np.int64).reshape(-1)
+            self._table[number, Layout.RANGES // 8 :][: flat.size] = flat
+
+    def check(self) -> None:
+        """Raise OverrunError where the run before this had a fault."""
+        taken, number, pointer, address, size, kind = (int(word) for word in self._record)
+        if not taken:
+            return
+        step = self._graph.steps[number]
+        verb = {LOAD: "loads", STORE: "stores", MISALIGNED: "loads or stores, misaligned,"}[kind]
+        raise OverrunError(
+            f"{step.name}: step {number} {verb} {size} bytes at {self._where(step, number, pointer, address, kind)}; "
+            f"kernel: {step.kernel}"
+        )
+
+    def _where(self, step: Step, number: int, pointer: int, address: int, kind: int) -> str:
+        """An address, in words."""
+        if pointer < 0:
+            return {STACK: "an address on the stack", TABLE: "an address of a table"}[pointer] + " that is not its own"
+        first = Layout.RANGES // 8 + Layout.ENTRY // 8 * pointer + 2 * (kind == STORE)
+        low, high = (int(word) for word in self._table[number, first : first + 2])
+        argument = step.arguments[pointer]
+        if isinstance(argument, Parameters):
+            said = f"parameters of {argument.size} bytes at {argument.offset} of the weights"
+        else:
+            said = (
+                f"{argument.buffer.space.value} buffer of {argument.buffer.size} bytes at {argument.buffer.offset}, "
+                f"view of {'x'.join(map(str, argument.shape)) or 'one'} {argument.dtype}, offset {argument.offset}, "
+                f"strides {argument.strides}"
+            )
+        if kind == STORE and low == high:
+            return f"argument {pointer}, which is read only: {said}"
+        return f"byte {address - low} of argument {pointer}, expected 0 to {high - low}: {said}"
+
+    def _base(self, view: View, inputs: Sequence[int], outputs: Sequence[int]) -> int:
+        """The address of a view's buffer."""
+        buffer = view.buffer
+        if buffer.space in self._bases:
+            return self._bases[buffer.space] + buffer.offset
+        return (inputs if buffer.space is Space.INPUT else outputs)[buffer.index]
+
+    def _read(self, argument: View | Parameters, inputs: Sequence[int], outputs: Sequence[int]) -> tuple[int, int]:
+        if isinstance(argument, Parameters):
+            start = self._bases[Space.WEIGHTS] + argument.offset
+            return start, start + argument.size
+        start = self._base(argument, inputs, outputs)
+        return start, start + argument.buffer.size
+
+    def _written(self, step: Step, index: int, inputs: Sequence[int], outputs: Sequence[int]) -> tuple[int, int]:
+        argument = step.arguments[index]
+        start, end = self._read(argument, inputs, outputs)
+        if isinstance(argument, Parameters) or index < len(step.arguments) - len(step.writes):
+            return start, start
+        if step.halo:  # the padding around the view
+            return start, end
+        reaches = [(n - 1) * stride for n, stride in zip(argument.shape, argument.strides, strict=True)]
+        first = start + argument.offset + sum(min(0, reach) for reach in reaches)
+        last = start + argument.offset + sum(max(0, reach) for reach in reaches) + argument.itemsize
+        return first, min(end, first + -(-(last - first) // ALIGNMENT) * ALIGNMENT)

@@ -1,0 +1,188 @@
+"""The builder of the debug build: a check in front of every load and store.
+
+```
+  %place = getelementptr i8, ptr %out, i64 %offset      ; not `inbounds`, which would let LLVM believe that it is
+  %address = ptrtoint ptr %place to i64
+  %end = add i64 %address, 64
+  %under = icmp ult i64 %address, %low
+  %over = icmp ugt i64 %end, %high
+  %bad = or i1 %under, %over
+  br i1 %bad, label %fault, label %good
+fault:
+  call void @fault(ptr %bounds, i64 2, i64 %address, i64 64, i64 1)
+  ret void
+good:
+  store <16 x i32> %value, ptr %place, align 64
+```
+
+A pointer may touch what belongs to the argument that it was made from, and nothing else; pointers to the stack and to
+tables theirs. A function has one argument more, a pointer to `Layout`. The first fault is kept; the function returns,
+its store not done, and whoever called it goes on: all that follows is checked as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from zeropoint.codegen.llvm.text import Function, Module, Value, i64
+
+
+class Layout:
+    """What `%bounds` points to, in bytes: the step's number, the address of the record, then ranges by pointer.
+
+    An argument's entry is four addresses: where loads may begin and have to end, the same of stores. A record is i64:
+    whether it is taken, the step, the pointer, the address, the size, the kind of the first fault.
+    """
+
+    STEP = 0
+    RECORD = 8
+    RANGES = 16
+    ENTRY = 32
+    RECORD_WORDS = 6
+
+
+LOAD, STORE, MISALIGNED = range(3)
+"""Kinds of faults."""
+STACK, TABLE = -1, -2
+"""What stands for the number of a pointer that is no argument."""
+
+_FAULT = """
+define internal void @fault(ptr %bounds, i64 %pointer, i64 %address, i64 %size, i64 %kind) noinline cold nounwind {
+  %place = getelementptr i8, ptr %bounds, i64 8
+  %record = load ptr, ptr %place, align 8
+  %taken = atomicrmw xchg ptr %record, i64 1 seq_cst
+  %first = icmp eq i64 %taken, 0
+  br i1 %first, label %keep, label %done
+keep:
+  %step = load i64, ptr %bounds, align 8
+  %p1 = getelementptr i8, ptr %record, i64 8
+  %p2 = getelementptr i8, ptr %record, i64 16
+  %p3 = getelementptr i8, ptr %record, i64 24
+  %p4 = getelementptr i8, ptr %record, i64 32
+  %p5 = getelementptr i8, ptr %record, i64 40
+  store i64 %step, ptr %p1, align 8
+  store i64 %pointer, ptr %p2, align 8
+  store i64 %address, ptr %p3, align 8
+  store i64 %size, ptr %p4, align 8
+  store i64 %kind, ptr %p5, align 8
+  br label %done
+done:
+  ret void
+}
+"""
+
+
+@dataclass(frozen=True)
+class _Origin:
+    """Where a pointer comes from: an argument by its number among the pointers, or so many bytes at `base`."""
+
+    pointer: int
+    base: Value
+    size: int = 0
+
+
+class CheckedModule(Module):
+    """A module whose functions check what they touch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tables: dict[str, int] = {}
+
+    def function(self, name: str, arguments: Sequence[tuple[str, str]], result: str = "void") -> Function:
+        """A new function, which takes `ptr %bounds` behind the arguments."""
+        function = CheckedFunction(self, name, arguments, result)
+        self.functions.append(function)
+        return function
+
+    def table(self, values: Sequence[int]) -> Value:
+        """A private constant array of i64; the pointer to its first element."""
+        table = super().table(values)
+        self.tables[table.name] = 8 * len(values)
+        return table
+
+    def __str__(self) -> str:
+        return super().__str__() + _FAULT
+
+
+class CheckedFunction(Function):
+    """A function that knows where its pointers come from, and checks what it does with them."""
+
+    def __init__(self, module: CheckedModule, name: str, arguments: Sequence[tuple[str, str]], result: str):
+        super().__init__(module, name, [*arguments, ("ptr", "bounds")], result)
+        self._bounds = self.arguments.pop()
+        self._tables = module.tables
+        pointers = [argument for argument in self.arguments if argument.type == "ptr"]
+        self._origins = {pointer.name: _Origin(n, pointer) for n, pointer in enumerate(pointers)}
+        self._ranges: dict[tuple[str, bool], tuple[Value, Value]] = {}
+
+    def _origin(self, pointer: Value) -> _Origin:
+        """Raises ValueError for a pointer that was not made from another one by this builder."""
+        if pointer.name in self._tables:
+            return _Origin(TABLE, pointer, self._tables[pointer.name])
+        if pointer.name not in self._origins:
+            raise ValueError(f"found the pointer {pointer.name} of unknown origin, expected one of `at` or `fresh`")
+        return self._origins[pointer.name]
+
+    def at(self, pointer: Value, offset: Value | int) -> Value:
+        """`pointer` and so many bytes."""
+        if offset == 0:
+            return pointer
+        made = self.let("ptr", f"getelementptr i8, {pointer}, {i64(offset) if isinstance(offset, int) else offset}")
+        self._origins[made.name] = self._origin(pointer)
+        return made
+
+    def fresh(self, pointer: Value) -> Value:
+        """The same pointer, of which LLVM knows nothing."""
+        made = super().fresh(pointer)
+        self._origins[made.name] = self._origin(pointer)
+        return made
+
+    def scratch(self, size: int) -> Value:
+        """`size` bytes of the stack, for the whole call."""
+        made = super().scratch(size)
+        self._origins[made.name] = _Origin(STACK, made, size)
+        return made
+
+    def delegate(self, name: str, *arguments: Value) -> None:
+        """A call of another function of this module, with the same pointers, moved, in the same order."""
+        pointers = [self._origin(argument).pointer for argument in arguments if argument.type == "ptr"]
+        if pointers != list(range(len(pointers))):
+            raise ValueError(f"found pointers of arguments {pointers} for {name}, expected them in order")
+        super().delegate(name, *arguments, self._bounds)
+
+    def touch(self, place: Value, size: int, align: int = 1, *, write: bool = False) -> None:
+        """Report a fault and return, unless `size` bytes at `place` belong to it, at a multiple of `align`."""
+        origin = self._origin(place)
+        low, high = self._range(origin, write)
+        address = self.let("i64", f"ptrtoint {place} to i64")
+        outside = [self.compare("ult", address, low), self.compare("ugt", self.add(address, size), high)]
+        kind = i64(STORE if write else LOAD)
+        self._report(self.binary("or", *outside), origin, address, size, kind)
+        if align > 1:
+            rest = self.binary("and", address, i64(align - 1))
+            self._report(self.compare("ne", rest, 0), origin, address, size, i64(MISALIGNED))
+
+    def _report(self, bad: Value, origin: _Origin, address: Value, size: int, kind: Value) -> None:
+        said = ", ".join(map(str, (self._bounds, i64(origin.pointer), address, i64(size), kind)))
+
+        def fault() -> None:
+            self.emit(f"call void @fault({said})")
+            self.emit("ret void")
+
+        self.leave(bad, fault)
+
+    def _range(self, origin: _Origin, write: bool) -> tuple[Value, Value]:
+        """The addresses between which a pointer may be followed, read once when the function begins."""
+        key = (origin.base.name, write)
+        if key not in self._ranges:
+            if origin.pointer < 0:
+                end = i64(0) if write and origin.pointer == TABLE else i64(origin.size)
+                low = self._early("i64", f"ptrtoint {origin.base} to i64")
+                self._ranges[key] = low, self._early("i64", f"add {low}, {end.name}")
+            else:
+                offset = Layout.RANGES + Layout.ENTRY * origin.pointer + 16 * write
+                places = [self._early("ptr", f"getelementptr i8, {self._bounds}, i64 {offset + n}") for n in (0, 8)]
+                low, high = (self._early("i64", f"load i64, {place}, align 8") for place in places)
+                self._ranges[key] = low, high
+        return self._ranges[key]

@@ -1,0 +1,48 @@
+"""Where a call runs: an arena, and the threads that share its work; one call at a time."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+
+from zeropoint.codegen.graph import ALIGNMENT, Graph
+from zeropoint.codegen.llvm.machine import Loaded
+from zeropoint.codegen.workers import Workers
+from zeropoint.ir.program import Port
+from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
+
+
+def aligned(size: int) -> Array:
+    """Zeroed bytes that start at a multiple of ALIGNMENT."""
+    block = np.zeros(size + ALIGNMENT, np.uint8)
+    start = -block.ctypes.data % ALIGNMENT
+    return block[start : start + size]
+
+
+class Place:
+    """Memory and threads for one call at a time: whoever runs holds `lock`."""
+
+    def __init__(self, code: Loaded, graph: Graph, arena: int, threads: int, weights: Array):
+        self.lock = threading.Lock()
+        self._results = results_of(graph.outputs)
+        memory = aligned(max(1, arena))
+        self._memory = memory, weights
+        ports = len(graph.inputs), len(graph.outputs)
+        self._workers = Workers(code, threads, memory.ctypes.data, weights.ctypes.data, *ports)
+
+    def run(self, values: list[Array]) -> list[Array]:
+        """The outputs for inputs that fit, dense and aligned."""
+        results = [np.empty(shape, dtype) for shape, dtype in self._results]
+        addresses = [[array.ctypes.data for array in arrays] for arrays in (values, results)]
+        self._workers.run(*addresses, held=(values, results, self._memory))
+        return results
+
+    def close(self) -> None:
+        """End the threads."""
+        self._workers.close()
+
+
+def results_of(ports: list[Port]) -> list[tuple[tuple[int, ...], np.dtype[np.generic]]]:
+    """Shapes and dtypes of outputs."""
+    return [(shape_of(port.type), element_dtype(element_of(port.type))) for port in ports]
