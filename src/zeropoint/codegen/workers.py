@@ -1,8 +1,8 @@
 """Threads that share the work of a call.
 
 The caller is thread 0. Between calls a worker stays in native code for a while, watching the number of the last
-request, because waking a parked thread costs more than a small network takes; then it parks on a semaphore. The control
-block, with cache lines of their own for what is written often:
+request, because waking a parked thread costs more than a small network takes; then it parks until its bell rings. The
+control block, with cache lines of their own for what is written often:
 
 | bytes | |
 |---|---|
@@ -19,6 +19,7 @@ import threading
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from queue import SimpleQueue
 
 import numpy as np
 
@@ -29,7 +30,7 @@ SPINS = 60000
 """How often a worker looks for the next request before it parks: some hundred microseconds and more."""
 
 PARKED = 1
-"""What a worker's native code returns when its semaphore is to be waited for."""
+"""What a worker's native code returns when its bell is to be waited for."""
 
 SERVE = """
 define i32 @zeropoint_serve(ptr %control, i64 %thread) nounwind {
@@ -68,7 +69,7 @@ park:
   %late = icmp ne i32 %again, %served
   br i1 %late, label %unpark, label %sleep
 unpark:
-  ; The caller may have seen the flag and be about to release the semaphore: whoever takes the flag back decides.
+  ; The caller may have seen the flag and be about to ring: whoever takes the flag back decides.
   %taken = atomicrmw xchg ptr %parked, i32 0 seq_cst
   %first = icmp eq i32 %taken, 1
   br i1 %first, label %entered, label %sleep
@@ -167,18 +168,18 @@ class Workers:
         self._request = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(code.address("zeropoint_request"))
         self._first = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(code.address("zeropoint_first"))
         serve = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_int64)(code.address("zeropoint_serve"))
-        self._semaphores = [threading.Semaphore(0) for _ in range(threads)]
+        self._bells: list[SimpleQueue[None]] = [SimpleQueue() for _ in range(threads)]
         self._endings = [self._control[start + 256 + 64 * t + 8 :][:4].view(np.int32) for t in range(threads)]
         parts = (self._control, self._inputs, self._outputs, code)
         for thread in range(1, threads):
             target = threading.Thread(
                 target=_serve,
-                args=(serve, self._address, thread, self._semaphores[thread], self._endings[thread], parts),
+                args=(serve, self._address, thread, self._bells[thread], self._endings[thread], parts),
                 daemon=True,
                 name=f"zeropoint-{thread}",
             )
             target.start()
-        self._share = _Share(self._words, self._semaphores, self._first, self._address)
+        self._share = _Share(self._words, self._bells, self._first, self._address)
         self._finalizer = weakref.finalize(self, _end, self._share, self._endings, self._held)
 
     def use(self, arena: int, weights: int) -> None:
@@ -207,12 +208,15 @@ class Workers:
         self._finalizer()
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Share:
-    """The caller's part of a call whose workers sleep: `words` are those of the control block from 192 on."""
+    """The caller's part of a call whose workers sleep: `words` are those of the control block from 192 on.
+
+    Bells are queues as these, unlike semaphores, are not broken by an exception between two lines of theirs.
+    """
 
     words: Array
-    semaphores: Sequence[threading.Semaphore]
+    bells: Sequence[SimpleQueue[None]]
     first: Callable[[int], None]
     address: int
 
@@ -223,25 +227,25 @@ class _Share:
         """
         asleep = int(self.words[5])
         if asleep:
-            for thread, semaphore in enumerate(self.semaphores):
+            for thread, bell in enumerate(self.bells):
                 if asleep >> thread & 1:
-                    semaphore.release()
+                    bell.put(None)
             self.first(self.address)
 
 
 def _end(share: _Share, endings: Sequence[Array], held: list[object]) -> None:
     share.finish()
     held.clear()
-    for ending, semaphore in zip(endings, share.semaphores, strict=True):
+    for ending, bell in zip(endings, share.bells, strict=True):
         ending[0] = 1
-        semaphore.release()
+        bell.put(None)
 
 
 def _serve(
     serve: Callable[[int, int], int],
     address: int,
     thread: int,
-    semaphore: threading.Semaphore,
+    bell: SimpleQueue[None],
     ending: Array,
     parts: object,
 ) -> None:
@@ -249,4 +253,4 @@ def _serve(
     del parts
     while not ending[0]:
         if serve(address, thread) == PARKED:
-            semaphore.acquire()
+            bell.get()
