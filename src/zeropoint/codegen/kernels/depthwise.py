@@ -20,8 +20,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from zeropoint.codegen.graph import ALIGNMENT
+from zeropoint.codegen.kernels.depthwise_lanes import LaneRow, buffer_size, fits
 from zeropoint.codegen.kernels.requantize import GROUP, Epilogue, Output, channel_order
-from zeropoint.codegen.kernels.unpack import unpack_order
+from zeropoint.codegen.kernels.unpack import interleaved
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function, Module, Value, i64, vector
 from zeropoint.numerics.arrays import AnyArray, IntArray
@@ -33,11 +34,13 @@ SMALL_IMAGE = 28 * 28
 
 @dataclass(frozen=True)
 class Block:
-    """`count` blocks of 4 V channels, from channel `first` on, for one width of vectors."""
+    """`count` blocks of channels, from channel `first` on, for one width of vectors."""
 
     isa: InstructionSet
     first: int
     count: int
+    channels: int
+    """Of one block: 4 V, or fewer of several pixels (`depthwise_lanes`)."""
     before: int
     """Blocks that come earlier."""
     place: int
@@ -93,10 +96,11 @@ class Depthwise:
         while first < self.channels and narrow is not None:
             count = (self.channels - first) // narrow.bytes
             if count:
-                blocks.append(Block(narrow, first, count, before, place))
-                first, before, place = (
-                    first + count * narrow.bytes, before + count, place + count * self.block_bytes(narrow),
-                )  # fmt: skip
+                lanes = narrow is not isa and fits(self, isa, narrow.bytes)
+                block = Block(isa if lanes else narrow, first, count, narrow.bytes, before, place)
+                blocks.append(block)
+                first, before = first + count * narrow.bytes, before + count
+                place += count * self.block_bytes(block.isa)
             narrow = narrow.narrower
         return blocks
 
@@ -116,8 +120,8 @@ class Depthwise:
         parts: list[bytes] = []
         for block in self.blocks(isa):
             for index in range(block.count):
-                first = block.first + index * block.isa.bytes
-                covered = np.arange(first, first + block.isa.bytes)
+                first = block.first + index * block.channels
+                covered = first + np.arange(block.isa.bytes) % block.channels
                 covered = np.where(covered < channels, covered, -1)
                 order = channel_order(GROUP, block.isa.width)
                 chosen = np.where(covered < 0, 0, weights[:, :, covered])[:, :, order]
@@ -154,9 +158,9 @@ class Depthwise:
         blocks = self.blocks(isa)
         total = sum(block.count for block in blocks)
         source, parameters, out, begin, end = f.arguments
+        scratch = f.scratch(max(self._scratch(block) for block in blocks))
         size = blocks[-1].place + blocks[-1].count * self.block_bytes(blocks[-1].isa)
-        rounds = max(1, self.width // 2)
-        ring = f.scratch(ring_slots(self) * self.groups * GROUP * isa.bytes)
+        ahead = self.prefetched() * max(1, self.width // 2) * ALIGNMENT
 
         def task(index: Value, _: list[Value]) -> None:
             row = f.binary("udiv", index, i64(total))
@@ -164,28 +168,50 @@ class Depthwise:
             y = f.minimum(f.mul(row, self.paired), i64(self.rows - self.paired))
             here = f.at(source, f.mul(y, self.strides[0] * self.in_row))
             there = f.at(out, f.mul(y, self.out_row))
+            following = f.at(f.at(parameters, size), f.mul(index, ahead))
 
             def chosen(rest: list[Block]) -> None:
                 block, *others = rest
+                last = block.before + block.count
 
-                def emit() -> None:
-                    number = f.add(which, -block.before)
-                    channel = f.add(f.mul(number, block.isa.bytes), block.first)
-                    place = f.add(f.mul(number, self.block_bytes(block.isa)), block.place)
-                    ahead = f.at(f.at(parameters, size), f.mul(index, self.prefetched() * rounds * ALIGNMENT))
-                    _Row(self, block.isa, f, f.at(parameters, place), ring, ahead).emit(
-                        f.at(here, channel), f.at(there, channel)
-                    )
+                def one() -> None:
+                    self._row(f, block, f.add(which, -block.before), (here, parameters, there), scratch, following)
 
                 if others:
-                    f.branch(f.compare("slt", which, block.before + block.count), emit, lambda: chosen(others))
+                    f.branch(f.compare("slt", which, last), one, lambda: chosen(others))
                 else:
-                    emit()
+                    one()
 
             chosen(blocks)
 
         f.loop(begin, end, 1, task)
         f.ret()
+
+    def _row(
+        self, f: Function, block: Block, number: Value, pointers: tuple[Value, ...], scratch: Value, ahead: Value
+    ) -> None:
+        """Block `number` of its kind: pointers are a row's input, all parameters, a row's output."""
+        channel = f.add(f.mul(number, block.channels), block.first)
+        own = f.add(f.mul(number, self.block_bytes(block.isa)), block.place)
+        source, parameters, out = (f.at(p, o) for p, o in zip(pointers, (channel, own, channel), strict=True))
+        if block.channels < block.isa.bytes:
+            LaneRow(self, block.isa, f, block.channels, parameters, scratch).emit(source, out)
+        else:
+            _Row(self, block.isa, f, parameters, scratch, ahead).emit(source, out)
+
+    def _scratch(self, block: Block) -> int:
+        """Bytes of interleaved columns that a block keeps."""
+        if block.channels < block.isa.bytes:
+            return buffer_size(self, block.channels)
+        return ring_slots(self) * self.groups * GROUP * block.isa.bytes
+
+    def weight_place(self, isa: InstructionSet, row: int, kx: int, g: int, half: int, q: int) -> int:
+        """Where the parameters of a block hold a vector of weights."""
+        return ((((row * self.kernel[1] + kx) * self.groups + g) * self.halves + half) * GROUP + q) * isa.bytes
+
+    def bias_place(self, isa: InstructionSet, q: int) -> int:
+        """Where they hold a vector of biases; q = 4 is what comes behind them."""
+        return self.weight_place(isa, self.paired, 0, 0, 0, q)
 
 
 class _Row:
@@ -233,7 +259,7 @@ class _Row:
         slots = [self._slot(f.add(base, x)) for x in range(span)]
         sums = self._sums(slots, count)
         there = f.at(out, f.mul(first, shape.out_pixel))
-        parameters = f.at(self.parameters, self._bias_place(GROUP))
+        parameters = f.at(self.parameters, shape.bias_place(self.isa, GROUP))
         for row in range(shape.paired):
             for x in range(count):
                 packed = shape.epilogue.emit(f, self.isa, [sums[row, x, q] for q in range(GROUP)], parameters)
@@ -243,24 +269,19 @@ class _Row:
         """Accumulators by (output row, column, vector), all at a time: one chain of dot products alone is slow."""
         f, isa, shape = self.f, self.isa, self.shape
         rows, weights = range(shape.paired), f.fresh(self.parameters)
-        biases = [f.load(isa.i32, self.parameters, self._bias_place(q), align=isa.bytes) for q in range(GROUP)]
+        biases = [
+            f.load(isa.i32, self.parameters, shape.bias_place(self.isa, q), align=isa.bytes) for q in range(GROUP)
+        ]
         sums = {(row, x, q): biases[q] for row in rows for x in range(count) for q in range(GROUP)}
         for kx in range(shape.kernel[1]):
             for g, q in itertools.product(range(shape.groups), range(GROUP)):
                 taps = [slots[x * shape.strides[1] + kx] for x in range(count)]
                 loaded = [f.load(isa.i8, slot, (g * GROUP + q) * isa.bytes, align=isa.bytes) for slot in taps]
                 for row, half in itertools.product(rows, range(shape.halves)):
-                    weight = f.load(isa.i8, weights, self._weight_place(row, kx, g, half, q), align=isa.bytes)
+                    weight = f.load(isa.i8, weights, shape.weight_place(isa, row, kx, g, half, q), align=isa.bytes)
                     for x, tap in enumerate(loaded):
                         sums[row, x, q] = isa.dot(f, sums[row, x, q], tap, weight)
         return sums
-
-    def _weight_place(self, row: int, kx: int, g: int, half: int, q: int) -> int:
-        shape = self.shape
-        return ((((row * shape.kernel[1] + kx) * shape.groups + g) * shape.halves + half) * GROUP + q) * self.isa.bytes
-
-    def _bias_place(self, q: int) -> int:
-        return self._weight_place(self.shape.paired, 0, 0, 0, q)
 
     def _slot(self, x: Value) -> Value:
         """Where the ring holds input column x."""
@@ -277,18 +298,8 @@ class _Row:
         loaded += [zero] * (4 * shape.groups - rows)
         slot = self._slot(x)
         for g in range(shape.groups):
-            for q, value in enumerate(self._interleaved(loaded[4 * g : 4 * g + 4])):
+            for q, value in enumerate(interleaved(f, self.isa, loaded[4 * g : 4 * g + 4])):
                 f.store(value, slot, (g * GROUP + q) * self.isa.bytes, align=self.isa.bytes)
-
-    def _interleaved(self, rows: list[Value]) -> list[Value]:
-        f, isa = self.f, self.isa
-        result: list[Value] = []
-        for high in (0, 1):
-            first, second = (
-                f.bits(f.shuffle(a, b, unpack_order(isa.lanes, 16, high)), isa.i16) for a, b in (rows[:2], rows[2:])
-            )
-            result += [f.bits(f.shuffle(first, second, unpack_order(isa.lanes, 8, part)), isa.i8) for part in (0, 1)]
-        return result
 
 
 def ring_slots(shape: Depthwise) -> int:

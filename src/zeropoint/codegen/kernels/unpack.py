@@ -19,6 +19,17 @@ def half_order(lanes: int, per_lane: int, high: int) -> list[int]:
     return [lane * per_lane + high * half + n for lane in range(lanes) for n in range(half)]
 
 
+def interleaved(f: Function, isa: InstructionSet, rows: list[Value]) -> list[Value]:
+    """Four vectors of bytes as four whose 32-bit elements hold a byte of each, in the order that packing undoes."""
+    result: list[Value] = []
+    for high in (0, 1):
+        first, second = (
+            f.bits(f.shuffle(a, b, unpack_order(isa.lanes, 16, high)), isa.i16) for a, b in (rows[:2], rows[2:])
+        )
+        result += [f.bits(f.shuffle(first, second, unpack_order(isa.lanes, 8, part)), isa.i8) for part in (0, 1)]
+    return result
+
+
 def words_of(f: Function, isa: InstructionSet, value: Value) -> list[Value]:
     """A vector of activation bytes as two of i16: the lower halves of its lanes, and the upper ones."""
     if isa.unsigned:

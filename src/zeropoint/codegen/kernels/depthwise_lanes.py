@@ -1,0 +1,132 @@
+"""Depthwise convolution of channels that fill a part of a vector: the rest of it holds further pixels.
+
+Interleaved columns of a whole row go to a buffer in the stack, pixel behind pixel, so that one load at any pixel is a
+vector of that one and those behind it. With a stride in x, pixels of equal remainder lie together: those are what
+adjacent outputs read under one tap.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from zeropoint.codegen.graph import ALIGNMENT
+from zeropoint.codegen.kernels.requantize import GROUP
+from zeropoint.codegen.kernels.unpack import interleaved
+from zeropoint.codegen.llvm.isa import InstructionSet
+from zeropoint.codegen.llvm.text import Function, Value, i64, lanes, vector
+
+if TYPE_CHECKING:
+    from zeropoint.codegen.kernels.depthwise import Depthwise
+
+BUFFER = 16 << 10
+"""Bytes of a row's columns up to which the first cache keeps them beside what else it has to hold."""
+
+
+def buffer_size(shape: Depthwise, channels: int) -> int:
+    """Bytes of the buffer for `channels` of a row."""
+    return shape.groups * GROUP * _classes(shape) * _plane(shape, channels)
+
+
+def fits(shape: Depthwise, isa: InstructionSet, channels: int) -> bool:
+    """Whether a row has a vector's pixels, and its columns stay in the first cache."""
+    return shape.width >= isa.bytes // channels and buffer_size(shape, channels) <= BUFFER
+
+
+def _classes(shape: Depthwise) -> int:
+    """Remainders of a pixel's place by the stride under which some tap reads."""
+    return min(shape.strides[1], shape.kernel[1])
+
+
+def _plane(shape: Depthwise, channels: int) -> int:
+    """Bytes of the pixels of one remainder."""
+    pixels = shape.width + (shape.kernel[1] - 1) // shape.strides[1]
+    return -(-pixels * channels // ALIGNMENT) * ALIGNMENT
+
+
+class LaneRow:
+    """Writes one output row or two of `channels` channels: all columns to the buffer, then all outputs."""
+
+    def __init__(
+        self, shape: Depthwise, isa: InstructionSet, f: Function, channels: int, parameters: Value, buffer: Value
+    ):
+        self.shape, self.isa, self.f, self.channels = shape, isa, f, channels
+        self.parameters, self.buffer = parameters, buffer
+        self.pixels = isa.bytes // channels
+        self.plane = _plane(shape, channels)
+
+    def emit(self, source: Value, out: Value) -> None:
+        """All columns, all outputs."""
+        f, shape, stride = self.f, self.shape, self.shape.strides[1]
+        for kept in range(_classes(shape)):
+            here = f.at(source, kept * shape.in_pixel)
+            count = shape.width + (shape.kernel[1] - 1 - kept) // stride
+            self._tiles(count, 1, lambda x, kept=kept, here=here: self._fill(here, kept, x))
+        together = 2 if shape.width >= 2 * self.pixels else 1
+        self._tiles(shape.width, together, lambda x: self._outputs(out, x, together))
+
+    def _tiles(self, count: int, together: int, work: Callable[[Value], None]) -> None:
+        """`work` at the first pixel of every tile; the last tile ends with the row, and computes some again."""
+        size = together * self.pixels
+        last = count - size
+        f = self.f
+        f.loop(0, count, size, lambda x, _: work(f.minimum(x, i64(last)) if count % size else x), entered=True)
+
+    def _fill(self, source: Value, kept: int, first: Value) -> None:
+        """Interleave a vector's pixels from `first` on, of those whose remainder is `kept`."""
+        f, shape = self.f, self.shape
+        here = f.at(source, f.mul(first, shape.strides[1] * shape.in_pixel))
+        rows = [self._pixels(here, y * shape.in_row) for y in range(shape.input_rows)]
+        rows += [Value(self.isa.i8, "zeroinitializer")] * (4 * shape.groups - len(rows))
+        there = f.at(self.buffer, f.add(f.mul(first, self.channels), kept * self.plane))
+        for g in range(shape.groups):
+            for q, value in enumerate(interleaved(f, self.isa, rows[4 * g : 4 * g + 4])):
+                f.store(value, there, (g * GROUP + q) * _classes(shape) * self.plane)
+
+    def _pixels(self, source: Value, offset: int) -> Value:
+        """A vector of the pixels that adjacent outputs read."""
+        f, step = self.f, self.shape.strides[1] * self.shape.in_pixel
+        if step == self.channels:
+            return f.load(self.isa.i8, source, offset)
+        read = [f.load(vector(self.channels, "i8"), source, offset + n * step) for n in range(self.pixels)]
+        while len(read) > 1:
+            size = 2 * lanes(read[0].type)
+            read = [f.shuffle(low, high, range(size)) for low, high in zip(read[::2], read[1::2], strict=True)]
+        return read[0]
+
+    def _outputs(self, out: Value, first: Value, together: int) -> None:
+        """Requantized sums of the pixels of `together` vectors from `first` on."""
+        f, shape = self.f, self.shape
+        sums = self._sums(f.at(self.buffer, f.mul(first, self.channels)), together)
+        there = f.at(out, f.mul(first, shape.out_pixel))
+        parameters = f.at(self.parameters, shape.bias_place(self.isa, GROUP))
+        for row, tile in itertools.product(range(shape.paired), range(together)):
+            packed = shape.epilogue.emit(f, self.isa, [sums[row, tile, q] for q in range(GROUP)], parameters)
+            self._store(packed, there, row * shape.out_row + tile * self.pixels * shape.out_pixel)
+
+    def _sums(self, columns: Value, together: int) -> dict[tuple[int, int, int], Value]:
+        """Accumulators by (output row, vector of pixels, vector of channels)."""
+        f, isa, shape = self.f, self.isa, self.shape
+        rows, tiles, weights = range(shape.paired), range(together), f.fresh(self.parameters)
+        biases = [f.load(isa.i32, self.parameters, shape.bias_place(isa, q), align=isa.bytes) for q in range(GROUP)]
+        sums = {(row, tile, q): biases[q] for row in rows for tile in tiles for q in range(GROUP)}
+        for kx, g, q in itertools.product(range(shape.kernel[1]), range(shape.groups), range(GROUP)):
+            moved, kept = divmod(kx, shape.strides[1])
+            place = ((g * GROUP + q) * _classes(shape) + kept) * self.plane
+            loaded = [f.load(isa.i8, columns, place + (tile * self.pixels + moved) * self.channels) for tile in tiles]
+            for row, half in itertools.product(rows, range(shape.halves)):
+                at = shape.weight_place(isa, row, kx, g, half, q)
+                weight = f.load(isa.i8, weights, at, align=isa.bytes)
+                for tile, taps in enumerate(loaded):
+                    sums[row, tile, q] = isa.dot(f, sums[row, tile, q], taps, weight)
+        return sums
+
+    def _store(self, packed: Value, out: Value, offset: int) -> None:
+        f, size = self.f, self.channels
+        if self.shape.out_pixel == size:
+            return f.store(packed, out, offset)
+        for n in range(self.pixels):
+            pixel = f.shuffle(packed, None, range(n * size, (n + 1) * size))
+            f.store(pixel, out, offset + n * self.shape.out_pixel)
+        return None
