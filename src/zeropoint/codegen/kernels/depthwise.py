@@ -30,6 +30,8 @@ from zeropoint.numerics.arrays import AnyArray, IntArray
 AHEAD = 1 << 17
 """Bytes of the next kernel's weights that are fetched."""
 SMALL_IMAGE = 28 * 28
+NEAR = 3 << 18
+"""Bytes of input and output that the second cache keeps."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,14 @@ class Depthwise:
     def passes(self) -> int:
         """Passes over the rows; of an odd number the last computes one row again."""
         return -(-self.rows // self.paired)
+
+    @property
+    def by_block(self) -> bool:
+        """Whether all rows of a block follow each other: its parameters and half of its rows are then in the first cache.
+
+        Images that the second cache does not hold are read from farther away, so once only.
+        """
+        return self.rows * (self.strides[0] * self.in_row + self.out_row) <= NEAR
 
     def blocks(self, isa: InstructionSet) -> list[Block]:
         """The channels in blocks, of whole vectors first and of narrower ones for the rest."""
@@ -163,8 +173,10 @@ class Depthwise:
         ahead = self.prefetched() * max(1, self.width // 2) * ALIGNMENT
 
         def task(index: Value, _: list[Value]) -> None:
-            row = f.binary("udiv", index, i64(total))
-            which = f.binary("sub", index, f.mul(row, total))
+            inner = self.passes if self.by_block else total
+            outer = f.binary("udiv", index, i64(inner))
+            rest = f.binary("sub", index, f.mul(outer, inner))
+            row, which = (rest, outer) if self.by_block else (outer, rest)
             y = f.minimum(f.mul(row, self.paired), i64(self.rows - self.paired))
             here = f.at(source, f.mul(y, self.strides[0] * self.in_row))
             there = f.at(out, f.mul(y, self.out_row))
