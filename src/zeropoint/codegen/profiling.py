@@ -1,7 +1,7 @@
 """Where the time of a native program goes: every kernel timed at its place in a run, by one thread.
 
 A kernel is timed inside of complete runs, not in a loop of its own, so that what it reads is in the cache where the
-kernel before it left it.
+kernel before it left it. What a call itself takes is measured by calls without tasks, and left out.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import ctypes
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -52,12 +53,14 @@ def profile(program: NativeProgram, inputs: Mapping[str, Array], rounds: int = 2
     memory, weights = aligned(max(1, program.arena.size)), aligned(len(graph.weights))
     weights[:] = np.frombuffer(bytes(graph.weights), np.uint8)
     calls = _calls(program, memory.ctypes.data, weights.ctypes.data, values, results)
-    times = np.full((rounds, len(calls)), np.inf)
+    times = np.full((rounds, len(calls), 2), np.inf)
     for measured in times:
-        for index, call in enumerate(calls):
-            started = time.perf_counter()
-            call()
-            measured[index] = time.perf_counter() - started
+        for index, (call, tasks) in enumerate(calls):
+            for kind, end in enumerate((tasks, 0)):
+                started = time.perf_counter()
+                call(end)
+                measured[index, kind] = time.perf_counter() - started
+    whole, empty = times.min(axis=0).T
     return [
         StepTime(
             step.name,
@@ -68,14 +71,14 @@ def profile(program: NativeProgram, inputs: Mapping[str, Array], rounds: int = 2
             _bytes(step.writes),
             sum(argument.size for argument in step.arguments if isinstance(argument, Parameters)),
         )
-        for step, seconds in zip(graph.steps, times.min(axis=0), strict=True)
+        for step, seconds in zip(graph.steps, np.maximum(whole - empty, 0), strict=True)
     ]
 
 
 def _calls(
     program: NativeProgram, memory: int, weights: int, inputs: list[Array], outputs: list[Array]
-) -> list[Callable[[], None]]:
-    """A call of every step's kernel, all tasks of it, on one arena."""
+) -> list[tuple[Callable[[int], None], int]]:
+    """A call of every step's kernel on one arena, up to a task, and the number of its tasks."""
     graph = program.graph
     bases = {Space.ARENA: memory, Space.WEIGHTS: weights}
     tables = {Space.INPUT: inputs, Space.OUTPUT: outputs}
@@ -87,12 +90,11 @@ def _calls(
             return bases[argument.buffer.space] + argument.buffer.offset + argument.offset
         return int(tables[argument.buffer.space][argument.buffer.index].ctypes.data) + argument.offset
 
-    calls: list[Callable[[], None]] = []
+    calls: list[tuple[Callable[[int], None], int]] = []
     for step, name in zip(graph.steps, kernels_of(graph).names, strict=True):
         pointers = [ctypes.c_void_p] * len(step.arguments)
         function = ctypes.CFUNCTYPE(None, *pointers, ctypes.c_int64, ctypes.c_int64)(program.code.address(name))
-        arguments = (*map(place, step.arguments), 0, step.kernel.tasks(graph.isa))
-        calls.append(lambda function=function, arguments=arguments: function(*arguments))
+        calls.append((partial(function, *map(place, step.arguments), 0), step.kernel.tasks(graph.isa)))
     return calls
 
 

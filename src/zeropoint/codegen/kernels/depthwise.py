@@ -92,7 +92,7 @@ class Depthwise:
 
     @property
     def by_block(self) -> bool:
-        """Whether all rows of a block follow each other: its parameters and half of its rows are then in the first cache.
+        """Whether all rows of a block follow each other: half of what it reads is then in the first cache.
 
         Images that the second cache does not hold are read from farther away, so once only.
         """
