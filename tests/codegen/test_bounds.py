@@ -36,6 +36,7 @@ func.func @main(%x: tensor<19xi32> {zeropoint.name = "x"}) -> (tensor<19xi32> {z
 }
 """)
 NUMBERS = np.arange(19, dtype=np.int32)
+PLACES = Value("<2 x i64>", "<i64 60, i64 64>")
 HIDDEN = Value("<16 x i8>", "splat (i8 1)")
 
 
@@ -94,6 +95,7 @@ WRONG: dict[str, tuple[Callable[..., Value | None], str]] = {
         r"loads 1 bytes at byte 64 of argument 1, .*: parameters of 64 bytes at \d+ of the",
     ),
     "masked load": (lambda f, *p: f.load_first(V16, 13, p[0], 52), r"loads 13 bytes at byte 52 of argument 0"),
+    "gather": (lambda f, *p: f.gather("<2 x i32>", p[0], PLACES, 4), r"loads 4 bytes at byte 64 of argument 0"),
     "store behind": (store(2, 49), r"stores 16 bytes at byte 49 of argument 2, expected 0 to 64: arena buffer"),
     "store before": (store(2, -16), r"stores 16 bytes at byte -16 of argument 2"),
     "store to the neighbour": (store(2, 64), r"stores 16 bytes at byte 64 of argument 2"),

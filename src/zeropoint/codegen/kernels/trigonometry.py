@@ -66,16 +66,10 @@ def _chosen_bits(f: Function, start: Value) -> list[Value]:
     """Three words of 2 / pi from bit `start` of the table on, the upper first."""
     table = f.module.table(_words())
     index, shift = f.binary("lshr", start, filled(start.type, 6)), f.binary("and", start, filled(start.type, 63))
-    count = lanes(start.type)
-    pointers = vector(count, "ptr")
-    everywhere = Value(vector(count, "i1"), "splat (i1 true)")
     words: list[Value] = []
     for n in range(4):
         offset = f.binary("shl", f.add(index, n), filled(start.type, 3))
-        places = f.let(pointers, f"getelementptr i8, {table}, {offset}")
-        nothing = Value(start.type, "zeroinitializer")
-        name = f"llvm.masked.gather.v{count}i64.v{count}p0"
-        words.append(f.call(start.type, name, places, Value("i32", "8"), everywhere, nothing))
+        words.append(f.gather(start.type, table, offset, 8))
     return [intrinsic(f, "fshl", words[n], words[n + 1], shift) for n in range(3)]
 
 

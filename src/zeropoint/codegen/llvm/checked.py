@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from zeropoint.codegen.llvm.text import Function, Module, Value, i64
+from zeropoint.codegen.llvm.text import Function, Module, Value, i64, lanes
 
 
 class Layout:
@@ -162,6 +162,12 @@ class CheckedFunction(Function):
         if align > 1:
             rest = self.binary("and", address, i64(align - 1))
             self._report(self.compare("ne", rest, 0), origin, address, size, i64(MISALIGNED))
+
+    def touch_each(self, pointer: Value, offsets: Value, size: int, align: int) -> None:
+        """Report a fault and return, unless `size` bytes at each of the offsets belong to the pointer."""
+        for lane in range(lanes(offsets.type)):
+            offset = self.let("i64", f"extractelement {offsets}, i64 {lane}")
+            self.touch(self.at(pointer, offset), size, align)
 
     def _report(self, bad: Value, origin: _Origin, address: Value, size: int, kind: Value) -> None:
         said = ", ".join(map(str, (self._bounds, i64(origin.pointer), address, i64(size), kind)))

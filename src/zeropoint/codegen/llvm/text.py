@@ -235,6 +235,9 @@ class Function:
     def touch(self, place: Value, size: int, align: int = 1, *, write: bool = False) -> None:
         """Said before `size` bytes are read or written: nothing, but in a debug build (`codegen.llvm.checked`)."""
 
+    def touch_each(self, pointer: Value, offsets: Value, size: int, align: int) -> None:
+        """The same of `size` bytes at each of the offsets."""
+
     def copy(self, target: Value, source: Value, size: int) -> None:
         """`size` bytes of one place to another; the two do not overlap."""
         self.touch(source, size)
@@ -267,6 +270,15 @@ class Function:
         self.touch(place, count * bytes_of(element(value.type)), write=True)
         self.perform(f"llvm.masked.store.{of}.p0", value, place, Value("i32", "1"), masks)
         return None
+
+    def gather(self, type_: str, pointer: Value, offsets: Value, align: int) -> Value:
+        """A vector of what stands at `pointer` and the offsets, a vector of i64."""
+        self.touch_each(pointer, offsets, bytes_of(element(type_)), align)
+        count = lanes(type_)
+        places = self.let(vector(count, "ptr"), f"getelementptr i8, {pointer}, {offsets}")
+        every, nothing = Value(vector(count, "i1"), "splat (i1 true)"), Value(type_, "zeroinitializer")
+        name = f"llvm.masked.gather.v{count}{element(type_)}.v{count}p0"
+        return self.call(type_, name, places, Value("i32", str(align)), every, nothing)
 
     def fresh(self, pointer: Value) -> Value:
         """The same pointer, of which LLVM knows nothing: what is read through it is read here, not before a loop.
