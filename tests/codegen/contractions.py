@@ -159,7 +159,8 @@ def samples_of(builder: Builder, shapes: list[tuple[int, ...]]) -> list[dict[str
 
 @st.composite
 def convolutions(draw: Draw, kind: str) -> Case:
-    """`kind` is "dense", "depthwise" or "grouped"."""
+    """`kind` is "dense", "depthwise" or "grouped", and may end in " transposed"."""
+    kind, transposed, _ = kind.partition(" transposed")
     channels_first = draw(st.booleans())
     groups, inputs, features = 1, draw(st.integers(1, 70)), draw(st.integers(1, 70))
     if kind == "depthwise":
@@ -173,8 +174,13 @@ def convolutions(draw: Draw, kind: str) -> Case:
     low, high = ([draw(st.integers(0, 3)) for _ in range(2)] for _ in range(2))
     images = draw(st.sampled_from([1, 1, 2]))
     reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilation, strict=True)]
-    sizes = [max(1, r - a - b) + draw(st.integers(0, 9)) for r, a, b in zip(reach, low, high, strict=True)]
-    out = [(n + a + b - r) // s + 1 for n, a, b, r, s in zip(sizes, low, high, reach, strides, strict=True)]
+    factors = [draw(st.integers(1, 3)) if transposed else 1 for _ in range(2)]
+    sizes = [
+        -(-max(1, r - a - b) // factor) + (factor > 1) + draw(st.integers(0, 9))
+        for r, a, b, factor in zip(reach, low, high, factors, strict=True)
+    ]
+    wide = [(n - 1) * factor + 1 for n, factor in zip(sizes, factors, strict=True)]
+    out = [(n + a + b - r) // s + 1 for n, a, b, r, s in zip(wide, low, high, reach, strides, strict=True)]
 
     def shaped(channels: int, spatial: list[int]) -> tuple[int, ...]:
         return (images, channels, *spatial) if channels_first else (images, *spatial, channels)
@@ -189,17 +195,22 @@ def convolutions(draw: Draw, kind: str) -> Case:
         layout, axis = ConvolutionLayout(0, 3, (1, 2), 1, 0, (2, 3), 0, 3, (1, 2)), 3
     spatial = layout.input_spatial_dimensions
     value = net.values[0]
-    if any(low + high):
-        before, after = [0] * 4, [0] * 4
-        for d, one, other in zip(spatial, low, high, strict=True):
-            before[d], after[d] = one, other
-        value = net.insert(PadOp(value, net.constant(np.array(draw(ENDS), np.int8)), before, after))
+    itself = draw(st.booleans()) if transposed else False
+    if any(low + high) and not itself:
+        before, after, between = [0] * 4, [0] * 4, [0] * 4
+        for d, one, other, factor in zip(spatial, low, high, factors, strict=True):
+            before[d], after[d], between[d] = one, other, factor - 1
+        value = net.insert(PadOp(value, net.constant(np.array(draw(ENDS), np.int8)), before, after, between))
+    else:
+        itself = any(low + high) or max(factors) > 1
     convolution = ConvolutionOp(
         value,
         net.constant(_weights(draw, net.random, (features, inputs // groups, *kernel))),
         TensorType(i32, result),
         layout,
         window_strides=strides,
+        padding=list(zip(low, high, strict=True)) if itself else None,
+        lhs_dilation=factors if itself else None,
         rhs_dilation=dilation,
         feature_group_count=groups,
     )

@@ -16,7 +16,7 @@ from zeropoint.codegen.kernels.arithmetic import Integers
 from zeropoint.codegen.kernels.depthwise import Depthwise
 from zeropoint.codegen.kernels.requantize import Epilogue, Output
 from zeropoint.codegen.select.geometry import call_for_images, has_even_rows, over_images, over_rows
-from zeropoint.codegen.select.residual import addition_of
+from zeropoint.codegen.select.residual import Addition, addition_of
 from zeropoint.codegen.select.selection import NoKernel, Selection, owner_of
 from zeropoint.codegen.select.windows import Windows
 from zeropoint.ir.fxpmath import RequantizeOp
@@ -118,18 +118,36 @@ def _halves(selection: Selection, weights: Array) -> int:
 
 def _convolution(selection: Selection, op: RequantizeOp, convolution: ConvolutionOp, bias: Array | None) -> None:
     windows = Windows.of(selection, convolution)
-    if element_dtype(element_of(convolution.lhs)) != np.int8:
+    if element_dtype(element_of(windows.input.source)) != np.int8:
         raise NoKernel
-    source = selection.fitting(op, convolution.lhs, 16 if windows.depthwise else 4)
+    pieces = windows.pieces()
+    source = selection.fitting(op, windows.input.source, 16 if windows.depthwise else 4)
     source = selection.surrounded(op, source, windows.padding)
     channels = windows.weights.shape[3]
     biases = np.zeros(channels, np.int64) if bias is None else np.broadcast_to(bias.astype(np.int64), (channels,))
     output = output_of(selection, op, channels)
-    if windows.depthwise:
-        target = selection.bytes_for(op, op.result)
-        return _depthwise(selection, op, source, target, windows.weights[:, :, 0], windows.strides, biases, output)
-    addition = addition_of(selection, op)
+    addition = addition_of(selection, op) if len(pieces) == 1 and not windows.depthwise else None
     target = selection.bytes_for(op, op.result if addition is None else addition.op.result)
+    for piece in pieces:
+        here, there = piece.source(selection, source), piece.target(selection, target)
+        added = biases + piece.beside(piece.windows.weights)
+        if windows.depthwise:
+            _depthwise(selection, op, piece.windows, here, there, added, output)
+        else:
+            _dense(selection, op, piece.windows, here, there, added, output, addition)
+
+
+def _dense(
+    selection: Selection,
+    op: RequantizeOp,
+    windows: Windows,
+    source: View,
+    target: View,
+    biases: IntArray,
+    output: Output,
+    addition: Addition | None,
+) -> None:
+    channels = windows.weights.shape[3]
     weights = windows.dense()
     rows, columns, inputs, _ = weights.shape
     groups = -(-inputs // 4)
@@ -149,16 +167,33 @@ def _convolution(selection: Selection, op: RequantizeOp, convolution: Convolutio
 def _depthwise(
     selection: Selection,
     op: RequantizeOp,
+    windows: Windows,
     source: View,
+    target: View,
+    bias: IntArray,
+    output: Output,
+) -> None:
+    """Where taps are some elements apart, an image of every such element is seen."""
+    _, _, row, pixel = selection.image_strides(source)
+    apart = windows.dilation[0] * row, windows.dilation[1] * pixel
+    strides = windows.strides[0] // windows.dilation[0], windows.strides[1] // windows.dilation[1]
+    _sum_windows(selection, op, source, apart, target, windows.weights[:, :, 0], strides, bias, output)
+
+
+def _sum_windows(
+    selection: Selection,
+    op: RequantizeOp,
+    source: View,
+    apart: tuple[int, int],
     target: View,
     weights: Array,
     strides: tuple[int, int],
     bias: IntArray,
     output: Output,
 ) -> None:
-    """Weights (kernel rows, kernel columns, channels)."""
+    """Weights (kernel rows, kernel columns, channels); `apart` are bytes between rows and pixels of the source."""
     _, channels, height, width = selection.image(target)
-    _, _, in_row, in_pixel = selection.image_strides(source)
+    in_row, in_pixel = apart
     _, _, out_row, out_pixel = selection.image_strides(target)
     rows, columns, _ = weights.shape
     shape = Depthwise(
@@ -280,4 +315,5 @@ def _pool(selection: Selection, op: RequantizeOp, pooled: _Pooled) -> None:
         if selection.channel != 1:
             strides, image = (target.strides[0], 0, 0, 1), (n, 1, 1, c)
         target = View(target.buffer, target.offset, image, strides, target.dtype)
-    _depthwise(selection, op, source, target, weights, pooled.strides, bias, output)
+    apart = selection.image_strides(source)[2:]
+    _sum_windows(selection, op, source, apart, target, weights, pooled.strides, bias, output)

@@ -121,17 +121,33 @@ def select_float_convolution(selection: Selection, op: ConvolutionOp) -> None:
     if not _is_f32(op.lhs, op.rhs, op.result) or not selection.is_image(op.result):
         raise NoKernel
     windows = Windows.of(selection, op)
+    pieces = windows.pieces()
     tail = Tail.of(selection, op.result)
+    if windows.depthwise or len(pieces) > 1:
+        tail = _without_residual(selection, op.result)
     other = None if tail.other is None else _lined(selection, op, tail.other)
-    if windows.depthwise:
-        if other is not None:
-            tail, other = _without_residual(selection, op.result), None
-        return _depthwise(selection, op, windows, tail)
-    source = selection.view(op.lhs)
-    if selection.image_strides(source)[1] != source.itemsize:
-        source = _lined(selection, op, op.lhs)
+    source = selection.view(windows.input.source)
+    if windows.depthwise or selection.image_strides(source)[1] != source.itemsize:
+        source = _lined(selection, op, windows.input.source)
     source = selection.surrounded(op, source, windows.padding)
     target = selection.floats_for(op, tail.result)
+    for piece in pieces:
+        here, there = piece.source(selection, source), piece.target(selection, target)
+        if windows.depthwise:
+            _depthwise(selection, op, piece.windows, here, there, tail)
+        else:
+            _dense(selection, op, piece.windows, here, there, tail, other)
+
+
+def _dense(
+    selection: Selection,
+    op: ConvolutionOp,
+    windows: Windows,
+    source: View,
+    target: View,
+    tail: Tail,
+    other: View | None,
+) -> None:
     weights = windows.dense()
     rows, columns, inputs, channels = weights.shape
     strides = (0, 0) if other is None else selection.image_strides(other)[2:]
@@ -153,12 +169,14 @@ def _without_residual(selection: Selection, value: SSAValue) -> Tail:
     return tail
 
 
-def _depthwise(selection: Selection, op: ConvolutionOp, windows: Windows, tail: Tail) -> None:
-    source = selection.surrounded(op, _lined(selection, op, op.lhs), windows.padding)
-    target = selection.floats_for(op, tail.result)
+def _depthwise(
+    selection: Selection, op: ConvolutionOp, windows: Windows, source: View, target: View, tail: Tail
+) -> None:
+    """Where taps are some elements apart, an image of every such element is seen."""
     weights = windows.weights[:, :, 0]
     _, channels, height, width = selection.image(target)
-    _, _, in_row, in_pixel = selection.image_strides(source)
+    _, _, row, pixel = selection.image_strides(source)
+    in_row, in_pixel = windows.dilation[0] * row, windows.dilation[1] * pixel
     _, _, out_row, out_pixel = selection.image_strides(target)
     shape = FloatDepthwise(
         rows=height,
@@ -171,7 +189,7 @@ def _depthwise(selection: Selection, op: ConvolutionOp, windows: Windows, tail: 
         out_row=out_row,
         out_pixel=out_pixel,
         kernel=(weights.shape[0], weights.shape[1]),
-        strides=windows.strides,
+        strides=(windows.strides[0] // windows.dilation[0], windows.strides[1] // windows.dilation[1]),
         arithmetic=_arithmetic(tail, 0, 0),
     )
     parameters = selection.graph.parameters(shape.pack(selection.isa, weights, _biases(tail, channels)))

@@ -13,6 +13,7 @@ from zeropoint.codegen.graph import ALIGNMENT, Buffer, Graph, Halo, Space, View,
 from zeropoint.codegen.kernels.border import Border
 from zeropoint.codegen.llvm.machine import CodegenError
 from zeropoint.codegen.select.movement import copy, parts_of
+from zeropoint.codegen.select.phases import Dilated
 from zeropoint.ir.constants import constant_array, splat_value
 from zeropoint.ir.locations import describe
 from zeropoint.ir.program import Program
@@ -225,9 +226,9 @@ class Selection:
             if isinstance(user, StorageCastOp):
                 wanted = self._halo(user.result)
             elif isinstance(user, PadOp) and use.index == 0:
-                wanted = self.padding(user)
+                wanted = self._wanted_around(user)
             elif isinstance(user, ConvolutionOp) and use.index == 0:
-                wanted = padding_of(user)
+                wanted = padding_of(user, self.splat)
             elif isinstance(user, ReduceWindowOp) and use.index == 0:
                 wanted = self.window_padding(user)
             else:
@@ -235,6 +236,13 @@ class Selection:
             if wanted is not None and (found is None or found.value == wanted.value):
                 found = wanted if found is None else found.union(wanted)
         return found
+
+    def _wanted_around(self, op: PadOp) -> Halo | None:
+        """The padding of a `pad`; of one that dilates, what the convolution of its result reads around the operand."""
+        if not any(array_values(op.interior_padding)):
+            return self.padding(op)
+        user = next(iter(op.result.uses)).operation if op.result.has_one_use() else None
+        return padding_of(user, self.splat) if isinstance(user, ConvolutionOp) and user.lhs is op.result else None
 
     def window_padding(self, op: ReduceWindowOp) -> Halo | None:
         """The padding of the windows of an image of bytes; None where there is none, or other dimensions are padded."""
@@ -305,8 +313,14 @@ def owner_of(value: SSAValue) -> Operation | None:
     return value.op if isinstance(value, OpResult) else None
 
 
-def padding_of(op: ConvolutionOp) -> Halo | None:
-    """The zeros that a convolution of images puts around its input itself; None where there are none."""
+def padding_of(op: ConvolutionOp, splat: Callable[[SSAValue], float | None]) -> Halo | None:
+    """What surrounds the input of a convolution of images, by which it pads it itself or is padded and dilated before.
+
+    None where nothing does.
+    """
+    dilated = Dilated.of(op, splat)
+    if dilated is not None:
+        return dilated.padding(op)
     pairs = padding_values(op.padding, len(op.dimension_numbers.data.input_spatial_dimensions))
     if len(pairs) != 2 or not any(side > 0 for pair in pairs for side in pair) or min(map(min, pairs)) < 0:
         return None

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from zeropoint.codegen.graph import Halo
+from zeropoint.codegen.graph import Halo, View
+from zeropoint.codegen.select.movement import part
+from zeropoint.codegen.select.phases import Dilated, Phase
 from zeropoint.codegen.select.selection import NoKernel, Selection, padding_of
 from zeropoint.ir.stablehlo import ConvolutionOp
 from zeropoint.ir.stablehlo.arrays import array_values, padding_values
@@ -17,14 +19,18 @@ from zeropoint.ir.tensors import Array
 class Windows:
     """The attributes of a convolution; weights are (kernel rows, kernel columns, inputs of a group, outputs)."""
 
+    op: ConvolutionOp
+    input: Dilated
     weights: Array
     strides: tuple[int, int]
     dilation: tuple[int, int]
     groups: int
     padding: Halo | None
+    """What surrounds the source."""
 
     @staticmethod
     def of(selection: Selection, op: ConvolutionOp) -> Windows:
+        """Of a convolution of images by constant weights. Raises NoKernel for any other."""
         layout = op.dimension_numbers.data
         weights = selection.constant(op.rhs)
         rank = len(layout.input_spatial_dimensions)
@@ -36,12 +42,15 @@ class Windows:
             and layout.input_spatial_dimensions == layout.output_spatial_dimensions == tuple(
                 sorted(layout.input_spatial_dimensions)
             )
-            and array_values(op.lhs_dilation, ones) == ones
-            and min((side for pair in padding_values(op.padding, rank) for side in pair), default=0) >= 0
             and int(op.batch_group_count.value.data) == 1
         )  # fmt: skip
         if weights is None or not plain:
             raise NoKernel
+        pairs = padding_values(op.padding, 2)
+        source = Dilated.of(op, selection.splat)
+        if source is None and min(map(min, pairs)) < 0:
+            raise NoKernel
+        source = source or Dilated(op.lhs, (1, 1), (pairs[0][0], pairs[1][0]), 0)
         arranged = weights.transpose(
             *layout.kernel_spatial_dimensions,
             layout.kernel_input_feature_dimension,
@@ -52,12 +61,23 @@ class Windows:
             arranged = np.flip(arranged, tuple(axis for axis, flag in enumerate(flags) if flag))
         sy, sx = array_values(op.window_strides, ones)
         dy, dx = array_values(op.rhs_dilation, ones)
-        return Windows(arranged, (sy, sx), (dy, dx), int(op.feature_group_count.value.data), padding_of(op))
+        groups = int(op.feature_group_count.value.data)
+        return Windows(op, source, arranged, (sy, sx), (dy, dx), groups, padding_of(op, selection.splat))
 
     @property
     def depthwise(self) -> bool:
-        """One input and one output channel a group, adjacent taps."""
-        return self.groups > 1 and self.weights.shape[2:] == (1, self.groups) and self.dilation == (1, 1)
+        """One input and one output channel a group."""
+        return self.groups > 1 and self.weights.shape[2:] == (1, self.groups)
+
+    def pieces(self) -> list[Piece]:
+        """The ordinary convolutions that this one is made of: one, where nothing is between elements and taps.
+
+        Those of depthwise convolutions have a step that is a multiple of the distance of taps.
+        """
+        y, x = self.input.phases(self.op)
+        if self.depthwise:
+            y, x = ([even for phase in phases for even in phase.even()] for phases in (y, x))
+        return [Piece(self, row, column) for row in y for column in x]
 
     def dense(self) -> Array:
         """The weights for all input channels: zero outside of an output channel's group."""
@@ -70,3 +90,59 @@ class Windows:
             mine = slice(group * each, (group + 1) * each)
             full[:, :, group * inputs : (group + 1) * inputs, mine] = self.weights[..., mine]
         return full
+
+
+@dataclass(frozen=True)
+class Piece:
+    """The outputs of a phase of rows and one of columns."""
+
+    whole: Windows
+    y: Phase
+    x: Phase
+
+    @property
+    def taps(self) -> int:
+        """How many elements an output reads."""
+        return len(self.y.kernel) * len(self.x.kernel)
+
+    @property
+    def windows(self) -> Windows:
+        """The ordinary convolution: its weights, strides and dilation; of no taps one of zeros."""
+        if not self.taps:
+            weights = np.zeros((1, 1, *self.whole.weights.shape[2:]), self.whole.weights.dtype)
+            return replace(self.whole, weights=weights, strides=(1, 1), dilation=(1, 1))
+        weights = self.whole.weights[np.ix_(self.y.kernel, self.x.kernel)]
+        steps, pitches = (self.y.step, self.x.step), (self.y.pitch, self.x.pitch)
+        return replace(self.whole, weights=weights, strides=steps, dilation=pitches)
+
+    def beside(self, taken: Array) -> Array:
+        """What the numbers between the elements add to every output channel, as integers; `taken` are its weights."""
+        sums = (weights.astype(np.int64).sum((0, 1, 2)) for weights in (self.whole.weights, taken))
+        every, own = sums
+        return int(self.whole.input.fill) * (every - own)
+
+    def source(self, selection: Selection, surrounded: View) -> View:
+        """Where its first output begins to read the source with its padding; of no taps one element, over and over."""
+        if not self.taps:
+            spatial = _spatial(selection)
+            return replace(
+                surrounded, strides=tuple(0 if d in spatial else step for d, step in enumerate(surrounded.strides))
+            )
+        _, _, row, pixel = selection.image_strides(surrounded)
+        top, left = self.whole.padding.sides[:2] if self.whole.padding else (0, 0)
+        return surrounded.moved((top + self.y.origin) * row + (left + self.x.origin) * pixel)
+
+    def target(self, selection: Selection, view: View) -> View:
+        """Its outputs of a view of all of them."""
+        if self.y.period == self.x.period == 1:
+            return view
+        y, x = _spatial(selection)
+        starts, shape, steps = [0] * 4, list(view.shape), [1] * 4
+        for d, phase in ((y, self.y), (x, self.x)):
+            starts[d], shape[d], steps[d] = phase.start, phase.count, phase.period
+        return part(view, starts, shape, steps)
+
+
+def _spatial(selection: Selection) -> tuple[int, int]:
+    """The dimensions of rows and of columns."""
+    return (2, 3) if selection.channel == 1 else (1, 2)
