@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from codegen.test_instruction_sets import runs_here
-from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS, InstructionSet
+from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS, InstructionSet, portable_dot
 from zeropoint.codegen.native import NativeProgram
 from zeropoint.interp import Interpreter
 from zeropoint.ir.program import Program
@@ -16,6 +18,31 @@ from zeropoint.ir.tensors import Array
 
 HERE = [row for name, row in INSTRUCTION_SETS.items() if not name.startswith("neon") and runs_here(name)]
 """The instruction sets of this processor."""
+EVEX = replace(
+    INSTRUCTION_SETS["avx-vnni"],
+    name="avx-vnni as avx512-vnni encodes it",
+    cpu="haswell",
+    features="+avx512f,+avx512bw,+avx512vl,+avx512vnni",
+)
+"""The same LLVM text as AVX-VNNI's, for processors that have its instructions in the other encoding only."""
+BOTH_VNNI = [
+    *HERE,
+    pytest.param(
+        EVEX, marks=pytest.mark.skipif(not runs_here("avx512-vnni"), reason="this processor has no avx512-vnni")
+    ),
+]
+"""The instruction sets of this processor, and AVX-VNNI's kernels in the encoding of AVX-512."""
+
+
+def without_instructions(name: str) -> InstructionSet:
+    """A row for another processor, its steps in plain LLVM: what kernels load and store is the same."""
+    row = INSTRUCTION_SETS[name]
+    return replace(
+        row, name=f"{name} in plain LLVM", triple="", features="", dot=portable_dot(row.unsigned), multiply_high=None,
+        fused=False,
+    )  # fmt: skip
+
+
 CASES = int(os.environ.get("ZEROPOINT_FUZZ_CASES", "0"))
 """How many cases the property tests run; 0 is as many as fit a quick test."""
 
@@ -27,12 +54,16 @@ def assert_native_is_exact(
     threads: Sequence[int] = (1,),
     *,
     tolerance: float | None = None,
+    guarded: bool | None = None,
 ) -> None:
-    """Every output of native code equals the interpreter's: every bit, or floats within a relative tolerance."""
+    """Every output of native code equals the interpreter's: every bit, or floats within a relative tolerance.
+
+    `guarded` code checks what it touches.
+    """
     samples = list(samples)
     expected = [Interpreter(program)(sample) for sample in samples]
     for count in threads:
-        native = NativeProgram(program, isa=isa, threads=count)
+        native = NativeProgram(program, isa=isa, threads=count, guarded=guarded)
         for sample, outputs in zip(samples, expected, strict=True):
             found = native(sample)
             assert list(found) == list(outputs)

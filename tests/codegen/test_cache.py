@@ -14,8 +14,9 @@ import pytest
 import zeropoint.codegen
 from codegen.classifier import classifier, image
 from zeropoint.codegen import modules, objects
-from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS
+from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS, InstructionSet
 from zeropoint.codegen.llvm.machine import Loaded, host
+from zeropoint.codegen.llvm.processors import instruction_set
 from zeropoint.codegen.llvm.text import Module
 from zeropoint.codegen.modules import Source, kernels_of
 from zeropoint.codegen.native import NativeProgram
@@ -118,7 +119,7 @@ def test_threads_that_fill_one_cache_leave_whole_entries(tmp_path: Path) -> None
 SCRIPT = """
 import sys
 from pathlib import Path
-from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS
+from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS, InstructionSet
 from zeropoint.codegen.modules import Source
 from zeropoint.codegen.objects import objects_of
 written = [f"define i32 @answer() {{\\n  ret i32 {n}\\n}}\\n" for n in range(4)]
@@ -138,9 +139,10 @@ def test_processes_that_fill_and_empty_one_cache_do_not_disturb_each_other(tmp_p
     assert [process.returncode for process in started] == [0, 0, 0], errors
 
 
-def test_programs_are_compiled_by_processes_of_their_own_to_the_same_objects(tmp_path: Path) -> None:
+@pytest.mark.parametrize("isa", [ISA, instruction_set(cpu="neoverse-v1"), instruction_set(cpu="alderlake")])
+def test_programs_are_compiled_by_processes_of_their_own_to_the_same_objects(isa: InstructionSet) -> None:
     several = {f"m{number}": source(number) for number in range(objects.PARALLEL + 1)}
-    assert objects_of(several, ISA) == {name: objects_of({name: each}, ISA)[name] for name, each in several.items()}
+    assert objects_of(several, isa) == {name: objects_of({name: each}, isa)[name] for name, each in several.items()}
 
 
 def test_the_folder_is_named_by_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

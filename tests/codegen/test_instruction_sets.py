@@ -17,7 +17,7 @@ from codegen.classifier import CLASSES, classifier, image
 from codegen.test_ahead_of_time import PROGRAM, WARNINGS
 from zeropoint.codegen.ahead_of_time import library, write
 from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS, InstructionSet
-from zeropoint.codegen.llvm.machine import CodegenError, architecture, assembly, host
+from zeropoint.codegen.llvm.machine import CodegenError, architecture, assembly, compile_object, host
 from zeropoint.codegen.llvm.processors import PROCESSORS, instruction_set
 from zeropoint.codegen.modules import kernels_of
 from zeropoint.codegen.native import NativeProgram
@@ -116,6 +116,22 @@ def test_no_vector_is_wider_than_its_set_has(name: str) -> None:
     widest = "zmm" if INSTRUCTION_SETS[name].width == 16 else "ymm"
     used = set(re.findall(r"%([xyz]mm)\d", assembly_of(name)))
     assert max(used) == widest
+
+
+@pytest.mark.skipif(shutil.which("objdump") is None, reason="objdump is not installed")
+def test_avx_vnni_is_encoded_as_its_processors_have_it(tmp_path: Path) -> None:
+    """In VEX: of what AVX-512 added, no instruction and no register."""
+    isa, listed = INSTRUCTION_SETS["avx-vnni"], list[str]()
+    for name, text in kernels_of(select(classifier(), isa)).texts.items():
+        (tmp_path / name).write_bytes(compile_object(text, isa))
+        done = subprocess.run(["objdump", "-d", "-w", tmp_path / name], capture_output=True, text=True, check=True)
+        listed += [line for line in done.stdout.splitlines() if re.match(r"^ +[0-9a-f]+:\t", line)]
+    products = [line for line in listed if "vpdpbusd" in line]
+    assert len(products) > 100
+    assert all("{vex} vpdpbusd" in line for line in products)
+    assert not [line for line in listed if re.search(r"%[xyz]mm(1[6-9]|[23]\d)|%zmm|%k[0-7]", line)]
+    # The first byte of every instruction that is encoded in EVEX.
+    assert not [line for line in listed if line.split("\t")[1].startswith("62 ")]
 
 
 # Names of processors.

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from xdsl.dialects.builtin import StringAttr
 
 from codegen import contractions
-from codegen.exactness import CASES, HERE, assert_native_is_exact
+from codegen.exactness import BOTH_VNNI, CASES, HERE, assert_native_is_exact, without_instructions
 from networks import Case, cases, quantized
 from zeropoint.calibrate import samples
 from zeropoint.codegen.llvm.isa import InstructionSet
@@ -26,7 +26,7 @@ from zeropoint.ir.stablehlo import UniformDequantizeOp
 from zeropoint.lower import integer_program
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits"
-INSTRUCTION_SETS = pytest.mark.parametrize("isa", HERE, ids=lambda row: row.name)
+INSTRUCTION_SETS = pytest.mark.parametrize("isa", BOTH_VNNI, ids=lambda row: row.name)
 
 
 KERNELS = {
@@ -61,6 +61,17 @@ def test_generated_kernels(isa: InstructionSet, kind: str) -> None:
     @given(case=strategy)
     def exact(case: contractions.Case) -> None:
         assert_native_is_exact(case.program, case.samples, isa, threads)
+
+    exact()
+
+
+@pytest.mark.parametrize("name", ["neon-i8mm", "neon-dotprod"])
+@pytest.mark.parametrize("kind", KERNELS)
+def test_generated_kernels_of_aarch64_stay_inside_of_their_buffers(name: str, kind: str) -> None:
+    @some(1)
+    @given(case=KERNELS[kind][0])
+    def exact(case: contractions.Case) -> None:
+        assert_native_is_exact(case.program, case.samples[:1], without_instructions(name), guarded=True)
 
     exact()
 

@@ -17,6 +17,7 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS, InstructionSet
@@ -65,18 +66,17 @@ def _compiled(texts: Sequence[str], isa: InstructionSet) -> list[bytes]:
     done: dict[int, bytes] = {}
     with ThreadPoolExecutor(workers) as pool:
         dealt = [[texts[n] for n in hand] for hand in hands]
-        results = pool.map(_in_process, dealt, [isa.name] * workers)
+        results = pool.map(_in_process, dealt, [isa] * workers)
         for hand, objects in zip(hands, results, strict=True):
             done.update(zip(hand, objects, strict=True))
     return [done[n] for n in range(len(texts))]
 
 
-def _in_process(texts: Sequence[str], name: str) -> list[bytes]:
+def _in_process(texts: Sequence[str], isa: InstructionSet) -> list[bytes]:
     command = [sys.executable, "-c", "from zeropoint.codegen.objects import serve; serve()"]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    finished = subprocess.run(
-        command, input=pickle.dumps((list(texts), name)), capture_output=True, env=environment, check=False
-    )
+    asked = pickle.dumps((list(texts), isa.triple, isa.cpu, isa.features))
+    finished = subprocess.run(command, input=asked, capture_output=True, env=environment, check=False)
     if finished.returncode:
         raise RuntimeError(f"LLVM failed:\n{finished.stderr.decode(errors='replace')}")
     return pickle.loads(finished.stdout)
@@ -84,8 +84,10 @@ def _in_process(texts: Sequence[str], name: str) -> list[bytes]:
 
 def serve() -> None:
     """Compile what comes by standard input; the objects go to standard output."""
-    texts, name = pickle.load(sys.stdin.buffer)
-    pickle.dump([compile_object(text, INSTRUCTION_SETS[name]) for text in texts], sys.stdout.buffer)
+    texts, triple, cpu, features = pickle.load(sys.stdin.buffer)
+    # Any row: its steps are in the texts already.
+    isa = replace(INSTRUCTION_SETS["portable"], triple=triple, cpu=cpu, features=features)
+    pickle.dump([compile_object(text, isa) for text in texts], sys.stdout.buffer)
 
 
 def _key(source: str, isa: InstructionSet) -> str:
