@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 
 import pytest
 
-from zeropoint.targets import KernelRow, target
+from zeropoint.ir.quant import Storage
+from zeropoint.report.tables import target_list, target_table
+from zeropoint.targets import Free, KernelRow, PortRule, Role, Target, target
 
 from .confirmation import row_text, rows
 
 ROOT = Path(__file__).parents[2]
 FORM = re.compile(r"(?P<runtime>\S+) (?P<version>\S+): (?P<test>tests/\S+\.py)")
 MODULES = {
-    "onnxruntime": "test_onnxruntime_rows",
+    "cpu": "test_cpu_rows",
     "litert": "test_litert_rows",
     "litert-16x8": "test_litert_rows",
+    "onnxruntime": "test_onnxruntime_rows",
+    "stablehlo": "test_stablehlo_rows",
 }
 """The test modules that have a case for each kernel, by target."""
 UNCHECKED: dict[tuple[str, str], str] = {}
@@ -46,3 +51,18 @@ def test_every_case_and_every_reason_is_of_a_row(name: str) -> None:
     kernels = set(target(name).by_kernel)
     assert set(cases(name)) <= kernels
     assert {kernel for found, kernel in UNCHECKED if found == name} <= kernels
+
+
+def test_the_printed_table_says_which_rows_were_checked() -> None:
+    rule = PortRule(Role.ACTIVATION, Storage.of("i8"))
+    row = KernelRow("add", (rule,), rule, Free(), checked="runtime 1.2: tests/x.py")
+    text = target_table(Target("mine", "fixed32", (row, replace(row, kernel="multiply", checked=""))))
+    lines = text.splitlines()
+    assert next(line for line in lines if " add " in line).split()[-2:] == ["runtime", "1.2"]
+    assert next(line for line in lines if " multiply " in line).split()[-1] == "-"
+    assert lines[-1] == "1 of 2 rows checked; 1 by runtime 1.2 in tests/x.py"
+
+
+def test_the_list_of_targets_counts_the_rows_that_were_checked() -> None:
+    count = len(target("cpu").rows)
+    assert f"{count} of {count} rows checked" in next(line for line in target_list().splitlines() if "cpu" in line)

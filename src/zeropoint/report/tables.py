@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from io import StringIO
 from typing import Any
 
@@ -20,13 +21,30 @@ def rendered(table: Any, width: int = 120) -> str:
 def target_list() -> str:
     """Every built-in target, a line each."""
     return "\n".join(
-        f"{found.name:13s}{found.description}; profile {found.profile}, {len(found.by_kernel)} kernels"
+        f"{found.name:13s}{found.description}; profile {found.profile}, {len(found.by_kernel)} kernels, "
+        f"{_checked_count(found)}"
         for found in map(target, TARGETS)
     )
 
 
+def _checked_count(target: Target) -> str:
+    return f"{sum(bool(row.checked) for row in target.rows)} of {len(target.rows)} rows checked"
+
+
+def checked_text(target: Target) -> str:
+    """How many rows were checked against the real runtime; by which, in which tests."""
+    by = Counter(row.checked for row in target.rows if row.checked)
+    found = (f"{count} by {runtime}{f' in{test}' if test else ''}" for runtime, test, count in map(_parts, by.items()))
+    return "; ".join([_checked_count(target), *found])
+
+
+def _parts(item: tuple[str, int]) -> tuple[str, str, int]:
+    runtime, _, test = item[0].partition(":")
+    return runtime, test, item[1]
+
+
 def target_table(target: Target) -> str:
-    """The kernel table of a target, in the words of its file."""
+    """The kernel table of a target, in the words of its file, and what was checked of it."""
     from rich import box
     from rich.table import Table
 
@@ -41,6 +59,6 @@ def target_table(target: Target) -> str:
             port_text(row.output),
             relation_text(row.relation),
             f"{accumulator} {row.intermediate}".strip(),
-            row.checked or "-",
+            row.checked.partition(":")[0] or "-",
         )
-    return rendered(table, width=140)
+    return f"{rendered(table, width=140)}\n{checked_text(target)}"

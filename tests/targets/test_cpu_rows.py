@@ -1,0 +1,30 @@
+"""Every row of `cpu.toml`: native code of a program of one op, made by the row, has the interpreter's bits.
+
+Whole networks, threads and instruction sets are tests/codegen/test_native_exactness.py.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from codegen.exactness import HERE, assert_native_is_exact
+from zeropoint.lower import integer_program
+from zeropoint.solve.materialize import materialize
+from zeropoint.targets import KernelRow
+
+from .confirmation import confirming
+from .one_op import float_program, kernels, regions_of, variants
+from .qdq_case import Built
+
+NAME, PACKAGE = "cpu", "zeropoint"
+CASES = kernels(NAME)
+
+
+@pytest.mark.parametrize(("row", "made"), variants(NAME))
+def test_native_code_computes_the_row(row: KernelRow, made: Built, tmp_path: Path) -> None:
+    with confirming(NAME, row, PACKAGE):
+        before, inputs = float_program(made, tmp_path)
+        program = integer_program(materialize(regions_of(NAME, row, before, made)))
+        assert_native_is_exact(program, [inputs], HERE[0])

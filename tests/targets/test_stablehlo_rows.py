@@ -1,0 +1,49 @@
+"""Every row of `stablehlo.toml`, against C++ StableHLO: our stages make a quantized program of one op by the row.
+
+C++ StableHLO must verify it, and its interpreter must compute what ours does under the table's profile, after its own
+pass that writes quantized ops as dequantize, op, quantize. Weights have at most 64 numbers, as it does not read those
+behind handles. Two things it verifies and does not evaluate: unsigned storage, whose bits it takes for signed ones, and
+sums of quantized values (`SUMS`), which its pass leaves.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from interp.programs import upstream
+from oracle import mlir
+from zeropoint.interp import run
+from zeropoint.ir.text import print_program
+from zeropoint.solve.materialize import materialize
+from zeropoint.targets import KernelRow
+
+from .confirmation import confirming
+from .one_op import float_program, kernels, regions_of, variants
+from .qdq_case import Built
+
+NAME, PACKAGE = "stablehlo", "torch-mlir"
+TO_FLOAT = "stablehlo-legalize-quantized-op-to-qdq"
+SUMS = {"average_pool", "mean", "sum"}
+CASES = kernels(NAME)
+
+
+@pytest.mark.parametrize(("row", "made"), variants(NAME))
+def test_the_quantized_program_verifies_and_computes_the_same(row: KernelRow, made: Built, tmp_path: Path) -> None:
+    mlir.require()
+    with confirming(NAME, row, PACKAGE):
+        before, inputs = float_program(made, tmp_path)
+        program = materialize(regions_of(NAME, row, before, made))
+        text = print_program(program, inline_weights=True)
+        assert not mlir.needs_unregistered(text)
+        mlir.canonical(text)
+        storage = made.results[0].storage.type
+        if not storage.signed or (storage.width == 8 and row.kernel in SUMS):
+            return
+        theirs = upstream(text, *inputs.values(), passes=TO_FLOAT)
+        for one, other in zip(theirs, run(program, inputs).values(), strict=True):
+            steps = [np.rint(array / np.float32(made.results[0].scale)) for array in (one, other)]
+            assert len(np.unique(steps[0])) > 7, "the result says nothing"
+            assert np.abs(steps[0] - steps[1]).max() <= made.case.steps, (steps[0] != steps[1]).mean()
