@@ -181,6 +181,21 @@ def test_integer_inputs_and_outputs_have_their_parameters_in_the_header() -> Non
     assert "#define NET_ARENA_SIZE 128 /* bytes that a run works in; no plan needs fewer than 64 */" in text
 
 
+@needs_gcc
+def test_arrays_without_elements_are_no_misaligned_ones(tmp_path: Path) -> None:
+    text = (
+        "func.func @main(%a: tensor<0x3xf32>, %b: tensor<2xf32>) -> (tensor<0x3xf32>, tensor<2xf32>) {\n"
+        "  %c = stablehlo.negate %a : tensor<0x3xf32>\n  %d = stablehlo.negate %b : tensor<2xf32>\n"
+        "  return %c, %d : tensor<0x3xf32>, tensor<2xf32>\n}\n"
+    )
+    write(library(parse_program(text), "empty", host()), tmp_path / "libempty.so", host())
+    code, memory, given = ctypes.CDLL(str(tmp_path / "libempty.so")), aligned(64), np.ones(2, np.float32)
+    found = np.zeros(2, np.float32)
+    arrays = [memory, given, given, found, found]
+    assert code.empty_run(*(ctypes.c_void_p(array.ctypes.data) for array in arrays)) == 0
+    assert found.tolist() == [-1, -1]
+
+
 def named(*names: str) -> list[str]:
     """The C names of inputs with the given names."""
     ports = ", ".join(f'%a{n}: tensor<2xf32> {{zeropoint.name = "{name}"}}' for n, name in enumerate(names))

@@ -144,12 +144,12 @@ class GuardedPlace(Place):
         return zeros
 
     def _run_on(self, side: _Side, values: list[Array]) -> list[Array]:
+        self._workers.use(side.arena.address, side.weights.address)  # and nobody uses it any more
         given = [side.holding(value) for value in values]
         results = [side.of(math.prod(shape) * dtype.itemsize) for shape, dtype in self._results]
         side.clear()
         addresses = [[held.address for held in part] for part in (given, results)]
         side.bounds.place(*addresses)
-        self._workers.use(side.arena.address, side.weights.address)
         self._workers.run([*addresses[0], side.bounds.address], addresses[1], held=(given, results, side))
         side.bounds.check()
         if not all(held.intact() for held in (*given, *results, side.arena, side.weights)):

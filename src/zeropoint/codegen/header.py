@@ -64,14 +64,14 @@ class Argument:
     name: str
     type: str
     shape: tuple[int, ...]
-    size: int
+    itemsize: int
     quantized: UniformQuantizedType | None
     output: bool
 
     @property
-    def itemsize(self) -> int:
-        """Bytes of an element."""
-        return self.size // max(1, math.prod(self.shape))
+    def size(self) -> int:
+        """Bytes of all elements."""
+        return math.prod(self.shape) * self.itemsize
 
     @property
     def declaration(self) -> str:
@@ -97,8 +97,7 @@ def arguments_of(program: Program) -> list[Argument]:
             shape = shape_of(port.type)
             quantized = _expressed(attributes, index) or (_dequantized(value) if output else _quantized(value))
             name = _identifier(port.name, taken)
-            size = math.prod(shape) * dtype.itemsize
-            result.append(Argument(port.name, name, C_TYPES[dtype.name], shape, size, quantized, output))
+            result.append(Argument(port.name, name, C_TYPES[dtype.name], shape, dtype.itemsize, quantized, output))
     return result
 
 
