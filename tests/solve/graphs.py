@@ -12,10 +12,22 @@ from xdsl.dialects.func import ReturnOp as FuncReturn
 from xdsl.ir import Attribute, Block, Region, SSAValue
 
 from zeropoint.ir.annotations import NAME
+from zeropoint.ir.constants import constant_op
 from zeropoint.ir.locations import name_location
 from zeropoint.ir.program import Program
-from zeropoint.ir.quant import QuantizedType, QuantizeRegionOp, ReturnOp, StatisticsOp, Storage
-from zeropoint.ir.stablehlo import SliceOp
+from zeropoint.ir.quant import (
+    CoupledRefOp,
+    DequantizeCastOp,
+    QuantizeCastOp,
+    QuantizedType,
+    QuantizeRegionOp,
+    ReturnOp,
+    StatisticsOp,
+    Storage,
+)
+from zeropoint.ir.stablehlo import AddOp, BroadcastInDimOp, DotDimensions, DotGeneralOp, SliceOp
+from zeropoint.ir.tensors import Array, with_element
+from zeropoint.ir.weights import Weights
 from zeropoint.targets import FixedScale, Free, KernelRow, PortRule, Relation, Role, SameScale, Target
 
 I8 = Storage.of("i8")
@@ -52,6 +64,7 @@ class Graph:
     span: tuple[float, float] = (-1.0, 1.0)
     block: Block = field(init=False)
     count: int = 0
+    weights: Weights = field(default_factory=Weights)
 
     def __post_init__(self) -> None:
         self.block = Block(arg_types=[self.type()] * self.inputs)
@@ -98,6 +111,36 @@ class Graph:
         self.block.add_op(stats)
         return stats.res
 
+    def pinned(self, value: SSAValue, stated: QuantizedType) -> SSAValue:
+        """The value behind a pair of casts."""
+        stored = QuantizeCastOp(value, with_element(value, stated))
+        real = DequantizeCastOp(stored.result, value.type)
+        self.block.add_ops([stored, real])
+        return real.result
+
+    def coupled(self, value: SSAValue, key: str) -> SSAValue:
+        """The value behind a `quant.coupled_ref`."""
+        op = CoupledRefOp(value, key)
+        self.block.add_op(op)
+        return op.res
+
+    def dense(self, value: SSAValue, weight: Array, bias: Array) -> SSAValue:
+        """A product with a constant weight and a bias, of a vector."""
+        constants = [constant_op(np.asarray(array, np.float32), self.weights) for array in (weight, bias)]
+        self.block.add_ops(constants)
+        body = Block(arg_types=[value.type, *(op.output.type for op in constants)])
+        result = self.type(weight.shape[1])
+        made = DotGeneralOp(body.args[0], body.args[1], result, DotDimensions((), (), (0,), (0,)))
+        spread = BroadcastInDimOp(body.args[2], result, [0])
+        total = AddOp(made.result, spread.result)
+        body.add_ops([made, spread, total, ReturnOp([total.result])])
+        operands = [value, *(op.output for op in constants)]
+        region = QuantizeRegionOp(operands, [result], "fully_connected", [f32] * 3, [f32], Region(body))
+        region.location = name_location(f"dense{self.count}")
+        self.count += 1
+        self.block.add_op(region)
+        return region.outputs[0]
+
     def finish(self, *outputs: SSAValue, observe: bool = True) -> Program:
         """The program; every float value that says nothing of itself yet is observed in `span`."""
         self.block.add_op(FuncReturn(*outputs))
@@ -107,7 +150,7 @@ class Graph:
         function = FuncOp("main", types, Region(self.block))
         names = [DictionaryAttr({NAME: StringAttr(f"x{i}")}) for i in range(len(self.block.args))]
         function.properties["arg_attrs"] = ArrayAttr(names)
-        return Program(ModuleOp([function]))
+        return Program(ModuleOp([function]), self.weights)
 
     def _observe_all(self) -> None:
         values: list[SSAValue] = list(self.block.args)

@@ -154,6 +154,24 @@ def test_target_constraints_a_function_that_collides_with_its_neighbour_gets_a_r
     assert not violations(found, table)
 
 
+def test_target_constraints_a_function_that_leaves_alone_what_others_set_still_gets_its_way() -> None:
+    """Propagation pass: the constraints of the current kernel are satisfied, by a rescale where nothing else helps."""
+
+    def doubled(inputs, outputs):
+        if inputs[0] is None or outputs[0] is not None:
+            return [], []  # says nothing of an output that is there already, though it is another one
+        outputs[0] = UniformQuantizedType.per_layer(I8, 2 * inputs[0].scale, inputs[0].zero_point)
+        return [], [0]
+
+    table = Target("t", "fixed32", (*TOY.rows, row("double", Custom(doubled, "doubled"))))
+    graph = Graph(2)
+    made = graph.kernel("double", cast(graph, graph.args[0], PIN), label="made")
+    found = propagate(graph.finish(graph.kernel("same", made, graph.kernel("A", graph.args[1]))), table)
+    assert output(found, "made") == UniformQuantizedType.per_layer(I8, 0.5, 7)
+    assert len(rescales(found)) == 1
+    assert not violations(found, table)
+
+
 @pytest.mark.parametrize(
     ("made", "sentence"),
     [

@@ -154,11 +154,17 @@ def _of_relation(region: QuantizeRegionOp, row: KernelRow, types: dict[int, Unif
 
 
 def _of_function(region: QuantizeRegionOp, relation: Custom, types: dict[int, UniformQuantizedType]) -> Iterator[str]:
-    """Whether the function, asked again with the inputs alone, derives the output that is there."""
-    inputs: list[QuantizedType | None] = [
+    """Whether the function, asked again, derives the types that are there: from the inputs, or from the output."""
+    known: list[QuantizedType | None] = [
         None if is_constant(value) else types.get(i) for i, value in enumerate(region.inputs)
     ]
-    outputs: list[QuantizedType | None] = [None]
-    relation.function(inputs, outputs)
-    if outputs[0] is not None and outputs[0] != types.get(OUTPUT):
-        yield f"output has {types.get(OUTPUT)}, expected {outputs[0]} ({relation.name})"
+    inputs, outputs = list(known), list[QuantizedType | None]([None])
+    set_inputs, set_outputs = relation.function(inputs, outputs)
+    if not set_inputs and not set_outputs:
+        inputs = [None] * len(known)
+        outputs = list[QuantizedType | None]([types.get(OUTPUT)])
+        set_inputs, set_outputs = relation.function(inputs, outputs)
+    derived = [*((i, "input", inputs[i]) for i in set_inputs), *((OUTPUT, "output", outputs[i]) for i in set_outputs)]
+    for port, kind, made in derived:
+        if made != types.get(port):
+            yield f"{kind} has {types.get(port)}, expected {made} ({relation.name})"

@@ -10,9 +10,10 @@ becomes, where nothing else reads `%1`,
 ```
 One after the other, until none applies: a rescale to the same type, or to one that the value has already, is dropped;
 of two in a row only one is left; a kernel whose output scale is free makes the wanted type itself; a kernel that takes
-any parameters reads the value as it was; a kernel that shares its scale and makes a smaller value goes before the
-rescale.
-Each step lowers the number of rescales or, with the same number, their cost, so that this ends. A rescale that cuts
+any parameters reads the value as it was, or as another rescale made it; a kernel that shares its scale and makes a
+smaller value goes before the rescale.
+Each step lowers the number of rescales or, with the same number, their cost, or takes a reader off one, so that this
+ends. A rescale that cuts
 values off is left alone where leaving it out would let them through.
 
 Source: the RFC on quantization transformations, section "Export": the scaling of inputs can be pushed forward and
@@ -41,6 +42,7 @@ from zeropoint.solve.propagate.headroom import Ports, greatest_real, least_outpu
 from zeropoint.solve.propagate.kernels import Kernel, KernelChoice
 from zeropoint.solve.propagate.operands import operand_type
 from zeropoint.solve.propagate.rescale import is_rescale, rescale_region
+from zeropoint.solve.propagate.separate import RANGE_TOLERANCE
 from zeropoint.targets import (
     OUTPUT,
     FixedScale,
@@ -91,6 +93,7 @@ class _Motion:
             or self._join(rescale)
             or self._merge(rescale)
             or self._absorb(rescale)
+            or self._serve(rescale)
             or self._push(rescale)
         )
 
@@ -162,14 +165,49 @@ class _Motion:
         if _cuts_off(made, given):
             return False
         uses = [(use.operation, use.index) for use in rescale.outputs[0].uses]
-        return any([self._absorb_at(user, index, rescale, given) for user, index in uses])
+        return any([self._read_instead(user, index, rescale.inputs[0], given) for user, index in uses])
 
-    def _absorb_at(self, user: Operation, index: int, rescale: QuantizeRegionOp, given: UniformQuantizedType) -> bool:
+    def _serve(self, rescale: QuantizeRegionOp) -> bool:
+        """Kernels that take any parameters read another rescaled form of the value that is nearly as fine."""
+        _, made = _types(rescale)
+        uses = [(use.operation, use.index) for use in rescale.outputs[0].uses]
+        if len({user for user, _ in uses}) < len(uses):
+            return False  # what one port may read depends on what the kernel reads at the other
+        for use in rescale.inputs[0].uses:
+            other = use.operation
+            if other is rescale or not isinstance(other, QuantizeRegionOp) or not is_rescale(other):
+                continue
+            _, kind = _types(other)
+            near = kind.storage.type == made.storage.type and kind.scale <= RANGE_TOLERANCE * made.scale
+            if not near or _cuts_off(kind, made):
+                continue
+            if any(self._specs_reading(user, index, kind) is None for user, index in uses):
+                continue
+            if rescale.is_before_in_block(other):
+                other.detach()
+                Rewriter.insert_op(other, InsertPoint.before(rescale))
+            for user, index in uses:
+                self._read_instead(user, index, other.outputs[0], kind)
+            Rewriter.erase_op(rescale)
+            return True
+        return False
+
+    def _read_instead(self, user: Operation, index: int, value: SSAValue, given: UniformQuantizedType) -> bool:
+        """Let a kernel that takes any parameters there read a value of type `given`; False where it does not."""
+        specs = self._specs_reading(user, index, given)
+        if specs is None or not isinstance(user, QuantizeRegionOp):
+            return False
+        user.operands[index] = value
+        user.input_specs = ArrayAttr(specs)
+        return True
+
+    def _specs_reading(self, user: Operation, index: int, given: UniformQuantizedType) -> list[Attribute] | None:
+        """The input specs of a kernel that reads `given` at a port; None where it cannot."""
         kernel = self.kernels.get(user)
         if kernel is None or is_rescale(kernel.region) or not isinstance(kernel.row.relation, FREE_INPUT):
-            return False
+            return None
         if not _fits(kernel.row, index, given):
-            return False
+            return None
         output = kernel.region.output_specs.data[0]
         specs: list[Attribute] = []
         for i, spec in enumerate(kernel.region.input_specs):
@@ -177,10 +215,8 @@ class _Motion:
             assert output is None or isinstance(output, UniformQuantizedType)
             specs.append((given if i == index else spec) if data else self._follows(kernel, i, specs, output))
         if isinstance(output, UniformQuantizedType) and output.scale < self._least_scale(kernel, tuple(specs)):
-            return False
-        kernel.region.operands[index] = rescale.inputs[0]
-        kernel.region.input_specs = ArrayAttr(specs)
-        return True
+            return None
+        return specs
 
     def _follows(self, kernel: Kernel, index: int, before: list[Attribute], output: UniformQuantizedType) -> Attribute:
         owner = kernel.region.inputs[index].owner

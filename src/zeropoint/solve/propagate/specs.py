@@ -10,6 +10,7 @@ so that a worklist can infer the parameters of adjacent kernels.
 from __future__ import annotations
 
 import heapq
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from xdsl.ir import SSAValue
@@ -66,6 +67,7 @@ class Specs:
             self._work(custom, custom, done, from_ranges=False)
             for kernel in custom:
                 self._work([kernel], custom, done, from_ranges=True)
+                self._confirm(kernel)
 
     def _work(self, first: list[Kernel], custom: list[Kernel], done: set[Port], *, from_ranges: bool) -> None:
         by_position = {kernel.position: kernel for kernel in custom}
@@ -100,28 +102,32 @@ class Specs:
 
     def _call(self, kernel: Kernel, done: set[Port], from_ranges: bool) -> list[ScaleClass]:
         """Call the function of a kernel; the classes that it decided."""
-        assert isinstance(kernel.row.relation, Custom)
         ports: dict[int, Port] = {index: (kernel.region, index) for index, _ in _data(kernel)}
-        inputs: list[QuantizedType | None] = [
-            self._known(ports[i], done, from_ranges) if i in ports else None for i in range(len(kernel.region.inputs))
-        ]
-        outputs: list[QuantizedType | None] = [self._known(ports[OUTPUT], done, False) if OUTPUT in ports else None]
-        source = f"kernel {kernel.name}: {kernel.row.relation.name}"
-        try:
-            set_inputs, set_outputs = kernel.row.relation.function(inputs, outputs)
-            updated = [*((i, inputs[i]) for i in set_inputs), *((OUTPUT, outputs[i]) for i in set_outputs)]
-        except Exception as error:  # the user's code
-            raise PropagationError(f"{source}: found a function that fails: {type(error).__name__}: {error}") from error
+        known = {index: self._known(port, done, from_ranges) for index, port in ports.items()}
         decided: list[ScaleClass] = []
-        for index, made in updated:
-            if index not in ports or not isinstance(made, UniformQuantizedType) or not made.is_per_layer:
-                raise PropagationError(f"{source}: found {made} for port {index}, expected !quant.uniform per layer")
-            if not kernel.row.rule(index).accepts(made.storage):
-                raise PropagationError(f"{source}: found {made} for port {index}, which its own row does not accept")
+        for index, made in _ask(kernel, known):
             if ports[index] not in done:
                 done.add(ports[index])
-                decided += self._set(ports[index], made, source)
+                decided += self._set(ports[index], made, _source(kernel))
         return decided
+
+    def _confirm(self, kernel: Kernel) -> None:
+        """Set apart what the function derives otherwise than other demands have it.
+
+        A function may leave alone what is known already, though it does not agree with it; so it is asked what follows
+        from its inputs, and where nothing does, what follows from its output.
+        """
+        ports: dict[int, Port] = {index: (kernel.region, index) for index, _ in _data(kernel)}
+        known = {i: self.port_type(port) if self._has_type(port) else None for i, port in ports.items()}
+        derived = _ask(kernel, {**known, OUTPUT: None}) or _ask(kernel, {OUTPUT: known.get(OUTPUT)})
+        for index in ports if derived else ():
+            self.port_class(ports[index]).is_open = False  # what was asked about stays as it is
+        for index, made in derived:
+            if known[index] is not None and made != known[index]:
+                self.apart[ports[index]] = (made, _source(kernel))
+
+    def _has_type(self, port: Port) -> bool:
+        return port in self.apart or self.port_class(port).is_known
 
     def _set(self, port: Port, made: UniformQuantizedType, source: str) -> list[ScaleClass]:
         """Give a port its type: that of its whole class where the others can have it, else its alone."""
@@ -135,6 +141,32 @@ class Specs:
             return [found]
         self.apart[port] = (made, source)
         return []
+
+
+def _source(kernel: Kernel) -> str:
+    assert isinstance(kernel.row.relation, Custom)
+    return f"kernel {kernel.name}: {kernel.row.relation.name}"
+
+
+def _ask(kernel: Kernel, known: Mapping[int, UniformQuantizedType | None]) -> list[tuple[int, UniformQuantizedType]]:
+    """What the function of a kernel derives from the types that are known, by port."""
+    assert isinstance(kernel.row.relation, Custom)
+    inputs: list[QuantizedType | None] = [known.get(i) for i in range(len(kernel.region.inputs))]
+    outputs: list[QuantizedType | None] = [known.get(OUTPUT)]
+    source, data = _source(kernel), {index for index, _ in _data(kernel)}
+    try:
+        set_inputs, set_outputs = kernel.row.relation.function(inputs, outputs)
+        updated = [*((i, inputs[i]) for i in set_inputs), *((OUTPUT, outputs[i]) for i in set_outputs)]
+    except Exception as error:  # the user's code
+        raise PropagationError(f"{source}: found a function that fails: {type(error).__name__}: {error}") from error
+    derived: list[tuple[int, UniformQuantizedType]] = []
+    for index, made in updated:
+        if index not in data or not isinstance(made, UniformQuantizedType) or not made.is_per_layer:
+            raise PropagationError(f"{source}: found {made} for port {index}, expected !quant.uniform per layer")
+        if not kernel.row.rule(index).accepts(made.storage):
+            raise PropagationError(f"{source}: found {made} for port {index}, which its own row does not accept")
+        derived.append((index, made))
+    return derived
 
 
 def _data(kernel: Kernel) -> list[tuple[int, SSAValue | None]]:
