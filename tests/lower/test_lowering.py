@@ -120,7 +120,8 @@ def test_an_unknown_profile_is_refused() -> None:
         lower(program(f"%r = stablehlo.add %x, %x : {given}", {"x": given}, given), "nearest")
 
 
-X, Y, SCALAR = q("4", 0.5, 3), q("4", 0.25), q("", 1.0)
+X, Y = q("4", 0.5, 3), q("4", 0.25)
+CHANNELS = "tensor<{}x!quant.uniform<{}:f32:{}, {{{{0.5:0,0.25:0}}}}>>"
 REFUSED = {
     "a float profile": (
         f'%r = stablehlo.add %x, %y : ({X}, {Y}) -> {X} loc("the op")',
@@ -143,11 +144,13 @@ REFUSED = {
         X,
         "stablehlo.map 'the op': found a quantized op with no integer form; dequantize around it",
     ),
-    "accumulators in 8 bits": (
-        f'%r = stablehlo.dot_general %x, %y, contracting_dims = [0] x [0] : ({X}, {Y}) -> {SCALAR} loc("the op")',
-        {"x": X, "y": Y},
-        SCALAR,
-        "stablehlo.dot_general 'the op': found operands",
+    "a sum of products with another scale for each channel": (
+        f"""%w = stablehlo.constant() <{{value = dense<1> : tensor<4x2xi8>}}> : () -> {CHANNELS.format("4x2", "i8", 1)}
+        %r = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] :
+             ({q("1x4", 0.5)}, {CHANNELS.format("4x2", "i8", 1)}) -> {CHANNELS.format("1x2", "i8", 1)} loc("the op")""",
+        {"x": q("1x4", 0.5)},
+        CHANNELS.format("1x2", "i8", 1),
+        "stablehlo.dot_general 'the op': found a result of type",
     ),
 }
 
@@ -226,11 +229,11 @@ def test_storage_that_the_integer_program_would_compute_wrongly_is_refused(case:
 
 
 def test_a_product_of_two_activations_with_too_many_terms_is_refused() -> None:
-    given, other = q("1x40000", 0.5), q("40000x1", 0.5)
+    given, other = q("1x40000", 0.5, -128), q("40000x1", 0.5, 127)
     wide = q("1x1", 0.25, 0, "i32")
     body = f"%r = stablehlo.dot_general %x, %y, contracting_dims = [1] x [0] : ({given}, {other}) -> {wide}"
     message = refusal(body, {"x": given, "y": other}, wide)
-    assert "found sums of 40000 products of 8-bit values, expected at most 33025" in message
+    assert "found sums of 40000 products of values up to 255 and 255, expected at most 33025 (i32)" in message
 
 
 def test_a_sum_with_a_zero_point_is_refused() -> None:

@@ -113,7 +113,7 @@ def dequantization(source: Attribute) -> Unary:
 def requantization(source: Attribute, target: Attribute, profile: Profile) -> Unary:
     """clamp(round((stored - zero_point_in) * (scale_in / scale_out)) + zero_point_out); the identity on equal types.
 
-    Accumulators have 64 bits where stored - zero_point_in might pass 32.
+    Accumulators have 64 bits where stored - zero_point_in might pass 32, or the profile says so.
     """
     if source == target:
         return lambda operand: operand
@@ -124,7 +124,8 @@ def requantization(source: Attribute, target: Attribute, profile: Profile) -> Un
     low, high = given.storage_min - int(given.zero_point.max()), given.storage_max - int(given.zero_point.min())
     width = 32 if low >= INT32_MIN and high <= INT32_MAX else 64
     word = np.dtype(np.int32 if width == 32 else np.int64)
-    multiplier = profile.multiplier(_scalar_or_channels(given.scale / wanted.scale), wanted.width, width)
+    form = max(width, profile.accumulator_width(given.width, wanted.width))
+    multiplier = profile.multiplier(_scalar_or_channels(given.scale / wanted.scale), wanted.width, form)
 
     def run(operand: Array) -> Array:
         return requantize(

@@ -6,7 +6,7 @@ Source: the project's numerics notes, "Elementwise" and "Requantize".
 from __future__ import annotations
 
 import numpy as np
-from xdsl.dialects.builtin import i32
+from xdsl.dialects.builtin import IntegerType, i32, i64
 from xdsl.ir import Operation, SSAValue
 
 from zeropoint.ir.constants import splat_value
@@ -14,12 +14,21 @@ from zeropoint.ir.fxpmath import WeightedSumOp
 from zeropoint.ir.locations import describe
 from zeropoint.ir.quant import Storage, UniformQuantizedType
 from zeropoint.ir.stablehlo import AddOp, ClampOp, ConvertOp, MultiplyOp, SubtractOp, UniformQuantizeOp
-from zeropoint.ir.tensors import Array, with_element
-from zeropoint.lower.context import Lowering, LoweringError, affine, quantized_element, storage_element
+from zeropoint.ir.tensors import Array, element_of, with_element
+from zeropoint.lower.context import Lowering, LoweringError, affine, is_widening, quantized_element, storage_element
 from zeropoint.lower.float_islands import lower_in_float
-from zeropoint.numerics.elementwise import AddBehaviour, CommonScaleSum, FloatAdd, LiteRTAdd, TosaAdd, addition
+from zeropoint.numerics.elementwise import (
+    AddBehaviour,
+    CommonScaleSum,
+    FloatAdd,
+    LiteRTAdd,
+    Multiplication,
+    TosaAdd,
+    addition,
+)
 from zeropoint.numerics.requantize import Multiplier, RequantizeBehaviour
 
+INT32_MAX = (1 << 31) - 1
 INT32 = Storage.of("i32")
 SYMMETRIC_INT32 = Storage.of("i32", -(2**31 - 1))
 
@@ -41,11 +50,25 @@ def lower_requantize(lowering: Lowering, op: UniformQuantizeOp) -> SSAValue:
         return stored
     if result.is_per_channel or (source.is_per_channel and source.zero_points.any()):
         return _requantize_channels(lowering, op, source, result)
+    if is_widening(source, result):
+        return lowering.widened(stored, source.zero_point, storage_element(result))
     real = source.scales / result.scale
-    accumulator = lowering.widened(stored, 0 if source.is_per_channel else source.zero_point)
+    width = lowering.profile.accumulator_width(source.storage.type.width, result.storage.type.width)
+    accumulator = _accumulator(lowering, stored, 0 if source.is_per_channel else source.zero_point, width)
     if result.storage.type.width == 32 and result.zero_point == 0 and (real == 1.0).all():
         return accumulator
-    return lowering.requantized(accumulator, real, result, source.axis)
+    multiplier = lowering.profile.multiplier(real, result.storage.type.width, width)
+    return lowering.rescaled(accumulator, multiplier, result.zero_point, result.storage, source.axis)
+
+
+def _accumulator(lowering: Lowering, stored: SSAValue, zero_point: int, width: int) -> SSAValue:
+    """`stored - zero_point` in i32; sums in i64 as they are for a profile that takes these, else saturated to i32."""
+    if element_of(stored) != i64:
+        return lowering.widened(stored, zero_point)
+    if width == 64:
+        return stored
+    low, high = (lowering.constant(np.array(bound, np.int64)) for bound in (-INT32_MAX - 1, INT32_MAX))
+    return lowering.widened(lowering.insert(ClampOp(low, stored, high)).result, 0)
 
 
 def _requantize_channels(
@@ -82,7 +105,7 @@ def lower_sum(lowering: Lowering, op: AddOp | SubtractOp) -> SSAValue:
     """i32 sums at one scale as they are; 8-bit operands of any scales as one `fxpmath.weighted_sum`."""
     (lhs, rhs), result = _types(op)
     if lhs == rhs == result and not result.zero_points.any() and result.storage.type.width == 32:
-        return lowering.retyped(op, i32)
+        return _sum_of_accumulators(lowering, op)
     if any(t.is_per_channel for t in (lhs, rhs, result)):
         raise LoweringError(
             f"{describe(op)}: found per-channel operands, expected i32 sums at one scale and zero point 0"
@@ -104,6 +127,14 @@ def lower_sum(lowering: Lowering, op: AddOp | SubtractOp) -> SSAValue:
         f"{describe(op)}: found profile '{lowering.profile.name}', whose sums are '{lowering.profile.add.value}', "
         f"expected one with integer sums: fixed16, fixed32, fixed32-double, tosa-double"
     )
+
+
+def _sum_of_accumulators(lowering: Lowering, op: AddOp | SubtractOp) -> SSAValue:
+    """In i32, or in i64 where one of them has that."""
+    operands = [lowering.stored(operand) for operand in op.operands]
+    element = i64 if i64 in map(element_of, operands) else i32
+    made = type(op)(*(lowering.widened(operand, 0, element) for operand in operands))
+    return lowering.insert(made).result
 
 
 def _check_width(op: Operation, width: int) -> None:
@@ -171,15 +202,17 @@ def _step(parameters: LiteRTAdd, index: int) -> tuple[Array, Array]:
 def lower_product(lowering: Lowering, op: MultiplyOp) -> SSAValue:
     """(q_a - z_a)(q_b - z_b) in i32, then a requantization by s_a * s_b / s_out."""
     (lhs, rhs), result = _types(op)
-    real = np.array([lhs.scale * rhs.scale / result.scale])
-    if result.storage.type.width == 32 and real[0] == 1.0:
+    width = result.storage.type.width
+    if width == 32 and lhs.scale * rhs.scale == result.scale:
         return _exact_product(lowering, op, lhs, rhs)
     _check_width(op, 16)
+    apply = Multiplication.of([affine(lhs), affine(rhs)], affine(result), lowering.profile.requantize(width), width)
+    element = IntegerType(apply.accumulator_width)
     product = MultiplyOp(
-        lowering.widened(lowering.stored(op.lhs), lhs.zero_point),
-        lowering.widened(lowering.stored(op.rhs), rhs.zero_point),
+        lowering.widened(lowering.stored(op.lhs), lhs.zero_point, element),
+        lowering.widened(lowering.stored(op.rhs), rhs.zero_point, element),
     )
-    return lowering.requantized(lowering.insert(product).result, real, result)
+    return lowering.rescaled(lowering.insert(product).result, apply.multiplier, result.zero_point, result.storage)
 
 
 def _exact_product(

@@ -15,7 +15,7 @@ from zeropoint.ir.constants import constant_op
 from zeropoint.ir.fxpmath import RequantizeOp
 from zeropoint.ir.locations import describe
 from zeropoint.ir.quant import Storage, StorageCastOp, UniformQuantizedType
-from zeropoint.ir.stablehlo import AddOp, BroadcastInDimOp, ConvertOp, SubtractOp
+from zeropoint.ir.stablehlo import AddOp, BroadcastInDimOp, ConvertOp, SubtractOp, UniformQuantizeOp
 from zeropoint.ir.tensors import Array, element_of, shape_of, with_element
 from zeropoint.ir.weights import Weights
 from zeropoint.numerics.profile import Profile
@@ -60,6 +60,30 @@ def check_storage(op: Operation) -> None:
             )
         if storage.width == 32 and element.zero_points.any():
             raise LoweringError(f"{describe(op)}: found a zero point in {value.type}, expected 0 for 32-bit storage")
+
+
+def is_widening(before: UniformQuantizedType, after: UniformQuantizedType) -> bool:
+    """Whether a change of parameters only takes the zero point off: stored - zero_point, which the other type holds."""
+    if before.is_per_channel or after.is_per_channel or before.scale != after.scale or after.zero_point != 0:
+        return False
+    low, high = before.storage.minimum - before.zero_point, before.storage.maximum - before.zero_point
+    return after.storage.minimum <= low and high <= after.storage.maximum
+
+
+def widened_from(value: SSAValue) -> SSAValue:
+    """What a value is without the `uniform_quantize` that only takes its zero point off; else the value itself."""
+    made = value.owner
+    if not isinstance(made, UniformQuantizeOp):
+        return value
+    before, after = quantized_element(made.operand), quantized_element(value)
+    return made.operand if before is not None and after is not None and is_widening(before, after) else value
+
+
+def reach(value: SSAValue) -> int:
+    """The greatest |stored - zero_point| of a value that is quantized per layer."""
+    kind = quantized_element(value)
+    assert kind is not None
+    return max(kind.storage.maximum - kind.zero_point, kind.zero_point - kind.storage.minimum)
 
 
 def affine(quantized: UniformQuantizedType) -> AffineParameters:
@@ -113,14 +137,14 @@ class Lowering:
         constant = self.constant(array)
         return self.insert(BroadcastInDimOp(constant, with_element(like, element_of(constant)), [axis])).result
 
-    def widened(self, value: SSAValue, zero_point: int) -> SSAValue:
-        """`value - zero_point` in i32."""
+    def widened(self, value: SSAValue, zero_point: int, element: IntegerType = i32) -> SSAValue:
+        """`value - zero_point` in i32, or in another type that holds it."""
         wide = value
-        if element_of(value) != i32:
-            wide = self.insert(ConvertOp(value, with_element(value, i32))).result
+        if element_of(value) != element:
+            wide = self.insert(ConvertOp(value, with_element(value, element))).result
         if zero_point == 0:
             return wide
-        return self.insert(SubtractOp(wide, self.filled(wide, zero_point))).result
+        return self.insert(SubtractOp(wide, self.filled(wide, zero_point, element))).result
 
     def shifted(self, accumulator: SSAValue, amount: Array | int, axis: int | None) -> SSAValue:
         """`accumulator + amount`, the amount per channel where there is an axis."""
@@ -133,13 +157,6 @@ class Lowering:
         assert axis is not None
         other = self.channels(accumulator, amount.astype(np.int32), axis)
         return self.insert(AddOp(accumulator, other)).result
-
-    def requantized(
-        self, accumulator: SSAValue, real: Array, output: UniformQuantizedType, axis: int | None = None
-    ) -> SSAValue:
-        """`fxpmath.requantize` of an i32 accumulator by the real multiplier s_in * s_w / s_out, as the profile says."""
-        multiplier = self.profile.multiplier(real, output.storage.type.width)
-        return self.rescaled(accumulator, multiplier, output.zero_point, output.storage, axis)
 
     def rescaled(
         self, accumulator: SSAValue, multiplier: Multiplier, zero_point: int, storage: Storage, axis: int | None = None

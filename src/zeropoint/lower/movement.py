@@ -10,12 +10,21 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from zeropoint.ir.constants import constant_array, constant_op
 from zeropoint.ir.locations import describe
 from zeropoint.ir.stablehlo import BitcastConvertOp, CompareOp, ConstantOp, ReduceOp, ReduceWindowOp, ReturnOp
+from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.tensors import element_of, shape_of, with_element
-from zeropoint.lower.context import Lowering, LoweringError, check_storage, quantized_element, storage_element
+from zeropoint.lower.context import (
+    Lowering,
+    LoweringError,
+    check_storage,
+    quantized_element,
+    reach,
+    storage_element,
+    widened_from,
+)
 
 INT32_MAX = (1 << 31) - 1
 BYTE_REACH = 255
-"""The greatest |q - z| of 8-bit storage: what is summed in i32 was widened from it."""
+"""The greatest |q - z| of 8-bit storage."""
 
 
 def lower_constant(lowering: Lowering, op: ConstantOp) -> SSAValue:
@@ -76,12 +85,29 @@ def lower_reduction(lowering: Lowering, op: ReduceOp | ReduceWindowOp) -> SSAVal
     assert combined is not None
     if result is None or len(op.results) != 1 or (result.zero_points.any() and combined.name == "stablehlo.add"):
         raise LoweringError(f"{describe(op)}: found a sum at {op.results[0].type}, expected one result, zero point 0")
-    terms = prod(shape_of(op.inputs[0])) // max(1, prod(shape_of(op.results[0])))
-    if combined.name == "stablehlo.add" and terms * BYTE_REACH > INT32_MAX:
-        raise LoweringError(f"{describe(op)}: found sums of {terms} values, expected at most {INT32_MAX // BYTE_REACH}")
+    if combined.name == "stablehlo.add":
+        _check_sum(op)
     element = storage_element(result)
     scalar = TensorType(element, [])
     block = Block(arg_types=[scalar, scalar])
     made = type(combined).create(operands=list(block.args), result_types=[scalar])
     block.add_ops([made, ReturnOp(made.results)])
     return lowering.retyped(op, element, Region(block))
+
+
+def _check_sum(op: ReduceOp | ReduceWindowOp) -> None:
+    """Raise LoweringError where a sum may pass i32; what has 32 bits and was not widened from fewer counts as bytes."""
+    terms = _terms(op)
+    source = widened_from(op.inputs[0])
+    kind = quantized_element(source)
+    assert kind is not None
+    each = BYTE_REACH if kind.storage.type.width == 32 else reach(source)
+    if terms * each > INT32_MAX:
+        raise LoweringError(f"{describe(op)}: found sums of {terms} values, expected at most {INT32_MAX // each}")
+
+
+def _terms(op: ReduceOp | ReduceWindowOp) -> int:
+    """How many values make one sum."""
+    if isinstance(op, ReduceWindowOp):
+        return prod(array_values(op.window_dimensions))
+    return prod(shape_of(op.inputs[0])[axis] for axis in array_values(op.dimensions))

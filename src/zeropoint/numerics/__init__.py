@@ -5,7 +5,12 @@ Functions that have the name of their module (`profile`, `requantize`, `table`) 
 and `AddBehaviour`; a `Profile` names one of each.
 """
 
-from zeropoint.numerics.accumulator import accumulator_bound, accumulator_range, least_weight_scale
+from zeropoint.numerics.accumulator import (
+    accumulator_bound,
+    accumulator_range,
+    least_saturating_scale,
+    least_weight_scale,
+)
 from zeropoint.numerics.affine import QuantizeBehaviour, dequantize, quantize
 from zeropoint.numerics.elementwise import AddBehaviour, Addition, CommonScaleSum, Multiplication, addition
 from zeropoint.numerics.profile import PROFILES, Profile
@@ -35,6 +40,7 @@ __all__ = [
     "asymmetric",
     "dequantize",
     "fake_quant",
+    "least_saturating_scale",
     "least_weight_scale",
     "minmax_nudged",
     "quantize",

@@ -68,3 +68,14 @@ def least_weight_scale(
         )
     least = np.abs(np.asarray(bias, dtype=np.float64)) / (room * input_scale)
     return np.where(least > 0, least * (1.0 + 2.0**-50), 0.0)
+
+
+def least_saturating_scale(bias: npt.ArrayLike, input_scale: float, greatest_output: float) -> FloatArray:
+    """The smallest weight scale s_w at which a sum that leaves int32 is past the output's range, whatever is added.
+
+    (2^31 - 2 - |b| / (s_in * s_w)) * s_in * s_w >= 2 * greatest_output: a sum that saturates in int32, the bias added,
+    is at least two times the greatest real output, so that it clamps to the same end as the sum in 64 bits. `bias` is
+    real, a scalar or one a channel; `greatest_output` is the greatest |real value| that the output's storage holds.
+    """
+    least = (2.0 * greatest_output + np.abs(np.asarray(bias, dtype=np.float64))) / ((INT32_MAX - 1.0) * input_scale)
+    return least * (1.0 + 2.0**-50)

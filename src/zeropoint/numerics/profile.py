@@ -16,17 +16,29 @@ from zeropoint.numerics.requantize import Multiplier, RequantizeBehaviour
 
 @dataclass(frozen=True)
 class Profile:
-    """The behaviour of each step: quantize a real, requantize to 8 bits or to more, add operands of several scales."""
+    """The behaviour of each step: quantize a real, requantize to 8 bits or to more, add operands of several scales.
+
+    `wide_accumulator` is how many bits of an accumulator its requantization to 16-bit storage takes: with 64 it has
+    LiteRT's 16x8 form (`numerics.multiplier.wide_multiplier`), also where the accumulator is known to fit 32.
+    """
 
     name: str
     quantize: QuantizeBehaviour
     requantize_8bit: RequantizeBehaviour
     requantize_wide: RequantizeBehaviour
     add: AddBehaviour
+    wide_accumulator: int = 32
 
     def requantize(self, storage_width: int) -> RequantizeBehaviour:
         """The requantize behaviour for storage of `storage_width` bits."""
         return self.requantize_8bit if storage_width <= 8 else self.requantize_wide
+
+    def accumulator_width(self, stored_width: int, storage_width: int) -> int:
+        """The bits of what is stored in `stored_width` bits and requantized to `storage_width`: 32 or 64.
+
+        Accumulators, stored in 32 bits, are what `wide_accumulator` is about; narrower values have 32.
+        """
+        return self.wide_accumulator if stored_width == 32 and 8 < storage_width <= 16 else 32
 
     def multiplier(self, real_multiplier: npt.ArrayLike, storage_width: int, accumulator_width: int = 32) -> Multiplier:
         """The real multiplier resolved as this profile requantizes (`Multiplier.of`)."""
@@ -40,8 +52,9 @@ def _profile(
     requantize_8bit: RequantizeBehaviour,
     requantize_wide: RequantizeBehaviour,
     add: AddBehaviour,
+    wide_accumulator: int = 32,
 ) -> tuple[str, Profile]:
-    return name, Profile(name, quantize, requantize_8bit, requantize_wide, add)
+    return name, Profile(name, quantize, requantize_8bit, requantize_wide, add, wide_accumulator)
 
 
 _Q, _R, _A = QuantizeBehaviour, RequantizeBehaviour, AddBehaviour
@@ -52,7 +65,7 @@ PROFILES: dict[str, Profile] = dict(
         _profile("fixed16", _Q.RNE_AFTER_ZERO_POINT, _R.FIXED16, _R.FIXED32, _A.COMMON_SCALE_16),
         _profile("fixed32", _Q.RNE_AFTER_ZERO_POINT, _R.FIXED32, _R.FIXED32, _A.COMMON_SCALE),
         # LiteRT's reference kernels.
-        _profile("fixed32-double", _Q.HALF_AWAY_BEFORE_ZERO_POINT, _R.FIXED32_DOUBLE, _R.FIXED32_DOUBLE, _A.LITERT),
+        _profile("fixed32-double", _Q.HALF_AWAY_BEFORE_ZERO_POINT, _R.FIXED32_DOUBLE, _R.FIXED32_DOUBLE, _A.LITERT, 64),
         # TOSA: rescale with DOUBLE_ROUND on both sides of an add.
         _profile("tosa-double", _Q.RNE_AFTER_ZERO_POINT, _R.TOSA_DOUBLE, _R.TOSA_DOUBLE, _A.TOSA),
         # StableHLO's own, in which NaN is stored as 0: programs that name no profile. Under every other one NaN becomes

@@ -22,6 +22,9 @@ from zeropoint.ir.stablehlo import (
 from zeropoint.ir.tensors import element_of, with_element
 from zeropoint.solve.materialize.kernel import Kernel
 
+TABLE_WIDTH = 8
+"""Functions of so many bits are tables."""
+
 
 def binary(kernel: Kernel) -> SSAValue:
     """`add | subtract | multiply` on quantized operands, `clamp`."""
@@ -38,11 +41,11 @@ def binary(kernel: Kernel) -> SSAValue:
     return kernel.bounded(value, bounds, kernel.region)
 
 
-def encased(kernel: Kernel) -> SSAValue:
+def encased(kernel: Kernel, reason: str | None = None) -> SSAValue:
     """`uniform_dequantize` of every quantized operand, the float ops as they are, `uniform_quantize` of the result.
 
     What any kernel means; the form of those that have no integer one here, for targets whose runtime has it. Their ops
-    say so. Of a function of one value the lowering makes a table.
+    say so, by `reason` where that is given. Of a function of one 8-bit value the lowering makes a table.
     """
     values: dict[SSAValue, SSAValue] = {}
     for argument in kernel.arguments:
@@ -50,18 +53,28 @@ def encased(kernel: Kernel) -> SSAValue:
         if isinstance(element_of(value), UniformQuantizedType):
             value = kernel.insert(UniformDequantizeOp(value), kernel.region).result
         values[argument] = value
-    is_table = all(is_function(op) or splat_value(op.results[0], kernel.weights) is not None for op in kernel.body)
+    if reason is None:
+        reason = _why_float(kernel)
     for op in kernel.body:
         copy = kernel.builder.insert(op.clone(values))
-        if not is_table and not isinstance(copy, ConstantOp):
-            name = kernel.region.logical_kernel.data
-            copy.attributes[FLOAT_REASON] = StringAttr(
-                f"kernel '{name}' has no integer form but in the target's runtime"
-            )
+        if reason is not None and not isinstance(copy, ConstantOp):
+            copy.attributes[FLOAT_REASON] = StringAttr(reason)
     terminator = kernel.region.body.block.last_op
     assert terminator is not None
     result = values[terminator.operands[0]]
     return kernel.insert(UniformQuantizeOp(result, with_element(result, kernel.output_type)), kernel.region).result
+
+
+def _why_float(kernel: Kernel) -> str | None:
+    """Why the ops of a kernel stay float; None for a function of one 8-bit value, of which there is a table."""
+    name = kernel.region.logical_kernel.data
+    if not all(is_function(op) or splat_value(op.results[0], kernel.weights) is not None for op in kernel.body):
+        return f"kernel '{name}' has no integer form but in the target's runtime"
+    specs = [spec for spec in kernel.region.input_specs if isinstance(spec, UniformQuantizedType)]
+    width = max((spec.storage.type.width for spec in specs), default=0)
+    if width > TABLE_WIDTH:
+        return f"kernel '{name}' of {width} bits has no integer form but in the target's runtime: tables are of 8"
+    return None
 
 
 def rescale(kernel: Kernel) -> SSAValue:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 from xdsl.ir import Operation, SSAValue
 
@@ -19,6 +21,7 @@ from zeropoint.ir.stablehlo import (
     ReshapeOp,
     UniformQuantizeOp,
 )
+from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.tensors import shape_of, with_element
 from zeropoint.solve.fuse.pooling import body_op
 from zeropoint.solve.materialize.elementwise import encased
@@ -27,7 +30,7 @@ from zeropoint.solve.materialize.kernel import Kernel, quantized_body
 SUM = Storage.of("i32")
 # A sum of n 8-bit values times round(2^22 / n) is below 255 * 2^22 < 2^30: it fits i32 for every count n.
 RECIPROCAL_BITS = 22
-NARROW = 8
+BYTE_REACH = 255
 
 
 def max_pool(kernel: Kernel) -> SSAValue:
@@ -78,10 +81,29 @@ def _times_reciprocal(
     return made.result, product
 
 
+def _terms(op: ReduceOp | ReduceWindowOp) -> int:
+    """How many values make one sum."""
+    if isinstance(op, ReduceWindowOp):
+        return prod(array_values(op.window_dimensions))
+    return prod(shape_of(op.inputs[0])[axis] for axis in array_values(op.dimensions))
+
+
+def _fits(kernel: Kernel) -> bool:
+    """Whether no sum passes i32, nor the product with a reciprocal; of wider values than bytes one count divides all."""
+    kind = kernel.type_of(kernel.arguments[0])
+    reach = max(kind.storage.maximum - kind.zero_point, kind.zero_point - kind.storage.minimum)
+    for op in kernel.body:
+        if isinstance(op, ReduceOp | ReduceWindowOp) and _terms(op) * reach > SUM.maximum:
+            return False
+        if isinstance(op, DivideOp | MultiplyOp) and splat_value(op.operands[1], kernel.weights) is None:
+            return reach <= BYTE_REACH
+    return True
+
+
 def summed(kernel: Kernel) -> SSAValue:
     """`uniform_quantize` to i32, `reduce | reduce_window` with `add`, times 1/count, `uniform_quantize`."""
-    if kernel.type_of(kernel.arguments[0]).storage.type.width > NARROW:
-        return encased(kernel)
+    if not _fits(kernel):
+        return encased(kernel, "sums that pass 32 bits, or 16-bit ones of several counts, have no integer form")
     wide = _widened(kernel)
     value = kernel.values[kernel.arguments[0]]
     for op in kernel.body:

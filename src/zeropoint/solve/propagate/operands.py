@@ -9,18 +9,16 @@ from xdsl.ir import Attribute
 from zeropoint.ir.annotations import Fact
 from zeropoint.ir.constants import constant_array
 from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType
+from zeropoint.ir.quant.storage import MAX_WIDTH
 from zeropoint.ir.stablehlo import ConvolutionOp, DotGeneralOp
 from zeropoint.ir.tensors import Array
 from zeropoint.ir.weights import Weights
 from zeropoint.solve.fuse.contraction import weight_channel_axis
 from zeropoint.solve.propagate.errors import PropagationError
+from zeropoint.solve.propagate.headroom import greatest_real
 from zeropoint.solve.propagate.kernels import Kernel, rebased
 from zeropoint.solve.propagate.weights import bias_type, constant_type, held_weight_type, weight_type
 from zeropoint.targets import Role
-
-WIDEST_SUM = 40
-"""Sums of more bits than these are held to these: a 16x8 kernel has 40 for its bias, in a register of 64."""
-
 
 CHANNELS_LISTED = 8
 
@@ -54,7 +52,7 @@ def operand_type(
         assert isinstance(given, UniformQuantizedType) and isinstance(weight, UniformQuantizedType)
         return bias_type(kernel.storage(index), given, weight)
     if rule.role is Role.WEIGHT:
-        return _weight_type(kernel, index, array, before[0], weights, pinned)
+        return _weight_type(kernel, index, array, before[0], output, weights, pinned)
     if kernel.row.tied(index) and output is not None:
         return output
     return pinned or constant_type(array, kernel.storage(index), rule.zero_point)
@@ -65,21 +63,25 @@ def _weight_type(
     index: int,
     array: Array,
     given: Attribute,
+    output: UniformQuantizedType | None,
     weights: Weights,
     pinned: UniformQuantizedType | None,
 ) -> Attribute:
-    contraction = _contraction_in(kernel.region)
+    """The type of a weight. Sums of more bits than a quantized type has are stored in as many as it has."""
+    contraction, bits = _contraction_in(kernel.region), kernel.row.accumulator_bits
     axis = None if contraction is None else weight_channel_axis(contraction)
-    if axis is None or kernel.row.accumulator_bits is None or not isinstance(given, UniformQuantizedType):
+    if axis is None or bits is None or not isinstance(given, UniformQuantizedType):
         if pinned is not None:
             return pinned
         raise PropagationError(f"{kernel.name}: found a weight without output channels, expected a contraction's")
     bias = constant_array(kernel.region.inputs[2], weights) if len(kernel.region.inputs) > 2 else None
-    limit = (1 << (min(kernel.row.accumulator_bits, WIDEST_SUM) - 2)) - 1
+    limit = (1 << (min(bits, MAX_WIDTH) - 2)) - 1
+    greatest = None if bits <= MAX_WIDTH or output is None else greatest_real(output, None)
     if pinned is not None:
-        return held_weight_type(pinned, array, axis, given, bias, limit)
+        return held_weight_type(pinned, array, axis, given, bias, limit, greatest_output=greatest)
     per_channel = kernel.row.input_rule(index).per_channel and kernel.demands.get("granularity") != "per_tensor"
-    return weight_type(array, axis, kernel.storage(index), given, bias, limit, per_channel=per_channel)
+    storage = kernel.storage(index)
+    return weight_type(array, axis, storage, given, bias, limit, per_channel=per_channel, greatest_output=greatest)
 
 
 def weight_facts(kernel: Kernel, found: Sequence[Attribute], pinned: UniformQuantizedType | None) -> list[Fact]:

@@ -12,9 +12,8 @@ import numpy as np
 from zeropoint.ir.quant import Storage, UniformQuantizedType
 from zeropoint.ir.quant.storage import MAX_WIDTH
 from zeropoint.ir.tensors import Array
-from zeropoint.numerics.accumulator import least_weight_scale
+from zeropoint.numerics.accumulator import least_saturating_scale, least_weight_scale
 from zeropoint.numerics.ranges import SCALE_FLOOR, UNIT_SCALE, asymmetric, symmetric
-from zeropoint.numerics.rounding import INT32_MAX
 
 
 def weight_type(
@@ -26,18 +25,20 @@ def weight_type(
     limit: int,
     *,
     per_channel: bool = True,
+    greatest_output: float | None = None,
 ) -> UniformQuantizedType:
     """`!quant.uniform` per channel along `axis`, or per layer, such that no accumulator of any input exceeds `limit`.
 
     At scale s a channel sums to at most reach * (sum |w| / s + n / 2) + |b| / (s_in * s): each of its n weights that
     are not 0 is rounded by up to 1/2. So sum |w| * reach * s_in grows the scale as a bias does. The caller leaves a bit
-    of the accumulator free: `fixed16` adds a rounding term of up to 2^30. Raises ValueError for some 2^23 weights a
-    channel.
+    of the accumulator free: `fixed16` adds a rounding term of up to 2^30. With `greatest_output`, the greatest |real
+    value| of the output, a sum may pass the limit where it is so far past the output that saturation is no loss: of
+    16-bit activations, whose sums a kernel takes in 64 bits. Raises ValueError for some 2^23 weights a channel.
     """
     channels = _channels(weight, axis)
     narrow = storage.minimum > storage.type.min
     scales = symmetric(channels.min(axis=1), channels.max(axis=1), storage.type, narrow=narrow).scale
-    least = _least_scales(channels, input_type, bias, limit)
+    least = _least_scales(channels, input_type, bias, limit, greatest_output)
     scales = np.maximum(np.asarray(scales, dtype=np.float64), least)
     middle = 0 if storage.type.signed else 1 << (storage.type.width - 1)
     if not per_channel:
@@ -51,16 +52,20 @@ def _channels(weight: Array, axis: int) -> Array:
     return np.moveaxis(weight, axis, 0).reshape(weight.shape[axis], -1).astype(np.float64)
 
 
-def _least_scales(channels: Array, input_type: UniformQuantizedType, bias: Array | None, limit: int) -> Array:
-    """The least scale of each channel at which its sums and its bias fit."""
+def _least_scales(
+    channels: Array, input_type: UniformQuantizedType, bias: Array | None, limit: int, greatest_output: float | None
+) -> Array:
+    """The least scale of each channel at which its sums and its bias fit, or saturate without loss."""
     reach = max(input_type.storage.maximum - input_type.zero_point, input_type.zero_point - input_type.storage.minimum)
     greatest = np.abs(channels).sum(axis=1) * (reach * input_type.scale)
-    if bias is not None:
-        greatest = greatest + np.abs(bias.astype(np.float64))
+    added = np.broadcast_to(0.0 if bias is None else np.abs(bias.astype(np.float64)), greatest.shape)
     rounding = np.count_nonzero(channels, axis=1) * (reach / 2)
-    least = least_weight_scale(greatest, input_type.scale, rounding, limit)
-    if bias is not None and limit > INT32_MAX:  # the sums have more bits than the bias
-        least = np.maximum(least, least_weight_scale(bias, input_type.scale, 0.0))
+    if greatest_output is None:
+        return least_weight_scale(greatest + added, input_type.scale, rounding, limit)
+    least = least_saturating_scale(added, input_type.scale, greatest_output)
+    short = rounding < limit / 2
+    fitting = least_weight_scale((greatest + added)[short], input_type.scale, rounding[short], limit)
+    least[short] = np.minimum(least[short], fitting)
     return least
 
 
@@ -71,6 +76,8 @@ def held_weight_type(
     input_type: UniformQuantizedType,
     bias: Array | None,
     limit: int,
+    *,
+    greatest_output: float | None = None,
 ) -> UniformQuantizedType:
     """A pinned type, with the least greater scale for the channels whose sums or bias `limit` would not hold.
 
@@ -86,10 +93,11 @@ def held_weight_type(
     )
     reach = max(input_type.storage.maximum - input_type.zero_point, input_type.zero_point - input_type.storage.minimum)
     offset = np.zeros(scales.shape) if bias is None else np.rint(np.abs(bias) / (input_type.scale * scales))
-    passes = (np.abs(held).sum(axis=1) * reach + offset > limit) | (offset > INT32_MAX)
+    passes = np.abs(held).sum(axis=1) * reach + offset > limit
     if not passes.any():
         return pinned
-    grown = np.where(passes, np.maximum(scales, _least_scales(channels, input_type, bias, limit)), scales)
+    least = _least_scales(channels, input_type, bias, limit, greatest_output)
+    grown = np.where(passes, np.maximum(scales, least), scales)
     expressed = pinned.expressed_type
     if not pinned.is_per_channel or pinned.axis is None:
         return UniformQuantizedType.per_layer(storage, float(grown.max()), pinned.zero_point, expressed_type=expressed)
