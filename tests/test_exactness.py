@@ -9,10 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from xdsl.dialects.builtin import StringAttr
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 
-from networks import Case, cases, quantized
+from networks import Case, Network, cases, quantized
 from oracle.mlir import parse
 from zeropoint.calibrate import samples
 from zeropoint.frontend import load_model
@@ -21,11 +22,27 @@ from zeropoint.ir.annotations import EXPRESSED, PROFILE
 from zeropoint.ir.locations import location_text
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import UniformQuantizedType
-from zeropoint.ir.tensors import Array, element_of
+from zeropoint.ir.stablehlo import (
+    AddOp,
+    BroadcastInDimOp,
+    ClampOp,
+    ConvolutionLayout,
+    ConvolutionOp,
+    DivideOp,
+    DotDimensions,
+    DotGeneralOp,
+    MaximumOp,
+    MultiplyOp,
+    ReshapeOp,
+)
+from zeropoint.ir.tensors import Array, element_of, shape_of, with_shape
 from zeropoint.ir.text import print_program
 from zeropoint.ir.verification import verify
 from zeropoint.lower import integer_program
-from zeropoint.report.counts import float_ops
+from zeropoint.lower.context import signed, signed_integers
+from zeropoint.pipeline import Options, quantize
+from zeropoint.report.counts import UNCOVERED, float_ops
+from zeropoint.targets import TARGETS
 
 PROFILES = ("fixed16", "fixed32", "fixed32-double", "tosa-double")
 DIGITS = Path(__file__).parent.parent / "examples" / "digits"
@@ -41,6 +58,13 @@ def under(program: Program, profile: str) -> Program:
     return program
 
 
+def as_signed(kind: UniformQuantizedType, array: Array) -> tuple[UniformQuantizedType, Array]:
+    """A value with the signed type that the integer program has for it, and its integers of that."""
+    if kind.storage.type.signed:
+        return kind, array
+    return signed(kind), signed_integers(array)
+
+
 def run(interpreter: Interpreter, sample: dict[str, Array]) -> tuple[dict[str, Array], Stored]:
     """The outputs, and the storage integers of every named quantized value."""
     stored: Stored = defaultdict(list)
@@ -51,7 +75,7 @@ def run(interpreter: Interpreter, sample: dict[str, Array]) -> tuple[dict[str, A
             expressed = element_of(op.results[0])
         name = location_text(op.location)
         if isinstance(expressed, UniformQuantizedType) and name is not None:
-            stored[name].append((expressed, results[0]))
+            stored[name].append(as_signed(expressed, results[0]))
 
     return interpreter(sample, trace=trace), stored
 
@@ -102,6 +126,108 @@ def test_the_demo_model_computes_the_same_integers_before_and_after_lowering(
     integers = integer_program(reference)
     noise = np.random.default_rng(0).normal(0, 100, (1, 1, 28, 28)).astype(np.float32)
     assert assert_same_values(reference, integers, [*digits[1], {"image": noise}]) >= 9
+
+
+def residual_network() -> tuple[Program, list[dict[str, Array]]]:
+    """Two residual sums of different scales, a gate (mean, 1x1 convolutions, hard sigmoid), pools, a product of two
+    activations with zero points, a fully connected layer."""
+    net = Network([(1, 4, 6, 6)], seed=3)
+
+    def convolution(value: SSAValue, features: int, kernel: int, name: str) -> SSAValue:
+        net.name = name
+        batch, inputs, *sizes = shape_of(value)
+        weight = net.random.normal(0, 1 / np.sqrt(inputs * kernel**2), (features, inputs, kernel, kernel))
+        made = net.insert(
+            ConvolutionOp(
+                value,
+                net.constant(weight),
+                with_shape(value, [batch, features, *sizes]),
+                ConvolutionLayout.channels_first(2),
+                padding=[(kernel // 2, kernel // 2)] * 2,
+            )
+        )
+        return net.insert(AddOp(made, net.along(net.random.normal(0, 0.3, features), made, 1)))
+
+    def relu(value: SSAValue) -> SSAValue:
+        return net.insert(MaximumOp(value, net.splat(0.0, value)))
+
+    stem = relu(convolution(net.values[0], 8, 3, "stem"))
+    branch = convolution(relu(convolution(stem, 8, 3, "inner")), 8, 1, "outer")
+    net.name = "first sum"
+    first = net.insert(AddOp(branch, stem))
+    net.name = "mean"
+    mean = net.insert(ReshapeOp(net.reduced(first, [2, 3]), with_shape(first, [1, 8, 1, 1])))
+    mean = net.insert(DivideOp(mean, net.splat(36.0, mean)))
+    gate = convolution(mean, 8, 1, "gate")
+    net.name = "hard sigmoid"
+    line = net.insert(AddOp(net.insert(MultiplyOp(gate, net.splat(1 / 6, gate))), net.splat(0.5, gate)))
+    bounded = net.insert(ClampOp(net.constant(np.array(0.0)), line, net.constant(np.array(1.0))))
+    net.name = "gated"
+    gated = net.insert(MultiplyOp(first, net.insert(BroadcastInDimOp(bounded, first.type, [0, 1, 2, 3]))))
+    net.name = "second sum"
+    second = relu(net.insert(AddOp(gated, branch)))
+    net.name = "rows"
+    rows = net.insert(ReshapeOp(second, with_shape(second, [8, 36])))
+    net.name = "product"
+    dims = DotDimensions((), (), (1,), (1,))
+    product = net.insert(DotGeneralOp(rows, rows, with_shape(rows, [8, 8]), dims))
+    net.name = "classifier"
+    dims = DotDimensions((), (), (1,), (0,))
+    classes = net.insert(
+        DotGeneralOp(product, net.constant(net.random.normal(0, 0.1, (8, 3))), with_shape(product, [8, 3]), dims)
+    )
+    samples = [{"x0": net.random.normal(0, 1, (1, 4, 6, 6)).astype(np.float32)} for _ in range(4)]
+    return net.finish([classes, second]), [*samples, {"x0": samples[0]["x0"] * np.float32(1e6)}]
+
+
+GATES = {"onnxruntime": {"target onnxruntime has no kernel 'hard_sigmoid'"}}
+"""What the gate of the residual network has besides."""
+FLOAT_KERNELS = {
+    # Kernels of which only the target's runtime has an integer form, or which the target does not have.
+    "cpu": {"target cpu has no kernel 'softmax'"},
+    "litert": {"kernel 'softmax' has no integer form but in the target's runtime"},
+    "litert-16x8": {"kernel 'softmax' has no integer form but in the target's runtime"},
+    "onnxruntime": {
+        "kernel 'softmax' has no integer form but in the target's runtime",
+        "the profile 'onnxruntime' adds values of two scales in f32",
+    },
+    "stablehlo": {
+        "target stablehlo has no kernel 'softmax'",
+        "the profile 'float32-rne' adds values of two scales in f32",
+    },
+    "tosa": {"target tosa has no kernel 'softmax'"},
+}
+
+
+@pytest.mark.parametrize("name", TARGETS)
+@pytest.mark.parametrize("network", ["demo", "residual"])
+def test_every_target_computes_the_same_integers_before_and_after_lowering(name: str, network: str) -> None:
+    if network == "demo":
+        program = load_model(DIGITS / "digits.onnx")
+        calibration = list(samples(DIGITS / "calib.npz", program.inputs))[:8]
+        inputs = list(samples(DIGITS / "test.npz", program.inputs))[:4]
+    else:
+        program, inputs = residual_network()
+        calibration = inputs[:4]
+    result = quantize(program, calibration, Options(target=name))
+    verify(result.quantized.module)
+    verify(result.integer.module)
+    assert {reason for _, reason in float_ops(result.integer)} <= FLOAT_KERNELS[name] | GATES.get(name, set())
+    assert assert_same_values(result.quantized, result.integer, inputs) >= 9
+    expected, found = Interpreter(program), Interpreter(result.integer)
+    for sample in inputs[:4]:
+        for port, real in expected(sample).items():
+            noise = np.square(found(sample)[port] - real).sum()
+            assert noise < 10**-2.5 * np.square(real).sum(), port
+
+
+@settings(max_examples=12, suppress_health_check=list(HealthCheck))
+@given(case=cases(), name=st.sampled_from(["litert", "litert-16x8", "onnxruntime", "stablehlo", "tosa"]))
+def test_random_networks_of_every_target_compute_the_same_before_and_after_lowering(case: Case, name: str) -> None:
+    result = quantize(case.program, case.calibration, Options(target=name))
+    verify(result.integer.module)
+    assert UNCOVERED not in {reason for _, reason in float_ops(result.integer)}
+    assert_same_values(result.quantized, result.integer, case.samples)
 
 
 @settings(max_examples=15, suppress_health_check=list(HealthCheck))

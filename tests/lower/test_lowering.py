@@ -207,8 +207,7 @@ def test_a_sum_of_too_many_values_is_refused() -> None:
 
 WIDE, OTHER = q("4", 0.1, 0, "i32"), q("4", 0.02, 0, "i32")
 OUTSIDE = {
-    "unsigned storage": ("uniform_quantize", [q("4", 0.5, 128, "u8")], X, "found storage u8 in "),
-    "an unsigned result": ("uniform_quantize", [X], q("4", 0.5, 128, "u8"), "found storage u8 in "),
+    "unsigned 32 bits": ("uniform_quantize", [q("4", 0.5, 128, "u32")], X, "found storage u32 in "),
     "storage below a byte": ("uniform_quantize", [q("4", 0.5, 1, "i4")], X, "found storage i4 in "),
     "32 bits with a zero point": ("uniform_quantize", [q("4", 0.5, 1, "i32")], X, "found a zero point in "),
     "a sum of 16 bits in 32": ("add", [q("4", 0.5, 0, "i16")] * 2, q("4", 0.7, 0, "i16"), "at most 8 bits"),
@@ -229,11 +228,11 @@ def test_storage_that_the_integer_program_would_compute_wrongly_is_refused(case:
 
 
 def test_a_product_of_two_activations_with_too_many_terms_is_refused() -> None:
-    given, other = q("1x40000", 0.5, -128), q("40000x1", 0.5, 127)
+    given, other = q("1x70000", 0.5, -128), q("70000x1", 0.5)
     wide = q("1x1", 0.25, 0, "i32")
     body = f"%r = stablehlo.dot_general %x, %y, contracting_dims = [1] x [0] : ({given}, {other}) -> {wide}"
     message = refusal(body, {"x": given, "y": other}, wide)
-    assert "found sums of 40000 products of values up to 255 and 255, expected at most 33025 (i32)" in message
+    assert "found sums of 70000 products of values up to 255 and 128, expected at most 65793 (i32)" in message
 
 
 def test_a_sum_with_a_zero_point_is_refused() -> None:

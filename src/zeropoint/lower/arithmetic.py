@@ -219,7 +219,7 @@ def _exact_product(
     lowering: Lowering, op: MultiplyOp, lhs: UniformQuantizedType, rhs: UniformQuantizedType
 ) -> SSAValue:
     """A product whose scale is the product of the scales; times 1 nothing is left to do."""
-    factor = splat_value(op.rhs, lowering.weights)
+    factor = splat_value(lowering.stored(op.rhs), lowering.weights)
     value = lowering.widened(lowering.stored(op.lhs), lhs.zero_point)
     if factor == 1 and rhs.zero_point == 0:
         return value

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 import numpy as np
@@ -11,16 +11,17 @@ from xdsl.builder import Builder
 from xdsl.dialects.builtin import IntegerType, LocationAttr, TensorType, i32
 from xdsl.ir import Attribute, Operation, Region, SSAValue
 
-from zeropoint.ir.constants import constant_op
+from zeropoint.ir.constants import constant_array, constant_op
 from zeropoint.ir.fxpmath import RequantizeOp
 from zeropoint.ir.locations import describe
 from zeropoint.ir.quant import Storage, StorageCastOp, UniformQuantizedType
-from zeropoint.ir.stablehlo import AddOp, BroadcastInDimOp, ConvertOp, SubtractOp, UniformQuantizeOp
+from zeropoint.ir.stablehlo import AddOp, BroadcastInDimOp, ConvertOp, SubtractOp, UniformQuantizeOp, XorOp
 from zeropoint.ir.tensors import Array, element_of, shape_of, with_element
 from zeropoint.ir.weights import Weights
 from zeropoint.numerics.profile import Profile
 from zeropoint.numerics.ranges import AffineParameters
 from zeropoint.numerics.requantize import Multiplier
+from zeropoint.numerics.storage import StorageType
 
 OperationT = TypeVar("OperationT", bound=Operation)
 
@@ -38,26 +39,49 @@ def storage_element(quantized: UniformQuantizedType) -> IntegerType:
     return IntegerType(quantized.storage.type.width)
 
 
-def quantized_element(value: SSAValue) -> UniformQuantizedType | None:
-    """The quantized element type of a value, None where it has another."""
+def stored_element(value: SSAValue) -> UniformQuantizedType | None:
+    """The quantized element type of a value as the program has it, None where it has another."""
     if not isinstance(value.type, TensorType):
         return None
     element = element_of(value)
     return element if isinstance(element, UniformQuantizedType) else None
 
 
+def quantized_element(value: SSAValue) -> UniformQuantizedType | None:
+    """The quantized element type of a value in the integer program, None where it has another: that of signed storage.
+
+    An unsigned type stands for the signed one whose integers and zero points are half the range less.
+    """
+    kind = stored_element(value)
+    return kind if kind is None or kind.storage.type.signed else signed(kind)
+
+
+def signed(kind: UniformQuantizedType) -> UniformQuantizedType:
+    """The same real values in signed storage."""
+    storage, half = kind.storage, 1 << (kind.storage.type.width - 1)
+    moved = Storage(StorageType(True, storage.type.width), storage.minimum - half, storage.maximum - half)
+    points = tuple(point - half for point in kind.data.zero_points)
+    return UniformQuantizedType(replace(kind.data, storage=moved, zero_points=points))
+
+
+def signed_integers(array: Array) -> Array:
+    """Unsigned storage integers as the signed ones that stand for them: half the range less. Others as they are."""
+    if array.dtype.kind != "u":
+        return array
+    half = array.dtype.type(1 << (8 * array.dtype.itemsize - 1))
+    return (array ^ half).view(f"i{array.dtype.itemsize}")
+
+
 def check_storage(op: Operation) -> None:
-    """Raise LoweringError for storage that has no place in the integer program, whose integers are signed."""
+    """Raise LoweringError for storage that has no place in the integer program."""
     for value in (*op.operands, *op.results):
-        element = quantized_element(value)
+        element = stored_element(value)
         if element is None:
             continue
         storage = element.storage.type
-        if not storage.signed or storage.width not in (8, 16, 32):
-            raise LoweringError(
-                f"{describe(op)}: found storage {storage} in {value.type}, expected i8, i16 or i32; an unsigned type "
-                f"is the signed one with a zero point that is half its range less"
-            )
+        plain = storage.signed or (element.storage.spelling is None and storage.width < 32)
+        if not plain or storage.width not in (8, 16, 32):
+            raise LoweringError(f"{describe(op)}: found storage {storage} in {value.type}, expected 8, 16 or 32 bits")
         if storage.width == 32 and element.zero_points.any():
             raise LoweringError(f"{describe(op)}: found a zero point in {value.type}, expected 0 for 32-bit storage")
 
@@ -108,11 +132,32 @@ class Lowering:
     def stored(self, value: SSAValue) -> SSAValue:
         """The storage integers of a quantized value; a value from outside is cast once, where it is made."""
         if value not in self.values:
-            element = quantized_element(value)
-            assert element is not None
-            cast = self.insert(StorageCastOp(value, with_element(value, storage_element(element))))
-            self.values[value] = cast.result
+            self.values[value] = self.cast(value)
         return self.values[value]
+
+    def cast(self, value: SSAValue) -> SSAValue:
+        """The storage integers of a quantized value that is no integer one, signed."""
+        element = stored_element(value)
+        assert element is not None
+        cast = self.insert(StorageCastOp(value, with_element(value, storage_element(element))))
+        return cast.result if element.storage.type.signed else self.flipped(cast.result)
+
+    def quantized_again(self, integers: SSAValue, kind: UniformQuantizedType) -> SSAValue:
+        """The quantized value of a type whose (signed) storage integers are given."""
+        stored = integers if kind.storage.type.signed else self.flipped(integers)
+        return self.insert(StorageCastOp(stored, with_element(stored, kind))).result
+
+    def flipped(self, integers: SSAValue) -> SSAValue:
+        """Stored integers of one sign to those of the other: the highest bit flips."""
+        element = element_of(integers)
+        assert isinstance(element, IntegerType)
+        half = self.filled(integers, -(1 << (element.width.data - 1)), element)
+        return self.insert(XorOp(integers, half)).result
+
+    def integers(self, value: SSAValue) -> Array | None:
+        """The (signed) storage integers of a constant, None for another value."""
+        array = constant_array(value, self.weights)
+        return None if array is None else signed_integers(array)
 
     def insert(self, op: OperationT) -> OperationT:
         """Add an op at the place, and with the location, of the op that is being lowered."""

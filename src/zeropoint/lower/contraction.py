@@ -178,7 +178,7 @@ def lower_contraction(lowering: Lowering, op: Contraction) -> SSAValue:
             f"{describe(op)}: found operands {op.lhs.type}, {op.rhs.type} and result {op.result.type}, expected "
             f"quantized operands, the left one per layer, and a quantized result"
         )
-    weight = constant_array(op.rhs, lowering.weights)
+    weight = lowering.integers(op.rhs)
     if weight is None or rhs.zero_points.any() or not _has_channels(op):
         sums = _two_activations(lowering, op)
     else:
@@ -237,8 +237,8 @@ def _two_activations(lowering: Lowering, op: Contraction) -> SSAValue:
     element = i32 if bound <= INT32_MAX else i64
     if element == i64 and not (_requantizes(op) and max(reaches) > 255):
         raise LoweringError(
-            f"{describe(op)}: found sums of {_terms(op)} products of values up to {reaches[0]} and {reaches[1]}, expected "
-            f"at most {INT32_MAX // (reaches[0] * reaches[1])} (i32)"
+            f"{describe(op)}: found sums of {_terms(op)} products of values up to {reaches[0]} and {reaches[1]}, "
+            f"expected at most {INT32_MAX // (reaches[0] * reaches[1])} (i32)"
         )
     operands: list[SSAValue] = []
     for source in sources:

@@ -20,16 +20,15 @@ from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation, SSAValue
 
 from zeropoint.ir.annotations import FLOAT_REASON
-from zeropoint.ir.quant import StorageCastOp
 from zeropoint.ir.stablehlo import UniformDequantizeOp, UniformQuantizeOp
 from zeropoint.ir.tensors import with_element
-from zeropoint.lower.context import Lowering, quantized_element, storage_element
+from zeropoint.lower.context import Lowering, quantized_element, stored_element
 
 
 def lower_in_float(lowering: Lowering, op: Operation, reason: str) -> SSAValue:
     """The integers of dequantize_op_quantize; `reason` stays on the float op."""
     (result,) = op.results
-    quantized = quantized_element(result)
+    quantized = stored_element(result)
     assert quantized is not None
     made = type(op).create(
         operands=[_dequantized(lowering, operand) for operand in op.operands],
@@ -37,15 +36,14 @@ def lower_in_float(lowering: Lowering, op: Operation, reason: str) -> SSAValue:
         properties=dict(op.properties),
         attributes={**op.attributes, FLOAT_REASON: StringAttr(reason)},
     )
-    stored = lowering.insert(UniformQuantizeOp(lowering.insert(made).results[0], result.type)).result
-    return lowering.insert(StorageCastOp(stored, with_element(result, storage_element(quantized)))).result
+    return lowering.cast(lowering.insert(UniformQuantizeOp(lowering.insert(made).results[0], result.type)).result)
 
 
 def _dequantized(lowering: Lowering, operand: SSAValue) -> SSAValue:
     quantized = quantized_element(operand)
     if quantized is None:
         return operand
-    again = lowering.insert(StorageCastOp(lowering.stored(operand), operand.type)).result
+    again = lowering.quantized_again(lowering.stored(operand), quantized)
     return lowering.insert(UniformDequantizeOp(again)).result
 
 

@@ -9,7 +9,8 @@ becomes
 ```mlir
 func.func @main(%x: tensor<4xi8> {zeropoint.expressed = !quant.uniform<i8:f32, 0.5>}) -> ...
 ```
-and likewise for results that are dequantized at the end.
+and likewise for results that are dequantized at the end. Integers are signed; `zeropoint.expressed` says what they
+stand for, also where the target stores them unsigned.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ from zeropoint.ir.annotations import EXPRESSED
 from zeropoint.ir.dead_code import remove_dead_ops
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import StorageCastOp, UniformQuantizedType
-from zeropoint.ir.stablehlo import UniformDequantizeOp, UniformQuantizeOp
+from zeropoint.ir.stablehlo import UniformDequantizeOp, UniformQuantizeOp, XorOp
 from zeropoint.ir.tensors import with_element
-from zeropoint.lower.context import LoweringError, quantized_element, storage_element
+from zeropoint.lower.context import LoweringError, quantized_element, storage_element, stored_element
 
 
 def _integer_argument(argument: BlockArgument, name: str) -> UniformQuantizedType | None:
@@ -42,8 +43,17 @@ def _integer_argument(argument: BlockArgument, name: str) -> UniformQuantizedTyp
         for use in list(user.result.uses):
             if not isinstance(use.operation, StorageCastOp):
                 raise LoweringError(f"input '{name}': found {use.operation.name}, expected integers; keep --io float")
-            use.operation.result.replace_all_uses_with(argument)
+            for integers in _signed(use.operation):
+                integers.replace_all_uses_with(argument)
     return quantized
+
+
+def _signed(cast: StorageCastOp) -> list[SSAValue]:
+    """The signed integers that a cast gives: of unsigned storage, those behind it whose highest bit is flipped."""
+    kind = stored_element(cast.input)
+    if kind is None or kind.storage.type.signed:
+        return [cast.result]
+    return [use.operation.results[0] for use in cast.result.uses if isinstance(use.operation, XorOp)]
 
 
 def _integer_result(value: SSAValue, name: str) -> tuple[SSAValue, UniformQuantizedType]:

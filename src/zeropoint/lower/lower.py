@@ -66,8 +66,9 @@ from zeropoint.ir.stablehlo import (
     UniformDequantizeOp,
     UniformQuantizeOp,
 )
+from zeropoint.ir.tensors import with_element
 from zeropoint.lower.arithmetic import lower_product, lower_requantize, lower_sum
-from zeropoint.lower.context import Lowering, LoweringError, check_storage, quantized_element
+from zeropoint.lower.context import Lowering, LoweringError, check_storage, quantized_element, signed, stored_element
 from zeropoint.lower.contraction import lower_contraction
 from zeropoint.lower.float_islands import lower_binary_function
 from zeropoint.lower.movement import lower_bits, lower_comparison, lower_constant, lower_movement, lower_reduction
@@ -115,9 +116,10 @@ def _lower_op(lowering: Lowering, op: Operation) -> SSAValue | None:
     check_storage(op)
     if isinstance(op, UniformQuantizeOp) and quantized_element(op.operand) is None:
         source = function_source(op, lowering)
-        return None if source is None else lower_table(lowering, op, source)
+        return _signed_quantize(lowering, op) if source is None else lower_table(lowering, op, source)
     if isinstance(op, StorageCastOp):
-        return op.input
+        kind = stored_element(op.result)
+        return op.input if kind is None or kind.storage.type.signed else lowering.flipped(op.input)
     if isinstance(op, UnaryOp):
         return lower_function(lowering, op)
     rule = LOWERINGS.get(type(op))
@@ -126,16 +128,28 @@ def _lower_op(lowering: Lowering, op: Operation) -> SSAValue | None:
     return rule(lowering, op)
 
 
-def _quantized_again(lowering: Lowering, value: SSAValue) -> SSAValue:
-    """A quantized value for an op that stays float, cast from its integers."""
-    return lowering.insert(StorageCastOp(lowering.values[value], value.type)).result
+def _signed_quantize(lowering: Lowering, op: UniformQuantizeOp) -> SSAValue | None:
+    """The integers of a float value that become unsigned: signed ones at once, where the profile's rounding allows."""
+    kind = stored_element(op.result)
+    if kind is None or kind.storage.type.signed or not lowering.profile.quantize.shifts_with_zero_point:
+        return None
+    made = UniformQuantizeOp(op.operand, with_element(op.result, signed(kind)))
+    made.attributes.update(op.attributes)
+    return lowering.cast(lowering.insert(made).result)
+
+
+def _quantized_again(lowering: Lowering, value: SSAValue, op: Operation) -> SSAValue:
+    """A quantized value for an op that stays float, cast from its integers; real ones do not depend on their sign."""
+    kind = quantized_element(value) if isinstance(op, UniformDequantizeOp) else stored_element(value)
+    assert kind is not None
+    return lowering.quantized_again(lowering.values[value], kind)
 
 
 def _keep(lowering: Lowering, op: Operation, replaced: set[SSAValue]) -> None:
     """Give an op that stays as it is its quantized operands back, and say why it stays."""
     for index, operand in enumerate(op.operands):
         if operand in replaced:
-            op.operands[index] = _quantized_again(lowering, operand)
+            op.operands[index] = _quantized_again(lowering, operand, op)
     if op.dialect_name() == "stablehlo" and not isinstance(op, UniformDequantizeOp):
         reason = "it takes quantized values and gives others: only ops with quantized results have integer forms"
         op.attributes.setdefault(FLOAT_REASON, StringAttr(reason))

@@ -7,7 +7,7 @@ from math import prod
 from xdsl.dialects.builtin import IntegerType, TensorType
 from xdsl.ir import Block, Operation, Region, SSAValue
 
-from zeropoint.ir.constants import constant_array, constant_op
+from zeropoint.ir.constants import constant_op
 from zeropoint.ir.locations import describe
 from zeropoint.ir.stablehlo import BitcastConvertOp, CompareOp, ConstantOp, ReduceOp, ReduceWindowOp, ReturnOp
 from zeropoint.ir.stablehlo.arrays import array_values
@@ -19,6 +19,7 @@ from zeropoint.lower.context import (
     quantized_element,
     reach,
     storage_element,
+    stored_element,
     widened_from,
 )
 
@@ -29,7 +30,7 @@ BYTE_REACH = 255
 
 def lower_constant(lowering: Lowering, op: ConstantOp) -> SSAValue:
     """The constant of storage integers."""
-    array = constant_array(op.output, lowering.weights)
+    array = lowering.integers(op.output)
     assert array is not None
     return lowering.insert(constant_op(array, lowering.weights)).output
 
@@ -56,8 +57,10 @@ def lower_movement(lowering: Lowering, op: Operation) -> SSAValue:
 
 def lower_bits(lowering: Lowering, op: BitcastConvertOp) -> SSAValue:
     """`bitcast_convert` to a quantized type: the same op to its storage; nothing where that is the operand's type."""
-    result = quantized_element(op.result)
+    result = stored_element(op.result)
     assert result is not None
+    if not result.storage.type.signed:
+        raise LoweringError(f"{describe(op)}: found bits of {op.result.type}, expected signed storage")
     stored = lowering.stored(op.operand) if quantized_element(op.operand) is not None else op.operand
     element = storage_element(result)
     if element_of(stored) == element:

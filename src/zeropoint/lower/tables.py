@@ -21,7 +21,7 @@ from zeropoint.ir.fxpmath import TableOp
 from zeropoint.ir.quant import UniformQuantizedType
 from zeropoint.ir.stablehlo import UnaryOp, UniformDequantizeOp, UniformQuantizeOp
 from zeropoint.ir.tensors import Array, element_dtype, with_element
-from zeropoint.lower.context import Lowering, quantized_element, storage_element
+from zeropoint.lower.context import Lowering, quantized_element, signed_integers, storage_element, stored_element
 from zeropoint.lower.float_islands import lower_in_float
 from zeropoint.numerics import functions
 from zeropoint.numerics.affine import dequantize, quantize
@@ -55,7 +55,7 @@ def function_source(op: UniformQuantizeOp, lowering: Lowering) -> UniformDequant
 
 def lower_table(lowering: Lowering, op: UniformQuantizeOp, source: UniformDequantizeOp) -> SSAValue:
     """`fxpmath.table` of the stored values."""
-    given, result = quantized_element(source.operand), quantized_element(op.result)
+    given, result = quantized_element(source.operand), stored_element(op.result)
     assert given is not None and result is not None
     stored = np.arange(given.storage.type.min, given.storage.type.max + 1, dtype=np.int32)
     dtype = element_dtype(given.expressed_type)
@@ -76,14 +76,14 @@ def _looked_up(lowering: Lowering, operand: SSAValue, image: Array, result: Unif
         behaviour=lowering.profile.quantize,
         expressed=dtype,
     )
-    table = lowering.constant(entries.astype(storage.type.dtype))
+    table = lowering.constant(signed_integers(entries.astype(storage.type.dtype)))
     value = lowering.stored(operand)
     return lowering.insert(TableOp(value, table, with_element(value, storage_element(result)))).result
 
 
 def lower_function(lowering: Lowering, op: UnaryOp) -> SSAValue:
     """A function of a quantized value: of 8 bits per layer a table, of others the float op."""
-    given, result = quantized_element(op.operand), quantized_element(op.result)
+    given, result = quantized_element(op.operand), stored_element(op.result)
     assert given is not None and result is not None
     if given.storage.type.width > 8 or given.is_per_channel or result.is_per_channel:
         return lower_in_float(lowering, op, "only functions of one 8-bit value per layer have a table")

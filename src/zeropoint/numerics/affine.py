@@ -37,6 +37,14 @@ class QuantizeBehaviour(StrEnum):
     RNE_RECIPROCAL = "rne-reciprocal"
     """clamp(rne(x * (1 / s)) + zp): XNNPACK."""
 
+    @property
+    def shifts_with_zero_point(self) -> bool:
+        """Whether integers and zero point may be moved together: the zero point is added to the rounded integer.
+
+        The others add it to a float before, whose rounding depends on it.
+        """
+        return not _RULES[self].zero_point_first
+
 
 @dataclass(frozen=True)
 class _Rule:

@@ -89,7 +89,7 @@ def _terms(op: ReduceOp | ReduceWindowOp) -> int:
 
 
 def _fits(kernel: Kernel) -> bool:
-    """Whether no sum passes i32, nor the product with a reciprocal; of wider values than bytes one count divides all."""
+    """Whether no sum passes i32, nor its product with a reciprocal; one count divides all sums of more than bytes."""
     kind = kernel.type_of(kernel.arguments[0])
     reach = max(kind.storage.maximum - kind.zero_point, kind.zero_point - kind.storage.minimum)
     for op in kernel.body:
