@@ -1,7 +1,10 @@
 // RUN: -p 'fuse{target=litert}' --split-input-file
 
-// LiteRT's kernels take in relu6 behind a sum; a clip to [0, 4] stays outside, and no kernel of LiteRT's covers it.
-func.func @main(%x: tensor<4xf32>, %y: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+// LiteRT's kernels take in relu6 behind a sum; of a clip to [0, 4] they take in relu, and the rest is
+// a minimum. Clips to [0, 1] and [-1, 1] are kernels as they are.
+func.func @main(%x: tensor<4xf32>, %y: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) {
+  %one = stablehlo.constant dense<1.0> : tensor<f32>
+  %minus_one = stablehlo.constant dense<-1.0> : tensor<f32>
   %zero = stablehlo.constant dense<0.0> : tensor<f32>
   %four = stablehlo.constant dense<4.0> : tensor<f32>
   %six = stablehlo.constant dense<6.0> : tensor<f32>
@@ -9,17 +12,21 @@ func.func @main(%x: tensor<4xf32>, %y: tensor<4xf32>) -> (tensor<4xf32>, tensor<
   %1 = stablehlo.clamp %zero, %0, %six : (tensor<f32>, tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
   %2 = stablehlo.subtract %x, %y : tensor<4xf32>
   %3 = stablehlo.clamp %zero, %2, %four : (tensor<f32>, tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
-  return %1, %3 : tensor<4xf32>, tensor<4xf32>
+  %4 = stablehlo.clamp %zero, %x, %one : (tensor<f32>, tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
+  %5 = stablehlo.clamp %minus_one, %x, %one : (tensor<f32>, tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
+  return %1, %3, %4, %5 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
 }
 // CHECK-LABEL: func.func @main
 // CHECK:         stablehlo.add
 // CHECK:         stablehlo.clamp
 // CHECK:       logical_kernel = "add"
 // CHECK:         stablehlo.subtract
-// CHECK-NEXT:    quant.return
+// CHECK:         stablehlo.maximum
 // CHECK:       logical_kernel = "subtract"
-// CHECK:         stablehlo.clamp
-// CHECK:       logical_kernel = "elementwise_unary"
+// CHECK:         stablehlo.minimum
+// CHECK:       logical_kernel = "minimum"
+// CHECK:       logical_kernel = "relu_0_to_1"
+// CHECK:       logical_kernel = "relu_n1_to_1"
 
 // -----
 

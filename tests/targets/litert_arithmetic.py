@@ -295,4 +295,20 @@ FUNCTIONS = {
         expected=function(splat("n", 0), splat("m", 6), "%g = stablehlo.clamp %n, %f, %m : {fx}"),
         refuses=refusing(set(), {WIDE_ZERO}),
     ),
+    "relu_0_to_1": Case(
+        "RELU_0_TO_1",
+        (IMAGE,),
+        expected=function(splat("n", 0), splat("m", 1), "%g = stablehlo.clamp %n, %f, %m : {fx}"),
+        refuses=refusing({WIDE}),
+        steps=(1, 0),
+        why=FIXED,
+    ),
+    "relu_n1_to_1": Case(
+        "RELU_N1_TO_1",
+        (IMAGE,),
+        expected=function(splat("n", -1), splat("m", 1), "%g = stablehlo.clamp %n, %f, %m : {fx}"),
+        refuses=refusing({WIDE}),
+        steps=(1, 0),
+        why=FIXED,
+    ),
 }

@@ -133,8 +133,8 @@ def _sum_of_accumulators(lowering: Lowering, op: AddOp | SubtractOp) -> SSAValue
     """In i32, or in i64 where one of them has that."""
     operands = [lowering.stored(operand) for operand in op.operands]
     element = i64 if i64 in map(element_of, operands) else i32
-    made = type(op)(*(lowering.widened(operand, 0, element) for operand in operands))
-    return lowering.insert(made).result
+    lhs, rhs = (lowering.widened(operand, 0, element) for operand in operands)
+    return lowering.insert(type(op)(lhs, rhs)).result
 
 
 def _check_width(op: Operation, width: int) -> None:

@@ -16,7 +16,7 @@ from zeropoint.ir.fxpmath import RequantizeOp
 from zeropoint.ir.locations import describe
 from zeropoint.ir.quant import Storage, StorageCastOp, UniformQuantizedType
 from zeropoint.ir.stablehlo import AddOp, BroadcastInDimOp, ConvertOp, SubtractOp, UniformQuantizeOp, XorOp
-from zeropoint.ir.tensors import Array, element_of, shape_of, with_element
+from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of, with_element
 from zeropoint.ir.weights import Weights
 from zeropoint.numerics.profile import Profile
 from zeropoint.numerics.ranges import AffineParameters
@@ -149,9 +149,8 @@ class Lowering:
 
     def flipped(self, integers: SSAValue) -> SSAValue:
         """Stored integers of one sign to those of the other: the highest bit flips."""
-        element = element_of(integers)
-        assert isinstance(element, IntegerType)
-        half = self.filled(integers, -(1 << (element.width.data - 1)), element)
+        width = 8 * element_dtype(element_of(integers)).itemsize
+        half = self.filled(integers, -(1 << (width - 1)), IntegerType(width))
         return self.insert(XorOp(integers, half)).result
 
     def integers(self, value: SSAValue) -> Array | None:

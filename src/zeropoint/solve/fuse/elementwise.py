@@ -92,10 +92,18 @@ def match_unary(op: Operation, graph: Graph) -> Match | None:
         return whole
     # The target has no kernel for the whole, but perhaps one for its last op.
     if BINARY.get(type(op)) in graph.kernels:
-        return None
+        return _one_bound(op, graph)
     alone = _one_activation({op}, graph)
     single = None if alone is None else function_match((op,), alone, graph)
     return single if single is not None and single.kernel in graph.kernels else whole
+
+
+def _one_bound(op: Operation, graph: Graph) -> Match | None:
+    """A maximum or minimum with a number, which no kernel before it takes in; None for other ops of two operands."""
+    source = _one_activation({op}, graph)
+    if not isinstance(op, MaximumOp | MinimumOp) or source is None or op.lhs is op.rhs:
+        return None
+    return Match(BINARY[type(op)], (op,), (source,))
 
 
 def function_match(ops: tuple[Operation, ...], source: SSAValue, graph: Graph) -> Match:

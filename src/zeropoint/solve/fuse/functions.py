@@ -78,6 +78,8 @@ class NamedFunction:
 FUNCTIONS = (
     NamedFunction("relu", _is(lambda x: np.maximum(x, 0))),
     NamedFunction("relu6", _is(lambda x: np.clip(x, 0, 6))),
+    NamedFunction("relu_0_to_1", _is(lambda x: np.clip(x, 0, 1))),
+    NamedFunction("relu_n1_to_1", _is(lambda x: np.clip(x, -1, 1))),
     NamedFunction("logistic", _is(_logistic)),
     NamedFunction("tanh", _is(np.tanh)),
     NamedFunction("gelu", _is(_gelu)),

@@ -33,6 +33,7 @@ from zeropoint.solve.fuse.composites import composite_match, expand_composites
 from zeropoint.solve.fuse.elementwise import GENERIC
 from zeropoint.solve.fuse.lists import fusion_list
 from zeropoint.solve.fuse.match import Graph, Match, Pattern
+from zeropoint.solve.fuse.split_clamps import split_clamps
 from zeropoint.targets import Target
 from zeropoint.targets import target as named_target
 
@@ -121,6 +122,7 @@ def fuse(program: Program, target: Target | None = None) -> Program:
     target = target or named_target("cpu")
     program = program.clone()
     composites = expand_composites(program)
+    split_clamps(program, target.by_kernel)
     ops = list(program.entry.ops)
     patterns = fusion_list(target.name)
     graph = Graph(program.weights, {op: index for index, op in enumerate(ops)}, target.by_kernel, patterns.bounds)

@@ -14,6 +14,8 @@ from zeropoint.ir.stablehlo import (
     AddOp,
     BroadcastInDimOp,
     ConstantOp,
+    MaximumOp,
+    MinimumOp,
     MultiplyOp,
     SubtractOp,
     UniformDequantizeOp,
@@ -77,6 +79,25 @@ def _why_float(kernel: Kernel) -> str | None:
     return None
 
 
+def ordered(kernel: Kernel) -> SSAValue:
+    """`maximum | minimum` of values of one type on storage; of a number `uniform_quantize` to the result, `clamp`."""
+    bounds = Bounds()
+    value: SSAValue | None = None
+    for op in kernel.body:
+        if isinstance(op, BroadcastInDimOp) and op.operand in kernel.values:
+            kernel.retyped(op, kernel.type_of(op.operand))
+        elif isinstance(op, MaximumOp | MinimumOp) and all(operand in kernel.values for operand in op.operands):
+            value = kernel.retyped(op, kernel.output_type)
+        else:
+            bounds.then(op, kernel.weights)
+    if value is None:
+        value = kernel.values[kernel.arguments[0]]
+        if element_of(value) != kernel.output_type:
+            made = UniformQuantizeOp(value, with_element(value, kernel.output_type))
+            value = kernel.insert(made, kernel.region).result
+    return kernel.bounded(value, bounds, kernel.region)
+
+
 def rescale(kernel: Kernel) -> SSAValue:
     """`uniform_quantize` of the quantized value: a requantization."""
     value = kernel.values[kernel.arguments[0]]
@@ -89,7 +110,13 @@ KERNELS = {
     "add": binary,
     "elementwise_unary": encased,
     "logistic": encased,
+    "maximum": ordered,
+    "minimum": ordered,
     "multiply": binary,
+    "relu": ordered,
+    "relu6": ordered,
+    "relu_0_to_1": ordered,
+    "relu_n1_to_1": ordered,
     "rescale": rescale,
     "subtract": binary,
     "tanh": encased,
