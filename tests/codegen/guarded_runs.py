@@ -53,7 +53,8 @@ def main(note: Path, count: int) -> None:
     some = settings(derandomize=True, deadline=None, database=None, suppress_health_check=[*HealthCheck])
     for program in INTEGERS.values():
         check(program, [inputs_for(program)], host(), note)
-    for strategy in (products(), batches(), *map(convolutions, ("dense", "depthwise", "grouped"))):
+    kinds = ("dense", "depthwise", "grouped", "dense transposed", "depthwise transposed")
+    for strategy in (products(), batches(), *map(convolutions, kinds)):
 
         @settings(some, max_examples=max(1, count // 4))
         @given(case=strategy)

@@ -191,6 +191,8 @@ class Graph:
 
 def _over(candidates: Sequence[View], inputs: Sequence[View], outputs: Sequence[View]) -> Buffer | None:
     """The buffer of a candidate that lies as the output does, and of which nothing else is read."""
+    if not candidates:
+        return None
     (output,) = outputs
     for view in candidates:
         alike = (view.offset, view.shape, view.strides, view.itemsize, view.buffer.size) == (

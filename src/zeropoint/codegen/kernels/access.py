@@ -105,6 +105,11 @@ class Elements:
             return quantized(self.f, self.isa, i, values[i.arguments[0]])
         return apply(self.f, i, [body[n] for n in i.arguments], [values[n] for n in i.arguments])
 
+    def loaded(self, operand: int, pointer: Value) -> Value:
+        """The one element of an operand that stands at `pointer`."""
+        access = self.reads[operand]
+        return self._register(self.f.load(vector(1, access.type), pointer), access)
+
     def _load(self, operand: int, count: int, along: int, sources: list[Value]) -> Value:
         access = self.reads[operand]
         return self._register(self._loaded(sources[operand], access.strides[along], count, access), access)
@@ -186,3 +191,8 @@ class Elements:
             scalar = f.let(access.type, f"extractelement {value}, i64 {lane}")
             f.store(scalar, pointer, lane * stride)
         return None
+
+    def index(self, operand: int, pointer: Value, *, signed: bool) -> Value:
+        """The one integer of an operand that stands at `pointer`, as i64."""
+        value = self.f.let(self.reads[operand].type, f"extractelement {self.loaded(operand, pointer)}, i64 0")
+        return value if value.type == "i64" else self.f.cast("sext" if signed else "zext", value, "i64")

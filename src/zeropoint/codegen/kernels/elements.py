@@ -4,10 +4,11 @@
 |---|---|---|
 | read | | which operand |
 | number | | the number |
+| argument | | which one, of a region |
 | total | | |
 | reduce | one | the name of an elementwise op, the start |
 | the name of an elementwise StableHLO op | its operands | |
-| compare | two | `eq`, `ne`, `ge`, `gt`, `le`, `lt` |
+| compare | two | `eq`, `ne`, `ge`, `gt`, `le`, `lt`; `total` for that order of floats |
 | convert | one | |
 | table | an i8 | which operand holds 256 entries |
 | gather | | which operand; for each index that is read: which operand, its greatest value, the step of one |
@@ -40,7 +41,7 @@ from zeropoint.codegen.kernels.scalars import (
     suffix,
 )
 from zeropoint.codegen.kernels.trigonometry import TRIGONOMETRY, atan2
-from zeropoint.codegen.llvm.text import Function, Value, element
+from zeropoint.codegen.llvm.text import Function, Value, element, lanes, vector
 from zeropoint.numerics import RequantizeBehaviour
 from zeropoint.numerics.affine import QuantizeBehaviour
 
@@ -95,6 +96,27 @@ def width_inside(instruction: Instruction) -> int:
         if instruction.op in IN_DOUBLE or instruction.op in BINARY_IN_DOUBLE:
             return WIDTHS["double"]
     return max(WIDTHS[instruction.type], INSIDE.get(instruction.op, 0))
+
+
+@dataclass(frozen=True)
+class Region:
+    """A body with arguments of its own (`argument`, by number) and some of its instructions as results."""
+
+    body: Body
+    results: tuple[int, ...]
+
+    def computed(self, f: Function, arguments: Sequence[Value]) -> list[Value]:
+        """The results for some arguments, vectors of one length."""
+        count = lanes(arguments[0].type)
+        values: list[Value] = []
+        for i in self.body:
+            if i.op == "argument":
+                values.append(arguments[int(i.extra[0])])
+            elif i.op == "number":
+                values.append(filled(vector(count, i.type), float(i.extra[0])))
+            else:
+                values.append(apply(f, i, [self.body[n] for n in i.arguments], [values[n] for n in i.arguments]))
+        return [values[n] for n in self.results]
 
 
 def apply(f: Function, instruction: Instruction, operands: Sequence[Instruction], values: Sequence[Value]) -> Value:
@@ -173,12 +195,23 @@ def _abs(f: Function, i: Instruction, operands: Sequence[Instruction], values: S
 
 def _compare(f: Function, i: Instruction, operands: Sequence[Instruction], values: Sequence[Value]) -> Value:
     direction = str(i.extra[0])
+    if "total" in i.extra:
+        values = [_total_order(f, value) for value in values]
+        return compared(f, f"icmp {direction if direction in ('eq', 'ne') else 's' + direction}", *values)
     if operands[0].type in FLOATS:
         return compared(f, f"fcmp {'une' if direction == 'ne' else 'o' + direction}", *values)
     if direction in ("eq", "ne"):
         return compared(f, f"icmp {direction}", *values)
     signed = operands[0].signed and operands[0].type != "i1"
     return compared(f, f"icmp {'s' if signed else 'u'}{direction}", *values)
+
+
+def _total_order(f: Function, x: Value) -> Value:
+    """Integers in the order -NaN, -inf, ..., -0, +0, ..., +inf, +NaN."""
+    bits = f.bits(x, like(x, f"i{WIDTHS[element(x.type)]}"))
+    negative = compared(f, "icmp slt", bits, filled(bits.type, 0))
+    turned = f.binary("xor", bits, filled(bits.type, (1 << WIDTHS[element(x.type)] - 1) - 1))
+    return f.select(negative, turned, bits)
 
 
 def _select(f: Function, i: Instruction, operands: Sequence[Instruction], values: Sequence[Value]) -> Value:

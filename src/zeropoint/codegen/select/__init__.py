@@ -18,6 +18,7 @@ from zeropoint.codegen.select.floats import select_float_convolution
 from zeropoint.codegen.select.generic import materialize
 from zeropoint.codegen.select.lookup import select_gather
 from zeropoint.codegen.select.movement import copy
+from zeropoint.codegen.select.regions import select_fold, select_sort
 from zeropoint.codegen.select.selection import NoKernel, Selection
 from zeropoint.codegen.select.tables import select_table
 from zeropoint.codegen.select.values import select_cast, select_pad, select_reshape, select_sum
@@ -40,7 +41,9 @@ RULES: dict[type[Operation], Callable[[Selection, Any], None]] = {
     hlo.DotGeneralOp: select_product,
     hlo.GatherOp: select_gather,
     hlo.PadOp: select_pad,
+    hlo.ReduceOp: select_fold,
     hlo.ReshapeOp: select_reshape,
+    hlo.SortOp: select_sort,
     hlo.UniformDequantizeOp: select_dequantize,
     hlo.UniformQuantizeOp: select_quantize,
     quant.StorageCastOp: select_cast,

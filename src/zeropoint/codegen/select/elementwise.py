@@ -51,10 +51,10 @@ def _is_finite(e: Expression, op: Any, place: Place) -> int:
 
 
 def _compare(e: Expression, op: hlo.CompareOp, place: Place) -> int:
-    if op.compare_type is not None and op.compare_type.data is hlo.ComparisonType.TOTALORDER:
-        raise CodegenError(f"{describe(op)}: found TOTALORDER; native code compares as IEEE 754 does")
+    total = op.compare_type is not None and op.compare_type.data is hlo.ComparisonType.TOTALORDER
     direction = op.comparison_direction.data.value.lower()
-    return e.step("compare", op.result, [e.value(op.lhs, place), e.value(op.rhs, place)], direction)
+    extra = (direction, "total") if total else (direction,)
+    return e.step("compare", op.result, [e.value(op.lhs, place), e.value(op.rhs, place)], *extra)
 
 
 def _maybe_scalar(value: SSAValue, place: Place) -> Place:

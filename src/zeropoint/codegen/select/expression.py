@@ -14,7 +14,7 @@ from xdsl.ir import Operation, SSAValue
 
 from zeropoint.codegen.graph import View
 from zeropoint.codegen.kernels.access import Access
-from zeropoint.codegen.kernels.elements import Instruction
+from zeropoint.codegen.kernels.elements import Instruction, Region
 from zeropoint.codegen.kernels.loops import Nest, Reduction
 from zeropoint.codegen.kernels.rows import Rows
 from zeropoint.codegen.llvm.machine import CodegenError
@@ -168,6 +168,14 @@ class Expression:
     def takes(self, op: Operation, place: Place) -> bool:
         """Whether an op can be a part here: of reductions only the first, outside of any other."""
         return self.may_reduce or type(op) not in CONTRACTION_OPS
+
+    def bind(self, argument: SSAValue, instruction: int) -> None:
+        """Say which instruction is the element of an argument of rank 0."""
+        self._known[(self._inside, argument, ())] = instruction
+
+    def region(self, results: Sequence[int]) -> Region:
+        """The instructions so far, of which these are the results."""
+        return Region(tuple(self._parts[0]), tuple(results))
 
     @property
     def may_reduce(self) -> bool:

@@ -14,6 +14,7 @@ from zeropoint.codegen.llvm.machine import CodegenError
 from zeropoint.codegen.select.expression import Expression, scalar_type
 from zeropoint.codegen.select.joining import EXPRESSIONS, members_of
 from zeropoint.codegen.select.movement import make_concatenation, make_pad, make_reshape, reshaped
+from zeropoint.codegen.select.placement import make_dynamic_update_slice, make_scatter
 from zeropoint.codegen.select.rows import select_rows
 from zeropoint.codegen.select.selection import Selection
 from zeropoint.ir import stablehlo as hlo
@@ -52,9 +53,11 @@ def _make_reshape(selection: Selection, op: hlo.ReshapeOp, target: View | None) 
 MAKERS: dict[type[Operation], Callable[[Selection, Any, View | None], View]] = {
     StorageCastOp: _make_cast,
     hlo.ConcatenateOp: make_concatenation,
+    hlo.DynamicUpdateSliceOp: make_dynamic_update_slice,
     hlo.IotaOp: _make_iota,
     hlo.PadOp: make_pad,
     hlo.ReshapeOp: _make_reshape,
+    hlo.ScatterOp: make_scatter,
 }
 """Ops that move whole values."""
 

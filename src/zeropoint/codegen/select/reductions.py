@@ -21,8 +21,8 @@ from zeropoint.ir.stablehlo.arrays import array_values, padding_values
 from zeropoint.ir.tensors import shape_of
 
 
-def _combiner(op: hlo.ReduceOp | hlo.ReduceWindowOp) -> tuple[str, SSAValue]:
-    """The one op of a body on both of its arguments: its name and its result."""
+def combiner(op: hlo.ReduceOp | hlo.ReduceWindowOp) -> tuple[str, SSAValue] | None:
+    """The one op of a body on both of its arguments, its name and its result; None for a body of another form."""
     block = op.body.block
     first = block.first_op
     plain = (
@@ -32,16 +32,20 @@ def _combiner(op: hlo.ReduceOp | hlo.ReduceWindowOp) -> tuple[str, SSAValue]:
         and set(first.operands) == set(block.args)
         and len(block.args) == 2
     )
-    if first is None or not plain or function_name(first) not in ("add", "maximum", "minimum", "multiply", "and", "or"):
-        raise CodegenError(
-            f"{describe(op)}: found a body of another form than add, multiply, maximum, minimum, and, or of its two "
-            "arguments; run it with the interpreter"
-        )
+    if not plain or function_name(first) not in ("add", "maximum", "minimum", "multiply", "and", "or"):  # pyright: ignore
+        return None
+    assert first is not None
     return function_name(first), first.results[0]
 
 
 def _combined(e: Expression, op: Any, sizes: Sequence[int], inner: Callable[[list[Axis]], int]) -> int:
-    name, made = _combiner(op)
+    found = combiner(op)
+    if found is None:
+        raise CodegenError(
+            f"{describe(op)}: found a body of another form than add, multiply, maximum, minimum, and, or of its two "
+            "arguments; run it with the interpreter"
+        )
+    name, made = found
     like = scalar_type(made)
     start = e.selection.splat(op.init_values[0])
 
