@@ -34,12 +34,15 @@ def rows(name: str) -> list[object]:
 
 
 @contextmanager
-def confirming(name: str, row: KernelRow, package: str) -> Iterator[None]:
-    """Inside, a runtime is asked about a row; what it does not confirm fails with the row and the versions."""
+def confirming(name: str, row: KernelRow, package: str, installed: str | None = None) -> Iterator[None]:
+    """Inside, a runtime is asked about a row; what it does not confirm fails with the row and the versions.
+
+    `installed` is the version of a package that is in another environment.
+    """
     try:
         yield
     except Exception as error:
-        found = f"{package} {version(package)}"
+        found = f"{package} {installed or version(package)}"
         pytest.fail(
             f"target '{name}': {found} does not confirm the row '{row_text(row)}', checked by "
             f"'{row.checked or 'nobody'}': {type(error).__name__}: {error}"

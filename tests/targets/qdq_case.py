@@ -142,7 +142,7 @@ def contraction_constants(
     assert rule.role is Role.WEIGHT
     assert rule.zero_point is not None
     value = random.integers(-127, 128, case.weight)
-    np.moveaxis(value, case.channels, 0).reshape(count, -1)[:, 0] = 127
+    np.moveaxis(value, case.channels, -1)[(0,) * (value.ndim - 1)] = 127
     axis = case.channels if per_channel else None
     scale = short(random, 0.005, count if per_channel else None)
     yield Port(storages[1], scale, rule.zero_point, value=value + rule.zero_point, axis=axis)

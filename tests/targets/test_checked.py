@@ -24,6 +24,7 @@ MODULES = {
     "litert-16x8": "test_litert_rows",
     "onnxruntime": "test_onnxruntime_rows",
     "stablehlo": "test_stablehlo_rows",
+    "tosa": "test_tosa_rows",
 }
 """The test modules that have a case for each kernel, by target."""
 UNCHECKED: dict[tuple[str, str], str] = {}
