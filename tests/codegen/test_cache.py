@@ -48,7 +48,7 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         seen.append(text)
         return real(text, isa)  # pyright: ignore
 
-    monkeypatch.setattr(objects, "compile_object", counting)
+    monkeypatch.setitem(objects.FORMS, "object", counting)
     return seen
 
 
@@ -71,16 +71,18 @@ def test_a_wrong_or_truncated_entry_is_made_again(tmp_path: Path, compiled: list
     good = objects_of({"a": source(1)}, ISA, cache=tmp_path)["a"]
     (entry,) = entries(tmp_path)
     whole = entry.read_bytes()
+    objects_of({"a": source(2)}, ISA, cache=tmp_path / "other")
+    (other,) = entries(tmp_path / "other")
     bad = {
         "truncated": whole[:-1],
         "empty": b"",
         "wrong": b"\x7fELF" + bytes(300),
         "changed": whole[:-1] + bytes([whole[-1] ^ 1]),
-        "of another": whole[:31],
+        "of another": other.read_bytes(),
     }
     entry.write_bytes(bad[kind])
     assert objects_of({"a": source(1)}, ISA, cache=tmp_path)["a"] == good
-    assert len(compiled) == 2
+    assert compiled == [text(1), text(2), text(1)]
     assert entry.read_bytes() == whole
 
 

@@ -20,12 +20,13 @@ from pathlib import Path
 from zeropoint.codegen.graph import ALIGNMENT
 from zeropoint.codegen.header import INVALID, Argument, arguments_of, header
 from zeropoint.codegen.llvm.isa import InstructionSet
-from zeropoint.codegen.llvm.machine import CodegenError, architecture, combined_object, triple_of
+from zeropoint.codegen.llvm.machine import CodegenError, architecture, combined_object, compile_bitcode, triple_of
 from zeropoint.codegen.llvm.processors import instruction_set
 from zeropoint.codegen.llvm.roundings import rounding_functions
 from zeropoint.codegen.llvm.text import Module, Value, constant, i64
 from zeropoint.codegen.memory import plan
-from zeropoint.codegen.modules import driver_of, kernels_of
+from zeropoint.codegen.modules import Source, driver_of, kernels_of
+from zeropoint.codegen.objects import cache_folder, objects_of
 from zeropoint.codegen.select import select
 from zeropoint.ir.files import write_atomically
 from zeropoint.ir.program import Program
@@ -75,13 +76,15 @@ def library(program: Program, name: str, isa: InstructionSet) -> Library:
     arguments = arguments_of(program)
     kernels = kernels_of(graph)
     driver = driver_of(graph, kernels, RUN, _entries(name, arguments))
-    texts = [*kernels.texts.values(), driver.text(), _constant(bytes(graph.weights))]
+    sources = {**kernels.sources, "driver": driver}
     if not isa.fused:
-        texts.append(rounding_functions())
+        sources["roundings"] = Source(rounding_functions(), rounding_functions)
+    modules = objects_of(sources, isa, cache=cache_folder(), form="bitcode")
+    weights = compile_bitcode(_constant(bytes(graph.weights)), isa)
     target = f"{isa.name}, {isa.cpu or 'any processor'} ({triple_of(isa)})"
     return Library(
         name,
-        combined_object(texts, isa, (f"{name}_run", f"{name}_run_thread")),
+        combined_object([*modules.values(), weights], isa, (f"{name}_run", f"{name}_run_thread")),
         header(name, arguments, arena, target, program.profile),
     )
 

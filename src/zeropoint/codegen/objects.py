@@ -15,17 +15,19 @@ import pickle
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
 from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS, InstructionSet
-from zeropoint.codegen.llvm.machine import compile_object, llvm_version, triple_of
+from zeropoint.codegen.llvm.machine import compile_bitcode, compile_object, llvm_version, triple_of
 from zeropoint.codegen.modules import Source
 
 LIMIT = 256 << 20
 """Bytes of the cache on disk."""
+FORMS: dict[str, Callable[[str, InstructionSet], bytes]] = {"object": compile_object, "bitcode": compile_bitcode}
+"""What becomes of a module: machine code, or what `combined_object` makes one object of."""
 PARALLEL = 8
 """Kernels from which on starting processes pays."""
 
@@ -39,12 +41,14 @@ def cache_folder() -> Path | None:
     return (Path(base) if base else Path.home() / ".cache") / "zeropoint"
 
 
-def objects_of(sources: Mapping[str, Source], isa: InstructionSet, *, cache: Path | None = None) -> dict[str, bytes]:
-    """The ELF object of every module, by the same names."""
-    keys = {name: _key(source.key, isa) for name, source in sources.items()}
+def objects_of(
+    sources: Mapping[str, Source], isa: InstructionSet, *, cache: Path | None = None, form: str = "object"
+) -> dict[str, bytes]:
+    """The ELF object of every module, or its bitcode (`FORMS`), by the same names."""
+    keys = {name: _key(source.key, isa, form) for name, source in sources.items()}
     found = {name: data for name, key in keys.items() if (data := _read(cache, key)) is not None}
     missing = [name for name in sources if name not in found]
-    for name, data in zip(missing, _compiled([sources[name].text() for name in missing], isa), strict=True):
+    for name, data in zip(missing, _compiled([sources[name].text() for name in missing], isa, form), strict=True):
         found[name] = data
         _write(cache, keys[name], data)
     if missing:
@@ -52,30 +56,30 @@ def objects_of(sources: Mapping[str, Source], isa: InstructionSet, *, cache: Pat
     return {name: found[name] for name in sources}
 
 
-def _compiled(texts: Sequence[str], isa: InstructionSet) -> list[bytes]:
+def _compiled(texts: Sequence[str], isa: InstructionSet, form: str) -> list[bytes]:
     """Objects of texts, by processes of their own: LLVM's library lets one thread in at a time.
 
     The processes are new interpreters, not copies of this one: a copy would hold the locks of threads it does not have.
     """
     workers = min(os.cpu_count() or 1, len(texts))
     if len(texts) < PARALLEL or workers < 2:
-        return [compile_object(text, isa) for text in texts]
+        return [FORMS[form](text, isa) for text in texts]
     # Dealt out from the longest to the shortest, so that all end at about the same time.
     order = sorted(range(len(texts)), key=lambda n: -len(texts[n]))
     hands = [order[start::workers] for start in range(workers)]
     done: dict[int, bytes] = {}
     with ThreadPoolExecutor(workers) as pool:
         dealt = [[texts[n] for n in hand] for hand in hands]
-        results = pool.map(_in_process, dealt, [isa] * workers)
+        results = pool.map(_in_process, dealt, [isa] * workers, [form] * workers)
         for hand, objects in zip(hands, results, strict=True):
             done.update(zip(hand, objects, strict=True))
     return [done[n] for n in range(len(texts))]
 
 
-def _in_process(texts: Sequence[str], isa: InstructionSet) -> list[bytes]:
+def _in_process(texts: Sequence[str], isa: InstructionSet, form: str) -> list[bytes]:
     command = [sys.executable, "-c", "from zeropoint.codegen.objects import serve; serve()"]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    asked = pickle.dumps((list(texts), isa.triple, isa.cpu, isa.features))
+    asked = pickle.dumps((list(texts), isa.triple, isa.cpu, isa.features, form))
     finished = subprocess.run(command, input=asked, capture_output=True, env=environment, check=False)
     if finished.returncode:
         raise RuntimeError(f"LLVM failed:\n{finished.stderr.decode(errors='replace')}")
@@ -84,14 +88,14 @@ def _in_process(texts: Sequence[str], isa: InstructionSet) -> list[bytes]:
 
 def serve() -> None:
     """Compile what comes by standard input; the objects go to standard output."""
-    texts, triple, cpu, features = pickle.load(sys.stdin.buffer)
+    texts, triple, cpu, features, form = pickle.load(sys.stdin.buffer)
     # Any row: its steps are in the texts already.
     isa = replace(INSTRUCTION_SETS["portable"], triple=triple, cpu=cpu, features=features)
-    pickle.dump([compile_object(text, isa) for text in texts], sys.stdout.buffer)
+    pickle.dump([FORMS[form](text, isa) for text in texts], sys.stdout.buffer)
 
 
-def _key(source: str, isa: InstructionSet) -> str:
-    target = f"{llvm_version()} {triple_of(isa)} {isa.cpu} {isa.features}"
+def _key(source: str, isa: InstructionSet, form: str) -> str:
+    target = f"{form} {llvm_version()} {triple_of(isa)} {isa.cpu} {isa.features}"
     return hashlib.sha256(f"{target}\n{source}".encode()).hexdigest()
 
 
@@ -104,10 +108,15 @@ def _read(cache: Path | None, key: str) -> bytes | None:
     except OSError:
         return None
     digest, body = data[:32], data[32:]
-    if hashlib.sha256(body).digest() != digest:
+    if _checksum(key, body) != digest:
         return None
     _touch(path)
     return body
+
+
+def _checksum(key: str, data: bytes) -> bytes:
+    """Of an entry and what it is the entry of: one under another's name is as wrong as a truncated one."""
+    return hashlib.sha256(key.encode() + data).digest()
 
 
 def _touch(path: Path) -> None:
@@ -121,7 +130,7 @@ def _write(cache: Path | None, key: str, data: bytes) -> None:
     try:
         cache.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=cache, suffix=".tmp", delete=False) as file:
-            file.write(hashlib.sha256(data).digest() + data)
+            file.write(_checksum(key, data) + data)
         os.replace(file.name, cache / f"{key}.o")
     except OSError:
         return  # a cache that cannot be written is no fault

@@ -78,10 +78,15 @@ def compile_object(text: str, isa: InstructionSet) -> bytes:
     return machine.emit_object(_optimized(text, machine))
 
 
-def combined_object(texts: Iterable[str], isa: InstructionSet, exported: Collection[str]) -> bytes:
-    """One ELF object of several modules, each optimized by itself; only the functions `exported` are seen outside."""
+def compile_bitcode(text: str, isa: InstructionSet) -> bytes:
+    """The module `text`, optimized, as `combined_object` takes it."""
+    return _optimized(text, _target_machine(isa)).as_bitcode()
+
+
+def combined_object(modules: Iterable[bytes], isa: InstructionSet, exported: Collection[str]) -> bytes:
+    """One ELF object of several modules of bitcode; only the functions `exported` are seen outside."""
     machine = _target_machine(isa)
-    first, *others = [_optimized(text, machine) for text in texts]
+    first, *others = [_llvm.parse_bitcode(module) for module in modules]
     for module in others:
         first.link_in(module)
     for symbol in (*first.functions, *first.global_variables):
