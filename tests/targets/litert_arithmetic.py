@@ -72,8 +72,6 @@ PRODUCTS = {
         ),
         refuses=refusing({WEIGHT_WIDE}, {WIDE_ZERO}),
         scale=0.04,
-        steps=(0, 1),
-        why="in 16 bits it multiplies by 31 bits where its convolutions, and we, take 15",
     ),
     "batch_matmul": Case(
         "BATCH_MATMUL",

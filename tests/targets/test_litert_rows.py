@@ -180,24 +180,25 @@ def interpreted(text: str, made: Built, result: str) -> np.ndarray:
     return found
 
 
-def requantized_sums(text: str, made: Built) -> np.ndarray:
-    """A product whose sums have no quantized type, computed by the interpreter and requantized as the profile says.
+def requantized_sums(row: KernelRow, text: str, made: Built) -> np.ndarray:
+    """A product whose sums have no quantized type, computed by the interpreter and requantized as the row says.
 
     Those of 16x8 have 64 bits; of two activations, StableHLO wants the right one without a zero point.
     """
     acc = interpreted("\n".join(text.splitlines()[:-1]), made, "s" if made.case.weight else "p")
     y, limits = made.results[0], np.iinfo(made.results[0].dtype)
     real = np.array(accumulator(made).scales) / y.scales[0]
-    widths = (16, 64) if made.wide else (8, 32)
-    multiplier = profile(target(NAME).profile).multiplier(real if len(real) > 1 else real[0], *widths)
+    rounding, width = profile(row.profile or target(NAME).profile), 16 if made.wide else 8
+    sums = rounding.accumulator_width(32, width)
+    multiplier = rounding.multiplier(real if len(real) > 1 else real[0], width, sums)
     return requantize(acc, multiplier, y.zero_points[0], limits.min, limits.max, axis=acc.ndim - 1)
 
 
-def ours(made: Built) -> tuple[np.ndarray, ...]:
+def ours(row: KernelRow, made: Built) -> tuple[np.ndarray, ...]:
     expected = made.case.expected
     if isinstance(expected, str):
         untyped = "{acc}" in expected and (made.wide or made.case.op == "BATCH_MATMUL")
-        return (requantized_sums(expected, made) if untyped else interpreted(expected, made, "r"),)
+        return (requantized_sums(row, expected, made) if untyped else interpreted(expected, made, "r"),)
     found = expected(*made.stored.values())
     return found if isinstance(found, tuple) else (found,)
 
@@ -207,7 +208,7 @@ def test_the_kernel_takes_the_row_and_computes_what_we_do(row: KernelRow) -> Non
     case = CASES[row.kernel]
     with confirming(NAME, row, PACKAGE):
         made = built(row, case)
-        found, expected = made.run(), ours(made)
+        found, expected = made.run(), ours(row, made)
         if row.output.role in DATA and row.kernel != "fill":
             assert len(np.unique(found[0])) > 7, "the result says nothing"
         for theirs, mine in zip(found, expected, strict=False):

@@ -20,6 +20,7 @@ from zeropoint.interp.binding import Body, Branch, Kernel
 from zeropoint.interp.control import INLINED, function_body
 from zeropoint.interp.errors import UnsupportedError
 from zeropoint.interp.table import rule_of
+from zeropoint.ir.annotations import own_profile
 from zeropoint.ir.constants import elements
 from zeropoint.ir.locations import describe
 from zeropoint.ir.program import Program
@@ -178,7 +179,7 @@ class PlanBuilder:
         rule = rule_of(op)
         if rule is None:
             raise UnsupportedError("found an op that has no semantics for these types")
-        scope = _BoundScope(self, values)
+        scope = _BoundScope(self, values, op)
         kernel = rule(op, scope)
         operands = (*operands, *scope.captured)
         if isinstance(op, StatisticsRefOp):
@@ -198,15 +199,16 @@ class PlanBuilder:
 class _BoundScope:
     """The `Scope` of the ops of one block, as laid out in one place."""
 
-    def __init__(self, builder: PlanBuilder, values: dict[SSAValue, int]):
+    def __init__(self, builder: PlanBuilder, values: dict[SSAValue, int], op: Operation):
         self._builder = builder
+        self._own = own_profile(op)
         self._values = values
         self.captured: dict[int, int] = {}
         """The slots around the op that its branches read, and which of the captured values each is."""
 
     @property
     def profile(self) -> Profile:
-        return self._builder.profile
+        return self._builder.profile if self._own is None else profile(self._own)
 
     def constant(self, value: SSAValue) -> Array | None:
         return self._builder.slots[self._values[value]] if value in self._values else None

@@ -14,7 +14,8 @@ NAME = "zeropoint.name"
 TARGET = "zeropoint.target"
 """On the module: the target that the program was quantized for."""
 PROFILE = "zeropoint.profile"
-"""On the module: the numerics profile that quantized ops compute with."""
+"""On the module: the numerics profile that quantized ops compute with. On a region, then on the ops that it becomes:
+that of a kernel which rounds in its own way."""
 FACTS = "zeropoint.facts"
 """On a region, then on the op that makes its output, and on arguments of `@main`: what the value's parameters came
 from, a list of facts."""
@@ -40,6 +41,12 @@ def carry(source: Operation, target: Operation, *names: str) -> None:
     for name in names:
         if name in source.attributes:
             target.attributes[name] = source.attributes[name]
+
+
+def own_profile(op: Operation) -> str | None:
+    """The numerics profile of an op that does not compute with the program's; None for one that does."""
+    found = op.attributes.get(PROFILE)
+    return found.data if isinstance(found, StringAttr) else None
 
 
 Salience = Literal["default", "calibrated", "user", "kernel"]

@@ -27,7 +27,7 @@ from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint
 
-from zeropoint.ir.annotations import EXPRESSED, FACTS, FLOAT_REASON, PROFILE, RESCALE, carry
+from zeropoint.ir.annotations import EXPRESSED, FACTS, FLOAT_REASON, PROFILE, RESCALE, carry, own_profile
 from zeropoint.ir.dead_code import remove_dead_ops, remove_if_dead
 from zeropoint.ir.fxpmath import RequantizeOp, TableOp, WeightedSumOp
 from zeropoint.ir.locations import describe
@@ -167,7 +167,7 @@ def _note_expressed(integers: SSAValue, op: Operation) -> None:
 
 
 def lower(program: Program, profile: str | None = None) -> Program:
-    """The integer program under a numerics profile: the given one, or the one that the program carries.
+    """The integer program under a numerics profile: the given one, or those that the program and its ops carry.
 
     Raises LoweringError, with the op's name and place, for a quantized op that has no integer form; ValueError for an
     unknown profile.
@@ -181,6 +181,8 @@ def lower(program: Program, profile: str | None = None) -> Program:
     for op in original:
         lowering.builder = Builder(InsertPoint.before(op))
         lowering.location = op.location
+        own = own_profile(op) if profile is None else None
+        lowering.profile = chosen if own is None else named_profile(own)
         try:
             if isinstance(op, CompareOp) and (compared := lower_comparison(lowering, op)) is not None:
                 op.result.replace_all_uses_with(compared)

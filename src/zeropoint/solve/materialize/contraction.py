@@ -81,11 +81,12 @@ def _share_storage(kernel: Kernel, op: Contraction) -> bool:
 def contraction(kernel: Kernel) -> SSAValue:
     """`convolution | dot_general`, `add` of the bias, `uniform_quantize`, `clamp`.
 
-    Of 16-bit activations and no bias the op requantizes its sums itself, which 32 bits might not hold. With a bias the
-    weights are such that a sum past 32 bits is past the output too (`solve.propagate.weights`), and may saturate.
+    Of two 16-bit activations the op requantizes its sums itself, which 32 bits might not hold. Constant weights are
+    such that a sum past 32 bits is past the output too (`solve.propagate.weights`), and may saturate.
     """
     op = next(op for op in kernel.body if isinstance(op, Contraction))
-    direct = kernel.type_of(op.lhs).storage.type.width > BYTE and not any(isinstance(o, AddOp) for o in kernel.body)
+    is_wide = kernel.type_of(op.lhs).storage.type.width > BYTE
+    direct = is_wide and constant_array(kernel.values[op.rhs], kernel.weights) is None
     if not _share_storage(kernel, op):
         return encased(kernel)
     accumulator = kernel.output_type if direct else accumulator_type(kernel, op)

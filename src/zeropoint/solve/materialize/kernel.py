@@ -11,6 +11,7 @@ from xdsl.builder import Builder
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 
+from zeropoint.ir.annotations import PROFILE, carry
 from zeropoint.ir.bounds import Bounds
 from zeropoint.ir.constants import constant_op
 from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType
@@ -60,6 +61,7 @@ class Kernel:
     def insert(self, op: OperationT, origin: Operation) -> OperationT:
         """Add an op that stands for `origin`, with its location."""
         op.location = origin.location
+        carry(self.region, op, PROFILE)
         return self.builder.insert(op)
 
     def retyped(self, op: Operation, element_type: Attribute, region: Region | None = None) -> SSAValue:

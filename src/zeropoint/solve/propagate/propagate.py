@@ -173,9 +173,9 @@ class _Settlement:
 def propagate(program: Program, target: Target, profile: str | None = None, *, ranges: str = DEFAULT_RANGES) -> Program:
     """Specs for every region that `target` has a kernel for; the others say why they stay float.
 
-    `ranges` names how a range becomes a scale and a zero point: `asymmetric`, `minmax-nudged`. Raises MissingStatistics
-    where parameters have to be decided for a value that nobody observed, PropagationError for values that no parameters
-    can hold.
+    A kernel that rounds in its own way says so, unless a `profile` is given for all. `ranges` names how a range becomes
+    a scale and a zero point: `asymmetric`, `minmax-nudged`. Raises MissingStatistics where parameters have to be
+    decided for a value that nobody observed, PropagationError for values that no parameters can hold.
     """
     if ranges not in RANGE_RULES:
         raise PropagationError(f"found ranges '{ranges}', expected one of: {', '.join(RANGE_RULES)}")
@@ -190,6 +190,8 @@ def propagate(program: Program, target: Target, profile: str | None = None, *, r
     progress = Progress(graph.port_nodes)
     run = _Settlement(program, constraints, specs, reasons, progress)
     for kernel in kernels:
+        if kernel.row.profile and profile is None:
+            kernel.region.attributes[PROFILE] = StringAttr(kernel.row.profile)
         run.leave_room(kernel)
     for kernel in kernels:
         try:
