@@ -155,9 +155,6 @@ def litert(layer: Layer, result: Quantization, arrays: list[Array], given: list[
             axis = 0 if is_bias else layer.axis
             made = port_of(kind, array.shape, array.astype(dtype), axis, dtype)
             constants.insert(len(constants) if is_bias else 0, made)
-                len(constants) if is_bias else 0,
-                port_of(kind, array.shape, array.astype(dtype), 0 if is_bias else layer.axis, dtype),
-            )
     dequantize = block.last_op.operands[0].owner
     output = element_of(dequantize.operands[0])
     result_port = port_of(output, shape_of(dequantize.operands[0]))
