@@ -4,13 +4,14 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint fuzz conformance clean
+.PHONY: help demo test lint fuzz conformance guarded clean
 
 help:
 	@echo "make demo         quantize a real network and measure the integer program"
 	@echo "make test         all tests, ruff, pyright, the layering test"
 	@echo "make fuzz         20,000 random quant programs through zeropoint and C++ MLIR"
 	@echo "make conformance  the public StableHLO test programs (ZEROPOINT_CONFORMANCE: their folder)"
+	@echo "make guarded      all tests, native code checking every load and store between guard pages"
 	@echo "make clean        remove the environment and caches"
 
 $(BIN)/python:
@@ -48,6 +49,9 @@ fuzz: $(VENV)/.installed-test
 
 conformance: $(VENV)/.installed-test
 	@$(BIN)/python tests/conformance.py
+
+guarded: $(VENV)/.installed-test
+	ZEROPOINT_GUARDED=1 $(BIN)/python -m pytest
 
 clean:
 	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis

@@ -17,7 +17,7 @@ from codegen.classifier import CLASSES, classifier, image
 from codegen.test_ahead_of_time import PROGRAM, WARNINGS
 from zeropoint.codegen.ahead_of_time import library, write
 from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS, InstructionSet
-from zeropoint.codegen.llvm.machine import CodegenError, architecture, assembly, compile_object, host
+from zeropoint.codegen.llvm.machine import CodegenError, architecture, assembly, best_of, compile_object, host
 from zeropoint.codegen.llvm.processors import PROCESSORS, instruction_set
 from zeropoint.codegen.modules import kernels_of
 from zeropoint.codegen.native import NativeProgram
@@ -168,6 +168,24 @@ def test_llvm_agrees_that_processors_have_their_instruction_set(row: str, capfd:
         assert has(alone, needed), cpu
         assert better is None or not has(alone, better), cpu
     assert "not a recognized processor" not in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("family", "features", "name"),
+    [
+        ("x86_64", "avx2 fma avx512vnni avx512bw avx512vl avxvnni", "avx512-vnni"),
+        ("x86_64", "avx2 fma avx512vnni avx512bw avxvnni", "avx-vnni"),
+        ("x86_64", "avx2 fma avx512vnni avx512bw", "avx2"),
+        ("x86_64", "avx2", "portable"),
+        ("x86_64", "sse4.2 dotprod i8mm", "portable"),
+        ("aarch64", "neon dotprod i8mm", "neon-i8mm"),
+        ("aarch64", "neon dotprod", "neon-dotprod"),
+        ("aarch64", "neon i8mm avx2 fma", "portable"),
+        ("riscv64", "v", "portable"),
+    ],
+)
+def test_the_best_row_is_the_first_whose_features_are_there(family: str, features: str, name: str) -> None:
+    assert best_of(family, features.split()) == INSTRUCTION_SETS[name]
 
 
 def test_this_machine_is_the_default() -> None:

@@ -45,6 +45,8 @@ def run(
 ) -> None:
     """Run MODEL on every sample of the input and write the outputs, stacked.
 
+    With ZEROPOINT_GUARDED=1 machine code checks every load and store, and runs between guard pages.
+
     Without --input MODEL is a program text that needs none. Its checks are made (status 1 where one fails), what it
     returns is printed.
     """

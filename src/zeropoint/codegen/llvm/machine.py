@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import platform
 from collections.abc import Collection, Iterable
+from pathlib import Path
 from typing import Any
 
 import llvmlite.binding
@@ -122,16 +123,37 @@ class Loaded:
         return found
 
 
+NEEDED = {
+    "avx512-vnni": {"avx512vnni", "avx512bw", "avx512vl"},
+    "avx-vnni": {"avxvnni", "avx2", "fma"},
+    "avx2": {"avx2", "fma"},
+    "neon-i8mm": {"i8mm", "dotprod"},
+    "neon-dotprod": {"dotprod"},
+}
+"""The features, as LLVM calls them, that a processor has to have for a row, best rows first."""
+
+
+def best_of(family: str, features: Collection[str]) -> InstructionSet:
+    """The best row for a processor of a family (`architecture`) with these features."""
+    for name, needed in NEEDED.items():
+        row = INSTRUCTION_SETS[name]
+        if architecture(row.triple) == family and needed <= set(features):
+            return row
+    return INSTRUCTION_SETS["portable"]
+
+
 @functools.cache
 def host() -> InstructionSet:
     """The best instruction set that this processor has."""
     _initialize()
-    if platform.machine().lower() in ("x86_64", "amd64"):
-        features: dict[str, bool] = dict(_llvm.get_host_cpu_features())
-        if all(features.get(name) for name in ("avx512vnni", "avx512bw", "avx512vl")):
-            return INSTRUCTION_SETS["avx512-vnni"]
-        if features.get("avxvnni"):
-            return INSTRUCTION_SETS["avx-vnni"]
-        if features.get("avx2"):
-            return INSTRUCTION_SETS["avx2"]
-    return INSTRUCTION_SETS["portable"]
+    family = architecture(platform.machine())
+    return best_of(family, _features(family))
+
+
+def _features(family: str) -> set[str]:
+    """What of `NEEDED` this processor has: as LLVM finds it, of AArch64 as Linux says it."""
+    if family == "x86_64":
+        return {name for name, has in dict(_llvm.get_host_cpu_features()).items() if has}
+    said = Path("/proc/cpuinfo")
+    words = set(said.read_text().split()) if family == "aarch64" and said.exists() else set[str]()
+    return {name for word, name in (("asimddp", "dotprod"), ("i8mm", "i8mm")) if word in words}
