@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from zeropoint.codegen.kernels.elements import Body, Instruction, apply
+from zeropoint.codegen.kernels.elements import Body, Instruction, apply, dequantized
 from zeropoint.codegen.kernels.quantize import quantized
 from zeropoint.codegen.kernels.scalars import WIDTHS, filled
 from zeropoint.codegen.llvm.isa import InstructionSet
@@ -103,12 +103,23 @@ class Elements:
             return self._gathered(i, count, along, sources)
         if i.op == "quantize":
             return quantized(self.f, self.isa, i, values[i.arguments[0]])
+        if i.op == "dequantize" and body[i.arguments[0]].op == "read":
+            return self._dequantized(i, body[i.arguments[0]], count, along, sources)
         return apply(self.f, i, [body[n] for n in i.arguments], [values[n] for n in i.arguments])
 
     def loaded(self, operand: int, pointer: Value) -> Value:
         """The one element of an operand that stands at `pointer`."""
         access = self.reads[operand]
         return self._register(self.f.load(vector(1, access.type), pointer), access)
+
+    def _dequantized(self, i: Instruction, read: Instruction, count: int, along: int, sources: list[Value]) -> Value:
+        """Reals of what is read: activation bytes are what they are, with another zero point."""
+        operand, zero = int(read.extra[0]), int(i.extra[1])
+        access = self.reads[operand]
+        value = self._loaded(sources[operand], access.strides[along], count, access)
+        if access.form != "activation" or not self.isa.offset:
+            return dequantized(self.f, i, value, signed=read.signed, zero_point=zero)
+        return dequantized(self.f, i, value, signed=False, zero_point=zero + self.isa.offset)
 
     def _load(self, operand: int, count: int, along: int, sources: list[Value]) -> Value:
         access = self.reads[operand]

@@ -14,6 +14,7 @@
 | gather | | which operand; for each index that is read: which operand, its greatest value, the step of one |
 | requantize | accumulator, multiplier, shift (none for float32-rne, exact) | behaviour, zero point, bounds |
 | weighted_sum | i8, ... | multipliers, zero points, shift, zero point, bounds |
+| dequantize | a stored integer | scale, zero point |
 | quantize | a float | behaviour, scale, zero point, bounds |
 
 `total` is the result of a nest's reduction, `reduce` one of all elements of a row (`rows.py`). Unary floats but sqrt,
@@ -276,6 +277,18 @@ def _quantize(f: Function, i: Instruction, operands: Sequence[Instruction], valu
     return converted(f, f.cast("fptosi", inside, like(x, "i32")), i.type, signed=True)
 
 
+def dequantized(f: Function, i: Instruction, stored: Value, *, signed: bool, zero_point: int) -> Value:
+    """(float(q) - float(zp)) * s of a vector of integers; their zero point may be another than the type's."""
+    real = converted(f, stored, i.type, signed=signed)
+    if zero_point:
+        real = f.binary("fsub", real, filled(real.type, zero_point))
+    return f.binary("fmul", real, filled(real.type, float(i.extra[0])))
+
+
+def _dequantize(f: Function, i: Instruction, operands: Sequence[Instruction], values: Sequence[Value]) -> Value:
+    return dequantized(f, i, values[0], signed=operands[0].signed, zero_point=int(i.extra[1]))
+
+
 QUANTIZES = frozenset(
     (
         QuantizeBehaviour.RNE_AFTER_ZERO_POINT,
@@ -291,6 +304,7 @@ _SPECIAL: dict[str, Special] = {
     "clamp": _clamp,
     "compare": _compare,
     "convert": _convert,
+    "dequantize": _dequantize,
     "is_finite": _is_finite,
     "negate": _negate,
     "not": _not,

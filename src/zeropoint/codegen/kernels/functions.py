@@ -26,6 +26,10 @@ _LN2_LOW = float.fromhex("0x1.ef35793c76730p-45")
 _LN2_HIGH_F32 = 355 / 512
 """ln 2 with 9 bits: times an exponent of f32 it is exact."""
 _LN2_LOW_F32 = math.log(2) - 355 / 512
+_EXP_F32 = (
+    1.0, 1.0, 0.4999999341226158, 0.16666520105542568, 0.04166839425900351, 0.008368780622565816, 0.0013814464761396888,
+)  # fmt: skip
+"""e^r on |r| <= ln 2 / 2, with a relative error below 2^-27: the series but for its last terms, fitted."""
 _ERF_BELOW = (
     0.9654687386698675, -0.14053608902271764, 0.019852496688987045, -0.0022854855611330535, 0.000217517156014883,
     -1.753716950640876e-05, 1.2233828210749006e-06, -7.511554105286796e-08, 4.115686638147927e-09,
@@ -248,29 +252,28 @@ def _true(mask: Value) -> Value:
 
 
 def _exponential_f32(f: Function, x: Value) -> Value:
-    """e^x in f32: of degree 6 on |r| <= ln 2 / 2, within an ulp of the correctly rounded value.
+    """e^x in f32: a polynomial on |r| <= ln 2 / 2, within an ulp of the correctly rounded value.
 
-    n = x / ln 2 is rounded by a sum that leaves no room for a fraction, and stands in its last bits then, plus the bias
-    of two powers whose product is 2^n. What is 0 is not computed: machines take long for products that underflow, and
-    attention masks are full of them.
+    n = x / ln 2 is rounded by a sum that leaves no room for a fraction, and stands in its last bits then. 2^n is the
+    product of two powers; from -150 downwards the first one is 0, and nothing underflows: that takes machines long, and
+    attention masks are full of it.
     """
-    vanishing = compared(f, "fcmp olt", x, filled(x.type, -104.0))
-    # NaN is neither, and goes through all that follows.
+    # NaN is neither below nor above, and goes through all that follows.
     bounded = f.select(compared(f, "fcmp ogt", x, filled(x.type, 89.0)), filled(x.type, 89.0), x)
-    bounded = f.select(vanishing, filled(x.type, 0.0), bounded)
-    rounder = 3 * 2.0**22 + 2 * 127
+    bounded = f.select(compared(f, "fcmp olt", bounded, filled(x.type, -104.0)), filled(x.type, -104.0), bounded)
+    rounder = 3 * 2.0**22 + 151
     shifted = fused(f, bounded, filled(x.type, 1 / math.log(2)), filled(x.type, rounder))
     n = minus(f, shifted, rounder)
     r = fused(f, n, filled(x.type, -_LN2_HIGH_F32), bounded)
     r = fused(f, n, filled(x.type, -_LN2_LOW_F32), r)
-    series = polynomial(f, r, [1 / math.factorial(k) for k in range(2, 8)])
-    total = plus(f, fused(f, times(f, r, r), series, r), 1.0)
+    total = polynomial(f, r, _EXP_F32)
+    # Exponents of f32 as it stores them, with 127 more: h = floor((n + 151) / 2) and n - h + 2 * 127.
     exponent = f.bits(shifted, like(x, "i32"))
     half = f.binary("lshr", exponent, filled(exponent.type, 1))
-    for part in (half, f.binary("sub", exponent, half)):
+    for part in (half, f.add(f.binary("sub", exponent, half), 2 * 127 - 151)):
         power_of_two = f.bits(f.binary("shl", part, filled(exponent.type, 23)), x.type)
         total = times(f, total, power_of_two)
-    return f.select(vanishing, filled(x.type, 0.0), total)
+    return total
 
 
 def _logistic_f32(f: Function, x: Value) -> Value:

@@ -13,10 +13,12 @@ import numpy as np
 from zeropoint.codegen.kernels.elements import Instruction, apply
 from zeropoint.codegen.kernels.scalars import WIDTHS, compared, filled, intrinsic, like
 from zeropoint.codegen.llvm.isa import InstructionSet
-from zeropoint.codegen.llvm.text import Function, Value, element
+from zeropoint.codegen.llvm.text import Function, Value, constant, element, lanes
 from zeropoint.numerics.affine import QuantizeBehaviour
 
 MAGIC = 3 * 2.0**22
+MAGIC_BITS = 0x4B400000
+"""The same as an integer."""
 
 
 def quantized(f: Function, isa: InstructionSet, i: Instruction, x: Value) -> Value:
@@ -45,5 +47,24 @@ def quantized(f: Function, isa: InstructionSet, i: Instruction, x: Value) -> Val
     real = intrinsic(f, "fma", rest, reciprocal, quotient)
     if zero:
         real = f.binary("fadd", real, filled(x.type, zero))
-    bits = f.bits(f.binary("fadd", real, filled(x.type, MAGIC)), like(x, "i32"))
-    return f.cast("trunc", bits, like(x, i.type)) if WIDTHS[i.type] < 32 else bits
+    magic = f.binary("fadd", real, filled(x.type, MAGIC))
+    bits = f.bits(magic, like(x, "i32"))
+    if i.type == "i8" and isa.pack_words is not None and isa.pack_bytes is not None and lanes(x.type) % isa.bytes == 0:
+        return _packed(f, isa, bits)
+    return f.cast("trunc", bits, like(x, i.type)) if WIDTHS[i.type] < 32 else f.add(bits, -MAGIC_BITS)
+
+
+def _packed(f: Function, isa: InstructionSet, bits: Value) -> Value:
+    """The low bytes of four vectors of words each, by the packing of lanes."""
+    order = [4 * lane + q for q in range(4) for lane in range(isa.lanes)]
+    stored: list[Value] = []
+    for start in range(0, lanes(bits.type), isa.bytes):
+        parts = [f.shuffle(bits, None, range(start + q * isa.width, start + (q + 1) * isa.width)) for q in range(4)]
+        parts = [f.add(part, isa.offset - MAGIC_BITS) for part in parts]
+        words = [isa.words(f, *parts[:2]), isa.words(f, *parts[2:])]
+        packed = f.bits(isa.narrow(f, *words), isa.i32)
+        stored.append(f.bits(f.shuffle(packed, None, order), isa.i8))
+    while len(stored) > 1:
+        both = [*range(2 * lanes(stored[0].type))]
+        stored = [f.shuffle(low, high, both) for low, high in zip(stored[::2], stored[1::2], strict=True)]
+    return f.binary("xor", stored[0], constant(stored[0].type, -128)) if isa.offset else stored[0]

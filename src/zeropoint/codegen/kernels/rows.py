@@ -2,27 +2,25 @@
 
 A row is read once. Its phases end at reductions: of what a phase computes from the elements, one number is left, and
 the phases after it compute with that. What later phases need of earlier ones stays in registers where a row is a few
-vectors, in a buffer on the stack where it is longer; the last phase writes. Sums have several accumulators, which are
-added pairwise, and then their halves: an order that depends on the instruction set, not on threads.
+vectors, in a buffer on the stack where it is longer; the last phase writes. Element n of a row is added to total
+n mod `lanes`, then the halves of the totals are added: an order that depends on the instruction set, not on threads.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 from zeropoint.codegen.kernels.access import Access, Elements, merged, row_places
 from zeropoint.codegen.kernels.elements import Body, Instruction, apply, identity, width_inside
-from zeropoint.codegen.kernels.scalars import WIDTHS, filled
+from zeropoint.codegen.kernels.scalars import FLOATS, WIDTHS, compared, filled
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function, Module, Value, i64, lanes, vector
 
-HELD = 8
-"""Vectors up to which a row is laid out whole, in registers."""
-ACCUMULATORS = 4
-"""Of a longer row: as many sums as a machine adds one after the other at its full speed."""
+HELD = 2
+"""Vectors (of `lanes` elements) up to which a row is laid out whole, in registers."""
 TOGETHER = 2
 """Rows that are computed at once: while one waits for what it is reduced to, another goes on."""
 STACK = 32 << 10
@@ -62,14 +60,18 @@ class Rows:
         return Phases(self)
 
     def lanes(self, isa: InstructionSet) -> int:
-        """Elements of a vector: of the widest numbers that are computed for every element."""
+        """Elements that are computed at once: of the widest numbers, as many registers as go on side by side.
+
+        One would wait for itself, instruction after instruction.
+        """
         widest = max(width_inside(i) for n, i in enumerate(self.body) if self.phases.wide[n])
-        most = max(1, 8 * isa.bytes // max(widest, 8))
+        most = max(1, isa.registers // 8 * 8 * isa.bytes // max(widest, 8))
         return min(most, 1 << (self.sizes[-1].bit_length() - 1))
 
     def stack(self) -> int:
         """Bytes that rows take on the stack, at most."""
-        return TOGETHER * sum(-(-self.sizes[-1] * WIDTHS[self.body[n].type] // 512) * 64 for n in self.phases.kept)
+        places = [*self.phases.ahead, *TOGETHER * list(self.phases.kept)]
+        return sum(-(-self.sizes[-1] * WIDTHS[self.body[n].type] // 512) * 64 for n in places)
 
     def emit(self, module: Module, name: str, isa: InstructionSet) -> None:
         """`void name(operands..., output, begin, end)`."""
@@ -82,7 +84,8 @@ class Phases:
     """The instructions of a body by when they are computed.
 
     `wide` says of each whether it differs from element to element, `known` after how many reductions in a row it can
-    be computed. `needed` are those that each phase computes, `kept` those that a later one needs, too.
+    be computed. `needed` are those that each phase computes, `kept` those that a later one needs, too. What is the same
+    in all rows is computed ahead of them: `before` are its instructions, `ahead` those that rows need.
     """
 
     def __init__(self, rows: Rows):
@@ -96,24 +99,48 @@ class Phases:
             else:
                 self.wide.append(i.op != "reduce" and any(self.wide[n] for n in i.arguments))
             self.known.append(max((self.known[n] for n in i.arguments), default=0) + (i.op == "reduce"))
+        self.ahead = self._ahead(rows)
+        self.before = self._closure(body, self.ahead)[0] if self.ahead else []
         self.needed: list[list[int]] = []
         self.kept: set[int] = set()
         computed: set[int] = set()
         for phase in range(self.known[-1] + 1):
-            found: set[int] = set()
-            waiting = [i.arguments[0] for n, i in enumerate(body) if i.op == "reduce" and self.known[n] == phase + 1]
-            waiting += [len(body) - 1] if phase == self.known[-1] else []
-            while waiting:
-                n = waiting.pop()
-                if not self.wide[n] or n in found:
-                    continue
-                if n in computed and body[n].op != "read":
-                    self.kept.add(n)
-                    continue
-                found.add(n)
-                waiting += body[n].arguments
-            computed |= found
-            self.needed.append(sorted(found))
+            wanted = {i.arguments[0] for n, i in enumerate(body) if i.op == "reduce" and self.known[n] == phase + 1}
+            wanted |= {len(body) - 1} if phase == self.known[-1] else set()
+            found, kept = self._closure(body, wanted - self.ahead, self.ahead, computed)
+            self.needed.append(found)
+            self.kept |= kept
+            computed |= set(found)
+
+    def _ahead(self, rows: Rows) -> set[int]:
+        """What rows need of that which is the same in all of them, but for what is only read."""
+        body, still = rows.body, list[bool]()
+        for i in body:
+            moves = i.op == "read" and any(rows.reads[int(i.extra[0])].strides[:-1])
+            still.append(i.op not in ("reduce", "gather") and not moves and all(still[n] for n in i.arguments))
+        if math.prod(rows.sizes[:-1]) == 1:
+            return set()
+        used = {n for k, i in enumerate(body) for n in i.arguments if not still[k]}
+        return {n for n in used if still[n] and self.wide[n] and body[n].op != "read"}
+
+    def _closure(
+        self, body: Body, wanted: set[int], there: Collection[int] = (), computed: Collection[int] = ()
+    ) -> tuple[list[int], set[int]]:
+        """The instructions for those that are wanted, in order, and those before that have to be kept for them.
+
+        What is only read is read again.
+        """
+        found, kept, waiting = set[int](), set[int](), sorted(wanted)
+        while waiting:
+            n = waiting.pop()
+            if not self.wide[n] or n in found or n in there:
+                continue
+            if n in computed and body[n].op != "read":
+                kept.add(n)
+                continue
+            found.add(n)
+            waiting += body[n].arguments
+        return sorted(found), kept
 
 
 class _Row:
@@ -122,7 +149,7 @@ class _Row:
     def __init__(self, sources: list[Value], out: Value, buffers: dict[int, Value]):
         self.sources, self.out = sources, out
         self.buffers = buffers
-        """Of a long row, what later phases need."""
+        """What is computed ahead of all rows; of a long row, what later phases need."""
         self.values: dict[tuple[int, int], Value] = {}
         """Of a short row, what has been computed, by instruction and place."""
         self.numbers: dict[int, Value] = {}
@@ -139,12 +166,13 @@ class _Emitter:
         self.along, self.length, self.lanes = len(rows.sizes) - 1, rows.sizes[-1], rows.lanes(isa)
         self.vectors = self.length // self.lanes
         self.held = self.vectors <= HELD
-        self.accumulators = self.vectors if self.held else ACCUMULATORS
 
     def kernel(self) -> None:
         f = self.f
-        kept = () if self.held else sorted(self.phases.kept)
-        buffers = [{n: f.scratch(self._size(n) * self.length) for n in kept} for _ in range(TOGETHER)]
+        ahead = self._buffers(self.phases.ahead)
+        buffers = [{**ahead, **self._buffers(() if self.held else self.phases.kept)} for _ in range(TOGETHER)]
+        if ahead:
+            self._ahead(_Row(self.sources, self.out, ahead))
 
         def task(index: Value, together: int) -> None:
             rows, accesses = list[_Row](), [*self.rows.reads, self.rows.write]
@@ -161,6 +189,27 @@ class _Emitter:
         f.loop(whole, self.end, 1, lambda index, _: task(index, 1))
         f.ret()
 
+    def _buffers(self, instructions: Collection[int]) -> dict[int, Value]:
+        return {n: self.f.scratch(self._size(n) * self.length) for n in sorted(instructions)}
+
+    def _ahead(self, row: _Row) -> None:
+        """What is the same in all rows."""
+
+        def some(place: Value | int, count: int) -> None:
+            self._compute(self.phases.before, count, place, row)
+
+        self.f.loop(0, self.vectors * self.lanes, self.lanes, lambda x, _: some(x, self.lanes))
+        for place, count in self._rest():
+            some(place, count)
+
+    def _rest(self) -> Iterator[tuple[int, int]]:
+        """Behind the whole vectors, powers of two: (place, elements)."""
+        place = self.vectors * self.lanes
+        while rest := self.length - place:
+            count = 1 << (rest.bit_length() - 1)
+            yield place, count
+            place += count
+
     def _phase(self, phase: int, row: _Row) -> None:
         """The numbers of the row that are known now, then all elements, then what they are reduced to."""
         body = self.rows.body
@@ -169,87 +218,90 @@ class _Emitter:
                 row.numbers[n] = self.elements.value(i, body, row.numbers, 1, self.along, row.sources)
         reductions = [n for n, i in enumerate(body) if i.op == "reduce" and self.phases.known[n] == phase + 1]
         totals = self._over_row(phase, [body[n] for n in reductions], row)
-        for n, vectors in zip(reductions, totals, strict=True):
-            row.numbers[n] = self._total(body[n], vectors)
+        for n, total in zip(reductions, totals, strict=True):
+            row.numbers[n] = self._total(body[n], total)
 
-    def _over_row(self, phase: int, reductions: Sequence[Instruction], row: _Row) -> list[list[Value]]:
-        """All elements of a phase; the accumulators of every reduction."""
-        f, each = self.f, self.accumulators
+    def _over_row(self, phase: int, reductions: Sequence[Instruction], row: _Row) -> list[Value]:
+        """All elements of a phase; a vector of totals of every reduction."""
+        f, end = self.f, self.vectors * self.lanes
         operands = [i.arguments[0] for i in reductions]
         neutral = [filled(vector(self.lanes, i.type), identity(str(i.extra[0]), i.type, i.signed)) for i in reductions]
-        totals = [start for start in neutral for _ in range(each)]
 
-        def added(values: Sequence[Value], totals: Sequence[Value], which: int) -> list[Value]:
-            result = list(totals)
-            for k, value in enumerate(values):
-                result[k * each + which] = self._both(reductions[k], result[k * each + which], value)
-            return result
+        def added(totals: Sequence[Value], values: Sequence[Value]) -> list[Value]:
+            return [self._both(i, *pair) for i, *pair in zip(reductions, totals, values, strict=True)]
 
-        def some(vectors: range, base: Value | None, totals: Sequence[Value]) -> list[Value]:
-            for v in vectors:
-                place = v * self.lanes if base is None else f.add(base, v * self.lanes)
-                totals = added(self._elements(phase, self.lanes, place, operands, row), totals, v % each)
-            return list(totals)
+        def some(place: Value | int, count: int) -> list[Value]:
+            return self._elements(phase, count, place, operands, row)
 
-        blocks = 0 if self.held else self.vectors // each
-        if blocks:
-            step = each * self.lanes
-            totals = f.loop(0, blocks * step, step, lambda x, c: some(range(each), x, c), totals, entered=True)
-        totals = some(range(blocks * each, self.vectors), None, totals)
-        rest = self.length - self.vectors * self.lanes
-        if rest:
-            order = [*range(rest), *[rest] * (self.lanes - rest)]
-            values = self._elements(phase, rest, self.vectors * self.lanes, operands, row)
+        if self.held:
+            totals = some(0, self.lanes)
+            for place in range(self.lanes, end, self.lanes):
+                totals = added(totals, some(place, self.lanes))
+        else:
+            totals = f.loop(0, end, self.lanes, lambda x, c: added(c, some(x, self.lanes)), neutral, entered=True)
+        for place, count in self._rest():
             # What is missing changes nothing.
-            filled_up = [
-                f.shuffle(value, Value(value.type, start.name), order)
-                for value, start in zip(values, neutral, strict=True)
-            ]
-            totals = added(filled_up, totals, 0)
-        return [totals[k * each : (k + 1) * each] for k in range(len(reductions))]
+            order = [*range(count), *[count] * (self.lanes - count)]
+            pairs = zip(some(place, count), neutral, strict=True)
+            totals = added(totals, [f.shuffle(v, Value(v.type, other.name), order) for v, other in pairs])
+        return totals
 
     def _both(self, reduction: Instruction, left: Value, right: Value) -> Value:
         combined = Instruction(str(reduction.extra[0]), reduction.type, (0, 1), signed=reduction.signed)
         return apply(self.f, combined, [reduction, reduction], [left, right])
 
-    def _total(self, reduction: Instruction, vectors: list[Value]) -> Value:
-        """One number of all accumulators and what the reduction starts with."""
-        while len(vectors) > 1:
-            pairs = [self._both(reduction, *vectors[n : n + 2]) for n in range(0, len(vectors) - 1, 2)]
-            vectors = [*pairs, *vectors[2 * len(pairs) :]]
-        (total,), count = vectors, self.lanes
+    def _total(self, i: Instruction, total: Value) -> Value:
+        """One number of a vector of totals and what the reduction starts with."""
+        f, count = self.f, self.lanes
+        unknown = None
+        if i.extra[0] in ("maximum", "minimum") and i.type in FLOATS:
+            # Asked once: NaN that is lost on the way makes no difference then.
+            bits = f.bits(compared(f, "fcmp uno", total, total), f"i{count}")
+            unknown = f.bits(f.compare("ne", bits, 0), vector(1, "i1"))
         while count > 1:
             count //= 2
-            low = self.f.shuffle(total, None, range(count))
-            total = self._both(reduction, low, self.f.shuffle(total, None, range(count, 2 * count)))
-        start = float(reduction.extra[1])
-        if start == identity(str(reduction.extra[0]), reduction.type, reduction.signed):
+            low, high = (f.shuffle(total, None, range(at, at + count)) for at in (0, count))
+            if unknown is None:
+                total = self._both(i, low, high)
+            else:
+                greater = compared(f, f"fcmp {'ogt' if i.extra[0] == 'maximum' else 'olt'}", low, high)
+                total = f.select(greater, low, high)
+        if unknown is not None:
+            total = f.select(unknown, filled(total.type, math.nan), total)
+        start = float(i.extra[1])
+        if start == identity(str(i.extra[0]), i.type, i.signed):
             return total
-        return self._both(reduction, filled(total.type, start), total)
+        return self._both(i, filled(total.type, start), total)
 
     # Elements of a phase: `count` of them, from `place` of the row on.
 
     def _elements(self, phase: int, count: int, place: Value | int, wanted: Sequence[int], row: _Row) -> list[Value]:
         """Compute them, store them if this is the last phase; the values of the instructions that are wanted."""
-        body, last = self.rows.body, len(self.rows.body) - 1
-        here = [self._moved(source, read, place) for source, read in zip(row.sources, self.rows.reads, strict=True)]
-        found: dict[int, Value] = {}
+        found = self._compute(self.phases.needed[phase], count, place, row)
 
         def value(n: int) -> Value:
-            if n not in found:
-                found[n] = self._given(n, count, place, row)
-            return found[n]
+            return found[n] if n in found else self._given(n, count, place, row)
 
-        for n in self.phases.needed[phase]:
-            if isinstance(place, int) and (n, place) in row.values:
-                continue
-            arguments = {k: value(k) for k in body[n].arguments}
-            found[n] = self.elements.value(body[n], body, arguments, count, self.along, here)
-            self._keep(n, found[n], place, row)
         if phase == len(self.phases.needed) - 1:
             write = self.rows.write
-            self.elements.store(value(last), write, self.along, self._moved(row.out, write, place))
+            result = value(len(self.rows.body) - 1)
+            self.elements.store(result, write, self.along, self._moved(row.out, write, place))
         return [value(n) for n in wanted]
+
+    def _compute(self, needed: Sequence[int], count: int, place: Value | int, row: _Row) -> dict[int, Value]:
+        """The values of some instructions."""
+        body = self.rows.body
+        here = [self._moved(source, read, place) for source, read in zip(row.sources, self.rows.reads, strict=True)]
+        found: dict[int, Value] = {}
+        for n in needed:
+            if isinstance(place, int) and (n, place) in row.values:
+                continue
+            for k in body[n].arguments:
+                if k not in found:
+                    found[k] = self._given(k, count, place, row)
+            found[n] = self.elements.value(body[n], body, found, count, self.along, here)
+            self._keep(n, found[n], place, row)
+        return found
 
     def _moved(self, pointer: Value, access: Access, place: Value | int) -> Value:
         stride = access.strides[self.along]
@@ -272,13 +324,12 @@ class _Emitter:
 
     def _keep(self, n: int, value: Value, place: Value | int, row: _Row) -> None:
         f = self.f
-        if self.held:
-            assert isinstance(place, int)
-            row.values[n, place] = value
-        elif n in row.buffers:
+        if n in row.buffers:
             if self.rows.body[n].type == "i1":
                 value = f.cast("zext", value, vector(lanes(value.type), "i8"))
             f.store(value, row.buffers[n], self._offset(n, place))
+        elif self.held and isinstance(place, int):
+            row.values[n, place] = value
 
     def _offset(self, n: int, place: Value | int) -> Value | int:
         size = self._size(n)

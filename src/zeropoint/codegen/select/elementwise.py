@@ -132,8 +132,8 @@ def _dequantize(e: Expression, op: hlo.UniformDequantizeOp, place: Place) -> int
     """(float(q) - float(zp)) * s."""
     type_ = element_of(op.operand)
     real = scalar_type(op.result)
-    value = e.step("convert", real, [e.value(op.operand, place)])
     if isinstance(type_, UniformQuantizedType) and type_.is_per_channel and type_.axis is not None:
+        value = e.step("convert", real, [e.value(op.operand, place)])
         dtype = element_dtype(element_of(op.result))
         at = (place[type_.axis],)
         for name, numbers in (("subtract", type_.zero_points), ("multiply", type_.scales)):
@@ -141,9 +141,7 @@ def _dequantize(e: Expression, op: hlo.UniformDequantizeOp, place: Place) -> int
             value = e.step(name, real, [value, other])
         return value
     type_ = _per_layer(op, type_)
-    if type_.zero_point:
-        value = e.step("subtract", real, [value, e.step("number", real, (), type_.zero_point)])
-    return e.step("multiply", real, [value, e.step("number", real, (), type_.scale)])
+    return e.step("dequantize", real, [e.value(op.operand, place)], type_.scale, type_.zero_point)
 
 
 # Movement.
