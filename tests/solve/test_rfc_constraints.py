@@ -1,13 +1,15 @@
-"""The RFC "A Proposal for Implementing Quantization Transformations in MLIR", its sentences on constraints and regions.
+"""The RFC "A Proposal for Implementing Quantization Transformations in MLIR": constraints, regions, propagation.
 
-Each test names the section and, in our words, the sentence it holds us to; look-up by signature is in
-tests/targets/test_targets.py, what is minimal in test_rescale_count.py, export in test_modes.py.
+`SENTENCES` has the sentences of its sections "Constraints for quantization", "Quantization region", "Propagation pass"
+and "Intermediate transformations" in order and in our words, each with the tests that hold us to it; "Export" and
+"Kernel fusion pass" are in test_rfc_export.py and test_rfc_fusion.py.
 """
 
 from __future__ import annotations
 
 import pytest
 from graphs import ACT, CENTRED, TOY, Graph, row
+from rfc import unknown_tests
 from xdsl.dialects.builtin import f32
 
 from zeropoint.ir.annotations import FLOAT_REASON, facts_of
@@ -36,6 +38,153 @@ from zeropoint.solve.propagate.check import (
     violations,
 )
 from zeropoint.targets import Custom, Free, PortRule, Role, SameScale, Target, target
+
+SENTENCES: dict[str, tuple[str, ...]] = {
+    "target constraints are specified and resolved atomically, at the boundaries of kernels": (
+        "test_regions_constraints_inside_are_not_considered",
+    ),
+    # Target constraints
+    "the key is the kernel's name and a signature of storage types with their ranges": (
+        "targets/test_targets.py::test_rfc_target_key_the_signature_selects_the_first_row_that_fits",
+        "test_target_constraints_a_signature_that_no_row_has_stays_float_and_says_so",
+        "test_target_constraints_a_kernel_that_the_target_does_not_have_stays_float_and_says_so",
+    ),
+    "inputs and outputs are treated alike, as ports": (
+        "test_target_constraints_a_function_may_derive_its_input_from_its_output",
+    ),
+    "a tuple can be a wildcard": (
+        "targets/test_targets.py::test_rfc_target_key_a_wildcard_takes_what_is_asked_and_else_its_default",
+    ),
+    "a signature may be given in part; the rest is derived from the first match, or a wildcard's default": (
+        "targets/test_targets.py::test_rfc_target_key_what_a_partial_signature_leaves_open_is_derived_from_the_first_match",
+        "targets/test_targets.py::test_rfc_target_key_a_wildcard_takes_what_is_asked_and_else_its_default",
+    ),
+    "a function derives the parameters of some ports from those of others": (
+        "test_target_constraints_a_function_derives_parameters_of_ports_from_other_ports_and_returns_which",
+        "test_target_constraints_a_function_may_derive_its_input_from_its_output",
+    ),
+    "it returns the ports that it updated, so that a worklist infers the parameters of adjacent ops": (
+        "test_target_constraints_functions_reach_a_fixed_point_in_program_order_however_they_depend_on_each_other",
+        "test_target_constraints_a_function_that_misbehaves_is_named",
+    ),
+    "shorthands: same scale": (
+        "test_target_constraints_shorthand_same_scale",
+        "test_target_constraints_same_scale_of_a_group_leaves_the_other_ports_alone",
+    ),
+    "shorthands: fixed scale": ("test_target_constraints_shorthand_fixed_scale",),
+    "shorthands: multiplier scale, multiplier accumulator scale": (
+        "test_target_constraints_shorthands_multiplier_scale_and_multiplier_accumulator_scale",
+        "mlir/propagate.mlir",
+    ),
+    "for fixed kernels, fusion wraps the high-precision ops as kernels": (
+        "solve/test_rfc_fusion.py::test_fusion_differs_by_target",
+    ),
+    # Model constraints
+    "uniform: the full parameters of the tensor; the kernel satisfies its storage": (
+        "test_model_constraints_uniform_is_the_full_parameters_of_the_tensor",
+        "test_model_constraints_uniform_of_the_other_sign_is_the_same_map",
+    ),
+    "uniform: and the scale restriction among its inputs and outputs": (
+        "test_model_constraints_uniform_and_a_kernel_that_fixes_another_type_get_a_rescale_in_between",
+        "test_model_constraints_uniform_types_that_contradict_each_other_are_an_error_or_a_rescale_of_the_model",
+    ),
+    "any: at least so many bits; the kernel has sufficient storage": (
+        "test_model_constraints_any_asks_for_at_least_so_many_bits",
+        "test_model_constraints_any_with_more_bits_than_the_target_has_stays_float",
+    ),
+    "calibrated: statistics are hints to calculate parameters; the width comes from the kernel": (
+        "test_model_constraints_calibrated_is_a_hint_to_calculate_parameters_from",
+    ),
+    "none: the tensor stays as it is even if there is a quantized kernel": (
+        "test_model_constraints_none_keeps_the_tensor_as_it_is",
+        "test_model_constraints_none_in_the_specs_of_a_region_keeps_that_kernel_float",
+    ),
+    "however these are set: casts, statistics, regions": (
+        "test_model_constraints_uniform_is_the_full_parameters_of_the_tensor",
+        "test_model_constraints_calibrated_is_a_hint_to_calculate_parameters_from",
+        "test_model_constraints_any_asks_for_at_least_so_many_bits",
+    ),
+    "or by element types": ("test_model_constraints_are_set_by_replacing_element_types",),
+    # Quantization region
+    "a region wraps the ops of one kernel; what they use are its operands, what others use its results": (
+        "mlir/fuse.mlir",
+        "solve/test_rfc_fusion.py::test_fusion_changes_nothing_but_where_ops_stand",
+    ),
+    "constraints on kernel inputs and outputs become the attributes of the region": (
+        "test_regions_constraints_on_ports_become_their_specs_and_nothing_else_of_the_region_changes",
+    ),
+    "attributes and kernel name form the key to the target constraints": (
+        "test_target_constraints_a_signature_that_no_row_has_stays_float_and_says_so",
+    ),
+    "constraints inside are not considered": ("test_regions_constraints_inside_are_not_considered",),
+    "each region is an atomic unit, of which only the attributes are updated": (
+        "test_regions_constraints_on_ports_become_their_specs_and_nothing_else_of_the_region_changes",
+    ),
+    "its ops can be inlined after quantization": (
+        "solve/test_rfc_fusion.py::test_a_quantized_kernel_is_reversed_to_its_ops_between_casts",
+    ),
+    # Propagation pass
+    "functions are inlined or duplicated, as call sites may have different parameters": (
+        "mlir/propagate_call_sites.mlir",
+    ),
+    "kernel name and bit widths of the ports look up the constraints": (
+        "test_model_constraints_any_asks_for_at_least_so_many_bits",
+        "test_propagation_storage_that_a_kernel_does_not_have_is_rescaled_on_both_sides",
+    ),
+    "the constraint is applied and ports are updated; users and defining ops of those come next": (
+        "test_target_constraints_a_function_derives_parameters_of_ports_from_other_ports_and_returns_which",
+        "test_target_constraints_a_function_may_derive_its_input_from_its_output",
+    ),
+    "a parameter set for a visited port is a conflict, which a rescale resolves": (
+        "test_target_constraints_a_function_that_collides_with_its_neighbour_gets_a_rescale",
+        "test_propagation_rescales_the_cheapest_edge",
+        "test_propagation_a_rescale_says_which_two_demands_collided",
+    ),
+    "at each step the constraints of the current kernel are satisfied": (
+        "test_target_constraints_a_function_that_leaves_alone_what_others_set_still_gets_its_way",
+        "test_the_checker_sees_every_kind_of_violation",
+        "solve/test_optimum.py::test_rescales_are_so_many_and_would_be_so_few",
+        "solve/test_constraints.py::test_every_port_obeys_the_kernel_table",
+    ),
+    "a rescale need not cost anything in the end": (
+        "solve/test_rfc_export.py::test_scaling_of_inputs_is_combined_with_scaling_of_outputs_on_a_network",
+    ),
+    "it is deterministic": ("solve/test_rescale_count.py::test_the_result_depends_on_the_program_text_only",),
+    "a rescale is eliminated by annotating the model at the right place": (
+        "test_propagation_annotating_the_model_at_the_right_place_makes_a_rescale_go_away",
+    ),
+    "it stops when no more parameters can be updated": (
+        "test_propagation_stops_when_nothing_changes_and_running_it_again_changes_nothing",
+        "solve/test_progress.py::test_propagation_sets_each_port_exactly_once_and_rescales_none_twice",
+    ),
+    "its results update the attributes of the regions": (
+        "test_regions_constraints_on_ports_become_their_specs_and_nothing_else_of_the_region_changes",
+    ),
+    "a model is fully quantized when all quantizable ports of all kernels have uniform types": (
+        "test_propagation_fully_quantized_means_a_uniform_type_at_every_port",
+    ),
+    # Intermediate transformations
+    "quantization-aware training: emulation ops become uniform types": (
+        "solve/test_trained.py::test_fake_quantization_becomes_pinned_parameters_of_inputs_weights_and_outputs",
+    ),
+    "calibration: statistics become calibrated types": (
+        "test_model_constraints_calibrated_is_a_hint_to_calculate_parameters_from",
+    ),
+    "parameter search: explored bit widths become any-types": (
+        "test_model_constraints_any_asks_for_at_least_so_many_bits",
+    ),
+    "they combine": ("test_model_constraints_a_range_of_the_user_is_stronger_than_an_observed_one",),
+}
+
+
+def test_every_sentence_names_tests_that_exist() -> None:
+    assert unknown_tests(SENTENCES, "solve/test_rfc_constraints.py") == []
+    assert unknown_tests({"no test": (), "two": ("test_nothing", "mlir/nothing.mlir")}, "solve/rfc.py") == [
+        "no test",
+        "test_nothing",
+        "mlir/nothing.mlir",
+    ]
+
 
 I8, U8, I16 = (Storage.of(text) for text in ("i8", "u8", "i16"))
 PIN = UniformQuantizedType.per_layer(I8, 0.25, 7)

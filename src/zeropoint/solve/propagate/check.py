@@ -161,7 +161,7 @@ def _of_function(region: QuantizeRegionOp, relation: Custom, types: dict[int, Un
     inputs, outputs = list(known), list[QuantizedType | None]([None])
     set_inputs, set_outputs = relation.function(inputs, outputs)
     if not set_inputs and not set_outputs:
-        inputs = [None] * len(known)
+        inputs = list[QuantizedType | None]([None] * len(known))
         outputs = list[QuantizedType | None]([types.get(OUTPUT)])
         set_inputs, set_outputs = relation.function(inputs, outputs)
     derived = [*((i, "input", inputs[i]) for i in set_inputs), *((OUTPUT, "output", outputs[i]) for i in set_outputs)]
