@@ -108,3 +108,27 @@ def test_nan_is_stored_as_the_profile_says(profile, stored):
     (found,) = NativeProgram(program).run_values([x])
     assert found.tolist() == [stored, 7, 127, -128]
     np.testing.assert_array_equal(found, Interpreter(program).run_values([x])[0])
+
+
+@pytest.mark.parametrize("profile", ["stablehlo", "fixed16", "float32-rne"])
+@pytest.mark.parametrize(("axis", "element"), [(1, "f32"), (0, "f64"), (2, "f32")])
+def test_values_are_quantized_by_channel(profile: str, axis: int, element: str):
+    sizes = (2, 3, 19)
+    scales = ", ".join(f"{0.1 * (n + 1)!r}:{n - 4}" for n in range(sizes[axis]))
+    kind = f"!quant.uniform<i8:{element}:{axis}, {{{scales}}}>"
+    program = parse_program(f"""
+    module attributes {{zeropoint.profile = "{profile}"}} {{
+      func.func @main(%x: tensor<2x3x19x{element}>) -> (tensor<2x3x19xi8>, tensor<2x3x19x{element}>) {{
+        %q = stablehlo.uniform_quantize %x : (tensor<2x3x19x{element}>) -> tensor<2x3x19x{kind}>
+        %i = quant.scast %q : tensor<2x3x19x{kind}> to tensor<2x3x19xi8>
+        %d = stablehlo.uniform_dequantize %q : (tensor<2x3x19x{kind}>) -> tensor<2x3x19x{element}>
+        return %i, %d : tensor<2x3x19xi8>, tensor<2x3x19x{element}>
+      }}
+    }}""")
+    x = np.round(GENERATOR.normal(scale=6, size=sizes) / 0.05) * 0.05  # many a tie
+    x[0, 0, :4] = [np.nan, np.inf, -np.inf, 1e30]
+    x = x.astype(np.float32 if element == "f32" else np.float64)
+    for found, expected in zip(
+        NativeProgram(program).run_values([x]), Interpreter(program).run_values([x]), strict=True
+    ):
+        np.testing.assert_array_equal(found, expected)

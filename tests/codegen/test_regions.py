@@ -78,9 +78,10 @@ def test_the_place_of_the_greatest(isa: InstructionSet, shape: str, axis: int, r
 
 @pytest.mark.parametrize("length", [0, 1, 2, 3, 6, 7, 8, 13, 64, 100])
 def test_a_body_that_is_not_associative_is_applied_in_the_interpreters_order(length: int) -> None:
+    whole = f"tensor<{length}x5xi32>"
     program = program_of(f"""
-    func.func @main(%x: tensor<{length}x5xi32>, %s: tensor<i32>) -> tensor<5xi32> {{
-      %y = stablehlo.reduce(%x init: %s) across dimensions = [0] : (tensor<{length}x5xi32>, tensor<i32>) -> tensor<5xi32>
+    func.func @main(%x: {whole}, %s: tensor<i32>) -> tensor<5xi32> {{
+      %y = stablehlo.reduce(%x init: %s) across dimensions = [0] : ({whole}, tensor<i32>) -> tensor<5xi32>
         reducer(%a: tensor<i32>, %b: tensor<i32>) {{
           %three = stablehlo.constant dense<3> : tensor<i32>
           %c = stablehlo.multiply %a, %three : tensor<i32>

@@ -18,7 +18,7 @@ from zeropoint.codegen.select.floats import select_float_convolution
 from zeropoint.codegen.select.generic import materialize
 from zeropoint.codegen.select.lookup import select_gather
 from zeropoint.codegen.select.movement import copy
-from zeropoint.codegen.select.regions import select_fold, select_sort
+from zeropoint.codegen.select.regions import select_barrier, select_fold, select_sort
 from zeropoint.codegen.select.selection import NoKernel, Selection
 from zeropoint.codegen.select.tables import select_table
 from zeropoint.codegen.select.values import select_cast, select_pad, select_reshape, select_sum
@@ -40,6 +40,7 @@ RULES: dict[type[Operation], Callable[[Selection, Any], None]] = {
     hlo.ConvolutionOp: select_float_convolution,
     hlo.DotGeneralOp: select_product,
     hlo.GatherOp: select_gather,
+    hlo.OptimizationBarrierOp: select_barrier,
     hlo.PadOp: select_pad,
     hlo.ReduceOp: select_fold,
     hlo.ReshapeOp: select_reshape,

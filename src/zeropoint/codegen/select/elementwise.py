@@ -21,6 +21,7 @@ from zeropoint.ir.locations import describe
 from zeropoint.ir.quant import StorageCastOp, UniformQuantizedType
 from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.tensors import element_dtype, element_of, shape_of
+from zeropoint.numerics.affine import QuantizeBehaviour
 from zeropoint.numerics.profile import DEFAULT_PROFILE, profile
 
 
@@ -115,7 +116,9 @@ def _per_layer(op: Operation, quantized: object) -> UniformQuantizedType:
 
 
 def _quantize(e: Expression, op: hlo.UniformQuantizeOp, place: Place) -> int:
-    type_ = _per_layer(op, element_of(op.result))
+    type_ = element_of(op.result)
+    if not isinstance(type_, UniformQuantizedType) or not type_.is_per_channel:
+        type_ = _per_layer(op, type_)
     behaviour = profile(e.selection.program.profile or DEFAULT_PROFILE).quantize
     source, storage = scalar_type(op.operand), type_.storage
     if source[0] not in FLOATS or behaviour not in QUANTIZES or storage.type.width > 16:
@@ -123,9 +126,45 @@ def _quantize(e: Expression, op: hlo.UniformQuantizeOp, place: Place) -> int:
             f"{describe(op)}: found {op.operand.type} to {type_} by '{behaviour.value}'; native code quantizes "
             "floats to at most 16 bits and rounds to nearest"
         )
+    value = e.value(op.operand, place)
+    if type_.axis is not None:
+        # Of which nothing is left to do but rounding, clamping and the conversion.
+        value = _over_channels(e, type_, behaviour, value, source, place[type_.axis])
+        behaviour = QuantizeBehaviour.RNE_NAN_IS_STORED_ZERO
+        return e.step("quantize", op.result, [value], behaviour.value, 1.0, 0, storage.minimum, storage.maximum)
     scale = float(np.float32(type_.scale)) if source[0] == "float" else type_.scale
     numbers = (scale, type_.zero_point, storage.minimum, storage.maximum)
-    return e.step("quantize", op.result, [e.value(op.operand, place)], behaviour.value, *numbers)
+    return e.step("quantize", op.result, [value], behaviour.value, *numbers)
+
+
+_FIRST_ROUNDED = {
+    QuantizeBehaviour.RNE_BEFORE_ZERO_POINT: "round_nearest_even",
+    QuantizeBehaviour.HALF_AWAY_BEFORE_ZERO_POINT: "round_nearest_afz",
+}
+"""How the behaviours that round before the zero point is added do it."""
+
+
+def _over_channels(
+    e: Expression,
+    type_: UniformQuantizedType,
+    behaviour: QuantizeBehaviour,
+    value: int,
+    real: tuple[str, bool],
+    at: Axis,
+) -> int:
+    """x / s + zp by the channel's numbers; NaN becomes zp, or stays where the behaviour stores 0 for it."""
+    dtype = np.dtype(np.float32 if real[0] == "float" else np.float64)
+    with np.errstate(under="ignore"):
+        scales = e.read(e.selection.constant_view(type_.scales.astype(dtype)), (at,), real)
+    zeros = e.read(e.selection.constant_view(type_.zero_points.astype(dtype)), (at,), real)
+    value = e.step("divide", real, [value, scales])
+    if behaviour in _FIRST_ROUNDED:
+        value = e.step(_FIRST_ROUNDED[behaviour], real, [value])
+    value = e.step("add", real, [value, zeros])
+    if behaviour is QuantizeBehaviour.RNE_NAN_IS_STORED_ZERO:
+        return value
+    known = e.step("compare", ("i1", False), [value, value], "eq")
+    return e.step("select", real, [known, value, zeros])
 
 
 def _dequantize(e: Expression, op: hlo.UniformDequantizeOp, place: Place) -> int:

@@ -1,4 +1,4 @@
-"""Ops with a body that no loop nest has: reductions of several operands, or by any body; sorting."""
+"""Ops with several results, most with a body: reductions of several operands, or by any body; sorting; barriers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from zeropoint.codegen.select.reductions import combiner
 from zeropoint.codegen.select.selection import NoKernel, Selection
 from zeropoint.ir.locations import describe
 from zeropoint.ir.quant import UniformQuantizedType
-from zeropoint.ir.stablehlo import ReduceOp, SortOp
+from zeropoint.ir.stablehlo import OptimizationBarrierOp, ReduceOp, SortOp
 from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.tensors import element_of, shape_of
 
@@ -91,6 +91,12 @@ def select_sort(selection: Selection, op: SortOp) -> None:
         return
     positions = selection.dense((kernel.tasks(selection.isa), 2, kernel.length), np.dtype(np.int32))
     selection.graph.call(describe(op), kernel, values, [*targets, positions])
+
+
+def select_barrier(selection: Selection, op: OptimizationBarrierOp) -> None:
+    """The operands as they are: nothing moves across steps here."""
+    for value, result in zip(op.inputs, op.results_, strict=True):
+        selection.bind(result, selection.view(value))
 
 
 def _target(selection: Selection, op: Operation, result: SSAValue) -> View:
