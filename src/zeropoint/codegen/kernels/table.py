@@ -1,8 +1,10 @@
 """A function of activation bytes by look-up: `fxpmath.table`.
 
-A table of 256 entries is 16 of 16. Where the machine looks bytes up in a register by four bits, a vector x is looked up
-in each: of x - 16 i, plus 112 with saturation, bit 7 is clear for the bytes that lie in the i-th and set for all
-others, which gives 0, so that the results are or-ed. Elsewhere bytes are looked up one after the other.
+A table of 256 entries is two halves of eight parts of 16. Where the machine looks bytes up in a register by four bits,
+and gives 0 where bit 7 is set, a vector x is looked up in each part n: x - 16 n, with signed saturation, is negative
+for bytes before the part and for those of the other half, and has the right four bits for all from the part on. The
+parts hold what an entry differs by (exclusive or) from that of the part before, and what is found is combined by
+exclusive or. Elsewhere bytes are looked up one after the other.
 """
 
 from __future__ import annotations
@@ -38,7 +40,11 @@ class Table:
     def pack(isa: InstructionSet, entries: IntArray) -> bytes:
         """Entries of stored integers -128 to 127 as activation bytes, by activation byte."""
         stored = (np.arange(256) - isa.offset).astype(np.uint8).view(np.int8).astype(np.int64)
-        return ((entries[stored + 128] + isa.offset) & 255).astype(np.uint8).tobytes()
+        packed = ((entries[stored + 128] + isa.offset) & 255).astype(np.uint8)
+        if isa.look_up is not None:
+            parts = packed.reshape(2, 8, 16)
+            parts[:, 1:] ^= parts[:, :-1].copy()
+        return packed.tobytes()
 
     def emit(self, module: Module, name: str, isa: InstructionSet) -> None:
         """`void name(input, table, output, begin, end)`."""
@@ -78,13 +84,15 @@ def _registers(f: Function, isa: InstructionSet, table: Value) -> list[Value]:
 def _vector(f: Function, isa: InstructionSet, parts: list[Value], source: Value, out: Value, place: Value) -> None:
     assert isa.look_up is not None
     x = f.load(isa.i8, source, place)
+    halves = x, f.binary("xor", x, constant(isa.i8, -128))
     found: list[Value] = []
     for n, entries in enumerate(parts):
-        moved = f.binary("sub", x, constant(isa.i8, 16 * n)) if n else x
-        index = f.call(isa.i8, f"llvm.uadd.sat.v{isa.bytes}i8", moved, constant(isa.i8, 112))
-        found.append(f.call(isa.i8, isa.look_up, entries, index))
+        half, index = halves[n // 8], 16 * (n % 8)
+        if index:
+            half = f.call(isa.i8, f"llvm.ssub.sat.v{isa.bytes}i8", half, constant(isa.i8, index))
+        found.append(f.call(isa.i8, isa.look_up, entries, half))
     while len(found) > 1:
-        found = [f.binary("or", left, right) for left, right in zip(found[::2], found[1::2], strict=True)]
+        found = [f.binary("xor", left, right) for left, right in zip(found[::2], found[1::2], strict=True)]
     f.store(found[0], out, place)
 
 

@@ -1,0 +1,30 @@
+"""Look-ups: every stored integer, in vectors and in what is left of a row."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from codegen.exactness import HERE, assert_native_is_exact
+from codegen.test_loops import main
+from zeropoint.codegen.llvm.isa import InstructionSet
+from zeropoint.codegen.native import NativeProgram
+
+
+@pytest.mark.parametrize("isa", HERE, ids=lambda row: row.name)
+@pytest.mark.parametrize("shape", [(3, 256), (5, 100), (1, 17)], ids=str)
+def test_every_stored_integer_is_looked_up(isa: InstructionSet, shape: tuple[int, int]) -> None:
+    random = np.random.default_rng(1)
+    entries = ", ".join(map(str, random.integers(-128, 128, 256)))
+    type_ = f"tensor<{shape[0]}x{shape[1]}xi8>"
+    program = main(
+        f"%x: {type_}", type_,
+        f"%t = stablehlo.constant dense<[{entries}]> : tensor<256xi8>",
+        f"%n = stablehlo.negate %x : {type_}",
+        f'%a = "fxpmath.table"(%n, %t) : ({type_}, tensor<256xi8>) -> {type_}',
+        f'%b = "fxpmath.table"(%a, %t) : ({type_}, tensor<256xi8>) -> {type_}',
+        f"%y = stablehlo.negate %b : {type_}",
+    )  # fmt: skip
+    assert "Table" in [type(step.kernel).__name__ for step in NativeProgram(program, isa=isa).graph.steps]
+    x = np.resize(random.permutation(256) - 128, shape).astype(np.int8)
+    assert_native_is_exact(program, [{"arg0": x}], isa, threads=(1, 3))
