@@ -15,6 +15,7 @@ from .litert_case import (
     WEIGHT_ZERO,
     WIDE,
     WIDE_ZERO,
+    ZERO,
     Case,
     binary,
     contraction,
@@ -72,6 +73,7 @@ PRODUCTS = {
         ),
         refuses=refusing({WEIGHT_WIDE}, {WIDE_ZERO}),
         scale=0.04,
+        uses=frozenset({WEIGHT_WIDE}),
     ),
     "batch_matmul": Case(
         "BATCH_MATMUL",
@@ -115,6 +117,7 @@ ELEMENTWISE = {
         positive=True,
         steps=(1, 0),
         why=FIXED,
+        uses=frozenset({WIDE_ZERO}),
     ),
     "squared_difference": Case(
         "SQUARED_DIFFERENCE",
@@ -138,6 +141,7 @@ ELEMENTWISE = {
             "%t = stablehlo.multiply %q, %s : {fx}",
             "%g = stablehlo.add %p, %t : {fx}",
         ),
+        uses=frozenset({WIDE}),
     ),
     "compare": Case(
         "LESS",
@@ -146,6 +150,7 @@ ELEMENTWISE = {
         expected="""%f = stablehlo.uniform_dequantize %x0 : ({x0}) -> {fx}
           %e = stablehlo.uniform_dequantize %x1 : ({x1}) -> {fx}
           %r = stablehlo.compare LT, %f, %e : ({fx}, {fx}) -> {y}""",
+        uses=frozenset({WIDE}),
     ),
 }
 
@@ -157,9 +162,16 @@ FUNCTIONS = {
         refuses=refusing({SCALE}, TIED | {WIDE_ZERO}),
         steps=(0, 1),
         why=TABLE,
+        uses=frozenset({ZERO}),
     ),
     "tanh": Case(
-        "TANH", (IMAGE,), expected=unary("tanh"), refuses=refusing(set(), TIED | {WIDE_ZERO}), steps=(0, 2), why=TABLE
+        "TANH",
+        (IMAGE,),
+        expected=unary("tanh"),
+        refuses=refusing(set(), TIED | {WIDE_ZERO}),
+        steps=(0, 2),
+        why=TABLE,
+        uses=frozenset(TIED),
     ),
     "softmax": Case(
         "SOFTMAX",
@@ -254,6 +266,7 @@ FUNCTIONS = {
         ),
         steps=(0, 1),
         why=TABLE,
+        uses=frozenset({WIDE_ZERO}),
     ),
     "hard_swish": Case(
         "HARD_SWISH",

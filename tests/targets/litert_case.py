@@ -22,10 +22,10 @@ class Case:
 
     `order` says where operands stand (`x0`, `x1`, `w`, `b`, `c0`, ...), where that is not the order of this list.
     `expected` is a text for our interpreter, or a function of the stored operands that moves them. `refuses` names the
-    violations of the row that the kernel refuses, in 8 and in 16 bits; it takes the others. `steps` is by how many
-    storage steps results may differ from ours, in 8 and in 16 bits; `why` says why they do. `positive` keeps the last
-    operand above its zero point. `reference` is false where the reference kernel is at fault (8-bit sums, in 2.3.0) and
-    the other built-in one runs.
+    violations of the row that the kernel refuses, in 8 and in 16 bits, `uses` those that it takes and computes with; it
+    ignores the others: the result is the same. `steps` is by how many storage steps results may differ from ours, in 8
+    and in 16 bits; `why` says why they do. `positive` keeps the last operand above its zero point. `reference` is false
+    where the reference kernel is at fault (8-bit sums, in 2.3.0) and the other built-in one runs.
     """
 
     op: str
@@ -38,6 +38,7 @@ class Case:
     results: int = 1
     expected: str | Callable[..., Array | tuple[Array, ...]] = ""
     refuses: tuple[frozenset[str], frozenset[str]] = (frozenset(), frozenset())
+    uses: frozenset[str] = frozenset()
     steps: tuple[int, int] = (0, 0)
     why: str = ""
     scale: float = 0.1

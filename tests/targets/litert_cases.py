@@ -142,6 +142,7 @@ MOVEMENT = {
         expected=constant("z", "{zero}")
         + "%r = stablehlo.pad %x0, %z, low = [0, 1, 1, 0], high = [0, 0, 1, 0], interior = [0, 0, 0, 0] "
         + ": ({x0}, {scalar}) -> {y}",
+        uses=frozenset({ZERO, WIDE_ZERO}),
     ),
     "mirror_pad": Case(
         "MIRROR_PAD",
