@@ -90,7 +90,9 @@ def test_a_shared_library_computes_what_the_interpreter_computes(folder: Path, m
 
 
 @needs_gcc
-def test_null_and_misaligned_pointers_are_refused_and_nothing_is_run(folder: Path, made: Library) -> None:
+def test_wrong_pointers_and_numbers_of_threads_are_refused_and_nothing_is_run(
+    folder: Path, made: Library
+) -> None:
     code = ctypes.CDLL(str(folder / "libnet.so"))
     arena, sync = aligned(int(macros(made.header)["NET_ARENA_SIZE"]) + 64), aligned(128)
     sample, scores = image(0)["x0"], np.full((1, CLASSES), np.nan, np.float32)
@@ -103,6 +105,9 @@ def test_null_and_misaligned_pointers_are_refused_and_nothing_is_run(folder: Pat
     pointers = [ctypes.c_void_p(pointer) for pointer in good]
     for place in (0, sync.ctypes.data + 8):
         assert code.net_run_thread(ctypes.c_int64(1), ctypes.c_int64(2), ctypes.c_void_p(place), *pointers) == 1
+    place = ctypes.c_void_p(sync.ctypes.data)
+    for thread, threads in ((0, 0), (0, -1), (1, 1), (2, 2), (-1, 2), (-1, 1)):
+        assert code.net_run_thread(ctypes.c_int64(thread), ctypes.c_int64(threads), place, *pointers) == 1
     assert np.isnan(scores).all()
     assert code.net_run(*pointers) == 0
     assert not np.isnan(scores).any()

@@ -110,6 +110,16 @@ def test_impossible_numbers_of_threads_are_refused(threads: int, callers: int) -
         NativeProgram(classifier(), threads=threads, callers=callers)
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_closed_program_is_not_called(threads: int) -> None:
+    program = NativeProgram(classifier(), threads=threads)
+    program(image(0))
+    for _ in range(2):
+        program.close()
+    with pytest.raises(RuntimeError, match="found a call of a program that is closed, expected an open one; load it"):
+        program(image(0))
+
+
 def test_native_code_is_an_engine() -> None:
     engine: Engine = NativeEngine(threads=2)
     ready = engine.prepare(classifier())

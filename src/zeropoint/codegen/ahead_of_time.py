@@ -141,7 +141,7 @@ def _constant(weights: bytes) -> str:
 
 
 def _entries(name: str, arguments: Sequence[Argument]) -> str:
-    """The two functions that C calls: they check pointers, and hand them to the driver in two arrays."""
+    """The two functions that C calls: they check what they are given, and hand them to the driver in two arrays."""
     module = Module()
     declared = [("ptr", "arena"), *(("ptr", f"p{n}") for n in range(len(arguments)))]
     f = module.function(f"{name}_run", declared, "i32")
@@ -153,6 +153,8 @@ def _entries(name: str, arguments: Sequence[Argument]) -> str:
     aligned = [(sync, ALIGNMENT), (arena, ALIGNMENT), *zip(pointers, (a.itemsize for a in arguments), strict=True)]
     several = f.compare("ne", threads, 1)
     wrong = [f.binary("and", f.compare("eq", sync, _NULL), several)]
+    # Unsigned: a negative number of a thread is a great one.
+    wrong += [f.compare("slt", threads, 1), f.compare("uge", thread, threads)]
     wrong += [f.compare("eq", pointer, _NULL) for pointer in (arena, *pointers)]
     for pointer, step in aligned:
         place = f.let("i64", f"ptrtoint {pointer} to i64")

@@ -24,7 +24,7 @@ from zeropoint.ir.tensors import element_dtype, element_of, shape_of
 SYNC_SIZE = 128
 """Bytes that the threads of a call share: the barrier of `zeropoint.codegen.driver`."""
 INVALID = 1
-"""What a function returns that was given a null or misaligned pointer."""
+"""What a function returns that was given a null or misaligned pointer, or the number of no thread."""
 
 C_TYPES = {
     "bool": "uint8_t",
@@ -221,7 +221,8 @@ int {name}_run(void *arena, {declared});
 
    Every one of `threads` threads calls it with its own number, 0 to threads - 1, and otherwise the same arguments; each
    returns when all of the outputs are written. `sync` is {prefix}_SYNC_SIZE bytes at a multiple of {prefix}_ALIGNMENT,
-   zero before the first run; runs that follow each other may share it. Returns as {name}_run does. */
+   zero before the first run; runs that follow each other may share it. Returns as {name}_run does, and {invalid} for a
+   number of a thread that is not one of them, too. */
 int {name}_run_thread(int64_t thread, int64_t threads, void *sync, void *arena, {declared});
 
 #ifdef __cplusplus

@@ -72,6 +72,7 @@ class NativeProgram:
         self._weights[:] = np.frombuffer(bytes(self.graph.weights), np.uint8)
         self._places = [self._place() for _ in range(callers)]
         self._turns = itertools.count()
+        self._closed = False
 
     @property
     def operations(self) -> int:
@@ -92,7 +93,8 @@ class NativeProgram:
     def run_values(self, values: Sequence[Array]) -> list[Array]:
         """The outputs in order, for inputs in order; arrays that are not contiguous or not aligned are copied.
 
-        Raises RuntimeError in a process that was forked from the one with the threads, where nobody would answer.
+        Raises RuntimeError in a process that was forked from the one with the threads, where nobody would answer,
+        and after `close`.
         """
         if self.threads > 1 and os.getpid() != self._process:
             raise RuntimeError(
@@ -103,6 +105,8 @@ class NativeProgram:
         place = self._free()
         # Nothing comes between taking the lock and being inside, not even a KeyboardInterrupt.
         with place.lock:
+            if self._closed:
+                raise RuntimeError("found a call of a program that is closed, expected an open one; load it again")
             return place.run(arrays)
 
     def _free(self) -> Place:
@@ -118,9 +122,11 @@ class NativeProgram:
         return Place(self.code, self.graph, self.arena.size, self.threads, self._weights)
 
     def close(self) -> None:
-        """End the worker threads."""
+        """End the worker threads, when the calls that run are done; there are no calls after that."""
+        self._closed = True
         for place in self._places:
-            place.close()
+            with place.lock:
+                place.close()
 
 
 class NativeEngine:
