@@ -120,6 +120,11 @@ class Region:
         return [values[n] for n in self.results]
 
 
+def is_function(instruction: Instruction) -> bool:
+    """Whether an instruction is many: a polynomial."""
+    return instruction.op in IN_DOUBLE or instruction.op in BINARY_IN_DOUBLE
+
+
 def apply(f: Function, instruction: Instruction, operands: Sequence[Instruction], values: Sequence[Value]) -> Value:
     """The value of an instruction that is no `read`, `number`, `total`, `table` or `gather`."""
     op = instruction.op

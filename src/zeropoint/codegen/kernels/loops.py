@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass, replace
 
 from zeropoint.codegen.kernels.access import Access, Elements, merged, row_places
-from zeropoint.codegen.kernels.elements import Body, Instruction, apply, identity, width_inside
+from zeropoint.codegen.kernels.elements import Body, Instruction, apply, identity, is_function, width_inside
 from zeropoint.codegen.kernels.scalars import filled
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function, Module, Value, i64, vector
@@ -91,6 +91,8 @@ class _Emitter:
         bodies = [*nest.body, *(nest.reduction.body if nest.reduction else ())]
         widest = max(width_inside(i) for i in bodies)
         self.lanes = max(1, 8 * isa.bytes // max(widest, 8))
+        self.together = isa.registers // 8 if any(is_function(i) for i in bodies) else 1
+        """Vectors that are computed side by side: a function alone would wait for itself."""
         self.row = len(nest.outer) - 1
         self.elements = Elements(f, isa, nest.reads)
         self.across = self._reduces_vectors()
@@ -131,9 +133,11 @@ class _Emitter:
         if self.across or lanes == 1:
             f.loop(start, stop, 1, lambda x, _: self._elements(1, sources, out, x))
             return
-        whole = f.binary("sub", stop, f.binary("urem", f.binary("sub", stop, start), i64(lanes)))
-        f.loop(start, whole, lanes, lambda x, _: self._elements(lanes, sources, out, x))
-        f.loop(whole, stop, 1, lambda x, _: self._elements(1, sources, out, x))
+        for count in dict.fromkeys((self.together * lanes, lanes, 1)):
+            rest = f.binary("urem", f.binary("sub", stop, start), i64(count))
+            end = f.binary("sub", stop, rest)
+            f.loop(start, end, count, lambda x, _, n=count: self._elements(n, sources, out, x))
+            start = end
 
     def _elements(self, count: int, sources: list[Value], out: Value, x: Value) -> None:
         """`count` elements of the output, from x of its last loop on."""
