@@ -15,10 +15,12 @@ from codegen import contractions
 from codegen.test_ahead_of_time import WARNINGS
 from codegen.test_instruction_sets import ARM, CROSS
 from codegen.test_loops import INTEGERS, ULP, inputs_for, main
+from codegen.test_rows import layer_norm
 from zeropoint.codegen.ahead_of_time import library
 from zeropoint.codegen.header import Argument, arguments_of
 from zeropoint.codegen.kernels.batched import Batched
 from zeropoint.codegen.kernels.loops import Nest
+from zeropoint.codegen.kernels.rows import Rows
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.select import select
 from zeropoint.interp import Interpreter
@@ -137,7 +139,9 @@ def test_floats_are_near_the_interpreters(tmp_path: Path) -> None:
         "%q = stablehlo.divide %e, %t : tensor<3x37xf32>",
         "%y = stablehlo.tanh %q : tensor<3x37xf32>",
     )  # fmt: skip
-    programs = [(program, inputs_for(program)) for program in (product, chain)]
+    chosen = (product, chain, layer_norm(3, 70))
+    assert [type(step.kernel) for step in select(chosen[2], ARM["neon-i8mm"]).steps] == [Rows]
+    programs = [(program, inputs_for(program)) for program in chosen]
     for (program, sample), outputs in zip(programs, under_qemu(programs, ARM["neon-i8mm"], tmp_path), strict=True):
         ((port, expected),) = Interpreter(program)(sample).items()
         size = float(np.abs(expected).max())
