@@ -109,7 +109,7 @@ def test_integers_of_loop_nests_are_the_interpreters(name: str, tmp_path: Path) 
 def test_products_of_two_activations_are_the_interpreters(name: str, tmp_path: Path) -> None:
     programs: list[tuple[Program, Sample]] = []
 
-    @settings(max_examples=6, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=4, suppress_health_check=list(HealthCheck))
     @given(case=contractions.batches())
     def collect(case: contractions.Case) -> None:
         programs.append((case.program, case.samples[len(programs) % 4]))

@@ -184,6 +184,34 @@ def test_what_is_read_before_it_is_written_is_found(monkeypatch: pytest.MonkeyPa
         NativeProgram(SMALL, guarded=True)({"x": NUMBERS})
 
 
+@dataclass(frozen=True)
+class Unchecked:
+    """A kernel that stores before its buffer, and goes round the builder to do so."""
+
+    def tasks(self, isa: InstructionSet) -> int:
+        return 1
+
+    def emit(self, module: Module, name: str, isa: InstructionSet) -> None:
+        f = module.function(name, [("ptr", "out"), ("i64", "begin"), ("i64", "end")])
+        f.emit(f"store i8 1, {f.at(f.arguments[0], -1)}")
+        f.ret()
+
+
+def test_what_no_check_sees_is_found_beside_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At its start where a page guards the end; `test_memory_safety` has the pages."""
+
+    def selected(program: Program, isa: InstructionSet) -> Graph:
+        graph = select(program, isa)
+        last = graph.steps[-1].arguments[-1]
+        assert isinstance(last, View)
+        graph.call("unchecked", Unchecked(), [], [last])
+        return graph
+
+    monkeypatch.setattr(native, "select", selected)
+    with pytest.raises(OverrunError, match="found bytes changed beside the buffers of a call, where no check saw it"):
+        NativeProgram(SMALL, guarded=True)({"x": NUMBERS})
+
+
 @pytest.mark.parametrize(("value", "wanted"), [("1", True), ("yes", True), ("0", False), ("", False), (None, False)])
 def test_the_environment_asks_for_it(value: str | None, wanted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ZEROPOINT_GUARDED", raising=False)

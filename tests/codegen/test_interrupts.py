@@ -77,7 +77,7 @@ for sample in samples:
     program(sample)
 each = (time.monotonic() - started) / 4
 started = time.monotonic()
-while interrupts < 300 and time.monotonic() - started < 4:
+while interrupts < 300 and time.monotonic() - started < 2:
     if interrupts % 2:
         time.sleep(5e-3)  # the workers go to sleep
     try:
@@ -102,5 +102,5 @@ def test_interrupts_at_any_moment_do_no_harm() -> None:
     done = subprocess.run([sys.executable, "-c", script], cwd=folder, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     interrupts, calls = map(int, done.stdout.split())
-    assert interrupts > 20
-    assert calls > 20
+    assert interrupts > 10
+    assert calls > 10
