@@ -76,7 +76,7 @@ from zeropoint.lower.tables import function_source, lower_function, lower_table
 from zeropoint.numerics.profile import DEFAULT_PROFILE
 from zeropoint.numerics.profile import profile as named_profile
 
-LOWERINGS: dict[type[Operation], Callable[[Lowering, Any], SSAValue]] = {
+LOWERINGS: dict[type[Operation], Callable[[Lowering, Any], SSAValue | None]] = {
     AddOp: lower_sum,
     Atan2Op: lower_binary_function,
     BitcastConvertOp: lower_bits,

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from math import prod
 
-from xdsl.dialects.builtin import IntegerType, TensorType
+from xdsl.dialects.builtin import IntegerType, StringAttr, TensorType
 from xdsl.ir import Block, Operation, Region, SSAValue
 
+from zeropoint.ir.annotations import FLOAT_REASON
 from zeropoint.ir.constants import constant_op
 from zeropoint.ir.locations import describe
+from zeropoint.ir.quant import UniformQuantizedType
 from zeropoint.ir.stablehlo import BitcastConvertOp, CompareOp, ConstantOp, ReduceOp, ReduceWindowOp, ReturnOp
 from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.tensors import element_of, shape_of, with_element
@@ -16,6 +18,7 @@ from zeropoint.lower.context import (
     Lowering,
     LoweringError,
     check_storage,
+    is_widening,
     quantized_element,
     reach,
     storage_element,
@@ -26,6 +29,8 @@ from zeropoint.lower.context import (
 INT32_MAX = (1 << 31) - 1
 BYTE_REACH = 255
 """The greatest |q - z| of 8-bit storage."""
+COMBINED = ("stablehlo.add", "stablehlo.maximum", "stablehlo.minimum")
+"""The bodies of reductions that have an integer form."""
 
 
 def lower_constant(lowering: Lowering, op: ConstantOp) -> SSAValue:
@@ -81,13 +86,21 @@ def lower_comparison(lowering: Lowering, op: CompareOp) -> SSAValue | None:
     return lowering.insert(made).results[0]
 
 
-def lower_reduction(lowering: Lowering, op: ReduceOp | ReduceWindowOp) -> SSAValue:
-    """`maximum`, `minimum` on any storage; `add` where the zero point is 0, as stored integers add up as they are."""
+def lower_reduction(lowering: Lowering, op: ReduceOp | ReduceWindowOp) -> SSAValue | None:
+    """`maximum`, `minimum` on any storage; `add` where the zero point is 0, as stored integers add up as they are.
+
+    The op stays as it is, with the reason, where its body is another one, or of another type than a widening of the
+    operand's, or a sum that may pass its storage: that saturates at every step.
+    """
     result = quantized_element(op.results[0])
     combined = op.body.block.first_op
     assert combined is not None
     if result is None or len(op.results) != 1 or (result.zero_points.any() and combined.name == "stablehlo.add"):
         raise LoweringError(f"{describe(op)}: found a sum at {op.results[0].type}, expected one result, zero point 0")
+    reason = _why_kept(op, combined, result)
+    if reason is not None:
+        op.attributes.setdefault(FLOAT_REASON, StringAttr(reason))
+        return None
     if combined.name == "stablehlo.add":
         _check_sum(op)
     element = storage_element(result)
@@ -95,7 +108,43 @@ def lower_reduction(lowering: Lowering, op: ReduceOp | ReduceWindowOp) -> SSAVal
     block = Block(arg_types=[scalar, scalar])
     made = type(combined).create(operands=list(block.args), result_types=[scalar])
     block.add_ops([made, ReturnOp(made.results)])
-    return lowering.retyped(op, element, Region(block))
+    operands: list[SSAValue] = []
+    for operand in op.operands:
+        kind = quantized_element(operand)
+        assert kind is not None
+        stored = lowering.stored(operand)
+        operands.append(stored if kind == result else lowering.widened(stored, kind.zero_point, element))
+    reduction = type(op).create(
+        operands=operands,
+        result_types=[with_element(op.results[0], element)],
+        properties=dict(op.properties),
+        attributes=dict(op.attributes),
+        regions=[Region(block)],
+    )
+    return lowering.insert(reduction).results[0]
+
+
+def _why_kept(op: ReduceOp | ReduceWindowOp, combined: Operation, result: UniformQuantizedType) -> str | None:
+    """Why a reduction of quantized values has no integer form here; None where it has one."""
+    ops, arguments = list(op.body.block.ops), list(op.body.block.args)
+    if len(ops) != 2 or combined.name not in COMBINED or set(combined.operands) != set(arguments):
+        return "only a sum, a maximum or a minimum of quantized values has an integer form"
+    if any(quantized_element(argument) != result for argument in arguments):
+        return "it converts what its body gives: only a body of the result's type has an integer form"
+    kinds = [quantized_element(operand) for operand in op.operands]
+    if any(kind is None or (kind != result and not is_widening(kind, result)) for kind in kinds):
+        return "it converts its operand to another scale: only a widening one has an integer form"
+    if combined.name == "stablehlo.add" and result.storage.type.width < 32 and _may_saturate(op, result):
+        return f"a sum of {result.storage} saturates at every step: sums in i32 have an integer form"
+    return None
+
+
+def _may_saturate(op: ReduceOp | ReduceWindowOp, result: UniformQuantizedType) -> bool:
+    """Whether some sum of as many values passes the storage of the result, whose zero point is 0."""
+    kind, terms = quantized_element(op.inputs[0]), _terms(op)
+    assert kind is not None
+    low, high = (bound - kind.zero_point for bound in (kind.storage.minimum, kind.storage.maximum))
+    return terms * low < result.storage.minimum or terms * high > result.storage.maximum
 
 
 def _check_sum(op: ReduceOp | ReduceWindowOp) -> None:

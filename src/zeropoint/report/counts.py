@@ -42,6 +42,11 @@ def is_float(op: Operation) -> bool:
     return any(isinstance(r.type, TensorType) and isinstance(element_of(r), AnyFloat) for r in op.results)
 
 
+def _is_not_integer(op: Operation) -> bool:
+    """Whether an op makes floats, or says why it is no integer one (it works on quantized values)."""
+    return (is_float(op) or FLOAT_REASON in op.attributes) and not isinstance(op, EDGES)
+
+
 def _computing(program: Program) -> list[Operation]:
     return [op for op in program.entry.ops if not isinstance(op, ConstantOp | ReturnOp)]
 
@@ -50,7 +55,7 @@ def float_ops(program: Program) -> list[tuple[str, str]]:
     """Each float op with its place, and why it is float."""
     found: list[tuple[str, str]] = []
     for op in _computing(program):
-        if is_float(op) and not isinstance(op, EDGES):
+        if _is_not_integer(op):
             reason = op.attributes.get(FLOAT_REASON)
             text = reason.data if isinstance(reason, StringAttr) else UNCOVERED
             found.append((describe(op), text))
@@ -76,7 +81,7 @@ def count_ops(program: Program) -> Counts:
     """The counts of a program."""
     ops = _computing(program)
     edges = [op for op in ops if isinstance(op, EDGES)]
-    floats = {op for op in ops if is_float(op) and not isinstance(op, EDGES)}
+    floats = {op for op in ops if _is_not_integer(op)}
     after = _reaches([op for op in edges if isinstance(op, UniformDequantizeOp)], forward=True)
     before = _reaches([op for op in edges if isinstance(op, UniformQuantizeOp)], forward=False)
     inside = floats & after & before
