@@ -19,8 +19,8 @@ from zeropoint.codegen.kernels.scalars import FLOATS, WIDTHS, compared, filled
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function, Module, Value, i64, lanes, vector
 
-HELD = 2
-"""Vectors (of `lanes` elements) up to which a row is laid out whole, in registers."""
+HELD = 8
+"""Vectors (of `lanes` elements) up to which a row is laid out whole: LLVM keeps in registers what fits them."""
 TOGETHER = 2
 """Rows that are computed at once: while one waits for what it is reduced to, another goes on."""
 STACK = 32 << 10
