@@ -43,3 +43,17 @@ func.func @fake_quant(%x: f32) -> f32 {
 // CHECK:       quant.qcast
 // CHECK:       %[[R:.*]] = quant.dcast
 // CHECK:       return %[[R]]
+
+// -----
+
+// Two casts of one value to one type are one; to another type there is another.
+func.func @shared(%x: f32) -> (!quant.uniform<i8:f32, 2.0>, !quant.uniform<i8:f32, 2.0>, !quant.uniform<i8:f32, 4.0>) {
+  %0 = quant.qcast %x : f32 to !quant.uniform<i8:f32, 2.0>
+  %1 = quant.qcast %x : f32 to !quant.uniform<i8:f32, 2.0>
+  %2 = quant.qcast %x : f32 to !quant.uniform<i8:f32, 4.0>
+  return %0, %1, %2 : !quant.uniform<i8:f32, 2.0>, !quant.uniform<i8:f32, 2.0>, !quant.uniform<i8:f32, 4.0>
+}
+// CHECK-LABEL: func.func @shared
+// CHECK-NEXT:  %[[A:.*]] = quant.qcast %{{.*}} to !quant.uniform<i8:f32, 2.000000e+00>
+// CHECK-NEXT:  %[[B:.*]] = quant.qcast %{{.*}} to !quant.uniform<i8:f32, 4.000000e+00>
+// CHECK-NEXT:  return %[[A]], %[[A]], %[[B]]

@@ -1,4 +1,4 @@
-"""Casts that undo each other, folded.
+"""Casts that undo each other, folded; of casts of one value to one type, one.
 
 ```mlir
 %x = quant.dcast %q : !quant.uniform<i8:f32, 2.0> to f32
@@ -38,17 +38,29 @@ def _folded(op: Operation, fold_fake_quant: bool) -> SSAValue | None:
     return None
 
 
+def _shared(casts: list[Operation]) -> None:
+    """Of several casts of one value to one type, let the others' users read the first, in a block before them."""
+    first: dict[tuple[object, SSAValue, object], Operation] = {}
+    for op in casts:
+        earlier = first.setdefault((op.parent, op.operands[0], op.results[0].type), op)
+        if earlier is not op:
+            op.results[0].replace_all_uses_with(earlier.results[0])
+
+
 def canonicalize_quant(program: Program, fold_fake_quant: bool = False) -> Program:
-    """Fold casts that undo each other, and remove casts that nothing uses.
+    """Fold casts that undo each other, share those of one value to one type, and remove those that nothing uses.
 
     With `fold_fake_quant` also `dcast(qcast(x))` to `x`, which erases simulated quantization.
     """
     program = program.clone()
-    casts = [op for op in program.module.walk() if isinstance(op, QuantizeCastOp | DequantizeCastOp | StorageCastOp)]
+    casts: list[Operation] = [
+        op for op in program.module.walk() if isinstance(op, QuantizeCastOp | DequantizeCastOp | StorageCastOp)
+    ]
+    _shared(casts)
     for op in casts:
         value = _folded(op, fold_fake_quant)
         if value is not None:
-            op.result.replace_all_uses_with(value)
+            op.results[0].replace_all_uses_with(value)
     for op in reversed(casts):
         remove_if_dead(op)
     return program

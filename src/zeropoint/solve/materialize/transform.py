@@ -14,8 +14,8 @@ becomes
 %d = quant.dcast %1 : tensor<2x2x!quant.uniform<i8:f32, 0.5>> to tensor<2x2xf32>
 %2 = stablehlo.tanh %d : tensor<2x2xf32>
 ```
-A chain of movements has one `scast` at either end. Ops that compute keep the quantized type; float ops stay between
-`dcast` and `qcast`.
+A chain of movements has one `scast` at either end; a value is cast to a type once, whoever reads it. Ops that compute
+keep the quantized type; float ops stay between `dcast` and `qcast`.
 
 Source: "MLIR Quantization", section "Solver tools": transform, and simplify (as few casts as possible).
 """
@@ -23,7 +23,7 @@ Source: "MLIR Quantization", section "Solver tools": transform, and simplify (as
 from __future__ import annotations
 
 from xdsl.builder import Builder
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import IRDLOperation
 from xdsl.rewriter import InsertPoint, Rewriter
 
@@ -95,23 +95,34 @@ def _on_storage(op: Operation, stored: dict[SSAValue, SSAValue], weights: Weight
     Rewriter.erase_op(op)
 
 
-def _as_cast(op: UniformQuantizeOp | UniformDequantizeOp) -> None:
-    """Replace a conversion between a float and a quantized value by the cast of the quant dialect."""
+Made = dict[tuple[SSAValue, Attribute], SSAValue]
+"""What each value was cast to already, by the type."""
+
+
+def _as_cast(op: UniformQuantizeOp | UniformDequantizeOp, made: Made) -> None:
+    """Replace a conversion between a float and a quantized value by the cast of the quant dialect, one for all."""
+    key = op.operands[0], op.results[0].type
+    if key in made:
+        op.results[0].replace_all_uses_with(made[key])
+        Rewriter.erase_op(op)
+        return
     kind = QuantizeCastOp if isinstance(op, UniformQuantizeOp) else DequantizeCastOp
     cast = kind(op.operands[0], op.results[0].type)
     cast.location = op.location
     cast.attributes.update(op.attributes)
     Rewriter.replace_op(op, cast)
+    made[key] = cast.results[0]
 
 
 def transform(program: Program) -> Program:
     """A materialized program with `qcast` and `dcast` around what is float, and data movement on storage."""
     program = program.clone()
     stored: dict[SSAValue, SSAValue] = {}
+    made: Made = {}
     for op in list(program.entry.ops):
         if _moves_storage(op):
             _on_storage(op, stored, program.weights)
         elif isinstance(op, UniformDequantizeOp) or (isinstance(op, UniformQuantizeOp) and _reads_float(op)):
-            _as_cast(op)
+            _as_cast(op, made)
     remove_dead_ops(program.entry)
     return program
