@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import math
+import shutil
+import subprocess
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from codegen.exactness import HERE, assert_native_is_exact
 from codegen.test_loops import SPECIAL, check_ulp, main, reals
-from zeropoint.codegen.llvm.isa import InstructionSet
+from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS, InstructionSet
+from zeropoint.codegen.llvm.roundings import ROUNDING_NAMES
+from zeropoint.codegen.native import sources_of
+from zeropoint.codegen.objects import objects_of
+from zeropoint.codegen.select import select
 from zeropoint.ir.tensors import Array
 
 TRIGONOMETRIC = [
@@ -108,6 +115,31 @@ def test_integers_of_two_are_exact_on_every_instruction_set(isa: InstructionSet)
         for most in (10, 1 << 31)
     ]
     assert_native_is_exact(program, samples, isa)
+
+
+@pytest.mark.skipif(shutil.which("nm") is None, reason="no nm")
+@pytest.mark.parametrize("isa", INSTRUCTION_SETS.values(), ids=lambda row: row.name)
+def test_no_library_is_called(isa: InstructionSet, tmp_path: Path) -> None:
+    """Neither for what machines have no instruction for: 128-bit products, remainders, f16."""
+    tensor = "tensor<70xf32>"
+    program = main(
+        f"%x: {tensor}, %i: tensor<70xi64>", tensor,
+        f"%a = stablehlo.sine %x : {tensor}", f"%b = stablehlo.remainder %a, %x : {tensor}",
+        f"%c = stablehlo.power %b, %a : {tensor}", f"%d = stablehlo.atan2 %c, %b : {tensor}",
+        "%j = stablehlo.divide %i, %i : tensor<70xi64>", "%k = stablehlo.power %j, %i : tensor<70xi64>",
+        "%l = stablehlo.popcnt %k : tensor<70xi64>", f"%m = stablehlo.convert %l : (tensor<70xi64>) -> {tensor}",
+        f"%e = stablehlo.add %d, %m : {tensor}", f"%h = stablehlo.convert %e : ({tensor}) -> tensor<70xf16>",
+        "%n = stablehlo.tanh %h : tensor<70xf16>", f"%y = stablehlo.convert %n : (tensor<70xf16>) -> {tensor}",
+    )  # fmt: skip
+    found: set[str] = set()
+    for n, code in enumerate(objects_of(sources_of(select(program, isa)), isa, cache=None).values()):
+        file = tmp_path / f"{n}.o"
+        file.write_bytes(code)
+        listed = subprocess.run(["nm", "-u", file], capture_output=True, text=True)
+        found |= {line.split()[-1] for line in listed.stdout.splitlines()}
+    # Rounding to integers is in every library that needs it (`llvm/roundings.py`).
+    outside = {name for name in found if not name.startswith("kernel")}
+    assert outside <= {"memset", "memcpy", "sched_yield", *ROUNDING_NAMES}
 
 
 @pytest.mark.parametrize(("signed", "width"), WIDTHS)

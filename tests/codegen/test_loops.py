@@ -174,8 +174,8 @@ def test_a_long_chain_of_waiting_ops_does_not_recurse_through_all_of_them() -> N
         (main("%x: tensor<4x!quant.uniform<i8:f32, 0.5:3>>", "tensor<4x!quant.uniform<i8:f32, 0.5:3>>",
               "%y = stablehlo.add %x, %x : tensor<4x!quant.uniform<i8:f32, 0.5:3>>"),
          r"stablehlo.add: found tensor<4x!quant.uniform<i8:f32, .*:3>>; expected numbers: native code is made of "),
-        (main("%x: tensor<4xf16>", "tensor<4xf16>", "%y = stablehlo.add %x, %x : tensor<4xf16>"),
-         r"stablehlo.add: found elements f16; native code has i1, integers of 8 to 64 bits, f32 and f64"),
+        (main("%x: tensor<4xi4>", "tensor<4xi4>", "%y = stablehlo.add %x, %x : tensor<4xi4>"),
+         r"stablehlo.add: found elements i4; native code has i1, integers of 8 to 64 bits, f16, bf16, f32, f64"),
     ],
 )  # fmt: skip
 def test_an_op_without_native_form_is_named_with_its_place_and_the_fix(program: Program, message: str) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from zeropoint.codegen.kernels.elements import Body, Instruction, apply, dequantized
+from zeropoint.codegen.kernels.halves import stored, widened
 from zeropoint.codegen.kernels.quantize import quantized
 from zeropoint.codegen.kernels.scalars import WIDTHS, filled
 from zeropoint.codegen.llvm.isa import InstructionSet
@@ -20,7 +21,8 @@ from zeropoint.codegen.llvm.text import Function, Value, constant, i64, lanes, v
 class Access:
     """How an operand is read, or the output written: LLVM type in memory and the step in bytes of every loop.
 
-    `form` is "plain", "activation" (i8 plus the instruction set's offset) or "boolean" (i1 in a byte of 0 or 1).
+    `form` is "plain", "activation" (i8 plus the instruction set's offset), "boolean" (i1 in a byte of 0 or 1), "half"
+    or "bfloat" (16 bits for an f32).
     """
 
     type: str
@@ -35,7 +37,10 @@ class Access:
     @property
     def register(self) -> str:
         """The element type once it is loaded."""
-        return "i1" if self.form == "boolean" else self.type
+        return _REGISTERS.get(self.form, self.type)
+
+
+_REGISTERS = {"boolean": "i1", "half": "float", "bfloat": "float"}
 
 
 def merged(sizes: Sequence[int], accesses: Sequence[Access], loops: Sequence[int]) -> list[tuple[int, tuple[int, ...]]]:
@@ -172,7 +177,7 @@ class Elements:
             return f.compare("ne", value, 0)
         if access.form == "activation" and self.isa.offset:
             return f.binary("xor", value, constant(value.type, -128))
-        return value
+        return widened(f, value, access.form) if access.form in ("half", "bfloat") else value
 
     def _looked_up(self, value: Value, instruction: Instruction, sources: list[Value]) -> Value:
         """Entries of a table of 256, by the stored integer minus -128."""
@@ -195,6 +200,8 @@ class Elements:
             value = f.cast("zext", value, vector(count, "i8"))
         elif access.form == "activation" and self.isa.offset:
             value = f.binary("xor", value, constant(value.type, -128))
+        elif access.form in ("half", "bfloat"):
+            value = stored(f, value, access.form)
         stride = access.strides[along]
         if count == 1 or stride == access.size:
             return f.store(value, pointer)

@@ -10,6 +10,7 @@
 | the name of an elementwise StableHLO op | its operands | |
 | compare | two | `eq`, `ne`, `ge`, `gt`, `le`, `lt`; `total` for that order of floats |
 | convert | one | |
+| narrow | f32, or f64 | `half`, `bfloat`: the format that it is rounded to, in an f32 |
 | table | an i8 | which operand holds 256 entries |
 | gather | | which operand; for each index that is read: which operand, its greatest value, the step of one |
 | requantize | accumulator, multiplier, shift (none for float32-rne, exact) | behaviour, zero point, bounds |
@@ -28,6 +29,7 @@ from dataclasses import dataclass
 
 from zeropoint.codegen.kernels.functions import IN_DOUBLE as FUNCTIONS
 from zeropoint.codegen.kernels.functions import IN_FLOAT, power
+from zeropoint.codegen.kernels.halves import narrowed
 from zeropoint.codegen.kernels.integers import BINARY_INTEGERS, UNARY_INTEGERS, float_remainder
 from zeropoint.codegen.kernels.rounding import requantized
 from zeropoint.codegen.kernels.scalars import (
@@ -234,6 +236,10 @@ def _convert(f: Function, i: Instruction, operands: Sequence[Instruction], value
     return converted(f, values[0], i.type, signed=operands[0].signed, to_signed=i.signed)
 
 
+def _narrow(f: Function, i: Instruction, operands: Sequence[Instruction], values: Sequence[Value]) -> Value:
+    return narrowed(f, values[0], str(i.extra[0]))
+
+
 def _is_finite(f: Function, i: Instruction, operands: Sequence[Instruction], values: Sequence[Value]) -> Value:
     (x,) = values
     return compared(f, "fcmp olt", intrinsic(f, "fabs", x), filled(x.type, float("inf")))
@@ -311,6 +317,7 @@ _SPECIAL: dict[str, Special] = {
     "convert": _convert,
     "dequantize": _dequantize,
     "is_finite": _is_finite,
+    "narrow": _narrow,
     "negate": _negate,
     "not": _not,
     "quantize": _quantize,

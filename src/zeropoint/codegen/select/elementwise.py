@@ -12,7 +12,7 @@ from zeropoint.codegen.graph import View
 from zeropoint.codegen.kernels.elements import BINARY, FLOAT_ONLY, QUANTIZES, UNARY, Extra
 from zeropoint.codegen.kernels.scalars import FLOATS
 from zeropoint.codegen.llvm.machine import CodegenError
-from zeropoint.codegen.select.expression import Axis, Expression, Place, Rule, on_numbers, scalar_type
+from zeropoint.codegen.select.expression import Axis, Expression, Place, Rule, half_of, on_numbers, scalar_type
 from zeropoint.ir import chlo
 from zeropoint.ir import stablehlo as hlo
 from zeropoint.ir.functions import function_name
@@ -44,6 +44,8 @@ def _check(op: Operation, known: bool, name: str) -> None:
 
 
 def _convert(e: Expression, op: hlo.ConvertOp, place: Place) -> int:
+    if half_of(op.result) == "half" and scalar_type(op.operand)[0] == "double":
+        return e.step("narrow", op.result, [e.value(op.operand, place)], "half")  # rounded once
     return e.step("convert", op.result, [e.value(op.operand, place)])
 
 
@@ -121,10 +123,10 @@ def _quantize(e: Expression, op: hlo.UniformQuantizeOp, place: Place) -> int:
         type_ = _per_layer(op, type_)
     behaviour = profile(e.selection.program.profile or DEFAULT_PROFILE).quantize
     source, storage = scalar_type(op.operand), type_.storage
-    if source[0] not in FLOATS or behaviour not in QUANTIZES or storage.type.width > 16:
+    if source[0] not in FLOATS or half_of(op.operand) or behaviour not in QUANTIZES or storage.type.width > 16:
         raise CodegenError(
             f"{describe(op)}: found {op.operand.type} to {type_} by '{behaviour.value}'; native code quantizes "
-            "floats to at most 16 bits and rounds to nearest"
+            "f32 and f64 to at most 16 bits and rounds to nearest"
         )
     value = e.value(op.operand, place)
     if type_.axis is not None:
@@ -171,6 +173,8 @@ def _dequantize(e: Expression, op: hlo.UniformDequantizeOp, place: Place) -> int
     """(float(q) - float(zp)) * s."""
     type_ = element_of(op.operand)
     real = scalar_type(op.result)
+    if half_of(op.result):
+        raise CodegenError(f"{describe(op)}: found {op.result.type}; native code has f32 and f64 of quantized values")
     if isinstance(type_, UniformQuantizedType) and type_.is_per_channel and type_.axis is not None:
         value = e.step("convert", real, [e.value(op.operand, place)])
         dtype = element_dtype(element_of(op.result))

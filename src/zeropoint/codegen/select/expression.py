@@ -15,6 +15,7 @@ from xdsl.ir import Operation, SSAValue
 from zeropoint.codegen.graph import View
 from zeropoint.codegen.kernels.access import Access
 from zeropoint.codegen.kernels.elements import Instruction, Region
+from zeropoint.codegen.kernels.halves import HALVES
 from zeropoint.codegen.kernels.loops import Nest, Reduction
 from zeropoint.codegen.kernels.rows import Rows
 from zeropoint.codegen.llvm.machine import CodegenError
@@ -56,7 +57,7 @@ Rule = Callable[["Expression", Any, Place], int]
 _TYPES = {
     "bool": ("i1", False), "int8": ("i8", True), "int16": ("i16", True), "int32": ("i32", True), "int64": ("i64", True),
     "uint8": ("i8", False), "uint16": ("i16", False), "uint32": ("i32", False), "uint64": ("i64", False),
-    "float32": ("float", True), "float64": ("double", True),
+    "float16": ("float", True), "bfloat16": ("float", True), "float32": ("float", True), "float64": ("double", True),
 }  # fmt: skip
 
 
@@ -70,14 +71,22 @@ def scalar_type(value: SSAValue) -> tuple[str, bool]:
         owner = value.owner
         where = describe(owner) if isinstance(owner, Operation) else "an argument"
         raise CodegenError(
-            f"{where}: found elements {element}; native code has i1, integers of 8 to 64 bits, f32 and f64 "
+            f"{where}: found elements {element}; native code has i1, integers of 8 to 64 bits, f16, bf16, f32, f64 "
             "(convert, or run it with the interpreter)"
         )
     return found
 
 
+def half_of(value: SSAValue) -> str | None:
+    """The form of a value of f16 or bf16, None of any other."""
+    return HALVES.get(element_dtype(element_of(value)).name)
+
+
 def on_numbers(rule: Rule) -> Rule:
-    """The rule for ops that compute: of quantized values it would compute with what is stored for them."""
+    """The rule for ops that compute: of quantized values it would compute with what is stored for them.
+
+    What is f16 or bf16 is rounded to it.
+    """
 
     def checked(e: Expression, op: Any, place: Place) -> int:
         for value in (*op.operands, *op.results):
@@ -86,7 +95,8 @@ def on_numbers(rule: Rule) -> Rule:
                     f"{describe(op)}: found {value.type}; expected numbers: native code is made of integer programs "
                     "(lower it first)"
                 )
-        return rule(e, op, place)
+        result, form = rule(e, op, place), half_of(op.results[0])
+        return result if form is None else e.step("narrow", op.results[0], [result], form)
 
     return checked
 
@@ -262,6 +272,8 @@ def _reordered(access: Access, order: Sequence[int]) -> Access:
 
 def memory_form(view: View) -> tuple[str, str]:
     """The LLVM type of a view's elements in memory, and their form (`Access`)."""
+    if view.dtype.name in HALVES:
+        return "i16", HALVES[view.dtype.name]
     type_ = _TYPES[view.dtype.name][0]
     if type_ == "i1":
         return "i8", "boolean"

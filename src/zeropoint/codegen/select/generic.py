@@ -31,7 +31,7 @@ def _make_cast(selection: Selection, op: StorageCastOp, target: View | None) -> 
 def _make_iota(selection: Selection, op: hlo.IotaOp, target: View | None) -> View:
     scalar_type(op.output)
     shape, dimension = shape_of(op.output), int(op.iota_dimension.value.data)
-    counts = np.arange(shape[dimension], dtype=element_dtype(element_of(op.output)))
+    counts = np.arange(shape[dimension]).astype(element_dtype(element_of(op.output)))
     ones = [shape[dimension] if d == dimension else 1 for d in range(len(shape))]
     return selection.constant_view(np.ascontiguousarray(np.broadcast_to(counts.reshape(ones), shape)))
 

@@ -11,14 +11,17 @@ from xdsl.ir import Operation, SSAValue
 from zeropoint.codegen.graph import Halo, View
 from zeropoint.codegen.kernels.elements import identity
 from zeropoint.codegen.llvm.machine import CodegenError
-from zeropoint.codegen.select.expression import Axis, Expression, Place, Rule, on_numbers, scalar_type
+from zeropoint.codegen.select.expression import Axis, Expression, Place, Rule, half_of, on_numbers, scalar_type
 from zeropoint.codegen.select.movement import padded
 from zeropoint.codegen.select.selection import Selection
 from zeropoint.ir import stablehlo as hlo
 from zeropoint.ir.functions import function_name
 from zeropoint.ir.locations import describe
 from zeropoint.ir.stablehlo.arrays import array_values, padding_values
-from zeropoint.ir.tensors import shape_of
+from zeropoint.ir.tensors import element_of, shape_of
+
+ORDER_ONLY = frozenset(("maximum", "minimum"))
+"""Bodies that round nothing."""
 
 
 def combiner(op: hlo.ReduceOp | hlo.ReduceWindowOp) -> tuple[str, SSAValue] | None:
@@ -46,6 +49,10 @@ def _combined(e: Expression, op: Any, sizes: Sequence[int], inner: Callable[[lis
             "arguments; run it with the interpreter"
         )
     name, made = found
+    if half_of(made) and name not in ORDER_ONLY:
+        raise CodegenError(
+            f"{describe(op)}: found sums of {element_of(made)} in an order that counts; run it with the interpreter"
+        )
     like = scalar_type(made)
     start = e.selection.splat(op.init_values[0])
 
@@ -138,6 +145,11 @@ def _element(e: Expression, value: SSAValue, view: View | None, place: Place) ->
 
 
 def _multiplied(e: Expression, op: Any, lhs: int, rhs: int) -> int:
+    if half_of(op.result):
+        raise CodegenError(
+            f"{describe(op)}: found {op.result.type}; native code has sums of products of f32 and f64 "
+            "(convert, or run it with the interpreter)"
+        )
     like = scalar_type(op.result)
     return e.step("multiply", like, [e.step("convert", like, [factor]) for factor in (lhs, rhs)])
 

@@ -14,8 +14,8 @@ from zeropoint.codegen.kernels.folds import Fold
 from zeropoint.codegen.kernels.sorting import Sort
 from zeropoint.codegen.llvm.machine import CodegenError
 from zeropoint.codegen.select.elementwise import ELEMENTWISE
-from zeropoint.codegen.select.expression import Expression, memory_form, scalar_type
-from zeropoint.codegen.select.reductions import combiner
+from zeropoint.codegen.select.expression import Expression, half_of, memory_form, scalar_type
+from zeropoint.codegen.select.reductions import ORDER_ONLY, combiner
 from zeropoint.codegen.select.selection import NoKernel, Selection
 from zeropoint.ir.locations import describe
 from zeropoint.ir.quant import UniformQuantizedType
@@ -53,7 +53,8 @@ def region_of(selection: Selection, op: Operation, block: Block, elements: Seque
 
 def select_fold(selection: Selection, op: ReduceOp) -> None:
     """A reduction that `generic` has no form of. Raises NoKernel for others."""
-    if len(op.inputs) == 1 and combiner(op) is not None:
+    found = combiner(op) if len(op.inputs) == 1 else None
+    if found is not None and (found[0] in ORDER_ONLY or not half_of(found[1])):
         raise NoKernel
     elements = [element_of(value) for value in (*op.inputs, *op.inputs)]
     region = region_of(selection, op, op.body.block, elements)

@@ -1,0 +1,93 @@
+"""f16 and bf16: in memory 16 bits, in registers the f32 of the same value, rounded to the format after every op.
+
+A sum, difference, product, quotient or root that is rounded to f32 and then to such a format is rounded correctly, as
+24 bits are at least twice its precision and two more. Instructions that convert are not everywhere, and elsewhere
+libraries would: here it is arithmetic on the bits.
+"""
+
+from __future__ import annotations
+
+from zeropoint.codegen.kernels.scalars import compared, filled, intrinsic, like
+from zeropoint.codegen.llvm.text import Function, Value, element
+
+HALVES = {"float16": "half", "bfloat16": "bfloat"}
+"""Forms of the formats, by dtype."""
+
+
+def _magnitude(f: Function, x: Value) -> Value:
+    """The bits of |x| of f32."""
+    return f.bits(intrinsic(f, "fabs", x), like(x, "i32"))
+
+
+def _to_even(f: Function, bits: Value, dropped: int) -> Value:
+    """Bits whose last ones are rounded away, ties to even."""
+    last = f.binary("and", f.binary("lshr", bits, filled(bits.type, dropped)), filled(bits.type, 1))
+    raised = f.add(f.binary("add", bits, last), (1 << dropped - 1) - 1)
+    return f.binary("and", raised, filled(bits.type, -1 << dropped))
+
+
+def _to_odd(f: Function, x: Value) -> Value:
+    """f64 to f32, towards zero and with its last bit set where that is not x: it rounds further as x itself would."""
+    near = f.cast("fptrunc", x, like(x, "float"))
+    back = f.cast("fpext", near, x.type)
+    beyond = compared(f, "fcmp ogt", intrinsic(f, "fabs", back), intrinsic(f, "fabs", x))
+    bits = f.bits(near, like(x, "i32"))
+    below = f.binary("add", bits, f.cast("sext", beyond, bits.type))
+    odd = f.cast("zext", compared(f, "fcmp one", back, x), bits.type)
+    return f.bits(f.binary("or", below, odd), near.type)
+
+
+def narrowed(f: Function, x: Value, form: str) -> Value:
+    """The nearest number of a format, as f32; ties to even, NaN stays."""
+    if element(x.type) == "double":
+        x = _to_odd(f, x)
+    bits = _magnitude(f, x)
+    if form == "bfloat":
+        rounded = f.bits(_to_even(f, bits, 16), x.type)
+    else:
+        rounded = f.bits(_to_even(f, bits, 13), x.type)
+        beyond = compared(f, "fcmp ogt", rounded, filled(x.type, 65504.0))
+        rounded = f.select(beyond, filled(x.type, float("inf")), rounded)
+        # Below 2^-14 numbers are multiples of 2^-24, which is the last bit of 1/2.
+        half, magnitude = filled(x.type, 0.5), f.bits(bits, x.type)
+        small = f.binary("fsub", f.binary("fadd", magnitude, half), half)
+        rounded = f.select(compared(f, "fcmp olt", magnitude, filled(x.type, 2.0**-14)), small, rounded)
+    signed = intrinsic(f, "copysign", rounded, x)
+    return f.select(compared(f, "fcmp uno", x, x), x, signed)
+
+
+def widened(f: Function, stored: Value, form: str) -> Value:
+    """The 16 bits of a format as f32."""
+    bits = f.cast("zext", stored, like(stored, "i32"))
+    if form == "bfloat":
+        return f.bits(f.binary("shl", bits, filled(bits.type, 16)), like(stored, "float"))
+    sign = f.binary("shl", f.binary("and", bits, filled(bits.type, 0x8000)), filled(bits.type, 16))
+    magnitude = f.binary("and", bits, filled(bits.type, 0x7FFF))
+    moved = f.binary("shl", magnitude, filled(bits.type, 13))
+    normal = f.add(moved, (127 - 15) << 23)
+    small = f.cast("sitofp", magnitude, like(stored, "float"))
+    small = f.bits(f.binary("fmul", small, filled(small.type, 2.0**-24)), bits.type)
+    result = f.select(f.compare("slt", magnitude, 0x400), small, normal)
+    special = f.binary("or", moved, filled(bits.type, 0x7F800000))
+    result = f.select(f.compare("sge", magnitude, 0x7C00), special, result)
+    return f.bits(f.binary("or", result, sign), like(stored, "float"))
+
+
+def stored(f: Function, x: Value, form: str) -> Value:
+    """f32 that are numbers of a format, as its 16 bits."""
+    bits = f.bits(x, like(x, "i32"))
+    nan = compared(f, "fcmp uno", x, x)
+    sign = f.binary("and", f.binary("lshr", bits, filled(bits.type, 16)), filled(bits.type, 0x8000))
+    magnitude = _magnitude(f, x)
+    if form == "bfloat":
+        result = f.select(nan, filled(bits.type, 0x7FC0), f.binary("lshr", magnitude, filled(bits.type, 16)))
+    else:
+        result = f.add(f.binary("lshr", magnitude, filled(bits.type, 13)), -((127 - 15) << 10))
+        scaled = f.binary("fmul", intrinsic(f, "fabs", x), filled(x.type, 2.0**24))
+        small = compared(f, "fcmp olt", intrinsic(f, "fabs", x), filled(x.type, 2.0**-14))
+        # Of what is not small nothing is converted: beyond integers, LLVM may choose any.
+        count = f.cast("fptosi", f.select(small, scaled, filled(x.type, 0.0)), bits.type)
+        result = f.select(small, count, result)
+        result = f.select(f.compare("sge", magnitude, 0x47800000), filled(bits.type, 0x7C00), result)
+        result = f.select(nan, filled(bits.type, 0x7E00), result)
+    return f.cast("trunc", f.binary("or", result, sign), like(x, "i16"))
