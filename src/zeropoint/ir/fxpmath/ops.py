@@ -35,6 +35,7 @@ from xdsl.traits import Pure
 class RequantizeOp(IRDLOperation):
     """Accumulators to storage integers: clamp(round(acc * m) + zero_point, storage_min, storage_max).
 
+    Accumulators have 32 bits, or 64 with a multiplier of 15 bits (LiteRT's 16x8 form).
     `multiplier` and `shift` have one element, or one per index of `axis`; what they mean, and the rounding, is what
     `behaviour` names. The floating behaviours (`float32-rne`, `exact`) have a float `multiplier` and no `shift`.
     """
