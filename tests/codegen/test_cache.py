@@ -14,6 +14,7 @@ import pytest
 import zeropoint.codegen
 from codegen.classifier import classifier, image
 from zeropoint.codegen import modules, objects
+from zeropoint.codegen.ahead_of_time import library
 from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS, InstructionSet
 from zeropoint.codegen.llvm.machine import Loaded, host
 from zeropoint.codegen.llvm.processors import instruction_set
@@ -121,6 +122,7 @@ def test_threads_that_fill_one_cache_leave_whole_entries(tmp_path: Path) -> None
 SCRIPT = """
 import sys
 from pathlib import Path
+from zeropoint.codegen.ahead_of_time import library
 from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS, InstructionSet
 from zeropoint.codegen.modules import Source
 from zeropoint.codegen.objects import objects_of
@@ -160,6 +162,13 @@ def test_the_folder_is_named_by_the_environment(monkeypatch: pytest.MonkeyPatch,
 def test_a_cached_program_gives_the_same_results(tmp_path: Path) -> None:
     first, second = (NativeProgram(classifier(), cache=tmp_path)(image(0))["y0"] for _ in range(2))
     assert (first == second).all()
+
+
+def test_ahead_of_time_the_cache_is_read_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ZEROPOINT_CACHE", str(tmp_path))
+    first = library(classifier(), "net", host()).object
+    monkeypatch.setitem(objects.FORMS, "bitcode", lambda text, isa: pytest.fail("compiled again"))
+    assert library(classifier(), "net", host()).object == first
 
 
 def test_what_is_in_the_cache_is_not_even_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
