@@ -187,3 +187,52 @@ def test_reductions_of_what_reductions_gave_are_the_same_kernel() -> None:
     program = main(f"%x: {dense(*shape)}", dense(*shape), ZERO, LEAST, *lines)
     assert kernels(program) == ["Rows"]
     assert_native_is_exact(program, [inputs_for(program)], HERE[0], tolerance=8 * ULP)
+
+
+def test_rows_may_be_looked_up_and_requantized() -> None:
+    """Rows of a table by indices, layer norm without its scale; sums of a row, requantized, against a threshold."""
+    whole, number = dense(5, 24), dense(5)
+    across = f"across dimensions = [1] : ({whole}, tensor<f32>) -> {number}"
+    program = main(
+        f"%t: {dense(7, 24)}, %i: {dense(5, of='i32')}", whole, ZERO,
+        '%g = "stablehlo.gather"(%t, %i) <{dimension_numbers = #stablehlo.gather<offset_dims = [1], '
+        "collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>, slice_sizes = array<i64: 1, 24>}> "
+        f": ({dense(7, 24)}, {dense(5, of='i32')}) -> {whole}",
+        f"%x = stablehlo.negate %g : {whole}",
+        f"%s = stablehlo.reduce(%x init: %zero) applies stablehlo.add {across}",
+        f"%b = stablehlo.broadcast_in_dim %s, dims = [0] : ({number}) -> {whole}",
+        f"%y = stablehlo.subtract %x, %b : {whole}",
+    )  # fmt: skip
+    table = inputs_for(program)["arg0"]
+    sample = {"arg0": table, "arg1": np.array([3, 0, 6, 6, 1], np.int32)}
+    assert_native_is_exact(program, [sample], HERE[0], threads=(1, 2), tolerance=16 * ULP)
+
+    stored, sums, one = dense(5, 24, of="i32"), dense(5, of="i32"), "tensor<1xi32>"
+    bytes_ = dense(5, 24, of="i8")
+    program = main(
+        f"%x: {stored}", bytes_,
+        "%i = stablehlo.constant dense<0> : tensor<i32>",
+        "%m = stablehlo.constant dense<1518500250> : tensor<1xi32>",
+        "%k = stablehlo.constant dense<40> : tensor<1xi32>",
+        f"%s = stablehlo.reduce(%x init: %i) applies stablehlo.maximum across dimensions = [1] : "
+        f"({stored}, tensor<i32>) -> {sums}",
+        f"%b = stablehlo.broadcast_in_dim %s, dims = [0] : ({sums}) -> {stored}",
+        f"%d = stablehlo.minimum %x, %b : {stored}",
+        '%y = "fxpmath.requantize"(%d, %m, %k) <{behaviour = "fixed32", storage_max = 127 : i64, '
+        f"storage_min = -128 : i64, zero_point = 3 : i64}}> : ({stored}, {one}, {one}) -> {bytes_}",
+    )  # fmt: skip
+    for isa in HERE:
+        assert_native_is_exact(program, [inputs_for(program)], isa)
+
+
+def test_a_row_of_one_number_repeated_is_summed() -> None:
+    whole, number = dense(3, 21), dense(3)
+    program = main(
+        f"%x: {number}", whole, ZERO,
+        f"%w = stablehlo.broadcast_in_dim %x, dims = [0] : ({number}) -> {whole}",
+        f"%s = stablehlo.reduce(%w init: %zero) applies stablehlo.add across dimensions = [1] : "
+        f"({whole}, tensor<f32>) -> {number}",
+        f"%b = stablehlo.broadcast_in_dim %s, dims = [0] : ({number}) -> {whole}",
+        f"%y = stablehlo.negate %b : {whole}",
+    )  # fmt: skip
+    assert_native_is_exact(program, [inputs_for(program)], HERE[0], threads=(1, 2), tolerance=8 * ULP)

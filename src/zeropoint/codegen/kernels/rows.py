@@ -62,10 +62,12 @@ class Rows:
     def lanes(self, isa: InstructionSet) -> int:
         """Elements that are computed at once: of the widest numbers, as many registers as go on side by side.
 
-        One would wait for itself, instruction after instruction.
+        One would wait for itself, instruction after instruction; but for requantizing, which is many.
         """
-        widest = max(width_inside(i) for n, i in enumerate(self.body) if self.phases.wide[n])
-        most = max(1, isa.registers // 8 * 8 * isa.bytes // max(widest, 8))
+        wide = [i for n, i in enumerate(self.body) if self.phases.wide[n]]
+        widest = max(8, *map(width_inside, wide)) if wide else 8
+        together = 1 if any(i.op == "requantize" for i in wide) else isa.registers // 8
+        most = max(1, together * 8 * isa.bytes // widest)
         return min(most, 1 << (self.sizes[-1].bit_length() - 1))
 
     def stack(self) -> int:
