@@ -90,9 +90,7 @@ def test_a_shared_library_computes_what_the_interpreter_computes(folder: Path, m
 
 
 @needs_gcc
-def test_wrong_pointers_and_numbers_of_threads_are_refused_and_nothing_is_run(
-    folder: Path, made: Library
-) -> None:
+def test_wrong_pointers_and_numbers_of_threads_are_refused_and_nothing_is_run(folder: Path, made: Library) -> None:
     code = ctypes.CDLL(str(folder / "libnet.so"))
     arena, sync = aligned(int(macros(made.header)["NET_ARENA_SIZE"]) + 64), aligned(128)
     sample, scores = image(0)["x0"], np.full((1, CLASSES), np.nan, np.float32)

@@ -51,19 +51,25 @@ def check(program: Program, inputs: dict[str, Array], isa: InstructionSet = HERE
     np.testing.assert_array_equal(found.view(word)[~unknown], expected.view(word)[~unknown])
 
 
-@pytest.mark.parametrize("isa", HERE, ids=lambda row: row.name)
+UNARY = ["abs", "ceil", "floor", "negate", "round_nearest_afz", "round_nearest_even", "sign", "sqrt"]
+BINARY = ["add", "divide", "maximum", "minimum", "multiply", "remainder", "subtract"]
+
+
+def on_all(names: list[str], everywhere: str) -> pytest.MarkDecorator:
+    """Every op by the best instruction set, one of them by every other one."""
+    rows = [(name, HERE[0]) for name in names] + [(everywhere, isa) for isa in HERE[1:]]
+    return pytest.mark.parametrize(("name", "isa"), rows, ids=lambda part: getattr(part, "name", part))
+
+
 @FORMATS
-@pytest.mark.parametrize(
-    "name", ["abs", "ceil", "floor", "negate", "round_nearest_afz", "round_nearest_even", "sign", "sqrt"]
-)
+@on_all(UNARY, "sqrt")
 def test_what_is_rounded_correctly_of_every_number(name: str, type_: str, isa: InstructionSet) -> None:
     tensor = f"tensor<65536x{type_}>"
     check(main(f"%x: {tensor}", tensor, f"%y = stablehlo.{name} %x : {tensor}"), {"arg0": every(type_)}, isa)
 
 
-@pytest.mark.parametrize("isa", HERE, ids=lambda row: row.name)
 @FORMATS
-@pytest.mark.parametrize("name", ["add", "divide", "maximum", "minimum", "multiply", "remainder", "subtract"])
+@on_all(BINARY, "divide")
 def test_what_is_rounded_correctly_of_two(name: str, type_: str, isa: InstructionSet) -> None:
     left, right = pairs(type_)
     tensor = f"tensor<{left.size}x{type_}>"

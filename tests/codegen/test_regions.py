@@ -76,7 +76,7 @@ def test_the_place_of_the_greatest(isa: InstructionSet, shape: str, axis: int, r
     check(program, samples, isa)
 
 
-@pytest.mark.parametrize("length", [0, 1, 2, 3, 6, 7, 8, 13, 64, 100])
+@pytest.mark.parametrize("length", [0, 1, 2, 3, 7, 8, 100])
 def test_a_body_that_is_not_associative_is_applied_in_the_interpreters_order(length: int) -> None:
     whole = f"tensor<{length}x5xi32>"
     program = program_of(f"""
@@ -126,7 +126,7 @@ def test_lines_are_sorted_with_what_belongs_to_them(isa: InstructionSet) -> None
     check(program, [inputs_for(program), few], isa)
 
 
-@pytest.mark.parametrize("length", [1, 2, 5, 16, 100])
+@pytest.mark.parametrize("length", [1, 5, 100])
 @pytest.mark.parametrize("direction", ["LT", "GT", "LE", "NE"])
 def test_any_comparator_gives_the_interpreters_permutation(direction: str, length: int) -> None:
     """LE and NE are no orders, and neither is LT of NaN."""
@@ -147,9 +147,11 @@ def test_a_comparator_that_is_computed_and_the_total_order() -> None:
     check(program, [{"arg0": x}])
 
 
-@pytest.mark.parametrize("isa", HERE, ids=lambda row: row.name)
-@pytest.mark.parametrize("index", ["i32", "i64", "ui8"])
-@pytest.mark.parametrize("element", ["i8", "f32"])
+@pytest.mark.parametrize(
+    ("index", "element", "isa"),
+    [("i64", "f32", HERE[0]), ("ui8", "i8", HERE[0]), *(("i32", "i8", isa) for isa in HERE)],
+    ids=lambda part: getattr(part, "name", part),
+)
 def test_updates_of_a_slice_stay_inside(isa: InstructionSet, index: str, element: str) -> None:
     whole, part = f"tensor<3x9x21x{element}>", f"tensor<1x4x21x{element}>"
     program = program_of(f"""
@@ -199,9 +201,12 @@ SCATTERS = [
 ]
 
 
-@pytest.mark.parametrize(("dims", "operand", "indices", "update"), SCATTERS)
+UPDATES = [("i32", "subtract"), ("f32", "add"), ("i8", "maximum"), ("f32", None)]
+
+
 @pytest.mark.parametrize(
-    ("element", "op"), [("i32", "add"), ("f32", "add"), ("i8", "maximum"), ("f32", None), ("i32", "subtract")]
+    ("dims", "operand", "indices", "update", "element", "op"),
+    [(*SCATTERS[0], *update) for update in UPDATES] + [(*where, *UPDATES[0]) for where in SCATTERS[1:]],
 )
 def test_updates_in_their_order(
     dims: str, operand: str, indices: str, update: str, element: str, op: str | None
