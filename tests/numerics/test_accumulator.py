@@ -6,7 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zeropoint.numerics.accumulator import accumulator_bound, accumulator_range, least_weight_scale
+from zeropoint.numerics.accumulator import (
+    accumulator_bound,
+    accumulator_range,
+    least_saturating_scale,
+    least_weight_scale,
+)
 
 weights = st.lists(st.integers(-128, 127), min_size=1, max_size=5)
 
@@ -67,3 +72,20 @@ def test_least_scales_are_per_channel():
 def test_terms_without_room_for_a_bias_are_refused():
     with pytest.raises(ValueError, match="found sums of products up to 2147483647"):
         least_weight_scale(1.0, 1.0, 2**31 - 1)
+
+
+@given(
+    bias=st.floats(-1e6, 1e6),
+    input_scale=st.floats(1e-6, 10.0),
+    greatest=st.floats(1e-3, 1e6),
+    step=st.sampled_from([255, 65535]),
+)
+def test_a_sum_that_leaves_int32_at_the_saturating_scale_is_past_the_output(bias, input_scale, greatest, step):
+    """A saturated sum less the bias, and the sum in 64 bits, are both beyond the greatest output, by half of it."""
+    scale = float(least_saturating_scale(bias, input_scale, greatest))
+    stored_bias = round(bias / (input_scale * scale))
+    multiplier = input_scale * scale * step / greatest  # to output steps
+    for sign in (1, -1):
+        saturated = sign * (2**31 - 1) + stored_bias
+        assert abs(saturated) * multiplier >= 1.5 * step
+        assert (saturated > 0) == (sign > 0)

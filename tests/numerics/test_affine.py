@@ -184,3 +184,21 @@ def test_an_empty_storage_range_is_rejected():
 def test_empty_arrays_stay_empty():
     assert quantize(np.zeros((0, 3)), 1.0, 0, -128, 127).shape == (0, 3)
     assert dequantize(np.zeros((2, 0), np.int8), 1.0, 0).shape == (2, 0)
+
+
+@pytest.mark.parametrize("behaviour", [each for each in QuantizeBehaviour if each.shifts_with_zero_point])
+def test_behaviours_that_add_the_zero_point_last_shift_with_it(behaviour):
+    """Unsigned storage is signed storage plus half the range; near ties, and far outside."""
+    ties = (np.arange(-600, 600, dtype=np.float32) / 2 + np.float32(1e-6)) * np.float32(0.37)
+    x = np.concatenate([ties, np.array([np.nan, np.inf, -np.inf, 1e9, -1e9], np.float32)])
+    unsigned = quantize(x, 0.37, 143, 0, 255, behaviour=behaviour, dtype=np.int64)
+    assert np.array_equal(unsigned - 128, quantize(x, 0.37, 15, -128, 127, behaviour=behaviour, dtype=np.int64))
+
+
+def test_a_zero_point_added_before_rounding_changes_what_is_near_a_tie():
+    """0.499999 + 131 is 131.5 in f32, 0.499999 + 3 is below 3.5."""
+    behaviour = QuantizeBehaviour.RNE_AFTER_ZERO_POINT
+    assert not behaviour.shifts_with_zero_point
+    x = np.float32(0.499999)
+    assert int(quantize(x, 1.0, 131, 0, 255, behaviour=behaviour)) == 132
+    assert int(quantize(x, 1.0, 3, -128, 127, behaviour=behaviour)) == 3

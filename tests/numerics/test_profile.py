@@ -43,3 +43,15 @@ def test_every_behaviour_is_its_name():
     assert QuantizeBehaviour("rne-reciprocal") == "rne-reciprocal"
     assert AddBehaviour("common-scale") == "common-scale"
     assert f"{RequantizeBehaviour.FIXED32_DOUBLE}" == "fixed32-double"
+
+
+def test_litert_requantizes_accumulators_to_16_bits_as_64_bit_ones_and_nothing_else():
+    found = profile("fixed32-double")
+    assert [found.accumulator_width(stored, to) for stored, to in ((32, 16), (32, 8), (16, 16), (8, 16))] == [
+        64,
+        32,
+        32,
+        32,
+    ]
+    others = [each for name, each in PROFILES.items() if name != "fixed32-double"]
+    assert {each.accumulator_width(32, 16) for each in others} == {32}

@@ -7,10 +7,13 @@ from xdsl.dialects.builtin import f32
 
 from networks import Network
 from zeropoint.interp import Interpreter
+from zeropoint.ir.fxpmath import RequantizeOp
 from zeropoint.ir.program import Program
 from zeropoint.ir.stablehlo import (
     BroadcastInDimOp,
     DivideOp,
+    DotDimensions,
+    DotGeneralOp,
     ExponentialOp,
     MaximumOp,
     MultiplyOp,
@@ -19,6 +22,7 @@ from zeropoint.ir.stablehlo import (
 )
 from zeropoint.ir.stablehlo.reduction import binary_body
 from zeropoint.ir.tensors import with_shape
+from zeropoint.ir.text import print_program
 from zeropoint.pipeline import Options, quantize
 from zeropoint.report.counts import float_ops
 
@@ -53,3 +57,28 @@ def test_a_softmax_of_litert_is_quantized_at_its_ports_and_float_inside() -> Non
 def test_a_softmax_of_cpu_is_a_float_island() -> None:
     result = quantize(softmax(), SAMPLES, Options(observer="minmax"))
     assert {reason for _, reason in float_ops(result.integer)} == {"target cpu has no kernel 'softmax'"}
+
+
+def product(target: str) -> tuple[str, Program]:
+    """A fully connected layer: its quantized text, and the integer program."""
+    net = Network([(4, 9)])
+    dims = DotDimensions((), (), (1,), (0,))
+    weight = net.constant(net.random.normal(0, 1, (9, 3)))
+    program = net.finish([net.insert(DotGeneralOp(net.values[0], weight, with_shape(net.values[0], [4, 3]), dims))])
+    samples = [{"x0": np.linspace(-1, 1, 36, dtype=np.float32).reshape(4, 9)}]
+    result = quantize(program, samples, Options(target=target))
+    return print_program(result.quantized), result.integer
+
+
+def test_a_kernel_that_rounds_in_its_own_way_says_so_and_is_lowered_so() -> None:
+    text, integer = product("litert-16x8")
+    assert 'zeropoint.profile = "fixed32"} : (tensor<4x3x!quant.uniform<i32' in text
+    assert {op.behaviour.data for op in integer.entry.ops if isinstance(op, RequantizeOp)} == {"fixed32"}
+    text, integer = product("litert")
+    assert text.count("zeropoint.profile") == 1  # that of the module
+    assert {op.behaviour.data for op in integer.entry.ops if isinstance(op, RequantizeOp)} == {"fixed32-double"}
+
+
+def test_weights_beside_16_bit_activations_are_8_bit_numbers_stored_in_16() -> None:
+    text, _ = product("litert-16x8")
+    assert "tensor<9x3x!quant.uniform<i16<-127:127>:f32:1" in text

@@ -80,3 +80,38 @@ def test_a_long_sum_of_large_weights_grows_the_scale_instead_of_failing() -> Non
     bound = greatest(np.ones((1, 200_000), np.float32), np.array([1.0], np.float32), given)
     assert LIMIT * 0.9 < bound[0] <= LIMIT
     assert greatest(np.ones((1, 200_000), np.float32), None, given)[0] <= LIMIT
+
+
+@given(
+    seed=st.integers(0, 2**32),
+    terms=st.sampled_from([1, 100, 5_000, 100_000]),
+    bias=st.none() | st.floats(-3, 9),
+    scale=st.floats(-6, 2),
+    output=st.floats(-6, 6),
+)
+def test_sums_of_16_bit_activations_fit_32_bits_or_are_past_the_output_when_they_do_not(
+    seed, terms, bias, scale, output
+) -> None:
+    random = np.random.default_rng(seed)
+    given = UniformQuantizedType.per_layer(Storage.of("i16"), 10**scale)
+    weight = random.uniform(-1, 1, (3, terms)).astype(np.float32)
+    offset = None if bias is None else (random.normal(0, 1, 3) * 10**bias).astype(np.float32)
+    reach = 10**output * 10**scale
+    chosen = weight_type(weight, 0, NARROW, given, offset, LIMIT, greatest_output=reach)
+    stored = stored_array(weight, chosen)
+    added = np.zeros(3, np.int64)
+    if offset is not None:
+        added = np.abs(stored_array(offset, bias_type(Storage.of("i64"), given, chosen)).astype(np.int64))
+    fits = accumulator_bound(stored, -(2**15), 2**15 - 1, 0, added) <= 2**31 - 1
+    past = (2**31 - 1 - added) * given.scale * chosen.scales >= 1.5 * reach
+    assert (fits | past).all()
+    own = np.abs(weight).max(axis=1) / 127
+    assert (chosen.scales >= own * (1 - 1e-6)).all()
+
+
+def test_long_sums_of_16_bit_activations_keep_the_scales_of_their_weights() -> None:
+    """5,000 products may pass 2^34; the output holds a thousandth of that, so that all clamps before 32 bits do."""
+    given = UniformQuantizedType.per_layer(Storage.of("i16"), 2.0**-12)
+    weight = np.ones((1, 5_000), np.float32)
+    assert weight_type(weight, 0, NARROW, given, None, LIMIT, greatest_output=1000.0).scales[0] == 1 / 127
+    assert weight_type(weight, 0, NARROW, given, None, LIMIT).scales[0] > 1 / 127 * 15
