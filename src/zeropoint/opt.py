@@ -26,7 +26,7 @@ from zeropoint.lower.quant_ops import (
 )
 from zeropoint.pipeline import litert
 from zeropoint.solve.fuse import fuse, unfuse
-from zeropoint.solve.materialize import insert_casts, materialize, transform
+from zeropoint.solve.materialize import express_accumulators, insert_casts, materialize, transform
 from zeropoint.solve.propagate import (
     DEFAULT_RANGES,
     check_fully_quantized,
@@ -88,6 +88,7 @@ PASSES: Mapping[str, Pass] = {
     "check-fully-quantized": Pass(check_fully_quantized, "an error for each port without parameters"),
     "check-kernels": Pass(_check_kernels, "an error for each port that its kernel does not allow", {"target": "cpu"}),
     "convert-fake-quant": Pass(convert_fake_quant, "fake quantization to qcast and dcast", {"compat": False}),
+    "express-accumulators": Pass(express_accumulators, "sums of products that only floats read as floats at once"),
     "fold-batch-norm": Pass(fold_batch_norm, "fold scales and shifts per channel into contractions"),
     "fold-bounds": Pass(fold_bounds, "fold clamps into requantizations"),
     "fold-broadcasts": Pass(fold_broadcasts, "broadcast constants in one step, from what varies"),

@@ -19,7 +19,7 @@ from zeropoint.lower import integer_io, integer_program
 from zeropoint.lower.quant_ops import convert_fake_quant
 from zeropoint.numerics.profile import profile as named_profile
 from zeropoint.solve.fuse import fuse
-from zeropoint.solve.materialize import insert_casts, materialize
+from zeropoint.solve.materialize import express_accumulators, insert_casts, materialize
 from zeropoint.solve.propagate import DEFAULT_RANGES, RANGE_RULES, move_rescales, propagate, wanted_statistics
 from zeropoint.solve.recipe import Recipe, RecipeError, apply_recipe
 from zeropoint.solve.simplify import simplify
@@ -129,6 +129,8 @@ def quantize(
     propagated = propagate(calibrated, target, options.profile, ranges=options.ranges)
     propagated = move_rescales(propagated, target)
     quantized = materialize(propagated)
+    if target.real_results:
+        quantized = express_accumulators(quantized)
     integer = integer_program(quantized)
     if options.integer_io:
         integer = integer_io(integer)

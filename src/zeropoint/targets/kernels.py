@@ -206,6 +206,9 @@ class Target:
     profile: str
     rows: tuple[KernelRow, ...]
     description: str = ""
+    real_results: bool = False
+    """Whether contractions can give floats, from their accumulators: what only floats read is then never rounded to
+    storage, and a sum that only floats read is left to them."""
 
     @cached_property
     def by_kernel(self) -> Mapping[str, tuple[KernelRow, ...]]:

@@ -1,7 +1,8 @@
 """Kernel tables from files: TOML, or Python that makes a `Target`.
 
 A table in TOML is a name, a profile, and one `[[kernel]]` for each row; `extends` puts the rows of another target
-behind its own, and `prefer = 16` those rows in front whose output has so many bits.
+behind its own, `prefer = 16` puts those rows in front whose output has so many bits, and `real_results = true` says that
+contractions can give floats.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from zeropoint.targets.checks import TargetError, check_target, place
 from zeropoint.targets.kernels import KernelRow, QuantFunction, Relation, Target
 from zeropoint.targets.text import parse_port, parse_relation
 
-KEYS = ("name", "profile", "description", "extends", "prefer", "kernel")
+KEYS = ("name", "profile", "description", "extends", "prefer", "real_results", "kernel")
 COLUMNS = (
     "name",
     "inputs",
@@ -97,7 +98,10 @@ def read_table(table: Mapping[str, Any], path: Path, extends: Extends) -> Target
         rows += base.rows
     if "prefer" in table:
         rows.sort(key=lambda row: row.output.storage.type.width != table["prefer"])
-    return check_target(Target(name, profile, tuple(rows), str(table.get("description", ""))))
+    real = table.get("real_results", base is not None and base.real_results)
+    if not isinstance(real, bool):
+        raise TargetError(f"{path}: found real_results = {real!r}, expected true or false")
+    return check_target(Target(name, profile, tuple(rows), str(table.get("description", "")), real))
 
 
 def _text(table: Mapping[str, Any], key: str, path: Path) -> str:

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import AnyFloat, StringAttr
+from xdsl.dialects.func import ReturnOp
 from xdsl.ir import SSAValue
 
 from zeropoint.ir.annotations import DEMANDS, FLOAT_REASON, facts_of
@@ -39,6 +40,8 @@ from zeropoint.targets import (
 )
 
 _ANY = PortRule(Role.ACTIVATION, Storage.of("i8"), wildcard=True)
+SUMS = ("add", "subtract")
+"""Kernels that cost no more in floats, between floats."""
 RESCALE_ROWS = (KernelRow(RESCALE_KERNEL, (_ANY,), _ANY, Free()),)
 """What every target can do: change parameters, of any storage to any other."""
 
@@ -122,7 +125,29 @@ class KernelChoice:
                 kernels.append(found)
                 if found.quantizes_output:
                     self.storage_of[found.output] = found.storage(OUTPUT)
-        return kernels
+        return self._without_sums_of_floats(kernels) if self.target.real_results else kernels
+
+    def _without_sums_of_floats(self, kernels: list[Kernel]) -> list[Kernel]:
+        """Leave a sum to the floats that alone read it: its operands would be rounded for nobody.
+
+        Readers come later in the program, so that the last sum is decided first.
+        """
+        chosen = {kernel.region for kernel in kernels}
+        for kernel in reversed(kernels):
+            readers = [use.operation for use in kernel.output.uses]
+            free = not kernel.demands and not any(
+                known is not None and known.pinned is not None
+                for known in map(self.constraints.get, (*kernel.region.inputs, kernel.output))
+            )
+            if (
+                kernel.row.kernel in SUMS
+                and free
+                and readers
+                and not any(reader in chosen or isinstance(reader, ReturnOp) for reader in readers)
+            ):
+                chosen.remove(kernel.region)
+                kernel.region.attributes[FLOAT_REASON] = StringAttr("a sum that only floats read")
+        return [kernel for kernel in kernels if kernel.region in chosen]
 
     def _kernel(self, region: QuantizeRegionOp, position: int) -> Kernel | str:
         """The kernel of a region, or why it has none."""
