@@ -1,8 +1,8 @@
 """Kernel tables from files: TOML, or Python that makes a `Target`.
 
 A table in TOML is a name, a profile, and one `[[kernel]]` for each row; `extends` puts the rows of another target
-behind its own, `prefer = 16` puts those rows in front whose output has so many bits, and `real_results = true` says that
-contractions can give floats.
+behind its own, `prefer = 16` puts those rows in front whose output has so many bits, and `real_results = true` says
+that contractions can give floats.
 """
 
 from __future__ import annotations

@@ -48,6 +48,11 @@ class Arithmetic(Protocol):
         """Bytes of one output channel."""
         ...
 
+    @property
+    def resumable(self) -> bool:
+        """Whether the output can hold accumulators between blocks of steps."""
+        ...
+
     def size(self, isa: InstructionSet, count: int) -> int:
         """Bytes of parameters of a group of `count` vectors."""
         ...
@@ -94,6 +99,11 @@ class Integers:
     def channel_bytes(self) -> int:
         """Bytes of one output channel."""
         return 1
+
+    @property
+    def resumable(self) -> bool:
+        """Bytes hold no accumulators."""
+        return False
 
     def size(self, isa: InstructionSet, count: int) -> int:
         """Bytes of parameters of a group of `count` vectors."""
@@ -148,13 +158,18 @@ class Integers:
         parts: list[bytes] = []
         for count, covered in groups:
             order = channel_order(count, isa.width)
-            chosen = np.where(covered < 0, 0, weights[:, :, covered])[:, :, order]  # steps, 4, count, width
-            laid = chosen.transpose(0, 2, 3, 1)
-            halves = [laid] if self.halves == 1 else [laid >> 1, laid - (laid >> 1)]
-            parts.append(np.ascontiguousarray(np.stack(halves, axis=1)).astype(np.int8).tobytes())
+            parts.append(_laid(weights, covered, order, self.halves))
             parts.append(np.where(covered < 0, 0, start[covered])[order].astype(np.int32).tobytes())
             parts.append(self.epilogue.parameters(isa, output, covered, count))
         return b"".join(parts)
+
+
+def _laid(weights: AnyArray, covered: IntArray, order: IntArray, halves: int) -> bytes:
+    """Weights (steps, 4, channels) i8 of a group as [step][half][vector][element][4]; `order` (vectors, elements)."""
+    chosen = np.where(covered < 0, 0, weights[:, :, covered])[:, :, order]
+    laid = chosen.transpose(0, 2, 3, 1)
+    parts = [laid] if halves == 1 else [laid >> 1, laid - (laid >> 1)]
+    return np.ascontiguousarray(np.stack(parts, axis=1)).astype(np.int8).tobytes()
 
 
 @dataclass(frozen=True)
@@ -177,6 +192,11 @@ class Floats:
     def channel_bytes(self) -> int:
         """Bytes of one output channel."""
         return 4
+
+    @property
+    def resumable(self) -> bool:
+        """The output holds sums as well as results."""
+        return True
 
     def size(self, isa: InstructionSet, count: int) -> int:
         """Bytes of the biases."""
@@ -235,4 +255,86 @@ class Floats:
         for _, covered in groups:
             parts.append(np.where(covered < 0, 0, weights[:, covered]).astype(np.float32).tobytes())
             parts.append(np.where(covered < 0, 0, bias[covered]).astype(np.float32).tobytes())
+        return b"".join(parts)
+
+
+@dataclass(frozen=True)
+class Expressed:
+    """Activation bytes times i8 weights, accumulated in i32 and expressed as f32 by one scale a channel.
+
+    Parameters are the biases (i32), which hold the zero-point corrections, and the scales (f32). What follows, bounds
+    and a residual, is that of `floats`.
+    """
+
+    halves: int
+    floats: Floats
+
+    @property
+    def residual(self) -> Residual | None:
+        """What is added at the end."""
+        return self.floats.residual
+
+    @property
+    def channel_bytes(self) -> int:
+        """Bytes of one output channel."""
+        return 4
+
+    @property
+    def resumable(self) -> bool:
+        """The output holds floats, the accumulators are integers."""
+        return False
+
+    def size(self, isa: InstructionSet, count: int) -> int:
+        """Bytes of biases and scales."""
+        return 2 * count * isa.bytes
+
+    def starts(self, f: Function, isa: InstructionSet, parameters: Value, count: int) -> list[Value]:
+        """The biases."""
+        return [f.load(isa.i32, parameters, n * isa.bytes, align=isa.bytes) for n in range(count)]
+
+    def step(self, f: Function, isa: InstructionSet, acc: Value, word: Value, weight: Value) -> Value:
+        """Four products."""
+        return isa.dot(f, acc, f.bits(word, isa.i8), weight)
+
+    def added(self, f: Function, left: Value, right: Value) -> Value:
+        """The sum of two accumulators."""
+        return f.add(left, right)
+
+    def finish(
+        self,
+        f: Function,
+        isa: InstructionSet,
+        pixels: Sequence[Sequence[Value]],
+        parameters: Value,
+        target: tuple[Value, int],
+        other: Value | None,
+    ) -> None:
+        """float(accumulator) * scale, then as floats."""
+        count, type_ = len(pixels[0]), vector(isa.width, "float")
+        scales = [f.load(type_, parameters, (count + n) * isa.bytes, align=isa.bytes) for n in range(count)]
+        reals = [
+            [f.binary("fmul", f.cast("sitofp", acc, type_), scale) for acc, scale in zip(sums, scales, strict=True)]
+            for sums in pixels
+        ]
+        self.floats.finish(f, isa, reals, parameters, target, other)
+
+    def pack(
+        self,
+        isa: InstructionSet,
+        groups: Sequence[tuple[int, IntArray]],
+        weights: AnyArray,
+        bias: IntArray,
+        scales: FloatArray,
+    ) -> bytes:
+        """Weights (steps, 4, channels) i8, biases and scales (channels,) for groups of (vectors, channels).
+
+        `bias` belongs to activations as the program has them (i8).
+        """
+        start = bias - isa.offset * weights.astype(np.int64).sum((0, 1))
+        parts: list[bytes] = []
+        for count, covered in groups:
+            order = np.arange(count * isa.width).reshape(count, isa.width)
+            parts.append(_laid(weights, covered, order, self.halves))
+            parts.append(np.where(covered < 0, 0, start[covered]).astype(np.int32).tobytes())
+            parts.append(np.where(covered < 0, 0, scales[covered]).astype(np.float32).tobytes())
         return b"".join(parts)

@@ -107,7 +107,7 @@ class Contraction:
         """
         chunks = self.chunks()
         weights = self.steps * count * isa.bytes
-        if self.arithmetic.channel_bytes != 4 or weights <= 4 * BLOCK or self.tiles(isa, count) < 4:
+        if not self.arithmetic.resumable or weights <= 4 * BLOCK or self.tiles(isa, count) < 4:
             return 1
         return next(n for n in range(-(-weights // BLOCK), chunks + 1) if chunks % n == 0)
 

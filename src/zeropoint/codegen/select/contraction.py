@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from zeropoint.codegen.graph import View
 from zeropoint.codegen.kernels.arithmetic import Integers
@@ -53,7 +53,7 @@ def select_requantize(selection: Selection, op: RequantizeOp) -> None:
     """One kernel for a requantize and the accumulation that it ends."""
     if element_dtype(element_of(op.result)) != np.int8:
         raise NoKernel
-    accumulation = _accumulation(selection, op.accumulator)
+    accumulation = accumulation_of(selection, op.accumulator)
     source = owner_of(accumulation.source)
     if isinstance(source, ConvolutionOp):
         return _convolution(selection, op, source, accumulation.bias)
@@ -65,7 +65,7 @@ def select_requantize(selection: Selection, op: RequantizeOp) -> None:
     raise NoKernel
 
 
-def _accumulation(selection: Selection, value: SSAValue) -> Accumulation:
+def accumulation_of(selection: Selection, value: SSAValue) -> Accumulation:
     """Take the biases off: constants of one value a channel, broadcast and added one after the other."""
     total: Array | None = None
     while (found := _bias_and_rest(selection, value)) is not None:
@@ -111,7 +111,7 @@ def _epilogue(selection: Selection, output: Output, weights: Array, bias: IntArr
     return Epilogue.of(output, 128 * total + np.abs(bias), selection.isa)
 
 
-def _halves(selection: Selection, weights: Array) -> int:
+def halves_of(selection: Selection, weights: Array) -> int:
     """2 where products of these weights could saturate inside the dot product, which then takes them in halves."""
     return 2 if int(np.abs(weights.astype(np.int16)).max(initial=0)) > selection.isa.weight_limit else 1
 
@@ -124,7 +124,7 @@ def _convolution(selection: Selection, op: RequantizeOp, convolution: Convolutio
     source = selection.fitting(op, windows.input.source, 16 if windows.depthwise else 4)
     source = selection.surrounded(op, source, windows.padding)
     channels = windows.weights.shape[3]
-    biases = np.zeros(channels, np.int64) if bias is None else np.broadcast_to(bias.astype(np.int64), (channels,))
+    biases = biases_of(bias, channels)
     output = output_of(selection, op, channels)
     addition = addition_of(selection, op) if len(pieces) == 1 and not windows.depthwise else None
     target = selection.bytes_for(op, op.result if addition is None else addition.op.result)
@@ -135,6 +135,12 @@ def _convolution(selection: Selection, op: RequantizeOp, convolution: Convolutio
             _depthwise(selection, op, piece.windows, here, there, added, output)
         else:
             _dense(selection, op, piece.windows, here, there, added, output, addition)
+
+
+def padded_weights(windows: Windows) -> Array:
+    """(rows, columns, input channels rounded up to 4, output channels)."""
+    weights = windows.dense()
+    return np.pad(weights, ((0, 0), (0, 0), (0, -weights.shape[2] % 4), (0, 0)))
 
 
 def _dense(
@@ -148,14 +154,10 @@ def _dense(
     addition: Addition | None,
 ) -> None:
     channels = windows.weights.shape[3]
-    weights = windows.dense()
-    rows, columns, inputs, _ = weights.shape
-    groups = -(-inputs // 4)
-    padded = np.zeros((rows, columns, 4 * groups, channels), np.int8)
-    padded[:, :, :inputs] = weights
-    steps = padded.reshape(rows * columns * groups, 4, channels)
+    padded = padded_weights(windows)
+    groups, steps = padded.shape[2] // 4, padded.reshape(-1, 4, channels)
     residual = None if addition is None else addition.residual(*selection.image_strides(addition.other)[2:])
-    arithmetic = Integers(_halves(selection, weights), _epilogue(selection, output, padded, biases), residual)
+    arithmetic = Integers(halves_of(selection, padded), _epilogue(selection, output, padded, biases), residual)
     shape = over_images(selection, windows, source, target, groups, arithmetic)
     packed = arithmetic.pack(selection.isa, list(shape.groups_of(selection.isa, channels)), steps, biases, output)
     sources = [source] if addition is None else [source, addition.other]
@@ -206,7 +208,7 @@ def _sum_windows(
         out_pixel=out_pixel,
         kernel=(rows, columns),
         strides=strides,
-        halves=_halves(selection, weights),
+        halves=halves_of(selection, weights),
         epilogue=_epilogue(selection, output, weights, bias),
     )
     parameters = selection.graph.parameters(shape.pack(selection.isa, weights, bias, output))
@@ -214,11 +216,14 @@ def _sum_windows(
     call_for_images(selection, describe(op), shape, [source], target, parameters, operations)
 
 
-def _product(selection: Selection, op: RequantizeOp, product: DotGeneralOp, bias: Array | None) -> None:
-    """A matrix product of activations (rows, K) with constant weights."""
+def product_of(selection: Selection, op: Operation, product: DotGeneralOp) -> tuple[View, Array]:
+    """Rows of activations (rows, K) and the constant weights i8 that they meet, (K rounded up to 4, channels).
+
+    Raises NoKernel for any other product; `op` is the one that asks.
+    """
     dimensions = product.dot_dimension_numbers.data
     weights = selection.constant(product.rhs)
-    if weights is None or weights.dtype != np.int8 or weights.ndim != 2 or selection.is_image(op.result):
+    if weights is None or weights.dtype != np.int8 or weights.ndim != 2 or selection.is_image(product.result):
         raise NoKernel
     if element_dtype(element_of(product.lhs)) != np.int8 or selection.is_image(product.lhs):
         raise NoKernel
@@ -232,24 +237,31 @@ def _product(selection: Selection, op: RequantizeOp, product: DotGeneralOp, bias
     if not plain:
         raise NoKernel
     matrix = weights if dimensions.rhs_contracting_dimensions == (0,) else weights.T
-    inputs, channels = matrix.shape
-    groups = -(-inputs // 4)
-    padded = np.zeros((4 * groups, channels), np.int8)
-    padded[:inputs] = matrix
+    return source, np.pad(matrix, ((0, -len(matrix) % 4), (0, 0)))
+
+
+def biases_of(bias: Array | None, channels: int) -> IntArray:
+    """One bias a channel, 0 where there is none."""
+    return np.zeros(channels, np.int64) if bias is None else np.broadcast_to(bias.astype(np.int64), (channels,))
+
+
+def _product(selection: Selection, op: RequantizeOp, product: DotGeneralOp, bias: Array | None) -> None:
+    source, padded = product_of(selection, op, product)
+    groups, channels = len(padded) // 4, padded.shape[1]
     output = output_of(selection, op, channels)
-    biases = np.zeros(channels, np.int64) if bias is None else np.broadcast_to(bias.astype(np.int64), (channels,))
+    biases = biases_of(bias, channels)
     addition = addition_of(selection, op)
     if addition is not None and not has_even_rows(addition.other):
         addition = None
     target = selection.bytes_for(op, op.result if addition is None else addition.op.result)
     residual = None if addition is None else addition.residual(0, addition.other.strides[-2])
-    arithmetic = Integers(_halves(selection, matrix), _epilogue(selection, output, padded, biases), residual)
+    arithmetic = Integers(halves_of(selection, padded), _epilogue(selection, output, padded, biases), residual)
     shape = over_rows(selection, source, target, groups, channels, arithmetic)
     steps = padded.reshape(groups, 4, channels)
     packed = arithmetic.pack(selection.isa, list(shape.groups_of(selection.isa, channels)), steps, biases, output)
     parameters = selection.graph.parameters(packed)
     reads = [source] if addition is None else [source, addition.other]
-    operations = 2 * shape.width * matrix.size
+    operations = 2 * shape.width * math.prod(shape_of(product.rhs))
     selection.graph.call(describe(op), shape, reads, [target], parameters, operations=operations, elementwise=reads[1:])
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from zeropoint.codegen.graph import View, row_major
 from zeropoint.codegen.kernels.edges import DequantizeRows, QuantizeImage, QuantizeRows
 from zeropoint.codegen.kernels.planes import DequantizePlanes, Planes, QuantizePlanes
+from zeropoint.codegen.select.expressed import select_expressed
 from zeropoint.codegen.select.selection import NoKernel, Selection
 from zeropoint.ir.locations import describe
 from zeropoint.ir.quant import UniformQuantizedType
@@ -55,7 +56,10 @@ def _quantize_image(
 
 def select_dequantize(selection: Selection, op: UniformDequantizeOp) -> None:
     """Stored integers to the caller's floats."""
-    type_ = _one_scale(element_of(op.operand))
+    element = element_of(op.operand)
+    if isinstance(element, UniformQuantizedType) and element.storage.type.width == 32:
+        return select_expressed(selection, op)
+    type_ = _one_scale(element)
     target = selection.output(op.result)
     if target is None or target.dtype != np.float32 or not selection.has(op.operand):
         raise NoKernel

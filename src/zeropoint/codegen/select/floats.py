@@ -102,7 +102,7 @@ def _biases(tail: Tail, channels: int) -> Array:
     return np.zeros(channels, np.float32) if tail.bias is None else np.broadcast_to(tail.bias, (channels,))
 
 
-def _lined(selection: Selection, op: Operation, value: SSAValue) -> View:
+def lined(selection: Selection, op: Operation, value: SSAValue) -> View:
     """A value in whole lines: copied where it lies otherwise."""
     view = selection.view(value)
     inner = selection.channel if selection.is_image(value) else len(view.shape) - 1
@@ -124,11 +124,11 @@ def select_float_convolution(selection: Selection, op: ConvolutionOp) -> None:
     pieces = windows.pieces()
     tail = Tail.of(selection, op.result)
     if windows.depthwise or len(pieces) > 1:
-        tail = _without_residual(selection, op.result)
-    other = None if tail.other is None else _lined(selection, op, tail.other)
+        tail = without_residual(selection, op.result)
+    other = None if tail.other is None else lined(selection, op, tail.other)
     source = selection.view(windows.input.source)
     if windows.depthwise or selection.image_strides(source)[1] != source.itemsize:
-        source = _lined(selection, op, windows.input.source)
+        source = lined(selection, op, windows.input.source)
     source = selection.surrounded(op, source, windows.padding)
     target = selection.floats_for(op, tail.result)
     for piece in pieces:
@@ -161,7 +161,7 @@ def _dense(
     call_for_images(selection, describe(op), shape, sources, target, parameters, operations)
 
 
-def _without_residual(selection: Selection, value: SSAValue) -> Tail:
+def without_residual(selection: Selection, value: SSAValue) -> Tail:
     """The longest tail that adds no other value."""
     tail = Tail(value)
     while (longer := tail.longer(selection)) is not None and longer.other is None:
@@ -218,8 +218,8 @@ def select_float_product(selection: Selection, op: DotGeneralOp) -> None:
         raise NoKernel
     matrix = weights if dimensions.rhs_contracting_dimensions == (0,) else weights.T
     tail = Tail.of(selection, op.result)
-    source = _lined(selection, op, op.lhs)
-    other = None if tail.other is None else _lined(selection, op, tail.other)
+    source = lined(selection, op, op.lhs)
+    other = None if tail.other is None else lined(selection, op, tail.other)
     target = selection.floats_for(op, tail.result)
     inputs, channels = matrix.shape
     arithmetic = _arithmetic(tail, 0, 0 if other is None else other.strides[-2])

@@ -13,7 +13,8 @@ becomes
 Rounding to 8 bits would only lose what the accumulators know. Results of the program keep their storage, which callers
 may ask for; so do products of two activations and depthwise convolutions, which native code gives in 8 bits only.
 
-Source: the RFC on quantization transformations, section "Export", code-gen kernel targets: "eliminate extra primitives".
+Source: the RFC on quantization transformations, section "Export", code-gen kernel targets: extra primitives are
+eliminated.
 """
 
 from __future__ import annotations
