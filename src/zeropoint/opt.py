@@ -88,7 +88,7 @@ PASSES: Mapping[str, Pass] = {
     "check-fully-quantized": Pass(check_fully_quantized, "an error for each port without parameters"),
     "check-kernels": Pass(_check_kernels, "an error for each port that its kernel does not allow", {"target": "cpu"}),
     "convert-fake-quant": Pass(convert_fake_quant, "fake quantization to qcast and dcast", {"compat": False}),
-    "express-accumulators": Pass(express_accumulators, "sums of products that only floats read as floats at once"),
+    "express-accumulators": Pass(express_accumulators, "accumulators for the floats that alone read a contraction"),
     "fold-batch-norm": Pass(fold_batch_norm, "fold scales and shifts per channel into contractions"),
     "fold-bounds": Pass(fold_bounds, "fold clamps into requantizations"),
     "fold-broadcasts": Pass(fold_broadcasts, "broadcast constants in one step, from what varies"),

@@ -128,9 +128,9 @@ def quantize(
     calibrated = state_ranges(asked, report)
     propagated = propagate(calibrated, target, options.profile, ranges=options.ranges)
     propagated = move_rescales(propagated, target)
-    quantized = materialize(propagated)
     if target.real_results:
-        quantized = express_accumulators(quantized)
+        propagated = express_accumulators(propagated)
+    quantized = materialize(propagated)
     integer = integer_program(quantized)
     if options.integer_io:
         integer = integer_io(integer)

@@ -25,9 +25,8 @@ ACCUMULATOR = Storage.of("i32")
 BYTE = 8
 
 
-def accumulator_type(kernel: Kernel, op: Contraction) -> UniformQuantizedType:
+def accumulator_type(op: Contraction, lhs: UniformQuantizedType, rhs: UniformQuantizedType) -> UniformQuantizedType:
     """i32 with zero point 0 and the scale of a product: per output channel where the weight has one scale each."""
-    lhs, rhs = kernel.type_of(op.lhs), kernel.type_of(op.rhs)
     if rhs.is_per_channel:
         scales = (lhs.scale * rhs.scales).tolist()
         return UniformQuantizedType.per_channel(ACCUMULATOR, output_channel_axis(op), scales)
@@ -79,7 +78,7 @@ def _share_storage(kernel: Kernel, op: Contraction) -> bool:
 
 
 def contraction(kernel: Kernel) -> SSAValue:
-    """`convolution | dot_general`, `add` of the bias, `uniform_quantize`, `clamp`.
+    """`convolution | dot_general`, `add` of the bias, `uniform_quantize` unless the accumulators are wanted, `clamp`.
 
     Of two 16-bit activations the op requantizes its sums itself, which 32 bits might not hold. Constant weights are
     such that a sum past 32 bits is past the output too (`solve.propagate.weights`), and may saturate.
@@ -89,7 +88,7 @@ def contraction(kernel: Kernel) -> SSAValue:
     direct = is_wide and constant_array(kernel.values[op.rhs], kernel.weights) is None
     if not _share_storage(kernel, op):
         return encased(kernel)
-    accumulator = kernel.output_type if direct else accumulator_type(kernel, op)
+    accumulator = kernel.output_type if direct else accumulator_type(op, kernel.type_of(op.lhs), kernel.type_of(op.rhs))
     bounds = Bounds()
     value = kernel.retyped(op, accumulator)
     for other in kernel.body:
@@ -99,6 +98,8 @@ def contraction(kernel: Kernel) -> SSAValue:
             value = kernel.retyped(other, accumulator)
         elif other is not op:
             bounds.then(other, kernel.weights)
+    if kernel.output_type == accumulator and not direct:
+        return value  # `express_accumulators`
     if not direct:
         narrowed = UniformQuantizeOp(value, with_element(value, kernel.output_type))
         value = kernel.insert(narrowed, kernel.region).result

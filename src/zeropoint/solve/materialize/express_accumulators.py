@@ -1,17 +1,20 @@
-"""Give floats the accumulators of a contraction where nothing else reads its result.
+"""Let a contraction whose result only floats read give them its accumulators.
 
 ```mlir
-%2 = stablehlo.add %1, %b : tensor<4x8x!quant.uniform<i32:f32:1, {0.05,0.1,...}>>
-%3 = stablehlo.uniform_quantize %2 : (...) -> tensor<4x8x!quant.uniform<i8:f32, 0.02:-128>>
-%4 = stablehlo.uniform_dequantize %3 : (...) -> tensor<4x8xf32>
+%1 = "quant.region"(%x, %w) ({ dot_general })
+       {input_specs = [!quant.uniform<i8:f32, 0.5>, !quant.uniform<i8<-127:127>:f32:1, {0.1,0.2}>],
+        output_specs = [!quant.uniform<i8:f32, 0.02:-128>]}
+%2 = stablehlo.exponential %1
 ```
 becomes
 ```mlir
-%2 = stablehlo.add %1, %b : tensor<4x8x!quant.uniform<i32:f32:1, {0.05,0.1,...}>>
-%4 = stablehlo.uniform_dequantize %2 : (...) -> tensor<4x8xf32>
+%1 = "quant.region"(%x, %w) ({ dot_general })
+       {input_specs = [!quant.uniform<i8:f32, 0.5>, !quant.uniform<i8<-127:127>:f32:1, {0.1,0.2}>],
+        output_specs = [!quant.uniform<i32:f32:1, {0.05,0.1}>]}
+%2 = stablehlo.exponential %1
 ```
 Rounding to 8 bits would only lose what the accumulators know. Results of the program keep their storage, which callers
-may ask for; so do products of two activations and depthwise convolutions, which native code gives in 8 bits only.
+may ask for; so do bounded results, products of two activations and depthwise convolutions.
 
 Source: the RFC on quantization transformations, section "Export", code-gen kernel targets: extra primitives are
 eliminated.
@@ -19,54 +22,63 @@ eliminated.
 
 from __future__ import annotations
 
+from xdsl.dialects.builtin import ArrayAttr
 from xdsl.dialects.func import ReturnOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation
 
-from zeropoint.ir.annotations import FACTS, Fact, facts_of, state_facts
+from zeropoint.ir.annotations import Fact, facts_of, state_facts
 from zeropoint.ir.constants import is_constant
-from zeropoint.ir.dead_code import remove_dead_ops
 from zeropoint.ir.program import Program
-from zeropoint.ir.quant import UniformQuantizedType
-from zeropoint.ir.stablehlo import AddOp, ConvolutionOp, DotGeneralOp, UniformDequantizeOp, UniformQuantizeOp
-from zeropoint.ir.tensors import element_of
+from zeropoint.ir.quant import QuantizeCastOp, QuantizeRegionOp, UniformQuantizedType
+from zeropoint.ir.stablehlo import AddOp, BroadcastInDimOp, ConvolutionOp, DotGeneralOp
+from zeropoint.solve.materialize.contraction import accumulator_type
+from zeropoint.solve.propagate import is_quantized
 
-EXACT = Fact("parameters", "f32", "kernel", "only floats read it: expressed from the accumulators")
+OF_THE_OUTPUT = ("range", "parameters", "least scale", "same scale", "zero point", "bits")
+EXACT = Fact("parameters", "accumulators in i32", "kernel", "only floats read it")
 
 
-def _express(op: UniformQuantizeOp) -> None:
-    """Let the dequantizations of a narrowed sum of products read the sum itself."""
-    readers = [use.operation for use in op.result.uses]
-    if not _is_sum_of_products(op.operand) or not readers or not all(map(_is_for_floats, readers)):
+def _express(region: QuantizeRegionOp) -> None:
+    """Give the output of a region the type of its accumulators."""
+    contraction = _contraction(region)
+    if contraction is None or not is_quantized(region) or not _is_for_floats(region):
         return
-    for reader in readers:
-        reader.operands[0] = op.operand
-        if FACTS in op.attributes:
-            state_facts(reader, [*(fact for fact in facts_of(op) if fact.name == "kernel"), EXACT])
+    lhs, rhs = region.input_specs.data[:2]
+    if not isinstance(lhs, UniformQuantizedType) or not isinstance(rhs, UniformQuantizedType):
+        return
+    if lhs.storage.type.width != 8 or rhs.storage.type.width != 8 or rhs.zero_points.any():
+        return
+    region.output_specs = ArrayAttr[Attribute]([accumulator_type(contraction, lhs, rhs)])
+    state_facts(region, [*(fact for fact in facts_of(region) if fact.name not in OF_THE_OUTPUT), EXACT])
 
 
-def _is_for_floats(reader: Operation) -> bool:
-    return isinstance(reader, UniformDequantizeOp) and not any(
-        isinstance(use.operation, ReturnOp) for use in reader.result.uses
-    )
+def _contraction(region: QuantizeRegionOp) -> ConvolutionOp | DotGeneralOp | None:
+    """The one contraction of a region that is nothing else but its bias; its weights are constant."""
+    first, *others = list(region.body.block.ops)[:-1]
+    arguments = region.body.block.args
+    if not isinstance(first, ConvolutionOp | DotGeneralOp) or (first.lhs, first.rhs) != tuple(arguments[:2]):
+        return None
+    if isinstance(first, ConvolutionOp) and int(first.feature_group_count.value.data) > 1:
+        return None
+    plain = all(isinstance(op, AddOp | BroadcastInDimOp) for op in others)
+    return first if plain and is_constant(region.inputs[1]) else None
 
 
-def _is_sum_of_products(value: SSAValue) -> bool:
-    """Whether a value is a contraction with constant weights, biases added, stored in i32."""
-    kind, op = element_of(value), value.owner
-    if not isinstance(kind, UniformQuantizedType) or kind.storage.type.width != 32:
-        return False
-    if isinstance(op, AddOp):
-        return _is_sum_of_products(op.lhs) or _is_sum_of_products(op.rhs)
-    if isinstance(op, ConvolutionOp):
-        return int(op.feature_group_count.value.data) == 1 and is_constant(op.rhs)
-    return isinstance(op, DotGeneralOp) and is_constant(op.rhs)
+def _is_for_floats(region: QuantizeRegionOp) -> bool:
+    readers = [use.operation for use in region.outputs[0].uses]
+    return bool(readers) and not any(map(_wants_storage, readers))
+
+
+def _wants_storage(reader: Operation) -> bool:
+    if isinstance(reader, QuantizeRegionOp):
+        return any(isinstance(spec, UniformQuantizedType) for spec in (*reader.input_specs, *reader.output_specs))
+    return isinstance(reader, ReturnOp | QuantizeCastOp)
 
 
 def express_accumulators(program: Program) -> Program:
-    """Every narrowed sum of products that only float ops read, expressed from its accumulators."""
+    """Every contraction with constant weights whose result only floats read, with the type of its accumulators."""
     program = program.clone()
     for op in program.entry.ops:
-        if isinstance(op, UniformQuantizeOp):
+        if isinstance(op, QuantizeRegionOp):
             _express(op)
-    remove_dead_ops(program.entry)
     return program
