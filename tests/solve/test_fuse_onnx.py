@@ -1,4 +1,4 @@
-"""Each kernel that fusion is to find is one region for every target: as the ONNX importer leaves it, and as a composite.
+"""Each kernel that fusion is to find is one region for every target: from the ONNX importer, and as a composite."""
 
 from __future__ import annotations
 
