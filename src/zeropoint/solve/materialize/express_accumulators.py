@@ -54,13 +54,13 @@ def _express(region: QuantizeRegionOp) -> None:
 
 def _contraction(region: QuantizeRegionOp) -> ConvolutionOp | DotGeneralOp | None:
     """The one contraction of a region that is nothing else but its bias; its weights are constant."""
-    first, *others = list(region.body.block.ops)[:-1]
     arguments = region.body.block.args
+    first, *others = region.body.block.ops  # the terminator at least
     if not isinstance(first, ConvolutionOp | DotGeneralOp) or (first.lhs, first.rhs) != tuple(arguments[:2]):
         return None
     if isinstance(first, ConvolutionOp) and int(first.feature_group_count.value.data) > 1:
         return None
-    plain = all(isinstance(op, AddOp | BroadcastInDimOp) for op in others)
+    plain = all(isinstance(op, AddOp | BroadcastInDimOp) for op in others[:-1])
     return first if plain and is_constant(region.inputs[1]) else None
 
 
