@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from codegen.exactness import HERE, assert_native_is_exact
-from zeropoint.codegen.kernels.edges import saturating
+from zeropoint.codegen.kernels.quantize import saturating
 from zeropoint.codegen.native import NativeProgram
 from zeropoint.interp import Interpreter
 from zeropoint.ir.program import Program

@@ -178,11 +178,11 @@ def test_the_form_with_casts_around_every_kernel_becomes_the_same_quantized_prog
 
 
 def partly() -> Program:
-    """A sum, a conversion to integers and back that no kernel covers, a sum."""
+    """A product, a conversion to integers and back that no kernel covers, a sum."""
     text = """
 func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
   %c = stablehlo.constant dense<[0.75, 0.75, 0.75, 0.5]> : tensor<4xf32>
-  %0 = stablehlo.add %x, %c : tensor<4xf32> loc("first")
+  %0 = stablehlo.multiply %x, %c : tensor<4xf32> loc("first")
   %1 = stablehlo.convert %0 : (tensor<4xf32>) -> tensor<4xi32> loc("whole")
   %2 = stablehlo.convert %1 : (tensor<4xi32>) -> tensor<4xf32> loc("back")
   %3 = stablehlo.add %2, %c : tensor<4xf32> loc("last")
@@ -198,7 +198,7 @@ def test_a_partly_quantized_program_runs_and_every_float_op_has_a_reason() -> No
     made = quantize(partly(), samples)
     assert float_ops(made.integer) == [("stablehlo.convert 'back'", "no kernel covers it")]
     assert ops(made.quantized, UniformQuantizeOp, UniformDequantizeOp) == 4
-    np.testing.assert_allclose(Interpreter(made.integer)(samples[0])["result0"], [1.75, 2.75, -0.25, 3.5], atol=0.05)
+    np.testing.assert_allclose(Interpreter(made.integer)(samples[0])["result0"], [0.75, 1.75, -0.25, 1.5], atol=0.05)
     assert not unquantized_ports(made.propagated)
     assert ops(made.integer, ConvertOp) >= 2
 

@@ -8,8 +8,8 @@ from typing import Protocol
 
 import numpy as np
 
-from zeropoint.codegen.kernels.edges import floats
 from zeropoint.codegen.kernels.requantize import Epilogue, Output, bytes_stored, channel_order
+from zeropoint.codegen.kernels.scalars import filled
 from zeropoint.codegen.kernels.sum import SumParameters
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function, Value, vector
@@ -243,8 +243,8 @@ class Floats:
         if self.bounds is None:
             return value
         low, high = self.bounds
-        value = f.call(value.type, f"llvm.maximum.v{isa.width}f32", value, floats(value.type, low))
-        return f.call(value.type, f"llvm.minimum.v{isa.width}f32", value, floats(value.type, high))
+        value = f.call(value.type, f"llvm.maximum.v{isa.width}f32", value, filled(value.type, low))
+        return f.call(value.type, f"llvm.minimum.v{isa.width}f32", value, filled(value.type, high))
 
     def pack(
         self, isa: InstructionSet, groups: Sequence[tuple[int, IntArray]], weights: FloatArray, bias: FloatArray

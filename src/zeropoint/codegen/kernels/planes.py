@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from zeropoint.codegen.kernels.edges import AHEAD, floats, quantized
+from zeropoint.codegen.kernels.edges import AHEAD
+from zeropoint.codegen.kernels.quantize import quantized_bits
+from zeropoint.codegen.kernels.scalars import filled
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function, Module, Value, constant, i64, lanes, vector
 
@@ -111,7 +113,8 @@ class QuantizePlanes:
         for channel in range(first, min(first + 4, channels)):
             read = f.load(vector(isa.width, "float"), source, channel * self.planes.plane, align=4)
             f.prefetch(source, channel * self.planes.plane + AHEAD)
-            stored = quantized(f, isa, read, self.scale, self.zero_point, self.storage_min, self.storage_max)
+            numbers = (self.scale, self.zero_point, self.storage_min, self.storage_max)
+            stored = quantized_bits(f, isa, read, *numbers, isa.offset)
             byte = f.binary("and", stored, constant(stored.type, 255))
             total = f.binary("or", total, f.binary("shl", byte, constant(byte.type, 8 * (channel - first))))
         return total
@@ -155,7 +158,7 @@ class DequantizePlanes:
         stored = f.binary("lshr" if isa.unsigned else "ashr", place, byte)
         reals = vector(isa.width, "float")
         real = f.cast("sitofp", f.add(stored, -(self.zero_point + isa.offset)), reals)
-        f.store(f.binary("fmul", real, floats(reals, self.scale)), out, channel * self.planes.plane, align=4)
+        f.store(f.binary("fmul", real, filled(reals, self.scale)), out, channel * self.planes.plane, align=4)
 
 
 def transposed(f: Function, rows: list[Value]) -> list[Value]:

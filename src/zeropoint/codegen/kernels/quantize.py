@@ -21,34 +21,54 @@ MAGIC_BITS = 0x4B400000
 """The same as an integer."""
 
 
+def saturating(scale: float, zero_point: int, low: int, high: int) -> tuple[float, float] | None:
+    """Floats that are stored as the least and the greatest integer; None for scales at the ends of what f32 holds."""
+    s = np.float32(scale)
+    if int(s.view(np.uint32)) & 0x7FFFFF == 0x7FFFFF or not 2.0**-60 < float(s) < 2.0**60:
+        return None
+    least, most = (np.float32(float(s) * (bound - zero_point)) for bound in (low, high))
+    stored = [int(np.rint(x / s + np.float32(zero_point))) for x in (least, most)]
+    return (float(least), float(most)) if stored == [low, high] else None
+
+
+def quantized_bits(
+    f: Function, isa: InstructionSet, x: Value, scale: float, zero_point: int, low: int, high: int, offset: int = 0
+) -> Value:
+    """Vectors of f32 as MAGIC_BITS + stored integer + offset, in i32: the low bytes are the integer's own.
+
+    Where `saturating` has no bounds, or the machine no FMA, floats are divided and bounded afterwards.
+    """
+    bounds = saturating(scale, zero_point, low, high) if isa.fused else None
+    known = compared(f, "fcmp ord", x, x)
+    if bounds is None:
+        x = f.select(known, x, filled(x.type, 0.0))  # NaN is stored as the zero point, as 0 is
+        real = f.binary("fadd", f.binary("fdiv", x, filled(x.type, scale)), filled(x.type, zero_point))
+        real = _between(f, real, low, high)
+    else:
+        inside = _between(f, x, *bounds)  # NaN becomes the least
+        inside = inside if zero_point == low else f.select(known, inside, filled(x.type, 0.0))
+        reciprocal = filled(x.type, float(np.float32(1) / np.float32(scale)))
+        quotient = f.binary("fmul", inside, reciprocal)
+        rest = intrinsic(f, "fma", f.let(x.type, f"fneg {quotient}"), filled(x.type, scale), inside)
+        real = intrinsic(f, "fma", rest, reciprocal, quotient)
+        real = f.binary("fadd", real, filled(x.type, zero_point)) if zero_point else real
+    return f.bits(f.binary("fadd", real, filled(x.type, MAGIC + offset)), like(x, "i32"))
+
+
+def _between(f: Function, x: Value, low: float, high: float) -> Value:
+    """x between two bounds; the lower one for NaN."""
+    least, most = filled(x.type, low), filled(x.type, high)
+    x = f.select(compared(f, "fcmp ogt", x, least), x, least)
+    return f.select(compared(f, "fcmp olt", x, most), x, most)
+
+
 def quantized(f: Function, isa: InstructionSet, i: Instruction, x: Value) -> Value:
     """What a `quantize` instruction makes of a vector of floats."""
-    scale, zero, low, high = np.float32(i.extra[1]), *map(int, i.extra[2:])
-    bounds = [np.float32(float(scale) * (bound - zero)) for bound in (low, high)]
-    exact = (
-        isa.fused
-        and element(x.type) == "float"
-        and i.extra[0] == QuantizeBehaviour.RNE_AFTER_ZERO_POINT.value
-        and 2.0**-60 < float(scale) < 2.0**60
-        and int(scale.view(np.uint32)) & 0x7FFFFF != 0x7FFFFF
-        and [int(np.rint(x / scale + np.float32(zero))) for x in bounds] == [low, high]
-    )
-    if not exact:
+    scale, numbers = float(i.extra[1]), [int(number) for number in i.extra[2:]]
+    behaviour = QuantizeBehaviour.RNE_AFTER_ZERO_POINT.value
+    if element(x.type) != "float" or i.extra[0] != behaviour:
         return apply(f, i, [Instruction("read", element(x.type))], [x])
-    least, most = (filled(x.type, float(bound)) for bound in bounds)
-    # NaN is not above the least.
-    inside = f.select(compared(f, "fcmp ogt", x, least), x, least)
-    inside = f.select(compared(f, "fcmp olt", inside, most), inside, most)
-    if zero != low:
-        inside = f.select(compared(f, "fcmp ord", x, x), inside, filled(x.type, 0.0))
-    reciprocal = filled(x.type, float(np.float32(1) / scale))
-    quotient = f.binary("fmul", inside, reciprocal)
-    rest = intrinsic(f, "fma", f.let(x.type, f"fneg {quotient}"), filled(x.type, float(scale)), inside)
-    real = intrinsic(f, "fma", rest, reciprocal, quotient)
-    if zero:
-        real = f.binary("fadd", real, filled(x.type, zero))
-    magic = f.binary("fadd", real, filled(x.type, MAGIC))
-    bits = f.bits(magic, like(x, "i32"))
+    bits = quantized_bits(f, isa, x, scale, *numbers)
     if i.type == "i8" and isa.pack_words is not None and isa.pack_bytes is not None and lanes(x.type) % isa.bytes == 0:
         return _packed(f, isa, bits)
     return f.cast("trunc", bits, like(x, i.type)) if WIDTHS[i.type] < 32 else f.add(bits, -MAGIC_BITS)
