@@ -2,6 +2,8 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV ?= .venv
 BIN := $(VENV)/bin
+# A file of tests stays in one process: what it makes once is made once.
+PARALLEL ?= -n auto --dist loadfile
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint fuzz conformance guarded clean
@@ -35,7 +37,7 @@ demo: $(VENV)/.installed
 	@$(BIN)/python examples/digits/demo.py
 
 test: $(VENV)/.installed-test $(VENV)/.installed-tosa
-	ZEROPOINT_TOSA=$(or $(ZEROPOINT_TOSA),$(abspath $(VENV)/tosa)) $(BIN)/python -m pytest
+	ZEROPOINT_TOSA=$(or $(ZEROPOINT_TOSA),$(abspath $(VENV)/tosa)) $(BIN)/python -m pytest $(PARALLEL)
 	$(MAKE) --no-print-directory lint
 
 lint: $(VENV)/.installed-test
@@ -51,7 +53,7 @@ conformance: $(VENV)/.installed-test
 	@$(BIN)/python tests/conformance.py
 
 guarded: $(VENV)/.installed-test
-	ZEROPOINT_GUARDED=1 $(BIN)/python -m pytest
+	ZEROPOINT_GUARDED=1 $(BIN)/python -m pytest $(PARALLEL)
 
 clean:
 	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis
