@@ -84,8 +84,29 @@ class Arithmetic(Protocol):
         ...
 
 
+class _IntegerSums:
+    """Products of activation bytes and i8 weights, accumulated in i32; parameters begin with the biases."""
+
+    @property
+    def resumable(self) -> bool:
+        """No output holds such accumulators."""
+        return False
+
+    def starts(self, f: Function, isa: InstructionSet, parameters: Value, count: int) -> list[Value]:
+        """The biases."""
+        return [f.load(isa.i32, parameters, n * isa.bytes, align=isa.bytes) for n in range(count)]
+
+    def step(self, f: Function, isa: InstructionSet, acc: Value, word: Value, weight: Value) -> Value:
+        """Four products."""
+        return isa.dot(f, acc, f.bits(word, isa.i8), weight)
+
+    def added(self, f: Function, left: Value, right: Value) -> Value:
+        """The sum of two accumulators."""
+        return f.add(left, right)
+
+
 @dataclass(frozen=True)
-class Integers:
+class Integers(_IntegerSums):
     """Activation bytes times i8 weights, accumulated in i32 and requantized; biases hold the zero-point corrections.
 
     Parameters are the biases (i32) and those of the epilogue. Two halves are for weights whose products could saturate.
@@ -100,26 +121,9 @@ class Integers:
         """Bytes of one output channel."""
         return 1
 
-    @property
-    def resumable(self) -> bool:
-        """Bytes hold no accumulators."""
-        return False
-
     def size(self, isa: InstructionSet, count: int) -> int:
         """Bytes of parameters of a group of `count` vectors."""
         return count * isa.bytes + self.epilogue.size(isa, count)
-
-    def starts(self, f: Function, isa: InstructionSet, parameters: Value, count: int) -> list[Value]:
-        """The biases."""
-        return [f.load(isa.i32, parameters, n * isa.bytes, align=isa.bytes) for n in range(count)]
-
-    def step(self, f: Function, isa: InstructionSet, acc: Value, word: Value, weight: Value) -> Value:
-        """Four products."""
-        return isa.dot(f, acc, f.bits(word, isa.i8), weight)
-
-    def added(self, f: Function, left: Value, right: Value) -> Value:
-        """The sum of two accumulators."""
-        return f.add(left, right)
 
     def finish(
         self,
@@ -259,7 +263,7 @@ class Floats:
 
 
 @dataclass(frozen=True)
-class Expressed:
+class Expressed(_IntegerSums):
     """Activation bytes times i8 weights, accumulated in i32 and expressed as f32 by one scale a channel.
 
     Parameters are the biases (i32), which hold the zero-point corrections, and the scales (f32). What follows, bounds
@@ -279,26 +283,9 @@ class Expressed:
         """Bytes of one output channel."""
         return 4
 
-    @property
-    def resumable(self) -> bool:
-        """The output holds floats, the accumulators are integers."""
-        return False
-
     def size(self, isa: InstructionSet, count: int) -> int:
         """Bytes of biases and scales."""
         return 2 * count * isa.bytes
-
-    def starts(self, f: Function, isa: InstructionSet, parameters: Value, count: int) -> list[Value]:
-        """The biases."""
-        return [f.load(isa.i32, parameters, n * isa.bytes, align=isa.bytes) for n in range(count)]
-
-    def step(self, f: Function, isa: InstructionSet, acc: Value, word: Value, weight: Value) -> Value:
-        """Four products."""
-        return isa.dot(f, acc, f.bits(word, isa.i8), weight)
-
-    def added(self, f: Function, left: Value, right: Value) -> Value:
-        """The sum of two accumulators."""
-        return f.add(left, right)
 
     def finish(
         self,
