@@ -24,11 +24,10 @@ from zeropoint.frontend import load_model
 from zeropoint.ir.quant import QuantizeRegionOp
 from zeropoint.ir.stablehlo import ConstantOp, UniformDequantizeOp, UniformQuantizeOp
 from zeropoint.model import Model, compare
-from zeropoint.pipeline import Options, Quantization, quantize
+from zeropoint.pipeline import Quantization, quantize
 from zeropoint.report.counts import count_ops, float_ops, is_float
 from zeropoint.report.explain import explain
 from zeropoint.solve.propagate import is_quantized, is_rescale
-from zeropoint.solve.recipe import recipe_of
 
 Feed = dict[str, np.ndarray]
 
@@ -51,12 +50,11 @@ def _areas(part: str, count: int) -> list[Feed]:
 
 @dataclass(frozen=True)
 class Subject:
-    """A network: its file, the shapes of its inputs where they are open, its samples, and rules of a recipe."""
+    """A network: its file, its samples, and the shapes of its inputs where they are open."""
 
     file: str
     feeds: Callable[[str, int], list[Feed]]
     shapes: tuple[tuple[str, tuple[int, ...]], ...] = ()
-    rules: tuple[dict[str, object], ...] = ()
 
 
 SUBJECTS = {
@@ -64,11 +62,6 @@ SUBJECTS = {
     "ppocr_cls": Subject("ppocr_cls.onnx", _lines, (("x", (1, 3, 48, 192)),)),
     "ppocr_det": Subject("ppocr_det.onnx", _areas, (("x", (1, 3, 320, 320)),)),
     "minilm": Subject("minilm.onnx", _suite("minilm")),
-    "minilm, sums and GELU float": Subject(
-        "minilm.onnx",
-        _suite("minilm"),
-        rules=({"op": "add", "quantize": False}, {"op": "gelu", "quantize": False}),
-    ),
 }
 
 
@@ -115,9 +108,8 @@ def _reason(op: Operation) -> str:
 def measure(name: str, subject: Subject, calibration: int, heldout: int) -> Row:
     """Quantize one network and count."""
     program = load_model(CACHE / subject.file, dict(subject.shapes))
-    options = Options(recipe=recipe_of(subject.rules, "coverage.py") if subject.rules else None)
     start = time.perf_counter()
-    result = quantize(program, subject.feeds("calibration", calibration), options)
+    result = quantize(program, subject.feeds("calibration", calibration))
     seconds = time.perf_counter() - start
     regions = [op for op in result.propagated.entry.ops if isinstance(op, QuantizeRegionOp) and not is_rescale(op)]
     found = islands(result)

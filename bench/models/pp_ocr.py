@@ -11,7 +11,7 @@ The wheel is `rapidocr-onnxruntime` (install it with --no-deps); PP-OCR is Paddl
 
 import argparse
 import shutil
-from importlib import resources
+from importlib.util import find_spec
 from pathlib import Path
 
 DEFAULT_FOLDER = Path(__file__).resolve().parent.parent / ".cache"
@@ -27,11 +27,13 @@ def main() -> None:
     parser.add_argument("folder", type=Path, nargs="?", default=DEFAULT_FOLDER)
     folder: Path = parser.parse_args().folder
     folder.mkdir(parents=True, exist_ok=True)
-    models = resources.files("rapidocr_onnxruntime") / "models"
+    found = find_spec("rapidocr_onnxruntime")  # not imported: that takes all that it depends on
+    if found is None or not found.submodule_search_locations:
+        raise SystemExit("found no package rapidocr-onnxruntime; pip install --no-deps rapidocr-onnxruntime")
+    models = Path(found.submodule_search_locations[0]) / "models"
     for name, published in FILES.items():
         partial = folder / f"{name}.partial"
-        with resources.as_file(models / published) as path:
-            shutil.copyfile(path, partial)
+        shutil.copyfile(models / published, partial)
         partial.replace(folder / name)
         print(f"wrote {folder / name}")
 
