@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from xdsl.ir import Operation
 
+from zeropoint.bit_widths import search_bit_widths
 from zeropoint.calibrate import DEFAULT_OBSERVER, Progress, Report, collect, instrument, observer_factory, state_ranges
 from zeropoint.engines import QuickestEngine
 from zeropoint.frontend import ModelError
@@ -26,6 +27,8 @@ from zeropoint.solve.simplify import simplify
 from zeropoint.targets import target as named_target
 
 Sample = Mapping[str, Array]
+SEARCHED = 4
+"""Samples that bit widths are measured with."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +37,9 @@ class Options:
 
     `profile` None means the target's own. `observer` names how calibration turns values into a range. `integer_io`
     makes inputs and outputs storage integers instead of floats. `recipe` says what parts of the model demand.
-    `ranges` names how a range becomes a scale and a zero point: `asymmetric`, `minmax-nudged`.
+    `ranges` names how a range becomes a scale and a zero point: `asymmetric`, `minmax-nudged`. `least_sqnr` is how near
+    to float the outputs have to be, in dB: kernels that the target has in two widths are wide where that takes it
+    (`zeropoint.bit_widths`).
     """
 
     target: str = "cpu"
@@ -43,6 +48,7 @@ class Options:
     integer_io: bool = False
     recipe: Recipe | None = None
     ranges: str = DEFAULT_RANGES
+    least_sqnr: float | None = None
 
 
 @dataclass(frozen=True)
@@ -96,6 +102,14 @@ def litert(program: Program) -> Program:
     return materialize(insert_casts(move_rescales(propagate(fused, table), table)))
 
 
+def _keeping(samples: Iterable[Sample], kept: list[Sample]) -> Iterator[Sample]:
+    """The samples, of which the first few are kept."""
+    for sample in samples:
+        if len(kept) < SEARCHED:
+            kept.append(sample)
+        yield sample
+
+
 def quantize(
     program: Program,
     samples: Iterable[Sample],
@@ -124,8 +138,13 @@ def quantize(
     asked = instrument(fused, asks=wanted_statistics(target))
     demanded = demanded_observers(asked)
     engine = engine or QuickestEngine()
+    kept: list[Sample] = []
+    if options.least_sqnr is not None:
+        samples = _keeping(samples, kept)
     report = collect(asked, samples, observer=options.observer, observers=demanded, engine=engine, progress=progress)
     calibrated = state_ranges(asked, report)
+    if options.least_sqnr is not None:
+        calibrated = search_bit_widths(calibrated, target, kept, options.least_sqnr).program
     propagated = propagate(calibrated, target, options.profile, ranges=options.ranges)
     propagated = move_rescales(propagated, target)
     if target.real_results:

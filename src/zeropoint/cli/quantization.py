@@ -25,6 +25,13 @@ from zeropoint.cli.shapes import SHAPE
 @click.option("--profile", default=None, help="Rounding of every step; default: the target's.")
 @click.option("--observer", default="mse", show_default=True, help="mse, minmax, or percentile:99.99.")
 @click.option("--recipe", "recipe_file", type=INPUT_FILE, default=None, help="Rules for parts of the model: .yaml.")
+@click.option(
+    "--least-sqnr",
+    type=float,
+    default=None,
+    metavar="DB",
+    help="How near to float outputs have to be, by the wider of two kernels where that takes it.",
+)
 @click.option("--io", type=click.Choice(["float", "integer"]), default="float", show_default=True)
 @click.option(
     "--emit",
@@ -45,6 +52,7 @@ def quantize(
     profile: str | None,
     observer: str,
     recipe_file: Path | None,
+    least_sqnr: float | None,
     io: str,
     emit: str,
     integer_only: bool,
@@ -58,7 +66,7 @@ def quantize(
 
     check_output(output, (".mlir",))
     recipe = None if recipe_file is None else load_recipe(recipe_file)
-    options = Options(target, profile, observer, io == "integer", recipe)
+    options = Options(target, profile, observer, io == "integer", recipe, least_sqnr=least_sqnr)
     result = _quantized(model, data, options, dict(shapes))
     # Where the target leaves nothing open, nothing is asked, which deserves no warning.
     for warning in result.calibration.warnings if result.calibration.observations else ():

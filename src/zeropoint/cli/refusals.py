@@ -21,6 +21,7 @@ def _input_errors() -> tuple[type[BaseException], ...]:
     """The errors that mean that the input is at fault."""
     from xdsl.utils.exceptions import VerifyException
 
+    from zeropoint.bit_widths import BitWidthError
     from zeropoint.calibrate import CalibrationError, DataError
     from zeropoint.codegen.llvm.machine import CodegenError
     from zeropoint.frontend import ModelError
@@ -33,6 +34,7 @@ def _input_errors() -> tuple[type[BaseException], ...]:
     from zeropoint.solve.recipe import RecipeError
 
     return (
+        BitWidthError,
         CalibrationError,
         CodegenError,
         ComparisonError,

@@ -1,0 +1,80 @@
+"""The search for bit widths: as few wide kernels as the asked nearness to float takes, said as `!quant.any`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from zeropoint.bit_widths import BitWidthError
+from zeropoint.calibrate import samples
+from zeropoint.cli import main
+from zeropoint.frontend import load_model
+from zeropoint.interp import Interpreter
+from zeropoint.ir.program import Program
+from zeropoint.ir.quant import AnyQuantizedType, QuantizeRegionOp, UniformQuantizedType
+from zeropoint.pipeline import SEARCHED, Options, Quantization, quantize
+
+DIGITS = Path(__file__).parent.parent / "examples" / "digits"
+DATA = 12
+Sample = dict[str, np.ndarray]
+
+
+def quantized(least_sqnr: float | None, target: str = "litert") -> tuple[Program, list[Sample], Quantization]:
+    program = load_model(DIGITS / "digits.onnx")
+    data = list(samples(DIGITS / "calib.npz", program.inputs))[:DATA]
+    return program, data, quantize(program, data, Options(target, least_sqnr=least_sqnr))
+
+
+def wide(made: Quantization) -> int:
+    specs = [op.output_specs.data[0] for op in made.propagated.entry.ops if isinstance(op, QuantizeRegionOp)]
+    return sum(isinstance(spec, UniformQuantizedType) and spec.storage.type.width == 16 for spec in specs)
+
+
+def demands(made: Quantization) -> int:
+    specs = [op.output_specs.data[0] for op in made.calibrated.entry.ops if isinstance(op, QuantizeRegionOp)]
+    return sum(isinstance(spec, AnyQuantizedType) for spec in specs)
+
+
+def sqnr(program: Program, made: Quantization, data: list[Sample]) -> float:
+    error = power = 0.0
+    for sample in data[:SEARCHED]:
+        for name, real in Interpreter(program)(sample).items():
+            error += float(((Interpreter(made.quantized)(sample)[name].astype(float) - real) ** 2).sum())
+            power += float((real.astype(float) ** 2).sum())
+    return float(10 * np.log10(power / error))
+
+
+def test_without_the_option_nothing_is_wide() -> None:
+    _, _, made = quantized(None)
+    assert (demands(made), wide(made)) == (0, 0)
+
+
+def test_few_of_the_kernels_are_wide_and_the_outputs_are_as_near_to_float_as_asked() -> None:
+    program, data, narrow = quantized(None)
+    base = sqnr(program, narrow, data)
+    counts: list[int] = []
+    for asked in (base - 1, base + 0.8, base + 2.2):
+        _, _, made = quantized(asked)
+        assert sqnr(program, made, data) >= asked - 0.01
+        assert demands(made) <= wide(made)
+        counts.append(demands(made))
+    assert counts[0] == 0
+    assert 0 < counts[1] <= counts[2] < 13  # so many kernels have two widths
+
+
+def test_more_than_the_widest_kernels_give_is_refused_with_what_they_give() -> None:
+    with pytest.raises(
+        BitWidthError, match=r"found [\d.]+ dB with the widest kernels of target litert .* expected 300 dB"
+    ):
+        quantized(300.0)
+
+
+def test_the_command_line_refuses_it_in_one_line(tmp_path) -> None:
+    arguments = ["quantize", str(DIGITS / "digits.onnx"), "--data", str(DIGITS / "calib.npz"), "--least-sqnr", "300"]
+    result = CliRunner().invoke(main, [*arguments, "-o", str(tmp_path / "q.mlir")])
+    assert result.exit_code == 2
+    assert "expected 300 dB; ask for less" in result.output
+    assert not list(tmp_path.iterdir())
