@@ -42,7 +42,7 @@ from zeropoint.ir.stablehlo import (
     TanhOp,
     TransposeOp,
 )
-from zeropoint.ir.stablehlo.reduction import binary_body
+from zeropoint.ir.stablehlo.bodies import binary_body
 from zeropoint.ir.tensors import Array, shape_of, with_shape
 from zeropoint.ir.text import print_program
 from zeropoint.ir.verification import verify

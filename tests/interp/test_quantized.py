@@ -22,7 +22,7 @@ from zeropoint.ir.stablehlo import (
     UniformDequantizeOp,
     UniformQuantizeOp,
 )
-from zeropoint.ir.stablehlo.reduction import binary_body
+from zeropoint.ir.stablehlo.bodies import binary_body
 from zeropoint.ir.tensors import Array
 from zeropoint.numerics import PROFILES, dequantize, functions, quantize
 from zeropoint.numerics.profile import profile as named_profile

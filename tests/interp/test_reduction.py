@@ -10,7 +10,7 @@ from xdsl.ir import Attribute, Operation
 from zeropoint.interp import Interpreter, UnsupportedError
 from zeropoint.ir import stablehlo as hlo
 from zeropoint.ir.stablehlo import ReduceOp, ReduceWindowOp
-from zeropoint.ir.stablehlo.reduction import binary_body
+from zeropoint.ir.stablehlo.bodies import binary_body
 from zeropoint.ir.tensors import Array
 
 from .programs import assert_as_upstream, execute, one_op, run_op

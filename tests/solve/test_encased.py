@@ -20,7 +20,7 @@ from zeropoint.ir.stablehlo import (
     ReduceOp,
     SubtractOp,
 )
-from zeropoint.ir.stablehlo.reduction import binary_body
+from zeropoint.ir.stablehlo.bodies import binary_body
 from zeropoint.ir.tensors import with_shape
 from zeropoint.ir.text import print_program
 from zeropoint.pipeline import Options, quantize

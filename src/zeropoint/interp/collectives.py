@@ -44,7 +44,7 @@ from zeropoint.ir.stablehlo import (
     ReplicaIdOp,
     SendOp,
 )
-from zeropoint.ir.stablehlo.collectives import channel_id, replica_groups
+from zeropoint.ir.stablehlo.channels import channel_id, replica_groups
 from zeropoint.ir.tensors import Array
 from zeropoint.ir.values import value_text
 

@@ -12,7 +12,7 @@ from zeropoint.frontend.onnx.tensors import as_program_array
 from zeropoint.ir.constants import constant_op
 from zeropoint.ir.locations import name_location
 from zeropoint.ir.stablehlo import AddOp, BroadcastInDimOp, ReduceOp, ReshapeOp
-from zeropoint.ir.stablehlo.reduction import binary_body
+from zeropoint.ir.stablehlo.bodies import binary_body
 from zeropoint.ir.tensors import Array, dtype_element, element_dtype, element_of, shape_of, with_shape
 from zeropoint.ir.weights import Weights
 

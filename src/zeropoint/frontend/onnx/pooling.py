@@ -17,7 +17,7 @@ from zeropoint.frontend.onnx.node import Node, NodeError
 from zeropoint.frontend.onnx.reductions import demand_floats, lowest, mean_of
 from zeropoint.frontend.onnx.windows import Window, window_of
 from zeropoint.ir.stablehlo import AddOp, DivideOp, MaximumOp, ReduceWindowOp
-from zeropoint.ir.stablehlo.reduction import binary_body
+from zeropoint.ir.stablehlo.bodies import binary_body
 from zeropoint.ir.tensors import Array, element_of, shape_of, with_shape
 
 

@@ -5,6 +5,7 @@
 
 from xdsl.ir import Dialect
 
+from zeropoint.ir.chlo import broadcasting, constants, elementwise, ragged_dot, scan, top_k
 from zeropoint.ir.chlo.broadcasting import (
     PLAIN,
     BroadcastCompareOp,
@@ -87,36 +88,12 @@ __all__ = [
 Chlo = Dialect(
     "chlo",
     [
-        AcosOp,
-        AcoshOp,
-        AsinOp,
-        AsinhOp,
-        AtanOp,
-        AtanhOp,
-        BroadcastCompareOp,
-        BroadcastComplexOp,
-        BroadcastSelectOp,
-        ConjOp,
-        ConstantLikeOp,
-        ConstantOp,
-        CoshOp,
-        DigammaOp,
-        ErfInvOp,
-        ErfOp,
-        ErfcOp,
-        IsInfOp,
-        IsNegInfOp,
-        IsPosInfOp,
-        LgammaOp,
-        MulhiOp,
-        NextAfterOp,
-        RaggedDotOp,
-        ScanOp,
-        SinhOp,
-        SquareOp,
-        TanOp,
-        TopKOp,
-        *PLAIN,
+        *broadcasting.OPS,
+        *constants.OPS,
+        *elementwise.OPS,
+        *ragged_dot.OPS,
+        *scan.OPS,
+        *top_k.OPS,
     ],
     [ComparisonDirectionAttr, ComparisonTypeAttr, PrecisionAttr, RaggedDotDimensionNumbersAttr],
 )

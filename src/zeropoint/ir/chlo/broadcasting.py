@@ -211,3 +211,6 @@ class BroadcastSelectOp(IRDLOperation):
         if element_of(self.on_true) != element_of(self.on_false):
             raise VerifyException("requires compatible types for non-predicate operands")
         check_inferred([(shape, element_of(self.on_true))], self.result_types)
+
+
+OPS = (*PLAIN, BroadcastCompareOp, BroadcastComplexOp, BroadcastSelectOp)

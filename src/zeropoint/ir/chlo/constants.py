@@ -45,3 +45,6 @@ class ConstantLikeOp(IRDLOperation):
         if element_of(self.result) != self.value.type:
             raise VerifyException("value's type doesn't match element return type")
         check_inferred([(shape_of(self.operand), self.value.type)], self.result_types)
+
+
+OPS = (ConstantOp, ConstantLikeOp)

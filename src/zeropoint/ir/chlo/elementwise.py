@@ -15,7 +15,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from zeropoint.ir.stablehlo.elements import ElementKind, TensorConstraint
 from zeropoint.ir.stablehlo.elementwise import BinaryOp, UnaryOp
-from zeropoint.ir.stablehlo.signatures import compatible_types
+from zeropoint.ir.stablehlo.signatures import Signature, elementwise
 from zeropoint.ir.tensors import shape_of, with_element
 
 FLOAT = TensorConstraint((ElementKind.FLOAT,), "tensor")
@@ -26,15 +26,9 @@ FLOAT_OR_COMPLEX = TensorConstraint((ElementKind.FLOAT, ElementKind.COMPLEX), "t
 class FunctionOp(UnaryOp):
     """A function of one number: `chlo.erf %x : tensor<4xf32> -> tensor<4xf32>`."""
 
-    ELEMENTS: ClassVar[TensorConstraint] = FLOAT
+    SIGNATURE: ClassVar[Signature] = elementwise(FLOAT)
     custom_directives = ()
     assembly_format = "$operand attr-dict `:` type($operand) `->` type($result)"
-
-    def verify_(self) -> None:
-        """Check the element types, and that the result is of the operand's type."""
-        self.ELEMENTS.check(self.operand.type, "operand #0")
-        self.ELEMENTS.check(self.result.type, "result #0")
-        compatible_types(self)
 
 
 @irdl_op_definition
@@ -42,7 +36,7 @@ class AcosOp(FunctionOp):
     """The angle whose cosine is the operand."""
 
     name = "chlo.acos"
-    ELEMENTS: ClassVar[TensorConstraint] = FLOAT_OR_COMPLEX
+    SIGNATURE: ClassVar[Signature] = elementwise(FLOAT_OR_COMPLEX)
 
 
 @irdl_op_definition
@@ -50,7 +44,7 @@ class AcoshOp(FunctionOp):
     """The number whose hyperbolic cosine is the operand."""
 
     name = "chlo.acosh"
-    ELEMENTS: ClassVar[TensorConstraint] = FLOAT_OR_COMPLEX
+    SIGNATURE: ClassVar[Signature] = elementwise(FLOAT_OR_COMPLEX)
 
 
 @irdl_op_definition
@@ -58,7 +52,7 @@ class AsinOp(FunctionOp):
     """The angle whose sine is the operand."""
 
     name = "chlo.asin"
-    ELEMENTS: ClassVar[TensorConstraint] = FLOAT_OR_COMPLEX
+    SIGNATURE: ClassVar[Signature] = elementwise(FLOAT_OR_COMPLEX)
 
 
 @irdl_op_definition
@@ -66,7 +60,7 @@ class AsinhOp(FunctionOp):
     """The number whose hyperbolic sine is the operand."""
 
     name = "chlo.asinh"
-    ELEMENTS: ClassVar[TensorConstraint] = FLOAT_OR_COMPLEX
+    SIGNATURE: ClassVar[Signature] = elementwise(FLOAT_OR_COMPLEX)
 
 
 @irdl_op_definition
@@ -74,7 +68,7 @@ class AtanOp(FunctionOp):
     """The angle whose tangent is the operand."""
 
     name = "chlo.atan"
-    ELEMENTS: ClassVar[TensorConstraint] = FLOAT_OR_COMPLEX
+    SIGNATURE: ClassVar[Signature] = elementwise(FLOAT_OR_COMPLEX)
 
 
 @irdl_op_definition
@@ -82,7 +76,7 @@ class AtanhOp(FunctionOp):
     """The number whose hyperbolic tangent is the operand."""
 
     name = "chlo.atanh"
-    ELEMENTS: ClassVar[TensorConstraint] = FLOAT_OR_COMPLEX
+    SIGNATURE: ClassVar[Signature] = elementwise(FLOAT_OR_COMPLEX)
 
 
 @irdl_op_definition
@@ -90,7 +84,7 @@ class ConjOp(FunctionOp):
     """The conjugate of complex numbers; real numbers stay."""
 
     name = "chlo.conj"
-    ELEMENTS: ClassVar[TensorConstraint] = FLOAT_OR_COMPLEX
+    SIGNATURE: ClassVar[Signature] = elementwise(FLOAT_OR_COMPLEX)
 
 
 @irdl_op_definition
@@ -98,7 +92,7 @@ class CoshOp(FunctionOp):
     """The hyperbolic cosine."""
 
     name = "chlo.cosh"
-    ELEMENTS: ClassVar[TensorConstraint] = FLOAT_OR_COMPLEX
+    SIGNATURE: ClassVar[Signature] = elementwise(FLOAT_OR_COMPLEX)
 
 
 @irdl_op_definition
@@ -141,7 +135,7 @@ class SinhOp(FunctionOp):
     """The hyperbolic sine."""
 
     name = "chlo.sinh"
-    ELEMENTS: ClassVar[TensorConstraint] = FLOAT_OR_COMPLEX
+    SIGNATURE: ClassVar[Signature] = elementwise(FLOAT_OR_COMPLEX)
 
 
 @irdl_op_definition
@@ -149,7 +143,7 @@ class SquareOp(FunctionOp):
     """The product with itself."""
 
     name = "chlo.square"
-    ELEMENTS: ClassVar[TensorConstraint] = FLOAT_OR_COMPLEX
+    SIGNATURE: ClassVar[Signature] = elementwise(FLOAT_OR_COMPLEX)
 
 
 @irdl_op_definition
@@ -157,7 +151,7 @@ class TanOp(FunctionOp):
     """The tangent."""
 
     name = "chlo.tan"
-    ELEMENTS: ClassVar[TensorConstraint] = FLOAT_OR_COMPLEX
+    SIGNATURE: ClassVar[Signature] = elementwise(FLOAT_OR_COMPLEX)
 
 
 class PredicateOp(IRDLOperation):
@@ -203,16 +197,9 @@ class IsPosInfOp(PredicateOp):
 class _SameTypeOp(BinaryOp):
     """A function of two numbers of one type: `chlo.mulhi %x, %y : tensor<4xi8>, tensor<4xi8> -> tensor<4xi8>`."""
 
-    ELEMENTS: ClassVar[TensorConstraint] = FLOAT
+    SIGNATURE: ClassVar[Signature] = elementwise(FLOAT)
     custom_directives = ()
     assembly_format = "$lhs `,` $rhs attr-dict `:` type($lhs) `,` type($rhs) `->` type($result)"
-
-    def verify_(self) -> None:
-        """Check the element types, and that the result is of the operands' type."""
-        for index, operand in enumerate(self.operand_types):
-            self.ELEMENTS.check(operand, f"operand #{index}")
-        self.ELEMENTS.check(self.result.type, "result #0")
-        compatible_types(self)
 
 
 @irdl_op_definition
@@ -220,7 +207,7 @@ class MulhiOp(_SameTypeOp):
     """The upper half of the product of two integers, which has twice their bits."""
 
     name = "chlo.mulhi"
-    ELEMENTS: ClassVar[TensorConstraint] = INTEGER
+    SIGNATURE: ClassVar[Signature] = elementwise(INTEGER)
 
 
 @irdl_op_definition
@@ -228,3 +215,28 @@ class NextAfterOp(_SameTypeOp):
     """The float next to `lhs` in the direction of `rhs`; its operands are of one type."""
 
     name = "chlo.next_after"
+
+
+OPS = (
+    AcosOp,
+    AcoshOp,
+    AsinOp,
+    AsinhOp,
+    AtanOp,
+    AtanhOp,
+    ConjOp,
+    CoshOp,
+    DigammaOp,
+    ErfInvOp,
+    ErfOp,
+    ErfcOp,
+    LgammaOp,
+    SinhOp,
+    SquareOp,
+    TanOp,
+    IsInfOp,
+    IsNegInfOp,
+    IsPosInfOp,
+    MulhiOp,
+    NextAfterOp,
+)

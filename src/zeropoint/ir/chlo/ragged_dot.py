@@ -146,3 +146,6 @@ def _check_in_range(side: str, axes: Sequence[int], shape: Sequence[int]) -> Non
     for axis in axes:
         if not 0 <= axis < len(shape):
             raise VerifyException(f"{side} dimension {axis} is out of range for rank {len(shape)}")
+
+
+OPS = (RaggedDotOp,)

@@ -153,3 +153,6 @@ class ScanOp(IRDLOperation):
 def _slice(found: Attribute, axis: int) -> TensorType:
     shape = list(shape_of(found))
     return TensorType(element_of(found), shape[:axis] + shape[axis + 1 :])
+
+
+OPS = (ScanOp,)

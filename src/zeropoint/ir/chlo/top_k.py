@@ -51,3 +51,6 @@ class TopKOp(IRDLOperation):
             raise VerifyException(f"operand's last dimension must be at least {count}")
         found = [*shape[:-1], count]
         check_inferred([(found, element_of(self.operand)), (found, i32)], self.result_types)
+
+
+OPS = (TopKOp,)

@@ -7,6 +7,7 @@ from typing import Any, cast, overload
 
 import numpy as np
 from xdsl.dialects.builtin import BytesAttr, DenseArrayBase, DenseIntOrFPElementsAttr, IntegerType, TensorType, i64
+from xdsl.utils.exceptions import VerifyException
 
 I64Array = DenseArrayBase[IntegerType]
 I64_ARRAY = DenseArrayBase.constr(i64)
@@ -43,3 +44,15 @@ def padding_values(attribute: DenseIntOrFPElementsAttr[Any] | None, rank: int) -
         return ((0, 0),) * rank
     pairs = np.frombuffer(attribute.data.data, dtype="<i8").reshape(-1, 2)
     return tuple((int(low), int(high)) for low, high in pairs)
+
+
+def check_not_negative(name: str, value: int) -> None:
+    """Check the value of an i64 attribute.
+
+    Raises VerifyException.
+    """
+    if value < 0:
+        raise VerifyException(
+            f"attribute '{name}' failed to satisfy constraint: 64-bit signless integer attribute whose value is "
+            "non-negative"
+        )

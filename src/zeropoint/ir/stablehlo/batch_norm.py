@@ -7,11 +7,11 @@ Source: the StableHLO specification, "batch_norm_inference" (C1 to C7), "batch_n
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr, f32, i64
 from xdsl.ir import SSAValue
 from xdsl.irdl import (
-    IRDLOperation,
     irdl_op_definition,
     operand_def,
     prop_def,
@@ -21,12 +21,20 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from zeropoint.ir.stablehlo.elements import check_inferred, compatible_shapes, compatible_sizes
-from zeropoint.ir.stablehlo.signatures import check_signature
+from zeropoint.ir.stablehlo.elements import (
+    ElementKind,
+    TensorConstraint,
+    check_inferred,
+    compatible_shapes,
+    compatible_sizes,
+)
+from zeropoint.ir.stablehlo.signatures import REAL, Signature, SignatureOp, compatible_element_types
 from zeropoint.ir.tensors import element_of, shape_of
 
+_FEATURES = TensorConstraint((ElementKind.FLOAT, ElementKind.PER_TENSOR), "1D tensor", rank=1)
 
-class _BatchNormOp(IRDLOperation):
+
+class _BatchNormOp(SignatureOp):
     """What they share: a feature dimension, and what is added to the variance."""
 
     epsilon = prop_def(FloatAttr)
@@ -45,7 +53,7 @@ class _BatchNormOp(IRDLOperation):
                 "attribute 'feature_index' failed to satisfy constraint: 64-bit signless integer attribute whose value "
                 "is non-negative"
             )
-        check_signature(self)
+        super().verify_()
         if self.epsilon.type != f32:
             raise VerifyException("attribute 'epsilon' failed to satisfy constraint: 32-bit float attribute")
         for values, name in ((whole, "multi"), (per_feature, "single")):
@@ -77,6 +85,7 @@ class BatchNormInferenceOp(_BatchNormOp):
     """(operand - mean) / sqrt(variance + epsilon) * scale + offset, along every dimension but the features'."""
 
     name = "stablehlo.batch_norm_inference"
+    SIGNATURE: ClassVar[Signature] = Signature((REAL, _FEATURES), REAL, (compatible_element_types,))
     operand = operand_def()
     scale = operand_def()
     offset = operand_def()
@@ -98,6 +107,7 @@ class BatchNormTrainingOp(_BatchNormOp):
     """The same with the operand's own mean and variance, which are results too."""
 
     name = "stablehlo.batch_norm_training"
+    SIGNATURE: ClassVar[Signature] = Signature((REAL, _FEATURES), REAL, (compatible_element_types,))
     operand = operand_def()
     scale = operand_def()
     offset = operand_def()
@@ -120,6 +130,9 @@ class BatchNormGradOp(_BatchNormOp):
     """The gradients of batch_norm_training's operands, for the gradient of its output."""
 
     name = "stablehlo.batch_norm_grad"
+    SIGNATURE: ClassVar[Signature] = Signature(
+        (REAL, _FEATURES, _FEATURES, _FEATURES, REAL), REAL, (compatible_element_types,)
+    )
     operand = operand_def()
     scale = operand_def()
     mean = operand_def()
@@ -137,3 +150,6 @@ class BatchNormGradOp(_BatchNormOp):
     def verify_(self) -> None:
         """Check the constraints of `batch_norm_grad`."""
         self.check([self.operand, self.grad_output], [self.scale, self.mean, self.variance])
+
+
+OPS = (BatchNormInferenceOp, BatchNormTrainingOp, BatchNormGradOp)

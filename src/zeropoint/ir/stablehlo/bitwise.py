@@ -5,9 +5,12 @@ Source: the StableHLO specification; op and operand names are upstream's. `and` 
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from xdsl.irdl import irdl_op_definition
 
 from zeropoint.ir.stablehlo.elementwise import BinaryOp, UnaryOp
+from zeropoint.ir.stablehlo.signatures import BITS, INTEGERS, Signature, elementwise
 
 
 @irdl_op_definition
@@ -15,6 +18,7 @@ class XorOp(BinaryOp):
     """Bitwise or logical exclusive disjunction."""
 
     name = "stablehlo.xor"
+    SIGNATURE: ClassVar[Signature] = elementwise(BITS)
 
 
 @irdl_op_definition
@@ -22,6 +26,7 @@ class ShiftLeftOp(BinaryOp):
     """The bits of `lhs` moved up by `rhs`; zeros come in."""
 
     name = "stablehlo.shift_left"
+    SIGNATURE: ClassVar[Signature] = elementwise(INTEGERS)
 
 
 @irdl_op_definition
@@ -29,6 +34,7 @@ class ShiftRightArithmeticOp(BinaryOp):
     """The bits of `lhs` moved down by `rhs`; copies of the sign bit come in."""
 
     name = "stablehlo.shift_right_arithmetic"
+    SIGNATURE: ClassVar[Signature] = elementwise(INTEGERS)
 
 
 @irdl_op_definition
@@ -36,6 +42,7 @@ class ShiftRightLogicalOp(BinaryOp):
     """The bits of `lhs` moved down by `rhs`; zeros come in."""
 
     name = "stablehlo.shift_right_logical"
+    SIGNATURE: ClassVar[Signature] = elementwise(INTEGERS)
 
 
 @irdl_op_definition
@@ -43,6 +50,7 @@ class NotOp(UnaryOp):
     """Bitwise or logical negation."""
 
     name = "stablehlo.not"
+    SIGNATURE: ClassVar[Signature] = elementwise(BITS)
 
 
 @irdl_op_definition
@@ -50,6 +58,7 @@ class PopcntOp(UnaryOp):
     """How many bits are set."""
 
     name = "stablehlo.popcnt"
+    SIGNATURE: ClassVar[Signature] = elementwise(INTEGERS)
 
 
 @irdl_op_definition
@@ -57,3 +66,7 @@ class CountLeadingZerosOp(UnaryOp):
     """How many bits above the highest set one are clear."""
 
     name = "stablehlo.count_leading_zeros"
+    SIGNATURE: ClassVar[Signature] = elementwise(INTEGERS)
+
+
+OPS = (XorOp, ShiftLeftOp, ShiftRightArithmeticOp, ShiftRightLogicalOp, NotOp, PopcntOp, CountLeadingZerosOp)

@@ -6,15 +6,11 @@ Source: the StableHLO specification, "all_reduce" and the other ops that have re
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import ClassVar
 
-import numpy as np
 from xdsl.dialects.builtin import ArrayAttr, BoolAttr, DenseIntOrFPElementsAttr, IntegerAttr, StringAttr, UnitAttr
-from xdsl.ir import Data
 from xdsl.irdl import (
     IRDLOperation,
-    irdl_attr_definition,
     irdl_op_definition,
     operand_def,
     opt_prop_def,
@@ -24,9 +20,8 @@ from xdsl.irdl import (
     var_operand_def,
     var_result_def,
 )
-from xdsl.parser import AttrParser
-from xdsl.printer import Printer
 
+from zeropoint.ir.stablehlo.channels import ChannelHandleAttr
 from zeropoint.ir.stablehlo.collectives_checks import (
     check_all_gather,
     check_all_reduce,
@@ -38,58 +33,11 @@ from zeropoint.ir.stablehlo.collectives_checks import (
     check_process_id,
     check_reduce_scatter,
 )
-from zeropoint.ir.stablehlo.signatures import check_signature
+from zeropoint.ir.stablehlo.signatures import ANY, VARIADIC, Signature, SignatureOp, same_element_type
 from zeropoint.ir.stablehlo.tokens import TokenType
 
 
-@dataclass(frozen=True)
-class Channel:
-    """The number that ops of one exchange share, and its kind: 1 between devices, 2 to the host, 3 from the host."""
-
-    handle: int
-    type: int
-
-
-@irdl_attr_definition
-class ChannelHandleAttr(Data[Channel]):
-    """`#stablehlo.channel_handle<handle = 1, type = 0>`."""
-
-    name = "stablehlo.channel_handle"
-
-    @classmethod
-    def parse_parameter(cls, parser: AttrParser) -> Channel:
-        """Parse `<handle = 1, type = 0>`."""
-        with parser.in_angle_brackets():
-            found: dict[str, int] = {}
-            for index, name in enumerate(("handle", "type")):
-                if index:
-                    parser.parse_punctuation(",")
-                parser.parse_keyword(name)
-                parser.parse_punctuation("=")
-                found[name] = parser.parse_integer(allow_boolean=False)
-            return Channel(**found)
-
-    def print_parameter(self, printer: Printer) -> None:
-        """Print `<handle = 1, type = 0>`."""
-        printer.print_string(f"<handle = {self.data.handle}, type = {self.data.type}>")
-
-
-def replica_groups(attribute: DenseIntOrFPElementsAttr[Any]) -> list[list[int]]:
-    """The groups, without the -1 that fill short ones up."""
-    rows = np.frombuffer(attribute.data.data, np.int64)
-    shape = attribute.get_shape()
-    if len(rows) == 1:  # a splat
-        rows = np.broadcast_to(rows, int(np.prod(shape)))
-    return [[int(entry) for entry in row if entry != -1] for row in rows.reshape(shape)]
-
-
-def channel_id(op: IRDLOperation) -> int:
-    """The number of the op's channel, 0 where it has none."""
-    channel = op.properties.get("channel_handle")
-    return channel.data.handle if isinstance(channel, ChannelHandleAttr) else 0
-
-
-class _Reducing(IRDLOperation):
+class _Reducing(SignatureOp):
     """What the ops share whose body combines the values of several processes."""
 
     replica_groups = prop_def(DenseIntOrFPElementsAttr)
@@ -102,13 +50,14 @@ class AllReduceOp(_Reducing):
     """The values of all processes of a group, reduced with the body, on every process of the group."""
 
     name = "stablehlo.all_reduce"
+    SIGNATURE: ClassVar[Signature] = Signature((VARIADIC,), VARIADIC)
     inputs = var_operand_def()
     results_ = var_result_def()
     computation = region_def("single_block")
 
     def verify_(self) -> None:
         """Check the constraints of `all_reduce`."""
-        check_signature(self)
+        super().verify_()
         check_all_reduce(self, self.computation.block)
 
 
@@ -117,6 +66,7 @@ class ReduceScatterOp(_Reducing):
     """The values of all processes of a group, reduced with the body; every process has its part of the result."""
 
     name = "stablehlo.reduce_scatter"
+    SIGNATURE: ClassVar[Signature] = Signature((ANY,), ANY)
     operand = operand_def()
     result = result_def()
     scatter_dimension = prop_def(IntegerAttr)
@@ -124,7 +74,7 @@ class ReduceScatterOp(_Reducing):
 
     def verify_(self) -> None:
         """Check the constraints of `reduce_scatter`."""
-        check_signature(self)
+        super().verify_()
         check_reduce_scatter(self, self.scatter_dimension.value.data, self.computation.block)
 
 
@@ -143,10 +93,11 @@ class CollectiveReduceOp(_Reducing):
 
 
 @irdl_op_definition
-class AllGatherOp(IRDLOperation):
+class AllGatherOp(SignatureOp):
     """The values of all processes of a group, one after the other along a dimension, on every process."""
 
     name = "stablehlo.all_gather"
+    SIGNATURE: ClassVar[Signature] = Signature((VARIADIC,), VARIADIC)
     inputs = var_operand_def()
     results_ = var_result_def()
     all_gather_dim = prop_def(IntegerAttr)
@@ -156,15 +107,16 @@ class AllGatherOp(IRDLOperation):
 
     def verify_(self) -> None:
         """Check the constraints of `all_gather`."""
-        check_signature(self)
+        super().verify_()
         check_all_gather(self, int(self.all_gather_dim.value.data))
 
 
 @irdl_op_definition
-class AllToAllOp(IRDLOperation):
+class AllToAllOp(SignatureOp):
     """Every process cuts its value into as many parts as its group has processes, and gives one to each."""
 
     name = "stablehlo.all_to_all"
+    SIGNATURE: ClassVar[Signature] = Signature((VARIADIC,), VARIADIC)
     inputs = var_operand_def()
     results_ = var_result_def()
     split_dimension = prop_def(IntegerAttr)
@@ -175,7 +127,7 @@ class AllToAllOp(IRDLOperation):
 
     def verify_(self) -> None:
         """Check the constraints of `all_to_all`."""
-        check_signature(self)
+        super().verify_()
         split, concat, count = (
             int(entry.value.data) for entry in (self.split_dimension, self.concat_dimension, self.split_count)
         )
@@ -183,10 +135,11 @@ class AllToAllOp(IRDLOperation):
 
 
 @irdl_op_definition
-class CollectivePermuteOp(IRDLOperation):
+class CollectivePermuteOp(SignatureOp):
     """The value of the source process on the target process; zeros where a process is no target."""
 
     name = "stablehlo.collective_permute"
+    SIGNATURE: ClassVar[Signature] = Signature((ANY,), ANY, (same_element_type,))
     operand = operand_def()
     result = result_def()
     source_target_pairs = prop_def(DenseIntOrFPElementsAttr)
@@ -194,12 +147,12 @@ class CollectivePermuteOp(IRDLOperation):
 
     def verify_(self) -> None:
         """Check the constraints of `collective_permute`."""
-        check_signature(self)
+        super().verify_()
         check_permute(self, self.source_target_pairs)
 
 
 @irdl_op_definition
-class CollectiveBroadcastOp(IRDLOperation):
+class CollectiveBroadcastOp(SignatureOp):
     """The value of the first process of a group on all its processes; zeros where a process is in no group.
 
     With `has_dynamic_root` the last operand says, for each of the others, whose value it is; this form is newer than
@@ -207,6 +160,7 @@ class CollectiveBroadcastOp(IRDLOperation):
     """
 
     name = "stablehlo.collective_broadcast"
+    SIGNATURE: ClassVar[Signature] = Signature((ANY,), ANY, (same_element_type,))
     inputs = var_operand_def()
     results_ = var_result_def()
     replica_groups = prop_def(DenseIntOrFPElementsAttr)
@@ -216,7 +170,7 @@ class CollectiveBroadcastOp(IRDLOperation):
     def verify_(self) -> None:
         """Check the constraints of `collective_broadcast`."""
         if self.has_dynamic_root is None:
-            check_signature(self)
+            super().verify_()
         check_broadcast(self, self.replica_groups, self.has_dynamic_root is not None)
 
 
@@ -304,3 +258,20 @@ class OutfeedOp(IRDLOperation):
     token = operand_def(TokenType)
     result = result_def(TokenType)
     outfeed_config = opt_prop_def(StringAttr)
+
+
+OPS = (
+    AllReduceOp,
+    ReduceScatterOp,
+    CollectiveReduceOp,
+    AllGatherOp,
+    AllToAllOp,
+    CollectivePermuteOp,
+    CollectiveBroadcastOp,
+    PartitionIdOp,
+    ReplicaIdOp,
+    SendOp,
+    RecvOp,
+    InfeedOp,
+    OutfeedOp,
+)

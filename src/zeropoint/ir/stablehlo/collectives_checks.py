@@ -25,8 +25,10 @@ from xdsl.ir import Attribute, Block
 from xdsl.irdl import IRDLOperation
 from xdsl.utils.exceptions import VerifyException
 
+from zeropoint.ir.stablehlo.arrays import check_not_negative
+from zeropoint.ir.stablehlo.channels import channel_id
 from zeropoint.ir.stablehlo.elements import check_inferred, compatible_elements, compatible_sizes
-from zeropoint.ir.stablehlo.reduction_checks import check_reduced, check_reducer
+from zeropoint.ir.stablehlo.reduction import check_reduced, check_reducer
 from zeropoint.ir.tensors import element_of, shape_of
 
 Groups = DenseIntOrFPElementsAttr[Any]
@@ -81,8 +83,6 @@ def _groups_of(op: IRDLOperation) -> Groups:
 
 
 def _check_channel_id(op: IRDLOperation, least: int, sentence: str) -> None:
-    from zeropoint.ir.stablehlo.collectives import channel_id  # collectives imports this module
-
     if _is_global(op) and channel_id(op) < least:
         raise VerifyException(sentence.format(channel_id(op)))
 
@@ -106,7 +106,7 @@ def check_reduce_scatter(op: IRDLOperation, dimension: int, body: Block) -> None
 
     Raises VerifyException.
     """
-    _check_not_negative("scatter_dimension", dimension)
+    check_not_negative("scatter_dimension", dimension)
     _check_groups(op, _groups_of(op), same_size=True, is_global=_is_global(op))
     _check_channel_id(op, 1, "channel_id must be positive when useGlobalDeviceIds is set but got: {}")
     (operand,), (result,) = op.operand_types, op.result_types
@@ -137,20 +137,12 @@ def _check_scattered(operand: Sequence[int], result: Sequence[int], dimension: i
             raise VerifyException(f"non scatter dimensions should be same for operand ({first}) and result ({second})")
 
 
-def _check_not_negative(name: str, value: int) -> None:
-    if value < 0:
-        raise VerifyException(
-            f"attribute '{name}' failed to satisfy constraint: 64-bit signless integer attribute whose value is "
-            "non-negative"
-        )
-
-
 def check_all_gather(op: IRDLOperation, dimension: int) -> None:
     """Check all_gather: C1 to C6.
 
     Raises VerifyException.
     """
-    _check_not_negative("all_gather_dim", dimension)
+    check_not_negative("all_gather_dim", dimension)
     for index, (operand, result) in enumerate(zip(op.operand_types, op.result_types, strict=True)):
         if element_of(operand) != element_of(result):
             raise VerifyException(f"requires the same element type for operand and result at index {index}")
@@ -185,7 +177,7 @@ def check_all_to_all(op: IRDLOperation, split: int, concat: int, count: int) -> 
     Raises VerifyException.
     """
     for name, value in (("split_dimension", split), ("concat_dimension", concat)):
-        _check_not_negative(name, value)
+        check_not_negative(name, value)
     if count <= 0:
         raise VerifyException(
             "attribute 'split_count' failed to satisfy constraint: 64-bit signless integer attribute whose value is "

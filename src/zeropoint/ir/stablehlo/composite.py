@@ -92,3 +92,6 @@ class CompositeOp(IRDLOperation):
                 "name must be a valid namespaced op name, i.e. it must match the following regular expression: "
                 f'{_NAME} e.g. "my_namespace.my_op"'
             )
+
+
+OPS = (CompositeOp,)

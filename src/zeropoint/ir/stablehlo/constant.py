@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, DenseResourceAttr, DictionaryAttr, IntegerType
 from xdsl.ir import Attribute
-from xdsl.irdl import IRDLOperation, irdl_op_definition, prop_def, result_def, traits_def
+from xdsl.irdl import irdl_op_definition, prop_def, result_def, traits_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import ConstantLike, Pure
 from xdsl.utils.exceptions import VerifyException
 
-from zeropoint.ir.stablehlo.elements import check_inferred, compatible_shapes, quantized, types_text
-from zeropoint.ir.stablehlo.signatures import check_signature
+from zeropoint.ir.stablehlo.elements import (
+    ElementKind,
+    TensorConstraint,
+    check_inferred,
+    compatible_shapes,
+    quantized,
+    types_text,
+)
+from zeropoint.ir.stablehlo.signatures import EVERY_KIND, Signature, SignatureOp
 from zeropoint.ir.tensors import element_of, shape_of
+
+_STATIC = TensorConstraint(
+    (*EVERY_KIND, ElementKind.PER_TENSOR, ElementKind.PER_AXIS), "statically shaped tensor", is_static=True
+)
 
 
 @irdl_op_definition
-class ConstantOp(IRDLOperation):
+class ConstantOp(SignatureOp):
     """A constant tensor. Of a quantized result type, `value` holds the storage integers.
 
     ```mlir
@@ -26,6 +39,7 @@ class ConstantOp(IRDLOperation):
     """
 
     name = "stablehlo.constant"
+    SIGNATURE: ClassVar[Signature] = Signature((), _STATIC)
     value = prop_def(DenseIntOrFPElementsAttr | DenseResourceAttr)
     output = result_def()
     traits = traits_def(Pure(), ConstantLike())
@@ -67,7 +81,7 @@ class ConstantOp(IRDLOperation):
 
     def verify_(self) -> None:
         """Check that the elements have the result's type; of a quantized one, that of its storage, without a sign."""
-        check_signature(self)
+        super().verify_()
         value = self.value.get_type()
         result = quantized(element_of(self.output))
         if result is None:
@@ -79,3 +93,6 @@ class ConstantOp(IRDLOperation):
                 f"inferred type(s) {types_text([value])} are incompatible with return type(s) of operation "
                 f"{types_text(self.result_types)}"
             )
+
+
+OPS = (ConstantOp,)

@@ -6,9 +6,10 @@ Source: the StableHLO specification, "if", "case", "while", "map", "custom_call"
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar, cast
 
-from xdsl.dialects.builtin import ArrayAttr, BoolAttr, IntegerAttr, StringAttr
-from xdsl.ir import Attribute, BlockArgument, Region, SSAValue
+from xdsl.dialects.builtin import ArrayAttr, BoolAttr, IntegerAttr, StringAttr, TensorType, i1
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     irdl_op_definition,
@@ -25,18 +26,43 @@ from xdsl.irdl import (
 from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.printer import Printer
 from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
 
-from zeropoint.ir.stablehlo.arrays import I64_ARRAY, i64_array
+from zeropoint.ir.stablehlo.arrays import I64_ARRAY, array_values, i64_array
 from zeropoint.ir.stablehlo.assembly import parse_operands
-from zeropoint.ir.stablehlo.control_checks import check_branches, check_map, check_while
-from zeropoint.ir.stablehlo.signatures import check_signature
+from zeropoint.ir.stablehlo.elements import ElementKind, TensorConstraint, check_inferred, compatible_types, types_text
+from zeropoint.ir.stablehlo.signatures import (
+    ANY,
+    EVERY_KIND,
+    INT32,
+    PREDICATE,
+    VARIADIC,
+    Signature,
+    SignatureOp,
+    at_least_one,
+    same_shape,
+)
+from zeropoint.ir.tensors import element_of, shape_of
+
+_MEMREF = f" or memref of {' or '.join(kind.value for kind in (*EVERY_KIND, ElementKind.PER_TENSOR))} values"
+_VALUES = TensorConstraint(
+    (*EVERY_KIND, ElementKind.PER_TENSOR), "variadic of ranked tensor", or_per_axis=True, or_token=True
+)
+_LOOPED = TensorConstraint(
+    (*EVERY_KIND, ElementKind.PER_TENSOR),
+    "variadic of ranked tensor",
+    or_per_axis=True,
+    or_token=True,
+    afterwards=_MEMREF,
+)
 
 
 @irdl_op_definition
-class IfOp(IRDLOperation):
+class IfOp(SignatureOp):
     """The results of the first region where `pred` is true, of the second one where it is false."""
 
     name = "stablehlo.if"
+    SIGNATURE: ClassVar[Signature] = Signature((PREDICATE,), _VALUES)
     pred = operand_def()
     results_ = var_result_def()
     true_branch = region_def("single_block")
@@ -47,15 +73,16 @@ class IfOp(IRDLOperation):
 
     def verify_(self) -> None:
         """Check the constraints of `if`."""
-        check_signature(self)
-        check_branches(self, self.pred)
+        super().verify_()
+        _check_branches(self, self.pred)
 
 
 @irdl_op_definition
-class CaseOp(IRDLOperation):
+class CaseOp(SignatureOp):
     """The results of the region that `index` counts to; of the last one where there is no such region."""
 
     name = "stablehlo.case"
+    SIGNATURE: ClassVar[Signature] = Signature((INT32,), _VALUES)
     index = operand_def()
     results_ = var_result_def()
     branches = var_region_def("single_block")
@@ -65,12 +92,12 @@ class CaseOp(IRDLOperation):
 
     def verify_(self) -> None:
         """Check the constraints of `case`."""
-        check_signature(self)
-        check_branches(self, self.index)
+        super().verify_()
+        _check_branches(self, self.index)
 
 
 @irdl_op_definition
-class WhileOp(IRDLOperation):
+class WhileOp(SignatureOp):
     """The operands, replaced by what `body` makes of them for as long as `cond` says true of them.
 
     ```mlir
@@ -84,6 +111,7 @@ class WhileOp(IRDLOperation):
     """
 
     name = "stablehlo.while"
+    SIGNATURE: ClassVar[Signature] = Signature((_LOOPED,), _LOOPED)
     inputs = var_operand_def()
     results_ = var_result_def()
     cond = region_def("single_block")
@@ -139,8 +167,8 @@ class WhileOp(IRDLOperation):
 
     def verify_(self) -> None:
         """Check the constraints of `while`."""
-        check_signature(self)
-        check_while(self)
+        super().verify_()
+        _check_while(self)
 
 
 def _value_after_equals(parser: Parser) -> UnresolvedOperand:
@@ -156,10 +184,11 @@ def _print_pair(printer: Printer, pair: tuple[BlockArgument, SSAValue]) -> None:
 
 
 @irdl_op_definition
-class MapOp(IRDLOperation):
+class MapOp(SignatureOp):
     """The body on the elements that stand at one place in all the inputs, for every place."""
 
     name = "stablehlo.map"
+    SIGNATURE: ClassVar[Signature] = Signature((VARIADIC,), ANY, (at_least_one, same_shape))
     inputs = var_operand_def()
     result = result_def()
     dimensions = prop_def(I64_ARRAY)
@@ -176,8 +205,8 @@ class MapOp(IRDLOperation):
 
     def verify_(self) -> None:
         """Check the constraints of `map`."""
-        check_signature(self)
-        check_map(self)
+        super().verify_()
+        _check_map(self)
 
 
 @irdl_op_definition
@@ -235,3 +264,114 @@ class CustomCallOp(IRDLOperation):
         printer.print_op_attributes({**shown, **self.attributes})
         printer.print_string(" : ")
         printer.print_operation_type(self)
+
+
+def _returned_types(block: Block) -> list[Attribute]:
+    """The types of what the block's terminator hands out."""
+    return [] if block.last_op is None else list(block.last_op.operand_types)
+
+
+def _check_branches(op: Operation, selector: SSAValue) -> None:
+    """Check `if` and `case`: a scalar selects, branches have no arguments and return what the op does.
+
+    Raises VerifyException.
+    """
+    if shape_of(selector):
+        raise VerifyException(f"operand should be rank 0 tensor but got rank {len(shape_of(selector))}")
+    if not op.regions:
+        raise VerifyException("expect at least one branch")
+    first = _returned_types(op.regions[0].block)
+    for index, region in enumerate(op.regions):
+        if region.block.args:
+            raise VerifyException(f"branch {index} must have 0 arguments, but found {len(region.block.args)}")
+        found = _returned_types(region.block)
+        if not compatible_types(first, found):
+            raise VerifyException(
+                f"branch 0 and branch {index} have mismatched return types: {types_text(first)} vs {types_text(found)}"
+            )
+    _check_results(first, op)
+
+
+def _check_results(inferred: Sequence[Attribute], op: Operation) -> None:
+    if not compatible_types(inferred, op.result_types):
+        raise VerifyException(
+            f"inferred type(s) {types_text(inferred)} are incompatible with return type(s) of operation "
+            f"{types_text(op.result_types)}"
+        )
+
+
+def _is_scalar(found: Attribute) -> bool:
+    return isinstance(found, TensorType) and not shape_of(cast("Attribute", found))
+
+
+def _is_predicate(found: Attribute) -> bool:
+    return _is_scalar(found) and element_of(found) == i1
+
+
+def _check_while(op: WhileOp) -> None:
+    """Check `while`: operands, arguments of both regions, what the body returns and the results have the same types.
+
+    Raises VerifyException.
+    """
+    operands = list(op.operand_types)
+    for found, what in (
+        ([argument.type for argument in op.cond.block.args], "condition block arguments"),
+        ([argument.type for argument in op.body.block.args], "body block arguments"),
+        (_returned_types(op.body.block), "body block return types"),
+    ):
+        if not compatible_types(operands, found):
+            raise VerifyException(
+                f"expect operands to be compatible with {what} but got {types_text(operands)} vs {types_text(found)}"
+            )
+    condition = _returned_types(op.cond.block)
+    if len(condition) != 1:
+        raise VerifyException(f"expect condition body returns a single value but got {len(condition)}")
+    if not _is_predicate(condition[0]):
+        raise VerifyException(f"expect condition block return a zero-ranked tensor of i1 but got '{condition[0]}'")
+    _check_results(operands, op)
+
+
+def _check_map(op: MapOp) -> None:
+    """Check `map`: the computation is a function of scalars, one for each input, over all dimensions.
+
+    Raises VerifyException.
+    """
+    arguments = [argument.type for argument in op.computation.block.args]
+    if len(arguments) != len(op.inputs):
+        raise VerifyException(
+            f"expects number of operands to match the arity of map computation, but got: {len(op.inputs)} and "
+            f"{len(arguments)}"
+        )
+    for index, (argument, value) in enumerate(zip(arguments, op.inputs, strict=True)):
+        if not _is_scalar(argument):
+            raise VerifyException(
+                f"computation arguments must be 0-rank tensor, but got: arg #{index} of type '{argument}'"
+            )
+        if element_of(argument) != element_of(value):
+            raise VerifyException(
+                f"element type of operands and computation arguments must match, but got: '{element_of(value)}' and "
+                f"'{element_of(argument)}'"
+            )
+    element = _check_map_result(_returned_types(op.computation.block))
+    dimensions = array_values(op.dimensions)
+    if list(dimensions) != list(range(len(dimensions))):
+        text = ", ".join(map(str, dimensions))
+        raise VerifyException(f"requires monotonically increasing dimension numbers, but got: {text}")
+    for value in op.inputs:
+        if len(shape_of(value)) != len(dimensions):
+            raise VerifyException(
+                f"applied to a subset of dimensions currently not supported: operand dimensions = "
+                f"{len(shape_of(value))}, requested map dimensions size = {len(dimensions)}"
+            )
+    check_inferred([(shape_of(op.inputs[-1]), element)], op.result_types)
+
+
+def _check_map_result(returned: Sequence[Attribute]) -> Attribute:
+    if len(returned) != 1:
+        raise VerifyException(f"computation must return single output, but got: {len(returned)}")
+    if not _is_scalar(returned[0]):
+        raise VerifyException(f"computation must return 0-rank tensor, but got: '{returned[0]}'")
+    return element_of(returned[0])
+
+
+OPS = (IfOp, CaseOp, WhileOp, MapOp, CustomCallOp)

@@ -5,9 +5,11 @@ Source: the StableHLO specification; op and operand names are upstream's.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from xdsl.dialects.builtin import i1
 from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, opt_prop_def, prop_def, result_def, traits_def
+from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def, result_def, traits_def
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
@@ -17,13 +19,41 @@ from zeropoint.ir.stablehlo.attributes import (
     ComparisonDirectionAttr,
     ComparisonTypeAttr,
 )
-from zeropoint.ir.stablehlo.elements import check_inferred, compatible_shapes, real_element
+from zeropoint.ir.stablehlo.elements import (
+    ElementKind,
+    TensorConstraint,
+    check_inferred,
+    compatible_shapes,
+    real_element,
+)
 from zeropoint.ir.stablehlo.quantization import check_add
-from zeropoint.ir.stablehlo.signatures import check_signature
+from zeropoint.ir.stablehlo.signatures import (
+    ANY,
+    ANY_OR_AXIS,
+    BITS,
+    EVERY_KIND,
+    FUNCTION,
+    NUMBER,
+    PREDICATE,
+    REAL,
+    Signature,
+    SignatureOp,
+    compatible_element_types,
+    compatible_operand_element_types,
+    elementwise,
+    same_shape,
+    same_shape_and_base,
+)
 from zeropoint.ir.tensors import element_of, shape_of, with_element
 
+_SIGNED = TensorConstraint(
+    (ElementKind.SIGNLESS_INTEGER, ElementKind.FLOAT, ElementKind.COMPLEX, ElementKind.PER_TENSOR)
+)
+_SIGNED_REAL = TensorConstraint((ElementKind.SIGNLESS_INTEGER, ElementKind.FLOAT, ElementKind.PER_TENSOR))
+_NOT_QUANTIZED = TensorConstraint(EVERY_KIND)
 
-class UnaryOp(IRDLOperation):
+
+class UnaryOp(SignatureOp):
     """One operand, one result; the result type is the operand's unless given (quantized ops may differ)."""
 
     operand = operand_def()
@@ -35,12 +65,8 @@ class UnaryOp(IRDLOperation):
     def __init__(self, operand: SSAValue, result_type: Attribute | None = None):
         super().__init__(operands=[operand], result_types=[operand.type if result_type is None else result_type])
 
-    def verify_(self) -> None:
-        """Check the element types, and that they and the shapes agree."""
-        check_signature(self)
 
-
-class BinaryOp(IRDLOperation):
+class BinaryOp(SignatureOp):
     """Two operands of one shape, one result; the result type is the left one's unless given."""
 
     lhs = operand_def()
@@ -53,20 +79,17 @@ class BinaryOp(IRDLOperation):
     def __init__(self, lhs: SSAValue, rhs: SSAValue, result_type: Attribute | None = None):
         super().__init__(operands=[lhs, rhs], result_types=[lhs.type if result_type is None else result_type])
 
-    def verify_(self) -> None:
-        """Check the element types, and that they and the shapes agree."""
-        check_signature(self)
-
 
 @irdl_op_definition
 class AddOp(BinaryOp):
     """Sum."""
 
     name = "stablehlo.add"
+    SIGNATURE: ClassVar[Signature] = Signature((ANY_OR_AXIS,), ANY_OR_AXIS, (same_shape,))
 
     def verify_(self) -> None:
         """Check the constraints of `add`: quantized operands may differ in scale, and be per channel."""
-        check_signature(self)
+        super().verify_()
         check_add(element_of(self.lhs), element_of(self.rhs), element_of(self.result))
 
 
@@ -75,6 +98,7 @@ class DivideOp(BinaryOp):
     """Quotient."""
 
     name = "stablehlo.divide"
+    SIGNATURE: ClassVar[Signature] = elementwise(NUMBER)
 
 
 @irdl_op_definition
@@ -82,6 +106,7 @@ class MaximumOp(BinaryOp):
     """The greater operand."""
 
     name = "stablehlo.maximum"
+    SIGNATURE: ClassVar[Signature] = elementwise(ANY)
 
 
 @irdl_op_definition
@@ -89,6 +114,7 @@ class MinimumOp(BinaryOp):
     """The lesser operand."""
 
     name = "stablehlo.minimum"
+    SIGNATURE: ClassVar[Signature] = elementwise(ANY)
 
 
 @irdl_op_definition
@@ -96,6 +122,7 @@ class MultiplyOp(BinaryOp):
     """Product."""
 
     name = "stablehlo.multiply"
+    SIGNATURE: ClassVar[Signature] = elementwise(ANY)
 
 
 @irdl_op_definition
@@ -103,6 +130,7 @@ class PowerOp(BinaryOp):
     """The left operand to the power of the right one."""
 
     name = "stablehlo.power"
+    SIGNATURE: ClassVar[Signature] = elementwise(NUMBER)
 
 
 @irdl_op_definition
@@ -110,6 +138,7 @@ class SubtractOp(BinaryOp):
     """Difference."""
 
     name = "stablehlo.subtract"
+    SIGNATURE: ClassVar[Signature] = elementwise(NUMBER)
 
 
 @irdl_op_definition
@@ -117,6 +146,7 @@ class AndOp(BinaryOp):
     """Bitwise or logical conjunction."""
 
     name = "stablehlo.and"
+    SIGNATURE: ClassVar[Signature] = elementwise(BITS)
 
 
 @irdl_op_definition
@@ -124,6 +154,7 @@ class OrOp(BinaryOp):
     """Bitwise or logical disjunction."""
 
     name = "stablehlo.or"
+    SIGNATURE: ClassVar[Signature] = elementwise(BITS)
 
 
 @irdl_op_definition
@@ -131,6 +162,7 @@ class AbsOp(UnaryOp):
     """The absolute value; of complex numbers, which has the type of their parts."""
 
     name = "stablehlo.abs"
+    SIGNATURE: ClassVar[Signature] = Signature((_SIGNED,), _SIGNED_REAL, (same_shape_and_base,))
 
     def __init__(self, operand: SSAValue, result_type: Attribute | None = None):
         real = with_element(operand, real_element(element_of(operand)))
@@ -138,7 +170,7 @@ class AbsOp(UnaryOp):
 
     def verify_(self) -> None:
         """Check that the result has the operand's type (C1), real where that is complex (C2)."""
-        check_signature(self)
+        super().verify_()
         check_inferred([(shape_of(self.operand), real_element(element_of(self.operand)))], self.result_types)
 
 
@@ -147,6 +179,7 @@ class CeilOp(UnaryOp):
     """The least integer not below."""
 
     name = "stablehlo.ceil"
+    SIGNATURE: ClassVar[Signature] = elementwise(REAL)
 
 
 @irdl_op_definition
@@ -154,6 +187,7 @@ class CosineOp(UnaryOp):
     """The cosine."""
 
     name = "stablehlo.cosine"
+    SIGNATURE: ClassVar[Signature] = elementwise(FUNCTION)
 
 
 @irdl_op_definition
@@ -161,6 +195,7 @@ class ExponentialOp(UnaryOp):
     """e to the power of the operand."""
 
     name = "stablehlo.exponential"
+    SIGNATURE: ClassVar[Signature] = elementwise(FUNCTION)
 
 
 @irdl_op_definition
@@ -168,6 +203,7 @@ class ExponentialMinusOneOp(UnaryOp):
     """e to the power of the operand, minus one."""
 
     name = "stablehlo.exponential_minus_one"
+    SIGNATURE: ClassVar[Signature] = elementwise(FUNCTION)
 
 
 @irdl_op_definition
@@ -175,6 +211,7 @@ class FloorOp(UnaryOp):
     """The greatest integer not above."""
 
     name = "stablehlo.floor"
+    SIGNATURE: ClassVar[Signature] = elementwise(REAL)
 
 
 @irdl_op_definition
@@ -182,6 +219,7 @@ class LogOp(UnaryOp):
     """The natural logarithm."""
 
     name = "stablehlo.log"
+    SIGNATURE: ClassVar[Signature] = elementwise(FUNCTION)
 
 
 @irdl_op_definition
@@ -189,6 +227,7 @@ class LogPlusOneOp(UnaryOp):
     """The natural logarithm of the operand plus one."""
 
     name = "stablehlo.log_plus_one"
+    SIGNATURE: ClassVar[Signature] = elementwise(FUNCTION)
 
 
 @irdl_op_definition
@@ -196,6 +235,7 @@ class LogisticOp(UnaryOp):
     """1 / (1 + exp(-x))."""
 
     name = "stablehlo.logistic"
+    SIGNATURE: ClassVar[Signature] = elementwise(FUNCTION)
 
 
 @irdl_op_definition
@@ -203,6 +243,7 @@ class NegateOp(UnaryOp):
     """The negation."""
 
     name = "stablehlo.negate"
+    SIGNATURE: ClassVar[Signature] = elementwise(NUMBER)
 
 
 @irdl_op_definition
@@ -210,6 +251,7 @@ class RsqrtOp(UnaryOp):
     """The reciprocal of the square root."""
 
     name = "stablehlo.rsqrt"
+    SIGNATURE: ClassVar[Signature] = elementwise(FUNCTION)
 
 
 @irdl_op_definition
@@ -217,6 +259,7 @@ class SignOp(UnaryOp):
     """-1, 0 or 1."""
 
     name = "stablehlo.sign"
+    SIGNATURE: ClassVar[Signature] = elementwise(_SIGNED)
 
 
 @irdl_op_definition
@@ -224,6 +267,7 @@ class SineOp(UnaryOp):
     """The sine."""
 
     name = "stablehlo.sine"
+    SIGNATURE: ClassVar[Signature] = elementwise(FUNCTION)
 
 
 @irdl_op_definition
@@ -231,6 +275,7 @@ class SqrtOp(UnaryOp):
     """The square root."""
 
     name = "stablehlo.sqrt"
+    SIGNATURE: ClassVar[Signature] = elementwise(FUNCTION)
 
 
 @irdl_op_definition
@@ -238,6 +283,7 @@ class TanhOp(UnaryOp):
     """The hyperbolic tangent."""
 
     name = "stablehlo.tanh"
+    SIGNATURE: ClassVar[Signature] = elementwise(FUNCTION)
 
 
 @irdl_op_definition
@@ -245,13 +291,15 @@ class ConvertOp(UnaryOp):
     """Element type conversion; the shape stays."""
 
     name = "stablehlo.convert"
+    SIGNATURE: ClassVar[Signature] = Signature((_NOT_QUANTIZED,), _NOT_QUANTIZED, (same_shape,))
 
 
 @irdl_op_definition
-class ClampOp(IRDLOperation):
+class ClampOp(SignatureOp):
     """max(min, min(operand, max)); the bounds are scalars or have the operand's shape."""
 
     name = "stablehlo.clamp"
+    SIGNATURE: ClassVar[Signature] = Signature((ANY,), ANY, (compatible_element_types,))
     min = operand_def()
     operand = operand_def()
     max = operand_def()
@@ -269,7 +317,7 @@ class ClampOp(IRDLOperation):
 
     def verify_(self) -> None:
         """Check the constraints of `clamp`: the bounds are scalars or have the operand's shape."""
-        check_signature(self)
+        super().verify_()
         shape = shape_of(self.operand)
         for name, bound in (("min", shape_of(self.min)), ("max", shape_of(self.max))):
             if bound and not compatible_shapes(bound, shape):
@@ -280,10 +328,13 @@ class ClampOp(IRDLOperation):
 
 
 @irdl_op_definition
-class CompareOp(IRDLOperation):
+class CompareOp(SignatureOp):
     """An i1 tensor: whether `lhs` stands in the given relation to `rhs`."""
 
     name = "stablehlo.compare"
+    SIGNATURE: ClassVar[Signature] = Signature(
+        (ANY,), PREDICATE, (compatible_operand_element_types, same_shape_and_base)
+    )
     lhs = operand_def()
     rhs = operand_def()
     result = result_def()
@@ -301,16 +352,13 @@ class CompareOp(IRDLOperation):
             properties={"comparison_direction": ComparisonDirectionAttr(direction)},
         )
 
-    def verify_(self) -> None:
-        """Check the element types, and that they and the shapes agree."""
-        check_signature(self)
-
 
 @irdl_op_definition
-class SelectOp(IRDLOperation):
+class SelectOp(SignatureOp):
     """`on_true` where `pred` holds, `on_false` elsewhere; `pred` is a scalar or has their shape."""
 
     name = "stablehlo.select"
+    SIGNATURE: ClassVar[Signature] = Signature((PREDICATE, ANY), ANY)
     pred = operand_def()
     on_true = operand_def()
     on_false = operand_def()
@@ -326,10 +374,42 @@ class SelectOp(IRDLOperation):
 
     def verify_(self) -> None:
         """Check the constraints of `select`: the branches have one type, `pred` is a scalar or has their shape."""
-        check_signature(self)
+        super().verify_()
         shape, element = shape_of(self.on_true), element_of(self.on_true)
         if not compatible_shapes(shape, shape_of(self.on_false)) or element != element_of(self.on_false):
             raise VerifyException("requires compatible types for non-predicate operands")
         if shape_of(self.pred) and not compatible_shapes(shape_of(self.pred), shape):
             raise VerifyException("requires the same shape for all operands")
         check_inferred([(shape, element)], self.result_types)
+
+
+OPS = (
+    AddOp,
+    DivideOp,
+    MaximumOp,
+    MinimumOp,
+    MultiplyOp,
+    PowerOp,
+    SubtractOp,
+    AndOp,
+    OrOp,
+    AbsOp,
+    CeilOp,
+    CosineOp,
+    ExponentialOp,
+    ExponentialMinusOneOp,
+    FloorOp,
+    LogOp,
+    LogPlusOneOp,
+    LogisticOp,
+    NegateOp,
+    RsqrtOp,
+    SignOp,
+    SineOp,
+    SqrtOp,
+    TanhOp,
+    ConvertOp,
+    ClampOp,
+    CompareOp,
+    SelectOp,
+)

@@ -7,12 +7,11 @@ sentences are upstream's.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, BoolAttr, ComplexType, Float32Type, Float64Type, TensorType
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
-    IRDLOperation,
     irdl_op_definition,
     operand_def,
     opt_prop_def,
@@ -29,7 +28,13 @@ from zeropoint.ir.stablehlo.arrays import I64_ARRAY, array_values, i64_array
 from zeropoint.ir.stablehlo.assembly import integers_text, parse_integers
 from zeropoint.ir.stablehlo.attributes import FftType, FftTypeAttr, Transpose, TransposeAttr
 from zeropoint.ir.stablehlo.elements import check_inferred, compatible_shapes, compatible_sizes
-from zeropoint.ir.stablehlo.signatures import check_signature
+from zeropoint.ir.stablehlo.signatures import (
+    FLOAT_OR_COMPLEX,
+    FUNCTION,
+    Signature,
+    SignatureOp,
+    compatible_element_types,
+)
 from zeropoint.ir.tensors import element_of, shape_of
 
 
@@ -38,10 +43,11 @@ def _sizes(shape: Sequence[int]) -> str:
 
 
 @irdl_op_definition
-class CholeskyOp(IRDLOperation):
+class CholeskyOp(SignatureOp):
     """The triangular factor of each of a batch of positive definite matrices; `lower` says which half is used."""
 
     name = "stablehlo.cholesky"
+    SIGNATURE: ClassVar[Signature] = Signature((FUNCTION,), FUNCTION)
     a = operand_def()
     result = result_def()
     lower = opt_prop_def(BoolAttr)
@@ -80,7 +86,7 @@ class CholeskyOp(IRDLOperation):
 
     def verify_(self) -> None:
         """Check the constraints of `cholesky`."""
-        check_signature(self)
+        super().verify_()
         shape = shape_of(self.a)
         if len(shape) < 2:
             raise VerifyException(f"argument 'a' must have rank >= 2, got shape {_sizes(shape)}.")
@@ -90,10 +96,11 @@ class CholeskyOp(IRDLOperation):
 
 
 @irdl_op_definition
-class TriangularSolveOp(IRDLOperation):
+class TriangularSolveOp(SignatureOp):
     """x of op(a) x = b, or of x op(a) = b, for each of a batch of triangular matrices."""
 
     name = "stablehlo.triangular_solve"
+    SIGNATURE: ClassVar[Signature] = Signature((FLOAT_OR_COMPLEX,), FLOAT_OR_COMPLEX, (compatible_element_types,))
     a = operand_def()
     b = operand_def()
     result = result_def()
@@ -105,7 +112,7 @@ class TriangularSolveOp(IRDLOperation):
 
     def verify_(self) -> None:
         """Check the constraints of `triangular_solve`."""
-        check_signature(self)
+        super().verify_()
         a, b, left = shape_of(self.a), shape_of(self.b), bool(self.left_side.value.data)
         types = f"'{self.a.type}' and '{self.b.type}'"
         if len(a) < 2:
@@ -124,10 +131,11 @@ class TriangularSolveOp(IRDLOperation):
 
 
 @irdl_op_definition
-class FftOp(IRDLOperation):
+class FftOp(SignatureOp):
     """The discrete Fourier transform over the last dimensions, of real or of complex values, or back."""
 
     name = "stablehlo.fft"
+    SIGNATURE: ClassVar[Signature] = Signature((FLOAT_OR_COMPLEX,), FLOAT_OR_COMPLEX)
     operand = operand_def()
     result = result_def()
     fft_type = prop_def(FftTypeAttr)
@@ -177,7 +185,7 @@ class FftOp(IRDLOperation):
 
     def verify_(self) -> None:
         """Check the constraints of `fft`."""
-        check_signature(self)
+        super().verify_()
         inferred = _transformed(self.operand.type, self.fft_type.data, array_values(self.fft_length))
         check_inferred([inferred], self.result_types)
 
@@ -219,3 +227,6 @@ def _check_inverse(shape: Sequence[int], lengths: Sequence[int]) -> None:
             f"IRFFT requires innermost dimension to be compatible with fft_length[-1]/2+1. Got: {shape[-1]} but "
             f"fft_length is {_sizes(lengths)}."
         )
+
+
+OPS = (CholeskyOp, TriangularSolveOp, FftOp)

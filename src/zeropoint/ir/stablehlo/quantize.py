@@ -5,23 +5,29 @@ Source: the StableHLO specification. `uniform_quantize` of a quantized operand i
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, result_def, traits_def
+from xdsl.irdl import irdl_op_definition, operand_def, result_def, traits_def
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from zeropoint.ir.quant import UniformQuantizedType
 from zeropoint.ir.stablehlo.assembly import SameOperandsAndResultType
-from zeropoint.ir.stablehlo.elements import check_inferred, quantized
-from zeropoint.ir.stablehlo.signatures import check_signature
+from zeropoint.ir.stablehlo.elements import ElementKind, TensorConstraint, check_inferred, quantized
+from zeropoint.ir.stablehlo.signatures import FLOAT, Signature, SignatureOp, same_shape_and_base
 from zeropoint.ir.tensors import element_of, shape_of, with_element
+
+_QUANTIZED = TensorConstraint((ElementKind.PER_TENSOR, ElementKind.PER_AXIS))
+_FLOAT_OR_QUANTIZED = TensorConstraint((ElementKind.FLOAT, ElementKind.PER_TENSOR, ElementKind.PER_AXIS))
 
 
 @irdl_op_definition
-class UniformQuantizeOp(IRDLOperation):
+class UniformQuantizeOp(SignatureOp):
     """A float or quantized tensor to a quantized one."""
 
     name = "stablehlo.uniform_quantize"
+    SIGNATURE: ClassVar[Signature] = Signature((_FLOAT_OR_QUANTIZED,), _QUANTIZED, (same_shape_and_base,))
     operand = operand_def()
     result = result_def()
     traits = traits_def(Pure())
@@ -33,7 +39,7 @@ class UniformQuantizeOp(IRDLOperation):
 
     def verify_(self) -> None:
         """Check the constraints of `uniform_quantize`: operand and result express the same float type."""
-        check_signature(self)
+        super().verify_()
         operand, result = element_of(self.operand), quantized(element_of(self.result))
         source = quantized(operand)
         expected = operand if source is None else source.expressed_type
@@ -44,10 +50,11 @@ class UniformQuantizeOp(IRDLOperation):
 
 
 @irdl_op_definition
-class UniformDequantizeOp(IRDLOperation):
+class UniformDequantizeOp(SignatureOp):
     """A quantized tensor to the float tensor that it expresses."""
 
     name = "stablehlo.uniform_dequantize"
+    SIGNATURE: ClassVar[Signature] = Signature((_QUANTIZED,), FLOAT, (same_shape_and_base,))
     operand = operand_def()
     result = result_def()
     traits = traits_def(Pure())
@@ -62,7 +69,10 @@ class UniformDequantizeOp(IRDLOperation):
 
     def verify_(self) -> None:
         """Check that the result has the float type that the operand expresses."""
-        check_signature(self)
+        super().verify_()
         source = element_of(self.operand)
         assert isinstance(source, UniformQuantizedType)
         check_inferred([(shape_of(self.operand), source.expressed_type)], self.result_types)
+
+
+OPS = (UniformQuantizeOp, UniformDequantizeOp)

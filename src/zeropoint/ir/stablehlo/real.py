@@ -5,13 +5,24 @@ Source: the StableHLO specification; op and operand names are upstream's.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from xdsl.dialects.builtin import i1
 from xdsl.ir import SSAValue
-from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, result_def, traits_def
+from xdsl.irdl import irdl_op_definition, operand_def, result_def, traits_def
 from xdsl.traits import Pure
 
 from zeropoint.ir.stablehlo.elementwise import BinaryOp, UnaryOp
-from zeropoint.ir.stablehlo.signatures import check_signature
+from zeropoint.ir.stablehlo.signatures import (
+    FUNCTION,
+    NUMBER,
+    PREDICATE,
+    REAL,
+    Signature,
+    SignatureOp,
+    elementwise,
+    same_shape,
+)
 from zeropoint.ir.tensors import with_element
 
 
@@ -20,6 +31,7 @@ class Atan2Op(BinaryOp):
     """The angle of the point (`rhs`, `lhs`)."""
 
     name = "stablehlo.atan2"
+    SIGNATURE: ClassVar[Signature] = elementwise(FUNCTION)
 
 
 @irdl_op_definition
@@ -27,6 +39,7 @@ class RemainderOp(BinaryOp):
     """What the division leaves; it has the sign of the dividend."""
 
     name = "stablehlo.remainder"
+    SIGNATURE: ClassVar[Signature] = elementwise(NUMBER)
 
 
 @irdl_op_definition
@@ -34,6 +47,7 @@ class CbrtOp(UnaryOp):
     """The cubic root."""
 
     name = "stablehlo.cbrt"
+    SIGNATURE: ClassVar[Signature] = elementwise(FUNCTION)
 
 
 @irdl_op_definition
@@ -41,6 +55,7 @@ class RoundNearestAfzOp(UnaryOp):
     """The nearest integer, ties away from zero."""
 
     name = "stablehlo.round_nearest_afz"
+    SIGNATURE: ClassVar[Signature] = elementwise(REAL)
 
 
 @irdl_op_definition
@@ -48,6 +63,7 @@ class RoundNearestEvenOp(UnaryOp):
     """The nearest integer, ties to the even one."""
 
     name = "stablehlo.round_nearest_even"
+    SIGNATURE: ClassVar[Signature] = elementwise(REAL)
 
 
 @irdl_op_definition
@@ -55,13 +71,15 @@ class TanOp(UnaryOp):
     """The tangent."""
 
     name = "stablehlo.tan"
+    SIGNATURE: ClassVar[Signature] = elementwise(FUNCTION)
 
 
 @irdl_op_definition
-class IsFiniteOp(IRDLOperation):
+class IsFiniteOp(SignatureOp):
     """An i1 tensor: whether the value is neither infinite nor NaN."""
 
     name = "stablehlo.is_finite"
+    SIGNATURE: ClassVar[Signature] = Signature((REAL,), PREDICATE, (same_shape,))
     x = operand_def()
     y = result_def()
     traits = traits_def(Pure())
@@ -70,6 +88,5 @@ class IsFiniteOp(IRDLOperation):
     def __init__(self, x: SSAValue):
         super().__init__(operands=[x], result_types=[with_element(x, i1)])
 
-    def verify_(self) -> None:
-        """Check the element types, and that the shapes agree."""
-        check_signature(self)
+
+OPS = (Atan2Op, RemainderOp, CbrtOp, RoundNearestAfzOp, RoundNearestEvenOp, TanOp, IsFiniteOp)

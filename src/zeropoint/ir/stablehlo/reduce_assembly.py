@@ -14,22 +14,19 @@ Source: the forms that upstream StableHLO prints and parses, and its conditions 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import NamedTuple, cast
 
 from xdsl.dialects.builtin import FunctionType, TensorType
-from xdsl.ir import Attribute, Region, SSAValue
+from xdsl.ir import Attribute, Operation, Region, SSAValue
 from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.printer import Printer
 
 from zeropoint.ir.locations import is_given
-from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.stablehlo.assembly import integers_text, parse_integers
 from zeropoint.ir.stablehlo.bitwise import XorOp
+from zeropoint.ir.stablehlo.bodies import binary_body
 from zeropoint.ir.stablehlo.elementwise import AddOp, AndOp, BinaryOp, MaximumOp, MinimumOp, MultiplyOp, OrOp
 from zeropoint.ir.tensors import element_of, with_shape
-
-if TYPE_CHECKING:
-    from zeropoint.ir.stablehlo.reduction import ReduceOp
 
 _COMMUTATIVE: dict[str, type[BinaryOp]] = {
     op.name: op for op in (AddOp, AndOp, MaximumOp, MinimumOp, MultiplyOp, OrOp, XorOp)
@@ -47,20 +44,20 @@ class ReduceParts(NamedTuple):
     attributes: dict[str, Attribute]
 
 
-def _short_body(op: ReduceOp) -> BinaryOp | None:
+def _short_body(op: Operation, parts: ReduceParts) -> BinaryOp | None:
     """The body's op where naming it says everything: one commutative op on the block's arguments, in their order.
 
     Upstream also shortens a body whose op has attributes or a location of its own, and loses them; this does not.
     """
-    block = op.body.block
+    block = parts.body.block
     inner = block.first_op
-    if type(inner) not in _COMMUTATIVE.values() or len(op.inputs) != 1 or inner is None or inner.attributes:
+    if type(inner) not in _COMMUTATIVE.values() or len(parts.inputs) != 1 or inner is None or inner.attributes:
         return None
     returned = inner.next_op
     inner = cast("BinaryOp", inner)
     if returned is None or returned is not block.last_op:
         return None
-    scalar = with_shape(op.inputs[0], ())
+    scalar = with_shape(parts.inputs[0], ())
     same_types = inner.lhs.type == inner.rhs.type == inner.result.type == scalar
     passed_on = tuple(inner.operands) == tuple(block.args) and tuple(returned.operands) == (inner.result,)
     own_location = any(
@@ -70,24 +67,24 @@ def _short_body(op: ReduceOp) -> BinaryOp | None:
     return inner if same_types and passed_on and not own_location else None
 
 
-def print_reduce(op: ReduceOp, printer: Printer) -> None:
+def print_reduce(op: Operation, parts: ReduceParts, printer: Printer) -> None:
     """Print what follows the op's name."""
     printer.print_string("(")
-    for index, (value, init) in enumerate(zip(op.inputs, op.init_values, strict=True)):
+    for index, (value, init) in enumerate(zip(parts.inputs, parts.init_values, strict=True)):
         printer.print_string("), (" if index else "")
         printer.print_operand(value)
         printer.print_string(" init: ")
         printer.print_operand(init)
     printer.print_string(")")
-    short = _short_body(op)
+    short = _short_body(op, parts)
     if short is not None:
         printer.print_string(f" applies {short.name}")
-    printer.print_string(f" across dimensions = {integers_text(array_values(op.dimensions))}")
-    printer.print_op_attributes(op.attributes)
+    printer.print_string(f" across dimensions = {integers_text(parts.dimensions)}")
+    printer.print_op_attributes(parts.attributes)
     printer.print_string(" : ")
     printer.print_operation_type(op)
     if short is None:
-        _print_reducer(op.body, printer)
+        _print_reducer(parts.body, printer)
 
 
 def _print_reducer(body: Region, printer: Printer) -> None:
@@ -141,8 +138,6 @@ def _parse_short_body(parser: Parser) -> type[BinaryOp] | None:
 
 
 def _body_of(op: type[BinaryOp], parser: Parser, signature: FunctionType) -> Region:
-    from zeropoint.ir.stablehlo.reduction import binary_body  # reduction imports this module
-
     first = next(iter(signature.inputs.data), None)
     if not isinstance(first, TensorType):
         parser.raise_error("expected a ranked tensor to reduce")

@@ -1,4 +1,4 @@
-"""`reduce`, `reduce_window` and the `return` that ends their bodies.
+"""`reduce` and `reduce_window`.
 
 Source: the StableHLO specification; the RFC "StableHLO quantization for reduction ops" lets a body compute in a wider
 element type than the operands have.
@@ -6,12 +6,12 @@ element type than the operands have.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import ClassVar, cast
 
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, TensorType
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.dialects.builtin import AnyFloat, DenseIntOrFPElementsAttr, IntegerType, TensorType
+from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.irdl import (
-    IRDLOperation,
     SameVariadicOperandSize,
     irdl_op_definition,
     opt_prop_def,
@@ -23,41 +23,30 @@ from xdsl.irdl import (
 )
 from xdsl.parser import Parser
 from xdsl.printer import Printer
-from xdsl.traits import IsTerminator, Pure
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
 
-from zeropoint.ir.stablehlo.arrays import I64_ARRAY, i64_array, padding_attribute
-from zeropoint.ir.stablehlo.reduce_assembly import parse_reduce, print_reduce
-from zeropoint.ir.stablehlo.reduction_checks import check_reduce, check_reduce_window
-from zeropoint.ir.stablehlo.signatures import check_signature
-
-
-@irdl_op_definition
-class ReturnOp(IRDLOperation):
-    """Ends a region of a StableHLO op."""
-
-    name = "stablehlo.return"
-    results_ = var_operand_def()
-    traits = traits_def(IsTerminator(), Pure())
-    assembly_format = "$results_ attr-dict (`:` type($results_)^)?"
-
-    def __init__(self, results: Sequence[SSAValue]):
-        super().__init__(operands=[results])
-
-
-def binary_body(op: Callable[[SSAValue, SSAValue], Operation], element_type: Attribute) -> Region:
-    """The body `(a, b) -> op(a, b)` on scalars of `element_type`, e.g. `binary_body(AddOp, f32)`."""
-    scalar = TensorType(element_type, [])
-    block = Block(arg_types=[scalar, scalar])
-    combined = op(block.args[0], block.args[1])
-    block.add_ops([combined, ReturnOp(combined.results)])
-    return Region(block)
+from zeropoint.ir.quant import UniformQuantizedType
+from zeropoint.ir.stablehlo.arrays import I64_ARRAY, array_values, i64_array, padding_attribute
+from zeropoint.ir.stablehlo.elements import (
+    check_inferred,
+    compatible_elements,
+    compatible_shapes,
+    compatible_sizes,
+    inferred_fits,
+)
+from zeropoint.ir.stablehlo.reduce_assembly import ReduceParts, parse_reduce, print_reduce
+from zeropoint.ir.stablehlo.signatures import VARIADIC, Signature, SignatureOp
+from zeropoint.ir.stablehlo.windows import check_windows
+from zeropoint.ir.tensors import element_of, shape_of
 
 
 @irdl_op_definition
-class ReduceOp(IRDLOperation):
+class ReduceOp(SignatureOp):
     """Reduce the listed dimensions with the body, starting at the initial values."""
 
     name = "stablehlo.reduce"
+    SIGNATURE: ClassVar[Signature] = Signature((VARIADIC,), VARIADIC)
     inputs = var_operand_def()
     init_values = var_operand_def()
     results_ = var_result_def()
@@ -91,19 +80,24 @@ class ReduceOp(IRDLOperation):
 
     def print(self, printer: Printer) -> None:
         """Print the short form where it says the same."""
-        print_reduce(self, printer)
+        dimensions = list(array_values(self.dimensions))
+        parts = ReduceParts(
+            self.inputs, self.init_values, self.result_types, dimensions, self.body, dict(self.attributes)
+        )
+        print_reduce(self, parts, printer)
 
     def verify_(self) -> None:
         """Check the constraints of `reduce`."""
-        check_signature(self)
-        check_reduce(self)
+        super().verify_()
+        _check_reduce(self)
 
 
 @irdl_op_definition
-class ReduceWindowOp(IRDLOperation):
+class ReduceWindowOp(SignatureOp):
     """Reduce every window with the body, starting at the initial values."""
 
     name = "stablehlo.reduce_window"
+    SIGNATURE: ClassVar[Signature] = Signature((VARIADIC,), VARIADIC)
     inputs = var_operand_def()
     init_values = var_operand_def()
     results_ = var_result_def()
@@ -144,5 +138,186 @@ class ReduceWindowOp(IRDLOperation):
 
     def verify_(self) -> None:
         """Check the constraints of `reduce_window`."""
-        check_signature(self)
-        check_reduce_window(self)
+        super().verify_()
+        _check_reduce_window(self)
+
+
+def _check_reduce(op: ReduceOp) -> None:
+    """Check a reduce.
+
+    Raises VerifyException.
+    """
+    inputs, init_values = _types(op)
+    sizes = __common_shape(inputs)
+    dimensions = array_values(op.dimensions)
+    for index, dimension in enumerate(dimensions):
+        if not 0 <= dimension < len(sizes):
+            raise VerifyException(f"Out-of-bounds dimension {dimension}, expected to be in range [0, {len(sizes)})")
+        if dimension in dimensions[:index]:
+            raise VerifyException(f"Duplicate reduction dimension: {dimension}")
+    left = [size for dim, size in enumerate(sizes) if dim not in dimensions]
+    returned = check_reducer(op.body.block, inputs, init_values, left)
+    check_reduced([left] * len(inputs), returned, inputs, init_values, op.result_types)
+
+
+def _check_reduce_window(op: ReduceWindowOp) -> None:
+    """Check a reduce_window.
+
+    Raises VerifyException.
+    """
+    inputs, init_values = _types(op)
+    sizes = __common_shape(inputs)
+    window_sizes = array_values(op.window_dimensions)
+    if len(window_sizes) != len(sizes):
+        raise VerifyException(
+            f"expects window-dimensions size == input rank, but got window-dimensions size: {len(window_sizes)} "
+            f"and input: '{inputs[0]}' with rank = {len(sizes)}."
+        )
+    windows = check_windows(
+        window_sizes,
+        strides=op.window_strides,
+        padding=op.padding,
+        base_dilations=op.base_dilations,
+        window_dilations=op.window_dilations,
+    )
+    returned = check_reducer(op.body.block, inputs, init_values, window_sizes)
+    shape = [window.output_size(size) for window, size in zip(windows, sizes, strict=True)]
+    check_reduced([shape] * len(inputs), returned, inputs, init_values, op.result_types)
+
+
+def check_reduced(
+    shapes: Sequence[Sequence[int]],
+    returned: Sequence[Attribute],
+    inputs: Sequence[Attribute],
+    init_values: Sequence[Attribute],
+    results: Sequence[Attribute],
+) -> None:
+    """Check the types of results: elements as the body returns them, or, as the RFC has it, as the inputs have them.
+
+    The RFC's constraints: baseline_element_type(inputs...) = baseline_element_type(results...) and
+    element_type(inputs...) = element_type(init_values...). Upstream knows the first form only.
+
+    Raises VerifyException.
+    """
+    kept = [(shape, element_of(found)) for shape, found in zip(shapes, inputs, strict=True)]
+    if not inferred_fits(kept, results):
+        check_inferred([(shape, element_of(found)) for shape, found in zip(shapes, returned, strict=True)], results)
+        return
+    computed = [element_of(found) for found in returned]
+    if all(compatible_elements(found, element_of(result)) for found, result in zip(computed, results, strict=True)):
+        return
+    for index, (first, second) in enumerate(zip(inputs, init_values, strict=True)):
+        if element_of(first) != element_of(second):
+            raise VerifyException(
+                f"expects the element types of input and init-value at index {index} to be the same where the body "
+                f"computes in another one, but got: '{element_of(first)}' vs '{element_of(second)}'"
+            )
+
+
+def _types(op: ReduceOp | ReduceWindowOp) -> tuple[list[Attribute], list[Attribute]]:
+    inputs = [value.type for value in op.inputs]
+    if not inputs:
+        raise VerifyException("requires at least 1 input value")
+    return inputs, [value.type for value in op.init_values]
+
+
+def __common_shape(inputs: Sequence[Attribute]) -> tuple[int, ...]:
+    first = shape_of(inputs[0])
+    for index, other in enumerate(inputs[1:], start=1):
+        if not compatible_shapes(first, shape_of(other)):
+            raise VerifyException(
+                f"expects all inputs to have compatible shapes. Shape at input-index {index} is not compatible with "
+                "shape at input-index 0"
+            )
+    return first
+
+
+def check_reducer(
+    body: Block, inputs: Sequence[Attribute], init_values: Sequence[Attribute], allowed: Sequence[int]
+) -> list[Attribute]:
+    """Check a body, whose arguments may have dimensions out of `allowed`, and give the types that it returns."""
+    count = len(inputs)
+    arguments = [argument.type for argument in body.args]
+    if len(arguments) != 2 * count:
+        raise VerifyException(
+            f"Reduction-region must take {2 * count} parameters, but takes {len(arguments)} parameter(s)"
+        )
+    returned = list(body.last_op.operand_types) if body.last_op is not None else []
+    if not returned:
+        raise VerifyException("The reduction-region expected to return some value(s)")
+    if len(returned) != count:
+        raise VerifyException(
+            f"Reduction-region here must produce {count} tensors, but produces {len(returned)} instead"
+        )
+    for found in (*returned, *arguments):
+        if not isinstance(found, TensorType):
+            raise VerifyException(
+                f"Reduction-region here must produce tensor-typed result(s), but produces '{found}' instead"
+            )
+    for index in range(count):
+        _check_accumulator(index, returned[index], (arguments[index], arguments[count + index]), count)
+        _check_init_value(index, returned[index], init_values[index])
+        _check_argument(index, inputs[index], arguments[count + index], count, allowed)
+    return returned
+
+
+def _check_accumulator(index: int, returned: Attribute, arguments: tuple[Attribute, Attribute], count: int) -> None:
+    for position, argument in zip((index, count + index), arguments, strict=True):
+        same_element = element_of(returned) == element_of(argument) or (
+            isinstance(element_of(returned), AnyFloat) and isinstance(element_of(argument), AnyFloat)
+        )
+        if not same_element or not compatible_shapes(shape_of(returned), shape_of(argument)):
+            raise VerifyException(
+                f"The type of reduction-region's parameter at index {position} is different than the corresponding "
+                f"result type: '{argument}' vs '{returned}'"
+            )
+
+
+def _check_init_value(index: int, returned: Attribute, init_value: Attribute) -> None:
+    if not compatible_shapes(shape_of(init_value), shape_of(returned)):
+        raise VerifyException(
+            f"The shape of reduction-region's result type at index {index} differs from the op's corresponding "
+            f"init-value type: '{returned}' vs '{init_value}'"
+        )
+    if not _promotable(element_of(init_value), element_of(returned)):
+        raise VerifyException(
+            f"The element-type of reduction-region's result type at index {index} is expected to be promotable from "
+            f"the op's corresponding init-value element-type: '{returned}' vs '{init_value}'"
+        )
+
+
+def _check_argument(index: int, operand: Attribute, argument: Attribute, count: int, allowed: Sequence[int]) -> None:
+    if not _promotable(element_of(operand), element_of(argument)):
+        raise VerifyException(
+            f"The element-type of reduction-region's argument at index {count + index} is expected to be promotable "
+            f"from '{element_of(operand)}', but got '{element_of(argument)}'"
+        )
+    shape = shape_of(argument)
+    if len(shape) > len(allowed):
+        raise VerifyException(
+            f"The rank of reduction-region's argument at index {count + index} is expected to be <= {len(allowed)}, "
+            f"got {len(shape)}"
+        )
+    matched = 0
+    for size in allowed:
+        if matched < len(shape) and compatible_sizes(size, shape[matched]):
+            matched += 1
+    if matched != len(shape):
+        raise VerifyException(
+            f"The shape of reduction-region's argument at index {count + index} is not compatible with that of "
+            f"reduce-op's input-parameter at index {index}"
+        )
+
+
+def _promotable(first: Attribute, second: Attribute) -> bool:
+    """Whether values of one element type go into another one; floats go into floats of any precision."""
+    if isinstance(first, AnyFloat) and isinstance(second, AnyFloat):
+        return True
+    if isinstance(first, IntegerType) and isinstance(second, IntegerType):
+        return cast("IntegerType", first).width.data <= cast("IntegerType", second).width.data
+    if isinstance(first, UniformQuantizedType) and isinstance(second, UniformQuantizedType):
+        return first.expressed_type == second.expressed_type and first.storage.type.width <= second.storage.type.width
+    return first == second
+
+
+OPS = (ReduceOp, ReduceWindowOp)

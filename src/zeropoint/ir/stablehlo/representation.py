@@ -6,7 +6,7 @@ Source: the StableHLO specification; op and operand names are upstream's.
 from __future__ import annotations
 
 import re
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 from xdsl.dialects.builtin import ComplexType, FunctionType, IntegerAttr, TensorType, i32
 from xdsl.ir import Attribute, SSAValue
@@ -25,11 +25,25 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from zeropoint.ir.stablehlo.assembly import SameOperandsAndResultType, assign_signature
-from zeropoint.ir.stablehlo.elements import check_inferred, real_element
+from zeropoint.ir.stablehlo.elements import ElementKind, TensorConstraint, check_inferred, real_element
 from zeropoint.ir.stablehlo.elementwise import BinaryOp, UnaryOp
 from zeropoint.ir.stablehlo.representation_checks import check_bitcast_convert
-from zeropoint.ir.stablehlo.signatures import check_signature
+from zeropoint.ir.stablehlo.signatures import (
+    ANY_OR_AXIS,
+    FLOAT,
+    FLOAT_OR_COMPLEX,
+    REAL,
+    Signature,
+    SignatureOp,
+    compatible_types,
+    same_operand_elements,
+    same_shape,
+    same_shape_and_base,
+)
 from zeropoint.ir.tensors import element_of, shape_of, tensor_of, with_element
+
+_PART = TensorConstraint((ElementKind.PART,))
+_COMPLEX = TensorConstraint((ElementKind.COMPLEX,))
 
 _FORMAT = re.compile(r"e(\d+)m(\d+)")
 _LARGEST = (1 << 31) - 1
@@ -41,7 +55,7 @@ class _PartOp(UnaryOp):
 
     def verify_(self) -> None:
         """Check the constraints: (C1) one shape, (C2) the element type of the parts."""
-        check_signature(self)
+        super().verify_()
         check_inferred([(shape_of(self.operand), real_element(element_of(self.operand)))], self.result_types)
 
 
@@ -50,6 +64,7 @@ class RealOp(_PartOp):
     """The real part; of a real number, the number."""
 
     name = "stablehlo.real"
+    SIGNATURE: ClassVar[Signature] = Signature((FLOAT_OR_COMPLEX,), FLOAT, (same_shape_and_base,))
 
 
 @irdl_op_definition
@@ -57,6 +72,7 @@ class ImagOp(_PartOp):
     """The imaginary part; of a real number, 0."""
 
     name = "stablehlo.imag"
+    SIGNATURE: ClassVar[Signature] = Signature((FLOAT_OR_COMPLEX,), FLOAT, (same_shape_and_base,))
 
 
 @irdl_custom_directive
@@ -98,6 +114,7 @@ class ComplexOp(BinaryOp):
     """Complex numbers of real and imaginary parts."""
 
     name = "stablehlo.complex"
+    SIGNATURE: ClassVar[Signature] = Signature((_PART,), _COMPLEX, (same_operand_elements, same_shape))
     custom_directives = (ComplexOpType,)
     assembly_format = "$lhs `,` $rhs attr-dict `:` custom<ComplexOpType>(type($lhs), type($rhs), type($result))"
 
@@ -106,13 +123,13 @@ class ComplexOp(BinaryOp):
 
     def verify_(self) -> None:
         """Check the constraints of `complex`: (C1), (C2) by the signature, (C3) the element type."""
-        check_signature(self)
+        super().verify_()
         element = ComplexType(cast("Any", element_of(self.lhs)))
         check_inferred([(shape_of(self.lhs), element)], self.result_types)
 
 
 @irdl_op_definition
-class BitcastConvertOp(IRDLOperation):
+class BitcastConvertOp(SignatureOp):
     """The bits read as elements of another type; where that is narrower, there is a last dimension for its elements.
 
     ```mlir
@@ -121,6 +138,7 @@ class BitcastConvertOp(IRDLOperation):
     """
 
     name = "stablehlo.bitcast_convert"
+    SIGNATURE: ClassVar[Signature] = Signature((ANY_OR_AXIS,), ANY_OR_AXIS)
     operand = operand_def()
     result = result_def()
     traits = traits_def(Pure())
@@ -131,7 +149,7 @@ class BitcastConvertOp(IRDLOperation):
 
     def verify_(self) -> None:
         """Check the constraints of `bitcast_convert`."""
-        check_signature(self)
+        super().verify_()
         check_bitcast_convert(self.operand.type, self.result.type)
 
 
@@ -167,10 +185,11 @@ class ExponentMantissa(CustomDirective):
 
 
 @irdl_op_definition
-class ReducePrecisionOp(IRDLOperation):
+class ReducePrecisionOp(SignatureOp):
     """The value rounded to a format of `exponent_bits` and `mantissa_bits`, and back."""
 
     name = "stablehlo.reduce_precision"
+    SIGNATURE: ClassVar[Signature] = Signature((REAL,), REAL, (same_shape_and_base, compatible_types))
     operand = operand_def()
     output = result_def()
     exponent_bits = prop_def(IntegerAttr.constr(i32))
@@ -203,4 +222,7 @@ class ReducePrecisionOp(IRDLOperation):
                     f"attribute '{name}' failed to satisfy constraint: 32-bit signless integer attribute "
                     f"whose value is {words}"
                 )
-        check_signature(self)
+        super().verify_()
+
+
+OPS = (RealOp, ImagOp, ComplexOp, BitcastConvertOp, ReducePrecisionOp)

@@ -6,24 +6,26 @@ Source: the StableHLO specification; the sentences are upstream's.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from xdsl.ir import SSAValue
-from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, prop_def, result_def, traits_def
+from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, traits_def
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from zeropoint.ir.stablehlo.arrays import I64_ARRAY, array_values, i64_array
 from zeropoint.ir.stablehlo.assembly import SameOperandsAndResultType
 from zeropoint.ir.stablehlo.elements import check_inferred
-from zeropoint.ir.stablehlo.signatures import check_signature
+from zeropoint.ir.stablehlo.signatures import ANY, Signature, SignatureOp, same_element_type
 from zeropoint.ir.tensors import element_of, shape_of
 
 
 @irdl_op_definition
-class ReverseOp(IRDLOperation):
+class ReverseOp(SignatureOp):
     """The elements in reverse order along `dimensions`."""
 
     name = "stablehlo.reverse"
+    SIGNATURE: ClassVar[Signature] = Signature((ANY,), ANY, (same_element_type,))
     operand = operand_def()
     result = result_def()
     dimensions = prop_def(I64_ARRAY)
@@ -41,7 +43,7 @@ class ReverseOp(IRDLOperation):
 
     def verify_(self) -> None:
         """Check the constraints of `reverse`: (C2) unique dimensions, (C3) that the operand has, (C1) one type."""
-        check_signature(self)
+        super().verify_()
         dimensions, shape = array_values(self.dimensions), shape_of(self.operand)
         if len(set(dimensions)) < len(dimensions):
             raise VerifyException(f"dimensions should be unique. Got: {', '.join(map(str, dimensions))}")
@@ -53,3 +55,6 @@ class ReverseOp(IRDLOperation):
                     f"all dimensions should be between [0, {len(shape)}). Got dimension: {dimension}."
                 )
         check_inferred([(shape, element_of(self.operand))], self.result_types)
+
+
+OPS = (ReverseOp,)

@@ -7,12 +7,11 @@ Source: the StableHLO specification, "select_and_scatter"; the RFC "StableHLO qu
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 from xdsl.dialects.builtin import AnyFloat, DenseIntOrFPElementsAttr, TensorType, i1
 from xdsl.ir import Attribute, Region, SSAValue
 from xdsl.irdl import (
-    IRDLOperation,
     irdl_op_definition,
     operand_def,
     opt_prop_def,
@@ -25,17 +24,18 @@ from xdsl.utils.exceptions import VerifyException
 
 from zeropoint.ir.stablehlo.arrays import I64_ARRAY, array_values, i64_array, padding_attribute
 from zeropoint.ir.stablehlo.elements import compatible_shapes
-from zeropoint.ir.stablehlo.reduction_checks import check_reduced, check_reducer
-from zeropoint.ir.stablehlo.signatures import check_signature
+from zeropoint.ir.stablehlo.reduction import check_reduced, check_reducer
+from zeropoint.ir.stablehlo.signatures import ANY, Signature, SignatureOp
 from zeropoint.ir.stablehlo.windows import check_windows
 from zeropoint.ir.tensors import element_of, shape_of
 
 
 @irdl_op_definition
-class SelectAndScatterOp(IRDLOperation):
+class SelectAndScatterOp(SignatureOp):
     """Add up, with `scatter`, the values of `source` at the elements that `select` chooses in windows of `operand`."""
 
     name = "stablehlo.select_and_scatter"
+    SIGNATURE: ClassVar[Signature] = Signature((ANY,), ANY)
     operand = operand_def()
     source = operand_def()
     init_value = operand_def()
@@ -72,7 +72,7 @@ class SelectAndScatterOp(IRDLOperation):
 
     def verify_(self) -> None:
         """Check the constraints of `select_and_scatter`."""
-        check_signature(self)
+        super().verify_()
         _check_select(self)
         source, init = self.source.type, self.init_value.type
         returned = check_reducer(self.scatter.block, [TensorType(element_of(source), [])], [init], ())  # (C10)
@@ -129,3 +129,6 @@ def _check_windows(op: SelectAndScatterOp) -> None:
     expected = TensorType(element_of(operand), shape)
     if not compatible_shapes(shape, shape_of(source)) or not _same_elements(expected, source):
         raise VerifyException(f"expects source-type to be '{expected}', but got'{source}'")
+
+
+OPS = (SelectAndScatterOp,)

@@ -6,11 +6,11 @@ Source: the StableHLO specification; the sentences are upstream's.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from xdsl.dialects.builtin import BoolAttr, IntegerAttr, TensorType, i1, i64
 from xdsl.ir import Region, SSAValue
 from xdsl.irdl import (
-    IRDLOperation,
     irdl_op_definition,
     opt_prop_def,
     region_def,
@@ -21,7 +21,7 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from zeropoint.ir.stablehlo.signatures import check_signature
+from zeropoint.ir.stablehlo.signatures import VARIADIC, Signature, SignatureOp, at_least_one, same_shape
 from zeropoint.ir.tensors import element_of, shape_of
 
 LAST_DIMENSION = -1
@@ -29,7 +29,7 @@ LAST_DIMENSION = -1
 
 
 @irdl_op_definition
-class SortOp(IRDLOperation):
+class SortOp(SignatureOp):
     """The inputs, each line along `dimension` in the order that the comparator gives; it says whether the first of two
     positions comes before the second, by the elements of all inputs there.
 
@@ -43,6 +43,7 @@ class SortOp(IRDLOperation):
     """
 
     name = "stablehlo.sort"
+    SIGNATURE: ClassVar[Signature] = Signature((VARIADIC,), VARIADIC, (at_least_one, same_shape))
     inputs = var_operand_def()
     results_ = var_result_def()
     dimension = opt_prop_def(IntegerAttr.constr(i64))
@@ -67,7 +68,7 @@ class SortOp(IRDLOperation):
 
     def verify_(self) -> None:
         """Check the constraints of `sort`: (C1), (C2), (C3) by the signature, (C4) and (C5)."""
-        check_signature(self)
+        super().verify_()
         inputs = [value.type for value in self.inputs]
         rank = len(shape_of(inputs[0]))
         dimension = LAST_DIMENSION if self.dimension is None else int(self.dimension.value.data)
@@ -89,3 +90,6 @@ class SortOp(IRDLOperation):
             raise VerifyException(f"comparator must return single output but got {len(returned)}")
         if returned[0] != TensorType(i1, []):
             raise VerifyException(f"comparator must return tensor<i1> but got '{returned[0]}'")
+
+
+OPS = (SortOp,)

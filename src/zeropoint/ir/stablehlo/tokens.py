@@ -6,7 +6,7 @@ Source: the StableHLO specification, "Types", "after_all", "tuple", "get_tuple_e
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 from xdsl.dialects.builtin import FunctionType, IntegerAttr, TupleType, i32
 from xdsl.ir import Attribute, ParametrizedAttribute, SSAValue, TypeAttribute
@@ -27,8 +27,10 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from zeropoint.ir.stablehlo.assembly import parse_operands, print_operands
-from zeropoint.ir.stablehlo.elements import compatible_types, types_text
-from zeropoint.ir.stablehlo.signatures import check_signature
+from zeropoint.ir.stablehlo.elements import ElementKind, TensorConstraint, compatible_types, types_text
+from zeropoint.ir.stablehlo.signatures import EVERY_KIND, Signature, SignatureOp
+
+_KEPT = TensorConstraint((*EVERY_KIND, ElementKind.PER_TENSOR), "variadic of ranked tensor", or_token=True)
 
 
 @irdl_attr_definition
@@ -70,10 +72,11 @@ class AfterAllOp(IRDLOperation):
 
 
 @irdl_op_definition
-class OptimizationBarrierOp(IRDLOperation):
+class OptimizationBarrierOp(SignatureOp):
     """The operands; whatever makes them is not moved across."""
 
     name = "stablehlo.optimization_barrier"
+    SIGNATURE: ClassVar[Signature] = Signature((_KEPT,), _KEPT)
     inputs = var_operand_def()
     results_ = var_result_def()
     traits = traits_def(Pure())
@@ -113,7 +116,7 @@ class OptimizationBarrierOp(IRDLOperation):
 
     def verify_(self) -> None:
         """C1: every result has the type of its operand."""
-        check_signature(self)
+        super().verify_()
         for index, (operand, result) in enumerate(zip(self.operand_types, self.result_types, strict=True)):
             if operand != result:
                 raise VerifyException(f"requires the same type for operand and result at index {index}")
@@ -209,3 +212,6 @@ def element_types(found: TupleType) -> tuple[Attribute, ...]:
 def position_of(op: GetTupleElementOp) -> int:
     """Which element an op takes."""
     return int(op.index.value.data)
+
+
+OPS = (AfterAllOp, OptimizationBarrierOp, TupleOp, GetTupleElementOp)
