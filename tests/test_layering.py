@@ -1,6 +1,7 @@
 """Who may import whom. The table is the one of docs/architecture.md."""
 
 import ast
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -56,3 +57,41 @@ def test_every_folder_and_module_has_its_place_in_the_layers() -> None:
 def test_no_module_is_named_after_nothing_in_particular() -> None:
     vague = {"utils", "util", "common", "helpers", "helper", "manager", "misc"}
     assert not [path for path in ROOT.rglob("*.py") if path.stem in vague]
+
+
+def _modules() -> dict[str, Path]:
+    found = {
+        ".".join(("zeropoint", *path.relative_to(ROOT).with_suffix("").parts)): path for path in ROOT.rglob("*.py")
+    }
+    return {name.removesuffix(".__init__"): path for name, path in found.items()}
+
+
+def _imported_modules(path: Path, modules: dict[str, Path]) -> set[str]:
+    """What a module imports anywhere: at its top, for type checking only, inside functions."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            inner = {f"{node.module}.{alias.name}" for alias in node.names}
+            names |= {name if name in modules else node.module for name in inner}
+        elif isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+    return names & modules.keys()
+
+
+def test_no_import_circles() -> None:
+    modules = _modules()
+    imports = {name: _imported_modules(path, modules) - {name} for name, path in modules.items()}
+    try:
+        TopologicalSorter(imports).prepare()
+    except CycleError as error:
+        pytest.fail(f"modules import each other: {' -> '.join(error.args[1])}")
+
+
+def test_imports_are_absolute() -> None:
+    relative = [
+        path.relative_to(ROOT)
+        for path in ROOT.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ImportFrom) and node.level
+    ]
+    assert not relative

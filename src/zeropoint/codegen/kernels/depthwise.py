@@ -21,7 +21,8 @@ import numpy as np
 
 from zeropoint.codegen.graph import ALIGNMENT
 from zeropoint.codegen.kernels.depthwise_lanes import LaneRow, buffer_size, fits
-from zeropoint.codegen.kernels.requantize import GROUP, Epilogue, Output, channel_order
+from zeropoint.codegen.kernels.depthwise_shape import DepthwiseShape
+from zeropoint.codegen.kernels.requantize import GROUP, Output, channel_order
 from zeropoint.codegen.kernels.unpack import interleaved
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function, Module, Value, i64, vector
@@ -50,45 +51,8 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Depthwise:
-    """The shape of a depthwise convolution in bytes; what its code depends on.
-
-    `channels` is a multiple of 16. Output (y, x) is at y * out_row + x * out_pixel and reads its window from
-    y * stride_y * in_row + x * stride_x * in_pixel on.
-    """
-
-    rows: int
-    width: int
-    channels: int
-    in_row: int
-    in_pixel: int
-    out_row: int
-    out_pixel: int
-    kernel: tuple[int, int]
-    strides: tuple[int, int]
-    halves: int
-    epilogue: Epilogue
-
-    @property
-    def paired(self) -> int:
-        """Output rows that share interleaved columns: two, where their input rows fill no more groups than one's."""
-        taller = self.kernel[0] + self.strides[0]
-        return 2 if self.rows > 1 and -(-taller // 4) == -(-self.kernel[0] // 4) else 1
-
-    @property
-    def input_rows(self) -> int:
-        """Input rows under the output rows of one pass."""
-        return self.kernel[0] + (self.paired - 1) * self.strides[0]
-
-    @property
-    def groups(self) -> int:
-        """Groups of four input rows under the output rows of one pass."""
-        return -(-self.input_rows // 4)
-
-    @property
-    def passes(self) -> int:
-        """Passes over the rows; of an odd number the last computes one row again."""
-        return -(-self.rows // self.paired)
+class Depthwise(DepthwiseShape):
+    """The kernel of a depthwise convolution: its blocks, their parameters, and its code."""
 
     @property
     def by_block(self) -> bool:
@@ -216,14 +180,6 @@ class Depthwise:
         if block.channels < block.isa.bytes:
             return buffer_size(self, block.channels)
         return ring_slots(self) * self.groups * GROUP * block.isa.bytes
-
-    def weight_place(self, isa: InstructionSet, row: int, kx: int, g: int, half: int, q: int) -> int:
-        """Where the parameters of a block hold a vector of weights."""
-        return ((((row * self.kernel[1] + kx) * self.groups + g) * self.halves + half) * GROUP + q) * isa.bytes
-
-    def bias_place(self, isa: InstructionSet, q: int) -> int:
-        """Where they hold a vector of biases; q = 4 is what comes behind them."""
-        return self.weight_place(isa, self.paired, 0, 0, 0, q)
 
 
 class _Row:

@@ -9,37 +9,34 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from zeropoint.codegen.graph import ALIGNMENT
+from zeropoint.codegen.kernels.depthwise_shape import DepthwiseShape
 from zeropoint.codegen.kernels.requantize import GROUP
 from zeropoint.codegen.kernels.unpack import interleaved
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function, Value, i64, lanes, vector
 
-if TYPE_CHECKING:
-    from zeropoint.codegen.kernels.depthwise import Depthwise
-
 BUFFER = 16 << 10
 """Bytes of a row's columns up to which the first cache keeps them beside what else it has to hold."""
 
 
-def buffer_size(shape: Depthwise, channels: int) -> int:
+def buffer_size(shape: DepthwiseShape, channels: int) -> int:
     """Bytes of the buffer for `channels` of a row."""
     return shape.groups * GROUP * _classes(shape) * _plane(shape, channels)
 
 
-def fits(shape: Depthwise, isa: InstructionSet, channels: int) -> bool:
+def fits(shape: DepthwiseShape, isa: InstructionSet, channels: int) -> bool:
     """Whether a row has a vector's pixels, and its columns stay in the first cache."""
     return shape.width >= isa.bytes // channels and buffer_size(shape, channels) <= BUFFER
 
 
-def _classes(shape: Depthwise) -> int:
+def _classes(shape: DepthwiseShape) -> int:
     """Remainders of a pixel's place by the stride under which some tap reads."""
     return min(shape.strides[1], shape.kernel[1])
 
 
-def _plane(shape: Depthwise, channels: int) -> int:
+def _plane(shape: DepthwiseShape, channels: int) -> int:
     """Bytes of the pixels of one remainder."""
     pixels = shape.width + (shape.kernel[1] - 1) // shape.strides[1]
     return -(-pixels * channels // ALIGNMENT) * ALIGNMENT
@@ -49,7 +46,7 @@ class LaneRow:
     """Writes one output row or two of `channels` channels: all columns to the buffer, then all outputs."""
 
     def __init__(
-        self, shape: Depthwise, isa: InstructionSet, f: Function, channels: int, parameters: Value, buffer: Value
+        self, shape: DepthwiseShape, isa: InstructionSet, f: Function, channels: int, parameters: Value, buffer: Value
     ):
         self.shape, self.isa, self.f, self.channels = shape, isa, f, channels
         self.parameters, self.buffer = parameters, buffer

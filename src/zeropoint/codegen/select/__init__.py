@@ -12,12 +12,12 @@ from xdsl.ir import Operation, OpResult
 from zeropoint.codegen.graph import Buffer, Graph, Space, View, row_major
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.select.batches import select_product, select_requantized
+from zeropoint.codegen.select.copies import copy
 from zeropoint.codegen.select.edges import select_dequantize, select_quantize
 from zeropoint.codegen.select.expression import scalar_type
 from zeropoint.codegen.select.floats import select_float_convolution
 from zeropoint.codegen.select.generic import materialize
 from zeropoint.codegen.select.lookup import select_gather
-from zeropoint.codegen.select.movement import copy
 from zeropoint.codegen.select.regions import select_barrier, select_fold, select_sort
 from zeropoint.codegen.select.selection import NoKernel, Selection
 from zeropoint.codegen.select.tables import select_table
@@ -103,5 +103,5 @@ def _returned(selection: Selection, op: ReturnOp, index: int) -> View:
     shape, dtype = shape_of(value), element_dtype(element_of(value))
     buffer = Buffer(Space.OUTPUT, math.prod(shape) * dtype.itemsize, index)
     result = View(buffer, 0, shape, row_major(shape, dtype.itemsize), dtype)
-    copy(selection, op, view, result)
+    copy(selection.graph, op, view, result)
     return result

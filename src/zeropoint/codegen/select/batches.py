@@ -13,8 +13,8 @@ from zeropoint.codegen.kernels.batched import Batched, Packing
 from zeropoint.codegen.kernels.contraction import Contraction
 from zeropoint.codegen.kernels.requantize import Epilogue
 from zeropoint.codegen.select.contraction import output_of, select_requantize
+from zeropoint.codegen.select.copies import copy, fill, reshaped
 from zeropoint.codegen.select.floats import select_float_product
-from zeropoint.codegen.select.movement import copy, fill, reshaped
 from zeropoint.codegen.select.selection import BYTE, NoKernel, Selection, owner_of
 from zeropoint.ir.fxpmath import RequantizeOp
 from zeropoint.ir.locations import describe
@@ -98,7 +98,7 @@ def _readable(selection: Selection, op: Operation, value: SSAValue, dimensions: 
     if view.activations and inner is not None and not any(n % 4 for n in (*others, view.offset, view.buffer.size)):
         return view
     made = matrix_view(view.shape, BYTE, 16)
-    copy(selection, op, view, made)
+    copy(selection.graph, op, view, made)
     return made
 
 
@@ -191,7 +191,7 @@ def _batched_floats(selection: Selection, op: DotGeneralOp) -> None:
         made = matrix_view(left.shape, left.dtype, left.itemsize)
         if dims.term != len(left.shape) - 1:
             raise NoKernel
-        copy(selection, op, left, made)
+        copy(selection.graph, op, left, made)
         left = made
     target, isa = _target(selection, op), selection.isa
     batch, terms, channels = len(dims.batch), left.shape[dims.term], right.shape[dims.column]
@@ -236,7 +236,7 @@ def _packed_floats(
         row = count * isa.bytes
         some = (*sizes, terms, min(channels - first, count * isa.width))
         source = replace(given, shape=some).moved(first * given.strides[-1])
-        copy(selection, op, source, View(buffer, place, some, (*steps, row, 4), right.dtype))
+        copy(selection.graph, op, source, View(buffer, place, some, (*steps, row, 4), right.dtype))
         biases = (*sizes, count * isa.width)
-        fill(selection, op, 0.0, View(buffer, place + terms * row, biases, (*steps, 4), right.dtype))
+        fill(selection.graph, op, 0.0, View(buffer, place + terms * row, biases, (*steps, 4), right.dtype))
     return whole, steps

@@ -19,6 +19,7 @@ from zeropoint.codegen.kernels.halves import HALVES
 from zeropoint.codegen.kernels.loops import Nest, Reduction
 from zeropoint.codegen.kernels.rows import Rows
 from zeropoint.codegen.llvm.machine import CodegenError
+from zeropoint.codegen.select.copies import SCALAR_TYPES, memory_form
 from zeropoint.ir import stablehlo as hlo
 from zeropoint.ir.locations import describe
 from zeropoint.ir.quant import UniformQuantizedType
@@ -54,17 +55,11 @@ CONTRACTION_OPS = (hlo.ConvolutionOp, hlo.DotGeneralOp, hlo.ReduceOp, hlo.Reduce
 Rule = Callable[["Expression", Any, Place], int]
 """Makes the instruction of an element of an op's result."""
 
-_TYPES = {
-    "bool": ("i1", False), "int8": ("i8", True), "int16": ("i16", True), "int32": ("i32", True), "int64": ("i64", True),
-    "uint8": ("i8", False), "uint16": ("i16", False), "uint32": ("i32", False), "uint64": ("i64", False),
-    "float16": ("float", True), "bfloat16": ("float", True), "float32": ("float", True), "float64": ("double", True),
-}  # fmt: skip
-
 
 def scalar_type(value: SSAValue) -> tuple[str, bool]:
     """The LLVM type of a value's elements, and whether they are signed. Raises CodegenError where there is none."""
     element = element_of(value)
-    found = _TYPES.get(element_dtype(element).name)
+    found = SCALAR_TYPES.get(element_dtype(element).name)
     width = getattr(element, "width", None)
     exact = width is None or width.data in (1, 8, 16, 32, 64)
     if found is None or not exact:
@@ -268,16 +263,6 @@ class Expression:
 
 def _reordered(access: Access, order: Sequence[int]) -> Access:
     return Access(access.type, tuple(access.strides[loop] for loop in order), access.form)
-
-
-def memory_form(view: View) -> tuple[str, str]:
-    """The LLVM type of a view's elements in memory, and their form (`Access`)."""
-    if view.dtype.name in HALVES:
-        return "i16", HALVES[view.dtype.name]
-    type_ = _TYPES[view.dtype.name][0]
-    if type_ == "i1":
-        return "i8", "boolean"
-    return type_, "activation" if view.activations else "plain"
 
 
 def _at(view: View, place: Place) -> View:

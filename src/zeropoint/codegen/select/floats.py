@@ -14,8 +14,8 @@ from xdsl.ir import Operation, SSAValue
 from zeropoint.codegen.graph import View
 from zeropoint.codegen.kernels.arithmetic import Floats, Residual
 from zeropoint.codegen.kernels.depthwise_floats import FloatDepthwise
+from zeropoint.codegen.select.copies import copy
 from zeropoint.codegen.select.geometry import call_for_images, has_even_rows, over_images, over_rows
-from zeropoint.codegen.select.movement import copy
 from zeropoint.codegen.select.selection import NoKernel, Selection, owner_of
 from zeropoint.codegen.select.windows import Windows
 from zeropoint.ir.locations import describe
@@ -112,7 +112,7 @@ def lined(selection: Selection, op: Operation, value: SSAValue) -> View:
     if whole and view.strides[inner] == view.itemsize and (selection.is_image(value) or has_even_rows(view)):
         return view
     made = selection.lines(view.shape, view.dtype)
-    copy(selection, op, view, made)
+    copy(selection.graph, op, view, made)
     return made
 
 

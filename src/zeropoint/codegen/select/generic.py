@@ -11,9 +11,10 @@ from xdsl.ir import Operation, OpResult, SSAValue
 
 from zeropoint.codegen.graph import View
 from zeropoint.codegen.llvm.machine import CodegenError
+from zeropoint.codegen.select.copies import reshaped
 from zeropoint.codegen.select.expression import Expression, scalar_type
 from zeropoint.codegen.select.joining import EXPRESSIONS, members_of
-from zeropoint.codegen.select.movement import make_concatenation, make_pad, make_reshape, reshaped
+from zeropoint.codegen.select.movement import make_concatenation, make_pad, make_reshape
 from zeropoint.codegen.select.placement import make_dynamic_update_slice, make_scatter
 from zeropoint.codegen.select.rows import select_rows
 from zeropoint.codegen.select.selection import Selection

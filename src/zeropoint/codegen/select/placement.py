@@ -11,8 +11,7 @@ from zeropoint.codegen.graph import View
 from zeropoint.codegen.kernels.access import Access
 from zeropoint.codegen.kernels.placement import Index, Placement
 from zeropoint.codegen.llvm.machine import CodegenError
-from zeropoint.codegen.select.expression import memory_form
-from zeropoint.codegen.select.movement import copy
+from zeropoint.codegen.select.copies import copy, memory_form
 from zeropoint.codegen.select.regions import region_of
 from zeropoint.codegen.select.selection import Selection
 from zeropoint.ir.locations import describe
@@ -27,7 +26,7 @@ def _access(view: View, strides: tuple[int, ...]) -> Access:
 
 def _copied(selection: Selection, op: Operation, operand: SSAValue, result: SSAValue, target: View | None) -> View:
     target = target or selection.target(op, result)
-    copy(selection, op, selection.view(operand), target)
+    copy(selection.graph, op, selection.view(operand), target)
     return target
 
 

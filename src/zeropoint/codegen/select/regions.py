@@ -13,8 +13,9 @@ from zeropoint.codegen.kernels.elements import Region
 from zeropoint.codegen.kernels.folds import Fold
 from zeropoint.codegen.kernels.sorting import Sort
 from zeropoint.codegen.llvm.machine import CodegenError
+from zeropoint.codegen.select.copies import memory_form
 from zeropoint.codegen.select.elementwise import ELEMENTWISE
-from zeropoint.codegen.select.expression import Expression, half_of, memory_form, scalar_type
+from zeropoint.codegen.select.expression import Expression, half_of, scalar_type
 from zeropoint.codegen.select.reductions import ORDER_ONLY, combiner
 from zeropoint.codegen.select.selection import NoKernel, Selection
 from zeropoint.ir.locations import describe

@@ -12,7 +12,7 @@ from xdsl.ir import Operation, OpResult, SSAValue
 from zeropoint.codegen.graph import ALIGNMENT, Buffer, Graph, Halo, Space, View, image_view, matrix_view, row_major
 from zeropoint.codegen.kernels.border import Border
 from zeropoint.codegen.llvm.machine import CodegenError
-from zeropoint.codegen.select.movement import copy, parts_of
+from zeropoint.codegen.select.copies import copy, parts_of
 from zeropoint.codegen.select.phases import Dilated
 from zeropoint.ir.constants import constant_array, splat_value
 from zeropoint.ir.locations import describe
@@ -90,7 +90,7 @@ class Selection:
         if self.fits(value, view, multiple):
             return view
         made = self.fresh(view.shape, view.dtype)
-        copy(self, op, view, made)
+        copy(self.graph, op, view, made)
         return made
 
     def fits(self, value: SSAValue, view: View, multiple: int = 16) -> bool:
@@ -138,7 +138,7 @@ class Selection:
         if not fits:
             made = self.lines(view.shape, view.dtype, padding) if view.dtype != BYTE else self._bytes(view, padding)
             self._border(op, made, self.image_strides(made)[3], padding)
-            copy(self, op, view, made)
+            copy(self.graph, op, view, made)
             view = made
         _, _, row, pixel = self.image_strides(view)
         return view.moved(-padding.top * row - padding.left * pixel)

@@ -6,7 +6,7 @@ import numpy as np
 
 from zeropoint.codegen.graph import View
 from zeropoint.codegen.kernels.sum import SumParameters, WeightedSum
-from zeropoint.codegen.select.movement import reshaped
+from zeropoint.codegen.select.copies import reshaped
 from zeropoint.codegen.select.selection import NoKernel, Selection
 from zeropoint.ir.fxpmath import WeightedSumOp
 from zeropoint.ir.locations import describe

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from zeropoint.codegen.graph import Halo, View
-from zeropoint.codegen.select.movement import part
+from zeropoint.codegen.select.copies import part
 from zeropoint.codegen.select.phases import Dilated, Phase
 from zeropoint.codegen.select.selection import NoKernel, Selection, padding_of
 from zeropoint.ir.stablehlo import ConvolutionOp

@@ -1,0 +1,58 @@
+"""The shape of a depthwise convolution on the four-way dot product, which both ways to write its rows read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from zeropoint.codegen.kernels.requantize import GROUP, Epilogue
+from zeropoint.codegen.llvm.isa import InstructionSet
+
+
+@dataclass(frozen=True)
+class DepthwiseShape:
+    """The shape of a depthwise convolution in bytes; what its code depends on.
+
+    `channels` is a multiple of 16. Output (y, x) is at y * out_row + x * out_pixel and reads its window from
+    y * stride_y * in_row + x * stride_x * in_pixel on.
+    """
+
+    rows: int
+    width: int
+    channels: int
+    in_row: int
+    in_pixel: int
+    out_row: int
+    out_pixel: int
+    kernel: tuple[int, int]
+    strides: tuple[int, int]
+    halves: int
+    epilogue: Epilogue
+
+    @property
+    def paired(self) -> int:
+        """Output rows that share interleaved columns: two, where their input rows fill no more groups than one's."""
+        taller = self.kernel[0] + self.strides[0]
+        return 2 if self.rows > 1 and -(-taller // 4) == -(-self.kernel[0] // 4) else 1
+
+    @property
+    def input_rows(self) -> int:
+        """Input rows under the output rows of one pass."""
+        return self.kernel[0] + (self.paired - 1) * self.strides[0]
+
+    @property
+    def groups(self) -> int:
+        """Groups of four input rows under the output rows of one pass."""
+        return -(-self.input_rows // 4)
+
+    @property
+    def passes(self) -> int:
+        """Passes over the rows; of an odd number the last computes one row again."""
+        return -(-self.rows // self.paired)
+
+    def weight_place(self, isa: InstructionSet, row: int, kx: int, g: int, half: int, q: int) -> int:
+        """Where the parameters of a block hold a vector of weights."""
+        return ((((row * self.kernel[1] + kx) * self.groups + g) * self.halves + half) * GROUP + q) * isa.bytes
+
+    def bias_place(self, isa: InstructionSet, q: int) -> int:
+        """Where they hold a vector of biases; q = 4 is what comes behind them."""
+        return self.weight_place(isa, self.paired, 0, 0, 0, q)

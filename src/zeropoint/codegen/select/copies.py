@@ -1,0 +1,105 @@
+"""Copies, and where the elements of a view lie: what needs the graph only."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from xdsl.ir import Operation
+
+from zeropoint.codegen.graph import Graph, View
+from zeropoint.codegen.kernels.access import Access
+from zeropoint.codegen.kernels.elements import Body, Instruction
+from zeropoint.codegen.kernels.halves import HALVES
+from zeropoint.codegen.kernels.loops import Nest
+from zeropoint.ir.locations import describe
+from zeropoint.ir.stablehlo import ConcatenateOp
+from zeropoint.ir.tensors import shape_of
+
+SCALAR_TYPES = {
+    "bool": ("i1", False), "int8": ("i8", True), "int16": ("i16", True), "int32": ("i32", True), "int64": ("i64", True),
+    "uint8": ("i8", False), "uint16": ("i16", False), "uint32": ("i32", False), "uint64": ("i64", False),
+    "float16": ("float", True), "bfloat16": ("float", True), "float32": ("float", True), "float64": ("double", True),
+}  # fmt: skip
+"""Of each dtype the LLVM type of a value in a register, and whether it is signed."""
+
+
+def memory_form(view: View) -> tuple[str, str]:
+    """The LLVM type of a view's elements in memory, and their form (`Access`)."""
+    if view.dtype.name in HALVES:
+        return "i16", HALVES[view.dtype.name]
+    type_ = SCALAR_TYPES[view.dtype.name][0]
+    if type_ == "i1":
+        return "i8", "boolean"
+    return type_, "activation" if view.activations else "plain"
+
+
+def copy(graph: Graph, op: Operation, source: View, target: View) -> None:
+    """Append the step that writes the elements of one view to another of the same shape and dtype."""
+    read = _access(source)
+    body = (Instruction("read", read.register, (), (0,)),)
+    _call(graph, op, body, [source], [read], target)
+
+
+def fill(graph: Graph, op: Operation, number: float, target: View) -> None:
+    """Append the step that repeats a number."""
+    _call(graph, op, (Instruction("number", _access(target).register, (), (number,)),), [], [], target)
+
+
+def _access(view: View) -> Access:
+    type_, form = memory_form(view)
+    return Access(type_, view.strides, form)
+
+
+def _call(graph: Graph, op: Operation, body: Body, sources: list[View], reads: list[Access], target: View) -> None:
+    if math.prod(target.shape):
+        nest = Nest(target.shape, 0, tuple(reads), _access(target), None, body)
+        graph.call(describe(op), nest.arranged(), sources, [target])
+
+
+def part(view: View, starts: Sequence[int], shape: Sequence[int], steps: Sequence[int] | None = None) -> View:
+    """The elements from `starts` on, every step-th in each dimension; the padding around them does not belong to it."""
+    steps = steps or (1,) * len(shape)
+    offset = sum(start * stride for start, stride in zip(starts, view.strides, strict=True))
+    strides = tuple(step * stride for step, stride in zip(steps, view.strides, strict=True))
+    return replace(view, offset=view.offset + offset, shape=tuple(shape), strides=strides, halo=None)
+
+
+def parts_of(op: ConcatenateOp, whole: View) -> list[View]:
+    """Where the operands lie in the result."""
+    dimension, start = int(op.dimension.value.data), 0
+    views: list[View] = []
+    for value in op.inputs:
+        shape = shape_of(value)
+        starts = [start if d == dimension else 0 for d in range(len(shape))]
+        views.append(part(whole, starts, shape))
+        start += shape[dimension]
+    return views
+
+
+def reshaped(view: View, shape: Sequence[int]) -> View | None:
+    """The view under another shape, None where its strides cannot say so."""
+    old = [(size, step) for size, step in zip(view.shape, view.strides, strict=True) if size != 1]
+    strides: list[int] = []
+    at = 0
+    rest = 1  # elements of old dimensions `at`.. that are not given away yet, of the group that is split
+    step = 0
+    for size in shape:
+        if size == 1:
+            strides.append(view.buffer.size)
+            continue
+        if rest == 1:
+            if at == len(old):
+                return None
+            rest, step = old[at]
+            at += 1
+        while rest % size or rest < size:
+            # The next dimension has to continue this one without a gap.
+            if at == len(old) or old[at][1] * old[at][0] != step:
+                return None
+            rest, step = rest * old[at][0], old[at][1]
+            at += 1
+        rest //= size
+        strides.append(step * rest)
+    return replace(view, shape=tuple(shape), strides=tuple(strides), halo=None)
