@@ -13,7 +13,7 @@ help:
 	@echo "make test         all tests, ruff, pyright, the layering test"
 	@echo "make fuzz         20,000 random quant programs through zeropoint and C++ MLIR"
 	@echo "make conformance  the public StableHLO test programs (ZEROPOINT_CONFORMANCE: their folder)"
-	@echo "make guarded      all tests, native code checking every load and store between guard pages"
+	@echo "make guarded      all tests, native code checking every load and store; 4,200 programs of one kernel each"
 	@echo "make clean        remove the environment and caches"
 
 $(BIN)/python:
@@ -53,7 +53,7 @@ conformance: $(VENV)/.installed-test
 	@$(BIN)/python tests/conformance.py
 
 guarded: $(VENV)/.installed-test
-	ZEROPOINT_GUARDED=1 $(BIN)/python -m pytest $(PARALLEL)
+	ZEROPOINT_GUARDED=1 ZEROPOINT_KERNEL_CASES=$${ZEROPOINT_KERNEL_CASES:-100} $(BIN)/python -m pytest $(PARALLEL)
 
 clean:
 	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis

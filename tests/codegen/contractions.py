@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -35,6 +36,17 @@ from zeropoint.numerics import Multiplier, RequantizeBehaviour
 
 Draw = Callable[[st.SearchStrategy], object]
 ENDS = st.sampled_from([-128, 127, 0, -1, 5])
+CHANNELS = st.one_of(
+    st.integers(1, 70),
+    st.integers(1, 256),
+    st.builds(lambda count, rest: 16 * count + rest, st.integers(1, 15), st.integers(-1, 1)),
+)
+"""Few more often than many; whole vectors and their neighbours more often than others."""
+WIDEST = 200
+WEIGHTS = 1 << 18
+"""Of a dense convolution at most: what of channels and kernel is more gives way."""
+PRODUCTS = 1 << 23
+"""Of a program at most: so much the interpreter does in some hundredths of a second."""
 BEHAVIOURS = ("fixed16", "fixed16", "fixed16", "fixed32", "fixed32-double", "tosa-double", "float32-rne", "pot")
 
 
@@ -157,28 +169,64 @@ def samples_of(builder: Builder, shapes: list[tuple[int, ...]]) -> list[dict[str
     return random + ends
 
 
+@dataclass(frozen=True)
+class _Layers:
+    """Channels of a convolution: groups of them, in all before and after."""
+
+    groups: int
+    inputs: int
+    features: int
+
+    @property
+    def weights(self) -> int:
+        """For a kernel of one position."""
+        return self.inputs // self.groups * self.features
+
+
+def _layers(draw: Draw, kind: str) -> _Layers:
+    inputs, features = draw(CHANNELS), draw(CHANNELS)
+    if kind == "depthwise":
+        return _Layers(inputs, inputs, inputs)
+    if kind == "dense":
+        return _Layers(1, inputs, features)
+    groups = draw(st.integers(2, 8))
+    return _Layers(groups, groups * -(-inputs // groups), groups * -(-min(features, 70) // groups))
+
+
+def _sizes(draw: Draw, least: list[int], factors: list[int], strides: list[int], weights: int) -> list[int]:
+    """Height and width of an image, at least `least`; so many that the products stay below `PRODUCTS`."""
+
+    def most(size: int, other: int) -> int:
+        """How many more, where the other side is `other`."""
+        pixels = PRODUCTS // weights * strides[0] * strides[1] // (factors[0] * factors[1])
+        return max(0, pixels // other - size)
+
+    height, width = least
+    narrow = draw(st.sampled_from([9, 9, WIDEST]))
+    width += draw(st.integers(0, min(narrow, max(0, WIDEST - width), most(width, height))))
+    return [height + draw(st.integers(0, min(9, most(height, width)))), width]
+
+
 @st.composite
 def convolutions(draw: Draw, kind: str) -> Case:
     """`kind` is "dense", "depthwise" or "grouped", and may end in " transposed"."""
     kind, transposed, _ = kind.partition(" transposed")
     channels_first = draw(st.booleans())
-    groups, inputs, features = 1, draw(st.integers(1, 70)), draw(st.integers(1, 70))
-    if kind == "depthwise":
-        groups, inputs, features = inputs, inputs, inputs
-    elif kind == "grouped":
-        groups = draw(st.integers(2, 5))
-        inputs, features = groups * draw(st.integers(1, 6)), groups * draw(st.integers(1, 6))
-    largest = 7 if inputs < 20 or kind == "depthwise" else 3
-    kernel = [draw(st.integers(1, largest)) for _ in range(2)]
+    layers = _layers(draw, kind)
+    groups, inputs, features = layers.groups, layers.inputs, layers.features
+    kernel = [draw(st.integers(1, 7)) for _ in range(2)]
+    while layers.weights * kernel[0] * kernel[1] > WEIGHTS and kernel != [1, 1]:
+        kernel = [-(-size // 2) for size in kernel]
     strides, dilation = ([draw(st.integers(1, most)) for _ in range(2)] for most in (3, 2))
     low, high = ([draw(st.integers(0, 3)) for _ in range(2)] for _ in range(2))
     images = draw(st.sampled_from([1, 1, 2]))
     reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilation, strict=True)]
     factors = [draw(st.integers(1, 3)) if transposed else 1 for _ in range(2)]
-    sizes = [
-        -(-max(1, r - a - b) // factor) + (factor > 1) + draw(st.integers(0, 9))
+    least = [
+        -(-max(1, r - a - b) // factor) + (factor > 1)
         for r, a, b, factor in zip(reach, low, high, factors, strict=True)
     ]
+    sizes = _sizes(draw, least, factors, strides, layers.weights * math.prod(kernel))
     wide = [(n - 1) * factor + 1 for n, factor in zip(sizes, factors, strict=True)]
     out = [(n + a + b - r) // s + 1 for n, a, b, r, s in zip(wide, low, high, reach, strides, strict=True)]
 
@@ -220,6 +268,24 @@ def convolutions(draw: Draw, kind: str) -> Case:
     return Case(net.finish(y), samples_of(net, shapes))
 
 
+def depthwise(channels: int, size: tuple[int, int], kernel: int) -> Case:
+    """A square kernel over an image of (height, width), padded so that it stays as large."""
+    shape = (1, channels, *size)
+    net = Builder([shape], seed=1)
+    sides = [0, 0, kernel // 2, kernel // 2]
+    padded = net.insert(PadOp(net.values[0], net.constant(np.array(3, np.int8)), sides, sides, [0] * 4))
+    weights = net.random.integers(-127, 128, (channels, 1, kernel, kernel)).astype(np.int8)
+    convolution = ConvolutionOp(
+        padded,
+        net.constant(weights),
+        TensorType(i32, shape),
+        ConvolutionLayout.channels_first(2),
+        feature_group_count=channels,
+    )
+    y = net.requantized(net.insert(convolution), Output("fixed16", True, (-12.0, -9.0), 3, (-128, 127), 1000), 1)
+    return Case(net.finish(y), samples_of(net, [shape]))
+
+
 def _sum(net: Builder, draw: Draw, operands: list[SSAValue]) -> SSAValue:
     most = draw(st.sampled_from([200, 20000]))
     op = WeightedSumOp(
@@ -239,7 +305,9 @@ def _sum(net: Builder, draw: Draw, operands: list[SSAValue]) -> SSAValue:
 def products(draw: Draw) -> Case:
     """Rows of activations by a constant matrix, of either order."""
     outer = tuple(draw(st.lists(st.integers(1, 9), min_size=1, max_size=2)))
-    terms, channels = draw(st.integers(1, 140)), draw(st.integers(1, 140))
+    if len(outer) == 1:
+        outer = (draw(st.sampled_from([1, 1, 20])) * outer[0],)
+    terms, channels = draw(CHANNELS), draw(CHANNELS)
     net = Builder([(*outer, terms)], draw(st.integers(0, 1 << 16)))
     turned = draw(st.booleans())
     weights = _weights(draw, net.random, (channels, terms) if turned else (terms, channels))
@@ -254,8 +322,8 @@ def products(draw: Draw) -> Case:
 def batches(draw: Draw) -> Case:
     """Products of two activations, batch by batch, either operand transposed before, the result after."""
     batch = tuple(draw(st.lists(st.integers(1, 3), max_size=2)))
-    rows, channels = draw(st.integers(1, 33)), draw(st.integers(1, 70))
-    terms = draw(st.sampled_from([3, 4, 8, 32, 36]))
+    rows, channels = draw(st.one_of(st.integers(1, 33), st.integers(1, WIDEST))), draw(CHANNELS)
+    terms = draw(st.sampled_from([3, 4, 8, 32, 36, 64, 196]))
     rank = len(batch) + 2
     shapes = [(*batch, rows, terms), (*batch, channels, terms) if draw(st.booleans()) else (*batch, terms, channels)]
     # The dimensions of the second operand as they are, or another order of them that a transpose undoes.

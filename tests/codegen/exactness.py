@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from codegen.test_instruction_sets import runs_here
-from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS, InstructionSet, portable_dot
+from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS, InstructionSet
 from zeropoint.codegen.native import NativeProgram
 from zeropoint.interp import Interpreter
 from zeropoint.ir.program import Program
@@ -34,17 +34,10 @@ BOTH_VNNI = [
 """The instruction sets of this processor, and AVX-VNNI's kernels in the encoding of AVX-512."""
 
 
-def without_instructions(name: str) -> InstructionSet:
-    """A row for another processor, its steps in plain LLVM: what kernels load and store is the same."""
-    row = INSTRUCTION_SETS[name]
-    return replace(
-        row, name=f"{name} in plain LLVM", triple="", features="", dot=portable_dot(row.unsigned), multiply_high=None,
-        fused=False,
-    )  # fmt: skip
-
-
 CASES = int(os.environ.get("ZEROPOINT_FUZZ_CASES", "0"))
 """How many cases the property tests run; 0 is as many as fit a quick test."""
+KERNEL_CASES = int(os.environ.get("ZEROPOINT_KERNEL_CASES", "8"))
+"""How many programs of every kind run guarded on every instruction set."""
 
 
 def assert_native_is_exact(

@@ -145,7 +145,7 @@ def test_processes_that_fill_and_empty_one_cache_do_not_disturb_each_other(tmp_p
 
 @pytest.mark.parametrize("isa", [ISA, instruction_set(cpu="neoverse-v1"), instruction_set(cpu="alderlake")])
 def test_programs_are_compiled_by_processes_of_their_own_to_the_same_objects(isa: InstructionSet) -> None:
-    several = {f"m{number}": source(number) for number in range(objects.PARALLEL + 1)}
+    several = {f"m{number}": source(number) for number in range(objects.PARALLEL["object"] + 1)}
     assert objects_of(several, isa) == {name: objects_of({name: each}, isa)[name] for name, each in several.items()}
 
 

@@ -67,7 +67,9 @@ class NativeProgram:
         self.arena: Arena = plan(self.graph)
         folder = cache_folder() if cache is True else (cache or None)
         sources = sources_of(self.graph, checked=self.guarded)
-        self.code = Loaded(objects_of(sources, self.isa, cache=folder).values(), self.isa)
+        # Checks are thousands of branches, over which LLVM's passes take twenty times as long as they save.
+        form = "debug" if self.guarded else "object"
+        self.code = Loaded(objects_of(sources, self.isa, cache=folder, form=form).values(), self.isa)
         self._weights = aligned(len(self.graph.weights))
         self._weights[:] = np.frombuffer(bytes(self.graph.weights), np.uint8)
         self._places = [self._place() for _ in range(callers)]

@@ -21,15 +21,19 @@ from dataclasses import replace
 from pathlib import Path
 
 from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS, InstructionSet
-from zeropoint.codegen.llvm.machine import compile_bitcode, compile_object, llvm_version, triple_of
+from zeropoint.codegen.llvm.machine import compile_bitcode, compile_object, compile_quickly, llvm_version, triple_of
 from zeropoint.codegen.modules import Source
 
 LIMIT = 256 << 20
 """Bytes of the cache on disk."""
-FORMS: dict[str, Callable[[str, InstructionSet], bytes]] = {"object": compile_object, "bitcode": compile_bitcode}
-"""What becomes of a module: machine code, or what `combined_object` makes one object of."""
-PARALLEL = 8
-"""Kernels from which on starting processes pays."""
+FORMS: dict[str, Callable[[str, InstructionSet], bytes]] = {
+    "object": compile_object,
+    "debug": compile_quickly,
+    "bitcode": compile_bitcode,
+}
+"""What becomes of a module: machine code, optimized or not, or what `combined_object` makes one object of."""
+PARALLEL = {"object": 8, "debug": 64, "bitcode": 8}
+"""Modules from which on starting processes pays, by form."""
 
 
 def cache_folder() -> Path | None:
@@ -44,7 +48,7 @@ def cache_folder() -> Path | None:
 def objects_of(
     sources: Mapping[str, Source], isa: InstructionSet, *, cache: Path | None = None, form: str = "object"
 ) -> dict[str, bytes]:
-    """The ELF object of every module, or its bitcode (`FORMS`), by the same names."""
+    """What `form` (of `FORMS`) makes of every module, by the same names."""
     keys = {name: _key(source.key, isa, form) for name, source in sources.items()}
     found = {name: data for name, key in keys.items() if (data := _read(cache, key)) is not None}
     missing = [name for name in sources if name not in found]
@@ -62,7 +66,7 @@ def _compiled(texts: Sequence[str], isa: InstructionSet, form: str) -> list[byte
     The processes are new interpreters, not copies of this one: a copy would hold the locks of threads it does not have.
     """
     workers = min(os.cpu_count() or 1, len(texts))
-    if len(texts) < PARALLEL or workers < 2:
+    if len(texts) < PARALLEL[form] or workers < 2:
         return [FORMS[form](text, isa) for text in texts]
     # Dealt out from the longest to the shortest, so that all end at about the same time.
     order = sorted(range(len(texts)), key=lambda n: -len(texts[n]))

@@ -9,7 +9,8 @@ by one.
 In-lane unpacking and in-lane packing undo each other, so channels come out in order (`channel_order` of four vectors).
 
 Parameters of a block are weights [output row][kernel column][group of four rows][vector][channel][4], biases, and
-those of the epilogue. Source: CODEGEN.md, "Depthwise on VNNI".
+those of the epilogue. A block begins at a multiple of the vectors that it is read by. Source: CODEGEN.md, "Depthwise on
+VNNI".
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class Block:
     before: int
     """Blocks that come earlier."""
     place: int
-    """Where its parameters start."""
+    """Where its parameters start, from the start of all: a multiple of its vectors."""
 
 
 @dataclass(frozen=True)
@@ -71,15 +72,17 @@ class Depthwise(DepthwiseShape):
             count = (self.channels - first) // narrow.bytes
             if count:
                 lanes = narrow is not isa and fits(self, isa, narrow.bytes)
-                block = Block(isa if lanes else narrow, first, count, narrow.bytes, before, place)
-                blocks.append(block)
+                chosen = isa if lanes else narrow
+                # A block of wide vectors may follow one of narrow ones, whose size need not be a multiple of the wide.
+                place += -place % chosen.bytes
+                blocks.append(Block(chosen, first, count, narrow.bytes, before, place))
                 first, before = first + count * narrow.bytes, before + count
-                place += count * self.block_bytes(block.isa)
+                place += count * self.block_bytes(chosen)
             narrow = narrow.narrower
         return blocks
 
     def block_bytes(self, isa: InstructionSet) -> int:
-        """Bytes of parameters of a block."""
+        """Bytes of parameters of a block, a multiple of its vectors."""
         vectors = self.paired * self.kernel[1] * self.groups * GROUP * self.halves + GROUP
         return vectors * isa.bytes + self.epilogue.size(isa, GROUP)
 
@@ -91,18 +94,19 @@ class Depthwise(DepthwiseShape):
         """Weights (kernel rows, kernel columns, channels) i8 and biases (channels,), as the kernel reads them."""
         channels = weights.shape[2]
         start = bias - isa.offset * weights.astype(np.int64).sum((0, 1)) + self.epilogue.rounding(output.multiplier)
-        parts: list[bytes] = []
+        packed = bytearray()
         for block in self.blocks(isa):
+            packed.extend(bytes(block.place - len(packed)))
             for index in range(block.count):
                 first = block.first + index * block.channels
                 covered = first + np.arange(block.isa.bytes) % block.channels
                 covered = np.where(covered < channels, covered, -1)
                 order = channel_order(GROUP, block.isa.width)
                 chosen = np.where(covered < 0, 0, weights[:, :, covered])[:, :, order]
-                parts.append(self._taps(chosen))
-                parts.append(np.where(covered < 0, 0, start[covered])[order].astype(np.int32).tobytes())
-                parts.append(self.epilogue.parameters(block.isa, output, covered, GROUP))
-        return b"".join(parts)
+                packed.extend(self._taps(chosen))
+                packed.extend(np.where(covered < 0, 0, start[covered])[order].astype(np.int32).tobytes())
+                packed.extend(self.epilogue.parameters(block.isa, output, covered, GROUP))
+        return bytes(packed)
 
     def _taps(self, weights: AnyArray) -> bytes:
         """(kernel rows, kernel columns, 4, V) to [output row][column][group][half][4][V][tap]."""

@@ -56,18 +56,23 @@ def check_triple(triple: str) -> None:
         ) from error
 
 
-def _target_machine(isa: InstructionSet) -> Any:
+def _target_machine(isa: InstructionSet, level: int = 3) -> Any:
     _initialize()
     return _llvm.Target.from_triple(triple_of(isa)).create_target_machine(
-        cpu=isa.cpu or "generic", features=isa.features, opt=3, reloc="pic", codemodel="default"
+        cpu=isa.cpu or "generic", features=isa.features, opt=level, reloc="pic", codemodel="default"
     )
 
 
-def _optimized(text: str, machine: Any) -> Any:
+def _parsed(text: str, machine: Any) -> Any:
     module = _llvm.parse_assembly(text)
     module.triple = machine.triple
     module.data_layout = str(machine.target_data)
     module.verify()
+    return module
+
+
+def _optimized(text: str, machine: Any) -> Any:
+    module = _parsed(text, machine)
     builder = _llvm.create_pass_builder(machine, _llvm.create_pipeline_tuning_options(speed_level=2))
     builder.getModulePassManager().run(module, builder)
     return module
@@ -77,6 +82,12 @@ def compile_object(text: str, isa: InstructionSet) -> bytes:
     """An ELF object of the module `text`. Raises RuntimeError where LLVM refuses it: a fault of ours."""
     machine = _target_machine(isa)
     return machine.emit_object(_optimized(text, machine))
+
+
+def compile_quickly(text: str, isa: InstructionSet) -> bytes:
+    """An ELF object of the module `text` as it is written, not optimized. Raises RuntimeError as `compile_object`."""
+    machine = _target_machine(isa, 0)
+    return machine.emit_object(_parsed(text, machine))
 
 
 def compile_bitcode(text: str, isa: InstructionSet) -> bytes:
