@@ -22,7 +22,7 @@ MAY_IMPORT = {
     "codegen": {"ir", "numerics"},
 }
 PACKAGES = sorted(MAY_IMPORT)
-TOP = {"__init__", "__main__", "bit_widths", "diagnostics", "engines", "model", "opt", "pipeline"}
+TOP = {"__init__", "__main__", "bit_widths", "diagnostics", "engines", "model", "opt", "passes", "pipeline"}
 
 
 def imported_packages(path: Path) -> set[str]:

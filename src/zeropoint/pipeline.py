@@ -1,4 +1,4 @@
-"""The ordered list of stages, from a float program to an integer one."""
+"""From a float program and samples to an integer program: the passes of `zeropoint.passes`, and calibration."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from xdsl.ir import Operation
 
 from zeropoint.bit_widths import search_bit_widths
-from zeropoint.calibrate import DEFAULT_OBSERVER, Progress, Report, collect, instrument, observer_factory, state_ranges
+from zeropoint.calibrate import DEFAULT_OBSERVER, Progress, Report, collect, observer_factory, state_ranges
 from zeropoint.engines import QuickestEngine
 from zeropoint.frontend import ModelError
 from zeropoint.interp import Engine
@@ -16,14 +16,11 @@ from zeropoint.ir.annotations import DEMANDS, facts_of
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import StatisticsRefOp
 from zeropoint.ir.tensors import Array
-from zeropoint.lower import integer_io, integer_program
-from zeropoint.lower.quant_ops import convert_fake_quant
+from zeropoint.lower import integer_io
 from zeropoint.numerics.profile import profile as named_profile
-from zeropoint.solve.fuse import fuse
-from zeropoint.solve.materialize import express_accumulators, insert_casts, materialize
-from zeropoint.solve.propagate import DEFAULT_RANGES, RANGE_RULES, move_rescales, propagate, wanted_statistics
+from zeropoint.passes import ASKING_PASSES, DECIDING_PASSES, FLOAT_PASSES, INTEGER_PASSES, QUANTIZING_PASSES, run_all
+from zeropoint.solve.propagate import DEFAULT_RANGES, RANGE_RULES
 from zeropoint.solve.recipe import Recipe, RecipeError, apply_recipe
-from zeropoint.solve.simplify import simplify
 from zeropoint.targets import target as named_target
 
 Sample = Mapping[str, Array]
@@ -89,19 +86,6 @@ def demanded_observers(asked: Program) -> dict[str, str]:
     }
 
 
-def litert(program: Program) -> Program:
-    """The general algorithm of TFLite's native quantization, on a float program with statistics or fake quantization.
-
-    By the numbers of "MLIR Quantization", section "TFLite Native Quantization": (1) ranges are in the program; (2, 5)
-    fake quantization becomes pairs of casts, that of constants pinned parameters; (4) constants are folded; (3)
-    parameters are propagated by LiteRT's kernel table; then casts go around every kernel, and (6) dequantize -> op ->
-    quantize becomes the quantized op, constant -> quantize the quantized constant. Raises what the stages raise.
-    """
-    table = named_target("litert")
-    fused = fuse(simplify(convert_fake_quant(program)), table)
-    return materialize(insert_casts(move_rescales(propagate(fused, table), table)))
-
-
 def _keeping(samples: Iterable[Sample], kept: list[Sample]) -> Iterator[Sample]:
     """The samples, of which the first few are kept."""
     for sample in samples:
@@ -131,11 +115,11 @@ def quantize(
         raise ModelError(
             f"found a program that is quantized already, with profile '{program.profile}', expected a float model"
         )
-    target = named_target(options.target)
-    fused = fuse(simplify(convert_fake_quant(program)), target)
+    settings = {"target": options.target, "profile": options.profile, "ranges": options.ranges}
+    fused = run_all(FLOAT_PASSES, program, settings)
     if options.recipe is not None:
         fused = apply_recipe(fused, options.recipe, program)
-    asked = instrument(fused, asks=wanted_statistics(target))
+    asked = run_all(ASKING_PASSES, fused, settings)
     demanded = demanded_observers(asked)
     engine = engine or QuickestEngine()
     kept: list[Sample] = []
@@ -144,13 +128,10 @@ def quantize(
     report = collect(asked, samples, observer=options.observer, observers=demanded, engine=engine, progress=progress)
     calibrated = state_ranges(asked, report)
     if options.least_sqnr is not None:
-        calibrated = search_bit_widths(calibrated, target, kept, options.least_sqnr).program
-    propagated = propagate(calibrated, target, options.profile, ranges=options.ranges)
-    propagated = move_rescales(propagated, target)
-    if target.real_results:
-        propagated = express_accumulators(propagated)
-    quantized = materialize(propagated)
-    integer = integer_program(quantized)
+        calibrated = search_bit_widths(calibrated, named_target(options.target), kept, options.least_sqnr).program
+    propagated = run_all(DECIDING_PASSES, calibrated, settings)
+    quantized = run_all(QUANTIZING_PASSES, propagated, settings)
+    integer = run_all(INTEGER_PASSES, quantized, {})  # the program says its profile, and which of its ops another
     if options.integer_io:
         integer = integer_io(integer)
     return Quantization(fused, calibrated, propagated, quantized, integer, report)

@@ -11,19 +11,27 @@ from zeropoint.cli.refusals import reports_input_errors
 
 
 def _list_passes(context: click.Context, parameter: click.Parameter, value: bool) -> None:
-    if not value:
-        return
-    from zeropoint.opt import PASSES
-
-    for name, entry in PASSES.items():
-        options = "".join(f" {option}={default}" for option, default in entry.options.items())
-        click.echo(f"{name:24s}{entry.summary}{options and f'  ({options.strip()})'}")
-    context.exit()
+    if value:
+        click.echo(_listing())
+        context.exit()
 
 
-@click.command()
+def _listing() -> str:
+    from zeropoint.passes import listing
+
+    return listing()
+
+
+class _WithPasses(click.Command):
+    """A command whose help ends with the list of passes."""
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        formatter.write(f"\n{_listing()}\n")
+
+
+@click.command(cls=_WithPasses)
 @click.argument("file", type=INPUT_FILE)
-@click.option("-p", "--passes", default="", help="Passes in order: 'simplify,fuse,lower{profile=fixed32}'.")
+@click.option("-p", "--passes", default="", help="Passes in order: 'simplify,fuse,propagate{target=litert}'.")
 @click.option("-o", "--output", type=OUTPUT_FILE, default=None, help="Where to write; default: the terminal.")
 @click.option("--split-input-file", is_flag=True, help="Treat the parts between '// -----' lines one by one.")
 @click.option("--verify-diagnostics", is_flag=True, help="Check the errors that expected-error comments announce.")

@@ -33,6 +33,7 @@ from zeropoint.ir.quant import QuantizeCastOp, QuantizeRegionOp, UniformQuantize
 from zeropoint.ir.stablehlo import AddOp, BroadcastInDimOp, ConvolutionOp, DotGeneralOp
 from zeropoint.solve.materialize.contraction import accumulator_type
 from zeropoint.solve.propagate import is_quantized
+from zeropoint.targets import Target
 
 OF_THE_OUTPUT = ("range", "parameters", "least scale", "same scale", "zero point", "bits")
 EXACT = Fact("parameters", "accumulators in i32", "kernel", "only floats read it")
@@ -75,8 +76,10 @@ def _wants_storage(reader: Operation) -> bool:
     return isinstance(reader, ReturnOp | QuantizeCastOp)
 
 
-def express_accumulators(program: Program) -> Program:
+def express_accumulators(program: Program, target: Target) -> Program:
     """Every contraction with constant weights whose result only floats read, with the type of its accumulators."""
+    if not target.real_results:
+        return program
     program = program.clone()
     for op in program.entry.ops:
         if isinstance(op, QuantizeRegionOp):

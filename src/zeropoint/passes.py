@@ -1,0 +1,208 @@
+"""Every pass by name, in order: what `quantize` runs, what `opt` takes, what `--help` and docs/passes.md list.
+
+The options of a pass are the parameters of its function: `propagate{target=cpu,ranges=minmax-nudged}`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, get_args, get_type_hints
+
+from zeropoint import calibrate
+from zeropoint.frontend.legalize_chlo import legalize_chlo
+from zeropoint.ir.program import Program
+from zeropoint.lower import fold_bounds, integer_io, integer_program, lower, merge_sums
+from zeropoint.lower.quant_ops import (
+    canonicalize_quant,
+    convert_fake_quant,
+    lower_quant_ops,
+    normalize_quant_types,
+    strip_func_quant_types,
+)
+from zeropoint.solve.fuse import fuse, unfuse
+from zeropoint.solve.materialize import express_accumulators, insert_casts, materialize, transform
+from zeropoint.solve.propagate import (
+    check_fully_quantized,
+    check_kernels,
+    move_rescales,
+    propagate,
+    wanted_statistics,
+)
+from zeropoint.solve.simplify import PASSES as SIMPLIFICATIONS
+from zeropoint.solve.simplify import (
+    fold_batch_norm,
+    fold_broadcasts,
+    fold_constants,
+    fold_counts,
+    fold_padding,
+    inline_calls,
+    pin_constants,
+    simplify,
+)
+from zeropoint.targets import Target
+from zeropoint.targets import target as named_target
+
+DEFAULT_TARGET = "cpu"
+
+
+class PassError(ValueError):
+    """An option that a pass does not take."""
+
+
+@dataclass(frozen=True)
+class Option:
+    """A parameter of a pass: the type that its function wants, and the default as a user would write it."""
+
+    name: str
+    type: Any
+    default: str | bool | None
+
+    def __str__(self) -> str:
+        return f"{self.name}={self.default}"
+
+    def value(self, given: object) -> Any:
+        """What the function takes for what a user gave.
+
+        Raises PassError for a value of another type, ValueError for a target that there is not.
+        """
+        if given is None and type(None) in (self.type, *get_args(self.type)):
+            return None
+        if self.type is bool:
+            if not isinstance(given, bool):
+                raise PassError(f"found {self.name} = {given}, expected true or false")
+            return given
+        if not isinstance(given, str):
+            raise PassError(f"found {self.name} = {given}, expected a name")
+        return named_target(given) if Target in (self.type, *get_args(self.type)) else given
+
+
+@dataclass(frozen=True)
+class Pass:
+    """A function `Program -> Program` as users name it, and one line that says what it does."""
+
+    run: Callable[..., Program]
+    summary: str
+
+    @property
+    def name(self) -> str:
+        """`fold-bounds` for `fold_bounds`."""
+        return self.run.__name__.strip("_").replace("_", "-")
+
+    @cached_property
+    def options(self) -> Mapping[str, Option]:
+        """The options by name: what the function takes beside the program."""
+        types = get_type_hints(self.run)
+        _, *parameters = inspect.signature(self.run).parameters.values()
+        return {
+            found.name: Option(
+                found.name, types[found.name], DEFAULT_TARGET if found.default is found.empty else found.default
+            )
+            for found in parameters
+        }
+
+    def __call__(self, program: Program, settings: Mapping[str, object]) -> Program:
+        """The pass on a program; it takes those settings that are options of its own.
+
+        Raises PassError for a setting of another type, and what the pass raises.
+        """
+        given = {name: settings.get(name, option.default) for name, option in self.options.items()}
+        return self.run(program, **{name: self.options[name].value(value) for name, value in given.items()})
+
+
+def run_all(passes: Iterable[Pass], program: Program, settings: Mapping[str, object]) -> Program:
+    """The passes in order, each with those settings that are options of its own."""
+    for entry in passes:
+        program = entry(program, settings)
+    return program
+
+
+def _fuse(program: Program, target: Target) -> Program:
+    return fuse(program, target)
+
+
+def _instrument(program: Program, target: Target | None = None) -> Program:
+    return calibrate.instrument(program, asks=calibrate.asks_all if target is None else wanted_statistics(target))
+
+
+SIMULATED = Pass(convert_fake_quant, "fake quantization to qcast and dcast")
+SIMPLIFY = Pass(simplify, ", ".join(run.__name__.replace("_", "-") for run in SIMPLIFICATIONS))
+FUSE = Pass(_fuse, "wrap the float ops that one kernel covers into regions")
+PROPAGATE = Pass(propagate, "decide the parameters of every port")
+MOVE_RESCALES = Pass(move_rescales, "cancel, merge and push rescales forward")
+MATERIALIZE = Pass(materialize, "regions to quantized StableHLO")
+INSERT_CASTS = Pass(insert_casts, "casts around regions, where their specs say so")
+
+FLOAT_PASSES = (SIMULATED, SIMPLIFY, FUSE)
+"""From the model to the regions; a recipe acts on these."""
+ASKING_PASSES = (Pass(_instrument, "ask for statistics where they decide something"),)
+"""Before calibration, which needs data."""
+DECIDING_PASSES = (
+    PROPAGATE,
+    MOVE_RESCALES,
+    Pass(express_accumulators, "accumulators for the floats that alone read a contraction, if the target has them"),
+)
+"""What follows calibration: all parameters."""
+QUANTIZING_PASSES = (MATERIALIZE,)
+INTEGER_PASSES = (Pass(integer_program, "lower, merge-sums, fold-bounds"),)
+QUANTIZE_PASSES = (*FLOAT_PASSES, *ASKING_PASSES, *DECIDING_PASSES, *QUANTIZING_PASSES, *INTEGER_PASSES)
+"""What `quantize` runs, in order; a recipe comes before the asking passes, calibration after them."""
+LITERT_PASSES = (SIMULATED, SIMPLIFY, FUSE, PROPAGATE, MOVE_RESCALES, INSERT_CASTS, MATERIALIZE)
+
+
+def litert(program: Program) -> Program:
+    """The general algorithm of TFLite's native quantization, on a float program with statistics or fake quantization.
+
+    By the numbers of "MLIR Quantization", section "TFLite Native Quantization": (1) ranges are in the program; (2, 5)
+    fake quantization becomes pairs of casts, that of constants pinned parameters; (4) constants are folded; (3)
+    parameters are propagated by LiteRT's kernel table; then casts go around every kernel, and (6) dequantize -> op ->
+    quantize becomes the quantized op, constant -> quantize the quantized constant. Raises what the stages raise.
+    """
+    return run_all(LITERT_PASSES, program, {"target": "litert"})
+
+
+OTHER_PASSES = (
+    Pass(canonicalize_quant, "fold casts that undo each other"),
+    Pass(check_fully_quantized, "an error for each port without parameters"),
+    Pass(check_kernels, "an error for each port that its kernel does not allow"),
+    Pass(fold_bounds, "fold clamps into requantizations"),
+    Pass(fold_batch_norm, "fold scales and shifts per channel into contractions"),
+    Pass(fold_broadcasts, "broadcast constants in one step, from what varies"),
+    Pass(fold_constants, "evaluate ops on constants"),
+    Pass(fold_counts, "sums of windows over a repeated number"),
+    Pass(fold_padding, "fold pads with zeros into convolutions"),
+    Pass(inline_calls, "the ops of functions in the place of their calls"),
+    INSERT_CASTS,
+    Pass(integer_io, "integers instead of floats at inputs and outputs"),
+    Pass(legalize_chlo, "chlo ops as the StableHLO ops they stand for"),
+    Pass(litert, "the general algorithm of TFLite, from statistics to quantized ops"),
+    Pass(lower, "the quantized program to integers"),
+    Pass(lower_quant_ops, "quant casts to arith, math, tensor, linalg, shape"),
+    Pass(merge_sums, "merge zero-point corrections into biases"),
+    Pass(normalize_quant_types, "sub-channel types as per-layer or per-channel ones"),
+    Pass(pin_constants, "simulated quantization of constants to pinned parameters"),
+    Pass(strip_func_quant_types, "storage integers in the headers of functions"),
+    Pass(transform, "data movement on storage, casts of the quant dialect at the edges"),
+    Pass(unfuse, "regions back to their ops, with casts"),
+)
+"""Parts of those, checks, and other ways."""
+PASSES: Mapping[str, Pass] = {entry.name: entry for entry in (*QUANTIZE_PASSES, *OTHER_PASSES)}
+
+
+def listing() -> str:
+    """Every pass in a line: its name, what it does, its options and their defaults; those of `quantize` first."""
+    groups = (
+        ("What `zeropoint quantize` runs, in order (calibration after `instrument`):", QUANTIZE_PASSES),
+        ("Parts of these, checks, and passes of other pipelines:", OTHER_PASSES),
+    )
+    lines: list[str] = []
+    for title, passes in groups:
+        lines += [title, *(_line(entry) for entry in passes), ""]
+    return "\n".join(lines[:-1])
+
+
+def _line(entry: Pass) -> str:
+    options = " ".join(map(str, entry.options.values()))
+    return f"  {entry.name:24s}{entry.summary}{options and f'  ({options})'}"

@@ -1,0 +1,58 @@
+"""The one list of passes, and who reads it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from networks import Network
+from zeropoint.ir.program import Program
+from zeropoint.passes import PASSES, Pass, PassError, listing
+from zeropoint.targets import Target, target
+
+DOCS = Path(__file__).parent.parent / "docs"
+
+
+def test_the_docs_list_the_passes() -> None:
+    assert listing() in (DOCS / "passes.md").read_text()
+
+
+def test_a_pass_is_named_after_its_function() -> None:
+    assert PASSES["move-rescales"].run.__name__ == "move_rescales"
+    assert all(entry.name == name for name, entry in PASSES.items())
+
+
+def a_pass(program: Program, target: Target, deep: bool = False, profile: str | None = None) -> Program:
+    seen.append((target, deep, profile))
+    return program
+
+
+seen: list[tuple[Target, bool, str | None]] = []
+
+
+def test_options_are_the_parameters_of_the_function(network: Program) -> None:
+    entry = Pass(a_pass, "")
+    assert [str(option) for option in entry.options.values()] == ["target=cpu", "deep=False", "profile=None"]
+    entry(network, {"deep": True, "ranges": "of another pass"})
+    entry(network, {"target": "litert", "profile": "fixed32"})
+    assert seen[-2:] == [(target("cpu"), True, None), (target("litert"), False, "fixed32")]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"deep": 3}, "found deep = 3, expected true or false"),
+        ({"target": True}, "found target = True, expected a name"),
+        ({"profile": 3.5}, "found profile = 3.5, expected a name"),
+    ],
+)
+def test_a_setting_of_another_type_is_refused(network: Program, settings: dict[str, object], message: str) -> None:
+    with pytest.raises(PassError, match=message):
+        Pass(a_pass, "")(network, settings)
+
+
+@pytest.fixture
+def network() -> Program:
+    net = Network([(1, 2)])
+    return net.finish([net.values[0]])
