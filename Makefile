@@ -6,13 +6,14 @@ BIN := $(VENV)/bin
 PARALLEL ?= -n auto --dist loadfile
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint fuzz conformance guarded clean
+.PHONY: help demo test lint fuzz conformance onnx-conformance guarded clean
 
 help:
 	@echo "make demo         quantize a real network and measure the integer program"
 	@echo "make test         all tests, ruff, pyright, the layering test"
 	@echo "make fuzz         20,000 random quant programs through zeropoint and C++ MLIR"
 	@echo "make conformance  the public StableHLO test programs (ZEROPOINT_CONFORMANCE: their folder)"
+	@echo "make onnx-conformance  ONNX's own backend suite, by operator (docs/onnx.md)"
 	@echo "make guarded      all tests, native code checking every load and store; 4,200 programs of one kernel each"
 	@echo "make clean        remove the environment and caches"
 
@@ -51,6 +52,9 @@ fuzz: $(VENV)/.installed-test
 
 conformance: $(VENV)/.installed-test
 	@$(BIN)/python tests/conformance.py
+
+onnx-conformance: $(VENV)/.installed-test
+	@$(BIN)/python tests/onnx_conformance.py
 
 guarded: $(VENV)/.installed-test
 	ZEROPOINT_GUARDED=1 ZEROPOINT_KERNEL_CASES=$${ZEROPOINT_KERNEL_CASES:-100} $(BIN)/python -m pytest $(PARALLEL)

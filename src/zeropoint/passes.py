@@ -22,6 +22,7 @@ from zeropoint.lower.quant_ops import (
     normalize_quant_types,
     strip_func_quant_types,
 )
+from zeropoint.solve.bound_masks import bound_masks
 from zeropoint.solve.fuse import fuse, unfuse
 from zeropoint.solve.materialize import express_accumulators, insert_casts, materialize, transform
 from zeropoint.solve.propagate import (
@@ -139,15 +140,24 @@ FLOAT_PASSES = (SIMULATED, SIMPLIFY, FUSE)
 """From the model to the regions; a recipe acts on these."""
 ASKING_PASSES = (Pass(_instrument, "ask for statistics where they decide something"),)
 """Before calibration, which needs data."""
+CALIBRATED_PASSES = (Pass(bound_masks, "masks of -inf before a softmax to the least number that hides every score"),)
+"""What looks at what calibration has stated."""
 DECIDING_PASSES = (
     PROPAGATE,
     MOVE_RESCALES,
     Pass(express_accumulators, "accumulators for the floats that alone read a contraction, if the target has them"),
 )
-"""What follows calibration: all parameters."""
+"""All parameters."""
 QUANTIZING_PASSES = (MATERIALIZE,)
 INTEGER_PASSES = (Pass(integer_program, "lower, merge-sums, fold-bounds"),)
-QUANTIZE_PASSES = (*FLOAT_PASSES, *ASKING_PASSES, *DECIDING_PASSES, *QUANTIZING_PASSES, *INTEGER_PASSES)
+QUANTIZE_PASSES = (
+    *FLOAT_PASSES,
+    *ASKING_PASSES,
+    *CALIBRATED_PASSES,
+    *DECIDING_PASSES,
+    *QUANTIZING_PASSES,
+    *INTEGER_PASSES,
+)
 """What `quantize` runs, in order; a recipe comes before the asking passes, calibration after them."""
 LITERT_PASSES = (SIMULATED, SIMPLIFY, FUSE, PROPAGATE, MOVE_RESCALES, INSERT_CASTS, MATERIALIZE)
 

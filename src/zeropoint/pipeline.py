@@ -18,7 +18,15 @@ from zeropoint.ir.quant import StatisticsRefOp
 from zeropoint.ir.tensors import Array
 from zeropoint.lower import integer_io
 from zeropoint.numerics.profile import profile as named_profile
-from zeropoint.passes import ASKING_PASSES, DECIDING_PASSES, FLOAT_PASSES, INTEGER_PASSES, QUANTIZING_PASSES, run_all
+from zeropoint.passes import (
+    ASKING_PASSES,
+    CALIBRATED_PASSES,
+    DECIDING_PASSES,
+    FLOAT_PASSES,
+    INTEGER_PASSES,
+    QUANTIZING_PASSES,
+    run_all,
+)
 from zeropoint.solve.propagate import DEFAULT_RANGES, RANGE_RULES
 from zeropoint.solve.recipe import Recipe, RecipeError, apply_recipe
 from zeropoint.targets import target as named_target
@@ -126,7 +134,7 @@ def quantize(
     if options.least_sqnr is not None:
         samples = _keeping(samples, kept)
     report = collect(asked, samples, observer=options.observer, observers=demanded, engine=engine, progress=progress)
-    calibrated = state_ranges(asked, report)
+    calibrated = run_all(CALIBRATED_PASSES, state_ranges(asked, report), settings)
     if options.least_sqnr is not None:
         calibrated = search_bit_widths(calibrated, named_target(options.target), kept, options.least_sqnr).program
     propagated = run_all(DECIDING_PASSES, calibrated, settings)

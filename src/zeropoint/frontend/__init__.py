@@ -7,33 +7,41 @@ from pathlib import Path
 
 from zeropoint.frontend.errors import ModelError
 from zeropoint.ir.program import Program
+from zeropoint.ir.tensors import Array
 
-__all__ = ["FORMATS", "ModelError", "Shapes", "load_model"]
+__all__ = ["FORMATS", "Constants", "ModelError", "Shapes", "load_model"]
 
 Shapes = Mapping[str, tuple[int, ...]]
 """Input names to the shapes that fix their dynamic dimensions."""
+Constants = Mapping[str, Array]
+"""Input names to arrays: these inputs become constants of the program."""
 
 
-def _onnx(path: Path, shapes: Shapes) -> Program:
+def _onnx(path: Path, shapes: Shapes, constants: Constants) -> Program:
     from zeropoint.frontend.onnx import load_onnx  # imports onnx, and only needed here
 
-    return load_onnx(path, shapes)
+    return load_onnx(path, shapes, constants)
 
 
-def _stablehlo(path: Path, shapes: Shapes) -> Program:
+def _stablehlo(path: Path, shapes: Shapes, constants: Constants) -> Program:
     from zeropoint.frontend.stablehlo import load_stablehlo
 
+    if constants:
+        raise ModelError(
+            f"{path}: found a value for input '{next(iter(constants))}', expected it of an .onnx file only"
+        )
     return load_stablehlo(path, shapes)
 
 
-FORMATS: Mapping[str, Callable[[Path, Shapes], Program]] = {".mlir": _stablehlo, ".onnx": _onnx}
+FORMATS: Mapping[str, Callable[[Path, Shapes, Constants], Program]] = {".mlir": _stablehlo, ".onnx": _onnx}
 """Suffixes and the loaders behind them."""
 
 
-def load_model(path: Path | str, shapes: Shapes | None = None) -> Program:
+def load_model(path: Path | str, shapes: Shapes | None = None, constants: Constants | None = None) -> Program:
     """The program in a model file.
 
-    `shapes` fixes dynamic dimensions of inputs, `{"x": (1, 3, 224, 224)}`.
+    `shapes` fixes dynamic dimensions of inputs, `{"x": (1, 3, 224, 224)}`; `constants` makes inputs constants,
+    `{"sr": np.array(16000)}`, which shapes and axes may then depend on.
 
     Raises ModelError for a file that is missing, of an unknown suffix, broken, or that holds what is not supported.
     """
@@ -44,6 +52,6 @@ def load_model(path: Path | str, shapes: Shapes | None = None) -> Program:
     if not path.is_file():
         raise ModelError(f"{path}: {'found a directory' if path.is_dir() else 'no such file'}, expected a model file")
     try:
-        return loader(path, {} if shapes is None else shapes)
+        return loader(path, {} if shapes is None else shapes, {} if constants is None else constants)
     except OSError as error:
         raise ModelError(f"{path}: cannot be read: {error.strerror or error}") from error

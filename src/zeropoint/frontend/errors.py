@@ -6,9 +6,11 @@ from __future__ import annotations
 class ModelError(ValueError):
     """A model file that cannot be read or holds something unsupported.
 
-    Its text is one line for the user, whatever a broken file has in its names.
+    Its text is one line for the user, whatever a broken file has in its names. `inputs_to_fix` are inputs of the model
+    that would have to be constants, because shapes, axes or the like depend on them.
     """
 
-    def __init__(self, message: str):
+    def __init__(self, message: str, inputs_to_fix: tuple[str, ...] = ()):
+        self.inputs_to_fix = inputs_to_fix
         printable = "".join(letter if letter.isprintable() else " " for letter in message)
         super().__init__(" ".join(printable.split()))

@@ -5,6 +5,8 @@ Source: the StableHLO specification.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from zeropoint.interp.affine import dequantization, is_quantized, quantization
@@ -43,7 +45,7 @@ def _factor(matrices: Array) -> Array:
     try:
         return np.linalg.cholesky(matrices)
     except np.linalg.LinAlgError:
-        flat = matrices.reshape(-1, *matrices.shape[-2:])
+        flat = matrices.reshape(math.prod(matrices.shape[:-2]), *matrices.shape[-2:])
         if len(flat) == 1:
             return np.full_like(matrices, np.nan)
         return np.stack([_factor(matrix) for matrix in flat]).reshape(matrices.shape)

@@ -59,7 +59,7 @@ def reduce(op: ReduceOp, scope: Scope) -> Kernel:
         else:
             # The reduced positions first, in the order of the dimensions' indices (C: ascending lexicographic order).
             order = (*sorted(dims), *kept)
-            flat = tuple(x.transpose(order).reshape(-1, *(x.shape[dim] for dim in kept)) for x in inputs)
+            flat = tuple(_by_position(x, dims, order) for x in inputs)
             results = combine(init, _tree(flat, combine)) if len(flat[0]) else init
         results = out_of(results)
         shaped = tuple(np.broadcast_to(r, shape) for r, shape in zip(results, shapes, strict=True))
@@ -71,9 +71,16 @@ def reduce(op: ReduceOp, scope: Scope) -> Kernel:
 def neighbour_sum(values: Array, dims: Sequence[int]) -> Array:
     """The sum over `dims` by the schedule of `reduce`, in the dtype of the values."""
     kept = [dim for dim in range(values.ndim) if dim not in dims]
-    flat = values.transpose((*dims, *kept)).reshape(-1, *(values.shape[dim] for dim in kept))
+    flat = _by_position(values, dims, (*dims, *kept))
     zero = np.zeros(flat.shape[1:], values.dtype)
     return zero + _tree((flat,), lambda left, right: (left[0] + right[0],))[0] if len(flat) else zero
+
+
+def _by_position(values: Array, dims: Sequence[int], order: Sequence[int]) -> Array:
+    """The values with the reduced positions as one first dimension. Its size is said: -1 has none where one is 0."""
+    count = math.prod(values.shape[dim] for dim in dims)
+    moved = values.transpose(order)
+    return moved.reshape(count, *moved.shape[len(dims) :])
 
 
 def _tree(values: Arrays, combine: Combine) -> Arrays:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from xdsl.dialects.builtin import TensorType
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Operation, OpResult
 
@@ -71,6 +72,8 @@ def select(program: Program, isa: InstructionSet) -> Graph:
         if isinstance(op, ReturnOp):
             graph.results = [_returned(selection, op, index) for index in range(len(op.operands))]
             continue
+        if _select_nothing(selection, op):
+            continue
         rule = RULES.get(type(op))
         if rule is not None:
             try:
@@ -79,6 +82,15 @@ def select(program: Program, isa: InstructionSet) -> Graph:
                 selection.forget(op.results[0])
         _bound_depth(selection, op, depths)
     return graph
+
+
+def _select_nothing(selection: Selection, op: Operation) -> bool:
+    """Give empty results their place, where nothing is computed; whether all of the op's results are empty."""
+    shapes = [shape_of(result) if isinstance(result.type, TensorType) else () for result in op.results]
+    for result, shape in zip(op.results, shapes, strict=True):
+        if not math.prod(shape):
+            selection.bind(result, selection.dense(shape, element_dtype(element_of(result))))
+    return bool(shapes) and not any(map(math.prod, shapes))
 
 
 def _bound_depth(selection: Selection, op: Operation, depths: dict[Operation, int]) -> None:

@@ -80,6 +80,8 @@ def parts_of(op: ConcatenateOp, whole: View) -> list[View]:
 
 def reshaped(view: View, shape: Sequence[int]) -> View | None:
     """The view under another shape, None where its strides cannot say so."""
+    if not math.prod(shape):  # nothing lies anywhere
+        return replace(view, shape=tuple(shape), strides=(view.buffer.size,) * len(shape), halo=None)
     old = [(size, step) for size, step in zip(view.shape, view.strides, strict=True) if size != 1]
     strides: list[int] = []
     at = 0

@@ -11,7 +11,7 @@ from xdsl.ir import SSAValue
 
 from zeropoint.frontend.onnx.builder import Builder
 from zeropoint.frontend.onnx.node import Node, NodeError
-from zeropoint.frontend.onnx.windows import window_of
+from zeropoint.frontend.onnx.windows import check_kernel_shape, window_of
 from zeropoint.ir.stablehlo import AddOp, ConvolutionLayout, ConvolutionOp
 from zeropoint.ir.tensors import shape_of, with_shape
 
@@ -39,6 +39,7 @@ def convolution(node: Node, build: Builder) -> SSAValue:
             f"found {channels} input channels, a kernel of shape {list(shape_of(kernel))} and group {groups}, "
             f"which do not fit each other"
         )
+    check_kernel_shape(node, sizes)
     window = window_of(node, inputs, sizes)
     op = ConvolutionOp(
         data,

@@ -12,10 +12,11 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Region, SSAValue
 
 from zeropoint.frontend.errors import ModelError
+from zeropoint.frontend.onnx.attributes import check_unread_attributes
 from zeropoint.frontend.onnx.builder import ArrayReader, Builder, tensor_type
 from zeropoint.frontend.onnx.converters import CONVERTERS
 from zeropoint.frontend.onnx.node import Node, NodeError
-from zeropoint.frontend.onnx.shapes import derived_from_shapes, graph_inputs
+from zeropoint.frontend.onnx.shapes import derived_from_shapes, graph_inputs, inputs_behind
 from zeropoint.frontend.onnx.tensors import program_dtype, read_tensor
 from zeropoint.ir.dead_code import remove_dead_ops
 from zeropoint.ir.locations import name_location
@@ -72,7 +73,8 @@ def _constant_readers(graph: GraphProto, folder: Path) -> dict[str, ArrayReader]
 class _GraphImporter:
     """Converts the nodes of one graph and gathers what keeps them from being converted.
 
-    Outputs of a node that failed are `lost`: nodes that read them are only looked at for their op.
+    Outputs of a node that failed are `lost`: nodes that read them are only looked at for their op. `computed` are the
+    tensors that would have to be constant.
     """
 
     def __init__(self, model: ModelProto, build: Builder):
@@ -87,6 +89,7 @@ class _GraphImporter:
         self._context.ir_version = model.ir_version
         self._context.opset_imports = {entry.domain: entry.version for entry in model.opset_import}
         self.problems: list[str] = []
+        self.computed: set[str] = set()
 
     def convert(self) -> None:
         """Convert all nodes in order."""
@@ -103,6 +106,8 @@ class _GraphImporter:
         except NodeError as error:
             reason = str(error)
             self.problems.append(f"{describe_node(node)}: {reason}" if reason else describe_node(node))
+            if error.tensor is not None:
+                self.computed.add(error.tensor)
         self._lost.update(node.output)
 
     def _check(self, node: NodeProto) -> None:
@@ -134,7 +139,9 @@ class _GraphImporter:
     def _convert(self, node: NodeProto) -> None:
         self._build.location = name_location(node_name(node))
         self._check_quantized(node)
-        results = CONVERTERS[node.op_type](Node(node, self._opset, self._build), self._build)
+        read = Node(node, self._opset, self._build)
+        results = CONVERTERS[node.op_type](read, self._build)
+        check_unread_attributes(read)
         results = (results,) if isinstance(results, SSAValue) else results
         for name in node.output[len(results) :]:
             if name in self._used:
@@ -160,7 +167,9 @@ def import_graph(model: ModelProto, folder: Path) -> Program:
     importer.convert()
     if importer.problems:
         count = f"{len(importer.problems)} nodes are" if len(importer.problems) > 1 else "1 node is"
-        raise ModelError(f"{count} not supported: {'; '.join(importer.problems)}")
+        wanted = inputs_behind(graph, importer.computed)
+        fix = f"; make constants of the inputs they depend on: {', '.join(wanted)}" if wanted else ""
+        raise ModelError(f"{count} not supported: {'; '.join(importer.problems)}{fix}", wanted)
     outputs = [value.name for value in graph.output]
     for name in outputs:
         if not build.is_known(name):

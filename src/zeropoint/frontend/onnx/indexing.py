@@ -59,6 +59,8 @@ def taken_along(value: SSAValue, axis: int, positions: Array, build: Builder) ->
     """
     shape = shape_of(value)
     size, numbers = shape[axis], [int(position) for position in positions]
+    if not numbers or not size:
+        return part_of(value, axis, range(0), build)
     step = numbers[1] - numbers[0] if len(numbers) > 1 else 1
     if step:
         chosen = range(numbers[0], numbers[-1] + (1 if step > 0 else -1), step)

@@ -11,17 +11,21 @@ from onnx import ModelProto, defs, inliner
 
 from zeropoint.frontend.errors import ModelError
 from zeropoint.frontend.onnx.graph import import_graph, opset_of
-from zeropoint.frontend.onnx.shapes import fix_input_shapes, fold_shapes
+from zeropoint.frontend.onnx.shapes import fix_input_shapes, fix_inputs, fold_shapes
 from zeropoint.ir.program import Program
+from zeropoint.ir.tensors import Array
 from zeropoint.ir.verification import InvalidProgram, verify
 
 OLDEST_OPSET = 11
 
 
-def load_onnx(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> Program:
+def load_onnx(
+    path: Path, shapes: Mapping[str, tuple[int, ...]], constants: Mapping[str, Array] | None = None
+) -> Program:
     """The float program of an ONNX file, in the file's own layout (channels first) and under its own names.
 
-    Floats of every width become f32, in weights as in inputs and outputs. `shapes` fixes dynamic dimensions.
+    Floats of every width become f32, in weights as in inputs and outputs. `shapes` fixes dynamic dimensions,
+    `constants` whole inputs.
 
     Raises ModelError, one line that starts with the path; OSError where the file cannot be read.
     """
@@ -29,12 +33,13 @@ def load_onnx(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> Program:
         model = _read(path)
         if model.functions:
             model = inliner.inline_local_functions(model)
+        fix_inputs(model.graph, constants or {})
         fix_input_shapes(model.graph, shapes)
         program = import_graph(fold_shapes(model, path.parent), path.parent)
         verify(program.module)
         return program
     except (ModelError, InvalidProgram) as error:
-        raise ModelError(f"{path}: {error}") from error
+        raise ModelError(f"{path}: {error}", getattr(error, "inputs_to_fix", ())) from error
     except UnicodeDecodeError as error:
         raise ModelError(f"{path}: found text that is not UTF-8, expected an ONNX file; it is broken") from error
 

@@ -17,6 +17,8 @@ from zeropoint.frontend.onnx.node import Node, NodeError, axes_of, axis_of
 from zeropoint.ir.stablehlo import ConcatenateOp, PadOp, SliceOp, TransposeOp
 from zeropoint.ir.tensors import shape_of
 
+DEPTH_ORDERS = {"CRD": (0, 1, 3, 5, 2, 4), "DCR": (0, 3, 5, 1, 2, 4)}
+"""By mode, how SpaceToDepth orders [N, C, rows, block, columns, block]."""
 REVERSED_ELEMENTS = 64
 """The longest dimension that a negative step may reverse, one slice per element."""
 
@@ -172,6 +174,8 @@ def split(node: Node, build: Builder) -> tuple[SSAValue, ...]:
     axis = axis_of(node.integer("axis", 0), len(shape_of(value)))
     size = shape_of(value)[axis]
     sizes = node.integers_at(1, "split") if node.opset >= 13 else node.integers("split")
+    if node.integer("num_outputs", node.output_count) != node.output_count:
+        raise NodeError(f"found {node.output_count} outputs, expected as many as num_outputs says")
     if sizes is None:
         part = -(-size // node.output_count)
         sizes = tuple(max(min(part, size - part * i), 0) for i in range(node.output_count))
@@ -201,7 +205,7 @@ def depth_to_space(node: Node, build: Builder) -> SSAValue:
     if block < 1 or channels % block**2:
         raise NodeError(f"found {channels} channels and blocksize {block}, expected a multiple of its square")
     depth = channels // block**2
-    if node.text("mode", "DCR") == "DCR":
+    if node.choice("mode", "DCR", DEPTH_ORDERS) == "DCR":
         split_shape, order = [batch, block, block, depth, height, width], [0, 3, 4, 1, 5, 2]
     else:
         split_shape, order = [batch, depth, block, block, height, width], [0, 1, 4, 2, 5, 3]
@@ -210,7 +214,7 @@ def depth_to_space(node: Node, build: Builder) -> SSAValue:
 
 
 def space_to_depth(node: Node, build: Builder) -> SSAValue:
-    """`SpaceToDepth`: `reshape`, `transpose`, `reshape`."""
+    """`SpaceToDepth`: `reshape`, `transpose`, `reshape`; modes DCR and CRD (from opset 28 on)."""
     value = node.operand(0)
     batch, channels, height, width = _image(value)
     block = node.integer("blocksize", 1)
@@ -218,7 +222,7 @@ def space_to_depth(node: Node, build: Builder) -> SSAValue:
         raise NodeError(f"found {height} x {width} elements, expected multiples of blocksize {block}")
     rows, columns = height // block, width // block
     moved = build.reshape(value, [batch, channels, rows, block, columns, block])
-    moved = build.insert(TransposeOp(moved, [0, 3, 5, 1, 2, 4]))
+    moved = build.insert(TransposeOp(moved, DEPTH_ORDERS[node.choice("mode", "DCR", DEPTH_ORDERS)]))
     return build.reshape(moved, [batch, channels * block**2, rows, columns])
 
 

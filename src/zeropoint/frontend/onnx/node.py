@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from math import prod
 from typing import Any
 
@@ -15,7 +15,14 @@ from zeropoint.ir.tensors import Array, shape_of
 
 
 class NodeError(ValueError):
-    """What keeps a node from being converted: found, and expected."""
+    """What keeps a node from being converted: found, and expected.
+
+    `tensor` is the name of an input that is computed and would have to be constant.
+    """
+
+    def __init__(self, message: str = "", tensor: str | None = None):
+        self.tensor = tensor
+        super().__init__(message)
 
 
 class Node:
@@ -31,6 +38,7 @@ class Node:
         self._attributes: Mapping[str, Any] = {
             attribute.name: helper.get_attribute_value(attribute) for attribute in proto.attribute
         }
+        self._unread = set(self._attributes)
         self.op_type = proto.op_type
         self.output_count = len(proto.output)
 
@@ -66,7 +74,7 @@ class Node:
             return None
         array = self.constant(index)
         if array is None:
-            raise NodeError(f"found a computed '{name}', expected a constant")
+            raise NodeError(f"found a computed '{name}', expected a constant", self._inputs[index])
         return array
 
     def scalar(self, index: int) -> SSAValue:
@@ -87,23 +95,51 @@ class Node:
         array = self.parameter(index, name)
         return None if array is None else tuple(int(value) for value in array.reshape(-1))
 
+    def _attribute(self, name: str, default: Any = None) -> Any:
+        self._unread.discard(name)
+        return self._attributes.get(name, default)
+
     def integer(self, name: str, default: int) -> int:
         """An integer attribute."""
-        return int(self._attributes.get(name, default))
+        return int(self._attribute(name, default))
 
     def integers(self, name: str) -> tuple[int, ...] | None:
         """A list of integers, None where it is left out."""
-        values = self._attributes.get(name)
+        values = self._attribute(name)
         return None if values is None else tuple(int(value) for value in values)
 
     def number(self, name: str, default: float) -> float:
         """A float attribute."""
-        return float(self._attributes.get(name, default))
+        return float(self._attribute(name, default))
+
+    def numbers(self, name: str) -> tuple[float, ...] | None:
+        """A list of floats, None where it is left out."""
+        values = self._attribute(name)
+        return None if values is None else tuple(float(value) for value in values)
 
     def text(self, name: str, default: str) -> str:
         """A string attribute."""
-        value = self._attributes.get(name, default)
+        value = self._attribute(name, default)
         return value.decode() if isinstance(value, bytes) else value
+
+    def choice(self, name: str, default: str, known: Collection[str]) -> str:
+        """A string attribute that is one of a few.
+
+        Raises NodeError for any other.
+        """
+        value = self.text(name, default)
+        if value not in known:
+            raise NodeError(f"found {name} '{value}', expected one of: {', '.join(known)}")
+        return value
+
+    def has_attribute(self, name: str) -> bool:
+        """Whether an attribute is given."""
+        self._unread.discard(name)
+        return name in self._attributes
+
+    def unread_attributes(self) -> dict[str, Any]:
+        """The attributes that nobody has asked for, by name."""
+        return {name: value for name, value in self._attributes.items() if name in self._unread}
 
     def axes(self, input_since: int, index: int = 1) -> tuple[int, ...] | None:
         """`axes`, which moved from an attribute to an input in opset `input_since`."""

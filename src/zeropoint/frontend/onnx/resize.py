@@ -21,7 +21,14 @@ Coordinates = Callable[[Array, int, int, np.float32], Array]
 
 
 def _align_corners(x: Array, size: int, out: int, scale: np.float32) -> Array:
-    return x * (size - 1) / (out - 1) if out > 1 else np.zeros_like(x)
+    """The first and the last element stay where they are.
+
+    The length that is aligned is scale * size with its fraction, as ONNX's reference implementation and its test cases
+    have it; onnxruntime rounds it down to the size of the output.
+    """
+    length = np.float64(scale) * size
+    length = np.rint(length) if np.isclose(length, np.rint(length), rtol=1e-6) else length
+    return (x * (size - 1) / (length - 1)).astype(x.dtype) if length != 1 else np.zeros_like(x)
 
 
 def _half_pixel(x: Array, size: int, out: int, scale: np.float32) -> Array:
@@ -94,7 +101,7 @@ def _sizes(node: Node, shape: Sequence[int]) -> tuple[list[int], list[float]]:
         if len(sizes_given) != len(named):
             raise NodeError(f"found {len(sizes_given)} sizes, expected {len(named)}")
         for axis, size in zip(named, sizes_given, strict=True):
-            outputs[axis], scales[axis] = size, size / shape[axis]
+            outputs[axis], scales[axis] = size, size / shape[axis] if shape[axis] else 1.0
     elif scales_given is not None and scales_given.size:
         if scales_given.size != len(named):
             raise NodeError(f"found {scales_given.size} scales, expected {len(named)}")
@@ -102,8 +109,10 @@ def _sizes(node: Node, shape: Sequence[int]) -> tuple[list[int], list[float]]:
             outputs[axis], scales[axis] = int(np.floor(np.float32(shape[axis]) * np.float32(scale))), scale
     else:
         raise NodeError("found neither scales nor sizes, expected one of them")
-    if min(outputs, default=1) < 1:
+    if any(out < 1 and size for out, size in zip(outputs, shape, strict=True)):
         raise NodeError(f"found an output of shape {outputs}, expected sizes of 1 or more")
+    if any(out and not size for out, size in zip(outputs, shape, strict=True)):
+        raise NodeError(f"found an output of shape {outputs} of an empty input, expected an empty one")
     return outputs, scales
 
 

@@ -10,9 +10,11 @@ import logging
 from collections.abc import Mapping
 from pathlib import Path
 
-from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto
+import numpy as np
+from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto, helper, numpy_helper
 
 from zeropoint.frontend.errors import ModelError
+from zeropoint.ir.tensors import Array
 
 _SHAPE_OPS = frozenset({"Shape", "Size"})
 _FOLDED_ELEMENTS = 8192
@@ -30,6 +32,28 @@ def shape_text(value: ValueInfoProto) -> str:
         return "1x3x224x224"
     dims = value.type.tensor_type.shape.dim
     return "x".join(str(dim.dim_value if dim.HasField("dim_value") else 1) for dim in dims)
+
+
+def fix_inputs(graph: GraphProto, constants: Mapping[str, Array]) -> None:
+    """Make constants of the inputs named.
+
+    Raises ModelError for a name, an element type, a rank or a size that does not fit the model.
+    """
+    inputs = {value.name: value for value in graph_inputs(graph)}
+    for name, array in constants.items():
+        if name not in inputs:
+            raise ModelError(f"found a value for '{name}', expected one of the inputs: {', '.join(inputs)}")
+        tensor = inputs[name].type.tensor_type
+        dtype = helper.tensor_dtype_to_np_dtype(tensor.elem_type)
+        sizes = [dim.dim_value if dim.HasField("dim_value") else None for dim in tensor.shape.dim]
+        fits = len(sizes) == array.ndim and all(s in (None, n) for s, n in zip(sizes, array.shape, strict=True))
+        if array.dtype != dtype or (tensor.HasField("shape") and not fits):
+            raise ModelError(
+                f"found a value of {array.dtype} and shape {list(array.shape)} for '{name}', expected {dtype} and "
+                f"{['?' if size is None else size for size in sizes]}"
+            )
+        graph.initializer.append(numpy_helper.from_array(np.ascontiguousarray(array).reshape(array.shape), name))
+        graph.input.remove(inputs[name])
 
 
 def fix_input_shapes(graph: GraphProto, shapes: Mapping[str, tuple[int, ...]]) -> None:
@@ -118,6 +142,15 @@ def derived_from_shapes(graph: GraphProto) -> set[str]:
             derived.update(node.output)
             known.update(node.output)
     return derived
+
+
+def inputs_behind(graph: GraphProto, tensors: set[str]) -> tuple[str, ...]:
+    """The inputs that the values, not only the shapes, of some tensors depend on."""
+    behind = set(tensors)
+    for node in reversed(graph.node):
+        if node.op_type not in _SHAPE_OPS and not behind.isdisjoint(node.output):
+            behind.update(node.input)
+    return tuple(value.name for value in graph_inputs(graph) if value.name in behind)
 
 
 def is_foldable(node: NodeProto, derived: set[str]) -> bool:

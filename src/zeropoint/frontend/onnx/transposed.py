@@ -13,6 +13,7 @@ from xdsl.ir import SSAValue
 from zeropoint.frontend.onnx.builder import Builder
 from zeropoint.frontend.onnx.convolution import unless
 from zeropoint.frontend.onnx.node import Node, NodeError
+from zeropoint.frontend.onnx.windows import check_kernel_shape
 from zeropoint.ir.stablehlo import AddOp, ConvolutionLayout, ConvolutionOp, ReverseOp, TransposeOp
 from zeropoint.ir.tensors import shape_of, with_shape
 
@@ -40,6 +41,7 @@ def conv_transpose(node: Node, build: Builder) -> SSAValue:
             f"do not fit each other"
         )
     inputs, sizes = data_shape[2:], kernel_shape[2:]
+    check_kernel_shape(node, sizes)
     strides = _positive(node, "strides", len(inputs))
     dilations = _positive(node, "dilations", len(inputs))
     extents = [(size - 1) * dilation + 1 for size, dilation in zip(sizes, dilations, strict=True)]
@@ -89,6 +91,18 @@ def _turned(node: Node, kernel: SSAValue, groups: int, build: Builder) -> SSAVal
     return build.insert(ReverseOp(moved, list(range(2, 2 + rank))))
 
 
+def _shares(total: int, upper: bool) -> tuple[int, int]:
+    """How much of a padding goes to the start and to the end.
+
+    The odd element is taken off at the end for SAME_UPPER and at the start otherwise. A negative padding, of an output
+    larger than all positions that the kernel reaches, adds its odd element at the end, as onnxruntime does in every
+    mode.
+    """
+    if total < 0:
+        return -(-total // 2), total + (-total // 2)
+    return (total // 2, total - total // 2) if upper else (total - total // 2, total // 2)
+
+
 def _padding(
     node: Node, inputs: Sequence[int], extents: Sequence[int], strides: Sequence[int]
 ) -> list[tuple[int, int]]:
@@ -113,9 +127,8 @@ def _padding(
         declared = list(zip(pads[:rank], pads[rank:], strict=True))
     else:
         rows = zip(inputs, extents, strides, more, wanted, strict=True)
-        totals = [max((size - 1) * stride + extra + extent - out, 0) for size, extent, stride, extra, out in rows]
-        halves = [(total // 2, total - total // 2) for total in totals]
-        declared = halves if mode == "SAME_UPPER" else [(high, low) for low, high in halves]
+        totals = [(size - 1) * stride + extra + extent - out for size, extent, stride, extra, out in rows]
+        declared = [_shares(total, mode == "SAME_UPPER") for total in totals]
     return [
         (extent - 1 - low, extent - 1 - high + extra)
         for extent, (low, high), extra in zip(extents, declared, more, strict=True)

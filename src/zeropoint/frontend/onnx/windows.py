@@ -71,6 +71,13 @@ def _declared(
     return list(zip(pads[:rank], pads[rank:], strict=True))
 
 
+def check_kernel_shape(node: Node, sizes: Sequence[int]) -> None:
+    """Raise NodeError where a convolution's `kernel_shape` is not that of its kernel."""
+    declared = node.integers("kernel_shape")
+    if declared is not None and declared != tuple(sizes):
+        raise NodeError(f"found kernel_shape {list(declared)}, expected {list(sizes)} as the kernel has it")
+
+
 def window_of(node: Node, inputs: Sequence[int], sizes: Sequence[int], *, ceil_mode: bool = False) -> Window:
     """The window of a node over spatial dimensions of sizes `inputs`; `sizes` are the window's own.
 

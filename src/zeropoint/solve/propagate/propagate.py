@@ -79,7 +79,8 @@ class _Settlement:
             if array is not None and not np.isfinite(array).all():
                 raise PropagationError(
                     f"{region.logical_kernel.data} '{value_name(region.outputs[0])}': found NaN or infinities in a "
-                    f"constant of shape {array.shape}, expected finite numbers; repair the model's weights"
+                    f"constant of shape {array.shape}, expected finite numbers, or -inf in a mask whose sum only "
+                    f"softmax reads; write a finite number, or keep the op float by a recipe (quantize: false)"
                 )
         greatest = tuple(
             greatest_real(self._port_type(kernel, index, value), array)

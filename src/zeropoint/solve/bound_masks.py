@@ -1,0 +1,131 @@
+"""Give the masks of attention the least finite numbers that still hide a score.
+
+```mlir
+%s = "quant.stats"(%scores) {layerStats = dense<[-4.0, 5.0]> : tensor<2xf32>} : ...
+%m = stablehlo.constant dense<[[0.0, 0xFF800000], [0.0, 0.0]]> : tensor<2x2xf32>
+%0 = "quant.region"(%s, %m) ({ add }) ...
+%1 = "quant.stats"(%0) {layerStats = dense<[-4.0, 5.0]> : tensor<2xf32>} : ...
+%2 = "quant.region"(%1) ({ softmax }) ...
+```
+becomes
+```mlir
+%m = stablehlo.constant dense<[[0.0, -17.0], [0.0, 0.0]]> : tensor<2x2xf32>
+%0 = "quant.region"(%s, %m) ({ add }) ...
+%1 = "quant.stats"(%0) {layerStats = dense<[-12.0, 5.0]> : tensor<2xf32>} : ...
+```
+
+-inf (or -1e9) in a sum that is quantized has no scale, or one in which every score is 0. The softmax behind it reads
+differences: a hidden score of at most e^-8 = 0.0003 of the least one that is shown is less than a tenth of a step of
+its 8-bit output. So a hidden number is bounded by the least score less the greatest less 8 where it is added, and by
+the least score less 8 where `select` puts it. A number that is above its bound is left as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
+from xdsl.ir import Operation, OpResult, SSAValue
+
+from zeropoint.ir.constants import constant_array, constant_op, splat_value
+from zeropoint.ir.dead_code import remove_dead_ops
+from zeropoint.ir.program import Program
+from zeropoint.ir.quant import QuantizeRegionOp, ReturnOp, StatisticsOp
+from zeropoint.ir.stablehlo import AddOp, BroadcastInDimOp, SelectOp
+from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
+from zeropoint.ir.weights import Weights, inline_array
+
+MARGIN = 8.0
+"""How far a hidden score is below the least shown one."""
+
+
+@dataclass(frozen=True)
+class Mask:
+    """A constant that hides scores: `op` adds or selects operand `index`, of `values`, where softmax reads the result.
+
+    `least` is the bound of its numbers, `shown` the range of the scores that are not hidden.
+    """
+
+    op: Operation
+    index: int
+    values: Array
+    statistics: StatisticsOp
+    least: float
+    shown: tuple[float, float]
+
+
+def _range(statistics: StatisticsOp) -> tuple[float, float]:
+    assert isinstance(statistics.layer_stats, DenseIntOrFPElementsAttr)
+    low, high = inline_array(statistics.layer_stats).tolist()
+    return low, high
+
+
+def _combination(op: Operation) -> type[AddOp | SelectOp] | None:
+    """What an op, or the kernel of a region, does with scores and mask: add them, or choose between them."""
+    if isinstance(op, SelectOp):
+        return SelectOp
+    if not isinstance(op, QuantizeRegionOp):
+        return None
+    inner = [o for o in op.body.block.ops if not isinstance(o, BroadcastInDimOp | ReturnOp)]
+    return type(inner[0]) if len(inner) == 1 and isinstance(inner[0], AddOp | SelectOp) else None
+
+
+def _numbers(value: SSAValue, weights: Weights) -> Array | None:
+    """The floats of a constant, or of the broadcast of a scalar."""
+    array = constant_array(value, weights)
+    if array is None and (number := splat_value(value, weights)) is not None:
+        array = np.full(shape_of(value), number, element_dtype(element_of(value)))
+    return array if array is not None and array.dtype.kind == "f" else None
+
+
+def _mask(region: Operation, weights: Weights) -> Mask | None:
+    """The mask before a softmax, where there is one with numbers that need not be so low."""
+    if not isinstance(region, QuantizeRegionOp) or region.logical_kernel.data != "softmax":
+        return None
+    statistics = region.inputs[0].owner
+    if not isinstance(statistics, StatisticsOp) or not isinstance(statistics.arg, OpResult):
+        return None
+    if not statistics.arg.has_one_use() or not statistics.res.has_one_use():
+        return None
+    op = statistics.arg.op
+    combination = _combination(op)
+    scores = [value.owner for value in op.operands if isinstance(value.owner, StatisticsOp)]
+    found = [(i, array) for i, value in enumerate(op.operands) if (array := _numbers(value, weights)) is not None]
+    if combination is None or len(scores) != 1 or len(found) != 1:
+        return None
+    index, values = found[0]
+    low, high = _range(scores[0])
+    least = low - MARGIN - (max(high, 0.0) if combination is AddOp else 0.0)
+    if not values.size or values.min() >= least:
+        return None
+    above = max(float(values.max()), 0.0) if combination is AddOp else 0.0
+    return Mask(op, index, values, statistics, least, (low, high + above))
+
+
+def _masks(program: Program) -> Iterator[Mask]:
+    for op in program.entry.ops:
+        mask = _mask(op, program.weights)
+        if mask is not None:
+            yield mask
+
+
+def bound_masks(program: Program) -> Program:
+    """The calibrated program with bounded masks before softmax; the program itself where it has none."""
+    if next(_masks(program), None) is None:
+        return program
+    program = program.clone()
+    for mask in list(_masks(program)):
+        values = np.maximum(mask.values, np.float32(mask.least))
+        bounded = constant_op(values, program.weights, location=mask.op.location)
+        program.entry.insert_op_before(bounded, mask.op)
+        mask.op.operands[mask.index] = bounded.output
+        stated = StatisticsOp(mask.statistics.arg, (mask.shown[0] - MARGIN, mask.shown[1]))
+        stated.location = mask.statistics.location
+        program.entry.insert_op_before(stated, mask.statistics)
+        mask.statistics.res.replace_all_uses_with(stated.res)
+        mask.statistics.detach()
+        mask.statistics.erase()
+    remove_dead_ops(program.entry)
+    return program
