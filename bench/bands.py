@@ -20,8 +20,8 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 import zeropoint
-from zeropoint.codegen.native import NativeProgram
-from zeropoint.codegen.profiling import StepTime, profile
+from zeropoint.codegen.runtime.native import NativeProgram
+from zeropoint.codegen.runtime.profiling import StepTime, profile
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,7 @@ class Made:
 
 def make(file: Path) -> Made:
     """Read a program and make native code of it, in this process."""
-    from zeropoint.codegen.native import NativeProgram
+    from zeropoint.codegen.runtime.native import NativeProgram
     from zeropoint.frontend import load_model
 
     started = time.perf_counter()

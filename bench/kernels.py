@@ -16,8 +16,8 @@ from rich.table import Table
 import zeropoint
 from peak import Peak, measure
 from suite import SUBJECTS, engine_file, samples
-from zeropoint.codegen.native import NativeProgram
-from zeropoint.codegen.profiling import StepTime, profile
+from zeropoint.codegen.runtime.native import NativeProgram
+from zeropoint.codegen.runtime.profiling import StepTime, profile
 
 SHORT = 128
 """Products of one output up to which requantizing it takes a good part of the time."""

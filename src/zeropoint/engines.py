@@ -21,7 +21,7 @@ class QuickestEngine:
         if multiplications(program) < LEAST_OPERATIONS // 2:
             return ReferenceEngine().prepare(program)
         from zeropoint.codegen.llvm.machine import CodegenError  # imports LLVM, and only needed here
-        from zeropoint.codegen.observed import ObservedProgram
+        from zeropoint.codegen.runtime.observed import ObservedProgram
 
         try:
             return ObservedProgram(program)

@@ -70,7 +70,7 @@ class Model:
         `threads` share the work of a call; `callers` says how many calls may run at once, others wait. It is compiled
         here, not at the first call. Raises CodegenError where an op has no kernel, ValueError for impossible numbers.
         """
-        from zeropoint.codegen.native import NativeEngine  # imports LLVM, and only needed here
+        from zeropoint.codegen.runtime.native import NativeEngine  # imports LLVM, and only needed here
 
         model = Model(self._for_machines(), self.quantization, engine=NativeEngine(threads=threads, callers=callers))
         model._ready()
@@ -91,7 +91,7 @@ class Model:
         an instruction set, `cpu` a processor ("native" is this one, and the default), `triple` another system. Raises
         CodegenError for names that do not exist, ops without a kernel and a linker that is missing; OSError.
         """
-        from zeropoint.codegen.ahead_of_time import compile_to
+        from zeropoint.codegen.aot.ahead_of_time import compile_to
 
         return compile_to(self._for_machines(), Path(path), name=name, isa=isa, cpu=cpu, triple=triple)
 

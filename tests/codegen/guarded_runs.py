@@ -20,9 +20,9 @@ from codegen.contractions import batches, convolutions, products
 from codegen.test_loops import INTEGERS, inputs_for
 from networks import Case, cases, quantized
 from zeropoint.codegen.graph import Step
-from zeropoint.codegen.guarded import GuardedProgram
 from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS, InstructionSet
 from zeropoint.codegen.llvm.machine import host
+from zeropoint.codegen.runtime.guarded import GuardedProgram
 from zeropoint.interp import Interpreter
 from zeropoint.ir.program import Program
 from zeropoint.ir.tensors import Array

@@ -16,8 +16,8 @@ from codegen.test_ahead_of_time import WARNINGS
 from codegen.test_instruction_sets import ARM, CROSS
 from codegen.test_loops import INTEGERS, ULP, inputs_for, main
 from codegen.test_rows import layer_norm
-from zeropoint.codegen.ahead_of_time import library
-from zeropoint.codegen.header import Argument, arguments_of
+from zeropoint.codegen.aot.ahead_of_time import library
+from zeropoint.codegen.aot.header import Argument, arguments_of
 from zeropoint.codegen.kernels.batched import Batched
 from zeropoint.codegen.kernels.loops import Nest
 from zeropoint.codegen.kernels.rows import Rows

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from codegen.classifier import CLASSES, SHAPE, classifier, image
-from zeropoint.codegen.ahead_of_time import Library, library, write
-from zeropoint.codegen.header import arguments_of, header
+from zeropoint.codegen.aot.ahead_of_time import Library, library, write
+from zeropoint.codegen.aot.header import arguments_of, header
 from zeropoint.codegen.llvm.machine import CodegenError, host
 from zeropoint.codegen.llvm.processors import instruction_set
 from zeropoint.codegen.memory import Arena

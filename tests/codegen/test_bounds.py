@@ -14,15 +14,15 @@ import pytest
 import zeropoint.codegen.kernels
 from codegen.classifier import classifier
 from zeropoint.codegen import native
-from zeropoint.codegen.bounds import OverrunError
 from zeropoint.codegen.graph import Buffer, Graph, Space, Step, View
-from zeropoint.codegen.guarded import is_wanted
 from zeropoint.codegen.llvm.checked import CheckedModule
 from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS, InstructionSet
 from zeropoint.codegen.llvm.text import Function, Module, Value, i64
 from zeropoint.codegen.modules import kernels_of
-from zeropoint.codegen.native import NativeProgram
-from zeropoint.codegen.profiling import profile
+from zeropoint.codegen.runtime.guarded import is_wanted
+from zeropoint.codegen.runtime.native import NativeProgram
+from zeropoint.codegen.runtime.overruns import OverrunError
+from zeropoint.codegen.runtime.profiling import profile
 from zeropoint.codegen.select import select
 from zeropoint.ir.program import Program
 from zeropoint.ir.text import parse_program

@@ -14,14 +14,14 @@ import pytest
 import zeropoint.codegen
 from codegen.classifier import classifier, image
 from zeropoint.codegen import modules, objects
-from zeropoint.codegen.ahead_of_time import library
+from zeropoint.codegen.aot.ahead_of_time import library
 from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS, InstructionSet
 from zeropoint.codegen.llvm.machine import Loaded, host
 from zeropoint.codegen.llvm.processors import instruction_set
 from zeropoint.codegen.llvm.text import Module
 from zeropoint.codegen.modules import Source, kernels_of
-from zeropoint.codegen.native import NativeProgram
 from zeropoint.codegen.objects import cache_folder, objects_of
+from zeropoint.codegen.runtime.native import NativeProgram
 from zeropoint.codegen.select import select
 
 ISA = INSTRUCTION_SETS["portable"]
@@ -122,7 +122,7 @@ def test_threads_that_fill_one_cache_leave_whole_entries(tmp_path: Path) -> None
 SCRIPT = """
 import sys
 from pathlib import Path
-from zeropoint.codegen.ahead_of_time import library
+from zeropoint.codegen.aot.ahead_of_time import library
 from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS, InstructionSet
 from zeropoint.codegen.modules import Source
 from zeropoint.codegen.objects import objects_of

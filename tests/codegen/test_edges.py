@@ -7,7 +7,7 @@ import pytest
 
 from codegen.exactness import HERE, assert_native_is_exact
 from zeropoint.codegen.kernels.quantize import saturating
-from zeropoint.codegen.native import NativeProgram
+from zeropoint.codegen.runtime.native import NativeProgram
 from zeropoint.interp import Interpreter
 from zeropoint.ir.program import Program
 from zeropoint.ir.text import parse_program

@@ -13,7 +13,7 @@ from codegen.contractions import Builder
 from codegen.exactness import HERE, assert_native_is_exact
 from zeropoint.codegen.kernels.arithmetic import Expressed
 from zeropoint.codegen.kernels.contraction import Contraction
-from zeropoint.codegen.native import NativeProgram
+from zeropoint.codegen.runtime.native import NativeProgram
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import Storage, StorageCastOp, UniformQuantizedType
 from zeropoint.ir.stablehlo import (

@@ -14,8 +14,8 @@ from codegen.exactness import HERE, assert_native_is_exact
 from codegen.test_loops import SPECIAL, check_ulp, main, reals
 from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS, InstructionSet
 from zeropoint.codegen.llvm.roundings import ROUNDING_NAMES
-from zeropoint.codegen.native import sources_of
 from zeropoint.codegen.objects import objects_of
+from zeropoint.codegen.runtime.native import sources_of
 from zeropoint.codegen.select import select
 from zeropoint.ir.tensors import Array
 

@@ -15,12 +15,12 @@ import pytest
 
 from codegen.classifier import CLASSES, classifier, image
 from codegen.test_ahead_of_time import PROGRAM, WARNINGS
-from zeropoint.codegen.ahead_of_time import library, write
+from zeropoint.codegen.aot.ahead_of_time import library, write
 from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS, InstructionSet
 from zeropoint.codegen.llvm.machine import CodegenError, architecture, assembly, best_of, compile_object, host
 from zeropoint.codegen.llvm.processors import PROCESSORS, instruction_set
 from zeropoint.codegen.modules import kernels_of
-from zeropoint.codegen.native import NativeProgram
+from zeropoint.codegen.runtime.native import NativeProgram
 from zeropoint.codegen.select import select
 from zeropoint.interp import Interpreter
 from zeropoint.ir.tensors import Array

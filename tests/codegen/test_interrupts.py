@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from codegen.classifier import classifier, image
-from zeropoint.codegen.native import NativeProgram
-from zeropoint.codegen.workers import Workers
+from zeropoint.codegen.runtime.native import NativeProgram
+from zeropoint.codegen.runtime.workers import Workers
 from zeropoint.interp import Interpreter
 
 
@@ -67,7 +67,7 @@ SCRIPT = """
 import signal, sys, time
 import numpy as np
 from codegen.classifier import classifier, image
-from zeropoint.codegen.native import NativeProgram
+from zeropoint.codegen.runtime.native import NativeProgram
 program = NativeProgram(classifier(), threads=3, callers=2)
 samples = [image(seed) for seed in range(4)]
 expected = [program(sample)["y0"] for sample in samples]

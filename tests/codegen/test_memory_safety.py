@@ -14,9 +14,9 @@ import pytest
 from codegen.classifier import classifier, image
 from zeropoint.codegen import guarded
 from zeropoint.codegen.graph import Graph
-from zeropoint.codegen.guarded import GuardedProgram, OverrunError
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Module, Value
+from zeropoint.codegen.runtime.guarded import GuardedProgram, OverrunError
 from zeropoint.codegen.select import select
 from zeropoint.ir.program import Program
 

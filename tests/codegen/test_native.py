@@ -12,7 +12,7 @@ import pytest
 
 from codegen.classifier import SHAPE, classifier, image
 from zeropoint.codegen.llvm.machine import CodegenError
-from zeropoint.codegen.native import NativeEngine, NativeProgram
+from zeropoint.codegen.runtime.native import NativeEngine, NativeProgram
 from zeropoint.interp import Engine, InputError, Interpreter
 from zeropoint.ir.text import parse_program
 
@@ -77,7 +77,7 @@ def test_callers_at_once_get_their_own_results(threads: int, callers: int) -> No
 FORKED = """
 import os, sys
 from codegen.classifier import classifier, image
-from zeropoint.codegen.native import NativeProgram
+from zeropoint.codegen.runtime.native import NativeProgram
 program = NativeProgram(classifier(), threads=int(sys.argv[1]))
 expected = program(image(0))["y0"]
 child = os.fork()

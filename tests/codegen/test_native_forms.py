@@ -8,7 +8,7 @@ from xdsl.ir import Operation
 from codegen import native_forms
 from codegen.native_forms import IMPORTED, imported, ops, refusal
 from zeropoint.codegen.llvm.machine import CodegenError
-from zeropoint.codegen.native import NativeProgram
+from zeropoint.codegen.runtime.native import NativeProgram
 from zeropoint.ir.text import parse_program
 
 

@@ -10,7 +10,7 @@ import pytest
 import zeropoint as zp
 from zeropoint import engines
 from zeropoint.calibrate import collect, instrument, samples
-from zeropoint.codegen.observed import ObservedProgram, asks, observed
+from zeropoint.codegen.runtime.observed import ObservedProgram, asks, observed
 from zeropoint.interp import Interpreter
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp

@@ -11,7 +11,7 @@ from codegen.exactness import HERE, assert_native_is_exact
 from zeropoint.codegen.kernels.contraction import Contraction
 from zeropoint.codegen.kernels.depthwise import Depthwise
 from zeropoint.codegen.kernels.depthwise_floats import FloatDepthwise
-from zeropoint.codegen.native import NativeProgram
+from zeropoint.codegen.runtime.native import NativeProgram
 from zeropoint.codegen.select.phases import Phase, phases_of
 from zeropoint.interp import Interpreter
 from zeropoint.ir.program import Program

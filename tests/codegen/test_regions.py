@@ -9,10 +9,10 @@ import pytest
 
 from codegen.exactness import HERE, assert_native_is_exact
 from codegen.test_loops import inputs_for
-from zeropoint.codegen.guarded import GuardedProgram
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.machine import CodegenError
-from zeropoint.codegen.native import NativeProgram
+from zeropoint.codegen.runtime.guarded import GuardedProgram
+from zeropoint.codegen.runtime.native import NativeProgram
 from zeropoint.interp import Interpreter
 from zeropoint.ir.program import Program
 from zeropoint.ir.tensors import Array

@@ -7,9 +7,9 @@ import pytest
 
 from codegen.exactness import HERE, assert_native_is_exact
 from codegen.test_loops import ULP, inputs_for, main
-from zeropoint.codegen.guarded import GuardedProgram
 from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS, InstructionSet
-from zeropoint.codegen.native import NativeProgram
+from zeropoint.codegen.runtime.guarded import GuardedProgram
+from zeropoint.codegen.runtime.native import NativeProgram
 from zeropoint.interp import Interpreter
 from zeropoint.ir.program import Program
 

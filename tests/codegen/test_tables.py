@@ -8,7 +8,7 @@ import pytest
 from codegen.exactness import HERE, assert_native_is_exact
 from codegen.test_loops import main
 from zeropoint.codegen.llvm.isa import InstructionSet
-from zeropoint.codegen.native import NativeProgram
+from zeropoint.codegen.runtime.native import NativeProgram
 
 
 @pytest.mark.parametrize("isa", HERE, ids=lambda row: row.name)

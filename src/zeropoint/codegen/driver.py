@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from zeropoint.codegen.bounds import block_bytes
 from zeropoint.codegen.graph import Buffer, Graph, Parameters, Space, View
+from zeropoint.codegen.llvm.checked import Layout
 from zeropoint.codegen.llvm.text import Function, Module, Value, i64
 
 BARRIER = """
@@ -94,6 +94,11 @@ def _meet(left: Buffer, right: Buffer) -> bool:
     if left.space is not Space.ARENA or right.space is not Space.ARENA:
         return left is right
     return left.offset < right.offset + right.size and right.offset < left.offset + left.size
+
+
+def block_bytes(graph: Graph) -> int:
+    """Bytes of the block that says what a step of a checked program may touch."""
+    return Layout.RANGES + Layout.ENTRY * max((len(step.arguments) for step in graph.steps), default=0)
 
 
 def emit_run(module: Module, graph: Graph, names: Sequence[str], name: str, *, checked: bool = False) -> None:

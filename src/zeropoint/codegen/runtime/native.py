@@ -10,15 +10,15 @@ from pathlib import Path
 import numpy as np
 
 from zeropoint.codegen.graph import Graph
-from zeropoint.codegen.guarded import GuardedPlace, is_wanted
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.machine import Loaded, host
 from zeropoint.codegen.memory import Arena, plan
 from zeropoint.codegen.modules import Source, driver_of, kernels_of
 from zeropoint.codegen.objects import cache_folder, objects_of
-from zeropoint.codegen.places import Place, aligned
+from zeropoint.codegen.runtime.guarded import GuardedSlot, is_wanted
+from zeropoint.codegen.runtime.slots import Slot, aligned
+from zeropoint.codegen.runtime.workers import serve_text
 from zeropoint.codegen.select import select
-from zeropoint.codegen.workers import serve_text
 from zeropoint.ir.arguments import checked_arguments, in_order
 from zeropoint.ir.program import Port, Program
 from zeropoint.ir.tensors import Array
@@ -41,8 +41,8 @@ class NativeProgram:
     """An integer program as machine code, with its memory.
 
     `callers` says how many calls may run at once, each in an arena and with threads of its own; further ones wait.
-    `arena` says how much memory a run needs. `guarded` makes it the debug build of `zeropoint.codegen.guarded`, or not;
-    else `$ZEROPOINT_GUARDED` says so. Raises CodegenError where an op has no kernel.
+    `arena` says how much memory a run needs. `guarded` makes it the debug build (`guarded.py`), or not; else
+    `$ZEROPOINT_GUARDED` says so. Raises CodegenError where an op has no kernel.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class NativeProgram:
         self.code = Loaded(objects_of(sources, self.isa, cache=folder, form=form).values(), self.isa)
         self._weights = aligned(len(self.graph.weights))
         self._weights[:] = np.frombuffer(bytes(self.graph.weights), np.uint8)
-        self._places = [self._place() for _ in range(callers)]
+        self._slots = [self._slot() for _ in range(callers)]
         self._turns = itertools.count()
         self._closed = False
 
@@ -104,31 +104,31 @@ class NativeProgram:
                 f"{self.threads} threads; load the program there, or start processes anew ('spawn')"
             )
         arrays = [_dense(value) for value in checked_arguments(values, self.inputs)]
-        place = self._free()
+        slot = self._free()
         # Nothing comes between taking the lock and being inside, not even a KeyboardInterrupt.
-        with place.lock:
+        with slot.lock:
             if self._closed:
                 raise RuntimeError("found a call of a program that is closed, expected an open one; load it again")
-            return place.run(arrays)
+            return slot.run(arrays)
 
-    def _free(self) -> Place:
-        """A place that nobody uses, or will use before this call comes to it; else one to wait for, in turn."""
-        for place in self._places:
-            if not place.lock.locked():
-                return place
-        return self._places[next(self._turns) % len(self._places)]
+    def _free(self) -> Slot:
+        """A slot that nobody uses, or will use before this call comes to it; else one to wait for, in turn."""
+        for slot in self._slots:
+            if not slot.lock.locked():
+                return slot
+        return self._slots[next(self._turns) % len(self._slots)]
 
-    def _place(self) -> Place:
+    def _slot(self) -> Slot:
         if self.guarded:
-            return GuardedPlace(self.code, self.graph, self.arena.size, self.threads)
-        return Place(self.code, self.graph, self.arena.size, self.threads, self._weights)
+            return GuardedSlot(self.code, self.graph, self.arena.size, self.threads)
+        return Slot(self.code, self.graph, self.arena.size, self.threads, self._weights)
 
     def close(self) -> None:
         """End the worker threads, when the calls that run are done; there are no calls after that."""
         self._closed = True
-        for place in self._places:
-            with place.lock:
-                place.close()
+        for slot in self._slots:
+            with slot.lock:
+                slot.close()
 
 
 class NativeEngine:

@@ -16,8 +16,8 @@ import numpy as np
 
 from zeropoint.codegen.graph import Buffer, Parameters, Space, View
 from zeropoint.codegen.modules import kernels_of
-from zeropoint.codegen.native import NativeProgram
-from zeropoint.codegen.places import aligned
+from zeropoint.codegen.runtime.native import NativeProgram
+from zeropoint.codegen.runtime.slots import aligned
 from zeropoint.ir.arguments import checked_arguments, in_order
 from zeropoint.ir.tensors import Array
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from zeropoint.codegen.driver import block_bytes
 from zeropoint.codegen.graph import ALIGNMENT, Graph, Parameters, Space, Step, View
 from zeropoint.codegen.llvm.checked import LOAD, MISALIGNED, STACK, STORE, TABLE, Layout
 from zeropoint.ir.tensors import Array
@@ -18,11 +19,6 @@ from zeropoint.ir.tensors import Array
 
 class OverrunError(RuntimeError):
     """A kernel loaded or stored outside of its buffers: says which, at which step, and where."""
-
-
-def block_bytes(graph: Graph) -> int:
-    """Bytes of the block of a step."""
-    return Layout.RANGES + Layout.ENTRY * max((len(step.arguments) for step in graph.steps), default=0)
 
 
 class Bounds:

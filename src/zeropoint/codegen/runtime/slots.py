@@ -1,4 +1,4 @@
-"""Where a call runs: an arena, and the threads that share its work; one call at a time."""
+"""Execution slots, where a call runs: an arena, and the threads that share its work; one call at a time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from zeropoint.codegen.graph import ALIGNMENT, Graph
 from zeropoint.codegen.llvm.machine import Loaded
-from zeropoint.codegen.workers import Workers
+from zeropoint.codegen.runtime.workers import Workers
 from zeropoint.ir.program import Port
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 
@@ -20,7 +20,7 @@ def aligned(size: int) -> Array:
     return block[start : start + size]
 
 
-class Place:
+class Slot:
     """Memory and threads for one call at a time: whoever runs holds `lock`."""
 
     def __init__(self, code: Loaded, graph: Graph, arena: int, threads: int, weights: Array):

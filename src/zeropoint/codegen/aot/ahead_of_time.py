@@ -17,8 +17,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from zeropoint.codegen.aot.header import INVALID, Argument, arguments_of, header
 from zeropoint.codegen.graph import ALIGNMENT
-from zeropoint.codegen.header import INVALID, Argument, arguments_of, header
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.machine import CodegenError, architecture, combined_object, compile_bitcode, triple_of
 from zeropoint.codegen.llvm.processors import instruction_set

@@ -24,7 +24,7 @@ from xdsl.dialects.builtin import FunctionType
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import SSAValue
 
-from zeropoint.codegen.native import NativeProgram
+from zeropoint.codegen.runtime.native import NativeProgram
 from zeropoint.ir.inlining import inline_body
 from zeropoint.ir.program import Program, name_attributes
 from zeropoint.ir.quant import QuantizeRegionOp, StatisticsRefOp

@@ -2,7 +2,7 @@
 
 `ZEROPOINT_GUARDED=1` makes every `NativeProgram` so. Each call runs twice, once with inputs, outputs, arena and weights
 against the page behind them, in memory of ones, and once against the page before them, in memory of zeros; both have to
-give the same bytes. What the checks find (`zeropoint.codegen.bounds`) is an OverrunError.
+give the same bytes. What the checks find (`zeropoint.codegen.runtime.overruns`) is an OverrunError.
 
 `GuardedProgram` is for what would escape them: ordinary code, step by step, every buffer of the arena with pages of its
 own. A kernel that goes astray ends the process; what it stores beside a buffer, on the side that has no guard page, is
@@ -20,15 +20,15 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from zeropoint.codegen.bounds import Bounds, OverrunError
 from zeropoint.codegen.graph import ALIGNMENT, Buffer, Graph, Parameters, Space, Step, View
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.machine import Loaded, host
 from zeropoint.codegen.modules import kernels_of
 from zeropoint.codegen.objects import cache_folder, objects_of
-from zeropoint.codegen.places import Place, results_of
+from zeropoint.codegen.runtime.overruns import Bounds, OverrunError
+from zeropoint.codegen.runtime.slots import Slot, results_of
+from zeropoint.codegen.runtime.workers import Workers
 from zeropoint.codegen.select import select
-from zeropoint.codegen.workers import Workers
 from zeropoint.ir.arguments import checked_arguments, in_order
 from zeropoint.ir.program import Port, Program
 from zeropoint.ir.tensors import Array
@@ -121,7 +121,7 @@ class _Side:
         self.arena.bytes[:] = self._fill
 
 
-class GuardedPlace(Place):
+class GuardedSlot(Slot):
     """Runs every call twice, in guarded memory."""
 
     def __init__(self, code: Loaded, graph: Graph, arena: int, threads: int):

@@ -1,0 +1,1 @@
+"""Programs as objects and libraries for other processes."""

@@ -1,0 +1,1 @@
+"""Programs as machine code in this process: memory, threads, guarded runs, timing."""
