@@ -12,12 +12,13 @@ ROOT = Path(zeropoint.__file__).parent
 MAY_IMPORT = {
     "numerics": set(),
     "ir": {"numerics"},
-    "frontend": {"ir", "numerics"},
+    "quant_passes": {"ir", "numerics"},
+    "frontend": {"ir", "numerics", "quant_passes"},
     "interp": {"ir", "numerics"},
     "calibrate": {"ir", "numerics", "interp"},
     "targets": {"ir", "numerics"},
     "solve": {"ir", "numerics", "targets"},
-    "lower": {"ir", "numerics", "targets"},
+    "lower": {"ir", "numerics", "quant_passes", "targets"},
     "report": {"ir", "numerics", "targets"},
     "codegen": {"ir", "numerics"},
 }

@@ -12,12 +12,12 @@ from functools import cached_property
 from typing import Any, get_args, get_type_hints
 
 from zeropoint import calibrate
-from zeropoint.frontend.legalize_chlo import legalize_chlo
 from zeropoint.ir.program import Program
 from zeropoint.lower import fold_bounds, integer_io, integer_program, lower, merge_sums
-from zeropoint.lower.quant_ops import (
+from zeropoint.quant_passes import (
     canonicalize_quant,
     convert_fake_quant,
+    legalize_chlo,
     lower_quant_ops,
     normalize_quant_types,
     strip_func_quant_types,

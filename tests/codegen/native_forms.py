@@ -15,11 +15,11 @@ from zeropoint.codegen.llvm.machine import CodegenError
 from zeropoint.codegen.select import RULES, select
 from zeropoint.codegen.select.generic import EXPRESSIONS, MAKERS
 from zeropoint.frontend import onnx
-from zeropoint.frontend.legalize_chlo import LEGALIZATIONS
 from zeropoint.ir import chlo
 from zeropoint.ir import stablehlo as hlo
 from zeropoint.ir.text import parse_program
 from zeropoint.ir.verification import InvalidProgram, verify
+from zeropoint.quant_passes.legalize_chlo import LEGALIZATIONS
 
 PAGE = Path(__file__).parents[2] / "docs" / "native.md"
 BEGIN, END = "<!-- what has a native form: written by tests/codegen/native_forms.py -->\n", "<!-- end -->\n"

@@ -11,10 +11,10 @@ import pytest
 from zeropoint.interp import InputError, Interpreter, ReferenceEngine, UnsupportedError, run
 from zeropoint.interp.control import INLINED
 from zeropoint.interp.table import EITHER, QUANTIZED, RULES
-from zeropoint.ir.check import Check
 from zeropoint.ir.fxpmath import FxpMath
 from zeropoint.ir.quant import Quant
 from zeropoint.ir.stablehlo import ConstantOp, StableHlo
+from zeropoint.ir.testing import Check
 from zeropoint.ir.text import parse_program
 
 ADD = """

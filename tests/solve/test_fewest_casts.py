@@ -37,7 +37,7 @@ from zeropoint.ir.stablehlo import (
 from zeropoint.ir.tensors import element_of
 from zeropoint.ir.text import parse_program
 from zeropoint.lower import integer_program
-from zeropoint.lower.quant_ops import canonicalize_quant
+from zeropoint.quant_passes import canonicalize_quant
 from zeropoint.solve.fuse import fuse
 from zeropoint.solve.materialize import materialize, transform
 from zeropoint.solve.simplify import simplify

@@ -24,8 +24,8 @@ from zeropoint.ir.stablehlo import (
 from zeropoint.ir.tensors import Array, element_of, with_shape
 from zeropoint.ir.text import parse_program
 from zeropoint.ir.verification import verify
-from zeropoint.lower.quant_ops import canonicalize_quant
 from zeropoint.pipeline import Options, quantize
+from zeropoint.quant_passes import canonicalize_quant
 from zeropoint.report.counts import float_ops
 from zeropoint.solve.fuse import fuse
 from zeropoint.solve.materialize import insert_casts, materialize, transform

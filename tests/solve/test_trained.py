@@ -24,8 +24,8 @@ from zeropoint.ir.quant import (
 )
 from zeropoint.ir.stablehlo import AddOp, DotDimensions, DotGeneralOp, SineOp
 from zeropoint.ir.tensors import with_element, with_shape
-from zeropoint.lower.quant_ops import convert_fake_quant
 from zeropoint.pipeline import Options, quantize
+from zeropoint.quant_passes import convert_fake_quant
 from zeropoint.report.counts import count_ops
 from zeropoint.solve.fuse import fuse
 from zeropoint.solve.propagate import propagate

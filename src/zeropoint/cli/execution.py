@@ -63,10 +63,10 @@ def run(
 
 def _run_text(file: Path, arguments: str | None, split: bool) -> None:
     """Run every program of a text; say what each returns, and what does not hold."""
-    from zeropoint.frontend.legalize_chlo import legalize_chlo
     from zeropoint.interp import CheckFailed, ExecutionError, execute
     from zeropoint.ir.text import parse_program, split_input
     from zeropoint.ir.values import parse_values, value_text
+    from zeropoint.quant_passes import legalize_chlo
 
     text, name = program_text(file)
     weights = None if str(file) == "-" else weights_beside(file)

@@ -8,9 +8,9 @@ from pathlib import Path
 from xdsl.utils.exceptions import ParseError, VerifyException
 
 from zeropoint.frontend.errors import ModelError
-from zeropoint.frontend.legalize_chlo import legalize_chlo
 from zeropoint.ir.files import load_program
 from zeropoint.ir.program import Program
+from zeropoint.quant_passes import legalize_chlo
 
 
 def load_stablehlo(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> Program:

@@ -15,7 +15,12 @@ from xdsl.ir import Operation, SSAValue
 
 from zeropoint.interp.binding import Function, Kernel, Scope
 from zeropoint.interp.errors import CheckFailed, UnsupportedError
-from zeropoint.ir.check import (
+from zeropoint.ir.locations import describe, text_place
+from zeropoint.ir.stablehlo import ConstantOp, CustomCallOp
+from zeropoint.ir.tensors import Array
+from zeropoint.ir.testing.check_ops import (
+    DEFAULT_TOLERANCE,
+    DEFAULT_ULPS,
     ExpectAlmostEqConstOp,
     ExpectAlmostEqOp,
     ExpectCloseOp,
@@ -23,10 +28,6 @@ from zeropoint.ir.check import (
     ExpectEqOp,
     ExpectSerializedEqOp,
 )
-from zeropoint.ir.check.ops import DEFAULT_TOLERANCE, DEFAULT_ULPS
-from zeropoint.ir.locations import describe, text_place
-from zeropoint.ir.stablehlo import ConstantOp, CustomCallOp
-from zeropoint.ir.tensors import Array
 from zeropoint.ir.weights import inline_array
 
 Holds = Callable[[Array, Array], Array]

@@ -28,7 +28,6 @@ from zeropoint.interp.processes import (
 )
 from zeropoint.interp.reduction import folded
 from zeropoint.interp.regions import TOKEN
-from zeropoint.ir.interpreter import PrintOp, ProbeOp, RunParallelOp
 from zeropoint.ir.stablehlo import (
     AllGatherOp,
     AllReduceOp,
@@ -46,6 +45,7 @@ from zeropoint.ir.stablehlo import (
 )
 from zeropoint.ir.stablehlo.channels import channel_id, replica_groups
 from zeropoint.ir.tensors import Array
+from zeropoint.ir.testing.interpreter_ops import PrintOp, ProbeOp, RunParallelOp
 from zeropoint.ir.values import value_text
 
 Across = Callable[[Sequence[Sequence[int]], ProcessId, Grid], list[ProcessId] | None]

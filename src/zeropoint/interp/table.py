@@ -36,18 +36,19 @@ from zeropoint.interp import (
 )
 from zeropoint.interp.affine import is_quantized
 from zeropoint.interp.binding import Rule
-from zeropoint.ir import check, chlo, interpreter, quant
+from zeropoint.ir import chlo, quant
 from zeropoint.ir import fxpmath as fxp
 from zeropoint.ir import stablehlo as hlo
 from zeropoint.ir.tensors import element_of
+from zeropoint.ir.testing import check_ops, interpreter_ops
 
 EITHER: dict[type[Operation], Rule] = {
-    check.ExpectAlmostEqConstOp: checks.expect_almost_eq_const,
-    check.ExpectAlmostEqOp: checks.expect_almost_eq,
-    check.ExpectCloseOp: checks.expect_close,
-    check.ExpectEqConstOp: checks.expect_eq_const,
-    check.ExpectEqOp: checks.expect_eq,
-    check.ExpectSerializedEqOp: checks.expect_serialized_eq,
+    check_ops.ExpectAlmostEqConstOp: checks.expect_almost_eq_const,
+    check_ops.ExpectAlmostEqOp: checks.expect_almost_eq,
+    check_ops.ExpectCloseOp: checks.expect_close,
+    check_ops.ExpectEqConstOp: checks.expect_eq_const,
+    check_ops.ExpectEqOp: checks.expect_eq,
+    check_ops.ExpectSerializedEqOp: checks.expect_serialized_eq,
     hlo.AfterAllOp: regions.after_all,
     hlo.AllGatherOp: collectives.all_gather,
     hlo.AllReduceOp: collectives.all_reduce,
@@ -84,9 +85,9 @@ EITHER: dict[type[Operation], Rule] = {
     hlo.TriangularSolveOp: linear_algebra.triangular_solve,
     hlo.TupleOp: regions.tuple_,
     hlo.WhileOp: regions.while_,
-    interpreter.PrintOp: collectives.print_,
-    interpreter.ProbeOp: collectives.probe,
-    interpreter.RunParallelOp: collectives.run_parallel,
+    interpreter_ops.PrintOp: collectives.print_,
+    interpreter_ops.ProbeOp: collectives.probe,
+    interpreter_ops.RunParallelOp: collectives.run_parallel,
 }
 
 RULES: dict[type[Operation], Rule] = {

@@ -7,14 +7,13 @@ from xdsl.dialects.builtin import Builtin
 from xdsl.dialects.func import Func
 from xdsl.ir import Dialect
 
-from zeropoint.ir.check import Check
 from zeropoint.ir.chlo import Chlo
 from zeropoint.ir.fxpmath import FxpMath
-from zeropoint.ir.interpreter import InterpreterDialect
 from zeropoint.ir.quant import Quant
 from zeropoint.ir.resources import ResourceTable
 from zeropoint.ir.stablehlo import StableHlo
 from zeropoint.ir.standard import STANDARD_DIALECTS
+from zeropoint.ir.testing import Check, InterpreterDialect
 
 DIALECTS = (Check, Chlo, Func, FxpMath, InterpreterDialect, Quant, StableHlo)
 

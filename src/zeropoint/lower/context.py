@@ -22,16 +22,9 @@ from zeropoint.numerics.profile import Profile
 from zeropoint.numerics.ranges import AffineParameters
 from zeropoint.numerics.requantize import Multiplier
 from zeropoint.numerics.storage import StorageType
+from zeropoint.quant_passes.errors import LoweringError
 
 OperationT = TypeVar("OperationT", bound=Operation)
-
-
-class LoweringError(ValueError):
-    """A quantized op that has no integer form, with its name and place. `op` is that op, where it is given."""
-
-    def __init__(self, message: str, op: Operation | None = None):
-        super().__init__(message)
-        self.op = op
 
 
 def storage_element(quantized: UniformQuantizedType) -> IntegerType:

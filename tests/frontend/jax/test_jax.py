@@ -62,7 +62,7 @@ def test_the_public_load_takes_them_with_names_for_their_inputs():
 def _regenerated() -> dict[str, tuple[Program, list[Array], list[Array]]]:
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
     jax = pytest.importorskip("jax", reason="jax is not installed (pip install zeropoint[jax])")
-    from zeropoint.frontend.legalize_chlo import legalize_chlo
+    from zeropoint.quant_passes import legalize_chlo
 
     from . import functions
 

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from xdsl.utils.exceptions import ParseError, VerifyException
 
-from zeropoint.frontend.legalize_chlo import legalize_chlo
 from zeropoint.interp import Interpreter, run
 from zeropoint.ir.chlo import Chlo
 from zeropoint.ir.text import parse_program, print_program
+from zeropoint.quant_passes import legalize_chlo
 
 ERF = "  %0 = chlo.erf %x : tensor<5xf32> -> tensor<5xf32>\n  return %0 : tensor<5xf32>\n"
 PROGRAM = "func.func @main(%x: tensor<5xf32>) -> tensor<5xf32> {\n" + ERF + "}\n"

@@ -30,8 +30,8 @@ from xdsl.ir import SSAValue
 
 from zeropoint.ir.floats import float_format
 from zeropoint.ir.quant import UniformQuantizedType
-from zeropoint.lower.quant_ops.emitter import Elementwise
 from zeropoint.numerics.affine import QuantizeBehaviour
+from zeropoint.quant_passes.emitter import Elementwise
 
 
 @dataclass(frozen=True)

@@ -261,3 +261,13 @@ class ExpectSerializedEqOp(CheckOp):
         _print_attributes(printer, self.attributes)
         printer.print_string(" : ")
         printer.print_attribute(self.expected.type)
+
+
+OPS = (
+    ExpectEqOp,
+    ExpectEqConstOp,
+    ExpectAlmostEqOp,
+    ExpectAlmostEqConstOp,
+    ExpectCloseOp,
+    ExpectSerializedEqOp,
+)

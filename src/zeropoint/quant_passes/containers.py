@@ -31,8 +31,8 @@ from zeropoint.ir.quant.containers import element_or_self, is_tensor, ranked_sha
 from zeropoint.ir.standard.shape import NumElementsOp, ShapeOfOp, SplitAtOp
 from zeropoint.ir.standard.tensor import ReshapeOp
 from zeropoint.ir.weights import ElementsAttr, Weights
-from zeropoint.lower.quant_ops.affine import Parameters
-from zeropoint.lower.quant_ops.emitter import Elementwise, Emitter
+from zeropoint.quant_passes.affine import Parameters
+from zeropoint.quant_passes.emitter import Elementwise, Emitter
 
 Convert = Callable[[Elementwise, SSAValue, Parameters], SSAValue]
 """Ops that convert a value, given its scale and zero point."""

@@ -14,7 +14,7 @@ from typing import cast
 
 from xdsl.dialects.builtin import ArrayAttr, StringAttr, SymbolRefAttr
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, Dialect, SSAValue
+from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     irdl_op_definition,
@@ -159,4 +159,4 @@ def _parse_typed(parser: Parser, value: UnresolvedOperand) -> tuple[list[SSAValu
     return list(parser.resolve_operands([value], [found], position)), found
 
 
-InterpreterDialect = Dialect("interpreter", [PrintOp, ProbeOp, RunParallelOp])
+OPS = (PrintOp, ProbeOp, RunParallelOp)

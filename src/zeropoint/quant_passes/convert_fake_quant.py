@@ -34,10 +34,10 @@ from zeropoint.ir.quant import (
     UniformQuantizedType,
 )
 from zeropoint.ir.quant.containers import element_or_self
-from zeropoint.lower.context import LoweringError
-from zeropoint.lower.quant_ops.lower_quant_ops import with_scalar
 from zeropoint.numerics.ranges import fake_quant
 from zeropoint.numerics.storage import StorageType
+from zeropoint.quant_passes.errors import LoweringError
+from zeropoint.quant_passes.lower_quant_ops import with_scalar
 
 COMPAT_WIDTHS = (8, 16, 32)
 

@@ -33,12 +33,12 @@ from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp, StorageCastOp, 
 from zeropoint.ir.quant.casts import is_signless
 from zeropoint.ir.quant.containers import element_or_self, is_tensor, ranked_shape
 from zeropoint.ir.weights import Weights
-from zeropoint.lower.context import LoweringError
-from zeropoint.lower.quant_ops.affine import dequantize, quantize_as_upstream, quantize_scalar
-from zeropoint.lower.quant_ops.containers import Conversion, Convert, convert_value
-from zeropoint.lower.quant_ops.emitter import Emitter
 from zeropoint.numerics.affine import QuantizeBehaviour
 from zeropoint.numerics.profile import profile as named_profile
+from zeropoint.quant_passes.affine import dequantize, quantize_as_upstream, quantize_scalar
+from zeropoint.quant_passes.containers import Conversion, Convert, convert_value
+from zeropoint.quant_passes.emitter import Emitter
+from zeropoint.quant_passes.errors import LoweringError
 
 DEFAULT_PROFILE = "float32-rne"
 """What StableHLO's own quantized ops compute."""

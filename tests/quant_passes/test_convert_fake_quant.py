@@ -6,7 +6,7 @@ import pytest
 
 from zeropoint.ir.quant import QuantizeCastOp
 from zeropoint.ir.text import parse_program
-from zeropoint.lower.quant_ops import convert_fake_quant
+from zeropoint.quant_passes import convert_fake_quant
 
 NARROW, SIGNED = "narrow_range = true", "is_signed = true"
 # (range, bits, flags, type): the examples of upstream's tests of `quant-convert-simulated-quantization`.

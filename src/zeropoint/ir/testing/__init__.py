@@ -1,0 +1,8 @@
+"""The dialects of test programs: `check` says what they expect, `interpreter` how they run."""
+
+from xdsl.ir import Dialect
+
+from zeropoint.ir.testing import check_ops, interpreter_ops
+
+Check = Dialect("check", list(check_ops.OPS))
+InterpreterDialect = Dialect("interpreter", list(interpreter_ops.OPS))

@@ -1,0 +1,19 @@
+"""Passes on the quant and chlo dialects' own ops and types, before and beside the compiler's stages."""
+
+from zeropoint.quant_passes.canonicalize_quant import canonicalize_quant
+from zeropoint.quant_passes.convert_fake_quant import convert_fake_quant
+from zeropoint.quant_passes.errors import LoweringError
+from zeropoint.quant_passes.legalize_chlo import legalize_chlo
+from zeropoint.quant_passes.lower_quant_ops import lower_quant_ops
+from zeropoint.quant_passes.normalize_quant_types import normalize_quant_types
+from zeropoint.quant_passes.strip_func_quant_types import strip_func_quant_types
+
+__all__ = [
+    "LoweringError",
+    "canonicalize_quant",
+    "convert_fake_quant",
+    "legalize_chlo",
+    "lower_quant_ops",
+    "normalize_quant_types",
+    "strip_func_quant_types",
+]

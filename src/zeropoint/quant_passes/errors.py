@@ -1,0 +1,13 @@
+"""The error of every lowering."""
+
+from __future__ import annotations
+
+from xdsl.ir import Operation
+
+
+class LoweringError(ValueError):
+    """A quantized op that has no integer form, with its name and place. `op` is that op, where it is given."""
+
+    def __init__(self, message: str, op: Operation | None = None):
+        super().__init__(message)
+        self.op = op
