@@ -27,8 +27,10 @@ from zeropoint.solve.propagate.classes import holds
 from zeropoint.solve.propagate.constants import duplicate_constants
 from zeropoint.solve.propagate.constraints import take_constraints
 from zeropoint.solve.propagate.kernels import KernelChoice
-from zeropoint.solve.propagate.ports import Node, Port, PortGraph
-from zeropoint.solve.propagate.separate import RANGE_TOLERANCE
+from zeropoint.solve.propagate.nodes import Node
+from zeropoint.solve.propagate.ports import PortGraph
+from zeropoint.solve.propagate.precision import coarser
+from zeropoint.solve.propagate.progress import Port
 from zeropoint.targets import OUTPUT, Custom, Target
 
 Type = UniformQuantizedType
@@ -61,6 +63,7 @@ class Candidate:
     type: Type
     span: tuple[float, float] | None
     centred: bool = False
+    derived: bool = False
 
 
 def _fits(node: Node, candidate: Candidate) -> bool:
@@ -70,14 +73,14 @@ def _fits(node: Node, candidate: Candidate) -> bool:
         return False
     if node.fixed is not None:
         return kind == node.fixed
+    if coarser(kind.scale, node.need) and not candidate.derived:  # what a function derives is the only way
+        return False
     if candidate.span is None:
         return holds(kind, node.minimum, node.maximum)
     low, high = candidate.span
     if node.minimum is not None and node.maximum is not None and not (low <= node.minimum and node.maximum <= high):
         return False
-    if node.exposed and candidate.centred and node.zero_point is None:
-        return False
-    return not (node.exposed and node.carried > 0 and high - low > RANGE_TOLERANCE * node.carried)
+    return not (node.exposed and candidate.centred and node.zero_point is None)
 
 
 def _from_range(storage: Storage, span: tuple[float, float], zero_point: int | None) -> Candidate:
@@ -148,7 +151,7 @@ class Search:
         found += [_from_range(s, span, point) for s in storages for span in unions for point in points]
         for _ in range(len(self.derived)):
             for _, derive in self.derived.values():
-                found += [Candidate(derive(candidate.type), None) for candidate in list(found)]
+                found += [Candidate(derive(candidate.type), None, derived=True) for candidate in list(found)]
             found = list({candidate.type: candidate for candidate in reversed(found)}.values())[::-1]
         self.candidates = found
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from math import inf
 
 import numpy as np
 
@@ -49,7 +50,8 @@ class ScaleClass:
     """Ports that have one scale and zero point.
 
     `storage` is what they are stored in, `name` and `reader` say whose statistics are missing where they are; `members`
-    is the number of values. It is open until a kernel's function has read or set its parameters.
+    is the number of values; `need` is the scale that readers want (`precision.py`). It is open until a kernel's
+    function has read or set its parameters.
     """
 
     storage: Storage
@@ -61,6 +63,7 @@ class ScaleClass:
     fixed: UniformQuantizedType | None = None
     zero_point: int | None = None
     least_scale: float = 0.0
+    need: float = inf
     members: int = 1
     is_open: bool = True
     facts: list[Fact] = field(default_factory=list[Fact])

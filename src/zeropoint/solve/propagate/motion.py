@@ -41,8 +41,8 @@ from zeropoint.solve.propagate.constraints import Constraints
 from zeropoint.solve.propagate.headroom import Ports, greatest_real, least_output_scale
 from zeropoint.solve.propagate.kernels import Kernel, KernelChoice
 from zeropoint.solve.propagate.operands import operand_type
+from zeropoint.solve.propagate.precision import TOLERANCE
 from zeropoint.solve.propagate.rescale import is_rescale, rescale_region
-from zeropoint.solve.propagate.separate import RANGE_TOLERANCE
 from zeropoint.targets import (
     OUTPUT,
     FixedScale,
@@ -178,7 +178,7 @@ class _Motion:
             if other is rescale or not isinstance(other, QuantizeRegionOp) or not is_rescale(other):
                 continue
             _, kind = _types(other)
-            near = kind.storage.type == made.storage.type and kind.scale <= RANGE_TOLERANCE * made.scale
+            near = kind.storage.type == made.storage.type and kind.scale <= TOLERANCE * made.scale
             if not near or _cuts_off(kind, made):
                 continue
             if any(self._specs_reading(user, index, kind) is None for user, index in uses):

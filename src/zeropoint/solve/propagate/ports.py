@@ -16,67 +16,17 @@ from math import prod
 
 from xdsl.ir import SSAValue
 
-from zeropoint.ir.annotations import Fact, Salience
 from zeropoint.ir.locations import value_name
-from zeropoint.ir.quant import QuantizeRegionOp, Storage, UniformQuantizedType
+from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType
 from zeropoint.ir.tensors import shape_of
 from zeropoint.solve.propagate.classes import middle, real_range
 from zeropoint.solve.propagate.constraints import Constraints, ValueConstraint
 from zeropoint.solve.propagate.errors import PropagationError
 from zeropoint.solve.propagate.kernels import Kernel, rebased
+from zeropoint.solve.propagate.nodes import Node
+from zeropoint.solve.propagate.precision import needs, own_step
 from zeropoint.solve.propagate.progress import Port
 from zeropoint.targets import OUTPUT, FixedScale, SameScale
-
-
-@dataclass(eq=False)
-class Node:
-    """Ports and values that have one type whatever happens.
-
-    `position` is that of the first of them in the program, `reader` a kernel that has or reads it. `exposed` values are
-    read by something that takes any parameters, and must not become much coarser for the sake of the others; as coarse
-    as what they were moved from (`carried`, the width of its range) they are anyway.
-    """
-
-    position: int
-    storage: Storage
-    name: str
-    reader: str
-    minimum: float | None = None
-    maximum: float | None = None
-    fixed: UniformQuantizedType | None = None
-    fixed_by: str = ""
-    zero_point: int | None = None
-    zero_point_by: str = ""
-    exposed: bool = False
-    carried: float = 0.0
-    facts: list[Fact] = field(default_factory=list[Fact])
-
-    def widen(self, minimum: float | None, maximum: float | None, facts: list[Fact]) -> None:
-        """Take in a range; the facts of the nodes that decide an end are kept."""
-        if minimum is None or maximum is None:
-            return
-        if self.minimum is None or self.maximum is None:
-            self.minimum, self.maximum, self.facts = minimum, maximum, [*self.facts, *facts]
-            return
-        if minimum < self.minimum or maximum > self.maximum:
-            self.facts = [*self.facts[:FACTS_KEPT], *facts]
-        self.minimum, self.maximum = min(self.minimum, minimum), max(self.maximum, maximum)
-
-    def fix(self, fixed: UniformQuantizedType, by: str, salience: Salience) -> None:
-        """Demand parameters."""
-        self.fixed, self.fixed_by = fixed, by
-        self.facts.append(Fact("parameters", str(fixed), salience, by))
-
-    @property
-    def width(self) -> float:
-        """The width of the range, 0 included; 0 where nothing is known."""
-        if self.minimum is None or self.maximum is None:
-            return 0.0
-        return max(self.maximum, 0.0) - min(self.minimum, 0.0)
-
-
-FACTS_KEPT = 8
-"""Facts of a node before those of a wider range: a class of many members lists the ones that count."""
 
 
 @dataclass(eq=False)
@@ -99,7 +49,7 @@ class Edge:
 
 @dataclass
 class PortGraph:
-    """Nodes by number; ties are resolved, edges are not."""
+    """Nodes by number; ties are resolved, edges are not. `read` has the values that floats or callers read."""
 
     kernels: list[Kernel]
     constraints: Constraints
@@ -108,6 +58,7 @@ class PortGraph:
     value_nodes: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
     port_nodes: dict[Port, int] = field(default_factory=dict[Port, int])
     parents: list[int] = field(default_factory=list[int])
+    read: set[int] = field(default_factory=set[int])
     made_ranges: dict[SSAValue, tuple[float, float]] = field(default_factory=dict[SSAValue, tuple[float, float]])
 
     @staticmethod
@@ -118,6 +69,7 @@ class PortGraph:
             graph._add_kernel(kernel)
         graph._tie_coupled()
         graph._fill_nodes()
+        graph._fill_needs()
         return graph
 
     def _new(self) -> int:
@@ -194,18 +146,27 @@ class PortGraph:
                 self._fill_value(at_value, known)
                 if index == OUTPUT:
                     self._note_made(at_value, at_port, value)
-                at_value.carried = max(at_value.carried, at_value.width, *self._sources(kernel, index))
                 uses = [(use.operation, use.index) for use in value.uses]
                 made = isinstance(value.owner, QuantizeRegionOp)
                 at_value.exposed |= any(use not in tied and (made or use in data) for use in uses)
+                if made and any(use not in data for use in uses):
+                    self.read.add(self.value_nodes[value])
 
-    def _sources(self, kernel: Kernel, index: int) -> Iterator[float]:
-        """The widths that a kernel hands on to its output, with the scale of an operand."""
-        yield 0.0
-        if index == OUTPUT:
-            for i, value in kernel.data_ports():
-                if kernel.row.tied(i):
-                    yield self.nodes[self.of_value(value)].carried
+    def _fill_needs(self) -> None:
+        """Hand back what readers want; the parts of a node are taken one by one, as data goes through one of them."""
+        flows = [(e.port_node, e.value_node) if e.is_output else (e.value_node, e.port_node) for e in self.edges]
+        read = set(self.read)
+        for kernel in self.kernels:
+            for index, _ in kernel.data_ports():
+                port = self.port_nodes[kernel.region, index]
+                if kernel.row.tied(index):
+                    flows.append((port, self.port_nodes[kernel.region, OUTPUT]))
+                else:
+                    read.add(port)
+        steps = [own_step(self.nodes[self.find(number)]) for number in range(len(self.parents))]
+        for number, need in enumerate(needs(steps, flows, read)):
+            node = self.nodes[self.find(number)]
+            node.need = min(node.need, need)
 
     def _note_made(self, at_value: Node, at_port: Node, value: SSAValue) -> None:
         """What a value is known by because of the kernel that makes it."""

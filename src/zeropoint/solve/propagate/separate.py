@@ -1,8 +1,9 @@
 """Cut the port graph where demands collide, at the cheapest edges, until every piece can have one type.
 
 Three collisions are looked for, the strongest first: two types that are fixed, or one that cannot hold a range; a zero
-point that a kernel wants where others do not; a range so wide that a value which something else reads would lose more
-than a bit. Each cut parts the two sides for good, so that there are fewer cuts than nodes.
+point that a kernel wants where others do not; a scale so coarse that a reader would lose more than a bit, at whatever
+node its value comes through (`precision.py`). Each cut parts the two sides for good, so that there are fewer cuts than
+nodes.
 
 Source: the RFC on quantization transformations, section "Propagation pass": a conflict is resolved by a rescale; the
 cheapest edge is ours (a minimum cut, cost = elements times width, ties by position in the program).
@@ -17,11 +18,10 @@ from xdsl.ir import SSAValue
 
 from zeropoint.solve.propagate.classes import holds
 from zeropoint.solve.propagate.mincut import FlowNetwork
-from zeropoint.solve.propagate.ports import Edge, Node, PortGraph
+from zeropoint.solve.propagate.nodes import Node
+from zeropoint.solve.propagate.ports import Edge, PortGraph
+from zeropoint.solve.propagate.precision import coarser, own_step, step_of
 from zeropoint.solve.propagate.progress import NoProgress
-
-RANGE_TOLERANCE = 2.0
-"""A value that others use as well gives up its own parameters only for a range at most twice as wide: one bit."""
 
 
 @dataclass(frozen=True)
@@ -194,7 +194,7 @@ def _of_fixed(piece: Numbered) -> Collision | None:
 def _unsuited(node: Node, fixed: Node) -> bool:
     kind = fixed.fixed
     assert kind is not None
-    if node.fixed is not None or not holds(kind, node.minimum, node.maximum):
+    if node.fixed is not None or not holds(kind, node.minimum, node.maximum) or coarser(kind.scale, node.need):
         return True
     return node.zero_point is not None and node.zero_point != kind.zero_point
 
@@ -227,22 +227,41 @@ def _of_zero_points(piece: Numbered) -> Collision | None:
 
 
 def _of_ranges(piece: Numbered) -> Collision | None:
-    """Values that others read, against ranges more than twice as wide."""
-    if any(node.fixed is not None for _, node in piece):
+    """What readers want of some nodes, against nodes for whose range that would be too coarse."""
+    nodes = [node for _, node in piece]
+    if any(node.fixed is not None for node in nodes):
         return None
-    widest = max(piece, key=lambda pair: pair[1].width)[1]
-    hurt = [(number, node) for number, node in piece if _is_hurt(node, widest.width)]
+    shared = _shared_step(nodes)
+    hurt = [(number, node) for number, node in piece if coarser(shared, node.need)]
     if not hurt:
         return None
-    reference = max(hurt, key=lambda pair: pair[1].carried)[1]
-    wide = [number for number, node in piece if node.width > RANGE_TOLERANCE * reference.carried]
-    own = f"a range of width {reference.carried:g} (other users of '{reference.name}')"
-    return Collision(_numbers(hurt), wide, (own, f"the shared range of width {widest.width:g} ('{widest.name}')"))
+    least = max(hurt, key=lambda pair: pair[1].need)[1]
+    apart = [pair for pair in piece if coarser(_shared_step([least, pair[1]]), least.need)] or _farthest(least, piece)
+    widest = max((node for _, node in apart), key=own_step)
+    steps = least.storage.maximum - least.storage.minimum
+    own = f"a range of width {least.need * steps:g} (readers of '{least.name}')"
+    wide = f"the shared range of width {shared * steps:g} ('{widest.name}')"
+    second = _numbers(apart)
+    return Collision([number for number in _numbers(hurt) if number not in set(second)], second, (own, wide))
 
 
-def _is_hurt(node: Node, width: float) -> bool:
-    """Whether a range of this width would cost the users of a value more than a bit; one of width 0 loses nothing."""
-    return node.exposed and node.carried > 0 and width > RANGE_TOLERANCE * node.carried
+def _shared_step(nodes: Sequence[Node]) -> float:
+    """The scale of nodes that share one type."""
+    lows = [node.minimum for node in nodes if node.minimum is not None]
+    highs = [node.maximum for node in nodes if node.maximum is not None]
+    zero_point = next((node.zero_point for node in nodes if node.zero_point is not None), None)
+    return step_of(min(lows, default=None), max(highs, default=None), nodes[0].storage, zero_point)
+
+
+def _farthest(node: Node, piece: Numbered) -> list[tuple[int, Node]]:
+    """The nodes that reach farthest beyond the range of one, where no other makes it too coarse alone."""
+
+    def beyond(other: Node) -> float:
+        low, high = (node.minimum or 0.0) - (other.minimum or 0.0), (other.maximum or 0.0) - (node.maximum or 0.0)
+        return max(low, high, 0.0)
+
+    most = max(beyond(other) for _, other in piece)
+    return [pair for pair in piece if beyond(pair[1]) == most]
 
 
 def _numbers(piece: Iterable[tuple[int, Node]]) -> list[int]:

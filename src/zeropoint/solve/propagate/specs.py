@@ -20,7 +20,9 @@ from zeropoint.ir.quant import QuantizedType, Storage, UniformQuantizedType
 from zeropoint.solve.propagate.classes import ScaleClass, holds
 from zeropoint.solve.propagate.errors import PropagationError
 from zeropoint.solve.propagate.kernels import Kernel
-from zeropoint.solve.propagate.ports import Node, PortGraph
+from zeropoint.solve.propagate.nodes import Node
+from zeropoint.solve.propagate.ports import PortGraph
+from zeropoint.solve.propagate.precision import coarser
 from zeropoint.solve.propagate.progress import Port
 from zeropoint.targets import OUTPUT, Custom
 
@@ -136,6 +138,8 @@ class Specs:
             return []
         free = found.is_open and found.zero_point in (None, made.zero_point)
         fits = found.storage.type == made.storage.type and holds(made, found.minimum, found.maximum)
+        if port[1] != OUTPUT:  # what a kernel makes it makes; what it reads others may want finer
+            fits = fits and not coarser(made.scale, found.need)
         if free and (fits or found.members == 1):
             found.fix(made, source)
             return [found]
@@ -196,6 +200,7 @@ def _class_of(nodes: list[Node], rule: str) -> ScaleClass:
         made.facts.append(Fact("zero point", str(wanting.zero_point), "kernel", wanting.zero_point_by))
     names = list(dict.fromkeys(node.name for node in nodes))
     made.members = len(names)
+    made.need = min(node.need for node in nodes)
     if len(names) > 1:
         shown = ", ".join(f"'{name}'" for name in names[:NAMES_SHOWN])
         more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
