@@ -153,8 +153,9 @@ def judge(case: Case, native: bool = False) -> Outcome:
         result = "passed" if program.inputs else "folded"
         given = {port.name: _as(arrays[port.name], element_dtype(element_of(port.type))) for port in program.inputs}
         if native:
-            from zeropoint.codegen.llvm.machine import CodegenError
             from zeropoint.codegen.native import NativeProgram
+
+            from zeropoint.codegen.llvm.machine import CodegenError
             from zeropoint.solve.simplify import simplify
 
             try:

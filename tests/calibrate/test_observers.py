@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from zeropoint.calibrate import OBSERVERS, MeanSquareObserver, MinMaxObserver, PercentileObserver, observer_factory
+from zeropoint.calibrate import OBSERVERS, MeanSquareObserver, PercentileObserver, observer_factory
 from zeropoint.calibrate.histogram import ABSOLUTE_ERROR, RELATIVE_ERROR
 
-SPECS = ("minmax", "mse", "percentile:99")
+SPECS = ("minmax", "mse", "output", "percentile:99")
 FLOATS = st.floats(width=32, allow_nan=True, allow_infinity=True)
 FINITE = st.floats(width=32, allow_nan=False, allow_infinity=False)
 
@@ -180,8 +180,9 @@ def test_observers_of_different_percentiles_do_not_merge():
 
 
 def test_observers_are_named_in_one_table():
-    assert list(OBSERVERS) == ["minmax", "mse", "percentile"]
-    assert isinstance(observer_factory("minmax")(), MinMaxObserver)
+    assert list(OBSERVERS) == ["minmax", "mse", "output", "percentile"]
+    assert isinstance(minmax := observer_factory("minmax")(), PercentileObserver)
+    assert minmax.percentile == 100
     assert isinstance(observer_factory("mse")(), MeanSquareObserver)
     assert observer_factory("percentile")().percentile == 99.99
     assert observer_factory("percentile:99.9")().percentile == 99.9
@@ -190,9 +191,10 @@ def test_observers_are_named_in_one_table():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("entropy", "found observer 'entropy'; expected one of: minmax, mse, percentile"),
-        ("", "found observer ''; expected one of: minmax, mse, percentile"),
+        ("entropy", "found observer 'entropy'; expected one of: minmax, mse, output, percentile"),
+        ("", "found observer ''; expected one of: minmax, mse, output, percentile"),
         ("minmax:3", "found observer 'minmax:3'; expected 'minmax', which takes no argument"),
+        ("output:3", "found observer 'output:3'; expected 'output', which takes no argument"),
         ("mse:3", "found observer 'mse:3'; expected 'mse', which takes no argument"),
         ("percentile:high", "found observer 'percentile:high'; expected a number, as 'percentile:99.9'"),
         ("percentile:50", "found percentile 50; expected more than 50 and at most 100"),

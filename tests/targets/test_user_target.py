@@ -5,12 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 from click.testing import CliRunner
 
 from networks import Network
 from zeropoint.cli import main
 from zeropoint.ir.files import load_program, save_program
 from zeropoint.ir.stablehlo import AddOp, LogisticOp
+from zeropoint.targets import TargetError, target
 
 TABLE = """
 name = "mine"
@@ -58,3 +60,18 @@ def test_a_bad_target_file_is_refused_in_one_line(tmp_path: Path) -> None:
     result = CliRunner().invoke(main, ["targets", str(tmp_path / "bad.toml")])
     assert result.exit_code == 2
     assert "row 1 (kernel 'add'), column 'output': found zero point 500" in result.stderr
+
+
+def test_a_table_says_what_a_function_has_to_keep_and_hands_on_what_it_extends(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    (tmp_path / "mine.py").write_text(FUNCTION)
+    path.write_text(TABLE)
+    assert target(str(path)).least_sqnr == target("cpu").least_sqnr == 20
+    path.write_text(TABLE.replace('name = "mine"', 'name = "mine"\nleast_sqnr = 0', 1))
+    assert target(str(path)).least_sqnr == 0
+    path.write_text(TABLE.replace('name = "mine"', 'name = "mine"\nleast_sqnr = "high"', 1))
+    with pytest.raises(TargetError, match="found least_sqnr = 'high', expected a number of dB"):
+        target(str(path))
+    path.write_text(TABLE.replace('name = "mine"', 'name = "mine"\nleast_sqnr = -3', 1))
+    with pytest.raises(TargetError, match="found least_sqnr -3 dB, expected 0 or more and less than 100"):
+        target(str(path))

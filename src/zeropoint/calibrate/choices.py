@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from zeropoint.calibrate.candidates import OutputObserver
 from zeropoint.calibrate.histogram import PercentileObserver
 from zeropoint.calibrate.mse import MeanSquareObserver
-from zeropoint.calibrate.observers import MinMaxObserver, ObserverFactory
+from zeropoint.calibrate.observers import ObserverFactory
 
 DEFAULT_OBSERVER = "mse"
 """What `quantize` observes with unless told: it was nearest to float on the networks of the benchmarks."""
@@ -15,7 +16,7 @@ DEFAULT_OBSERVER = "mse"
 def _minmax(argument: str) -> ObserverFactory:
     if argument:
         raise ValueError(f"found observer 'minmax:{argument}'; expected 'minmax', which takes no argument")
-    return MinMaxObserver
+    return lambda: PercentileObserver(100.0)  # the same range, and how the values are spread inside it
 
 
 def _percentile(argument: str) -> ObserverFactory:
@@ -33,7 +34,18 @@ def _mse(argument: str) -> ObserverFactory:
     return MeanSquareObserver
 
 
-OBSERVERS: dict[str, Callable[[str], ObserverFactory]] = {"minmax": _minmax, "mse": _mse, "percentile": _percentile}
+def _output(argument: str) -> ObserverFactory:
+    if argument:
+        raise ValueError(f"found observer 'output:{argument}'; expected 'output', which takes no argument")
+    return OutputObserver
+
+
+OBSERVERS: dict[str, Callable[[str], ObserverFactory]] = {
+    "minmax": _minmax,
+    "mse": _mse,
+    "output": _output,
+    "percentile": _percentile,
+}
 """By name: from what follows the colon ("99.9" of "percentile:99.9") to a maker of observers."""
 
 

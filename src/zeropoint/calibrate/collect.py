@@ -15,12 +15,18 @@ trial runs have been performed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, TensorType, f32
+
+from zeropoint.calibrate.candidates import Kept, OutputObserver, best
 from zeropoint.calibrate.choices import observer_factory
 from zeropoint.calibrate.observers import Observer, ObserverFactory
+from zeropoint.calibrate.output_noise import output_noise
 from zeropoint.calibrate.progress import Progress, silent
 from zeropoint.calibrate.report import Observation, Report
 from zeropoint.interp import Engine, ReferenceEngine
+from zeropoint.ir.annotations import QUANTILES
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import StatisticsOp, StatisticsRefOp
 from zeropoint.ir.tensors import Array
@@ -65,14 +71,34 @@ def collect(
     def observe(key: str, array: Array) -> None:
         states[key].update(array)
 
-    count = 0
+    count, kept = 0, Kept()
+    judges = any(isinstance(state, OutputObserver) for state in states.values())
     for sample in (progress or silent)(samples, "calibrate"):
         run(sample, observe=observe)
         count += 1
+        if judges:
+            kept.see(sample)
     if not count:
         raise CalibrationError("found no samples; expected at least one to calibrate with")
     observations = {key: _observation(key, state, count) for key, state in states.items()}
+    chosen = _judged(program, states, kept, engine or ReferenceEngine(), progress or silent)
+    for key, (minimum, maximum) in chosen.items():
+        observations[key] = replace(observations[key], minimum=minimum, maximum=maximum)
     return Report(observations, count)
+
+
+def _judged(
+    program: Program, states: Mapping[str, Observer], kept: Kept, engine: Engine, progress: Progress
+) -> dict[str, tuple[float, float]]:
+    """The ranges of the values that are judged by what their readers make of them."""
+    ranges = {
+        key: state.candidates() for key, state in states.items() if isinstance(state, OutputObserver) and state.count
+    }
+    ranges = {key: candidates for key, candidates in ranges.items() if len(candidates) > 1}
+    if not ranges:
+        return {}
+    noise = output_noise(program, ranges, progress(kept.samples, "choose ranges"), engine)
+    return {key: candidates[best(noise[key])] for key, candidates in ranges.items()}
 
 
 def _observation(key: str, observer: Observer, samples: int) -> Observation:
@@ -83,6 +109,10 @@ def _observation(key: str, observer: Observer, samples: int) -> Observation:
             f"expected finite ones; check the model's weights and that the inputs are scaled as it expects"
         )
     return observation
+
+
+def _f32_elements(values: tuple[float, ...]) -> DenseIntOrFPElementsAttr:
+    return DenseIntOrFPElementsAttr.from_list(TensorType(f32, [len(values)]), values)
 
 
 def state_ranges(program: Program, report: Report) -> Program:
@@ -96,6 +126,8 @@ def state_ranges(program: Program, report: Report) -> Program:
         observation = report.observations[reference.stats_key.data]
         stated = StatisticsOp(reference.arg, (observation.minimum, observation.maximum))
         stated.location = reference.location
+        if observation.quantiles:
+            stated.attributes[QUANTILES] = _f32_elements(observation.quantiles)
         assert reference.parent is not None
         reference.parent.insert_op_before(stated, reference)
         reference.res.replace_all_uses_with(stated.res)

@@ -58,6 +58,10 @@ class MeanSquareObserver:
         """What both have seen."""
         return MeanSquareObserver(self.seen.merge(other.seen))
 
+    def quantiles(self, parts: int) -> tuple[float, ...]:
+        """The middles of `parts` parts of equal count."""
+        return self.seen.quantiles(parts)
+
     def range(self) -> tuple[float, float]:
         """The two ends, each a f32. Raises ValueError where no finite value was seen."""
         minimum, maximum = self.seen.range()

@@ -46,6 +46,10 @@ class Observer(Protocol):
         """An observer that has seen what both have; neither changes."""
         ...
 
+    def quantiles(self, parts: int) -> tuple[float, ...]:
+        """The middles of `parts` parts of equal count, rising, each a f32; none where the values are not kept."""
+        ...
+
     def range(self) -> tuple[float, float]:
         """(minimum, maximum) to represent, each a f32. Raises ValueError where no finite value was seen."""
         ...
@@ -93,6 +97,10 @@ class MinMaxObserver:
             self.nan_count + other.nan_count,
             self.infinite_count + other.infinite_count,
         )
+
+    def quantiles(self, parts: int) -> tuple[float, ...]:
+        """None: two numbers are kept."""
+        return ()
 
     def range(self) -> tuple[float, float]:
         """The least and the greatest finite value. Raises ValueError where there was none."""

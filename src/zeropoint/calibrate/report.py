@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from zeropoint.calibrate.observers import Observer
+
+PARTS = 64
+"""Parts of equal count that an observation tells of a distribution: it shows what 2 % of the values do."""
 
 
 @dataclass(frozen=True)
@@ -21,12 +24,15 @@ class Observation:
     count: int
     nan_count: int = 0
     infinite_count: int = 0
+    quantiles: tuple[float, ...] = field(default=(), compare=False, repr=False)
+    """The middles of `PARTS` parts of equal count; none where the observer keeps too little for that."""
 
     @staticmethod
     def of(observer: Observer) -> Observation:
         """The state of an observer."""
         minimum, maximum = observer.range() if observer.count else (0.0, 0.0)
-        return Observation(minimum, maximum, observer.count, observer.nan_count, observer.infinite_count)
+        quantiles = observer.quantiles(PARTS) if observer.count else ()
+        return Observation(minimum, maximum, observer.count, observer.nan_count, observer.infinite_count, quantiles)
 
     @property
     def not_finite(self) -> int:

@@ -32,6 +32,9 @@ PINNED = "zeropoint.pinned"
 """On a constant: the quantized type whose storage integers its values are."""
 RESCALE_COUNTS = "zeropoint.rescale_counts"
 """On the module: how many rescales there were before and after they were moved."""
+QUANTILES = "zeropoint.quantiles"
+"""On a `quant.stats`: the values that split what was observed into parts of equal count, in rising order; the middles
+of those parts."""
 EXPRESSED = "zeropoint.expressed"
 """On an integer value's op, or on an argument or result: the quantized type whose storage it is."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 from typing_extensions import TypeIs
 from xdsl.ir import Operation, OpResult, SSAValue
@@ -25,13 +27,15 @@ def is_function(op: object) -> TypeIs[Elementwise]:
     return isinstance(op, Elementwise) and functions.is_known(function_name(op))
 
 
-def evaluate_chain(value: SSAValue, source: SSAValue, domain: Array, weights: Weights) -> Array:
+def evaluate_chain(
+    value: SSAValue, source: SSAValue, domain: Array, weights: Weights, others: Mapping[SSAValue, Array] | None = None
+) -> Array:
     """What `value`, a chain of elementwise ops on `source` and on repeated numbers, is at every point of `domain`.
 
-    The functions are those of the interpreter, in the dtype of the ops. Raises ValueError where the chain holds
-    anything else.
+    `others` has the points of further values that the chain reads. The functions are those of the interpreter, in the
+    dtype of the ops. Raises ValueError where the chain holds anything else.
     """
-    return _evaluate(value, source, domain, weights, {})
+    return _evaluate(value, source, domain, weights, dict(others or {}))
 
 
 def _evaluate(value: SSAValue, source: SSAValue, domain: Array, weights: Weights, memo: dict[SSAValue, Array]) -> Array:

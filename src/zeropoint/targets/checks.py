@@ -22,6 +22,8 @@ from zeropoint.targets.kernels import (
 )
 
 ACCUMULATOR_BITS = (16, 32, 40, 48, 64)
+LARGEST_SQNR = 100
+"""What 16 bits hold of a value that uses all of them is 98 dB."""
 
 
 class TargetError(ValueError):
@@ -39,6 +41,9 @@ def check_target(target: Target) -> Target:
         raise TargetError(
             f"target '{target.name}': found profile '{target.profile}', expected one of {', '.join(PROFILES)}"
         )
+    if not 0 <= target.least_sqnr < LARGEST_SQNR:
+        found = f"found least_sqnr {target.least_sqnr:g} dB"
+        raise TargetError(f"target '{target.name}': {found}, expected 0 or more and less than {LARGEST_SQNR}")
     if not target.rows:
         raise TargetError(f"target '{target.name}': found no rows, expected at least one kernel")
     for number, row in enumerate(target.rows, start=1):

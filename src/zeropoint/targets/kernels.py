@@ -209,6 +209,10 @@ class Target:
     real_results: bool = False
     """Whether contractions can give floats, from their accumulators: what only floats read is then never rounded to
     storage, and a sum that only floats read is left to them."""
+    least_sqnr: float = 0.0
+    """How many dB of its own variance the result of a function has to keep where only what it reads is rounded: where
+    the values that calibration saw leave less, the function and what makes its operand are wider, or float. 0: nothing
+    is looked at."""
 
     @cached_property
     def by_kernel(self) -> Mapping[str, tuple[KernelRow, ...]]:

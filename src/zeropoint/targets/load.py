@@ -1,8 +1,8 @@
 """Kernel tables from files: TOML, or Python that makes a `Target`.
 
 A table in TOML is a name, a profile, and one `[[kernel]]` for each row; `extends` puts the rows of another target
-behind its own, `prefer = 16` puts those rows in front whose output has so many bits, and `real_results = true` says
-that contractions can give floats.
+behind its own, `prefer = 16` puts those rows in front whose output has so many bits, `real_results = true` says that
+contractions can give floats, and `least_sqnr = 20` how much of a function's result rounding its operand may cost.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from zeropoint.targets.checks import TargetError, check_target, place
 from zeropoint.targets.kernels import KernelRow, QuantFunction, Relation, Target
 from zeropoint.targets.text import parse_port, parse_relation
 
-KEYS = ("name", "profile", "description", "extends", "prefer", "real_results", "kernel")
+KEYS = ("name", "profile", "description", "extends", "prefer", "real_results", "least_sqnr", "kernel")
 COLUMNS = (
     "name",
     "inputs",
@@ -101,7 +101,10 @@ def read_table(table: Mapping[str, Any], path: Path, extends: Extends) -> Target
     real = table.get("real_results", base is not None and base.real_results)
     if not isinstance(real, bool):
         raise TargetError(f"{path}: found real_results = {real!r}, expected true or false")
-    return check_target(Target(name, profile, tuple(rows), str(table.get("description", "")), real))
+    least = table.get("least_sqnr", base.least_sqnr if base is not None else 0)
+    if not isinstance(least, int | float) or isinstance(least, bool):
+        raise TargetError(f"{path}: found least_sqnr = {least!r}, expected a number of dB")
+    return check_target(Target(name, profile, tuple(rows), str(table.get("description", "")), real, float(least)))
 
 
 def _text(table: Mapping[str, Any], key: str, path: Path) -> str:

@@ -64,7 +64,7 @@ def _is_hard_sigmoid(found: Array) -> bool:
 def _is_leaky_relu(found: Array) -> bool:
     """x where x >= 0, slope * x elsewhere."""
     slope = -_at(found, -1.0)
-    return slope not in (0.0, 1.0) and _near(found, np.where(POINTS >= 0, POINTS, slope * POINTS))
+    return slope != 0.0 and not _near(found, POINTS) and _near(found, np.where(POINTS >= 0, POINTS, slope * POINTS))
 
 
 @dataclass(frozen=True)

@@ -27,12 +27,11 @@ from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Attribute, Operation
 
 from zeropoint.ir.annotations import Fact, facts_of, state_facts
-from zeropoint.ir.constants import is_constant
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeCastOp, QuantizeRegionOp, UniformQuantizedType
-from zeropoint.ir.stablehlo import AddOp, BroadcastInDimOp, ConvolutionOp, DotGeneralOp
 from zeropoint.solve.materialize.contraction import accumulator_type
 from zeropoint.solve.propagate import is_quantized
+from zeropoint.solve.propagate.real_results import plain_contraction
 from zeropoint.targets import Target
 
 OF_THE_OUTPUT = ("range", "parameters", "least scale", "same scale", "zero point", "bits")
@@ -41,7 +40,7 @@ EXACT = Fact("parameters", "accumulators in i32", "kernel", "only floats read it
 
 def _express(region: QuantizeRegionOp) -> None:
     """Give the output of a region the type of its accumulators."""
-    contraction = _contraction(region)
+    contraction = plain_contraction(region)
     if contraction is None or not is_quantized(region) or not _is_for_floats(region):
         return
     lhs, rhs = region.input_specs.data[:2]
@@ -51,18 +50,6 @@ def _express(region: QuantizeRegionOp) -> None:
         return
     region.output_specs = ArrayAttr[Attribute]([accumulator_type(contraction, lhs, rhs)])
     state_facts(region, [*(fact for fact in facts_of(region) if fact.name not in OF_THE_OUTPUT), EXACT])
-
-
-def _contraction(region: QuantizeRegionOp) -> ConvolutionOp | DotGeneralOp | None:
-    """The one contraction of a region that is nothing else but its bias; its weights are constant."""
-    arguments = region.body.block.args
-    first, *others = region.body.block.ops  # the terminator at least
-    if not isinstance(first, ConvolutionOp | DotGeneralOp) or (first.lhs, first.rhs) != tuple(arguments[:2]):
-        return None
-    if isinstance(first, ConvolutionOp) and int(first.feature_group_count.value.data) > 1:
-        return None
-    plain = all(isinstance(op, AddOp | BroadcastInDimOp) for op in others[:-1])
-    return first if plain and is_constant(region.inputs[1]) else None
 
 
 def _is_for_floats(region: QuantizeRegionOp) -> bool:

@@ -20,9 +20,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
 from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 
-from zeropoint.ir.annotations import PINNED, Fact, Salience
+from zeropoint.ir.annotations import PINNED, QUANTILES, Fact, Salience
 from zeropoint.ir.locations import value_name
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import (
@@ -52,7 +53,10 @@ STRENGTH: Mapping[Salience, int] = {"default": 0, "calibrated": 1, "user": 2, "k
 
 @dataclass
 class ValueConstraint:
-    """What is known of one value. `strength` is that of the range."""
+    """What is known of one value.
+
+    `strength` is that of the range; `quantiles` are the middles of parts of equal count.
+    """
 
     minimum: float | None = None
     maximum: float | None = None
@@ -61,6 +65,7 @@ class ValueConstraint:
     least_bits: int | None = None
     float_reason: str | None = None
     coupled: str | None = None
+    quantiles: tuple[float, ...] = ()
     facts: list[Fact] = field(default_factory=list[Fact])
 
     def observe(self, minimum: float, maximum: float, salience: Salience, source: str) -> None:
@@ -157,6 +162,10 @@ def _read(op: Operation, constraints: Constraints) -> SSAValue | None:
         low, high = inline_array(op.layer_stats).tolist()
         value = root(op.arg)
         constraints.of(value).observe(low, high, "calibrated", f"quant.stats '{value_name(op.res)}'")
+        quantiles = op.attributes.get(QUANTILES)
+        if quantiles is not None:
+            assert isinstance(quantiles, DenseIntOrFPElementsAttr)
+            constraints.of(value).quantiles = tuple(map(float, quantiles.get_values()))
         return op.arg
     if isinstance(op, StatisticsRefOp):
         return op.arg

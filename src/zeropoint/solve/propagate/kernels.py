@@ -23,6 +23,7 @@ from zeropoint.ir.program import Program
 from zeropoint.ir.quant import AnyQuantizedType, NoQuantizedType, QuantizeRegionOp, Storage, UniformQuantizedType
 from zeropoint.ir.tensors import element_of
 from zeropoint.solve.propagate.constraints import Constraints
+from zeropoint.solve.propagate.function_widths import FunctionWidths
 from zeropoint.solve.propagate.rescale import RESCALE_KERNEL, is_rescale
 from zeropoint.targets import (
     DATA,
@@ -110,10 +111,12 @@ class KernelChoice:
     target: Target
     constraints: Constraints
     storage_of: dict[SSAValue, Storage] = field(default_factory=dict[SSAValue, Storage])
+    widths: FunctionWidths = field(init=False)
 
     def choose(self, program: Program) -> list[Kernel]:
         """The regions that have a kernel; the others carry the reason why they stay float."""
         kernels: list[Kernel] = []
+        self.widths = FunctionWidths.of(program, self.target, self.constraints)
         for position, op in enumerate(program.entry.ops):
             if not isinstance(op, QuantizeRegionOp):
                 continue
@@ -187,7 +190,7 @@ class KernelChoice:
             known = self.constraints.get(value)
             if known is not None and known.float_reason is not None:
                 return f"'{value_name(value)}' stays float, {known.float_reason}"
-        return None
+        return self.widths.floats.get(region)
 
     def _unfit(self, region: QuantizeRegionOp, row: KernelRow) -> str | None:
         """Why the operands are not what the row speaks of."""
@@ -216,17 +219,19 @@ class KernelChoice:
 
     def _signature(self, region: QuantizeRegionOp, *, neighbours: bool) -> Signature:
         inputs = tuple(
-            self._demand(value, spec, neighbours) for value, spec in zip(region.inputs, region.input_specs, strict=True)
+            self._demand(value, spec, neighbours, self.widths.wide.get((region, index)))
+            for index, (value, spec) in enumerate(zip(region.inputs, region.input_specs, strict=True))
         )
-        return Signature(inputs, self._demand(region.outputs[0], region.output_specs.data[0], False))
+        wide = self.widths.wide.get((region, OUTPUT))
+        return Signature(inputs, self._demand(region.outputs[0], region.output_specs.data[0], False, wide))
 
-    def _demand(self, value: SSAValue, spec: object, neighbours: bool) -> Demand:
+    def _demand(self, value: SSAValue, spec: object, neighbours: bool, wide: int | None) -> Demand:
         known = self.constraints.get(value)
         if isinstance(spec, UniformQuantizedType):
             return spec.storage
         if known is not None and known.pinned is not None:
             return known.pinned.storage
-        bits = [known.least_bits] if known is not None and known.least_bits else []
+        bits = [width for width in (wide, None if known is None else known.least_bits) if width]
         if isinstance(spec, AnyQuantizedType):
             bits.append(spec.storage.type.width)
         if bits:

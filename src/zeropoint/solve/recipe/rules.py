@@ -113,7 +113,7 @@ SETTINGS: Mapping[str, Key] = {
     "bits": Key("an integer from 2 to 32, the least width of the output's storage", _bits),
     "granularity": Key("per_channel or per_tensor, of the weights", _granularity),
     "symmetric": Key("true or false; true makes the output's zero point 0", _boolean),
-    "observer": Key("an observer as mse, minmax or percentile:99.9, of the output", _name),
+    "observer": Key("an observer as mse, minmax, output or percentile:99.9, of the output", _name),
     "quantize": Key("true or false; false leaves the ops in float", _boolean),
 }
 """What a rule sets; one or more of these in each rule."""

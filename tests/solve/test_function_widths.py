@@ -1,0 +1,185 @@
+"""Functions of values that span decades are not computed from 8 bits of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from xdsl.dialects.builtin import StringAttr
+from xdsl.ir import SSAValue
+
+import zeropoint.targets as targets
+from networks import Network
+from zeropoint.interp import Interpreter
+from zeropoint.ir.program import Program
+from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType
+from zeropoint.ir.stablehlo import (
+    AddOp,
+    ConvolutionLayout,
+    ConvolutionOp,
+    DivideOp,
+    LogOp,
+    MultiplyOp,
+    PowerOp,
+    RsqrtOp,
+)
+from zeropoint.ir.tensors import shape_of, with_shape
+from zeropoint.ir.text import parse_program
+from zeropoint.pipeline import Options, quantize
+from zeropoint.solve.propagate import is_quantized, propagate
+from zeropoint.solve.recipe import recipe_of
+
+BINS, BANDS, FRAMES = 32, 8, 24
+
+
+def convolution(net: Network, x: SSAValue, features: int) -> SSAValue:
+    net.layer("conv")
+    channels = shape_of(x)[1]
+    weight = net.constant(net.random.normal(0, 1, (features, channels, 1, 1)) / np.sqrt(channels))
+    made = ConvolutionOp(x, weight, with_shape(x, [1, features, *shape_of(x)[2:]]), ConvolutionLayout.channels_first(2))
+    return net.insert(made)
+
+
+def log(net: Network, x: SSAValue) -> SSAValue:
+    return net.insert(LogOp(net.insert(AddOp(x, net.splat(1e-7, x)))))
+
+
+def rsqrt(net: Network, x: SSAValue) -> SSAValue:
+    return net.insert(RsqrtOp(net.insert(AddOp(x, net.splat(1e-7, x)))))
+
+
+def reciprocal(net: Network, x: SSAValue) -> SSAValue:
+    x = net.insert(AddOp(x, net.splat(1e-7, x)))
+    return net.insert(DivideOp(net.splat(1.0, x), x))
+
+
+def power(net: Network, x: SSAValue) -> SSAValue:
+    return net.insert(PowerOp(x, net.splat(0.1, x)))
+
+
+def spectrum(function: Callable[[Network, SSAValue], SSAValue]) -> Program:
+    """conv, square, a filter bank (a product with positive weights), the function, conv."""
+    net = Network([(1, BINS, 1, FRAMES)])
+    value = convolution(net, net.values[0], BINS)
+    net.layer("square")
+    value = net.insert(MultiplyOp(value, value))
+    net.layer("mel")
+    bank = net.random.uniform(0, 1, (BANDS, BINS, 1, 1)) * (net.random.random((BANDS, BINS, 1, 1)) < 0.15)
+    weight = net.constant(bank + 1e-3)
+    result = with_shape(value, [1, BANDS, 1, FRAMES])
+    value = net.insert(ConvolutionOp(value, weight, result, ConvolutionLayout.channels_first(2)))
+    net.layer("function")
+    value = function(net, value)
+    return net.finish([convolution(net, value, 4)])
+
+
+def sounds(count: int, seed: int) -> list[dict[str, np.ndarray]]:
+    """Frames whose loudness spans three decades of amplitude."""
+    random = np.random.default_rng(seed)
+    loudness = 10.0 ** random.uniform(-2, 1, (count, 1, 1, 1, FRAMES))
+    return [{"x0": s.astype(np.float32)} for s in random.normal(0, 1, (count, 1, BINS, 1, FRAMES)) * loudness]
+
+
+def sqnr(program: Program, integers: Program, samples: list[dict[str, np.ndarray]]) -> float:
+    exact, found = Interpreter(program), Interpreter(integers)
+    signal = noise = 0.0
+    for sample in samples:
+        expected = exact(sample)["y0"].astype(np.float64)
+        signal += ((expected - expected.mean()) ** 2).sum()
+        noise += ((found(sample)["y0"] - expected) ** 2).sum()
+    return float(10 * np.log10(signal / noise))
+
+
+@pytest.mark.parametrize("observer", ["mse", "minmax"])
+@pytest.mark.parametrize("target", targets.TARGETS)
+def test_a_logarithm_of_values_that_span_decades_keeps_them(target: str, observer: str) -> None:
+    program = spectrum(log)
+    made = quantize(program, sounds(16, 1), Options(target, observer=observer))
+    assert sqnr(program, made.quantized, sounds(8, 2)) > 20
+
+
+@pytest.mark.parametrize("function", [rsqrt, reciprocal, power])
+def test_other_functions_of_small_values_keep_them(function: Callable[[Network, SSAValue], SSAValue]) -> None:
+    program = spectrum(function)
+    assert sqnr(program, quantize(program, sounds(16, 1)).quantized, sounds(8, 2)) > 20
+
+
+def reason(region: QuantizeRegionOp) -> str:
+    found = region.attributes["zeropoint.float_reason"]
+    assert isinstance(found, StringAttr)
+    return found.data
+
+
+def test_the_function_and_what_makes_its_operand_say_why_they_stay_float() -> None:
+    program = quantize(spectrum(log), sounds(16, 1)).propagated
+    *_, function, head = [op for op in program.entry.ops if isinstance(op, QuantizeRegionOp)]
+    assert reason(function).startswith("i8 is too coarse for what log 'function")
+    assert "expected 20; target cpu has no wider storage for it that is enough" in reason(function)
+    bank = function.inputs[0].owner
+    assert isinstance(bank, QuantizeRegionOp)
+    assert reason(bank).startswith("not rounded on its way: i8 is too coarse")
+    assert is_quantized(head)
+
+
+LOGARITHM = """
+!t = tensor<1x64xf32>
+func.func @main(%x: !t {{zeropoint.name = "x"}}) -> (!t {{zeropoint.name = "y"}}) {{
+  %s = "quant.stats"(%x) {{layerStats = dense<[{low}, {high}]> : tensor<2xf32>{more}}} : (!t) -> !t
+  %0 = "quant.region"(%s) ({{
+  ^bb0(%a: !t):
+    %1 = stablehlo.log %a : !t
+    "quant.return"(%1) : (!t) -> ()
+  }}) {{logical_kernel = "{kernel}", input_specs = [f32], output_specs = [f32]}} : (!t) -> !t loc("log")
+  %2 = "quant.stats"(%0) {{layerStats = dense<[-7.0, 7.0]> : tensor<2xf32>}} : (!t) -> !t
+  return %2 : !t
+}}
+"""
+
+
+def logarithm(low: float, high: float, kernel: str = "elementwise_unary", points: list[float] | None = None) -> Program:
+    listed = "" if points is None else f", zeropoint.quantiles = dense<{points}> : tensor<{len(points)}xf32>"
+    return parse_program(LOGARITHM.format(low=f"{low:f}", high=high, kernel=kernel, more=listed))
+
+
+def kernel_of(program: Program, target: str) -> QuantizeRegionOp:
+    made = propagate(program, targets.target(target))
+    (region,) = [
+        op for op in made.entry.ops if isinstance(op, QuantizeRegionOp) and op.logical_kernel.data != "rescale"
+    ]
+    return region
+
+
+def width(region: QuantizeRegionOp) -> int | None:
+    spec = region.input_specs.data[0]
+    return spec.storage.type.width if isinstance(spec, UniformQuantizedType) else None
+
+
+def test_a_logarithm_of_a_narrow_range_is_computed_from_8_bits() -> None:
+    assert width(kernel_of(logarithm(1.0, 3.0), "cpu")) == 8
+    assert width(kernel_of(logarithm(1.0, 3.0, "log"), "litert")) == 8
+
+
+def test_a_range_that_is_wide_where_few_values_are_is_computed_from_8_bits() -> None:
+    ordinary = np.linspace(80.0, 1000.0, 64).tolist()
+    assert width(kernel_of(logarithm(0.001, 1000.0), "cpu")) is None
+    assert width(kernel_of(logarithm(0.001, 1000.0, points=ordinary), "cpu")) == 8
+
+
+def test_16_bits_are_taken_where_the_table_has_them_and_they_are_enough() -> None:
+    region = kernel_of(logarithm(0.05, 100.0, "log"), "litert")
+    assert width(region) == 16
+    assert kernel_of(logarithm(1e-6, 100.0, "log"), "litert").attributes.keys() >= {"zeropoint.float_reason"}
+    assert width(kernel_of(logarithm(0.05, 100.0), "stablehlo")) == 16
+    assert width(kernel_of(logarithm(0.05, 100.0), "cpu")) is None
+
+
+@pytest.mark.parametrize("name", targets.TARGETS)
+def test_every_table_says_what_has_to_be_left_and_hands_it_on(name: str) -> None:
+    assert targets.target(name).least_sqnr == 20
+
+
+def test_a_recipe_has_the_last_word() -> None:
+    recipe = [{"op": "stablehlo.log", "quantize": True}]
+    made = quantize(spectrum(log), sounds(4, 1), Options(recipe=recipe_of(recipe))).propagated
+    assert all(is_quantized(op) for op in made.entry.ops if isinstance(op, QuantizeRegionOp))
