@@ -18,8 +18,9 @@ MAY_IMPORT = {
     "calibrate": {"ir", "numerics", "interp"},
     "targets": {"ir", "numerics"},
     "solve": {"ir", "numerics", "targets"},
-    "lower": {"ir", "numerics", "quant_passes", "targets"},
-    "report": {"ir", "numerics", "targets"},
+    "ranges": {"ir", "numerics"},
+    "lower": {"ir", "numerics", "quant_passes", "targets", "ranges"},
+    "report": {"ir", "numerics", "targets", "ranges"},
     "codegen": {"ir", "numerics"},
 }
 PACKAGES = sorted(MAY_IMPORT)

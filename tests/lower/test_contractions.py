@@ -13,7 +13,7 @@ from zeropoint.ir.stablehlo import ConvertOp, ConvolutionOp, DotGeneralOp, Subtr
 from zeropoint.ir.tensors import Array, element_of
 from zeropoint.ir.text import parse_program
 from zeropoint.ir.verification import verify
-from zeropoint.lower import LoweringError, integer_io, integer_program
+from zeropoint.lower import integer_io, integer_program
 
 PROFILES = ("fixed16", "fixed32", "fixed32-double", "tosa-double", "float32-rne", "onnxruntime")
 
@@ -105,11 +105,13 @@ def test_sums_of_16_bit_activations_are_of_64_bits_where_32_might_not_hold_them(
         np.testing.assert_array_equal(after.run_values([x])[0], before.run_values([x])[0])
 
 
-def test_sums_that_saturate_inside_of_the_output_range_are_refused() -> None:
-    with pytest.raises(LoweringError, match="'the op': found sums of products up to"):
-        integer_program(sixteen_by_eight(5000, 0, 0.25 * 2.0**16))
-    with pytest.raises(LoweringError, match="'the op': found sums of products up to"):
-        integer_program(sixteen_by_eight(5000, 2**31 - 1, 0.25 * 2.0**14))
+@pytest.mark.parametrize(("bias", "out_scale"), [(0, 2.0**16), (2**31 - 1, 2.0**14), (-(2**31), 2.0**14)])
+def test_sums_that_saturate_inside_of_the_output_range_do_so_in_the_integer_program(
+    bias: int, out_scale: float
+) -> None:
+    given = sixteen_by_eight(5000, bias, 0.25 * out_scale)
+    for value in (-32768, -20000, 0, 32767):
+        assert_exact(given, np.full((1, 5000), value, np.int16))
 
 
 def test_weights_of_8_bits_beside_16_bit_activations_are_stored_in_8() -> None:

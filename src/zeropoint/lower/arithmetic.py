@@ -6,15 +6,15 @@ Source: the project's numerics notes, "Elementwise" and "Requantize".
 from __future__ import annotations
 
 import numpy as np
-from xdsl.dialects.builtin import IntegerType, i32, i64
+from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Operation, SSAValue
 
 from zeropoint.ir.constants import splat_value
 from zeropoint.ir.fxpmath import WeightedSumOp
 from zeropoint.ir.locations import describe
 from zeropoint.ir.quant import Storage, UniformQuantizedType
-from zeropoint.ir.stablehlo import AddOp, ClampOp, ConvertOp, MultiplyOp, SubtractOp, UniformQuantizeOp
-from zeropoint.ir.tensors import Array, element_of, with_element
+from zeropoint.ir.stablehlo import AddOp, MultiplyOp, SubtractOp, UniformQuantizeOp
+from zeropoint.ir.tensors import Array, with_element
 from zeropoint.lower.context import Lowering, LoweringError, affine, is_widening, quantized_element, storage_element
 from zeropoint.lower.float_islands import lower_in_float
 from zeropoint.numerics.elementwise import (
@@ -28,7 +28,6 @@ from zeropoint.numerics.elementwise import (
 )
 from zeropoint.numerics.requantize import Multiplier, RequantizeBehaviour
 
-INT32_MAX = (1 << 31) - 1
 INT32 = Storage.of("i32")
 SYMMETRIC_INT32 = Storage.of("i32", -(2**31 - 1))
 
@@ -53,22 +52,12 @@ def lower_requantize(lowering: Lowering, op: UniformQuantizeOp) -> SSAValue:
     if is_widening(source, result):
         return lowering.widened(stored, source.zero_point, storage_element(result))
     real = source.scales / result.scale
-    width = lowering.profile.accumulator_width(source.storage.type.width, result.storage.type.width)
-    accumulator = _accumulator(lowering, stored, 0 if source.is_per_channel else source.zero_point, width)
+    accumulator = lowering.widened(stored, 0 if source.is_per_channel else source.zero_point)
     if result.storage.type.width == 32 and result.zero_point == 0 and (real == 1.0).all():
-        return accumulator
+        return lowering.saturated_result(accumulator, op)
+    width = lowering.profile.accumulator_width(source.storage.type.width, result.storage.type.width)
     multiplier = lowering.profile.multiplier(real, result.storage.type.width, width)
     return lowering.rescaled(accumulator, multiplier, result.zero_point, result.storage, source.axis)
-
-
-def _accumulator(lowering: Lowering, stored: SSAValue, zero_point: int, width: int) -> SSAValue:
-    """`stored - zero_point` in i32; sums in i64 as they are for a profile that takes these, else saturated to i32."""
-    if element_of(stored) != i64:
-        return lowering.widened(stored, zero_point)
-    if width == 64:
-        return stored
-    low, high = (lowering.constant(np.array(bound, np.int64)) for bound in (-INT32_MAX - 1, INT32_MAX))
-    return lowering.widened(lowering.insert(ClampOp(low, stored, high)).result, 0)
 
 
 def _requantize_channels(
@@ -85,20 +74,13 @@ def _requantize_channels(
     (axis,) = axes
     wide = lowering.widened(lowering.stored(op.operand), 0)
     if source.zero_points.any():
-        wide = (
-            lowering.shifted(wide, -source.zero_points, axis)
-            if source.is_per_channel
-            else lowering.widened(wide, source.zero_point)
-        )
+        points = source.zero_points if source.is_per_channel else source.zero_point
+        wide = lowering.shifted(wide, -points, axis)
     real = source.scales / result.scales
     multiplier = lowering.profile.multiplier(real, result.storage.type.width)
     scaled = lowering.rescaled(wide, multiplier, 0, INT32, axis)
     shifted = lowering.shifted(scaled, result.zero_points if result.is_per_channel else result.zero_point, axis)
-    low, high = (
-        lowering.constant(np.array(bound, np.int32)) for bound in (result.storage.minimum, result.storage.maximum)
-    )
-    clamped = lowering.insert(ClampOp(low, shifted, high)).result
-    return lowering.insert(ConvertOp(clamped, with_element(clamped, storage_element(result)))).result
+    return lowering.clamped(shifted, result.storage.minimum, result.storage.maximum, storage_element(result))
 
 
 def lower_sum(lowering: Lowering, op: AddOp | SubtractOp) -> SSAValue:
@@ -130,11 +112,9 @@ def lower_sum(lowering: Lowering, op: AddOp | SubtractOp) -> SSAValue:
 
 
 def _sum_of_accumulators(lowering: Lowering, op: AddOp | SubtractOp) -> SSAValue:
-    """In i32, or in i64 where one of them has that."""
-    operands = [lowering.stored(operand) for operand in op.operands]
-    element = i64 if i64 in map(element_of, operands) else i32
-    lhs, rhs = (lowering.widened(operand, 0, element) for operand in operands)
-    return lowering.insert(type(op)(lhs, rhs)).result
+    """In i32 where that holds every sum; in i64 otherwise, clamped to what 32 bits hold."""
+    lhs, rhs = (lowering.stored(operand) for operand in op.operands)
+    return lowering.saturated_result(lowering.combined(type(op), lhs, rhs), op)
 
 
 def _check_width(op: Operation, width: int) -> None:
@@ -174,8 +154,7 @@ def _litert_sum(
         guarded = lowering.insert(MultiplyOp(wide, lowering.filled(wide, 1 << parameters.left_shift))).result
         step = Multiplier(RequantizeBehaviour.FIXED32_DOUBLE, *_step(parameters, index))
         rescaled.append(lowering.rescaled(guarded, step, 0, INT32))
-    combine = SubtractOp if parameters.sign < 0 else AddOp
-    total = lowering.insert(combine(rescaled[0], rescaled[1])).result
+    total = lowering.combined(SubtractOp if parameters.sign < 0 else AddOp, rescaled[0], rescaled[1])
     last = Multiplier(RequantizeBehaviour.FIXED32_DOUBLE, *_step(parameters, 2))
     return lowering.rescaled(total, last, result.zero_point, result.storage)
 
@@ -190,8 +169,7 @@ def _tosa_sum(
             operands, parameters.zero_points, parameters.operand_multipliers, strict=True
         )
     ]
-    combine = SubtractOp if parameters.sign < 0 else AddOp
-    total = lowering.insert(combine(rescaled[0], rescaled[1])).result
+    total = lowering.combined(SubtractOp if parameters.sign < 0 else AddOp, rescaled[0], rescaled[1])
     return lowering.rescaled(total, parameters.output_multiplier, result.zero_point, result.storage)
 
 
@@ -218,10 +196,10 @@ def lower_product(lowering: Lowering, op: MultiplyOp) -> SSAValue:
 def _exact_product(
     lowering: Lowering, op: MultiplyOp, lhs: UniformQuantizedType, rhs: UniformQuantizedType
 ) -> SSAValue:
-    """A product whose scale is the product of the scales; times 1 nothing is left to do."""
+    """A product whose scale is the product of the scales, which saturates; times 1 nothing is left to do."""
     factor = splat_value(lowering.stored(op.rhs), lowering.weights)
     value = lowering.widened(lowering.stored(op.lhs), lhs.zero_point)
     if factor == 1 and rhs.zero_point == 0:
-        return value
+        return lowering.saturated_result(value, op)
     other = lowering.widened(lowering.stored(op.rhs), rhs.zero_point)
-    return lowering.insert(MultiplyOp(value, other, with_element(op.result, i32))).result
+    return lowering.saturated_result(lowering.combined(MultiplyOp, value, other), op)

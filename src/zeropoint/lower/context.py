@@ -8,14 +8,23 @@ from typing import TypeVar
 
 import numpy as np
 from xdsl.builder import Builder
-from xdsl.dialects.builtin import IntegerType, LocationAttr, TensorType, i32
+from xdsl.dialects.builtin import IntegerType, LocationAttr, TensorType, i32, i64
 from xdsl.ir import Attribute, Operation, Region, SSAValue
 
 from zeropoint.ir.constants import constant_array, constant_op
 from zeropoint.ir.fxpmath import RequantizeOp
 from zeropoint.ir.locations import describe
 from zeropoint.ir.quant import Storage, StorageCastOp, UniformQuantizedType
-from zeropoint.ir.stablehlo import AddOp, BroadcastInDimOp, ConvertOp, SubtractOp, UniformQuantizeOp, XorOp
+from zeropoint.ir.stablehlo import (
+    AddOp,
+    BroadcastInDimOp,
+    ClampOp,
+    ConvertOp,
+    MultiplyOp,
+    SubtractOp,
+    UniformQuantizeOp,
+    XorOp,
+)
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of, with_element
 from zeropoint.ir.weights import Weights
 from zeropoint.numerics.profile import Profile
@@ -23,8 +32,11 @@ from zeropoint.numerics.ranges import AffineParameters
 from zeropoint.numerics.requantize import Multiplier
 from zeropoint.numerics.storage import StorageType
 from zeropoint.quant_passes.errors import LoweringError
+from zeropoint.ranges import Interval, Ranges
 
 OperationT = TypeVar("OperationT", bound=Operation)
+Combination = AddOp | SubtractOp | MultiplyOp
+INT32_MIN, INT32_MAX = -(1 << 31), (1 << 31) - 1
 
 
 def storage_element(quantized: UniformQuantizedType) -> IntegerType:
@@ -109,16 +121,28 @@ def affine(quantized: UniformQuantizedType) -> AffineParameters:
     return AffineParameters(np.array(quantized.scale), np.array(quantized.zero_point), storage.minimum, storage.maximum)
 
 
+def refusal(op: Operation, what: str, found: Interval, bits: int, remedy: str) -> str:
+    """Why some numbers are too large for the type that they are computed in: the channel, the bound, what to do."""
+    bound = int(found.magnitude.max(initial=0))
+    number = f"up to {bound}" if bound <= 1 << 62 else "beyond 2^62"
+    channel = f"channel {', '.join(map(str, found.worst))}: " if found.worst else ""
+    most = f"{(1 << (bits - 1)) - 1} (i{bits})"
+    return f"{describe(op)}: {channel}found {what} {number}, expected at most {most}; {remedy}"
+
+
 @dataclass
 class Lowering:
     """State of one walk: integer values that stand for quantized ones.
 
-    `values` maps quantized values to tensors of their storage integers.
+    `values` maps quantized values to tensors of their storage integers, `ranges` says what those can be, `made` are the
+    ops so far.
     """
 
     profile: Profile
     weights: Weights
     builder: Builder
+    ranges: Ranges
+    made: list[Operation] = field(default_factory=list[Operation])
     values: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     location: LocationAttr | None = None
 
@@ -155,6 +179,7 @@ class Lowering:
         """Add an op at the place, and with the location, of the op that is being lowered."""
         if self.location is not None:
             op.location = self.location
+        self.made.append(op)
         return self.builder.insert(op)
 
     def constant(self, array: Array) -> SSAValue:
@@ -174,26 +199,67 @@ class Lowering:
         constant = self.constant(array)
         return self.insert(BroadcastInDimOp(constant, with_element(like, element_of(constant)), [axis])).result
 
+    def converted(self, value: SSAValue, element: IntegerType) -> SSAValue:
+        """The same integers in another type, which holds them."""
+        if element_of(value) == element:
+            return value
+        return self.insert(ConvertOp(value, with_element(value, element))).result
+
     def widened(self, value: SSAValue, zero_point: int, element: IntegerType = i32) -> SSAValue:
         """`value - zero_point` in i32, or in another type that holds it."""
-        wide = value
-        if element_of(value) != element:
-            wide = self.insert(ConvertOp(value, with_element(value, element))).result
         if zero_point == 0:
-            return wide
-        return self.insert(SubtractOp(wide, self.filled(wide, zero_point, element))).result
+            return self.converted(value, element)
+        width = max(element.width.data, 8 * element_dtype(element_of(value)).itemsize)
+        wide = self.converted(value, IntegerType(width))
+        less = self.insert(SubtractOp(wide, self.filled(wide, zero_point, IntegerType(width)))).result
+        return self.converted(less, element)
+
+    def combined(self, kind: type[Combination], lhs: SSAValue, rhs: SSAValue) -> SSAValue:
+        """lhs + rhs, lhs - rhs or lhs * rhs: in i32 where that holds every result, in i64 otherwise."""
+        a, b = self.ranges.of(lhs), self.ranges.of(rhs)
+        exact = {AddOp: a + b, SubtractOp: a - b, MultiplyOp: a * b}[kind]
+        narrow = element_of(lhs) == element_of(rhs) == i32 and exact.fits(32)
+        element = i32 if narrow else i64
+        return self.insert(kind(self.converted(lhs, element), self.converted(rhs, element))).result
+
+    def saturated(self, value: SSAValue, low: int, high: int, element: IntegerType) -> SSAValue:
+        """The integers in a type that holds low..high, clamped to these bounds where they might pass them."""
+        if self.ranges.of(value).within(low, high):
+            return self.converted(value, element)
+        return self.clamped(value, low, high, element)
+
+    def clamped(self, value: SSAValue, low: int, high: int, element: IntegerType) -> SSAValue:
+        """The integers clamped to low..high, in a type that holds these."""
+        dtype = element_dtype(element_of(value))
+        least, greatest = (self.constant(np.array(bound, dtype)) for bound in (low, high))
+        return self.converted(self.insert(ClampOp(least, value, greatest)).result, element)
+
+    def saturated_result(self, value: SSAValue, op: Operation) -> SSAValue:
+        """The integers that the op's quantized result stores: clamped to its storage where they might pass it."""
+        result = quantized_element(op.results[0])
+        assert result is not None
+        return self.saturated(value, result.storage.minimum, result.storage.maximum, storage_element(result))
+
+    def check_fits(self, op: Operation, value: SSAValue, bits: int, what: str, remedy: str) -> None:
+        """Raise LoweringError, with the channel and the bound, where some integers need more than so many bits."""
+        found = self.ranges.of(value)
+        if not found.fits(bits):
+            raise LoweringError(refusal(op, what, found, bits, remedy), op)
 
     def shifted(self, accumulator: SSAValue, amount: Array | int, axis: int | None) -> SSAValue:
-        """`accumulator + amount`, the amount per channel where there is an axis."""
-        if isinstance(amount, int):
-            if amount == 0:
-                return accumulator
-            return self.insert(AddOp(accumulator, self.filled(accumulator, amount))).result
-        if not amount.any():
+        """`accumulator + amount`, the amount per channel where there is an axis; in i64 where i32 might not hold it."""
+        amounts = np.asarray(amount, np.int64)
+        if not amounts.any():
             return accumulator
-        assert axis is not None
-        other = self.channels(accumulator, amount.astype(np.int32), axis)
-        return self.insert(AddOp(accumulator, other)).result
+        limits = np.iinfo(np.int32)
+        narrow = element_of(accumulator) == i32 and limits.min <= amounts.min() and amounts.max() <= limits.max
+        element = i32 if narrow else i64
+        if amounts.ndim == 0:
+            other = self.filled(accumulator, int(amounts), element)
+        else:
+            assert axis is not None
+            other = self.channels(accumulator, amounts.astype(element_dtype(element)), axis)
+        return self.combined(AddOp, accumulator, other)
 
     def rescaled(
         self, accumulator: SSAValue, multiplier: Multiplier, zero_point: int, storage: Storage, axis: int | None = None

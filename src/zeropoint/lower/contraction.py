@@ -1,8 +1,11 @@
 """Quantized contractions to integer ones: padding by the zero point, correction after the products.
 
 sum (q_x - z_x) q_w = sum q_x q_w - z_x sum q_w, where the padding holds z_x, so that the correction is one constant per
-output channel; it is added to the bias. Weights have zero point 0. Of two activations both zero points are
-subtracted before.
+output channel; it is added to the bias. Of constant weights with zero points q_w is what is left without them, where 8
+bits (of 16-bit operands: 16) hold that. Otherwise, and of two activations, zero points are subtracted before.
+
+Sums are of i32 where every partial sum, in any order and for any input, fits; else of i64. A quantized value of 32 bits
+saturates, so what is summed in i64 is clamped to them.
 
 Source: the lowering of quantized contractions ("Zero-Point Correction"); the project's numerics notes, "Accumulators".
 """
@@ -13,24 +16,18 @@ import numpy as np
 from xdsl.dialects.builtin import IntegerType, i32, i64
 from xdsl.ir import SSAValue
 
-from zeropoint.ir.constants import constant_array
 from zeropoint.ir.locations import describe
-from zeropoint.ir.stablehlo import (
-    AddOp,
-    BroadcastInDimOp,
-    ConvertOp,
-    ConvolutionOp,
-    DotGeneralOp,
-    PadOp,
-    UniformQuantizeOp,
-)
+from zeropoint.ir.quant import UniformQuantizedType
+from zeropoint.ir.stablehlo import ConvertOp, ConvolutionOp, DotGeneralOp, PadOp
 from zeropoint.ir.stablehlo.contraction import padding_values
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of, with_element
-from zeropoint.lower.context import Lowering, LoweringError, quantized_element, reach, storage_element, widened_from
+from zeropoint.lower.context import Lowering, LoweringError, quantized_element, storage_element, widened_from
 from zeropoint.numerics.accumulator import accumulator_bound
+from zeropoint.numerics.arrays import along_axis
+from zeropoint.ranges.contraction import terms
 
 Contraction = ConvolutionOp | DotGeneralOp
-INT32_MAX = (1 << 31) - 1
+BYTE = 8
 
 
 def _channels(op: Contraction, weight: Array) -> Array:
@@ -84,37 +81,30 @@ def _integer_convolution(
     return lowering.insert(made).results[0]
 
 
+def _centred_weights(lowering: Lowering, op: Contraction) -> Array | None:
+    """The constant weights less their zero points, where the storage of the operands holds that; else None."""
+    stored, kind, given = lowering.integers(op.rhs), quantized_element(op.rhs), quantized_element(op.lhs)
+    assert kind is not None and given is not None
+    if stored is None or not _has_channels(op):
+        return None
+    centred = stored.astype(np.int64) - along_axis(kind.zero_points, stored.ndim, kind.axis, "zero point")
+    limits = np.iinfo(element_dtype(storage_element(given)))
+    fits = centred.size == 0 or (limits.min <= int(centred.min()) and int(centred.max()) <= limits.max)
+    return centred if fits else None
+
+
 def _weights(lowering: Lowering, op: Contraction, weight: Array) -> SSAValue:
-    """The stored weights: 8 bits of them that are stored in 16 stay 8, and are converted where they are used."""
-    kind = quantized_element(op.rhs)
-    assert kind is not None
-    if kind.storage.type.width != 16 or not -128 <= kind.storage.minimum <= kind.storage.maximum <= 127:
+    """The weights without zero points: 8 bits of them beside 16-bit activations are converted where they are used."""
+    kind, given = quantized_element(op.rhs), quantized_element(op.lhs)
+    assert kind is not None and given is not None
+    element = storage_element(given)
+    bounds = (kind.storage.minimum - int(kind.zero_points.max()), kind.storage.maximum - int(kind.zero_points.min()))
+    if element.width.data == 2 * BYTE and -128 <= bounds[0] <= bounds[1] <= 127:
+        narrow = lowering.constant(weight.astype(np.int8))
+        return lowering.insert(ConvertOp(narrow, with_element(narrow, element))).result
+    if not kind.zero_points.any() and storage_element(kind) == element:
         return lowering.stored(op.rhs)
-    narrow = lowering.constant(weight.astype(np.int8))
-    return lowering.insert(ConvertOp(narrow, with_element(narrow, storage_element(kind)))).result
-
-
-def _accumulator(lowering: Lowering, op: Contraction, weight: Array) -> IntegerType:
-    """The type in which the sums of products are exact, the bias included, from the actual weights.
-
-    i32 where every sum of any input fits. i64 for 16-bit operands, where the op requantizes the sums itself, or what
-    reads them saturates: then sums that pass the 32 bits of the quantized accumulator clamp to the same end.
-    Raises LoweringError for others.
-    """
-    kind, channels = quantized_element(op.lhs), _channels(op, weight)
-    assert kind is not None
-    low, high = kind.storage.minimum, kind.storage.maximum
-    bias = _bias_after(lowering, op)
-    raw = accumulator_bound(channels, low, high).max(initial=0)
-    whole = accumulator_bound(channels, low, high, kind.zero_point, bias).max(initial=0)
-    if max(raw, whole) <= INT32_MAX:
-        return i32
-    if kind.storage.type.width == 16 and (_requantizes(op) or _saturates(op, bias)):
-        return i64
-    raise LoweringError(
-        f"{describe(op)}: found sums of products up to {max(raw, whole)}, expected at most {INT32_MAX} (i32); "
-        f"quantize its weights with fewer bits or split its input channels"
-    )
+    return lowering.constant(weight.astype(element_dtype(element)))
 
 
 def _requantizes(op: Contraction) -> bool:
@@ -122,42 +112,6 @@ def _requantizes(op: Contraction) -> bool:
     lhs, rhs, result = quantized_element(op.lhs), quantized_element(op.rhs), quantized_element(op.result)
     assert lhs is not None and rhs is not None and result is not None
     return bool((lhs.scale * rhs.scales / result.scales != 1.0).any())
-
-
-def _saturates(op: Contraction, bias: Array | int) -> bool:
-    """Whether the output clamps wherever the 32-bit accumulator does: (2^31 - 1 - |b|) * m is past its storage range.
-
-    By half of that range, which is more than the rounding of any multiplier and of the result.
-    """
-    use = op.result.get_unique_use()
-    if use is not None and isinstance(use.operation, AddOp):
-        use = use.operation.result.get_unique_use()
-    if use is None or not isinstance(use.operation, UniformQuantizeOp):
-        return False
-    sums, result = quantized_element(op.result), quantized_element(use.operation.result)
-    if sums is None or result is None or result.is_per_channel or result.storage.type.width > 16:
-        return False
-    left = INT32_MAX - np.abs(np.asarray(bias).astype(np.float64))
-    return bool((left * (sums.scales / result.scale) >= 1.5 * reach(use.operation.result)).all())
-
-
-def _bias_after(lowering: Lowering, op: Contraction) -> Array | int:
-    """The constant that is added to the products: one element a channel, or the greatest magnitude of another one."""
-    use = op.result.get_unique_use()
-    if use is None or not isinstance(use.operation, AddOp):
-        return 0
-    value = use.operation.operands[1 - use.index]
-    if isinstance(value.owner, BroadcastInDimOp):
-        array = constant_array(value.owner.operand, lowering.weights)
-        if array is not None and array.shape == (_channel_count(op),):
-            return array
-    else:
-        array = constant_array(value, lowering.weights)
-    return 0 if array is None else int(np.abs(array.astype(np.int64)).max(initial=0))
-
-
-def _channel_count(op: Contraction) -> int:
-    return shape_of(op.result)[_output_channel(op)]
 
 
 def _output_channel(op: Contraction) -> int:
@@ -168,7 +122,7 @@ def _output_channel(op: Contraction) -> int:
 
 
 def lower_contraction(lowering: Lowering, op: Contraction) -> SSAValue:
-    """`convolution | dot_general` to i32 or i64, corrected to sum (q_x - z_x)(q_w - z_w).
+    """`convolution | dot_general` to sum (q_x - z_x)(q_w - z_w), which saturates as its quantized type does.
 
     A result of another scale than that of the products is requantized.
     """
@@ -178,26 +132,26 @@ def lower_contraction(lowering: Lowering, op: Contraction) -> SSAValue:
             f"{describe(op)}: found operands {op.lhs.type}, {op.rhs.type} and result {op.result.type}, expected "
             f"quantized operands, the left one per layer, and a quantized result"
         )
-    weight = lowering.integers(op.rhs)
-    if weight is None or rhs.zero_points.any() or not _has_channels(op):
-        sums = _two_activations(lowering, op)
-    else:
-        sums = _sums(lowering, op, weight)
+    weight = _centred_weights(lowering, op)
+    sums = _two_activations(lowering, op) if weight is None else _sums(lowering, op, weight)
     if not _requantizes(op) and result.storage.type.width == 32:
-        return sums
+        return lowering.saturated_result(sums, op)
     return _requantized(lowering, op, sums)
 
 
 def _sums(lowering: Lowering, op: Contraction, weight: Array) -> SSAValue:
-    """By constant weights with zero point 0: raw products, corrected after."""
+    """By constant weights without zero points: raw products, corrected after."""
     lhs = quantized_element(op.lhs)
     assert lhs is not None
-    element, weights = _accumulator(lowering, op, weight), _weights(lowering, op, weight)
+    channels, weights = _channels(op, weight), _weights(lowering, op, weight)
+    # Padding may be by the zero point: it is one of the values that are stored.
+    bound = accumulator_bound(channels, lhs.storage.minimum, lhs.storage.maximum)
+    element = i32 if int(bound.max(initial=0)) <= np.iinfo(np.int32).max else i64
     if isinstance(op, ConvolutionOp):
         accumulator = _integer_convolution(lowering, op, weights, lhs.zero_point, element)
     else:
         accumulator = _product(lowering, op, [lowering.stored(op.lhs), weights], element)
-    sums = _channels(op, weight).astype(np.int64).sum(axis=1)
+    sums = channels.astype(np.int64).sum(axis=1)
     return lowering.shifted(accumulator, -lhs.zero_point * sums, _output_channel(op))
 
 
@@ -209,7 +163,10 @@ def _requantized(lowering: Lowering, op: Contraction, sums: SSAValue) -> SSAValu
         raise LoweringError(
             f"{describe(op)}: found a result of type {op.result.type}, expected one scale, or those of the products"
         )
-    wide = max(lhs.storage.type.width, rhs.storage.type.width) > 8
+    wide = max(lhs.storage.type.width, rhs.storage.type.width) > BYTE
+    if not wide:
+        lowering.check_fits(op, sums, 32, "sums of products", "quantize its weights to fewer bits or split its sums")
+        sums = lowering.converted(sums, i32)
     real = lhs.scale * rhs.scales / result.scale
     multiplier = lowering.profile.multiplier(real, result.storage.type.width, 64 if wide else 32)
     axis = _output_channel(op) if rhs.is_per_channel else None
@@ -227,30 +184,26 @@ def _product(lowering: Lowering, op: Contraction, operands: list[SSAValue], elem
 
 
 def _two_activations(lowering: Lowering, op: Contraction) -> SSAValue:
-    """Both zero points subtracted first: of 8 bits |q - z| <= 255, so that K < 2^31 / 255^2 = 33025 products fit i32.
-
-    Of 16 bits they have i64, where the op requantizes them itself.
-    """
+    """Both zero points subtracted first: of 8 bits |q - z| <= 255, so that 33025 products fit i32."""
     sources = [widened_from(operand) for operand in (op.lhs, op.rhs)]
-    reaches = [reach(source) for source in sources]
-    bound = _terms(op) * reaches[0] * reaches[1]
-    element = i32 if bound <= INT32_MAX else i64
-    if element == i64 and not (_requantizes(op) and max(reaches) > 255):
-        raise LoweringError(
-            f"{describe(op)}: found sums of {_terms(op)} products of values up to {reaches[0]} and {reaches[1]}, "
-            f"expected at most {INT32_MAX // (reaches[0] * reaches[1])} (i32)"
-        )
-    operands: list[SSAValue] = []
-    for source in sources:
-        kind = quantized_element(source)
-        assert kind is not None
-        operands.append(lowering.widened(lowering.stored(source), kind.zero_point, element))
+    kinds = [quantized_element(source) for source in sources]
+    reaches = [_reach(kind) for kind in kinds if kind is not None]
+    element = i32 if terms(op) * reaches[0] * reaches[1] <= np.iinfo(np.int32).max else i64
+    operands = [_less_zero_points(lowering, source, element) for source in sources]
     return _product(lowering, op, operands, element)
 
 
-def _terms(op: Contraction) -> int:
-    """How many products make one sum."""
-    if isinstance(op, ConvolutionOp):
-        kernel = shape_of(op.rhs)
-        return int(np.prod(kernel)) // kernel[op.dimension_numbers.data.kernel_output_feature_dimension]
-    return int(np.prod([shape_of(op.lhs)[i] for i in op.dot_dimension_numbers.data.lhs_contracting_dimensions]))
+def _reach(kind: UniformQuantizedType) -> int:
+    """The greatest |stored - zero_point| of any channel."""
+    points = kind.zero_points
+    return max(kind.storage.maximum - int(points.min()), int(points.max()) - kind.storage.minimum)
+
+
+def _less_zero_points(lowering: Lowering, value: SSAValue, element: IntegerType) -> SSAValue:
+    """`value - zero_point` of each channel, in a type that holds it."""
+    kind = quantized_element(value)
+    assert kind is not None
+    stored = lowering.stored(value)
+    if not kind.is_per_channel:
+        return lowering.widened(stored, kind.zero_point, element)
+    return lowering.shifted(lowering.converted(stored, element), -kind.zero_points, kind.axis)

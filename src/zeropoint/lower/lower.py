@@ -68,13 +68,22 @@ from zeropoint.ir.stablehlo import (
 )
 from zeropoint.ir.tensors import with_element
 from zeropoint.lower.arithmetic import lower_product, lower_requantize, lower_sum
-from zeropoint.lower.context import Lowering, LoweringError, check_storage, quantized_element, signed, stored_element
+from zeropoint.lower.context import (
+    Lowering,
+    LoweringError,
+    check_storage,
+    quantized_element,
+    refusal,
+    signed,
+    stored_element,
+)
 from zeropoint.lower.contraction import lower_contraction
 from zeropoint.lower.float_islands import lower_binary_function
 from zeropoint.lower.movement import lower_bits, lower_comparison, lower_constant, lower_movement, lower_reduction
 from zeropoint.lower.tables import function_source, lower_function, lower_table
 from zeropoint.numerics.profile import DEFAULT_PROFILE
 from zeropoint.numerics.profile import profile as named_profile
+from zeropoint.ranges import obligations, ranges_of
 
 LOWERINGS: dict[type[Operation], Callable[[Lowering, Any], SSAValue | None]] = {
     AddOp: lower_sum,
@@ -107,6 +116,9 @@ LOWERINGS: dict[type[Operation], Callable[[Lowering, Any], SSAValue | None]] = {
     UniformQuantizeOp: lower_requantize,
 }
 """Ops whose result is quantized. Bounds are movement: comparing stored integers compares what they express."""
+
+REMEDY = "quantize its operands to fewer bits, split its sums, or widen the scale of its result"
+"""What to do about numbers that no integer type here holds."""
 
 
 def _lower_op(lowering: Lowering, op: Operation) -> SSAValue | None:
@@ -176,7 +188,7 @@ def lower(program: Program, profile: str | None = None) -> Program:
     chosen = named_profile(profile or program.profile or DEFAULT_PROFILE)
     program.module.attributes[PROFILE] = StringAttr(chosen.name)  # the edges round as the rest does
     block = program.entry
-    lowering = Lowering(chosen, program.weights, Builder(InsertPoint.at_start(block)))
+    lowering = Lowering(chosen, program.weights, Builder(InsertPoint.at_start(block)), ranges_of(program))
     original, replaced = list(block.ops), set[SSAValue]()
     for op in original:
         lowering.builder = Builder(InsertPoint.before(op))
@@ -204,5 +216,14 @@ def lower(program: Program, profile: str | None = None) -> Program:
             lowering.builder = Builder(InsertPoint.before(op))
             lowering.location = op.location
             _keep(lowering, op, replaced)
+    _prove(lowering)
     remove_dead_ops(block)
     return program
+
+
+def _prove(lowering: Lowering) -> None:
+    """Raise LoweringError for an op that was made and whose numbers its type might not hold. Nothing wraps around."""
+    for op in lowering.made:
+        for shown in obligations(lowering.ranges, op) if op.parent is not None else ():
+            if not shown.holds:
+                raise LoweringError(refusal(op, shown.what, shown.range, shown.bits, REMEDY), op)

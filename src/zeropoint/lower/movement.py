@@ -2,33 +2,37 @@
 
 from __future__ import annotations
 
-from math import prod
-
-from xdsl.dialects.builtin import IntegerType, StringAttr, TensorType
+import numpy as np
+from xdsl.dialects.builtin import IntegerType, StringAttr, TensorType, i64
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from zeropoint.ir.annotations import FLOAT_REASON
 from zeropoint.ir.constants import constant_op
 from zeropoint.ir.locations import describe
 from zeropoint.ir.quant import UniformQuantizedType
-from zeropoint.ir.stablehlo import BitcastConvertOp, CompareOp, ConstantOp, ReduceOp, ReduceWindowOp, ReturnOp
-from zeropoint.ir.stablehlo.arrays import array_values
-from zeropoint.ir.tensors import element_of, shape_of, with_element
+from zeropoint.ir.stablehlo import (
+    AddOp,
+    BitcastConvertOp,
+    ClampOp,
+    CompareOp,
+    ConstantOp,
+    ConvertOp,
+    ReduceOp,
+    ReduceWindowOp,
+    ReturnOp,
+)
+from zeropoint.ir.tensors import element_of, with_element
 from zeropoint.lower.context import (
     Lowering,
     LoweringError,
     check_storage,
     is_widening,
     quantized_element,
-    reach,
     storage_element,
     stored_element,
-    widened_from,
 )
+from zeropoint.ranges.contraction import reduction_sums, terms
 
-INT32_MAX = (1 << 31) - 1
-BYTE_REACH = 255
-"""The greatest |q - z| of 8-bit storage."""
 COMBINED = ("stablehlo.add", "stablehlo.maximum", "stablehlo.minimum")
 """The bodies of reductions that have an integer form."""
 
@@ -89,8 +93,8 @@ def lower_comparison(lowering: Lowering, op: CompareOp) -> SSAValue | None:
 def lower_reduction(lowering: Lowering, op: ReduceOp | ReduceWindowOp) -> SSAValue | None:
     """`maximum`, `minimum` on any storage; `add` where the zero point is 0, as stored integers add up as they are.
 
-    The op stays as it is, with the reason, where its body is another one, or of another type than a widening of the
-    operand's, or a sum that may pass its storage: that saturates at every step.
+    A sum in i32 saturates at every step, where it might pass 32 bits. The op stays as it is, with the reason, where its
+    body is another one, or of another type than a widening of the operand's, or a sum that may pass narrower storage.
     """
     result = quantized_element(op.results[0])
     combined = op.body.block.first_op
@@ -101,13 +105,7 @@ def lower_reduction(lowering: Lowering, op: ReduceOp | ReduceWindowOp) -> SSAVal
     if reason is not None:
         op.attributes.setdefault(FLOAT_REASON, StringAttr(reason))
         return None
-    if combined.name == "stablehlo.add":
-        _check_sum(op)
     element = storage_element(result)
-    scalar = TensorType(element, [])
-    block = Block(arg_types=[scalar, scalar])
-    made = type(combined).create(operands=list(block.args), result_types=[scalar])
-    block.add_ops([made, ReturnOp(made.results)])
     operands: list[SSAValue] = []
     for operand in op.operands:
         kind = quantized_element(operand)
@@ -119,9 +117,35 @@ def lower_reduction(lowering: Lowering, op: ReduceOp | ReduceWindowOp) -> SSAVal
         result_types=[with_element(op.results[0], element)],
         properties=dict(op.properties),
         attributes=dict(op.attributes),
-        regions=[Region(block)],
+        regions=[Region(_body(type(combined), element))],
     )
+    if combined.name == "stablehlo.add" and not reduction_sums(lowering.ranges, reduction).partial.fits(32):
+        reduction.regions[0].detach_block(0)
+        reduction.regions[0].add_block(_saturating_body(lowering, result))
     return lowering.insert(reduction).results[0]
+
+
+def _body(combine: type[Operation], element: IntegerType) -> Block:
+    """One op on both arguments."""
+    scalar = TensorType(element, [])
+    block = Block(arg_types=[scalar, scalar])
+    made = combine.create(operands=list(block.args), result_types=[scalar])
+    block.add_ops([made, ReturnOp(made.results)])
+    return block
+
+
+def _saturating_body(lowering: Lowering, result: UniformQuantizedType) -> Block:
+    """clamp(a + b), in i64: every sum saturates, as one of quantized values does."""
+    element = storage_element(result)
+    block = Block(arg_types=[TensorType(element, [])] * 2)
+    wide = [ConvertOp(argument, TensorType(i64, [])) for argument in block.args]
+    total = AddOp(wide[0].result, wide[1].result)
+    bounds = (result.storage.minimum, result.storage.maximum)
+    low, high = (constant_op(np.array(bound, np.int64), lowering.weights) for bound in bounds)
+    inside = ClampOp(low.output, total.result, high.output)
+    narrow = ConvertOp(inside.result, TensorType(element, []))
+    block.add_ops([*wide, total, low, high, inside, narrow, ReturnOp([narrow.result])])
+    return block
 
 
 def _why_kept(op: ReduceOp | ReduceWindowOp, combined: Operation, result: UniformQuantizedType) -> str | None:
@@ -141,25 +165,7 @@ def _why_kept(op: ReduceOp | ReduceWindowOp, combined: Operation, result: Unifor
 
 def _may_saturate(op: ReduceOp | ReduceWindowOp, result: UniformQuantizedType) -> bool:
     """Whether some sum of as many values passes the storage of the result, whose zero point is 0."""
-    kind, terms = quantized_element(op.inputs[0]), _terms(op)
+    kind, count = quantized_element(op.inputs[0]), terms(op)
     assert kind is not None
     low, high = (bound - kind.zero_point for bound in (kind.storage.minimum, kind.storage.maximum))
-    return terms * low < result.storage.minimum or terms * high > result.storage.maximum
-
-
-def _check_sum(op: ReduceOp | ReduceWindowOp) -> None:
-    """Raise LoweringError where a sum may pass i32; what has 32 bits and was not widened from fewer counts as bytes."""
-    terms = _terms(op)
-    source = widened_from(op.inputs[0])
-    kind = quantized_element(source)
-    assert kind is not None
-    each = BYTE_REACH if kind.storage.type.width == 32 else reach(source)
-    if terms * each > INT32_MAX:
-        raise LoweringError(f"{describe(op)}: found sums of {terms} values, expected at most {INT32_MAX // each}")
-
-
-def _terms(op: ReduceOp | ReduceWindowOp) -> int:
-    """How many values make one sum."""
-    if isinstance(op, ReduceWindowOp):
-        return prod(array_values(op.window_dimensions))
-    return prod(shape_of(op.inputs[0])[axis] for axis in array_values(op.dimensions))
+    return count * low < result.storage.minimum or count * high > result.storage.maximum

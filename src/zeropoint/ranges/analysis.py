@@ -1,0 +1,90 @@
+"""What every integer value of a program can be.
+
+A forward analysis: the range of a value follows from those of the operands of its op, from the program's inputs on. It
+is asked for by value and remembered, so that it can run while a program is being made. A value whose op is not in
+`RULES` can be whatever its type holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from xdsl.ir import Attribute, Operation, OpResult, SSAValue
+
+from zeropoint.ir.constants import constant_array, splat_value
+from zeropoint.ir.quant import UniformQuantizedType
+from zeropoint.ir.stablehlo import ConvertOp
+from zeropoint.ir.tensors import Array, element_dtype, element_of
+from zeropoint.ir.weights import Weights
+from zeropoint.ranges.interval import Interval
+
+Rule = Callable[["Ranges", Any], Interval]
+
+
+def type_range(element: Attribute) -> Interval:
+    """All integers of a type; of booleans 0 and 1. Of what is no integer, whose range is never asked for, 0."""
+    if isinstance(element, UniformQuantizedType):
+        return Interval.of(element.storage.minimum, element.storage.maximum)
+    dtype = element_dtype(element)
+    if dtype.kind == "b":
+        return Interval.of(0, 1)
+    if dtype.kind not in "iu":
+        return Interval.of(0, 0)
+    info = np.iinfo(dtype)
+    return Interval.of(int(info.min), int(info.max))
+
+
+@dataclass
+class Ranges:
+    """The ranges of a program's values, found when they are asked for.
+
+    `rules` has a function for each kind of op. `arguments` has what is known of the inputs; without it an input can be
+    whatever its type holds.
+    """
+
+    weights: Weights
+    rules: Mapping[type[Operation], Rule]
+    known: dict[SSAValue, Interval] = field(default_factory=dict[SSAValue, Interval])
+
+    def of(self, value: SSAValue) -> Interval:
+        """The range of a value of integers. The operands come first, without recursion: programs are long."""
+        pending = [value]
+        while pending:
+            current = pending[-1]
+            missing = [operand for operand in self._needed(current) if operand not in self.known]
+            if current in self.known or not missing:
+                pending.pop()
+                if current not in self.known:
+                    self.known[current] = self._found(current)
+                continue
+            pending += missing
+        return self.known[value]
+
+    def array(self, value: SSAValue) -> Array | None:
+        """The array of a constant of integers, or of one in another type; None for another value, or other elements."""
+        while isinstance(value, OpResult) and isinstance(value.op, ConvertOp):
+            value = value.op.operand
+        found = constant_array(value, self.weights)
+        return found if found is not None and found.dtype.kind in "biu" else None
+
+    def splat(self, value: SSAValue) -> float | None:
+        """The number that a constant repeats."""
+        return splat_value(value, self.weights)
+
+    def _needed(self, value: SSAValue) -> list[SSAValue]:
+        """The operands that a rule asks about."""
+        if isinstance(value, OpResult) and type(value.op) in self.rules and len(value.op.results) == 1:
+            return list(value.op.operands)
+        return []
+
+    def _found(self, value: SSAValue) -> Interval:
+        whole = type_range(element_of(value))
+        rule = self.rules.get(type(value.op)) if isinstance(value, OpResult) and len(value.op.results) == 1 else None
+        if rule is None or element_dtype(element_of(value)).kind not in "biu" or not isinstance(value, OpResult):
+            return whole
+        found = rule(self, value.op)
+        # What leaves its type wraps around there: then it can be anything.
+        return found if found.is_bounded and found.within(whole.least, whole.greatest) else whole

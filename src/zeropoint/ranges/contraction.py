@@ -1,0 +1,190 @@
+"""The ranges of sums of products and of reductions.
+
+A sum over constant weights has bounds for each output channel: every positive weight meets the greatest input and every
+negative one the least, or the other way around. Both bounds are attained, by inputs that have these values.
+
+Source: the project's numerics notes, "Accumulators": the proof for each output channel, from the actual weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from zeropoint.ir import stablehlo as hlo
+from zeropoint.ir.stablehlo.arrays import array_values, padding_values
+from zeropoint.ir.tensors import Array, element_of, shape_of
+from zeropoint.numerics.arrays import IntArray
+from zeropoint.ranges.analysis import Ranges, type_range
+from zeropoint.ranges.interval import Interval, product
+
+Contraction = hlo.ConvolutionOp | hlo.DotGeneralOp
+
+
+@dataclass(frozen=True)
+class Sums:
+    """What a contraction sums: the whole sums, and every partial sum of any of their terms in any order."""
+
+    whole: Interval
+    partial: Interval
+
+
+def contraction(ranges: Ranges, op: Contraction) -> Interval:
+    """The whole sums."""
+    return sums_of(ranges, op).whole
+
+
+def sums_of(ranges: Ranges, op: Contraction) -> Sums:
+    """From the actual weights where one operand is constant; else from how many products there are."""
+    lhs, rhs = ranges.array(op.lhs), ranges.array(op.rhs)
+    pads = isinstance(op, hlo.ConvolutionOp) and _pads(op)
+    rank = len(shape_of(op.result))
+    if rhs is not None:
+        return _weighted(*_weights(op, rhs), rank, ranges.of(op.lhs).hull, pads=pads)
+    if lhs is not None and isinstance(op, hlo.DotGeneralOp):
+        return _weighted(*_left_weights(op, lhs), rank, ranges.of(op.rhs).hull, pads=False)
+    each = ranges.of(op.lhs).hull * ranges.of(op.rhs).hull
+    partial = each.any_of(terms(op))
+    return Sums(partial if pads else each.times(terms(op)), partial)
+
+
+def _weighted(weights: Array, axis: int | None, rank: int, x: Interval, *, pads: bool) -> Sums:
+    """`weights` are (channels, terms); without an axis the channels are not told apart."""
+    positive = _total(np.maximum(weights, 0))
+    negative = _total(np.maximum(-weights.astype(np.int64), 0))
+    up, down = Interval(positive, positive), Interval(negative, negative)
+
+    def bounds(given: Interval) -> Interval:
+        found = up * given - down * given
+        return found.hull if axis is None else Interval.channels(found.low, found.high, axis, rank)
+
+    partial = bounds(x.with_zero())
+    return Sums(partial if pads else bounds(x), partial)
+
+
+def _total(weights: Array) -> IntArray:
+    """Sums over terms, of numbers that are not negative."""
+    count, greatest = weights.shape[1], int(weights.max(initial=0))
+    if count * greatest <= 1 << 62:
+        return weights.sum(axis=1, dtype=np.int64)
+    rows = len(weights)
+    return np.broadcast_to(product(np.asarray(greatest, np.int64), np.asarray(count, np.int64)), (rows,))
+
+
+def _weights(op: Contraction, array: Array) -> tuple[Array, int | None]:
+    """The weights as (channels, terms), and the dimension of the result that counts the channels."""
+    if isinstance(op, hlo.ConvolutionOp):
+        layout = op.dimension_numbers.data
+        outputs = layout.kernel_output_feature_dimension
+        rows = np.moveaxis(array, outputs, 0).reshape(array.shape[outputs], -1)
+        return rows, layout.output_feature_dimension
+    dims = op.dot_dimension_numbers.data
+    return _rows(array, dims.rhs_batching_dimensions, dims.rhs_contracting_dimensions, len(shape_of(op.result)) - 1)
+
+
+def _left_weights(op: hlo.DotGeneralOp, array: Array) -> tuple[Array, int | None]:
+    dims = op.dot_dimension_numbers.data
+    batching = dims.lhs_batching_dimensions
+    return _rows(array, batching, dims.lhs_contracting_dimensions, len(batching))
+
+
+def _rows(array: Array, batching: tuple[int, ...], contracting: tuple[int, ...], axis: int) -> tuple[Array, int | None]:
+    """One row for each index of the dimensions that stay; `axis` is the result's where only one of them does."""
+    free = [d for d in range(array.ndim) if d not in batching and d not in contracting]
+    order = (*batching, *free, *contracting)
+    taken = prod(array.shape[d] for d in contracting)
+    rows = array.transpose(order).reshape(-1, taken)
+    return rows, axis if len(free) == 1 and not batching else None
+
+
+def _pads(op: hlo.ConvolutionOp) -> bool:
+    """Whether some sums lack terms: those of padding, or between the elements of a dilated input."""
+    rank = len(op.dimension_numbers.data.input_spatial_dimensions)
+    dilation = (1,) * rank if op.lhs_dilation is None else op.lhs_dilation.get_values()
+    return any(side for pair in padding_values(op.padding, rank) for side in pair) or any(d != 1 for d in dilation)
+
+
+def terms(op: Contraction | hlo.ReduceOp | hlo.ReduceWindowOp) -> int:
+    """How many numbers make one sum."""
+    if isinstance(op, hlo.ConvolutionOp):
+        kernel = shape_of(op.rhs)
+        return prod(kernel) // max(kernel[op.dimension_numbers.data.kernel_output_feature_dimension], 1)
+    if isinstance(op, hlo.DotGeneralOp):
+        return prod(shape_of(op.lhs)[d] for d in op.dot_dimension_numbers.data.lhs_contracting_dimensions)
+    if isinstance(op, hlo.ReduceWindowOp):
+        return prod(array_values(op.window_dimensions))
+    return prod(shape_of(op.inputs[0])[axis] for axis in array_values(op.dimensions))
+
+
+def combined(op: hlo.ReduceOp | hlo.ReduceWindowOp) -> str | None:
+    """The name of the one op of a body on both of its arguments; None for a body of another form."""
+    block = op.body.block
+    inner = list(block.ops)
+    plain = len(op.inputs) == 1 and len(inner) == 2 and set(inner[0].operands) == set(block.args)
+    return inner[0].name.removeprefix("stablehlo.") if plain and len(inner[0].results) == 1 else None
+
+
+def reduction(ranges: Ranges, op: hlo.ReduceOp | hlo.ReduceWindowOp) -> Interval:
+    """Sums, maxima and minima; of another body whatever the result's type holds."""
+    return reduction_sums(ranges, op).whole
+
+
+def reduction_sums(ranges: Ranges, op: hlo.ReduceOp | hlo.ReduceWindowOp) -> Sums:
+    """The whole sums (maxima, minima) and every partial one, the initial value included."""
+    name, whole = combined(op), type_range(element_of(op.results[0]))
+    if name not in ("add", "maximum", "minimum"):
+        return Sums(whole, whole)
+    start, each = ranges.of(op.init_values[0]).hull, ranges.of(op.inputs[0])
+    if name == "add":
+        return _window_sums(op, each, start) if isinstance(op, hlo.ReduceWindowOp) else _sums(op, each, start)
+    found = each.without(_moving(op)).join(start)
+    if isinstance(op, hlo.ReduceOp):
+        found = found.moved(lambda bounds: bounds.squeeze(array_values(op.dimensions)))
+    return Sums(found, found)
+
+
+def _moving(op: hlo.ReduceOp | hlo.ReduceWindowOp) -> Sequence[int]:
+    """The dimensions along which elements are combined."""
+    if isinstance(op, hlo.ReduceOp):
+        return array_values(op.dimensions)
+    before, after = shape_of(op.inputs[0]), shape_of(op.results[0])
+    window = array_values(op.window_dimensions)
+    return [axis for axis, size in enumerate(window) if size > 1 or before[axis] != after[axis]]
+
+
+def _sums(op: hlo.ReduceOp, each: Interval, start: Interval) -> Sums:
+    shape, axes = shape_of(op.inputs[0]), array_values(op.dimensions)
+    partial = each.with_zero().summed(shape, axes) + start.with_zero()
+    return Sums(each.summed(shape, axes) + start, partial)
+
+
+def _window_sums(op: hlo.ReduceWindowOp, each: Interval, start: Interval) -> Sums:
+    """Each window has so many elements of the operand; padding is the initial value again."""
+    each, counts = each.without(_moving(op)), _counts(op)
+    inside, outside = Interval.made(counts, counts), Interval.made(terms(op) - counts, terms(op) - counts)
+    partial = inside * each.with_zero() + outside * start.with_zero() + start.with_zero()
+    return Sums(inside * each + outside * start + start, partial)
+
+
+def _counts(op: hlo.ReduceWindowOp) -> IntArray:
+    """How many elements of the operand each window has: the product over dimensions of the taps that meet one."""
+    before, after = shape_of(op.inputs[0]), shape_of(op.results[0])
+    rank = len(before)
+    ones = (1,) * rank
+    window, strides = array_values(op.window_dimensions), array_values(op.window_strides, ones)
+    apart, between = array_values(op.window_dilations, ones), array_values(op.base_dilations, ones)
+    counts = np.ones(ones, np.int64)
+    for axis, (low, _) in enumerate(padding_values(op.padding, rank)):
+        starts = np.arange(after[axis])[:, None] * strides[axis] - low
+        taps = starts + np.arange(window[axis]) * apart[axis]
+        met = (taps >= 0) & (taps <= (before[axis] - 1) * between[axis]) & (taps % between[axis] == 0)
+        along = met.sum(axis=1)
+        if along.size and (along == along[0]).all():
+            along = along[:1]
+        shape = [1] * rank
+        shape[axis] = along.size
+        counts = counts * along.reshape(shape)
+    return counts

@@ -1,0 +1,92 @@
+"""The ranges of elementwise ops on integers.
+
+Source: the StableHLO specification; what an op is there, here on bounds. Results are exact integers: whether the
+result's type holds them is asked apart (`obligations.py`).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from zeropoint.ir import stablehlo as hlo
+from zeropoint.ir.tensors import element_dtype, element_of
+from zeropoint.ranges.analysis import Ranges, type_range
+from zeropoint.ranges.interval import Interval, joined
+
+
+def add(ranges: Ranges, op: hlo.AddOp) -> Interval:
+    """lhs + rhs."""
+    return ranges.of(op.lhs) + ranges.of(op.rhs)
+
+
+def subtract(ranges: Ranges, op: hlo.SubtractOp) -> Interval:
+    """lhs - rhs."""
+    return ranges.of(op.lhs) - ranges.of(op.rhs)
+
+
+def multiply(ranges: Ranges, op: hlo.MultiplyOp) -> Interval:
+    """lhs * rhs; a square is not negative."""
+    lhs, rhs = ranges.of(op.lhs), ranges.of(op.rhs)
+    result = lhs * rhs
+    return Interval(np.maximum(result.low, 0), result.high) if op.lhs is op.rhs else result
+
+
+def negate(ranges: Ranges, op: hlo.NegateOp) -> Interval:
+    """-operand."""
+    return -ranges.of(op.operand)
+
+
+def absolute(ranges: Ranges, op: hlo.AbsOp) -> Interval:
+    """|operand|."""
+    x = ranges.of(op.operand)
+    nearest = np.where((x.low <= 0) & (x.high >= 0), 0, np.minimum(np.abs(x.low), np.abs(x.high)))
+    return Interval(nearest, x.magnitude)
+
+
+def sign(ranges: Ranges, op: hlo.SignOp) -> Interval:
+    """-1, 0 or 1."""
+    return ranges.of(op.operand).mapped(np.sign)
+
+
+def maximum(ranges: Ranges, op: hlo.MaximumOp) -> Interval:
+    """The greater of two values."""
+    return ranges.of(op.lhs).extreme(ranges.of(op.rhs), np.maximum)
+
+
+def minimum(ranges: Ranges, op: hlo.MinimumOp) -> Interval:
+    """The lesser of two values."""
+    return ranges.of(op.lhs).extreme(ranges.of(op.rhs), np.minimum)
+
+
+def clamp(ranges: Ranges, op: hlo.ClampOp) -> Interval:
+    """minimum(maximum(operand, min), max)."""
+    low, x, high = (ranges.of(operand) for operand in (op.min, op.operand, op.max))
+    return x.extreme(low, np.maximum).extreme(high, np.minimum)
+
+
+def select(ranges: Ranges, op: hlo.SelectOp) -> Interval:
+    """One of two values."""
+    return joined([ranges.of(op.on_true), ranges.of(op.on_false)])
+
+
+def shift_left(ranges: Ranges, op: hlo.ShiftLeftOp) -> Interval:
+    """operand * 2^amount, for amounts that are known."""
+    amount = ranges.splat(op.rhs)
+    if amount is None or not 0 <= amount < 63:
+        return type_range(element_of(op.result))
+    return ranges.of(op.lhs).times(1 << int(amount))
+
+
+def shift_right(ranges: Ranges, op: hlo.ShiftRightArithmeticOp) -> Interval:
+    """floor(operand / 2^amount), for amounts that are known."""
+    amount = ranges.splat(op.rhs)
+    if amount is None or not 0 <= amount < 63:
+        return type_range(element_of(op.result))
+    return ranges.of(op.lhs).mapped(lambda bounds: bounds >> np.int64(amount))
+
+
+def convert(ranges: Ranges, op: hlo.ConvertOp) -> Interval:
+    """The same number in another type, where that holds it; any number of the type otherwise, and of a float."""
+    source, whole = ranges.of(op.operand), type_range(element_of(op.result))
+    exact = element_dtype(element_of(op.operand)).kind in "biu" and source.within(whole.least, whole.greatest)
+    return source if exact else whole

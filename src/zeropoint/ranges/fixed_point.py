@@ -1,0 +1,83 @@
+"""The ranges of fixed-point ops: requantizations, weighted sums, tables.
+
+Every behaviour of a requantization never decreases with the accumulator, so that the bounds of its result are what it
+makes of the bounds of its accumulator.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from zeropoint.ir.fxpmath import RequantizeOp, TableOp, WeightedSumOp
+from zeropoint.ir.stablehlo.arrays import array_values
+from zeropoint.ir.tensors import shape_of
+from zeropoint.numerics.arrays import AnyArray, IntArray, along_axis
+from zeropoint.numerics.requantize import Multiplier, RequantizeBehaviour, requantize
+from zeropoint.ranges.analysis import Ranges
+from zeropoint.ranges.interval import Interval, of_array
+
+
+def multiplier_of(ranges: Ranges, op: RequantizeOp) -> Multiplier | None:
+    """The multiplier, where it is constant."""
+    parts = [ranges.array(value) for value in op.operands[1:]]
+    if any(part is None for part in parts):
+        return None
+    known = [part.reshape(()) if part.size == 1 else part for part in parts if part is not None]
+    return Multiplier(RequantizeBehaviour(op.behaviour.data), *known)
+
+
+def channels_of(op: RequantizeOp, numbers: IntArray) -> IntArray:
+    """Multipliers or shifts as they broadcast with the accumulator."""
+    if numbers.size <= 1 or op.axis is None:
+        return numbers.reshape(())
+    return along_axis(numbers, len(shape_of(op.accumulator)), int(op.axis.value.data), "multiplier")
+
+
+def requantized(ranges: Ranges, op: RequantizeOp) -> Interval:
+    """What the bounds of the accumulator become."""
+    low, high = (int(bound.value.data) for bound in (op.storage_min, op.storage_max))
+    multiplier, acc = multiplier_of(ranges, op), ranges.of(op.accumulator)
+    if multiplier is None or not acc.is_bounded:
+        return Interval.of(low, high)
+    zero = int(op.zero_point.value.data)
+    per_channel = multiplier.multiplier.size > 1 and op.axis is not None
+    axis = int(op.axis.value.data) if op.axis is not None and per_channel else None
+    shape = channels_of(op, np.zeros(multiplier.multiplier.shape, np.int64)).shape
+    dtype = np.int32 if acc.fits(32) else np.int64
+
+    def image(bounds: AnyArray) -> AnyArray:
+        given = np.broadcast_to(bounds, np.broadcast_shapes(bounds.shape, shape)).astype(dtype)
+        return requantize(given, multiplier, zero, low, high, axis=axis, dtype=np.int64)
+
+    try:
+        return acc.narrowed().mapped(image)
+    except ValueError:  # past what the behaviour is defined for, which is refused
+        return Interval.of(low, high)
+
+
+def weighted_terms(ranges: Ranges, op: WeightedSumOp) -> list[Interval]:
+    """(x_i - zero_points[i]) * multipliers[i] of each operand."""
+    factors = zip(op.inputs, array_values(op.zero_points), array_values(op.multipliers), strict=True)
+    return [(ranges.of(x) - Interval.of(zero, zero)) * Interval.of(factor, factor) for x, zero, factor in factors]
+
+
+def weighted_sum(ranges: Ranges, op: WeightedSumOp) -> Interval:
+    """The sum of the terms, rounded, shifted and clamped."""
+    shift, zero, low, high = (
+        int(number.value.data) for number in (op.shift, op.zero_point, op.storage_min, op.storage_max)
+    )
+    total = Interval.of(1 << (shift - 1), 1 << (shift - 1))
+    for term in weighted_terms(ranges, op):
+        total = total + term
+    shifted = total.mapped(lambda bounds: bounds >> np.int64(shift))
+    return (shifted + Interval.of(zero, zero)).clamped(low, high)
+
+
+def table(ranges: Ranges, op: TableOp) -> Interval:
+    """The entries that the operand can ask for."""
+    entries = ranges.array(op.table)
+    if entries is None:
+        return ranges.of(op.table).hull
+    index = ranges.of(op.operand).hull
+    start = -(1 << 7)
+    return of_array(entries[index.least - start : index.greatest - start + 1]).hull

@@ -1,0 +1,208 @@
+"""Bounds of an integer tensor, which broadcast with it: one pair for all elements, one a channel, one a position.
+
+Bounds are exact up to 2^62 in magnitude. Greater ones are `UNBOUNDED`: what reaches them is never proved to fit.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from zeropoint.numerics.arrays import AnyArray, IntArray
+
+EXACT = 1 << 62
+UNBOUNDED = (1 << 63) - 1
+LARGEST = 1 << 16
+"""Bounds are told apart for so many parts of a tensor; for more of them the dimension of most parts has one pair."""
+
+
+@dataclass(frozen=True, eq=False)
+class Interval:
+    """low <= x <= high: int64 arrays of one shape, that of no dimensions or one that broadcasts with the tensor's."""
+
+    low: IntArray
+    high: IntArray
+
+    @staticmethod
+    def of(low: int, high: int) -> Interval:
+        """The same bounds for every element."""
+        return Interval(_number(low), _number(high))
+
+    @staticmethod
+    def made(low: npt.ArrayLike, high: npt.ArrayLike) -> Interval:
+        """Bounds of arrays that broadcast with each other, of as many parts as are told apart."""
+        arrays = np.broadcast_arrays(np.asarray(low, np.int64), np.asarray(high, np.int64))
+        return Interval(*arrays).narrowed()
+
+    @staticmethod
+    def channels(low: IntArray, high: IntArray, axis: int, rank: int) -> Interval:
+        """A pair of bounds for each index of dimension `axis`, of a tensor of `rank` dimensions."""
+        shape = [1] * rank
+        shape[axis] = low.size
+        return Interval.made(low.reshape(shape), high.reshape(shape))
+
+    def narrowed(self) -> Interval:
+        """With a dimension of one pair less, as long as there are too many."""
+        low, high = self.low, self.high
+        while low.size > LARGEST:
+            axis = int(np.argmax(low.shape))
+            low, high = low.min(axis=axis, keepdims=True), high.max(axis=axis, keepdims=True)
+        return Interval(low, high)
+
+    def without(self, axes: Sequence[int]) -> Interval:
+        """With one pair along some dimensions."""
+        axes = [axis for axis in axes if self.low.ndim and self.low.shape[axis] > 1]
+        if not axes:
+            return self
+        return Interval(self.low.min(axis=tuple(axes), keepdims=True), self.high.max(axis=tuple(axes), keepdims=True))
+
+    @property
+    def hull(self) -> Interval:
+        """One pair of bounds for all elements; of no elements it is 0."""
+        return self if self.low.ndim == 0 else Interval.of(self.least, self.greatest)
+
+    @property
+    def least(self) -> int:
+        """The least bound of any part."""
+        return int(self.low.min()) if self.low.size else 0
+
+    @property
+    def greatest(self) -> int:
+        """The greatest bound of any part."""
+        return int(self.high.max()) if self.high.size else 0
+
+    @property
+    def magnitude(self) -> IntArray:
+        """The greatest |x| of each part."""
+        return np.maximum(np.abs(self.low), np.abs(self.high))
+
+    @property
+    def axis(self) -> int | None:
+        """The dimension of which each index has its own bounds, where there is one such dimension."""
+        long = [axis for axis, size in enumerate(self.low.shape) if size > 1]
+        return long[0] if len(long) == 1 else None
+
+    @property
+    def worst(self) -> tuple[int, ...]:
+        """The indices, of dimensions that have several bounds, of the part with the greatest |x|."""
+        if self.low.size <= 1:
+            return ()
+        place = np.unravel_index(int(self.magnitude.argmax()), self.low.shape)
+        return tuple(int(at) for at, size in zip(place, self.low.shape, strict=True) if size > 1)
+
+    def within(self, low: int, high: int) -> bool:
+        """Whether every element is in low..high."""
+        return low <= self.least and self.greatest <= high
+
+    def fits(self, bits: int) -> bool:
+        """Whether a signed integer of so many bits, two's complement, holds every element."""
+        return self.within(-(1 << (bits - 1)), (1 << (bits - 1)) - 1) and self.is_bounded
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether the bounds are exact."""
+        return max(self.greatest, -self.least) <= EXACT
+
+    # Arithmetic.
+
+    def __add__(self, other: Interval) -> Interval:
+        return Interval.made(_sum(self.low, other.low), _sum(self.high, other.high))
+
+    def __sub__(self, other: Interval) -> Interval:
+        return self + (-other)
+
+    def __neg__(self) -> Interval:
+        return Interval(-self.high, -self.low)
+
+    def __mul__(self, other: Interval) -> Interval:
+        corners = [product(x, y) for x in (self.low, self.high) for y in (other.low, other.high)]
+        return Interval.made(np.minimum.reduce(corners), np.maximum.reduce(corners))
+
+    def times(self, count: int) -> Interval:
+        """The sum of so many elements."""
+        return self * Interval.of(count, count)
+
+    def any_of(self, count: int) -> Interval:
+        """The sum of any of so many elements: every partial sum, in any order."""
+        return self.with_zero().times(count)
+
+    def summed(self, shape: Sequence[int], axes: Sequence[int]) -> Interval:
+        """The sum over dimensions of a tensor of some shape, which are left out."""
+        if self.low.ndim == 0:
+            return self.times(math.prod(shape[axis] for axis in axes))
+        once = math.prod(shape[axis] for axis in axes if self.low.shape[axis] == 1)
+        # In f64 first: a sum of int64 may wrap.
+        parts = [
+            _checked(bounds.sum(axis=tuple(axes), dtype=np.float64), bounds.sum(axis=tuple(axes)))
+            for bounds in (self.low, self.high)
+        ]
+        return Interval(*parts).times(once)
+
+    def with_zero(self) -> Interval:
+        """The least interval that holds 0 besides."""
+        return Interval(np.minimum(self.low, 0), np.maximum(self.high, 0))
+
+    def join(self, other: Interval) -> Interval:
+        """The least interval that holds both."""
+        return Interval.made(np.minimum(self.low, other.low), np.maximum(self.high, other.high))
+
+    def extreme(self, other: Interval, function: np.ufunc) -> Interval:
+        """`np.maximum` or `np.minimum` of elements."""
+        return Interval.made(function(self.low, other.low), function(self.high, other.high))
+
+    def clamped(self, low: int, high: int) -> Interval:
+        """What is left after elements past a bound have become that bound."""
+        return Interval(np.clip(self.low, low, high), np.clip(self.high, low, high))
+
+    def mapped(self, function: Callable[[AnyArray], AnyArray]) -> Interval:
+        """The image under a function that never decreases."""
+        return Interval.made(function(self.low), function(self.high))
+
+    def moved(self, function: Callable[[IntArray], IntArray]) -> Interval:
+        """The bounds where a function of arrays puts them; of one pair the same."""
+        return self if self.low.ndim == 0 else Interval.made(function(self.low), function(self.high))
+
+
+def joined(intervals: Iterable[Interval]) -> Interval:
+    """The least interval that holds all of them."""
+    first, *others = intervals
+    for other in others:
+        first = first.join(other)
+    return first
+
+
+def of_array(array: AnyArray) -> Interval:
+    """The bounds of an array's own elements: one pair along dimensions in which all of them are equal."""
+    if array.size == 0:
+        return Interval.of(0, 0)
+    if array.size > LARGEST:
+        return Interval.of(int(array.min()), int(array.max()))
+    whole = array.astype(np.int64)
+    for axis in range(whole.ndim):
+        first = whole.take([0], axis=axis)
+        if whole.shape[axis] > 1 and bool((whole == first).all()):
+            whole = first
+    return Interval.made(whole, whole) if whole.size > 1 else Interval.of(int(whole.min()), int(whole.max()))
+
+
+def product(a: IntArray, b: IntArray) -> IntArray:
+    """a * b, `UNBOUNDED` past 2^62."""
+    return _checked(a.astype(np.float64) * b.astype(np.float64), a * b)
+
+
+def _sum(a: IntArray, b: IntArray) -> IntArray:
+    return _checked(a.astype(np.float64) + b.astype(np.float64), a + b)
+
+
+def _checked(estimate: npt.NDArray[np.float64], exact: IntArray) -> IntArray:
+    """`exact` where its estimate, which is off by less than one part in 2^40, is at most 2^62 in magnitude."""
+    past = np.abs(estimate) > EXACT
+    return np.asarray(np.where(past, np.where(estimate > 0, UNBOUNDED, -UNBOUNDED), exact), np.int64)
+
+
+def _number(number: int) -> IntArray:
+    return np.asarray(max(-UNBOUNDED, min(UNBOUNDED, number)), np.int64)

@@ -1,0 +1,144 @@
+"""What has to be shown for an op of integers: every number that it makes on the way fits the type that it is made in.
+
+An op that computes in one step has one obligation. A contraction has two: its whole sums, and every partial one, in
+whatever order its terms are added. A requantization multiplies in 64 bits; a weighted sum adds in 32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from xdsl.ir import Operation
+
+from zeropoint.ir import stablehlo as hlo
+from zeropoint.ir.fxpmath import RequantizeOp, WeightedSumOp
+from zeropoint.ir.tensors import element_dtype, element_of
+from zeropoint.numerics.arrays import IntArray
+from zeropoint.numerics.requantize import RequantizeBehaviour
+from zeropoint.ranges.analysis import Ranges
+from zeropoint.ranges.contraction import reduction_sums, sums_of
+from zeropoint.ranges.fixed_point import channels_of, multiplier_of, weighted_terms
+from zeropoint.ranges.interval import Interval
+
+
+@dataclass(frozen=True)
+class Obligation:
+    """A number that an op makes, what it can be, and in how many bits it is made."""
+
+    op: Operation
+    what: str
+    range: Interval
+    bits: int
+
+    @property
+    def holds(self) -> bool:
+        """Whether the number fits."""
+        return self.range.fits(self.bits)
+
+    @property
+    def needed(self) -> IntArray:
+        """The bits that the number needs, one a channel, its sign included; 64 and more where they are not known."""
+        return bits_of(self.range)
+
+    @property
+    def headroom(self) -> IntArray:
+        """How many of the bits stay free, one number a channel; less than 0 where there are too few."""
+        return self.bits - self.needed
+
+
+def bits_of(interval: Interval) -> IntArray:
+    """The bits of the least signed integer that holds a range, one number a channel."""
+    # x >= 0 needs bit_length(x) + 1 bits, and so does -x - 1.
+    magnitude = np.maximum(interval.high, -interval.low - 1).clip(min=0).astype(np.uint64)
+    bits = np.ones(magnitude.shape, np.int64)
+    for step in (32, 16, 8, 4, 2, 1):
+        above = magnitude >= np.uint64(1) << np.uint64(step)
+        bits += np.where(above, step, 0)
+        magnitude = np.where(above, magnitude >> np.uint64(step), magnitude)
+    return bits + (magnitude > 0)
+
+
+def _width(op: Operation) -> int:
+    return 8 * element_dtype(element_of(op.results[0])).itemsize
+
+
+def _result(what: str) -> Callable[[Ranges, Any], list[Obligation]]:
+    """The obligation of an op that makes its result in one step."""
+
+    def found(ranges: Ranges, op: Operation) -> list[Obligation]:
+        return [Obligation(op, what, ranges.rules[type(op)](ranges, op), _width(op))]
+
+    return found
+
+
+def _contraction(ranges: Ranges, op: hlo.ConvolutionOp | hlo.DotGeneralOp) -> list[Obligation]:
+    return [Obligation(op, "sums of products", sums_of(ranges, op).partial, _width(op))]
+
+
+def _reduction(ranges: Ranges, op: hlo.ReduceOp | hlo.ReduceWindowOp) -> list[Obligation]:
+    """A body of several ops says itself what it does where a sum does not fit."""
+    return [Obligation(op, "sums", reduction_sums(ranges, op).partial, _width(op))]
+
+
+def _convert(ranges: Ranges, op: hlo.ConvertOp) -> list[Obligation]:
+    source = element_dtype(element_of(op.operand)).kind
+    return [Obligation(op, "numbers", ranges.of(op.operand), _width(op))] if source in "biu" else []
+
+
+_DOUBLED = {RequantizeBehaviour.FIXED32, RequantizeBehaviour.FIXED32_DOUBLE, RequantizeBehaviour.TOSA_DOUBLE}
+"""Behaviours that multiply in 64 bits."""
+
+
+def _requantize(ranges: Ranges, op: RequantizeOp) -> list[Obligation]:
+    """The accumulator times the multiplier, with the rounding term; `fixed16` saturates to 16 bits before."""
+    multiplier, acc = multiplier_of(ranges, op), ranges.of(op.accumulator)
+    if multiplier is None or multiplier.shift is None or multiplier.behaviour not in _DOUBLED:
+        return []
+    factor, shift = channels_of(op, multiplier.multiplier), channels_of(op, multiplier.shift)
+    if multiplier.behaviour is RequantizeBehaviour.FIXED32:
+        factor = factor << np.maximum(-shift, 0)
+        rounding = (np.int64(1) << np.maximum(shift, 0)) >> 1
+    elif multiplier.behaviour is RequantizeBehaviour.FIXED32_DOUBLE:
+        acc = acc.clamped(-(1 << 31), (1 << 31) - 1)  # what the shift left saturates to
+        rounding = np.full(factor.shape, 1 << 30)
+    else:
+        rounding = (np.int64(1) << (shift - 1)) + (1 << 30)
+    term, added = Interval(factor, factor), Interval(rounding, rounding)
+    return [Obligation(op, "products with the multiplier", acc * term + added, 64)]
+
+
+def _weighted_sum(ranges: Ranges, op: WeightedSumOp) -> list[Obligation]:
+    half = 1 << (int(op.shift.value.data) - 1)
+    partial = Interval.of(half, half)
+    for term in weighted_terms(ranges, op):
+        partial = partial + term.with_zero()
+    return [Obligation(op, "weighted sums", partial.with_zero(), 32)]
+
+
+OBLIGATIONS: Mapping[type[Operation], Callable[[Ranges, Any], list[Obligation]]] = {
+    hlo.AbsOp: _result("magnitudes"),
+    hlo.AddOp: _result("sums"),
+    hlo.ConvertOp: _convert,
+    hlo.ConvolutionOp: _contraction,
+    hlo.DotGeneralOp: _contraction,
+    hlo.MultiplyOp: _result("products"),
+    hlo.NegateOp: _result("negated numbers"),
+    hlo.ReduceOp: _reduction,
+    hlo.ReduceWindowOp: _reduction,
+    hlo.ShiftLeftOp: _result("shifted numbers"),
+    hlo.SubtractOp: _result("differences"),
+    RequantizeOp: _requantize,
+    WeightedSumOp: _weighted_sum,
+}
+"""Ops whose numbers may leave their type; any other one moves, compares or looks up what fits already."""
+
+
+def obligations(ranges: Ranges, op: Operation) -> list[Obligation]:
+    """What has to be shown for an op; nothing for one that computes no integers."""
+    rule = OBLIGATIONS.get(type(op))
+    if rule is None or len(op.results) != 1 or element_dtype(element_of(op.results[0])).kind not in "iu":
+        return []
+    return rule(ranges, op)

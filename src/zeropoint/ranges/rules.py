@@ -1,0 +1,58 @@
+"""The range of each op's result: the one table of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from xdsl.ir import Operation
+
+from zeropoint.ir import stablehlo as hlo
+from zeropoint.ir.fxpmath import RequantizeOp, TableOp, WeightedSumOp
+from zeropoint.ir.program import Program
+from zeropoint.ir.quant import StorageCastOp
+from zeropoint.ir.weights import Weights
+from zeropoint.ranges import contraction, elementwise, fixed_point, movement
+from zeropoint.ranges.analysis import Ranges, Rule
+
+RULES: Mapping[type[Operation], Rule] = {
+    hlo.AbsOp: elementwise.absolute,
+    hlo.AddOp: elementwise.add,
+    hlo.BroadcastInDimOp: movement.broadcast_in_dim,
+    hlo.ClampOp: elementwise.clamp,
+    hlo.ConcatenateOp: movement.concatenate,
+    hlo.ConstantOp: movement.constant,
+    hlo.ConvertOp: elementwise.convert,
+    hlo.ConvolutionOp: contraction.contraction,
+    hlo.DotGeneralOp: contraction.contraction,
+    hlo.DynamicSliceOp: movement.first_operand,
+    hlo.DynamicUpdateSliceOp: movement.either,
+    hlo.GatherOp: movement.first_operand,
+    hlo.IotaOp: movement.iota,
+    hlo.MaximumOp: elementwise.maximum,
+    hlo.MinimumOp: elementwise.minimum,
+    hlo.MultiplyOp: elementwise.multiply,
+    hlo.NegateOp: elementwise.negate,
+    hlo.OptimizationBarrierOp: movement.same,
+    hlo.PadOp: movement.pad,
+    hlo.ReduceOp: contraction.reduction,
+    hlo.ReduceWindowOp: contraction.reduction,
+    hlo.ReshapeOp: movement.reshape,
+    hlo.ReverseOp: movement.reverse,
+    hlo.SelectOp: elementwise.select,
+    hlo.ShiftLeftOp: elementwise.shift_left,
+    hlo.ShiftRightArithmeticOp: elementwise.shift_right,
+    hlo.SignOp: elementwise.sign,
+    hlo.SliceOp: movement.slice_,
+    hlo.SortOp: movement.first_operand,
+    hlo.SubtractOp: elementwise.subtract,
+    hlo.TransposeOp: movement.transpose,
+    RequantizeOp: fixed_point.requantized,
+    StorageCastOp: movement.storage_cast,
+    TableOp: fixed_point.table,
+    WeightedSumOp: fixed_point.weighted_sum,
+}
+
+
+def ranges_of(program: Program | Weights) -> Ranges:
+    """The ranges of a program's values, or of a program that is being made over some weights."""
+    return Ranges(program if isinstance(program, Weights) else program.weights, RULES)

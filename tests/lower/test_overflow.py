@@ -1,0 +1,203 @@
+"""Quantized programs whose sums and products leave 32 bits: the integer program computes what they compute.
+
+A quantized value of 32 bits saturates (`quantize` of the StableHLO specification clamps), and so must its integers.
+Every program is judged by exact Python integers (`exact.py`): interpreted before and after lowering, and native code.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.lower.exact import evaluate
+from xdsl.dialects.builtin import IntegerType
+from xdsl.ir import Operation
+
+from zeropoint.codegen.native import NativeProgram
+from zeropoint.interp import Interpreter
+from zeropoint.ir.program import Program
+from zeropoint.ir.stablehlo import DotGeneralOp
+from zeropoint.ir.tensors import Array, element_of
+from zeropoint.ir.text import parse_program
+from zeropoint.ir.verification import verify
+from zeropoint.lower import integer_program
+
+INT32_MAX, INT32_MIN = 2**31 - 1, -(2**31)
+I8 = "!quant.uniform<i8:f32, 1.0>"
+ACC = "!quant.uniform<i32:f32, 1.0>"
+
+
+def program(body: str, arguments: list[str], result: str, profile: str = "fixed32") -> Program:
+    given = ", ".join(f"%{name}: {kind}" for name, kind in zip("xyzw", arguments, strict=False))
+    return parse_program(
+        f'module attributes {{zeropoint.profile = "{profile}"}} {{\n'
+        f"func.func @main({given}) -> {result} {{\n{body}\nreturn %r : {result}\n}}\n}}"
+    )
+
+
+def assert_exact(given: Program, *arrays: Array, native: bool = True) -> tuple[Program, list[int]]:
+    """Exact integers, the interpreter before and after lowering, and native code agree; the lowered program, and what
+    it computed.
+    """
+    lowered = integer_program(given)
+    verify(lowered.module)
+    profile = given.profile
+    assert profile is not None
+    (expected,) = evaluate(given, arrays, profile)
+    for each in (given, lowered):
+        (found,) = Interpreter(each).run_values(arrays)
+        assert found.reshape(-1).tolist() == expected
+    if native:
+        code = NativeProgram(lowered)
+        (found,) = code(dict(zip([port.name for port in code.inputs], arrays, strict=True))).values()
+        assert found.reshape(-1).tolist() == expected
+    return lowered, expected
+
+
+def ops(program: Program, kind: type[Operation]) -> list[Operation]:
+    return [op for op in program.entry.ops if isinstance(op, kind)]
+
+
+def t(shape: str, element: str) -> str:
+    return f"tensor<{shape}x{element}>" if shape else f"tensor<{element}>"
+
+
+DOT = f"""%w = stablehlo.constant() <{{value = dense<127> : tensor<4x1xi8>}}> : () -> {t("4x1", I8)}
+%0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : ({t("1x4", I8)}, {t("4x1", I8)}) -> {t("1x1", ACC)}
+"""
+
+
+def test_a_bias_that_is_an_argument_saturates() -> None:
+    body = (
+        DOT
+        + f"""%1 = stablehlo.add %0, %y : {t("1x1", ACC)}
+      %r = stablehlo.uniform_quantize %1 : ({t("1x1", ACC)}) -> {t("1x1", I8)}"""
+    )
+    given = program(body, [t("1x4", I8), t("1x1", ACC)], t("1x1", I8))
+    x = np.full((1, 4), 127, np.int8)
+    for bias, expected in ((INT32_MAX, 127), (INT32_MIN, -128), (-4 * 127 * 127 - 5, -5), (0, 127)):
+        _, found = assert_exact(given, x, np.full((1, 1), bias, np.int32))
+        assert found == [expected]
+
+
+def test_an_accumulator_that_is_read_twice_with_a_constant_bias_saturates() -> None:
+    body = (
+        DOT
+        + f"""%b = stablehlo.constant() <{{value = dense<{INT32_MAX}> : tensor<1x1xi32>}}> : () -> {t("1x1", ACC)}
+      %1 = stablehlo.add %0, %b : {t("1x1", ACC)}
+      %2 = stablehlo.uniform_quantize %1 : ({t("1x1", ACC)}) -> {t("1x1", I8)}
+      %3 = stablehlo.uniform_quantize %0 : ({t("1x1", ACC)}) -> {t("1x1", I8)}
+      %r = stablehlo.minimum %2, %3 : {t("1x1", I8)}"""
+    )
+    _, found = assert_exact(program(body, [t("1x4", I8)], t("1x1", I8)), np.full((1, 4), 127, np.int8))
+    assert found == [127]
+
+
+def test_a_convolution_by_weights_with_a_zero_point_and_a_constant_bias_saturates() -> None:
+    weights = "!quant.uniform<i8:f32, 1.0:-1>"
+    body = f"""%w = stablehlo.constant() <{{value = dense<126> : tensor<1x4x1x1xi8>}}> : () -> {t("1x4x1x1", weights)}
+      %b = stablehlo.constant() <{{value = dense<{INT32_MAX}> : tensor<1x1x1x1xi32>}}> : () -> {t("1x1x1x1", ACC)}
+      %0 = stablehlo.convolution(%x, %w) dim_numbers = [b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1], window = {{}}
+        {{batch_group_count = 1 : i64, feature_group_count = 1 : i64}} :
+        ({t("1x4x1x1", I8)}, {t("1x4x1x1", weights)}) -> {t("1x1x1x1", ACC)}
+      %1 = stablehlo.add %0, %b : {t("1x1x1x1", ACC)}
+      %r = stablehlo.uniform_quantize %1 : ({t("1x1x1x1", ACC)}) -> {t("1x1x1x1", I8)}"""
+    given = program(body, [t("1x4x1x1", I8)], t("1x1x1x1", I8))
+    _, found = assert_exact(given, np.full((1, 4, 1, 1), 127, np.int8))
+    assert found == [127]
+    assert_exact(given, np.full((1, 4, 1, 1), -128, np.int8))
+
+
+def test_the_sum_of_an_accumulator_with_itself_saturates() -> None:
+    terms = 60_000
+    given, out = "!quant.uniform<i8:f32, 1.0:-128>", "!quant.uniform<i8:f32, 16777216.0>"
+    body = f"""%w = stablehlo.constant() <{{value = dense<127> : tensor<{terms}x1xi8>}}> : () -> {t(f"{terms}x1", I8)}
+      %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] :
+        ({t(f"1x{terms}", given)}, {t(f"{terms}x1", I8)}) -> {t("1x1", ACC)}
+      %1 = stablehlo.add %0, %0 : {t("1x1", ACC)}
+      %r = stablehlo.uniform_quantize %1 : ({t("1x1", ACC)}) -> {t("1x1", out)}"""
+    made = program(body, [t(f"1x{terms}", given)], t("1x1", out))
+    for value, expected in ((127, 127), (-127, 1), (-128, 0), (0, 116)):
+        _, found = assert_exact(made, np.full((1, terms), value, np.int8))
+        assert found == [expected]
+
+
+def reduced(rows: int, stored: int, bias: str = "") -> Program:
+    body = f"""%w = stablehlo.constant() <{{value = dense<{stored}> : tensor<4x1xi8>}}> : () -> {t("4x1", I8)}
+      %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] :
+        ({t(f"{rows}x4", I8)}, {t("4x1", I8)}) -> {t(f"{rows}x1", ACC)}
+      %1 = stablehlo.add %0, %y : {t(f"{rows}x1", ACC)}
+      %c = stablehlo.constant() <{{value = dense<0> : tensor<i32>}}> : () -> {t("", ACC)}
+      %2 = "stablehlo.reduce"(%1, %c) ({{
+        ^bb0(%a: {t("", ACC)}, %b: {t("", ACC)}):
+          %s = stablehlo.add %a, %b : {t("", ACC)}
+          stablehlo.return %s : {t("", ACC)}
+      }}) {{dimensions = array<i64: 0>}} : ({t(f"{rows}x1", ACC)}, {t("", ACC)}) -> {t("1", ACC)}
+      %r = stablehlo.uniform_quantize %2 : ({t("1", ACC)}) -> {t("1", I8)}"""
+    return program(body, [t(f"{rows}x4", I8), t(f"{rows}x1", ACC)], t("1", I8))
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 8, 11])
+def test_a_sum_over_accumulators_saturates_at_every_step_as_it_does_when_quantized(rows: int) -> None:
+    given = reduced(rows, 127)
+    x = np.full((rows, 4), 127, np.int8)
+    random = np.random.default_rng(rows)
+    for bias in (INT32_MAX, INT32_MIN, 0):
+        assert_exact(given, x, np.full((rows, 1), bias, np.int32))
+    for _ in range(5):
+        extremes = random.choice([INT32_MAX, INT32_MIN, 2**30, -(2**30), 5], (rows, 1)).astype(np.int32)
+        assert_exact(given, x, extremes)
+
+
+def test_the_product_of_two_32_bit_values_saturates() -> None:
+    body = f"""%0 = stablehlo.multiply %x, %y : {t("4", ACC)}
+      %r = stablehlo.uniform_quantize %0 : ({t("4", ACC)}) -> {t("4", I8)}"""
+    given = program(body, [t("4", ACC), t("4", ACC)], t("4", I8))
+    x = np.array([65536, INT32_MAX, INT32_MIN, 3], np.int32)
+    y = np.array([65536, INT32_MIN, INT32_MIN, -7], np.int32)
+    _, found = assert_exact(given, x, y)
+    assert found == [127, -128, 127, -21]
+
+
+@pytest.mark.parametrize("points", [(1, 2), (-100, 100), (0, 5), (-127, 0)])
+def test_weights_with_a_zero_point_for_each_channel(points: tuple[int, int]) -> None:
+    weights = t("2x4x2x2", f"!quant.uniform<i8:f32:0, {{1.0:{points[0]}, 1.0:{points[1]}}}>")
+    sums, out = "!quant.uniform<i32:f32:1, {1.0, 1.0}>", "!quant.uniform<i8:f32, 300.0:3>"
+    stored = np.random.default_rng(0).integers(-100, 128, (2, 4, 2, 2)).tolist()
+    padded = "window = {pad = [[1, 0], [0, 1]]} {batch_group_count = 1 : i64, feature_group_count = 1 : i64}"
+    given = "!quant.uniform<i8:f32, 1.0:-7>"
+    body = f"""%w = stablehlo.constant() <{{value = dense<{stored}> : tensor<2x4x2x2xi8>}}> : () -> {weights}
+      %0 = stablehlo.convolution(%x, %w) dim_numbers = [b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1], {padded} :
+        ({t("1x4x3x3", given)}, {weights}) -> {t("1x2x3x3", sums)}
+      %r = stablehlo.uniform_quantize %0 : ({t("1x2x3x3", sums)}) -> {t("1x2x3x3", out)}"""
+    made = program(body, [t("1x4x3x3", given)], t("1x2x3x3", out))
+    assert_exact(made, np.random.default_rng(1).integers(-128, 128, (1, 4, 3, 3)).astype(np.int8))
+
+
+@pytest.mark.parametrize("profile", ["fixed32", "fixed32-double"])
+@pytest.mark.parametrize(("terms", "weight", "out_scale"), [(600, 127, 2.0**14), (600, 127, 2.0**18), (3, 1, 0.5)])
+def test_16_bit_activations_with_their_zero_point_at_an_end(
+    terms: int, weight: int, out_scale: float, profile: str
+) -> None:
+    given = "!quant.uniform<i16:f32, 1.0:-32768>"
+    weights, out = t(f"{terms}x1", "!quant.uniform<i16<-127:127>:f32, 1.0>"), f"!quant.uniform<i16:f32, {out_scale}>"
+    body = f"""%w = stablehlo.constant() <{{value = dense<{weight}> : tensor<{terms}x1xi16>}}> : () -> {weights}
+      %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] :
+        ({t(f"1x{terms}", given)}, {weights}) -> {t("1x1", ACC)}
+      %r = stablehlo.uniform_quantize %0 : ({t("1x1", ACC)}) -> {t("1x1", out)}"""
+    made = program(body, [t(f"1x{terms}", given)], t("1x1", out), profile)
+    for value in (-32768, -32767, 0, 32767):
+        assert_exact(made, np.full((1, terms), value, np.int16))
+
+
+def test_sums_of_8_bit_operands_that_pass_32_bits_saturate() -> None:
+    terms = 2**18
+    out = "!quant.uniform<i8:f32, 33554432.0>"
+    body = f"""%w = stablehlo.constant() <{{value = dense<127> : tensor<{terms}x1xi8>}}> : () -> {t(f"{terms}x1", I8)}
+      %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] :
+        ({t(f"1x{terms}", I8)}, {t(f"{terms}x1", I8)}) -> {t("1x1", ACC)}
+      %r = stablehlo.uniform_quantize %0 : ({t("1x1", ACC)}) -> {t("1x1", out)}"""
+    given = program(body, [t(f"1x{terms}", I8)], t("1x1", out))
+    lowered, found = assert_exact(given, np.full((1, terms), 127, np.int8))
+    assert found == [64]
+    (dot,) = ops(lowered, DotGeneralOp)
+    assert element_of(dot.results[0]) == IntegerType(64)
