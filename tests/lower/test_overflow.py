@@ -12,7 +12,7 @@ from tests.lower.exact import evaluate
 from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Operation
 
-from zeropoint.codegen.native import NativeProgram
+from zeropoint.codegen.runtime.native import NativeProgram
 from zeropoint.interp import Interpreter
 from zeropoint.ir.program import Program
 from zeropoint.ir.stablehlo import DotGeneralOp
