@@ -36,7 +36,7 @@ BOTH_VNNI = [
 
 CASES = int(os.environ.get("ZEROPOINT_FUZZ_CASES", "0"))
 """How many cases the property tests run; 0 is as many as fit a quick test."""
-KERNEL_CASES = int(os.environ.get("ZEROPOINT_KERNEL_CASES", "8"))
+KERNEL_CASES = int(os.environ.get("ZEROPOINT_KERNEL_CASES", "6"))
 """How many programs of every kind run guarded on every instruction set."""
 
 
