@@ -98,6 +98,18 @@ def test_random_networks_on_every_instruction_set(isa: InstructionSet, case: Cas
     assert_native_is_exact(program, case.samples, isa, threads=(2,))
 
 
+@pytest.mark.parametrize("name", EVERYWHERE)
+def test_random_networks_stay_inside_of_their_buffers(name: str) -> None:
+    @seed(zlib.crc32(name.encode()))
+    @settings(max_examples=max(2, KERNEL_CASES // 4), suppress_health_check=list(HealthCheck))
+    @given(case=cases())
+    def exact(case: Case) -> None:
+        program = integer_program(quantized(case.program, case.calibration))
+        assert_native_is_exact(program, case.samples, EVERYWHERE[name], guarded=True)
+
+    exact()
+
+
 @pytest.mark.parametrize("profile", ["fixed16", "fixed32", "fixed32-double", "tosa-double"])
 def test_the_demo_model(profile: str) -> None:
     program = load_model(DIGITS / "digits.onnx")
@@ -120,10 +132,25 @@ def before_softmax(program: Program) -> Program:
     return program
 
 
-@pytest.mark.parametrize("isa", HERE, ids=lambda row: row.name)
-@pytest.mark.parametrize("shape", [(1, 3, 5, 17), (2, 9, 4, 48), (1, 7), (3, 70), (2, 3, 33), (64,)], ids=str)
-def test_tables(isa: InstructionSet, shape: tuple[int, ...]) -> None:
+TABLES = pytest.mark.parametrize("shape", [(1, 3, 5, 17), (2, 9, 4, 48), (1, 7), (3, 70), (2, 3, 33), (64,)], ids=str)
+
+
+def table_of(shape: tuple[int, ...]) -> contractions.Case:
     net = contractions.Builder([shape], seed=len(shape))
     entries = net.constant(net.random.integers(-128, 128, 256).astype(np.int8))
     y = net.insert(TableOp(net.values[0], entries, net.values[0].type))
-    assert_native_is_exact(net.finish(y), contractions.samples_of(net, [shape]), isa, threads=(1, 3))
+    return contractions.Case(net.finish(y), contractions.samples_of(net, [shape]))
+
+
+@pytest.mark.parametrize("isa", HERE, ids=lambda row: row.name)
+@TABLES
+def test_tables(isa: InstructionSet, shape: tuple[int, ...]) -> None:
+    case = table_of(shape)
+    assert_native_is_exact(case.program, case.samples, isa, threads=(1, 3))
+
+
+@pytest.mark.parametrize("isa", EVERYWHERE.values(), ids=lambda row: row.name)
+@TABLES
+def test_tables_stay_inside_of_their_buffers(isa: InstructionSet, shape: tuple[int, ...]) -> None:
+    case = table_of(shape)
+    assert_native_is_exact(case.program, case.samples, isa, guarded=True)
