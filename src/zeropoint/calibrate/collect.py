@@ -18,6 +18,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, TensorType, f32
+from xdsl.rewriter import Rewriter
 
 from zeropoint.calibrate.candidates import Kept, OutputObserver, best
 from zeropoint.calibrate.choices import observer_factory
@@ -128,11 +129,7 @@ def state_ranges(program: Program, report: Report) -> Program:
         stated.location = reference.location
         if observation.quantiles:
             stated.attributes[QUANTILES] = _f32_elements(observation.quantiles)
-        assert reference.parent is not None
-        reference.parent.insert_op_before(stated, reference)
-        reference.res.replace_all_uses_with(stated.res)
-        reference.detach()
-        reference.erase()
+        Rewriter.replace_op(reference, stated)
     return program
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from xdsl.ir import Block, Operation
+from xdsl.rewriter import Rewriter
 from xdsl.traits import Pure
 
 
@@ -15,5 +16,4 @@ def remove_dead_ops(block: Block) -> None:
 def remove_if_dead(op: Operation) -> None:
     """Erase a pure op with no use."""
     if op.has_trait(Pure) and not any(result.first_use for result in op.results):
-        op.detach()
-        op.erase()
+        Rewriter.erase_op(op)

@@ -18,9 +18,8 @@ from __future__ import annotations
 from typing import cast
 
 import numpy as np
-from xdsl.builder import Builder
 from xdsl.dialects.builtin import AnyFloat
-from xdsl.rewriter import InsertPoint
+from xdsl.pattern_rewriter import PatternRewriter, PatternRewriteWalker, RewritePattern, op_type_rewrite_pattern
 from xdsl.utils.exceptions import VerifyException
 
 from zeropoint.ir.locations import describe
@@ -61,24 +60,30 @@ def fake_quant_type(op: ConstFakeQuantOp | ConstFakeQuantPerAxisOp, compat: bool
     return UniformQuantizedType.per_layer(storage, float(scales[0]), int(points[0]), expressed_type=expressed)
 
 
+class ConvertFakeQuant(RewritePattern):
+    """A fake quantization: `qcast` and `dcast`."""
+
+    def __init__(self, compat: bool):
+        self.compat = compat
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: ConstFakeQuantOp | ConstFakeQuantPerAxisOp, rewriter: PatternRewriter, /) -> None:
+        """Replace one. Raises LoweringError for a range that has no parameters."""
+        try:
+            quantized = fake_quant_type(op, self.compat)
+        except (ValueError, VerifyException) as error:
+            raise LoweringError(f"{describe(op)}: {error}") from error
+        stored = QuantizeCastOp(op.inputs, with_scalar(op.inputs.type, quantized))
+        real = DequantizeCastOp(stored.result, op.outputs.type)
+        stored.location = real.location = op.location
+        rewriter.replace(op, [stored, real])
+
+
 def convert_fake_quant(program: Program, compat: bool = False) -> Program:
     """Replace every fake quantization by `qcast` and `dcast`.
 
     Raises LoweringError for a range that has no parameters.
     """
     program = program.clone()
-    for op in list(program.module.walk()):
-        if not isinstance(op, ConstFakeQuantOp | ConstFakeQuantPerAxisOp):
-            continue
-        try:
-            quantized = fake_quant_type(op, compat)
-        except (ValueError, VerifyException) as error:
-            raise LoweringError(f"{describe(op)}: {error}") from error
-        builder = Builder(InsertPoint.before(op))
-        stored = builder.insert(QuantizeCastOp(op.inputs, with_scalar(op.inputs.type, quantized)))
-        real = builder.insert(DequantizeCastOp(stored.result, op.outputs.type))
-        stored.location = real.location = op.location
-        op.outputs.replace_all_uses_with(real.result)
-        op.detach()
-        op.erase()
+    PatternRewriteWalker(ConvertFakeQuant(compat), apply_recursively=False).rewrite_module(program.module)
     return program

@@ -25,7 +25,7 @@ from __future__ import annotations
 from xdsl.builder import Builder
 from xdsl.dialects.builtin import TensorType, UnrankedTensorType
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.rewriter import InsertPoint
+from xdsl.rewriter import InsertPoint, Rewriter
 
 from zeropoint.ir.locations import describe
 from zeropoint.ir.program import Program
@@ -90,9 +90,7 @@ def _lower_dequantize(op: DequantizeCastOp, weights: Weights) -> None:
 
 
 def _replace(op: Operation, value: SSAValue) -> None:
-    op.results[0].replace_all_uses_with(value)
-    op.detach()
-    op.erase()
+    Rewriter.replace_op(op, [], [value])
 
 
 def lower_quant_ops(program: Program, profile: str | None = None) -> Program:

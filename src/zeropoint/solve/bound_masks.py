@@ -28,6 +28,7 @@ from dataclasses import dataclass
 import numpy as np
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
 from xdsl.ir import Operation, OpResult, SSAValue
+from xdsl.rewriter import Rewriter
 
 from zeropoint.ir.constants import constant_array, constant_op, splat_value
 from zeropoint.ir.dead_code import remove_dead_ops
@@ -123,9 +124,6 @@ def bound_masks(program: Program) -> Program:
         mask.op.operands[mask.index] = bounded.output
         stated = StatisticsOp(mask.statistics.arg, (mask.shown[0] - MARGIN, mask.shown[1]))
         stated.location = mask.statistics.location
-        program.entry.insert_op_before(stated, mask.statistics)
-        mask.statistics.res.replace_all_uses_with(stated.res)
-        mask.statistics.detach()
-        mask.statistics.erase()
+        Rewriter.replace_op(mask.statistics, stated)
     remove_dead_ops(program.entry)
     return program

@@ -23,9 +23,10 @@ from collections.abc import Callable, Mapping
 from xdsl.dialects.builtin import FunctionType
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import SSAValue
+from xdsl.rewriter import Rewriter
 
 from zeropoint.codegen.runtime.native import NativeProgram
-from zeropoint.ir.inlining import inline_body
+from zeropoint.ir.inlining import inline_region
 from zeropoint.ir.program import Program, name_attributes
 from zeropoint.ir.quant import QuantizeRegionOp, StatisticsRefOp
 from zeropoint.ir.tensors import Array
@@ -45,20 +46,18 @@ def observed(program: Program) -> tuple[Program, list[str]]:
     block = program.entry
     for op in list(block.ops):
         if isinstance(op, QuantizeRegionOp):
-            _inline(op)
+            inline_region(op)
     keys: list[str] = []
     values: list[SSAValue] = []
     for op in [op for op in block.ops if isinstance(op, StatisticsRefOp)]:
         keys.append(op.stats_key.data)
         values.append(op.arg)
         op.res.replace_all_uses_with(op.arg)
-        op.detach()
-        op.erase()
+        Rewriter.erase_op(op)
     terminator = block.last_op
     assert isinstance(terminator, ReturnOp)
     results = [*terminator.operands, *values]
-    terminator.detach()
-    terminator.erase()
+    Rewriter.erase_op(terminator)
     block.add_op(ReturnOp(*results))
     function = program.main
     function.function_type = FunctionType.from_lists([a.type for a in block.args], [value.type for value in results])
@@ -66,13 +65,6 @@ def observed(program: Program) -> tuple[Program, list[str]]:
         [*names, *(f"zeropoint.statistics{n}" for n in range(len(keys)))]
     )
     return program, keys
-
-
-def _inline(region: QuantizeRegionOp) -> None:
-    for output, value in zip(region.outputs, inline_body(region, region.inputs), strict=True):
-        output.replace_all_uses_with(value)
-    region.detach()
-    region.erase()
 
 
 class ObservedProgram:

@@ -16,8 +16,10 @@ from dataclasses import dataclass
 
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
+from xdsl.rewriter import Rewriter
 
 from zeropoint.ir.functions import is_function
+from zeropoint.ir.inlining import copy_body
 from zeropoint.ir.program import Program
 from zeropoint.ir.stablehlo import CompositeOp
 from zeropoint.solve.fuse.elementwise import function_match
@@ -95,24 +97,19 @@ def expand_composites(program: Program) -> list[Expanded]:
 def _expand(op: CompositeOp, functions: Mapping[str, FuncOp]) -> tuple[tuple[Operation, ...], tuple[SSAValue, ...]]:
     """Replace a composite by copies of the ops of its decomposition, which carry its location; those, its results."""
     block = functions[op.decomposition.root_reference.data].body.block
-    values: dict[SSAValue, SSAValue] = dict(zip(block.args, op.inputs, strict=True))
-    *body, terminator = block.ops
-    assert op.parent is not None
+    copies, results = copy_body(block, op.inputs, op)
     made: list[Operation] = []
-    for inner in body:
-        copy = inner.clone(values)
+    expanded: dict[SSAValue, SSAValue] = {}
+    for copy in copies:
         for part in copy.walk():
             part.location = op.location
-        op.parent.insert_op_before(copy, op)
         if isinstance(copy, CompositeOp):
+            old = tuple(copy.results)
             inside, given = _expand(copy, functions)
             made += inside
-            values.update(zip(inner.results, given, strict=True))
+            expanded.update(zip(old, given, strict=True))
         else:
             made.append(copy)
-    results = tuple(values[value] for value in terminator.operands)
-    for old, new in zip(op.results, results, strict=True):
-        old.replace_all_uses_with(new)
-    op.detach()
-    op.erase()
-    return tuple(made), results
+    results = [expanded.get(value, value) for value in results]
+    Rewriter.replace_op(op, [], results)
+    return tuple(made), tuple(results)

@@ -22,6 +22,7 @@ from collections.abc import Sequence
 
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Block, Operation, OpResult, Region, SSAValue
+from xdsl.rewriter import Rewriter
 
 from zeropoint.ir.annotations import FUNCTION
 from zeropoint.ir.dead_code import remove_dead_ops
@@ -91,8 +92,7 @@ def wrap(match: Match) -> QuantizeRegionOp:
     for old, new in zip(root.results, region.outputs, strict=True):
         old.replace_all_uses_with(new)
     for op in reversed(match.ops):
-        op.detach()
-        op.erase()
+        Rewriter.erase_op(op)
     return region
 
 

@@ -22,7 +22,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import IRDLOperation
 
 from zeropoint.ir.dead_code import remove_dead_ops
-from zeropoint.ir.inlining import inline_body
+from zeropoint.ir.inlining import inline_region
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp, QuantizedType, QuantizeRegionOp
 from zeropoint.ir.tensors import with_element
@@ -48,13 +48,11 @@ def _cast(value: SSAValue, spec: Attribute, region: QuantizeRegionOp) -> SSAValu
 
 
 def _inline(region: QuantizeRegionOp) -> None:
-    specs = zip(region.inputs, region.input_specs, strict=True)
-    operands = [_cast(value, spec, region) for value, spec in specs]
-    results = inline_body(region, operands)
-    for output, value, spec in zip(region.outputs, results, region.output_specs, strict=True):
-        output.replace_all_uses_with(_cast(value, spec, region))
-    region.detach()
-    region.erase()
+    inline_region(
+        region,
+        operand=lambda value, n: _cast(value, region.input_specs.data[n], region),
+        result=lambda value, n: _cast(value, region.output_specs.data[n], region),
+    )
 
 
 def unfuse(program: Program) -> Program:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from xdsl.ir import SSAValue
+from xdsl.rewriter import Rewriter
 
 from zeropoint.ir.constants import is_constant
 from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp, UniformQuantizedType
@@ -33,5 +34,4 @@ def take_over_casts(value: SSAValue, quantized: SSAValue) -> None:
         user = use.operation
         if isinstance(user, QuantizeCastOp | UniformQuantizeOp) and user.results[0].type == quantized.type:
             user.results[0].replace_all_uses_with(quantized)
-            user.detach()
-            user.erase()
+            Rewriter.erase_op(user)

@@ -25,11 +25,12 @@ import numpy as np
 from xdsl.builder import Builder
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.rewriter import InsertPoint
+from xdsl.rewriter import InsertPoint, Rewriter
 
 from zeropoint.ir.annotations import DEMANDS, FACTS, FLOAT_REASON, FUNCTION, Fact, carry, facts_of, state_facts
 from zeropoint.ir.constants import constant_array, constant_op
 from zeropoint.ir.dead_code import remove_dead_ops
+from zeropoint.ir.inlining import inline_region
 from zeropoint.ir.locations import location_text
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType
@@ -113,24 +114,14 @@ class _Materialization:
             assert region.parent is not None
             region.parent.insert_op_before(made, region)
             output.replace_all_uses_with(made.result)
-        region.detach()
-        region.erase()
+        Rewriter.erase_op(region)
 
 
-def inline_region(region: QuantizeRegionOp) -> None:
+def _leave_in_float(region: QuantizeRegionOp) -> None:
     """Put the ops of a region in its place, each with the reason why it stays float."""
-    values: dict[SSAValue, SSAValue] = dict(zip(region.body.block.args, region.inputs, strict=True))
-    *ops, terminator = region.body.block.ops
-    assert region.parent is not None
-    for op in ops:
-        copy = op.clone(values)
-        if not isinstance(copy, ConstantOp):
-            carry(region, copy, FLOAT_REASON)
-        region.parent.insert_op_before(copy, region)
-    for output, value in zip(region.outputs, terminator.operands, strict=True):
-        output.replace_all_uses_with(values[value])
-    region.detach()
-    region.erase()
+    for op in inline_region(region):
+        if not isinstance(op, ConstantOp):
+            carry(region, op, FLOAT_REASON)
 
 
 def materialize(program: Program) -> Program:
@@ -145,6 +136,6 @@ def materialize(program: Program) -> Program:
         run.release(region)
     for region in regions:
         if region.parent is not None:  # the others were replaced
-            inline_region(region)
+            _leave_in_float(region)
     remove_dead_ops(program.entry)
     return program

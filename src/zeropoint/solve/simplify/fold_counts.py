@@ -12,6 +12,7 @@ from __future__ import annotations
 from functools import reduce
 
 import numpy as np
+from xdsl.pattern_rewriter import PatternRewriter, PatternRewriteWalker, RewritePattern, op_type_rewrite_pattern
 
 from zeropoint.ir.constants import constant_op, splat_value
 from zeropoint.ir.dead_code import remove_dead_ops
@@ -19,6 +20,7 @@ from zeropoint.ir.program import Program
 from zeropoint.ir.stablehlo import AddOp, ReduceWindowOp
 from zeropoint.ir.stablehlo.arrays import array_values, padding_values
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
+from zeropoint.ir.weights import Weights
 
 
 def _counts(op: ReduceWindowOp) -> Array:
@@ -39,26 +41,32 @@ def _counts(op: ReduceWindowOp) -> Array:
     return np.asarray(reduce(np.multiply.outer, along))
 
 
-def _is_count(op: ReduceWindowOp, program: Program) -> bool:
+def _is_count(op: ReduceWindowOp, weights: Weights) -> bool:
     body = list(op.body.block.ops)
     plain = all(step == 1 for step in array_values(op.base_dilations))
     adds = len(body) == 2 and isinstance(body[0], AddOp) and set(body[0].operands) == set(op.body.block.args)
-    return plain and adds and len(op.inputs) == 1 and splat_value(op.init_values[0], program.weights) == 0
+    return plain and adds and len(op.inputs) == 1 and splat_value(op.init_values[0], weights) == 0
+
+
+class FoldCount(RewritePattern):
+    """A sum of windows over one number: a constant."""
+
+    def __init__(self, weights: Weights):
+        self.weights = weights
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: ReduceWindowOp, rewriter: PatternRewriter, /) -> None:
+        """Replace a sum of windows by the number times how many elements each window has."""
+        number = splat_value(op.inputs[0], self.weights) if _is_count(op, self.weights) else None
+        if number is None:
+            return
+        counts = (_counts(op) * number).astype(element_dtype(element_of(op.results[0])))
+        rewriter.replace(op, constant_op(counts, self.weights, location=op.location))
 
 
 def fold_counts(program: Program) -> Program:
     """Every `reduce_window` with `add` over one number."""
     program = program.clone()
-    for op in list(program.entry.ops):
-        if not isinstance(op, ReduceWindowOp) or not _is_count(op, program):
-            continue
-        number = splat_value(op.inputs[0], program.weights)
-        if number is None:
-            continue
-        counts = (_counts(op) * number).astype(element_dtype(element_of(op.results[0])))
-        made = constant_op(counts, program.weights, location=op.location)
-        assert op.parent is not None
-        op.parent.insert_op_before(made, op)
-        op.results[0].replace_all_uses_with(made.output)
+    PatternRewriteWalker(FoldCount(program.weights), apply_recursively=False).rewrite_module(program.module)
     remove_dead_ops(program.entry)
     return program

@@ -18,9 +18,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from xdsl.dialects.builtin import LocationAttr, SymbolRefAttr
-from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.dialects.func import CallOp, FuncOp
+from xdsl.ir import Operation
+from xdsl.rewriter import Rewriter
 
+from zeropoint.ir.inlining import copy_body
 from zeropoint.ir.locations import describe, location_text, name_location
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp
@@ -46,27 +48,16 @@ def _inline(call: CallOp, functions: Functions, chain: tuple[str, ...]) -> None:
     if name in chain:
         path = " -> ".join(f"@{step}" for step in (*chain, name))
         raise RecursionInProgram(f"{describe(call)}: found functions that call themselves ({path}), expected none")
-    values: dict[SSAValue, SSAValue] = dict(zip(functions[name].body.block.args, call.arguments, strict=True))
-    block = call.parent
-    assert block is not None
-    made: list[CallOp] = []
-    for op in functions[name].body.block.ops:
-        if isinstance(op, ReturnOp):
-            for result, value in zip(call.results, op.operands, strict=True):
-                result.replace_all_uses_with(values[value])
-            break
-        copy = op.clone(values)
-        copy.location = _named_under(call, copy)
-        if isinstance(copy, QuantizeRegionOp):
-            for inner in copy.body.block.ops:
+    copies, results = copy_body(functions[name].body.block, call.arguments, call)
+    for op in copies:
+        op.location = _named_under(call, op)
+        if isinstance(op, QuantizeRegionOp):
+            for inner in op.body.block.ops:
                 inner.location = _named_under(call, inner)
-        block.insert_op_before(copy, call)
-        if isinstance(copy, CallOp):
-            made.append(copy)
-    call.detach()
-    call.erase()
-    for inner in made:
-        _inline(inner, functions, (*chain, name))
+    Rewriter.replace_op(call, [], results)
+    for op in copies:
+        if isinstance(op, CallOp):
+            _inline(op, functions, (*chain, name))
 
 
 def _named_functions(program: Program) -> set[str]:
@@ -99,8 +90,7 @@ def inline_calls(program: Program) -> Program:
         if not unused:
             return program
         for op in unused:
-            op.detach()
-            op.erase()
+            Rewriter.erase_op(op)
 
 
 def _is_private(function: FuncOp) -> bool:
