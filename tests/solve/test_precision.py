@@ -9,12 +9,14 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 from graphs import ACT, CENTRED, TOY, Graph, row
+from xdsl.dialects.builtin import f32
 
 from networks import Network
 from zeropoint.interp import Interpreter
+from zeropoint.ir.annotations import FLOAT_REASON
 from zeropoint.ir.locations import location_text, value_name
 from zeropoint.ir.program import Program
-from zeropoint.ir.quant import Storage, UniformQuantizedType
+from zeropoint.ir.quant import QuantizeRegionOp, Storage, UniformQuantizedType
 from zeropoint.ir.stablehlo import (
     AddOp,
     ConcatenateOp,
@@ -29,6 +31,7 @@ from zeropoint.pipeline import Quantization, quantize
 from zeropoint.solve.propagate import is_rescale, move_rescales, propagate, rescale_count, violations
 from zeropoint.solve.propagate.check import regions_of
 from zeropoint.solve.propagate.constraints import root
+from zeropoint.solve.propagate.joins import PART_TOLERANCE, settle_kernels
 from zeropoint.targets import Free, PortRule, Role, SameScale, Target
 
 I8 = Storage.of("i8")
@@ -183,7 +186,7 @@ def stored_as(program: Program, coupled: Mapping[str, float]) -> dict[tuple[str,
 
 def rescaled_everywhere(program: Program, monkeypatch: pytest.MonkeyPatch) -> Program:
     with monkeypatch.context() as patch:
-        module = sys.modules[propagate.__module__]
+        module = sys.modules[settle_kernels.__module__]
         patch.setattr(module, "separate", lambda graph: [[number] for number in graph.nodes])
         return propagate(program, TABLE)
 
@@ -193,6 +196,7 @@ SEEDS = int(os.environ.get("ZEROPOINT_FUZZ_CASES", "12"))
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_no_reader_gets_a_value_a_bit_coarser_than_the_only_way(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules[settle_kernels.__module__], "PART_TOLERANCE", float("inf"))  # nothing is left float
     rescales = 0
     for seed in range(SEEDS):
         program, coupled = of_many_ranges(seed, family)
@@ -206,3 +210,37 @@ def test_no_reader_gets_a_value_a_bit_coarser_than_the_only_way(family: str, mon
             assert not worse, f"seed {seed}"
             rescales += rescale_count(made)
     assert rescales > SEEDS  # ranges do collide here
+
+
+# A kernel with one scale for operands of different size, which only floats read.
+
+
+def joined(kernel: str, narrow: float, wide: float, *, read_by: str) -> QuantizeRegionOp:
+    """The region of a kernel of two operands, observed in 0..narrow and 0..wide, after propagation."""
+    graph = Graph(2)
+    one, other = (graph.kernel("free", value) for value in graph.args)
+    one, other = graph.observed(one, 0.0, narrow), graph.observed(other, 0.0, wide)
+    both = graph.observed(graph.kernel(kernel, one, other, label="both"), 0.0, max(narrow, wide))
+    last = both if read_by == "caller" else graph.observed(graph.kernel(read_by, both, label="last"), 0.0, wide)
+    table = Target("toy", "fixed32", (*TABLE.rows, *(row(name, SameScale()) for name in JOINS)))
+    regions = regions_of(propagate(graph.finish(last), table))
+    return next(region for region in regions if region.logical_kernel.data == kernel)
+
+
+JOINS = ("concatenate", "pack", "select", "maximum", "minimum", "dynamic_update_slice", "scatter")
+
+
+@pytest.mark.parametrize("read_by", ["caller", "same"])
+@pytest.mark.parametrize("kernel", JOINS)
+def test_a_kernel_that_would_give_a_narrow_operand_a_wide_scale_stays_float(kernel: str, read_by: str) -> None:
+    region = joined(kernel, 1.0, 320.0, read_by=read_by)
+    assert region.output_specs.data[0] == f32
+    reason = region.attributes[FLOAT_REASON].data
+    assert reason == "only floats read it, and at one scale 'free0' would be 320 times coarser than its range wants"
+
+
+@pytest.mark.parametrize("kernel", JOINS)
+def test_it_is_quantized_where_integers_read_it_or_sizes_are_alike(kernel: str) -> None:
+    assert joined(kernel, 1.0, 320.0, read_by="free").output_specs.data[0] != f32
+    assert joined(kernel, 1.0, PART_TOLERANCE, read_by="caller").output_specs.data[0] != f32
+    assert joined(kernel, 1.0, 1.01 * PART_TOLERANCE, read_by="caller").output_specs.data[0] == f32

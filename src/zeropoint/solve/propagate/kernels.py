@@ -9,7 +9,7 @@ Source: the RFC on quantization transformations, section "Target Constraints".
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import AnyFloat, StringAttr
@@ -106,10 +106,11 @@ def rebased(pinned: UniformQuantizedType, storage: Storage) -> UniformQuantizedT
 
 @dataclass
 class KernelChoice:
-    """The rows of the regions of a program, found in one walk."""
+    """The rows of the regions of a program, found in one walk. `left` has regions that stay float, and why."""
 
     target: Target
     constraints: Constraints
+    left: Mapping[QuantizeRegionOp, str] = field(default_factory=dict[QuantizeRegionOp, str])
     storage_of: dict[SSAValue, Storage] = field(default_factory=dict[SSAValue, Storage])
     widths: FunctionWidths = field(init=False)
 
@@ -155,7 +156,7 @@ class KernelChoice:
     def _kernel(self, region: QuantizeRegionOp, position: int) -> Kernel | str:
         """The kernel of a region, or why it has none."""
         name = region.logical_kernel.data
-        kept = self._kept_float(region)
+        kept = self.left.get(region) or self._kept_float(region)
         if kept is not None:
             return kept
         rows = RESCALE_ROWS if is_rescale(region) else self.target.by_kernel.get(name, ())
@@ -237,6 +238,15 @@ class KernelChoice:
         if bits:
             return AtLeast(max(bits))
         return self.storage_of.get(value) if neighbours else None
+
+
+def left_float(program: Program) -> dict[QuantizeRegionOp, str]:
+    """The regions of a solved program that stay float, with the reasons that they carry."""
+    found: dict[QuantizeRegionOp, str] = {}
+    for op in program.entry.ops:
+        if isinstance(op, QuantizeRegionOp) and isinstance(reason := op.attributes.get(FLOAT_REASON), StringAttr):
+            found[op] = reason.data
+    return found
 
 
 def _is_tied(row: KernelRow) -> bool:

@@ -39,7 +39,7 @@ from zeropoint.solve.propagate.check import regions_of
 from zeropoint.solve.propagate.classes import holds, real_range
 from zeropoint.solve.propagate.constraints import Constraints
 from zeropoint.solve.propagate.headroom import Ports, greatest_real, least_output_scale
-from zeropoint.solve.propagate.kernels import Kernel, KernelChoice
+from zeropoint.solve.propagate.kernels import Kernel, KernelChoice, left_float
 from zeropoint.solve.propagate.operands import operand_type
 from zeropoint.solve.propagate.precision import TOLERANCE
 from zeropoint.solve.propagate.rescale import is_rescale, rescale_region
@@ -255,7 +255,7 @@ def move_rescales(program: Program, target: Target) -> Program:
     before = rescale_count(program)
     if before:
         kernels: dict[Operation, Kernel] = {
-            kernel.region: kernel for kernel in KernelChoice(target, Constraints()).choose(program)
+            kernel.region: kernel for kernel in KernelChoice(target, Constraints(), left_float(program)).choose(program)
         }
         motion = _Motion(program, kernels)
         while any([motion.step(region) for region in regions_of(program) if is_rescale(region)]):

@@ -58,6 +58,7 @@ class PortGraph:
     value_nodes: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
     port_nodes: dict[Port, int] = field(default_factory=dict[Port, int])
     parents: list[int] = field(default_factory=list[int])
+    steps: list[float] = field(default_factory=list[float])
     read: set[int] = field(default_factory=set[int])
     made_ranges: dict[SSAValue, tuple[float, float]] = field(default_factory=dict[SSAValue, tuple[float, float]])
 
@@ -92,6 +93,10 @@ class PortGraph:
     def of_value(self, value: SSAValue) -> int:
         """The node of a value."""
         return self.find(self.value_nodes[value])
+
+    def own_step(self, value: SSAValue) -> float:
+        """The scale that a value would have if every edge were rescaled; 0 where it is not known."""
+        return self.steps[self.value_nodes[value]]
 
     def of_port(self, port: Port) -> int:
         """The node of a port."""
@@ -164,7 +169,8 @@ class PortGraph:
                 else:
                     read.add(port)
         steps = [own_step(self.nodes[self.find(number)]) for number in range(len(self.parents))]
-        for number, need in enumerate(needs(steps, flows, read)):
+        self.steps, wanted = needs(steps, flows, read)
+        for number, need in enumerate(wanted):
             node = self.nodes[self.find(number)]
             node.need = min(node.need, need)
 

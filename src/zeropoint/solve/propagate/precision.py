@@ -52,8 +52,10 @@ def own_step(node: Node) -> float:
     return node.fixed.scale if node.fixed else step_of(node.minimum, node.maximum, node.storage, node.zero_point)
 
 
-def needs(steps: Sequence[float], flows: Iterable[tuple[int, int]], read: Container[int]) -> list[float]:
-    """The scale that each place has to have for the readers behind it; infinite where there are none.
+def needs(
+    steps: Sequence[float], flows: Iterable[tuple[int, int]], read: Container[int]
+) -> tuple[list[float], list[float]]:
+    """The finest scale that each place can have; and the one that the readers behind it want, infinite without any.
 
     `steps` has the scale of each place by itself, 0 where it is not known or does not matter; `flows` says from where
     to where data goes, and `read` where somebody reads it.
@@ -65,7 +67,7 @@ def needs(steps: Sequence[float], flows: Iterable[tuple[int, int]], read: Contai
         behind[second].append(first)
     coarsest = [-step for step in _least_before([-step for step in steps], ahead)]
     wants = [step if number in read and step > 0 else inf for number, step in enumerate(coarsest)]
-    return _least_before(wants, behind)
+    return coarsest, _least_before(wants, behind)
 
 
 def _least_before(numbers: Sequence[float], next_to: Sequence[Sequence[int]]) -> list[float]:

@@ -10,7 +10,8 @@ becomes
        input_specs = [!quant.uniform<i8:f32, 0.0235:-128>], output_specs = [!quant.uniform<i8:f32, 0.0235:-128>]} ...
 ```
 In order: shared constants are duplicated, model constraints taken (`constraints`), rows chosen (`kernels`), ports tied
-(`ports`) and parted where demands collide (`separate`), parameters decided (`specs`), specs written here.
+(`ports`) and parted where demands collide (`separate`), joins of uneven parts left float (`joins`), parameters decided
+(`specs`), specs written here.
 
 Source: the RFC on quantization transformations, section "Propagation pass". Every port is set once, or rescaled once,
 so the pass ends; everything is visited in program order, so its result depends on the program text only.
@@ -40,12 +41,11 @@ from zeropoint.solve.propagate.constraints import Constraints, restore_simulatio
 from zeropoint.solve.propagate.errors import PropagationError
 from zeropoint.solve.propagate.headroom import Ports, greatest_real, greatest_result, least_output_scale
 from zeropoint.solve.propagate.inputs import state_input_facts
-from zeropoint.solve.propagate.kernels import Kernel, KernelChoice
+from zeropoint.solve.propagate.joins import settle_kernels
+from zeropoint.solve.propagate.kernels import Kernel
 from zeropoint.solve.propagate.operands import operand_type, weight_facts
-from zeropoint.solve.propagate.ports import PortGraph
 from zeropoint.solve.propagate.progress import Port, Progress
 from zeropoint.solve.propagate.rescale import is_rescale, rescale_region
-from zeropoint.solve.propagate.separate import separate
 from zeropoint.solve.propagate.specs import Specs
 from zeropoint.targets import OUTPUT, Target
 
@@ -183,9 +183,8 @@ def propagate(program: Program, target: Target, profile: str | None = None, *, r
     program = program.clone()
     constraints = take_constraints(program)
     duplicate_constants(program, constraints)
-    kernels = KernelChoice(target, constraints).choose(program)
-    graph = PortGraph.of(kernels, constraints)
-    specs = Specs.of(graph, separate(graph), ranges)
+    graph, specs = settle_kernels(program, target, constraints, ranges)
+    kernels = graph.kernels
     specs.run_functions(kernels)
     reasons = {edge.port: edge.reason for edge in graph.edges if edge.reason is not None}
     progress = Progress(graph.port_nodes)
