@@ -19,6 +19,7 @@ from zeropoint.pipeline import Quantization
 from zeropoint.report.agreement import Accumulated, Comparison, ComparisonError
 from zeropoint.report.explain import Explanation, explain
 from zeropoint.report.layers import observed_layers
+from zeropoint.report.parts import output_parts
 from zeropoint.solve.fuse import fuse
 from zeropoint.solve.simplify import simplify
 from zeropoint.targets import Target
@@ -178,6 +179,11 @@ def compare(
     _check_ports(reference, model)
     outputs = {port.name: Accumulated(port.name) for port in reference.outputs}
     inner: dict[str, Accumulated] = {}
+    parts = [
+        (name, part, Accumulated(f"{name}: {part.name}"))
+        for name, found in output_parts(reference.program).items()
+        for part in found
+    ]
     engines = [
         ReferenceEngine().prepare(_with_layers(m.program)) if layers else m.engine.prepare(m.program)
         for m in (reference, model)
@@ -192,6 +198,8 @@ def compare(
             observed.append(seen)
         for name, accumulated in outputs.items():
             accumulated.add(values[0][name], values[1][name])
+        for name, part, accumulated in parts:
+            accumulated.add(part.of(values[0][name]), part.of(values[1][name]))
         for name in observed[0].keys() & observed[1].keys():
             if observed[0][name].shape == observed[1][name].shape:  # else two values that only share the name
                 inner.setdefault(name, Accumulated(name)).add(observed[0][name], observed[1][name])
@@ -200,7 +208,12 @@ def compare(
         inner = {name: inner[name] for name in order if name in inner}
     if not count:
         raise ComparisonError("found no samples, expected at least one")
-    return Comparison(count, [a.result() for a in outputs.values()], [a.result() for a in inner.values()])
+    return Comparison(
+        count,
+        [a.result() for a in outputs.values()],
+        [a.result() for a in inner.values()],
+        [a.result() for _, _, a in parts],
+    )
 
 
 def _with_layers(program: Program) -> Program:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from math import inf, isfinite
 from typing import Any
 
@@ -71,11 +71,16 @@ class Accumulated:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Outputs, and with layers every value that both programs name."""
+    """Outputs, and with layers every value that both programs name.
+
+    `parts` has the operands of outputs that are concatenations, as `output: operand`: a small one can be lost while the
+    whole looks good.
+    """
 
     samples: int
     outputs: list[Agreement]
     layers: list[Agreement]
+    parts: list[Agreement] = field(default_factory=list[Agreement])
 
     def json(self) -> str:
         """For tools; what is infinite or not a number is null."""
@@ -86,15 +91,18 @@ class Comparison:
                 for key, value in asdict(row).items()
             }
 
-        rows = {"outputs": [entry(row) for row in self.outputs], "layers": [entry(row) for row in self.layers]}
+        groups = {"outputs": self.outputs, "parts": self.parts, "layers": self.layers}
+        rows = {name: [entry(row) for row in group] for name, group in groups.items()}
         return json.dumps({"samples": self.samples, **rows}, indent=2)
 
     def table(self) -> str:
         """For people."""
-        return agreement_table(self.samples, self.outputs, self.layers)
+        return agreement_table(self.samples, self.outputs, self.layers, self.parts)
 
 
-def agreement_table(samples: int, outputs: Sequence[Agreement], layers: Sequence[Agreement]) -> str:
+def agreement_table(
+    samples: int, outputs: Sequence[Agreement], layers: Sequence[Agreement], parts: Sequence[Agreement] = ()
+) -> str:
     """SQNR, cosine, greatest error and top-1 agreement of each value."""
     from rich import box  # heavy, and only needed here
     from rich.table import Table
@@ -102,7 +110,7 @@ def agreement_table(samples: int, outputs: Sequence[Agreement], layers: Sequence
     table = Table(box=box.SIMPLE, title=f"{samples} samples")
     for column in ("value", "SQNR dB", "cosine", "max error", "top-1 agreement"):
         table.add_column(column, justify="left" if column == "value" else "right")
-    for kind, rows in (("output", outputs), ("layer", layers)):
+    for kind, rows in (("output", outputs), ("part", parts), ("layer", layers)):
         for row in rows:
             top1 = "-" if row.top1 is None else f"{100 * row.top1:.2f} %"
             table.add_row(f"{kind} {row.name}", f"{row.sqnr:.2f}", f"{row.cosine:.6f}", f"{row.max_error:.4g}", top1)
