@@ -12,13 +12,14 @@ import click
 
 from zeropoint.cli.compilation import compile_
 from zeropoint.cli.execution import compare, run
+from zeropoint.cli.export import export
 from zeropoint.cli.inspection import explain, targets
 from zeropoint.cli.passes import opt
 from zeropoint.cli.quantization import quantize
 
 
 @click.group(
-    commands=[quantize, run, compare, explain, compile_, opt, targets],
+    commands=[quantize, run, compare, explain, compile_, export, opt, targets],
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(package_name="zeropoint")

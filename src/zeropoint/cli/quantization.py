@@ -15,7 +15,7 @@ from zeropoint.cli.shapes import SHAPE
 @click.command()
 @click.argument("model", type=INPUT_FILE)
 @click.option("--data", required=True, type=INPUT_FILE, help="Calibration data: .npz, or a folder of .npy files.")
-@click.option("-o", "--output", required=True, type=OUTPUT_FILE, help="Where to write the program: NAME.mlir.")
+@click.option("-o", "--output", required=True, type=OUTPUT_FILE, help="Where to write: NAME.mlir, or NAME.tflite.")
 @click.option(
     "--target",
     default="cpu",
@@ -35,10 +35,10 @@ from zeropoint.cli.shapes import SHAPE
 @click.option("--io", type=click.Choice(["float", "integer"]), default="float", show_default=True)
 @click.option(
     "--emit",
-    type=click.Choice(["integer", "stablehlo"]),
+    type=click.Choice(["integer", "stablehlo", "kernels"]),
     default="integer",
     show_default=True,
-    help="The integer program, or the quantized StableHLO it comes from.",
+    help="The integer program, the quantized StableHLO it comes from, or the kernels with their types (for export).",
 )
 @click.option("--integer-only", is_flag=True, help="Fail, with the list of them, if any float op is left inside.")
 @click.option("--inline-weights", is_flag=True, help="One self-contained .mlir file instead of .mlir + .safetensors.")
@@ -60,11 +60,12 @@ def quantize(
     shapes: tuple[tuple[str, tuple[int, ...]], ...],
 ) -> None:
     """Calibrate MODEL on data and write it as an integer program."""
+    from zeropoint.export import FORMATS, ExportOptions, export_program
     from zeropoint.ir.files import save_program
     from zeropoint.pipeline import Options
     from zeropoint.solve.recipe import load_recipe
 
-    check_output(output, (".mlir",))
+    check_output(output, (".mlir", *FORMATS))
     recipe = None if recipe_file is None else load_recipe(recipe_file)
     options = Options(target, profile, observer, io == "integer", recipe, least_sqnr=least_sqnr)
     result = _quantized(model, data, options, dict(shapes))
@@ -73,9 +74,13 @@ def quantize(
         click.echo(f"zeropoint: warning: {warning}", err=True)
     if integer_only:
         _require_integers(result)
-    program = result.integer if emit == "integer" else result.quantized
-    for path in save_program(program, output, inline_weights=inline_weights):
-        click.echo(f"wrote {path}")
+    if output.suffix in FORMATS:
+        export_program(result.propagated, output, ExportOptions(integer_io=io == "integer"))
+        click.echo(f"wrote {output}")
+    else:
+        program = {"integer": result.integer, "stablehlo": result.quantized, "kernels": result.propagated}[emit]
+        for path in save_program(program, output, inline_weights=inline_weights):
+            click.echo(f"wrote {path}")
     click.echo(_summary(result))
 
 

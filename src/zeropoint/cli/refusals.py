@@ -24,6 +24,7 @@ def _input_errors() -> tuple[type[BaseException], ...]:
     from zeropoint.bit_widths import BitWidthError
     from zeropoint.calibrate import CalibrationError, DataError
     from zeropoint.codegen.llvm.machine import CodegenError
+    from zeropoint.export import ExportError
     from zeropoint.frontend import ModelError
     from zeropoint.interp import InputError, UnsupportedError
     from zeropoint.lower import LoweringError
@@ -39,6 +40,7 @@ def _input_errors() -> tuple[type[BaseException], ...]:
         CodegenError,
         ComparisonError,
         DataError,
+        ExportError,
         ExplanationError,
         InputError,
         LoweringError,

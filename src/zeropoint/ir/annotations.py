@@ -11,6 +11,9 @@ from xdsl.ir import Attribute, Operation
 
 NAME = "zeropoint.name"
 """On arguments and results of `@main`: the name of the input or output in the original model."""
+ORDER = "zeropoint.order"
+"""On an argument or result of `@main` whose dimensions an exporter moved: dimension i is dimension `order[i]` of the
+original model's."""
 TARGET = "zeropoint.target"
 """On the module: the target that the program was quantized for."""
 PROFILE = "zeropoint.profile"

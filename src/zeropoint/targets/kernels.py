@@ -213,6 +213,8 @@ class Target:
     """How many dB of its own variance the result of a function has to keep where only what it reads is rounded: where
     the values that calibration saw leave less, the function and what makes its operand are wider, or float. 0: nothing
     is looked at."""
+    scale_type: str = "f64"
+    """The type in which the runtime keeps scales: parameters are chosen such that it holds them exactly."""
 
     @cached_property
     def by_kernel(self) -> Mapping[str, tuple[KernelRow, ...]]:

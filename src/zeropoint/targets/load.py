@@ -14,11 +14,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+from zeropoint.numerics.ranges import SCALE_TYPES
 from zeropoint.targets.checks import TargetError, check_target, place
 from zeropoint.targets.kernels import KernelRow, QuantFunction, Relation, Target
 from zeropoint.targets.text import parse_port, parse_relation
 
-KEYS = ("name", "profile", "description", "extends", "prefer", "real_results", "least_sqnr", "kernel")
+KEYS = ("name", "profile", "description", "extends", "prefer", "real_results", "least_sqnr", "scale_type", "kernel")
 COLUMNS = (
     "name",
     "inputs",
@@ -104,7 +105,10 @@ def read_table(table: Mapping[str, Any], path: Path, extends: Extends) -> Target
     least = table.get("least_sqnr", base.least_sqnr if base is not None else 0)
     if not isinstance(least, int | float) or isinstance(least, bool):
         raise TargetError(f"{path}: found least_sqnr = {least!r}, expected a number of dB")
-    return check_target(Target(name, profile, tuple(rows), str(table.get("description", "")), real, float(least)))
+    kept = table.get("scale_type", base.scale_type if base is not None else "f64")
+    if kept not in SCALE_TYPES:
+        raise TargetError(f"{path}: found scale_type = {kept!r}, expected {' or '.join(SCALE_TYPES)}")
+    return check_target(Target(name, profile, tuple(rows), str(table.get("description", "")), real, float(least), kept))
 
 
 def _text(table: Mapping[str, Any], key: str, path: Path) -> str:

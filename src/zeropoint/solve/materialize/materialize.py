@@ -21,23 +21,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-import numpy as np
 from xdsl.builder import Builder
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from zeropoint.ir.annotations import DEMANDS, FACTS, FLOAT_REASON, FUNCTION, Fact, carry, facts_of, state_facts
-from zeropoint.ir.constants import constant_array, constant_op
+from zeropoint.ir.constants import constant_array, constant_op, stored_array
 from zeropoint.ir.dead_code import remove_dead_ops
 from zeropoint.ir.inlining import inline_region
 from zeropoint.ir.locations import location_text
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType
 from zeropoint.ir.stablehlo import ConstantOp, UniformDequantizeOp, UniformQuantizeOp
-from zeropoint.ir.tensors import Array, with_element
+from zeropoint.ir.tensors import with_element
 from zeropoint.ir.weights import Weights
-from zeropoint.numerics.affine import quantize
 from zeropoint.solve.materialize import contraction, elementwise, movement, reduction
 from zeropoint.solve.materialize.edges import cast_constant, quantized_before, take_over_casts
 from zeropoint.solve.materialize.kernel import Kernel
@@ -50,18 +48,6 @@ KERNELS: Mapping[str, Callable[[Kernel], SSAValue]] = {
     **reduction.KERNELS,
 }
 """By logical kernel; any other is encased in `uniform_dequantize` and `uniform_quantize`."""
-
-
-def stored_array(array: Array, quantized: UniformQuantizedType) -> Array:
-    """The storage integers of a float constant, in f64: round to nearest, ties to even."""
-    scales, points = quantized.scales, quantized.zero_points
-    if quantized.axis is not None:
-        shape = [1] * array.ndim
-        shape[quantized.axis] = -1
-        scales, points = scales.reshape(shape), points.reshape(shape)
-    storage = quantized.storage
-    stored = quantize(array.astype(np.float64), scales, points, storage.minimum, storage.maximum, expressed=np.float64)
-    return stored.reshape(array.shape).astype(storage.type.dtype)  # a scalar met an array of one scale
 
 
 def _covered(region: QuantizeRegionOp) -> Fact:

@@ -16,7 +16,7 @@ import numpy as np
 
 from zeropoint.ir.annotations import Fact
 from zeropoint.ir.quant import Storage, UniformQuantizedType
-from zeropoint.numerics.ranges import UNIT_SCALE, AffineParameters, asymmetric, minmax_nudged, symmetric
+from zeropoint.numerics.ranges import UNIT_SCALE, AffineParameters, asymmetric, held_scale, minmax_nudged, symmetric
 from zeropoint.solve.propagate.errors import MissingStatistics
 
 RangeRule = Callable[[float, float, int, int], AffineParameters]
@@ -58,6 +58,7 @@ class ScaleClass:
     name: str
     reader: str
     rule: str = "asymmetric"
+    scale_type: str = "f64"
     minimum: float | None = None
     maximum: float | None = None
     fixed: UniformQuantizedType | None = None
@@ -95,7 +96,8 @@ class ScaleClass:
         else:
             chosen = _around(self.zero_point, minimum, maximum, storage)
         scale, zero_point = float(chosen.scale), int(chosen.zero_point)
-        return UniformQuantizedType.per_layer(storage, max(scale, self.least_scale), zero_point)
+        held = held_scale(max(scale, self.least_scale), self.scale_type)
+        return UniformQuantizedType.per_layer(storage, float(held), zero_point)
 
     def at_least(self, scale: float, source: str) -> None:
         """Demand a scale; parameters that are fixed, or that a function has read, stay."""

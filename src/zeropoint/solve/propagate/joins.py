@@ -42,7 +42,7 @@ def settle_kernels(program: Program, target: Target, constraints: Constraints, r
     while True:
         kernels = KernelChoice(target, constraints, left).choose(program)
         graph = PortGraph.of(kernels, constraints)
-        specs = Specs.of(graph, separate(graph), ranges)
+        specs = Specs.of(graph, separate(graph), ranges, target.scale_type)
         found = _uneven_joins(program, specs)
         if not found:
             return graph, specs

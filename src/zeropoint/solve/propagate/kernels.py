@@ -56,6 +56,7 @@ class Kernel:
     storages: tuple[Storage, ...]
     position: int
     demands: dict[str, str] = field(default_factory=dict[str, str])
+    scale_type: str = "f64"
 
     @property
     def output(self) -> SSAValue:
@@ -172,7 +173,7 @@ class KernelChoice:
         near = self._match(rows, self._signature(region, neighbours=True), demands)
         if near is not None and (_is_tied(near[0]) or near[1][OUTPUT].type.width == found[1][OUTPUT].type.width):
             found = near
-        return self._unfit(region, found[0]) or Kernel(region, *found, position, demands)
+        return self._unfit(region, found[0]) or Kernel(region, *found, position, demands, self.target.scale_type)
 
     def _match(
         self, rows: Sequence[KernelRow], signature: Signature, demands: dict[str, str]

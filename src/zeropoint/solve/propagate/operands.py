@@ -55,7 +55,7 @@ def operand_type(
         return _weight_type(kernel, index, array, before[0], output, weights, pinned)
     if kernel.row.tied(index) and output is not None:
         return output
-    return pinned or constant_type(array, kernel.storage(index), rule.zero_point)
+    return pinned or constant_type(array, kernel.storage(index), rule.zero_point, kernel.scale_type)
 
 
 def _weight_type(
@@ -78,10 +78,22 @@ def _weight_type(
     limit = (1 << (min(bits, MAX_WIDTH) - 2)) - 1
     greatest = None if bits <= MAX_WIDTH or output is None else greatest_real(output, None)
     if pinned is not None:
-        return held_weight_type(pinned, array, axis, given, bias, limit, greatest_output=greatest)
+        return held_weight_type(
+            pinned, array, axis, given, bias, limit, greatest_output=greatest, scale_type=kernel.scale_type
+        )
     per_channel = kernel.row.input_rule(index).per_channel and kernel.demands.get("granularity") != "per_tensor"
     storage = kernel.storage(index)
-    return weight_type(array, axis, storage, given, bias, limit, per_channel=per_channel, greatest_output=greatest)
+    return weight_type(
+        array,
+        axis,
+        storage,
+        given,
+        bias,
+        limit,
+        per_channel=per_channel,
+        greatest_output=greatest,
+        scale_type=kernel.scale_type,
+    )
 
 
 def weight_facts(kernel: Kernel, found: Sequence[Attribute], pinned: UniformQuantizedType | None) -> list[Fact]:

@@ -46,7 +46,7 @@ def _wanted(program: Program, target: Target) -> list[SSAValue]:
     constraints = take_constraints(program)
     kernels = KernelChoice(target, constraints).choose(program)
     graph = PortGraph.of(kernels, constraints)
-    specs = Specs.of(graph, separate(graph), "asymmetric")
+    specs = Specs.of(graph, separate(graph), "asymmetric", target.scale_type)
     specs.run_functions(kernels)
     makers = {kernel.output: kernel for kernel in kernels}
     settled: set[SSAValue] = set()

@@ -38,11 +38,11 @@ class Specs:
     )
 
     @staticmethod
-    def of(graph: PortGraph, pieces: list[list[int]], rule: str) -> Specs:
+    def of(graph: PortGraph, pieces: list[list[int]], rule: str, scale_type: str) -> Specs:
         """One class for each piece."""
         class_of: dict[int, ScaleClass] = {}
         for piece in pieces:
-            made = _class_of([graph.nodes[number] for number in piece], rule)
+            made = _class_of([graph.nodes[number] for number in piece], rule, scale_type)
             class_of.update(dict.fromkeys(piece, made))
         return Specs(graph, class_of)
 
@@ -180,13 +180,13 @@ def _data(kernel: Kernel) -> list[tuple[int, SSAValue | None]]:
     return ports
 
 
-def _class_of(nodes: list[Node], rule: str) -> ScaleClass:
+def _class_of(nodes: list[Node], rule: str, scale_type: str) -> ScaleClass:
     """The demands of nodes that share one type; their facts, those that decide first."""
     first = nodes[0]
     fixed = next((node for node in nodes if node.fixed is not None), None)
     wanting = next((node for node in nodes if node.zero_point is not None), None)
     lows = [node for node in nodes if node.minimum is not None]
-    made = ScaleClass(_storage(nodes), first.name, first.reader, rule)
+    made = ScaleClass(_storage(nodes), first.name, first.reader, rule, scale_type)
     if lows:
         least = min(lows, key=lambda node: node.minimum or 0.0)
         greatest = max(lows, key=lambda node: node.maximum or 0.0)

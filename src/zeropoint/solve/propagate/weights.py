@@ -13,7 +13,7 @@ from zeropoint.ir.quant import Storage, UniformQuantizedType
 from zeropoint.ir.quant.storage import MAX_WIDTH
 from zeropoint.ir.tensors import Array
 from zeropoint.numerics.accumulator import least_saturating_scale, least_weight_scale
-from zeropoint.numerics.ranges import SCALE_FLOOR, UNIT_SCALE, asymmetric, symmetric
+from zeropoint.numerics.ranges import SCALE_FLOOR, UNIT_SCALE, asymmetric, held_scale, symmetric
 
 
 def weight_type(
@@ -26,6 +26,7 @@ def weight_type(
     *,
     per_channel: bool = True,
     greatest_output: float | None = None,
+    scale_type: str = "f64",
 ) -> UniformQuantizedType:
     """`!quant.uniform` per channel along `axis`, or per layer, such that no accumulator of any input exceeds `limit`.
 
@@ -39,7 +40,7 @@ def weight_type(
     narrow = storage.minimum > storage.type.min
     scales = symmetric(channels.min(axis=1), channels.max(axis=1), storage.type, narrow=narrow).scale
     least = _least_scales(channels, input_type, bias, limit, greatest_output)
-    scales = np.maximum(np.asarray(scales, dtype=np.float64), least)
+    scales = held_scale(np.maximum(np.asarray(scales, dtype=np.float64), least), scale_type)
     middle = 0 if storage.type.signed else 1 << (storage.type.width - 1)
     if not per_channel:
         return UniformQuantizedType.per_layer(storage, float(scales.max(initial=SCALE_FLOOR)), middle)
@@ -78,6 +79,7 @@ def held_weight_type(
     limit: int,
     *,
     greatest_output: float | None = None,
+    scale_type: str = "f64",
 ) -> UniformQuantizedType:
     """A pinned type, with the least greater scale for the channels whose sums or bias `limit` would not hold.
 
@@ -97,7 +99,7 @@ def held_weight_type(
     if not passes.any():
         return pinned
     least = _least_scales(channels, input_type, bias, limit, greatest_output)
-    grown = np.where(passes, np.maximum(scales, least), scales)
+    grown = np.where(passes, held_scale(np.maximum(scales, least), scale_type), scales)
     expressed = pinned.expressed_type
     if not pinned.is_per_channel or pinned.axis is None:
         return UniformQuantizedType.per_layer(storage, float(grown.max()), pinned.zero_point, expressed_type=expressed)
@@ -117,11 +119,13 @@ def bias_type(storage: Storage, input_type: UniformQuantizedType, weight: Unifor
     return UniformQuantizedType.per_channel(storage, 0, scales)
 
 
-def constant_type(array: Array, storage: Storage, zero_point: int | None) -> UniformQuantizedType:
+def constant_type(
+    array: Array, storage: Storage, zero_point: int | None, scale_type: str = "f64"
+) -> UniformQuantizedType:
     """The per-layer type of a constant activation: its own range, asymmetric where the kernel takes any zero point."""
     low, high = float(array.min()), float(array.max())
     if zero_point is None:
         chosen = asymmetric(low, high, storage.minimum, storage.maximum)
     else:
         chosen = symmetric(low, high, storage.type, narrow=False, zero_range_scale=UNIT_SCALE)
-    return UniformQuantizedType.per_layer(storage, float(chosen.scale), int(chosen.zero_point))
+    return UniformQuantizedType.per_layer(storage, float(held_scale(chosen.scale, scale_type)), int(chosen.zero_point))

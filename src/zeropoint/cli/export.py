@@ -1,0 +1,38 @@
+"""`zeropoint export`: a quantized program to the file of another runtime."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from zeropoint.cli.files import INPUT_FILE, OUTPUT_FILE, check_output
+from zeropoint.cli.refusals import reports_input_errors
+
+
+@click.command()
+@click.argument("model", type=INPUT_FILE)
+@click.option("-o", "--output", required=True, type=OUTPUT_FILE, help="Where to write: NAME.tflite.")
+@click.option(
+    "--io",
+    type=click.Choice(["float", "integer"]),
+    default="float",
+    show_default=True,
+    help="Inputs and outputs: floats, or storage integers.",
+)
+@click.option(
+    "--layout",
+    type=click.Choice(["channels-last", "model"]),
+    default="channels-last",
+    show_default=True,
+    help="Order of dimensions of images at inputs and outputs.",
+)
+@reports_input_errors
+def export(model: Path, output: Path, io: str, layout: str) -> None:
+    """Write MODEL, a program of decided kernels (quantize --emit kernels), as a file for another runtime."""
+    from zeropoint.export import FORMATS, ExportOptions, export_program
+    from zeropoint.frontend import load_model
+
+    check_output(output, tuple(FORMATS))
+    export_program(load_model(model), output, ExportOptions(io == "integer", layout == "channels-last"))
+    click.echo(f"wrote {output}")

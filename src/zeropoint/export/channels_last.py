@@ -1,0 +1,304 @@
+"""Channels behind the spatial dimensions, as runtimes for devices want them.
+
+```mlir
+%1 = "quant.region"(%0, %w) ({ convolution [b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1] }) : (tensor<1x3x8x8xf32>, ...)
+%2 = "quant.region"(%1) ({ maximum with 0 }) : (tensor<1x4x6x6xf32>) -> tensor<1x4x6x6xf32>
+```
+becomes
+```mlir
+%t = "quant.region"(%0) ({ transpose, dims = [0, 2, 3, 1] })
+%1 = "quant.region"(%t, %w) ({ convolution [b, 0, 1, f]x[o, i, 0, 1]->[b, 0, 1, f] }) : (tensor<1x8x8x3xf32>, ...)
+%2 = "quant.region"(%1) ({ maximum with 0 }) : (tensor<1x6x6x4xf32>) -> tensor<1x6x6x4xf32>
+```
+Convolutions and windows start it; every op with a rule in `permute` goes along. A transpose stands only where an op
+without a rule meets one with, at inputs and at outputs. With `ports`, inputs and outputs of rank 3 and more change
+their own order instead; `zeropoint.order` on the argument or result says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from xdsl.builder import Builder
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType
+from xdsl.dialects.func import ReturnOp as FunctionReturnOp
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from zeropoint.export.permute import (
+    Order,
+    Permuted,
+    Rewriting,
+    channels_last,
+    inverse,
+    is_identity,
+    permuted,
+    permuted_type,
+)
+from zeropoint.ir.annotations import ORDER
+from zeropoint.ir.dead_code import remove_dead_ops, remove_if_dead
+from zeropoint.ir.program import Program
+from zeropoint.ir.quant import QuantizeRegionOp, ReturnOp
+from zeropoint.ir.stablehlo import ConstantOp, ConvolutionOp, ReduceWindowOp, TransposeOp
+from zeropoint.ir.stablehlo.arrays import array_values, i64_array
+from zeropoint.ir.tensors import shape_of
+from zeropoint.ir.weights import Weights
+
+SPATIAL = (ConvolutionOp, ReduceWindowOp)
+"""Ops that want channels last."""
+
+
+def window_order(op: ConvolutionOp | ReduceWindowOp) -> Order:
+    """The order in which the dimensions of a window stand between batch and channels."""
+    if isinstance(op, ConvolutionOp):
+        layout = op.dimension_numbers.data
+        return (layout.input_batch_dimension, *layout.input_spatial_dimensions, layout.input_feature_dimension)
+    sizes = array_values(op.window_dimensions)
+    rank = len(sizes)
+    return tuple(range(rank)) if rank < 3 or sizes[-1] == 1 != sizes[1] else channels_last(rank)
+
+
+def transpose_region(value: SSAValue, order: Order, spec: Attribute) -> QuantizeRegionOp:
+    """A region that moves dimensions of a value with these parameters."""
+    block = Block(arg_types=[value.type])
+    moved = TransposeOp(block.args[0], order)
+    block.add_ops([moved, ReturnOp([moved.result])])
+    return QuantizeRegionOp([value], [moved.result.type], "transpose", [spec], [spec], Region(block))
+
+
+@dataclass
+class _Pass:
+    """`natural` holds the values that are made in a new order, `given` those that a transpose brings into one."""
+
+    weights: Weights
+    natural: dict[SSAValue, Permuted] = field(default_factory=dict[SSAValue, Permuted])
+    specs: dict[SSAValue, Attribute] = field(default_factory=dict[SSAValue, Attribute])
+    given: dict[tuple[SSAValue, Order], SSAValue] = field(default_factory=dict[tuple[SSAValue, Order], SSAValue])
+    back: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
+
+    def transposed(self, value: SSAValue, order: Order, spec: Attribute | None, before: Operation) -> SSAValue:
+        """A transpose of a value, as a region where its parameters are known."""
+        made = TransposeOp(value, order) if spec is None else transpose_region(value, order, spec)
+        if isinstance(value.owner, Operation):
+            made.location = value.owner.location
+        return Builder(InsertPoint.before(before)).insert(made).results[0]
+
+    def forward(self, value: SSAValue, order: Order, spec: Attribute | None, before: Operation) -> SSAValue:
+        """The value in a new order, by a transpose where it is made in the old one."""
+        found = self.natural.get(value)
+        if found is not None and found.order == order:
+            return found.value
+        key = (value, order)
+        if key not in self.given:
+            self.given[key] = self.transposed(self.original(value, before), order, spec, before)
+        return self.given[key]
+
+    def original(self, value: SSAValue, before: Operation) -> SSAValue:
+        """The value in its old order, by a transpose where it is made in a new one."""
+        found = self.natural.get(value)
+        if found is None:
+            return value
+        if value not in self.back:
+            after = found.value.owner
+            point = after.next_op if isinstance(after, Operation) and after.next_op is not None else before
+            self.back[value] = self.transposed(found.value, inverse(found.order), self.specs.get(value), point)
+        return self.back[value]
+
+    def order(self, ops: Sequence[Operation], inputs: Sequence[SSAValue]) -> Order | None:
+        """The order that a kernel of these ops is made in: its windows', or that of an input; None for the old one."""
+        for op in ops:
+            if isinstance(op, SPATIAL):
+                wanted = window_order(op)
+                return None if is_identity(wanted) else wanted
+        return next((self.natural[value].order for value in inputs if value in self.natural), None)
+
+    def orders(
+        self, order: Order, ops: Sequence[Operation], arguments: Sequence[SSAValue], inputs: Sequence[SSAValue]
+    ) -> list[Order | None]:
+        """The new order of every input; None for weights, biases and what has no dimensions to move."""
+        weights = {op.rhs for op in ops if isinstance(op, ConvolutionOp)}
+        found: list[Order | None] = []
+        for argument, value in zip(arguments, inputs, strict=True):
+            rank = len(shape_of(value))
+            if argument in weights or rank < 3:
+                found.append(None)
+            elif rank == len(order):
+                found.append(order)
+            else:
+                found.append(self.natural[value].order if value in self.natural else None)
+        return found
+
+    def region(self, region: QuantizeRegionOp) -> None:
+        """Make a region channels-last, where it wants to be and can."""
+        ops, arguments = list(region.body.block.ops)[:-1], region.body.block.args
+        order = self.order(ops, region.inputs)
+        if order is None:
+            return
+        roles = self.orders(order, ops, arguments, region.inputs)
+        made = self._body(ops, list(arguments), roles, region)
+        if made is None:
+            return
+        body, result = made
+        inputs = [
+            value if role is None else self.forward(value, role, spec, region)
+            for value, role, spec in zip(region.inputs, roles, region.input_specs.data, strict=True)
+        ]
+        copy = QuantizeRegionOp(
+            inputs,
+            [result.value.type],
+            region.logical_kernel.data,
+            region.input_specs.data,
+            region.output_specs.data,
+            body,
+        )
+        copy.attributes.update(region.attributes)
+        copy.location = region.location
+        Builder(InsertPoint.before(region)).insert(copy)
+        self.results(region, copy.outputs[0], result.order, region.output_specs.data[0])
+
+    def results(self, op: Operation, value: SSAValue, order: Order, spec: Attribute | None) -> None:
+        """Say where the result of `op` is made now."""
+        result = op.results[0]
+        if is_identity(order):
+            result.replace_all_uses_with(value)
+            return
+        self.natural[result] = Permuted(value, order)
+        if spec is not None:
+            self.specs[result] = spec
+
+    def _body(
+        self,
+        ops: Sequence[Operation],
+        arguments: Sequence[BlockArgument],
+        roles: Sequence[Order | None],
+        like: Operation,
+    ) -> tuple[Region, Permuted] | None:
+        types = [a.type if o is None else permuted_type(a, o) for a, o in zip(arguments, roles, strict=True)]
+        block = Block(arg_types=types)
+        mapping: dict[SSAValue, SSAValue] = {}
+        values: dict[SSAValue, Permuted] = {}
+        for argument, order, new in zip(arguments, roles, block.args, strict=True):
+            mapping[argument] = new
+            if order is not None:
+                values[argument] = Permuted(new, order)
+        run = Rewriting(Builder(InsertPoint.at_end(block)), self.weights, values, mapping)
+        for op in ops:
+            if any(operand in values for operand in op.operands):
+                found = permuted(op, run)
+                if found is None:
+                    return None
+                values[op.results[0]] = found
+            else:
+                copy = run.builder.insert(op.clone(mapping))
+                mapping.update(zip(op.results, copy.results, strict=True))
+        returned = like.regions[0].block.last_op
+        result = None if returned is None else values.get(returned.operands[0])
+        if result is None:
+            return None
+        block.add_op(ReturnOp([result.value]))
+        for op in list(block.ops)[-2::-1]:
+            remove_if_dead(op)
+        return Region(block), result
+
+    def op(self, op: Operation) -> None:
+        """Make an op outside of regions channels-last, where it reads what is made so and has a rule."""
+        if not any(value in self.natural for value in op.operands):
+            return
+        run = Rewriting(Builder(InsertPoint.before(op)), self.weights, self.natural)
+        found = permuted(op, run) if len(op.results) == 1 else None
+        if found is not None:
+            self.results(op, found.value, found.order, None)
+
+    def settle(self, op: Operation) -> None:
+        """Give an op that stays as it is its operands in their old order."""
+        for index, value in enumerate(op.operands):
+            if value in self.natural:
+                op.operands[index] = self.original(value, op)
+
+
+def _order_of(op: Operation) -> Order | None:
+    """The order that an op which only transposes gives; None for any other op."""
+    if isinstance(op, TransposeOp):
+        return array_values(op.permutation)
+    if isinstance(op, QuantizeRegionOp) and op.logical_kernel.data == "transpose":
+        inner = op.body.block.first_op
+        return array_values(inner.permutation) if isinstance(inner, TransposeOp) else None
+    return None
+
+
+def _with_orders(
+    attributes: ArrayAttr[DictionaryAttr] | None, orders: Sequence[Order | None]
+) -> ArrayAttr[DictionaryAttr]:
+    known = [DictionaryAttr({})] * len(orders) if attributes is None else attributes.data
+    return ArrayAttr(
+        [
+            entry if order is None else DictionaryAttr({**entry.data, ORDER: i64_array(order)})
+            for entry, order in zip(known, orders, strict=True)
+        ]
+    )
+
+
+def _reorder_arguments(program: Program) -> None:
+    """Give arguments that are only transposed, all in one way, the order that they are wanted in."""
+    function, block = program.main, program.entry
+    orders: list[Order | None] = []
+    for argument in block.args:
+        users = [use.operation for use in argument.uses]
+        found = {_order_of(user) for user in users}
+        order = found.pop() if len(found) == 1 else None
+        orders.append(order)
+        if order is not None:
+            made = Rewriter.replace_value_with_new_type(argument, permuted_type(argument, order))
+            for user in users:
+                user.results[0].replace_all_uses_with(made)
+                user.detach()
+                user.erase()
+    function.properties["arg_attrs"] = _with_orders(function.arg_attrs, orders)
+    _retype(program)
+
+
+def _reorder_results(program: Program, run: _Pass) -> None:
+    """Return values of rank 3 and more as they are made."""
+    function, terminator = program.main, program.entry.last_op
+    assert isinstance(terminator, FunctionReturnOp)
+    found = [run.natural.get(value) for value in terminator.operands]
+    for index, value in enumerate(found):
+        if value is not None:
+            terminator.operands[index] = value.value
+    orders = [None if value is None else value.order for value in found]
+    function.properties["res_attrs"] = _with_orders(function.res_attrs, orders)
+
+
+def _retype(program: Program) -> None:
+    terminator = program.entry.last_op
+    assert isinstance(terminator, FunctionReturnOp)
+    program.main.function_type = FunctionType.from_lists(
+        [argument.type for argument in program.entry.args], [value.type for value in terminator.operands]
+    )
+
+
+def channels_last_layout(program: Program, *, ports: bool = False) -> Program:
+    """Convolutions, windows and what lies between them with their channels last.
+
+    `ports` gives inputs and outputs of rank 3 and more that order, too, wherever a transpose would stand at them.
+    """
+    program = program.clone()
+    run = _Pass(program.weights)
+    for op in list(program.entry.ops):
+        if isinstance(op, QuantizeRegionOp):
+            run.region(op)
+        elif not isinstance(op, ConstantOp | FunctionReturnOp):
+            run.op(op)
+    if ports:
+        _reorder_results(program, run)
+    for op in list(program.entry.ops)[::-1]:
+        if op.results and not any(result.first_use for result in op.results):
+            op.detach()
+            op.erase()
+        else:
+            run.settle(op)
+    remove_dead_ops(program.entry)
+    if ports:
+        _reorder_arguments(program)
+    return program

@@ -1,0 +1,77 @@
+"""A region as exporters read it: one logical kernel with its ports, its ops and its bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from zeropoint.export.errors import ExportError
+from zeropoint.ir.bounds import Bounds
+from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType
+from zeropoint.ir.tensors import shape_of
+from zeropoint.ir.weights import Weights
+
+OpT = TypeVar("OpT", bound=Operation)
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A `quant.region`. `inputs` are the float values at its ports, `specs` the types that propagation gave them."""
+
+    region: QuantizeRegionOp
+    weights: Weights
+
+    @property
+    def name(self) -> str:
+        """The logical kernel."""
+        return self.region.logical_kernel.data
+
+    @property
+    def ops(self) -> Sequence[Operation]:
+        """The float ops that the kernel covers."""
+        return list(self.region.body.block.ops)[:-1]
+
+    @property
+    def is_quantized(self) -> bool:
+        """Whether the kernel computes in integers."""
+        return any(isinstance(spec, UniformQuantizedType) for spec in self.region.output_specs.data)
+
+    @property
+    def specs(self) -> tuple[Attribute, ...]:
+        """The type of every operand: quantized, or the float element type."""
+        return self.region.input_specs.data
+
+    @property
+    def output_spec(self) -> Attribute:
+        """The type of the result."""
+        return self.region.output_specs.data[0]
+
+    @property
+    def output_shape(self) -> tuple[int, ...]:
+        """The shape of the result."""
+        return shape_of(self.region.outputs[0])
+
+    def port(self, value: SSAValue) -> int:
+        """The index of the operand that a value of the body is. Raises ExportError for a value that is none."""
+        for index, argument in enumerate(self.region.body.block.args):
+            if argument is value:
+                return index
+        raise ExportError("found an operand that the body computes, expected one of its ports", self.region)
+
+    def first(self, kind: type[OpT]) -> OpT:
+        """The first op of a kind. Raises ExportError where the body has none."""
+        for op in self.ops:
+            if isinstance(op, kind):
+                return op
+        raise ExportError(f"found no {kind.name} in kernel '{self.name}', expected one", self.region)
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The bounds behind the kernel's last sum or product: (0, inf) for relu; (-inf, inf) where it has none."""
+        bounds = Bounds()
+        for op in self.ops:
+            bounds.then(op, self.weights)
+        return bounds.low, bounds.high

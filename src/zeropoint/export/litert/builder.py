@@ -1,0 +1,141 @@
+"""A .tflite model under construction: tensors, buffers, operators, the signature.
+
+Source: the LiteRT schema (`schema.fbs`), version 3.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from zeropoint.export.litert.schema import flatbuffers, schema
+from zeropoint.ir.quant import UniformQuantizedType
+from zeropoint.ir.tensors import Array
+
+IDENTIFIER = b"TFL3"
+VERSION = 3
+METADATA = "zeropoint"
+"""The name of the metadata buffer: what the program was quantized for, as JSON."""
+LEGACY_CODES = 127
+"""Operators up to this number fit the deprecated one-byte field, which older runtimes read."""
+
+TYPES = {
+    "bool": "BOOL",
+    "float16": "FLOAT16",
+    "float32": "FLOAT32",
+    "float64": "FLOAT64",
+    "int8": "INT8",
+    "int16": "INT16",
+    "int32": "INT32",
+    "int64": "INT64",
+    "uint8": "UINT8",
+    "uint16": "UINT16",
+    "uint32": "UINT32",
+}
+"""NumPy's name of a type, and the schema's."""
+
+Options = tuple[str, Mapping[str, Any]]
+"""The name of an options table of the schema, and the fields that differ from their defaults."""
+
+
+@dataclass
+class ModelBuilder:
+    """Tensors are handed out by index; equal constants share a buffer."""
+
+    tensors: list[Any] = field(default_factory=list[Any])
+    operators: list[Any] = field(default_factory=list[Any])
+    codes: dict[tuple[str, int], int] = field(default_factory=dict[tuple[str, int], int])
+    buffers: list[Any] = field(default_factory=lambda: [schema().BufferT()])
+    names: dict[str, int] = field(default_factory=dict[str, int])
+    shared: dict[bytes, int] = field(default_factory=dict[bytes, int])
+
+    def tensor(self, name: str, shape: Sequence[int], dtype: str, quantized: UniformQuantizedType | None = None) -> int:
+        """A tensor with a name of its own, and the parameters of its quantized type."""
+        made = schema().TensorT()
+        made.name, made.shape, made.buffer = self._unique(name).encode(), list(shape), 0
+        made.type = getattr(schema().TensorType, TYPES[dtype])
+        made.hasRank = True
+        if quantized is not None:
+            made.quantization = schema().QuantizationParametersT()
+            made.quantization.scale = quantized.scales.astype(np.float32)
+            made.quantization.zeroPoint = quantized.zero_points
+            made.quantization.quantizedDimension = quantized.axis or 0
+        self.tensors.append(made)
+        return len(self.tensors) - 1
+
+    def constant(self, name: str, array: Array, quantized: UniformQuantizedType | None = None) -> int:
+        """A tensor whose elements stand in the file."""
+        index = self.tensor(name, array.shape, array.dtype.name, quantized)
+        self.tensors[index].buffer = self._buffer(np.ascontiguousarray(array).tobytes())
+        return index
+
+    def operator(
+        self, op: str, inputs: Sequence[int], outputs: Sequence[int], options: Options | None = None, version: int = 1
+    ) -> None:
+        """An operator; an input of -1 is left out."""
+        made = schema().OperatorT()
+        made.opcodeIndex = self.codes.setdefault((op, version), len(self.codes))
+        made.inputs, made.outputs = list(inputs), list(outputs)
+        if options is not None:
+            kind, fields = options
+            made.builtinOptionsType = getattr(schema().BuiltinOptions, kind)
+            made.builtinOptions = getattr(schema(), f"{kind}T")()
+            for name, value in fields.items():
+                setattr(made.builtinOptions, name, value)
+        self.operators.append(made)
+
+    def finish(
+        self, inputs: Mapping[str, int], outputs: Mapping[str, int], description: str, metadata: Mapping[str, Any]
+    ) -> bytes:
+        """The file: a flatbuffer with one subgraph and the signature `serving_default`."""
+        graph, model = schema().SubGraphT(), schema().ModelT()
+        graph.name, graph.tensors, graph.operators = b"main", self.tensors, self.operators
+        graph.inputs, graph.outputs = list(inputs.values()), list(outputs.values())
+        model.version, model.description, model.subgraphs = VERSION, description.encode(), [graph]
+        model.operatorCodes = [self._code(op, version) for op, version in self.codes]
+        model.signatureDefs = [_signature(inputs, outputs)]
+        entry = schema().MetadataT()
+        entry.name, entry.buffer = METADATA.encode(), self._buffer(json.dumps(metadata, sort_keys=True).encode())
+        model.metadata, model.buffers = [entry], self.buffers
+        packed = flatbuffers().Builder(1 << 20)
+        packed.Finish(model.Pack(packed), IDENTIFIER)
+        return bytes(packed.Output())
+
+    def _code(self, op: str, version: int) -> Any:
+        code = schema().OperatorCodeT()
+        code.builtinCode = getattr(schema().BuiltinOperator, op)
+        code.deprecatedBuiltinCode = min(code.builtinCode, LEGACY_CODES)
+        code.version = version
+        return code
+
+    def _buffer(self, data: bytes) -> int:
+        if data not in self.shared:
+            made = schema().BufferT()
+            made.data = np.frombuffer(data, np.uint8)
+            self.shared[data] = len(self.buffers)
+            self.buffers.append(made)
+        return self.shared[data]
+
+    def _unique(self, name: str) -> str:
+        count = self.names.get(name, 0)
+        self.names[name] = count + 1
+        return self._unique(f"{name}_{count}") if count else name
+
+
+def _signature(inputs: Mapping[str, int], outputs: Mapping[str, int]) -> Any:
+    made = schema().SignatureDefT()
+    made.signatureKey, made.subgraphIndex = b"serving_default", 0
+    made.inputs, made.outputs = (
+        [_tensor_map(name, index) for name, index in ports.items()] for ports in (inputs, outputs)
+    )
+    return made
+
+
+def _tensor_map(name: str, index: int) -> Any:
+    made = schema().TensorMapT()
+    made.name, made.tensorIndex = name.encode(), index
+    return made

@@ -1,0 +1,141 @@
+"""What the conversion of one kernel works with: its operands as tensors of the model, and a place for its results."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+
+from zeropoint.export.errors import ExportError
+from zeropoint.export.kernels import Kernel
+from zeropoint.export.litert.builder import ModelBuilder, Options
+from zeropoint.ir.constants import constant_array, stored_array
+from zeropoint.ir.locations import location_text
+from zeropoint.ir.quant import Storage, UniformQuantizedType
+from zeropoint.ir.stablehlo import BroadcastInDimOp
+from zeropoint.ir.stablehlo.arrays import array_values
+from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
+from zeropoint.ir.weights import Weights
+
+WIDE_ACTIVATION = 16
+BIAS_BITS = 32
+
+
+@dataclass
+class Emission:
+    """The model under construction, and where every value of the program is in it.
+
+    A value has one tensor per type in which it is read: the one that its kernel makes, and those that QUANTIZE and
+    DEQUANTIZE make of it.
+    """
+
+    builder: ModelBuilder
+    weights: Weights
+    tensors: dict[tuple[SSAValue, Attribute], int] = field(default_factory=dict[tuple[SSAValue, Attribute], int])
+    made: dict[SSAValue, Attribute] = field(default_factory=dict[SSAValue, Attribute])
+
+    def name(self, value: SSAValue) -> str:
+        """What to call the tensor of a value."""
+        owner = value.owner
+        found = None if isinstance(owner, Block) else location_text(owner.location)
+        return found or ("input" if isinstance(owner, Block) else owner.name)
+
+    def declare(self, value: SSAValue, kind: Attribute, name: str | None = None) -> int:
+        """A tensor for a value that is about to be made in this type."""
+        quantized = kind if isinstance(kind, UniformQuantizedType) else None
+        dtype = element_dtype(kind).name
+        index = self.builder.tensor(name or self.name(value), shape_of(value), dtype, quantized)
+        self.tensors[value, kind] = index
+        self.made[value] = kind
+        return index
+
+    def operand(self, value: SSAValue, kind: Attribute) -> int:
+        """The tensor of a value in a type; a constant, or the value cast from the type in which it was made."""
+        found = self.tensors.get((value, kind))
+        if found is not None:
+            return found
+        array = self.array(value)
+        if array is not None:
+            self.tensors[value, kind] = index = self.constant(array, kind, self.name(value))
+            return index
+        made = self.made.get(value)
+        if made is None:
+            raise ExportError("found a value that no exported op makes", _owner(value))
+        source = self.tensors[value, made]
+        quantized = kind if isinstance(kind, UniformQuantizedType) else None
+        index = self.builder.tensor(self.name(value), shape_of(value), element_dtype(kind).name, quantized)
+        self.builder.operator("QUANTIZE" if quantized is not None else "DEQUANTIZE", [source], [index])
+        self.tensors[value, kind] = index
+        return index
+
+    def array(self, value: SSAValue) -> Array | None:
+        """The array behind a constant, or behind the broadcast of one; None for a computed value."""
+        op = value.owner
+        if isinstance(op, BroadcastInDimOp):
+            inner = self.array(op.operand)
+            return None if inner is None else broadcast(inner, op)
+        return constant_array(value, self.weights)
+
+    def constant(self, array: Array, kind: Attribute, name: str) -> int:
+        """A constant tensor: the integers of a quantized type, or the array as it is."""
+        if not isinstance(kind, UniformQuantizedType):
+            return self.builder.constant(name, np.ascontiguousarray(array))
+        return self.builder.constant(name, stored_array(array, kind), kind)
+
+    def stored(self, array: Array, kind: Attribute) -> Array:
+        """The integers of a float array in a quantized type."""
+        assert isinstance(kind, UniformQuantizedType)
+        return stored_array(array, kind)
+
+    def product_type(self, data: UniformQuantizedType, weight: UniformQuantizedType) -> UniformQuantizedType:
+        """The type of a bias of zeros: i32 at the scale of a product."""
+        scales = data.scale * weight.scales
+        if weight.is_per_channel:
+            return UniformQuantizedType.per_channel(Storage.of("i32"), 0, scales)
+        return UniformQuantizedType.per_layer(Storage.of("i32"), float(scales[0]))
+
+    def array_inside(self, kernel: Kernel, value: SSAValue) -> Array | None:
+        """The array behind a value of a kernel's body, where it is constant; a port's constant included."""
+        arguments = kernel.region.body.block.args
+        for index, argument in enumerate(arguments):
+            if argument is value:
+                return self.array(kernel.region.inputs[index])
+        op = value.owner
+        if isinstance(op, BroadcastInDimOp):
+            inner = self.array_inside(kernel, op.operand)
+            return None if inner is None else broadcast(inner, op)
+        return constant_array(value, self.weights)
+
+    def integers(self, values: Sequence[int], name: str = "shape") -> int:
+        """A constant tensor of i32: a shape, axes, paddings."""
+        return self.builder.constant(name, np.asarray(values, np.int32))
+
+    def temporary(self, name: str, shape: Sequence[int], kind: Attribute) -> int:
+        """A tensor between two operators of one kernel."""
+        quantized = kind if isinstance(kind, UniformQuantizedType) else None
+        return self.builder.tensor(name, shape, element_dtype(kind).name, quantized)
+
+    def operator(
+        self, op: str, inputs: Sequence[int], outputs: Sequence[int], options: Options | None = None, version: int = 1
+    ) -> None:
+        """An operator of the model."""
+        self.builder.operator(op, inputs, outputs, options, version)
+
+
+def _owner(value: SSAValue) -> Operation | None:
+    return value.owner if isinstance(value.owner, Operation) else None
+
+
+def element_kind(value: SSAValue) -> Attribute:
+    """The type of a value that nothing quantizes."""
+    return element_of(value)
+
+
+def broadcast(array: Array, op: BroadcastInDimOp) -> Array:
+    """An array as `broadcast_in_dim` repeats it."""
+    shape = [1] * len(shape_of(op.result))
+    for size, dimension in zip(array.shape, array_values(op.broadcast_dimensions), strict=True):
+        shape[dimension] = size
+    return np.broadcast_to(array.reshape(shape), shape_of(op.result))

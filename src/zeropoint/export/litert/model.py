@@ -1,0 +1,92 @@
+"""A program of decided regions as a .tflite model.
+
+Source: the RFC on quantization transformations, section "Export" (targets with fixed kernels): every region becomes the
+one operator that it stands for; its ports have the parameters that propagation gave them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from xdsl.dialects.builtin import ArrayAttr
+from xdsl.dialects.func import ReturnOp
+from xdsl.ir import Attribute, SSAValue
+
+from zeropoint.export.channels_last import channels_last_layout
+from zeropoint.export.errors import ExportError
+from zeropoint.export.kernels import Kernel
+from zeropoint.export.litert import contractions, rows
+from zeropoint.export.litert.builder import ModelBuilder
+from zeropoint.export.litert.emission import Emission
+from zeropoint.ir.annotations import ORDER, TARGET
+from zeropoint.ir.program import Program
+from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType
+from zeropoint.ir.stablehlo import BroadcastInDimOp, ConstantOp
+from zeropoint.ir.stablehlo.arrays import array_values
+from zeropoint.ir.tensors import element_of
+
+KERNELS = {**contractions.KERNELS, **rows.KERNELS}
+
+
+def litert_model(program: Program, *, integer_io: bool = False, channels_last: bool = True) -> bytes:
+    """The bytes of a .tflite file.
+
+    `integer_io` makes inputs and outputs storage integers; `channels_last` lets images at inputs and outputs be
+    [batch, height, width, channels]. Raises ExportError for what LiteRT has no operator for.
+    """
+    program = channels_last_layout(program, ports=channels_last)
+    emit = Emission(ModelBuilder(), program.weights)
+    inputs: dict[str, int] = {}
+    for port, argument in zip(program.inputs, program.entry.args, strict=True):
+        kind = _storage_of(argument) if integer_io else element_of(argument)
+        inputs[port.name] = emit.declare(argument, kind, port.name)
+    for op in program.entry.ops:
+        if isinstance(op, QuantizeRegionOp):
+            kernel = Kernel(op, program.weights)
+            rule = KERNELS.get(kernel.name)
+            if rule is None:
+                raise ExportError(f"found kernel '{kernel.name}', expected one that LiteRT has", op)
+            rule(kernel, emit)
+        elif not isinstance(op, ConstantOp | BroadcastInDimOp | ReturnOp):
+            raise ExportError("found an op outside of a kernel", op)
+    terminator = program.entry.last_op
+    assert isinstance(terminator, ReturnOp)
+    outputs: dict[str, int] = {}
+    for port, value in zip(program.outputs, terminator.operands, strict=True):
+        kind = emit.made[value] if integer_io else element_of(value)
+        outputs[port.name] = index = emit.operand(value, kind)
+        emit.builder.tensors[index].name = port.name.encode()
+    return emit.builder.finish(inputs, outputs, "made by zeropoint", _metadata(program))
+
+
+def _storage_of(argument: SSAValue) -> Attribute:
+    """The one quantized type that kernels read an input as. Raises ExportError where there is none."""
+    specs = {
+        spec
+        for use in argument.uses
+        if isinstance(use.operation, QuantizeRegionOp)
+        for spec in [use.operation.input_specs.data[use.index]]
+    }
+    if len(specs) != 1 or not isinstance(spec := specs.pop(), UniformQuantizedType):
+        raise ExportError("found an input that is read as a float or in several types, expected one; keep --io float")
+    return spec
+
+
+def _metadata(program: Program) -> Mapping[str, object]:
+    """What the program was quantized for, and how dimensions of its ports were moved."""
+    function = program.main
+    attributes = program.module.attributes
+    target = attributes.get(TARGET)
+    orders = {
+        kind: {
+            port.name: list(array_values(entry.data[ORDER]))  # pyright: ignore[reportArgumentType]
+            for port, entry in zip(ports, listed.data, strict=True)
+            if ORDER in entry.data
+        }
+        for kind, ports, listed in (
+            ("inputs", program.inputs, function.arg_attrs),
+            ("outputs", program.outputs, function.res_attrs),
+        )
+        if isinstance(listed, ArrayAttr)
+    }
+    return {"target": getattr(target, "data", None), "profile": program.profile, "orders": orders}

@@ -1,0 +1,249 @@
+"""Pools, reductions, functions, sums and movement as LiteRT's operators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+from xdsl.ir import Operation, SSAValue
+
+from zeropoint.export.errors import ExportError
+from zeropoint.export.kernels import Kernel
+from zeropoint.export.litert.builder import Options
+from zeropoint.export.litert.contractions import activation, padded
+from zeropoint.export.litert.emission import Emission
+from zeropoint.export.litert.windows import VALID, Window
+from zeropoint.ir.functions import evaluate_chain
+from zeropoint.ir.stablehlo import (
+    BinaryOp,
+    ConcatenateOp,
+    DivideOp,
+    MultiplyOp,
+    PadOp,
+    ReduceOp,
+    ReduceWindowOp,
+    SliceOp,
+    TransposeOp,
+)
+from zeropoint.ir.stablehlo.arrays import array_values, padding_values
+from zeropoint.ir.tensors import shape_of
+
+Convert = Callable[[Kernel, Emission], None]
+
+
+def _source(kernel: Kernel, emit: Emission, port: int = 0) -> int:
+    return emit.operand(kernel.region.inputs[port], kernel.specs[port])
+
+
+def _result(kernel: Kernel, emit: Emission) -> int:
+    return emit.declare(kernel.region.outputs[0], kernel.output_spec)
+
+
+def pool(op_name: str) -> Convert:
+    """MAX_POOL_2D or AVERAGE_POOL_2D; the latter divides by the number of values that are no padding."""
+
+    def convert(kernel: Kernel, emit: Emission) -> None:
+        op = kernel.first(ReduceWindowOp)
+        shape, sizes = shape_of(op.inputs[0]), array_values(op.window_dimensions)
+        strides = array_values(op.window_strides, (1,) * len(shape))
+        if len(shape) != 4 or sizes[0] != 1 or sizes[3] != 1:
+            raise ExportError(f"found a window {list(sizes)}, expected one over two spatial dimensions", kernel.region)
+        pairs = padding_values(op.padding, 4)
+        window = Window(
+            (shape[1], shape[2]), (sizes[1], sizes[2]), (strides[1], strides[2]), (1, 1), (pairs[1], pairs[2])
+        )
+        source, scheme = _source(kernel, emit), window.scheme
+        if op_name == "AVERAGE_POOL_2D":
+            scheme = _averaging(kernel, emit, window)
+        if scheme is None:
+            fill = kernel.output_spec if op_name == "MAX_POOL_2D" else None
+            source, scheme = padded(kernel, emit, source, window, shape, least_of=fill)
+        fields = {
+            "padding": scheme, "strideH": strides[1], "strideW": strides[2], "filterHeight": sizes[1],
+            "filterWidth": sizes[2], "fusedActivationFunction": 0,
+        }  # fmt: skip
+        emit.operator(op_name, [source], [_result(kernel, emit)], ("Pool2DOptions", fields), 2)
+
+    return convert
+
+
+def _averaging(kernel: Kernel, emit: Emission, window: Window) -> int | None:
+    """SAME where counts leave the padding out, VALID without padding, None (a PAD in front) where counts hold it."""
+    division = next(op for op in kernel.ops if isinstance(op, DivideOp | MultiplyOp))
+    numbers = emit.array_inside(kernel, division.operands[1])
+    if numbers is None:
+        raise ExportError("found a computed count, expected a constant", kernel.region)
+    counts = np.rint(numbers if isinstance(division, DivideOp) else 1 / numbers)
+    whole = window.kernel[0] * window.kernel[1]
+    if (counts == whole).all():
+        return VALID if window.scheme == VALID else None
+    expected = window.counts
+    if window.scheme is None or not np.array_equal(np.broadcast_to(counts, kernel.output_shape)[0, :, :, 0], expected):
+        raise ExportError(
+            f"found padding {window.padding} and other counts than SAME has, expected SAME's or those of whole windows",
+            kernel.region,
+        )
+    return window.scheme
+
+
+def reduction(op_name: str, version: int) -> Convert:
+    """MEAN, SUM, REDUCE_MAX, REDUCE_MIN over constant axes."""
+
+    def convert(kernel: Kernel, emit: Emission) -> None:
+        op = kernel.first(ReduceOp)
+        axes = emit.integers(array_values(op.dimensions), "axes")
+        kept = len(shape_of(kernel.region.outputs[0])) == len(shape_of(op.inputs[0]))
+        inputs = [_source(kernel, emit), axes]
+        emit.operator(op_name, inputs, [_result(kernel, emit)], ("ReducerOptions", {"keepDims": kept}), version)
+
+    return convert
+
+
+def function(op_name: str, options: Options | None = None, version: int = 1) -> Convert:
+    """A function of one value that has an operator of its own."""
+
+    def convert(kernel: Kernel, emit: Emission) -> None:
+        emit.operator(op_name, [_source(kernel, emit)], [_result(kernel, emit)], options, version)
+
+    return convert
+
+
+def leaky_relu(kernel: Kernel, emit: Emission) -> None:
+    """LEAKY_RELU, whose slope is what the function makes of -1."""
+    block = kernel.region.body.block
+    returned = block.last_op
+    assert returned is not None
+    at = evaluate_chain(returned.operands[0], block.args[0], np.array([-1.0], np.float32), emit.weights)
+    options = ("LeakyReluOptions", {"alpha": -float(at[0])})
+    emit.operator("LEAKY_RELU", [_source(kernel, emit)], [_result(kernel, emit)], options, 2)
+
+
+def softmax(op_name: str, options: Options) -> Convert:
+    """SOFTMAX or LOG_SOFTMAX over the last dimension."""
+
+    def convert(kernel: Kernel, emit: Emission) -> None:
+        op = kernel.first(ReduceOp)
+        rank = len(shape_of(op.inputs[0]))
+        if array_values(op.dimensions) != (rank - 1,):
+            raise ExportError("found a softmax over another dimension than the last, expected the last", kernel.region)
+        emit.operator(op_name, [_source(kernel, emit)], [_result(kernel, emit)], options, 2)
+
+    return convert
+
+
+def binary(op_name: str, table: str | None, version: int, *, fuses: bool = True) -> Convert:
+    """A sum, product or extreme of two tensors, with the activation function behind it."""
+
+    def convert(kernel: Kernel, emit: Emission) -> None:
+        op = kernel.first(BinaryOp)
+        inputs = [_side(kernel, emit, value) for value in op.operands]
+        fields = {"fusedActivationFunction": activation(kernel)} if fuses else {}
+        options = None if table is None else (table, fields)
+        emit.operator(op_name, inputs, [_result(kernel, emit)], options, version)
+
+    return convert
+
+
+def _side(kernel: Kernel, emit: Emission, value: SSAValue) -> int:
+    """An operand of a sum: a port, or a port's broadcast, which the operator repeats itself."""
+    block, owner = kernel.region.body.block, value.owner
+    if isinstance(owner, Operation) and owner.parent is block and owner.operands:
+        array = emit.array_inside(kernel, value)
+        if array is not None:
+            port = kernel.port(owner.operands[0]) if owner.operands[0] in block.args else None
+            kind = kernel.output_spec if port is None else kernel.specs[port]
+            return emit.constant(array, kind, emit.name(value))
+    return _source(kernel, emit, kernel.port(value))
+
+
+def reshape(kernel: Kernel, emit: Emission) -> None:
+    """RESHAPE."""
+    shape = shape_of(kernel.region.outputs[0])
+    inputs = [_source(kernel, emit), emit.integers(shape)]
+    emit.operator("RESHAPE", inputs, [_result(kernel, emit)], ("ReshapeOptions", {"newShape": list(shape)}))
+
+
+def transpose(kernel: Kernel, emit: Emission) -> None:
+    """TRANSPOSE."""
+    order = array_values(kernel.first(TransposeOp).permutation)
+    inputs = [_source(kernel, emit), emit.integers(order, "permutation")]
+    emit.operator("TRANSPOSE", inputs, [_result(kernel, emit)], ("TransposeOptions", {}), 4)
+
+
+def concatenate(kernel: Kernel, emit: Emission) -> None:
+    """CONCATENATION."""
+    op = kernel.first(ConcatenateOp)
+    inputs = [_source(kernel, emit, kernel.port(value)) for value in op.inputs]
+    fields = {"axis": op.dimension.value.data, "fusedActivationFunction": 0}
+    emit.operator("CONCATENATION", inputs, [_result(kernel, emit)], ("ConcatenationOptions", fields), 2)
+
+
+def pad(kernel: Kernel, emit: Emission) -> None:
+    """PAD with the zero point; PADV2 with another number."""
+    op = kernel.first(PadOp)
+    pairs = list(zip(array_values(op.edge_padding_low), array_values(op.edge_padding_high), strict=True))
+    if any(array_values(op.interior_padding)) or min(map(min, pairs)) < 0:
+        raise ExportError("found padding inside or below 0, expected zeros and more at the edges", kernel.region)
+    paddings = emit.builder.constant("paddings", np.asarray(pairs, np.int32))
+    value = emit.array_inside(kernel, op.padding_value)
+    if value is None:
+        raise ExportError("found a computed padding value, expected a constant", kernel.region)
+    inputs = [_source(kernel, emit), paddings]
+    if not value.any():
+        emit.operator("PAD", inputs, [_result(kernel, emit)], ("PadOptions", {}), 2)
+        return
+    inputs.append(emit.constant(value.reshape(1), kernel.output_spec, "padding_value"))
+    emit.operator("PADV2", inputs, [_result(kernel, emit)], ("PadV2Options", {}), 2)
+
+
+def slice_(kernel: Kernel, emit: Emission) -> None:
+    """STRIDED_SLICE."""
+    op = kernel.first(SliceOp)
+    arrays = (op.start_indices, op.limit_indices, op.strides)
+    inputs = [_source(kernel, emit), *(emit.integers(array_values(array), "slice") for array in arrays)]
+    emit.operator("STRIDED_SLICE", inputs, [_result(kernel, emit)], ("StridedSliceOptions", {}), 4)
+
+
+def rescale(kernel: Kernel, emit: Emission) -> None:
+    """QUANTIZE from one type to another."""
+    emit.operator("QUANTIZE", [_source(kernel, emit)], [_result(kernel, emit)], ("QuantizeOptions", {}), 2)
+
+
+KERNELS: Mapping[str, Convert] = {
+    "abs": function("ABS", ("AbsOptions", {}), 3),
+    "add": binary("ADD", "AddOptions", 2),
+    "average_pool": pool("AVERAGE_POOL_2D"),
+    "concatenate": concatenate,
+    "divide": binary("DIV", "DivOptions", 2),
+    "elu": function("ELU"),
+    "exp": function("EXP", ("ExpOptions", {}), 2),
+    "gelu": function("GELU", ("GeluOptions", {}), 2),
+    "hard_swish": function("HARD_SWISH", ("HardSwishOptions", {})),
+    "leaky_relu": leaky_relu,
+    "log": function("LOG", None, 2),
+    "log_softmax": softmax("LOG_SOFTMAX", ("LogSoftmaxOptions", {})),
+    "logistic": function("LOGISTIC", None, 2),
+    "max_pool": pool("MAX_POOL_2D"),
+    "maximum": binary("MAXIMUM", "MaximumMinimumOptions", 2, fuses=False),
+    "mean": reduction("MEAN", 2),
+    "minimum": binary("MINIMUM", "MaximumMinimumOptions", 2, fuses=False),
+    "multiply": binary("MUL", "MulOptions", 2),
+    "pad": pad,
+    "reduce_max": reduction("REDUCE_MAX", 2),
+    "reduce_min": reduction("REDUCE_MIN", 2),
+    "relu": function("RELU", None, 2),
+    "relu6": function("RELU6", None, 2),
+    "relu_0_to_1": function("RELU_0_TO_1"),
+    "relu_n1_to_1": function("RELU_N1_TO_1"),
+    "rescale": rescale,
+    "reshape": reshape,
+    "rsqrt": function("RSQRT", None, 2),
+    "slice": slice_,
+    "softmax": softmax("SOFTMAX", ("SoftmaxOptions", {"beta": 1.0})),
+    "sqrt": function("SQRT"),
+    "subtract": binary("SUB", "SubOptions", 2),
+    "sum": reduction("SUM", 2),
+    "tanh": function("TANH", None, 2),
+    "transpose": transpose,
+}
+"""By logical kernel."""

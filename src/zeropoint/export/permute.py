@@ -1,0 +1,293 @@
+"""The same op on tensors whose dimensions stand in another order.
+
+An *order* lists, for every dimension of the new value, which dimension of the old one it is: the channels-last form of
+an NCHW tensor has the order (0, 2, 3, 1). A rule takes an op and its operands in new orders, and makes the op that
+computes the same in a new order of its result; it gives None where there is no such op.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import prod
+from typing import TypeVar
+
+from xdsl.builder import Builder
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from zeropoint.ir.constants import constant_array, constant_op
+from zeropoint.ir.stablehlo import (
+    BinaryOp,
+    BroadcastInDimOp,
+    ClampOp,
+    CompareOp,
+    ConcatenateOp,
+    ConvertOp,
+    ConvolutionOp,
+    PadOp,
+    ReduceOp,
+    ReduceWindowOp,
+    ReshapeOp,
+    ReverseOp,
+    SelectOp,
+    SliceOp,
+    TransposeOp,
+    UnaryOp,
+)
+from zeropoint.ir.stablehlo.arrays import array_values, i64_array, padding_attribute, padding_values
+from zeropoint.ir.stablehlo.attributes import ConvDimensionNumbersAttr
+from zeropoint.ir.tensors import element_of, shape_of
+from zeropoint.ir.weights import Weights
+
+Order = tuple[int, ...]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Permuted:
+    """A value whose dimension i is dimension `order[i]` of the value that it stands for."""
+
+    value: SSAValue
+    order: Order
+
+
+def channels_last(rank: int) -> Order:
+    """Batch, the spatial dimensions, the channels: (0, 2, 3, 1) for rank 4."""
+    return (0, *range(2, rank), 1) if rank > 2 else tuple(range(rank))
+
+
+def inverse(order: Order) -> Order:
+    """The order that leads back."""
+    return tuple(order.index(i) for i in range(len(order)))
+
+
+def is_identity(order: Order) -> bool:
+    """Whether nothing moves."""
+    return order == tuple(range(len(order)))
+
+
+def reordered(values: Sequence[T], order: Order) -> list[T]:
+    """One entry per dimension, in the new order."""
+    return [values[dimension] for dimension in order]
+
+
+def permuted_type(value: SSAValue | Attribute, order: Order) -> TensorType[Attribute]:
+    """The type of a value in a new order."""
+    return TensorType(element_of(value), reordered(shape_of(value), order))
+
+
+@dataclass(frozen=True)
+class Rewriting:
+    """What rules work with: where to put ops, the constants, and the values that are in a new order already."""
+
+    builder: Builder
+    weights: Weights
+    values: Mapping[SSAValue, Permuted]
+    mapping: Mapping[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
+    """Where values that keep their order are now."""
+
+    def same(self, value: SSAValue) -> SSAValue:
+        """A value that keeps its order."""
+        return self.mapping.get(value, value)
+
+    def order_of(self, value: SSAValue) -> Order | None:
+        """The order of the value's new form, None where it has none."""
+        found = self.values.get(value)
+        return None if found is None else found.order
+
+    def in_order(self, value: SSAValue, order: Order) -> SSAValue | None:
+        """The new form of a value in a given order; a constant or a broadcast is made anew in it."""
+        found = self.values.get(value)
+        if found is not None and found.order == order:
+            return found.value
+        if len(shape_of(value)) != len(order):
+            return None
+        array = constant_array(value, self.weights)
+        if array is not None:
+            return self.builder.insert(constant_op(array.transpose(order), self.weights)).output
+        op = value.owner
+        if isinstance(op, BroadcastInDimOp) and op.operand not in self.values:
+            dimensions = [order.index(dimension) for dimension in array_values(op.broadcast_dimensions)]
+            return self.builder.insert(
+                BroadcastInDimOp(self.same(op.operand), permuted_type(value, order), dimensions)
+            ).result
+        return None
+
+    def again(self, op: Operation, operands: Sequence[SSAValue], result: Attribute, **properties: object) -> SSAValue:
+        """The op on new operands, with another result type, and some properties replaced."""
+        made = type(op).create(
+            operands=operands,
+            result_types=[result],
+            properties={**op.properties, **properties},  # pyright: ignore[reportArgumentType] (attributes, by name)
+            attributes=dict(op.attributes),
+            regions=[region.clone() for region in op.regions],
+        )
+        made.location = op.location
+        return self.builder.insert(made).results[0]
+
+
+def _leading(op: Operation, run: Rewriting) -> Order | None:
+    """The order of the first operand that has a new one."""
+    return next((order for order in map(run.order_of, op.operands) if order is not None), None)
+
+
+def _elementwise(op: Operation, run: Rewriting) -> Permuted | None:
+    order = _leading(op, run)
+    if order is None:
+        return None
+    operands: list[SSAValue] = []
+    for operand in op.operands:
+        found = run.same(operand) if not shape_of(operand) else run.in_order(operand, order)
+        if found is None:
+            return None
+        operands.append(found)
+    return Permuted(run.again(op, operands, permuted_type(op.results[0], order)), order)
+
+
+def _broadcast(op: BroadcastInDimOp, run: Rewriting) -> Permuted | None:
+    source = run.values[op.operand]
+    old = array_values(op.broadcast_dimensions)
+    order = channels_last(len(shape_of(op.result)))
+    dimensions = [order.index(old[dimension]) for dimension in source.order]
+    made = BroadcastInDimOp(source.value, permuted_type(op.result, order), dimensions)
+    made.location = op.location
+    return Permuted(run.builder.insert(made).result, order)
+
+
+def _reduce(op: ReduceOp, run: Rewriting) -> Permuted | None:
+    if len(op.inputs) != 1:
+        return None
+    source = run.values[op.inputs[0]]
+    reduced = array_values(op.dimensions)
+    kept = [dimension for dimension in range(len(source.order)) if dimension not in reduced]
+    order = tuple(kept.index(dimension) for dimension in source.order if dimension not in reduced)
+    dimensions = sorted(source.order.index(dimension) for dimension in reduced)
+    result = permuted_type(op.results[0], order)
+    value = run.again(op, [source.value, *map(run.same, op.init_values)], result, dimensions=i64_array(dimensions))
+    return Permuted(value, order)
+
+
+def _reduce_window(op: ReduceWindowOp, run: Rewriting) -> Permuted | None:
+    if len(op.inputs) != 1:
+        return None
+    source = run.values[op.inputs[0]]
+    order, rank = source.order, len(source.order)
+    padding = reordered(padding_values(op.padding, rank), order)
+    arrays = {
+        name: i64_array(reordered(array_values(attribute), order))
+        for name in ("window_dimensions", "window_strides", "base_dilations", "window_dilations")
+        if (attribute := getattr(op, name)) is not None
+    }
+    result = permuted_type(op.results[0], order)
+    operands = [source.value, *map(run.same, op.init_values)]
+    return Permuted(run.again(op, operands, result, **arrays, padding=padding_attribute(padding)), order)
+
+
+def _convolution(op: ConvolutionOp, run: Rewriting) -> Permuted | None:
+    source = run.values.get(op.lhs)
+    if source is None or op.rhs in run.values:
+        return None
+    order, old = source.order, op.dimension_numbers.data
+    layout = replace(
+        old,
+        input_batch_dimension=order.index(old.input_batch_dimension),
+        input_feature_dimension=order.index(old.input_feature_dimension),
+        input_spatial_dimensions=tuple(order.index(d) for d in old.input_spatial_dimensions),
+        output_batch_dimension=order.index(old.output_batch_dimension),
+        output_feature_dimension=order.index(old.output_feature_dimension),
+        output_spatial_dimensions=tuple(order.index(d) for d in old.output_spatial_dimensions),
+    )
+    result = permuted_type(op.result, order)
+    value = run.again(op, [source.value, run.same(op.rhs)], result, dimension_numbers=ConvDimensionNumbersAttr(layout))
+    return Permuted(value, order)
+
+
+def _reshape(op: ReshapeOp, run: Rewriting) -> Permuted | None:
+    """A reshape that only adds or drops dimensions of size 1 is one in any order."""
+    source = run.values[op.operand]
+    old, new = shape_of(op.operand), shape_of(op.result)
+    if prod(old) != prod(new) or [size for size in old if size != 1] != [size for size in new if size != 1]:
+        return None
+    order = channels_last(len(new))
+    long = [dimension for dimension, size in enumerate(old) if size != 1]
+    here = [long.index(dimension) for dimension in source.order if old[dimension] != 1]
+    target = [dimension for dimension, size in enumerate(new) if size != 1]
+    there = [target.index(dimension) for dimension in order if new[dimension] != 1]
+    if here != there:
+        return None
+    made = ReshapeOp(source.value, permuted_type(op.result, order))
+    made.location = op.location
+    return Permuted(run.builder.insert(made).result, order)
+
+
+def _concatenate(op: ConcatenateOp, run: Rewriting) -> Permuted | None:
+    order = _leading(op, run)
+    if order is None:
+        return None
+    operands = [run.in_order(operand, order) for operand in op.inputs]
+    if any(operand is None for operand in operands):
+        return None
+    made = ConcatenateOp([operand for operand in operands if operand is not None], order.index(op.dimension.value.data))
+    made.location = op.location
+    return Permuted(run.builder.insert(made).result, order)
+
+
+def _by_dimension(*names: str) -> Callable[[Operation, Rewriting], Permuted | None]:
+    """An op of one tensor whose attributes hold one entry per dimension."""
+
+    def rule(op: Operation, run: Rewriting) -> Permuted | None:
+        source = run.values.get(op.operands[0])
+        if source is None:
+            return None
+        arrays = {name: i64_array(reordered(array_values(getattr(op, name)), source.order)) for name in names}
+        operands = [source.value, *map(run.same, op.operands[1:])]
+        return Permuted(run.again(op, operands, permuted_type(op.results[0], source.order), **arrays), source.order)
+
+    return rule
+
+
+def _reverse(op: ReverseOp, run: Rewriting) -> Permuted | None:
+    source = run.values[op.operand]
+    dimensions = [source.order.index(dimension) for dimension in array_values(op.dimensions)]
+    result = permuted_type(op.result, source.order)
+    return Permuted(run.again(op, [source.value], result, dimensions=i64_array(dimensions)), source.order)
+
+
+def _transpose(op: TransposeOp, run: Rewriting) -> Permuted | None:
+    """The transpose of the model, from the new order to the old one of its result; none where both agree."""
+    source = run.values[op.operand]
+    wanted = array_values(op.permutation)
+    order = tuple(range(len(wanted)))
+    if source.order == wanted:
+        return Permuted(source.value, order)
+    made = TransposeOp(source.value, [source.order.index(dimension) for dimension in wanted])
+    made.location = op.location
+    return Permuted(run.builder.insert(made).result, order)
+
+
+Rule = Callable[..., "Permuted | None"]
+RULES: Mapping[type[Operation], Rule] = {
+    BroadcastInDimOp: _broadcast,
+    ClampOp: _elementwise,
+    CompareOp: _elementwise,
+    ConcatenateOp: _concatenate,
+    ConvertOp: _elementwise,
+    ConvolutionOp: _convolution,
+    PadOp: _by_dimension("edge_padding_low", "edge_padding_high", "interior_padding"),
+    ReduceOp: _reduce,
+    ReduceWindowOp: _reduce_window,
+    ReshapeOp: _reshape,
+    ReverseOp: _reverse,
+    SelectOp: _elementwise,
+    SliceOp: _by_dimension("start_indices", "limit_indices", "strides"),
+    TransposeOp: _transpose,
+}
+
+
+def permuted(op: Operation, run: Rewriting) -> Permuted | None:
+    """The op in the orders of its operands; None where it has to stay as it is."""
+    if isinstance(op, UnaryOp | BinaryOp):
+        return _elementwise(op, run)
+    rule = RULES.get(type(op))
+    return None if rule is None else rule(op, run)
