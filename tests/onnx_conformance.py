@@ -153,9 +153,8 @@ def judge(case: Case, native: bool = False) -> Outcome:
         result = "passed" if program.inputs else "folded"
         given = {port.name: _as(arrays[port.name], element_dtype(element_of(port.type))) for port in program.inputs}
         if native:
-            from zeropoint.codegen.native import NativeProgram
-
             from zeropoint.codegen.llvm.machine import CodegenError
+            from zeropoint.codegen.runtime.native import NativeProgram
             from zeropoint.solve.simplify import simplify
 
             try:

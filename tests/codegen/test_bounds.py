@@ -13,12 +13,12 @@ import pytest
 
 import zeropoint.codegen.kernels
 from codegen.classifier import classifier
-from zeropoint.codegen import native
 from zeropoint.codegen.graph import Buffer, Graph, Space, Step, View
 from zeropoint.codegen.llvm.checked import CheckedModule
 from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS, InstructionSet
 from zeropoint.codegen.llvm.text import Function, Module, Value, i64
 from zeropoint.codegen.modules import kernels_of
+from zeropoint.codegen.runtime import native
 from zeropoint.codegen.runtime.guarded import is_wanted
 from zeropoint.codegen.runtime.native import NativeProgram
 from zeropoint.codegen.runtime.overruns import OverrunError

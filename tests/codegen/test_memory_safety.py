@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from codegen.classifier import classifier, image
-from zeropoint.codegen import guarded
 from zeropoint.codegen.graph import Graph
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Module, Value
+from zeropoint.codegen.runtime import guarded
 from zeropoint.codegen.runtime.guarded import GuardedProgram, OverrunError
 from zeropoint.codegen.select import select
 from zeropoint.ir.program import Program

@@ -9,8 +9,8 @@ import numpy as np
 import onnx
 import pytest
 from onnx.reference import ReferenceEvaluator
-from zeropoint.codegen.native import NativeProgram
 
+from zeropoint.codegen.runtime.native import NativeProgram
 from zeropoint.frontend import ModelError, load_model
 from zeropoint.frontend.onnx import converters
 from zeropoint.interp import run
