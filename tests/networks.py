@@ -13,10 +13,12 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
 
 from zeropoint.calibrate import collect, instrument, state_ranges
+from zeropoint.ir.chlo import ErfOp
 from zeropoint.ir.constants import constant_op
 from zeropoint.ir.locations import name_location
 from zeropoint.ir.program import Program, name_attributes
 from zeropoint.ir.stablehlo import (
+    AbsOp,
     AddOp,
     BroadcastInDimOp,
     ClampOp,
@@ -25,19 +27,27 @@ from zeropoint.ir.stablehlo import (
     ConcatenateOp,
     ConvolutionLayout,
     ConvolutionOp,
+    CosineOp,
     DivideOp,
     DotDimensions,
     DotGeneralOp,
+    ExponentialOp,
     LogisticOp,
+    LogOp,
+    LogPlusOneOp,
     MaximumOp,
     MinimumOp,
     MultiplyOp,
     PadOp,
+    PowerOp,
     ReduceOp,
     ReduceWindowOp,
     ReshapeOp,
+    RsqrtOp,
     SelectOp,
+    SineOp,
     SliceOp,
+    SqrtOp,
     SubtractOp,
     TanhOp,
     TransposeOp,
@@ -395,6 +405,74 @@ def movement(net: Network, draw: Draw) -> SSAValue | None:
     return net.insert(BroadcastInDimOp(value, with_shape(value, [*shape, 2]), list(range(len(shape)))))
 
 
+def _row_extreme(net: Network, value: SSAValue, axis: int) -> SSAValue:
+    shape = [size for d, size in enumerate(shape_of(value)) if d != axis]
+    start = net.constant(np.array(-np.inf))
+    return net.insert(ReduceOp([value], [start], [with_shape(value, shape)], [axis], binary_body(MaximumOp, f32)))
+
+
+def _over_row(net: Network, number: SSAValue, value: SSAValue, axis: int) -> SSAValue:
+    kept = [d for d in range(len(shape_of(value))) if d != axis]
+    return net.insert(BroadcastInDimOp(number, value.type, kept))
+
+
+def softmax(net: Network, draw: Draw) -> SSAValue | None:
+    """e^(x - max) over its sum, along any dimension."""
+    value = _pick(net, draw, lambda shape: len(shape) > 1)
+    if value is None:
+        return None
+    axis = draw(st.sampled_from([-1, -1, 1])) % len(shape_of(value))
+    largest = _over_row(net, _row_extreme(net, value, axis), value, axis)
+    powers = net.insert(ExponentialOp(net.insert(SubtractOp(value, largest))))
+    return net.insert(DivideOp(powers, _over_row(net, net.reduced(powers, [axis]), value, axis)))
+
+
+def layer_norm(net: Network, draw: Draw) -> SSAValue | None:
+    """(x - mean) / sqrt(variance + epsilon) along the last dimension, or another, scaled."""
+    value = _pick(net, draw, lambda shape: len(shape) > 1)
+    if value is None:
+        return None
+    axis = draw(st.sampled_from([-1, -1, 1])) % len(shape_of(value))
+    size = float(shape_of(value)[axis])
+
+    def mean(of: SSAValue) -> SSAValue:
+        total = net.reduced(of, [axis])
+        return net.insert(DivideOp(total, net.splat(size, total)))
+
+    centred = net.insert(SubtractOp(value, _over_row(net, mean(value), value, axis)))
+    variance = mean(net.insert(MultiplyOp(centred, centred)))
+    raised = net.insert(AddOp(variance, net.splat(1e-5, variance)))
+    inverse = net.insert(RsqrtOp(raised)) if draw(st.booleans()) else None
+    if inverse is not None:
+        normal = net.insert(MultiplyOp(centred, _over_row(net, inverse, value, axis)))
+    else:
+        normal = net.insert(DivideOp(centred, _over_row(net, net.insert(SqrtOp(raised)), value, axis)))
+    return net.insert(MultiplyOp(normal, net.along(net.random.normal(1, 0.3, int(size)), value, axis)))
+
+
+def function(net: Network, draw: Draw) -> SSAValue | None:
+    """A function of floats: GELU and SiLU as exporters spell them, a soft plus, a root, an angle, a power."""
+    value = _pick(net, draw, lambda shape: True)
+    assert value is not None
+    kind = draw(st.sampled_from(["gelu", "silu", "softplus", "root", "sine", "power", "log"]))
+    magnitude = net.insert(AbsOp(value))
+    if kind == "gelu":
+        angle = net.insert(ErfOp(net.insert(MultiplyOp(value, net.splat(0.70710677, value)))))
+        gate = net.insert(AddOp(angle, net.splat(1.0, value)))
+        return net.insert(MultiplyOp(net.insert(MultiplyOp(value, net.splat(0.5, value))), gate))
+    if kind == "silu":
+        return net.insert(MultiplyOp(value, net.insert(LogisticOp(value))))
+    if kind == "softplus":
+        return net.insert(LogPlusOneOp(net.insert(ExponentialOp(net.insert(MinimumOp(value, net.splat(9.0, value)))))))
+    if kind == "root":
+        return net.insert(SqrtOp(magnitude))
+    if kind == "sine":
+        return net.insert((SineOp if draw(st.booleans()) else CosineOp)(value))
+    if kind == "power":
+        return net.insert(PowerOp(magnitude, net.splat(draw(st.sampled_from([2.0, 0.5, 1.7])), value)))
+    return net.insert(LogOp(net.insert(AddOp(magnitude, net.splat(0.01, value)))))
+
+
 LAYERS = {
     "convolution": convolution,
     "fully_connected": fully_connected,
@@ -406,6 +484,8 @@ LAYERS = {
     "mean": mean,
     "movement": movement,
 }
+ISLANDS = {"softmax": softmax, "layer_norm": layer_norm, "function": function}
+"""Layers that leave floats between integers, or need tables."""
 OFTEN = ["convolution", "convolution", "convolution", "binary", "binary", "binary"]
 SHAPES = ((1, 3, 6, 5), (2, 4, 7, 7), (1, 2, 5, 5), (1, 4, 9), (1, 6), (3, 5))
 
@@ -426,16 +506,21 @@ class Case:
 
 
 @st.composite
-def cases(draw: Draw, most_layers: int = 8) -> Case:
-    """A network of one or two inputs and a few layers; its outputs are the last value and some others."""
+def cases(draw: Draw, most_layers: int = 8, *, islands: bool = False) -> Case:
+    """A network of one or two inputs and a few layers, of `ISLANDS` where asked for, too.
+
+    Its outputs are the last value and some others.
+    """
     seed = draw(st.integers(0, 2**16))
     shapes = [draw(st.sampled_from(SHAPES))]
     if draw(st.sampled_from([False, False, True])):
         shapes.append(draw(st.sampled_from([shapes[0], *SHAPES])))
     net = Network(shapes, seed)
-    for kind in draw(st.lists(st.sampled_from(OFTEN + sorted(LAYERS)), min_size=2, max_size=most_layers)):
+    layers = {**LAYERS, **ISLANDS} if islands else LAYERS
+    often = OFTEN + sorted(layers) + (sorted(ISLANDS) if islands else [])
+    for kind in draw(st.lists(st.sampled_from(often), min_size=2, max_size=most_layers)):
         net.layer(kind)
-        made = LAYERS[kind](net, draw)
+        made = layers[kind](net, draw)
         if made is not None and 0 < prod(shape_of(made)) < 5000:
             net.values.append(made)
     made = net.values[len(shapes) :]

@@ -49,11 +49,39 @@ def test_float_reduce_is_close_to_upstream(body: type[Operation]):
     assert_as_upstream(one_op(types, build), x, init, relative=1e-5)
 
 
-def test_float_sums_are_of_neighbours_level_by_level():
-    # ((1e8 + 1) + (-1e8 + 1)) + (1 + 1): 1e8 swallows a 1 twice.
-    x = np.array([1e8, 1, -1e8, 1, 1, 1], np.float32)
-    types, build, init = _reduce(x, f32, [0], hlo.AddOp, 0)
-    assert run_op(build, types, x, init) == np.float32(2)
+def _sum_in_parts(numbers: list[np.float32], start: np.float32) -> np.float32:
+    """The schedule of sums, literally."""
+    parts = [np.float32(-0.0)] * 16
+    for n, number in enumerate(numbers):
+        parts[n % 16] = parts[n % 16] + number
+    for half in (8, 4, 2, 1):
+        parts = [parts[p] + parts[p + half] for p in range(half)]
+    return start + parts[0]
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 8, 15, 16, 17, 31, 33, 100])
+def test_float_sums_are_taken_in_sixteen_parts(count: int):
+    random = np.random.default_rng(count)
+    x = (random.standard_normal((2, count)) * 10.0 ** random.integers(-4, 5, (2, count))).astype(np.float32)
+    types, build, init = _reduce(x, f32, [1], hlo.AddOp, 0.25)
+    assert run_op(build, types, x, init).tolist() == [_sum_in_parts([*row], np.float32(0.25)) for row in x]
+    types, build, init = _reduce(x.T, f32, [0], hlo.AddOp, 0.25)
+    assert run_op(build, types, x.T, init).tolist() == [_sum_in_parts([*row], np.float32(0.25)) for row in x]
+
+
+def test_a_sum_over_two_dimensions_runs_over_the_last_one_first():
+    x = np.random.default_rng(2).standard_normal((3, 5, 7)).astype(np.float32)
+    types, build, init = _reduce(x, f32, [2, 0], hlo.AddOp, 0)
+    rows = [x[:, n].reshape(-1) for n in range(5)]
+    assert run_op(build, types, x, init).tolist() == [_sum_in_parts([*row], np.float32(0)) for row in rows]
+
+
+@pytest.mark.parametrize(("body", "sign"), [(hlo.MaximumOp, 0), (hlo.MinimumOp, 1)])
+def test_minus_zero_is_below_zero(body: type[Operation], sign: int):
+    for row in ([0.0, -0.0, -0.0], [-0.0, -0.0, 0.0], [-0.0] * 20 + [0.0] + [-0.0] * 20):
+        x = np.array(row, np.float32)
+        types, build, init = _reduce(x, f32, [0], body, -np.inf if sign == 0 else np.inf)
+        assert np.signbit(run_op(build, types, x, init)) == sign
 
 
 def test_reduce_over_nothing_is_the_initial_value():

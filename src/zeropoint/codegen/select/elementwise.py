@@ -9,7 +9,15 @@ import numpy as np
 from xdsl.ir import Operation, SSAValue
 
 from zeropoint.codegen.graph import View
-from zeropoint.codegen.kernels.elements import BINARY, FLOAT_ONLY, QUANTIZES, UNARY, Extra
+from zeropoint.codegen.kernels.elements import (
+    BINARY,
+    BINARY_IN_DOUBLE,
+    FLOAT_ONLY,
+    IN_DOUBLE,
+    QUANTIZES,
+    UNARY,
+    Extra,
+)
 from zeropoint.codegen.kernels.scalars import FLOATS
 from zeropoint.codegen.llvm.machine import CodegenError
 from zeropoint.codegen.select.expression import Axis, Expression, Place, Rule, half_of, on_numbers, scalar_type
@@ -28,13 +36,23 @@ from zeropoint.numerics.profile import DEFAULT_PROFILE, profile
 def _unary(e: Expression, op: Any, place: Place) -> int:
     name = function_name(op)
     _check(op, name in UNARY, name)
-    return e.step(name, op.result, [e.value(op.operand, place)])
+    return _computed(e, op, name, [e.value(op.operand, place)])
 
 
 def _binary(e: Expression, op: Any, place: Place) -> int:
     name = function_name(op)
     _check(op, name in BINARY, name)
-    return e.step(name, op.result, [e.value(op.lhs, place), e.value(op.rhs, place)])
+    return _computed(e, op, name, [e.value(op.lhs, place), e.value(op.rhs, place)])
+
+
+def _computed(e: Expression, op: Any, name: str, operands: Sequence[int]) -> int:
+    """An op of some values; functions of f16 and bf16 are computed in f64 and rounded as `convert` rounds."""
+    form = half_of(op.result)
+    if form is None or (name not in IN_DOUBLE and name not in BINARY_IN_DOUBLE):
+        return e.step(name, op.result, operands)
+    wide = ("double", True)
+    result = e.step(name, wide, [e.step("convert", wide, [operand]) for operand in operands])
+    return result if form == "half" else e.step("convert", op.result, [result])
 
 
 def _check(op: Operation, known: bool, name: str) -> None:

@@ -14,9 +14,9 @@ from xdsl.ir import Operation, SSAValue
 
 from zeropoint.codegen.graph import View
 from zeropoint.codegen.kernels.access import Access
-from zeropoint.codegen.kernels.elements import Instruction, Region
+from zeropoint.codegen.kernels.elements import Instruction, Region, is_ordered
 from zeropoint.codegen.kernels.halves import HALVES
-from zeropoint.codegen.kernels.loops import Nest, Reduction
+from zeropoint.codegen.kernels.loops import Nest, Order, Reduction
 from zeropoint.codegen.kernels.rows import Rows
 from zeropoint.codegen.llvm.machine import CodegenError
 from zeropoint.codegen.select.copies import SCALAR_TYPES, memory_form
@@ -113,7 +113,7 @@ class Expression:
         self._outer = list(range(len(sizes)))
         self._shape = tuple(sizes)
         self._splits: dict[int, tuple[int, int, int]] = {}
-        self.reduction: tuple[str, float] | None = None
+        self.reduction: tuple[str, float, Order] | None = None
         self._reads: list[tuple[View, Place]] = []
         self._parts: tuple[list[Instruction], list[Instruction]] = ([], [])
         self._known: dict[object, int] = {}
@@ -198,8 +198,18 @@ class Expression:
         self._splits[loop] = (first, first + 1, size)
         return Axis(0, ((first, 1),)), Axis(0, ((first + 1, 1),))
 
-    def reduce(self, op: str, start: float, sizes: Sequence[int], inner: Callable[[list[Axis]], int]) -> int:
-        """A reduction over new loops; `inner` makes what is combined from their indices."""
+    def reduce(
+        self,
+        op: str,
+        start: float,
+        sizes: Sequence[int],
+        inner: Callable[[list[Axis]], int],
+        order: Order = Order.LEFT_TO_RIGHT,
+    ) -> int:
+        """A reduction over new loops; `inner` makes what is combined from their indices.
+
+        `order` is that of sums of floats; others take any.
+        """
         assert self.may_reduce
         first = len(self.sizes)
         self.sizes += sizes
@@ -208,7 +218,7 @@ class Expression:
         self._parts[1].append(self._copy(self._parts[1][result], result))
         like = self.type_of(result)
         self._inside = False
-        self.reduction = (op, start)
+        self.reduction = (op, start, order if is_ordered(op, like[0]) else Order.ANY)
         return self.step("total", like)
 
     def _copy(self, instruction: Instruction, index: int) -> Instruction:
@@ -225,7 +235,8 @@ class Expression:
         write = self._access(target, self.every)
         reduction = None
         if self.reduction is not None:
-            reduction = Reduction(*self.reduction, tuple(self._parts[1]))
+            op, start, by = self.reduction
+            reduction = Reduction(op, start, tuple(self._parts[1]), by)
         inner = [loop for loop in range(len(self.sizes)) if loop not in self._outer]
         order = self._outer + inner
         nest = Nest(
@@ -292,8 +303,15 @@ class RowExpression(Expression):
             loop == self._row for axis in place for loop, _ in axis.steps
         )
 
-    def reduce(self, op: str, start: float, sizes: Sequence[int], inner: Callable[[list[Axis]], int]) -> int:
-        """A reduction of the row."""
+    def reduce(
+        self,
+        op: str,
+        start: float,
+        sizes: Sequence[int],
+        inner: Callable[[list[Axis]], int],
+        order: Order = Order.PARTS,
+    ) -> int:
+        """A reduction of the row, in parts where it is a sum of floats."""
         result = inner([Axis(0, ((self._row, 1),))])
         return self.step("reduce", self.type_of(result), (result,), op, start)
 

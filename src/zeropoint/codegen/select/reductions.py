@@ -10,6 +10,7 @@ from xdsl.ir import Operation, SSAValue
 
 from zeropoint.codegen.graph import Halo, View
 from zeropoint.codegen.kernels.elements import identity
+from zeropoint.codegen.kernels.loops import Order
 from zeropoint.codegen.llvm.machine import CodegenError
 from zeropoint.codegen.select.expression import Axis, Expression, Place, Rule, half_of, on_numbers, scalar_type
 from zeropoint.codegen.select.movement import padded
@@ -41,7 +42,7 @@ def combiner(op: hlo.ReduceOp | hlo.ReduceWindowOp) -> tuple[str, SSAValue] | No
     return function_name(first), first.results[0]
 
 
-def _combined(e: Expression, op: Any, sizes: Sequence[int], inner: Callable[[list[Axis]], int]) -> int:
+def _combined(e: Expression, op: Any, sizes: Sequence[int], inner: Callable[[list[Axis]], int], order: Order) -> int:
     found = combiner(op)
     if found is None:
         raise CodegenError(
@@ -60,7 +61,7 @@ def _combined(e: Expression, op: Any, sizes: Sequence[int], inner: Callable[[lis
         return e.step("convert", like, [inner(loops)])
 
     first = identity(name, *like) if start is None else start
-    total = e.reduce(name, first, sizes, element)
+    total = e.reduce(name, first, sizes, element, order)
     if start is None:
         given = e.step("convert", like, [e.value(op.init_values[0], ())])
         total = e.step(name, like, [given, total])
@@ -69,13 +70,13 @@ def _combined(e: Expression, op: Any, sizes: Sequence[int], inner: Callable[[lis
 
 def _reduce(e: Expression, op: hlo.ReduceOp, place: Place) -> int:
     (source,) = op.inputs
-    shape, reduced = shape_of(source), array_values(op.dimensions)
+    shape, reduced = shape_of(source), sorted(array_values(op.dimensions))
 
     def inner(loops: list[Axis]) -> int:
         kept, taken = iter(place), dict(zip(reduced, loops, strict=True))
         return e.value(source, tuple(taken[d] if d in taken else next(kept) for d in range(len(shape))))
 
-    return _combined(e, op, [shape[d] for d in reduced], inner)
+    return _combined(e, op, [shape[d] for d in reduced], inner, Order.PARTS)
 
 
 def _reduce_window(e: Expression, op: hlo.ReduceWindowOp, place: Place) -> int:
@@ -98,7 +99,7 @@ def _reduce_window(e: Expression, op: hlo.ReduceWindowOp, place: Place) -> int:
         where = tuple(at.scaled(by).plus(loop.scaled(dilation)) for at, loop, by, dilation in taps)
         return e.value(source, where) if view is None else e.read(view, where, source)
 
-    return _combined(e, op, window, inner)
+    return _combined(e, op, window, inner, Order.LEFT_TO_RIGHT)
 
 
 def _window(view: View, wanted: Halo, selection: Selection) -> View | None:
@@ -176,7 +177,7 @@ def _dot(e: Expression, op: hlo.DotGeneralOp, place: Place) -> int:
             places.append(tuple(axes[d] for d in range(len(axes))))
         return _multiplied(e, op, e.value(op.lhs, places[0]), _element(e, op.rhs, constant, places[1]))
 
-    return e.reduce("add", 0, [shape_of(op.lhs)[d] for d in dims.lhs_contracting_dimensions], inner)
+    return e.reduce("add", 0, [shape_of(op.lhs)[d] for d in dims.lhs_contracting_dimensions], inner, Order.ANY)
 
 
 def _convolution(e: Expression, op: hlo.ConvolutionOp, place: Place) -> int:
@@ -219,7 +220,7 @@ def _convolution(e: Expression, op: hlo.ConvolutionOp, place: Place) -> int:
         factors = _element(e, op.lhs, source, tuple(image)), _element(e, op.rhs, constant, tuple(weights))
         return _multiplied(e, op, *factors)
 
-    return e.reduce("add", 0, [*sizes, inputs], inner)
+    return e.reduce("add", 0, [*sizes, inputs], inner, Order.ANY)
 
 
 CONTRACTIONS: dict[type[Operation], Rule] = {

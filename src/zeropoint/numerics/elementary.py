@@ -1,0 +1,258 @@
+"""Elementary functions as steps of arithmetic: one definition for the interpreter and for native code.
+
+exp and log reduce their argument by powers of two and take a Taylor series (of e^r on |r| <= ln 2 / 2; of artanh). erf
+is a polynomial in x^2 below 1, from there 1 - t exp(-x^2 + P(t)), t = 2 / (2 + x): both polynomials are least squares
+at 200 Chebyshev nodes, their errors are below 2^-47 of the result.
+
+`IN_FLOAT` are computed in f32, for f32. `IN_DOUBLE` are computed in f64 and then rounded to the type, for every other
+one, too. Errors are measured in `tests/numerics/test_elementary.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from zeropoint.numerics.steps import Steps, V
+
+_LN2_HIGH = float.fromhex("0x1.62e42fefa3800p-1")
+"""ln 2 with 42 bits: times an exponent it is exact."""
+_LN2_LOW = float.fromhex("0x1.ef35793c76730p-45")
+_LN2_HIGH_F32 = 355 / 512
+"""ln 2 with 9 bits: times an exponent of f32 it is exact."""
+_LN2_LOW_F32 = math.log(2) - 355 / 512
+_EXP_F32 = (
+    1.0, 1.0, 0.4999999341226158, 0.16666520105542568, 0.04166839425900351, 0.008368780622565816, 0.0013814464761396888,
+)  # fmt: skip
+"""e^r on |r| <= ln 2 / 2, with a relative error below 2^-27: the series but for its last terms, fitted."""
+_ERF_BELOW = (
+    0.9654687386698675, -0.14053608902271764, 0.019852496688987045, -0.0022854855611330535, 0.000217517156014883,
+    -1.753716950640876e-05, 1.2233828210749006e-06, -7.511554105286796e-08, 4.115686638147927e-09,
+    -2.0367666491305977e-10, 9.236933607387223e-12, -3.237635725184409e-13,
+)  # fmt: skip
+"""erf(x) / x in u = 2 x^2 - 1."""
+_ERF_ABOVE = (
+    -0.7274922853522043, 0.27658358936131017, 0.010174695380269869, -0.0031116996673369013, -0.00040147120456856373,
+    9.560006267971304e-05, 1.6041270376142727e-05, -4.5271460857177575e-06, -6.020118032550748e-07,
+    2.5642049534633294e-07, 1.4576422018127891e-08, -1.4584433917108574e-08, 4.274180213353532e-10,
+    7.229009133764024e-10, -2.743363202669802e-11, -4.495315053881076e-11, -3.054888883683491e-11,
+    2.1355429235195536e-11, 7.781676409594362e-12, -6.7253656452897016e-12,
+)  # fmt: skip
+"""log(erfc(x) / t) + x^2 in u, t = 11/24 + 5/24 u."""
+
+
+def polynomial(s: Steps[V], x: V, coefficients: Sequence[float]) -> V:
+    """sum c_n x^n, by Horner's rule."""
+    total = s.number(x, coefficients[-1])
+    for c in coefficients[-2::-1]:
+        total = s.plus(s.times(total, x), c)
+    return total
+
+
+def plus_product(s: Steps[V], a: V, b: V | float, c: V) -> V:
+    """a b + c, each rounded."""
+    return s.plus(s.times(a, b), c)
+
+
+def where(s: Steps[V], mask: V, yes: V | float, no: V) -> V:
+    """`yes` where the mask holds, else `no`."""
+    return s.select(mask, s.number(no, yes) if isinstance(yes, int | float) else yes, no)
+
+
+def keeping_nan(s: Steps[V], x: V, result: V) -> V:
+    """The result, NaN where x is."""
+    return s.select(s.is_nan(x), x, result)
+
+
+def power_of_two(s: Steps[V], n: V) -> V:
+    """2^n of integers -1022..1023 (64 bits), in f64."""
+    return s.of_bits(s.up(s.added(n, 1023), 52))
+
+
+def within(s: Steps[V], x: V, low: float, high: float) -> V:
+    """Bounded; NaN becomes the lower bound."""
+    raised = s.select(s.is_greater(x, low), x, s.number(x, low))
+    return s.select(s.is_less(raised, high), raised, s.number(x, high))
+
+
+def _reduced(s: Steps[V], x: V) -> tuple[V, V]:
+    """(n, r) with x = n ln 2 + r, |r| <= ln 2 / 2; n as i64."""
+    n = s.nearest(s.times(x, 1 / math.log(2)))
+    r = plus_product(s, n, -_LN2_HIGH, x)
+    r = plus_product(s, n, -_LN2_LOW, r)
+    return s.to_integers(n), r
+
+
+def _expm1_of_rest(s: Steps[V], r: V) -> V:
+    """e^r - 1, with all its relative precision: r (1 + r/2 + r^2/6 + ...)."""
+    return s.times(r, polynomial(s, r, [1 / math.factorial(n + 1) for n in range(13)]))
+
+
+def exponential(s: Steps[V], x: V) -> V:
+    """e^x."""
+    n, r = _reduced(s, within(s, x, -746.0, 710.0))
+    # In two factors: neither over- nor underflows where the product does not.
+    half = s.halved(n, 1)
+    rest = s.subtracted(n, half)
+    scaled = s.times(s.plus(_expm1_of_rest(s, r), 1.0), power_of_two(s, half))
+    return keeping_nan(s, x, s.times(scaled, power_of_two(s, rest)))
+
+
+def exponential_minus_one(s: Steps[V], x: V) -> V:
+    """e^x - 1 = 2^n (e^r - 1) + (2^n - 1)."""
+    n, r = _reduced(s, within(s, x, -60.0, 710.0))
+    half = s.halved(n, 1)
+    first, second = power_of_two(s, half), power_of_two(s, s.subtracted(n, half))
+    inverse = power_of_two(s, s.subtracted(s.integer(n, 0), half))
+    # Everything over 2^half, so that nothing overflows on the way.
+    sum_ = plus_product(s, _expm1_of_rest(s, r), second, s.minus(second, inverse))
+    result = s.times(sum_, first)
+    # -0 stays; beyond -60 it is -1 already.
+    return keeping_nan(s, x, where(s, s.is_equal(x, 0.0), x, result))
+
+
+def _logarithm(s: Steps[V], x: V) -> V:
+    """ln x of x > 0, finite."""
+    subnormal = s.is_less(x, 2.0**-1022)
+    scaled = s.select(subnormal, s.times(x, 2.0**54), x)
+    bits = s.bits(scaled)
+    # The exponent of a significand in sqrt(1/2)..sqrt(2): what is carried into it from above sqrt(2) counts.
+    above = s.added(bits, 0x3FF0000000000000 - 0x3FE6A09E667F3BCD)
+    exponent = s.added(s.halved(above, 52), -1023)
+    m = s.of_bits(s.subtracted(bits, s.up(exponent, 52)))
+    e = s.of_short(exponent)
+    e = s.select(subnormal, s.minus(e, 54.0), e)
+    d = s.minus(m, 1.0)
+    q = s.over(d, s.plus(m, 1.0))
+    z = s.times(q, q)
+    # log m = 2 artanh q = 2 q + q z R(z), and 2 q = d - q d: the leading d is exact.
+    r = s.times(z, polynomial(s, z, [2 / (2 * n + 3) for n in range(11)]))
+    tail = s.times(q, s.minus(r, d))
+    low = plus_product(s, e, _LN2_LOW, tail)
+    return plus_product(s, e, _LN2_HIGH, s.plus(d, low))
+
+
+def log(s: Steps[V], x: V) -> V:
+    """ln x; NaN below 0."""
+    result = _logarithm(s, x)
+    result = where(s, s.is_equal(x, math.inf), x, result)
+    result = where(s, s.is_equal(x, 0.0), -math.inf, result)
+    return keeping_nan(s, x, where(s, s.is_less(x, 0.0), math.nan, result))
+
+
+def log_plus_one(s: Steps[V], x: V) -> V:
+    """ln (1 + x): the logarithm of the rounded sum, times what the rounding changed."""
+    total = s.plus(x, 1.0)
+    rest = s.minus(total, 1.0)
+    same = s.is_equal(rest, 0.0)
+    scaled = s.over(s.times(log(s, total), x), s.select(same, s.number(x, 1.0), rest))
+    scaled = where(s, s.is_equal(x, math.inf), x, scaled)
+    return s.select(same, x, where(s, s.is_equal(x, -1.0), -math.inf, scaled))
+
+
+def logistic(s: Steps[V], x: V) -> V:
+    """1 / (1 + e^-x), as e / (1 + e) with e = e^-|x|, over 1 where x >= 0."""
+    e = exponential(s, s.negated(s.magnitude(x)))
+    return s.over(where(s, s.is_less(x, 0.0), e, s.number(x, 1.0)), s.plus(e, 1.0))
+
+
+def tanh(s: Steps[V], x: V) -> V:
+    """-(e^-2|x| - 1) / (e^-2|x| + 1) with the sign of x."""
+    e = exponential_minus_one(s, s.times(s.magnitude(x), -2.0))
+    return s.signed(s.over(s.negated(e), s.plus(e, 2.0)), x)
+
+
+def erf(s: Steps[V], x: V) -> V:
+    """2 / sqrt(pi) times the integral of exp(-t^2) from 0 to x."""
+    return _erf(s, x, _ERF_BELOW, _ERF_ABOVE, 6.0, exponential)
+
+
+def _erf(
+    s: Steps[V],
+    x: V,
+    small: Sequence[float],
+    great: Sequence[float],
+    end: float,
+    exp: Callable[[Steps[V], V], V],
+) -> V:
+    """By a polynomial each below and above 1; from `end` on the result is 1."""
+    magnitude = s.magnitude(x)
+    square = s.times(x, x)
+    below = s.times(magnitude, polynomial(s, plus_product(s, square, 2.0, s.number(x, -1.0)), small))
+    large = within(s, magnitude, 1.0, end)
+    t = s.over(s.number(x, 2.0), s.plus(large, 2.0))
+    u = s.times(s.minus(t, 11 / 24), 24 / 5)
+    power = exp(s, s.minus(polynomial(s, u, great), s.times(large, large)))
+    above = s.minus(s.number(x, 1.0), s.times(t, power))
+    result = where(s, s.is_less(magnitude, 1.0), below, above)
+    return keeping_nan(s, x, s.signed(result, x))
+
+
+def rsqrt(s: Steps[V], x: V) -> V:
+    """1 / sqrt(x)."""
+    return s.over(s.number(x, 1.0), s.root(x))
+
+
+def cbrt(s: Steps[V], x: V) -> V:
+    """The cube root: exp(ln|x| / 3), one Newton step, with the sign of x."""
+    magnitude = s.magnitude(x)
+    first = exponential(s, s.times(_logarithm(s, magnitude), 1 / 3))
+    correction = s.minus(first, s.over(magnitude, s.times(first, first)))
+    refined = s.minus(first, s.times(correction, 1 / 3))
+    special = s.either(s.is_equal(magnitude, 0.0), s.is_equal(magnitude, math.inf))
+    return keeping_nan(s, x, s.select(special, x, s.signed(refined, x)))
+
+
+def power(s: Steps[V], x: V, y: V) -> V:
+    """x^y as C's pow has it: exp(y ln|x|), negative where x is and y is odd, NaN where x < 0 and y is no integer."""
+    magnitude = s.magnitude(x)
+    result = exponential(s, s.times(y, log(s, magnitude)))
+    whole = s.is_equal(s.towards_zero(y), y)
+    half = s.times(y, 0.5)
+    odd = s.both(whole, s.inverse(s.is_equal(s.towards_zero(half), half)))
+    sign = s.signed(s.number(x, 1.0), x)
+    result = s.select(odd, s.times(result, sign), result)
+    undefined = s.both(s.is_less(x, 0.0), s.inverse(whole))
+    finite = s.is_less(magnitude, math.inf)
+    result = s.select(s.both(undefined, finite), s.number(x, math.nan), result)
+    # (-1)^(+-inf), 1^anything and anything^0 are 1.
+    unit = s.is_equal(magnitude, 1.0)
+    endless = s.is_equal(s.magnitude(y), math.inf)
+    result = s.select(s.both(unit, endless), s.number(x, 1.0), result)
+    result = where(s, s.is_equal(x, 1.0), 1.0, result)
+    return where(s, s.is_equal(y, 0.0), 1.0, result)
+
+
+def exponential_f32(s: Steps[V], x: V) -> V:
+    """e^x in f32: a polynomial on |r| <= ln 2 / 2, within an ulp of the correctly rounded value.
+
+    n = x / ln 2 is rounded by a sum that leaves no room for a fraction, and stands in its last bits then. 2^n is the
+    product of two powers; from -150 downwards the first one is 0, and nothing underflows: that takes machines long, and
+    attention masks are full of it.
+    """
+    # NaN is neither below nor above, and goes through all that follows.
+    bounded = s.select(s.is_greater(x, 89.0), s.number(x, 89.0), x)
+    bounded = s.select(s.is_less(bounded, -104.0), s.number(x, -104.0), bounded)
+    rounder = 3 * 2.0**22 + 151
+    shifted = s.plus(s.times(bounded, 1 / math.log(2)), rounder)
+    n = s.minus(shifted, rounder)
+    r = plus_product(s, n, -_LN2_HIGH_F32, bounded)
+    r = plus_product(s, n, -_LN2_LOW_F32, r)
+    total = polynomial(s, r, _EXP_F32)
+    # Exponents of f32 as it stores them, with 127 more: h = floor((n + 151) / 2) and n - h + 2 * 127.
+    exponent = s.bits(shifted)
+    half = s.down(exponent, 1)
+    for part in (half, s.added(s.subtracted(exponent, half), 2 * 127 - 151)):
+        total = s.times(total, s.of_bits(s.up(part, 23)))
+    return total
+
+
+def logistic_f32(s: Steps[V], x: V) -> V:
+    """As `logistic`."""
+    e = exponential_f32(s, s.negated(s.magnitude(x)))
+    return s.over(where(s, s.is_less(x, 0.0), e, s.number(x, 1.0)), s.plus(e, 1.0))
+
+
+def erf_f32(s: Steps[V], x: V) -> V:
+    """As `erf`, with as many terms as f32 tells apart; from 4 on it is 1."""
+    return _erf(s, x, _ERF_BELOW[:9], _ERF_ABOVE[:12], 4.0, exponential_f32)

@@ -1,0 +1,300 @@
+"""The steps that elementary functions are made of, and what computes them on arrays.
+
+`zeropoint.numerics.elementary` and `zeropoint.numerics.trigonometry` are written in these steps. `ARRAYS` computes them
+with NumPy, for the interpreter and for tables; native code has the same steps in LLVM (`zeropoint.codegen.kernels`).
+Each step is one operation that IEEE 754 or two's complement defines completely, so results are equal in every bit.
+There is no fused multiply-add among them: not every machine has one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol, TypeVar
+
+import numpy as np
+
+from zeropoint.numerics.arrays import AnyArray
+
+V = TypeVar("V")
+
+
+class Steps(Protocol[V]):
+    """Operations on floats (f32 or f64), on integers of the same width, and on masks.
+
+    Where a number is given for an operand, it is rounded to the other one's type.
+    """
+
+    def number(self, like: V, value: float) -> V:
+        """A number in the type of `like`."""
+        ...
+
+    def plus(self, a: V, b: V | float) -> V:
+        """a + b, rounded to nearest, as all that follows."""
+        ...
+
+    def minus(self, a: V, b: V | float) -> V:
+        """a - b."""
+        ...
+
+    def times(self, a: V, b: V | float) -> V:
+        """a b."""
+        ...
+
+    def over(self, a: V, b: V) -> V:
+        """a / b."""
+        ...
+
+    def root(self, x: V) -> V:
+        """The square root."""
+        ...
+
+    def negated(self, x: V) -> V:
+        """-x."""
+        ...
+
+    def magnitude(self, x: V) -> V:
+        """|x|."""
+        ...
+
+    def signed(self, x: V, sign: V) -> V:
+        """|x| with the sign of another float."""
+        ...
+
+    def nearest(self, x: V) -> V:
+        """The nearest integer, ties to even, as a float."""
+        ...
+
+    def towards_zero(self, x: V) -> V:
+        """The integer part, as a float."""
+        ...
+
+    def is_less(self, a: V, b: V | float) -> V:
+        """a < b; false for NaN, as the next two."""
+        ...
+
+    def is_greater(self, a: V, b: V | float) -> V:
+        """a > b."""
+        ...
+
+    def is_equal(self, a: V, b: V | float) -> V:
+        """a = b."""
+        ...
+
+    def is_nan(self, x: V) -> V:
+        """Whether x is NaN."""
+        ...
+
+    def both(self, a: V, b: V) -> V:
+        """Of masks."""
+        ...
+
+    def either(self, a: V, b: V) -> V:
+        """Of masks."""
+        ...
+
+    def inverse(self, mask: V) -> V:
+        """Of a mask."""
+        ...
+
+    def select(self, mask: V, yes: V, no: V) -> V:
+        """`yes` where the mask holds, else `no`."""
+        ...
+
+    def bits(self, x: V) -> V:
+        """The bits of floats, as integers."""
+        ...
+
+    def of_bits(self, n: V) -> V:
+        """The floats of some bits."""
+        ...
+
+    def to_integers(self, x: V) -> V:
+        """Floats that are integers of at most 31 bits, as integers; of any other anything."""
+        ...
+
+    def to_floats(self, n: V) -> V:
+        """Integers to the nearest float of their width."""
+        ...
+
+    def of_short(self, n: V) -> V:
+        """Integers of at most 31 bits as floats of their width."""
+        ...
+
+    def integer(self, like: V, value: int) -> V:
+        """An integer in the type of `like`, which are integers."""
+        ...
+
+    def added(self, a: V, b: V | int) -> V:
+        """a + b of integers, modulo their width, as the next two."""
+        ...
+
+    def subtracted(self, a: V, b: V) -> V:
+        """a - b of integers."""
+        ...
+
+    def multiplied(self, a: V, b: V) -> V:
+        """a b of integers."""
+        ...
+
+    def upper_product(self, a: V, b: V) -> V:
+        """The upper half of the product of unsigned integers of 64 bits."""
+        ...
+
+    def masked(self, a: V, b: int) -> V:
+        """The bits of `a` that are set in `b`."""
+        ...
+
+    def merged(self, a: V, b: V | int) -> V:
+        """The bits that are set in either."""
+        ...
+
+    def up(self, n: V, count: int) -> V:
+        """Bits moved to the left."""
+        ...
+
+    def down(self, n: V, count: int) -> V:
+        """Bits moved to the right, zeros behind them."""
+        ...
+
+    def halved(self, n: V, count: int) -> V:
+        """Bits moved to the right, the sign behind them."""
+        ...
+
+    def window(self, words: Sequence[int], start: V, count: int) -> list[V]:
+        """`count` words of 64 bits from bit `start` of a table on."""
+        ...
+
+    def is_below(self, a: V, b: V) -> V:
+        """a < b of unsigned integers."""
+        ...
+
+    def is_set(self, n: V, bit: int) -> V:
+        """Whether a bit of integers is set."""
+        ...
+
+    def bounded(self, n: V, low: int, high: int) -> V:
+        """Signed integers between two bounds."""
+        ...
+
+
+class _ArraySteps:
+    """`Steps` on arrays of NumPy. Warnings are the caller's to silence."""
+
+    def number(self, like: AnyArray, value: float) -> AnyArray:
+        return np.asarray(value, like.dtype)
+
+    integer = number
+
+    def plus(self, a: AnyArray, b: AnyArray | float) -> AnyArray:
+        return np.asarray(a + b)
+
+    added = plus
+
+    def minus(self, a: AnyArray, b: AnyArray | float) -> AnyArray:
+        return np.asarray(a - b)
+
+    subtracted = minus
+
+    def times(self, a: AnyArray, b: AnyArray | float) -> AnyArray:
+        return np.asarray(a * b)
+
+    multiplied = times
+
+    def over(self, a: AnyArray, b: AnyArray) -> AnyArray:
+        return np.asarray(a / b)
+
+    def root(self, x: AnyArray) -> AnyArray:
+        return np.asarray(np.sqrt(x))
+
+    def negated(self, x: AnyArray) -> AnyArray:
+        return np.asarray(-x)
+
+    def magnitude(self, x: AnyArray) -> AnyArray:
+        return np.asarray(np.abs(x))
+
+    def signed(self, x: AnyArray, sign: AnyArray) -> AnyArray:
+        return np.asarray(np.copysign(x, sign))
+
+    def nearest(self, x: AnyArray) -> AnyArray:
+        return np.asarray(np.rint(x))
+
+    def towards_zero(self, x: AnyArray) -> AnyArray:
+        return np.asarray(np.trunc(x))
+
+    def is_less(self, a: AnyArray, b: AnyArray | float) -> AnyArray:
+        return np.asarray(a < b)
+
+    def is_greater(self, a: AnyArray, b: AnyArray | float) -> AnyArray:
+        return np.asarray(a > b)
+
+    def is_equal(self, a: AnyArray, b: AnyArray | float) -> AnyArray:
+        return np.asarray(a == b)
+
+    def is_nan(self, x: AnyArray) -> AnyArray:
+        return np.asarray(x != x)
+
+    def both(self, a: AnyArray, b: AnyArray) -> AnyArray:
+        return np.asarray(a & b)
+
+    def masked(self, a: AnyArray, b: int) -> AnyArray:
+        return np.asarray(a & b)
+
+    def either(self, a: AnyArray, b: AnyArray | int) -> AnyArray:
+        return np.asarray(a | b)
+
+    merged = either
+
+    def inverse(self, mask: AnyArray) -> AnyArray:
+        return np.asarray(~mask)
+
+    def select(self, mask: AnyArray, yes: AnyArray, no: AnyArray) -> AnyArray:
+        return np.where(mask, yes, no)
+
+    def bits(self, x: AnyArray) -> AnyArray:
+        return x.view(f"i{x.dtype.itemsize}")
+
+    def of_bits(self, n: AnyArray) -> AnyArray:
+        return n.view(f"f{n.dtype.itemsize}")
+
+    def to_integers(self, x: AnyArray) -> AnyArray:
+        return x.astype(f"i{x.dtype.itemsize}")
+
+    def to_floats(self, n: AnyArray) -> AnyArray:
+        return n.astype(f"f{n.dtype.itemsize}")
+
+    of_short = to_floats
+
+    def upper_product(self, a: AnyArray, b: AnyArray) -> AnyArray:
+        low = 0xFFFFFFFF
+        (a1, a0), (b1, b0) = ((x.view(np.uint64) >> 32, x.view(np.uint64) & low) for x in (a, b))
+        middle = a1 * b0 + (a0 * b0 >> 32)
+        return np.asarray(a1 * b1 + (middle >> 32) + (a0 * b1 + (middle & low) >> 32)).view(np.int64)
+
+    def up(self, n: AnyArray, count: int) -> AnyArray:
+        return np.asarray(n << count)
+
+    def down(self, n: AnyArray, count: int) -> AnyArray:
+        return np.asarray(n.view(f"u{n.dtype.itemsize}") >> count).view(n.dtype)
+
+    def halved(self, n: AnyArray, count: int) -> AnyArray:
+        return np.asarray(n >> count)
+
+    def window(self, words: Sequence[int], start: AnyArray, count: int) -> list[AnyArray]:
+        table = np.array(words, np.int64).view(np.uint64)
+        index, shift = start >> 6, (start & 63).astype(np.uint64)
+        # A shift by 64 is none of NumPy's: by 1 and by 63 - shift.
+        parts = [(table[index + n] << shift) | (table[index + n + 1] >> 1 >> (63 - shift)) for n in range(count)]
+        return [np.asarray(part).view(np.int64) for part in parts]
+
+    def is_below(self, a: AnyArray, b: AnyArray) -> AnyArray:
+        return np.asarray(a.view(np.uint64) < b.view(np.uint64))
+
+    def is_set(self, n: AnyArray, bit: int) -> AnyArray:
+        return np.asarray(n & bit != 0)
+
+    def bounded(self, n: AnyArray, low: int, high: int) -> AnyArray:
+        return np.clip(n, low, high)
+
+
+ARRAYS: Steps[AnyArray] = _ArraySteps()
+"""The steps on arrays."""
