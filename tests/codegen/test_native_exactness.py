@@ -130,7 +130,7 @@ def test_random_networks_with_floats_between_integers(
     asked = instrument(fuse(simplify(case.program)))
     calibrated = state_ranges(asked, collect(asked, case.calibration))
     propagated = move_rescales(propagate(calibrated, target("cpu"), profile), target("cpu"))
-    program = integer_program(materialize(express_accumulators(propagated) if expressed else propagated))
+    program = integer_program(materialize(express_accumulators(propagated, target("cpu")) if expressed else propagated))
     with suppress(LoweringError):
         program = integer_io(program)
     random = np.random.default_rng(0)
