@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any, get_args, get_type_hints
 
 from zeropoint import calibrate
+from zeropoint.export.channels_last import channels_last
 from zeropoint.ir.program import Program
 from zeropoint.lower import fold_bounds, integer_io, integer_program, lower, merge_sums
 from zeropoint.quant_passes import (
@@ -175,6 +176,7 @@ def litert(program: Program) -> Program:
 
 OTHER_PASSES = (
     Pass(canonicalize_quant, "fold casts that undo each other"),
+    Pass(channels_last, "channels behind the spatial dimensions, for exporters"),
     Pass(check_fully_quantized, "an error for each port without parameters"),
     Pass(check_kernels, "an error for each port that its kernel does not allow"),
     Pass(fold_bounds, "fold clamps into requantizations"),

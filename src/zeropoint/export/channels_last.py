@@ -30,9 +30,9 @@ from zeropoint.export.permute import (
     Order,
     Permuted,
     Rewriting,
-    channels_last,
     inverse,
     is_identity,
+    last_order,
     permuted,
     permuted_type,
 )
@@ -56,7 +56,7 @@ def window_order(op: ConvolutionOp | ReduceWindowOp) -> Order:
         return (layout.input_batch_dimension, *layout.input_spatial_dimensions, layout.input_feature_dimension)
     sizes = array_values(op.window_dimensions)
     rank = len(sizes)
-    return tuple(range(rank)) if rank < 3 or sizes[-1] == 1 != sizes[1] else channels_last(rank)
+    return tuple(range(rank)) if rank < 3 or sizes[-1] == 1 != sizes[1] else last_order(rank)
 
 
 def transpose_region(value: SSAValue, order: Order, spec: Attribute) -> QuantizeRegionOp:
@@ -156,6 +156,12 @@ class _Pass:
         copy.location = region.location
         Builder(InsertPoint.before(region)).insert(copy)
         self.results(region, copy.outputs[0], result.order, region.output_specs.data[0])
+
+    def transposition(self, op: Operation) -> None:
+        """Remember a transpose of the model: what it transposes is its result in another order."""
+        order = _order_of(op)
+        if order is not None and op.operands[0] not in self.natural:
+            self.given[op.results[0], inverse(order)] = op.operands[0]
 
     def results(self, op: Operation, value: SSAValue, order: Order, spec: Attribute | None) -> None:
         """Say where the result of `op` is made now."""
@@ -278,7 +284,7 @@ def _retype(program: Program) -> None:
     )
 
 
-def channels_last_layout(program: Program, *, ports: bool = False) -> Program:
+def channels_last(program: Program, *, ports: bool = False) -> Program:
     """Convolutions, windows and what lies between them with their channels last.
 
     `ports` gives inputs and outputs of rank 3 and more that order, too, wherever a transpose would stand at them.
@@ -286,6 +292,7 @@ def channels_last_layout(program: Program, *, ports: bool = False) -> Program:
     program = program.clone()
     run = _Pass(program.weights)
     for op in list(program.entry.ops):
+        run.transposition(op)
         if isinstance(op, QuantizeRegionOp):
             run.region(op)
         elif not isinstance(op, ConstantOp | FunctionReturnOp):

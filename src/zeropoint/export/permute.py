@@ -52,7 +52,7 @@ class Permuted:
     order: Order
 
 
-def channels_last(rank: int) -> Order:
+def last_order(rank: int) -> Order:
     """Batch, the spatial dimensions, the channels: (0, 2, 3, 1) for rank 4."""
     return (0, *range(2, rank), 1) if rank > 2 else tuple(range(rank))
 
@@ -148,7 +148,7 @@ def _elementwise(op: Operation, run: Rewriting) -> Permuted | None:
 def _broadcast(op: BroadcastInDimOp, run: Rewriting) -> Permuted | None:
     source = run.values[op.operand]
     old = array_values(op.broadcast_dimensions)
-    order = channels_last(len(shape_of(op.result)))
+    order = last_order(len(shape_of(op.result)))
     dimensions = [order.index(old[dimension]) for dimension in source.order]
     made = BroadcastInDimOp(source.value, permuted_type(op.result, order), dimensions)
     made.location = op.location
@@ -209,7 +209,7 @@ def _reshape(op: ReshapeOp, run: Rewriting) -> Permuted | None:
     old, new = shape_of(op.operand), shape_of(op.result)
     if prod(old) != prod(new) or [size for size in old if size != 1] != [size for size in new if size != 1]:
         return None
-    order = channels_last(len(new))
+    order = last_order(len(new))
     long = [dimension for dimension, size in enumerate(old) if size != 1]
     here = [long.index(dimension) for dimension in source.order if old[dimension] != 1]
     target = [dimension for dimension, size in enumerate(new) if size != 1]

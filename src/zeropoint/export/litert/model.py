@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import ArrayAttr
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Attribute, SSAValue
 
-from zeropoint.export.channels_last import channels_last_layout
+from zeropoint.export.channels_last import channels_last as with_channels_last
 from zeropoint.export.errors import ExportError
 from zeropoint.export.kernels import Kernel
 from zeropoint.export.litert import contractions, rows
@@ -34,7 +34,7 @@ def litert_model(program: Program, *, integer_io: bool = False, channels_last: b
     `integer_io` makes inputs and outputs storage integers; `channels_last` lets images at inputs and outputs be
     [batch, height, width, channels]. Raises ExportError for what LiteRT has no operator for.
     """
-    program = channels_last_layout(program, ports=channels_last)
+    program = with_channels_last(program, ports=channels_last)
     emit = Emission(ModelBuilder(), program.weights)
     inputs: dict[str, int] = {}
     for port, argument in zip(program.inputs, program.entry.args, strict=True):
