@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from xdsl.dialects.builtin import TensorType, f32, f64, i8, i32
+from xdsl.dialects.builtin import TensorType, f32, f64, i8, i16, i32, i64
 
 from zeropoint.interp import Interpreter
 from zeropoint.ir.fxpmath import RequantizeOp, TableOp, WeightedSumOp
@@ -96,22 +96,21 @@ def test_table_is_indexed_from_the_least_value_of_the_type(unsigned: bool):
     assert result.tolist() == entries[[0, 255]].tolist()
 
 
-def test_an_accumulator_past_the_limit_of_a_behaviour_names_the_op():
-    m = Multiplier.of(3.0, RequantizeBehaviour.FIXED32_DOUBLE, 8)
+def test_an_accumulator_of_64_bits_past_the_limit_of_a_behaviour_names_the_op():
     program = one_op(
-        [TensorType(i32, [1]), TensorType(i32, [1]), TensorType(i32, [1])],
+        [TensorType(i64, [1]), TensorType(i32, [1]), TensorType(i32, [1])],
         lambda a, multiplier, shift: RequantizeOp(
             a,
             multiplier,
             shift,
-            TensorType(i8, [1]),
-            behaviour="fixed32-double",
+            TensorType(i16, [1]),
+            behaviour="fixed32",
             zero_point=0,
             storage_min=-128,
             storage_max=127,
         ),
     )
-    arrays = [np.array([2**31 - 1]), m.multiplier.reshape(1), m.shift.reshape(1)]
+    arrays = [np.array([2**62]), np.array([30000], np.int32), np.array([15], np.int32)]
     with pytest.raises(ValueError, match="found the accumulator") as error:
-        Interpreter(program).run_values([array.astype(np.int32) for array in arrays])
+        Interpreter(program).run_values(arrays)
     assert error.value.__notes__ == ["in fxpmath.requantize"]

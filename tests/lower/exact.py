@@ -112,6 +112,8 @@ def wide(acc: int, m: Fraction) -> int:
         return 0
     reduced = (whole + 2**15) >> 16 if whole < 0x7FFF0000 else 0x7FFF
     shift = 15 - e
+    if shift <= 0:  # past every bound of 16 bits, but for 0
+        return acc * reduced << -shift
     return (acc * reduced + (1 << (shift - 1))) >> shift
 
 

@@ -15,7 +15,7 @@ from xdsl.ir import Operation
 from zeropoint.codegen.runtime.native import NativeProgram
 from zeropoint.interp import Interpreter
 from zeropoint.ir.program import Program
-from zeropoint.ir.stablehlo import DotGeneralOp
+from zeropoint.ir.stablehlo import AddOp, DotGeneralOp
 from zeropoint.ir.tensors import Array, element_of
 from zeropoint.ir.text import parse_program
 from zeropoint.ir.verification import verify
@@ -201,3 +201,61 @@ def test_sums_of_8_bit_operands_that_pass_32_bits_saturate() -> None:
     assert found == [64]
     (dot,) = ops(lowered, DotGeneralOp)
     assert element_of(dot.results[0]) == IntegerType(64)
+
+
+@pytest.mark.parametrize("profile", ["fixed32", "fixed32-double"])
+@pytest.mark.parametrize("ratio", [1.0, 1.75, 3.0, 1000.0, 2.0**20])
+@pytest.mark.parametrize("storage", ["i8", "i16", "i32"])
+def test_every_accumulator_has_one_definition_where_a_multiplier_shifts_left(
+    storage: str, ratio: float, profile: str
+) -> None:
+    if storage == "i32" and ratio > 2.0**16:
+        pytest.skip("refused: 32 bits of storage take multipliers up to 2^16")
+    given, out = f"!quant.uniform<i32:f32, {ratio}>", f"!quant.uniform<{storage}:f32, 1.0>"
+    numbers = [
+        0,
+        1,
+        -1,
+        127,
+        -128,
+        2**29,
+        2**30,
+        -(2**30),
+        2**30 + 1,
+        INT32_MAX - 1,
+        INT32_MAX,
+        INT32_MIN,
+        INT32_MIN + 1,
+    ]
+    shape = str(len(numbers))
+    body = f"%r = stablehlo.uniform_quantize %x : ({t(shape, given)}) -> {t(shape, out)}"
+    assert_exact(program(body, [t(shape, given)], t(shape, out), profile), np.array(numbers, np.int32))
+
+
+@pytest.mark.parametrize("profile", ["fixed32", "fixed32-double"])
+def test_sums_of_16_bit_activations_that_requantize_themselves_have_64_bits(profile: str) -> None:
+    terms = 3000
+    wide, out = "!quant.uniform<i16:f32, 1.0>", f"!quant.uniform<i16:f32, {3000 * 2.0**15}>"
+    body = f"""%r = stablehlo.dot_general %x, %y, contracting_dims = [1] x [0] :
+        ({t(f"1x{terms}", wide)}, {t(f"{terms}x1", wide)}) -> {t("1x1", out)}"""
+    made = program(body, [t(f"1x{terms}", wide), t(f"{terms}x1", wide)], t("1x1", out), profile)
+    for a, b in ((32767, 32767), (-32768, -32768), (-32768, 32767), (1, 5)):
+        assert_exact(made, np.full((1, terms), a, np.int16), np.full((terms, 1), b, np.int16))
+
+
+@pytest.mark.parametrize("bias", [INT32_MAX - 5 * 127 * 127, INT32_MIN + 5 * 128 * 127])
+def test_native_code_has_room_for_the_rounding_term_of_fixed16(bias: int) -> None:
+    """The accumulator fits 32 bits; with 2^(s-1), which kernels add to the bias, it would not."""
+    out = f"!quant.uniform<i8:f32, {2.0**25}>"
+    acc = t("3x1", ACC)
+    body = f"""%w = stablehlo.constant() <{{value = dense<127> : tensor<4x1xi8>}}> : () -> {t("4x1", I8)}
+      %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : ({t("3x4", I8)}, {t("4x1", I8)}) -> {acc}
+      %b = stablehlo.constant() <{{value = dense<{bias}> : tensor<1xi32>}}> : () -> {t("1", ACC)}
+      %c = stablehlo.broadcast_in_dim %b, dims = [1] : ({t("1", ACC)}) -> {acc}
+      %1 = stablehlo.add %0, %c : {acc}
+      %r = stablehlo.uniform_quantize %1 : ({acc}) -> {t("3x1", out)}"""
+    lowered = integer_program(program(body, [t("3x4", I8)], t("3x1", out), "fixed16"))
+    assert [element_of(op.results[0]) for op in ops(lowered, AddOp)] == [IntegerType(32)]
+    x = np.array([[127] * 4, [-128] * 4, [5] * 4], np.int8)
+    code = NativeProgram(lowered)
+    np.testing.assert_array_equal(code({code.inputs[0].name: x})["result0"], Interpreter(lowered).run_values([x])[0])

@@ -46,8 +46,8 @@ def rounding_divide_by_pot(x: int, k: int) -> int:
 
 
 def multiply_by_quantized_multiplier(x: int, multiplier: int, exponent: int) -> int:
-    shifted = x << max(exponent, 0)
-    assert INT32_MIN <= shifted <= INT32_MAX, "undefined in the runtime"
+    """TFLite's MultiplyByQuantizedMultiplier; where its shift overflows, which is undefined there, it saturates."""
+    shifted = clamp(x << max(exponent, 0), INT32_MIN, INT32_MAX)
     return rounding_divide_by_pot(srdhm(shifted, multiplier), max(-exponent, 0))
 
 

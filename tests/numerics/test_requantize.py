@@ -48,9 +48,6 @@ def test_each_behaviour_equals_its_formula_on_unbounded_integers(behaviour, accs
     low, high = output
     zero_point = data.draw(st.integers(low, high))
     multiplier = Multiplier.of(m, behaviour, 8)
-    limit = int(accumulator_limit(multiplier))
-    if behaviour in (R.FIXED32_DOUBLE, R.TOSA_DOUBLE):
-        accs = [rational.clamp(acc, -limit, limit) for acc in accs]
     found = requantize(np.array(accs, dtype=np.int32), multiplier, zero_point, low, high)
     offset = zero_point if behaviour is R.FLOAT32_RNE else 0
     expected = [rational.clamp(reference(acc, multiplier, zero_point) + offset, low, high) for acc in accs]
@@ -232,14 +229,23 @@ class TestLimits:
         assert accumulator_limit(multiplier).tolist() == [2**31 - 1, (2**31 - 1) >> 2]
 
     @pytest.mark.parametrize("behaviour", [R.FIXED32_DOUBLE, R.TOSA_DOUBLE])
-    def test_an_accumulator_past_a_runtimes_domain_is_refused(self, behaviour):
-        multiplier = Multiplier.of(3.0, behaviour, 8)
+    @pytest.mark.parametrize("m", [1.0, 1.999, 3.0, 2.0**15, 2.0**29, 2.0**40])
+    def test_past_the_limit_of_a_shift_left_storage_of_16_bits_saturates(self, behaviour, m):
+        multiplier = Multiplier.of(m, behaviour, 16)
         limit = int(accumulator_limit(multiplier))
-        assert int(requantize(np.int32(limit), multiplier, 0, -128, 127)) == 127
-        with pytest.raises(ValueError, match="takes magnitudes up to"):
-            requantize(np.array([0, limit + 1], dtype=np.int32), multiplier, 0, -128, 127)
-        with pytest.raises(ValueError, match="widen the output scale"):
-            requantize(np.array([-limit - 1], dtype=np.int32), multiplier, 0, -128, 127)
+        for acc in {limit, min(limit + 1, 2**31 - 1), 2**30, 2**31 - 1}:
+            expected = min(int(acc * m), 2**15 - 1)
+            found = requantize(np.array([acc, -acc, -(2**31)], np.int32), multiplier, 0, -(2**15), 2**15 - 1)
+            assert found.tolist() == [expected, max(-int(acc * m), -(2**15)), -(2**15)]
+
+    @given(x=int32, m=st.integers(0, 2**31 - 1), e=st.integers(-31, 30))
+    def test_fixed32_double_saturates_its_shift_left_to_32_bits(self, x, m, e):
+        shifted = rational.clamp(x << max(e, 0), rational.INT32_MIN, rational.INT32_MAX)
+        expected = rational.rounding_divide_by_pot(rational.srdhm(shifted, m), max(-e, 0))
+        multiplier = Multiplier(R.FIXED32_DOUBLE, np.array(m), np.array(e))
+        for dtype in (np.int32, np.int64):
+            found = requantize(np.array([x], dtype), multiplier, 0, rational.INT32_MIN, rational.INT32_MAX)
+            assert found.tolist() == [expected]
 
     def test_exact_refuses_accumulators_past_its_limbs(self):
         with pytest.raises(ValueError, match="'exact'"):

@@ -7,7 +7,7 @@ y = clamp(round(acc * m) + zero_point, storage_min, storage_max). How the produc
 |---|---|---|---|
 | fixed16 | M < 2^15 | s, -6..31 | see `_fixed16` (the zero point and the clamp take part) |
 | fixed32 | M0 < 2^31 | N, -2..62 | (acc * M0 + 2^(N-1)) >> N |
-| fixed32-double | M < 2^31 | e, -31..30, left if > 0 | RDivByPOT(SRDHM(acc << max(e, 0), M), max(-e, 0)) |
+| fixed32-double | M < 2^31 | e, -31..30, left if > 0 | RDivByPOT(SRDHM(sat32(acc << max(e, 0)), M), max(-e, 0)) |
 | tosa-double | multiplier < 2^31 | 2..62 | apply_scale_32 with DOUBLE_ROUND |
 | float32-rne | float32(m) | none | rne(float32(acc) * float32(m)) |
 | exact | m in f64 | none | round-half-even of the rational acc * m |
@@ -146,8 +146,9 @@ def accumulator_limit(multiplier: Multiplier, accumulator_width: int = 32) -> In
 
     fixed16 adds 2^(s-1) in int32 before it shifts right, so |acc| <= 2^31 - 1 - 2^(s-1), and shifts left by -s.
     `requantize` itself is defined for every acc (as if these had more bits); machine code in int32 equals it up to this
-    limit, and the rounding term may be folded into the bias then. fixed32-double shifts left in int32; tosa-double is
-    specified for |acc| < 2^(shift-1).
+    limit, and the rounding term may be folded into the bias then. fixed32-double shifts left in int32, where it
+    saturates (the runtime that it is named after does not, and is undefined there); tosa-double is specified for
+    |acc| < 2^(shift-1), and computes in 64 bits for any int32.
     """
     behaviour, shift = multiplier.behaviour, multiplier.shift
     own = (1 << (accumulator_width - 1)) - 1
@@ -185,9 +186,9 @@ def requantize(
 
     A multiplier, and a zero point, of one element a channel belongs to the channels along `axis`. The result is
     `dtype`, or the smallest integer type that holds storage_min..storage_max.
-    Raises ValueError where an accumulator is past the limit of a behaviour that is undefined there (fixed32-double,
-    tosa-double) or past what int64 holds, where fixed16 meets storage wider than 8 bits, and where several multipliers
-    have no axis, or not one of their number.
+    Every behaviour is defined for every int32 accumulator. Raises ValueError where one of int64 is past what the steps
+    of the behaviour hold in 64 bits (`accumulator_limit`), where fixed16 meets storage wider than 8 bits, and where
+    several multipliers have no axis, or not one of their number.
     """
     accumulator = np.asarray(acc)
     if accumulator.dtype.kind == "u":
@@ -315,8 +316,12 @@ def _check_domain(acc: AnyArray, multiplier: Multiplier, axis: int | None, stora
         if storage_min < -128 or storage_max > 255 or storage_max - storage_min > 255:
             raise ValueError(f"found storage {storage_min}..{storage_max} for 'fixed16'; expected at most 8 bits of it")
         return  # it saturates, and is defined for every accumulator
-    limit = accumulator_limit(multiplier, 64 if bits > 32 else 32)
-    if acc.size == 0 or limit.min() >= (1 << (bits - 1)) - 1:
+    if bits <= 32 or acc.size == 0 or multiplier.behaviour is RequantizeBehaviour.FIXED32_DOUBLE:
+        return  # likewise
+    limit = accumulator_limit(multiplier, 64)
+    if multiplier.behaviour is RequantizeBehaviour.TOSA_DOUBLE:
+        limit = np.full(limit.shape, INT32_MAX + 1)
+    if limit.min() >= INT64_MAX:
         return
     limits = along_axis(limit, acc.ndim, axis, "limit")
     past = (acc > limits) | (acc < -limits)
@@ -391,3 +396,9 @@ _FORMS = {
     ),
     RequantizeBehaviour.POT: _Form(_pot_parts, _pot, (1, 1), (-31, 62), integer_only=False),
 }
+
+
+def behaviour_ranges(behaviour: RequantizeBehaviour) -> tuple[tuple[float, float], tuple[int, int] | None]:
+    """The least and greatest multiplier and shift of a behaviour; None for one without shifts."""
+    form = _FORMS[behaviour]
+    return form.multipliers, form.shifts

@@ -76,10 +76,12 @@ def saturating_rounding_doubling_high_mul(a: npt.ArrayLike, b: npt.ArrayLike) ->
 def multiply_by_quantized_multiplier(x: npt.ArrayLike, multiplier: npt.ArrayLike, exponent: npt.ArrayLike) -> IntArray:
     """x * (multiplier / 2^31) * 2^exponent, rounded twice (TFLite MultiplyByQuantizedMultiplier, double rounding).
 
-    x is int32 and x * 2^max(exponent, 0) has to be: the runtime does not check its product, so the caller must.
+    x * 2^max(exponent, 0) saturates to int32. The runtime does not check that product, which is undefined where it
+    overflows; an output that is to be what the runtime's is needs |x| <= 2^31 - 1 >> exponent (`accumulator_limit`).
     """
     exponent = np.asarray(exponent, dtype=np.int64)
-    shifted = np.asarray(x, dtype=np.int64) << np.maximum(exponent, 0)
+    inside = np.clip(np.asarray(x, dtype=np.int64), INT32_MIN, INT32_MAX)  # shifted by 30 bits it stays in int64
+    shifted = np.clip(inside << np.maximum(exponent, 0), INT32_MIN, INT32_MAX)
     return rounding_divide_by_pot(saturating_rounding_doubling_high_mul(shifted, multiplier), np.maximum(-exponent, 0))
 
 

@@ -246,7 +246,7 @@ def _is_finite(f: Function, i: Instruction, operands: Sequence[Instruction], val
 def _requantize(f: Function, i: Instruction, operands: Sequence[Instruction], values: Sequence[Value]) -> Value:
     behaviour, zero, low, high = RequantizeBehaviour(str(i.extra[0])), *map(int, i.extra[1:])
     acc, multiplier, *shift = values
-    total = requantized(f, behaviour, acc, multiplier, shift[0] if shift else None, filled(acc.type, zero))
+    total = requantized(f, behaviour, acc, multiplier, shift[0] if shift else None, filled(like(acc, "i32"), zero))
     return converted(f, bounded(f, total, low, high), i.type, signed=True)
 
 

@@ -98,6 +98,10 @@ class Epilogue:
         saturated = left and bool((reach > limit).any())
         return Epilogue(behaviour, left, saturated, clamped, output.zero_point + isa.offset != 0)
 
+    def has_room(self, multiplier: Multiplier, reach: IntArray) -> bool:
+        """Whether 32 bits hold accumulators of at most |acc| = `reach` with what is added to the biases before."""
+        return bool((reach + self.rounding(multiplier) <= (1 << 31) - 1).all())
+
     def rounding(self, multiplier: Multiplier) -> IntArray:
         """What is added to the biases before: 2^(s-1) of fixed16, 0 of the others."""
         if self.behaviour is not RequantizeBehaviour.FIXED16 or multiplier.shift is None:

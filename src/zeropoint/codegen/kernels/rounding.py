@@ -9,7 +9,7 @@ from zeropoint.codegen.kernels.scalars import bounded, compared, filled, intrins
 from zeropoint.codegen.llvm.text import Function, Value
 from zeropoint.numerics import RequantizeBehaviour
 
-INT32_MAX = (1 << 31) - 1
+INT32_MIN, INT32_MAX = -(1 << 31), (1 << 31) - 1
 
 
 def requantized(
@@ -17,26 +17,37 @@ def requantized(
 ) -> Value:
     """round(acc * m) + zero point, as i32 that no clamp to storage of 16 bits tells from the exact value.
 
-    `acc`, `shift` and `zero` are vectors of i32; `multiplier` is too, or of float (float32-rne) or double (exact).
-    Of storage of 32 bits, whose zero point is 0, it is the clamped value itself.
+    `acc` is a vector of i32 or i64, `shift` and `zero` are of i32; `multiplier` is too, or of float (float32-rne) or
+    double (exact). Of storage of 32 bits, whose zero point is 0, it is the clamped value itself. Accumulators of i64
+    are such that no step leaves 64 bits (`zeropoint.ranges`).
     """
+    wide, narrow = like(acc, "i64"), like(acc, "i32")
     if behaviour is RequantizeBehaviour.FIXED16:
         assert shift is not None
-        return _fixed16(f, acc, multiplier, shift, zero)
-    wide = like(acc, "i64")
+        parts = [_widened(f, part, acc.type) for part in (multiplier, shift, zero)]
+        return _truncated(f, _fixed16(f, acc, *parts), narrow)
     if behaviour is RequantizeBehaviour.FLOAT32_RNE:
         product = f.binary("fmul", f.cast("sitofp", acc, multiplier.type), multiplier)
         rounded = intrinsic(f, "roundeven", product)
-        integers = f.call(acc.type, f"llvm.fptosi.sat.{_of(acc)}.{_of(product)}", rounded)
+        # What is past i32 clamps to the same end as what is past it by more.
+        integers = f.call(narrow, f"llvm.fptosi.sat.{_of(Value(narrow, ''))}.{_of(product)}", rounded)
         result = f.cast("sext", integers, wide)
     elif behaviour is RequantizeBehaviour.EXACT:
         result = _exact(f, acc, multiplier)
     else:
         assert shift is not None
-        parts = (f.cast("sext", acc, wide), f.cast("sext", multiplier, wide), f.cast("sext", shift, wide))
+        parts = [_widened(f, part, wide) for part in (acc, multiplier, shift)]
         result = _FORMS[behaviour](f, *parts)
     total = f.add(result, f.cast("sext", zero, wide))
-    return f.cast("trunc", bounded(f, total, -INT32_MAX - 1, INT32_MAX), acc.type)
+    return f.cast("trunc", bounded(f, total, INT32_MIN, INT32_MAX), narrow)
+
+
+def _widened(f: Function, value: Value, type_: str) -> Value:
+    return value if value.type == type_ else f.cast("sext", value, type_)
+
+
+def _truncated(f: Function, value: Value, type_: str) -> Value:
+    return value if value.type == type_ else f.cast("trunc", value, type_)
 
 
 def _of(value: Value) -> str:
@@ -84,7 +95,9 @@ def _divided_by_power(f: Function, x: Value, k: Value) -> Value:
 
 def _fixed32_double(f: Function, acc: Value, m: Value, exponent: Value) -> Value:
     left, right = _positive(f, exponent)
-    product = f.binary("mul", f.binary("shl", acc, left), m)
+    inside = bounded(f, acc, INT32_MIN, INT32_MAX)
+    shifted = bounded(f, f.binary("shl", inside, left), INT32_MIN, INT32_MAX)
+    product = f.binary("mul", shifted, m)
     high = f.binary("ashr", f.add(product, 1 << 30), filled(acc.type, 31))
     return _divided_by_power(f, intrinsic(f, "smin", high, filled(acc.type, INT32_MAX)), right)
 

@@ -140,7 +140,10 @@ def _batched(selection: Selection, op: RequantizeOp, product: DotGeneralOp) -> N
     batch = len(dims.batch)
     isa, count = selection.isa, left.shape[row]
     reach = np.full(channels, terms * 255 * 128, np.int64)
-    arithmetic = Integers(2 if isa.weight_limit < 128 else 1, Epilogue.of(output, reach, isa))
+    epilogue = Epilogue.of(output, reach, isa)
+    if not epilogue.has_room(output.multiplier, reach):
+        raise NoKernel
+    arithmetic = Integers(2 if isa.weight_limit < 128 else 1, epilogue)
     kernel = Contraction(
         rows=1,
         width=count,

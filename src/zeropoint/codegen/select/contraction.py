@@ -51,7 +51,7 @@ class Accumulation:
 
 def select_requantize(selection: Selection, op: RequantizeOp) -> None:
     """One kernel for a requantize and the accumulation that it ends."""
-    if element_dtype(element_of(op.result)) != np.int8:
+    if element_dtype(element_of(op.result)) != np.int8 or element_dtype(element_of(op.accumulator)) != np.int32:
         raise NoKernel
     accumulation = accumulation_of(selection, op.accumulator)
     source = owner_of(accumulation.source)
@@ -106,9 +106,15 @@ def output_of(selection: Selection, op: RequantizeOp, channels: int) -> Output:
 
 
 def _epilogue(selection: Selection, output: Output, weights: Array, bias: IntArray) -> Epilogue:
-    """The epilogue for the accumulators that these weights (..., channels) and biases can give."""
-    total = np.abs(weights.astype(np.int64)).reshape(-1, weights.shape[-1]).sum(0)
-    return Epilogue.of(output, 128 * total + np.abs(bias), selection.isa)
+    """The epilogue for the accumulators that these weights (..., channels) and biases can give.
+
+    Raises NoKernel where these have no room for the rounding term that is added to the biases.
+    """
+    reach = 128 * np.abs(weights.astype(np.int64)).reshape(-1, weights.shape[-1]).sum(0) + np.abs(bias)
+    made = Epilogue.of(output, reach, selection.isa)
+    if not made.has_room(output.multiplier, reach):
+        raise NoKernel
+    return made
 
 
 def halves_of(selection: Selection, weights: Array) -> int:

@@ -107,8 +107,8 @@ def _table(e: Expression, op: TableOp, place: Place) -> int:
 
 
 def _requantize(e: Expression, op: RequantizeOp, place: Place) -> int:
-    if scalar_type(op.accumulator)[0] != "i32":
-        raise CodegenError(f"{describe(op)}: found accumulators {element_of(op.accumulator)}, expected i32")
+    if scalar_type(op.accumulator)[0] not in ("i32", "i64"):
+        raise CodegenError(f"{describe(op)}: found accumulators {element_of(op.accumulator)}, expected i32 or i64")
     values = [e.value(op.accumulator, place)]
     for operand in op.operands[1:]:
         (count,) = shape_of(operand)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, StringAttr, i64
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, StringAttr, i8, i64
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
@@ -29,6 +29,21 @@ from xdsl.irdl import (
     var_operand_def,
 )
 from xdsl.traits import Pure
+
+from zeropoint.ir.fxpmath.checks import (
+    check_behaviour,
+    check_bounds,
+    check_factors,
+    check_multiplier,
+    check_same_shape,
+    check_table,
+    check_tensor,
+    number,
+)
+from zeropoint.ir.quant.checks import refusal
+from zeropoint.ir.stablehlo.arrays import array_values
+from zeropoint.ir.tensors import element_of, shape_of
+from zeropoint.numerics.requantize import RequantizeBehaviour
 
 
 @irdl_op_definition
@@ -77,12 +92,29 @@ class RequantizeOp(IRDLOperation):
             },
         )
 
+    def verify_(self) -> None:
+        """Types, shapes, bounds, and the multipliers and shifts that the behaviour has."""
+        check_tensor(self, "accumulator", self.accumulator, (32, 64))
+        check_tensor(self, "result", self.result, (8, 16, 32))
+        check_same_shape(self, "accumulator", self.accumulator, self.result)
+        low, high = number(self.storage_min), number(self.storage_max)
+        check_bounds(self, self.result, number(self.zero_point), low, high)
+        behaviour = check_behaviour(self, self.behaviour.data)
+        if behaviour is RequantizeBehaviour.FIXED16 and element_of(self.result) != i8:
+            raise refusal(self, f"behaviour 'fixed16' has results of i8, but got '{self.result.type}'")
+        shape, axis = shape_of(self.result), None if self.axis is None else number(self.axis)
+        if axis is not None and not 0 <= axis < len(shape):
+            raise refusal(self, f"axis must be in 0..{len(shape) - 1}, but got {axis}")
+        channels = None if axis is None else shape[axis]
+        check_multiplier(self, behaviour, self.multiplier, self.shift, channels)
+
 
 @irdl_op_definition
 class WeightedSumOp(IRDLOperation):
     """Sum of storage integers of different scales, one rounding.
 
-    clamp(zero_point + (sum_i (x_i - zero_points[i]) * multipliers[i] + 2^(shift-1)) >> shift), in i32, shift >= 1.
+    clamp(zero_point + (sum_i (x_i - zero_points[i]) * multipliers[i] + 2^(shift-1)) >> shift), in i32, shift 1 to 31.
+    The factors have to be such that no sum leaves 32 bits (`zeropoint.ranges`).
     """
 
     name = "fxpmath.weighted_sum"
@@ -121,6 +153,21 @@ class WeightedSumOp(IRDLOperation):
             },
         )
 
+    def verify_(self) -> None:
+        """Types, shapes, bounds, one factor and zero point an input."""
+        if not self.inputs:
+            raise refusal(self, "inputs must be at least one, but got none")
+        check_tensor(self, "result", self.result, (8, 16))
+        for index, value in enumerate(self.inputs):
+            check_tensor(self, f"input #{index}", value, (8, 16))
+            check_same_shape(self, f"input #{index}", value, self.result)
+        low, high = number(self.storage_min), number(self.storage_max)
+        check_bounds(self, self.result, number(self.zero_point), low, high)
+        for name, numbers in (("multipliers", self.multipliers), ("zero_points", self.zero_points)):
+            check_factors(self, name, array_values(numbers), len(self.inputs))
+        if not 1 <= number(self.shift) <= 31:
+            raise refusal(self, f"shift must be in 1..31, but got {number(self.shift)}")
+
 
 @irdl_op_definition
 class TableOp(IRDLOperation):
@@ -134,3 +181,7 @@ class TableOp(IRDLOperation):
 
     def __init__(self, operand: SSAValue, table: SSAValue, result_type: Attribute):
         super().__init__(operands=[operand, table], result_types=[result_type])
+
+    def verify_(self) -> None:
+        """256 entries of the result's type, for operands of 8 bits."""
+        check_table(self, self.operand, self.table, self.result)

@@ -1,0 +1,133 @@
+"""What fixed-point ops must satisfy, so that everything that runs them computes the same.
+
+Numbers that are constants of up to 64 elements are checked here; larger ones, which lie outside of the text, where they
+are used (`numerics.requantize.Multiplier`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IntegerAttr, IntegerType, Signedness, TensorType, f32, f64
+from xdsl.ir import Attribute, Operation, OpResult, SSAValue
+
+from zeropoint.ir.quant.checks import refusal
+from zeropoint.ir.stablehlo.constant import ConstantOp
+from zeropoint.ir.tensors import Array, element_of, shape_of
+from zeropoint.ir.weights import Weights
+from zeropoint.numerics.requantize import RequantizeBehaviour, behaviour_ranges
+
+TABLE_ENTRIES = 256
+WORD = 32
+
+
+def number(attribute: IntegerAttr[Any]) -> int:
+    """The value of an integer property."""
+    return int(attribute.value.data)
+
+
+def _element(value: SSAValue) -> Attribute | None:
+    """The element type of a ranked tensor; None of another value."""
+    return element_of(value) if isinstance(value.type, TensorType) else None
+
+
+def check_tensor(op: Operation, place: str, value: SSAValue, widths: Sequence[int]) -> None:
+    """A ranked tensor of signless integers of one of some widths."""
+    if _element(value) not in [IntegerType(width) for width in widths]:
+        listed = " or ".join(f"i{width}" for width in widths)
+        raise refusal(op, f"{place} must be a tensor of {listed}, but got '{value.type}'")
+
+
+def check_same_shape(op: Operation, place: str, value: SSAValue, like: SSAValue) -> None:
+    """Operands and results meet element by element: nothing broadcasts."""
+    if shape_of(value) != shape_of(like):
+        raise refusal(op, f"{place} must have the shape of the result, but got '{value.type}' and '{like.type}'")
+
+
+def check_bounds(op: Operation, result: SSAValue, zero_point: int, low: int, high: int) -> None:
+    """Bounds in order; bounds and zero point inside the result's type."""
+    element = element_of(result)
+    assert isinstance(element, IntegerType)
+    width: int = element.bitwidth
+    half = 1 << (width - 1)
+    if low > high:
+        raise refusal(op, f"storage_min must be at most storage_max, but got {low} and {high}")
+    for name, found in (("storage_min", low), ("storage_max", high), ("zero_point", zero_point)):
+        if not -half <= found < half:
+            raise refusal(op, f"{name} must be in {-half}..{half - 1} ({element}), but got {found}")
+
+
+def check_behaviour(op: Operation, name: str) -> RequantizeBehaviour:
+    """One of the behaviours that `numerics` has."""
+    if name not in {behaviour.value for behaviour in RequantizeBehaviour}:
+        listed = ", ".join(behaviour.value for behaviour in RequantizeBehaviour)
+        raise refusal(op, f"behaviour must be one of {listed}, but got '{name}'")
+    return RequantizeBehaviour(name)
+
+
+def check_multiplier(
+    op: Operation, behaviour: RequantizeBehaviour, multiplier: SSAValue, shift: SSAValue | None, channels: int | None
+) -> None:
+    """One multiplier, or one for each of `channels`, of the behaviour's type; shifts where it has some; in range."""
+    expected: Attribute = {RequantizeBehaviour.FLOAT32_RNE: f32, RequantizeBehaviour.EXACT: f64}.get(
+        behaviour, IntegerType(WORD)
+    )
+    if (shift is None) != (behaviour_ranges(behaviour)[1] is None):
+        has = "a" if shift is None else "no"
+        raise refusal(
+            op, f"behaviour '{behaviour.value}' has {has} shift, but got {'none' if shift is None else 'one'}"
+        )
+    sizes = (1,) if channels is None else (1, channels)
+    for place, value, element in (("multiplier", multiplier, expected), ("shift", shift, IntegerType(WORD))):
+        if value is None:
+            continue
+        if _element(value) != element or len(shape_of(value)) != 1 or shape_of(value)[0] not in sizes:
+            count = "1" if channels is None else f"1 or {channels}"
+            raise refusal(op, f"{place} must be a vector of {count} elements {element}, but got '{value.type}'")
+    if shift is not None and shape_of(shift) != shape_of(multiplier):
+        raise refusal(op, f"multiplier and shift must have one shape, but got '{multiplier.type}' and '{shift.type}'")
+    _check_numbers(op, behaviour, multiplier, shift)
+
+
+def _check_numbers(op: Operation, behaviour: RequantizeBehaviour, multiplier: SSAValue, shift: SSAValue | None) -> None:
+    """Constants in the ranges of the behaviour."""
+    multipliers, shifts = behaviour_ranges(behaviour)
+    for place, value, bounds in (("multiplier", multiplier, multipliers), ("shift", shift, shifts)):
+        array = None if value is None else inline_array(value)
+        if array is None or bounds is None:
+            continue
+        wrong = ~((array >= bounds[0]) & (array <= bounds[1]))
+        if wrong.any():
+            low, high = (f"{bound:.6g}" if isinstance(bound, float) else str(bound) for bound in bounds)
+            found = array[wrong].flat[0]
+            raise refusal(op, f"{place} must be in {low}..{high} for behaviour '{behaviour.value}', but got {found}")
+
+
+def inline_array(value: SSAValue) -> Array | None:
+    """The elements of a constant that stand in the program's text; None for any other value."""
+    if not isinstance(value, OpResult) or not isinstance(value.op, ConstantOp):
+        return None
+    attribute = value.op.value
+    return Weights().array(attribute) if isinstance(attribute, DenseIntOrFPElementsAttr) else None
+
+
+def check_factors(op: Operation, place: str, numbers: Sequence[int], count: int) -> None:
+    """One number of 32 bits an input. That the sum of the terms fits too, `zeropoint.ranges` shows."""
+    if len(numbers) != count:
+        raise refusal(op, f"{place} must be one an input ({count}), but got {len(numbers)}")
+    half = 1 << (WORD - 1)
+    for found in numbers:
+        if not -half <= found < half:
+            raise refusal(op, f"{place} must be in {-half}..{half - 1} (i{WORD}), but got {found}")
+
+
+def check_table(op: Operation, operand: SSAValue, table: SSAValue, result: SSAValue) -> None:
+    """256 entries of the result's type, for operands of 8 bits of either sign."""
+    if _element(operand) not in (IntegerType(8), IntegerType(8, Signedness.UNSIGNED)):
+        raise refusal(op, f"operand must be a tensor of i8 or ui8, but got '{operand.type}'")
+    check_tensor(op, "result", result, (8, 16, WORD))
+    check_same_shape(op, "operand", operand, result)
+    if table.type != TensorType(element_of(result), [TABLE_ENTRIES]):
+        wanted = TensorType(element_of(result), [TABLE_ENTRIES])
+        raise refusal(op, f"table must be '{wanted}', but got '{table.type}'")
