@@ -21,19 +21,14 @@ from zeropoint.ir.tensors import Array, element_dtype
 from zeropoint.numerics import AffineParameters, Profile
 from zeropoint.numerics.arrays import FloatArray, IntArray, along_axis
 from zeropoint.numerics.requantize import requantize
+from zeropoint.numerics.rounding import INT32_MAX, INT32_MIN
 
-INT32_MIN, INT32_MAX = -(1 << 31), (1 << 31) - 1
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Affine(AffineParameters):
+    """The parameters of a type: one scale and zero point, or one for each index of `axis`; and how values are kept."""
 
-@dataclass(frozen=True, eq=False)
-class Affine:
-    """real = (stored - zero_point) * scale: one scale and zero point, or one for each index of `axis`."""
-
-    scale: FloatArray
-    zero_point: IntArray
     axis: int | None
-    storage_min: int
-    storage_max: int
     width: int
     dtype: DType
     expressed: DType
@@ -47,14 +42,14 @@ class Affine:
         if storage.spelling is not None and not isinstance(storage.spelling, IntegerType):
             raise UnsupportedError(f"found {element_type}; expected integer storage")
         return Affine(
-            element_type.scales,
-            element_type.zero_points,
-            element_type.axis,
-            storage.minimum,
-            storage.maximum,
-            storage.type.width,
-            element_dtype(element_type),
-            element_dtype(element_type.expressed_type),
+            scale=element_type.scales,
+            zero_point=element_type.zero_points,
+            storage_min=storage.minimum,
+            storage_max=storage.maximum,
+            axis=element_type.axis,
+            width=storage.type.width,
+            dtype=element_dtype(element_type),
+            expressed=element_dtype(element_type.expressed_type),
         )
 
     @property
@@ -66,11 +61,6 @@ class Affine:
     def parameters(self) -> AffineParameters:
         """The same in the terms of `zeropoint.numerics`; per layer."""
         return AffineParameters(self.scale.reshape(()), self.zero_point.reshape(()), self.storage_min, self.storage_max)
-
-    @property
-    def reach(self) -> int:
-        """The greatest |stored - zero_point|."""
-        return int(max((self.storage_max - self.zero_point).max(), (self.zero_point - self.storage_min).max()))
 
     def zeros(self, rank: int) -> IntArray:
         """The zero points, to broadcast with a tensor of `rank` dimensions."""

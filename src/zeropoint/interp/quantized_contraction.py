@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from zeropoint.interp.affine import INT32_MAX, Affine, affine, dequantization, is_quantized
+from zeropoint.interp.affine import Affine, affine, dequantization, is_quantized
 from zeropoint.interp.binding import Binary, Scope, Unary
 from zeropoint.interp.contraction import contraction_of, float_contraction, integer_contraction
 from zeropoint.interp.exactness import FLOAT32, FLOAT64, INT64, to_integers
@@ -18,6 +18,7 @@ from zeropoint.ir.stablehlo import ConvolutionOp, DotGeneralOp
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 from zeropoint.numerics import Profile
 from zeropoint.numerics.requantize import requantize
+from zeropoint.numerics.rounding import INT32_MAX
 
 ContractionOp = ConvolutionOp | DotGeneralOp
 

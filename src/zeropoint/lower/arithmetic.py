@@ -15,7 +15,7 @@ from zeropoint.ir.locations import describe
 from zeropoint.ir.quant import Storage, UniformQuantizedType
 from zeropoint.ir.stablehlo import AddOp, MultiplyOp, SubtractOp, UniformQuantizeOp
 from zeropoint.ir.tensors import Array, with_element
-from zeropoint.lower.context import Lowering, LoweringError, affine, is_widening, quantized_element, storage_element
+from zeropoint.lower.context import Lowering, LoweringError, is_widening, quantized_element, storage_element
 from zeropoint.lower.float_islands import lower_in_float
 from zeropoint.numerics.elementwise import (
     AddBehaviour,
@@ -27,9 +27,10 @@ from zeropoint.numerics.elementwise import (
     addition,
 )
 from zeropoint.numerics.requantize import Multiplier, RequantizeBehaviour
+from zeropoint.numerics.rounding import INT32_MAX
 
 INT32 = Storage.of("i32")
-SYMMETRIC_INT32 = Storage.of("i32", -(2**31 - 1))
+SYMMETRIC_INT32 = Storage.of("i32", -INT32_MAX)
 
 
 def _types(op: Operation) -> tuple[list[UniformQuantizedType], UniformQuantizedType]:
@@ -94,7 +95,7 @@ def lower_sum(lowering: Lowering, op: AddOp | SubtractOp) -> SSAValue:
         )
     _check_width(op, 16)
     signs = (1, -1 if isinstance(op, SubtractOp) else 1)
-    parameters = addition(lowering.profile.add, (affine(lhs), affine(rhs)), affine(result), signs)
+    parameters = addition(lowering.profile.add, (lhs.affine, rhs.affine), result.affine, signs)
     if isinstance(parameters, FloatAdd) and lowering.profile.add is AddBehaviour.FLOAT32:
         return lower_in_float(lowering, op, f"the profile '{lowering.profile.name}' adds values of two scales in f32")
     operands = [lowering.stored(op.lhs), lowering.stored(op.rhs)]
@@ -184,7 +185,7 @@ def lower_product(lowering: Lowering, op: MultiplyOp) -> SSAValue:
     if width == 32 and lhs.scale * rhs.scale == result.scale:
         return _exact_product(lowering, op, lhs, rhs)
     _check_width(op, 16)
-    apply = Multiplication.of([affine(lhs), affine(rhs)], affine(result), lowering.profile.requantize(width), width)
+    apply = Multiplication.of([lhs.affine, rhs.affine], result.affine, lowering.profile.requantize(width), width)
     element = IntegerType(apply.accumulator_width)
     product = MultiplyOp(
         lowering.widened(lowering.stored(op.lhs), lhs.zero_point, element),

@@ -28,15 +28,14 @@ from zeropoint.ir.stablehlo import (
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of, with_element
 from zeropoint.ir.weights import Weights
 from zeropoint.numerics.profile import Profile
-from zeropoint.numerics.ranges import AffineParameters
 from zeropoint.numerics.requantize import Multiplier
+from zeropoint.numerics.rounding import INT32_MAX, INT32_MIN
 from zeropoint.numerics.storage import StorageType
 from zeropoint.quant_passes.errors import LoweringError
 from zeropoint.ranges import Interval, Ranges
 
 OperationT = TypeVar("OperationT", bound=Operation)
 Combination = AddOp | SubtractOp | MultiplyOp
-INT32_MIN, INT32_MAX = -(1 << 31), (1 << 31) - 1
 
 
 def storage_element(quantized: UniformQuantizedType) -> IntegerType:
@@ -106,19 +105,6 @@ def widened_from(value: SSAValue) -> SSAValue:
         return value
     before, after = quantized_element(made.operand), quantized_element(value)
     return made.operand if before is not None and after is not None and is_widening(before, after) else value
-
-
-def reach(value: SSAValue) -> int:
-    """The greatest |stored - zero_point| of a value that is quantized per layer."""
-    kind = quantized_element(value)
-    assert kind is not None
-    return max(kind.storage.maximum - kind.zero_point, kind.zero_point - kind.storage.minimum)
-
-
-def affine(quantized: UniformQuantizedType) -> AffineParameters:
-    """The parameters of a per-layer type, as numerics takes them."""
-    storage = quantized.storage
-    return AffineParameters(np.array(quantized.scale), np.array(quantized.zero_point), storage.minimum, storage.maximum)
 
 
 def refusal(op: Operation, what: str, found: Interval, bits: int, remedy: str) -> str:
@@ -251,8 +237,7 @@ class Lowering:
         amounts = np.asarray(amount, np.int64)
         if not amounts.any():
             return accumulator
-        limits = np.iinfo(np.int32)
-        narrow = element_of(accumulator) == i32 and limits.min <= amounts.min() and amounts.max() <= limits.max
+        narrow = element_of(accumulator) == i32 and amounts.min() >= INT32_MIN and amounts.max() <= INT32_MAX
         element = i32 if narrow else i64
         if amounts.ndim == 0:
             other = self.filled(accumulator, int(amounts), element)

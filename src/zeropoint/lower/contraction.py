@@ -17,13 +17,13 @@ from xdsl.dialects.builtin import IntegerType, i32, i64
 from xdsl.ir import SSAValue
 
 from zeropoint.ir.locations import describe
-from zeropoint.ir.quant import UniformQuantizedType
 from zeropoint.ir.stablehlo import ConvertOp, ConvolutionOp, DotGeneralOp, PadOp
 from zeropoint.ir.stablehlo.contraction import padding_values
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of, with_element
 from zeropoint.lower.context import Lowering, LoweringError, quantized_element, storage_element, widened_from
 from zeropoint.numerics.accumulator import accumulator_bound
 from zeropoint.numerics.arrays import along_axis
+from zeropoint.numerics.rounding import INT32_MAX
 from zeropoint.ranges.contraction import terms
 
 Contraction = ConvolutionOp | DotGeneralOp
@@ -89,7 +89,7 @@ def _centred_weights(lowering: Lowering, op: Contraction) -> Array | None:
         return None
     centred = stored.astype(np.int64) - along_axis(kind.zero_points, stored.ndim, kind.axis, "zero point")
     limits = np.iinfo(element_dtype(storage_element(given)))
-    fits = centred.size == 0 or (limits.min <= int(centred.min()) and int(centred.max()) <= limits.max)
+    fits = centred.size == 0 or (int(centred.min()) >= limits.min and int(centred.max()) <= limits.max)
     return centred if fits else None
 
 
@@ -146,7 +146,7 @@ def _sums(lowering: Lowering, op: Contraction, weight: Array) -> SSAValue:
     channels, weights = _channels(op, weight), _weights(lowering, op, weight)
     # Padding may be by the zero point: it is one of the values that are stored.
     bound = accumulator_bound(channels, lhs.storage.minimum, lhs.storage.maximum)
-    element = i32 if int(bound.max(initial=0)) <= np.iinfo(np.int32).max else i64
+    element = i32 if int(bound.max(initial=0)) <= INT32_MAX else i64
     if isinstance(op, ConvolutionOp):
         accumulator = _integer_convolution(lowering, op, weights, lhs.zero_point, element)
     else:
@@ -187,16 +187,10 @@ def _two_activations(lowering: Lowering, op: Contraction) -> SSAValue:
     """Both zero points subtracted first: of 8 bits |q - z| <= 255, so that 33025 products fit i32."""
     sources = [widened_from(operand) for operand in (op.lhs, op.rhs)]
     kinds = [quantized_element(source) for source in sources]
-    reaches = [_reach(kind) for kind in kinds if kind is not None]
-    element = i32 if terms(op) * reaches[0] * reaches[1] <= np.iinfo(np.int32).max else i64
+    reaches = [kind.reach for kind in kinds if kind is not None]
+    element = i32 if terms(op) * reaches[0] * reaches[1] <= INT32_MAX else i64
     operands = [_less_zero_points(lowering, source, element) for source in sources]
     return _product(lowering, op, operands, element)
-
-
-def _reach(kind: UniformQuantizedType) -> int:
-    """The greatest |stored - zero_point| of any channel."""
-    points = kind.zero_points
-    return max(kind.storage.maximum - int(points.min()), int(points.max()) - kind.storage.minimum)
 
 
 def _less_zero_points(lowering: Lowering, value: SSAValue, element: IntegerType) -> SSAValue:

@@ -24,6 +24,7 @@ from zeropoint.ir.program import Program
 from zeropoint.ir.stablehlo import AddOp, BroadcastInDimOp
 from zeropoint.ir.tensors import Array
 from zeropoint.ir.weights import Weights
+from zeropoint.numerics.rounding import INT32_MAX, INT32_MIN
 
 
 @dataclass
@@ -42,8 +43,7 @@ class MergeSums(RewritePattern):
         if first is None or second is None or first[1] != second[1]:
             return
         total = first[0].astype(np.int64) + second[0].astype(np.int64)
-        limits = np.iinfo(np.int32)
-        if total.size and (total.max() > limits.max or total.min() < limits.min):
+        if total.size and (total.max() > INT32_MAX or total.min() < INT32_MIN):
             return
         builder = Builder(InsertPoint.before(op))
         constant = builder.insert(constant_op(total.astype(np.int32), self.weights))

@@ -18,13 +18,12 @@ from zeropoint.ir.annotations import FLOAT_REASON
 from zeropoint.ir.constants import splat_value
 from zeropoint.ir.functions import evaluate_chain, is_function
 from zeropoint.ir.fxpmath import TableOp
-from zeropoint.ir.quant import UniformQuantizedType
+from zeropoint.ir.quant import UniformQuantizedType, dequantize, quantize
 from zeropoint.ir.stablehlo import UnaryOp, UniformDequantizeOp, UniformQuantizeOp
-from zeropoint.ir.tensors import Array, element_dtype, with_element
+from zeropoint.ir.tensors import Array, with_element
 from zeropoint.lower.context import Lowering, quantized_element, signed_integers, storage_element, stored_element
 from zeropoint.lower.float_islands import lower_in_float
 from zeropoint.numerics import functions
-from zeropoint.numerics.affine import dequantize, quantize
 
 
 def function_source(op: UniformQuantizeOp, lowering: Lowering) -> UniformDequantizeOp | None:
@@ -58,25 +57,15 @@ def lower_table(lowering: Lowering, op: UniformQuantizeOp, source: UniformDequan
     given, result = quantized_element(source.operand), stored_element(op.result)
     assert given is not None and result is not None
     stored = np.arange(given.storage.type.min, given.storage.type.max + 1, dtype=np.int32)
-    dtype = element_dtype(given.expressed_type)
-    domain = dequantize(stored, given.scale, given.zero_point, dtype)
+    domain = dequantize(stored, given)
     image = evaluate_chain(op.operand, source.result, domain, lowering.weights)
     return _looked_up(lowering, source.operand, image, result)
 
 
 def _looked_up(lowering: Lowering, operand: SSAValue, image: Array, result: UniformQuantizedType) -> SSAValue:
     """`fxpmath.table` of the real values that the stored values of `operand` become."""
-    storage, dtype = result.storage, element_dtype(result.expressed_type)
-    entries = quantize(
-        image,
-        result.scale,
-        result.zero_point,
-        storage.minimum,
-        storage.maximum,
-        behaviour=lowering.profile.quantize,
-        expressed=dtype,
-    )
-    table = lowering.constant(signed_integers(entries.astype(storage.type.dtype)))
+    entries = quantize(image, result, lowering.profile.name)
+    table = lowering.constant(signed_integers(entries))
     value = lowering.stored(operand)
     return lowering.insert(TableOp(value, table, with_element(value, storage_element(result)))).result
 
@@ -88,7 +77,7 @@ def lower_function(lowering: Lowering, op: UnaryOp) -> SSAValue:
     if given.storage.type.width > 8 or given.is_per_channel or result.is_per_channel:
         return lower_in_float(lowering, op, "only functions of one 8-bit value per layer have a table")
     stored = np.arange(given.storage.type.min, given.storage.type.max + 1, dtype=np.int32)
-    domain = dequantize(stored, given.scale, given.zero_point, element_dtype(given.expressed_type))
+    domain = dequantize(stored, given)
     with np.errstate(all="ignore"):
         image = functions.UNARY[op.name.removeprefix("stablehlo.")](domain)
     return _looked_up(lowering, op.operand, image, result)

@@ -18,6 +18,7 @@ from zeropoint.ir.fxpmath import RequantizeOp, WeightedSumOp
 from zeropoint.ir.tensors import element_dtype, element_of
 from zeropoint.numerics.arrays import IntArray
 from zeropoint.numerics.requantize import RequantizeBehaviour
+from zeropoint.numerics.rounding import INT32_MAX, INT32_MIN
 from zeropoint.ranges.analysis import Ranges
 from zeropoint.ranges.contraction import reduction_sums, sums_of
 from zeropoint.ranges.fixed_point import channels_of, multiplier_of, weighted_terms
@@ -102,7 +103,7 @@ def _requantize(ranges: Ranges, op: RequantizeOp) -> list[Obligation]:
         factor = factor << np.maximum(-shift, 0)
         rounding = (np.int64(1) << np.maximum(shift, 0)) >> 1
     elif multiplier.behaviour is RequantizeBehaviour.FIXED32_DOUBLE:
-        acc = acc.clamped(-(1 << 31), (1 << 31) - 1)  # what the shift left saturates to
+        acc = acc.clamped(INT32_MIN, INT32_MAX)  # what the shift left saturates to
         rounding = np.full(factor.shape, 1 << 30)
     else:
         rounding = (np.int64(1) << (shift - 1)) + (1 << 30)

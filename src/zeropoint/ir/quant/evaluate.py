@@ -56,10 +56,17 @@ def expressed_dtype(quantized: UniformQuantizedType) -> np.dtype[Any]:
     return dtype
 
 
-def quantize(x: npt.ArrayLike, quantized: UniformQuantizedType, profile: str = "float32-rne") -> Array:
+def quantize(
+    x: npt.ArrayLike,
+    quantized: UniformQuantizedType,
+    profile: str = "float32-rne",
+    *,
+    expressed: npt.DTypeLike | None = None,
+) -> Array:
     """Real values to the integers that store them, by a type and under a numerics profile.
 
-    `x` has any shape and real dtype, and is rounded to the expressed type first; the result has its shape and the dtype
+    `x` has any shape and real dtype, and is rounded to the expressed type first (or to `expressed`: constants are
+    quantized in f64); the result has its shape and the dtype
     of the storage type (`quantized.storage.dtype`: int8 of i8 and i4, uint8 of u8 and u4). A per-channel type wants
     as many scales as `x` has indices along its axis, a sub-channel type blocks that divide the shape.
 
@@ -74,7 +81,7 @@ def quantize(x: npt.ArrayLike, quantized: UniformQuantizedType, profile: str = "
     Source: the "'quant' Dialect" document, `quantize` in section "quant.qcast".
     """
     behaviour = named_profile(profile).quantize
-    expressed, storage = expressed_dtype(quantized), quantized.storage
+    expressed, storage = np.dtype(expressed or expressed_dtype(quantized)), quantized.storage
     reals = np.asarray(x)
     scales, points = element_parameters(reals.shape, quantized)
     if storage.is_integer:
@@ -96,19 +103,19 @@ def quantize(x: npt.ArrayLike, quantized: UniformQuantizedType, profile: str = "
     return np.clip(values, storage.minimum, storage.maximum).astype(storage.dtype)
 
 
-def dequantize(q: npt.ArrayLike, quantized: UniformQuantizedType) -> Array:
+def dequantize(q: npt.ArrayLike, quantized: UniformQuantizedType, *, expressed: npt.DTypeLike | None = None) -> Array:
     """Stored integers to the real values that they express, by a type.
 
     `q` has any shape and holds numbers of the storage type, in any dtype that holds them; the result has its shape and
-    the dtype of the expressed type: (float(q) - float(zero_point)) * scale, each step rounded to it. Of a quantile
-    type, float(q) is the value that q stands for.
+    the dtype of the expressed type (or `expressed`): (float(q) - float(zero_point)) * scale, each step rounded to it.
+    Of a quantile type, float(q) is the value that q stands for.
 
     Raises ValueError, with the verifier's sentence, for a shape that the type does not fit, and for a number that a
     quantile type gives no value; TypeError for an expressed type that NumPy does not have.
 
     Source: the "'quant' Dialect" document, `dequantize` in section "quant.dcast".
     """
-    expressed = expressed_dtype(quantized)
+    expressed = np.dtype(expressed or expressed_dtype(quantized))
     stored = np.asarray(q)
     scales, points = element_parameters(stored.shape, quantized)
     if isinstance(quantized.storage.spelling, QuantileType):

@@ -22,6 +22,7 @@ from xdsl.printer import Printer
 from zeropoint.ir.floats import round_to
 from zeropoint.ir.quant import checks, syntax
 from zeropoint.ir.quant.parameters import AnyParameters, CalibratedParameters, Storage, UniformParameters
+from zeropoint.numerics.ranges import AffineParameters
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -158,6 +159,21 @@ class UniformQuantizedType(Data[UniformParameters], QuantizedType):
         if not self.is_per_layer:
             raise ValueError(f"{self} has more than one zero point; use .zero_points")
         return self.data.zero_points[0]
+
+    @property
+    def reach(self) -> int:
+        """The greatest |stored - zero_point|, of any channel."""
+        points = self.data.zero_points
+        return max(self.storage.maximum - min(points), max(points) - self.storage.minimum)
+
+    @property
+    def affine(self) -> AffineParameters:
+        """The parameters of a per-layer type in the terms of `zeropoint.numerics`.
+
+        Raises ValueError for another type.
+        """
+        storage = self.storage
+        return AffineParameters(np.array(self.scale), np.array(self.zero_point), storage.minimum, storage.maximum)
 
     @property
     def scales(self) -> np.ndarray[Any, np.dtype[np.float64]]:

@@ -41,12 +41,12 @@ from zeropoint.ir.stablehlo.signatures import (
     same_shape_and_base,
 )
 from zeropoint.ir.tensors import element_of, shape_of, tensor_of, with_element
+from zeropoint.numerics.rounding import INT32_MAX
 
 _PART = TensorConstraint((ElementKind.PART,))
 _COMPLEX = TensorConstraint((ElementKind.COMPLEX,))
 
 _FORMAT = re.compile(r"e(\d+)m(\d+)")
-_LARGEST = (1 << 31) - 1
 
 
 class _PartOp(UnaryOp):
@@ -171,7 +171,7 @@ class ExponentMantissa(CustomDirective):
             ("exponent", match[1], self.exponent_bits),
             ("mantissa", match[2], self.mantissa_bits),
         ):
-            if int(digits) > _LARGEST:
+            if int(digits) > INT32_MAX:
                 parser.raise_error(f"unable to parse {name} '{digits}'", position)
             variable.set(state, IntegerAttr(int(digits), i32))
 

@@ -14,11 +14,10 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from zeropoint.ir.annotations import PROFILE, carry
 from zeropoint.ir.bounds import Bounds
 from zeropoint.ir.constants import constant_op
-from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType
+from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType, quantize
 from zeropoint.ir.stablehlo import ClampOp, ReturnOp
 from zeropoint.ir.tensors import element_of, with_element
 from zeropoint.ir.weights import Weights
-from zeropoint.numerics.affine import quantize
 
 OperationT = TypeVar("OperationT", bound=Operation)
 
@@ -85,17 +84,7 @@ class Kernel:
 
     def stored(self, number: float, quantized: UniformQuantizedType) -> int:
         """The storage integer of a real number, infinities included."""
-        storage = quantized.storage
-        return int(
-            quantize(
-                np.float64(number),
-                quantized.scale,
-                quantized.zero_point,
-                storage.minimum,
-                storage.maximum,
-                expressed=np.float64,
-            )
-        )
+        return int(quantize(number, quantized, expressed=np.float64))
 
     def bounded(self, value: SSAValue, bounds: Bounds, origin: Operation) -> SSAValue:
         """`clamp` on storage, where a bound lies inside the storage range.

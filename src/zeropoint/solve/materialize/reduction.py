@@ -90,8 +90,7 @@ def _terms(op: ReduceOp | ReduceWindowOp) -> int:
 
 def _fits(kernel: Kernel) -> bool:
     """Whether no sum passes i32, nor its product with a reciprocal; one count divides all sums of more than bytes."""
-    kind = kernel.type_of(kernel.arguments[0])
-    reach = max(kind.storage.maximum - kind.zero_point, kind.zero_point - kind.storage.minimum)
+    reach = kernel.type_of(kernel.arguments[0]).reach
     for op in kernel.body:
         if isinstance(op, ReduceOp | ReduceWindowOp) and _terms(op) * reach > SUM.maximum:
             return False

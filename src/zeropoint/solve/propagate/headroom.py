@@ -45,7 +45,7 @@ def greatest_real(spec: object, array: Array | None) -> float:
         return float(np.abs(array).max(initial=0.0))
     if not isinstance(spec, UniformQuantizedType):
         return 0.0
-    return spec.scale * max(spec.storage.maximum - spec.zero_point, spec.zero_point - spec.storage.minimum)
+    return spec.scale * spec.reach
 
 
 def _of_contraction(ports: Ports) -> float:

@@ -57,10 +57,9 @@ def _least_scales(
     channels: Array, input_type: UniformQuantizedType, bias: Array | None, limit: int, greatest_output: float | None
 ) -> Array:
     """The least scale of each channel at which its sums and its bias fit, or saturate without loss."""
-    reach = max(input_type.storage.maximum - input_type.zero_point, input_type.zero_point - input_type.storage.minimum)
-    greatest = np.abs(channels).sum(axis=1) * (reach * input_type.scale)
+    greatest = np.abs(channels).sum(axis=1) * (input_type.reach * input_type.scale)
     added = np.broadcast_to(0.0 if bias is None else np.abs(bias.astype(np.float64)), greatest.shape)
-    rounding = np.count_nonzero(channels, axis=1) * (reach / 2)
+    rounding = np.count_nonzero(channels, axis=1) * (input_type.reach / 2)
     if greatest_output is None:
         return least_weight_scale(greatest + added, input_type.scale, rounding, limit)
     least = least_saturating_scale(added, input_type.scale, greatest_output)
@@ -93,9 +92,8 @@ def held_weight_type(
     held = np.clip(
         np.rint(channels / scales[:, None]), storage.minimum - points[:, None], storage.maximum - points[:, None]
     )
-    reach = max(input_type.storage.maximum - input_type.zero_point, input_type.zero_point - input_type.storage.minimum)
     offset = np.zeros(scales.shape) if bias is None else np.rint(np.abs(bias) / (input_type.scale * scales))
-    passes = np.abs(held).sum(axis=1) * reach + offset > limit
+    passes = np.abs(held).sum(axis=1) * input_type.reach + offset > limit
     if not passes.any():
         return pinned
     least = _least_scales(channels, input_type, bias, limit, greatest_output)

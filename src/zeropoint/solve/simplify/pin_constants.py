@@ -25,26 +25,10 @@ from zeropoint.ir.annotations import PINNED
 from zeropoint.ir.constants import constant_array, constant_op
 from zeropoint.ir.dead_code import remove_dead_ops
 from zeropoint.ir.program import Program
-from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp, Storage, UniformQuantizedType
+from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp, Storage, UniformQuantizedType, dequantize, quantize
 from zeropoint.ir.stablehlo import UniformDequantizeOp, UniformQuantizeOp
 from zeropoint.ir.tensors import Array, element_dtype, element_of
 from zeropoint.ir.weights import Weights
-from zeropoint.numerics.affine import dequantize, quantize
-
-
-def _along(values: Array, axis: int | None, rank: int) -> Array:
-    """One number a channel in the shape that meets a tensor's; a scalar per layer."""
-    if axis is None:
-        return values.reshape(())
-    return values.reshape([-1 if i == axis else 1 for i in range(rank)])
-
-
-def _stored(array: Array, pinned: UniformQuantizedType) -> tuple[Array, Array, Array]:
-    """The storage integers of real values, and the scales and zero points in a shape that meets them."""
-    scales = _along(pinned.scales, pinned.axis, array.ndim)
-    points = _along(pinned.zero_points, pinned.axis, array.ndim)
-    low, high = pinned.storage.minimum, pinned.storage.maximum
-    return quantize(array.astype(np.float64), scales, points, low, high, expressed=np.float64), scales, points
 
 
 def _narrowed(pinned: UniformQuantizedType, stored: Array) -> UniformQuantizedType:
@@ -86,8 +70,8 @@ def pin_constants(program: Program) -> Program:
         constant, array, pinned = simulated
         if not isinstance(pinned, UniformQuantizedType) or pinned.is_sub_channel:
             continue
-        stored, scales, points = _stored(array, pinned)
-        real = dequantize(stored, scales, points, np.float64).astype(element_dtype(element_of(constant)))
+        stored = quantize(array, pinned, expressed=np.float64)
+        real = dequantize(stored, pinned, expressed=np.float64).astype(element_dtype(element_of(constant)))
         made = constant_op(real, program.weights, location=op.location)
         made.attributes[PINNED] = _narrowed(pinned, stored)
         program.entry.insert_op_before(made, op)
