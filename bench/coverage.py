@@ -27,7 +27,7 @@ from zeropoint.model import Model, compare
 from zeropoint.pipeline import Quantization, quantize
 from zeropoint.report.counts import count_ops, float_ops, is_float
 from zeropoint.report.explain import explain
-from zeropoint.solve.propagate import is_quantized, is_rescale
+from zeropoint.solve import is_quantized, is_rescale
 
 Feed = dict[str, np.ndarray]
 

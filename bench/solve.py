@@ -18,6 +18,7 @@ from xdsl.dialects.builtin import FunctionType, ModuleOp, TensorType, f32
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 
+from zeropoint.fuse import fuse
 from zeropoint.ir.constants import constant_op
 from zeropoint.ir.locations import name_location
 from zeropoint.ir.program import Program
@@ -35,9 +36,8 @@ from zeropoint.ir.stablehlo import (
 )
 from zeropoint.ir.tensors import with_shape
 from zeropoint.ir.weights import Weights
-from zeropoint.solve.fuse import fuse
-from zeropoint.solve.materialize import materialize
-from zeropoint.solve.propagate import move_rescales, propagate, rescale_count, violations
+from zeropoint.materialize import materialize
+from zeropoint.solve import move_rescales, propagate, rescale_count, violations
 from zeropoint.targets import target
 
 CHANNELS, SIDE = 8, 4

@@ -13,6 +13,7 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
 
 from zeropoint.calibrate import collect, instrument, state_ranges
+from zeropoint.fuse import fuse
 from zeropoint.ir.chlo import ErfOp
 from zeropoint.ir.constants import constant_op
 from zeropoint.ir.locations import name_location
@@ -57,10 +58,9 @@ from zeropoint.ir.tensors import Array, shape_of, with_shape
 from zeropoint.ir.text import print_program
 from zeropoint.ir.verification import verify
 from zeropoint.ir.weights import Weights
-from zeropoint.solve.fuse import fuse
-from zeropoint.solve.materialize import materialize
-from zeropoint.solve.propagate import propagate
-from zeropoint.solve.simplify import simplify
+from zeropoint.materialize import materialize
+from zeropoint.simplify import simplify
+from zeropoint.solve import propagate
 from zeropoint.targets import target
 
 Draw = Callable[[st.SearchStrategy], object]

@@ -155,7 +155,7 @@ def judge(case: Case, native: bool = False) -> Outcome:
         if native:
             from zeropoint.codegen.llvm.machine import CodegenError
             from zeropoint.codegen.runtime.native import NativeProgram
-            from zeropoint.solve.simplify import simplify
+            from zeropoint.simplify import simplify
 
             try:
                 found = NativeProgram(simplify(program), cache=False)(given)

@@ -62,7 +62,7 @@ def quantize(
     from zeropoint.model import Model
     from zeropoint.pipeline import Options
     from zeropoint.pipeline import quantize as run
-    from zeropoint.solve.recipe import load_recipe, recipe_of
+    from zeropoint.recipe import load_recipe, recipe_of
 
     if io not in ("float", "integer"):
         raise ValueError(f"found io '{io}', expected one of: float, integer")

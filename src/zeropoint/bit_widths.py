@@ -22,8 +22,8 @@ from zeropoint.interp import Interpreter
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import AnyQuantizedType, QuantizeRegionOp, Storage
 from zeropoint.ir.tensors import Array, element_of
-from zeropoint.solve.materialize import materialize
-from zeropoint.solve.propagate import propagate
+from zeropoint.materialize import materialize
+from zeropoint.solve import propagate
 from zeropoint.targets import Role, Target
 
 Sample = Mapping[str, Array]

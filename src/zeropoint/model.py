@@ -9,6 +9,7 @@ import numpy as np
 from xdsl.dialects.builtin import StringAttr
 
 from zeropoint.calibrate import Progress, instrument, silent
+from zeropoint.fuse import fuse
 from zeropoint.interp import Engine, ReferenceEngine, Runnable
 from zeropoint.ir.annotations import FLOAT_REASON
 from zeropoint.ir.files import save_program
@@ -20,8 +21,7 @@ from zeropoint.report.agreement import Accumulated, Comparison, ComparisonError
 from zeropoint.report.explain import Explanation, explain
 from zeropoint.report.layers import observed_layers
 from zeropoint.report.parts import output_parts
-from zeropoint.solve.fuse import fuse
-from zeropoint.solve.simplify import simplify
+from zeropoint.simplify import simplify
 from zeropoint.targets import Target
 from zeropoint.targets import target as named_target
 

@@ -13,8 +13,10 @@ from typing import Any, get_args, get_type_hints
 
 from zeropoint import calibrate
 from zeropoint.export.channels_last import channels_last
+from zeropoint.fuse import fuse, unfuse
 from zeropoint.ir.program import Program
 from zeropoint.lower import fold_bounds, integer_io, integer_program, lower, merge_sums
+from zeropoint.materialize import express_accumulators, insert_casts, materialize, transform
 from zeropoint.quant_passes import (
     canonicalize_quant,
     convert_fake_quant,
@@ -23,18 +25,8 @@ from zeropoint.quant_passes import (
     normalize_quant_types,
     strip_func_quant_types,
 )
-from zeropoint.solve.bound_masks import bound_masks
-from zeropoint.solve.fuse import fuse, unfuse
-from zeropoint.solve.materialize import express_accumulators, insert_casts, materialize, transform
-from zeropoint.solve.propagate import (
-    check_fully_quantized,
-    check_kernels,
-    move_rescales,
-    propagate,
-    wanted_statistics,
-)
-from zeropoint.solve.simplify import PASSES as SIMPLIFICATIONS
-from zeropoint.solve.simplify import (
+from zeropoint.simplify import PASSES as SIMPLIFICATIONS
+from zeropoint.simplify import (
     fold_batch_norm,
     fold_broadcasts,
     fold_constants,
@@ -44,6 +36,14 @@ from zeropoint.solve.simplify import (
     pin_constants,
     simplify,
 )
+from zeropoint.solve import (
+    check_fully_quantized,
+    check_kernels,
+    move_rescales,
+    propagate,
+    wanted_statistics,
+)
+from zeropoint.solve.bound_masks import bound_masks
 from zeropoint.targets import Target
 from zeropoint.targets import target as named_target
 

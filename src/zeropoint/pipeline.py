@@ -27,8 +27,8 @@ from zeropoint.passes import (
     QUANTIZING_PASSES,
     run_all,
 )
-from zeropoint.solve.propagate import DEFAULT_RANGES, RANGE_RULES
-from zeropoint.solve.recipe import Recipe, RecipeError, apply_recipe
+from zeropoint.recipe import Recipe, RecipeError, apply_recipe
+from zeropoint.solve import DEFAULT_RANGES, RANGE_RULES
 from zeropoint.targets import target as named_target
 
 Sample = Mapping[str, Array]

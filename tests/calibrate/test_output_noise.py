@@ -9,13 +9,13 @@ from networks import Network
 from zeropoint.calibrate import collect, instrument
 from zeropoint.calibrate.candidates import Kept, OutputObserver, best
 from zeropoint.calibrate.output_noise import output_noise
+from zeropoint.fuse import fuse
 from zeropoint.interp import ReferenceEngine
 from zeropoint.ir.program import Program
 from zeropoint.ir.stablehlo import AddOp, ConvolutionLayout, ConvolutionOp, TransposeOp
 from zeropoint.ir.tensors import with_shape
 from zeropoint.numerics.affine import dequantize, quantize
 from zeropoint.numerics.ranges import asymmetric
-from zeropoint.solve.fuse import fuse
 
 CHANNELS = 4
 RANGES = [(-1.0, 1.0), (-4.0, 4.0), (-40.0, 40.0)]

@@ -18,7 +18,7 @@ from zeropoint.ir.program import Program
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 from zeropoint.ir.text import parse_program, split_input
 from zeropoint.ir.verification import verify
-from zeropoint.solve.simplify import simplify
+from zeropoint.simplify import simplify
 
 ULP = 2.0**-23
 

@@ -23,6 +23,7 @@ from networks import Case, cases, quantized
 from zeropoint.calibrate import collect, instrument, samples, state_ranges
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.frontend import load_model
+from zeropoint.fuse import fuse
 from zeropoint.ir.annotations import PROFILE
 from zeropoint.ir.dead_code import remove_dead_ops
 from zeropoint.ir.fxpmath import TableOp
@@ -31,10 +32,9 @@ from zeropoint.ir.stablehlo import UniformDequantizeOp
 from zeropoint.ir.tensors import element_dtype
 from zeropoint.lower import integer_io, integer_program
 from zeropoint.lower.context import LoweringError
-from zeropoint.solve.fuse import fuse
-from zeropoint.solve.materialize import express_accumulators, materialize
-from zeropoint.solve.propagate import move_rescales, propagate
-from zeropoint.solve.simplify import simplify
+from zeropoint.materialize import express_accumulators, materialize
+from zeropoint.simplify import simplify
+from zeropoint.solve import move_rescales, propagate
 from zeropoint.targets import target
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits"

@@ -11,12 +11,12 @@ import zeropoint as zp
 from zeropoint import engines
 from zeropoint.calibrate import collect, instrument, samples
 from zeropoint.codegen.runtime.observed import ObservedProgram, asks, observed
+from zeropoint.fuse import fuse
 from zeropoint.interp import Interpreter
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp
 from zeropoint.report.counts import multiplications
-from zeropoint.solve.fuse import fuse
-from zeropoint.solve.simplify import simplify
+from zeropoint.simplify import simplify
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits"
 

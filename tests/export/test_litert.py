@@ -58,7 +58,9 @@ def test_integers_at_inputs_and_outputs(digits: Quantization) -> None:
         stored = (np.rint(image / np.float32(1 / 255)) - 128).astype(np.int8)
         (found,) = evaluate(content, stored.transpose(0, 2, 3, 1))
         assert found.dtype == np.int8
-        np.testing.assert_array_equal((found.astype(np.float32) + 128) / 256, predict({"image": image})["probabilities"])
+        np.testing.assert_array_equal(
+            (found.astype(np.float32) + 128) / 256, predict({"image": image})["probabilities"]
+        )
 
 
 @settings(max_examples=15, suppress_health_check=list(HealthCheck))

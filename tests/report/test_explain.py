@@ -18,8 +18,8 @@ from zeropoint.ir.tensors import with_shape
 from zeropoint.ir.text import parse_program, print_program
 from zeropoint.model import Model
 from zeropoint.pipeline import Options, Quantization, quantize
+from zeropoint.recipe import recipe_of
 from zeropoint.report.explain import ExplanationError, details, explain, overview
-from zeropoint.solve.recipe import recipe_of
 
 SAMPLES = [{"x0": np.linspace(-4, 4, 6, dtype=np.float32).reshape(1, 6) * factor} for factor in (0.5, 1.0)]
 

@@ -21,16 +21,16 @@ from zeropoint.ir.program import Program
 from zeropoint.ir.quant import Storage, UniformQuantizedType
 from zeropoint.ir.tensors import shape_of
 from zeropoint.numerics.ranges import asymmetric, symmetric
-from zeropoint.solve.propagate import is_rescale
-from zeropoint.solve.propagate.check import regions_of
-from zeropoint.solve.propagate.classes import holds
-from zeropoint.solve.propagate.constants import duplicate_constants
-from zeropoint.solve.propagate.constraints import take_constraints
-from zeropoint.solve.propagate.kernels import KernelChoice
-from zeropoint.solve.propagate.nodes import Node
-from zeropoint.solve.propagate.ports import PortGraph
-from zeropoint.solve.propagate.precision import coarser
-from zeropoint.solve.propagate.progress import Port
+from zeropoint.solve import is_rescale
+from zeropoint.solve.check import regions_of
+from zeropoint.solve.classes import holds
+from zeropoint.solve.constants import duplicate_constants
+from zeropoint.solve.constraints import take_constraints
+from zeropoint.solve.kernels import KernelChoice
+from zeropoint.solve.nodes import Node
+from zeropoint.solve.ports import PortGraph
+from zeropoint.solve.precision import coarser
+from zeropoint.solve.termination import Port
 from zeropoint.targets import OUTPUT, Custom, Target
 
 Type = UniformQuantizedType

@@ -13,6 +13,7 @@ from xdsl.ir import Attribute
 
 from networks import Network
 from zeropoint.calibrate import collect, instrument, state_ranges
+from zeropoint.fuse import fuse
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import (
     UniformQuantizedType,
@@ -32,15 +33,14 @@ from zeropoint.ir.stablehlo import (
 )
 from zeropoint.ir.tensors import Array, element_of, with_shape
 from zeropoint.ir.text import parse_program
-from zeropoint.solve.fuse import fuse
-from zeropoint.solve.propagate import (
+from zeropoint.simplify import simplify
+from zeropoint.solve import (
     move_rescales,
     propagate,
     wanted_statistics,
 )
-from zeropoint.solve.propagate.check import regions_of
-from zeropoint.solve.propagate.classes import real_range
-from zeropoint.solve.simplify import simplify
+from zeropoint.solve.check import regions_of
+from zeropoint.solve.classes import real_range
 from zeropoint.targets import target
 
 TESTS = Path(__file__).parents[1]

@@ -8,9 +8,11 @@ from hypothesis import HealthCheck, given, settings
 
 from networks import Case, Network, cases, quantized
 from zeropoint.calibrate import instrument
+from zeropoint.fuse import fuse
 from zeropoint.interp import Interpreter
 from zeropoint.ir.annotations import FACTS, RESCALE
 from zeropoint.ir.constants import constant_array
+from zeropoint.ir.contractions import weight_channel_axis
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType
 from zeropoint.ir.stablehlo import (
@@ -23,9 +25,7 @@ from zeropoint.ir.stablehlo import (
 from zeropoint.ir.tensors import Array, element_of, with_shape
 from zeropoint.lower import integer_program
 from zeropoint.numerics.accumulator import accumulator_bound
-from zeropoint.solve.fuse import fuse
-from zeropoint.solve.fuse.contraction import weight_channel_axis
-from zeropoint.solve.propagate import RESCALE_KERNEL, MissingStatistics, propagate
+from zeropoint.solve import RESCALE_KERNEL, MissingStatistics, propagate
 from zeropoint.targets import FixedScale, KernelRow, MultiplierAccumulatorScale, PortRule, Role, SameScale, target
 
 CPU = target("cpu")

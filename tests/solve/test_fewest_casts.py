@@ -18,6 +18,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from networks import Case, Network, cases
 from zeropoint.calibrate import instrument
+from zeropoint.fuse import fuse
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import (
     DequantizeCastOp,
@@ -37,10 +38,9 @@ from zeropoint.ir.stablehlo import (
 from zeropoint.ir.tensors import element_of
 from zeropoint.ir.text import parse_program
 from zeropoint.lower import integer_program
+from zeropoint.materialize import materialize, transform
 from zeropoint.quant_passes import canonicalize_quant
-from zeropoint.solve.fuse import fuse
-from zeropoint.solve.materialize import materialize, transform
-from zeropoint.solve.simplify import simplify
+from zeropoint.simplify import simplify
 
 FEW = settings(max_examples=15, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
 CASTS = (QuantizeCastOp, DequantizeCastOp, StorageCastOp, UniformDequantizeOp, UniformQuantizeOp)

@@ -27,8 +27,8 @@ from zeropoint.ir.stablehlo import (
 from zeropoint.ir.tensors import shape_of, with_shape
 from zeropoint.ir.text import parse_program
 from zeropoint.pipeline import Options, quantize
-from zeropoint.solve.propagate import is_quantized, propagate
-from zeropoint.solve.recipe import recipe_of
+from zeropoint.recipe import recipe_of
+from zeropoint.solve import is_quantized, propagate
 
 BINS, BANDS, FRAMES = 32, 8, 24
 

@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, given, settings
 
 from networks import Case, Network, cases
 from zeropoint.calibrate import collect, instrument, state_ranges, stats_keys
+from zeropoint.fuse import fuse
 from zeropoint.interp import Interpreter
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp, StorageCastOp, UniformQuantizedType
@@ -24,12 +25,12 @@ from zeropoint.ir.stablehlo import (
 from zeropoint.ir.tensors import Array, element_of, with_shape
 from zeropoint.ir.text import parse_program
 from zeropoint.ir.verification import verify
+from zeropoint.materialize import insert_casts, materialize, transform
 from zeropoint.pipeline import Options, quantize
 from zeropoint.quant_passes import canonicalize_quant
 from zeropoint.report.counts import float_ops
-from zeropoint.solve.fuse import fuse
-from zeropoint.solve.materialize import insert_casts, materialize, transform
-from zeropoint.solve.propagate import (
+from zeropoint.simplify import simplify
+from zeropoint.solve import (
     check_fully_quantized,
     move_rescales,
     propagate,
@@ -37,7 +38,6 @@ from zeropoint.solve.propagate import (
     violations,
     wanted_statistics,
 )
-from zeropoint.solve.simplify import simplify
 from zeropoint.targets import TARGETS, target
 
 FEW = settings(max_examples=12, suppress_health_check=list(HealthCheck))

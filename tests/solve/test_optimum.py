@@ -14,7 +14,7 @@ from optimum import Search, Totals, found_totals
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import Storage, UniformQuantizedType
 from zeropoint.ir.tensors import shape_of
-from zeropoint.solve.propagate import move_rescales, propagate, violations
+from zeropoint.solve import move_rescales, propagate, violations
 from zeropoint.targets import (
     Custom,
     FixedScale,

@@ -28,10 +28,10 @@ from zeropoint.ir.stablehlo import (
 )
 from zeropoint.ir.tensors import Array, shape_of, with_shape
 from zeropoint.pipeline import Quantization, quantize
-from zeropoint.solve.propagate import is_rescale, move_rescales, propagate, rescale_count, violations
-from zeropoint.solve.propagate.check import regions_of
-from zeropoint.solve.propagate.constraints import root
-from zeropoint.solve.propagate.joins import PART_TOLERANCE, settle_kernels
+from zeropoint.solve import is_rescale, move_rescales, propagate, rescale_count, violations
+from zeropoint.solve.check import regions_of
+from zeropoint.solve.constraints import root
+from zeropoint.solve.joins import PART_TOLERANCE, settle_kernels
 from zeropoint.targets import Free, PortRule, Role, SameScale, Target
 
 I8 = Storage.of("i8")

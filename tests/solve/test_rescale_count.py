@@ -9,9 +9,9 @@ from graphs import KINDS, TOY, random_graph
 
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp
-from zeropoint.solve.propagate import is_rescale, propagate
-from zeropoint.solve.propagate.check import regions_of, violations
-from zeropoint.solve.propagate.constraints import root
+from zeropoint.solve import is_rescale, propagate
+from zeropoint.solve.check import regions_of, violations
+from zeropoint.solve.constraints import root
 
 FIXED = set(KINDS)
 

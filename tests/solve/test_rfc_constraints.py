@@ -12,6 +12,7 @@ from graphs import ACT, CENTRED, TOY, Graph, row
 from rfc import unknown_tests
 from xdsl.dialects.builtin import f32
 
+from zeropoint.fuse import fuse
 from zeropoint.ir.annotations import FLOAT_REASON, facts_of
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import (
@@ -28,9 +29,8 @@ from zeropoint.ir.quant import (
 )
 from zeropoint.ir.tensors import with_element
 from zeropoint.ir.text import parse_program
-from zeropoint.solve.fuse import fuse
-from zeropoint.solve.propagate import PropagationError, is_rescale, propagate
-from zeropoint.solve.propagate.check import (
+from zeropoint.solve import PropagationError, is_rescale, propagate
+from zeropoint.solve.check import (
     check_fully_quantized,
     region_name,
     regions_of,

@@ -26,6 +26,7 @@ from rfc import (
 
 from networks import Network
 from oracle import mlir
+from zeropoint.fuse import fuse
 from zeropoint.interp import Interpreter
 from zeropoint.ir.annotations import FLOAT_REASON, RESCALE_COUNTS
 from zeropoint.ir.fxpmath import RequantizeOp, TableOp, WeightedSumOp
@@ -44,13 +45,12 @@ from zeropoint.ir.stablehlo import (
 from zeropoint.ir.tensors import element_of, with_shape
 from zeropoint.ir.text import parse_program, print_program
 from zeropoint.lower import integer_program, lower
+from zeropoint.materialize import materialize
 from zeropoint.pipeline import quantize
-from zeropoint.solve.fuse import fuse
-from zeropoint.solve.materialize import materialize
-from zeropoint.solve.propagate import (
+from zeropoint.solve import (
     is_rescale,
 )
-from zeropoint.solve.propagate.check import regions_of
+from zeropoint.solve.check import regions_of
 from zeropoint.targets import TARGETS, target
 
 SENTENCES: dict[str, tuple[str, ...]] = {

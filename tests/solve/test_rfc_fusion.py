@@ -26,6 +26,7 @@ from rfc import (
 from networks import Network
 from oracle import mlir
 from zeropoint.calibrate import collect, instrument, state_ranges
+from zeropoint.fuse import fuse, unfuse
 from zeropoint.interp import Interpreter
 from zeropoint.ir.annotations import FLOAT_REASON
 from zeropoint.ir.quant import (
@@ -43,18 +44,17 @@ from zeropoint.ir.stablehlo import (
 from zeropoint.ir.tensors import with_shape
 from zeropoint.ir.text import parse_program, print_program
 from zeropoint.ir.verification import verify
-from zeropoint.solve.fuse import fuse, unfuse
-from zeropoint.solve.materialize import insert_casts, materialize
-from zeropoint.solve.propagate import (
+from zeropoint.materialize import insert_casts, materialize
+from zeropoint.simplify import simplify
+from zeropoint.solve import (
     MissingStatistics,
     check_kernels,
     propagate,
     violations,
     wanted_statistics,
 )
-from zeropoint.solve.propagate.check import regions_of
-from zeropoint.solve.propagate.classes import real_range
-from zeropoint.solve.simplify import simplify
+from zeropoint.solve.check import regions_of
+from zeropoint.solve.classes import real_range
 from zeropoint.targets import TARGETS, target
 
 SENTENCES: dict[str, tuple[str, ...]] = {

@@ -8,6 +8,7 @@ from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation, SSAValue
 
 from networks import Case, cases, quantized
+from zeropoint.fuse import fuse
 from zeropoint.interp import Interpreter
 from zeropoint.ir.annotations import PROFILE
 from zeropoint.ir.constants import constant_array, constant_op
@@ -16,11 +17,10 @@ from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType
 from zeropoint.ir.stablehlo import UniformDequantizeOp, UniformQuantizeOp
 from zeropoint.ir.tensors import Array, element_of, with_element
 from zeropoint.ir.weights import Weights
+from zeropoint.materialize import materialize
+from zeropoint.materialize.materialize import inline_region, stored_array
 from zeropoint.numerics.affine import dequantize
-from zeropoint.solve.fuse import fuse
-from zeropoint.solve.materialize import materialize
-from zeropoint.solve.materialize.materialize import inline_region, stored_array
-from zeropoint.solve.simplify import simplify
+from zeropoint.simplify import simplify
 
 EVERYTHING = settings(max_examples=40, suppress_health_check=list(HealthCheck))
 

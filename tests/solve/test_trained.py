@@ -11,6 +11,7 @@ import pytest
 
 from networks import Network
 from zeropoint.calibrate import stats_keys
+from zeropoint.fuse import fuse
 from zeropoint.interp import Interpreter
 from zeropoint.ir.annotations import FLOAT_REASON, facts_of
 from zeropoint.ir.program import Program
@@ -27,9 +28,8 @@ from zeropoint.ir.tensors import with_element, with_shape
 from zeropoint.pipeline import Options, quantize
 from zeropoint.quant_passes import convert_fake_quant
 from zeropoint.report.counts import count_ops
-from zeropoint.solve.fuse import fuse
-from zeropoint.solve.propagate import propagate
-from zeropoint.solve.propagate.check import regions_of
+from zeropoint.solve import propagate
+from zeropoint.solve.check import regions_of
 from zeropoint.targets import target
 
 RANDOM = np.random.default_rng(0)

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zeropoint.ir.quant import Storage, UniformQuantizedType
+from zeropoint.materialize.materialize import stored_array
 from zeropoint.numerics.accumulator import accumulator_bound
-from zeropoint.solve.materialize.materialize import stored_array
-from zeropoint.solve.propagate.weights import bias_type, weight_type
+from zeropoint.solve.weights import bias_type, weight_type
 
 I8, NARROW, I32 = Storage.of("i8"), Storage.of("i8", -127), Storage.of("i32")
 LIMIT = 2**30 - 1

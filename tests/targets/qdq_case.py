@@ -13,11 +13,11 @@ import onnx
 
 from oracle.qdq import Operand, Port, qdq_model
 from zeropoint.frontend import load_model
+from zeropoint.fuse import fuse
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import Storage
-from zeropoint.solve.fuse import fuse
-from zeropoint.solve.propagate import move_rescales, propagate
-from zeropoint.solve.simplify import simplify
+from zeropoint.simplify import simplify
+from zeropoint.solve import move_rescales, propagate
 from zeropoint.targets import DATA, FixedScale, KernelRow, Role, SameScale, Signature, target
 
 from .confirmation import row_id

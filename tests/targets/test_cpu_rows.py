@@ -11,7 +11,7 @@ import pytest
 
 from codegen.exactness import HERE, assert_native_is_exact
 from zeropoint.lower import integer_program
-from zeropoint.solve.materialize import materialize
+from zeropoint.materialize import materialize
 from zeropoint.targets import KernelRow
 
 from .confirmation import confirming

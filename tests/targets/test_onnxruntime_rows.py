@@ -18,7 +18,7 @@ import pytest
 from oracle.qdq import Optimized, Port, optimized
 from zeropoint.interp import run
 from zeropoint.ir.quant import Storage
-from zeropoint.solve.materialize import materialize
+from zeropoint.materialize import materialize
 from zeropoint.targets import EitherSign, KernelRow, SameScale, target
 
 from .confirmation import confirming, row_id

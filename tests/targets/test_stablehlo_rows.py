@@ -17,7 +17,7 @@ from interp.programs import upstream
 from oracle import mlir
 from zeropoint.interp import run
 from zeropoint.ir.text import print_program
-from zeropoint.solve.materialize import materialize
+from zeropoint.materialize import materialize
 from zeropoint.targets import KernelRow
 
 from .confirmation import confirming

@@ -12,7 +12,7 @@ import pytest
 
 from oracle import tosa
 from zeropoint.interp import run
-from zeropoint.solve.materialize import materialize
+from zeropoint.materialize import materialize
 from zeropoint.targets import KernelRow
 
 from . import tosa_programs as programs

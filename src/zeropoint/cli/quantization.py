@@ -63,7 +63,7 @@ def quantize(
     from zeropoint.export import FORMATS, ExportOptions, export_program
     from zeropoint.ir.files import save_program
     from zeropoint.pipeline import Options
-    from zeropoint.solve.recipe import load_recipe
+    from zeropoint.recipe import load_recipe
 
     check_output(output, (".mlir", *FORMATS))
     recipe = None if recipe_file is None else load_recipe(recipe_file)

@@ -29,10 +29,10 @@ def _input_errors() -> tuple[type[BaseException], ...]:
     from zeropoint.interp import InputError, UnsupportedError
     from zeropoint.lower import LoweringError
     from zeropoint.opt import PipelineError
+    from zeropoint.recipe import RecipeError
     from zeropoint.report.agreement import ComparisonError
     from zeropoint.report.explain import ExplanationError
-    from zeropoint.solve.propagate import PropagationError
-    from zeropoint.solve.recipe import RecipeError
+    from zeropoint.solve import PropagationError
 
     return (
         BitWidthError,

@@ -16,8 +16,9 @@ import numpy as np
 from xdsl.dialects.builtin import IntegerType, i32, i64
 from xdsl.ir import SSAValue
 
+from zeropoint.ir.contractions import Contraction, weight_channel_axis, weights_by_channel
 from zeropoint.ir.locations import describe
-from zeropoint.ir.stablehlo import ConvertOp, ConvolutionOp, DotGeneralOp, PadOp
+from zeropoint.ir.stablehlo import ConvertOp, ConvolutionOp, PadOp
 from zeropoint.ir.stablehlo.contraction import padding_values
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of, with_element
 from zeropoint.lower.context import Lowering, LoweringError, quantized_element, storage_element, widened_from
@@ -26,18 +27,7 @@ from zeropoint.numerics.arrays import along_axis
 from zeropoint.numerics.rounding import INT32_MAX
 from zeropoint.ranges.contraction import terms
 
-Contraction = ConvolutionOp | DotGeneralOp
 BYTE = 8
-
-
-def _channels(op: Contraction, weight: Array) -> Array:
-    """The weights as (output channels, terms)."""
-    if isinstance(op, ConvolutionOp):
-        axis = op.dimension_numbers.data.kernel_output_feature_dimension
-    else:
-        contracted = op.dot_dimension_numbers.data.rhs_contracting_dimensions
-        axis = next(i for i in range(weight.ndim) if i not in contracted)
-    return np.moveaxis(weight, axis, 0).reshape(weight.shape[axis], -1)
 
 
 def _has_channels(op: Contraction) -> bool:
@@ -143,7 +133,9 @@ def _sums(lowering: Lowering, op: Contraction, weight: Array) -> SSAValue:
     """By constant weights without zero points: raw products, corrected after."""
     lhs = quantized_element(op.lhs)
     assert lhs is not None
-    channels, weights = _channels(op, weight), _weights(lowering, op, weight)
+    axis = weight_channel_axis(op)
+    assert axis is not None  # `_has_channels`
+    channels, weights = weights_by_channel(weight, axis), _weights(lowering, op, weight)
     # Padding may be by the zero point: it is one of the values that are stored.
     bound = accumulator_bound(channels, lhs.storage.minimum, lhs.storage.maximum)
     element = i32 if int(bound.max(initial=0)) <= INT32_MAX else i64

@@ -1,1 +1,27 @@
-"""The solver: from a float program to a quantized one."""
+"""Propagation: the parameters of every port, by the target's table."""
+
+from zeropoint.solve.check import check_fully_quantized, check_kernels, unquantized_ports, violations
+from zeropoint.solve.classes import DEFAULT_RANGES, RANGE_RULES
+from zeropoint.solve.errors import MissingStatistics, PropagationError
+from zeropoint.solve.move_rescales import move_rescales, rescale_count
+from zeropoint.solve.propagate import is_quantized, propagate
+from zeropoint.solve.rescale import RESCALE_KERNEL, is_rescale
+from zeropoint.solve.wanted_statistics import wanted_statistics
+
+__all__ = [
+    "DEFAULT_RANGES",
+    "RANGE_RULES",
+    "RESCALE_KERNEL",
+    "MissingStatistics",
+    "PropagationError",
+    "check_fully_quantized",
+    "check_kernels",
+    "is_quantized",
+    "is_rescale",
+    "move_rescales",
+    "propagate",
+    "rescale_count",
+    "unquantized_ports",
+    "violations",
+    "wanted_statistics",
+]

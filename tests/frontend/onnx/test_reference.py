@@ -14,7 +14,7 @@ from zeropoint.codegen.runtime.native import NativeProgram
 from zeropoint.frontend import ModelError, load_model
 from zeropoint.frontend.onnx import converters
 from zeropoint.interp import run
-from zeropoint.solve.simplify import simplify
+from zeropoint.simplify import simplify
 
 from .models import load, one_op, random
 from .test_operators import CASES, Case, ints, scalar

@@ -35,4 +35,12 @@ def binary_body(op: Callable[[SSAValue, SSAValue], Operation], element_type: Att
     return Region(block)
 
 
+def body_op(body: Region) -> type[Operation] | None:
+    """The one op that a body applies to its two arguments; None for any other body."""
+    ops = list(body.block.ops)
+    if len(ops) == 2 and set(ops[0].operands) == set(body.block.args):
+        return type(ops[0])
+    return None
+
+
 OPS = (ReturnOp,)

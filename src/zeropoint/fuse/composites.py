@@ -1,0 +1,115 @@
+"""Composites: ops that say what they are, with a function that says what they mean.
+
+```mlir
+%0 = stablehlo.composite "aten.gelu" %x {decomposition = @gelu} : (tensor<4xf32>) -> tensor<4xf32>
+```
+becomes a region of the kernel `gelu` that holds the ops of `@gelu`. A composite that is not in the table, or that
+hands out more than one value, becomes its ops, and the patterns look at those.
+
+Source: the StableHLO specification, "composite": it means the same as its decomposition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation, SSAValue
+from xdsl.rewriter import Rewriter
+
+from zeropoint.fuse.elementwise import function_match
+from zeropoint.fuse.match import Graph, Match
+from zeropoint.ir.functions import is_function
+from zeropoint.ir.inlining import copy_body
+from zeropoint.ir.program import Program
+from zeropoint.ir.stablehlo import CompositeOp
+
+KERNELS: Mapping[str, str] = {
+    "gelu": "gelu",
+    "hard_sigmoid": "hard_sigmoid",
+    "hard_swish": "hard_swish",
+    "hardsigmoid": "hard_sigmoid",
+    "hardswish": "hard_swish",
+    "layer_norm": "layer_norm",
+    "leaky_relu": "leaky_relu",
+    "log_softmax": "log_softmax",
+    "logistic": "logistic",
+    "sigmoid": "logistic",
+    "silu": "silu",
+    "softmax": "softmax",
+    "swish": "silu",
+    "tanh": "tanh",
+}
+"""The kernel of a composite, by the part of its name behind the namespace and before a variant: `aten.gelu.default`."""
+
+
+def composite_kernel(op: CompositeOp) -> str | None:
+    """The logical kernel that a composite names."""
+    parts = op.composite_name.data.lower().split(".")
+    return next((KERNELS[part] for part in reversed(parts[1:]) if part in KERNELS), None)
+
+
+@dataclass(frozen=True)
+class Expanded:
+    """What a composite was: the kernel that it names, its operands, its result, and the ops that make it."""
+
+    kernel: str
+    inputs: tuple[SSAValue, ...]
+    result: SSAValue
+    ops: frozenset[Operation]
+
+
+def composite_match(composite: Expanded, graph: Graph) -> Match | None:
+    """The ops of a composite as one kernel: of a function of one value, where they are that, else of its own name."""
+    ops: set[Operation] = set()
+    pending = [composite.result.owner]
+    while pending:
+        op = pending.pop()
+        if op in composite.ops and isinstance(op, Operation) and op not in ops:
+            ops.add(op)
+            pending += [operand.owner for operand in op.operands]
+    covered = graph.in_order(ops)
+    if not covered or len(covered[-1].results) != 1 or covered[-1].results[0] is not composite.result:
+        return None
+    source = composite.inputs[0]
+    if len(composite.inputs) == 1 and all(is_function(op) or graph.splat(op.results[0]) is not None for op in covered):
+        return function_match(covered, source, graph)
+    return Match(composite.kernel, covered, composite.inputs)
+
+
+def expand_composites(program: Program) -> list[Expanded]:
+    """Put the ops of every composite in its place; those that name a kernel are returned.
+
+    Changes the program. Composites inside decompositions are expanded as well, under the name of the outermost.
+    """
+    functions = {op.sym_name.data: op for op in program.module.ops if isinstance(op, FuncOp)}
+    named: list[Expanded] = []
+    for op in list(program.entry.ops):
+        if isinstance(op, CompositeOp):
+            kernel, inputs = composite_kernel(op), tuple(dict.fromkeys(op.inputs))
+            ops, results = _expand(op, functions)
+            if kernel is not None and len(results) == 1 and inputs:
+                named.append(Expanded(kernel, inputs, results[0], frozenset(ops)))
+    return named
+
+
+def _expand(op: CompositeOp, functions: Mapping[str, FuncOp]) -> tuple[tuple[Operation, ...], tuple[SSAValue, ...]]:
+    """Replace a composite by copies of the ops of its decomposition, which carry its location; those, its results."""
+    block = functions[op.decomposition.root_reference.data].body.block
+    copies, results = copy_body(block, op.inputs, op)
+    made: list[Operation] = []
+    expanded: dict[SSAValue, SSAValue] = {}
+    for copy in copies:
+        for part in copy.walk():
+            part.location = op.location
+        if isinstance(copy, CompositeOp):
+            old = tuple(copy.results)
+            inside, given = _expand(copy, functions)
+            made += inside
+            expanded.update(zip(old, given, strict=True))
+        else:
+            made.append(copy)
+    results = [expanded.get(value, value) for value in results]
+    Rewriter.replace_op(op, [], results)
+    return tuple(made), tuple(results)

@@ -1,0 +1,51 @@
+"""Convolutions and matrix products with their bias and activation."""
+
+from __future__ import annotations
+
+from xdsl.ir import Operation
+
+from zeropoint.fuse.match import Graph, Match
+from zeropoint.ir.contractions import output_channel_axis, weight_channel_axis
+from zeropoint.ir.stablehlo import AddOp, ConvolutionOp, DotGeneralOp
+from zeropoint.ir.stablehlo.arrays import array_values
+from zeropoint.ir.tensors import shape_of
+
+
+def _kernel_name(op: ConvolutionOp | DotGeneralOp) -> str:
+    if isinstance(op, DotGeneralOp):
+        return "fully_connected"
+    if op.lhs_dilation is not None and any(step != 1 for step in array_values(op.lhs_dilation)):
+        return "transpose_convolution"
+    groups = op.feature_group_count.value.data
+    channels = shape_of(op.lhs)[op.dimension_numbers.data.input_feature_dimension]
+    return "depthwise_convolution" if groups == channels and groups > 1 else "convolution"
+
+
+def match_contraction(op: Operation, graph: Graph) -> Match | None:
+    """`convolution | dot_general` by a constant, then `add` of a channel constant, then bounds."""
+    if not isinstance(op, ConvolutionOp | DotGeneralOp) or not graph.is_float(op.result):
+        return None
+    if graph.array(op.rhs) is None or weight_channel_axis(op) is None:
+        return None
+    ops: list[Operation] = [op]
+    inputs = [op.lhs, op.rhs]
+    axis = output_channel_axis(op)
+    user = graph.only_user(op.result)
+    if isinstance(user, AddOp):
+        other = user.rhs if user.lhs is op.result else user.lhs
+        bias = graph.channel_constant(other, axis)
+        if bias is not None:
+            assert isinstance(other.owner, Operation)
+            ops += [other.owner, user] if graph.only_user(other) is user else [user]
+            inputs.append(bias)
+    return Match(_kernel_name(op), graph.with_clamps(ops), tuple(inputs))
+
+
+def match_batch_matmul(op: Operation, graph: Graph) -> Match | None:
+    """`dot_general` of two activations."""
+    if not isinstance(op, DotGeneralOp) or not graph.is_float(op.result):
+        return None
+    return Match("batch_matmul", (op,), (op.lhs, op.rhs))
+
+
+PATTERNS = (match_contraction, match_batch_matmul)

@@ -1,0 +1,139 @@
+"""Elementwise ops: functions of one activation, however many ops they take, and sums and products of two."""
+
+from __future__ import annotations
+
+from xdsl.ir import Operation, OpResult, SSAValue
+
+from zeropoint.fuse.functions import POINTS, function_kernel
+from zeropoint.fuse.match import Graph, Match
+from zeropoint.ir.functions import evaluate_chain, is_function
+from zeropoint.ir.stablehlo import (
+    AddOp,
+    BinaryOp,
+    BroadcastInDimOp,
+    DivideOp,
+    MaximumOp,
+    MinimumOp,
+    MultiplyOp,
+    SubtractOp,
+)
+from zeropoint.ir.tensors import element_dtype, element_of, shape_of
+
+GENERIC = "elementwise_unary"
+"""The kernel of any function of one value: a table."""
+BINARY: dict[type[Operation], str] = {
+    AddOp: "add",
+    DivideOp: "divide",
+    MaximumOp: "maximum",
+    MinimumOp: "minimum",
+    MultiplyOp: "multiply",
+    SubtractOp: "subtract",
+}
+
+
+def _one_activation(slice_ops: set[Operation], graph: Graph) -> SSAValue | None:
+    """The only value from outside that the ops read, numbers apart."""
+    sources = {
+        operand
+        for op in slice_ops
+        for operand in op.operands
+        if not (isinstance(operand, OpResult) and operand.op in slice_ops) and graph.splat(operand) is None
+    }
+    return sources.pop() if len(sources) == 1 else None
+
+
+def _absorb(slice_ops: set[Operation], graph: Graph) -> set[Operation]:
+    """The elementwise producers all of whose uses are in the slice already."""
+    found: set[Operation] = set()
+    for op in slice_ops:
+        for operand in op.operands:
+            producer = operand.owner
+            if (
+                is_function(producer)
+                and producer not in slice_ops
+                and producer not in graph.covered
+                and all(use.operation in slice_ops for use in operand.uses)
+            ):
+                found.add(producer)
+    return found
+
+
+def _bounds_a_sum(slice_ops: set[Operation], source: SSAValue, graph: Graph) -> bool:
+    """Whether the ops only bound a sum or product of two tensors: then its kernel takes them (residual add, relu)."""
+    made = source.owner
+    if not isinstance(made, Operation) or type(made) not in BINARY or made in graph.covered:
+        return False
+    clamps = graph.with_clamps([made])[1:]
+    return slice_ops <= set(clamps)
+
+
+def match_unary(op: Operation, graph: Graph) -> Match | None:
+    """The largest tree or diamond of elementwise ops that ends in `op` and reads one activation."""
+    if not is_function(op) or not graph.is_float(op.results[0]):
+        return None
+    slice_ops: set[Operation] = {op}
+    best: set[Operation] | None = None
+    if _one_activation(slice_ops, graph) is not None:
+        best = set(slice_ops)
+    while found := _absorb(slice_ops, graph):
+        slice_ops |= found
+        if _one_activation(slice_ops, graph) is not None:
+            best = set(slice_ops)
+    if best is None:
+        return None
+    source = _one_activation(best, graph)
+    assert source is not None
+    if _bounds_a_sum(best, source, graph):
+        return None
+    if graph.array(source) is not None or shape_of(source) != shape_of(op.results[0]) or not graph.is_float(source):
+        return None
+    whole = function_match(graph.in_order(best), source, graph)
+    if whole.kernel in graph.kernels:
+        return whole
+    # The target has no kernel for the whole, but perhaps one for its last op.
+    if BINARY.get(type(op)) in graph.kernels:
+        return _one_bound(op, graph)
+    alone = _one_activation({op}, graph)
+    single = None if alone is None else function_match((op,), alone, graph)
+    return single if single is not None and single.kernel in graph.kernels else whole
+
+
+def _one_bound(op: Operation, graph: Graph) -> Match | None:
+    """A maximum or minimum with a number, which no kernel before it takes in; None for other ops of two operands."""
+    source = _one_activation({op}, graph)
+    if not isinstance(op, MaximumOp | MinimumOp) or source is None or op.lhs is op.rhs:
+        return None
+    return Match(BINARY[type(op)], (op,), (source,))
+
+
+def function_match(ops: tuple[Operation, ...], source: SSAValue, graph: Graph) -> Match:
+    """The match of a function of one value: the kernel of its own name where the target has it, else the generic one.
+
+    Where the target has neither, the name stays: it says what is missing.
+    """
+    values = evaluate_chain(ops[-1].results[0], source, POINTS.astype(element_dtype(element_of(source))), graph.weights)
+    name = function_kernel(values)
+    kernel = GENERIC if name is None or (name not in graph.kernels and GENERIC in graph.kernels) else name
+    return Match(kernel, ops, (source,), name or GENERIC)
+
+
+def match_binary(op: Operation, graph: Graph) -> Match | None:
+    """One op on two tensors, then bounds; a constant operand is a port of its own."""
+    kernel = BINARY.get(type(op))
+    if kernel is None or not isinstance(op, BinaryOp) or not graph.is_float(op.result):
+        return None
+    if isinstance(op, MaximumOp | MinimumOp) and any(graph.splat(operand) is not None for operand in op.operands):
+        return None  # a bound, which the kernel before it takes in
+    broadcasts: list[Operation] = []
+    inputs: list[SSAValue] = []
+    for operand in dict.fromkeys(op.operands):
+        producer = operand.owner
+        if isinstance(producer, BroadcastInDimOp) and graph.array(producer.operand) is not None:
+            broadcasts.append(producer)
+            operand = producer.operand
+        inputs.append(operand)
+    own = [broadcast for broadcast in broadcasts if graph.only_user(broadcast.results[0]) is op]
+    return Match(kernel, graph.with_clamps([*own, op]), tuple(dict.fromkeys(inputs)))
+
+
+PATTERNS = (match_unary, match_binary)

@@ -1,0 +1,136 @@
+"""Wrap the float ops that one logical kernel covers into `quant.region`s.
+
+```mlir
+%0 = stablehlo.convolution(%x, %w) ... : (tensor<1x3x8x8xf32>, tensor<4x3x3x3xf32>) -> tensor<1x4x6x6xf32>
+%1 = stablehlo.broadcast_in_dim %b, dims = [1] : (tensor<4xf32>) -> tensor<1x4x6x6xf32>
+%2 = stablehlo.add %0, %1 : tensor<1x4x6x6xf32>
+```
+becomes
+```mlir
+%2 = "quant.region"(%x, %w, %b) ({
+^bb0(%x: ..., %w: ..., %b: ...):
+  the three ops, then "quant.return"
+}) {logical_kernel = "convolution", input_specs = [f32, f32, f32], output_specs = [f32]} : ...
+```
+
+Source: the RFC on quantization transformations, section "Kernel fusion pass: from ops to kernels".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import StringAttr
+from xdsl.ir import Block, Operation, OpResult, Region, SSAValue
+from xdsl.rewriter import Rewriter
+
+from zeropoint.fuse.composites import composite_match, expand_composites
+from zeropoint.fuse.elementwise import GENERIC
+from zeropoint.fuse.lists import fusion_list
+from zeropoint.fuse.match import Graph, Match, Pattern
+from zeropoint.fuse.split_clamps import split_clamps
+from zeropoint.ir.annotations import FUNCTION
+from zeropoint.ir.dead_code import remove_dead_ops
+from zeropoint.ir.program import Program
+from zeropoint.ir.quant import QuantizeRegionOp, ReturnOp
+from zeropoint.ir.stablehlo import BroadcastInDimOp, ConstantOp
+from zeropoint.ir.tensors import element_of
+from zeropoint.targets import Target
+from zeropoint.targets import target as named_target
+
+
+def _clone_constant(value: SSAValue, block: Block, mapping: dict[SSAValue, SSAValue]) -> None:
+    """Copy a number (a constant, or the broadcast of one) into the region."""
+    if value in mapping:
+        return
+    assert isinstance(value, OpResult) and isinstance(value.op, ConstantOp | BroadcastInDimOp)
+    for operand in value.op.operands:
+        _clone_constant(operand, block, mapping)
+    block.add_op(value.op.clone(mapping))
+
+
+def _ports(match: Match, block: Block) -> dict[SSAValue, list[SSAValue]]:
+    """The arguments that stand for each input: x in `dot_general(x, x)` has two ports, which may differ in type.
+
+    Uses take them in order; those after the last port read that one.
+    """
+    ports: dict[SSAValue, list[SSAValue]] = {}
+    for value, argument in zip(match.inputs, block.args, strict=True):
+        ports.setdefault(value, []).append(argument)
+    return ports
+
+
+def wrap(match: Match) -> QuantizeRegionOp:
+    """Replace the ops of a match by a region in the place of the last of them."""
+    root = match.ops[-1]
+    block = Block(arg_types=[value.type for value in match.inputs])
+    ports = _ports(match, block)
+    mapping: dict[SSAValue, SSAValue] = {value: arguments[-1] for value, arguments in ports.items()}
+    for op in match.ops:
+        for operand in op.operands:
+            if operand not in mapping:
+                _clone_constant(operand, block, mapping)
+        copy = op.clone(mapping)
+        for index, operand in enumerate(op.operands):
+            if len(ports.get(operand, ())) > 1:
+                copy.operands[index] = ports[operand].pop(0)
+        block.add_op(copy)
+    block.add_op(ReturnOp([mapping[result] for result in root.results]))
+    region = QuantizeRegionOp(
+        match.inputs,
+        [result.type for result in root.results],
+        match.kernel,
+        [element_of(value) for value in match.inputs],
+        [element_of(value) for value in root.results],
+        Region(block),
+    )
+    region.location = match.ops[0].location if match.function is None else root.location
+    if match.function not in (None, GENERIC, match.kernel):
+        region.attributes[FUNCTION] = StringAttr(match.function)
+    assert root.parent is not None
+    root.parent.insert_op_before(region, root)
+    for old, new in zip(root.results, region.outputs, strict=True):
+        old.replace_all_uses_with(new)
+    for op in reversed(match.ops):
+        Rewriter.erase_op(op)
+    return region
+
+
+def _apply(patterns: Sequence[Pattern], ops: Sequence[Operation], graph: Graph) -> None:
+    for op in ops:
+        if op in graph.covered:
+            continue
+        for pattern in patterns:
+            match = pattern(op, graph)
+            if match is not None:
+                _take(match, graph)
+                break
+
+
+def _take(match: Match, graph: Graph) -> None:
+    graph.covered.update(match.ops)
+    region = wrap(match)
+    graph.covered.add(region)
+    graph.positions[region] = graph.positions[match.ops[-1]]
+
+
+def fuse(program: Program, target: Target | None = None) -> Program:
+    """Wrap every op that some kernel covers, by the patterns of a target (`cpu` unless given).
+
+    What stays outside has no kernel on any target.
+    """
+    target = target or named_target("cpu")
+    program = program.clone()
+    composites = expand_composites(program)
+    split_clamps(program, target.by_kernel)
+    ops = list(program.entry.ops)
+    patterns = fusion_list(target.name)
+    graph = Graph(program.weights, {op: index for index, op in enumerate(ops)}, target.by_kernel, patterns.bounds)
+    for composite in composites:
+        match = composite_match(composite, graph)
+        if match is not None:
+            _take(match, graph)
+    for direction, phase in patterns.phases:
+        _apply(phase, ops[::direction], graph)
+    remove_dead_ops(program.entry)
+    return program

@@ -1,0 +1,57 @@
+"""Ops that only move data."""
+
+from __future__ import annotations
+
+from xdsl.ir import Operation
+
+from zeropoint.fuse.match import Graph, Match
+from zeropoint.ir.stablehlo import (
+    BroadcastInDimOp,
+    ConcatenateOp,
+    GatherOp,
+    PadOp,
+    ReshapeOp,
+    ReverseOp,
+    SliceOp,
+    TransposeOp,
+)
+
+KERNELS: dict[type[Operation], str] = {
+    BroadcastInDimOp: "broadcast",
+    ReshapeOp: "reshape",
+    ReverseOp: "reverse",
+    SliceOp: "slice",
+    TransposeOp: "transpose",
+}
+
+
+def match_movement(op: Operation, graph: Graph) -> Match | None:
+    """`broadcast_in_dim`, `reshape`, `reverse`, `slice`, `transpose` of an activation."""
+    kernel = KERNELS.get(type(op))
+    if kernel is None or not graph.is_float(op.results[0]) or graph.array(op.operands[0]) is not None:
+        return None
+    return Match(kernel, (op,), (op.operands[0],))
+
+
+def match_pad(op: Operation, graph: Graph) -> Match | None:
+    """`pad` with a constant."""
+    if not isinstance(op, PadOp) or not graph.is_float(op.result) or graph.splat(op.padding_value) is None:
+        return None
+    return Match("pad", (op,), (op.operand,))
+
+
+def match_concatenate(op: Operation, graph: Graph) -> Match | None:
+    """`concatenate`; constant operands are ports like the others."""
+    if not isinstance(op, ConcatenateOp) or not graph.is_float(op.result):
+        return None
+    return Match("concatenate", (op,), tuple(dict.fromkeys(op.inputs)))
+
+
+def match_gather(op: Operation, graph: Graph) -> Match | None:
+    """`gather`: rows of a table, which may be constant, by computed indices."""
+    if not isinstance(op, GatherOp) or not graph.is_float(op.result):
+        return None
+    return Match("gather", (op,), (op.operand, op.start_indices))
+
+
+PATTERNS = (match_gather, match_movement, match_pad, match_concatenate)

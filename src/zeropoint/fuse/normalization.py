@@ -1,0 +1,250 @@
+"""Softmax, its logarithm and layer normalization, in the forms in which frameworks and our importer decompose them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import prod
+
+from xdsl.ir import Operation, SSAValue
+
+from zeropoint.fuse.match import Graph, Match
+from zeropoint.ir.stablehlo import (
+    AddOp,
+    BroadcastInDimOp,
+    DivideOp,
+    ExponentialOp,
+    LogOp,
+    MaximumOp,
+    MultiplyOp,
+    PowerOp,
+    ReduceOp,
+    ReshapeOp,
+    RsqrtOp,
+    SqrtOp,
+    SubtractOp,
+)
+from zeropoint.ir.stablehlo.bodies import body_op
+from zeropoint.ir.tensors import shape_of
+
+Way = list[Operation]
+"""Ops that a match covers on the way from one value to another."""
+
+
+def _behind(value: SSAValue, graph: Graph) -> tuple[SSAValue, Way]:
+    """What `value` repeats or reshapes, bounds below by -inf left out, and the ops in between."""
+    way: Way = []
+    while True:
+        owner = value.owner
+        if isinstance(owner, BroadcastInDimOp | ReshapeOp):
+            way.append(owner)
+            value = owner.operand
+        elif isinstance(owner, MaximumOp) and graph.splat(owner.lhs) == float("-inf"):
+            way.append(owner)
+            value = owner.rhs
+        else:
+            return value, way
+
+
+def _reduced(value: SSAValue, body: type[Operation], graph: Graph) -> tuple[SSAValue, Way] | None:
+    """What a reduction, whose broadcast `value` is, reduces."""
+    value, way = _behind(value, graph)
+    owner = value.owner
+    if isinstance(owner, ReduceOp) and body_op(owner.body) is body and len(owner.inputs) == 1:
+        return owner.inputs[0], [*way, owner]
+    return None
+
+
+def _exponentials(shifted: SSAValue, graph: Graph) -> tuple[SSAValue, Way] | None:
+    """The x of x - max(x)."""
+    owner = shifted.owner
+    if not isinstance(owner, SubtractOp):
+        return None
+    greatest = _reduced(owner.rhs, MaximumOp, graph)
+    return (owner.lhs, [owner, *greatest[1]]) if greatest is not None and greatest[0] is owner.lhs else None
+
+
+def _match(kernel: str, ops: Iterable[Operation], inputs: tuple[SSAValue, ...], graph: Graph) -> Match | None:
+    """The match, unless something else reads a value in the middle or another kernel has it already."""
+    covered = graph.in_order(set(ops))
+    inside = set(covered)
+    for op in covered[:-1]:
+        if any(use.operation not in inside for result in op.results for use in result.uses):
+            return None
+    return None if inside & graph.covered else Match(kernel, covered, inputs)
+
+
+def match_softmax(op: Operation, graph: Graph) -> Match | None:
+    """e / sum(e) where e = exp(x - max(x))."""
+    if not isinstance(op, DivideOp) or not isinstance(exponential := op.lhs.owner, ExponentialOp):
+        return None
+    total = _reduced(op.rhs, AddOp, graph)
+    source = _exponentials(exponential.operand, graph)
+    if total is None or total[0] is not exponential.result or source is None:
+        return None
+    mask, ports = _mask_before(source[0], graph)
+    return _match("softmax", (op, *total[1], exponential, *source[1], *mask), ports, graph)
+
+
+def _mask_before(value: SSAValue, graph: Graph) -> tuple[Way, tuple[SSAValue, ...]]:
+    """The sum of scores and a computed, repeated mask, where the target has no softmax and it stays float.
+
+    A mask is some -10000 where it hides a score: 8 bits that hold it hold nothing of the scores.
+    """
+    add = value.owner
+    if "softmax" not in graph.kernels and isinstance(add, AddOp):
+        for scores, mask in ((add.lhs, add.rhs), (add.rhs, add.lhs)):
+            if isinstance(mask.owner, BroadcastInDimOp) and graph.array(mask.owner.operand) is None:
+                return [add], (scores, mask)
+    return [], (value,)
+
+
+def match_log_softmax(op: Operation, graph: Graph) -> Match | None:
+    """s - log(sum(exp(s))) where s = x - max(x)."""
+    if not isinstance(op, SubtractOp):
+        return None
+    source = _exponentials(op.lhs, graph)
+    logarithm, way = _behind(op.rhs, graph)
+    if source is None or not isinstance(log := logarithm.owner, LogOp):
+        return None
+    total = _reduced(log.operand, AddOp, graph)
+    if total is None or not isinstance(exponential := total[0].owner, ExponentialOp) or exponential.operand != op.lhs:
+        return None
+    return _match("log_softmax", (op, *source[1], *way, log, *total[1], exponential), (source[0],), graph)
+
+
+def _mean(value: SSAValue, graph: Graph) -> tuple[SSAValue, Way] | None:
+    """The x of a mean that `value` is, or repeats: a sum divided by a count, or multiplied by its reciprocal."""
+    value, way = _behind(value, graph)
+    owner = value.owner
+    if not isinstance(owner, DivideOp | MultiplyOp):
+        return None
+    number = graph.splat(owner.rhs)
+    total = _reduced(owner.lhs, AddOp, graph)
+    if number is None or total is None or not isinstance(total[1][-1], ReduceOp):
+        return None
+    count = prod(shape_of(total[0])) / prod(shape_of(total[1][-1].results[0]))
+    divisor = number if isinstance(owner, DivideOp) else 1 / number if number else 0.0
+    return (total[0], [*way, owner, *total[1]]) if abs(divisor / count - 1) < 1e-5 else None
+
+
+def _square(value: SSAValue, graph: Graph) -> tuple[SSAValue, Operation] | None:
+    """The x of x * x, or of the second power of x."""
+    owner = value.owner
+    if isinstance(owner, MultiplyOp) and owner.lhs is owner.rhs:
+        return owner.lhs, owner
+    if isinstance(owner, PowerOp) and graph.splat(owner.rhs) == 2:
+        return owner.lhs, owner
+    return None
+
+
+def _variance(value: SSAValue, centred: SubtractOp, graph: Graph) -> Way | None:
+    """The ops of a variance of x: the mean of (x - mean)^2, or the mean of x^2 minus the mean's square, not below 0."""
+    value, way = _behind(value, graph)
+    owner = value.owner
+    if isinstance(owner, MaximumOp) and 0 in (graph.splat(owner.lhs), graph.splat(owner.rhs)):
+        way.append(owner)
+        value = owner.lhs if graph.splat(owner.rhs) == 0 else owner.rhs
+        owner = value.owner
+    if isinstance(owner, SubtractOp):
+        squares, mean_square = _mean(owner.lhs, graph), _square(owner.rhs, graph)
+        if squares is None or mean_square is None or _mean(mean_square[0], graph) is None:
+            return None
+        square, mean = _square(squares[0], graph), _mean(mean_square[0], graph)
+        if square is None or mean is None or not square[0] is mean[0] is centred.lhs:
+            return None
+        return [*way, owner, *squares[1], square[1], mean_square[1], *mean[1]]
+    squares = _mean(value, graph)
+    square = _square(squares[0], graph) if squares is not None else None
+    if squares is None or square is None:
+        return None
+    again = square[0].owner  # exporters compute x - mean once or twice
+    if not isinstance(again, SubtractOp) or again.lhs is not centred.lhs:
+        return None
+    mean = _mean(again.rhs, graph)
+    return [*way, *squares[1], square[1], again, *mean[1]] if mean is not None and mean[0] is centred.lhs else None
+
+
+def _deviation(value: SSAValue, inverse: bool, centred: SubtractOp, graph: Graph) -> Way | None:
+    """The ops of sqrt(variance + epsilon), or of its inverse."""
+    value, way = _behind(value, graph)
+    owner = value.owner
+    if inverse and isinstance(owner, DivideOp) and graph.splat(owner.lhs) == 1:
+        rest = _deviation(owner.rhs, False, centred, graph)
+        return None if rest is None else [*way, owner, *rest]
+    if not isinstance(owner, RsqrtOp if inverse else SqrtOp):
+        return None
+    shifted, more = _behind(owner.operand, graph)
+    way += [owner, *more]
+    if isinstance(add := shifted.owner, AddOp):
+        number = graph.splat(add.rhs) if graph.splat(add.rhs) is not None else graph.splat(add.lhs)
+        if number is None:
+            return None
+        way.append(add)
+        shifted = add.lhs if graph.splat(add.rhs) is not None else add.rhs
+    variance = _variance(shifted, centred, graph)
+    return None if variance is None else [*way, *variance]
+
+
+def _scaled(value: SSAValue, graph: Graph) -> tuple[SSAValue, SSAValue | None, Way]:
+    """The v and the constant of v * constant, where `value` is such a product; `value` itself where it is none."""
+    product, way = _behind(value, graph)
+    if isinstance(owner := product.owner, MultiplyOp):
+        for inner, other in ((owner.lhs, owner.rhs), (owner.rhs, owner.lhs)):
+            constant, more = _behind(other, graph)
+            if graph.array(constant) is not None:
+                own = [op for op in more if graph.only_user(op.results[0]) is owner]
+                return inner, constant, [*way, owner, *own]
+    return value, None, []
+
+
+def _normalized(op: Operation, graph: Graph) -> tuple[SSAValue, SSAValue | None, Way] | None:
+    """The x of (x - mean(x)) / deviation(x), by a division or by a product with the inverse, which may be scaled."""
+    if isinstance(op, DivideOp):
+        sides = [(op.lhs, op.rhs)]
+    elif isinstance(op, MultiplyOp):
+        sides = [(op.lhs, op.rhs), (op.rhs, op.lhs)]
+    else:
+        return None
+    for centre, deviation in sides:
+        if not isinstance(centred := centre.owner, SubtractOp):
+            continue
+        mean = _mean(centred.rhs, graph)
+        if mean is None or mean[0] is not centred.lhs:
+            continue
+        inverse, scale, scaling = _scaled(deviation, graph) if isinstance(op, MultiplyOp) else (deviation, None, [])
+        way = _deviation(inverse, isinstance(op, MultiplyOp), centred, graph)
+        if way is not None:
+            return centred.lhs, scale, [op, centred, *mean[1], *scaling, *way]
+    return None
+
+
+def _affine_step(value: SSAValue, kind: type[Operation], graph: Graph) -> tuple[Operation, SSAValue, Way] | None:
+    """The multiplication by, or addition of, a constant that alone uses `value`; that constant, and its broadcast."""
+    user = graph.only_user(value)
+    if not isinstance(user, kind):
+        return None
+    other = user.operands[1] if user.operands[0] is value else user.operands[0]
+    constant, way = _behind(other, graph)
+    if graph.array(constant) is None:
+        return None
+    own = [op for op in way if graph.only_user(op.results[0]) is not None]
+    return user, constant, [user, *own]
+
+
+def match_layer_norm(op: Operation, graph: Graph) -> Match | None:
+    """(x - mean) / sqrt(variance + epsilon), then `multiply` by a constant, then `add` of one; both may be missing."""
+    found = _normalized(op, graph)
+    if found is None:
+        return None
+    source, scale, ops = found
+    value, inputs = op.results[0], [source] if scale is None else [source, scale]
+    for kind in (MultiplyOp, AddOp) if scale is None else (AddOp,):
+        step = _affine_step(value, kind, graph)
+        if step is not None:
+            user, constant, way = step
+            value, ops = user.results[0], [*ops, *way]
+            inputs.append(constant)
+    return _match("layer_norm", ops, tuple(dict.fromkeys(inputs)), graph)
+
+
+PATTERNS = (match_softmax, match_log_softmax, match_layer_norm)

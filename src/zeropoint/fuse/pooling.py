@@ -1,0 +1,98 @@
+"""Pooling, mean and sum."""
+
+from __future__ import annotations
+
+from math import prod
+
+from xdsl.ir import Operation, SSAValue
+
+from zeropoint.fuse.match import Graph, Match
+from zeropoint.ir.stablehlo import (
+    AddOp,
+    BroadcastInDimOp,
+    DivideOp,
+    MaximumOp,
+    MinimumOp,
+    MultiplyOp,
+    ReduceOp,
+    ReduceWindowOp,
+    ReshapeOp,
+)
+from zeropoint.ir.stablehlo.bodies import body_op
+from zeropoint.ir.tensors import shape_of
+
+EXTREMES: dict[type[Operation], tuple[str, float]] = {
+    MaximumOp: ("reduce_max", float("-inf")),
+    MinimumOp: ("reduce_min", float("inf")),
+}
+"""Bodies of reductions, the kernel of each, and its initial value."""
+
+
+# The kernel multiplies a sum by round(2^22 / count) where windows differ: counts up to 2^14 keep it to 8 bits and more.
+GREATEST_COUNT = 1 << 14
+
+
+def _divided(value: SSAValue, graph: Graph) -> Operation | None:
+    """The division by a count, or the multiplication by the reciprocal of one, that alone uses `value`."""
+    user = graph.only_user(value)
+    if not isinstance(user, DivideOp | MultiplyOp) or user.lhs is not value:
+        return None
+    number, array = graph.splat(user.rhs), graph.array(user.rhs)
+    if number is not None:
+        return user if 0.0 < number < float("inf") else None
+    if array is None:
+        return None
+    low, high = (1, GREATEST_COUNT) if isinstance(user, DivideOp) else (1 / GREATEST_COUNT, 1)
+    return user if low <= array.min() and array.max() <= high else None
+
+
+def _starts_at_zero(op: ReduceOp | ReduceWindowOp, graph: Graph) -> bool:
+    return len(op.inputs) == 1 and graph.is_float(op.inputs[0]) and graph.splat(op.init_values[0]) == 0
+
+
+def match_max_pool(op: Operation, graph: Graph) -> Match | None:
+    """`reduce_window` with `maximum` and an initial value of -inf."""
+    if not isinstance(op, ReduceWindowOp) or body_op(op.body) is not MaximumOp or len(op.inputs) != 1:
+        return None
+    return Match("max_pool", (op,), (op.inputs[0],)) if graph.splat(op.init_values[0]) == float("-inf") else None
+
+
+def match_average_pool(op: Operation, graph: Graph) -> Match | None:
+    """`reduce_window` with `add`, then `divide` by the count of each window; a sum without that."""
+    if not isinstance(op, ReduceWindowOp) or body_op(op.body) is not AddOp or not _starts_at_zero(op, graph):
+        return None
+    division = _divided(op.results[0], graph)
+    if division is None:
+        return Match("sum", (op,), (op.inputs[0],))
+    return Match("average_pool", (op, division), (op.inputs[0],))
+
+
+def match_mean(op: Operation, graph: Graph) -> Match | None:
+    """`reduce` with `add`, perhaps `reshape` or `broadcast_in_dim` that puts the dimensions back, `divide`."""
+    if not isinstance(op, ReduceOp) or body_op(op.body) is not AddOp or not _starts_at_zero(op, graph):
+        return None
+    ops: list[Operation] = [op]
+    user = graph.only_user(op.results[0])
+    if isinstance(user, ReshapeOp | BroadcastInDimOp) and _same_size(user):
+        ops.append(user)
+    division = _divided(ops[-1].results[0], graph)
+    if division is None or graph.splat(division.operands[1]) is None:
+        return Match("sum", (op,), (op.inputs[0],))
+    return Match("mean", (*ops, division), (op.inputs[0],))
+
+
+def match_extreme(op: Operation, graph: Graph) -> Match | None:
+    """`reduce` with `maximum` or `minimum`: among others a global maximum pool."""
+    if not isinstance(op, ReduceOp) or len(op.inputs) != 1 or not graph.is_float(op.inputs[0]):
+        return None
+    found = EXTREMES.get(body_op(op.body) or type(op))
+    if found is None or graph.splat(op.init_values[0]) != found[1]:
+        return None
+    return Match(found[0], (op,), (op.inputs[0],))
+
+
+def _same_size(op: ReshapeOp | BroadcastInDimOp) -> bool:
+    return prod(shape_of(op.operand)) == prod(shape_of(op.result))
+
+
+PATTERNS = (match_max_pool, match_average_pool, match_mean, match_extreme)

@@ -1,0 +1,8 @@
+"""Materialization: regions with specs to quantized StableHLO."""
+
+from zeropoint.materialize.express_accumulators import express_accumulators
+from zeropoint.materialize.insert_casts import insert_casts
+from zeropoint.materialize.materialize import materialize
+from zeropoint.materialize.transform import transform
+
+__all__ = ["express_accumulators", "insert_casts", "materialize", "transform"]

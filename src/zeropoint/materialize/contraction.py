@@ -1,0 +1,115 @@
+"""Contractions: exact products summed in i32 at scale s_in * s_w, bias added there, then one requantization.
+
+Quantized StableHLO wants operands of one storage width, and zero point 0 on the right (`convolution` C30, `dot_general`
+C15 and C17). What has others is brought to these first, exactly: 8-bit weights beside 16-bit activations are stored in
+16 bits, and of two activations with zero points both are stored in 16 bits less their zero points.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from zeropoint.ir.bounds import Bounds
+from zeropoint.ir.constants import constant_array, constant_op
+from zeropoint.ir.contractions import output_channel_axis
+from zeropoint.ir.quant import Storage, UniformQuantizedType
+from zeropoint.ir.stablehlo import AddOp, BroadcastInDimOp, ConvolutionOp, DotGeneralOp, UniformQuantizeOp
+from zeropoint.ir.tensors import Array, with_element
+from zeropoint.materialize.elementwise import encased
+from zeropoint.materialize.kernel import Kernel
+from zeropoint.numerics.arrays import along_axis
+
+Contraction = ConvolutionOp | DotGeneralOp
+ACCUMULATOR = Storage.of("i32")
+BYTE = 8
+
+
+def accumulator_type(op: Contraction, lhs: UniformQuantizedType, rhs: UniformQuantizedType) -> UniformQuantizedType:
+    """i32 with zero point 0 and the scale of a product: per output channel where the weight has one scale each."""
+    if rhs.is_per_channel:
+        scales = (lhs.scale * rhs.scales).tolist()
+        return UniformQuantizedType.per_channel(ACCUMULATOR, output_channel_axis(op), scales)
+    return UniformQuantizedType.per_layer(ACCUMULATOR, lhs.scale * rhs.scale)
+
+
+def _same_scales(like: UniformQuantizedType, storage: Storage) -> UniformQuantizedType:
+    """The type with the scales of another one, zero point 0, in other storage."""
+    if like.is_per_channel and like.axis is not None:
+        return UniformQuantizedType.per_channel(storage, like.axis, like.scales.tolist())
+    return UniformQuantizedType.per_layer(storage, like.scale)
+
+
+def _centred_constant(kernel: Kernel, value: SSAValue, stored: Array, width: int) -> None:
+    """The constant behind `value` less its zero points, in storage of at least `width` bits."""
+    quantized = kernel.type_of(value)
+    points = quantized.zero_points
+    low, high = quantized.storage.minimum - int(points.max()), quantized.storage.maximum - int(points.min())
+    fits = low >= -(1 << (BYTE - 1)) and high < 1 << (BYTE - 1)
+    storage = Storage.of(f"i{width if fits else max(width, 2 * BYTE)}", low, high)
+    centred = stored.astype(np.int64) - along_axis(points, stored.ndim, quantized.axis, "zero point")
+    made = constant_op(centred.astype(storage.type.dtype), kernel.weights, quantized=_same_scales(quantized, storage))
+    kernel.values[value] = kernel.insert(made, kernel.region).output
+
+
+def _widened(kernel: Kernel, value: SSAValue) -> None:
+    """An 8-bit activation less its zero point, in 16 bits at its scale."""
+    quantized = kernel.type_of(value)
+    wide = UniformQuantizedType.per_layer(Storage.of("i16"), quantized.scale)
+    narrow = kernel.values[value]
+    kernel.values[value] = kernel.insert(UniformQuantizeOp(narrow, with_element(narrow, wide)), kernel.region).result
+
+
+def _share_storage(kernel: Kernel, op: Contraction) -> bool:
+    """Give both operands one storage width, and the right one zero point 0; False where 16 bits are too few."""
+    width = kernel.type_of(op.lhs).storage.type.width
+    rhs = kernel.type_of(op.rhs)
+    stored = constant_array(kernel.values[op.rhs], kernel.weights)
+    if stored is not None and (rhs.zero_points.any() or rhs.storage.type.width < width):
+        _centred_constant(kernel, op.rhs, stored, width)
+    elif rhs.zero_points.any():
+        if max(width, rhs.storage.type.width) > BYTE:
+            return False
+        for value in dict.fromkeys((op.lhs, op.rhs)):
+            _widened(kernel, value)
+    if kernel.type_of(op.lhs).storage.type.width < kernel.type_of(op.rhs).storage.type.width:
+        _widened(kernel, op.lhs)
+    return True
+
+
+def contraction(kernel: Kernel) -> SSAValue:
+    """`convolution | dot_general`, `add` of the bias, `uniform_quantize` unless the accumulators are wanted, `clamp`.
+
+    Of two 16-bit activations the op requantizes its sums itself, which 32 bits might not hold. Constant weights are
+    such that a sum past 32 bits is past the output too (`solve.propagate.weights`), and may saturate.
+    """
+    op = next(op for op in kernel.body if isinstance(op, Contraction))
+    is_wide = kernel.type_of(op.lhs).storage.type.width > BYTE
+    direct = is_wide and constant_array(kernel.values[op.rhs], kernel.weights) is None
+    if not _share_storage(kernel, op):
+        return encased(kernel)
+    accumulator = kernel.output_type if direct else accumulator_type(op, kernel.type_of(op.lhs), kernel.type_of(op.rhs))
+    bounds = Bounds()
+    value = kernel.retyped(op, accumulator)
+    for other in kernel.body:
+        if isinstance(other, BroadcastInDimOp) and other.operand in kernel.values:
+            kernel.retyped(other, accumulator)
+        elif isinstance(other, AddOp):
+            value = kernel.retyped(other, accumulator)
+        elif other is not op:
+            bounds.then(other, kernel.weights)
+    if kernel.output_type == accumulator and not direct:
+        return value  # `express_accumulators`
+    if not direct:
+        narrowed = UniformQuantizeOp(value, with_element(value, kernel.output_type))
+        value = kernel.insert(narrowed, kernel.region).result
+    return kernel.bounded(value, bounds, kernel.region)
+
+
+KERNELS = {
+    "batch_matmul": contraction,
+    "convolution": contraction,
+    "depthwise_convolution": contraction,
+    "fully_connected": contraction,
+    "transpose_convolution": contraction,
+}

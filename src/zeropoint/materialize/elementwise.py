@@ -1,0 +1,123 @@
+"""Sums and products of two tensors, functions of one, and changes of parameters."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import StringAttr
+from xdsl.ir import SSAValue
+
+from zeropoint.ir.annotations import FLOAT_REASON, RESCALE, carry
+from zeropoint.ir.bounds import Bounds
+from zeropoint.ir.constants import splat_value
+from zeropoint.ir.functions import is_function
+from zeropoint.ir.quant import UniformQuantizedType
+from zeropoint.ir.stablehlo import (
+    AddOp,
+    BroadcastInDimOp,
+    ConstantOp,
+    MaximumOp,
+    MinimumOp,
+    MultiplyOp,
+    SubtractOp,
+    UniformDequantizeOp,
+    UniformQuantizeOp,
+)
+from zeropoint.ir.tensors import element_of, with_element
+from zeropoint.materialize.kernel import Kernel
+
+TABLE_WIDTH = 8
+"""Functions of so many bits are tables."""
+
+
+def binary(kernel: Kernel) -> SSAValue:
+    """`add | subtract | multiply` on quantized operands, `clamp`."""
+    bounds = Bounds()
+    value: SSAValue | None = None
+    for op in kernel.body:
+        if isinstance(op, BroadcastInDimOp) and op.operand in kernel.values:
+            kernel.retyped(op, kernel.type_of(op.operand))
+        elif isinstance(op, AddOp | MultiplyOp | SubtractOp):
+            value = kernel.retyped(op, kernel.output_type)
+        else:
+            bounds.then(op, kernel.weights)
+    assert value is not None
+    return kernel.bounded(value, bounds, kernel.region)
+
+
+def encased(kernel: Kernel, reason: str | None = None) -> SSAValue:
+    """`uniform_dequantize` of every quantized operand, the float ops as they are, `uniform_quantize` of the result.
+
+    What any kernel means; the form of those that have no integer one here, for targets whose runtime has it. Their ops
+    say so, by `reason` where that is given. Of a function of one 8-bit value the lowering makes a table.
+    """
+    values: dict[SSAValue, SSAValue] = {}
+    for argument in kernel.arguments:
+        value = kernel.values[argument]
+        if isinstance(element_of(value), UniformQuantizedType):
+            value = kernel.insert(UniformDequantizeOp(value), kernel.region).result
+        values[argument] = value
+    if reason is None:
+        reason = _why_float(kernel)
+    for op in kernel.body:
+        copy = kernel.builder.insert(op.clone(values))
+        if reason is not None and not isinstance(copy, ConstantOp):
+            copy.attributes[FLOAT_REASON] = StringAttr(reason)
+    terminator = kernel.region.body.block.last_op
+    assert terminator is not None
+    result = values[terminator.operands[0]]
+    return kernel.insert(UniformQuantizeOp(result, with_element(result, kernel.output_type)), kernel.region).result
+
+
+def _why_float(kernel: Kernel) -> str | None:
+    """Why the ops of a kernel stay float; None for a function of one 8-bit value, of which there is a table."""
+    name = kernel.region.logical_kernel.data
+    if not all(is_function(op) or splat_value(op.results[0], kernel.weights) is not None for op in kernel.body):
+        return f"kernel '{name}' has no integer form but in the target's runtime"
+    specs = [spec for spec in kernel.region.input_specs if isinstance(spec, UniformQuantizedType)]
+    width = max((spec.storage.type.width for spec in specs), default=0)
+    if width > TABLE_WIDTH:
+        return f"kernel '{name}' of {width} bits has no integer form but in the target's runtime: tables are of 8"
+    return None
+
+
+def ordered(kernel: Kernel) -> SSAValue:
+    """`maximum | minimum` of values of one type on storage; of a number `uniform_quantize` to the result, `clamp`."""
+    bounds = Bounds()
+    value: SSAValue | None = None
+    for op in kernel.body:
+        if isinstance(op, BroadcastInDimOp) and op.operand in kernel.values:
+            kernel.retyped(op, kernel.type_of(op.operand))
+        elif isinstance(op, MaximumOp | MinimumOp) and all(operand in kernel.values for operand in op.operands):
+            value = kernel.retyped(op, kernel.output_type)
+        else:
+            bounds.then(op, kernel.weights)
+    if value is None:
+        value = kernel.values[kernel.arguments[0]]
+        if element_of(value) != kernel.output_type:
+            made = UniformQuantizeOp(value, with_element(value, kernel.output_type))
+            value = kernel.insert(made, kernel.region).result
+    return kernel.bounded(value, bounds, kernel.region)
+
+
+def rescale(kernel: Kernel) -> SSAValue:
+    """`uniform_quantize` of the quantized value: a requantization."""
+    value = kernel.values[kernel.arguments[0]]
+    op = kernel.insert(UniformQuantizeOp(value, with_element(value, kernel.output_type)), kernel.region)
+    carry(kernel.region, op, RESCALE)
+    return op.result
+
+
+KERNELS = {
+    "add": binary,
+    "elementwise_unary": encased,
+    "logistic": encased,
+    "maximum": ordered,
+    "minimum": ordered,
+    "multiply": binary,
+    "relu": ordered,
+    "relu6": ordered,
+    "relu_0_to_1": ordered,
+    "relu_n1_to_1": ordered,
+    "rescale": rescale,
+    "subtract": binary,
+    "tanh": encased,
+}

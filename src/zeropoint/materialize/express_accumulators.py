@@ -1,0 +1,74 @@
+"""Let a contraction whose result only floats read give them its accumulators.
+
+```mlir
+%1 = "quant.region"(%x, %w) ({ dot_general })
+       {input_specs = [!quant.uniform<i8:f32, 0.5>, !quant.uniform<i8<-127:127>:f32:1, {0.1,0.2}>],
+        output_specs = [!quant.uniform<i8:f32, 0.02:-128>]}
+%2 = stablehlo.exponential %1
+```
+becomes
+```mlir
+%1 = "quant.region"(%x, %w) ({ dot_general })
+       {input_specs = [!quant.uniform<i8:f32, 0.5>, !quant.uniform<i8<-127:127>:f32:1, {0.1,0.2}>],
+        output_specs = [!quant.uniform<i32:f32:1, {0.05,0.1}>]}
+%2 = stablehlo.exponential %1
+```
+Rounding to 8 bits would only lose what the accumulators know. Results of the program keep their storage, which callers
+may ask for; so do bounded results, products of two activations and depthwise convolutions.
+
+Source: the RFC on quantization transformations, section "Export", code-gen kernel targets: extra primitives are
+eliminated.
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import ArrayAttr
+from xdsl.dialects.func import ReturnOp
+from xdsl.ir import Attribute, Operation
+
+from zeropoint.ir.annotations import Fact, facts_of, state_facts
+from zeropoint.ir.program import Program
+from zeropoint.ir.quant import QuantizeCastOp, QuantizeRegionOp, UniformQuantizedType
+from zeropoint.materialize.contraction import accumulator_type
+from zeropoint.solve import is_quantized
+from zeropoint.solve.real_results import plain_contraction
+from zeropoint.targets import Target
+
+OF_THE_OUTPUT = ("range", "parameters", "least scale", "same scale", "zero point", "bits")
+EXACT = Fact("parameters", "accumulators in i32", "kernel", "only floats read it")
+
+
+def _express(region: QuantizeRegionOp) -> None:
+    """Give the output of a region the type of its accumulators."""
+    contraction = plain_contraction(region)
+    if contraction is None or not is_quantized(region) or not _is_for_floats(region):
+        return
+    lhs, rhs = region.input_specs.data[:2]
+    if not isinstance(lhs, UniformQuantizedType) or not isinstance(rhs, UniformQuantizedType):
+        return
+    if lhs.storage.type.width != 8 or rhs.storage.type.width != 8 or rhs.zero_points.any():
+        return
+    region.output_specs = ArrayAttr[Attribute]([accumulator_type(contraction, lhs, rhs)])
+    state_facts(region, [*(fact for fact in facts_of(region) if fact.name not in OF_THE_OUTPUT), EXACT])
+
+
+def _is_for_floats(region: QuantizeRegionOp) -> bool:
+    readers = [use.operation for use in region.outputs[0].uses]
+    return bool(readers) and not any(map(_wants_storage, readers))
+
+
+def _wants_storage(reader: Operation) -> bool:
+    if isinstance(reader, QuantizeRegionOp):
+        return any(isinstance(spec, UniformQuantizedType) for spec in (*reader.input_specs, *reader.output_specs))
+    return isinstance(reader, ReturnOp | QuantizeCastOp)
+
+
+def express_accumulators(program: Program, target: Target) -> Program:
+    """Every contraction with constant weights whose result only floats read, with the type of its accumulators."""
+    if not target.real_results:
+        return program
+    program = program.clone()
+    for op in program.entry.ops:
+        if isinstance(op, QuantizeRegionOp):
+            _express(op)
+    return program

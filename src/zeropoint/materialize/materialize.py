@@ -1,0 +1,127 @@
+"""Replace regions by quantized StableHLO, with integer weights and biases.
+
+```mlir
+%1 = "quant.region"(%x, %w, %b) ({ convolution, add, maximum with 0 })
+       {input_specs = [!quant.uniform<i8:f32, 0.5>, !quant.uniform<i8<-127:127>:f32:0, {0.1,0.2}>, ...]} : ...
+```
+becomes
+```mlir
+%0 = stablehlo.uniform_quantize %x : (tensor<1x3x8x8xf32>) -> tensor<1x3x8x8x!quant.uniform<i8:f32, 0.5>>
+%1 = stablehlo.convolution(%0, %w) ... -> tensor<1x2x6x6x!quant.uniform<i32:f32:1, {0.05,0.1}>>
+%2 = stablehlo.add %1, (broadcast of the i32 bias)
+%3 = stablehlo.uniform_quantize %2 : (...) -> tensor<1x2x6x6x!quant.uniform<i8:f32, 0.02:-128>>
+```
+A region that propagation left float is inlined as it was; each of its ops carries the reason.
+
+Source: the RFC on quantization transformations, section "Export: materializing quantization" (code-gen targets).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from xdsl.builder import Builder
+from xdsl.dialects.builtin import StringAttr
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from zeropoint.ir.annotations import DEMANDS, FACTS, FLOAT_REASON, FUNCTION, Fact, carry, facts_of, state_facts
+from zeropoint.ir.constants import constant_array, constant_op, stored_array
+from zeropoint.ir.dead_code import remove_dead_ops
+from zeropoint.ir.inlining import inline_region
+from zeropoint.ir.locations import location_text
+from zeropoint.ir.program import Program
+from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType
+from zeropoint.ir.stablehlo import ConstantOp, UniformDequantizeOp, UniformQuantizeOp
+from zeropoint.ir.tensors import with_element
+from zeropoint.ir.weights import Weights
+from zeropoint.materialize import contraction, elementwise, movement, reduction
+from zeropoint.materialize.edges import cast_constant, quantized_before, take_over_casts
+from zeropoint.materialize.kernel import Kernel
+from zeropoint.solve import is_quantized
+
+KERNELS: Mapping[str, Callable[[Kernel], SSAValue]] = {
+    **contraction.KERNELS,
+    **elementwise.KERNELS,
+    **movement.KERNELS,
+    **reduction.KERNELS,
+}
+"""By logical kernel; any other is encased in `uniform_dequantize` and `uniform_quantize`."""
+
+
+def _covered(region: QuantizeRegionOp) -> Fact:
+    """The kernel that a region was, and the ops of the original model that it covers."""
+    names = dict.fromkeys(location_text(op.location) for op in region.body.block.ops)
+    function = region.attributes.get(FUNCTION)
+    kernel = region.logical_kernel.data + (f" ({function.data})" if isinstance(function, StringAttr) else "")
+    return Fact("kernel", kernel, "default", ", ".join(name for name in names if name))
+
+
+@dataclass
+class _Materialization:
+    weights: Weights
+    quantized: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
+
+    def operand(self, value: SSAValue, spec: UniformQuantizedType, builder: Builder) -> SSAValue:
+        """The quantized value that stands for a float one: a constant, one made before, or a quantize op."""
+        array = constant_array(cast_constant(value, spec), self.weights)
+        if array is not None:
+            return builder.insert(constant_op(stored_array(array, spec), self.weights, quantized=spec)).output
+        found = quantized_before(value, spec)
+        if found is not None:
+            return found
+        if value not in self.quantized:
+            op = UniformQuantizeOp(value, with_element(value, spec))
+            if not isinstance(value.owner, Block):
+                op.location = value.owner.location
+            self.quantized[value] = builder.insert(op).result
+        return self.quantized[value]
+
+    def replace(self, region: QuantizeRegionOp) -> None:
+        """Put quantized ops before a region."""
+        builder = Builder(InsertPoint.before(region))
+        kernel = Kernel(region, builder, self.weights)
+        for argument, value, spec in zip(kernel.arguments, region.inputs, region.input_specs, strict=True):
+            quantized = isinstance(spec, UniformQuantizedType)
+            kernel.values[argument] = self.operand(value, spec, builder) if quantized else value
+        rule = KERNELS.get(region.logical_kernel.data, elementwise.encased)
+        result = self.quantized[region.outputs[0]] = rule(kernel)
+        if FACTS in region.attributes and isinstance(result.owner, Operation):
+            state_facts(result.owner, [_covered(region), *facts_of(region, DEMANDS), *facts_of(region)])
+
+    def release(self, region: QuantizeRegionOp) -> None:
+        """Give the float users of a region's output its dequantized value, and erase the region."""
+        output = region.outputs[0]
+        take_over_casts(output, self.quantized[output])
+        if output.first_use is not None:
+            made = UniformDequantizeOp(self.quantized[output])
+            made.location = region.location
+            assert region.parent is not None
+            region.parent.insert_op_before(made, region)
+            output.replace_all_uses_with(made.result)
+        Rewriter.erase_op(region)
+
+
+def _leave_in_float(region: QuantizeRegionOp) -> None:
+    """Put the ops of a region in its place, each with the reason why it stays float."""
+    for op in inline_region(region):
+        if not isinstance(op, ConstantOp):
+            carry(region, op, FLOAT_REASON)
+
+
+def materialize(program: Program) -> Program:
+    """Quantized StableHLO instead of regions."""
+    program = program.clone()
+    run = _Materialization(program.weights)
+    regions = [op for op in program.entry.ops if isinstance(op, QuantizeRegionOp)]
+    chosen = [region for region in regions if is_quantized(region)]
+    for region in chosen:
+        run.replace(region)
+    for region in reversed(chosen):
+        run.release(region)
+    for region in regions:
+        if region.parent is not None:  # the others were replaced
+            _leave_in_float(region)
+    remove_dead_ops(program.entry)
+    return program

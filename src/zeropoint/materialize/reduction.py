@@ -1,0 +1,127 @@
+"""Pooling, mean, sum: sums are taken in i32, so that nothing saturates before the end."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+from xdsl.ir import Operation, SSAValue
+
+from zeropoint.ir.constants import constant_array, constant_op, splat_value
+from zeropoint.ir.quant import Storage, UniformQuantizedType
+from zeropoint.ir.stablehlo import (
+    AddOp,
+    BroadcastInDimOp,
+    DivideOp,
+    MaximumOp,
+    MinimumOp,
+    MultiplyOp,
+    ReduceOp,
+    ReduceWindowOp,
+    ReshapeOp,
+    UniformQuantizeOp,
+)
+from zeropoint.ir.stablehlo.arrays import array_values
+from zeropoint.ir.stablehlo.bodies import body_op
+from zeropoint.ir.tensors import shape_of, with_element
+from zeropoint.materialize.elementwise import encased
+from zeropoint.materialize.kernel import Kernel, quantized_body
+
+SUM = Storage.of("i32")
+# A sum of n 8-bit values times round(2^22 / n) is below 255 * 2^22 < 2^30: it fits i32 for every count n.
+RECIPROCAL_BITS = 22
+BYTE_REACH = 255
+
+
+def max_pool(kernel: Kernel) -> SSAValue:
+    """`reduce_window` with `maximum` on storage; the smallest stored value stands for -inf."""
+    op = next(op for op in kernel.body if isinstance(op, ReduceWindowOp))
+    quantized = kernel.output_type
+    kernel.values[op.init_values[0]] = kernel.scalar(quantized.storage.minimum, quantized)
+    return kernel.retyped(op, quantized, quantized_body(MaximumOp, quantized))
+
+
+def extreme(kernel: Kernel) -> SSAValue:
+    """`reduce` with `maximum` or `minimum` on storage; the end of the storage range stands for the infinity."""
+    op = next(op for op in kernel.body if isinstance(op, ReduceOp))
+    quantized, body = kernel.output_type, body_op(op.body)
+    assert body is MaximumOp or body is MinimumOp
+    initial = quantized.storage.minimum if body is MaximumOp else quantized.storage.maximum
+    kernel.values[op.init_values[0]] = kernel.scalar(initial, quantized)
+    return kernel.retyped(op, quantized, quantized_body(body, quantized))
+
+
+def _widened(kernel: Kernel) -> UniformQuantizedType:
+    """Replace the input by itself in i32 at the same scale with zero point 0; exact."""
+    argument = kernel.arguments[0]
+    wide = UniformQuantizedType.per_layer(SUM, kernel.type_of(argument).scale)
+    narrow = kernel.values[argument]
+    kernel.values[argument] = kernel.insert(UniformQuantizeOp(narrow, with_element(narrow, wide)), kernel.region).result
+    return wide
+
+
+def _times_reciprocal(
+    kernel: Kernel, value: SSAValue, op: Operation, wide: UniformQuantizedType
+) -> tuple[SSAValue, UniformQuantizedType]:
+    """`value / count` as an exact product in i32: by 1 at scale 1/count, or by round(2^22 / count) at scale 2^-22."""
+    divisor = splat_value(op.operands[1], kernel.weights)
+    if divisor is not None:
+        scale = 1.0 / divisor if isinstance(op, DivideOp) else divisor
+        stored = np.ones(shape_of(value), np.int32)
+    else:
+        counts = constant_array(op.operands[1], kernel.weights)
+        assert counts is not None
+        factors = 1.0 / counts.astype(np.float64) if isinstance(op, DivideOp) else counts.astype(np.float64)
+        scale = 2.0**-RECIPROCAL_BITS
+        stored = np.rint(factors / scale).astype(np.int32)
+    reciprocal = UniformQuantizedType.per_layer(SUM, scale)
+    product = UniformQuantizedType.per_layer(SUM, wide.scale * scale)
+    constant = kernel.builder.insert(constant_op(stored, kernel.weights, quantized=reciprocal)).output
+    made = kernel.insert(MultiplyOp(value, constant, with_element(value, product)), op)
+    return made.result, product
+
+
+def _terms(op: ReduceOp | ReduceWindowOp) -> int:
+    """How many values make one sum."""
+    if isinstance(op, ReduceWindowOp):
+        return prod(array_values(op.window_dimensions))
+    return prod(shape_of(op.inputs[0])[axis] for axis in array_values(op.dimensions))
+
+
+def _fits(kernel: Kernel) -> bool:
+    """Whether no sum passes i32, nor its product with a reciprocal; one count divides all sums of more than bytes."""
+    reach = kernel.type_of(kernel.arguments[0]).reach
+    for op in kernel.body:
+        if isinstance(op, ReduceOp | ReduceWindowOp) and _terms(op) * reach > SUM.maximum:
+            return False
+        if isinstance(op, DivideOp | MultiplyOp) and splat_value(op.operands[1], kernel.weights) is None:
+            return reach <= BYTE_REACH
+    return True
+
+
+def summed(kernel: Kernel) -> SSAValue:
+    """`uniform_quantize` to i32, `reduce | reduce_window` with `add`, times 1/count, `uniform_quantize`."""
+    if not _fits(kernel):
+        return encased(kernel, "sums that pass 32 bits, or 16-bit ones of several counts, have no integer form")
+    wide = _widened(kernel)
+    value = kernel.values[kernel.arguments[0]]
+    for op in kernel.body:
+        if isinstance(op, ReduceOp | ReduceWindowOp):
+            kernel.values[op.init_values[0]] = kernel.scalar(0, wide)
+            value = kernel.retyped(op, wide, quantized_body(AddOp, wide))
+        elif isinstance(op, ReshapeOp | BroadcastInDimOp) and op.operand in kernel.values:
+            value = kernel.retyped(op, wide)
+        elif isinstance(op, DivideOp | MultiplyOp):
+            value, wide = _times_reciprocal(kernel, value, op, wide)
+    narrowed = UniformQuantizeOp(value, with_element(value, kernel.output_type))
+    return kernel.insert(narrowed, kernel.region).result
+
+
+KERNELS = {
+    "average_pool": summed,
+    "max_pool": max_pool,
+    "mean": summed,
+    "reduce_max": extreme,
+    "reduce_min": extreme,
+    "sum": summed,
+}

@@ -1,0 +1,7 @@
+"""Recipes: what a user demands of parts of a model, as ordered rules."""
+
+from zeropoint.recipe.apply import apply_recipe
+from zeropoint.recipe.load import load_recipe, recipe_of
+from zeropoint.recipe.rules import Recipe, RecipeError, Rule, Subgraph
+
+__all__ = ["Recipe", "RecipeError", "Rule", "Subgraph", "apply_recipe", "load_recipe", "recipe_of"]

@@ -1,0 +1,147 @@
+"""Write what a recipe demands onto the regions that its rules select.
+
+```mlir
+%1 = "quant.region"(%0) ({...}) {logical_kernel = "softmax", input_specs = [f32], output_specs = [f32]} loc("probs")
+```
+with the rule `{op: softmax, quantize: false}` becomes
+```mlir
+%1 = "quant.region"(%0) ({...}) {logical_kernel = "softmax", input_specs = [!quant.none<f32>],
+       output_specs = [!quant.none<f32>], zeropoint.float_reason = "...", zeropoint.demands = [{name = "quantize"...}]}
+```
+A bit width becomes `!quant.any<i16:f32>` on the output. Names are those of the original model: an op is found by its
+own name whichever kernel took it in, and the whole kernel takes the demand.
+
+Source: the RFC on quantization transformations, "Model Constraints" and "Quantization region".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+
+from xdsl.dialects.builtin import AnyFloat, ArrayAttr, StringAttr
+from xdsl.dialects.func import ReturnOp
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from zeropoint.ir.annotations import DEMANDS, FLOAT_REASON, FUNCTION, Fact, facts_of, state_facts
+from zeropoint.ir.locations import location_text
+from zeropoint.ir.program import Program
+from zeropoint.ir.quant import AnyQuantizedType, NoQuantizedType, QuantizeRegionOp, Storage
+from zeropoint.ir.stablehlo import ConstantOp
+from zeropoint.ir.tensors import element_of
+from zeropoint.recipe.rules import Recipe, RecipeError, Rule, Subgraph
+
+
+def op_names(op: Operation) -> set[str]:
+    """The original model's names of an op and of the ops inside it."""
+    return {name for inner in op.walk() if (name := location_text(inner.location)) is not None}
+
+
+def op_kinds(op: Operation) -> set[str]:
+    """What an op is: `stablehlo.add`; a region also its kernel, its function and the ops inside it."""
+    kinds = {inner.name for inner in op.walk() if inner.name.startswith(("stablehlo.", "chlo."))}
+    if isinstance(op, QuantizeRegionOp):
+        kinds.add(op.logical_kernel.data)
+        function = op.attributes.get(FUNCTION)
+        if isinstance(function, StringAttr):
+            kinds.add(function.data)
+    return kinds
+
+
+def _candidates(program: Program) -> list[Operation]:
+    return [op for op in program.entry.ops if not isinstance(op, ConstantOp | ReturnOp)]
+
+
+def _reached(start: Iterable[Operation], neighbours: Callable[[Operation], Iterator[Operation]]) -> set[Operation]:
+    seen: set[Operation] = set()
+    pending = list(start)
+    while pending:
+        op = pending.pop()
+        if op not in seen:
+            seen.add(op)
+            pending += neighbours(op)
+    return seen
+
+
+def _users(op: Operation) -> Iterator[Operation]:
+    return (use.operation for result in op.results for use in result.uses)
+
+
+def _makers(op: Operation) -> Iterator[Operation]:
+    return (operand.owner for operand in op.operands if isinstance(operand.owner, Operation))
+
+
+def _named(program: Program, name: str, rule: Rule) -> list[Operation]:
+    """The ops of a name, or those that read the input of that name."""
+    found = [op for op in _candidates(program) if name in op_names(op)]
+    for argument, port in zip(program.entry.args, program.inputs, strict=True):
+        if port.name == name:
+            found += [use.operation for use in argument.uses]
+    if not found:
+        raise RecipeError(f"{rule}: key 'subgraph': found no op or input '{name}' in the model")
+    return found
+
+
+def _between(program: Program, pattern: Subgraph, rule: Rule) -> list[Operation]:
+    after = _reached([op for name in pattern.first for op in _named(program, name, rule)], _users)
+    before = _reached([op for name in pattern.last for op in _named(program, name, rule)], _makers)
+    return [op for op in _candidates(program) if op in after and op in before]
+
+
+def _selected(program: Program, rule: Rule) -> list[Operation]:
+    pattern = rule.pattern
+    if isinstance(pattern, Subgraph):
+        return _between(program, pattern, rule)
+    if isinstance(pattern, re.Pattern):
+        return [op for op in _candidates(program) if any(map(pattern.fullmatch, op_names(op)))]
+    traits = op_kinds if rule.selector == "op" else op_names
+    return [op for op in _candidates(program) if pattern in traits(op)]
+
+
+def _check_effect(rule: Rule, selected: list[Operation], original: Program | None) -> None:
+    """Raise RecipeError for a rule without effect: it matches nothing, or nothing that it can change."""
+    if not selected:
+        folded = original is not None and not isinstance(rule.pattern, Subgraph) and bool(_selected(original, rule))
+        where = "only what was folded into other ops or constants; name the op that is left" if folded else "nothing"
+        raise RecipeError(f"{rule}: matches {where} in the model, expected one op or more")
+    if not any(isinstance(op, QuantizeRegionOp) for op in selected) and set(rule.settings) != {"quantize"}:
+        kinds = ", ".join(sorted({op.name for op in selected}))
+        raise RecipeError(f"{rule}: matches only {kinds}, which no kernel covers and which stays float")
+
+
+def _specs(values: Iterable[SSAValue], make: Callable[[AnyFloat], Attribute]) -> ArrayAttr[Attribute]:
+    """The specs that `make` gives float ports; others keep their own type."""
+    elements = [element_of(value) for value in values]
+    return ArrayAttr([make(element) if isinstance(element, AnyFloat) else element for element in elements])
+
+
+def _demand(region: QuantizeRegionOp, facts: list[Fact]) -> None:
+    """Put facts on a region, and what types can say into its specs."""
+    merged = {fact.name: fact for fact in (*facts_of(region, DEMANDS), *facts)}
+    state_facts(region, merged.values(), DEMANDS)
+    region.attributes.pop(FLOAT_REASON, None)
+    region.input_specs = _specs(region.inputs, lambda element: element)
+    region.output_specs = _specs(region.outputs, lambda element: element)
+    if "bits" in merged:
+        storage = Storage.of(f"i{merged['bits'].value}")
+        region.output_specs = _specs(region.outputs, lambda element: AnyQuantizedType.of(storage, element))
+    if "quantize" in merged and merged["quantize"].value == "false":
+        region.input_specs = _specs(region.inputs, NoQuantizedType)
+        region.output_specs = _specs(region.outputs, NoQuantizedType)
+        region.attributes[FLOAT_REASON] = StringAttr(f"{merged['quantize'].source}: do not quantize")
+
+
+def apply_recipe(program: Program, recipe: Recipe, original: Program | None = None) -> Program:
+    """A fused program with the demands of a recipe on its regions.
+
+    `original` is the program as it was imported; it tells a name that was folded away from one that never was. Raises
+    RecipeError for a rule that matches nothing, or nothing that it can change.
+    """
+    program = program.clone()
+    for rule in recipe.rules:
+        selected = _selected(program, rule)
+        _check_effect(rule, selected, original)
+        for op in selected:
+            if isinstance(op, QuantizeRegionOp):
+                _demand(op, rule.facts())
+    return program

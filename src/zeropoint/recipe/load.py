@@ -1,0 +1,98 @@
+"""Recipes from YAML files and from Python lists.
+
+```yaml
+rules:
+  - regex: 'encoder\\.layer\\.0\\..*'
+    observer: percentile:99.99
+  - op: softmax
+    quantize: false
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import yaml
+
+from zeropoint.recipe.rules import SELECTORS, SETTINGS, Key, Pattern, Recipe, RecipeError, Rule
+
+
+def load_recipe(path: Path | str) -> Recipe:
+    """The recipe in a YAML file.
+
+    Raises RecipeError, which names the file, the line, the rule and the key; OSError where the file cannot be read.
+    """
+    path = Path(path)
+    try:
+        loader = yaml.SafeLoader(path.read_text(encoding="utf-8"))
+        root = loader.get_single_node()
+    except UnicodeDecodeError as error:
+        raise RecipeError(f"{path}: found bytes that are no text, expected YAML") from error
+    except yaml.MarkedYAMLError as error:
+        line = f":{error.problem_mark.line + 1}" if error.problem_mark else ""
+        raise RecipeError(f"{path}{line}: found no valid YAML: {error.problem}") from error
+    except yaml.YAMLError as error:
+        raise RecipeError(f"{path}: found no valid YAML: {error}") from error
+    if not isinstance(root, yaml.MappingNode) or [key.value for key, _ in root.value] != ["rules"]:
+        raise RecipeError(f"{path}: expected one key 'rules' at the top, with a list of rules")
+    listed = root.value[0][1]
+    if not isinstance(listed, yaml.SequenceNode) or not listed.value:
+        raise RecipeError(f"{path}:{root.start_mark.line + 1}: expected a list of rules under 'rules', one or more")
+    rules: list[Rule] = []
+    for number, node in enumerate(listed.value, start=1):
+        place = f"{path}:{node.start_mark.line + 1}: rule {number}"
+        rules.append(_rule(place, _entries(place, node, loader)))
+    return Recipe(str(path), tuple(rules))
+
+
+def recipe_of(rules: Sequence[Mapping[str, Any]], name: str = "recipe") -> Recipe:
+    """The recipe that Python dicts spell, one a rule, with the keys of the file. Raises RecipeError."""
+    if not rules:
+        raise RecipeError(f"{name}: found no rules, expected one or more")
+    made = (_rule(f"{name}: rule {number}", list(rule.items())) for number, rule in enumerate(rules, start=1))
+    return Recipe(name, tuple(made))
+
+
+def _entries(place: str, node: yaml.Node, loader: yaml.SafeLoader) -> list[tuple[str, Any]]:
+    """The keys and values of a rule; a key that occurs twice stays twice, which YAML's own dicts would hide."""
+    if not isinstance(node, yaml.MappingNode):
+        raise RecipeError(f"{place}: expected keys and values, as 'name: conv1'")
+    try:
+        # get_single_node leaves construction to the caller.
+        return [(str(_python(loader, key)), _python(loader, value)) for key, value in node.value]
+    except yaml.YAMLError as error:
+        raise RecipeError(f"{place}: found no valid YAML: {error}") from error
+
+
+def _python(loader: yaml.SafeLoader, node: yaml.Node) -> Any:
+    return loader.construct_object(node, deep=True)  # pyright: ignore[reportUnknownMemberType] (yaml has no types)
+
+
+def _rule(place: str, entries: Iterable[tuple[str, Any]]) -> Rule:
+    seen: dict[str, Any] = {}
+    for key, value in entries:
+        if key in seen:
+            raise RecipeError(f"{place}: found key '{key}' twice, expected it once")
+        if key not in SELECTORS and key not in SETTINGS:
+            raise RecipeError(f"{place}: found key '{key}', expected one of: {', '.join([*SELECTORS, *SETTINGS])}")
+        seen[key] = value
+    selectors = [key for key in seen if key in SELECTORS]
+    if len(selectors) != 1:
+        found = " and ".join(f"'{key}'" for key in selectors) or "nothing"
+        raise RecipeError(f"{place}: found {found} to select by, expected one of: {', '.join(SELECTORS)}")
+    settings = {key: _read(place, key, SETTINGS[key], seen[key]) for key in seen if key in SETTINGS}
+    if not settings:
+        raise RecipeError(f"{place}: found nothing to set, expected one or more of: {', '.join(SETTINGS)}")
+    selector = selectors[0]
+    pattern = _read(place, selector, SELECTORS[selector], seen[selector])
+    return Rule(place, selector, pattern, cast("dict[str, str]", settings))
+
+
+def _read(place: str, name: str, key: Key, found: object) -> Pattern:
+    value = key.read(found)
+    if value is None:
+        raise RecipeError(f"{place}: key '{name}': found {found!r}, expected {key.expected}")
+    return value

@@ -1,0 +1,31 @@
+"""Simplification of float programs: the ordered list of passes."""
+
+from zeropoint.ir.program import Program
+from zeropoint.simplify.fold_batch_norm import fold_batch_norm
+from zeropoint.simplify.fold_broadcasts import fold_broadcasts
+from zeropoint.simplify.fold_constants import fold_constants
+from zeropoint.simplify.fold_counts import fold_counts
+from zeropoint.simplify.fold_padding import fold_padding
+from zeropoint.simplify.inline_calls import inline_calls
+from zeropoint.simplify.pin_constants import pin_constants
+
+__all__ = [
+    "PASSES",
+    "fold_batch_norm",
+    "fold_broadcasts",
+    "fold_constants",
+    "fold_counts",
+    "fold_padding",
+    "inline_calls",
+    "pin_constants",
+    "simplify",
+]
+
+PASSES = (inline_calls, pin_constants, fold_constants, fold_broadcasts, fold_counts, fold_batch_norm, fold_padding)
+
+
+def simplify(program: Program) -> Program:
+    """Calls inlined, constants pinned and folded, batch norms and padding folded into contractions."""
+    for simplification in PASSES:
+        program = simplification(program)
+    return program

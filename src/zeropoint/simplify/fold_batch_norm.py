@@ -1,0 +1,136 @@
+"""Fold a scale and a shift per channel into the contraction before them.
+
+```mlir
+%0 = stablehlo.convolution(%x, %w) ...
+%1 = stablehlo.multiply %0, (broadcast of %scale along the channels)
+%2 = stablehlo.add %1, (broadcast of %shift along the channels)
+```
+becomes one convolution by `w * scale` and one add of `shift`. Batch norms reach the compiler in this form. Products
+and sums are taken in f64 and rounded once to f32.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from xdsl.builder import Builder
+from xdsl.ir import Operation, OpResult, SSAValue
+from xdsl.pattern_rewriter import PatternRewriter, PatternRewriteWalker, RewritePattern, op_type_rewrite_pattern
+from xdsl.rewriter import InsertPoint
+
+from zeropoint.ir.constants import constant_array, constant_op
+from zeropoint.ir.contractions import output_channel_axis, weight_channel_axis
+from zeropoint.ir.dead_code import remove_dead_ops
+from zeropoint.ir.program import Program
+from zeropoint.ir.stablehlo import AddOp, BroadcastInDimOp, ConvolutionOp, DotGeneralOp, MultiplyOp, SubtractOp
+from zeropoint.ir.tensors import Array
+from zeropoint.ir.weights import Weights
+
+Contraction = ConvolutionOp | DotGeneralOp
+
+
+def _per_channel(value: SSAValue, axis: int, weights: Weights) -> Array | None:
+    """The rank-1 constant that `value` broadcasts along `axis`, as f64."""
+    op = value.owner
+    if not isinstance(op, BroadcastInDimOp):
+        return None
+    array = constant_array(op.operand, weights)
+    if array is None or array.ndim > 1:
+        return None
+    if array.ndim == 1 and op.broadcast_dimensions.get_values() != (axis,):
+        return None
+    return array.astype(np.float64)
+
+
+def _contraction(value: SSAValue, weights: Weights) -> Contraction | None:
+    """The contraction by a constant that makes `value`, for one user only."""
+    if not isinstance(value, OpResult) or not isinstance(value.op, ConvolutionOp | DotGeneralOp):
+        return None
+    if not value.has_one_use() or constant_array(value.op.rhs, weights) is None:
+        return None
+    return value.op if weight_channel_axis(value.op) is not None else None
+
+
+def _replace_by_broadcast(value: SSAValue, array: Array, axis: int, builder: Builder, weights: Weights) -> SSAValue:
+    constant = builder.insert(constant_op(array.astype(np.float32), weights))
+    return builder.insert(BroadcastInDimOp(constant.output, value.type, [axis])).result
+
+
+@dataclass
+class FoldScale(RewritePattern):
+    """(x * w) * scale -> x * (w * scale), through a bias that was added in between."""
+
+    weights: Weights
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: MultiplyOp, rewriter: PatternRewriter) -> None:
+        """Rewrite the product and the contraction behind it."""
+        inner = op.lhs.owner
+        contraction = _contraction(op.lhs, self.weights)
+        bias: Array | None = None
+        if contraction is None and isinstance(inner, AddOp) and op.lhs.has_one_use():
+            contraction = _contraction(inner.lhs, self.weights)
+            if contraction is not None:
+                bias = _per_channel(inner.rhs, output_channel_axis(contraction), self.weights)
+        if contraction is None or (contraction is not inner and bias is None):
+            return
+        axis = output_channel_axis(contraction)
+        scale = _per_channel(op.rhs, axis, self.weights)
+        if scale is None:
+            return
+        builder = Builder(InsertPoint.before(op))
+        value = self._scaled(contraction, scale, builder).results[0]
+        if bias is not None:
+            shift = _replace_by_broadcast(op.lhs, np.atleast_1d(bias * scale), axis, builder, self.weights)
+            added = builder.insert(AddOp(value, shift))
+            added.location = inner.location if isinstance(inner, Operation) else op.location
+            value = added.result
+        rewriter.replace(op, [], [value])
+
+    def _scaled(self, contraction: Contraction, scale: Array, builder: Builder) -> Operation:
+        weight = constant_array(contraction.rhs, self.weights)
+        axis = weight_channel_axis(contraction)
+        assert weight is not None and axis is not None
+        shape = [1] * weight.ndim
+        shape[axis] = -1
+        scaled = (weight.astype(np.float64) * np.atleast_1d(scale).reshape(shape)).astype(np.float32)
+        constant = builder.insert(constant_op(scaled, self.weights))
+        return builder.insert(contraction.clone({contraction.rhs: constant.output}))
+
+
+@dataclass
+class MergeShifts(RewritePattern):
+    """(x * w + a) + b -> x * w + (a + b), `subtract` being the sum with -b."""
+
+    weights: Weights
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: AddOp | SubtractOp, rewriter: PatternRewriter) -> None:
+        """Rewrite two sums of channel constants into one, and a difference into a sum."""
+        inner = op.lhs.owner
+        first: Array | None = None
+        contraction = _contraction(op.lhs, self.weights)
+        if contraction is None and isinstance(inner, AddOp) and op.lhs.has_one_use():
+            contraction = _contraction(inner.lhs, self.weights)
+            if contraction is not None:
+                first = _per_channel(inner.rhs, output_channel_axis(contraction), self.weights)
+        if contraction is None or (first is None and isinstance(op, AddOp)):
+            return
+        axis = output_channel_axis(contraction)
+        second = _per_channel(op.rhs, axis, self.weights)
+        if second is None or (contraction is not inner and first is None):
+            return
+        total = (0.0 if first is None else first) + (-second if isinstance(op, SubtractOp) else second)
+        builder = Builder(InsertPoint.before(op))
+        shift = _replace_by_broadcast(op.result, np.atleast_1d(total), axis, builder, self.weights)
+        rewriter.replace(op, AddOp(contraction.result, shift))
+
+
+def fold_batch_norm(program: Program) -> Program:
+    """One walk in program order folds a scale, then the shift behind it."""
+    program = program.clone()
+    for pattern in (FoldScale(program.weights), MergeShifts(program.weights)):
+        PatternRewriteWalker(pattern, apply_recursively=False).rewrite_module(program.module)
+    remove_dead_ops(program.entry)
+    return program

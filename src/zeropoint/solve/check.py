@@ -1,0 +1,170 @@
+"""Whether a program with specs obeys a target's table, and whether it is fully quantized.
+
+Source: the RFC on quantization transformations, section "Propagation pass": at each step the constraints of the current
+kernel are satisfied; a model is fully quantized when all its kernels have parameters for all their quantizable ports.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from xdsl.dialects.builtin import AnyFloat, StringAttr
+from xdsl.ir import Attribute, SSAValue
+
+from zeropoint.ir.annotations import FLOAT_REASON, TARGET
+from zeropoint.ir.constants import is_constant
+from zeropoint.ir.locations import location_text, value_name
+from zeropoint.ir.program import Program
+from zeropoint.ir.quant import QuantizedType, QuantizeRegionOp, Storage, UniformQuantizedType
+from zeropoint.ir.tensors import element_of
+from zeropoint.solve.errors import PropagationError
+from zeropoint.solve.rescale import is_rescale
+from zeropoint.targets import (
+    OUTPUT,
+    Custom,
+    FixedScale,
+    KernelRow,
+    MultiplierAccumulatorScale,
+    Role,
+    SameScale,
+    Signature,
+    Target,
+)
+
+
+def regions_of(program: Program) -> list[QuantizeRegionOp]:
+    """The regions of the entry function, in order."""
+    return [op for op in program.entry.ops if isinstance(op, QuantizeRegionOp)]
+
+
+def region_name(region: QuantizeRegionOp) -> str:
+    """Kernel and place: `convolution 'conv1'`."""
+    place = location_text(region.location)
+    return f"{region.logical_kernel.data} '{place}'" if place else region.logical_kernel.data
+
+
+def unquantized_ports(program: Program) -> list[str]:
+    """A sentence for each port of a kernel that could be quantized and has no uniform type; empty: fully quantized."""
+    return [
+        f"{region_name(region)}: {kind} {index} has {spec}{_reason(region)}"
+        for region in regions_of(program)
+        for kind, index, value, spec in _ports(region)
+        if isinstance(element_of(value), AnyFloat) and not isinstance(spec, UniformQuantizedType)
+    ]
+
+
+def check_fully_quantized(program: Program) -> Program:
+    """The program itself. Raises PropagationError, listing the ports, where it is not fully quantized."""
+    left = unquantized_ports(program)
+    if left:
+        raise PropagationError(f"found {len(left)} ports without parameters, expected none: {'; '.join(left)}")
+    return program
+
+
+def _reason(region: QuantizeRegionOp) -> str:
+    found = region.attributes.get(FLOAT_REASON)
+    return f" ({found.data})" if isinstance(found, StringAttr) else ""
+
+
+def _ports(region: QuantizeRegionOp) -> Iterator[tuple[str, int, SSAValue, Attribute]]:
+    for kind, values, specs in (
+        ("input", region.inputs, region.input_specs),
+        ("output", region.outputs, region.output_specs),
+    ):
+        for index, (value, spec) in enumerate(zip(values, specs, strict=True)):
+            yield kind, index, value, spec
+
+
+def violations(program: Program, target: Target) -> list[str]:
+    """A sentence for each port whose type the kernel's row, or the maker of its value, does not allow."""
+    return [sentence for region in regions_of(program) for sentence in _of_region(region, target)]
+
+
+def check_kernels(program: Program, target: Target) -> Program:
+    """The program itself. Raises PropagationError, with a list, where a kernel's constraints do not hold."""
+    found = violations(program, target)
+    if found:
+        raise PropagationError(f"found {len(found)} constraints that do not hold: {'; '.join(found)}")
+    given = program.module.attributes.get(TARGET)
+    if isinstance(given, StringAttr) and given.data != target.name:
+        raise PropagationError(f"found a program for target {given}, expected '{target.name}'")
+    return program
+
+
+def _of_region(region: QuantizeRegionOp, target: Target) -> Iterator[str]:
+    types: dict[int, UniformQuantizedType] = {}
+    for kind, index, _, spec in _ports(region):
+        if isinstance(spec, UniformQuantizedType):
+            types[OUTPUT if kind == "output" else index] = spec
+    if not types:
+        return
+    name = region_name(region)
+    for index, value in enumerate(region.inputs):
+        made = value.owner.output_specs.data[0] if isinstance(value.owner, QuantizeRegionOp) else None
+        if index in types and isinstance(made, UniformQuantizedType) and made != types[index]:
+            yield f"{name}: input {index} is read as {types[index]}, '{value_name(value)}' is not of that type"
+    if is_rescale(region):
+        if types.get(0) == types.get(OUTPUT):
+            yield f"{name}: changes nothing"
+        return
+    row = _row(region, types, target)
+    if row is None:
+        yield f"{name}: target {target.name} has no row for {_signature(region, types)}"
+        return
+    for sentence in (*_of_rules(row, types), *_of_relation(region, row, types)):
+        yield f"{name}: {sentence}"
+
+
+def _signature(region: QuantizeRegionOp, types: dict[int, UniformQuantizedType]) -> Signature:
+    def storage(index: int) -> Storage | None:
+        found = types.get(index)
+        return None if found is None else found.storage
+
+    return Signature(tuple(storage(i) for i in range(len(region.inputs))), storage(OUTPUT))
+
+
+def _row(region: QuantizeRegionOp, types: dict[int, UniformQuantizedType], target: Target) -> KernelRow | None:
+    return target.row(region.logical_kernel.data, _signature(region, types))
+
+
+def _of_rules(row: KernelRow, types: dict[int, UniformQuantizedType]) -> Iterator[str]:
+    for port, found in types.items():
+        rule = row.rule(port)
+        if rule.zero_point is not None and bool(np.any(found.zero_points != rule.zero_point)):
+            yield f"port {port} has zero point {found.zero_points.tolist()}, expected {rule.zero_point}"
+        if not rule.per_channel and not found.is_per_layer:
+            yield f"port {port} has more than one scale, expected one"
+
+
+def _of_relation(region: QuantizeRegionOp, row: KernelRow, types: dict[int, UniformQuantizedType]) -> Iterator[str]:
+    relation, output = row.relation, types.get(OUTPUT)
+    if isinstance(relation, SameScale):
+        group = [port for port in types if port in relation and row.rule(port).role is not Role.OTHER]
+        if len({types[port] for port in group}) > 1:
+            yield f"ports {sorted(group)} differ, expected the same scale and zero point"
+    elif isinstance(relation, FixedScale) and output is not None:
+        if (output.scale, output.zero_point) != (relation.scale, relation.zero_point):
+            yield f"output has {output}, expected scale {relation.scale:g} and zero point {relation.zero_point}"
+    elif isinstance(relation, MultiplierAccumulatorScale) and len(types) > 3:
+        if not np.array_equal(types[2].scales, types[0].scale * types[1].scales):
+            yield "bias scale differs from input scale * weight scale"
+    elif isinstance(relation, Custom):
+        yield from _of_function(region, relation, types)
+
+
+def _of_function(region: QuantizeRegionOp, relation: Custom, types: dict[int, UniformQuantizedType]) -> Iterator[str]:
+    """Whether the function, asked again, derives the types that are there: from the inputs, or from the output."""
+    known: list[QuantizedType | None] = [
+        None if is_constant(value) else types.get(i) for i, value in enumerate(region.inputs)
+    ]
+    inputs, outputs = list(known), list[QuantizedType | None]([None])
+    set_inputs, set_outputs = relation.function(inputs, outputs)
+    if not set_inputs and not set_outputs:
+        inputs = list[QuantizedType | None]([None] * len(known))
+        outputs = list[QuantizedType | None]([types.get(OUTPUT)])
+        set_inputs, set_outputs = relation.function(inputs, outputs)
+    derived = [*((i, "input", inputs[i]) for i in set_inputs), *((OUTPUT, "output", outputs[i]) for i in set_outputs)]
+    for port, kind, made in derived:
+        if made != types.get(port):
+            yield f"{kind} has {types.get(port)}, expected {made} ({relation.name})"

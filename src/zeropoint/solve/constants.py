@@ -1,0 +1,42 @@
+"""Give every port that reads a constant a constant of its own.
+
+```mlir
+%w = stablehlo.constant dense<...>
+%0 = "quant.region"(%x, %w) ...
+%1 = "quant.region"(%y, %w) ...
+```
+becomes the same with `%w` and a copy of it, so that each port may have its own parameters. The array is one: both name
+it by the same handle.
+
+Source: the RFC on quantization transformations, section "Propagation pass"; 2019's converter did the same first.
+"""
+
+from __future__ import annotations
+
+from xdsl.ir import SSAValue
+
+from zeropoint.ir.program import Program
+from zeropoint.ir.quant import QuantizeRegionOp
+from zeropoint.ir.stablehlo import ConstantOp
+from zeropoint.solve.constraints import Constraints
+
+
+def duplicate_constants(program: Program, constraints: Constraints | None = None) -> None:
+    """Copy constants, in place, until each has at most one port of a region that reads it."""
+    taken: set[SSAValue] = set()
+    for op in list(program.entry.ops):
+        if not isinstance(op, QuantizeRegionOp):
+            continue
+        for index, value in enumerate(op.inputs):
+            if not isinstance(value.owner, ConstantOp):
+                continue
+            if value not in taken:
+                taken.add(value)
+                continue
+            copy = value.owner.clone()
+            program.entry.insert_op_before(copy, op)
+            op.operands[index] = copy.output
+            taken.add(copy.output)
+            known = constraints.get(value) if constraints is not None else None
+            if constraints is not None and known is not None:
+                constraints.of_value[copy.output] = known

@@ -1,0 +1,266 @@
+"""Model constraints: what the annotated program says of its values, collected from every form that says it.
+
+```mlir
+%1 = "quant.stats"(%0) {layerStats = dense<[-1.0, 1.0]> : tensor<2xf32>} ...      a range that was observed
+%3 = quant.qcast %2 : tensor<4xf32> to tensor<4x!quant.uniform<i8:f32, 0.5>>
+%4 = quant.dcast %3 : tensor<4x!quant.uniform<i8:f32, 0.5>> to tensor<4xf32>      pinned parameters
+%6 = "quant.coupled_ref"(%5) {coupledKey = "gate"} ...                            one type for all values of a key
+```
+A pair of casts with `!quant.any` asks for a bit width, with `!quant.calibrated` states a range, with `!quant.none`
+keeps the value float. The specs of regions say the same of single ports. A value that a `dcast` makes of one that is
+quantized already, or that a `qcast` turns into a program's quantized result, is pinned to that element type. The ops
+that only said something are gone afterwards.
+
+Source: the RFC on quantization transformations, section "Model Constraints"; "MLIR Quantization", section
+"Instrumentation and constraint ops".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
+from xdsl.ir import Attribute, Operation, OpResult, SSAValue
+
+from zeropoint.ir.annotations import PINNED, QUANTILES, Fact, Salience
+from zeropoint.ir.locations import value_name
+from zeropoint.ir.program import Program
+from zeropoint.ir.quant import (
+    AnyQuantizedType,
+    CalibratedQuantizedType,
+    CoupledRefOp,
+    DequantizeCastOp,
+    NoQuantizedType,
+    QuantizeCastOp,
+    QuantizedType,
+    QuantizeRegionOp,
+    StatisticsOp,
+    StatisticsRefOp,
+    UniformQuantizedType,
+)
+from zeropoint.ir.stablehlo import ConstantOp, UniformDequantizeOp, UniformQuantizeOp
+from zeropoint.ir.tensors import element_of, with_element
+from zeropoint.ir.weights import inline_array
+from zeropoint.solve.errors import PropagationError
+from zeropoint.solve.rescale import rescale_region
+
+QUANTIZES = (QuantizeCastOp, UniformQuantizeOp)
+DEQUANTIZES = (DequantizeCastOp, UniformDequantizeOp)
+STRENGTH: Mapping[Salience, int] = {"default": 0, "calibrated": 1, "user": 2, "kernel": 3}
+"""Which fact wins; of two that are equally strong, ranges are united and parameters collide."""
+
+
+@dataclass
+class ValueConstraint:
+    """What is known of one value.
+
+    `strength` is that of the range; `quantiles` are the middles of parts of equal count.
+    """
+
+    minimum: float | None = None
+    maximum: float | None = None
+    strength: int = 0
+    pinned: UniformQuantizedType | None = None
+    least_bits: int | None = None
+    float_reason: str | None = None
+    coupled: str | None = None
+    quantiles: tuple[float, ...] = ()
+    facts: list[Fact] = field(default_factory=list[Fact])
+
+    def observe(self, minimum: float, maximum: float, salience: Salience, source: str) -> None:
+        """A range: a stronger one replaces what was known, one as strong is united with it."""
+        strength = STRENGTH[salience]
+        self.facts.append(Fact("range", f"[{minimum:g}, {maximum:g}]", salience, source))
+        if strength < self.strength:
+            return
+        if strength == self.strength and self.minimum is not None and self.maximum is not None:
+            minimum, maximum = min(minimum, self.minimum), max(maximum, self.maximum)
+        self.minimum, self.maximum, self.strength = minimum, maximum, strength
+
+    def state(self, stated: QuantizedType, salience: Salience, source: str) -> None:
+        """What a quantized type says of the value. Raises ValueError for a second type that is pinned."""
+        if isinstance(stated, UniformQuantizedType):
+            if self.pinned not in (None, stated):
+                raise ValueError(f"found pinned types {self.pinned} and {stated}, expected one")
+            self.pinned = stated
+            self.facts.append(Fact("parameters", str(stated), salience, source))
+        elif isinstance(stated, AnyQuantizedType):
+            self.least_bits = max(self.least_bits or 0, stated.storage.type.width)
+            self.facts.append(Fact("bits", f"at least {self.least_bits}", salience, source))
+        elif isinstance(stated, CalibratedQuantizedType):
+            self.observe(stated.minimum, stated.maximum, salience, source)
+        elif isinstance(stated, NoQuantizedType):
+            self.float_reason = f"{source}: do not quantize"
+            self.facts.append(Fact("quantize", "false", salience, source))
+
+
+@dataclass
+class Constraints:
+    """The constraints of every value that has some; `simulated` has the types of casts that were taken off."""
+
+    of_value: dict[SSAValue, ValueConstraint] = field(default_factory=dict[SSAValue, ValueConstraint])
+    simulated: dict[SSAValue, UniformQuantizedType] = field(default_factory=dict[SSAValue, UniformQuantizedType])
+
+    def of(self, value: SSAValue) -> ValueConstraint:
+        """The constraint of a value; an empty one where nothing is known."""
+        return self.of_value.setdefault(value, ValueConstraint())
+
+    def get(self, value: SSAValue) -> ValueConstraint | None:
+        """The constraint of a value, None where nothing is known."""
+        return self.of_value.get(value)
+
+    def state(self, value: SSAValue, stated: QuantizedType, salience: Salience, source: str) -> None:
+        """What a type says of a value. Raises PropagationError for a second type that is pinned."""
+        try:
+            self.of(value).state(stated, salience, source)
+        except ValueError as error:
+            raise PropagationError(f"'{value_name(value)}': {error}") from error
+
+
+def root(value: SSAValue) -> SSAValue:
+    """The value behind ops that only say something of it."""
+    while isinstance(value, OpResult):
+        if isinstance(value.op, StatisticsOp | StatisticsRefOp | CoupledRefOp):
+            value = value.op.arg
+        elif (pair := _simulated(value.op)) is not None:
+            value = pair
+        else:
+            break
+    return value
+
+
+def _simulated(op: Operation) -> SSAValue | None:
+    """What `dcast(qcast(x))` simulates quantization of: x. None for another op."""
+    if not isinstance(op, DEQUANTIZES):
+        return None
+    made = op.operands[0].owner
+    return made.operands[0] if isinstance(made, QUANTIZES) and made.operands[0].type == op.results[0].type else None
+
+
+_SAYS = (StatisticsOp, StatisticsRefOp, CoupledRefOp, *QUANTIZES)
+
+
+def _meets_region(value: SSAValue) -> bool:
+    """Whether a region makes the value or, behind ops that only say something, reads it."""
+    if isinstance(value.owner, QuantizeRegionOp):
+        return True
+    pending = [value]
+    while pending:
+        for use in pending.pop().uses:
+            user = use.operation
+            if isinstance(user, QuantizeRegionOp):
+                return True
+            if isinstance(user, _SAYS) or _simulated(user) is not None:
+                pending += user.results
+    return False
+
+
+def _read(op: Operation, constraints: Constraints) -> SSAValue | None:
+    """Take what an op says; the value that stands for its result from now on, None where the op stays."""
+    if isinstance(op, StatisticsOp):
+        low, high = inline_array(op.layer_stats).tolist()
+        value = root(op.arg)
+        constraints.of(value).observe(low, high, "calibrated", f"quant.stats '{value_name(op.res)}'")
+        quantiles = op.attributes.get(QUANTILES)
+        if quantiles is not None:
+            assert isinstance(quantiles, DenseIntOrFPElementsAttr)
+            constraints.of(value).quantiles = tuple(map(float, quantiles.get_values()))
+        return op.arg
+    if isinstance(op, StatisticsRefOp):
+        return op.arg
+    if isinstance(op, ConstantOp):
+        pinned = op.attributes.get(PINNED)
+        if isinstance(pinned, UniformQuantizedType):
+            constraints.state(op.output, pinned, "user", f"constant '{value_name(op.output)}'")
+        return None
+    if isinstance(op, CoupledRefOp):
+        found = constraints.of(root(op.arg))
+        found.coupled = op.coupled_key.data
+        found.facts.append(Fact("coupled", op.coupled_key.data, "user", f"quant.coupled_ref '{value_name(op.res)}'"))
+        return op.arg
+    value = _simulated(op)
+    if value is None or not _meets_region(root(value)):
+        return None
+    pinned, element = constraints.of(root(value)).pinned, element_of(op.operands[0])
+    if pinned is not None and isinstance(element, UniformQuantizedType) and element != pinned:
+        return _rescaled(value, pinned, element, op)
+    _state_element(constraints, root(value), op.operands[0], op)
+    if isinstance(element, UniformQuantizedType):
+        constraints.simulated[root(value)] = element
+    return value
+
+
+def _rescaled(value: SSAValue, given: UniformQuantizedType, wanted: UniformQuantizedType, op: Operation) -> SSAValue:
+    """The value of one type cast to a second one: the model itself rescales here."""
+    source = f"{op.name} '{value_name(op.results[0])}'"
+    made = rescale_region(value, given, wanted, (str(given), f"{wanted} ({source})"))
+    assert op.parent is not None
+    op.parent.insert_op_before(made, op)
+    return made.outputs[0]
+
+
+def _state_element(constraints: Constraints, value: SSAValue, quantized: SSAValue, op: Operation) -> None:
+    element = element_of(quantized)
+    if isinstance(element, QuantizedType):
+        constraints.state(value, element, "user", f"{op.name} '{value_name(op.results[0])}'")
+
+
+def _read_edges(program: Program, constraints: Constraints) -> None:
+    """Values whose quantized form the program itself has, before or after."""
+    for op in program.entry.ops:
+        if isinstance(op, DEQUANTIZES) and _meets_region(op.results[0]):
+            _state_element(constraints, op.results[0], op.operands[0], op)
+        elif isinstance(op, QUANTIZES) and isinstance(op.operands[0].owner, QuantizeRegionOp):
+            _state_element(constraints, op.operands[0], op.results[0], op)
+
+
+def _ports(region: QuantizeRegionOp) -> Iterator[tuple[SSAValue, Attribute]]:
+    yield from zip(region.outputs, region.output_specs, strict=True)
+    yield from zip(region.inputs, region.input_specs, strict=True)
+
+
+def _read_specs(region: QuantizeRegionOp, constraints: Constraints) -> None:
+    """What the specs of a region say of the values at its ports; `!quant.none` and `!quant.any` are of the port."""
+    source = f"specs of {region.logical_kernel.data} '{value_name(region.outputs[0])}'"
+    for value, spec in _ports(region):
+        if isinstance(spec, UniformQuantizedType | CalibratedQuantizedType):
+            constraints.state(value, spec, "user", source)
+
+
+def restore_simulation(program: Program, value: SSAValue, quantized: UniformQuantizedType) -> None:
+    """Put the casts back on a value that no kernel quantizes after all, in place."""
+    stored = QuantizeCastOp(value, with_element(value, quantized))
+    real = DequantizeCastOp(stored.result, value.type)
+    if isinstance(value, OpResult):
+        stored.location = real.location = value.op.location
+        program.entry.insert_ops_after([stored, real], value.op)
+    else:
+        first = program.entry.first_op
+        assert first is not None
+        program.entry.insert_ops_before([stored, real], first)
+    value.replace_uses_with_if(real.result, lambda use: use.operation is not stored)
+
+
+def take_constraints(program: Program) -> Constraints:
+    """Collect the constraints of a program, in which the ops that only state them are removed.
+
+    Raises PropagationError where a value is pinned to two types.
+    """
+    constraints = Constraints()
+    for op in list(program.entry.ops):
+        value = _read(op, constraints)
+        if value is None:
+            continue
+        op.results[0].replace_all_uses_with(value)
+        quantize = op.operands[0].owner
+        op.detach()
+        op.erase()
+        if isinstance(quantize, Operation) and isinstance(quantize, QUANTIZES) and not quantize.results[0].first_use:
+            quantize.detach()
+            quantize.erase()
+    _read_edges(program, constraints)
+    for op in program.entry.ops:
+        if isinstance(op, QuantizeRegionOp):
+            _read_specs(op, constraints)
+    return constraints

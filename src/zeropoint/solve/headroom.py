@@ -1,0 +1,112 @@
+"""The least output scale of a kernel, from the greatest result that its operands can make.
+
+Where the observed range is tiny beside that (a clip to almost nothing, sums that cancel), the multiplier of the
+requantization would pass what the rounding behaviours take: `fixed32-double` and `tosa-double` have 32 bits for an
+accumulator times a multiplier above one, and an addition has one common scale. With an output scale of at least
+2^-25 of the greatest result every profile has room, and a range of 255 steps loses nothing but noise: it is below
+2^-17 of that result.
+
+Source: the project's numerics notes, "Requantize": x << e is an unchecked i32 product: bound |x| and refuse otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from zeropoint.ir.constants import splat_value
+from zeropoint.ir.contractions import weight_channel_axis
+from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType
+from zeropoint.ir.stablehlo import ConvolutionOp, DivideOp, DotGeneralOp, MultiplyOp, ReduceOp, ReduceWindowOp
+from zeropoint.ir.stablehlo.arrays import array_values
+from zeropoint.ir.tensors import Array, shape_of
+from zeropoint.ir.weights import Weights
+
+LEAST_SHARE = 2.0**-25
+"""An output scale as a share of the greatest result: 2^25 steps, times the rounding terms, stay in 32 bits."""
+
+
+@dataclass(frozen=True)
+class Ports:
+    """A kernel with the greatest |real value| of each of its operands; `arrays` has those that are constant."""
+
+    region: QuantizeRegionOp
+    greatest: tuple[float, ...]
+    arrays: tuple[Array | None, ...]
+    weights: Weights
+
+
+def greatest_real(spec: object, array: Array | None) -> float:
+    """The greatest |real value| of an operand: of the array itself where it is constant, 0 where it has no numbers."""
+    if array is not None:
+        return float(np.abs(array).max(initial=0.0))
+    if not isinstance(spec, UniformQuantizedType):
+        return 0.0
+    return spec.scale * spec.reach
+
+
+def _of_contraction(ports: Ports) -> float:
+    """The greatest sum |w| over the channels, times the greatest input, and the bias."""
+    op = next(op for op in ports.region.body.block.ops if isinstance(op, ConvolutionOp | DotGeneralOp))
+    weight, axis = ports.arrays[1], weight_channel_axis(op)
+    assert weight is not None and axis is not None
+    sums = np.abs(np.moveaxis(weight, axis, 0).reshape(weight.shape[axis], -1).astype(np.float64)).sum(axis=1)
+    return float(sums.max(initial=0.0)) * ports.greatest[0] + sum(ports.greatest[2:])
+
+
+def _of_matmul(ports: Ports) -> float:
+    op = next(op for op in ports.region.body.block.ops if isinstance(op, DotGeneralOp))
+    terms = prod(shape_of(op.lhs)[i] for i in op.dot_dimension_numbers.data.lhs_contracting_dimensions)
+    return terms * ports.greatest[0] * ports.greatest[1]
+
+
+def _of_sum(ports: Ports) -> float:
+    return 2 * max(ports.greatest)  # also of one value with itself
+
+
+def _of_product(ports: Ports) -> float:
+    return ports.greatest[0] * ports.greatest[-1]
+
+
+def _of_reduction(ports: Ports) -> float:
+    """As many inputs as are summed, divided or multiplied by what follows."""
+    greatest = ports.greatest[0]
+    for op in ports.region.body.block.ops:
+        if isinstance(op, ReduceOp):
+            greatest *= prod(shape_of(op.inputs[0])[i] for i in array_values(op.dimensions))
+        elif isinstance(op, ReduceWindowOp):
+            greatest *= prod(array_values(op.window_dimensions))
+        elif isinstance(op, DivideOp | MultiplyOp):
+            number = splat_value(op.rhs, ports.weights) or 1.0  # counts that differ: of windows, and small
+            greatest = greatest / number if isinstance(op, DivideOp) else greatest * number
+    return greatest
+
+
+GREATEST: Mapping[str, Callable[[Ports], float]] = {
+    "add": _of_sum,
+    "average_pool": _of_reduction,
+    "batch_matmul": _of_matmul,
+    "convolution": _of_contraction,
+    "depthwise_convolution": _of_contraction,
+    "fully_connected": _of_contraction,
+    "mean": _of_reduction,
+    "multiply": _of_product,
+    "subtract": _of_sum,
+    "sum": _of_reduction,
+    "transpose_convolution": _of_contraction,
+}
+"""Kernels that requantize sums and products; the others move data, or are tables."""
+
+
+def greatest_result(ports: Ports) -> float:
+    """The greatest |real value| that the kernel can make; 0 for kernels that sum and multiply nothing."""
+    rule = GREATEST.get(ports.region.logical_kernel.data)
+    return 0.0 if rule is None else rule(ports)
+
+
+def least_output_scale(ports: Ports) -> float:
+    """The least scale at which the kernel's greatest result is at most 2^25 steps."""
+    return greatest_result(ports) * LEAST_SHARE

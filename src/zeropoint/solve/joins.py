@@ -1,0 +1,118 @@
+"""Kernels that would give values of very different size one scale, for floats only: they stay float.
+
+```mlir
+%boxes  = ... observed in [0, 320]
+%scores = ... observed in [0, 1]
+%both = "quant.region"(%boxes, %scores) ({ concatenate }) ...    one scale of 1.25: every score becomes 0 or 1.25
+return %both
+```
+Of the kernels that share a scale (`same_scale` in the tables) these are the ones with more than one operand, and those
+that put a number in themselves: concatenate, pack, select, maximum, minimum, pad. Where only floats and the caller read
+the result, also behind kernels that hand the scale on, float costs nothing that they would not pay anyway. A kernel
+of integers reads one scale whatever happens: for it the value would be quantized to the same scale right after, so
+that a join that it reads stays quantized.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from xdsl.ir import Operation, SSAValue
+
+from zeropoint.ir.constants import constant_array
+from zeropoint.ir.locations import value_name
+from zeropoint.ir.program import Program
+from zeropoint.ir.quant import QuantizeRegionOp
+from zeropoint.solve.constraints import Constraints
+from zeropoint.solve.kernels import Kernel, KernelChoice
+from zeropoint.solve.ports import PortGraph
+from zeropoint.solve.precision import step_of
+from zeropoint.solve.rescale import is_rescale
+from zeropoint.solve.separate import separate
+from zeropoint.solve.specs import Specs
+from zeropoint.targets import OUTPUT, Target
+
+PART_TOLERANCE = 8.0
+"""A part of a join that only floats read may have a scale so many times coarser than its own: three bits."""
+
+
+def settle_kernels(program: Program, target: Target, constraints: Constraints, ranges: str) -> tuple[PortGraph, Specs]:
+    """The kernels of a program with the types of their ports, without joins that stay float; those carry the reason."""
+    left: dict[QuantizeRegionOp, str] = {}
+    while True:
+        kernels = KernelChoice(target, constraints, left).choose(program)
+        graph = PortGraph.of(kernels, constraints)
+        specs = Specs.of(graph, separate(graph), ranges, target.scale_type)
+        found = _uneven_joins(program, specs)
+        if not found:
+            return graph, specs
+        left |= found
+
+
+def _uneven_joins(program: Program, specs: Specs) -> dict[QuantizeRegionOp, str]:
+    """Joins that only floats read and that hurt a part, and what hands their results on; with the reason."""
+    kernels: dict[Operation, Kernel] = {kernel.region: kernel for kernel in specs.graph.kernels}
+    found: dict[QuantizeRegionOp, str] = {}
+    for kernel in kernels.values():
+        if kernel.region in found:
+            continue
+        part = _hurt_part(program, kernel, specs)
+        behind = None if part is None else _only_for_floats(kernel, kernels, specs.graph.constraints)
+        if part is None or behind is None:
+            continue
+        name, times = part
+        why = f"at one scale '{name}' would be {times:.3g} times coarser than its range wants"
+        found[kernel.region] = f"only floats read it, and {why}"
+        for other in behind:
+            found.setdefault(other, f"it hands on '{value_name(kernel.output)}', which stays float")
+    return found
+
+
+def _hurt_part(program: Program, kernel: Kernel, specs: Specs) -> tuple[str, float] | None:
+    """The operand that loses most by the kernel's one scale, and how many times coarser that is than its own."""
+    if not kernel.quantizes_output or is_rescale(kernel.region):
+        return None
+    shared = specs.port_class((kernel.region, OUTPUT))
+    tied = [(i, value) for i, value in enumerate(kernel.region.inputs) if kernel.row.tied(i)]
+    if not tied or not shared.is_known:
+        return None
+    scale, parts = shared.parameters().scale, list[tuple[float, str]]()
+    for index, value in tied:
+        own = _own_step(program, kernel, index, value, specs.graph)
+        if own > 0 and scale > PART_TOLERANCE * own:
+            parts.append((scale / own, value_name(value) or f"operand {index}"))
+    times, name = max(parts, default=(0.0, ""))
+    return (name, times) if parts else None
+
+
+def _own_step(program: Program, kernel: Kernel, index: int, value: SSAValue, graph: PortGraph) -> float:
+    """The scale that an operand has by itself; 0 where it is not known, or only 0."""
+    if kernel.is_data(index, value):
+        return graph.own_step(value)
+    array = constant_array(value, program.weights)
+    if array is None or not array.size:
+        return 0.0
+    return step_of(float(array.min()), float(array.max()), kernel.storage(index), None)
+
+
+def _only_for_floats(
+    kernel: Kernel, kernels: Mapping[Operation, Kernel], constraints: Constraints
+) -> list[QuantizeRegionOp] | None:
+    """The kernels that hand a result on to the floats that read it; None where integers do, or where somebody asked."""
+    behind: dict[QuantizeRegionOp, None] = {}
+    pending = [kernel]
+    while pending:
+        found = pending.pop()
+        values = [*found.region.inputs, found.output]
+        if found.demands or any(known.pinned for known in map(constraints.get, values) if known is not None):
+            return None
+        for use in found.output.uses:
+            reader = kernels.get(use.operation)
+            if reader is None:
+                continue
+            if is_rescale(reader.region) or not reader.row.tied(use.index):
+                return None
+            if reader.region not in behind:
+                behind[reader.region] = None
+                pending.append(reader)
+    return list(behind)

@@ -1,0 +1,264 @@
+"""Which row of the target's table each region gets, or why it stays float.
+
+The key is the logical kernel and the signature: what pinned types and bit widths say of the storage at each port, and
+what the kernel reads. Regions are visited in program order, so that this is known. A kernel that only moves data takes
+the width of what it reads; any other takes the row that its table has first, if that wants a rescale before it.
+
+Source: the RFC on quantization transformations, section "Target Constraints".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from xdsl.dialects.builtin import AnyFloat, StringAttr
+from xdsl.dialects.func import ReturnOp
+from xdsl.ir import SSAValue
+
+from zeropoint.ir.annotations import DEMANDS, FLOAT_REASON, facts_of
+from zeropoint.ir.constants import is_constant
+from zeropoint.ir.locations import location_text, value_name
+from zeropoint.ir.program import Program
+from zeropoint.ir.quant import AnyQuantizedType, NoQuantizedType, QuantizeRegionOp, Storage, UniformQuantizedType
+from zeropoint.ir.tensors import element_of
+from zeropoint.solve.constraints import Constraints
+from zeropoint.solve.function_widths import FunctionWidths
+from zeropoint.solve.rescale import RESCALE_KERNEL, is_rescale
+from zeropoint.targets import (
+    DATA,
+    OUTPUT,
+    AtLeast,
+    Demand,
+    EitherSign,
+    Free,
+    KernelRow,
+    PortRule,
+    Role,
+    SameScale,
+    Signature,
+    Target,
+)
+
+_ANY = PortRule(Role.ACTIVATION, Storage.of("i8"), wildcard=True)
+SUMS = ("add", "subtract")
+"""Kernels that cost no more in floats, between floats."""
+RESCALE_ROWS = (KernelRow(RESCALE_KERNEL, (_ANY,), _ANY, Free()),)
+"""What every target can do: change parameters, of any storage to any other."""
+
+
+@dataclass
+class Kernel:
+    """A region with its row; `storages` has one entry per operand and, last, that of the output."""
+
+    region: QuantizeRegionOp
+    row: KernelRow
+    storages: tuple[Storage, ...]
+    position: int
+    demands: dict[str, str] = field(default_factory=dict[str, str])
+    scale_type: str = "f64"
+
+    @property
+    def output(self) -> SSAValue:
+        """The result."""
+        return self.region.outputs[0]
+
+    @property
+    def name(self) -> str:
+        """Kernel and place, for messages: `convolution 'conv1'`."""
+        place = location_text(self.region.location)
+        return f"{self.row.kernel} '{place}'" if place else self.row.kernel
+
+    @property
+    def quantizes_output(self) -> bool:
+        """Whether the kernel makes a quantized value."""
+        return self.row.output.role is not Role.OTHER
+
+    def data_ports(self) -> Iterator[tuple[int, SSAValue]]:
+        """The operands whose parameters propagation decides, with their indices."""
+        for index, value in enumerate(self.region.inputs):
+            if self.is_data(index, value):
+                yield index, value
+
+    def is_data(self, index: int, value: SSAValue) -> bool:
+        """Whether operand `index` is an activation."""
+        return self.row.input_rule(index).role in DATA and not is_constant(value) and _is_float(value)
+
+    def storage(self, port: int) -> Storage:
+        """The storage at an operand or the output."""
+        return self.storages[port]
+
+
+def _is_float(value: SSAValue) -> bool:
+    return isinstance(element_of(value), AnyFloat)
+
+
+def rebased(pinned: UniformQuantizedType, storage: Storage) -> UniformQuantizedType:
+    """The same real values in storage of the other sign, where `storage` has that; else the type as it is."""
+    if pinned.storage.type == storage.type or pinned.storage.type.width != storage.type.width:
+        return pinned
+    other = EitherSign(pinned.storage).other
+    points = pinned.zero_points + (other.minimum - pinned.storage.minimum)
+    expressed = pinned.expressed_type
+    if pinned.is_per_channel and pinned.axis is not None:
+        return UniformQuantizedType.per_channel(other, pinned.axis, pinned.scales, points, expressed_type=expressed)
+    return UniformQuantizedType.per_layer(other, pinned.scale, int(points[0]), expressed_type=expressed)
+
+
+@dataclass
+class KernelChoice:
+    """The rows of the regions of a program, found in one walk. `left` has regions that stay float, and why."""
+
+    target: Target
+    constraints: Constraints
+    left: Mapping[QuantizeRegionOp, str] = field(default_factory=dict[QuantizeRegionOp, str])
+    storage_of: dict[SSAValue, Storage] = field(default_factory=dict[SSAValue, Storage])
+    widths: FunctionWidths = field(init=False)
+
+    def choose(self, program: Program) -> list[Kernel]:
+        """The regions that have a kernel; the others carry the reason why they stay float."""
+        kernels: list[Kernel] = []
+        self.widths = FunctionWidths.of(program, self.target, self.constraints)
+        for position, op in enumerate(program.entry.ops):
+            if not isinstance(op, QuantizeRegionOp):
+                continue
+            found = self._kernel(op, position)
+            if isinstance(found, str):
+                op.attributes.setdefault(FLOAT_REASON, StringAttr(found))
+            else:
+                op.attributes.pop(FLOAT_REASON, None)
+                kernels.append(found)
+                if found.quantizes_output:
+                    self.storage_of[found.output] = found.storage(OUTPUT)
+        return self._without_sums_of_floats(kernels) if self.target.real_results else kernels
+
+    def _without_sums_of_floats(self, kernels: list[Kernel]) -> list[Kernel]:
+        """Leave a sum to the floats that alone read it: its operands would be rounded for nobody.
+
+        Readers come later in the program, so that the last sum is decided first.
+        """
+        chosen = {kernel.region for kernel in kernels}
+        for kernel in reversed(kernels):
+            readers = [use.operation for use in kernel.output.uses]
+            free = not kernel.demands and not any(
+                known is not None and known.pinned is not None
+                for known in map(self.constraints.get, (*kernel.region.inputs, kernel.output))
+            )
+            if (
+                kernel.row.kernel in SUMS
+                and free
+                and readers
+                and not any(reader in chosen or isinstance(reader, ReturnOp) for reader in readers)
+            ):
+                chosen.remove(kernel.region)
+                kernel.region.attributes[FLOAT_REASON] = StringAttr("a sum that only floats read")
+        return [kernel for kernel in kernels if kernel.region in chosen]
+
+    def _kernel(self, region: QuantizeRegionOp, position: int) -> Kernel | str:
+        """The kernel of a region, or why it has none."""
+        name = region.logical_kernel.data
+        kept = self.left.get(region) or self._kept_float(region)
+        if kept is not None:
+            return kept
+        rows = RESCALE_ROWS if is_rescale(region) else self.target.by_kernel.get(name, ())
+        if not rows:
+            return f"target {self.target.name} has no kernel '{name}'"
+        if len(region.outputs) != 1:
+            return f"kernel '{name}' has {len(region.outputs)} results, expected one"
+        demands = {fact.name: fact.value for fact in facts_of(region, DEMANDS)}
+        asked = self._signature(region, neighbours=False)
+        found = self._match(rows, asked, demands) or self._match(rows, _of_either_sign(asked), demands)
+        if found is None:
+            return f"target {self.target.name} has no kernel '{name}' for {asked}"
+        near = self._match(rows, self._signature(region, neighbours=True), demands)
+        if near is not None and (_is_tied(near[0]) or near[1][OUTPUT].type.width == found[1][OUTPUT].type.width):
+            found = near
+        return self._unfit(region, found[0]) or Kernel(region, *found, position, demands, self.target.scale_type)
+
+    def _match(
+        self, rows: Sequence[KernelRow], signature: Signature, demands: dict[str, str]
+    ) -> tuple[KernelRow, tuple[Storage, ...]] | None:
+        """The first row that fits, one of the width that a recipe demands before others, and its storage."""
+        fitting = [(row, storages) for row in rows if (storages := row.storages(signature)) is not None]
+        asked = demands.get("bits")
+        exact = [pair for pair in fitting if str(pair[1][OUTPUT].type.width) == asked]
+        return next(iter(exact or fitting), None)
+
+    def _kept_float(self, region: QuantizeRegionOp) -> str | None:
+        for spec in (*region.output_specs, *region.input_specs):
+            if isinstance(spec, NoQuantizedType):
+                return f"{value_name(region.outputs[0])}: its specs say not to quantize it"
+        for value in (*region.outputs, *region.inputs):
+            known = self.constraints.get(value)
+            if known is not None and known.float_reason is not None:
+                return f"'{value_name(value)}' stays float, {known.float_reason}"
+        return self.widths.floats.get(region)
+
+    def _unfit(self, region: QuantizeRegionOp, row: KernelRow) -> str | None:
+        """Why the operands are not what the row speaks of."""
+        for index, value in enumerate(region.inputs):
+            rule = row.input_rule(index)
+            if rule.role in (Role.WEIGHT, Role.BIAS) and not is_constant(value):
+                return f"kernel '{row.kernel}' wants a constant {rule.role.value}, operand {index} is computed"
+            if rule.role is not Role.OTHER and not _is_float(value):
+                return f"kernel '{row.kernel}' wants floats, operand {index} is {value.type}"
+            if reason := self._unfit_pin(row, index, value):
+                return reason
+        return self._unfit_pin(row, OUTPUT, region.outputs[0])
+
+    def _unfit_pin(self, row: KernelRow, port: int, value: SSAValue) -> str | None:
+        """Why the type that a value is pinned to is none for a port, whatever is rescaled."""
+        known, rule = self.constraints.get(value), row.rule(port)
+        if known is None or known.pinned is None or rule.role is Role.BIAS:
+            return None
+        pinned = rebased(known.pinned, rule.storage)
+        if not pinned.is_per_layer and not (rule.per_channel and pinned.is_per_channel):
+            return f"kernel '{row.kernel}' wants one scale at port {port}, '{value_name(value)}' is pinned to {pinned}"
+        wrong = rule.zero_point is not None and (pinned.zero_points != rule.zero_point).any()
+        if wrong and rule.role is Role.WEIGHT:
+            return f"kernel '{row.kernel}' wants zero point {rule.zero_point}, its weight is pinned to {pinned}"
+        return None
+
+    def _signature(self, region: QuantizeRegionOp, *, neighbours: bool) -> Signature:
+        inputs = tuple(
+            self._demand(value, spec, neighbours, self.widths.wide.get((region, index)))
+            for index, (value, spec) in enumerate(zip(region.inputs, region.input_specs, strict=True))
+        )
+        wide = self.widths.wide.get((region, OUTPUT))
+        return Signature(inputs, self._demand(region.outputs[0], region.output_specs.data[0], False, wide))
+
+    def _demand(self, value: SSAValue, spec: object, neighbours: bool, wide: int | None) -> Demand:
+        known = self.constraints.get(value)
+        if isinstance(spec, UniformQuantizedType):
+            return spec.storage
+        if known is not None and known.pinned is not None:
+            return known.pinned.storage
+        bits = [width for width in (wide, None if known is None else known.least_bits) if width]
+        if isinstance(spec, AnyQuantizedType):
+            bits.append(spec.storage.type.width)
+        if bits:
+            return AtLeast(max(bits))
+        return self.storage_of.get(value) if neighbours else None
+
+
+def left_float(program: Program) -> dict[QuantizeRegionOp, str]:
+    """The regions of a solved program that stay float, with the reasons that they carry."""
+    found: dict[QuantizeRegionOp, str] = {}
+    for op in program.entry.ops:
+        if isinstance(op, QuantizeRegionOp) and isinstance(reason := op.attributes.get(FLOAT_REASON), StringAttr):
+            found[op] = reason.data
+    return found
+
+
+def _is_tied(row: KernelRow) -> bool:
+    """Whether the kernel only moves what it reads, in whatever storage that is."""
+    return isinstance(row.relation, SameScale)
+
+
+def _of_either_sign(signature: Signature) -> Signature:
+    """The signature with every storage in either sign; that of 32 bits, of biases, has one."""
+
+    def other(demand: Demand) -> Demand:
+        return EitherSign(demand) if isinstance(demand, Storage) and demand.type.width < 32 else demand
+
+    return Signature(tuple(other(demand) for demand in signature.inputs), other(signature.output))

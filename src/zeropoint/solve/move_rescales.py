@@ -1,0 +1,267 @@
+"""Move rescales to where they cost nothing, or less: cancel, merge, absorb, push forward.
+
+```mlir
+%1 = "quant.region"(%0, %w) ... {logical_kernel = "convolution", output_specs = [A]}
+%2 = "quant.region"(%1) ... {logical_kernel = "rescale", input_specs = [A], output_specs = [B]}
+```
+becomes, where nothing else reads `%1`,
+```mlir
+%1 = "quant.region"(%0, %w) ... {logical_kernel = "convolution", output_specs = [B]}
+```
+One after the other, until none applies: a rescale to the same type, or to one that the value has already, is dropped;
+of two in a row only one is left; a kernel whose output scale is free makes the wanted type itself; a kernel that takes
+any parameters reads the value as it was, or as another rescale made it; a kernel that shares its scale and makes a
+smaller value goes before the rescale.
+Each step lowers the number of rescales or, with the same number, their cost, or takes a reader off one, so that this
+ends. A rescale that cuts
+values off is left alone where leaving it out would let them through.
+
+Source: the RFC on quantization transformations, section "Export": the scaling of inputs can be pushed forward and
+combined with the scaling of the outputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, i64
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from zeropoint.ir.annotations import PINNED, RESCALE_COUNTS, Fact, facts_of, state_facts
+from zeropoint.ir.constants import constant_array
+from zeropoint.ir.program import Program
+from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType
+from zeropoint.ir.tensors import shape_of
+from zeropoint.solve.check import regions_of
+from zeropoint.solve.classes import holds, real_range
+from zeropoint.solve.constraints import Constraints
+from zeropoint.solve.headroom import Ports, greatest_real, least_output_scale
+from zeropoint.solve.kernels import Kernel, KernelChoice, left_float
+from zeropoint.solve.operands import operand_type
+from zeropoint.solve.precision import TOLERANCE
+from zeropoint.solve.rescale import is_rescale, rescale_region
+from zeropoint.targets import (
+    OUTPUT,
+    FixedScale,
+    Free,
+    KernelRow,
+    MultiplierAccumulatorScale,
+    MultiplierScale,
+    Target,
+)
+
+FREE_OUTPUT = (Free, MultiplierScale, MultiplierAccumulatorScale)
+FREE_INPUT = (*FREE_OUTPUT, FixedScale)
+
+
+def rescale_count(program: Program) -> int:
+    """The number of rescales."""
+    return sum(is_rescale(region) for region in regions_of(program))
+
+
+def _types(region: QuantizeRegionOp) -> tuple[UniformQuantizedType, UniformQuantizedType]:
+    """What a rescale reads and makes."""
+    given, made = region.input_specs.data[0], region.output_specs.data[0]
+    assert isinstance(given, UniformQuantizedType) and isinstance(made, UniformQuantizedType)
+    return given, made
+
+
+def _cuts_off(through: UniformQuantizedType, source: UniformQuantizedType) -> bool:
+    """Whether values of `source` are lost on their way through a type, a step at either end apart."""
+    low, high = real_range(source)
+    return not holds(through, low + source.scale, high - source.scale)
+
+
+def _fits(row: KernelRow, port: int, wanted: UniformQuantizedType) -> bool:
+    rule = row.rule(port)
+    return rule.accepts(wanted.storage) and rule.zero_point in (None, wanted.zero_point)
+
+
+@dataclass
+class _Motion:
+    program: Program
+    kernels: Mapping[Operation, Kernel]
+
+    def step(self, rescale: QuantizeRegionOp) -> bool:
+        """Apply the first motion that fits; False where none does."""
+        return (
+            self._drop(rescale)
+            or self._share(rescale)
+            or self._join(rescale)
+            or self._merge(rescale)
+            or self._absorb(rescale)
+            or self._serve(rescale)
+            or self._push(rescale)
+        )
+
+    def _replace(self, rescale: QuantizeRegionOp, value: SSAValue) -> None:
+        rescale.outputs[0].replace_all_uses_with(value)
+        Rewriter.erase_op(rescale)
+
+    def _drop(self, rescale: QuantizeRegionOp) -> bool:
+        """One that nothing reads, or that changes nothing."""
+        given, made = _types(rescale)
+        if given != made and rescale.outputs[0].first_use is not None:
+            return False
+        self._replace(rescale, rescale.inputs[0])
+        return True
+
+    def _share(self, rescale: QuantizeRegionOp) -> bool:
+        """A second one of a value to the same type."""
+        for use in rescale.inputs[0].uses:
+            other = use.operation
+            if other is rescale or not isinstance(other, QuantizeRegionOp) or not is_rescale(other):
+                continue
+            if other.output_specs == rescale.output_specs and other.is_before_in_block(rescale):
+                self._replace(rescale, other.outputs[0])
+                return True
+        return False
+
+    def _join(self, rescale: QuantizeRegionOp) -> bool:
+        """Of two in a row the first is left out; both, where the second undoes it."""
+        before = rescale.inputs[0].owner
+        if not isinstance(before, QuantizeRegionOp) or not is_rescale(before):
+            return False
+        first, between = _types(before)
+        _, last = _types(rescale)
+        if _cuts_off(between, first) and _cuts_off(between, last):
+            return False
+        if first == last:
+            self._replace(rescale, before.inputs[0])
+        elif before.outputs[0].has_one_use():
+            rescale.operands[0] = before.inputs[0]
+            rescale.input_specs = ArrayAttr[Attribute]([first])
+        else:
+            return False
+        return True
+
+    def _merge(self, rescale: QuantizeRegionOp) -> bool:
+        """The kernel that makes the value makes the wanted type."""
+        value, (_, wanted) = rescale.inputs[0], _types(rescale)
+        kernel = self.kernels.get(value.owner) if isinstance(value.owner, Operation) else None
+        if kernel is None or is_rescale(kernel.region) or not value.has_one_use():
+            return False
+        if not isinstance(kernel.row.relation, FREE_OUTPUT) or not _fits(kernel.row, OUTPUT, wanted):
+            return False
+        if wanted.scale < self._least_scale(kernel, kernel.region.input_specs.data):
+            return False
+        kernel.region.output_specs = ArrayAttr[Attribute]([wanted])
+        merged = Fact("parameters", str(wanted), "kernel", "a rescale that was merged with the output scaling")
+        state_facts(kernel.region, [*facts_of(kernel.region), merged])
+        self._replace(rescale, value)
+        return True
+
+    def _least_scale(self, kernel: Kernel, inputs: tuple[Attribute, ...]) -> float:
+        arrays = tuple(constant_array(value, self.program.weights) for value in kernel.region.inputs)
+        greatest = tuple(greatest_real(spec, array) for spec, array in zip(inputs, arrays, strict=True))
+        return least_output_scale(Ports(kernel.region, greatest, arrays, self.program.weights))
+
+    def _absorb(self, rescale: QuantizeRegionOp) -> bool:
+        """Kernels that take any parameters read the value as it was before."""
+        given, made = _types(rescale)
+        if _cuts_off(made, given):
+            return False
+        uses = [(use.operation, use.index) for use in rescale.outputs[0].uses]
+        return any([self._read_instead(user, index, rescale.inputs[0], given) for user, index in uses])
+
+    def _serve(self, rescale: QuantizeRegionOp) -> bool:
+        """Kernels that take any parameters read another rescaled form of the value that is nearly as fine."""
+        _, made = _types(rescale)
+        uses = [(use.operation, use.index) for use in rescale.outputs[0].uses]
+        if len({user for user, _ in uses}) < len(uses):
+            return False  # what one port may read depends on what the kernel reads at the other
+        for use in rescale.inputs[0].uses:
+            other = use.operation
+            if other is rescale or not isinstance(other, QuantizeRegionOp) or not is_rescale(other):
+                continue
+            _, kind = _types(other)
+            near = kind.storage.type == made.storage.type and kind.scale <= TOLERANCE * made.scale
+            if not near or _cuts_off(kind, made):
+                continue
+            if any(self._specs_reading(user, index, kind) is None for user, index in uses):
+                continue
+            if rescale.is_before_in_block(other):
+                other.detach()
+                Rewriter.insert_op(other, InsertPoint.before(rescale))
+            for user, index in uses:
+                self._read_instead(user, index, other.outputs[0], kind)
+            Rewriter.erase_op(rescale)
+            return True
+        return False
+
+    def _read_instead(self, user: Operation, index: int, value: SSAValue, given: UniformQuantizedType) -> bool:
+        """Let a kernel that takes any parameters there read a value of type `given`; False where it does not."""
+        specs = self._specs_reading(user, index, given)
+        if specs is None or not isinstance(user, QuantizeRegionOp):
+            return False
+        user.operands[index] = value
+        user.input_specs = ArrayAttr(specs)
+        return True
+
+    def _specs_reading(self, user: Operation, index: int, given: UniformQuantizedType) -> list[Attribute] | None:
+        """The input specs of a kernel that reads `given` at a port; None where it cannot."""
+        kernel = self.kernels.get(user)
+        if kernel is None or is_rescale(kernel.region) or not isinstance(kernel.row.relation, FREE_INPUT):
+            return None
+        if not _fits(kernel.row, index, given):
+            return None
+        output = kernel.region.output_specs.data[0]
+        specs: list[Attribute] = []
+        for i, spec in enumerate(kernel.region.input_specs):
+            data = kernel.is_data(i, kernel.region.inputs[i])
+            assert output is None or isinstance(output, UniformQuantizedType)
+            specs.append((given if i == index else spec) if data else self._follows(kernel, i, specs, output))
+        if isinstance(output, UniformQuantizedType) and output.scale < self._least_scale(kernel, tuple(specs)):
+            return None
+        return specs
+
+    def _follows(self, kernel: Kernel, index: int, before: list[Attribute], output: UniformQuantizedType) -> Attribute:
+        owner = kernel.region.inputs[index].owner
+        pinned = owner.attributes.get(PINNED) if isinstance(owner, Operation) else None
+        kept = pinned if isinstance(pinned, UniformQuantizedType) else None
+        return operand_type(kernel, index, before, output, self.program.weights, kept)
+
+    def _push(self, rescale: QuantizeRegionOp) -> bool:
+        """A kernel that shares its scale and makes a smaller value goes first."""
+        (given, made), value = _types(rescale), rescale.outputs[0]
+        use = value.get_unique_use()
+        kernel = None if use is None else self.kernels.get(use.operation)
+        if kernel is None or len(kernel.region.inputs) != 1 or not kernel.row.tied(0):
+            return False
+        smaller = prod(shape_of(kernel.output)) < prod(shape_of(value))
+        if not smaller or not (_fits(kernel.row, 0, given) and _fits(kernel.row, OUTPUT, given)):
+            return False
+        kernel.region.operands[0] = rescale.inputs[0]
+        kernel.region.input_specs = kernel.region.output_specs = ArrayAttr[Attribute]([given])
+        moved = rescale_region(kernel.output, given, made, ("", ""))
+        moved.attributes.update(rescale.attributes)
+        moved.location = rescale.location
+        kernel.output.replace_all_uses_with(moved.outputs[0])
+        moved.operands[0] = kernel.output
+        Rewriter.insert_op(moved, InsertPoint.after(kernel.region))
+        Rewriter.erase_op(rescale)
+        return True
+
+
+def move_rescales(program: Program, target: Target) -> Program:
+    """Fewer and cheaper rescales in a program that propagation gave its specs; the module says how many there were.
+
+    The kernels are those of the target that the specs are for.
+    """
+    program = program.clone()
+    before = rescale_count(program)
+    if before:
+        kernels: dict[Operation, Kernel] = {
+            kernel.region: kernel for kernel in KernelChoice(target, Constraints(), left_float(program)).choose(program)
+        }
+        motion = _Motion(program, kernels)
+        while any([motion.step(region) for region in regions_of(program) if is_rescale(region)]):
+            pass
+    counts = {"before": before, "after": rescale_count(program)}
+    program.module.attributes[RESCALE_COUNTS] = DictionaryAttr(
+        {key: IntegerAttr(count, i64) for key, count in counts.items()}
+    )
+    return program

@@ -1,0 +1,109 @@
+"""The types of the operands of a kernel whose parameters follow from those of others: weights, biases, constants."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.ir import Attribute
+
+from zeropoint.ir.annotations import Fact
+from zeropoint.ir.constants import constant_array
+from zeropoint.ir.contractions import weight_channel_axis
+from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType
+from zeropoint.ir.quant.storage import MAX_WIDTH
+from zeropoint.ir.stablehlo import ConvolutionOp, DotGeneralOp
+from zeropoint.ir.tensors import Array
+from zeropoint.ir.weights import Weights
+from zeropoint.solve.errors import PropagationError
+from zeropoint.solve.headroom import greatest_real
+from zeropoint.solve.kernels import Kernel, rebased
+from zeropoint.solve.weights import bias_type, constant_type, held_weight_type, weight_type
+from zeropoint.targets import Role
+
+CHANNELS_LISTED = 8
+
+
+def _contraction_in(region: QuantizeRegionOp) -> ConvolutionOp | DotGeneralOp | None:
+    return next((op for op in region.body.block.ops if isinstance(op, ConvolutionOp | DotGeneralOp)), None)
+
+
+def operand_type(
+    kernel: Kernel,
+    index: int,
+    before: Sequence[Attribute],
+    output: UniformQuantizedType | None,
+    weights: Weights,
+    pinned: UniformQuantizedType | None = None,
+) -> Attribute:
+    """The type of operand `index`, which is no activation, given those of the operands `before` it and of the output.
+
+    A weight that training pinned keeps its type, but for channels whose sums the accumulator would not hold; a bias is
+    always at the scale of the products. Operands that are not quantized keep their spec. Raises PropagationError for a
+    weight whose channels are not known.
+    """
+    region, rule = kernel.region, kernel.row.input_rule(index)
+    array = constant_array(region.inputs[index], weights)
+    if rule.role is Role.OTHER or array is None:
+        return region.input_specs.data[index]
+    if pinned is not None:
+        pinned = rebased(pinned, kernel.storage(index))
+    if rule.role is Role.BIAS:
+        given, weight = before[:2]
+        assert isinstance(given, UniformQuantizedType) and isinstance(weight, UniformQuantizedType)
+        return bias_type(kernel.storage(index), given, weight)
+    if rule.role is Role.WEIGHT:
+        return _weight_type(kernel, index, array, before[0], output, weights, pinned)
+    if kernel.row.tied(index) and output is not None:
+        return output
+    return pinned or constant_type(array, kernel.storage(index), rule.zero_point, kernel.scale_type)
+
+
+def _weight_type(
+    kernel: Kernel,
+    index: int,
+    array: Array,
+    given: Attribute,
+    output: UniformQuantizedType | None,
+    weights: Weights,
+    pinned: UniformQuantizedType | None,
+) -> Attribute:
+    """The type of a weight. Sums of more bits than a quantized type has are stored in as many as it has."""
+    contraction, bits = _contraction_in(kernel.region), kernel.row.accumulator_bits
+    axis = None if contraction is None else weight_channel_axis(contraction)
+    if axis is None or bits is None or not isinstance(given, UniformQuantizedType):
+        if pinned is not None:
+            return pinned
+        raise PropagationError(f"{kernel.name}: found a weight without output channels, expected a contraction's")
+    bias = constant_array(kernel.region.inputs[2], weights) if len(kernel.region.inputs) > 2 else None
+    limit = (1 << (min(bits, MAX_WIDTH) - 2)) - 1
+    greatest = None if bits <= MAX_WIDTH or output is None else greatest_real(output, None)
+    if pinned is not None:
+        return held_weight_type(
+            pinned, array, axis, given, bias, limit, greatest_output=greatest, scale_type=kernel.scale_type
+        )
+    per_channel = kernel.row.input_rule(index).per_channel and kernel.demands.get("granularity") != "per_tensor"
+    storage = kernel.storage(index)
+    return weight_type(
+        array,
+        axis,
+        storage,
+        given,
+        bias,
+        limit,
+        per_channel=per_channel,
+        greatest_output=greatest,
+        scale_type=kernel.scale_type,
+    )
+
+
+def weight_facts(kernel: Kernel, found: Sequence[Attribute], pinned: UniformQuantizedType | None) -> list[Fact]:
+    """Why a pinned weight has not the scales that it is pinned to, where it has others."""
+    if pinned is None or len(found) < 2 or kernel.row.input_rule(1).role is not Role.WEIGHT:
+        return []
+    asked, made = rebased(pinned, kernel.storage(1)), found[1]
+    if not isinstance(made, UniformQuantizedType) or made == asked:
+        return []
+    (grown,) = (made.scales > asked.scales).nonzero()
+    listed = ", ".join(map(str, grown[:CHANNELS_LISTED].tolist())) + (", ..." if len(grown) > CHANNELS_LISTED else "")
+    which = f"channel {listed}" if made.is_per_channel else "all channels"
+    return [Fact("weight scale", f"greater than pinned: {which}", "kernel", f"accumulator of {kernel.name}")]

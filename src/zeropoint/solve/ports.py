@@ -1,0 +1,229 @@
+"""The ports of all kernels as a graph: what must have the same parameters, and where a rescale may go.
+
+Nodes are values, operands that read them, and outputs that make them. `same_scale` ties the ports of a kernel and
+`coupled_ref` ties values: such nodes are one. An edge joins a value to the output that makes it and to each operand
+that reads it; an edge may be cut, which is where a rescale goes, at the cost of its elements times their width.
+
+Source: the RFC on quantization transformations, section "Target Constraints": an indexed input or output of a kernel is
+a port.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from math import prod
+
+from xdsl.ir import SSAValue
+
+from zeropoint.ir.locations import value_name
+from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType
+from zeropoint.ir.tensors import shape_of
+from zeropoint.solve.classes import middle, real_range
+from zeropoint.solve.constraints import Constraints, ValueConstraint
+from zeropoint.solve.errors import PropagationError
+from zeropoint.solve.kernels import Kernel, rebased
+from zeropoint.solve.nodes import Node
+from zeropoint.solve.precision import needs, own_step
+from zeropoint.solve.termination import Port
+from zeropoint.targets import OUTPUT, FixedScale, SameScale
+
+
+@dataclass(eq=False)
+class Edge:
+    """A value and a port of it. `reason` says why it is cut: what the value has, and what the port wants."""
+
+    value: SSAValue
+    port: Port
+    value_node: int
+    port_node: int
+    cost: int
+    position: int
+    reason: tuple[str, str] | None = None
+
+    @property
+    def is_output(self) -> bool:
+        """Whether the port makes the value."""
+        return self.port[1] == OUTPUT
+
+
+@dataclass
+class PortGraph:
+    """Nodes by number; ties are resolved, edges are not. `read` has the values that floats or callers read."""
+
+    kernels: list[Kernel]
+    constraints: Constraints
+    nodes: dict[int, Node] = field(default_factory=dict[int, Node])
+    edges: list[Edge] = field(default_factory=list[Edge])
+    value_nodes: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
+    port_nodes: dict[Port, int] = field(default_factory=dict[Port, int])
+    parents: list[int] = field(default_factory=list[int])
+    steps: list[float] = field(default_factory=list[float])
+    read: set[int] = field(default_factory=set[int])
+    made_ranges: dict[SSAValue, tuple[float, float]] = field(default_factory=dict[SSAValue, tuple[float, float]])
+
+    @staticmethod
+    def of(kernels: list[Kernel], constraints: Constraints) -> PortGraph:
+        """The graph of a program's kernels. Raises PropagationError where coupled values are pinned to two types."""
+        graph = PortGraph(kernels, constraints)
+        for kernel in kernels:
+            graph._add_kernel(kernel)
+        graph._tie_coupled()
+        graph._fill_nodes()
+        graph._fill_needs()
+        return graph
+
+    def _new(self) -> int:
+        self.parents.append(len(self.parents))
+        return len(self.parents) - 1
+
+    def find(self, number: int) -> int:
+        """The number that stands for a node and all that is tied to it."""
+        root = number
+        while self.parents[root] != root:
+            root = self.parents[root]
+        while self.parents[number] != root:
+            self.parents[number], number = root, self.parents[number]
+        return root
+
+    def _tie(self, first: int, second: int) -> None:
+        low, high = sorted((self.find(first), self.find(second)))
+        self.parents[high] = low
+
+    def of_value(self, value: SSAValue) -> int:
+        """The node of a value."""
+        return self.find(self.value_nodes[value])
+
+    def own_step(self, value: SSAValue) -> float:
+        """The scale that a value would have if every edge were rescaled; 0 where it is not known."""
+        return self.steps[self.value_nodes[value]]
+
+    def of_port(self, port: Port) -> int:
+        """The node of a port."""
+        return self.find(self.port_nodes[port])
+
+    def _add_kernel(self, kernel: Kernel) -> None:
+        ports = [(index, value) for index, value in kernel.data_ports()]
+        if kernel.quantizes_output:
+            ports.append((OUTPUT, kernel.output))
+        for index, value in ports:
+            if value not in self.value_nodes:
+                self.value_nodes[value] = self._new()
+            port = (kernel.region, index)
+            self.port_nodes[port] = self._new()
+            cost = prod(shape_of(value)) * kernel.storage(index).type.width
+            self.edges.append(Edge(value, port, self.value_nodes[value], self.port_nodes[port], cost, kernel.position))
+        if isinstance(kernel.row.relation, SameScale):
+            group = [self.port_nodes[kernel.region, i] for i, _ in ports if i in kernel.row.relation]
+            for number in group[1:]:
+                self._tie(group[0], number)
+
+    def _tie_coupled(self) -> None:
+        first: dict[str, SSAValue] = {}
+        for value in self.value_nodes:
+            known = self.constraints.get(value)
+            if known is None or known.coupled is None:
+                continue
+            other = first.setdefault(known.coupled, value)
+            pinned = self.constraints.of(other).pinned
+            if known.pinned is not None and pinned is not None and known.pinned != pinned:
+                raise PropagationError(
+                    f"'{value_name(other)}' and '{value_name(value)}' are coupled by key '{known.coupled}': found "
+                    f"pinned types {pinned} and {known.pinned}, expected one"
+                )
+            self._tie(self.value_nodes[other], self.value_nodes[value])
+
+    def _node(self, number: int, kernel: Kernel, port: int, value: SSAValue) -> Node:
+        root = self.find(number)
+        if root not in self.nodes:
+            self.nodes[root] = Node(kernel.position, kernel.storage(port), value_name(value), kernel.name)
+        return self.nodes[root]
+
+    def _fill_nodes(self) -> None:
+        tied = self._tied_uses()
+        data = {port for port in self.port_nodes if port[1] != OUTPUT}
+        for kernel in self.kernels:
+            for index, value in self._ports(kernel):
+                known = self._known(value, kernel, index)
+                at_port = self._node(self.port_nodes[kernel.region, index], kernel, index, value)
+                self._fill_port(at_port, known, kernel, index)
+                at_value = self._node(self.value_nodes[value], kernel, index, value)
+                self._fill_value(at_value, known)
+                if index == OUTPUT:
+                    self._note_made(at_value, at_port, value)
+                uses = [(use.operation, use.index) for use in value.uses]
+                made = isinstance(value.owner, QuantizeRegionOp)
+                at_value.exposed |= any(use not in tied and (made or use in data) for use in uses)
+                if made and any(use not in data for use in uses):
+                    self.read.add(self.value_nodes[value])
+
+    def _fill_needs(self) -> None:
+        """Hand back what readers want; the parts of a node are taken one by one, as data goes through one of them."""
+        flows = [(e.port_node, e.value_node) if e.is_output else (e.value_node, e.port_node) for e in self.edges]
+        read = set(self.read)
+        for kernel in self.kernels:
+            for index, _ in kernel.data_ports():
+                port = self.port_nodes[kernel.region, index]
+                if kernel.row.tied(index):
+                    flows.append((port, self.port_nodes[kernel.region, OUTPUT]))
+                else:
+                    read.add(port)
+        steps = [own_step(self.nodes[self.find(number)]) for number in range(len(self.parents))]
+        self.steps, wanted = needs(steps, flows, read)
+        for number, need in enumerate(wanted):
+            node = self.nodes[self.find(number)]
+            node.need = min(node.need, need)
+
+    def _note_made(self, at_value: Node, at_port: Node, value: SSAValue) -> None:
+        """What a value is known by because of the kernel that makes it."""
+        at_value.zero_point, at_value.zero_point_by = at_port.zero_point, at_port.zero_point_by
+        if at_port.fixed is not None and at_value.fixed is None:
+            self.made_ranges[value] = real_range(at_port.fixed)
+
+    def _ports(self, kernel: Kernel) -> Iterator[tuple[int, SSAValue]]:
+        yield from kernel.data_ports()
+        if kernel.quantizes_output:
+            yield OUTPUT, kernel.output
+
+    def _tied_uses(self) -> set[Port]:
+        """The operands that share parameters with other ports, or want a zero point: not free to take any."""
+        return {
+            (kernel.region, index)
+            for kernel in self.kernels
+            for index, _ in kernel.data_ports()
+            if kernel.row.tied(index) or kernel.row.input_rule(index).zero_point is not None
+        }
+
+    def _known(self, value: SSAValue, kernel: Kernel, index: int) -> ValueConstraint:
+        """What is known of a value; a type that is fixed stands for the range that was observed."""
+        known = self.constraints.get(value) or ValueConstraint()
+        if known.pinned is not None:
+            pinned = rebased(known.pinned, kernel.storage(index))
+            low, high = real_range(pinned)
+            return ValueConstraint(low, high, 2, pinned, facts=known.facts)
+        if known.minimum is None and value in self.made_ranges:
+            low, high = self.made_ranges[value]
+            return ValueConstraint(low, high, 3)
+        return known
+
+    def _fill_port(self, node: Node, known: ValueConstraint, kernel: Kernel, index: int) -> None:
+        rule, relation = kernel.row.rule(index), kernel.row.relation
+        if rule.zero_point is not None:
+            node.zero_point, node.zero_point_by = rule.zero_point, f"kernel {kernel.name}"
+        if index == OUTPUT and isinstance(relation, FixedScale):
+            fixed = UniformQuantizedType.per_layer(kernel.storage(OUTPUT), relation.scale, relation.zero_point)
+            node.fix(fixed, f"kernel {kernel.name}", "kernel")
+            node.minimum, node.maximum = real_range(fixed)
+            return
+        if index == OUTPUT and kernel.demands.get("symmetric") == "true" and node.zero_point is None:
+            node.zero_point, node.zero_point_by = middle(kernel.storage(OUTPUT)), "the recipe"
+        node.widen(known.minimum, known.maximum, known.facts)
+
+    def _fill_value(self, node: Node, known: ValueConstraint) -> None:
+        if known.pinned is None:
+            node.widen(known.minimum, known.maximum, known.facts)
+        elif node.fixed is None:
+            source = next(fact.source for fact in known.facts if fact.name == "parameters")
+            node.storage = known.pinned.storage
+            node.fix(known.pinned, source, "user")
+            node.minimum, node.maximum = known.minimum, known.maximum

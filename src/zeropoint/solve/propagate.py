@@ -1,0 +1,216 @@
+"""Decide the parameters of every port of every region by the target's table; rescale where two demands collide.
+
+```mlir
+%1 = "quant.stats"(%0) {layerStats = dense<[0.0, 6.0]> : tensor<2xf32>} ...
+%2 = "quant.region"(%1) ({...}) {logical_kernel = "max_pool", input_specs = [f32], output_specs = [f32]} ...
+```
+becomes
+```mlir
+%2 = "quant.region"(%0) ({...}) {logical_kernel = "max_pool",
+       input_specs = [!quant.uniform<i8:f32, 0.0235:-128>], output_specs = [!quant.uniform<i8:f32, 0.0235:-128>]} ...
+```
+In order: shared constants are duplicated, model constraints taken (`constraints`), rows chosen (`kernels`), ports tied
+(`ports`) and parted where demands collide (`separate`), joins of uneven parts left float (`joins`), parameters decided
+(`specs`), specs written here.
+
+Source: the RFC on quantization transformations, section "Propagation pass". Every port is set once, or rescaled once,
+so the pass ends; everything is visited in program order, so its result depends on the program text only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from xdsl.dialects.builtin import ArrayAttr, StringAttr
+from xdsl.ir import Attribute, SSAValue
+from xdsl.utils.exceptions import VerifyException
+
+from zeropoint.ir.annotations import PINNED, PROFILE, TARGET, Fact, state_facts
+from zeropoint.ir.constants import constant_array, is_constant
+from zeropoint.ir.dead_code import remove_dead_ops
+from zeropoint.ir.locations import value_name
+from zeropoint.ir.program import Program
+from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType
+from zeropoint.ir.stablehlo import ConstantOp
+from zeropoint.ir.weights import Weights
+from zeropoint.solve.classes import DEFAULT_RANGES, RANGE_RULES
+from zeropoint.solve.constants import duplicate_constants
+from zeropoint.solve.constraints import Constraints, restore_simulation, take_constraints
+from zeropoint.solve.errors import PropagationError
+from zeropoint.solve.headroom import Ports, greatest_real, greatest_result, least_output_scale
+from zeropoint.solve.inputs import state_input_facts
+from zeropoint.solve.joins import settle_kernels
+from zeropoint.solve.kernels import Kernel
+from zeropoint.solve.operands import operand_type, weight_facts
+from zeropoint.solve.rescale import is_rescale, rescale_region
+from zeropoint.solve.specs import Specs
+from zeropoint.solve.termination import Port, Progress
+from zeropoint.targets import OUTPUT, Target
+
+
+@dataclass
+class _Settlement:
+    """The specs of regions, written one by one in program order.
+
+    `versions` has, for each value, the values that hold it under each of its types: itself, and its rescaled forms.
+    """
+
+    program: Program
+    constraints: Constraints
+    specs: Specs
+    reasons: Mapping[Port, tuple[str, str]]
+    progress: Progress
+    versions: dict[SSAValue, dict[UniformQuantizedType, SSAValue]] = field(
+        default_factory=dict[SSAValue, dict[UniformQuantizedType, SSAValue]]
+    )
+
+    @property
+    def weights(self) -> Weights:
+        """The arrays of the program."""
+        return self.program.weights
+
+    def leave_room(self, kernel: Kernel) -> None:
+        """Raise the output scale of a kernel to what its requantization can do with."""
+        region = kernel.region
+        arrays = tuple(constant_array(value, self.weights) for value in region.inputs)
+        for array in arrays:
+            if array is not None and not np.isfinite(array).all():
+                raise PropagationError(
+                    f"{region.logical_kernel.data} '{value_name(region.outputs[0])}': found NaN or infinities in a "
+                    f"constant of shape {array.shape}, expected finite numbers, or -inf in a mask whose sum only "
+                    f"softmax reads; write a finite number, or keep the op float by a recipe (quantize: false)"
+                )
+        greatest = tuple(
+            greatest_real(self._port_type(kernel, index, value), array)
+            for index, (value, array) in enumerate(zip(region.inputs, arrays, strict=True))
+        )
+        ports = Ports(region, greatest, arrays, self.weights)
+        if kernel.quantizes_output:
+            self.specs.port_class((region, OUTPUT)).at_least(
+                least_output_scale(ports), f"kernel {kernel.name} may reach {greatest_result(ports):g}"
+            )
+
+    def _port_type(self, kernel: Kernel, index: int, value: SSAValue) -> UniformQuantizedType | None:
+        return self.specs.port_type((kernel.region, index)) if kernel.is_data(index, value) else None
+
+    def settle(self, kernel: Kernel) -> None:
+        """Write the specs of a region, rescale the operands that want it, and its output where that does."""
+        region, value = kernel.region, kernel.output
+        output = self.specs.port_type((region, OUTPUT)) if kernel.quantizes_output else None
+        found: list[Attribute] = []
+        for index, operand in enumerate(list(region.inputs)):
+            if kernel.is_data(index, operand):
+                wanted = self.specs.port_type((region, index))
+                region.operands[index] = self._as(operand, wanted, kernel, index)
+                self.progress.set((region, index), wanted)
+                found.append(wanted)
+            else:
+                pinned = self._pinned(operand)
+                found.append(operand_type(kernel, index, found, output, self.weights, pinned))
+        region.input_specs = ArrayAttr[Attribute](found)
+        if output is None:
+            return
+        self.progress.set((region, OUTPUT), output)
+        region.output_specs = ArrayAttr[Attribute]([output])
+        if not is_rescale(region):
+            weight = weight_facts(kernel, found, self._pinned(region.inputs[1]) if len(found) > 1 else None)
+            state_facts(region, [*weight, *self._facts(kernel, output)])
+        self.versions[value] = {output: value}
+        self._rescale_output(kernel, value, output)
+
+    def _pinned(self, constant: SSAValue) -> UniformQuantizedType | None:
+        """What the model pins a constant to; the constant keeps it, for rescales that are moved later."""
+        known = self.constraints.get(constant)
+        if known is None or known.pinned is None:
+            return None
+        if isinstance(constant.owner, ConstantOp):
+            constant.owner.attributes[PINNED] = known.pinned
+        return known.pinned
+
+    def _facts(self, kernel: Kernel, output: UniformQuantizedType) -> list[Fact]:
+        port = (kernel.region, OUTPUT)
+        if port in self.specs.apart:
+            return [Fact("parameters", str(output), "kernel", self.specs.apart[port][1])]
+        found = self.specs.port_class(port)
+        chosen = [] if found.fixed is not None else [Fact("parameters", str(output), "default", f"{found.rule} range")]
+        return [*found.facts, *chosen]
+
+    def _rescale_output(self, kernel: Kernel, value: SSAValue, output: UniformQuantizedType) -> None:
+        """Where the value itself is to have other parameters than the kernel gives it, all its users read those."""
+        own = self.specs.value_class(value).parameters()
+        if own == output:
+            return
+        self.progress.rescale((kernel.region, OUTPUT))
+        uses = list(value.uses)
+        wants, has = self._reason((kernel.region, OUTPUT), own, output)
+        made = rescale_region(value, output, own, (has, wants))
+        assert kernel.region.parent is not None
+        kernel.region.parent.insert_op_after(made, kernel.region)
+        for use in uses:
+            use.operation.operands[use.index] = made.outputs[0]
+        self.versions[made.outputs[0]] = {own: made.outputs[0], output: value}
+        self.specs.graph.value_nodes[made.outputs[0]] = self.specs.graph.value_nodes[value]
+
+    def _as(self, value: SSAValue, wanted: UniformQuantizedType, kernel: Kernel, index: int) -> SSAValue:
+        """The value with the type that a port wants: itself, or a rescaled form of it."""
+        own = self.specs.value_class(value).parameters()
+        versions = self.versions.setdefault(value, {own: value})
+        if wanted not in versions:
+            self.progress.rescale((kernel.region, index))
+            made = rescale_region(value, own, wanted, self._reason((kernel.region, index), own, wanted))
+            assert kernel.region.parent is not None
+            kernel.region.parent.insert_op_before(made, kernel.region)
+            versions[wanted] = made.outputs[0]
+        return versions[wanted]
+
+    def _reason(self, port: Port, first: UniformQuantizedType, second: UniformQuantizedType) -> tuple[str, str]:
+        if port in self.specs.apart:
+            return str(first), f"{self.specs.apart[port][0]} ({self.specs.apart[port][1]})"
+        return self.reasons.get(port, (str(first), str(second)))
+
+
+def propagate(program: Program, target: Target, profile: str | None = None, *, ranges: str = DEFAULT_RANGES) -> Program:
+    """Specs for every region that `target` has a kernel for; the others say why they stay float.
+
+    A kernel that rounds in its own way says so, unless a `profile` is given for all. `ranges` names how a range becomes
+    a scale and a zero point: `asymmetric`, `minmax-nudged`. Raises MissingStatistics where parameters have to be
+    decided for a value that nobody observed, PropagationError for values that no parameters can hold.
+    """
+    if ranges not in RANGE_RULES:
+        raise PropagationError(f"found ranges '{ranges}', expected one of: {', '.join(RANGE_RULES)}")
+    program = program.clone()
+    constraints = take_constraints(program)
+    duplicate_constants(program, constraints)
+    graph, specs = settle_kernels(program, target, constraints, ranges)
+    kernels = graph.kernels
+    specs.run_functions(kernels)
+    reasons = {edge.port: edge.reason for edge in graph.edges if edge.reason is not None}
+    progress = Progress(graph.port_nodes)
+    run = _Settlement(program, constraints, specs, reasons, progress)
+    for kernel in kernels:
+        if kernel.row.profile and profile is None:
+            kernel.region.attributes[PROFILE] = StringAttr(kernel.row.profile)
+        run.leave_room(kernel)
+    for kernel in kernels:
+        try:
+            run.settle(kernel)
+        except (ValueError, VerifyException) as error:
+            if isinstance(error, PropagationError):
+                raise
+            raise PropagationError(f"{kernel.name}: {error}") from error
+    progress.finish()
+    state_input_facts(program, specs)
+    for value, quantized in constraints.simulated.items():
+        if value not in graph.value_nodes and not is_constant(value):
+            restore_simulation(program, value, quantized)
+    remove_dead_ops(program.entry)
+    program.module.attributes[TARGET] = StringAttr(target.name)
+    program.module.attributes[PROFILE] = StringAttr(profile or target.profile)
+    return program
+
+
+def is_quantized(region: QuantizeRegionOp) -> bool:
+    """Whether propagation gave the region's output a quantized type."""
+    return isinstance(region.output_specs.data[0], UniformQuantizedType)

@@ -1,0 +1,219 @@
+"""The type of every port once the pieces are known: the worklist of functions, and room for each requantization.
+
+Functions run first, in the order of the program, on what is fixed; then on what ranges say. A function is called again
+when a port next to it gets parameters. Each port is set at most once, and rescaled at most once, so that this ends.
+
+Source: the RFC on quantization transformations, section "Propagation pass": QuantFn returns the ports that it updated,
+so that a worklist can infer the parameters of adjacent kernels.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from xdsl.ir import SSAValue
+
+from zeropoint.ir.annotations import Fact
+from zeropoint.ir.quant import QuantizedType, Storage, UniformQuantizedType
+from zeropoint.solve.classes import ScaleClass, holds
+from zeropoint.solve.errors import PropagationError
+from zeropoint.solve.kernels import Kernel
+from zeropoint.solve.nodes import Node
+from zeropoint.solve.ports import PortGraph
+from zeropoint.solve.precision import coarser
+from zeropoint.solve.termination import Port
+from zeropoint.targets import OUTPUT, Custom
+
+
+@dataclass
+class Specs:
+    """The class of each node, and the ports that a function set apart from their class."""
+
+    graph: PortGraph
+    class_of: dict[int, ScaleClass]
+    apart: dict[Port, tuple[UniformQuantizedType, str]] = field(
+        default_factory=dict[Port, tuple[UniformQuantizedType, str]]
+    )
+
+    @staticmethod
+    def of(graph: PortGraph, pieces: list[list[int]], rule: str, scale_type: str) -> Specs:
+        """One class for each piece."""
+        class_of: dict[int, ScaleClass] = {}
+        for piece in pieces:
+            made = _class_of([graph.nodes[number] for number in piece], rule, scale_type)
+            class_of.update(dict.fromkeys(piece, made))
+        return Specs(graph, class_of)
+
+    def value_class(self, value: SSAValue) -> ScaleClass:
+        """The class of a value."""
+        return self.class_of[self.graph.of_value(value)]
+
+    def port_class(self, port: Port) -> ScaleClass:
+        """The class of a port."""
+        return self.class_of[self.graph.of_port(port)]
+
+    def port_type(self, port: Port) -> UniformQuantizedType:
+        """The type that a kernel sees at a port. Raises MissingStatistics where nothing decides it."""
+        return self.apart[port][0] if port in self.apart else self.port_class(port).parameters()
+
+    def run_functions(self, kernels: list[Kernel]) -> None:
+        """Call the functions of kernels until none of them sets anything.
+
+        Raises PropagationError for a function that does what it must not.
+        """
+        custom = [kernel for kernel in kernels if isinstance(kernel.row.relation, Custom)]
+        if custom:
+            done: set[Port] = set()
+            self._work(custom, custom, done, from_ranges=False)
+            for kernel in custom:
+                self._work([kernel], custom, done, from_ranges=True)
+                self._confirm(kernel)
+
+    def _work(self, first: list[Kernel], custom: list[Kernel], done: set[Port], *, from_ranges: bool) -> None:
+        by_position = {kernel.position: kernel for kernel in custom}
+        readers = self._readers(custom)
+        pending = [kernel.position for kernel in first]
+        waiting = set(pending)
+        while pending:
+            kernel = by_position[heapq.heappop(pending)]
+            waiting.discard(kernel.position)
+            for scale_class in self._call(kernel, done, from_ranges):
+                for position in readers.get(id(scale_class), ()):
+                    if position != kernel.position and position not in waiting:
+                        heapq.heappush(pending, position)
+                        waiting.add(position)
+
+    def _readers(self, custom: list[Kernel]) -> dict[int, list[int]]:
+        """The positions of the kernels with a function at each class."""
+        readers: dict[int, list[int]] = {}
+        for kernel in custom:
+            for index, _ in _data(kernel):
+                readers.setdefault(id(self.port_class((kernel.region, index))), []).append(kernel.position)
+        return readers
+
+    def _known(self, port: Port, done: set[Port], from_ranges: bool) -> UniformQuantizedType | None:
+        if port in self.apart:
+            return self.apart[port][0]
+        found = self.port_class(port)
+        is_input = port[1] != OUTPUT
+        if found.fixed is None and not (from_ranges and is_input and found.is_known) and port not in done:
+            return None
+        return found.settle()
+
+    def _call(self, kernel: Kernel, done: set[Port], from_ranges: bool) -> list[ScaleClass]:
+        """Call the function of a kernel; the classes that it decided."""
+        ports: dict[int, Port] = {index: (kernel.region, index) for index, _ in _data(kernel)}
+        known = {index: self._known(port, done, from_ranges) for index, port in ports.items()}
+        decided: list[ScaleClass] = []
+        for index, made in _ask(kernel, known):
+            if ports[index] not in done:
+                done.add(ports[index])
+                decided += self._set(ports[index], made, _source(kernel))
+        return decided
+
+    def _confirm(self, kernel: Kernel) -> None:
+        """Set apart what the function derives otherwise than other demands have it.
+
+        A function may leave alone what is known already, though it does not agree with it; so it is asked what follows
+        from its inputs, and where nothing does, what follows from its output.
+        """
+        ports: dict[int, Port] = {index: (kernel.region, index) for index, _ in _data(kernel)}
+        known = {i: self.port_type(port) if self._has_type(port) else None for i, port in ports.items()}
+        derived = _ask(kernel, {**known, OUTPUT: None}) or _ask(kernel, {OUTPUT: known.get(OUTPUT)})
+        for index in ports if derived else ():
+            self.port_class(ports[index]).is_open = False  # what was asked about stays as it is
+        for index, made in derived:
+            if known[index] is not None and made != known[index]:
+                self.apart[ports[index]] = (made, _source(kernel))
+
+    def _has_type(self, port: Port) -> bool:
+        return port in self.apart or self.port_class(port).is_known
+
+    def _set(self, port: Port, made: UniformQuantizedType, source: str) -> list[ScaleClass]:
+        """Give a port its type: that of its whole class where the others can have it, else its alone."""
+        found = self.port_class(port)
+        if found.fixed == made or (not found.is_open and found.parameters() == made):
+            return []
+        free = found.is_open and found.zero_point in (None, made.zero_point)
+        fits = found.storage.type == made.storage.type and holds(made, found.minimum, found.maximum)
+        if port[1] != OUTPUT:  # what a kernel makes it makes; what it reads others may want finer
+            fits = fits and not coarser(made.scale, found.need)
+        if free and (fits or found.members == 1):
+            found.fix(made, source)
+            return [found]
+        self.apart[port] = (made, source)
+        return []
+
+
+def _source(kernel: Kernel) -> str:
+    assert isinstance(kernel.row.relation, Custom)
+    return f"kernel {kernel.name}: {kernel.row.relation.name}"
+
+
+def _ask(kernel: Kernel, known: Mapping[int, UniformQuantizedType | None]) -> list[tuple[int, UniformQuantizedType]]:
+    """What the function of a kernel derives from the types that are known, by port."""
+    assert isinstance(kernel.row.relation, Custom)
+    inputs: list[QuantizedType | None] = [known.get(i) for i in range(len(kernel.region.inputs))]
+    outputs: list[QuantizedType | None] = [known.get(OUTPUT)]
+    source, data = _source(kernel), {index for index, _ in _data(kernel)}
+    try:
+        set_inputs, set_outputs = kernel.row.relation.function(inputs, outputs)
+        updated = [*((i, inputs[i]) for i in set_inputs), *((OUTPUT, outputs[i]) for i in set_outputs)]
+    except Exception as error:  # the user's code
+        raise PropagationError(f"{source}: found a function that fails: {type(error).__name__}: {error}") from error
+    derived: list[tuple[int, UniformQuantizedType]] = []
+    for index, made in updated:
+        if index not in data or not isinstance(made, UniformQuantizedType) or not made.is_per_layer:
+            raise PropagationError(f"{source}: found {made} for port {index}, expected !quant.uniform per layer")
+        if not kernel.row.rule(index).accepts(made.storage):
+            raise PropagationError(f"{source}: found {made} for port {index}, which its own row does not accept")
+        derived.append((index, made))
+    return derived
+
+
+def _data(kernel: Kernel) -> list[tuple[int, SSAValue | None]]:
+    ports: list[tuple[int, SSAValue | None]] = list(kernel.data_ports())
+    if kernel.quantizes_output:
+        ports.append((OUTPUT, None))
+    return ports
+
+
+def _class_of(nodes: list[Node], rule: str, scale_type: str) -> ScaleClass:
+    """The demands of nodes that share one type; their facts, those that decide first."""
+    first = nodes[0]
+    fixed = next((node for node in nodes if node.fixed is not None), None)
+    wanting = next((node for node in nodes if node.zero_point is not None), None)
+    lows = [node for node in nodes if node.minimum is not None]
+    made = ScaleClass(_storage(nodes), first.name, first.reader, rule, scale_type)
+    if lows:
+        least = min(lows, key=lambda node: node.minimum or 0.0)
+        greatest = max(lows, key=lambda node: node.maximum or 0.0)
+        made.minimum, made.maximum = least.minimum, greatest.maximum
+        made.facts = list(dict.fromkeys([*least.facts, *greatest.facts]))
+    if fixed is not None:
+        made.fixed = fixed.fixed
+        made.facts = list(dict.fromkeys(fixed.facts))
+    elif wanting is not None:
+        made.zero_point = wanting.zero_point
+        made.facts.append(Fact("zero point", str(wanting.zero_point), "kernel", wanting.zero_point_by))
+    names = list(dict.fromkeys(node.name for node in nodes))
+    made.members = len(names)
+    made.need = min(node.need for node in nodes)
+    if len(names) > 1:
+        shown = ", ".join(f"'{name}'" for name in names[:NAMES_SHOWN])
+        more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
+        made.facts.append(Fact("same scale", shown + more, "kernel", first.reader))
+    return made
+
+
+NAMES_SHOWN = 4
+
+
+def _storage(nodes: list[Node]) -> Storage:
+    """The storage of a class: the part of the range that every member has."""
+    first = nodes[0].storage
+    low = max(node.storage.minimum for node in nodes)
+    high = min(node.storage.maximum for node in nodes)
+    return Storage(first.type, low, high, first.spelling)

@@ -1,0 +1,72 @@
+"""Which values calibration has to observe, for a target.
+
+Statistics decide something where a kernel reads or makes a value whose parameters nothing else settles. Not asked:
+what only float ops touch, what the model pins, what a kernel fixes, and what only moves or picks out elements of such a
+value.
+
+Source: "MLIR Quantization", section "Solver tools", instrument: at points where statistics may yield solutions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from xdsl.ir import SSAValue
+
+from zeropoint.ir.program import Program
+from zeropoint.solve.constraints import Constraints, take_constraints
+from zeropoint.solve.kernels import Kernel, KernelChoice
+from zeropoint.solve.ports import PortGraph
+from zeropoint.solve.separate import separate
+from zeropoint.solve.specs import Specs
+from zeropoint.targets import OUTPUT, SameScale, Target
+
+ADDS_ELEMENTS = ("pad",)
+"""Kernels of one operand and one scale whose result may hold a number that the operand does not."""
+
+
+def _values(program: Program) -> list[SSAValue]:
+    block = program.entry
+    return [*block.args, *(result for op in block.ops for result in op.results)]
+
+
+def wanted_statistics(target: Target) -> Callable[[Program], Callable[[SSAValue], bool]]:
+    """For a program, whether one of its values has to be observed. Raises PropagationError as `propagate` does."""
+
+    def of_program(program: Program) -> Callable[[SSAValue], bool]:
+        copy = program.clone()
+        original = dict(zip(_values(copy), _values(program), strict=True))
+        wanted = {original[value] for value in _wanted(copy, target) if value in original}
+        return wanted.__contains__
+
+    return of_program
+
+
+def _wanted(program: Program, target: Target) -> list[SSAValue]:
+    constraints = take_constraints(program)
+    kernels = KernelChoice(target, constraints).choose(program)
+    graph = PortGraph.of(kernels, constraints)
+    specs = Specs.of(graph, separate(graph), "asymmetric", target.scale_type)
+    specs.run_functions(kernels)
+    makers = {kernel.output: kernel for kernel in kernels}
+    settled: set[SSAValue] = set()
+    for value in graph.value_nodes:  # in program order
+        if _is_settled(value, makers.get(value), constraints, specs, settled):
+            settled.add(value)
+    return [value for value in graph.value_nodes if value not in settled]
+
+
+def _is_settled(
+    value: SSAValue, maker: Kernel | None, constraints: Constraints, specs: Specs, settled: set[SSAValue]
+) -> bool:
+    known = constraints.get(value)
+    if known is not None and (known.pinned is not None or known.minimum is not None):
+        return True
+    if maker is None:
+        return False
+    port = (maker.region, OUTPUT)
+    if port in specs.apart or specs.graph.nodes[specs.graph.of_port(port)].fixed is not None:
+        return True
+    data = [operand for _, operand in maker.data_ports()]
+    moves = isinstance(maker.row.relation, SameScale) and maker.row.kernel not in ADDS_ELEMENTS
+    return moves and len(maker.region.inputs) == len(data) == 1 and data[0] in settled

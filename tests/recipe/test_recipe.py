@@ -1,0 +1,273 @@
+"""Recipes: reading them, what rules select, what they demand, and what comes of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import zeropoint as zp
+from networks import Network
+from zeropoint.calibrate import collect, instrument, state_ranges
+from zeropoint.fuse import fuse
+from zeropoint.interp import Interpreter
+from zeropoint.ir.annotations import DEMANDS, FLOAT_REASON, facts_of
+from zeropoint.ir.locations import location_text
+from zeropoint.ir.program import Program
+from zeropoint.ir.quant import QuantizeRegionOp, Storage
+from zeropoint.ir.stablehlo import (
+    AddOp,
+    CompareOp,
+    ComparisonDirection,
+    ConcatenateOp,
+    DotDimensions,
+    DotGeneralOp,
+    LogisticOp,
+    MaximumOp,
+    NegateOp,
+    TanhOp,
+)
+from zeropoint.ir.tensors import with_shape
+from zeropoint.ir.text import parse_program, print_program
+from zeropoint.model import Model
+from zeropoint.pipeline import Options, check_options, quantize
+from zeropoint.recipe import RecipeError, apply_recipe, load_recipe, recipe_of
+from zeropoint.report.counts import float_ops
+from zeropoint.simplify import simplify
+from zeropoint.solve import propagate
+from zeropoint.targets import target as named_target
+
+SAMPLES = [{"x0": np.random.default_rng(seed).uniform(-2, 2, (1, 6)).astype(np.float32)} for seed in range(4)]
+
+
+def network() -> Program:
+    """stem: x + c, relu (one kernel); curve: tanh; gate: logistic; head: both."""
+    net = Network([(1, 6)])
+    net.name = "stem"
+    stem = net.insert(AddOp(net.values[0], net.constant(np.linspace(-1, 1, 6).reshape(1, 6))))
+    net.name = "stem/relu"
+    stem = net.insert(MaximumOp(stem, net.splat(0.0, stem)))
+    net.name = "curve"
+    curve = net.insert(TanhOp(stem))
+    net.name = "gate"
+    gate = net.insert(LogisticOp(stem))
+    net.name = "head"
+    return net.finish([net.insert(ConcatenateOp([curve, gate], 1))])
+
+
+def named(program: Program) -> dict[str, QuantizeRegionOp]:
+    """The kernels of a program by the names of their first ops."""
+    regions = [op for op in program.entry.ops if isinstance(op, QuantizeRegionOp)]
+    return {location_text(region.location) or "": region for region in regions}
+
+
+def selected(selector: dict[str, Any]) -> set[str]:
+    program = apply_recipe(fuse(network()), recipe_of([{**selector, "bits": 8}]), network())
+    return {name for name, region in named(program).items() if facts_of(region, DEMANDS)}
+
+
+@pytest.mark.parametrize(
+    ("selector", "expected"),
+    [
+        ({"name": "curve"}, {"curve"}),
+        ({"name": "stem/relu"}, {"stem"}),  # by the name of any op that the kernel took in
+        ({"regex": "(curve|gate)"}, {"curve", "gate"}),
+        ({"regex": "ate"}, None),  # whole names
+        ({"op": "add"}, {"stem"}),
+        ({"op": "stablehlo.maximum"}, {"stem"}),
+        ({"subgraph": {"from": "curve", "to": "head"}}, {"curve", "head"}),
+        ({"subgraph": {"from": "x0", "to": ["curve", "gate"]}}, {"stem", "curve", "gate"}),
+    ],
+)
+def test_rules_select_by_name_regex_kind_and_subgraph(selector: dict[str, Any], expected: set[str] | None) -> None:
+    if expected is None:
+        with pytest.raises(RecipeError, match="matches nothing in the model"):
+            selected(selector)
+    else:
+        assert selected(selector) == expected
+
+
+def test_a_later_rule_overrides_an_earlier_one_key_by_key() -> None:
+    rules = recipe_of(
+        [
+            {"regex": ".*", "observer": "minmax", "symmetric": True},
+            {"name": "curve", "observer": "percentile:99"},
+        ]
+    )
+    program = apply_recipe(fuse(network()), rules)
+    curve = named(program)["curve"]
+    assert [(fact.name, fact.value, fact.salience, fact.source) for fact in facts_of(curve, DEMANDS)] == [
+        ("observer", "percentile:99", "user", "recipe: rule 2 (name 'curve')"),
+        ("symmetric", "true", "user", "recipe: rule 1 (regex '.*')"),
+    ]
+
+
+def test_demands_that_types_express_go_into_the_specs_and_survive_text() -> None:
+    rules = recipe_of([{"name": "curve", "bits": 16}, {"name": "gate", "quantize": False}])
+    program = apply_recipe(fuse(network()), rules)
+    curve, gate = named(program)["curve"], named(program)["gate"]
+    assert str(curve.output_specs.data[0]) == "!quant.any<i16:f32>"
+    assert [str(spec) for spec in (*gate.input_specs, *gate.output_specs)] == ["!quant.none<f32>", "!quant.none<f32>"]
+    text = print_program(program, locations=True, inline_weights=True)
+    assert print_program(parse_program(text), locations=True, inline_weights=True) == text
+
+
+def test_a_kernel_that_is_not_to_be_quantized_stays_float_and_says_which_rule_it_was() -> None:
+    recipe = recipe_of([{"name": "gate", "quantize": False}])
+    result = quantize(network(), SAMPLES, Options(recipe=recipe))
+    assert float_ops(result.integer) == [("stablehlo.logistic 'gate'", "recipe: rule 1 (name 'gate'): do not quantize")]
+    plain = Interpreter(network())
+    mixed = Interpreter(result.integer)
+    for sample in SAMPLES:
+        np.testing.assert_allclose(mixed(sample)["y0"], plain(sample)["y0"], atol=0.03)
+
+
+def test_an_earlier_rule_against_quantizing_can_be_lifted() -> None:
+    recipe = recipe_of([{"regex": ".*", "quantize": False}, {"regex": "curve|gate|head|stem", "quantize": True}])
+    result = quantize(network(), SAMPLES, Options(recipe=recipe))
+    assert not float_ops(result.integer)
+    assert not any(FLOAT_REASON in op.attributes for op in result.propagated.entry.ops)
+
+
+def test_the_observer_of_a_rule_observes_the_outputs_it_selects() -> None:
+    wide = [{"x0": np.full((1, 6), value, np.float32)} for value in [*np.linspace(-1, 1, 200), 90.0]]
+    plain = quantize(network(), wide, Options(observer="minmax")).calibration.observations
+    recipe = recipe_of([{"name": "stem", "observer": "percentile:90"}])
+    ruled = quantize(network(), wide, Options(observer="minmax", recipe=recipe)).calibration.observations
+    assert plain["stem"].maximum == 91.0
+    assert ruled["stem"].maximum < 10.0
+    assert {key: value for key, value in plain.items() if key != "stem"} == {
+        key: value for key, value in ruled.items() if key != "stem"
+    }
+
+
+def test_an_unknown_observer_names_the_rule_and_the_key() -> None:
+    recipe = recipe_of([{"name": "stem", "observer": "modal"}])
+    with pytest.raises(RecipeError, match=r"rule 1 \(name 'stem'\): key 'observer': found observer 'modal'; expected"):
+        check_options(Options(recipe=recipe))
+
+
+def test_a_name_that_was_folded_away_is_told_from_one_that_never_was() -> None:
+    net = Network([(1, 6)])
+    net.name = "table"
+    table = net.insert(NegateOp(net.constant(np.linspace(-1, 1, 6).reshape(1, 6))))
+    net.name = "sum"
+    program = net.finish([net.insert(AddOp(net.values[0], table))])
+    fused = fuse(simplify(program))
+    with pytest.raises(RecipeError, match="matches nothing in the model"):
+        apply_recipe(fused, recipe_of([{"name": "nowhere", "bits": 8}]), program)
+    with pytest.raises(RecipeError, match="folded into other ops or constants; name the op that is left"):
+        apply_recipe(fused, recipe_of([{"name": "table", "bits": 8}]), program)
+
+
+def test_a_rule_that_can_change_nothing_is_refused() -> None:
+    net = Network([(2, 3)])
+    zero = net.splat(0.0, net.values[0])
+    net.name = "matrix"
+    product = net.insert(CompareOp(net.values[0], zero, ComparisonDirection.GE))
+    fused = fuse(net.finish([product]))
+    with pytest.raises(RecipeError, match=r"matches only stablehlo\.compare, which no kernel covers"):
+        apply_recipe(fused, recipe_of([{"name": "matrix", "bits": 8}]))
+    apply_recipe(fused, recipe_of([{"name": "matrix", "quantize": False}]))
+
+
+def test_an_unknown_end_of_a_subgraph_is_named() -> None:
+    with pytest.raises(RecipeError, match="key 'subgraph': found no op or input 'tail' in the model"):
+        selected({"subgraph": {"from": "x0", "to": "tail"}})
+
+
+BROKEN = [
+    ("- name: stem", "expected one key 'rules' at the top"),
+    ("rules:", "R.yaml:1: expected a list of rules under 'rules', one or more"),
+    ("rules:\n  - stem", "R.yaml:2: rule 1: expected keys and values, as 'name: conv1'"),
+    ("rules:\n  - {name: a, bits: 8}\n  - {name: b, width: 3}", "R.yaml:3: rule 2: found key 'width', expected one of"),
+    ("rules:\n  - {bits: 8}", "rule 1: found nothing to select by, expected one of: name, regex, op, subgraph"),
+    ("rules:\n  - {name: a, op: add, bits: 8}", "rule 1: found 'name' and 'op' to select by"),
+    ("rules:\n  - {name: a}", "rule 1: found nothing to set, expected one or more of: bits"),
+    ("rules:\n  - {name: a, bits: 8, bits: 4}", "rule 1: found key 'bits' twice, expected it once"),
+    ("rules:\n  - {name: a, bits: 1}", "rule 1: key 'bits': found 1, expected an integer from 2 to 32"),
+    ("rules:\n  - {name: a, bits: true}", "rule 1: key 'bits': found True, expected an integer"),
+    ("rules:\n  - {name: 3, bits: 8}", "rule 1: key 'name': found 3, expected the name of an op"),
+    ("rules:\n  - {regex: '(', bits: 8}", "rule 1: key 'regex': found '(', expected a regular expression"),
+    ("rules:\n  - {subgraph: a, bits: 8}", "key 'subgraph': found 'a', expected {from: NAME, to: NAME}"),
+    ("rules:\n  - {subgraph: {from: a, to: []}, bits: 8}", "key 'subgraph': found"),
+    ("rules:\n  - {name: a, granularity: per_row}", "key 'granularity': found 'per_row', expected per_channel or"),
+    ("rules:\n  - {name: a, symmetric: 1}", "key 'symmetric': found 1, expected true or false"),
+    ("rules:\n  - {name: a, quantize: 'no'}", "key 'quantize': found 'no', expected true or false"),
+    ("rules: [", "R.yaml:1: found no valid YAML"),
+    ("rules:\n  - {name: a, bits: !!python/name:os.system 1}", "found no valid YAML"),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), BROKEN)
+def test_a_broken_recipe_is_refused_with_its_line_rule_and_key(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "R.yaml"
+    path.write_text(text)
+    with pytest.raises(RecipeError) as raised:
+        load_recipe(path)
+    assert message in str(raised.value)
+
+
+def test_a_file_and_a_list_spell_the_same_recipe(tmp_path: Path) -> None:
+    path = tmp_path / "R.yaml"
+    path.write_text("rules:\n  - op: add\n    quantize: false\n  - regex: 'c.*'\n    observer: minmax\n")
+    listed = [{"op": "add", "quantize": False}, {"regex": "c.*", "observer": "minmax"}]
+    written, given = load_recipe(path).rules, recipe_of(listed).rules
+    assert [(rule.selector, rule.pattern, rule.settings) for rule in written] == [
+        (rule.selector, rule.pattern, rule.settings) for rule in given
+    ]
+    model = Model(network())
+    data = {"x0": np.concatenate([sample["x0"] for sample in SAMPLES])[:, None]}
+    first, second = (zp.quantize(model, data, recipe=recipe) for recipe in (path, listed))
+    assert [op for op, _ in float_ops(first.program)] == [
+        "stablehlo.add 'stem'",
+        "stablehlo.broadcast_in_dim 'stem/relu'",
+        "stablehlo.maximum 'stem/relu'",
+    ]
+    np.testing.assert_array_equal(first(**SAMPLES[0])["y0"], second(**SAMPLES[0])["y0"])
+
+
+def dense() -> Program:
+    """dense: x times a matrix, plus a vector; sign: its negation."""
+    net = Network([(1, 6)])
+    net.name = "dense"
+    weight = net.constant(np.random.default_rng(0).normal(0, 1, (6, 4)) * [1, 10, 100, 1000])
+    product = DotGeneralOp(net.values[0], weight, with_shape(weight, [1, 4]), DotDimensions((), (), (1,), (0,)))
+    value = net.insert(product)
+    value = net.insert(AddOp(value, net.along(np.arange(4.0), value, 1)))
+    net.name = "sign"
+    return net.finish([net.insert(NegateOp(value))])
+
+
+def specs(*rules: dict[str, Any], target: str = "cpu") -> dict[str, QuantizeRegionOp]:
+    options = Options(target=target, observer="minmax", recipe=recipe_of(rules))
+    fused = apply_recipe(fuse(simplify(dense()), named_target(target)), options.recipe)
+    asked = instrument(fused)
+    calibrated = state_ranges(asked, collect(asked, SAMPLES, observer="minmax"))
+    return named(propagate(calibrated, named_target(target)))
+
+
+def test_a_symmetric_output_has_the_zero_point_0() -> None:
+    assert specs({"name": "sign", "symmetric": True})["sign"].output_specs.data[0].zero_point == 0
+    assert specs({"name": "sign", "symmetric": False})["sign"].output_specs.data[0].zero_point != 0
+
+
+def test_weights_per_tensor_have_one_scale() -> None:
+    (per_channel, per_tensor) = (
+        specs({"name": "dense", "granularity": granularity})["dense"].input_specs.data[1]
+        for granularity in ("per_channel", "per_tensor")
+    )
+    assert len(set(per_channel.scales.tolist())) == 4
+    assert len(set(per_tensor.scales.tolist())) == 1
+    assert per_tensor.scales[0] == per_channel.scales.max()
+
+
+def test_bits_that_a_target_has_choose_its_row_and_others_leave_the_kernel_float() -> None:
+    wide = specs({"name": "dense", "bits": 16}, target="litert")["dense"]
+    assert wide.output_specs.data[0].storage == Storage.of("i16")
+    left = specs({"name": "dense", "bits": 16})["dense"]
+    reason = left.attributes[FLOAT_REASON].data
+    assert "target cpu has no kernel 'fully_connected' for" in reason
+    assert "16 bits or more" in reason
