@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -14,6 +15,7 @@ from codegen.emulation import EVERYWHERE
 from codegen.exactness import HERE, assert_native_is_exact
 from codegen.test_loops import SPECIAL, check_ulp, main, reals
 from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS, InstructionSet
+from zeropoint.codegen.llvm.machine import assembly
 from zeropoint.codegen.llvm.roundings import ROUNDING_NAMES
 from zeropoint.codegen.objects import objects_of
 from zeropoint.codegen.runtime.native import sources_of
@@ -59,6 +61,31 @@ def test_functions_are_the_same_bits_on_every_instruction_set(isa: InstructionSe
         + f"\nfunc.return {', '.join(values)} : {', '.join([tensor] * len(values))} }}"
     )  # fmt: skip
     assert_native_is_exact(program, [{"arg0": x}], isa)
+
+
+FLAGS = re.compile(r"\b(fast|contract|reassoc|nnan|ninf|nsz|arcp|afn)\b")
+FUSED = re.compile(r"^\s+(vfn?m(add|sub)\w*|fn?m(add|sub)|fml[as])\s", re.MULTILINE)
+
+
+@pytest.mark.parametrize("isa", INSTRUCTION_SETS.values(), ids=lambda row: row.name)
+def test_no_multiplication_is_fused_with_an_addition(isa: InstructionSet) -> None:
+    """A function, a sum of products and a scaled sum: LLVM rounds what is written, and as often."""
+    whole, number = "tensor<6x40xf32>", "tensor<6xf32>"
+    program = main(
+        f"%x: {whole}", whole, "%zero = stablehlo.constant dense<0.0> : tensor<f32>",
+        f"%e = stablehlo.exponential %x : {whole}", f"%p = stablehlo.multiply %e, %x : {whole}",
+        f"%s = stablehlo.reduce(%p init: %zero) applies stablehlo.add across dimensions = [1] : "
+        f"({whole}, tensor<f32>) -> {number}",
+        f"%b = stablehlo.broadcast_in_dim %s, dims = [0] : ({number}) -> {whole}",
+        f"%q = stablehlo.multiply %b, %e : {whole}", f"%y = stablehlo.add %q, %x : {whole}",
+    )  # fmt: skip
+    sources = [source.text() for name, source in sources_of(select(program, isa)).items() if name != "driver"]
+    assert sources
+    for text in sources:
+        assert not FLAGS.search(text)
+        made = assembly(text, isa)
+        assert re.search(r"^\s+v?f?mul", made, re.MULTILINE)
+        assert not FUSED.search(made)
 
 
 def pairs_of(values: Array) -> dict[str, Array]:
