@@ -69,6 +69,12 @@ def test_float_sums_are_taken_in_sixteen_parts(count: int):
     assert run_op(build, types, x.T, init).tolist() == [_sum_in_parts([*row], np.float32(0.25)) for row in x]
 
 
+def test_sums_past_what_floats_hold_are_infinite_or_nan_without_a_warning():
+    x = np.array([[3e38] * 40, [np.inf, -np.inf] * 20, [np.nan] + [0.0] * 39], np.float32)
+    types, build, init = _reduce(x, f32, [1], hlo.AddOp, 0)
+    assert [f"{v:g}" for v in run_op(build, types, x, init)] == ["inf", "nan", "nan"]
+
+
 def test_a_sum_over_two_dimensions_runs_over_the_last_one_first():
     x = np.random.default_rng(2).standard_normal((3, 5, 7)).astype(np.float32)
     types, build, init = _reduce(x, f32, [2, 0], hlo.AddOp, 0)

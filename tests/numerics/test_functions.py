@@ -78,6 +78,20 @@ def test_f16_and_bf16_functions_are_correctly_rounded():
             assert all(abs(Decimal(float(n)) - exact) >= abs(Decimal(float(y)) - exact) for n in neighbours)
 
 
+@pytest.mark.parametrize("dtype", FLOATS, ids=lambda dtype: dtype.name)
+@pytest.mark.parametrize(("name", "chosen"), [("maximum", max), ("minimum", min)])
+def test_minus_zero_is_below_zero_and_nan_wins(dtype, name, chosen):
+    values = np.array([0, -0.0, 1, -1, np.nan, np.inf, -np.inf], dtype)
+    left, right = (part.ravel() for part in np.meshgrid(values, values))
+    scalars = [BINARY[name](left[n : n + 1], right[n]) for n in range(left.size)]
+    for found in (BINARY[name](left, right), np.concatenate(scalars)):
+        for x, y, z in zip(*(array.astype(float).tolist() for array in (left, right, found)), strict=True):
+            if math.isnan(x) or math.isnan(y):
+                assert math.isnan(z)
+            else:
+                assert f"{z:g}" == f"{chosen(x, y, key=lambda v: (v, math.copysign(1, v))):g}"
+
+
 @given(st.floats(-30.0, 30.0))
 def test_erf_is_accurate_in_f64(x):
     assert float(UNARY["erf"](np.asarray(x))) == pytest.approx(math.erf(x), rel=1e-15, abs=1e-300)

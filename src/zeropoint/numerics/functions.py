@@ -164,14 +164,17 @@ def _extreme(function: np.ufunc) -> BinaryFunction:
     def quiet(x: AnyArray, y: AnyArray) -> AnyArray:
         with np.errstate(all="ignore"):
             found = np.asarray(function(x, y))
-        if not _is_float(found) or is_complex(found):
-            return found
-        zeros = (x == 0) & (y == 0)
-        if not np.any(zeros):
-            return found
-        # Of two zeros the sum is the greater one. NumPy takes either.
-        of_zeros = x + y if function is np.maximum else -(-x - y)
-        return np.where(zeros, of_zeros, found).astype(found.dtype, copy=False)
+            if not _is_float(found) or is_complex(found):
+                return found
+            if any(operand.size == 1 and operand.item() != 0 for operand in (x, y)):
+                return found  # a bound that is no zero
+            zeros = found == 0
+            if not np.any(zeros):
+                return found
+            # Of two zeros the sum is the greater one. NumPy takes either.
+            of_zeros = x + y if function is np.maximum else -(-x - y)
+            zeros = zeros & (x == 0) & (y == 0)
+            return np.where(zeros, of_zeros, found).astype(found.dtype, copy=False)
 
     return quiet
 

@@ -23,6 +23,11 @@ PARTIALS = 16
 
 def combined(values: AnyArray, function: np.ufunc) -> AnyArray:
     """x_0 to x_(n-1), n > 0, along axis 0, combined by `np.add` or `np.multiply` in the order above."""
+    with np.errstate(all="ignore"):
+        return _combined(values, function)
+
+
+def _combined(values: AnyArray, function: np.ufunc) -> AnyArray:
     parts = values[:PARTIALS].copy(order="K")
     for start in range(PARTIALS, len(values), PARTIALS):
         block = values[start : start + PARTIALS]
