@@ -43,6 +43,7 @@ class Tensor:
     shape: Index
     stored: dict[Index, int]
     type: UniformQuantizedType
+    saturates: bool = True
 
     def real(self, at: Index) -> tuple[int, Fraction]:
         """(stored - zero point, scale)."""
@@ -152,6 +153,7 @@ class Evaluator:
         made = Tensor(shape, {}, kind)
         operands = [values[operand] for operand in op.operands]
         rule = getattr(self, op.name.split(".")[1])
+        made.saturates = "zeropoint.accumulator" not in op.attributes
         for at in indices(shape):
             made.stored[at] = rule(op, operands, made, at)
         return made
@@ -162,7 +164,7 @@ class Evaluator:
         # Scales are f64, and so is their quotient.
         ratio = Fraction(float(scale) / float(wanted))
         if ratio == 1:
-            return clamp(number + zero, bounds)
+            return clamp(number + zero, bounds) if made.saturates else number
         return clamp((wide if wide_sums else self.round)(number, ratio) + zero, bounds)
 
     # Ops.
@@ -171,7 +173,7 @@ class Evaluator:
         (source,) = operands
         if source.type == made.type:
             return source.stored[at]
-        number, scale = source.real(at)
+        number, scale = source.real(at)  # not clamped where `zeropoint.accumulator` says that it has 64 bits
         accumulator = source.type.storage.type.width == 32 and 8 < made.type.storage.type.width <= 16
         wide_sums = self.profile == "fixed32-double" and accumulator
         wanted, zero, bounds = parameters(made.type, at)

@@ -204,6 +204,24 @@ def test_sums_of_8_bit_operands_that_pass_32_bits_saturate() -> None:
 
 
 @pytest.mark.parametrize("profile", ["fixed32", "fixed32-double"])
+@pytest.mark.parametrize("terms", [3, 600, 70_000])
+def test_accumulators_that_are_said_to_have_64_bits_do_not_saturate(terms: int, profile: str) -> None:
+    wide, out = "!quant.uniform<i16:f32, 1.0>", f"!quant.uniform<i16:f32, {terms * 127.0}>"
+    weights, acc = t(f"{terms}x1", "!quant.uniform<i16<-127:127>:f32, 1.0>"), t("1x1", ACC)
+    body = f"""%w = stablehlo.constant() <{{value = dense<127> : tensor<{terms}x1xi16>}}> : () -> {weights}
+      %b = stablehlo.constant() <{{value = dense<{INT32_MAX}> : tensor<1x1xi32>}}> : () -> {acc}
+      %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] {{zeropoint.accumulator = i64}} :
+        ({t(f"1x{terms}", wide)}, {weights}) -> {acc}
+      %1 = stablehlo.add %0, %b {{zeropoint.accumulator = i64}} : {acc}
+      %r = stablehlo.uniform_quantize %1 : ({acc}) -> {t("1x1", out)}"""
+    made = program(body, [t(f"1x{terms}", wide)], t("1x1", out), profile)
+    for value in (-32768, -1, 0, 17, 32767):
+        _, found = assert_exact(made, np.full((1, terms), value, np.int16))
+        exact = (value * terms * 127 + INT32_MAX) / (terms * 127)
+        assert abs(found[0] - max(min(exact, 32767), -32768)) <= 1.5
+
+
+@pytest.mark.parametrize("profile", ["fixed32", "fixed32-double"])
 @pytest.mark.parametrize("ratio", [1.0, 1.75, 3.0, 1000.0, 2.0**20])
 @pytest.mark.parametrize("storage", ["i8", "i16", "i32"])
 def test_every_accumulator_has_one_definition_where_a_multiplier_shifts_left(

@@ -267,6 +267,15 @@ class TestWideAccumulators:
         found = requantize(np.array([acc]), multiplier, zero_point, -(2**15), 2**15 - 1)
         assert found.tolist() == [rational.clamp(expected + zero_point, -(2**15), 2**15 - 1)]
 
+    @given(acc=st.integers(-(2**47), 2**47), m=multipliers(-31, 40), width=st.sampled_from([8, 16, 31]))
+    def test_fixed32_with_31_bits_is_its_formula_for_accumulators_of_48_bits(self, acc, m, width):
+        multiplier = Multiplier.of(m, R.FIXED32, 8)
+        factor, n = int(multiplier.multiplier), int(multiplier.shift)
+        expected = (acc * factor + ((1 << max(n, 0)) >> 1)) >> n if n >= 0 else acc * factor << -n
+        low, high = -(2 ** (width - 1)), 2 ** (width - 1) - 1
+        found = requantize(np.array([acc]), multiplier, 0, low, high)
+        assert found.tolist() == [rational.clamp(expected, low, high)]
+
     @given(acc=st.integers(-(2**44), 2**44), m=multipliers(-60, 16))
     def test_exact_takes_64_bit_accumulators(self, acc, m):
         found = requantize(np.array([acc]), Multiplier.of(m, R.EXACT, 16, 64), 0, -(2**15), 2**15 - 1)

@@ -102,6 +102,22 @@ def bounds(low: float | None, high: float | None, op: str) -> Layer:
     return Layer(net.finish([made]), op, None)
 
 
+def past_32_bits(terms: int, *, connected: bool) -> Layer:
+    """Weights and activations of one sign: sums, and outputs, that 32 bits at the scale of the products do not hold."""
+    net = Network([(2, terms) if connected else (1, 3, 2, terms // 6)])
+    random = np.random.default_rng(3)
+    value = net.values[0]
+    if connected:
+        weight = net.constant(random.uniform(0.5, 1, (3, terms)))
+        made = net.insert(DotGeneralOp(value, weight, with_shape(value, [2, 3]), DotDimensions((), (), (1,), (1,))))
+        return Layer(net.finish([biased(net, made)]), "FULLY_CONNECTED", ("FullyConnectedOptions", {}))
+    last = channels_last(2)
+    layout = ConvolutionLayout(0, 3, (1, 2), 3, 0, (1, 2), last.output_batch_dimension, 3, (1, 2))
+    weight = net.constant(random.uniform(0.5, 1, (4, 3, 2, terms // 6)))
+    made = net.insert(ConvolutionOp(value, weight, with_shape(value, [1, 1, 1, 4]), layout))
+    return Layer(net.finish([biased(net, made)]), "CONV_2D", ("Conv2DOptions", VALID))
+
+
 LAYERS = {
     "convolution": convolution(5, 3),
     "long convolution": convolution(6, 300),
@@ -110,6 +126,10 @@ LAYERS = {
     "fully connected": fully_connected(9),
     "long fully connected": fully_connected(5000),
     "fully connected with a large bias": fully_connected(9, 1e6),
+    "convolution past 32 bits": past_32_bits(6000, connected=False),
+    "convolution far past 32 bits": past_32_bits(70_002, connected=False),
+    "fully connected past 32 bits": past_32_bits(6000, connected=True),
+    "fully connected far past 32 bits": past_32_bits(70_000, connected=True),
     "add": sum_of_two(AddOp),
     "subtract": sum_of_two(SubtractOp),
 }

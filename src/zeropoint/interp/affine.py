@@ -100,10 +100,11 @@ def dequantization(source: Attribute) -> Unary:
     return lambda operand: evaluate.dequantize(operand, quantized)
 
 
-def requantization(source: Attribute, target: Attribute, profile: Profile) -> Unary:
+def requantization(source: Attribute, target: Attribute, profile: Profile, *, wide: bool = False) -> Unary:
     """clamp(round((stored - zero_point_in) * (scale_in / scale_out)) + zero_point_out); the identity on equal types.
 
-    Accumulators have 64 bits where stored - zero_point_in might pass 32, or the profile says so.
+    Accumulators have 64 bits where stored - zero_point_in might pass 32, or the profile says so. `wide` ones are stored
+    in 64, whatever the multiplier.
     """
     if source == target:
         return lambda operand: operand
@@ -113,7 +114,7 @@ def requantization(source: Attribute, target: Attribute, profile: Profile) -> Un
         raise UnsupportedError(f"found quantized axes {given.axis} and {wanted.axis}; expected the same axis")
     low, high = given.storage_min - int(given.zero_point.max()), given.storage_max - int(given.zero_point.min())
     width = 32 if low >= INT32_MIN and high <= INT32_MAX else 64
-    word = np.dtype(np.int32 if width == 32 else np.int64)
+    word = np.dtype(np.int32 if width == 32 and not wide else np.int64)
     form = max(width, profile.accumulator_width(given.width, wanted.width))
     multiplier = profile.multiplier(_scalar_or_channels(given.scale / wanted.scale), wanted.width, form)
 

@@ -29,6 +29,7 @@ from zeropoint.interp.affine import (
 )
 from zeropoint.interp.binding import Binary, Function, Scope, Ternary, Unary
 from zeropoint.interp.errors import UnsupportedError
+from zeropoint.ir.annotations import is_wide
 from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp, StorageCastOp, UniformQuantizedType
 from zeropoint.ir.stablehlo import (
     AddOp,
@@ -58,7 +59,7 @@ def uniform_quantize(op: UniformQuantizeOp, scope: Scope) -> Unary:
     """
     source, target = element_of(op.operand), element_of(op.result)
     if is_quantized(source):
-        return requantization(source, target, scope.profile)
+        return requantization(source, target, scope.profile, wide=is_wide(op.operand))
     return quantization(target, scope.profile)
 
 
@@ -176,6 +177,8 @@ def subtract(op: SubtractOp, scope: Scope) -> Binary:
 
 
 def _sum(op: BinaryOp, scope: Scope, sign: int) -> Binary:
+    if is_wide(op.results[0]):
+        return _wide_sum(sign)
     if _one_type(op):
         return sum_of_one_type(affine(element_of(op.result)), sign)
     parameters = [affine(element_type) for element_type in _types(op)]
@@ -185,6 +188,16 @@ def _sum(op: BinaryOp, scope: Scope, sign: int) -> Binary:
     profile = scope.profile
     apply = addition(profile.add, [lhs, rhs], result, [1, sign], profile.quantize).apply
     return _stored(apply, parameters[2])
+
+
+def _wide_sum(sign: int) -> Binary:
+    """Of accumulators of 64 bits, with zero points of 0."""
+    word = np.dtype(np.int64)
+
+    def run(lhs: Array, rhs: Array) -> Array:
+        return lhs.astype(word) + sign * rhs.astype(word)
+
+    return run
 
 
 def sum_of_one_type(numbers: Affine, sign: int) -> Binary:

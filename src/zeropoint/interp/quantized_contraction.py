@@ -14,6 +14,7 @@ from zeropoint.interp.affine import Affine, affine, dequantization, is_quantized
 from zeropoint.interp.binding import Binary, Scope, Unary
 from zeropoint.interp.contraction import contraction_of, float_contraction, integer_contraction
 from zeropoint.interp.exactness import FLOAT32, FLOAT64, INT64, to_integers
+from zeropoint.ir.annotations import is_wide
 from zeropoint.ir.stablehlo import ConvolutionOp, DotGeneralOp
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 from zeropoint.numerics import Profile
@@ -34,6 +35,8 @@ def contraction(op: ContractionOp, scope: Scope) -> Binary:
     # The difference fits where the sum of products does; of 32-bit storage it might not, so it is taken in f64.
     word = FLOAT32 if x.reach < 1 << 24 else FLOAT64
     finish = _finish(x, w, y, _result_axis(op, w, y), scope.profile)
+    if is_wide(op.result):
+        finish = _accumulated
 
     def run(lhs: Array, rhs: Array) -> Array:
         weights = rhs if centred is not None else w.centred(rhs, INT64)
@@ -57,6 +60,11 @@ def _finish(x: Affine, w: Affine, y: Affine, axis: int | None, profile: Profile)
         )
 
     return run
+
+
+def _accumulated(sums: Array) -> Array:
+    """Sums of 64 bits, which do not saturate."""
+    return to_integers(sums, INT64)
 
 
 def _as_storage(sums: Array, y: Affine) -> Array:

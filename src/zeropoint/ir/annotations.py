@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, cast
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, StringAttr
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Attribute, Operation, SSAValue
 
 NAME = "zeropoint.name"
 """On arguments and results of `@main`: the name of the input or output in the original model."""
@@ -38,6 +38,9 @@ RESCALE_COUNTS = "zeropoint.rescale_counts"
 QUANTILES = "zeropoint.quantiles"
 """On a `quant.stats`: the values that split what was observed into parts of equal count, in rising order; the middles
 of those parts."""
+ACCUMULATOR = "zeropoint.accumulator"
+"""On a contraction, and on the sum with its bias, whose result is quantized and stored in 32 bits: `i64`, the type in
+which a kernel sums where 32 bits do not hold it. No quantized type is as wide. The value does not saturate."""
 EXPRESSED = "zeropoint.expressed"
 """On an integer value's op, or on an argument or result: the quantized type whose storage it is."""
 
@@ -47,6 +50,11 @@ def carry(source: Operation, target: Operation, *names: str) -> None:
     for name in names:
         if name in source.attributes:
             target.attributes[name] = source.attributes[name]
+
+
+def is_wide(value: SSAValue) -> bool:
+    """Whether the integers of a quantized value have 64 bits (`ACCUMULATOR`)."""
+    return isinstance(value.owner, Operation) and ACCUMULATOR in value.owner.attributes
 
 
 def own_profile(op: Operation) -> str | None:

@@ -6,9 +6,10 @@ Source: the project's numerics notes, "Elementwise" and "Requantize".
 from __future__ import annotations
 
 import numpy as np
-from xdsl.dialects.builtin import IntegerType
+from xdsl.dialects.builtin import IntegerType, i64
 from xdsl.ir import Operation, SSAValue
 
+from zeropoint.ir.annotations import is_wide
 from zeropoint.ir.constants import splat_value
 from zeropoint.ir.fxpmath import WeightedSumOp
 from zeropoint.ir.locations import describe
@@ -53,7 +54,9 @@ def lower_requantize(lowering: Lowering, op: UniformQuantizeOp) -> SSAValue:
     if is_widening(source, result):
         return lowering.widened(stored, source.zero_point, storage_element(result))
     real = source.scales / result.scale
-    accumulator = lowering.widened(stored, 0 if source.is_per_channel else source.zero_point)
+    wide = is_wide(op.operand)
+    zero_point = 0 if source.is_per_channel else source.zero_point
+    accumulator = stored if wide else lowering.widened(stored, zero_point)
     if result.storage.type.width == 32 and result.zero_point == 0 and (real == 1.0).all():
         return lowering.saturated_result(accumulator, op)
     width = lowering.profile.accumulator_width(source.storage.type.width, result.storage.type.width)
@@ -115,7 +118,8 @@ def lower_sum(lowering: Lowering, op: AddOp | SubtractOp) -> SSAValue:
 def _sum_of_accumulators(lowering: Lowering, op: AddOp | SubtractOp) -> SSAValue:
     """In i32 where that holds every sum; in i64 otherwise, clamped to what 32 bits hold."""
     lhs, rhs = (lowering.stored(operand) for operand in op.operands)
-    return lowering.saturated_result(lowering.combined(type(op), lhs, rhs), op)
+    total = lowering.combined(type(op), lhs, rhs)
+    return lowering.converted(total, i64) if is_wide(op.result) else lowering.saturated_result(total, op)
 
 
 def _check_width(op: Operation, width: int) -> None:

@@ -16,6 +16,7 @@ import numpy as np
 from xdsl.dialects.builtin import IntegerType, i32, i64
 from xdsl.ir import SSAValue
 
+from zeropoint.ir.annotations import is_wide
 from zeropoint.ir.contractions import Contraction, weight_channel_axis, weights_by_channel
 from zeropoint.ir.locations import describe
 from zeropoint.ir.stablehlo import ConvertOp, ConvolutionOp, PadOp
@@ -124,6 +125,8 @@ def lower_contraction(lowering: Lowering, op: Contraction) -> SSAValue:
         )
     weight = _centred_weights(lowering, op)
     sums = _two_activations(lowering, op) if weight is None else _sums(lowering, op, weight)
+    if is_wide(op.result):
+        return lowering.converted(sums, i64)
     if not _requantizes(op) and result.storage.type.width == 32:
         return lowering.saturated_result(sums, op)
     return _requantized(lowering, op, sums)

@@ -27,7 +27,7 @@ from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint
 
-from zeropoint.ir.annotations import EXPRESSED, FACTS, FLOAT_REASON, PROFILE, RESCALE, carry, own_profile
+from zeropoint.ir.annotations import EXPRESSED, FACTS, FLOAT_REASON, PROFILE, RESCALE, carry, is_wide, own_profile
 from zeropoint.ir.dead_code import remove_dead_ops, remove_if_dead
 from zeropoint.ir.fxpmath import RequantizeOp, TableOp, WeightedSumOp
 from zeropoint.ir.locations import describe
@@ -134,6 +134,10 @@ def _lower_op(lowering: Lowering, op: Operation) -> SSAValue | None:
         return op.input if kind is None or kind.storage.type.signed else lowering.flipped(op.input)
     if isinstance(op, UnaryOp):
         return lower_function(lowering, op)
+    if any(map(is_wide, op.operands)) and not isinstance(op, AddOp | SubtractOp | UniformQuantizeOp):
+        raise LoweringError(
+            f"{describe(op)}: found accumulators of 64 bits, expected a sum with a bias, or uniform_quantize"
+        )
     rule = LOWERINGS.get(type(op))
     if rule is None:
         raise LoweringError(f"{describe(op)}: found a quantized op with no integer form; dequantize around it")

@@ -8,16 +8,19 @@ C15 and C17). What has others is brought to these first, exactly: 8-bit weights 
 from __future__ import annotations
 
 import numpy as np
-from xdsl.ir import SSAValue
+from xdsl.dialects.builtin import i64
+from xdsl.ir import Operation, SSAValue
 
+from zeropoint.ir import annotations
 from zeropoint.ir.bounds import Bounds
 from zeropoint.ir.constants import constant_array, constant_op
-from zeropoint.ir.contractions import output_channel_axis
+from zeropoint.ir.contractions import output_channel_axis, weight_channel_axis
 from zeropoint.ir.quant import Storage, UniformQuantizedType
 from zeropoint.ir.stablehlo import AddOp, BroadcastInDimOp, ConvolutionOp, DotGeneralOp, UniformQuantizeOp
 from zeropoint.ir.tensors import Array, with_element
 from zeropoint.materialize.elementwise import encased
 from zeropoint.materialize.kernel import Kernel
+from zeropoint.numerics.accumulator import accumulator_bound
 from zeropoint.numerics.arrays import along_axis
 
 Contraction = ConvolutionOp | DotGeneralOp
@@ -77,11 +80,44 @@ def _share_storage(kernel: Kernel, op: Contraction) -> bool:
     return True
 
 
+def _passes_32_bits(kernel: Kernel, op: Contraction) -> bool:
+    """Whether some sum of products, with a bias of up to 32 bits, might pass 32 bits, from the stored weights."""
+    stored, given = constant_array(kernel.values[op.rhs], kernel.weights), kernel.type_of(op.lhs)
+    axis = weight_channel_axis(op)
+    if stored is None or axis is None:
+        return False
+    channels = np.moveaxis(stored, axis, 0).reshape(stored.shape[axis], -1)
+    raw = accumulator_bound(channels, given.storage.minimum, given.storage.maximum)
+    centred = accumulator_bound(channels, given.storage.minimum, given.storage.maximum, given.zero_point)
+    bias = max((_greatest(kernel, other) for other in kernel.body if isinstance(other, AddOp)), default=0)
+    return int(np.maximum(raw, centred + bias).max(initial=0)) > ACCUMULATOR.maximum
+
+
+def _greatest(kernel: Kernel, op: AddOp) -> int:
+    """The greatest magnitude of a constant that is added, broadcast or not."""
+    found = 0
+    for operand in op.operands:
+        made = operand.owner
+        value = made.operand if isinstance(made, BroadcastInDimOp) else operand
+        array = constant_array(kernel.values[value], kernel.weights) if value in kernel.values else None
+        if array is not None:
+            found = max(found, int(np.abs(array.astype(np.int64)).max(initial=0)))
+    return found
+
+
+def _summed(kernel: Kernel, op: Operation, accumulator: UniformQuantizedType, *, long: bool) -> SSAValue:
+    """The op on accumulators, of 64 bits where they are long."""
+    value = kernel.retyped(op, accumulator)
+    if long and isinstance(value.owner, Operation):
+        value.owner.attributes[annotations.ACCUMULATOR] = i64
+    return value
+
+
 def contraction(kernel: Kernel) -> SSAValue:
     """`convolution | dot_general`, `add` of the bias, `uniform_quantize` unless the accumulators are wanted, `clamp`.
 
-    Of two 16-bit activations the op requantizes its sums itself, which 32 bits might not hold. Constant weights are
-    such that a sum past 32 bits is past the output too (`solve.propagate.weights`), and may saturate.
+    Of two 16-bit activations the op requantizes its sums itself, which 32 bits might not hold. Sums with constant
+    weights that 32 bits might not hold have 64, which `zeropoint.accumulator` says.
     """
     op = next(op for op in kernel.body if isinstance(op, Contraction))
     is_wide = kernel.type_of(op.lhs).storage.type.width > BYTE
@@ -90,12 +126,13 @@ def contraction(kernel: Kernel) -> SSAValue:
         return encased(kernel)
     accumulator = kernel.output_type if direct else accumulator_type(op, kernel.type_of(op.lhs), kernel.type_of(op.rhs))
     bounds = Bounds()
-    value = kernel.retyped(op, accumulator)
+    long = is_wide and not direct and _passes_32_bits(kernel, op)
+    value = _summed(kernel, op, accumulator, long=long)
     for other in kernel.body:
         if isinstance(other, BroadcastInDimOp) and other.operand in kernel.values:
             kernel.retyped(other, accumulator)
         elif isinstance(other, AddOp):
-            value = kernel.retyped(other, accumulator)
+            value = _summed(kernel, other, accumulator, long=long)
         elif other is not op:
             bounds.then(other, kernel.weights)
     if kernel.output_type == accumulator and not direct:

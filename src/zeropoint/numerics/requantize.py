@@ -167,8 +167,11 @@ def accumulator_limit(multiplier: Multiplier, accumulator_width: int = 32) -> In
     elif behaviour is RequantizeBehaviour.POT:
         limit = INT64_MAX >> np.maximum(-shift, 0)
     else:
-        factor, rounding, _ = _fixed32_parts(multiplier.multiplier, shift)
+        factor, rounding, right = _fixed32_parts(multiplier.multiplier, shift)
         limit = (INT64_MAX - rounding) // np.maximum(factor, 1)
+        if accumulator_width > 32:
+            split = ((INT64_MAX - (rounding >> 16)) // np.maximum(factor, 1) - 1) << 16
+            limit = np.where(factor < 1 << 17, limit, np.where(right >= 17, split, INT64_MAX))
     return np.minimum(np.asarray(limit, dtype=np.int64), own)
 
 
@@ -258,13 +261,28 @@ def _fixed32_parts(m: IntArray, shift: IntArray) -> tuple[IntArray, IntArray, In
 
 
 def _fixed32(acc: AnyArray, m: IntArray, shift: IntArray, zeros: IntArray) -> IntArray:
-    """|acc * M0| <= 2^62 and 2^(N-1) <= 2^61: the sum fits int64 for every int32 acc."""
+    """|acc * M0| <= 2^62 and 2^(N-1) <= 2^61: the sum fits int64 for every int32 acc, and M0 < 2^15 for 48 bits."""
     factor, rounding, right = _fixed32_parts(m, shift)
+    if acc.dtype.itemsize > 4 and int(factor.max(initial=0)) >= 1 << 17:
+        return _fixed32_of_48_bits(acc, factor, right, zeros)
     y = np.asarray(acc * factor)
     y += rounding
     y >>= right
     y += zeros
     return y
+
+
+def _fixed32_of_48_bits(acc: AnyArray, factor: IntArray, right: IntArray, zeros: IntArray) -> IntArray:
+    """(acc * M0 + 2^(N-1)) >> N with acc = high * 2^16 + low.
+
+    That is exactly (high * M0 + (low * M0 >> 16) + 2^(N-17)) >> N - 16. Where N < 17 the multiplier is at least 2^14,
+    and what is past 32 bits is past any storage, clamped to them or not.
+    """
+    acc = acc.astype(np.int64, copy=False)
+    total = (acc >> 16) * factor + (((acc & 0xFFFF) * factor) >> 16)
+    long = (total + (np.int64(1) << np.maximum(right - 17, 0))) >> np.maximum(right - 16, 0)
+    short = (np.clip(acc, -INT32_MAX, INT32_MAX) * factor + ((np.int64(1) << right) >> 1)) >> right
+    return np.asarray(np.where(right >= 17, long, short) + zeros)
 
 
 def _fixed32_double(acc: AnyArray, m: IntArray, shift: IntArray, zeros: IntArray) -> IntArray:

@@ -102,6 +102,9 @@ def _requantize(ranges: Ranges, op: RequantizeOp) -> list[Obligation]:
     if multiplier.behaviour is RequantizeBehaviour.FIXED32:
         factor = factor << np.maximum(-shift, 0)
         rounding = (np.int64(1) << np.maximum(shift, 0)) >> 1
+        if not acc.fits(32) and int(factor.max(initial=0)) >= 1 << 17:  # `_fixed32_of_48_bits`
+            acc, factor = acc.mapped(lambda bounds: bounds >> np.int64(16)), np.where(shift >= 17, factor, 0)
+            rounding = factor + (rounding >> 16)
     elif multiplier.behaviour is RequantizeBehaviour.FIXED32_DOUBLE:
         acc = acc.clamped(INT32_MIN, INT32_MAX)  # what the shift left saturates to
         rounding = np.full(factor.shape, 1 << 30)

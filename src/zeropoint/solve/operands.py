@@ -15,7 +15,6 @@ from zeropoint.ir.stablehlo import ConvolutionOp, DotGeneralOp
 from zeropoint.ir.tensors import Array
 from zeropoint.ir.weights import Weights
 from zeropoint.solve.errors import PropagationError
-from zeropoint.solve.headroom import greatest_real
 from zeropoint.solve.kernels import Kernel, rebased
 from zeropoint.solve.weights import bias_type, constant_type, held_weight_type, weight_type
 from zeropoint.targets import Role
@@ -76,7 +75,8 @@ def _weight_type(
         raise PropagationError(f"{kernel.name}: found a weight without output channels, expected a contraction's")
     bias = constant_array(kernel.region.inputs[2], weights) if len(kernel.region.inputs) > 2 else None
     limit = (1 << (min(bits, MAX_WIDTH) - 2)) - 1
-    greatest = None if bits <= MAX_WIDTH or output is None else greatest_real(output, None)
+    # Sums of 64 bits need no room: of them only the bias is stored in 32.
+    greatest = None if bits <= MAX_WIDTH or output is None else 0.0
     if pinned is not None:
         return held_weight_type(
             pinned, array, axis, given, bias, limit, greatest_output=greatest, scale_type=kernel.scale_type

@@ -37,7 +37,8 @@ def requantized(
     else:
         assert shift is not None
         parts = [_widened(f, part, wide) for part in (acc, multiplier, shift)]
-        result = _FORMS[behaviour](f, *parts)
+        long = behaviour is RequantizeBehaviour.FIXED32 and acc.type == wide
+        result = (_fixed32_of_48_bits if long else _FORMS[behaviour])(f, *parts)
     total = f.add(result, f.cast("sext", zero, wide))
     return f.cast("trunc", bounded(f, total, INT32_MIN, INT32_MAX), narrow)
 
@@ -81,6 +82,14 @@ def _fixed32(f: Function, acc: Value, m: Value, shift: Value) -> Value:
     rounding = f.binary("lshr", f.binary("shl", one, right), one)
     product = f.binary("mul", acc, f.binary("shl", m, left))
     return f.binary("ashr", f.binary("add", product, rounding), right)
+
+
+def _fixed32_of_48_bits(f: Function, acc: Value, m: Value, shift: Value) -> Value:
+    """The same for accumulators of i64: products of 79 bits."""
+    long = like(acc, "i128")
+    acc, m, shift = (f.cast("sext", value, long) for value in (acc, m, shift))
+    result = bounded(f, _fixed32(f, acc, m, shift), INT32_MIN * 2, INT32_MAX * 2)
+    return f.cast("trunc", result, like(acc, "i64"))
 
 
 def _divided_by_power(f: Function, x: Value, k: Value) -> Value:
