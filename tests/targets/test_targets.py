@@ -42,7 +42,7 @@ def written(folder: Path, text: str, name: str = "mine.toml") -> Path:
 
 def row_text(**columns: object) -> str:
     """A table of one good row, with some columns changed or, where None, left out."""
-    row = {"name": "k", "inputs": ["act i8"], "output": "act i8", "relation": "free", **columns}
+    row = {"name": "k", "inputs": ["act i8"], "output": "act i8", "relation": "free", "composites": [], **columns}
     lines = [f"{key} = {str(value).lower() if isinstance(value, bool) else repr(value)}" for key, value in row.items()]
     kept = [line for line in lines if not line.endswith("= None")]
     return "\n".join(['name = "mine"', 'profile = "fixed32"', "[[kernel]]", *kept])
@@ -257,7 +257,7 @@ def test_a_bad_table_is_refused(tmp_path: Path, text: str, sentence: str) -> Non
     bad = (
         text
         if "up" not in text
-        else text + "\n[[kernel]]\nname='k'\ninputs=['act i8']\noutput='act i8'\nrelation='free'"
+        else text + "\n[[kernel]]\nname='k'\ninputs=['act i8']\noutput='act i8'\nrelation='free'\ncomposites=[]"
     )
     with pytest.raises(TargetError, match=sentence):
         target(str(written(tmp_path, bad)))

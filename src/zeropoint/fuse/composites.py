@@ -3,8 +3,9 @@
 ```mlir
 %0 = stablehlo.composite "aten.gelu" %x {decomposition = @gelu} : (tensor<4xf32>) -> tensor<4xf32>
 ```
-becomes a region of the kernel `gelu` that holds the ops of `@gelu`. A composite that is not in the table, or that
-hands out more than one value, becomes its ops, and the patterns look at those.
+becomes a region of the kernel `gelu` that holds the ops of `@gelu`. So does a composite that a row of the target's table
+names (`composites = ["my.gate"]`). Any other, or one that hands out more than one value, becomes its ops, and the
+patterns look at those.
 
 Source: the StableHLO specification, "composite": it means the same as its decomposition.
 """
@@ -44,17 +45,23 @@ KERNELS: Mapping[str, str] = {
 """The kernel of a composite, by the part of its name behind the namespace and before a variant: `aten.gelu.default`."""
 
 
-def composite_kernel(op: CompositeOp) -> str | None:
-    """The logical kernel that a composite names."""
+def composite_kernel(op: CompositeOp, own: Mapping[str, str]) -> str | None:
+    """The logical kernel that a composite names: `own` has those that the target's table names, in full."""
+    if op.composite_name.data in own:
+        return own[op.composite_name.data]
     parts = op.composite_name.data.lower().split(".")
     return next((KERNELS[part] for part in reversed(parts[1:]) if part in KERNELS), None)
 
 
 @dataclass(frozen=True)
 class Expanded:
-    """What a composite was: the kernel that it names, its operands, its result, and the ops that make it."""
+    """What a composite was: the kernel that it names, its operands, its result, and the ops that make it.
+
+    `own` says that a row of the target's table names the composite, whatever it computes.
+    """
 
     kernel: str
+    own: bool
     inputs: tuple[SSAValue, ...]
     result: SSAValue
     ops: frozenset[Operation]
@@ -72,25 +79,27 @@ def composite_match(composite: Expanded, graph: Graph) -> Match | None:
     covered = graph.in_order(ops)
     if not covered or len(covered[-1].results) != 1 or covered[-1].results[0] is not composite.result:
         return None
+    if composite.own:
+        return Match(composite.kernel, covered, composite.inputs)
     source = composite.inputs[0]
     if len(composite.inputs) == 1 and all(is_function(op) or graph.splat(op.results[0]) is not None for op in covered):
         return function_match(covered, source, graph)
     return Match(composite.kernel, covered, composite.inputs)
 
 
-def expand_composites(program: Program) -> list[Expanded]:
+def expand_composites(program: Program, own: Mapping[str, str]) -> list[Expanded]:
     """Put the ops of every composite in its place; those that name a kernel are returned.
 
-    Changes the program. Composites inside decompositions are expanded as well, under the name of the outermost.
+    `own` has the kernels of the composites that the target's table names. Changes the program. Composites inside decompositions are expanded as well, under the name of the outermost.
     """
     functions = {op.sym_name.data: op for op in program.module.ops if isinstance(op, FuncOp)}
     named: list[Expanded] = []
     for op in list(program.entry.ops):
         if isinstance(op, CompositeOp):
-            kernel, inputs = composite_kernel(op), tuple(dict.fromkeys(op.inputs))
+            kernel, inputs = composite_kernel(op, own), tuple(dict.fromkeys(op.inputs))
             ops, results = _expand(op, functions)
             if kernel is not None and len(results) == 1 and inputs:
-                named.append(Expanded(kernel, inputs, results[0], frozenset(ops)))
+                named.append(Expanded(kernel, op.composite_name.data in own, inputs, results[0], frozenset(ops)))
     return named
 
 

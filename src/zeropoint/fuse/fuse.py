@@ -26,7 +26,7 @@ from xdsl.rewriter import Rewriter
 
 from zeropoint.fuse.composites import composite_match, expand_composites
 from zeropoint.fuse.elementwise import GENERIC
-from zeropoint.fuse.lists import fusion_list
+from zeropoint.fuse.lists import PHASES
 from zeropoint.fuse.match import Graph, Match, Pattern
 from zeropoint.fuse.split_clamps import split_clamps
 from zeropoint.ir.annotations import FUNCTION
@@ -121,16 +121,15 @@ def fuse(program: Program, target: Target | None = None) -> Program:
     """
     target = target or named_target("cpu")
     program = program.clone()
-    composites = expand_composites(program)
+    composites = expand_composites(program, target.composites)
     split_clamps(program, target.by_kernel)
     ops = list(program.entry.ops)
-    patterns = fusion_list(target.name)
-    graph = Graph(program.weights, {op: index for index, op in enumerate(ops)}, target.by_kernel, patterns.bounds)
+    graph = Graph(program.weights, {op: index for index, op in enumerate(ops)}, target.by_kernel, target.bounds)
     for composite in composites:
         match = composite_match(composite, graph)
         if match is not None:
             _take(match, graph)
-    for direction, phase in patterns.phases:
+    for direction, phase in PHASES:
         _apply(phase, ops[::direction], graph)
     remove_dead_ops(program.entry)
     return program

@@ -18,7 +18,7 @@ from zeropoint.numerics.storage import StorageType
 
 SCALE_FLOOR = 2.0**-60
 """The least scale that is chosen: the product of two of them, 2^-120, is still a normal f32."""
-SCALE_TYPES = ("f32", "f64")
+SCALE_TYPES = ("f32", "f64", "power_of_two")
 """The types in which runtimes keep scales."""
 UNIT_SCALE = 1.0
 """The scale of an activation that is zero throughout: any would do, and 1 keeps its rescales ordinary."""
@@ -64,16 +64,20 @@ class AffineParameters:
 
 
 def held_scale(scale: npt.ArrayLike, scale_type: str) -> FloatArray:
-    """The least scale of a type (`f32`, `f64`) that is not below `scale`, as f64.
+    """The least scale of a type (`f32`, `f64`, `power_of_two`) that is not below `scale`, as f64.
 
-    Runtimes that keep scales in f32 compute with the rounded number; rounding up keeps every bound on a sum. Raises
+    Runtimes that keep scales in f32 compute with the rounded number; rounding up keeps every bound on a sum. The ratio
+    of two powers of two is a shift: s_in * s_w / s_out too. Raises
     ValueError for another type.
     """
     if scale_type not in SCALE_TYPES:
-        raise ValueError(f"found scale type '{scale_type}', expected {' or '.join(SCALE_TYPES)}")
+        raise ValueError(f"found scale type '{scale_type}', expected {', '.join(SCALE_TYPES)}")
     exact = np.asarray(scale, dtype=np.float64)
     if scale_type == "f64":
         return exact
+    if scale_type == "power_of_two":
+        fraction, exponent = np.frexp(exact)  # 0.5 <= fraction < 1
+        return np.where(exact > 0, np.ldexp(np.where(fraction == 0.5, 0.5, 1.0), exponent), exact)
     near = exact.astype(np.float32)
     above = np.nextafter(near, np.float32(np.inf))
     return np.where(near.astype(np.float64) < exact, above, near).astype(np.float64)

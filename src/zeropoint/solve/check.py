@@ -132,20 +132,23 @@ def _of_rules(row: KernelRow, types: dict[int, UniformQuantizedType]) -> Iterato
     for port, found in types.items():
         rule = row.rule(port)
         if rule.zero_point is not None and bool(np.any(found.zero_points != rule.zero_point)):
-            yield f"port {port} has zero point {found.zero_points.tolist()}, expected {rule.zero_point}"
+            yield f"{row.port_name(port)} has zero point {found.zero_points.tolist()}, expected {rule.zero_point}"
         if not rule.per_channel and not found.is_per_layer:
-            yield f"port {port} has more than one scale, expected one"
+            yield f"{row.port_name(port)} has more than one scale, expected one"
 
 
 def _of_relation(region: QuantizeRegionOp, row: KernelRow, types: dict[int, UniformQuantizedType]) -> Iterator[str]:
-    relation, output = row.relation, types.get(OUTPUT)
+    relation = row.relation
     if isinstance(relation, SameScale):
         group = [port for port in types if port in relation and row.rule(port).role is not Role.OTHER]
         if len({types[port] for port in group}) > 1:
-            yield f"ports {sorted(group)} differ, expected the same scale and zero point"
-    elif isinstance(relation, FixedScale) and output is not None:
-        if (output.scale, output.zero_point) != (relation.scale, relation.zero_point):
-            yield f"output has {output}, expected scale {relation.scale:g} and zero point {relation.zero_point}"
+            yield f"{', '.join(map(row.port_name, sorted(group)))} differ, expected the same scale and zero point"
+    elif isinstance(relation, FixedScale):
+        for port in relation.ports:
+            found = types.get(port)
+            if found is not None and (found.scale, found.zero_point) != (relation.scale, relation.zero_point):
+                wanted = f"scale {relation.scale:g} and zero point {relation.zero_point}"
+                yield f"{row.port_name(port)} has {found}, expected {wanted}"
     elif isinstance(relation, MultiplierAccumulatorScale) and len(types) > 3:
         if not np.array_equal(types[2].scales, types[0].scale * types[1].scales):
             yield "bias scale differs from input scale * weight scale"

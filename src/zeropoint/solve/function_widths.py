@@ -220,7 +220,7 @@ class FunctionWidths:
         if not rows or not isinstance(region, QuantizeRegionOp):
             return None
         relation = rows[0].relation
-        if isinstance(relation, FixedScale):
+        if isinstance(relation, FixedScale) and OUTPUT in relation:
             fixed = UniformQuantizedType.per_layer(rows[0].output.storage, relation.scale, relation.zero_point)
             return Distribution.of(*real_range(fixed))
         data = [operand for _, operand in _activations(region)]

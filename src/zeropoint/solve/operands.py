@@ -17,7 +17,7 @@ from zeropoint.ir.weights import Weights
 from zeropoint.solve.errors import PropagationError
 from zeropoint.solve.kernels import Kernel, rebased
 from zeropoint.solve.weights import bias_type, constant_type, held_weight_type, weight_type
-from zeropoint.targets import Role
+from zeropoint.targets import FixedScale, Role
 
 CHANNELS_LISTED = 8
 
@@ -44,6 +44,9 @@ def operand_type(
     array = constant_array(region.inputs[index], weights)
     if rule.role is Role.OTHER or array is None:
         return region.input_specs.data[index]
+    relation = kernel.row.relation
+    if isinstance(relation, FixedScale) and index in relation:
+        pinned = UniformQuantizedType.per_layer(kernel.storage(index), relation.scale, relation.zero_point)
     if pinned is not None:
         pinned = rebased(pinned, kernel.storage(index))
     if rule.role is Role.BIAS:

@@ -210,8 +210,8 @@ class PortGraph:
         rule, relation = kernel.row.rule(index), kernel.row.relation
         if rule.zero_point is not None:
             node.zero_point, node.zero_point_by = rule.zero_point, f"kernel {kernel.name}"
-        if index == OUTPUT and isinstance(relation, FixedScale):
-            fixed = UniformQuantizedType.per_layer(kernel.storage(OUTPUT), relation.scale, relation.zero_point)
+        if isinstance(relation, FixedScale) and index in relation:
+            fixed = UniformQuantizedType.per_layer(kernel.storage(index), relation.scale, relation.zero_point)
             node.fix(fixed, f"kernel {kernel.name}", "kernel")
             node.minimum, node.maximum = real_range(fixed)
             return

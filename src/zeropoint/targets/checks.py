@@ -6,6 +6,7 @@ The checks hold for tables from files and for `Target` objects that a user build
 from __future__ import annotations
 
 import math
+from difflib import get_close_matches
 
 from zeropoint.numerics.profile import PROFILES
 from zeropoint.targets.kernels import (
@@ -20,6 +21,7 @@ from zeropoint.targets.kernels import (
     SameScale,
     Target,
 )
+from zeropoint.targets.logical_kernels import FUSED, WRITTEN
 
 ACCUMULATOR_BITS = (16, 32, 40, 48, 64)
 LARGEST_SQNR = 100
@@ -44,6 +46,10 @@ def check_target(target: Target) -> Target:
     if not 0 <= target.least_sqnr < LARGEST_SQNR:
         found = f"found least_sqnr {target.least_sqnr:g} dB"
         raise TargetError(f"target '{target.name}': {found}, expected 0 or more and less than {LARGEST_SQNR}")
+    for low, high in target.bounds or ():
+        if not low < high:
+            found = f"found bounds [{low:g}, {high:g}]"
+            raise TargetError(f"target '{target.name}': {found}, expected a lower number and a greater one")
     if not target.rows:
         raise TargetError(f"target '{target.name}': found no rows, expected at least one kernel")
     for number, row in enumerate(target.rows, start=1):
@@ -67,7 +73,22 @@ def _problem(row: KernelRow) -> tuple[str, str] | None:
     if row.accumulator_bits is not None and row.accumulator_bits not in ACCUMULATOR_BITS:
         widths = ", ".join(map(str, ACCUMULATOR_BITS))
         return "accumulator", f"found {row.accumulator_bits} bits, expected one of {widths}"
-    return _roles_problem(row) or _relation_problem(row)
+    return _roles_problem(row) or _relation_problem(row) or _kernel_problem(row)
+
+
+def _kernel_problem(row: KernelRow) -> tuple[str, str] | None:
+    """Whether anything makes a kernel of that name; a kernel with an operand pattern of its own is no composite."""
+    if row.composites is None and row.kernel not in FUSED | WRITTEN:
+        near = get_close_matches(row.kernel, sorted(FUSED | WRITTEN), 1)
+        hint = f"'{near[0]}'" if near else "one that fusion makes"
+        return (
+            "name",
+            f"found kernel '{row.kernel}', which nothing makes, expected {hint}; or, for a kernel of your own, the "
+            f"composites that it covers: composites = ['NAMESPACE.NAME'], or [] where the program has its regions",
+        )
+    if row.composites and row.kernel in FUSED:
+        return "composites", f"found composites of '{row.kernel}', which patterns make, expected a kernel of your own"
+    return None
 
 
 def _roles_problem(row: KernelRow) -> tuple[str, str] | None:
@@ -84,22 +105,35 @@ def _roles_problem(row: KernelRow) -> tuple[str, str] | None:
 def _relation_problem(row: KernelRow) -> tuple[str, str] | None:
     relation = row.relation
     if isinstance(relation, FixedScale):
-        return _fixed_problem(relation, row.output)
+        return _fixed_problem(relation, row)
     if isinstance(relation, SameScale):
         return _group_problem(relation, row)
     return None
 
 
-def _fixed_problem(relation: FixedScale, output: PortRule) -> tuple[str, str] | None:
-    storage = output.storage
+def _fixed_problem(relation: FixedScale, row: KernelRow) -> tuple[str, str] | None:
+    for port in relation.ports:
+        if not OUTPUT <= port < len(row.inputs):
+            return "relation", f"found port {port}, expected 'out' or an operand from 0 to {len(row.inputs) - 1}"
+        rule = row.rule(port)
+        if rule.role in (Role.BIAS, Role.OTHER):
+            return "relation", f"found port {port} of role '{rule.role.value}', expected one with parameters of its own"
+        found = _fixed_port_problem(relation, rule, row.port_name(port))
+        if found is not None:
+            return found
+    return None
+
+
+def _fixed_port_problem(relation: FixedScale, port: PortRule, name: str) -> tuple[str, str] | None:
+    storage = port.storage
     if not (math.isfinite(relation.scale) and relation.scale > 0):
         return "relation", f"found scale {relation.scale}, expected a positive number"
     if not storage.minimum <= relation.zero_point <= storage.maximum:
-        return "relation", f"found zero point {relation.zero_point}, expected one inside the output's {storage}"
-    if output.zero_point not in (None, relation.zero_point):
+        return "relation", f"found zero point {relation.zero_point}, expected one inside the {name}'s {storage}"
+    if port.zero_point not in (None, relation.zero_point):
         return (
             "relation",
-            f"found zero point {relation.zero_point}, expected that of the output port, {output.zero_point}",
+            f"found zero point {relation.zero_point}, expected that of the {name} port, {port.zero_point}",
         )
     return None
 
@@ -112,7 +146,7 @@ def _group_problem(relation: SameScale, row: KernelRow) -> tuple[str, str] | Non
     rules = {port: row.rule(port) for port in ports}
     for port, rule in rules.items():
         if rule.role not in DATA:
-            return "relation", f"found port {port} of role '{rule.role.value}' in the group, expected activations"
+            return "relation", f"found {row.port_name(port)}, port {port} of role '{rule.role.value}' in the group, expected activations"
     kinds = {(rule.storage, rule.zero_point, rule.wildcard) for rule in rules.values()}
     if len(kinds) > 1:
         return "relation", "found ports of different storage or zero point in one group, expected the same for all"

@@ -108,10 +108,14 @@ class SameScale:
 
 @dataclass(frozen=True)
 class FixedScale:
-    """The output has these parameters, whatever was observed."""
+    """The output, or those ports that are listed, have these parameters, whatever was observed."""
 
     scale: float
     zero_point: int
+    ports: tuple[int, ...] = (OUTPUT,)
+
+    def __contains__(self, port: int) -> bool:
+        return port in self.ports
 
 
 @dataclass(frozen=True)
@@ -144,7 +148,9 @@ class KernelRow:
     and an operand that is left out (no bias) takes no rule. `accumulator_bits` is the width in which products are
     summed; `intermediate` names a narrower sum that saturates, where the instruction has one. `same_storage` says that
     all wildcards take one storage. `profile` is the kernel's own rounding, where it differs from the target's.
-    `checked` names the runtime version and the test that confirmed the row; empty where nobody has.
+    `checked` names the runtime version and the test that confirmed the row; empty where nobody has. `composites` are
+    the names of the `stablehlo.composite` ops that the kernel covers; None where patterns make it, empty where only
+    regions in the program's own text are of it.
     """
 
     kernel: str
@@ -156,6 +162,7 @@ class KernelRow:
     same_storage: bool = False
     profile: str = ""
     checked: str = ""
+    composites: tuple[str, ...] | None = None
 
     def input_rule(self, index: int) -> PortRule:
         """The rule of operand `index`."""
@@ -164,6 +171,15 @@ class KernelRow:
     def rule(self, port: int) -> PortRule:
         """The rule of an operand, or of the output (`OUTPUT`)."""
         return self.output if port == OUTPUT else self.input_rule(port)
+
+    def port_name(self, port: int) -> str:
+        """What messages call a port: its role and, where several have that, which: `weight`, `output`, `input 1`."""
+        if port == OUTPUT:
+            return "output"
+        role = self.input_rule(port).role
+        if role in (Role.WEIGHT, Role.BIAS):
+            return role.name.lower()
+        return f"input {port}" if len(self.inputs) > 1 or port else "input"
 
     def tied(self, index: int) -> bool:
         """Whether operand `index` has the parameters of the output."""
@@ -214,7 +230,16 @@ class Target:
     the values that calibration saw leave less, the function and what makes its operand are wider, or float. 0: nothing
     is looked at."""
     scale_type: str = "f64"
-    """The type in which the runtime keeps scales: parameters are chosen such that it holds them exactly."""
+    """The type in which the runtime keeps scales: parameters are chosen such that it holds them exactly, or `power_of_two` where it
+    shifts instead of multiplying."""
+    bounds: frozenset[tuple[float, float]] | None = None
+    """The bounds that kernels of sums and products take in behind them. None: any, as of kernels that clamp what they
+    make to any two integers."""
+
+    @cached_property
+    def composites(self) -> Mapping[str, str]:
+        """The kernel of each composite that a row names."""
+        return {name: row.kernel for row in reversed(self.rows) for name in row.composites or ()}
 
     @cached_property
     def by_kernel(self) -> Mapping[str, tuple[KernelRow, ...]]:

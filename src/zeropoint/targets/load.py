@@ -2,7 +2,8 @@
 
 A table in TOML is a name, a profile, and one `[[kernel]]` for each row; `extends` puts the rows of another target
 behind its own, `prefer = 16` puts those rows in front whose output has so many bits, `real_results = true` says that
-contractions can give floats, and `least_sqnr = 20` how much of a function's result rounding its operand may cost.
+contractions can give floats, `least_sqnr = 20` how much of a function's result rounding its operand may cost, and
+`bounds = [[0, inf], [0, 6]]` which bounds behind a sum or product its kernels take in (`"any"`: all).
 """
 
 from __future__ import annotations
@@ -19,7 +20,18 @@ from zeropoint.targets.checks import TargetError, check_target, place
 from zeropoint.targets.kernels import KernelRow, QuantFunction, Relation, Target
 from zeropoint.targets.text import parse_port, parse_relation
 
-KEYS = ("name", "profile", "description", "extends", "prefer", "real_results", "least_sqnr", "scale_type", "kernel")
+KEYS = (
+    "name",
+    "profile",
+    "description",
+    "extends",
+    "prefer",
+    "real_results",
+    "least_sqnr",
+    "scale_type",
+    "bounds",
+    "kernel",
+)
 COLUMNS = (
     "name",
     "inputs",
@@ -30,6 +42,7 @@ COLUMNS = (
     "same_storage",
     "profile",
     "checked",
+    "composites",
 )
 REQUIRED = ("name", "inputs", "output", "relation")
 
@@ -107,8 +120,24 @@ def read_table(table: Mapping[str, Any], path: Path, extends: Extends) -> Target
         raise TargetError(f"{path}: found least_sqnr = {least!r}, expected a number of dB")
     kept = table.get("scale_type", base.scale_type if base is not None else "f64")
     if kept not in SCALE_TYPES:
-        raise TargetError(f"{path}: found scale_type = {kept!r}, expected {' or '.join(SCALE_TYPES)}")
-    return check_target(Target(name, profile, tuple(rows), str(table.get("description", "")), real, float(least), kept))
+        raise TargetError(f"{path}: found scale_type = {kept!r}, expected one of: {', '.join(SCALE_TYPES)}")
+    bounds = _bounds(table["bounds"], path) if "bounds" in table else base.bounds if base is not None else None
+    description = str(table.get("description", ""))
+    return check_target(Target(name, profile, tuple(rows), description, real, float(least), kept, bounds))
+
+
+def _bounds(found: object, path: Path) -> frozenset[tuple[float, float]] | None:
+    """Pairs of a lower and an upper bound; None for `any`."""
+    if found == "any":
+        return None
+    pairs: set[tuple[float, float]] = set()
+    for pair in cast("list[object]", found) if isinstance(found, list) else [found]:
+        numbers = cast("list[object]", pair) if isinstance(pair, list) else []
+        if len(numbers) != 2 or not all(isinstance(n, int | float) and not isinstance(n, bool) for n in numbers):
+            raise TargetError(f"{path}: found bounds {pair!r}, expected 'any' or a list of pairs as [[0, inf], [0, 6]]")
+        low, high = cast("list[float]", numbers)
+        pairs.add((float(low), float(high)))
+    return frozenset(pairs)
 
 
 def _text(table: Mapping[str, Any], key: str, path: Path) -> str:
@@ -190,5 +219,6 @@ def _rows(entry: _Entry) -> list[KernelRow]:
         entry.of_type("same_storage", bool, "true or false", False),
         entry.text("profile", ""),
         entry.text("checked", ""),
+        tuple(entry.texts("composites")) if "composites" in entry.columns else None,
     )
     return [replace(row, kernel=kernel) for kernel in entry.kernels]

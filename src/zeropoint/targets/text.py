@@ -28,7 +28,7 @@ _STORAGE = re.compile(r"(?P<any>\*)?(?P<type>[a-zA-Z0-9]+)(<(?P<low>-?\d+):(?P<h
 _CALL = re.compile(r"(?P<name>\w+)(\((?P<arguments>.*)\))?")
 PORT_FORM = "'ROLE STORAGE [zp=N] [per_channel] [axis=N] [bits=8|16]', as in 'weight i8<-127:127> zp=0 per_channel'"
 RELATIONS = (
-    "free, multiplier_scale, same_scale, same_scale(0, out), fixed_scale(1/256, -128), multiplier_accumulator_scale, "
+    "free, multiplier_scale, same_scale, same_scale(0, out), fixed_scale(1/256, -128), fixed_scale(1/256, -128, 0, out), multiplier_accumulator_scale, "
     "python:FILE.py:FUNCTION"
 )
 
@@ -111,8 +111,9 @@ def parse_relation(text: str, load_function: FunctionLoader) -> Relation:
         return plain[name]
     if name == "same_scale":
         return SameScale(tuple(_port_index(part) for part in parts))
-    if name == "fixed_scale" and len(parts) == 2:
-        return FixedScale(_number(parts[0]), _whole(parts[1]))
+    if name == "fixed_scale" and len(parts) >= 2:
+        ports = tuple(_port_index(part) for part in parts[2:]) or (OUTPUT,)
+        return FixedScale(_number(parts[0]), _whole(parts[1]), ports)
     raise ValueError(f"found relation '{text}', expected one of: {RELATIONS}")
 
 
@@ -153,11 +154,11 @@ def port_text(rule: PortRule) -> str:
 def relation_text(relation: Relation) -> str:
     """A relation as the table has it."""
     match relation:
-        case FixedScale(scale, zero_point):
-            return f"fixed_scale({Fraction(scale).limit_denominator(1 << 20)}, {zero_point})"
+        case FixedScale(scale, zero_point, group):
+            listed = "" if group == (OUTPUT,) else f", {_ports_text(group)}"
+            return f"fixed_scale({Fraction(scale).limit_denominator(1 << 20)}, {zero_point}{listed})"
         case SameScale(group):
-            ports = ", ".join("out" if port == OUTPUT else str(port) for port in group)
-            return f"same_scale({ports})" if ports else "same_scale"
+            return f"same_scale({_ports_text(group)})" if group else "same_scale"
         case MultiplierScale():
             return "multiplier_scale"
         case MultiplierAccumulatorScale():
@@ -166,3 +167,7 @@ def relation_text(relation: Relation) -> str:
             return name
         case Free():
             return "free"
+
+
+def _ports_text(ports: tuple[int, ...]) -> str:
+    return ", ".join("out" if port == OUTPUT else str(port) for port in ports)
