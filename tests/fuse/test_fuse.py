@@ -9,7 +9,6 @@ from hypothesis import HealthCheck, given, settings
 from networks import Case, Network, cases, quantized
 from zeropoint.fuse import fuse, unfuse
 from zeropoint.fuse.functions import POINTS, function_kernel
-from zeropoint.fuse.lists import LISTS
 from zeropoint.interp import Interpreter
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp, QuantizeRegionOp, Storage, UniformQuantizedType
@@ -18,7 +17,7 @@ from zeropoint.ir.tensors import with_element, with_shape
 from zeropoint.ir.text import print_program
 from zeropoint.numerics import functions
 from zeropoint.simplify import simplify
-from zeropoint.targets import TARGETS, target
+from zeropoint.targets import target
 
 SOME = settings(max_examples=25, suppress_health_check=list(HealthCheck))
 
@@ -64,10 +63,6 @@ def test_unfusing_a_propagated_program_states_every_type_that_was_decided(case: 
     }
     casts = [op for op in unfuse(propagated).entry.ops if op.name == "quant.qcast"]
     assert decided <= {str(op.results[0].type.element_type) for op in casts}
-
-
-def test_every_built_in_target_has_a_fusion_list() -> None:
-    assert set(LISTS) == set(TARGETS)
 
 
 @pytest.mark.parametrize(

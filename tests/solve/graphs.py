@@ -126,18 +126,23 @@ class Graph:
         self.block.add_op(op)
         return op.res
 
-    def dense(self, value: SSAValue, weight: Array, bias: Array) -> SSAValue:
-        """A product with a constant weight and a bias, of a vector."""
-        constants = [constant_op(np.asarray(array, np.float32), self.weights) for array in (weight, bias)]
+    def dense(self, value: SSAValue, weight: Array, bias: Array | None) -> SSAValue:
+        """A product with a constant weight and perhaps a bias, of a vector."""
+        arrays = [weight] if bias is None else [weight, bias]
+        constants = [constant_op(np.asarray(array, np.float32), self.weights) for array in arrays]
         self.block.add_ops(constants)
         body = Block(arg_types=[value.type, *(op.output.type for op in constants)])
         result = self.type(weight.shape[1])
         made = DotGeneralOp(body.args[0], body.args[1], result, DotDimensions((), (), (0,), (0,)))
-        spread = BroadcastInDimOp(body.args[2], result, [0])
-        total = AddOp(made.result, spread.result)
-        body.add_ops([made, spread, total, ReturnOp([total.result])])
+        body.add_op(made)
+        total: AddOp | DotGeneralOp = made
+        if bias is not None:
+            spread = BroadcastInDimOp(body.args[2], result, [0])
+            total = AddOp(made.result, spread.result)
+            body.add_ops([spread, total])
+        body.add_op(ReturnOp([total.result]))
         operands = [value, *(op.output for op in constants)]
-        region = QuantizeRegionOp(operands, [result], "fully_connected", [f32] * 3, [f32], Region(body))
+        region = QuantizeRegionOp(operands, [result], "fully_connected", [f32] * len(operands), [f32], Region(body))
         region.location = name_location(f"dense{self.count}")
         self.count += 1
         self.block.add_op(region)

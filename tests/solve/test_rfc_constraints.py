@@ -7,10 +7,11 @@ and "Intermediate transformations" in order and in our words, each with the test
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from graphs import ACT, CENTRED, TOY, Graph, row
 from rfc import unknown_tests
-from xdsl.dialects.builtin import f32
+from xdsl.dialects.builtin import ArrayAttr, f32
 
 from zeropoint.fuse import fuse
 from zeropoint.ir.annotations import FLOAT_REASON, facts_of
@@ -37,7 +38,7 @@ from zeropoint.solve.check import (
     unquantized_ports,
     violations,
 )
-from zeropoint.targets import Custom, Free, PortRule, Role, SameScale, Target, target
+from zeropoint.targets import Custom, FixedScale, Free, KernelRow, PortRule, Role, SameScale, Target, target
 
 SENTENCES: dict[str, tuple[str, ...]] = {
     "target constraints are specified and resolved atomically, at the boundaries of kernels": (
@@ -71,7 +72,10 @@ SENTENCES: dict[str, tuple[str, ...]] = {
         "test_target_constraints_shorthand_same_scale",
         "test_target_constraints_same_scale_of_a_group_leaves_the_other_ports_alone",
     ),
-    "shorthands: fixed scale": ("test_target_constraints_shorthand_fixed_scale",),
+    "shorthands: fixed scale": (
+        "test_target_constraints_shorthand_fixed_scale",
+        "test_target_constraints_fixed_scale_of_any_port",
+    ),
     "shorthands: multiplier scale, multiplier accumulator scale": (
         "test_target_constraints_shorthands_multiplier_scale_and_multiplier_accumulator_scale",
         "mlir/propagate.mlir",
@@ -326,7 +330,7 @@ def test_target_constraints_a_function_that_leaves_alone_what_others_set_still_g
     [
         (lambda i, o: 1 / 0, "found a function that fails: ZeroDivisionError"),
         (lambda i, o: ([], [3]), "found a function that fails: IndexError"),
-        (lambda i, o: ([], [0]), "found None for port -1, expected !quant.uniform per layer"),
+        (lambda i, o: ([], [0]), "found None for output, expected !quant.uniform per layer"),
         (lambda i, o: (o.__setitem__(0, UniformQuantizedType.per_layer(I16, 1.0)), ([], [0]))[1], "does not accept"),
     ],
 )
@@ -751,7 +755,7 @@ def test_the_checker_sees_every_kind_of_violation() -> None:
     other = UniformQuantizedType.per_layer(I8, 0.5)
     assert "differ, expected the same scale" in broken("same", [PIN, other], PIN)
     assert "expected scale 0.015625 and zero point 0" in broken("A", [PIN], PIN)
-    assert "port 0 has zero point [7], expected 0" in broken("centred", [PIN], PIN)
+    assert "input has zero point [7], expected 0" in broken("centred", [PIN], PIN)
     assert "has no row for (i16) -> i8" in broken("free", [UniformQuantizedType.per_layer(I16, 0.5)], PIN)
     axis = UniformQuantizedType.per_channel(I8, 0, [0.5] * 4)
     assert "more than one scale" in broken("free", [axis], PIN)
@@ -764,3 +768,32 @@ def test_the_checker_sees_every_kind_of_violation() -> None:
 def test_rows_of_the_toy_target_say_what_the_tests_rely_on() -> None:
     assert isinstance(TOY.row("free").relation, Free)
     assert PortRule(Role.ACTIVATION, I8, zero_point=0) == CENTRED
+
+
+def test_target_constraints_fixed_scale_of_any_port() -> None:
+    """Target constraints: inputs and outputs are treated alike; a weight may be fixed, too."""
+    fixed = UniformQuantizedType.per_layer(I8, 1 / 32)
+    table = Target("t", "fixed32", (*TOY.rows, row("f", FixedScale(1 / 32, 0, (0,)), ACT)))
+    graph = Graph()
+    found = propagate(graph.finish(graph.kernel("f", graph.kernel("A", graph.args[0]), label="f")), table)
+    assert list(named(found, "f").input_specs) == [fixed]
+    assert len(rescales(found)) == 1  # A's output is 1/64
+    assert not violations(found, table)
+    weight = PortRule(Role.WEIGHT, Storage.of("i8", -127), 0)
+    rows = (KernelRow("fully_connected", (ACT, weight), ACT, FixedScale(1 / 32, 0, (1,)), 32),)
+    graph = Graph()
+    value = graph.dense(graph.args[0], np.ones((4, 3), np.float32), None)
+    found = propagate(graph.finish(value), Target("t", "fixed32", rows))
+    assert named(found, "dense0").input_specs.data[1] == UniformQuantizedType.per_layer(Storage.of("i8", -127), 1 / 32)
+
+
+def test_target_constraints_messages_call_ports_by_their_role() -> None:
+    graph = Graph()
+    found = propagate(graph.finish(graph.kernel("A", graph.args[0], label="a")), TOY)
+    (region,) = regions_of(found)
+    region.output_specs = ArrayAttr([UniformQuantizedType.per_layer(I8, 1 / 60)])
+    (sentence,) = violations(found, TOY)
+    assert sentence.startswith("A 'a': output has !quant.uniform")
+    rules = (ACT, PortRule(Role.WEIGHT, I8), PortRule(Role.BIAS, Storage.of("i32")))
+    made = KernelRow("convolution", rules, ACT, Free())
+    assert [made.port_name(port) for port in (-1, 0, 1, 2)] == ["output", "input 0", "weight", "bias"]

@@ -171,14 +171,12 @@ def test_the_table_of_the_documentation_loads_with_its_function(tmp_path: Path) 
 
 
 def test_a_target_in_python_is_checked_as_one_in_toml(tmp_path: Path) -> None:
-    rows = (
-        "KernelRow('k', (PortRule(Role.ACTIVATION, Storage.of('i8')),), PortRule(Role.ACTIVATION, Storage.of('i8')), "
-    )
-    head = "from zeropoint.ir.quant import Storage\nfrom zeropoint.targets import *\n"
+    rows = "KernelRow('mean', (PortRule(Role.ACTIVATION, I8),), PortRule(Role.ACTIVATION, I8), "
+    head = "from zeropoint.ir.quant import Storage\nfrom zeropoint.targets import *\nI8 = Storage.of('i8')\n"
     good = f"{head}TARGET = Target('mine', 'fixed32', ({rows}Free()),))"
     assert target(str(written(tmp_path, good, "good.py"))).name == "mine"
     bad = f"{head}TARGET = Target('mine', 'fixed32', ({rows}FixedScale(0.5, 500)),))"
-    with pytest.raises(TargetError, match=r"row 1 .kernel 'k'., column 'relation': found zero point 500"):
+    with pytest.raises(TargetError, match=r"row 1 .kernel 'mean'., column 'relation': found zero point 500"):
         target(str(written(tmp_path, bad, "bad.py")))
     with pytest.raises(TargetError, match="found no TARGET"):
         target(str(written(tmp_path, "x = 1", "none.py")))

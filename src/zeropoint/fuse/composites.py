@@ -3,8 +3,8 @@
 ```mlir
 %0 = stablehlo.composite "aten.gelu" %x {decomposition = @gelu} : (tensor<4xf32>) -> tensor<4xf32>
 ```
-becomes a region of the kernel `gelu` that holds the ops of `@gelu`. So does a composite that a row of the target's table
-names (`composites = ["my.gate"]`). Any other, or one that hands out more than one value, becomes its ops, and the
+becomes a region of the kernel `gelu` that holds the ops of `@gelu`. So does a composite that a row of the target's
+table names (`composites = ["my.gate"]`). Any other, or one that hands out more than one value, becomes its ops, and the
 patterns look at those.
 
 Source: the StableHLO specification, "composite": it means the same as its decomposition.
@@ -90,7 +90,8 @@ def composite_match(composite: Expanded, graph: Graph) -> Match | None:
 def expand_composites(program: Program, own: Mapping[str, str]) -> list[Expanded]:
     """Put the ops of every composite in its place; those that name a kernel are returned.
 
-    `own` has the kernels of the composites that the target's table names. Changes the program. Composites inside decompositions are expanded as well, under the name of the outermost.
+    `own` has the kernels of the composites that the target's table names. Changes the program. Composites inside
+    decompositions are expanded as well, under the name of the outermost.
     """
     functions = {op.sym_name.data: op for op in program.module.ops if isinstance(op, FuncOp)}
     named: list[Expanded] = []

@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import AnyFloat, StringAttr, TensorType
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Operation, SSAValue
 
-from zeropoint.ir.annotations import FLOAT_REASON, RESCALE
+from zeropoint.ir.annotations import FLOAT_REASON, RESCALE, facts_of
 from zeropoint.ir.fxpmath import RequantizeOp
 from zeropoint.ir.locations import describe
 from zeropoint.ir.program import Program
@@ -51,15 +51,32 @@ def _computing(program: Program) -> list[Operation]:
     return [op for op in program.entry.ops if not isinstance(op, ConstantOp | ReturnOp)]
 
 
+def why_float(op: Operation) -> str:
+    """Why an op is float: the reason that it carries, the kernel whose table it is part of, or that nothing has it."""
+    reason = op.attributes.get(FLOAT_REASON)
+    if isinstance(reason, StringAttr):
+        return reason.data
+    kernel = _kernel_around(op)
+    return UNCOVERED if kernel is None else f"kernel '{kernel}' covers it; lowered, its 8-bit values are a table"
+
+
+def _kernel_around(op: Operation) -> str | None:
+    """The kernel whose float form an op is part of, `dequantize, ops, quantize`: the quantize op names it."""
+    seen: set[Operation] = set()
+    pending = [op]
+    while pending:
+        found = pending.pop()
+        if isinstance(found, UniformQuantizeOp):
+            return next((fact.value for fact in facts_of(found) if fact.name == "kernel"), None)
+        if found not in seen and is_float(found) and not isinstance(found, EDGES):
+            seen.add(found)
+            pending += [use.operation for result in found.results for use in result.uses]
+    return None
+
+
 def float_ops(program: Program) -> list[tuple[str, str]]:
     """Each float op with its place, and why it is float."""
-    found: list[tuple[str, str]] = []
-    for op in _computing(program):
-        if _is_not_integer(op):
-            reason = op.attributes.get(FLOAT_REASON)
-            text = reason.data if isinstance(reason, StringAttr) else UNCOVERED
-            found.append((describe(op), text))
-    return found
+    return [(describe(op), why_float(op)) for op in _computing(program) if _is_not_integer(op)]
 
 
 def _reaches(start: list[Operation], forward: bool) -> set[Operation]:

@@ -17,6 +17,7 @@ from zeropoint.ir.constants import is_constant
 from zeropoint.ir.locations import location_text, value_name
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizedType, QuantizeRegionOp, Storage, UniformQuantizedType
+from zeropoint.ir.stablehlo import ConvolutionOp, DotGeneralOp
 from zeropoint.ir.tensors import element_of
 from zeropoint.solve.errors import PropagationError
 from zeropoint.solve.rescale import is_rescale
@@ -31,6 +32,8 @@ from zeropoint.targets import (
     Signature,
     Target,
 )
+
+ACCUMULATOR = Storage.of("i32")
 
 
 def regions_of(program: Program) -> list[QuantizeRegionOp]:
@@ -108,12 +111,29 @@ def _of_region(region: QuantizeRegionOp, target: Target) -> Iterator[str]:
         if types.get(0) == types.get(OUTPUT):
             yield f"{name}: changes nothing"
         return
+    if target.real_results and _gives_accumulators(region, types):
+        del types[OUTPUT]  # `express-accumulators`: what only floats read is not brought to the row's storage
+    for sentence in _of_row(region, types, target):
+        yield f"{name}: {sentence}"
+
+
+def _of_row(region: QuantizeRegionOp, types: dict[int, UniformQuantizedType], target: Target) -> Iterator[str]:
     row = _row(region, types, target)
     if row is None:
-        yield f"{name}: target {target.name} has no row for {_signature(region, types)}"
+        yield f"target {target.name} has no row for {_signature(region, types)}"
         return
-    for sentence in (*_of_rules(row, types), *_of_relation(region, row, types)):
-        yield f"{name}: {sentence}"
+    yield from _of_rules(row, types)
+    yield from _of_relation(region, row, types)
+
+
+def _gives_accumulators(region: QuantizeRegionOp, types: dict[int, UniformQuantizedType]) -> bool:
+    """Whether the output is what a contraction sums: i32 at the scale of the products, zero point 0."""
+    output = types.get(OUTPUT)
+    if output is None or output.storage != ACCUMULATOR or 0 not in types or 1 not in types:
+        return False
+    if not any(isinstance(op, ConvolutionOp | DotGeneralOp) for op in region.body.block.ops):
+        return False
+    return not output.zero_points.any() and np.array_equal(output.scales, types[0].scale * types[1].scales)
 
 
 def _signature(region: QuantizeRegionOp, types: dict[int, UniformQuantizedType]) -> Signature:

@@ -213,7 +213,8 @@ class KernelChoice:
             return None
         pinned = rebased(known.pinned, rule.storage)
         if not pinned.is_per_layer and not (rule.per_channel and pinned.is_per_channel):
-            return f"kernel '{row.kernel}' wants one scale at its {row.port_name(port)}, '{value_name(value)}' is pinned to {pinned}"
+            found = f"'{value_name(value)}' is pinned to {pinned}"
+            return f"kernel '{row.kernel}' wants one scale at its {row.port_name(port)}, {found}"
         wrong = rule.zero_point is not None and (pinned.zero_points != rule.zero_point).any()
         if wrong and rule.role is Role.WEIGHT:
             return f"kernel '{row.kernel}' wants zero point {rule.zero_point}, its weight is pinned to {pinned}"

@@ -166,9 +166,13 @@ def _ask(kernel: Kernel, known: Mapping[int, UniformQuantizedType | None]) -> li
     derived: list[tuple[int, UniformQuantizedType]] = []
     for index, made in updated:
         if index not in data or not isinstance(made, UniformQuantizedType) or not made.is_per_layer:
-            raise PropagationError(f"{source}: found {made} for {kernel.row.port_name(index)}, expected !quant.uniform per layer")
+            raise PropagationError(
+                f"{source}: found {made} for {kernel.row.port_name(index)}, expected !quant.uniform per layer"
+            )
         if not kernel.row.rule(index).accepts(made.storage):
-            raise PropagationError(f"{source}: found {made} for {kernel.row.port_name(index)}, which its own row does not accept")
+            raise PropagationError(
+                f"{source}: found {made} for {kernel.row.port_name(index)}, which its own row does not accept"
+            )
         derived.append((index, made))
     return derived
 

@@ -146,7 +146,8 @@ def _group_problem(relation: SameScale, row: KernelRow) -> tuple[str, str] | Non
     rules = {port: row.rule(port) for port in ports}
     for port, rule in rules.items():
         if rule.role not in DATA:
-            return "relation", f"found {row.port_name(port)}, port {port} of role '{rule.role.value}' in the group, expected activations"
+            found = f"found port {port} of role '{rule.role.value}'"
+            return "relation", f"{found} in the group, expected activations"
     kinds = {(rule.storage, rule.zero_point, rule.wildcard) for rule in rules.values()}
     if len(kinds) > 1:
         return "relation", "found ports of different storage or zero point in one group, expected the same for all"

@@ -230,8 +230,8 @@ class Target:
     the values that calibration saw leave less, the function and what makes its operand are wider, or float. 0: nothing
     is looked at."""
     scale_type: str = "f64"
-    """The type in which the runtime keeps scales: parameters are chosen such that it holds them exactly, or `power_of_two` where it
-    shifts instead of multiplying."""
+    """The type in which the runtime keeps scales: parameters are chosen such that it holds them exactly.
+    `power_of_two` where it shifts instead of multiplying."""
     bounds: frozenset[tuple[float, float]] | None = None
     """The bounds that kernels of sums and products take in behind them. None: any, as of kernels that clamp what they
     make to any two integers."""

@@ -1,7 +1,7 @@
 """The names of logical kernels: what a row of a kernel table can be of.
 
-A row whose kernel nothing makes would never be looked up. So a name is one that fusion's patterns make, or one that only
-a program's own regions have, or the row says which composites it covers.
+A row whose kernel nothing makes would never be looked up. So a name is one that fusion's patterns make, or one that
+only a program's own regions have, or the row says which composites it covers.
 
 Source: the RFC on quantization transformations, sections "Target Constraints" (the key) and "Kernel fusion pass".
 """

@@ -28,8 +28,9 @@ _STORAGE = re.compile(r"(?P<any>\*)?(?P<type>[a-zA-Z0-9]+)(<(?P<low>-?\d+):(?P<h
 _CALL = re.compile(r"(?P<name>\w+)(\((?P<arguments>.*)\))?")
 PORT_FORM = "'ROLE STORAGE [zp=N] [per_channel] [axis=N] [bits=8|16]', as in 'weight i8<-127:127> zp=0 per_channel'"
 RELATIONS = (
-    "free, multiplier_scale, same_scale, same_scale(0, out), fixed_scale(1/256, -128), fixed_scale(1/256, -128, 0, out), multiplier_accumulator_scale, "
-    "python:FILE.py:FUNCTION"
+    "free, multiplier_scale, same_scale, same_scale(0, out), "
+    "fixed_scale(1/256, -128), fixed_scale(1/256, -128, 0, out), "
+    "multiplier_accumulator_scale, python:FILE.py:FUNCTION"
 )
 
 FunctionLoader = Callable[[str], QuantFunction]

@@ -28,7 +28,7 @@ from zeropoint.ir.quant import (
 )
 from zeropoint.ir.stablehlo import ConstantOp
 from zeropoint.ir.tensors import element_of
-from zeropoint.report.counts import EDGES, UNCOVERED, is_float
+from zeropoint.report.counts import EDGES, is_float, why_float
 from zeropoint.report.explain.records import Explanation, FloatOp, Missing, Rescale, Value
 
 
@@ -168,7 +168,7 @@ def _float_ops(block: Block) -> Iterator[FloatOp]:
                 inside = [inner for inner in op.body.block.ops if is_float(inner) and not isinstance(inner, skipped)]
                 yield from (FloatOp(inner.name, _name(inner), reason.data) for inner in inside)
         elif is_float(op) and not isinstance(op, skipped):
-            yield FloatOp(op.name, _name(op), reason.data if isinstance(reason, StringAttr) else UNCOVERED)
+            yield FloatOp(op.name, _name(op), why_float(op))
 
 
 def _missing(block: Block) -> Iterator[Missing]:
