@@ -159,7 +159,7 @@ SENTENCES: dict[str, tuple[str, ...]] = {
     ),
     "it stops when no more parameters can be updated": (
         "test_propagation_stops_when_nothing_changes_and_running_it_again_changes_nothing",
-        "solve/test_propagation_progress.py::test_propagation_sets_each_port_exactly_once_and_rescales_none_twice",
+        "solve/test_termination.py::test_propagation_sets_each_port_exactly_once_and_rescales_none_twice",
     ),
     "its results update the attributes of the regions": (
         "test_regions_constraints_on_ports_become_their_specs_and_nothing_else_of_the_region_changes",

@@ -68,7 +68,7 @@ SENTENCES: dict[str, tuple[str, ...]] = {
     ),
     "the decision can be reversed later, by restoring the ops with appropriate casts": (
         "test_a_quantized_kernel_is_reversed_to_its_ops_between_casts",
-        "solve/test_fuse.py::test_unfusing_a_propagated_program_states_every_type_that_was_decided",
+        "fuse/test_fuse.py::test_unfusing_a_propagated_program_states_every_type_that_was_decided",
         "mlir/unfuse.mlir",
     ),
     "a fallback where there are several targets": (
@@ -79,7 +79,7 @@ SENTENCES: dict[str, tuple[str, ...]] = {
     ),
     "fusion can run before or after quantization and multiple times": (
         "test_fusion_may_run_again_before_and_after_quantization",
-        "solve/test_fuse.py::test_unfusing_and_fusing_again_gives_the_same_regions",
+        "fuse/test_fuse.py::test_unfusing_and_fusing_again_gives_the_same_regions",
     ),
     "fusion after quantization legalizes from one target to another and handles the parameters": (
         "test_a_quantized_model_is_legalized_for_another_target_with_the_same_parameters",
