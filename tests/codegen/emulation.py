@@ -14,7 +14,7 @@ from typing import Any
 
 import llvmlite.binding
 
-from codegen.test_instruction_sets import runs_here
+from codegen.machines import runs_here
 from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS, Dot, InstructionSet, portable_dot
 from zeropoint.codegen.llvm.machine import Loaded, compile_object, host
 from zeropoint.codegen.llvm.text import Function, Module, Value, constant, lanes, vector

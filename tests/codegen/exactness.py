@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from codegen.test_instruction_sets import runs_here
+from codegen.machines import runs_here
 from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS, InstructionSet
 from zeropoint.codegen.runtime.native import NativeProgram
 from zeropoint.interp import Interpreter

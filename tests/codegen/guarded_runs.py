@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from codegen.classifier import classifier, image
 from codegen.contractions import Case as Kernel
 from codegen.contractions import batches, convolutions, products
-from codegen.test_loops import INTEGERS, inputs_for
+from codegen.loop_programs import INTEGERS, inputs_for
 from networks import Case, cases, quantized
 from zeropoint.codegen.graph import Step
 from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS, InstructionSet

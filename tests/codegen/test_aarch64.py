@@ -12,11 +12,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from codegen import contractions
+from codegen.c_programs import WARNINGS
 from codegen.exactness import assert_same_bits
-from codegen.test_ahead_of_time import WARNINGS
-from codegen.test_instruction_sets import ARM, CROSS
-from codegen.test_loops import INTEGERS, ULP, inputs_for, main
-from codegen.test_rows import layer_norm
+from codegen.loop_programs import INTEGERS, ULP, inputs_for, main
+from codegen.machines import ARM, CROSS
+from codegen.row_programs import layer_norm
 from zeropoint.codegen.aot.ahead_of_time import library
 from zeropoint.codegen.aot.header import Argument, arguments_of
 from zeropoint.codegen.kernels.batched import Batched

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from codegen.c_programs import PROGRAM, WARNINGS
 from codegen.classifier import CLASSES, SHAPE, classifier, image
 from zeropoint.codegen.aot.ahead_of_time import Library, library, write
 from zeropoint.codegen.aot.header import arguments_of, header
@@ -109,24 +110,6 @@ def test_wrong_pointers_and_numbers_of_threads_are_refused_and_nothing_is_run(fo
     assert np.isnan(scores).all()
     assert code.net_run(*pointers) == 0
     assert not np.isnan(scores).any()
-
-
-PROGRAM = """
-#include <stdio.h>
-#include "net.h"
-
-static _Alignas(NET_ALIGNMENT) unsigned char arena[NET_ARENA_SIZE];
-static float image[NET_X0_ELEMENTS], scores[NET_Y0_ELEMENTS];
-
-int main(void) {
-    while (fread(image, 1, NET_X0_SIZE, stdin) == NET_X0_SIZE) {
-        if (net_run(arena, image, scores)) return 1;
-        fwrite(scores, 1, NET_Y0_SIZE, stdout);
-    }
-    return 0;
-}
-"""
-WARNINGS = ["-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]
 
 
 @needs_gcc

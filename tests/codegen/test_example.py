@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import zeropoint as zp
-from codegen.test_instruction_sets import CROSS, runs_here
+from codegen.machines import CROSS, runs_here
 from zeropoint.ir.tensors import Array
 
 ROOT = Path(__file__).parent.parent.parent

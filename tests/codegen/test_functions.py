@@ -13,7 +13,7 @@ import pytest
 
 from codegen.emulation import EVERYWHERE
 from codegen.exactness import HERE, assert_native_is_exact
-from codegen.test_loops import SPECIAL, check_ulp, main, reals
+from codegen.loop_programs import SPECIAL, check_ulp, main, reals
 from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS, InstructionSet
 from zeropoint.codegen.llvm.machine import assembly
 from zeropoint.codegen.llvm.roundings import ROUNDING_NAMES

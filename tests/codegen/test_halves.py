@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from codegen.exactness import HERE, assert_native_is_exact
-from codegen.test_loops import main
-from codegen.test_regions import compared, sort
+from codegen.loop_programs import main
+from codegen.region_programs import compared, sort
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.machine import CodegenError
 from zeropoint.codegen.runtime.native import NativeProgram

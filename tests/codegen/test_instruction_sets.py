@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
 import re
 import shutil
 import subprocess
@@ -13,11 +12,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from codegen.c_programs import PROGRAM, WARNINGS
 from codegen.classifier import CLASSES, classifier, image
-from codegen.test_ahead_of_time import PROGRAM, WARNINGS
+from codegen.machines import ARM, CROSS, runs_here
 from zeropoint.codegen.aot.ahead_of_time import library, write
 from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS, InstructionSet
-from zeropoint.codegen.llvm.machine import CodegenError, architecture, assembly, best_of, compile_object, host
+from zeropoint.codegen.llvm.machine import CodegenError, assembly, best_of, compile_object, host
 from zeropoint.codegen.llvm.processors import PROCESSORS, instruction_set
 from zeropoint.codegen.modules import kernels_of
 from zeropoint.codegen.runtime.native import NativeProgram
@@ -25,18 +25,7 @@ from zeropoint.codegen.select import select
 from zeropoint.interp import Interpreter
 from zeropoint.ir.tensors import Array
 
-BITS = {"avx512-vnni": {"avx512_vnni", "avx512bw", "avx512vl"}, "avx-vnni": {"avx_vnni"}, "avx2": {"avx2"}}
-"""What Linux calls what a row needs."""
 SAMPLES = [image(seed, factor) for seed, factor in ((0, 1.0), (1, 1.0), (2, 0.1), (3, 100.0))]
-
-
-def flags() -> set[str]:
-    found = Path("/proc/cpuinfo")
-    return set(found.read_text().split()) if found.exists() else set()
-
-
-def runs_here(name: str) -> bool:
-    return name == "portable" or (architecture(os.uname().machine) == "x86_64" and BITS.get(name, {""}) <= flags())
 
 
 def expected() -> list[Array]:
@@ -68,15 +57,6 @@ def in_c(isa: InstructionSet, compiler: Sequence[str], runner: Sequence[str], fo
 def test_portable_code_of_any_processor_gives_the_same_integers_in_c(tmp_path: Path) -> None:
     found = in_c(INSTRUCTION_SETS["portable"], ["gcc"], [], tmp_path)
     np.testing.assert_array_equal(found, expected())
-
-
-CROSS = "aarch64-linux-gnu-gcc"
-ARM = {
-    "neon-i8mm": instruction_set(isa="neon-i8mm"),
-    "neon-dotprod": instruction_set(isa="neon-dotprod"),
-    "neoverse-v1": instruction_set(cpu="neoverse-v1"),
-    "portable": instruction_set(triple="aarch64-unknown-linux-gnu"),
-}
 
 
 @pytest.mark.parametrize("name", ARM)

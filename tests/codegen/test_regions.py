@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from codegen.exactness import HERE, assert_native_is_exact
-from codegen.test_loops import inputs_for
+from codegen.loop_programs import inputs_for
+from codegen.region_programs import compared, program_of, sort
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.machine import CodegenError
 from zeropoint.codegen.runtime.guarded import GuardedProgram
@@ -16,14 +17,6 @@ from zeropoint.codegen.runtime.native import NativeProgram
 from zeropoint.interp import Interpreter
 from zeropoint.ir.program import Program
 from zeropoint.ir.tensors import Array
-from zeropoint.ir.text import parse_program
-from zeropoint.ir.verification import verify
-
-
-def program_of(text: str) -> Program:
-    program = parse_program(text)
-    verify(program.module)
-    return program
 
 
 def check(program: Program, samples: Sequence[Mapping[str, Array]], isa: InstructionSet = HERE[0]) -> None:
@@ -91,29 +84,6 @@ def test_a_body_that_is_not_associative_is_applied_in_the_interpreters_order(len
       return %y : tensor<5xi32>
     }}""")
     check(program, [inputs_for(program)])
-
-
-def sort(body: str, shapes: str, *types: str, axis: int = 1) -> Program:
-    names = [f"%x{n}" for n in range(len(types))]
-    tensors = [f"tensor<{shapes}x{type_}>" for type_ in types]
-    arguments = ", ".join(f"{name}: {tensor}" for name, tensor in zip(names, tensors, strict=True))
-    pairs = ", ".join(f"%a{n}: tensor<{type_}>, %b{n}: tensor<{type_}>" for n, type_ in enumerate(types))
-    listed = ", ".join(tensors)
-    results = ", ".join(f"%y#{n}" for n in range(len(types))) if len(types) > 1 else "%y"
-    made = f"%y:{len(types)}" if len(types) > 1 else "%y"
-    return program_of(f"""
-    func.func @main({arguments}) -> ({listed}) {{
-      {made} = "stablehlo.sort"({", ".join(names)}) <{{dimension = {axis} : i64, is_stable = true}}> ({{
-        ^bb0({pairs}):
-          {body}
-          stablehlo.return %r : tensor<i1>
-      }}) : ({listed}) -> ({listed})
-      return {results} : {listed}
-    }}""")
-
-
-def compared(direction: str, type_: str, kind: str = "") -> str:
-    return f"%r = stablehlo.compare {direction}, %a0, %b0{kind} : (tensor<{type_}>, tensor<{type_}>) -> tensor<i1>"
 
 
 @pytest.mark.parametrize("isa", HERE, ids=lambda row: row.name)

@@ -6,77 +6,12 @@ import numpy as np
 import pytest
 
 from codegen.exactness import HERE, assert_native_is_exact
-from codegen.test_loops import inputs_for, main
+from codegen.loop_programs import inputs_for, main
+from codegen.row_programs import LEAST, ZERO, attention, dense, layer_norm, softmax
 from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS, InstructionSet
 from zeropoint.codegen.runtime.guarded import GuardedProgram
 from zeropoint.codegen.runtime.native import NativeProgram
 from zeropoint.ir.program import Program
-
-ZERO = "%zero = stablehlo.constant dense<0.0> : tensor<f32>"
-LEAST = "%least = stablehlo.constant dense<0xFF800000> : tensor<f32>"
-
-
-def dense(*shape: int, of: str = "f32") -> str:
-    return f"tensor<{'x'.join(map(str, (*shape, of)))}>"
-
-
-def softmax(x: str, y: str, shape: tuple[int, ...], row: int) -> list[str]:
-    """Lines that compute softmax of %x along one dimension; constants %zero and %least are there."""
-    whole, kept = dense(*shape), [d for d in range(len(shape)) if d != row]
-    number = dense(*(shape[d] for d in kept))
-    across = f"across dimensions = [{row}] : ({whole}, tensor<f32>) -> {number}"
-    return [
-        f"%{y}m = stablehlo.reduce(%{x} init: %least) applies stablehlo.maximum {across}",
-        f"%{y}n = stablehlo.broadcast_in_dim %{y}m, dims = {kept} : ({number}) -> {whole}",
-        f"%{y}d = stablehlo.subtract %{x}, %{y}n : {whole}",
-        f"%{y}e = stablehlo.exponential %{y}d : {whole}",
-        f"%{y}s = stablehlo.reduce(%{y}e init: %zero) applies stablehlo.add {across}",
-        f"%{y}t = stablehlo.broadcast_in_dim %{y}s, dims = {kept} : ({number}) -> {whole}",
-        f"%{y} = stablehlo.divide %{y}e, %{y}t : {whole}",
-    ]
-
-
-def attention(shape: tuple[int, ...], *, stored: str = "i8:f32, 0.00390625:-128") -> Program:
-    """Stored scores and a mask of every column to a stored softmax."""
-    real, mask = dense(*shape), (*(1 for _ in shape[:-1]), shape[-1])
-    scores, result = "!quant.uniform<i8:f32, 0.05:7>", f"!quant.uniform<{stored}>"
-    return main(
-        f"%q: {dense(*shape, of=scores)}, %k: {dense(*mask)}", dense(*shape, of=result), ZERO, LEAST,
-        f"%r = stablehlo.uniform_dequantize %q : ({dense(*shape, of=scores)}) -> {real}",
-        f"%b = stablehlo.broadcast_in_dim %k, dims = {list(range(len(shape)))} : ({dense(*mask)}) -> {real}",
-        f"%x = stablehlo.add %r, %b : {real}",
-        *softmax("x", "p", shape, len(shape) - 1),
-        f"%y = stablehlo.uniform_quantize %p : ({real}) -> {dense(*shape, of=result)}",
-    )  # fmt: skip
-
-
-def layer_norm(rows: int, size: int) -> Program:
-    """(x - mean) / sqrt(variance + eps) * scale + shift, and x added to it."""
-    whole, column, number, vector = dense(rows, size), dense(rows, 1), dense(rows), dense(size)
-    across = f"across dimensions = [1] : ({whole}, tensor<f32>) -> {number}"
-    return main(
-        f"%x: {whole}, %g: {vector}, %c: {vector}", whole, ZERO,
-        f"%size = stablehlo.constant dense<{size}.0> : {column}",
-        f"%eps = stablehlo.constant dense<1.0e-5> : {column}",
-        f"%s = stablehlo.reduce(%x init: %zero) applies stablehlo.add {across}",
-        f"%s1 = stablehlo.reshape %s : ({number}) -> {column}",
-        f"%m = stablehlo.divide %s1, %size : {column}",
-        f"%mb = stablehlo.broadcast_in_dim %m, dims = [0, 1] : ({column}) -> {whole}",
-        f"%d = stablehlo.subtract %x, %mb : {whole}",
-        f"%dd = stablehlo.multiply %d, %d : {whole}",
-        f"%v = stablehlo.reduce(%dd init: %zero) applies stablehlo.add {across}",
-        f"%v1 = stablehlo.reshape %v : ({number}) -> {column}",
-        f"%vm = stablehlo.divide %v1, %size : {column}",
-        f"%ve = stablehlo.add %vm, %eps : {column}",
-        f"%r = stablehlo.rsqrt %ve : {column}",
-        f"%rb = stablehlo.broadcast_in_dim %r, dims = [0, 1] : ({column}) -> {whole}",
-        f"%n = stablehlo.multiply %d, %rb : {whole}",
-        f"%gb = stablehlo.broadcast_in_dim %g, dims = [1] : ({vector}) -> {whole}",
-        f"%cb = stablehlo.broadcast_in_dim %c, dims = [1] : ({vector}) -> {whole}",
-        f"%ng = stablehlo.multiply %n, %gb : {whole}",
-        f"%nc = stablehlo.add %ng, %cb : {whole}",
-        f"%y = stablehlo.add %nc, %x : {whole}",
-    )  # fmt: skip
 
 
 def kernels(program: Program) -> list[str]:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from codegen.exactness import HERE, assert_native_is_exact
-from codegen.test_loops import main
+from codegen.loop_programs import main
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.runtime.native import NativeProgram
 

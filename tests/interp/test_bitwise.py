@@ -7,10 +7,9 @@ import pytest
 from xdsl.dialects.builtin import IntegerType, Signedness, TensorType, f32, i8, i16, i32, i64
 from xdsl.ir import Attribute, Operation
 
+from interp.programs import assert_as_upstream, one_op, run_op
 from zeropoint.ir import stablehlo as hlo
 from zeropoint.ir.tensors import element_dtype
-
-from .programs import assert_as_upstream, one_op, run_op
 
 ui8, si4 = IntegerType(8, Signedness.UNSIGNED), IntegerType(4)
 SHIFTS = [hlo.ShiftLeftOp, hlo.ShiftRightArithmeticOp, hlo.ShiftRightLogicalOp]

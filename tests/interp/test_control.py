@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 from xdsl.dialects.builtin import TensorType, f32
 
+from interp.programs import execute, run_op
 from zeropoint.interp import Interpreter, UnsupportedError, run
 from zeropoint.ir.quant import ConstFakeQuantOp, ConstFakeQuantPerAxisOp, CoupledRefOp
 from zeropoint.ir.text import parse_program
 from zeropoint.numerics import dequantize, quantize
-
-from .programs import execute, run_op
 
 CALLS = """
 func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {

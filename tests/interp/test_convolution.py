@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 from xdsl.dialects.builtin import TensorType, f32, i8, i32
 
+from interp.programs import assert_as_upstream, execute, one_op, run_op
 from zeropoint.interp import Interpreter
 from zeropoint.ir.stablehlo import ConvolutionLayout, ConvolutionOp
 from zeropoint.ir.tensors import Array, dtype_element
-
-from .programs import assert_as_upstream, execute, one_op, run_op
 
 
 def _random_layout(rng: np.random.Generator, rank: int) -> ConvolutionLayout:

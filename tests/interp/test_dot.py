@@ -7,12 +7,11 @@ import pytest
 from xdsl.dialects.builtin import TensorType, bf16, f16, f32, f64, i8, i16, i32
 from xdsl.ir import Attribute
 
+from interp.programs import assert_as_upstream, execute, one_op, run_op
 from zeropoint.interp import Interpreter
 from zeropoint.ir.program import Program
 from zeropoint.ir.stablehlo import DotDimensions, DotGeneralOp
 from zeropoint.ir.tensors import Array, element_dtype
-
-from .programs import assert_as_upstream, execute, one_op, run_op
 
 
 def _random_dot(seed: int, element: Attribute, result: Attribute) -> tuple[Program, list[list[int]]]:

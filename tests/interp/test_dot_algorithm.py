@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 from xdsl.utils.exceptions import ParseError, VerifyException
 
+from interp.programs import execute
 from oracle import mlir
 from zeropoint.ir.text import parse_program, print_program
-
-from .programs import execute
 
 
 def _program(operand: str, accumulation: str, operations: int, *, components: int = 1, precision: str = "") -> str:

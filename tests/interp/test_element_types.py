@@ -7,7 +7,7 @@ from string import Template
 import numpy as np
 import pytest
 
-from .programs import execute, upstream
+from interp.programs import execute, upstream
 
 ELEMENTS = ["f8E5M2", "f8E4M3FN", "f4E2M1FN", "bf16", "f16", "i1", "i2", "i4", "ui4", "ui64", "complex<f32>"]
 BODIES = {

@@ -8,6 +8,7 @@ import pytest
 from xdsl.dialects.builtin import IntegerType, Signedness, TensorType, bf16, f16, f32, f64, i1, i8, i16, i32, i64
 from xdsl.ir import Attribute, Operation
 
+from interp.programs import assert_as_upstream, one_op, run_op
 from zeropoint.ir import stablehlo as hlo
 from zeropoint.ir.stablehlo import (
     ClampOp,
@@ -19,8 +20,6 @@ from zeropoint.ir.stablehlo import (
     SelectOp,
 )
 from zeropoint.ir.tensors import Array, element_dtype
-
-from .programs import assert_as_upstream, one_op, run_op
 
 EXACT_UNARY = [hlo.AbsOp, hlo.CeilOp, hlo.FloorOp, hlo.NegateOp, hlo.SignOp, hlo.SqrtOp]
 ROUNDED_UNARY = [

@@ -6,14 +6,13 @@ import numpy as np
 import pytest
 from xdsl.dialects.builtin import TensorType, f32, f64, i8, i16, i32, i64
 
+from interp.programs import one_op, run_op
 from zeropoint.interp import Interpreter
 from zeropoint.ir.fxpmath import RequantizeOp, TableOp, WeightedSumOp
 from zeropoint.ir.tensors import Array
 from zeropoint.ir.text import parse_program
 from zeropoint.numerics import Multiplier, RequantizeBehaviour
 from zeropoint.numerics.requantize import requantize
-
-from .programs import one_op, run_op
 
 
 def _requantize(acc: Array, m: Multiplier, axis: int | None, element) -> Array:

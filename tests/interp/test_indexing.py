@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 from xdsl.dialects.builtin import IntegerType, Signedness, TensorType, i8, i32, i64
 
+from interp.programs import assert_as_upstream, execute, one_op, run_op
 from zeropoint.ir.stablehlo import DynamicSliceOp, DynamicUpdateSliceOp, GatherDimensions, GatherOp
 from zeropoint.ir.tensors import Array
-
-from .programs import assert_as_upstream, execute, one_op, run_op
 
 ROWS = GatherDimensions(offset_dims=(1,), collapsed_slice_dims=(0,), start_index_map=(0,), index_vector_dim=1)
 

@@ -7,10 +7,9 @@ import pytest
 from xdsl.dialects.builtin import TensorType, i32
 from xdsl.ir import Operation
 
+from interp.programs import Build, assert_as_upstream, execute, one_op, run_op
 from zeropoint.ir.stablehlo import BroadcastInDimOp, ConcatenateOp, PadOp, ReshapeOp, SliceOp, TransposeOp
 from zeropoint.ir.tensors import Array
-
-from .programs import Build, assert_as_upstream, execute, one_op, run_op
 
 
 def _counting(*shape: int) -> Array:

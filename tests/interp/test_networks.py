@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from interp.programs import upstream
 from zeropoint.interp import Interpreter
 from zeropoint.ir.text import parse_program
-
-from .programs import upstream
 
 FLOAT = """
 func.func @main(%x: tensor<1x3x10x10xf32>) -> tensor<1x4xf32> {{

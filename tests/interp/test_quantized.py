@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from xdsl.dialects.builtin import IntegerType, Signedness, TensorType, f32, i1, i8
 
+from interp.programs import execute, one_op, run_op
 from zeropoint.interp import Interpreter, UnsupportedError
 from zeropoint.interp.affine import requantization
 from zeropoint.interp.quantized import implicit_conversion
@@ -26,8 +27,6 @@ from zeropoint.ir.stablehlo.bodies import binary_body
 from zeropoint.ir.tensors import Array
 from zeropoint.numerics import PROFILES, dequantize, functions, quantize
 from zeropoint.numerics.profile import profile as named_profile
-
-from .programs import execute, one_op, run_op
 
 I8, U8, I32 = Storage.of("i8"), Storage.of("u8"), Storage.of("i32")
 A = UniformQuantizedType.per_layer(I8, 0.1, -30)

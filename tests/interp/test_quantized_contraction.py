@@ -7,6 +7,7 @@ import pytest
 from xdsl.dialects.builtin import FunctionType, ModuleOp, StringAttr, TensorType, f32
 from xdsl.dialects.func import FuncOp, ReturnOp
 
+from interp.programs import run_op
 from zeropoint.interp import Interpreter
 from zeropoint.ir.annotations import PROFILE
 from zeropoint.ir.constants import constant_op
@@ -18,8 +19,6 @@ from zeropoint.ir.weights import Weights
 from zeropoint.numerics import PROFILES
 from zeropoint.numerics.profile import profile as named_profile
 from zeropoint.numerics.requantize import requantize
-
-from .programs import run_op
 
 I8, NARROW, I32 = Storage.of("i8"), Storage.of("i8", -127), Storage.of("i32")
 MATMUL = DotDimensions((), (), (1,), (0,))

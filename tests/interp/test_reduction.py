@@ -7,13 +7,12 @@ import pytest
 from xdsl.dialects.builtin import TensorType, f32, i8, i32
 from xdsl.ir import Attribute, Operation
 
+from interp.programs import assert_as_upstream, execute, one_op, run_op
 from zeropoint.interp import Interpreter, UnsupportedError
 from zeropoint.ir import stablehlo as hlo
 from zeropoint.ir.stablehlo import ReduceOp, ReduceWindowOp
 from zeropoint.ir.stablehlo.bodies import binary_body
 from zeropoint.ir.tensors import Array
-
-from .programs import assert_as_upstream, execute, one_op, run_op
 
 BODIES = [hlo.AddOp, hlo.MaximumOp, hlo.MinimumOp, hlo.MultiplyOp]
 

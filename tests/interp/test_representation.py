@@ -9,12 +9,11 @@ import pytest
 from xdsl.dialects import builtin
 from xdsl.dialects.builtin import ComplexType, IntegerType, TensorType, f16, f32, f64, i8
 
+from interp.programs import execute, one_op, run_op, upstream
 from zeropoint.interp import Interpreter, UnsupportedError
 from zeropoint.ir.stablehlo import BitcastConvertOp, ComplexOp, ImagOp, RealOp, ReducePrecisionOp
 from zeropoint.ir.tensors import Array, element_dtype
 from zeropoint.ir.text import parse_program
-
-from .programs import execute, one_op, run_op, upstream
 
 C64, C128 = TensorType(ComplexType(f32), [3]), TensorType(ComplexType(f64), [3])
 F8 = [builtin.Float8E5M2Type, builtin.Float8E5M2FNUZType, builtin.Float8E4M3Type, builtin.Float8E4M3FNType]

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 from xdsl.dialects.builtin import TensorType, i32
 
+from interp.programs import assert_as_upstream, one_op, run_op
 from zeropoint.ir.stablehlo import ReverseOp
-
-from .programs import assert_as_upstream, one_op, run_op
 
 
 def test_reverse_turns_the_named_dimensions_around():

@@ -10,6 +10,7 @@ import pytest
 from xdsl.dialects.builtin import TensorType, i32
 from xdsl.ir import Block, Region
 
+from interp.programs import assert_as_upstream, execute, one_op, run_op
 from zeropoint.ir.stablehlo import (
     AddOp,
     MaximumOp,
@@ -20,8 +21,6 @@ from zeropoint.ir.stablehlo import (
     SubtractOp,
 )
 from zeropoint.ir.tensors import Array, dtype_element
-
-from .programs import assert_as_upstream, execute, one_op, run_op
 
 CELLS = ScatterDimensions(inserted_window_dims=(0,), scatter_dims_to_operand_dims=(0,), index_vector_dim=1)
 

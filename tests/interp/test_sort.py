@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from interp.programs import execute, upstream
 from zeropoint.interp.sort import merge_order
 from zeropoint.ir.tensors import Array
-
-from .programs import execute, upstream
 
 
 def _sort(element: str, shape: str, compare: str, *, inputs: int = 1, dimension: int = -1) -> str:

@@ -9,13 +9,12 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from ir.constant_programs import constant, constant_program, constants
 from oracle import mlir
 from zeropoint.ir import files
 from zeropoint.ir.files import load_program, load_weights, save_program, write_atomically
 from zeropoint.ir.program import Program
 from zeropoint.ir.text import parse_program, print_program
-
-from .test_text import constant, constant_program, constants
 
 ARRAYS = [
     np.arange(70, dtype=np.float32).reshape(7, 10),

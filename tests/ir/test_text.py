@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from xdsl.dialects.builtin import DenseResourceAttr, ModuleOp, NameLoc, NoneAttr, StringAttr, bf16, f16, f32, f64
-from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.dialects.builtin import DenseResourceAttr, NameLoc, NoneAttr, StringAttr, bf16, f16, f32, f64
 from xdsl.utils.exceptions import ParseError, VerifyException
 
+from ir.constant_programs import constant, constant_program, constants
 from oracle import mlir
 from zeropoint.ir.floats import format_float
 from zeropoint.ir.program import Program
@@ -31,23 +31,6 @@ NAMED = """builtin.module {
   } loc("graph")
 }
 """
-
-
-def constant_program(*arrays: np.ndarray) -> Program:
-    """A program that returns constants."""
-    weights = Weights()
-    constants = [ConstantOp(weights.attribute(array)) for array in arrays]
-    function = FuncOp("main", ([], [op.output.type for op in constants]))
-    function.body.block.add_ops([*constants, ReturnOp(*(op.output for op in constants))])
-    return Program(ModuleOp([function]), weights)
-
-
-def constants(program: Program) -> list[np.ndarray]:
-    return [program.weights.array(op.value) for op in program.module.walk() if isinstance(op, ConstantOp)]
-
-
-def constant(elements: str) -> str:
-    return f"func.func @main() {{\n  %0 = stablehlo.constant {elements}\n  func.return\n}}\n"
 
 
 # Locations

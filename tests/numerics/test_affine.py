@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from numerics import rational
 from zeropoint.numerics.affine import QuantizeBehaviour, dequantize, quantize
 from zeropoint.numerics.storage import StorageType
-
-from . import rational
 
 EXPRESSED = [np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16), np.dtype(np.float32), np.dtype(np.float64)]
 DIGITS = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}

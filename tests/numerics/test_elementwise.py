@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from numerics import rational
 from zeropoint.numerics.affine import QuantizeBehaviour
 from zeropoint.numerics.elementwise import (
     AddBehaviour,
@@ -18,8 +19,6 @@ from zeropoint.numerics.elementwise import (
 from zeropoint.numerics.multiplier import quantize_multiplier
 from zeropoint.numerics.ranges import AffineParameters
 from zeropoint.numerics.requantize import RequantizeBehaviour
-
-from . import rational
 
 I8 = np.arange(-128, 128, dtype=np.int8)
 A, B = (grid.astype(np.int8) for grid in np.meshgrid(I8, I8, indexing="ij"))

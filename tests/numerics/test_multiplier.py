@@ -4,8 +4,9 @@ from math import frexp
 import numpy as np
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
+from numerics import rational
+from numerics.multipliers import multipliers
 from zeropoint.numerics.multiplier import (
     fixed16_multiplier,
     fixed32_multiplier,
@@ -14,15 +15,6 @@ from zeropoint.numerics.multiplier import (
     tosa_multiplier,
     wide_multiplier,
 )
-
-from . import rational
-
-mantissas = st.floats(0.5, 1.0, exclude_max=True) | st.sampled_from([0.5, 1 - 2**-53, 1 - 2**-31, 1 - 2**-32, 0.75])
-
-
-def multipliers(low: int, high: int) -> st.SearchStrategy[float]:
-    """Reals from 2^(low-1) to 2^high, even in the exponent."""
-    return st.builds(lambda q, e: q * 2.0**e, mantissas, st.integers(low, high))
 
 
 @given(multipliers(-70, 60))

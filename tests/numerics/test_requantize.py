@@ -6,11 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from numerics import rational
+from numerics.multipliers import multipliers
 from zeropoint.numerics.multiplier import fixed16_multiplier, quantize_multiplier
 from zeropoint.numerics.requantize import EXACT_LIMIT, Multiplier, RequantizeBehaviour, accumulator_limit, requantize
-
-from . import rational
-from .test_multiplier import multipliers
 
 R = RequantizeBehaviour
 EXTREMES = [rational.INT32_MIN, rational.INT32_MIN + 1, rational.INT32_MAX, rational.INT32_MAX - 1, -1, 0, 1]

@@ -5,9 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from numerics import rational
 from zeropoint.numerics import rounding
-
-from . import rational
 
 int32 = st.integers(rational.INT32_MIN, rational.INT32_MAX) | st.sampled_from(
     [rational.INT32_MIN, rational.INT32_MIN + 1, rational.INT32_MAX, -1, 0, 1, 2**30, -(2**30)]

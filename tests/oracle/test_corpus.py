@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 from xdsl.utils.exceptions import ParseError, VerifyException
 
+from oracle import mlir
+from oracle.corpus import programs
 from zeropoint.ir.text import parse_program
-
-from . import mlir
-from .corpus import programs
 
 PROGRAMS = list(programs())
 

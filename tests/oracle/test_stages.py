@@ -7,11 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from oracle import mlir
 from zeropoint.frontend import load_model
 from zeropoint.ir.program import Program
 from zeropoint.pipeline import Quantization, quantize
-
-from . import mlir
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits"
 STAGES = ["fused", "calibrated", "propagated", "quantized", "integer"]

@@ -12,11 +12,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
-from rfc import solved
 from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from networks import Case, Network, cases
+from solve.rfc import solved
 from zeropoint.calibrate import instrument
 from zeropoint.fuse import fuse
 from zeropoint.ir.program import Program

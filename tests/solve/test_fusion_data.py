@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from rfc import kernels
 
 from networks import Network
+from solve.rfc import kernels
 from zeropoint import fuse as fusion
 from zeropoint.fuse import fuse
 from zeropoint.interp import Interpreter

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from graphs import Graph
 
+from solve.graphs import Graph
 from zeropoint.ir.quant import Storage, UniformQuantizedType
 from zeropoint.solve import PropagationError, propagate
 from zeropoint.solve.check import regions_of

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from graphs import KINDS, TOY, Graph, random_graph, row
 from xdsl.ir import SSAValue
 
 from networks import Network, quantized
+from solve.graphs import KINDS, TOY, Graph, random_graph, row
 from zeropoint.fuse import fuse
 from zeropoint.interp import Interpreter
 from zeropoint.ir.annotations import RESCALE_COUNTS

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from graphs import ACT, SPAN, TOY, Graph, row
-from optimum import Search, Totals, found_totals
 
+from solve.graphs import ACT, SPAN, TOY, Graph, row
+from solve.optimum import Search, Totals, found_totals
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import Storage, UniformQuantizedType
 from zeropoint.ir.tensors import shape_of

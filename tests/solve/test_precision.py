@@ -8,10 +8,10 @@ from collections.abc import Mapping
 
 import numpy as np
 import pytest
-from graphs import ACT, CENTRED, TOY, Graph, row
 from xdsl.dialects.builtin import f32
 
 from networks import Network
+from solve.graphs import ACT, CENTRED, TOY, Graph, row
 from zeropoint.interp import Interpreter
 from zeropoint.ir.annotations import FLOAT_REASON
 from zeropoint.ir.locations import location_text, value_name

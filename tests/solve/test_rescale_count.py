@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import product
 
 import pytest
-from graphs import KINDS, TOY, random_graph
 
+from solve.graphs import KINDS, TOY, random_graph
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp
 from zeropoint.solve import is_rescale, propagate

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from graphs import ACT, CENTRED, TOY, Graph, row
-from rfc import unknown_tests
 from xdsl.dialects.builtin import ArrayAttr, f32
 
+from solve.graphs import ACT, CENTRED, TOY, Graph, row
+from solve.rfc import unknown_tests
 from zeropoint.fuse import fuse
 from zeropoint.ir.annotations import FLOAT_REASON, facts_of
 from zeropoint.ir.program import Program

@@ -9,7 +9,10 @@ import re
 
 import numpy as np
 import pytest
-from rfc import (
+
+from networks import Network
+from oracle import mlir
+from solve.rfc import (
     RANDOM,
     SAMPLES,
     SOFTMAX,
@@ -23,9 +26,6 @@ from rfc import (
     unknown_tests,
     with_specs,
 )
-
-from networks import Network
-from oracle import mlir
 from zeropoint.fuse import fuse
 from zeropoint.interp import Interpreter
 from zeropoint.ir.annotations import FLOAT_REASON, RESCALE_COUNTS

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from rfc import (
+
+from networks import Network
+from oracle import mlir
+from solve.rfc import (
     SAMPLES,
     SOFTMAX,
     SUM,
@@ -22,9 +25,6 @@ from rfc import (
     unknown_tests,
     with_specs,
 )
-
-from networks import Network
-from oracle import mlir
 from zeropoint.calibrate import collect, instrument, state_ranges
 from zeropoint.fuse import fuse, unfuse
 from zeropoint.interp import Interpreter

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from graphs import ACT, CENTRED, KINDS, TOY, Graph, random_graph, row
 
+from solve.graphs import ACT, CENTRED, KINDS, TOY, Graph, random_graph, row
 from zeropoint.ir.quant import QuantizeRegionOp, Storage, UniformQuantizedType
 from zeropoint.ir.tensors import shape_of
 from zeropoint.solve import is_rescale, move_rescales, propagate, violations

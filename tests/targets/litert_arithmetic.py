@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .litert_case import (
+from targets.litert_case import (
     FIXED,
     IMAGE,
     MATRIX,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .litert_arithmetic import ELEMENTWISE, FUNCTIONS, PRODUCTS
-from .litert_case import (
+from targets.litert_arithmetic import ELEMENTWISE, FUNCTIONS, PRODUCTS
+from targets.litert_case import (
     CHOICE,
     FIXED,
     IMAGE,

@@ -13,14 +13,13 @@ from xdsl.ir import SSAValue
 
 from networks import Network, channels_last
 from oracle.qdq import Port
+from targets.confirmation import row_id
+from targets.qdq_case import Built, Case, built, loaded, propagated, signatures
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp, QuantizeRegionOp, UniformQuantizedType
 from zeropoint.ir.stablehlo import AddOp, ConvolutionOp
 from zeropoint.ir.tensors import Array, shape_of
 from zeropoint.targets import KernelRow, target
-
-from .confirmation import row_id
-from .qdq_case import Built, Case, built, loaded, propagated, signatures
 
 IMAGE = (2, 3, 12, 11)
 CASES: dict[str, tuple[Case, ...]] = {

@@ -12,6 +12,7 @@ import numpy as np
 import onnx
 
 from oracle.qdq import Operand, Port, qdq_model
+from targets.confirmation import row_id
 from zeropoint.frontend import load_model
 from zeropoint.fuse import fuse
 from zeropoint.ir.program import Program
@@ -19,8 +20,6 @@ from zeropoint.ir.quant import Storage
 from zeropoint.simplify import simplify
 from zeropoint.solve import move_rescales, propagate
 from zeropoint.targets import DATA, FixedScale, KernelRow, Role, SameScale, Signature, target
-
-from .confirmation import row_id
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from targets.confirmation import row_text, rows
 from zeropoint.ir.quant import Storage
 from zeropoint.report.tables import target_list, target_table
 from zeropoint.targets import Free, KernelRow, PortRule, Role, Target, target
-
-from .confirmation import row_text, rows
 
 ROOT = Path(__file__).parents[2]
 FORM = re.compile(r"(?P<runtime>\S+) (?P<version>\S+): (?P<test>tests/\S+\.py)")

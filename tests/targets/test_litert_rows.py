@@ -17,6 +17,10 @@ import pytest
 from xdsl.dialects.builtin import StringAttr
 
 from oracle.litert import Port, Refused, evaluate, model
+from targets import litert_case as lists
+from targets.confirmation import confirming, row_id, rows
+from targets.litert_case import Case
+from targets.litert_cases import CASES
 from zeropoint.interp import Interpreter
 from zeropoint.ir.annotations import PROFILE
 from zeropoint.ir.quant import Storage
@@ -24,11 +28,6 @@ from zeropoint.ir.text import parse_program
 from zeropoint.numerics.profile import profile
 from zeropoint.numerics.requantize import requantize
 from zeropoint.targets import DATA, FixedScale, KernelRow, Role, SameScale, target
-
-from . import litert_case as lists
-from .confirmation import confirming, row_id, rows
-from .litert_case import Case
-from .litert_cases import CASES
 
 NAME, PACKAGE = "litert", "ai-edge-litert"
 

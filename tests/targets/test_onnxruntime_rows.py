@@ -16,13 +16,12 @@ import numpy as np
 import pytest
 
 from oracle.qdq import Optimized, Port, optimized
+from targets.confirmation import confirming, row_id
+from targets.qdq_case import Built, Case, built, loaded, propagated, signatures
 from zeropoint.interp import run
 from zeropoint.ir.quant import Storage
 from zeropoint.materialize import materialize
 from zeropoint.targets import EitherSign, KernelRow, SameScale, target
-
-from .confirmation import confirming, row_id
-from .qdq_case import Built, Case, built, loaded, propagated, signatures
 
 NAME, PACKAGE = "onnxruntime", "onnxruntime"
 

@@ -15,14 +15,13 @@ import pytest
 
 from interp.programs import upstream
 from oracle import mlir
+from targets.confirmation import confirming
+from targets.one_op import float_program, kernels, regions_of, variants
+from targets.qdq_case import Built
 from zeropoint.interp import run
 from zeropoint.ir.text import print_program
 from zeropoint.materialize import materialize
 from zeropoint.targets import KernelRow
-
-from .confirmation import confirming
-from .one_op import float_program, kernels, regions_of, variants
-from .qdq_case import Built
 
 NAME, PACKAGE = "stablehlo", "torch-mlir"
 TO_FLOAT = "stablehlo-legalize-quantized-op-to-qdq"

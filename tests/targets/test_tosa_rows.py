@@ -11,15 +11,14 @@ import numpy as np
 import pytest
 
 from oracle import tosa
+from targets import tosa_programs as programs
+from targets.confirmation import confirming
+from targets.one_op import float_program, kernels, regions_of, variants
+from targets.qdq_case import Built, Case
+from targets.tosa_programs import Function, Program
 from zeropoint.interp import run
 from zeropoint.materialize import materialize
 from zeropoint.targets import KernelRow
-
-from . import tosa_programs as programs
-from .confirmation import confirming
-from .one_op import float_program, kernels, regions_of, variants
-from .qdq_case import Built, Case
-from .tosa_programs import Function, Program
 
 NAME, PACKAGE = "tosa", "tosa-tools"
 INDICES = np.random.default_rng(0).integers(0, 24, (2, 10))

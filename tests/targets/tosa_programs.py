@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 
 from oracle.qdq import Port
+from targets.qdq_case import Built
 from zeropoint.numerics.affine import dequantize, quantize
 from zeropoint.numerics.elementwise import TosaAdd
 from zeropoint.numerics.profile import profile
 from zeropoint.numerics.ranges import AffineParameters
 from zeropoint.numerics.requantize import Multiplier
-
-from .qdq_case import Built
 
 PROFILE = profile("tosa-double")
 UNIT = Multiplier.of(1.0, PROFILE.requantize(16), 16)

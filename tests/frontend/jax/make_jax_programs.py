@@ -12,9 +12,10 @@ from pathlib import Path
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
-import functions  # imports jax
 import jax
 import numpy as np
+
+from frontend.jax import functions  # imports jax
 
 HERE = Path(__file__).parent
 

@@ -12,9 +12,8 @@ import onnx.parser
 import pytest
 from onnx import TensorProto, helper
 
+from frontend.onnx.models import load, model, one_op, random, tensor
 from zeropoint.frontend import ModelError, load_model
-
-from .models import load, model, one_op, random, tensor
 
 NODE = "1 node is not supported: 'node'"
 

@@ -11,11 +11,10 @@ import onnx.parser
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from frontend.onnx.models import assert_same_as_onnxruntime, load, model, one_op, random, tensor
 from zeropoint.frontend import ModelError, load_model
 from zeropoint.frontend.onnx.tensors import read_tensor
 from zeropoint.interp import run
-
-from .models import assert_same_as_onnxruntime, load, model, one_op, random, tensor
 
 
 def external(folder: Path) -> Path:

@@ -7,10 +7,9 @@ from pathlib import Path
 import numpy as np
 import onnx.parser
 
+from frontend.onnx.models import load, one_op
 from zeropoint.frontend import load_model
 from zeropoint.ir.text import parse_program, print_program
-
-from .models import load, one_op
 
 
 def body(text: str, folder: Path, locations: bool = False) -> list[str]:

@@ -9,10 +9,9 @@ import numpy as np
 import onnx
 import pytest
 
+from frontend.onnx.models import assert_same_as_onnxruntime, inputs_of
 from zeropoint.frontend import load_model
 from zeropoint.ir.locations import location_text
-
-from .models import assert_same_as_onnxruntime, inputs_of
 
 ROOT = Path(__file__).parents[3]
 DIGITS = ROOT / "examples/digits/digits.onnx"

@@ -9,10 +9,9 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
+from frontend.onnx.models import assert_same_as_onnxruntime, load, model, random, tensor
 from zeropoint.frontend import ModelError
 from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp
-
-from .models import assert_same_as_onnxruntime, load, model, random, tensor
 
 SCALE, INPUT = np.float32(0.05), np.float32(np.linspace(-9, 9, 24)).reshape(2, 3, 4)
 

@@ -10,14 +10,13 @@ import onnx
 import pytest
 from onnx.reference import ReferenceEvaluator
 
+from frontend.onnx.models import load, one_op, random
+from frontend.onnx.operators import CASES, Case, ints, scalar
 from zeropoint.codegen.runtime.native import NativeProgram
 from zeropoint.frontend import ModelError, load_model
 from zeropoint.frontend.onnx import converters
 from zeropoint.interp import run
 from zeropoint.simplify import simplify
-
-from .models import load, one_op, random
-from .test_operators import CASES, Case, ints, scalar
 
 X = {"x": (2, 4, 7, 8)}
 NO_REGION = {"": scalar(0)}

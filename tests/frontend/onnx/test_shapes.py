@@ -10,11 +10,10 @@ import onnx
 import onnx.parser
 import pytest
 
+from frontend.onnx.models import assert_same_as_onnxruntime, load, one_op
 from zeropoint.frontend import ModelError
 from zeropoint.ir.locations import location_text
 from zeropoint.ir.program import Program
-
-from .models import assert_same_as_onnxruntime, load, one_op
 
 CHAIN = """
 <ir_version: 8, opset_import: ["" : 17]>

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
+from frontend.onnx.models import load, one_op
+from frontend.onnx.operators import CASES, Case
 from zeropoint.ir.text import print_program
-
-from .models import load, one_op
-from .test_operators import CASES, Case
 
 
 @pytest.fixture(scope="module")

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, assume, given, seed, settings
 from hypothesis import strategies as st
-from quant_texts import lowerable, mutated, programs, types
 from xdsl.utils.exceptions import ParseError, VerifyException
 
+from ir.quant.quant_texts import lowerable, mutated, programs, types
 from zeropoint.diagnostics import of_error
 from zeropoint.ir.quant.evaluate import dequantize, element_parameters, expressed_dtype, quantize
 from zeropoint.ir.text import parse_program, print_program
