@@ -23,10 +23,10 @@ from zeropoint.ir.tensors import shape_of
 from zeropoint.numerics.ranges import asymmetric, symmetric
 from zeropoint.solve import is_rescale
 from zeropoint.solve.check import regions_of
-from zeropoint.solve.classes import holds
+from zeropoint.solve.classes import DEFAULT_RANGES, holds
 from zeropoint.solve.constants import duplicate_constants
 from zeropoint.solve.constraints import take_constraints
-from zeropoint.solve.kernels import KernelChoice
+from zeropoint.solve.joins import settle_kernels
 from zeropoint.solve.nodes import Node
 from zeropoint.solve.ports import PortGraph
 from zeropoint.solve.precision import coarser
@@ -75,6 +75,8 @@ def _fits(node: Node, candidate: Candidate) -> bool:
         return kind == node.fixed
     if coarser(kind.scale, node.need) and not candidate.derived:  # what a function derives is the only way
         return False
+    if candidate.derived:
+        return True  # what a function derives decides the value, and what that is handed on to
     if candidate.span is None:
         return holds(kind, node.minimum, node.maximum)
     low, high = candidate.span
@@ -107,7 +109,7 @@ class Search:
         program = program.clone()
         constraints = take_constraints(program)
         duplicate_constants(program, constraints)
-        search = Search(PortGraph.of(KernelChoice(target, constraints).choose(program), constraints))
+        search = Search(settle_kernels(program, target, constraints, DEFAULT_RANGES)[0])
         search._classify()
         search._list_candidates()
         return search

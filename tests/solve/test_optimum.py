@@ -36,7 +36,7 @@ BIAS = PortRule(Role.BIAS, Storage.of("i32"), zero_point=0, per_channel=True)
 
 def doubled(inputs, outputs):
     """QuantFn: the output has twice the scale of the input."""
-    if inputs[0] is None or outputs[0] is not None:
+    if not isinstance(inputs[0], UniformQuantizedType) or isinstance(outputs[0], UniformQuantizedType):
         return [], []
     outputs[0] = UniformQuantizedType.per_layer(inputs[0].storage, 2 * inputs[0].scale, inputs[0].zero_point)
     return [], [0]
@@ -129,19 +129,18 @@ def totals(family: str, seeds: int) -> tuple[Totals, Totals, Totals, int]:
 
 FIGURES = {
     "sizes": (Totals(13, 304), Totals(13, 304), Totals(11, 304), 1),
-    "widths": (Totals(70, 4432), Totals(67, 4384), Totals(66, 4352), 3),
+    "widths": (Totals(50, 3632), Totals(50, 3632), Totals(50, 3632), 0),
     "groups": (Totals(8, 160), Totals(6, 128), Totals(7, 144), 1),
     "products": (Totals(19, 544), Totals(19, 544), Totals(14, 416), 3),
     "pinned": (Totals(20, 400), Totals(16, 336), Totals(18, 400), 2),
-    "functions": (Totals(11, 304), Totals(11, 304), Totals(10, 304), 1),
-    "all": (Totals(37, 1648), Totals(35, 1616), Totals(31, 1568), 2),
+    "functions": (Totals(12, 320), Totals(12, 320), Totals(10, 304), 1),
+    "all": (Totals(36, 1632), Totals(34, 1600), Totals(30, 1552), 2),
 }
 """By family, over its 24 graphs: what propagation leaves, what motion leaves of that, the least, the worst graph.
 
-Cost is what is minimized: it is the least where sizes differ, values are pinned and functions of a table take part.
-With two widths a reader does not know of another rescale of the same value (2 %, less than 1 % after motion), a zero
-point that kernels want is settled before ranges are (31 %), couplings are cut one after the other (11 %). Motion may
-pass the least: it leaves out a value that is pinned or coupled where its readers take any parameters.
+Cost is what is minimized: it is the least where sizes and widths differ and values are pinned. What a function derives
+decides its value, whoever else wants another type of it (5 %), a zero point that kernels want is settled before ranges
+are (31 %), couplings are cut one after the other (11 %). Motion may pass the least: it leaves out a value that is pinned or coupled where its readers take any parameters.
 """
 
 
@@ -153,7 +152,7 @@ def test_rescales_are_so_many_and_would_be_so_few(family: str) -> None:
 def test_over_all_families_the_cost_is_within_four_percent_of_the_least() -> None:
     found = sum(figures[0].cost for figures in FIGURES.values())
     least = sum(figures[2].cost for figures in FIGURES.values())
-    assert (found, least) == (7792, 7488)
+    assert (found, least) == (6992, 6752)
     assert found / least < 1.041
 
 

@@ -29,7 +29,7 @@ from zeropoint.ir.quant import UniformQuantizedType
 
 
 def doubled(inputs, outputs):
-    if not isinstance(inputs[0], UniformQuantizedType) or outputs[0] is not None:
+    if not isinstance(inputs[0], UniformQuantizedType) or isinstance(outputs[0], UniformQuantizedType):
         return [], []
     outputs[0] = UniformQuantizedType.per_layer(inputs[0].storage, 2 * inputs[0].scale, inputs[0].zero_point)
     return [], [0]

@@ -6,7 +6,7 @@ kernel are satisfied; a model is fully quantized when all its kernels have param
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 from xdsl.dialects.builtin import AnyFloat, StringAttr
@@ -16,10 +16,11 @@ from zeropoint.ir.annotations import FLOAT_REASON, TARGET
 from zeropoint.ir.constants import is_constant
 from zeropoint.ir.locations import location_text, value_name
 from zeropoint.ir.program import Program
-from zeropoint.ir.quant import QuantizedType, QuantizeRegionOp, Storage, UniformQuantizedType
+from zeropoint.ir.quant import QuantizeRegionOp, Storage, UniformQuantizedType
 from zeropoint.ir.stablehlo import ConvolutionOp, DotGeneralOp
 from zeropoint.ir.tensors import element_of
 from zeropoint.solve.errors import PropagationError
+from zeropoint.solve.functions import Types, ask, is_settable, open_type
 from zeropoint.solve.rescale import is_rescale
 from zeropoint.targets import (
     OUTPUT,
@@ -173,21 +174,25 @@ def _of_relation(region: QuantizeRegionOp, row: KernelRow, types: dict[int, Unif
         if not np.array_equal(types[2].scales, types[0].scale * types[1].scales):
             yield "bias scale differs from input scale * weight scale"
     elif isinstance(relation, Custom):
-        yield from _of_function(region, relation, types)
+        yield from _of_function(region, row, types)
 
 
-def _of_function(region: QuantizeRegionOp, relation: Custom, types: dict[int, UniformQuantizedType]) -> Iterator[str]:
+def _of_function(region: QuantizeRegionOp, row: KernelRow, types: dict[int, UniformQuantizedType]) -> Iterator[str]:
     """Whether the function, asked again, derives the types that are there: from the inputs, or from the output."""
-    known: list[QuantizedType | None] = [
-        None if is_constant(value) else types.get(i) for i, value in enumerate(region.inputs)
-    ]
-    inputs, outputs = list(known), list[QuantizedType | None]([None])
-    set_inputs, set_outputs = relation.function(inputs, outputs)
-    if not set_inputs and not set_outputs:
-        inputs = list[QuantizedType | None]([None] * len(known))
-        outputs = list[QuantizedType | None]([types.get(OUTPUT)])
-        set_inputs, set_outputs = relation.function(inputs, outputs)
-    derived = [*((i, "input", inputs[i]) for i in set_inputs), *((OUTPUT, "output", outputs[i]) for i in set_outputs)]
-    for port, kind, made in derived:
+    assert isinstance(row.relation, Custom)
+    values = {**dict(enumerate(region.inputs)), OUTPUT: region.outputs[0]}
+    settable = {port: value for port, value in values.items() if is_settable(row, region, port)}
+
+    def asked(known: Mapping[int, UniformQuantizedType]) -> list[tuple[int, UniformQuantizedType]]:
+        seen: Types = {
+            port: known.get(port) or open_type(value, row.rule(port).storage, None, None)
+            for port, value in settable.items()
+        }
+        derived = ask(row, region, row.relation.name if isinstance(row.relation, Custom) else "", seen)
+        return [(port, made) for port, made in derived if not is_constant(values[port])]
+
+    inputs = {port: found for port, found in types.items() if port != OUTPUT}
+    derived = asked(inputs) or asked({port: found for port, found in types.items() if port == OUTPUT})
+    for port, made in derived:
         if made != types.get(port):
-            yield f"{kind} has {types.get(port)}, expected {made} ({relation.name})"
+            yield f"{row.port_name(port)} has {types.get(port)}, expected {made} ({row.relation.name})"

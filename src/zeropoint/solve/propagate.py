@@ -39,6 +39,7 @@ from zeropoint.solve.classes import DEFAULT_RANGES, RANGE_RULES
 from zeropoint.solve.constants import duplicate_constants
 from zeropoint.solve.constraints import Constraints, restore_simulation, take_constraints
 from zeropoint.solve.errors import PropagationError
+from zeropoint.solve.functions import checked_constant
 from zeropoint.solve.headroom import Ports, greatest_real, greatest_result, least_output_scale
 from zeropoint.solve.inputs import state_input_facts
 from zeropoint.solve.joins import settle_kernels
@@ -106,6 +107,9 @@ class _Settlement:
                 region.operands[index] = self._as(operand, wanted, kernel, index)
                 self.progress.set((region, index), wanted)
                 found.append(wanted)
+            elif (region, index) in self.specs.constants:
+                made, source = self.specs.constants[region, index]
+                found.append(checked_constant(kernel, index, made, found, self.weights, source))
             else:
                 pinned = self._pinned(operand)
                 found.append(operand_type(kernel, index, found, output, self.weights, pinned))
@@ -185,7 +189,7 @@ def propagate(program: Program, target: Target, profile: str | None = None, *, r
     duplicate_constants(program, constraints)
     graph, specs = settle_kernels(program, target, constraints, ranges)
     kernels = graph.kernels
-    specs.run_functions(kernels)
+    specs.run_functions(kernels, program.weights)
     reasons = {edge.port: edge.reason for edge in graph.edges if edge.reason is not None}
     progress = Progress(graph.port_nodes)
     run = _Settlement(program, constraints, specs, reasons, progress)

@@ -1,7 +1,8 @@
 """The type of every port once the pieces are known: the worklist of functions, and room for each requantization.
 
-Functions run first, in the order of the program, on what is fixed; then on what ranges say. A function is called again
-when a port next to it gets parameters. Each port is set at most once, and rescaled at most once, so that this ends.
+Functions (`functions.py`) run first, in the order of the program, on what is fixed; then on what ranges say. A function
+is called again when a port next to it gets parameters. Each port is set at most once, and rescaled at most once, so that
+this ends.
 
 Source: the RFC on quantization transformations, section "Propagation pass": QuantFn returns the ports that it updated,
 so that a worklist can infer the parameters of adjacent kernels.
@@ -17,8 +18,9 @@ from xdsl.ir import SSAValue
 
 from zeropoint.ir.annotations import Fact
 from zeropoint.ir.quant import QuantizedType, Storage, UniformQuantizedType
+from zeropoint.ir.weights import Weights
 from zeropoint.solve.classes import ScaleClass, holds
-from zeropoint.solve.errors import PropagationError
+from zeropoint.solve.functions import Types, ask, constant_port, is_settable, open_type
 from zeropoint.solve.kernels import Kernel
 from zeropoint.solve.nodes import Node
 from zeropoint.solve.ports import PortGraph
@@ -29,11 +31,14 @@ from zeropoint.targets import OUTPUT, Custom
 
 @dataclass
 class Specs:
-    """The class of each node, and the ports that a function set apart from their class."""
+    """The class of each node, the ports that a function set apart from their class, and the constants that it set."""
 
     graph: PortGraph
     class_of: dict[int, ScaleClass]
     apart: dict[Port, tuple[UniformQuantizedType, str]] = field(
+        default_factory=dict[Port, tuple[UniformQuantizedType, str]]
+    )
+    constants: dict[Port, tuple[UniformQuantizedType, str]] = field(
         default_factory=dict[Port, tuple[UniformQuantizedType, str]]
     )
 
@@ -58,7 +63,7 @@ class Specs:
         """The type that a kernel sees at a port. Raises MissingStatistics where nothing decides it."""
         return self.apart[port][0] if port in self.apart else self.port_class(port).parameters()
 
-    def run_functions(self, kernels: list[Kernel]) -> None:
+    def run_functions(self, kernels: list[Kernel], weights: Weights) -> None:
         """Call the functions of kernels until none of them sets anything.
 
         Raises PropagationError for a function that does what it must not.
@@ -66,12 +71,14 @@ class Specs:
         custom = [kernel for kernel in kernels if isinstance(kernel.row.relation, Custom)]
         if custom:
             done: set[Port] = set()
-            self._work(custom, custom, done, from_ranges=False)
+            self._work(custom, custom, done, weights, from_ranges=False)
             for kernel in custom:
-                self._work([kernel], custom, done, from_ranges=True)
-                self._confirm(kernel)
+                self._work([kernel], custom, done, weights, from_ranges=True)
+                self._confirm(kernel, weights)
 
-    def _work(self, first: list[Kernel], custom: list[Kernel], done: set[Port], *, from_ranges: bool) -> None:
+    def _work(
+        self, first: list[Kernel], custom: list[Kernel], done: set[Port], weights: Weights, *, from_ranges: bool
+    ) -> None:
         by_position = {kernel.position: kernel for kernel in custom}
         readers = self._readers(custom)
         pending = [kernel.position for kernel in first]
@@ -79,7 +86,7 @@ class Specs:
         while pending:
             kernel = by_position[heapq.heappop(pending)]
             waiting.discard(kernel.position)
-            for scale_class in self._call(kernel, done, from_ranges):
+            for scale_class in self._call(kernel, done, weights, from_ranges):
                 for position in readers.get(id(scale_class), ()):
                     if position != kernel.position and position not in waiting:
                         heapq.heappush(pending, position)
@@ -94,6 +101,7 @@ class Specs:
         return readers
 
     def _known(self, port: Port, done: set[Port], from_ranges: bool) -> UniformQuantizedType | None:
+        """The type of a port where it is decided; from ranges, those of the inputs are."""
         if port in self.apart:
             return self.apart[port][0]
         found = self.port_class(port)
@@ -102,31 +110,59 @@ class Specs:
             return None
         return found.settle()
 
-    def _call(self, kernel: Kernel, done: set[Port], from_ranges: bool) -> list[ScaleClass]:
+    def _seen(self, kernel: Kernel, known: Mapping[int, UniformQuantizedType | None], weights: Weights) -> Types:
+        """What the function of a kernel sees where these types are known."""
+        seen: Types = {}
+        data = {index for index, _ in _data(kernel)}
+        for index, value in enumerate(kernel.region.inputs):
+            if index in data:
+                seen[index] = known.get(index) or self._open(kernel, index, value)
+            elif is_settable(kernel.row, kernel.region, index):
+                stated = self.graph.constraints.get(value)
+                before = [seen.get(i) for i in range(index)]
+                pinned = None if stated is None else stated.pinned
+                seen[index] = constant_port(kernel, index, before, weights, pinned)
+        if OUTPUT in data:
+            seen[OUTPUT] = known.get(OUTPUT) or self._open(kernel, OUTPUT, kernel.output)
+        return seen
+
+    def _open(self, kernel: Kernel, index: int, value: SSAValue) -> QuantizedType:
+        found = self.port_class((kernel.region, index))
+        return open_type(value, found.storage, found.minimum, found.maximum)
+
+    def _call(self, kernel: Kernel, done: set[Port], weights: Weights, from_ranges: bool) -> list[ScaleClass]:
         """Call the function of a kernel; the classes that it decided."""
         ports: dict[int, Port] = {index: (kernel.region, index) for index, _ in _data(kernel)}
         known = {index: self._known(port, done, from_ranges) for index, port in ports.items()}
         decided: list[ScaleClass] = []
-        for index, made in _ask(kernel, known):
-            if ports[index] not in done:
+        for index, made in ask(kernel.row, kernel.region, source_of(kernel), self._seen(kernel, known, weights)):
+            if index in ports and ports[index] not in done:
                 done.add(ports[index])
-                decided += self._set(ports[index], made, _source(kernel))
+                decided += self._set(ports[index], made, source_of(kernel))
         return decided
 
-    def _confirm(self, kernel: Kernel) -> None:
-        """Set apart what the function derives otherwise than other demands have it.
+    def _confirm(self, kernel: Kernel, weights: Weights) -> None:
+        """Set apart what the function derives otherwise than other demands have it; take what it gives constants.
 
         A function may leave alone what is known already, though it does not agree with it; so it is asked what follows
         from its inputs, and where nothing does, what follows from its output.
         """
         ports: dict[int, Port] = {index: (kernel.region, index) for index, _ in _data(kernel)}
         known = {i: self.port_type(port) if self._has_type(port) else None for i, port in ports.items()}
-        derived = _ask(kernel, {**known, OUTPUT: None}) or _ask(kernel, {OUTPUT: known.get(OUTPUT)})
+
+        def asked(types: Mapping[int, UniformQuantizedType | None]) -> list[tuple[int, UniformQuantizedType]]:
+            return ask(kernel.row, kernel.region, source_of(kernel), self._seen(kernel, types, weights))
+
+        derived = asked({**known, OUTPUT: None})
+        self.constants |= {(kernel.region, i): (made, source_of(kernel)) for i, made in derived if i not in ports}
+        derived = [(i, made) for i, made in derived if i in ports] or [
+            (i, made) for i, made in asked({OUTPUT: known.get(OUTPUT)}) if i in ports
+        ]
         for index in ports if derived else ():
             self.port_class(ports[index]).is_open = False  # what was asked about stays as it is
         for index, made in derived:
             if known[index] is not None and made != known[index]:
-                self.apart[ports[index]] = (made, _source(kernel))
+                self.apart[ports[index]] = (made, source_of(kernel))
 
     def _has_type(self, port: Port) -> bool:
         return port in self.apart or self.port_class(port).is_known
@@ -137,44 +173,46 @@ class Specs:
         if found.fixed == made or (not found.is_open and found.parameters() == made):
             return []
         free = found.is_open and found.zero_point in (None, made.zero_point)
-        fits = found.storage.type == made.storage.type and holds(made, found.minimum, found.maximum)
-        if port[1] != OUTPUT:  # what a kernel makes it makes; what it reads others may want finer
-            fits = fits and not coarser(made.scale, found.need)
-        if free and (fits or found.members == 1):
+        if free and found.storage.type == made.storage.type and self._suits(port, made):
             found.fix(made, source)
             return [found]
         self.apart[port] = (made, source)
         return []
 
+    def _suits(self, port: Port, made: UniformQuantizedType) -> bool:
+        """Whether the class of a port can have a type that a function derived there.
 
-def _source(kernel: Kernel) -> str:
+        What a kernel makes it makes: the value has that type, and so has what only hands it on. What else is in the
+        class must find its range in it; what a kernel reads others may want finer.
+        """
+        found, own = self.port_class(port), self.graph.of_port(port)
+        if found.members == 1:
+            return True
+        handed = self._handed_on(own) if port[1] == OUTPUT else set[int]()
+        others = [self.graph.nodes[n] for n, other in self.class_of.items() if other is found and n not in handed]
+        return all(holds(made, node.minimum, node.maximum) and not coarser(made.scale, node.need) for node in others)
+
+    def _handed_on(self, start: int) -> set[int]:
+        """A port that makes a value, the value, and the ports and values that it is handed on to without a cut."""
+        ahead: dict[int, list[int]] = {}
+        for edge in self.graph.edges:
+            if edge.reason is None:
+                value, port = self.graph.find(edge.value_node), self.graph.find(edge.port_node)
+                first, second = (port, value) if edge.is_output else (value, port)
+                ahead.setdefault(first, []).append(second)
+        seen, pending = {start}, [start]
+        while pending:
+            for number in ahead.get(pending.pop(), ()):
+                if number not in seen:
+                    seen.add(number)
+                    pending.append(number)
+        return seen
+
+
+def source_of(kernel: Kernel) -> str:
+    """A kernel's function, for messages."""
     assert isinstance(kernel.row.relation, Custom)
     return f"kernel {kernel.name}: {kernel.row.relation.name}"
-
-
-def _ask(kernel: Kernel, known: Mapping[int, UniformQuantizedType | None]) -> list[tuple[int, UniformQuantizedType]]:
-    """What the function of a kernel derives from the types that are known, by port."""
-    assert isinstance(kernel.row.relation, Custom)
-    inputs: list[QuantizedType | None] = [known.get(i) for i in range(len(kernel.region.inputs))]
-    outputs: list[QuantizedType | None] = [known.get(OUTPUT)]
-    source, data = _source(kernel), {index for index, _ in _data(kernel)}
-    try:
-        set_inputs, set_outputs = kernel.row.relation.function(inputs, outputs)
-        updated = [*((i, inputs[i]) for i in set_inputs), *((OUTPUT, outputs[i]) for i in set_outputs)]
-    except Exception as error:  # the user's code
-        raise PropagationError(f"{source}: found a function that fails: {type(error).__name__}: {error}") from error
-    derived: list[tuple[int, UniformQuantizedType]] = []
-    for index, made in updated:
-        if index not in data or not isinstance(made, UniformQuantizedType) or not made.is_per_layer:
-            raise PropagationError(
-                f"{source}: found {made} for {kernel.row.port_name(index)}, expected !quant.uniform per layer"
-            )
-        if not kernel.row.rule(index).accepts(made.storage):
-            raise PropagationError(
-                f"{source}: found {made} for {kernel.row.port_name(index)}, which its own row does not accept"
-            )
-        derived.append((index, made))
-    return derived
 
 
 def _data(kernel: Kernel) -> list[tuple[int, SSAValue | None]]:

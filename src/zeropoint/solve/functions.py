@@ -1,0 +1,130 @@
+"""QuantFn: a Python function that derives the types of some ports of a kernel from those of others.
+
+It sees the types of the RFC: `!quant.uniform` of what is decided, `!quant.calibrated` of what is open and was observed,
+`!quant.any` of what is open otherwise; None at ports that are never quantized. A constant weight has the type that it
+would have by itself as soon as its input is decided, one scale per output channel where the row allows it, a bias that
+of the products; a constant operand has its range. The function may set any of them.
+
+Source: the RFC on quantization transformations, section "Target Constraints": QuantFn(inputs, outputs) returns the
+indices of the ports that it updated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import AnyFloat
+from xdsl.ir import Attribute, SSAValue
+
+from zeropoint.ir.constants import constant_array
+from zeropoint.ir.quant import (
+    AnyQuantizedType,
+    CalibratedQuantizedType,
+    QuantizedType,
+    QuantizeRegionOp,
+    Storage,
+    UniformQuantizedType,
+)
+from zeropoint.ir.quant.parameters import CalibratedParameters
+from zeropoint.ir.tensors import element_of
+from zeropoint.ir.weights import Weights
+from zeropoint.solve.errors import PropagationError
+from zeropoint.solve.kernels import Kernel
+from zeropoint.solve.operands import operand_type
+from zeropoint.targets import OUTPUT, Custom, KernelRow, Role
+
+Types = dict[int, QuantizedType | None]
+"""What a function sees, by port."""
+
+
+def open_type(value: SSAValue, storage: Storage, minimum: float | None, maximum: float | None) -> QuantizedType:
+    """The type of a port that is not decided: `!quant.calibrated` where its range is known, else `!quant.any`."""
+    expressed = element_of(value)
+    assert isinstance(expressed, AnyFloat)
+    if minimum is None or maximum is None or not min(minimum, 0.0) < max(maximum, 0.0):
+        return AnyQuantizedType.of(storage, expressed)
+    low, high = (minimum, maximum) if minimum < maximum else (min(minimum, 0.0), max(maximum, 0.0))
+    return CalibratedQuantizedType(CalibratedParameters(expressed, low, high))
+
+
+def constant_port(
+    kernel: Kernel,
+    index: int,
+    before: Sequence[Attribute | None],
+    weights: Weights,
+    pinned: UniformQuantizedType | None = None,
+) -> QuantizedType:
+    """The type of a constant operand as a function sees it, given those of the operands `before` it, and its pin."""
+    value, storage = kernel.region.inputs[index], kernel.storage(index)
+    needed = {Role.WEIGHT: 1, Role.BIAS: 2}.get(kernel.row.input_rule(index).role, 0)
+    known = [found for found in before[:needed] if isinstance(found, UniformQuantizedType)]
+    if needed and len(known) == needed:
+        made = operand_type(kernel, index, known, None, weights, pinned)
+        assert isinstance(made, QuantizedType)
+        return made
+    if pinned is not None and not needed:
+        return pinned
+    array = constant_array(value, weights)
+    if needed or array is None or not array.size:
+        return open_type(value, storage, None, None)
+    return open_type(value, storage, float(array.min()), float(array.max()))
+
+
+def is_settable(row: KernelRow, region: QuantizeRegionOp, port: int) -> bool:
+    """Whether a port has parameters that a function may set."""
+    if port == OUTPUT:
+        return row.output.role is not Role.OTHER
+    is_float = 0 <= port < len(region.inputs) and isinstance(element_of(region.inputs[port]), AnyFloat)
+    return is_float and row.input_rule(port).role is not Role.OTHER
+
+
+def ask(row: KernelRow, region: QuantizeRegionOp, source: str, known: Types) -> list[tuple[int, UniformQuantizedType]]:
+    """What the function of a row derives from the types that it sees, by port.
+
+    Raises PropagationError, naming `source`, for a function that fails or sets what a port cannot have.
+    """
+    assert isinstance(row.relation, Custom)
+    inputs: list[QuantizedType | None] = [known.get(i) for i in range(len(region.inputs))]
+    outputs: list[QuantizedType | None] = [known.get(OUTPUT)]
+    try:
+        set_inputs, set_outputs = row.relation.function(inputs, outputs)
+        updated = [*((i, inputs[i]) for i in set_inputs), *((OUTPUT, outputs[i]) for i in set_outputs)]
+    except Exception as error:  # the user's code
+        raise PropagationError(f"{source}: found a function that fails: {type(error).__name__}: {error}") from error
+    derived: list[tuple[int, UniformQuantizedType]] = []
+    for port, made in updated:
+        place, rule = row.port_name(port), row.rule(port)
+        if not is_settable(row, region, port) or not isinstance(made, UniformQuantizedType):
+            raise PropagationError(f"{source}: found {made} for {place}, expected !quant.uniform of a quantized port")
+        if not made.is_per_layer and not (rule.per_channel and made.is_per_channel):
+            raise PropagationError(f"{source}: found {made} for {place}, expected one scale: its row allows no more")
+        if not rule.accepts(made.storage):
+            raise PropagationError(f"{source}: found {made} for {place}, which its own row does not accept")
+        derived.append((port, made))
+    return derived
+
+
+def checked_constant(
+    kernel: Kernel, index: int, made: UniformQuantizedType, before: Sequence[Attribute], weights: Weights, source: str
+) -> UniformQuantizedType:
+    """The type that a function gave a constant operand, once those of the operands `before` it are settled.
+
+    Raises PropagationError for a weight whose sums the accumulator would not hold, and for a bias that is not at the
+    scale of the products.
+    """
+    role, place = kernel.row.input_rule(index).role, kernel.row.port_name(index)
+    if role is Role.WEIGHT:
+        held = operand_type(kernel, index, before, None, weights, made)
+        if held != made:
+            raise PropagationError(
+                f"{source}: found {made} for {place}, expected scales at which the sums fit the accumulator of "
+                f"{kernel.row.accumulator_bits} bits, at least those of {held}"
+            )
+    elif role is Role.BIAS:
+        wanted = operand_type(kernel, index, before, None, weights)
+        if made != wanted:
+            raise PropagationError(
+                f"{source}: found {made} for {place}, expected the scales of the products, {wanted}; leave the bias "
+                f"alone, and it has these"
+            )
+    return made
