@@ -138,9 +138,10 @@ FIGURES = {
 }
 """By family, over its 24 graphs: what propagation leaves, what motion leaves of that, the least, the worst graph.
 
-Cost is what is minimized: it is the least where sizes and widths differ and values are pinned. What a function derives
-decides its value, whoever else wants another type of it (5 %), a zero point that kernels want is settled before ranges
-are (31 %), couplings are cut one after the other (11 %). Motion may pass the least: it leaves out a value that is pinned or coupled where its readers take any parameters.
+Cost is what is minimized: it is the least where sizes and widths differ and values are pinned. What a function
+derives decides its value, whoever else wants another type of it (5 %), a zero point that kernels want is settled
+before ranges are (31 %), couplings are cut one after the other (11 %). Motion may pass the least: it leaves out a
+value that is pinned or coupled where its readers take any parameters.
 """
 
 

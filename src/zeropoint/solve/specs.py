@@ -1,8 +1,8 @@
 """The type of every port once the pieces are known: the worklist of functions, and room for each requantization.
 
-Functions (`functions.py`) run first, in the order of the program, on what is fixed; then on what ranges say. A function
-is called again when a port next to it gets parameters. Each port is set at most once, and rescaled at most once, so that
-this ends.
+Functions (`functions.py`) run first, in the order of the program, on what is fixed; then on what ranges say. A
+function is called again when a port next to it gets parameters. Each port is set at most once, and rescaled at most
+once, so that this ends.
 
 Source: the RFC on quantization transformations, section "Propagation pass": QuantFn returns the ports that it updated,
 so that a worklist can infer the parameters of adjacent kernels.
