@@ -6,8 +6,8 @@ from math import ceil, log2
 
 import numpy as np
 import pytest
-from graphs import ACT, TOY, Graph, row
 
+from solve.graphs import ACT, TOY, Graph, row
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import (
     AnyQuantizedType,
