@@ -15,15 +15,28 @@ from zeropoint.cli.shapes import SHAPE
 @click.argument("model", type=INPUT_FILE)
 @click.argument("value", required=False)
 @click.option("--target", default="cpu", show_default=True, help="For a float model: whose kernels decide.")
+@click.option("--ranges", is_flag=True, help="Bounds of an integer program's numbers, their bits and headroom.")
 @click.option("--json", "as_json", is_flag=True, help="For tools.")
 @SHAPE
 @reports_input_errors
 def explain(
-    model: Path, value: str | None, target: str, as_json: bool, shapes: tuple[tuple[str, tuple[int, ...]], ...]
+    model: Path,
+    value: str | None,
+    target: str,
+    ranges: bool,
+    as_json: bool,
+    shapes: tuple[tuple[str, tuple[int, ...]], ...],
 ) -> None:
-    """Why VALUE has its scale, why a rescale is there, why an op stayed float; without VALUE an overview of MODEL."""
+    """Why VALUE has its scale, why a rescale is there, why an op stayed float; without VALUE an overview of MODEL.
+
+    With --ranges: what the integers of each kernel can reach, in the channel that reaches furthest; of VALUE in every
+    channel, with what grew the scale of its weights.
+    """
     import json
 
+    if ranges:
+        _explain_ranges(model, value, as_json)
+        return
     from zeropoint.frontend import load_model
     from zeropoint.model import Model
     from zeropoint.report.explain import details, overview
@@ -38,6 +51,19 @@ def explain(
         click.echo(json.dumps(found.record(), indent=2))
     else:
         click.echo(overview(found) if value is None else details(found))
+
+
+def _explain_ranges(model: Path, value: str | None, as_json: bool) -> None:
+    import json
+
+    from zeropoint.frontend import load_model
+    from zeropoint.report.explain import range_details, range_table, reaches
+
+    found = reaches(load_model(model), value)
+    if as_json:
+        click.echo(json.dumps([reach.record() for reach in found], indent=2))
+    else:
+        click.echo(range_table(found) if value is None else range_details(found))
 
 
 @click.command()

@@ -1,0 +1,171 @@
+"""How far the integers of a program reach: for each kernel and channel the bound, its bits, and those that stay free.
+
+The bounds are those of `zeropoint.ranges`: from the actual weights and the storage of activations, attained by some
+input or above it. A weight's scale that grew, so that the bias or the sums of its channel fit, shows in the weights
+that are stored: without it the greatest of a channel would be the greatest that its storage holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from xdsl.ir import Operation, OpResult
+
+from zeropoint.ir.constants import constant_array
+from zeropoint.ir.contractions import weight_channel_axis, weights_by_channel
+from zeropoint.ir.locations import location_text
+from zeropoint.ir.program import Program
+from zeropoint.ir.stablehlo import AddOp, BroadcastInDimOp, ConvertOp, ConvolutionOp, DotGeneralOp
+from zeropoint.ir.tensors import Array
+from zeropoint.numerics.arrays import AnyArray
+from zeropoint.ranges import Obligation, Ranges, obligations, ranges_of
+from zeropoint.report.explain.explanation import ExplanationError
+from zeropoint.report.tables import rendered
+
+WIDTH = 140
+WEIGHT_MAX = 127
+CHANNELS = 1
+
+
+@dataclass(frozen=True)
+class Reach:
+    """What an op computes, in a type of `width` bits: one bound, and the bits that it needs and leaves, a channel.
+
+    `grown` is by how much the scale of a channel's weights is above the least that its weights allow, to the precision
+    of stored weights, 1 where it is that; empty for other ops. `grown_by` says for what: `bias`, `sums`.
+    """
+
+    name: str
+    op: str
+    what: str
+    width: int
+    bound: tuple[int, ...]
+    bits: tuple[int, ...]
+    headroom: tuple[int, ...]
+    grown: tuple[float, ...] = ()
+    grown_by: tuple[str, ...] = ()
+
+    @property
+    def worst(self) -> int:
+        """The channel with the greatest bound."""
+        return max(range(len(self.bound)), key=self.bound.__getitem__)
+
+    def record(self) -> dict[str, Any]:
+        """For tools."""
+        return asdict(self)
+
+
+def reaches(program: Program, value: str | None = None) -> list[Reach]:
+    """Every number of a lowered program that its type might not hold, in program order; of one name, where it is given.
+
+    Raises ExplanationError for a program that has no integer ops, and for a name that it does not have.
+    """
+    ranges = ranges_of(program)
+    found = [
+        _reach(ranges, program, shown)
+        for op in program.entry.ops
+        if not isinstance(op, ConvertOp)
+        for shown in obligations(ranges, op)
+    ]
+    if not found:
+        raise ExplanationError(
+            "found no integer arithmetic, expected an integer program (zeropoint quantize writes one)"
+        )
+    part = [reach for reach in found if value in (None, reach.name)]
+    if not part:
+        named = ", ".join(dict.fromkeys(f"'{reach.name}'" for reach in found[:4]))
+        raise ExplanationError(f"found no integer op '{value}' in the program, expected a name as {named}")
+    return part
+
+
+def _reach(ranges: Ranges, program: Program, shown: Obligation) -> Reach:
+    op, several = shown.op, shown.range.axis is not None
+    arrays = (shown.range.magnitude, shown.needed, shown.headroom)
+    bound, bits, headroom = (_numbers(array if several else _extreme(array)) for array in arrays)
+    if not several:
+        headroom = (shown.bits - bits[0],)
+    grown = _growth(program, op, bound) if isinstance(op, ConvolutionOp | DotGeneralOp) else ((), ())
+    name = location_text(op.location) or op.name
+    return Reach(name, op.name, shown.what, shown.bits, bound, bits, headroom, *grown)
+
+
+def _extreme(array: AnyArray) -> AnyArray:
+    return np.asarray(array.max(initial=0))
+
+
+def _numbers(array: AnyArray) -> tuple[int, ...]:
+    return tuple(array.reshape(-1).tolist())
+
+
+def _growth(
+    program: Program, op: ConvolutionOp | DotGeneralOp, bound: Sequence[int]
+) -> tuple[tuple[float, ...], tuple[str, ...]]:
+    """By how much the scale of each channel's weights grew, and for what."""
+    weights, axis = _stored(program, op), weight_channel_axis(op)
+    if weights is None or axis is None or weights.dtype != np.int8:
+        return (), ()
+    greatest = np.abs(weights_by_channel(weights, axis).astype(np.int64)).max(axis=1, initial=0)
+    grown = np.where((greatest > 0) & (greatest < WEIGHT_MAX), WEIGHT_MAX / np.maximum(greatest, 1), 1.0)
+    if len(bound) != len(grown):
+        bound = [max(bound)] * len(grown)
+    bias = np.broadcast_to(_bias(program, op), grown.shape)
+    causes = ["" if g == 1.0 else "bias" if b > most else "sums" for g, b, most in zip(grown, bias, bound, strict=True)]
+    return tuple(grown.tolist()), tuple(causes)
+
+
+def _stored(program: Program, op: ConvolutionOp | DotGeneralOp) -> Array | None:
+    value = op.rhs
+    if isinstance(value, OpResult) and isinstance(value.op, ConvertOp):
+        value = value.op.operand
+    return constant_array(value, program.weights)
+
+
+def _bias(program: Program, op: Operation) -> Array:
+    """|constant| that is added to the sums of each channel, the zero-point correction included; 0 for none."""
+    users = [use.operation for use in op.results[0].uses]
+    for user in users:
+        if isinstance(user, AddOp) and isinstance(user.rhs.owner, BroadcastInDimOp):
+            array = constant_array(user.rhs.owner.operand, program.weights)
+            if array is not None and array.ndim <= CHANNELS:
+                return np.abs(array.astype(np.int64))
+    return np.zeros((), np.int64)
+
+
+def range_table(found: Sequence[Reach]) -> str:
+    """A line for each op: its channel with the greatest bound, and how many channels' weights grew."""
+    from rich import box  # heavy, and only needed here
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE)
+    for column in ("value", "op", "numbers", "channels", "worst", "bound", "bits", "of", "headroom", "weight scale"):
+        table.add_column(column, overflow="fold")
+    for reach in found:
+        at = reach.worst
+        grown = [factor for factor in reach.grown if factor > 1]
+        scale = f"{len(grown)} grown, up to {max(grown):.3g}x" if grown else ""
+        several = len(reach.bound) > 1
+        cells = (str(len(reach.bound)) if several else "", str(at) if several else "", _bound(reach.bound[at]))
+        bits = (str(reach.bits[at]), str(reach.width), str(reach.headroom[at]))
+        table.add_row(reach.name, reach.op.partition(".")[2], reach.what, *cells, *bits, scale)
+    return rendered(table, WIDTH)
+
+
+def range_details(found: Sequence[Reach]) -> str:
+    """Every channel of every op."""
+    lines: list[str] = []
+    for reach in found:
+        lines.append(f"{reach.name}: {reach.what} of {reach.op} in {reach.width} bits")
+        for channel, (bound, bits, headroom) in enumerate(zip(reach.bound, reach.bits, reach.headroom, strict=True)):
+            which = f"channel {channel}: " if len(reach.bound) > 1 else ""
+            text = f"  {which}up to {_bound(bound)}, {bits} bits, headroom {headroom}"
+            if reach.grown and len(reach.grown) == len(reach.bound) and reach.grown[channel] > 1:
+                text += f"; weight scale grown {reach.grown[channel]:.3g} times by its {reach.grown_by[channel]}"
+            lines.append(text)
+    return "\n".join(lines)
+
+
+def _bound(number: int) -> str:
+    return str(number) if number <= 1 << 62 else "beyond 2^62"

@@ -1,0 +1,244 @@
+"""Ranges: no input passes a bound, and inputs made from the weights attain it; upstream's range analysis agrees."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from oracle.mlir import ORACLE, require
+from zeropoint.interp import Interpreter
+from zeropoint.ir.program import Program
+from zeropoint.ir.tensors import Array
+from zeropoint.ir.text import parse_program
+from zeropoint.ranges import Interval, bits_of, obligations, ranges_of
+
+ENDS = (-128, 127)
+
+
+def returned(program: Program) -> Interval:
+    block = program.entry
+    assert block.last_op is not None
+    return ranges_of(program).of(block.last_op.operands[0])
+
+
+def program(body: str, arguments: str, result: str) -> Program:
+    return parse_program(f"func.func @main({arguments}) -> {result} {{\n{body}\nreturn %r : {result}\n}}")
+
+
+@dataclass
+class Case:
+    """A program of integers, and inputs that are to attain its bounds."""
+
+    program: Program
+    inputs: list[list[Array]]
+
+
+def extremes(weights: Array, ends: tuple[int, int] = ENDS) -> list[Array]:
+    """For each column of weights the input that makes its sum greatest, and the one that makes it least."""
+    low, high = ends
+    return [np.where((column > 0) == up, high, low) for column in weights.T for up in (True, False)]
+
+
+def dot(zero_point: int, bias: bool) -> Case:
+    random = np.random.default_rng(1 + bias)
+    weights, added = random.integers(-127, 128, (24, 5)), random.integers(-(2**20), 2**20, 5)
+    corrected = (added if bias else 0) - zero_point * weights.sum(0)
+    body = f"""%w = stablehlo.constant dense<{weights.tolist()}> : tensor<24x5xi8>
+      %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] :
+        (tensor<1x24xi8>, tensor<24x5xi8>) -> tensor<1x5xi32>
+      %b = stablehlo.constant dense<{corrected.tolist()}> : tensor<5xi32>
+      %c = stablehlo.broadcast_in_dim %b, dims = [1] : (tensor<5xi32>) -> tensor<1x5xi32>
+      %r = stablehlo.add %0, %c : tensor<1x5xi32>"""
+    made = program(body, "%x: tensor<1x24xi8>", "tensor<1x5xi32>")
+    return Case(made, [[x.reshape(1, 24).astype(np.int8)] for x in extremes(weights)])
+
+
+def convolution(padding: int) -> Case:
+    weights = np.random.default_rng(3).integers(-127, 128, (3, 2, 3, 3))
+    size = 5 - 2 + 2 * padding
+    body = f"""%w = stablehlo.constant dense<{weights.tolist()}> : tensor<3x2x3x3xi8>
+      %r = stablehlo.convolution(%x, %w) dim_numbers = [b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1],
+        window = {{pad = [[{padding}, {padding}], [{padding}, {padding}]]}}
+        {{batch_group_count = 1 : i64, feature_group_count = 1 : i64}} :
+        (tensor<1x2x5x5xi8>, tensor<3x2x3x3xi8>) -> tensor<1x3x{size}x{size}xi32>"""
+    made = program(body, "%x: tensor<1x2x5x5xi8>", f"tensor<1x3x{size}x{size}xi32>")
+    inputs = []
+    for x in extremes(weights.reshape(3, -1).T):
+        image = np.zeros((1, 2, 5, 5), np.int8)
+        image[0, :, 1:4, 1:4] = x.reshape(2, 3, 3)
+        inputs.append([image])
+    return Case(made, inputs)
+
+
+def pooled() -> Case:
+    """Windows that stand out of the image, each sum times a factor by its count."""
+    counts = np.outer([2, 3, 3, 2], [2, 3, 3, 2]).reshape(1, 4, 4, 1)
+    factors = np.rint(2**22 / counts).astype(np.int32).tolist()
+    body = f"""%0 = stablehlo.convert %x : (tensor<1x4x4x1xi8>) -> tensor<1x4x4x1xi32>
+      %z = stablehlo.constant dense<0> : tensor<i32>
+      %1 = "stablehlo.reduce_window"(%0, %z) <{{window_dimensions = array<i64: 1, 3, 3, 1>,
+          padding = dense<[[0, 0], [1, 1], [1, 1], [0, 0]]> : tensor<4x2xi64>}}> ({{
+        ^bb0(%a: tensor<i32>, %b: tensor<i32>):
+          %s = stablehlo.add %a, %b : tensor<i32>
+          stablehlo.return %s : tensor<i32>
+      }}) : (tensor<1x4x4x1xi32>, tensor<i32>) -> tensor<1x4x4x1xi32>
+      %f = stablehlo.constant dense<{factors}> : tensor<1x4x4x1xi32>
+      %r = stablehlo.multiply %1, %f : tensor<1x4x4x1xi32>"""
+    made = program(body, "%x: tensor<1x4x4x1xi8>", "tensor<1x4x4x1xi32>")
+    return Case(made, [[np.full((1, 4, 4, 1), end, np.int8)] for end in ENDS])
+
+
+def elementwise(body: str, wide: str = "i32") -> Case:
+    """Of i8 arguments x and y, all pairs of whose ends are the inputs."""
+    arguments = "%x: tensor<1xi8>, %y: tensor<1xi8>"
+    widened = "\n".join(f"%{n}w = stablehlo.convert %{n} : (tensor<1xi8>) -> tensor<1x{wide}>" for n in "xy")
+    made = program(f"{widened}\n{body}", arguments, f"tensor<1x{wide}>")
+    pairs = [(a, b) for a in (*ENDS, 0) for b in (*ENDS, 0)]
+    return Case(made, [[np.array([a], np.int8), np.array([b], np.int8)] for a, b in pairs])
+
+
+def requantized() -> Case:
+    body = """%m = stablehlo.constant dense<[1073741824, 1288490188]> : tensor<2xi32>
+      %s = stablehlo.constant dense<[33, 36]> : tensor<2xi32>
+      %0 = stablehlo.convert %x : (tensor<1x2xi8>) -> tensor<1x2xi32>
+      %r = "fxpmath.requantize"(%0, %m, %s) <{axis = 1 : i64, behaviour = "fixed32", zero_point = 3 : i64,
+        storage_min = -128 : i64, storage_max = 127 : i64}> : (tensor<1x2xi32>, tensor<2xi32>, tensor<2xi32>)
+        -> tensor<1x2xi8>"""
+    made = program(body, "%x: tensor<1x2xi8>", "tensor<1x2xi8>")
+    return Case(made, [[np.full((1, 2), end, np.int8)] for end in ENDS])
+
+
+def weighted_sum() -> Case:
+    body = """%r = "fxpmath.weighted_sum"(%x, %y) <{multipliers = array<i64: 700, -300>,
+        zero_points = array<i64: 5, -7>, shift = 12 : i64, zero_point = 1 : i64, storage_min = -128 : i64,
+        storage_max = 127 : i64}> : (tensor<1xi8>, tensor<1xi8>) -> tensor<1xi8>"""
+    made = program(body, "%x: tensor<1xi8>, %y: tensor<1xi8>", "tensor<1xi8>")
+    return Case(made, [[np.array([a], np.int8), np.array([b], np.int8)] for a in ENDS for b in ENDS])
+
+
+CASES = {
+    "dot": lambda: dot(0, False),
+    "dot, zero point and bias": lambda: dot(-7, True),
+    "convolution": lambda: convolution(0),
+    "convolution, padded": lambda: convolution(1),
+    "average of windows": pooled,
+    "requantize": requantized,
+    "weighted sum": weighted_sum,
+    "sum": lambda: elementwise("%r = stablehlo.add %xw, %yw : tensor<1xi32>"),
+    "difference": lambda: elementwise("%r = stablehlo.subtract %xw, %yw : tensor<1xi32>"),
+    "product": lambda: elementwise("%r = stablehlo.multiply %xw, %yw : tensor<1xi32>"),
+    "square": lambda: elementwise("%r = stablehlo.multiply %xw, %xw : tensor<1xi32>"),
+    "maximum": lambda: elementwise("%r = stablehlo.maximum %xw, %yw : tensor<1xi32>"),
+    "magnitude": lambda: elementwise("%r = stablehlo.abs %xw : tensor<1xi32>"),
+    "a product of sums": lambda: elementwise(
+        "%0 = stablehlo.add %xw, %yw : tensor<1xi32>\n%r = stablehlo.multiply %0, %0 : tensor<1xi32>"
+    ),
+    "x - x (the bounds do not know that it is 0)": lambda: elementwise(
+        "%r = stablehlo.subtract %xw, %xw : tensor<1xi32>"
+    ),
+}
+LOOSE = {"x - x (the bounds do not know that it is 0)": 0.0}
+"""Tightness, attained / bound, of what is not attained."""
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_no_input_passes_a_bound_and_adversarial_ones_attain_it(name: str) -> None:
+    case = CASES[name]()
+    bounds, interpreter = returned(case.program), Interpreter(case.program)
+    results = [interpreter.run_values(arrays)[0].astype(np.int64) for arrays in case.inputs]
+    random = np.random.default_rng(0)
+    for _ in range(50):
+        arrays = [random.integers(-128, 128, array.shape).astype(np.int8) for array in case.inputs[0]]
+        results.append(interpreter.run_values(arrays)[0].astype(np.int64))
+    low, high = np.minimum.reduce(results), np.maximum.reduce(results)
+    assert (low >= bounds.low).all()
+    assert (high <= bounds.high).all()
+    # Channels are one part of the bounds; of positions the one that reaches furthest counts.
+    axes = tuple(axis for axis in range(low.ndim) if bounds.low.ndim == 0 or bounds.low.shape[axis] == 1)
+    attained = np.maximum(-low, high).max(axis=axes, keepdims=True)
+    tightness = attained / bounds.magnitude.reshape(attained.shape if bounds.low.ndim else ())
+    print(f"{name}: tightness {tightness.min():.3f}, bound {int(bounds.magnitude.max())}, bits {bits_of(bounds).max()}")
+    assert (tightness == LOOSE.get(name, 1.0)).all()
+
+
+def test_partial_sums_are_bounded_in_any_order() -> None:
+    """The whole sum is small, a partial one is not: the obligation is of the partial ones."""
+    body = """%w = stablehlo.constant dense<[[127], [127], [-127], [-127]]> : tensor<4x1xi8>
+      %0 = stablehlo.clamp %low, %x, %high : (tensor<i8>, tensor<1x4xi8>, tensor<i8>) -> tensor<1x4xi8>
+      %r = stablehlo.dot_general %0, %w, contracting_dims = [1] x [0] :
+        (tensor<1x4xi8>, tensor<4x1xi8>) -> tensor<1x1xi32>"""
+    bounds = "%low = stablehlo.constant dense<100> : tensor<i8>\n%high = stablehlo.constant dense<101> : tensor<i8>\n"
+    made = program(bounds + body, "%x: tensor<1x4xi8>", "tensor<1x1xi32>")
+    *_, product, _ = made.entry.ops
+    assert (returned(made).least, returned(made).greatest) == (-254, 254)
+    (shown,) = obligations(ranges_of(made), product)
+    assert (shown.range.least, shown.range.greatest) == (-2 * 127 * 101, 2 * 127 * 101)
+
+
+# Upstream's integer range analysis.
+
+OPS = {
+    "add": ("stablehlo.add", "arith.addi"),
+    "subtract": ("stablehlo.subtract", "arith.subi"),
+    "multiply": ("stablehlo.multiply", "arith.muli"),
+    "maximum": ("stablehlo.maximum", "arith.maxsi"),
+    "minimum": ("stablehlo.minimum", "arith.minsi"),
+}
+
+
+def random_expression(seed: int) -> tuple[str, str, int]:
+    """The same random expression of i8 arguments in i64, as StableHLO and in arith; the number of its result."""
+    random = np.random.default_rng(seed)
+    ours, theirs = [], []
+    for n, name in enumerate("xyz"):
+        ours.append(f"%{n} = stablehlo.convert %{name} : (tensor<i8>) -> tensor<i64>")
+        theirs.append(f"%{n} = arith.extsi %{name} : i8 to i64")
+    count, size = 3, [8, 8, 8]
+    for _ in range(int(random.integers(3, 12))):
+        if random.random() < 0.3:
+            number = int(random.integers(-300, 300))
+            ours.append(f"%{count} = stablehlo.constant dense<{number}> : tensor<i64>")
+            theirs.append(f"%{count} = arith.constant {number} : i64")
+            size.append(10)
+        else:
+            name = str(random.choice(list(OPS)))
+            a, b = (int(i) for i in random.integers(0, count, 2))
+            if a == b or (name == "multiply" and size[a] + size[b] > 60):
+                continue  # of x * x we know more: it is not negative
+            mine, upstream = OPS[name]
+            ours.append(f"%{count} = {mine} %{a}, %{b} : tensor<i64>")
+            theirs.append(f"%{count} = {upstream} %{a}, %{b} : i64")
+            size.append(size[a] + size[b] if name == "multiply" else max(size[a], size[b]) + 1)
+        count += 1
+    return "\n".join(ours), "\n".join(theirs), count - 1
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_upstreams_range_analysis_agrees(seed: int) -> None:
+    """It proves our bounds, and none that is one narrower."""
+    require()
+    ours, theirs, last = random_expression(seed)
+    arguments = "%x: tensor<i8>, %y: tensor<i8>, %z: tensor<i8>"
+    result = "tensor<i64>"
+    made = parse_program(f"func.func @main({arguments}) -> {result} {{\n{ours}\nreturn %{last} : {result}\n}}")
+    bounds = returned(made)
+    checks = [("sle", bounds.greatest), ("sle", bounds.greatest - 1), ("sge", bounds.least), ("sge", bounds.least + 1)]
+    asked = "\n".join(
+        f"%n{k} = arith.constant {number} : i64\n%c{k} = arith.cmpi {predicate}, %{last}, %n{k} : i64"
+        for k, (predicate, number) in enumerate(checks)
+    )
+    text = f"""func.func @f(%x: i8, %y: i8, %z: i8) -> (i1, i1, i1, i1, i64) {{
+      {theirs}
+      {asked}
+      return %c0, %c1, %c2, %c3, %{last} : i1, i1, i1, i1, i64
+    }}"""
+    found = ORACLE.module(text, "builtin.module(func.func(int-range-optimizations))").text
+    assert found is not None
+    (line,) = (line for line in found.splitlines() if line.strip().startswith("return "))
+    answers = [name.strip() for name in line.strip().removeprefix("return ").split(" : ")[0].split(",")][:4]
+    if bounds.least == bounds.greatest:  # a constant: every question has an answer
+        assert answers[0] == answers[2] == "%true"
+        return
+    assert [answer == "%true" for answer in answers] == [True, False, True, False]
