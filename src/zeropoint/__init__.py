@@ -50,13 +50,19 @@ def quantize(
     observer: str = "mse",
     io: str = "float",
     recipe: Recipe | None = None,
+    effort: str = "balanced",
+    corrections: Sequence[str] | None = None,
+    validation: Data | None = None,
 ) -> Model:
     """The integer program of a float model, calibrated on data.
 
     `profile` names the rounding (the target's own unless given), `observer` how values become a range (`mse`, `minmax`,
     `percentile:99.99`), `io` whether inputs and outputs stay `float` or are `integer`. `recipe` is a YAML file of rules
-    for parts of the model, or a list of them as dicts. The stages in between are the result's `quantization`. Raises
-    DataError, CalibrationError, RecipeError, LoweringError; ValueError for unknown options.
+    for parts of the model, or a list of them as dicts. `effort` (`none`, `fast`, `balanced`, `best`) says how much is
+    done to bring outputs nearer to float: corrections of weights and biases, which are kept only if they help on
+    `validation`, or on a quarter of `data` that is held back; `corrections` lists some by name instead. The stages in
+    between, and what the corrections gained, are the result's `quantization`. Raises DataError, CalibrationError,
+    RecipeError, LoweringError; ValueError for unknown options.
     """
     from zeropoint.calibrate import samples
     from zeropoint.model import Model
@@ -67,8 +73,9 @@ def quantize(
     if io not in ("float", "integer"):
         raise ValueError(f"found io '{io}', expected one of: float, integer")
     rules = load_recipe(recipe) if isinstance(recipe, str | Path) else None if recipe is None else recipe_of(recipe)
-    options = Options(target, profile, observer, io == "integer", rules)
-    result = run(model.program, samples(data, model.inputs), options)
+    options = Options(target, profile, observer, io == "integer", rules, effort=effort, corrections=corrections)
+    held = () if validation is None else samples(validation, model.inputs)
+    result = run(model.program, samples(data, model.inputs), options, validation=held)
     return Model(result.integer, result)
 
 

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.ir import Operation
 
 from zeropoint.bit_widths import search_bit_widths
-from zeropoint.calibrate import DEFAULT_OBSERVER, Progress, Report, collect, observer_factory, state_ranges
+from zeropoint.calibrate import (
+    DEFAULT_OBSERVER,
+    Kept,
+    Progress,
+    Report,
+    collect,
+    observer_factory,
+    silent,
+    state_ranges,
+)
+from zeropoint.correct import Corrections, Engines, Parts, check_methods, correct
 from zeropoint.engines import QuickestEngine
 from zeropoint.frontend import ModelError
 from zeropoint.interp import Engine
@@ -34,6 +44,8 @@ from zeropoint.targets import target as named_target
 Sample = Mapping[str, Array]
 SEARCHED = 4
 """Samples that bit widths are measured with."""
+CORRECTED = 64
+"""The most samples that corrections are found on and judged with."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +56,8 @@ class Options:
     makes inputs and outputs storage integers instead of floats. `recipe` says what parts of the model demand.
     `ranges` names how a range becomes a scale and a zero point: `asymmetric`, `minmax-nudged`. `least_sqnr` is how near
     to float the outputs have to be, in dB: kernels that the target has in two widths are wide where that takes it
-    (`zeropoint.bit_widths`).
+    (`zeropoint.bit_widths`). `effort` names the corrections that are tried after the parameters are decided: `none`,
+    `fast`, `balanced`, `best` (`zeropoint.correct`); `corrections` lists others instead, by their names.
     """
 
     target: str = "cpu"
@@ -54,6 +67,8 @@ class Options:
     recipe: Recipe | None = None
     ranges: str = DEFAULT_RANGES
     least_sqnr: float | None = None
+    effort: str = "none"
+    corrections: Sequence[str] | None = None
 
 
 @dataclass(frozen=True)
@@ -66,12 +81,14 @@ class Quantization:
     quantized: Program
     integer: Program
     calibration: Report
+    corrections: Corrections
 
 
 def check_options(options: Options) -> None:
-    """Raise ValueError for a target, observer, profile or ranges that do not exist; RecipeError for one of a rule."""
+    """Raise ValueError for a target, observer, effort or the like that does not exist; RecipeError for one of a rule."""
     named_target(options.target)
     observer_factory(options.observer)
+    check_methods(options.effort, options.corrections)
     if options.ranges not in RANGE_RULES:
         raise ValueError(f"found ranges '{options.ranges}', expected one of: {', '.join(RANGE_RULES)}")
     if options.profile is not None:
@@ -94,26 +111,20 @@ def demanded_observers(asked: Program) -> dict[str, str]:
     }
 
 
-def _keeping(samples: Iterable[Sample], kept: list[Sample]) -> Iterator[Sample]:
-    """The samples, of which the first few are kept."""
-    for sample in samples:
-        if len(kept) < SEARCHED:
-            kept.append(sample)
-        yield sample
-
-
 def quantize(
     program: Program,
     samples: Iterable[Sample],
     options: Options | None = None,
     *,
+    validation: Iterable[Sample] = (),
     progress: Progress | None = None,
     engine: Engine | None = None,
 ) -> Quantization:
     """Every stage in order.
 
     `samples` is consumed once, as a stream; each is a dict of input names to arrays of the inputs' shapes. `engine`
-    runs the float program on them: the one that is done first (`QuickestEngine`), unless given. Raises the errors of
+    runs the float program on them: the one that is done first (`QuickestEngine`), unless given. Corrections are judged
+    on `validation`, or on a part of the samples that they are not found on. Raises the errors of
     the stages: ModelError for a program that is quantized already, DataError and CalibrationError, PropagationError,
     LoweringError; RecipeError for a rule that does not fit the model; ValueError for options that do not exist.
     """
@@ -129,17 +140,27 @@ def quantize(
         fused = apply_recipe(fused, options.recipe, program)
     asked = run_all(ASKING_PASSES, fused, settings)
     demanded = demanded_observers(asked)
-    engine = engine or QuickestEngine()
-    kept: list[Sample] = []
-    if options.least_sqnr is not None:
-        samples = _keeping(samples, kept)
-    report = collect(asked, samples, observer=options.observer, observers=demanded, engine=engine, progress=progress)
+    runs = engine or QuickestEngine()
+    wanted = check_methods(options.effort, options.corrections)
+    kept = Kept(CORRECTED if wanted else SEARCHED if options.least_sqnr is not None else 0)
+    samples = kept.watch(samples)
+    report = collect(asked, samples, observer=options.observer, observers=demanded, engine=runs, progress=progress)
     calibrated = run_all(CALIBRATED_PASSES, state_ranges(asked, report), settings)
     if options.least_sqnr is not None:
-        calibrated = search_bit_widths(calibrated, named_target(options.target), kept, options.least_sqnr).program
+        target, few = named_target(options.target), kept.in_order[:SEARCHED]
+        calibrated = search_bit_widths(calibrated, target, few, options.least_sqnr).program
     propagated = run_all(DECIDING_PASSES, calibrated, settings)
+    engines = Engines(QuickestEngine(CORRECTED), QuickestEngine) if engine is None else Engines(engine, lambda _: runs)
+    propagated, corrections = correct(
+        propagated,
+        Parts.of(kept.in_order, list(validation) if wanted else ()),
+        engines,
+        effort=options.effort,
+        methods=options.corrections,
+        progress=progress or silent,
+    )
     quantized = run_all(QUANTIZING_PASSES, propagated, settings)
     integer = run_all(INTEGER_PASSES, quantized, {})  # the program says its profile, and which of its ops another
     if options.integer_io:
         integer = integer_io(integer)
-    return Quantization(fused, calibrated, propagated, quantized, integer, report)
+    return Quantization(fused, calibrated, propagated, quantized, integer, report, corrections)

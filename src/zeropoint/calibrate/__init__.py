@@ -1,5 +1,6 @@
 """Calibration: ask at the ports that it has to decide, run samples, state the ranges that were observed."""
 
+from zeropoint.calibrate.candidates import Kept
 from zeropoint.calibrate.choices import DEFAULT_OBSERVER, OBSERVERS, observer_factory
 from zeropoint.calibrate.collect import CalibrationError, calibrate, collect, state_ranges, stats_keys
 from zeropoint.calibrate.data import DataError, Sample, Source, samples
@@ -16,6 +17,7 @@ __all__ = [
     "Asks",
     "CalibrationError",
     "DataError",
+    "Kept",
     "MeanSquareObserver",
     "MinMaxObserver",
     "Observation",

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import heapq
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from operator import length_hint
+
+import numpy as np
 
 from zeropoint.calibrate.histogram import PercentileObserver
 from zeropoint.calibrate.mse import MeanSquareObserver
@@ -13,6 +16,8 @@ from zeropoint.ir.tensors import Array
 
 JUDGED = 8
 """Samples that ranges are judged with."""
+MOST_BYTES = 128 << 20
+"""Fewer samples are kept where they would take more, but not fewer than `JUDGED`."""
 PERCENTILES = (100.0, 99.99, 99.9)
 """Of the ranges that are tried beside that of least error of the value itself."""
 CLOSE = 0.01
@@ -67,6 +72,7 @@ def best(noise: list[float]) -> int:
 class Kept:
     """The samples of the least digests among those seen: a choice that neither their order nor a merge changes."""
 
+    most: int = JUDGED
     entries: list[tuple[int, int, Mapping[str, Array]]] = field(
         default_factory=list[tuple[int, int, Mapping[str, Array]]]
     )
@@ -74,18 +80,47 @@ class Kept:
 
     def see(self, sample: Mapping[str, Array]) -> None:
         """Keep a sample, unless the digests of as many others are less."""
+        if not self.most:
+            return
         digest = hashlib.blake2b(digest_size=8)
         for name in sorted(sample):
             digest.update(name.encode())
-            digest.update(sample[name].tobytes())
+            digest.update(np.ascontiguousarray(sample[name]).tobytes())
         entry = (-int.from_bytes(digest.digest(), "big"), self.count, sample)
         self.count += 1
-        if len(self.entries) < JUDGED:
+        size = sum(array.nbytes for array in sample.values())
+        if len(self.entries) < min(self.most, max(JUDGED, MOST_BYTES // max(size, 1))):
             heapq.heappush(self.entries, entry)
         else:
             heapq.heappushpop(self.entries, entry)
+
+    def watch(self, samples: Iterable[Mapping[str, Array]]) -> Iterable[Mapping[str, Array]]:
+        """The samples, seen as they pass."""
+        return _Watched(self, samples)
 
     @property
     def samples(self) -> list[Mapping[str, Array]]:
         """What was kept, by rising digest."""
         return [sample for _, _, sample in sorted(self.entries, key=lambda entry: (-entry[0], entry[1]))]
+
+    @property
+    def in_order(self) -> list[Mapping[str, Array]]:
+        """What was kept, in the order in which it was seen."""
+        return [sample for _, _, sample in sorted(self.entries, key=lambda entry: entry[1])]
+
+
+@dataclass(frozen=True)
+class _Watched:
+    """An iterable that knows its length where the one behind it does."""
+
+    kept: Kept
+    samples: Iterable[Mapping[str, Array]]
+
+    def __iter__(self) -> Iterator[Mapping[str, Array]]:
+        for sample in self.samples:
+            self.kept.see(sample)
+            yield sample
+
+    def __length_hint__(self) -> int:
+        found = length_hint(self.samples, -1)
+        return NotImplemented if found < 0 else found

@@ -32,6 +32,20 @@ from zeropoint.cli.shapes import SHAPE
     metavar="DB",
     help="How near to float outputs have to be, by the wider of two kernels where that takes it.",
 )
+@click.option(
+    "--effort",
+    type=click.Choice(["none", "fast", "balanced", "best"]),
+    default="balanced",
+    show_default=True,
+    help="How much is done to bring outputs nearer to float.",
+)
+@click.option("--correct", "corrections", default=None, metavar="NAMES", help="Corrections by name instead, by commas.")
+@click.option(
+    "--validation",
+    type=INPUT_FILE,
+    default=None,
+    help="Data that corrections are judged on; default: a quarter of the calibration data, which is held back.",
+)
 @click.option("--io", type=click.Choice(["float", "integer"]), default="float", show_default=True)
 @click.option(
     "--emit",
@@ -53,6 +67,9 @@ def quantize(
     observer: str,
     recipe_file: Path | None,
     least_sqnr: float | None,
+    effort: str,
+    corrections: str | None,
+    validation: Path | None,
     io: str,
     emit: str,
     integer_only: bool,
@@ -67,8 +84,17 @@ def quantize(
 
     check_output(output, (".mlir", *FORMATS))
     recipe = None if recipe_file is None else load_recipe(recipe_file)
-    options = Options(target, profile, observer, io == "integer", recipe, least_sqnr=least_sqnr)
-    result = _quantized(model, data, options, dict(shapes))
+    options = Options(
+        target,
+        profile,
+        observer,
+        io == "integer",
+        recipe,
+        least_sqnr=least_sqnr,
+        effort=effort,
+        corrections=None if corrections is None else [name for name in corrections.split(",") if name],
+    )
+    result = _quantized(model, data, validation, options, dict(shapes))
     # Where the target leaves nothing open, nothing is asked, which deserves no warning.
     for warning in result.calibration.warnings if result.calibration.observations else ():
         click.echo(f"zeropoint: warning: {warning}", err=True)
@@ -82,9 +108,13 @@ def quantize(
         for path in save_program(program, output, inline_weights=inline_weights):
             click.echo(f"wrote {path}")
     click.echo(_summary(result))
+    if result.corrections.attempts:
+        click.echo(result.corrections.summary())
 
 
-def _quantized(model: Path, data: Path, options: Any, shapes: dict[str, tuple[int, ...]]) -> Any:
+def _quantized(
+    model: Path, data: Path, validation: Path | None, options: Any, shapes: dict[str, tuple[int, ...]]
+) -> Any:
     from zeropoint.calibrate import bar, samples
     from zeropoint.frontend import load_model
     from zeropoint.pipeline import check_options, quantize
@@ -94,7 +124,8 @@ def _quantized(model: Path, data: Path, options: Any, shapes: dict[str, tuple[in
     except ValueError as error:
         fail(str(error))
     program = load_model(model, shapes)
-    return quantize(program, samples(data, program.inputs), options, progress=bar)
+    held = () if validation is None else samples(validation, program.inputs)
+    return quantize(program, samples(data, program.inputs), options, validation=held, progress=bar)
 
 
 def _require_integers(result: Any) -> None:

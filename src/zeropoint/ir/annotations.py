@@ -35,6 +35,8 @@ PINNED = "zeropoint.pinned"
 """On a constant: the quantized type whose storage integers its values are."""
 RESCALE_COUNTS = "zeropoint.rescale_counts"
 """On the module: how many rescales there were before and after they were moved."""
+CORRECTIONS = "zeropoint.corrections"
+"""On the module: the corrections that were tried, a list of facts: what each gained, and which was kept."""
 QUANTILES = "zeropoint.quantiles"
 """On a `quant.stats`: the values that split what was observed into parts of equal count, in rising order; the middles
 of those parts."""

@@ -17,7 +17,7 @@ from xdsl.dialects.builtin import ArrayAttr, StringAttr
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 
-from zeropoint.ir.annotations import DEMANDS, EXPRESSED, FACTS, FLOAT_REASON, RESCALE, Fact, facts_of
+from zeropoint.ir.annotations import CORRECTIONS, DEMANDS, EXPRESSED, FACTS, FLOAT_REASON, RESCALE, Fact, facts_of
 from zeropoint.ir.locations import location_text
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import (
@@ -191,6 +191,7 @@ def explain(program: Program, value: str | None = None) -> Explanation:
         tuple(_rescales(program, places)),
         tuple(_float_ops(program.entry)),
         tuple(_missing(program.entry)),
+        tuple(facts_of(program.module, CORRECTIONS)),
     )
     if value is None:
         return found

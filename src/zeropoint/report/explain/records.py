@@ -63,6 +63,8 @@ class Explanation:
     rescales: tuple[Rescale, ...]
     float_ops: tuple[FloatOp, ...]
     missing: tuple[Missing, ...]
+    corrections: tuple[Fact, ...] = ()
+    """What was tried to bring the outputs nearer to float, and what it gained; of the whole program only."""
 
     def of(self, name: str) -> Explanation:
         """The part that is about the values and ops of a name of the original model; empty where there is none."""

@@ -25,6 +25,7 @@ def overview(explanation: Explanation) -> str:
     parts += [_rescale(rescale) for rescale in explanation.rescales]
     parts += _float_text(explanation.float_ops)
     parts += _missing_text(explanation)
+    parts += _correction_text(explanation)
     return "\n\n".join(parts) or "nothing to explain: the program has no values that kernels read or make"
 
 
@@ -108,3 +109,11 @@ def _missing_text(explanation: Explanation) -> list[str]:
     listed = ", ".join(f"'{missing.value}' ({missing.op})" for missing in explanation.missing)
     count = len(explanation.missing)
     return [f"no statistics for {count} {'value' if count == 1 else 'values'}, calibrate the program:\n  {listed}"]
+
+
+def _correction_text(explanation: Explanation) -> list[str]:
+    """The corrections that were tried, each with what it gained on the samples that it was judged on."""
+    if not explanation.corrections:
+        return []
+    lines = [f"  {fact.name}: {fact.value}" for fact in explanation.corrections]
+    return ["\n".join([f"corrections, by SQNR on {explanation.corrections[0].source}:", *lines])]

@@ -1,0 +1,87 @@
+"""Analytic bias correction: take off what rounding the weights adds to the mean of each channel.
+
+    b -= sum over t of (Wq - W)[o, t] * E[x_t]
+
+with the means of the inputs per channel in the float network. It needs no quantized run, and knows nothing of what
+rounding activations did before.
+
+Source: Nagel et al., "Data-Free Quantization Through Weight Equalization and Bias Correction", section 4.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from xdsl.ir import Operation, SSAValue
+
+from zeropoint.calibrate import Progress
+from zeropoint.correct.contractions import ContractionKernel, contraction_kernel
+from zeropoint.correct.empirical_bias import moved
+from zeropoint.interp import Engine
+from zeropoint.ir.inlining import inline_region
+from zeropoint.ir.program import Program
+from zeropoint.ir.quant import QuantizeRegionOp, StatisticsRefOp
+from zeropoint.ir.tensors import Array, shape_of
+
+POSITIONS = 256
+"""Output positions of a sample that means are taken over."""
+
+
+def correct_biases(
+    program: Program, samples: Sequence[Mapping[str, Array]], engine: Engine, progress: Progress
+) -> dict[str, str]:
+    """Replace the biases of a propagated program, in place; what was done, by the name of the kernel."""
+    regions = [op for op in program.entry.ops if isinstance(op, QuantizeRegionOp)]
+    kernels = [kernel for region in regions if (kernel := contraction_kernel(region, program.weights)) is not None]
+    readers: dict[str, list[ContractionKernel]] = {}
+    keys: dict[SSAValue, str] = {}
+    for kernel in kernels:
+        readers.setdefault(keys.setdefault(kernel.region.inputs[0], str(len(keys))), []).append(kernel)
+    sums: dict[ContractionKernel, Array] = {}
+
+    def observe(key: str, array: Array) -> None:
+        for kernel in readers[key]:
+            sums[kernel] = sums.get(kernel, np.zeros(())) + _mean_row(kernel, array)
+
+    run = engine.prepare(_asking(program, keys))
+    for sample in progress(samples, "means of channels"):
+        run(sample, observe=observe)
+    return {kernel.name: _correct(kernel, sums[kernel] / len(samples)) for kernel in kernels if kernel in sums}
+
+
+def _mean_row(kernel: ContractionKernel, array: Array) -> Array:
+    """The mean row of an input, (groups, 1, terms), over some of the output positions."""
+    every = kernel.geometry.positions(tuple(shape_of(kernel.op.result)))
+    positions = np.unique(np.linspace(0, every - 1, min(every, POSITIONS)).astype(np.int64))
+    return kernel.geometry.rows(array, positions).mean(axis=1, keepdims=True, dtype=np.float64)
+
+
+def _correct(kernel: ContractionKernel, mean: Array) -> str:
+    shift = ((kernel.float_weight - kernel.quantized_weight()) * mean).sum(axis=2).reshape(-1)
+    kept = kernel.set_bias(kernel.quantized_bias() + shift)
+    return moved(kernel, shift, kept)
+
+
+def _asking(program: Program, keys: Mapping[SSAValue, str]) -> Program:
+    """The float form of a propagated program, which asks for some of its values."""
+    values: dict[SSAValue, SSAValue] = {}
+    copy = Program(program.module.clone(), program.weights.copy())
+    block = copy.entry
+    for before, after in zip(_values(program), _values(copy), strict=True):
+        values[before] = after
+    for before, key in keys.items():
+        value = values[before]
+        reference = StatisticsRefOp(value, key)
+        place = value.owner.next_op if isinstance(value.owner, Operation) else block.first_op
+        assert place is not None
+        block.insert_op_before(reference, place)
+        value.replace_uses_with_if(reference.res, lambda use, made=reference: use.operation is not made)
+    for region in [op for op in block.ops if isinstance(op, QuantizeRegionOp)]:
+        inline_region(region)
+    copy.module.attributes.clear()
+    return copy
+
+
+def _values(program: Program) -> list[SSAValue]:
+    return [*program.entry.args, *(result for op in program.entry.ops for result in op.results)]

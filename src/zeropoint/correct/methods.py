@@ -1,0 +1,100 @@
+"""The corrections by name, and the presets of them, each listed in one place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from zeropoint.calibrate import Progress
+from zeropoint.correct import analytic_bias, closed_form, empirical_bias
+from zeropoint.correct.contractions import ContractionKernel, contraction_kernel
+from zeropoint.correct.walk import Step, fitting, walk
+from zeropoint.interp import Engine
+from zeropoint.ir.annotations import Fact, facts_of, state_facts
+from zeropoint.ir.program import Program
+from zeropoint.ir.quant import QuantizeRegionOp
+from zeropoint.ir.tensors import Array
+
+Samples = Sequence[Mapping[str, Array]]
+Correction = Callable[[ContractionKernel, Step], str]
+"""Changes the constants of a kernel and says what it did."""
+
+
+@dataclass(frozen=True)
+class Engines:
+    """What runs whole programs, and what runs kernels over a number of samples."""
+
+    programs: Engine
+    kernels: Callable[[int], Engine]
+
+
+@dataclass(frozen=True)
+class Method:
+    """A correction of a propagated program, changed in place, on samples; and one line that says what it does."""
+
+    run: Callable[[Program, Samples, Engines, Progress], None]
+    summary: str
+
+
+def in_lock_step(name: str, correction: Callable[[ContractionKernel], Correction]) -> Callable[..., None]:
+    """A method that corrects one kernel after the other, each on what the corrected ones before it make."""
+
+    def run(program: Program, samples: Samples, engines: Engines, progress: Progress) -> None:
+        used = fitting(program, samples)
+        last = [op for op in program.entry.ops if isinstance(op, QuantizeRegionOp)][-1:]
+
+        def visit(step: Step) -> None:
+            kernel = contraction_kernel(step.region, program.weights)
+            if kernel is not None:
+                text = correction(kernel)(kernel, step)
+                state_facts(step.region, [*facts_of(step.region), Fact("corrected", text, "calibrated", name)])
+
+        if last:
+            walk(program, used, engines.kernels(len(used)), visit, progress)
+
+    return run
+
+
+def _analytic(program: Program, samples: Samples, engines: Engines, progress: Progress) -> None:
+    done = analytic_bias.correct_biases(program, samples, engines.programs, progress)
+    for op in program.entry.ops:
+        if isinstance(op, QuantizeRegionOp):
+            kernel = contraction_kernel(op, program.weights)
+            if kernel is not None and kernel.name in done:
+                fact = Fact("corrected", done[kernel.name], "calibrated", "analytic_bias")
+                state_facts(op, [*facts_of(op), fact])
+
+
+def _closed_form(ridge: float, kernel: ContractionKernel) -> Correction:
+    if not closed_form.is_feasible(kernel):
+        return empirical_bias.correct_bias
+    return partial(closed_form.reconstruct, ridge=ridge, asymmetric=not kernel.is_fully_connected)
+
+
+def _reconstruction(ridge: float) -> Method:
+    name = f"closed_form_{ridge:g}"
+    run = in_lock_step(name, partial(_closed_form, ridge))
+    return Method(run, f"least squares from quantized inputs, ridge {ridge:g}, rounded for the least error of results")
+
+
+METHODS: Mapping[str, Method] = {
+    "analytic_bias": Method(_analytic, "biases less the mean that rounding weights adds, from means of channels"),
+    "empirical_bias": Method(
+        in_lock_step("empirical_bias", lambda kernel: empirical_bias.correct_bias),
+        "biases such that every quantized kernel has the mean of the float one, kernel by kernel",
+    ),
+    "closed_form": _reconstruction(closed_form.RIDGE),
+    "closed_form_30": _reconstruction(30.0),
+    "closed_form_3": _reconstruction(3.0),
+}
+"""By name. Each starts from the program as it was propagated; the one that is best on held-back samples is kept."""
+
+PRESETS: Mapping[str, tuple[str, ...]] = {
+    "none": (),
+    "fast": ("analytic_bias",),
+    "balanced": ("empirical_bias",),
+    "best": ("empirical_bias", "closed_form", "closed_form_30", "closed_form_3"),
+}
+"""The methods that an effort tries, in order."""
+DEFAULT_EFFORT = "balanced"

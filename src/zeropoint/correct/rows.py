@@ -1,0 +1,68 @@
+"""Rows of inputs and results of a contraction at some output positions, the same ones in both networks.
+
+All positions of all samples would be gigabytes and say no more: float and quantized are compared at the same positions,
+so that the difference of two means is known far better than either mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from zeropoint.correct.contractions import ContractionKernel
+from zeropoint.correct.walk import Step, Value
+from zeropoint.ir.tensors import Array
+
+POSITIONS = 16384
+"""Output positions that a kernel is looked at, over all samples."""
+ELEMENTS = 1 << 24
+"""The most elements of the rows of one input."""
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """Which output positions of each sample are looked at."""
+
+    positions: tuple[Array, ...]
+
+    @staticmethod
+    def of(kernel: ContractionKernel, step: Step) -> Chosen:
+        """About `POSITIONS` of them, fewer where rows are long; drawn at random, the same in every run."""
+        count, matrix = len(step.exact), kernel.float_weight
+        every = kernel.geometry.positions(step.exact[0].shape)
+        most = max(count, min(POSITIONS, ELEMENTS // max(matrix.shape[0] * matrix.shape[2], 1)))
+        share = min(every, -(-most // count))
+        generator = np.random.default_rng([every, count])
+        drawn = (np.sort(generator.choice(every, share, replace=False)) for _ in range(count))
+        return Chosen(tuple(np.arange(every) if share == every else positions for positions in drawn))
+
+    def __iter__(self) -> Iterator[tuple[int, Array]]:
+        return iter(enumerate(self.positions))
+
+
+def exact_rows(kernel: ContractionKernel, value: Value, chosen: Chosen) -> Array:
+    """What the float kernel reads, (groups, positions, terms), f32."""
+    return np.concatenate([kernel.geometry.rows(value.exact[n], places) for n, places in chosen], axis=1)
+
+
+def quantized_rows(kernel: ContractionKernel, value: Value, chosen: Chosen) -> Array:
+    """What the quantized kernel reads, as real numbers, (groups, positions, terms), f32."""
+    kind = value.kind
+    if kind is None or kind.axis is not None:
+        return np.concatenate([kernel.geometry.rows(value.real(n), places) for n, places in chosen], axis=1)
+    point, scale = kind.zero_point, np.float32(kind.scale)
+    rows = [kernel.geometry.rows(value.stored[n], places, point) for n, places in chosen]
+    return (np.concatenate(rows, axis=1).astype(np.float32) - np.float32(point)) * scale
+
+
+def exact_results(kernel: ContractionKernel, step: Step, chosen: Chosen) -> Array:
+    """What the float kernel makes, bounds included, (positions, channels), f32."""
+    return np.concatenate([kernel.geometry.results(step.exact[n], places) for n, places in chosen])
+
+
+def products(rows: Array, matrix: Array) -> Array:
+    """rows (groups, positions, terms) times weights (groups, outputs, terms): (positions, channels), f32."""
+    made = np.matmul(rows, matrix.astype(np.float32).swapaxes(1, 2))
+    return made.swapaxes(0, 1).reshape(made.shape[1], -1)

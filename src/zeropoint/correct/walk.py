@@ -1,0 +1,223 @@
+"""The float network and the quantized one side by side, kernel by kernel, over all samples at once.
+
+Every op of a propagated program runs alone, first in float on what the float network has there, then quantized on what
+the quantized network has there: with the integers, and the rounding, of the program that it becomes. In between a
+visitor may look at both sides and change the constants of the kernel, which is what corrections do. A value is let go
+behind its last reader, so that memory is that of the widest place of the network, times the samples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import cast
+
+import numpy as np
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+
+from zeropoint.calibrate import Progress, silent
+from zeropoint.correct.isolate import activations, float_form, integer_form
+from zeropoint.interp import Engine
+from zeropoint.ir.annotations import EXPRESSED
+from zeropoint.ir.program import Program
+from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType
+from zeropoint.ir.stablehlo import ConstantOp
+from zeropoint.ir.tensors import Array, shape_of
+from zeropoint.numerics.affine import dequantize, quantize
+from zeropoint.numerics.profile import DEFAULT_PROFILE, profile
+from zeropoint.solve.propagate import is_quantized
+
+MEMORY = 480 << 20
+"""Bytes that the values of both networks may take; there are as many samples as fit."""
+FLOAT_BYTES = 4
+
+
+@dataclass(eq=False)
+class Value:
+    """A value of both networks, by sample: `exact` in float; `stored` as `kind` has it, in float where that is None."""
+
+    exact: list[Array]
+    stored: list[Array]
+    kind: UniformQuantizedType | None = None
+
+    def real(self, sample: int) -> Array:
+        """What the quantized network has, as real numbers in f32."""
+        stored = self.stored[sample]
+        return stored if self.kind is None else real_values(stored, self.kind)
+
+
+@dataclass(eq=False)
+class Step:
+    """A quantized kernel that is about to run: what it reads, and what it made in float."""
+
+    region: QuantizeRegionOp
+    inputs: list[Value]
+    exact: list[Array]
+
+
+Visitor = Callable[[Step], None]
+
+
+def real_values(stored: Array, kind: UniformQuantizedType) -> Array:
+    """Storage integers as real numbers, f32."""
+    scales, points = _shaped(kind, stored.ndim)
+    return dequantize(stored, scales, points)
+
+
+def stored_values(real: Array, kind: UniformQuantizedType, name: str) -> Array:
+    """Real numbers as storage integers, rounded as the profile of that name has it."""
+    scales, points = _shaped(kind, real.ndim)
+    storage = kind.storage
+    behaviour = profile(name).quantize
+    made = quantize(real, scales, points, storage.minimum, storage.maximum, behaviour=behaviour)
+    return made.reshape(real.shape).astype(storage.type.dtype)
+
+
+def _shaped(kind: UniformQuantizedType, rank: int) -> tuple[Array, Array]:
+    if kind.axis is None:
+        return kind.scales, kind.zero_points
+    shape = [1] * rank
+    shape[kind.axis] = -1
+    return kind.scales.reshape(shape), kind.zero_points.reshape(shape)
+
+
+def _edges(attributes: ArrayAttr[DictionaryAttr] | None, count: int) -> list[UniformQuantizedType | None]:
+    """The quantized types that arguments or results express, None where they are floats."""
+    listed = [None] * count if attributes is None else [entry.data.get(EXPRESSED) for entry in attributes.data]
+    return [kind if isinstance(kind, UniformQuantizedType) else None for kind in cast("list[Attribute | None]", listed)]
+
+
+@dataclass
+class Walk:
+    """One walk over a program; the program is changed where the visitor changes it."""
+
+    program: Program
+    engine: Engine
+    visitor: Visitor
+    values: dict[SSAValue, Value] = field(default_factory=dict[SSAValue, Value])
+
+    def run(self, samples: Sequence[Mapping[str, Array]], progress: Progress) -> None:
+        """All ops in order, over all samples."""
+        block = self.program.entry
+        for argument, port in zip(block.args, self.program.inputs, strict=True):
+            arrays = [np.asarray(sample[port.name]) for sample in samples]
+            self.values[argument] = Value(arrays, arrays)
+        last = last_readers(block)
+        ops = [op for op in list(block.ops)[:-1] if not isinstance(op, ConstantOp)]
+        for op in progress(ops, "correct"):
+            self._step(op, len(samples))
+            for value in last.get(op, ()):
+                self.values.pop(value, None)
+
+    def _step(self, op: Operation, count: int) -> None:
+        inputs = [self.values[value] for value in activations(op)]
+        alone = float_form(self.program, op)
+        exact = self._all(alone, [value.exact for value in inputs], count)
+        if isinstance(op, QuantizeRegionOp) and is_quantized(op):
+            self.visitor(Step(op, inputs, exact[0]))
+            stored, kinds = self._quantized(op, inputs, count)
+        else:
+            real = [[value.real(sample) for sample in range(count)] for value in inputs]
+            same = all(value.exact is value.stored for value in inputs)
+            stored, kinds = exact if same else self._all(alone, real, count), [None] * len(op.results)
+        for number, result in enumerate(op.results):
+            self.values[result] = Value(exact[number], stored[number], kinds[number])
+
+    def _quantized(
+        self, op: QuantizeRegionOp, inputs: list[Value], count: int
+    ) -> tuple[list[list[Array]], list[UniformQuantizedType | None]]:
+        made = integer_form(self.program, op)
+        wanted = _edges(made.main.arg_attrs, len(inputs))
+        name = self.program.profile or DEFAULT_PROFILE
+        given = [_as_stored(value, kind, name) for value, kind in zip(inputs, wanted, strict=True)]
+        return self._all(made, given, count), _edges(made.main.res_attrs, len(op.results))
+
+    def _all(self, program: Program, given: Sequence[Sequence[Array]], count: int) -> list[list[Array]]:
+        """The results of a program, each a list by sample."""
+        run = self.engine.prepare(program)
+        names = [port.name for port in program.inputs]
+        rows = [
+            list(run({name: arrays[sample] for name, arrays in zip(names, given, strict=True)}).values())
+            for sample in range(count)
+        ]
+        return [[row[number] for row in rows] for number in range(len(program.outputs))]
+
+
+class _Converted(Sequence[Array]):
+    """A value in another form, made when a sample is asked for."""
+
+    def __init__(self, value: Value, convert: Callable[[int], Array]):
+        self._value, self._convert = value, convert
+
+    def __len__(self) -> int:
+        return len(self._value.stored)
+
+    def __getitem__(self, sample: int) -> Array:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return self._convert(sample)
+
+
+def _as_stored(value: Value, kind: UniformQuantizedType | None, name: str) -> Sequence[Array]:
+    if value.kind == kind:
+        return value.stored
+    if kind is None:
+        return _Converted(value, value.real)
+    return _Converted(value, lambda sample: stored_values(value.real(sample), kind, name))
+
+
+def last_readers(block: Block) -> dict[Operation, list[SSAValue]]:
+    """By op, the values that nobody reads behind it."""
+    last: dict[SSAValue, Operation] = {}
+    for op in block.ops:
+        for value in activations(op):
+            last[value] = op
+        for result in op.results:
+            last[result] = op
+    found: dict[Operation, list[SSAValue]] = {}
+    for value, op in last.items():
+        found.setdefault(op, []).append(value)
+    return found
+
+
+def bytes_a_sample(program: Program) -> int:
+    """The most bytes that the values of both networks take at one place, for a sample."""
+    block = program.entry
+    last = last_readers(block)
+    sizes: dict[SSAValue, int] = {argument: _bytes(argument, quantized=False) for argument in block.args}
+    most = alive = sum(sizes.values())
+    for op in block.ops:
+        if isinstance(op, ConstantOp):
+            continue
+        made = {result: _bytes(result, isinstance(op, QuantizeRegionOp) and is_quantized(op)) for result in op.results}
+        sizes |= made
+        alive += sum(made.values())
+        most = max(most, alive)
+        alive -= sum(sizes.get(value, 0) for value in last.get(op, ()))
+    return most
+
+
+def _bytes(value: SSAValue, quantized: bool) -> int:
+    return int(np.prod(shape_of(value), dtype=np.int64)) * (FLOAT_BYTES + 1 if quantized else 2 * FLOAT_BYTES)
+
+
+def fitting(
+    program: Program, samples: Sequence[Mapping[str, Array]], memory: int = MEMORY
+) -> list[Mapping[str, Array]]:
+    """As many of the samples as a walk has memory for, spread evenly; one at least."""
+    count = max(1, min(len(samples), memory // max(bytes_a_sample(program), 1)))
+    return [samples[index * len(samples) // count] for index in range(count)]
+
+
+def walk(
+    program: Program,
+    samples: Sequence[Mapping[str, Array]],
+    engine: Engine,
+    visitor: Visitor,
+    progress: Progress = silent,
+) -> None:
+    """Visit the quantized kernels of a propagated program in order, both networks run up to each.
+
+    `visitor` may change the constants of the kernel that it sees, and their specs; what is behind reads what the changed
+    kernel makes. Raises what the engine raises.
+    """
+    Walk(program, engine, visitor).run(samples, progress)

@@ -1,0 +1,68 @@
+"""Contractions as matrices, against the interpreter; constants that come back as the integers that were chosen."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import HealthCheck, given, settings
+
+from networks import Case, cases, quantized
+from zeropoint.correct.contractions import ContractionKernel, contraction_kernel
+from zeropoint.correct.isolate import activations, float_form
+from zeropoint.correct.rows import products
+from zeropoint.interp import Interpreter
+from zeropoint.ir.program import Program
+from zeropoint.ir.quant import QuantizeRegionOp
+from zeropoint.ir.tensors import shape_of
+from zeropoint.solve.materialize.materialize import stored_array
+
+RANDOM = np.random.default_rng(5)
+
+
+def kernels(program: Program) -> list[ContractionKernel]:
+    regions = [op for op in program.entry.ops if isinstance(op, QuantizeRegionOp)]
+    found = (contraction_kernel(region, program.weights) for region in regions)
+    return [kernel for kernel in found if kernel is not None]
+
+
+@settings(max_examples=60, suppress_health_check=list(HealthCheck))
+@given(case=cases(most_layers=4))
+def test_rows_times_weights_are_what_the_float_kernel_computes(case: Case) -> None:
+    program = quantized(case.program, case.calibration, stage="propagated")
+    for kernel in kernels(program):
+        alone = float_form(program, kernel.region)
+        (value,) = activations(kernel.region)
+        x = RANDOM.normal(0, 1, shape_of(value)).astype(np.float32)
+        (y,) = Interpreter(alone)({"0": x}).values()
+        every = kernel.geometry.positions(y.shape)
+        assert every * kernel.channels == y.size
+        positions = np.arange(every)[:: max(1, every // 7)]
+        sums = products(kernel.geometry.rows(x, positions), kernel.float_weight)
+        found = np.clip(sums + kernel.float_bias.astype(np.float32), kernel.bounds.low, kernel.bounds.high)
+        expected = kernel.geometry.results(y, positions)
+        scale = np.abs(kernel.float_weight).sum(axis=2).reshape(-1) * np.abs(x).max() + np.abs(kernel.float_bias)
+        assert (np.abs(found - expected) <= 1e-4 * scale + 1e-30).all()
+
+
+@settings(max_examples=30, suppress_health_check=list(HealthCheck))
+@given(case=cases(most_layers=4))
+def test_a_weight_and_its_matrix_are_the_same_numbers(case: Case) -> None:
+    for kernel in kernels(quantized(case.program, case.calibration, stage="propagated")):
+        weight = kernel._array(1)
+        np.testing.assert_array_equal(kernel.geometry.weight(kernel.geometry.matrix(weight), weight), weight)
+
+
+@settings(max_examples=30, suppress_health_check=list(HealthCheck))
+@given(case=cases(most_layers=4))
+def test_constants_that_are_set_are_stored_as_the_integers_that_were_chosen(case: Case) -> None:
+    program = quantized(case.program, case.calibration, stage="propagated")
+    for kernel in kernels(program):
+        shape = kernel.float_weight.shape
+        chosen = RANDOM.integers(-127, 128, shape).astype(np.float64)
+        kind = kernel.types_for(chosen, kernel.float_bias)
+        kernel.set_weight(chosen, kind)
+        stored = stored_array(kernel._array(1).astype(np.float32), kernel.weight_type)
+        np.testing.assert_array_equal(kernel.geometry.matrix(stored), chosen)
+        steps = RANDOM.integers(-1000, 1000, kernel.channels).astype(np.float64)
+        if kernel.set_bias(steps * kernel.bias_type.scales) == 0:
+            bias = stored_array(kernel._array(2).astype(np.float32), kernel.bias_type)
+            np.testing.assert_array_equal(bias, steps)

@@ -1,0 +1,214 @@
+"""What corrections do to kernels whose rounding is known, and when they are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from networks import Case, Network, cases, quantized
+from zeropoint.calibrate import silent
+from zeropoint.correct import METHODS, PRESETS, Engines, Parts, correct
+from zeropoint.correct.contractions import contraction_kernel
+from zeropoint.correct.effort import check_methods
+from zeropoint.correct.empirical_bias import balanced_bias
+from zeropoint.correct.judge import Judge
+from zeropoint.correct.rounding import error_aware_rounding
+from zeropoint.interp import Interpreter, ReferenceEngine
+from zeropoint.ir.annotations import CORRECTIONS, facts_of
+from zeropoint.ir.program import Program
+from zeropoint.ir.quant import QuantizeRegionOp
+from zeropoint.ir.stablehlo import AddOp, ClampOp, ConvolutionLayout, ConvolutionOp
+from zeropoint.ir.tensors import Array, with_shape
+from zeropoint.ir.verification import verify
+from zeropoint.lower import integer_program
+from zeropoint.report.explain import explain, overview
+from zeropoint.solve.materialize import materialize
+
+ENGINES = Engines(ReferenceEngine(), lambda runs: ReferenceEngine())
+CHANNELS = 8
+
+
+@cache
+def network() -> Program:
+    """Three convolutions with relu6 in between; weights of a mean, so that rounding them moves means."""
+    net = Network([(1, 3, 9, 9)], seed=4)
+    value, features = net.values[0], 3
+    for kernel in (3, 1, 3):
+        net.layer("conv")
+        weight = net.random.normal(0.1, 0.4, (CHANNELS, features, kernel, kernel))
+        weight[:, 0, 0, 0] *= 30.0  # a great one in each channel: coarse steps for the others
+        size = value.type.get_shape()[-1] - kernel + 1
+        op = ConvolutionOp(
+            value,
+            net.constant(weight),
+            with_shape(value, [1, CHANNELS, size, size]),
+            ConvolutionLayout.channels_first(2),
+        )
+        value = net.insert(op)
+        value = net.insert(AddOp(value, net.along(net.random.normal(0, 1, CHANNELS), value, 1)))
+        value = net.insert(ClampOp(net.constant(np.array(0.0)), value, net.constant(np.array(6.0))))
+        features = CHANNELS
+        net.values.append(value)
+    return net.finish([value])
+
+
+def samples(count: int, seed: int = 0) -> list[Mapping[str, Array]]:
+    random = np.random.default_rng(seed)
+    return [{"x0": random.uniform(0, 1, (1, 3, 9, 9)).astype(np.float32)} for _ in range(count)]
+
+
+@cache
+def propagated() -> Program:
+    return quantized(network(), list(samples(8)), stage="propagated")
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_gives_a_program_that_is_proved_and_nearer_to_float(method: str) -> None:
+    program, done = correct(propagated(), Parts.of(samples(16)), ENGINES, effort="best", methods=[method])
+    verify(program.module)
+    verify(integer_program(materialize(program)).module)
+    assert done.kept == method
+    assert done.before is not None
+    assert done.after is not None
+    assert done.after.held > done.before.held + 1
+    judge = Judge(propagated(), samples(8, seed=9), ReferenceEngine())
+    assert judge.sqnr(program) > judge.sqnr(propagated()) + 1
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_method_gives_the_same_program_every_time(method: str) -> None:
+    programs = [correct(propagated(), Parts.of(samples(8)), ENGINES, effort="best", methods=[method])[0] for _ in "12"]
+    assert str(programs[0].module) == str(programs[1].module)
+
+
+def test_the_given_program_is_not_changed() -> None:
+    before = str(propagated().module)
+    correct(propagated(), Parts.of(samples(8)), ENGINES, effort="best")
+    assert str(propagated().module) == before
+
+
+def test_after_empirical_correction_means_agree_behind_the_bounds() -> None:
+    program, _ = correct(propagated(), Parts.of(samples(16)), ENGINES, effort="balanced")
+    gaps: list[float] = []
+    exact = [Interpreter(network())(sample)["y0"] for sample in samples(16)]
+    for made in (propagated(), program):
+        run = Interpreter(integer_program(materialize(made)))
+        found = [run(sample)["y0"] for sample in samples(16)]
+        gaps.append(float(np.abs(np.mean(found, axis=(0, 1, 3, 4)) - np.mean(exact, axis=(0, 1, 3, 4))).max()))
+    assert gaps[1] < 0.2 * gaps[0]
+
+
+def test_a_bias_is_found_through_the_bounds() -> None:
+    region = next(op for op in propagated().entry.ops if isinstance(op, QuantizeRegionOp))
+    kernel = contraction_kernel(region, propagated().weights)
+    assert kernel is not None
+    assert (kernel.bounds.low, kernel.bounds.high) == (0.0, 6.0)
+    sums = np.random.default_rng(1).normal(1, 3, (4000, CHANNELS)).astype(np.float32)
+    true = np.linspace(-2, 2, CHANNELS)
+    exact = np.clip(sums + true.astype(np.float32), 0, 6)
+    found = balanced_bias(kernel, exact, sums, np.zeros(CHANNELS))
+    np.testing.assert_allclose(found, true, atol=0.02)
+
+
+def test_a_channel_that_is_always_cut_off_keeps_its_bias() -> None:
+    region = next(op for op in propagated().entry.ops if isinstance(op, QuantizeRegionOp))
+    kernel = contraction_kernel(region, propagated().weights)
+    assert kernel is not None
+    sums = np.full((100, CHANNELS), -50.0, np.float32)
+    exact = np.zeros((100, CHANNELS), np.float32)
+    np.testing.assert_array_equal(balanced_bias(kernel, exact, sums, np.ones(CHANNELS)), np.ones(CHANNELS))
+
+
+def test_error_aware_rounding_has_less_error_than_rounding_to_nearest() -> None:
+    random = np.random.default_rng(2)
+    rows = random.normal(0, 1, (2, 500, 70)) @ random.normal(0, 1, (2, 70, 70))
+    moments = rows.swapaxes(1, 2) @ rows / 500
+    weight, scales = random.normal(0, 1, (2, 5, 70)), np.full((2, 5, 1), 0.3)
+    found = error_aware_rounding(weight, moments, scales, -127, 127)
+    assert (found == np.rint(found)).all()
+    assert np.abs(found).max() <= 127
+    errors = [
+        (((weight - q * scales) @ moments) * (weight - q * scales)).sum(axis=(1, 2))
+        for q in (found, np.rint(weight / scales))
+    ]
+    assert (errors[0] < 0.5 * errors[1]).all()
+
+
+def test_error_aware_rounding_of_inputs_that_are_apart_is_rounding_to_nearest() -> None:
+    weight = np.random.default_rng(3).normal(0, 1, (1, 4, 100))
+    moments = np.diag(np.linspace(1, 9, 100))[None]
+    found = error_aware_rounding(weight, moments, np.full((1, 4, 1), 0.1), -5, 5)
+    np.testing.assert_array_equal(found, np.clip(np.rint(weight / 0.1), -5, 5))
+
+
+def test_a_method_that_does_not_help_is_undone_and_the_program_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def spoil(program: Program, parts: object, engines: object, progress: object) -> None:
+        for op in program.entry.ops:
+            if isinstance(op, QuantizeRegionOp):
+                kernel = contraction_kernel(op, program.weights)
+                assert kernel is not None
+                kernel.set_bias(kernel.float_bias + 1.0)
+
+    monkeypatch.setitem(METHODS, "analytic_bias", type(METHODS["analytic_bias"])(spoil, "spoils"))  # pyright: ignore
+    program, done = correct(propagated(), Parts.of(samples(8)), ENGINES, effort="fast")
+    assert done.kept is None
+    assert done.after == done.before
+    assert "analytic_bias undone" in done.summary()
+    (fact,) = facts_of(program.module, CORRECTIONS)
+    assert fact.value.endswith("undone")
+    assert str(materialize(program).module).count("dense") == str(materialize(propagated()).module).count("dense")
+
+
+def test_explain_says_what_was_tried_and_what_each_kernel_got() -> None:
+    program, _ = correct(propagated(), Parts.of(samples(8)), ENGINES, effort="balanced")
+    integer = integer_program(materialize(program))
+    assert "corrections, by SQNR on 2 samples held back:\n  empirical_bias: " in overview(explain(integer))
+    (value,) = [
+        value for value in explain(integer).values if value.kind == "convolution" and value.made_from == ("x0",)
+    ]
+    assert any(fact.name == "corrected" and fact.source == "empirical_bias" for fact in value.facts)
+
+
+def test_a_quarter_is_held_back() -> None:
+    listed = samples(9)
+    parts = Parts.of(listed)
+    assert parts.held == [listed[3], listed[7]]
+    assert len(parts.fitted) == 7
+    assert parts.judges == "2 samples held back"
+
+
+def test_validation_data_is_used_instead() -> None:
+    parts = Parts.of(samples(9), samples(2, seed=1))
+    assert len(parts.fitted) == 9
+    assert parts.judges == "2 samples of the validation data"
+
+
+def test_few_samples_are_fitted_and_judged_at_once() -> None:
+    parts = Parts.of(samples(3))
+    assert parts.fitted == parts.held
+    assert parts.judges == "3 samples of the calibration data"
+
+
+def test_efforts_and_corrections_are_checked() -> None:
+    assert check_methods("fast", None) == ("analytic_bias",)
+    assert check_methods("fast", ["closed_form"]) == ("closed_form",)
+    assert all(name in METHODS for preset in PRESETS.values() for name in preset)
+    with pytest.raises(ValueError, match="found effort 'most', expected one of: none, fast, balanced, best"):
+        check_methods("most", None)
+    with pytest.raises(ValueError, match="found correction 'luck', expected one of: analytic_bias, "):
+        check_methods("none", ["luck"])
+
+
+@settings(max_examples=25, suppress_health_check=list(HealthCheck))
+@given(case=cases())
+def test_corrections_of_any_network_give_programs_that_are_proved(case: Case) -> None:
+    program = quantized(case.program, case.calibration, stage="propagated")
+    for name in ("analytic_bias", "empirical_bias", "closed_form"):
+        made = program.clone()
+        METHODS[name].run(made, case.calibration, ENGINES, silent)
+        verify(made.module)
+        Interpreter(integer_program(materialize(made)))(case.samples[0])

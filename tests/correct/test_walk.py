@@ -1,0 +1,48 @@
+"""The lock-step walk, against the whole programs run by the interpreter."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import HealthCheck, given, settings
+
+from networks import Case, cases, quantized
+from zeropoint.calibrate import silent
+from zeropoint.correct.judge import without_specs
+from zeropoint.correct.walk import Walk, bytes_a_sample, fitting
+from zeropoint.interp import Interpreter, ReferenceEngine
+from zeropoint.lower import integer_program
+from zeropoint.solve.materialize import materialize
+
+
+@settings(max_examples=60, suppress_health_check=list(HealthCheck))
+@given(case=cases())
+def test_both_sides_are_what_the_whole_programs_compute(case: Case) -> None:
+    program = quantized(case.program, case.calibration, stage="propagated")
+    walk = Walk(program, ReferenceEngine(), lambda step: None)
+    walk.run(case.samples, silent)
+    whole, exact = Interpreter(integer_program(materialize(program))), Interpreter(without_specs(program))
+    returned = program.entry.last_op.operands
+    for number, sample in enumerate(case.samples):
+        for found, expected in zip(returned, exact(sample).values(), strict=True):
+            np.testing.assert_array_equal(walk.values[found].exact[number], expected)
+        for found, expected in zip(returned, whole(sample).values(), strict=True):
+            np.testing.assert_array_equal(walk.values[found].real(number), expected)
+
+
+@settings(max_examples=10, suppress_health_check=list(HealthCheck))
+@given(case=cases())
+def test_only_what_is_returned_is_left(case: Case) -> None:
+    program = quantized(case.program, case.calibration, stage="propagated")
+    walk = Walk(program, ReferenceEngine(), lambda step: None)
+    walk.run(case.samples[:1], silent)
+    assert set(walk.values) <= {*program.entry.last_op.operands, *program.entry.args}
+
+
+@settings(max_examples=10, suppress_health_check=list(HealthCheck))
+@given(case=cases())
+def test_as_many_samples_are_walked_as_there_is_memory_for(case: Case) -> None:
+    program = quantized(case.program, case.calibration, stage="propagated")
+    need = bytes_a_sample(program)
+    assert len(fitting(program, case.samples, 2 * need)) == 2
+    assert len(fitting(program, case.samples, need // 2)) == 1
+    assert len(fitting(program, case.samples, 100 * need)) == len(case.samples)
