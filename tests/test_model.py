@@ -132,12 +132,30 @@ def test_options_choose_profile_observer_and_io(network: Model) -> None:
     assert stored(x=np.zeros((1, 6), np.int8))["y"].dtype == np.int8
 
 
+def test_corrections_are_judged_on_data_of_the_user_or_on_a_part_that_is_held_back(folder: Path) -> None:
+    digits = Path(__file__).parents[1] / "examples" / "digits"
+    network = zp.load(digits / "digits.onnx")
+    data = {"image": np.load(digits / "calib.npz")["image"][:4]}
+    held = zp.quantize(network, data, effort="fast").quantization
+    given = zp.quantize(network, data, corrections=["analytic_bias"], validation=data).quantization
+    assert held is not None
+    assert given is not None
+    assert "analytic_bias" in held.corrections.summary()
+    assert "1 sample held back" in held.corrections.summary()
+    assert "4 samples of the validation data" in given.corrections.summary()
+    plain = zp.quantize(network, data, effort="none").quantization
+    assert plain is not None
+    assert plain.corrections.attempts == ()
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"target": "gpu"}, "found target 'gpu', expected one of: cpu"),
         ({"profile": "nearest"}, "found the numerics profile 'nearest'; expected one of fixed16"),
         ({"observer": "best"}, "found observer 'best'; expected one of: minmax"),
+        ({"effort": "most"}, "found effort 'most', expected one of: none, fast, balanced, best"),
+        ({"corrections": ["luck"]}, "found correction 'luck', expected one of: analytic_bias"),
         ({"io": "both"}, "found io 'both', expected one of: float, integer"),
     ],
 )

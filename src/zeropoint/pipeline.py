@@ -85,7 +85,7 @@ class Quantization:
 
 
 def check_options(options: Options) -> None:
-    """Raise ValueError for a target, observer, effort or the like that does not exist; RecipeError for one of a rule."""
+    """Raise ValueError for a target, observer, effort or profile that does not exist; RecipeError for one of a rule."""
     named_target(options.target)
     observer_factory(options.observer)
     check_methods(options.effort, options.corrections)
@@ -142,7 +142,7 @@ def quantize(
     demanded = demanded_observers(asked)
     runs = engine or QuickestEngine()
     wanted = check_methods(options.effort, options.corrections)
-    kept = Kept(CORRECTED if wanted else SEARCHED if options.least_sqnr is not None else 0)
+    kept = Kept(CORRECTED if wanted or options.least_sqnr is not None else 0)
     samples = kept.watch(samples)
     report = collect(asked, samples, observer=options.observer, observers=demanded, engine=runs, progress=progress)
     calibrated = run_all(CALIBRATED_PASSES, state_ranges(asked, report), settings)
@@ -150,7 +150,7 @@ def quantize(
         target, few = named_target(options.target), kept.in_order[:SEARCHED]
         calibrated = search_bit_widths(calibrated, target, few, options.least_sqnr).program
     propagated = run_all(DECIDING_PASSES, calibrated, settings)
-    engines = Engines(QuickestEngine(CORRECTED), QuickestEngine) if engine is None else Engines(engine, lambda _: runs)
+    engines = Engines(QuickestEngine(len(kept.entries)), QuickestEngine) if engine is None else Engines(engine, lambda _: runs)
     propagated, corrections = correct(
         propagated,
         Parts.of(kept.in_order, list(validation) if wanted else ()),

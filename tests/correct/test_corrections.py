@@ -25,8 +25,8 @@ from zeropoint.ir.stablehlo import AddOp, ClampOp, ConvolutionLayout, Convolutio
 from zeropoint.ir.tensors import Array, with_shape
 from zeropoint.ir.verification import verify
 from zeropoint.lower import integer_program
+from zeropoint.materialize import materialize
 from zeropoint.report.explain import explain, overview
-from zeropoint.solve.materialize import materialize
 
 ENGINES = Engines(ReferenceEngine(), lambda runs: ReferenceEngine())
 CHANNELS = 8

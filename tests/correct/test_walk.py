@@ -11,7 +11,7 @@ from zeropoint.correct.judge import without_specs
 from zeropoint.correct.walk import Walk, bytes_a_sample, fitting
 from zeropoint.interp import Interpreter, ReferenceEngine
 from zeropoint.lower import integer_program
-from zeropoint.solve.materialize import materialize
+from zeropoint.materialize import materialize
 
 
 @settings(max_examples=60, suppress_health_check=list(HealthCheck))

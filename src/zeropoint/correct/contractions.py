@@ -27,8 +27,8 @@ from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType
 from zeropoint.ir.stablehlo import AddOp, BroadcastInDimOp, ConvolutionOp, DotGeneralOp
 from zeropoint.ir.tensors import Array, shape_of
 from zeropoint.ir.weights import Weights
-from zeropoint.solve.materialize.contraction import accumulator_type
-from zeropoint.solve.propagate.weights import bias_type, weight_type
+from zeropoint.materialize.contraction import accumulator_type
+from zeropoint.solve.weights import bias_type, weight_type
 
 LIMIT = (1 << 30) - 1
 """What sums of products and bias stay below; one bit of the accumulator is free (docs/architecture.md)."""
@@ -90,8 +90,9 @@ class ConvolutionGeometry:
 
     def weight(self, matrix: Array, like: Array) -> Array:
         made = np.empty(like.shape, matrix.dtype)
-        view = self.convolution.weights(np.arange(like.size).reshape(like.shape))
-        made.reshape(-1)[view.reshape(-1)] = matrix.reshape(-1)
+        places: Array = np.arange(like.size)
+        order = self.convolution.weights(places.reshape(like.shape))
+        made.reshape(-1)[order.reshape(-1)] = matrix.reshape(-1)
         return made
 
     def results(self, y: Array, positions: Array) -> Array:
@@ -125,7 +126,8 @@ class ProductGeometry:
 
     def weight(self, matrix: Array, like: Array) -> Array:
         made = np.empty(like.shape, matrix.dtype)
-        order = self.matrix(np.arange(like.size).reshape(like.shape))
+        places: Array = np.arange(like.size)
+        order = self.matrix(places.reshape(like.shape))
         made.reshape(-1)[order.reshape(-1)] = matrix.reshape(-1)
         return made
 
@@ -234,18 +236,17 @@ class ContractionKernel:
         return np.rint(self.float_bias / scales) * scales
 
     def set_bias(self, bias: Array) -> int:
-        """Replace the bias, rounded to its scale; the number of channels whose sums would not fit and which keep theirs.
+        """Replace the bias, rounded to its scale; how many channels keep theirs, as their sums would not fit.
 
-        `bias` is (channels,), in real numbers.
+        `bias` is (channels,), in real numbers. A channel keeps its bias too where the new one is not finite.
         """
         scales = np.broadcast_to(self.bias_type.scales, (self.channels,))
         found, before = np.rint(bias / scales), np.rint(self.float_bias / scales)
-        kept = np.zeros(self.channels, bool)
+        kept = ~np.isfinite(found)
         if self.is_narrow:
-            reach = _reach(self.input_type)
-            room = LIMIT - F32_STEP - np.abs(self.integers()).sum(axis=2).reshape(-1) * reach
-            kept = (np.abs(found) > room) & (np.abs(found) > np.abs(before))
-        self._replace(2, np.where(kept, self.float_bias, found * scales))
+            room = LIMIT - F32_STEP - np.abs(self.integers()).sum(axis=2).reshape(-1) * self.input_type.reach
+            kept |= (np.abs(found) > room) & (np.abs(found) > np.abs(before))
+        self._replace(2, np.where(kept, self.float_bias, np.where(kept, 0.0, found) * scales))
         return int(kept.sum())
 
     def types_for(self, matrix: Array, bias: Array) -> UniformQuantizedType:
@@ -292,10 +293,6 @@ def rounded(matrix: Array, scales: Array, kind: UniformQuantizedType) -> Array:
     """Real weights to storage integers less their zero point: to nearest, within the storage."""
     point = int(kind.zero_points.reshape(-1)[0])
     return np.clip(np.rint(matrix / scales), kind.storage.minimum - point, kind.storage.maximum - point)
-
-
-def _reach(kind: UniformQuantizedType) -> int:
-    return max(kind.storage.maximum - kind.zero_point, kind.zero_point - kind.storage.minimum)
 
 
 def contraction_kernel(region: QuantizeRegionOp, weights: Weights) -> ContractionKernel | None:

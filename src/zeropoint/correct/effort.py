@@ -1,10 +1,10 @@
-"""Try the corrections of an effort, measure each on samples that it has not seen, keep the one that is nearest to float.
+"""Try the corrections of an effort, judge each on samples that it has not seen, keep the one that is nearest to float.
 
 What was tried, and what it gained, is an attribute of the module:
 
 ```mlir
-builtin.module attributes {zeropoint.corrections = [{name = "empirical_bias", value = "22.40 dB, 15.50 dB without; kept",
-    salience = "calibrated", source = "16 samples held back"}], ...}
+builtin.module attributes {zeropoint.corrections = [{name = "empirical_bias", salience = "calibrated",
+    source = "16 samples held back", value = "22.40 dB, 15.50 dB without; kept"}], ...}
 ```
 """
 
@@ -132,7 +132,7 @@ def correct(
     methods: Sequence[str] | None = None,
     progress: Progress = silent,
 ) -> tuple[Program, Corrections]:
-    """The propagated program with the corrections that bring it nearest to float on the held-back samples; what was tried.
+    """The propagated program with the corrections that bring it nearest to float on other samples; what was tried.
 
     Raises ValueError for an effort or a method that does not exist, and what the engines raise.
     """

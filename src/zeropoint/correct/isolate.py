@@ -26,7 +26,7 @@ from zeropoint.ir.inlining import inline_region
 from zeropoint.ir.program import Program, name_attributes
 from zeropoint.ir.quant import QuantizeRegionOp
 from zeropoint.lower import LoweringError, integer_io, integer_program
-from zeropoint.solve.materialize import materialize
+from zeropoint.materialize import materialize
 
 
 def read_values(op: Operation) -> list[SSAValue]:

@@ -12,7 +12,7 @@ from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp
 from zeropoint.ir.tensors import Array
 from zeropoint.lower import integer_program
-from zeropoint.solve.materialize import materialize
+from zeropoint.materialize import materialize
 
 
 class Judge:

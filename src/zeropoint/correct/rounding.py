@@ -1,8 +1,8 @@
 """Rounding weights so that the error of the results is least, not that of the weights (GPTQ).
 
 Weights V (outputs, terms) go to integers Q of scales s, column after column in the order of falling variance of their
-inputs. What rounding a column costs is taken up by the columns that are not rounded yet, by the inverse of H, the second
-moments of the inputs: the error that is left is (V - sQ) H (V - sQ)^T.
+inputs. What rounding a column costs is taken up by the columns that are not rounded yet, by the inverse of H, the
+second moments of the inputs: the error that is left is (V - sQ) H (V - sQ)^T.
 
 Source: Frantar et al., "GPTQ: Accurate Post-Training Quantization for Generative Pre-trained Transformers", section 3:
 Cholesky form, blocks of columns.

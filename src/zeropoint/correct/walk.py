@@ -21,12 +21,11 @@ from zeropoint.correct.isolate import activations, float_form, integer_form
 from zeropoint.interp import Engine
 from zeropoint.ir.annotations import EXPRESSED
 from zeropoint.ir.program import Program
-from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType
+from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType, evaluate
 from zeropoint.ir.stablehlo import ConstantOp
 from zeropoint.ir.tensors import Array, shape_of
-from zeropoint.numerics.affine import dequantize, quantize
-from zeropoint.numerics.profile import DEFAULT_PROFILE, profile
-from zeropoint.solve.propagate import is_quantized
+from zeropoint.numerics.profile import DEFAULT_PROFILE
+from zeropoint.solve import is_quantized
 
 MEMORY = 480 << 20
 """Bytes that the values of both networks may take; there are as many samples as fit."""
@@ -44,7 +43,7 @@ class Value:
     def real(self, sample: int) -> Array:
         """What the quantized network has, as real numbers in f32."""
         stored = self.stored[sample]
-        return stored if self.kind is None else real_values(stored, self.kind)
+        return stored if self.kind is None else evaluate.dequantize(stored, self.kind)
 
 
 @dataclass(eq=False)
@@ -57,29 +56,6 @@ class Step:
 
 
 Visitor = Callable[[Step], None]
-
-
-def real_values(stored: Array, kind: UniformQuantizedType) -> Array:
-    """Storage integers as real numbers, f32."""
-    scales, points = _shaped(kind, stored.ndim)
-    return dequantize(stored, scales, points)
-
-
-def stored_values(real: Array, kind: UniformQuantizedType, name: str) -> Array:
-    """Real numbers as storage integers, rounded as the profile of that name has it."""
-    scales, points = _shaped(kind, real.ndim)
-    storage = kind.storage
-    behaviour = profile(name).quantize
-    made = quantize(real, scales, points, storage.minimum, storage.maximum, behaviour=behaviour)
-    return made.reshape(real.shape).astype(storage.type.dtype)
-
-
-def _shaped(kind: UniformQuantizedType, rank: int) -> tuple[Array, Array]:
-    if kind.axis is None:
-        return kind.scales, kind.zero_points
-    shape = [1] * rank
-    shape[kind.axis] = -1
-    return kind.scales.reshape(shape), kind.zero_points.reshape(shape)
 
 
 def _edges(attributes: ArrayAttr[DictionaryAttr] | None, count: int) -> list[UniformQuantizedType | None]:
@@ -105,10 +81,11 @@ class Walk:
             self.values[argument] = Value(arrays, arrays)
         last = last_readers(block)
         ops = [op for op in list(block.ops)[:-1] if not isinstance(op, ConstantOp)]
-        for op in progress(ops, "correct"):
-            self._step(op, len(samples))
-            for value in last.get(op, ()):
-                self.values.pop(value, None)
+        with np.errstate(all="ignore"):  # what is not finite in the samples is not finite here
+            for op in progress(ops, "correct"):
+                self._step(op, len(samples))
+                for value in last.get(op, ()):
+                    self.values.pop(value, None)
 
     def _step(self, op: Operation, count: int) -> None:
         inputs = [self.values[value] for value in activations(op)]
@@ -162,7 +139,7 @@ def _as_stored(value: Value, kind: UniformQuantizedType | None, name: str) -> Se
         return value.stored
     if kind is None:
         return _Converted(value, value.real)
-    return _Converted(value, lambda sample: stored_values(value.real(sample), kind, name))
+    return _Converted(value, lambda sample: evaluate.quantize(value.real(sample), kind, name))
 
 
 def last_readers(block: Block) -> dict[Operation, list[SSAValue]]:
@@ -217,7 +194,7 @@ def walk(
 ) -> None:
     """Visit the quantized kernels of a propagated program in order, both networks run up to each.
 
-    `visitor` may change the constants of the kernel that it sees, and their specs; what is behind reads what the changed
-    kernel makes. Raises what the engine raises.
+    `visitor` may change the constants of the kernel that it sees, and their specs; what is behind reads what the
+    changed kernel makes. Raises what the engine raises.
     """
     Walk(program, engine, visitor).run(samples, progress)
