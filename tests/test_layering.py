@@ -24,7 +24,7 @@ MAY_IMPORT = {
     "materialize": {"ir", "numerics", "solve", "targets"},
     "ranges": {"ir", "numerics"},
     "lower": {"ir", "numerics", "quant_passes", "targets", "ranges"},
-    "correct": {"ir", "numerics", "interp", "calibrate", "materialize", "solve", "lower"},
+    "correct": {"ir", "numerics", "interp", "calibrate", "materialize", "solve", "targets", "lower"},
     "report": {"ir", "numerics", "targets", "ranges"},
     "codegen": {"ir", "numerics"},
     "export": {"ir", "numerics", "targets"},

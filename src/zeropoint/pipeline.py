@@ -18,7 +18,7 @@ from zeropoint.calibrate import (
     silent,
     state_ranges,
 )
-from zeropoint.correct import Corrections, Engines, Parts, check_methods, correct
+from zeropoint.correct import Corrections, Parts, Platform, check_methods, correct
 from zeropoint.engines import QuickestEngine
 from zeropoint.frontend import ModelError
 from zeropoint.interp import Engine
@@ -39,6 +39,7 @@ from zeropoint.passes import (
 )
 from zeropoint.recipe import Recipe, RecipeError, apply_recipe
 from zeropoint.solve import DEFAULT_RANGES, RANGE_RULES
+from zeropoint.targets import Target
 from zeropoint.targets import target as named_target
 
 Sample = Mapping[str, Array]
@@ -111,6 +112,13 @@ def demanded_observers(asked: Program) -> dict[str, str]:
     }
 
 
+def _platform(target: Target, engine: Engine | None, samples: int) -> Platform:
+    """What corrections run on: the engine of the user, or the quickest for so many samples."""
+    if engine is not None:
+        return Platform(engine, lambda runs: engine, target)
+    return Platform(QuickestEngine(samples), QuickestEngine, target)
+
+
 def quantize(
     program: Program,
     samples: Iterable[Sample],
@@ -150,11 +158,10 @@ def quantize(
         target, few = named_target(options.target), kept.in_order[:SEARCHED]
         calibrated = search_bit_widths(calibrated, target, few, options.least_sqnr).program
     propagated = run_all(DECIDING_PASSES, calibrated, settings)
-    engines = Engines(QuickestEngine(len(kept.entries)), QuickestEngine) if engine is None else Engines(engine, lambda _: runs)
     propagated, corrections = correct(
         propagated,
         Parts.of(kept.in_order, list(validation) if wanted else ()),
-        engines,
+        _platform(named_target(options.target), engine, len(kept.entries)),
         effort=options.effort,
         methods=options.corrections,
         progress=progress or silent,

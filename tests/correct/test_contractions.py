@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings
 
 from networks import Case, cases, quantized
-from zeropoint.correct.contractions import ContractionKernel, contraction_kernel
+from zeropoint.correct.contractions import ContractionKernel, contraction_kernel, give_biases
 from zeropoint.correct.isolate import activations, float_form
 from zeropoint.correct.rows import products
 from zeropoint.interp import Interpreter
@@ -14,13 +14,17 @@ from zeropoint.ir.constants import stored_array
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp
 from zeropoint.ir.tensors import shape_of
+from zeropoint.ir.verification import verify
+from zeropoint.lower import integer_program
+from zeropoint.materialize import materialize
+from zeropoint.targets import target
 
 RANDOM = np.random.default_rng(5)
 
 
 def kernels(program: Program) -> list[ContractionKernel]:
     regions = [op for op in program.entry.ops if isinstance(op, QuantizeRegionOp)]
-    found = (contraction_kernel(region, program.weights) for region in regions)
+    found = (contraction_kernel(region, program.weights, target("cpu")) for region in regions)
     return [kernel for kernel in found if kernel is not None]
 
 
@@ -66,3 +70,16 @@ def test_constants_that_are_set_are_stored_as_the_integers_that_were_chosen(case
         if kernel.set_bias(steps * kernel.bias_type.scales) == 0:
             bias = stored_array(kernel._array(2).astype(np.float32), kernel.bias_type)
             np.testing.assert_array_equal(bias, steps)
+
+
+@settings(max_examples=30, suppress_health_check=list(HealthCheck))
+@given(case=cases(most_layers=4))
+def test_a_bias_of_zeros_changes_nothing(case: Case) -> None:
+    program = quantized(case.program, case.calibration, stage="propagated")
+    made = program.clone()
+    give_biases(made, target("cpu"))
+    verify(made.module)
+    runs = [Interpreter(integer_program(materialize(found))) for found in (program, made)]
+    for sample in case.samples:
+        for one, other in zip(*(run(sample).values() for run in runs), strict=True):
+            np.testing.assert_array_equal(one, other)

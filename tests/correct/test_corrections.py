@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 
 from networks import Case, Network, cases, quantized
 from zeropoint.calibrate import silent
-from zeropoint.correct import METHODS, PRESETS, Engines, Parts, correct
+from zeropoint.correct import METHODS, PRESETS, Parts, Platform, correct
 from zeropoint.correct.contractions import contraction_kernel
 from zeropoint.correct.effort import check_methods
 from zeropoint.correct.empirical_bias import balanced_bias
@@ -27,8 +27,9 @@ from zeropoint.ir.verification import verify
 from zeropoint.lower import integer_program
 from zeropoint.materialize import materialize
 from zeropoint.report.explain import explain, overview
+from zeropoint.targets import target
 
-ENGINES = Engines(ReferenceEngine(), lambda runs: ReferenceEngine())
+PLATFORM = Platform(ReferenceEngine(), lambda runs: ReferenceEngine(), target("cpu"))
 CHANNELS = 8
 
 
@@ -68,7 +69,7 @@ def propagated() -> Program:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_gives_a_program_that_is_proved_and_nearer_to_float(method: str) -> None:
-    program, done = correct(propagated(), Parts.of(samples(16)), ENGINES, effort="best", methods=[method])
+    program, done = correct(propagated(), Parts.of(samples(16)), PLATFORM, effort="best", methods=[method])
     verify(program.module)
     verify(integer_program(materialize(program)).module)
     assert done.kept == method
@@ -81,18 +82,18 @@ def test_every_method_gives_a_program_that_is_proved_and_nearer_to_float(method:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_a_method_gives_the_same_program_every_time(method: str) -> None:
-    programs = [correct(propagated(), Parts.of(samples(8)), ENGINES, effort="best", methods=[method])[0] for _ in "12"]
+    programs = [correct(propagated(), Parts.of(samples(8)), PLATFORM, effort="best", methods=[method])[0] for _ in "12"]
     assert str(programs[0].module) == str(programs[1].module)
 
 
 def test_the_given_program_is_not_changed() -> None:
     before = str(propagated().module)
-    correct(propagated(), Parts.of(samples(8)), ENGINES, effort="best")
+    correct(propagated(), Parts.of(samples(8)), PLATFORM, effort="best")
     assert str(propagated().module) == before
 
 
 def test_after_empirical_correction_means_agree_behind_the_bounds() -> None:
-    program, _ = correct(propagated(), Parts.of(samples(16)), ENGINES, effort="balanced")
+    program, _ = correct(propagated(), Parts.of(samples(16)), PLATFORM, effort="balanced")
     gaps: list[float] = []
     exact = [Interpreter(network())(sample)["y0"] for sample in samples(16)]
     for made in (propagated(), program):
@@ -104,7 +105,7 @@ def test_after_empirical_correction_means_agree_behind_the_bounds() -> None:
 
 def test_a_bias_is_found_through_the_bounds() -> None:
     region = next(op for op in propagated().entry.ops if isinstance(op, QuantizeRegionOp))
-    kernel = contraction_kernel(region, propagated().weights)
+    kernel = contraction_kernel(region, propagated().weights, target("cpu"))
     assert kernel is not None
     assert (kernel.bounds.low, kernel.bounds.high) == (0.0, 6.0)
     sums = np.random.default_rng(1).normal(1, 3, (4000, CHANNELS)).astype(np.float32)
@@ -116,7 +117,7 @@ def test_a_bias_is_found_through_the_bounds() -> None:
 
 def test_a_channel_that_is_always_cut_off_keeps_its_bias() -> None:
     region = next(op for op in propagated().entry.ops if isinstance(op, QuantizeRegionOp))
-    kernel = contraction_kernel(region, propagated().weights)
+    kernel = contraction_kernel(region, propagated().weights, target("cpu"))
     assert kernel is not None
     sums = np.full((100, CHANNELS), -50.0, np.float32)
     exact = np.zeros((100, CHANNELS), np.float32)
@@ -149,12 +150,12 @@ def test_a_method_that_does_not_help_is_undone_and_the_program_says_so(monkeypat
     def spoil(program: Program, parts: object, engines: object, progress: object) -> None:
         for op in program.entry.ops:
             if isinstance(op, QuantizeRegionOp):
-                kernel = contraction_kernel(op, program.weights)
+                kernel = contraction_kernel(op, program.weights, target("cpu"))
                 assert kernel is not None
                 kernel.set_bias(kernel.float_bias + 1.0)
 
     monkeypatch.setitem(METHODS, "analytic_bias", type(METHODS["analytic_bias"])(spoil, "spoils"))  # pyright: ignore
-    program, done = correct(propagated(), Parts.of(samples(8)), ENGINES, effort="fast")
+    program, done = correct(propagated(), Parts.of(samples(8)), PLATFORM, effort="fast")
     assert done.kept is None
     assert done.after == done.before
     assert "analytic_bias undone" in done.summary()
@@ -164,7 +165,7 @@ def test_a_method_that_does_not_help_is_undone_and_the_program_says_so(monkeypat
 
 
 def test_explain_says_what_was_tried_and_what_each_kernel_got() -> None:
-    program, _ = correct(propagated(), Parts.of(samples(8)), ENGINES, effort="balanced")
+    program, _ = correct(propagated(), Parts.of(samples(8)), PLATFORM, effort="balanced")
     integer = integer_program(materialize(program))
     assert "corrections, by SQNR on 2 samples held back:\n  empirical_bias: " in overview(explain(integer))
     (value,) = [
@@ -209,6 +210,6 @@ def test_corrections_of_any_network_give_programs_that_are_proved(case: Case) ->
     program = quantized(case.program, case.calibration, stage="propagated")
     for name in ("analytic_bias", "empirical_bias", "closed_form"):
         made = program.clone()
-        METHODS[name].run(made, case.calibration, ENGINES, silent)
+        METHODS[name].run(made, case.calibration, PLATFORM, silent)
         verify(made.module)
         Interpreter(integer_program(materialize(made)))(case.samples[0])

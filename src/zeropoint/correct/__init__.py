@@ -1,7 +1,7 @@
 """Corrections: constants of quantized kernels moved so that outputs come nearer to float; judged on other samples."""
 
 from zeropoint.correct.effort import Attempt, Corrections, Figures, Parts, check_methods, correct
-from zeropoint.correct.methods import DEFAULT_EFFORT, METHODS, PRESETS, Engines
+from zeropoint.correct.methods import DEFAULT_EFFORT, METHODS, PRESETS, Platform
 
 __all__ = [
     "DEFAULT_EFFORT",
@@ -9,9 +9,9 @@ __all__ = [
     "PRESETS",
     "Attempt",
     "Corrections",
-    "Engines",
     "Figures",
     "Parts",
+    "Platform",
     "check_methods",
     "correct",
 ]

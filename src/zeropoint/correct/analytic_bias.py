@@ -23,17 +23,19 @@ from zeropoint.ir.inlining import inline_region
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, StatisticsRefOp
 from zeropoint.ir.tensors import Array, shape_of
+from zeropoint.targets import Target
 
 POSITIONS = 256
 """Output positions of a sample that means are taken over."""
 
 
 def correct_biases(
-    program: Program, samples: Sequence[Mapping[str, Array]], engine: Engine, progress: Progress
+    program: Program, samples: Sequence[Mapping[str, Array]], engine: Engine, target: Target, progress: Progress
 ) -> dict[str, str]:
     """Replace the biases of a propagated program, in place; what was done, by the name of the kernel."""
     regions = [op for op in program.entry.ops if isinstance(op, QuantizeRegionOp)]
-    kernels = [kernel for region in regions if (kernel := contraction_kernel(region, program.weights)) is not None]
+    found = (contraction_kernel(region, program.weights, target) for region in regions)
+    kernels = [kernel for kernel in found if kernel is not None]
     readers: dict[str, list[ContractionKernel]] = {}
     keys: dict[SSAValue, str] = {}
     for kernel in kernels:

@@ -15,23 +15,26 @@ from functools import cached_property
 from typing import Protocol
 
 import numpy as np
-from xdsl.dialects.builtin import ArrayAttr
+from xdsl.dialects.builtin import ArrayAttr, f32
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from zeropoint.ir.contractions import output_channel_axis
 from zeropoint.interp.convolution import Convolution
 from zeropoint.interp.movement import padded
+from zeropoint.ir.annotations import PINNED
 from zeropoint.ir.bounds import Bounds
 from zeropoint.ir.constants import constant_array, constant_op
 from zeropoint.ir.locations import location_text
-from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType
+from zeropoint.ir.program import Program
+from zeropoint.ir.quant import QuantizeRegionOp, Storage, UniformQuantizedType
+from zeropoint.ir.quant.storage import MAX_WIDTH
 from zeropoint.ir.stablehlo import AddOp, BroadcastInDimOp, ConvolutionOp, DotGeneralOp
-from zeropoint.ir.tensors import Array, shape_of
+from zeropoint.ir.tensors import Array, element_of, shape_of
 from zeropoint.ir.weights import Weights
 from zeropoint.materialize.contraction import accumulator_type
 from zeropoint.solve.weights import bias_type, weight_type
+from zeropoint.targets import Role, Target
 
-LIMIT = (1 << 30) - 1
-"""What sums of products and bias stay below; one bit of the accumulator is free (docs/architecture.md)."""
 F32_STEP = 1 << 7
 """How far an integer of up to 2^31 may be from the f32 number that it is stored as in a float program."""
 BYTE = 8
@@ -164,6 +167,9 @@ class ContractionKernel:
     weights: Weights
     geometry: Geometry
     bounds: Bounds
+    limit: int
+    """What sums of products and bias stay below; one bit of the accumulator is free (docs/architecture.md)."""
+    scale_type: str
 
     @property
     def name(self) -> str:
@@ -244,7 +250,7 @@ class ContractionKernel:
         found, before = np.rint(bias / scales), np.rint(self.float_bias / scales)
         kept = ~np.isfinite(found)
         if self.is_narrow:
-            room = LIMIT - F32_STEP - np.abs(self.integers()).sum(axis=2).reshape(-1) * self.input_type.reach
+            room = self.limit - F32_STEP - np.abs(self.integers()).sum(axis=2).reshape(-1) * self.input_type.reach
             kept |= (np.abs(found) > room) & (np.abs(found) > np.abs(before))
         self._replace(2, np.where(kept, self.float_bias, np.where(kept, 0.0, found) * scales))
         return int(kept.sum())
@@ -258,8 +264,9 @@ class ContractionKernel:
             self.weight_type.storage,
             self.input_type,
             bias,
-            LIMIT,
+            self.limit,
             per_channel=self.weight_type.is_per_channel,
+            scale_type=self.scale_type,
         )
 
     def _channel_axis(self) -> int:
@@ -295,8 +302,11 @@ def rounded(matrix: Array, scales: Array, kind: UniformQuantizedType) -> Array:
     return np.clip(np.rint(matrix / scales), kind.storage.minimum - point, kind.storage.maximum - point)
 
 
-def contraction_kernel(region: QuantizeRegionOp, weights: Weights) -> ContractionKernel | None:
-    """The matrices of a region; None where it is no quantized contraction with constant weights and a bias."""
+def contraction_kernel(region: QuantizeRegionOp, weights: Weights, target: Target) -> ContractionKernel | None:
+    """The matrices of a region; None where it is no quantized contraction with constant weights and a bias.
+
+    Nor where the model pins the parameters of either: these are the model's own quantization.
+    """
     specs = (*region.input_specs, *region.output_specs)
     if len(region.inputs) != 3 or not all(isinstance(spec, UniformQuantizedType) for spec in specs):
         return None
@@ -304,23 +314,70 @@ def contraction_kernel(region: QuantizeRegionOp, weights: Weights) -> Contractio
     first, *others = list(region.body.block.ops)[:-1]
     if not isinstance(first, ConvolutionOp | DotGeneralOp) or (first.lhs, first.rhs) != (arguments[0], arguments[1]):
         return None
-    weight, bias = (constant_array(value, weights) for value in region.inputs[1:])
-    geometry = _geometry(first)
-    if weight is None or bias is None or geometry is None or bias.ndim != 1:
+    weight, bias = (_own_constant(value, weights) for value in region.inputs[1:])
+    geometry, bounds = _geometry(first), _bounds(others, arguments[2], weights)
+    if weight is None or bias is None or bias.ndim != 1 or geometry is None or bounds is None:
         return None
-    bounds = Bounds()
-    for op in others:
-        if not isinstance(op, AddOp | BroadcastInDimOp) and op.operands and not bounds.then(op, weights):
-            return None
-    made = ContractionKernel(region, first, weights, geometry, bounds)
+    limit = (1 << (_accumulator_bits(region, target) - 2)) - 1
+    made = ContractionKernel(region, first, weights, geometry, bounds, limit, target.scale_type)
     points = made.weight_type.zero_points
     one_point = bool((points == points.reshape(-1)[0]).all())
-    channels = math.prod(made.float_weight.shape[:2])
-    return made if bias.size == channels and one_point and _adds(others, arguments[2]) else None
+    return made if bias.size == math.prod(made.float_weight.shape[:2]) and one_point else None
 
 
-def _adds(ops: list[Operation], bias: SSAValue) -> bool:
-    """Whether one op adds, and what it adds is the bias."""
+def _own_constant(value: SSAValue, weights: Weights) -> Array | None:
+    """The array of a constant whose parameters are not pinned."""
+    pinned = isinstance(value.owner, Operation) and PINNED in value.owner.attributes
+    return None if pinned else constant_array(value, weights)
+
+
+def _accumulator_bits(region: QuantizeRegionOp, target: Target) -> int:
+    """The least width in which the target sums products of the kernel, 32 at most."""
+    rows = target.by_kernel.get(region.logical_kernel.data, ())
+    return min([MAX_WIDTH, *(row.accumulator_bits for row in rows if row.accumulator_bits is not None)])
+
+
+def _bounds(ops: list[Operation], bias: SSAValue, weights: Weights) -> Bounds | None:
+    """The bounds behind a contraction and one sum with its bias; None where there is anything else."""
+    bounds = Bounds()
+    for op in ops:
+        if not isinstance(op, AddOp | BroadcastInDimOp) and op.operands and not bounds.then(op, weights):
+            return None
     added = [op for op in ops if isinstance(op, AddOp)]
     sources = [op.operand for op in ops if isinstance(op, BroadcastInDimOp)]
-    return len(added) == 1 and (bias in sources or bias in added[0].operands)
+    return bounds if len(added) == 1 and (bias in sources or bias in added[0].operands) else None
+
+
+def give_biases(program: Program, target: Target) -> None:
+    """Give every quantized contraction that has none a bias of zeros, where the target's kernel takes one; in place."""
+    for region in [op for op in program.entry.ops if isinstance(op, QuantizeRegionOp)]:
+        rows = target.by_kernel.get(region.logical_kernel.data, ())
+        specs = (*region.input_specs, *region.output_specs)
+        typed = len(region.inputs) == 2 and all(isinstance(spec, UniformQuantizedType) for spec in specs)
+        if typed and any(len(row.inputs) > 2 and row.input_rule(2).role is Role.BIAS for row in rows):
+            _give_bias(region, program.weights)
+
+
+def _give_bias(region: QuantizeRegionOp, weights: Weights) -> None:
+    block = region.body.block
+    first = block.first_op
+    given, weight = region.input_specs.data[:2]
+    if not isinstance(first, ConvolutionOp | DotGeneralOp) or first.lhs is not block.args[0]:
+        return
+    if _own_constant(region.inputs[1], weights) is None or element_of(first.result) != f32:
+        return
+    assert isinstance(given, UniformQuantizedType)
+    assert isinstance(weight, UniformQuantizedType)
+    axis = output_channel_axis(first)
+    zeros = constant_op(np.zeros(shape_of(first.result)[axis], np.float32), weights, location=region.location)
+    assert region.parent is not None
+    region.parent.insert_op_before(zeros, region)
+    bias = block.insert_arg(zeros.output.type, 2)
+    spread = BroadcastInDimOp(bias, first.result.type, [axis])
+    total = AddOp(first.result, spread.result)
+    spread.location = total.location = first.location
+    block.insert_ops_after([spread, total], first)
+    first.result.replace_uses_with_if(total.result, lambda use: use.operation is not total)
+    region.operands = [*region.operands, zeros.output]
+    added = bias_type(Storage.of("i32"), given, weight)
+    region.input_specs = ArrayAttr[Attribute]([*region.input_specs, added])

@@ -16,8 +16,9 @@ from dataclasses import dataclass, field
 from xdsl.dialects.builtin import ArrayAttr
 
 from zeropoint.calibrate import Progress, silent
+from zeropoint.correct.contractions import give_biases
 from zeropoint.correct.judge import Judge
-from zeropoint.correct.methods import METHODS, PRESETS, Engines, Samples
+from zeropoint.correct.methods import METHODS, PRESETS, Platform, Samples
 from zeropoint.ir.annotations import CORRECTIONS, Fact
 from zeropoint.ir.program import Program
 from zeropoint.ir.tensors import Array
@@ -126,7 +127,7 @@ def check_methods(effort: str, methods: Sequence[str] | None) -> tuple[str, ...]
 def correct(
     program: Program,
     parts: Parts,
-    engines: Engines,
+    platform: Platform,
     *,
     effort: str,
     methods: Sequence[str] | None = None,
@@ -139,7 +140,7 @@ def correct(
     names = check_methods(effort, methods)
     if not names or not parts.fitted:
         return program, Corrections(effort, parts.judges)
-    fitted, held = (Judge(program, _some(samples), engines.programs) for samples in (parts.fitted, parts.held))
+    fitted, held = (Judge(program, _some(samples), platform.programs) for samples in (parts.fitted, parts.held))
 
     def figures(made: Program) -> Figures:
         return Figures(fitted.sqnr(made), held.sqnr(made))
@@ -149,7 +150,8 @@ def correct(
     attempts: list[Attempt] = []
     for name in names:
         made = program.clone()
-        METHODS[name].run(made, parts.fitted, engines, progress)
+        give_biases(made, platform.target)
+        METHODS[name].run(made, parts.fitted, platform, progress)
         found = figures(made)
         attempts.append(Attempt(name, found))
         if found.held > most:

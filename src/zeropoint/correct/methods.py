@@ -15,6 +15,7 @@ from zeropoint.ir.annotations import Fact, facts_of, state_facts
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp
 from zeropoint.ir.tensors import Array
+from zeropoint.targets import Target
 
 Samples = Sequence[Mapping[str, Array]]
 Correction = Callable[[ContractionKernel, Step], str]
@@ -22,45 +23,44 @@ Correction = Callable[[ContractionKernel, Step], str]
 
 
 @dataclass(frozen=True)
-class Engines:
-    """What runs whole programs, and what runs kernels over a number of samples."""
+class Platform:
+    """What runs whole programs, what runs kernels over a number of samples, and the target that they are for."""
 
     programs: Engine
     kernels: Callable[[int], Engine]
+    target: Target
 
 
 @dataclass(frozen=True)
 class Method:
     """A correction of a propagated program, changed in place, on samples; and one line that says what it does."""
 
-    run: Callable[[Program, Samples, Engines, Progress], None]
+    run: Callable[[Program, Samples, Platform, Progress], None]
     summary: str
 
 
 def in_lock_step(name: str, correction: Callable[[ContractionKernel], Correction]) -> Callable[..., None]:
     """A method that corrects one kernel after the other, each on what the corrected ones before it make."""
 
-    def run(program: Program, samples: Samples, engines: Engines, progress: Progress) -> None:
+    def run(program: Program, samples: Samples, platform: Platform, progress: Progress) -> None:
         used = fitting(program, samples)
-        last = [op for op in program.entry.ops if isinstance(op, QuantizeRegionOp)][-1:]
 
         def visit(step: Step) -> None:
-            kernel = contraction_kernel(step.region, program.weights)
+            kernel = contraction_kernel(step.region, program.weights, platform.target)
             if kernel is not None:
                 text = correction(kernel)(kernel, step)
                 state_facts(step.region, [*facts_of(step.region), Fact("corrected", text, "calibrated", name)])
 
-        if last:
-            walk(program, used, engines.kernels(len(used)), visit, progress)
+        walk(program, used, platform.kernels(len(used)), visit, progress)
 
     return run
 
 
-def _analytic(program: Program, samples: Samples, engines: Engines, progress: Progress) -> None:
-    done = analytic_bias.correct_biases(program, samples, engines.programs, progress)
+def _analytic(program: Program, samples: Samples, platform: Platform, progress: Progress) -> None:
+    done = analytic_bias.correct_biases(program, samples, platform.programs, platform.target, progress)
     for op in program.entry.ops:
         if isinstance(op, QuantizeRegionOp):
-            kernel = contraction_kernel(op, program.weights)
+            kernel = contraction_kernel(op, program.weights, platform.target)
             if kernel is not None and kernel.name in done:
                 fact = Fact("corrected", done[kernel.name], "calibrated", "analytic_bias")
                 state_facts(op, [*facts_of(op), fact])
