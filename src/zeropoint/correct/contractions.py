@@ -18,12 +18,12 @@ import numpy as np
 from xdsl.dialects.builtin import ArrayAttr, f32
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from zeropoint.ir.contractions import output_channel_axis
 from zeropoint.interp.convolution import Convolution
 from zeropoint.interp.movement import padded
 from zeropoint.ir.annotations import PINNED
 from zeropoint.ir.bounds import Bounds
 from zeropoint.ir.constants import constant_array, constant_op
+from zeropoint.ir.contractions import output_channel_axis
 from zeropoint.ir.locations import location_text
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, Storage, UniformQuantizedType
