@@ -8,7 +8,7 @@ import numpy as np
 from xdsl.dialects.builtin import LocationAttr, TensorType, UnknownLoc
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from zeropoint.frontend.onnx.tensors import as_program_array
+from zeropoint.frontend.onnx.tensors import as_program_array, element_of_dtype
 from zeropoint.ir.constants import constant_op
 from zeropoint.ir.locations import name_location
 from zeropoint.ir.stablehlo import AddOp, BroadcastInDimOp, ReduceOp, ReshapeOp
@@ -62,7 +62,7 @@ class Builder:
 
     def constant(self, array: Array, location: LocationAttr | None = None) -> SSAValue:
         """A constant; floats of any width become f32."""
-        op = constant_op(as_program_array(array), self.weights)
+        op = constant_op(as_program_array(array), self.weights, element_type=element_of_dtype(array.dtype))
         self.insert(op)
         if location is not None:
             op.location = location
@@ -100,8 +100,3 @@ class Builder:
         init = self.scalar(initial, value)
         body = binary_body(op, element_of(value))
         return self.insert(ReduceOp([value], [init], [with_shape(value, kept)], axes, body))
-
-
-def tensor_type(dtype: np.dtype[np.generic], shape: Sequence[int]) -> TensorType[Attribute]:
-    """The type of a tensor whose elements are held in `dtype`."""
-    return TensorType(dtype_element(dtype), shape)

@@ -41,6 +41,7 @@ CONVERTERS: Mapping[str, Converter] = {
     "Abs": unary(stablehlo.AbsOp),
     "Add": binary(stablehlo.AddOp),
     "Cast": elementwise.cast,
+    "CastLike": elementwise.cast_like,
     "Ceil": unary(stablehlo.CeilOp),
     "Cos": unary(stablehlo.CosineOp),
     "Div": binary(stablehlo.DivideOp),

@@ -7,14 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from onnx import TensorProto
+from xdsl.dialects.builtin import AnyFloat, IntegerType, f32, i32
 from xdsl.ir import Attribute, SSAValue
 
 from zeropoint.frontend.onnx.broadcasting import broadcast_together
 from zeropoint.frontend.onnx.builder import Builder
 from zeropoint.frontend.onnx.node import Node, NodeError
-from zeropoint.frontend.onnx.tensors import program_dtype
-from zeropoint.ir.stablehlo import BinaryOp, ConvertOp, DivideOp, MultiplyOp, PowerOp, UnaryOp
-from zeropoint.ir.tensors import dtype_element, element_dtype, element_of, with_element
+from zeropoint.frontend.onnx.tensors import program_element
+from zeropoint.ir.floats import FORMATS
+from zeropoint.ir.stablehlo import BinaryOp, ClampOp, ConvertOp, DivideOp, MultiplyOp, PowerOp, UnaryOp
+from zeropoint.ir.tensors import element_dtype, element_of, with_element
 
 Convert = Callable[[Node, Builder], SSAValue]
 
@@ -53,7 +56,7 @@ def power(node: Node, build: Builder) -> SSAValue:
     if exponent is not None:
         raised = build.constant(exponent.astype(element_dtype(element_of(base))))
     else:
-        raised = _converted(node.operand(1), element_of(base), build)
+        raised = converted(node.operand(1), element_of(base), build)
     lhs, rhs = broadcast_together([base, raised], build)
     return build.insert(PowerOp(lhs, rhs))
 
@@ -78,9 +81,31 @@ def dropout(node: Node, build: Builder) -> SSAValue:
 
 
 def cast(node: Node, build: Builder) -> SSAValue:
-    """`Cast`: `convert`; nothing between floats, all of which are f32 here."""
-    return _converted(node.operand(0), dtype_element(program_dtype(node.integer("to", 0))), build)
+    """`Cast`: `convert`; nothing between floats of 16 to 64 bits, all of which are f32 here."""
+    to = node.text("to", "") if node.opset < 6 else node.integer("to", 0)
+    code = TensorProto.DataType.Value(to) if isinstance(to, str) else to
+    return _cast(node, program_element(code), build)
 
 
-def _converted(value: SSAValue, element: Attribute, build: Builder) -> SSAValue:
+def cast_like(node: Node, build: Builder) -> SSAValue:
+    """`CastLike`: `convert` to the element type of the second input."""
+    return _cast(node, element_of(node.operand(1)), build)
+
+
+def _cast(node: Node, element: Attribute, build: Builder) -> SSAValue:
+    """`convert`; to a float of 8 bits with `saturate`, numbers past its range become its greatest first."""
+    value = node.operand(0)
+    form = FORMATS.get(type(element))
+    if form is not None and form.largest < 1e6 and element != element_of(value) and node.integer("saturate", 1):
+        if not isinstance(element_of(value), AnyFloat):
+            value = converted(value, f32, build)
+        low, high = (build.scalar(sign * form.largest, value) for sign in (-1, 1))
+        value = build.insert(ClampOp(low, value, high))
+    if isinstance(element, IntegerType) and 1 < element.width.data < 8:  # the low bits, as of a wider integer
+        value = converted(value, i32, build)
+    return converted(value, element, build)
+
+
+def converted(value: SSAValue, element: Attribute, build: Builder) -> SSAValue:
+    """`convert`, or the value itself where it has that element type."""
     return value if element == element_of(value) else build.insert(ConvertOp(value, with_element(value, element)))

@@ -13,11 +13,11 @@ from xdsl.ir import Attribute, Block, Region, SSAValue
 
 from zeropoint.frontend.errors import ModelError
 from zeropoint.frontend.onnx.attributes import check_unread_attributes
-from zeropoint.frontend.onnx.builder import ArrayReader, Builder, tensor_type
+from zeropoint.frontend.onnx.builder import ArrayReader, Builder
 from zeropoint.frontend.onnx.converters import CONVERTERS
 from zeropoint.frontend.onnx.node import Node, NodeError
 from zeropoint.frontend.onnx.shapes import derived_from_shapes, graph_inputs, inputs_behind
-from zeropoint.frontend.onnx.tensors import program_dtype, read_tensor
+from zeropoint.frontend.onnx.tensors import program_element, read_tensor
 from zeropoint.ir.dead_code import remove_dead_ops
 from zeropoint.ir.locations import name_location
 from zeropoint.ir.program import Program, name_attributes
@@ -186,7 +186,7 @@ def import_graph(model: ModelProto, folder: Path) -> Program:
 def _input_type(value: ValueInfoProto) -> TensorType[Attribute]:
     tensor = value.type.tensor_type
     try:
-        return tensor_type(program_dtype(tensor.elem_type), [dim.dim_value for dim in tensor.shape.dim])
+        return TensorType(program_element(tensor.elem_type), [dim.dim_value for dim in tensor.shape.dim])
     except ModelError as error:
         raise ModelError(f"input '{value.name}': {error}") from error
 

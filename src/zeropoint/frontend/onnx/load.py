@@ -10,13 +10,15 @@ from google.protobuf.message import DecodeError
 from onnx import ModelProto, defs, inliner
 
 from zeropoint.frontend.errors import ModelError
+from zeropoint.frontend.onnx.bodies import inline_bodies
+from zeropoint.frontend.onnx.converters import CONVERTERS
 from zeropoint.frontend.onnx.graph import import_graph, opset_of
 from zeropoint.frontend.onnx.shapes import fix_input_shapes, fix_inputs, fold_shapes
 from zeropoint.ir.program import Program
 from zeropoint.ir.tensors import Array
 from zeropoint.ir.verification import InvalidProgram, verify
 
-OLDEST_OPSET = 11
+OLDEST_OPSET = 1
 
 
 def load_onnx(
@@ -35,6 +37,7 @@ def load_onnx(
             model = inliner.inline_local_functions(model)
         fix_inputs(model.graph, constants or {})
         fix_input_shapes(model.graph, shapes)
+        model = inline_bodies(model, CONVERTERS)
         program = import_graph(fold_shapes(model, path.parent), path.parent)
         verify(program.module)
         return program

@@ -12,49 +12,63 @@ import ml_dtypes
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 from onnx.external_data_helper import ExternalDataInfo, uses_external_data
+from xdsl.dialects.builtin import IntegerType, Signedness, f32
+from xdsl.ir import Attribute
 
 from zeropoint.frontend.errors import ModelError
-from zeropoint.ir.tensors import Array
+from zeropoint.ir.tensors import Array, dtype_element, element_dtype
 
 WIDE_AND_NARROW_FLOATS = (np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16), np.dtype(np.float64))
 """Floats that a program holds as f32: what is quantized is f32, and each f16 and bf16 number is one."""
+SHORT_INTEGERS = {
+    "int2": (2, Signedness.SIGNLESS),
+    "int4": (4, Signedness.SIGNLESS),
+    "uint2": (2, Signedness.UNSIGNED),
+    "uint4": (4, Signedness.UNSIGNED),
+}
+"""Integers below 8 bits by the names of their dtypes: width and sign."""
 
 
-_HELD = frozenset(
-    {
-        TensorProto.FLOAT,
-        TensorProto.DOUBLE,
-        TensorProto.FLOAT16,
-        TensorProto.BFLOAT16,
-        TensorProto.INT8,
-        TensorProto.INT16,
-        TensorProto.INT32,
-        TensorProto.INT64,
-        TensorProto.UINT8,
-        TensorProto.UINT16,
-        TensorProto.UINT32,
-        TensorProto.UINT64,
-        TensorProto.BOOL,
-    }
+_NOT_HELD = frozenset(
+    {TensorProto.UNDEFINED, TensorProto.STRING, TensorProto.FLOAT8E8M0}  # StableHLO has no arithmetic on f8E8M0FNU
 )
 
 
-def program_dtype(data_type: int) -> np.dtype[np.generic]:
-    """The dtype in which a program holds tensors of ONNX's `data_type`: f32 for every float.
+PACKED = frozenset({*SHORT_INTEGERS, "float4_e2m1fn"})
+"""Element types of which a file has several in a byte."""
 
-    Raises ModelError for a type that a program cannot hold (strings, complex numbers, types below 8 bits).
+
+def is_held(data_type: int) -> bool:
+    """Whether a program can hold tensors of ONNX's `data_type`."""
+    return data_type in TensorProto.DataType.values() and data_type not in _NOT_HELD
+
+
+def program_element(data_type: int) -> Attribute:
+    """The element type with which a program holds tensors of ONNX's `data_type`: f32 for floats of 16 to 64 bits.
+
+    Raises ModelError for a type that a program cannot hold (strings).
     """
-    if data_type not in _HELD:
+    if not is_held(data_type):
         known = data_type in TensorProto.DataType.values()
         name = TensorProto.DataType.Name(data_type) if known else str(data_type)
-        raise ModelError(f"found element type {name}, expected a float, an integer of 8 to 64 bits, or a boolean")
-    dtype = helper.tensor_dtype_to_np_dtype(data_type)
-    return np.dtype(np.float32) if dtype in WIDE_AND_NARROW_FLOATS else dtype
+        raise ModelError(f"found element type {name}, expected a float, an integer or a boolean")
+    return element_of_dtype(helper.tensor_dtype_to_np_dtype(data_type))
+
+
+def element_of_dtype(dtype: np.dtype[np.generic]) -> Attribute:
+    """The element type with which a program holds arrays of a dtype."""
+    if dtype in WIDE_AND_NARROW_FLOATS:
+        return f32
+    if dtype.name in SHORT_INTEGERS:
+        width, signedness = SHORT_INTEGERS[dtype.name]
+        return IntegerType(width, signedness)
+    return dtype_element(dtype)
 
 
 def as_program_array(array: Array) -> Array:
-    """The array in the dtype in which a program holds it; floats become f32."""
-    return array.astype(np.float32) if array.dtype in WIDE_AND_NARROW_FLOATS else array
+    """The array in the dtype in which a program holds it: floats are f32, integers of 2 and 4 bits lie in 8."""
+    element = element_of_dtype(array.dtype)
+    return array.astype(element_dtype(element)) if array.dtype != element_dtype(element) else array
 
 
 def read_tensor(tensor: TensorProto, folder: Path) -> Array:
@@ -62,13 +76,13 @@ def read_tensor(tensor: TensorProto, folder: Path) -> Array:
 
     Raises ModelError for missing, short or foreign data.
     """
-    if tensor.data_type not in _HELD:
-        program_dtype(tensor.data_type)
+    if not is_held(tensor.data_type):
+        program_element(tensor.data_type)
     if uses_external_data(tensor):
         return _external(tensor, folder)
     dtype, shape = _dtype_and_shape(tensor)
     expected = prod(shape) * dtype.itemsize
-    if tensor.HasField("raw_data"):
+    if tensor.HasField("raw_data") and dtype.name not in PACKED:
         data = tensor.raw_data
         if len(data) != expected:
             raise ModelError(

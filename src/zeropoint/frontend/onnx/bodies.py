@@ -1,0 +1,75 @@
+"""Operators whose definition is a function of other operators: ONNX's own body takes their place.
+
+Source: the function bodies of the ONNX operator schemas (`onnx.defs.OpSchema.function_body`), by `onnx.inliner`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, defs, inliner
+
+from zeropoint.frontend.errors import ModelError
+
+DOMAINS = ("", "ai.onnx", "ai.onnx.preview")
+_DEPTH = 8
+"""How many bodies may lie inside each other."""
+
+
+def nodes_of(graph: GraphProto) -> Iterator[NodeProto]:
+    """The nodes of a graph and of the graphs inside of its nodes."""
+    for node in graph.node:
+        yield node
+        for attribute in node.attribute:
+            if attribute.type == AttributeProto.GRAPH:
+                yield from nodes_of(attribute.g)
+
+
+def _schema(node: NodeProto, versions: dict[str, int]) -> defs.OpSchema | None:
+    domain = "" if node.domain == "ai.onnx" else node.domain
+    try:
+        return defs.get_schema(node.op_type, versions.get(domain, versions.get("", 1)), domain)
+    except defs.SchemaError:
+        return None
+
+
+def _has_body(node: NodeProto, versions: dict[str, int]) -> bool:
+    schema = _schema(node, versions)
+    return schema is not None and (schema.has_function or schema.has_context_dependent_function)
+
+
+def _write_defaults(node: NodeProto, versions: dict[str, int]) -> None:
+    """Give a node the attributes that it leaves out: the inliner takes them as left out in the body as well."""
+    schema = _schema(node, versions)
+    assert schema is not None
+    given = {attribute.name for attribute in node.attribute}
+    for name, attribute in schema.attributes.items():
+        if name not in given and attribute.default_value.type:
+            node.attribute.append(attribute.default_value)
+
+
+def inline_bodies(model: ModelProto, known: Collection[str]) -> ModelProto:
+    """The model with the bodies of all operators that are not `known` and have one.
+
+    Raises ModelError where a body cannot be inlined.
+    """
+    for _ in range(_DEPTH):
+        versions = {"" if i.domain == "ai.onnx" else i.domain: i.version for i in model.opset_import}
+        found = [
+            node
+            for node in nodes_of(model.graph)
+            if node.domain in DOMAINS
+            and (node.op_type not in known or node.domain == "ai.onnx.preview")
+            and _has_body(node, versions)
+        ]
+        if not found:
+            break
+        wanted = {(node.domain, node.op_type) for node in found}
+        for node in found:
+            _write_defaults(node, versions)
+        try:
+            model = inliner.inline_selected_functions(model, sorted(wanted), inline_schema_functions=True)
+        except Exception as error:  # what the C++ inliner raises has no type of its own
+            names = ", ".join(sorted(name for _, name in wanted))
+            raise ModelError(f"found {names}, whose bodies cannot be inlined: {error}") from error
+    return model
