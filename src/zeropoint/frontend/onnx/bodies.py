@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, defs, inliner
+from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, defs, helper, inliner
 
 from zeropoint.frontend.errors import ModelError
 
@@ -48,6 +48,17 @@ def _write_defaults(node: NodeProto, versions: dict[str, int]) -> None:
             node.attribute.append(attribute.default_value)
 
 
+def _say_types(graph: GraphProto) -> None:
+    """Say the types of the graph's constants, which the inliner asks for, and leave out inputs that are given as ''."""
+    said = {value.name for value in (*graph.input, *graph.value_info)}
+    for tensor in graph.initializer:
+        if tensor.name not in said:
+            graph.value_info.append(helper.make_tensor_value_info(tensor.name, tensor.data_type, list(tensor.dims)))
+    for node in graph.node:
+        while node.input and not node.input[-1]:
+            node.input.pop()
+
+
 def inline_bodies(model: ModelProto, known: Collection[str]) -> ModelProto:
     """The model with the bodies of all operators that are not `known` and have one.
 
@@ -64,6 +75,7 @@ def inline_bodies(model: ModelProto, known: Collection[str]) -> ModelProto:
         ]
         if not found:
             break
+        _say_types(model.graph)
         wanted = {(node.domain, node.op_type) for node in found}
         for node in found:
             _write_defaults(node, versions)

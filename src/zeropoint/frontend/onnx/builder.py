@@ -11,7 +11,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from zeropoint.frontend.onnx.tensors import as_program_array, element_of_dtype
 from zeropoint.ir.constants import constant_op
 from zeropoint.ir.locations import name_location
-from zeropoint.ir.stablehlo import AddOp, BroadcastInDimOp, ReduceOp, ReshapeOp
+from zeropoint.ir.stablehlo import AddOp, BroadcastInDimOp, CompareOp, ComparisonDirection, IotaOp, ReduceOp, ReshapeOp
 from zeropoint.ir.stablehlo.bodies import binary_body
 from zeropoint.ir.tensors import Array, dtype_element, element_dtype, element_of, shape_of, with_shape
 from zeropoint.ir.weights import Weights
@@ -59,6 +59,19 @@ class Builder:
         op.location = self.location
         self.block.add_op(op)
         return op.results[0]
+
+    def apply(self, op: Callable[..., Operation], *operands: SSAValue) -> SSAValue:
+        """Append an op that takes nothing but operands."""
+        return self.insert(op(*operands))
+
+    def compare(self, direction: ComparisonDirection, lhs: SSAValue, rhs: SSAValue | float) -> SSAValue:
+        """`compare`, of a value with another or with a number."""
+        other = rhs if isinstance(rhs, SSAValue) else self.splat(rhs, lhs)
+        return self.insert(CompareOp(lhs, other, direction))
+
+    def iota(self, shape: Sequence[int], dimension: int, element: Attribute) -> SSAValue:
+        """0, 1, 2, ... along a dimension."""
+        return self.insert(IotaOp(TensorType(element, shape), dimension))
 
     def constant(self, array: Array, location: LocationAttr | None = None) -> SSAValue:
         """A constant; floats of any width become f32."""

@@ -16,7 +16,7 @@ from zeropoint.frontend.onnx.builder import Builder
 from zeropoint.frontend.onnx.node import Node, NodeError
 from zeropoint.frontend.onnx.tensors import program_element
 from zeropoint.ir.floats import FORMATS
-from zeropoint.ir.stablehlo import BinaryOp, ClampOp, ConvertOp, DivideOp, MultiplyOp, PowerOp, UnaryOp
+from zeropoint.ir.stablehlo import AddOp, BinaryOp, ClampOp, ConvertOp, DivideOp, MultiplyOp, PowerOp, UnaryOp
 from zeropoint.ir.tensors import element_dtype, element_of, with_element
 
 Convert = Callable[[Node, Builder], SSAValue]
@@ -59,6 +59,12 @@ def power(node: Node, build: Builder) -> SSAValue:
         raised = converted(node.operand(1), element_of(base), build)
     lhs, rhs = broadcast_together([base, raised], build)
     return build.insert(PowerOp(lhs, rhs))
+
+
+def mean(node: Node, build: Builder) -> SSAValue:
+    """`Mean`: the sum of all inputs, by their number."""
+    total = binary(AddOp)(node, build)
+    return build.apply(DivideOp, total, build.splat(float(node.input_count), total))
 
 
 def reciprocal(node: Node, build: Builder) -> SSAValue:

@@ -40,7 +40,7 @@ def gather(node: Node, build: Builder) -> SSAValue:
     size = shape_of(value)[axis]
     array = node.constant(1)
     if array is None:
-        return gathered(value, _from_start(node.operand(1), size, build), axis, build)
+        return gathered(value, from_start(node.operand(1), size, build), axis, build)
     positions = np.where(array < 0, array + size, array)
     if positions.size and not (positions.min() >= 0 and positions.max() < size):
         raise NodeError(f"found indices from {array.min()} to {array.max()}, expected {-size} to {size - 1}")
@@ -89,7 +89,7 @@ def gathered(value: SSAValue, indices: SSAValue, axis: int, build: Builder) -> S
     return build.insert(GatherOp(value, indices, dimensions, sizes))
 
 
-def _from_start(indices: SSAValue, size: int, build: Builder) -> SSAValue:
+def from_start(indices: SSAValue, size: int, build: Builder) -> SSAValue:
     """Indices with those below 0 counted from the end: a `select` of them and their sum with the size."""
     negative = build.insert(CompareOp(indices, build.splat(0, indices), ComparisonDirection.LT))
     moved = build.insert(AddOp(indices, build.splat(size, indices)))

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from math import prod
 from typing import Any
 
-from onnx import NodeProto, helper
+from onnx import NodeProto, TensorProto, helper
 from xdsl.ir import SSAValue
 
 from zeropoint.frontend.onnx.builder import Builder
@@ -131,6 +131,10 @@ class Node:
         if value not in known:
             raise NodeError(f"found {name} '{value}', expected one of: {', '.join(known)}")
         return value
+
+    def tensor(self, name: str) -> TensorProto | None:
+        """A tensor attribute, None where it is left out."""
+        return self._attribute(name)
 
     def has_attribute(self, name: str) -> bool:
         """Whether an attribute is given."""

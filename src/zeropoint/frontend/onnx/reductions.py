@@ -10,24 +10,28 @@ from math import prod
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import AnyFloat
+from xdsl.dialects.builtin import AnyFloat, i1
 from xdsl.ir import Operation, SSAValue
 
 from zeropoint.frontend.onnx.builder import Builder
 from zeropoint.frontend.onnx.node import Node, NodeError, axes_of
-from zeropoint.ir.stablehlo import AddOp, DivideOp, MaximumOp, MinimumOp
+from zeropoint.ir.stablehlo import AddOp, AndOp, DivideOp, MaximumOp, MinimumOp, MultiplyOp, OrOp
 from zeropoint.ir.tensors import element_dtype, element_of, shape_of
 
 Convert = Callable[[Node, Builder], SSAValue]
 
 
 def lowest(value: SSAValue) -> float:
-    """The number that is below every other of the value's element type: -inf, or the least integer."""
+    """The number that is below every other of the value's element type: -inf, the least integer, or false."""
+    if element_of(value) == i1:
+        return 0
     return -np.inf if isinstance(element_of(value), AnyFloat) else int(_integers(value).min)
 
 
 def highest(value: SSAValue) -> float:
-    """The number that is above every other of the value's element type: inf, or the greatest integer."""
+    """The number that is above every other of the value's element type: inf, the greatest integer, or true."""
+    if element_of(value) == i1:
+        return 1
     return np.inf if isinstance(element_of(value), AnyFloat) else int(_integers(value).max)
 
 
@@ -46,6 +50,10 @@ def demand_floats(value: SSAValue) -> None:
 
 def _zero(value: SSAValue) -> float:
     return 0.0
+
+
+def _one(value: SSAValue) -> float:
+    return 1.0
 
 
 def kept_shape(value: SSAValue, axes: Sequence[int]) -> list[int]:
@@ -85,6 +93,17 @@ def reduce_mean(node: Node, build: Builder) -> SSAValue:
     return mean_of(value, axes, bool(node.integer("keepdims", 1)), build) if axes else value
 
 
+def either_boolean(
+    numbers: Callable[[SSAValue, SSAValue], Operation], booleans: Callable[[SSAValue, SSAValue], Operation]
+) -> Callable[[SSAValue, SSAValue], Operation]:
+    """`numbers` where the elements are numbers, `booleans` where they are i1."""
+
+    def op(lhs: SSAValue, rhs: SSAValue) -> Operation:
+        return (booleans if element_of(lhs) == i1 else numbers)(lhs, rhs)
+
+    return op
+
+
 def reduction(
     op: Callable[[SSAValue, SSAValue], Operation], initial: Callable[[SSAValue], float], input_since: int
 ) -> Convert:
@@ -102,5 +121,6 @@ def reduction(
 
 
 reduce_sum = reduction(AddOp, _zero, 13)
-reduce_max = reduction(MaximumOp, lowest, 18)
-reduce_min = reduction(MinimumOp, highest, 18)
+reduce_max = reduction(either_boolean(MaximumOp, OrOp), lowest, 18)
+reduce_min = reduction(either_boolean(MinimumOp, AndOp), highest, 18)
+reduce_prod = reduction(MultiplyOp, _one, 18)

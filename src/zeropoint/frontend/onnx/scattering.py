@@ -1,0 +1,182 @@
+"""Reading and writing single elements and slices at positions that are values.
+
+Source: the ONNX operator specification.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+
+import numpy as np
+from xdsl.dialects.builtin import TensorType, i64
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+
+from zeropoint.frontend.onnx.builder import Builder
+from zeropoint.frontend.onnx.elementwise import converted
+from zeropoint.frontend.onnx.indexing import from_start, taken_along
+from zeropoint.frontend.onnx.movement import concatenated
+from zeropoint.frontend.onnx.node import Node, NodeError, axis_of
+from zeropoint.ir.stablehlo import (
+    AddOp,
+    ComparisonDirection,
+    GatherDimensions,
+    GatherOp,
+    MaximumOp,
+    MinimumOp,
+    MultiplyOp,
+    RemainderOp,
+    ReturnOp,
+    ScatterDimensions,
+    ScatterOp,
+    SelectOp,
+    SubtractOp,
+)
+from zeropoint.ir.stablehlo.bodies import binary_body
+from zeropoint.ir.tensors import element_of, shape_of, with_shape
+
+REDUCTIONS: dict[str, Callable[[SSAValue, SSAValue], Operation] | None] = {
+    "none": None,
+    "add": AddOp,
+    "max": MaximumOp,
+    "min": MinimumOp,
+    "mul": MultiplyOp,
+}
+"""What a scatter does with an element that is there already; None puts the update in its place."""
+
+
+def _body(element: Attribute, reduction: str) -> Region:
+    op = REDUCTIONS[reduction]
+    if op is not None:
+        return binary_body(op, element)
+    block = Block(arg_types=[TensorType(element, [])] * 2)
+    block.add_op(ReturnOp(block.args[1]))
+    return Region(block)
+
+
+def _positions(indices: SSAValue, axis: int, size: int, build: Builder) -> SSAValue:
+    """For each index the whole position of an element: its own, with the index along `axis`."""
+    indices = from_start(converted(indices, i64, build), size, build)
+    shape = shape_of(indices)
+    parts = [indices if dimension == axis else build.iota(shape, dimension, i64) for dimension in range(len(shape))]
+    return concatenated([build.reshape(part, [*shape, 1]) for part in parts], len(shape), build)
+
+
+def gather_elements(node: Node, build: Builder) -> SSAValue:
+    """`GatherElements`: a `gather` of single elements at whole positions."""
+    value, indices = node.operand(0), node.operand(1)
+    rank = len(shape_of(value))
+    axis = axis_of(node.integer("axis", 0), rank)
+    places = _positions(indices, axis, shape_of(value)[axis], build)
+    every = tuple(range(rank))
+    dimensions = GatherDimensions(collapsed_slice_dims=every, start_index_map=every, index_vector_dim=rank)
+    return build.insert(GatherOp(value, places, dimensions, [1] * rank))
+
+
+def scatter_elements(node: Node, build: Builder) -> SSAValue:
+    """`ScatterElements` and `Scatter`: a `scatter` of single elements at whole positions."""
+    value, indices, updates = node.operand(0), node.operand(1), node.operand(2)
+    rank = len(shape_of(value))
+    axis = axis_of(node.integer("axis", 0), rank)
+    places = _positions(indices, axis, shape_of(value)[axis], build)
+    every = tuple(range(rank))
+    dimensions = ScatterDimensions(
+        inserted_window_dims=every, scatter_dims_to_operand_dims=every, index_vector_dim=rank
+    )
+    body = _body(element_of(value), node.choice("reduction", "none", REDUCTIONS))
+    return build.insert(ScatterOp([value], places, [updates], dimensions, body))
+
+
+def _nd_indices(indices: SSAValue, sizes: Sequence[int], build: Builder) -> SSAValue:
+    """Index vectors with those below 0 counted from the end of their dimension."""
+    indices = converted(indices, i64, build)
+    row = build.constant(np.array(sizes, np.int64))
+    ends = build.broadcast(row, indices.type, [len(shape_of(indices)) - 1])
+    negative = build.compare(ComparisonDirection.LT, indices, 0)
+    return build.apply(SelectOp, negative, build.apply(AddOp, indices, ends), indices)
+
+
+def gather_nd(node: Node, build: Builder) -> SSAValue:
+    """`GatherND`: a `gather` at index vectors, the first `batch_dims` dimensions together."""
+    value, indices = node.operand(0), node.operand(1)
+    shape, batches = shape_of(value), node.integer("batch_dims", 0)
+    depth, rank = shape_of(indices)[-1], len(shape_of(indices)) - 1
+    mapped = tuple(range(batches, batches + depth))
+    rest = len(shape) - batches - depth
+    dimensions = GatherDimensions(
+        offset_dims=tuple(range(rank, rank + rest)),
+        collapsed_slice_dims=mapped,
+        operand_batching_dims=tuple(range(batches)),
+        start_indices_batching_dims=tuple(range(batches)),
+        start_index_map=mapped,
+        index_vector_dim=rank,
+    )
+    places = _nd_indices(indices, [shape[dimension] for dimension in mapped], build)
+    sizes = [size if dimension >= batches + depth else 1 for dimension, size in enumerate(shape)]
+    return build.insert(GatherOp(value, places, dimensions, sizes))
+
+
+def scatter_nd(node: Node, build: Builder) -> SSAValue:
+    """`ScatterND`: a `scatter` of slices at index vectors."""
+    value, indices, updates = node.operand(0), node.operand(1), node.operand(2)
+    shape, depth, rank = shape_of(value), shape_of(indices)[-1], len(shape_of(indices)) - 1
+    mapped = tuple(range(depth))
+    dimensions = ScatterDimensions(
+        update_window_dims=tuple(range(rank, rank + len(shape) - depth)),
+        inserted_window_dims=mapped,
+        scatter_dims_to_operand_dims=mapped,
+        index_vector_dim=rank,
+    )
+    body = _body(element_of(value), node.choice("reduction", "none", REDUCTIONS))
+    places = _nd_indices(indices, shape[:depth], build)
+    return build.insert(ScatterOp([value], places, [updates], dimensions, body))
+
+
+def tensor_scatter(node: Node, build: Builder) -> SSAValue:
+    """`TensorScatter`: the update is written along `axis` from each batch's index on, around the end where circular."""
+    value, update = node.operand(0), node.operand(1)
+    shape = shape_of(update)
+    axis = axis_of(node.integer("axis", -2), len(shape))
+    circular = node.choice("mode", "linear", ("linear", "circular")) == "circular"
+    along = build.iota(shape, axis, i64)
+    if node.has(2):
+        starts = converted(node.operand(2), i64, build)
+        along = build.apply(AddOp, along, build.broadcast(starts, along.type, [0]))
+    if circular:
+        along = build.apply(RemainderOp, along, build.splat(shape_of(value)[axis], along))
+    places = _positions(along, axis, shape_of(value)[axis], build)
+    every = tuple(range(len(shape)))
+    dimensions = ScatterDimensions(
+        inserted_window_dims=every, scatter_dims_to_operand_dims=every, index_vector_dim=len(shape)
+    )
+    return build.insert(ScatterOp([value], places, [update], dimensions, _body(element_of(value), "none")))
+
+
+def compress(node: Node, build: Builder) -> SSAValue:
+    """`Compress` by a constant condition: the elements at its true positions."""
+    value, condition = node.operand(0), node.parameter(1, "condition")
+    assert condition is not None  # demanded by the schema
+    axis = 0
+    if node.has_attribute("axis"):
+        axis = axis_of(node.integer("axis", 0), len(shape_of(value)))
+    else:
+        value = build.reshape(value, [prod(shape_of(value))])
+    return taken_along(value, axis, np.flatnonzero(condition.reshape(-1)), build)
+
+
+def reverse_sequence(node: Node, build: Builder) -> SSAValue:
+    """`ReverseSequence`: a `gather` whose positions run backwards up to each batch's length."""
+    value, lengths = node.operand(0), converted(node.operand(1), i64, build)
+    shape = shape_of(value)
+    batch, time = node.integer("batch_axis", 1), node.integer("time_axis", 0)
+    if {batch, time} != {0, 1}:
+        raise NodeError(f"found batch_axis {batch} and time_axis {time}, expected 0 and 1")
+    places = build.iota(shape, time, i64)
+    ends = build.broadcast(lengths, with_shape(lengths, shape), [batch])
+    turned = build.apply(SubtractOp, build.apply(SubtractOp, ends, build.splat(1, ends)), places)
+    inside = build.compare(ComparisonDirection.LT, places, ends)
+    along = build.apply(SelectOp, inside, turned, places)
+    every = tuple(range(len(shape)))
+    positions = _positions(along, time, shape[time], build)
+    dimensions = GatherDimensions(collapsed_slice_dims=every, start_index_map=every, index_vector_dim=len(shape))
+    return build.insert(GatherOp(value, positions, dimensions, [1] * len(shape)))
