@@ -64,7 +64,7 @@ def taken_along(value: SSAValue, axis: int, positions: Array, build: Builder) ->
     step = numbers[1] - numbers[0] if len(numbers) > 1 else 1
     if step:
         chosen = range(numbers[0], numbers[-1] + (1 if step > 0 else -1), step)
-        if list(chosen) == numbers and (step > 0 or size <= 64):
+        if list(chosen) == numbers:
             return part_of(value, axis, chosen, build)
     times = len(numbers) // size
     if numbers == [position for position in range(size) for _ in range(times)]:

@@ -14,13 +14,11 @@ from xdsl.ir import SSAValue
 from zeropoint.frontend.onnx.broadcasting import broadcast_to
 from zeropoint.frontend.onnx.builder import Builder
 from zeropoint.frontend.onnx.node import Node, NodeError, axes_of, axis_of
-from zeropoint.ir.stablehlo import ConcatenateOp, PadOp, SliceOp, TransposeOp
+from zeropoint.ir.stablehlo import ConcatenateOp, ReverseOp, SliceOp, TransposeOp
 from zeropoint.ir.tensors import shape_of
 
 DEPTH_ORDERS = {"CRD": (0, 1, 3, 5, 2, 4), "DCR": (0, 3, 5, 1, 2, 4)}
 """By mode, how SpaceToDepth orders [N, C, rows, block, columns, block]."""
-REVERSED_ELEMENTS = 64
-"""The longest dimension that a negative step may reverse, one slice per element."""
 
 
 def flatten(node: Node, build: Builder) -> SSAValue:
@@ -36,7 +34,7 @@ def reshape(node: Node, build: Builder) -> SSAValue:
     """`Reshape`: `reshape`; 0 copies a dimension (unless allowzero), -1 is what is left."""
     value = node.operand(0)
     shape = shape_of(value)
-    wanted = list(node.integers_at(1, "shape") or ())
+    wanted = list((node.integers("shape") if node.opset < 5 else node.integers_at(1, "shape")) or ())
     if not node.integer("allowzero", 0):
         if any(size == 0 and axis >= len(shape) for axis, size in enumerate(wanted)):
             raise NodeError(f"found shape {wanted}, whose 0 has no dimension of {list(shape)} to copy")
@@ -94,37 +92,18 @@ def concatenated(values: Sequence[SSAValue], axis: int, build: Builder) -> SSAVa
     return values[0] if len(values) == 1 else build.insert(ConcatenateOp(values, axis))
 
 
-def pad(node: Node, build: Builder) -> SSAValue:
-    """`Pad` in constant mode: `pad` with a scalar; negative pads remove elements."""
-    value = node.operand(0)
-    rank = len(shape_of(value))
-    mode = node.text("mode", "constant")
-    if mode != "constant":
-        raise NodeError(f"found mode '{mode}', expected 'constant'")
-    pads = node.integers_at(1, "pads") or ()
-    axes = node.integers_at(3, "axes")
-    named = range(rank) if axes is None else [axis_of(axis, rank) for axis in axes]
-    if len(pads) != 2 * len(named):
-        raise NodeError(f"found {len(pads)} pads, expected {2 * len(named)}")
-    low, high = [0] * rank, [0] * rank
-    for axis, before, after in zip(named, pads[: len(named)], pads[len(named) :], strict=True):
-        low[axis], high[axis] = before, after
-    if not any(low) and not any(high):
-        return value
-    filler = node.scalar(2) if node.has(2) else build.scalar(0.0, value)
-    return build.insert(PadOp(value, filler, low, high))
-
-
 def slice_(node: Node, build: Builder) -> SSAValue:
     """`Slice`: `slice`; starts and ends count from the end where negative, and are clamped to the dimension.
 
-    A negative step is a `slice` per element and one `concatenate`, for dimensions of up to 64 elements: StableHLO's
-    `slice` only goes forward.
+    A negative step is a `slice` forward and a `reverse`.
     """
     value = node.operand(0)
     rank = len(shape_of(value))
-    starts, ends = node.integers_at(1, "starts") or (), node.integers_at(2, "ends") or ()
-    axes = node.integers_at(3, "axes") or tuple(range(len(starts)))
+    if node.opset < 10:
+        starts, ends, named = (node.integers(name) or () for name in ("starts", "ends", "axes"))
+    else:
+        starts, ends, named = (node.integers_at(1 + i, n) or () for i, n in enumerate(("starts", "ends", "axes")))
+    axes = named or tuple(range(len(starts)))
     steps = node.integers_at(4, "steps") or (1,) * len(starts)
     if not len(starts) == len(ends) == len(axes) == len(steps) or 0 in steps:
         raise NodeError(
@@ -149,16 +128,8 @@ def taken(value: SSAValue, chosen: Sequence[range], build: Builder) -> SSAValue:
         value = build.insert(SliceOp(value, start, limit, [positions.step for positions in forward]))
     for axis, positions in enumerate(chosen):
         if positions.step < 0 and len(positions) > 1:
-            value = _reversed(value, axis, build)
+            value = build.insert(ReverseOp(value, [axis]))
     return value
-
-
-def _reversed(value: SSAValue, axis: int, build: Builder) -> SSAValue:
-    size = shape_of(value)[axis]
-    if size > REVERSED_ELEMENTS:
-        raise NodeError(f"found a negative step over {size} elements, expected at most {REVERSED_ELEMENTS} of them")
-    parts = [part_of(value, axis, range(i, i + 1), build) for i in reversed(range(size))]
-    return concatenated(parts, axis, build)
 
 
 def part_of(value: SSAValue, axis: int, positions: range, build: Builder) -> SSAValue:

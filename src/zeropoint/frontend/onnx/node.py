@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from math import prod
 from typing import Any
 
-from onnx import NodeProto, TensorProto, helper
+from onnx import GraphProto, NodeProto, TensorProto, helper
 from xdsl.ir import SSAValue
 
 from zeropoint.frontend.onnx.builder import Builder
@@ -131,6 +131,14 @@ class Node:
         if value not in known:
             raise NodeError(f"found {name} '{value}', expected one of: {', '.join(known)}")
         return value
+
+    def texts(self, name: str) -> list[str]:
+        """A list of strings, empty where it is left out."""
+        return [value.decode() for value in self._attribute(name, [])]
+
+    def graph(self, name: str) -> GraphProto:
+        """A graph attribute that the schema demands."""
+        return self._attribute(name)
 
     def tensor(self, name: str) -> TensorProto | None:
         """A tensor attribute, None where it is left out."""

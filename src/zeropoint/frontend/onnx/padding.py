@@ -1,0 +1,96 @@
+"""`Pad`, in every mode.
+
+Source: the ONNX operator specification.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from zeropoint.frontend.onnx.builder import Builder
+from zeropoint.frontend.onnx.indexing import taken_along
+from zeropoint.frontend.onnx.movement import concatenated, part_of
+from zeropoint.frontend.onnx.node import Node, NodeError, axis_of
+from zeropoint.ir.stablehlo import PadOp, ReverseOp
+from zeropoint.ir.tensors import Array, shape_of, with_shape
+
+MODES: dict[str, Literal["constant", "reflect", "edge", "wrap"]] = {
+    mode: mode for mode in ("constant", "reflect", "edge", "wrap")
+}
+"""ONNX's modes are NumPy's."""
+MOST_RUNS = 16
+"""Pieces that are put together; more of them are one `gather`."""
+
+
+def pad(node: Node, build: Builder) -> SSAValue:
+    """`Pad`: `pad` with a scalar, or pieces of the value put together: reflected, repeated, from the other end.
+
+    Negative pads remove elements.
+    """
+    value = node.operand(0)
+    mode = MODES[node.choice("mode", "constant", MODES)]
+    low, high = _pads(node, len(shape_of(value)))
+    if not any(low) and not any(high):
+        return value
+    if mode == "constant":
+        given = node.opset >= 11 and node.has(2)
+        filler = node.scalar(2) if given else build.scalar(node.number("value", 0.0), value)
+        return build.insert(PadOp(value, filler, low, high))
+    for axis, (before, after) in enumerate(zip(low, high, strict=True)):
+        size = shape_of(value)[axis]
+        if (before or after) and size:
+            places = np.pad(np.arange(size)[max(-before, 0) : size + min(after, 0)], (max(before, 0), max(after, 0)), mode)
+            value = along(value, axis, places, build)
+    return value
+
+
+def _pads(node: Node, rank: int) -> tuple[list[int], list[int]]:
+    """How much is put before and behind each dimension; attributes before opset 11."""
+    if node.opset < 11:
+        pads = node.integers("pads" if node.opset >= 2 else "paddings") or ()
+        axes = None
+    else:
+        pads, axes = node.integers_at(1, "pads") or (), node.integers_at(3, "axes")
+    named = range(rank) if axes is None else [axis_of(axis, rank) for axis in axes]
+    if len(pads) != 2 * len(named):
+        raise NodeError(f"found {len(pads)} pads, expected {2 * len(named)}")
+    low, high = [0] * rank, [0] * rank
+    for axis, before, after in zip(named, pads[: len(named)], pads[len(named) :], strict=True):
+        low[axis], high[axis] = before, after
+    return low, high
+
+
+def along(value: SSAValue, axis: int, places: Array, build: Builder) -> SSAValue:
+    """The elements at constant places along a dimension: slices, turned around or repeated where the places say so."""
+    pieces = _runs(places)
+    if len(pieces) > MOST_RUNS:
+        return taken_along(value, axis, places, build)
+    return concatenated([_run(value, axis, *piece, build) for piece in pieces], axis, build)
+
+
+def _runs(places: Array) -> list[tuple[int, int, int]]:
+    """Places as (first, step of 1, -1 or 0, count)."""
+    found: list[tuple[int, int, int]] = []
+    steps: list[Any] = np.diff(places).tolist()
+    at = 0
+    while at < len(places):
+        step = steps[at] if at < len(steps) and abs(steps[at]) <= 1 else 1
+        end = at + 1
+        while end < len(places) and steps[end - 1] == step:
+            end += 1
+        found.append((int(places[at]), step, end - at))
+        at = end
+    return found
+
+
+def _run(value: SSAValue, axis: int, first: int, step: int, count: int, build: Builder) -> SSAValue:
+    if step == 0:
+        one = part_of(value, axis, range(first, first + 1), build)
+        shape = [count if dimension == axis else size for dimension, size in enumerate(shape_of(value))]
+        return build.broadcast(one, with_shape(one, shape), list(range(len(shape))))
+    if step > 0:
+        return part_of(value, axis, range(first, first + count), build)
+    return build.insert(ReverseOp(part_of(value, axis, range(first - count + 1, first + 1), build), [axis]))
