@@ -29,6 +29,7 @@ from zeropoint.ir.stablehlo import (
     MultiplyOp,
     NegateOp,
     SelectOp,
+    SubtractOp,
     TanhOp,
 )
 from zeropoint.ir.tensors import shape_of
@@ -54,6 +55,8 @@ def clip(node: Node, build: Builder) -> SSAValue:
     A constant bound at or past the lowest or highest f32 says nothing.
     """
     value = node.operand(0)
+    if node.opset < 11:
+        return _clipped_by_attributes(node, value, build)
     low = node.scalar(1) if _says_something(node, 1, -1) else None
     high = node.scalar(2) if _says_something(node, 2, 1) else None
     if low is not None and high is not None:
@@ -63,6 +66,16 @@ def clip(node: Node, build: Builder) -> SSAValue:
     if high is not None:
         return build.insert(MinimumOp(value, build.broadcast(high, value.type, ())))
     return value
+
+
+def _clipped_by_attributes(node: Node, value: SSAValue, build: Builder) -> SSAValue:
+    """The form before opset 11."""
+    low, high = node.number("min", -_GREATEST), node.number("max", _GREATEST)
+    if -_GREATEST < low and high < _GREATEST:
+        return build.insert(ClampOp(build.scalar(low, value), value, build.scalar(high, value)))
+    if -_GREATEST < low:
+        return build.insert(MaximumOp(value, build.splat(low, value)))
+    return build.insert(MinimumOp(value, build.splat(high, value))) if high < _GREATEST else value
 
 
 def _says_something(node: Node, index: int, sign: int) -> bool:
@@ -78,9 +91,11 @@ def leaky_relu(node: Node, build: Builder) -> SSAValue:
 
 
 def prelu(node: Node, build: Builder) -> SSAValue:
-    """`PRelu`: x where x >= 0, slope * x elsewhere; the slope is broadcast to x."""
-    value = node.operand(0)
-    return _select_positive(value, broadcast_to(node.operand(1), shape_of(value), build), build)
+    """`PRelu`: x where x >= 0, slope * x elsewhere; the slope is broadcast to x, before opset 7 by channel."""
+    value, slope = node.operand(0), node.operand(1)
+    if node.opset < 7 and len(shape_of(slope)) == 1 and shape_of(slope) != (1,):
+        return _select_positive(value, build.broadcast(slope, value.type, [1]), build)
+    return _select_positive(value, broadcast_to(slope, shape_of(value), build), build)
 
 
 def _select_positive(value: SSAValue, slope: SSAValue, build: Builder) -> SSAValue:
@@ -153,3 +168,24 @@ def softsign(node: Node, build: Builder) -> SSAValue:
     value = node.operand(0)
     size = build.insert(AbsOp(value))
     return build.insert(DivideOp(value, build.insert(AddOp(size, build.splat(1.0, value)))))
+
+
+def selu(node: Node, build: Builder) -> SSAValue:
+    """`Selu`: gamma * x where x > 0, gamma * alpha * (exp(x) - 1) elsewhere."""
+    value = node.operand(0)
+    alpha, gamma = node.number("alpha", 1.67326319217681884765625), node.number("gamma", 1.05070102214813232421875)
+    positive = build.insert(CompareOp(value, build.splat(0.0, value), ComparisonDirection.GT))
+    line = build.insert(MultiplyOp(value, build.splat(gamma, value)))
+    curve = build.insert(ExponentialMinusOneOp(value))
+    curve = build.insert(MultiplyOp(curve, build.splat(alpha * gamma, value)))
+    return build.insert(SelectOp(positive, line, curve))
+
+
+def shrink(node: Node, build: Builder) -> SSAValue:
+    """`Shrink`: x + bias below -lambd, x - bias above lambd, 0 between."""
+    value = node.operand(0)
+    bias, width = build.splat(node.number("bias", 0.0), value), node.number("lambd", 0.5)
+    below = build.compare(ComparisonDirection.LT, value, -width)
+    above = build.compare(ComparisonDirection.GT, value, width)
+    rest = build.apply(SelectOp, above, build.apply(SubtractOp, value, bias), build.splat(0.0, value))
+    return build.apply(SelectOp, below, build.apply(AddOp, value, bias), rest)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, defs, helper, inliner
+from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, defs, helper, inliner
 
 from zeropoint.frontend.errors import ModelError
 
@@ -16,13 +16,24 @@ _DEPTH = 8
 """How many bodies may lie inside each other."""
 
 
+def graphs_inside_node(node: NodeProto) -> Iterator[GraphProto]:
+    """The graphs that are attributes of a node."""
+    return (attribute.g for attribute in node.attribute if attribute.type == AttributeProto.GRAPH)
+
+
+def graphs_inside(graph: GraphProto, *, deep: bool = False) -> Iterator[GraphProto]:
+    """The graphs inside of a graph's nodes; `deep`: those inside of these as well."""
+    for node in graph.node:
+        for inner in graphs_inside_node(node):
+            yield inner
+            if deep:
+                yield from graphs_inside(inner, deep=True)
+
+
 def nodes_of(graph: GraphProto) -> Iterator[NodeProto]:
     """The nodes of a graph and of the graphs inside of its nodes."""
-    for node in graph.node:
-        yield node
-        for attribute in node.attribute:
-            if attribute.type == AttributeProto.GRAPH:
-                yield from nodes_of(attribute.g)
+    for each in (graph, *graphs_inside(graph, deep=True)):
+        yield from each.node
 
 
 def _schema(node: NodeProto, versions: dict[str, int]) -> defs.OpSchema | None:
@@ -49,7 +60,7 @@ def _write_defaults(node: NodeProto, versions: dict[str, int]) -> None:
 
 
 def _say_types(graph: GraphProto) -> None:
-    """Say the types of the graph's constants, which the inliner asks for, and leave out inputs that are given as ''."""
+    """Say the types of the graph's constants, which the inliner asks for, and one for ''."""
     said = {value.name for value in (*graph.input, *graph.value_info)}
     for tensor in graph.initializer:
         if tensor.name not in said:
@@ -57,6 +68,8 @@ def _say_types(graph: GraphProto) -> None:
     for node in graph.node:
         while node.input and not node.input[-1]:
             node.input.pop()
+    if any("" in node.input for node in graph.node) and "" not in said:
+        graph.value_info.append(helper.make_tensor_value_info("", TensorProto.FLOAT, [1]))
 
 
 def inline_bodies(model: ModelProto, known: Collection[str]) -> ModelProto:
@@ -84,4 +97,6 @@ def inline_bodies(model: ModelProto, known: Collection[str]) -> ModelProto:
         except Exception as error:  # what the C++ inliner raises has no type of its own
             names = ", ".join(sorted(name for _, name in wanted))
             raise ModelError(f"found {names}, whose bodies cannot be inlined: {error}") from error
+    for value in [value for value in model.graph.value_info if not value.name]:
+        model.graph.value_info.remove(value)
     return model

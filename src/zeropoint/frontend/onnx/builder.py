@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
+from onnx import GraphProto, NodeProto
 from xdsl.dialects.builtin import LocationAttr, TensorType, UnknownLoc
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
@@ -24,7 +25,8 @@ class Builder:
     """Appends ops to the program's entry block.
 
     `values` are tensors of the graph by name, `readers` its constants; a constant becomes an op where it is first used.
-    Every op inserted carries `location`, the name of the node that is being converted.
+    Every op inserted carries `location`, the name of the node that is being converted. `convert_node` converts a node of
+    a graph inside of a node.
     """
 
     def __init__(self, block: Block, weights: Weights, readers: Mapping[str, ArrayReader]):
@@ -32,7 +34,8 @@ class Builder:
         self.weights = weights
         self.values: dict[str, SSAValue] = {}
         self.location: LocationAttr = UnknownLoc()
-        self._readers = readers
+        self.convert_node: Callable[[NodeProto], None] | None = None
+        self._readers = dict(readers)
         self._arrays: dict[str, Array] = {}
 
     def array(self, name: str) -> Array | None:
@@ -40,6 +43,31 @@ class Builder:
         if name not in self._arrays and name in self._readers:
             self._arrays[name] = self._readers[name]()
         return self._arrays.get(name)
+
+    def set_array(self, name: str, array: Array) -> None:
+        """Say that a tensor is constant."""
+        self._arrays[name] = array
+
+    def forget_array(self, name: str) -> None:
+        """Say that a tensor is computed: the body of a loop computes it in a later trip."""
+        self._arrays.pop(name, None)
+
+    def inline(self, graph: GraphProto, given: Sequence[SSAValue | Array]) -> list[SSAValue]:
+        """The results of a graph inside of a node, its inputs being `given`; it sees the tensors around it."""
+        assert self.convert_node is not None
+        values, arrays = dict(self.values), dict(self._arrays)
+        for value_info, value in zip(graph.input, given, strict=True):
+            self.values.pop(value_info.name, None)
+            self._arrays.pop(value_info.name, None)
+            if isinstance(value, SSAValue):
+                self.values[value_info.name] = value
+            else:
+                self.set_array(value_info.name, value)
+        for node in graph.node:
+            self.convert_node(node)
+        results = [self.value(output.name) for output in graph.output]
+        self.values, self._arrays = values, arrays
+        return results
 
     def value(self, name: str) -> SSAValue:
         """The value of the tensor of that name."""
@@ -52,7 +80,7 @@ class Builder:
 
     def is_known(self, name: str) -> bool:
         """Whether there is a tensor of that name."""
-        return name in self.values or name in self._readers
+        return name in self.values or name in self._readers or name in self._arrays
 
     def insert(self, op: Operation) -> SSAValue:
         """Append an op and return its first result."""

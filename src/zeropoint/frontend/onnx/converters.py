@@ -9,6 +9,7 @@ from xdsl.ir import SSAValue
 from zeropoint.frontend.onnx import (
     activations,
     bits,
+    control,
     convolution,
     einsum,
     elementwise,
@@ -99,6 +100,8 @@ CONVERTERS: Mapping[str, Converter] = {
     "LeakyRelu": activations.leaky_relu,
     "PRelu": activations.prelu,
     "Relu": activations.relu,
+    "Selu": activations.selu,
+    "Shrink": activations.shrink,
     "Sigmoid": unary(stablehlo.LogisticOp),
     "Softplus": activations.softplus,
     "Softsign": activations.softsign,
@@ -106,7 +109,9 @@ CONVERTERS: Mapping[str, Converter] = {
     # pools and reductions
     "AveragePool": pooling.average_pool,
     "GlobalAveragePool": pooling.global_average_pool,
+    "GlobalLpPool": pooling.global_lp_pool,
     "GlobalMaxPool": pooling.global_max_pool,
+    "LpPool": pooling.lp_pool,
     "MaxPool": pooling.max_pool,
     "ReduceMax": reductions.reduce_max,
     "ReduceMean": reductions.reduce_mean,
@@ -115,8 +120,11 @@ CONVERTERS: Mapping[str, Converter] = {
     "ReduceSum": reductions.reduce_sum,
     # normalization
     "BatchNormalization": normalization.batch_normalization,
+    "InstanceNormalization": normalization.instance_normalization,
+    "LRN": normalization.local_response_normalization,
     "LayerNormalization": normalization.layer_normalization,
     "LogSoftmax": normalization.log_softmax,
+    "LpNormalization": normalization.lp_normalization,
     "Softmax": normalization.softmax,
     # positions
     "ArgMax": ordering.arg_extreme(greatest=True),
@@ -170,6 +178,10 @@ CONVERTERS: Mapping[str, Converter] = {
     "Or": binary(stablehlo.OrOp),
     "Where": indexing.where,
     "Xor": binary(stablehlo.XorOp),
+    # graphs inside of a node
+    "If": control.if_,
+    "Loop": control.loop,
+    "Scan": control.scan,
     # quantization
     "DequantizeLinear": quantization.dequantize_linear,
     "QuantizeLinear": quantization.quantize_linear,

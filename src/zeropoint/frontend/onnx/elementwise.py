@@ -7,17 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 from onnx import TensorProto
 from xdsl.dialects.builtin import AnyFloat, IntegerType, f32, i32
 from xdsl.ir import Attribute, SSAValue
 
-from zeropoint.frontend.onnx.broadcasting import broadcast_together
+from zeropoint.frontend.onnx.broadcasting import broadcast_to, broadcast_together
 from zeropoint.frontend.onnx.builder import Builder
-from zeropoint.frontend.onnx.node import Node, NodeError
+from zeropoint.frontend.onnx.node import Node, NodeError, axis_of
 from zeropoint.frontend.onnx.tensors import program_element
 from zeropoint.ir.floats import FORMATS
 from zeropoint.ir.stablehlo import AddOp, BinaryOp, ClampOp, ConvertOp, DivideOp, MultiplyOp, PowerOp, UnaryOp
-from zeropoint.ir.tensors import element_dtype, element_of, with_element
+from zeropoint.ir.tensors import element_dtype, element_of, shape_of, with_element
 
 Convert = Callable[[Node, Builder], SSAValue]
 
@@ -39,12 +40,24 @@ def binary(op: type[BinaryOp]) -> Convert:
     """
 
     def convert(node: Node, build: Builder) -> SSAValue:
+        if node.opset < 7 and node.integer("broadcast", 0):
+            return build.insert(op(*broadcast_from_axis(node, build)))
         result, *others = broadcast_together(node.operands(), build)
         for other in others:
             result = build.insert(op(result, other))
         return result
 
     return convert
+
+
+def broadcast_from_axis(node: Node, build: Builder) -> tuple[SSAValue, SSAValue]:
+    """Two inputs before opset 7: the second one's dimensions are those of the first from `axis` on, or its last ones."""
+    lhs, rhs = node.operand(0), node.operand(1)
+    rank, size = len(shape_of(lhs)), len(shape_of(rhs))
+    axis = axis_of(node.integer("axis", rank - size), rank) if size else 0
+    shape = [1] * rank
+    shape[axis : axis + size] = shape_of(rhs)
+    return lhs, broadcast_to(build.reshape(rhs, shape), shape_of(lhs), build)
 
 
 def power(node: Node, build: Builder) -> SSAValue:
@@ -78,12 +91,16 @@ def identity(node: Node, build: Builder) -> SSAValue:
     return node.operand(0)
 
 
-def dropout(node: Node, build: Builder) -> SSAValue:
-    """`Dropout` in inference: the value itself, no op."""
+def dropout(node: Node, build: Builder) -> tuple[SSAValue, ...]:
+    """`Dropout` in inference: the value itself, no op; nothing is masked."""
     training = node.parameter(2, "training_mode")
     if training is not None and bool(training.any()):
         raise NodeError("found training_mode true, expected false; export the model for inference")
-    return node.operand(0)
+    value = node.operand(0)
+    if node.output_count == 1:
+        return (value,)
+    true = build.constant(np.array(True))
+    return value, build.broadcast(true, with_element(value, element_of(true)), ())
 
 
 def cast(node: Node, build: Builder) -> SSAValue:

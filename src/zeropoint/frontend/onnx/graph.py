@@ -13,8 +13,10 @@ from xdsl.ir import Attribute, Block, Region, SSAValue
 
 from zeropoint.frontend.errors import ModelError
 from zeropoint.frontend.onnx.attributes import check_unread_attributes
+from zeropoint.frontend.onnx.bodies import graphs_inside, graphs_inside_node, nodes_of
 from zeropoint.frontend.onnx.builder import ArrayReader, Builder
 from zeropoint.frontend.onnx.converters import CONVERTERS
+from zeropoint.frontend.onnx.evaluation import evaluated
 from zeropoint.frontend.onnx.node import Node, NodeError
 from zeropoint.frontend.onnx.shapes import derived_from_shapes, graph_inputs, inputs_behind
 from zeropoint.frontend.onnx.tensors import program_element, read_tensor
@@ -61,7 +63,10 @@ def _constant_node_array(node: NodeProto, folder: Path) -> Array:
 
 
 def _constant_readers(graph: GraphProto, folder: Path) -> dict[str, ArrayReader]:
+    """What reads the constants of a graph, and of the graphs inside of its nodes."""
     readers: dict[str, ArrayReader] = {}
+    for inner in graphs_inside(graph):
+        readers.update(_constant_readers(inner, folder))
     for tensor in graph.initializer:
         readers[tensor.name] = partial(read_tensor, tensor, folder)
     for node in graph.node:
@@ -82,12 +87,15 @@ class _GraphImporter:
         self._opset = opset_of(model)
         self._build = build
         self._derived = derived_from_shapes(model.graph)
-        self._used = {name for node in model.graph.node for name in node.input}
+        self._used = {name for node in nodes_of(model.graph) for name in node.input}
+        for inner in graphs_inside(model.graph, deep=True):
+            self._used.update(value.name for value in inner.output)
         self._used.update(value.name for value in model.graph.output)
         self._lost: set[str] = set()
         self._context = checker.C.CheckerContext()
         self._context.ir_version = model.ir_version
         self._context.opset_imports = {entry.domain: entry.version for entry in model.opset_import}
+        build.convert_node = self._convert_inside
         self.problems: list[str] = []
         self.computed: set[str] = set()
 
@@ -110,15 +118,41 @@ class _GraphImporter:
                 self.computed.add(error.tensor)
         self._lost.update(node.output)
 
+    def _convert_inside(self, node: NodeProto) -> None:
+        """Convert a node of a graph inside of a node. Raises NodeError, naming it."""
+        if node.op_type == "Constant" and node.domain in DEFAULT_DOMAINS:
+            return
+        location = self._build.location
+        try:
+            if node.domain not in DEFAULT_DOMAINS or (node.op_type not in CONVERTERS and not self._evaluate(node)):
+                raise NodeError("not supported")
+            for name in node.input:
+                if name and not self._build.is_known(name):
+                    raise NodeError(f"found input '{name}', which nothing before it makes")
+            self._convert(node)
+        except NodeError as error:
+            raise NodeError(f"{describe_node(node)} inside of it: {error}", error.tensor) from error
+        self._build.location = location
+
+    def _evaluate(self, node: NodeProto) -> bool:
+        """Take the results of a node that computes integers from constants alone; whether it is such a node."""
+        results = evaluated(node, self._opset, self._build)
+        for name, array in zip([name for name in node.output if name], results or (), strict=False):
+            self._build.values.pop(name, None)
+            self._build.set_array(name, array)
+        return results is not None
+
     def _check(self, node: NodeProto) -> None:
         """Raise NodeError for what is wrong with a node whatever its inputs are; without words for its op itself."""
-        if node.domain not in DEFAULT_DOMAINS or node.op_type not in CONVERTERS:
+        if node.domain not in DEFAULT_DOMAINS or node.op_type not in (*CONVERTERS, "Shape", "Size"):
             if self._is_consequence(node):
                 return
             raise NodeError
         for name in node.input:
             if name and name not in self._lost and not self._build.is_known(name):
                 raise NodeError(f"found input '{name}', which nothing before it makes; the file is broken or truncated")
+        if next(graphs_inside_node(node), None) is not None:
+            return  # the checker does not see the tensors around an inner graph
         try:
             checker.check_node(node, self._context)
         except checker.ValidationError as error:
@@ -137,6 +171,10 @@ class _GraphImporter:
         return not self._lost.isdisjoint(node.input) and not self._derived.isdisjoint(node.output)
 
     def _convert(self, node: NodeProto) -> None:
+        if self._evaluate(node):
+            return
+        if node.op_type not in CONVERTERS:
+            raise NodeError
         self._build.location = name_location(node_name(node))
         self._check_quantized(node)
         read = Node(node, self._opset, self._build)
@@ -146,7 +184,9 @@ class _GraphImporter:
         for name in node.output[len(results) :]:
             if name in self._used:
                 raise NodeError(f"found a use of output '{name}', expected one of output '{node.output[0]}' only")
-        self._build.values.update(zip(node.output, results, strict=False))
+        for name, value in zip(node.output, results, strict=False):
+            self._build.forget_array(name)
+            self._build.values[name] = value
 
 
 def import_graph(model: ModelProto, folder: Path) -> Program:

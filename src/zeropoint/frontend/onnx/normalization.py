@@ -13,16 +13,23 @@ from zeropoint.frontend.onnx.builder import Builder
 from zeropoint.frontend.onnx.node import Node, NodeError, axis_of
 from zeropoint.frontend.onnx.reductions import lowest, mean_of
 from zeropoint.ir.stablehlo import (
+    AbsOp,
     AddOp,
+    ComparisonDirection,
     DivideOp,
     ExponentialOp,
     LogOp,
     MaximumOp,
     MultiplyOp,
+    PowerOp,
+    ReduceWindowOp,
     RsqrtOp,
+    SelectOp,
+    SqrtOp,
     SubtractOp,
 )
-from zeropoint.ir.tensors import Array, shape_of
+from zeropoint.ir.stablehlo.bodies import binary_body
+from zeropoint.ir.tensors import Array, element_of, shape_of
 
 
 def batch_normalization(node: Node, build: Builder) -> SSAValue:
@@ -51,14 +58,14 @@ def batch_normalization(node: Node, build: Builder) -> SSAValue:
     return build.insert(AddOp(scaled, build.broadcast(offsets, value.type, [1])))
 
 
-def layer_normalization(node: Node, build: Builder) -> SSAValue:
+def layer_normalization(node: Node, build: Builder) -> tuple[SSAValue, ...]:
     """`LayerNormalization` over the dimensions from `axis` on: the difference from the mean, by the inverse deviation.
 
     %d = stablehlo.subtract %x, (mean of %x)
     %v = (mean of %d * %d), by `reduce`, `reshape`, `divide`
     %r = stablehlo.rsqrt (%v + epsilon)
     %n = stablehlo.multiply %d, %r
-    then `multiply` by the scale and `add` of the bias.
+    then `multiply` by the scale and `add` of the bias. Mean and inverse deviation are the second and third output.
     """
     value = node.operand(0)
     shape = shape_of(value)
@@ -67,12 +74,69 @@ def layer_normalization(node: Node, build: Builder) -> SSAValue:
     def repeated(reduced: SSAValue) -> SSAValue:
         return build.broadcast(reduced, value.type, list(range(len(shape))))
 
+    mean = mean_of(value, axes, True, build)
+    centred = build.insert(SubtractOp(value, repeated(mean)))
+    variance = mean_of(build.insert(MultiplyOp(centred, centred)), axes, True, build)
+    shifted = build.insert(AddOp(variance, build.splat(node.number("epsilon", 1e-5), variance)))
+    inverse = build.insert(RsqrtOp(shifted))
+    result = build.insert(MultiplyOp(centred, repeated(inverse)))
+    result = build.insert(MultiplyOp(result, broadcast_to(node.operand(1), shape, build)))
+    result = build.insert(AddOp(result, broadcast_to(node.operand(2), shape, build))) if node.has(2) else result
+    return result, mean, inverse
+
+
+def instance_normalization(node: Node, build: Builder) -> SSAValue:
+    """`InstanceNormalization`: layer normalization over the spatial dimensions, scale and bias by channel."""
+    value = node.operand(0)
+    shape = shape_of(value)
+    axes = range(2, len(shape))
+
+    def repeated(reduced: SSAValue) -> SSAValue:
+        return build.broadcast(reduced, value.type, list(range(len(shape))))
+
     centred = build.insert(SubtractOp(value, repeated(mean_of(value, axes, True, build))))
     variance = mean_of(build.insert(MultiplyOp(centred, centred)), axes, True, build)
     shifted = build.insert(AddOp(variance, build.splat(node.number("epsilon", 1e-5), variance)))
     result = build.insert(MultiplyOp(centred, repeated(build.insert(RsqrtOp(shifted)))))
-    result = build.insert(MultiplyOp(result, broadcast_to(node.operand(1), shape, build)))
-    return build.insert(AddOp(result, broadcast_to(node.operand(2), shape, build))) if node.has(2) else result
+    result = build.insert(MultiplyOp(result, build.broadcast(node.operand(1), value.type, [1])))
+    return build.insert(AddOp(result, build.broadcast(node.operand(2), value.type, [1])))
+
+
+def local_response_normalization(node: Node, build: Builder) -> SSAValue:
+    """`LRN`: x / (bias + alpha / size * sum of x^2 over neighbouring channels)^beta, the sum by `reduce_window`."""
+    value = node.operand(0)
+    shape = shape_of(value)
+    size = node.integer("size", 1)
+    rank = len(shape)
+    low, high = (size - 1) // 2, size // 2
+    total = ReduceWindowOp(
+        [build.insert(MultiplyOp(value, value))],
+        [build.scalar(0.0, value)],
+        [value.type],
+        [size if axis == 1 else 1 for axis in range(rank)],
+        binary_body(AddOp, element_of(value)),
+        padding=[(low, high) if axis == 1 else (0, 0) for axis in range(rank)],
+    )
+    scaled = build.insert(MultiplyOp(build.insert(total), build.splat(node.number("alpha", 1e-4) / size, value)))
+    shifted = build.insert(AddOp(scaled, build.splat(node.number("bias", 1.0), value)))
+    divisor = build.insert(PowerOp(shifted, build.splat(node.number("beta", 0.75), value)))
+    return build.insert(DivideOp(value, divisor))
+
+
+def lp_normalization(node: Node, build: Builder) -> SSAValue:
+    """`LpNormalization`: x / norm(x) along a dimension for p = 1 or 2; 0 where the norm is 0."""
+    value = node.operand(0)
+    shape = shape_of(value)
+    axis = axis_of(node.integer("axis", -1), len(shape))
+    p = node.integer("p", 2)
+    if p not in (1, 2):
+        raise NodeError(f"found p {p}, expected 1 or 2")
+    powers = build.insert(AbsOp(value)) if p == 1 else build.insert(MultiplyOp(value, value))
+    norm = build.reduce(powers, [axis], 0.0)
+    norm = norm if p == 1 else build.insert(SqrtOp(norm))
+    norm = build.broadcast(norm, value.type, [other for other in range(len(shape)) if other != axis])
+    zero = build.compare(ComparisonDirection.EQ, norm, 0.0)
+    return build.insert(SelectOp(zero, build.splat(0.0, value), build.insert(DivideOp(value, norm))))
 
 
 def _channels(node: Node, index: int, name: str, channels: int) -> Array:

@@ -9,14 +9,29 @@ from collections.abc import Callable, Sequence
 from functools import reduce
 
 import numpy as np
-from xdsl.ir import Operation, SSAValue
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, TensorType, i64
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from zeropoint.frontend.onnx.builder import Builder
 from zeropoint.frontend.onnx.convolution import unless
 from zeropoint.frontend.onnx.node import Node, NodeError
 from zeropoint.frontend.onnx.reductions import demand_floats, lowest, mean_of
 from zeropoint.frontend.onnx.windows import Window, window_of
-from zeropoint.ir.stablehlo import AddOp, DivideOp, MaximumOp, ReduceWindowOp
+from zeropoint.ir.stablehlo import (
+    AbsOp,
+    AddOp,
+    AndOp,
+    CompareOp,
+    ComparisonDirection,
+    ConstantOp,
+    DivideOp,
+    MaximumOp,
+    OrOp,
+    PowerOp,
+    ReduceWindowOp,
+    ReturnOp,
+    SelectOp,
+)
 from zeropoint.ir.stablehlo.bodies import binary_body
 from zeropoint.ir.tensors import Array, element_of, shape_of, with_shape
 
@@ -54,14 +69,86 @@ def _reduce_window(
     )
 
 
-def max_pool(node: Node, build: Builder) -> SSAValue:
+def max_pool(node: Node, build: Builder) -> SSAValue | tuple[SSAValue, ...]:
     """`MaxPool`: `reduce_window` with `maximum`, starting at -inf, which is what padding holds too.
 
     %0 = "stablehlo.reduce_window"(%x, %minus_infinity) ({ maximum })
          {window_dimensions = [1, 1, 3, 3], window_strides = [1, 1, 2, 2], padding = [[0, 0], [0, 0], [1, 1], [1, 1]]}
     """
     value = node.operand(0)
-    return _reduce_window(value, _pool_window(node, value), lowest(value), MaximumOp, build)
+    window = _pool_window(node, value)
+    if node.output_count > 1:
+        return _max_with_positions(node, value, window, build)
+    return _reduce_window(value, window, lowest(value), MaximumOp, build)
+
+
+def _max_with_positions(node: Node, value: SSAValue, window: Window, build: Builder) -> tuple[SSAValue, ...]:
+    """Maxima and where they were in the flat input: a `reduce_window` of both, the first of equal ones kept.
+
+    With storage_order 1 positions count the spatial dimensions from the first.
+    """
+    shape = shape_of(value)
+    places = np.arange(int(np.prod(shape)), dtype=np.int64).reshape(shape)
+    if node.integer("storage_order", 0):
+        spatial = int(np.prod(shape[2:]))
+        inner = np.arange(spatial).reshape(shape[:1:-1]).transpose()
+        places = np.arange(shape[0] * shape[1]).reshape([*shape[:2], *(1 for _ in shape[2:])]) * spatial + inner
+    positions = build.constant(places.astype(np.int64))
+    outputs = [*shape[:2], *window.outputs(shape[2:])]
+    pair = [value, positions]
+    op = ReduceWindowOp(
+        pair,
+        [build.scalar(lowest(value), value), build.scalar(-1, positions)],
+        [with_shape(each, outputs) for each in pair],
+        [1, 1, *window.sizes],
+        _first_greatest([element_of(each) for each in pair]),
+        window_strides=unless(1, [1, 1, *window.strides]),
+        window_dilations=unless(1, [1, 1, *window.dilations]),
+        padding=[(0, 0), (0, 0), *window.padding] if any(map(any, window.padding)) else None,
+    )
+    build.insert(op)
+    return tuple(op.results_)
+
+
+def _first_greatest(elements: Sequence[Attribute]) -> Region:
+    """The body that keeps the greater value and its position, the left one of two that are equal."""
+    block = Block(arg_types=[TensorType(element, []) for element in (*elements, *elements)])
+    left, left_place, right, right_place = block.args
+    new = CompareOp(right, left, ComparisonDirection.GT)
+    same = CompareOp(right, left, ComparisonDirection.EQ)
+    zero = ConstantOp(DenseIntOrFPElementsAttr.from_list(TensorType(i64, []), [0]))
+    padding = CompareOp(left_place, zero.output, ComparisonDirection.LT)
+    block.add_ops([new, same, zero, padding])
+    both = AndOp(same.result, padding.result)
+    take = OrOp(new.result, both.result)
+    best, place = SelectOp(take.result, right, left), SelectOp(take.result, right_place, left_place)
+    block.add_ops([both, take, best, place, ReturnOp(best.result, place.result)])
+    return Region(block)
+
+
+def lp_pool(node: Node, build: Builder) -> SSAValue:
+    """`LpPool`: (sum over the window of |x|^p)^(1/p)."""
+    value = node.operand(0)
+    demand_floats(value)
+    total = _reduce_window(_power(value, node, build), _pool_window(node, value), 0.0, AddOp, build)
+    return _root(total, node, build)
+
+
+def global_lp_pool(node: Node, build: Builder) -> SSAValue:
+    """`GlobalLpPool`: the same over all spatial dimensions."""
+    value = node.operand(0)
+    spatial = _spatial(value)
+    total = build.reduce(_power(value, node, build), range(2, 2 + len(spatial)), 0.0)
+    return _root(build.reshape(total, [*shape_of(value)[:2], *(1 for _ in spatial)]), node, build)
+
+
+def _power(value: SSAValue, node: Node, build: Builder) -> SSAValue:
+    size = build.apply(AbsOp, value)
+    return build.apply(PowerOp, size, build.splat(float(node.integer("p", 2)), size))
+
+
+def _root(value: SSAValue, node: Node, build: Builder) -> SSAValue:
+    return build.apply(PowerOp, value, build.splat(1 / node.integer("p", 2), value))
 
 
 def average_pool(node: Node, build: Builder) -> SSAValue:

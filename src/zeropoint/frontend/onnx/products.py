@@ -71,6 +71,8 @@ def gemm(node: Node, build: Builder) -> SSAValue:
 
     transA and transB choose the dimension that is contracted; alpha goes into B and beta into C.
     """
+    if node.opset < 7:
+        node.integer("broadcast", 0)  # C is broadcast wherever it has to be
     lhs, rhs = node.operand(0), _scaled(node, 1, node.number("alpha", 1.0), build)
     if len(shape_of(lhs)) != 2 or len(shape_of(rhs)) != 2:
         raise NodeError(f"found shapes {list(shape_of(lhs))} and {list(shape_of(rhs))}, expected matrices")

@@ -14,6 +14,7 @@ import numpy as np
 from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto, helper, numpy_helper
 
 from zeropoint.frontend.errors import ModelError
+from zeropoint.frontend.onnx.bodies import graphs_inside_node, nodes_of
 from zeropoint.ir.tensors import Array
 
 _SHAPE_OPS = frozenset({"Shape", "Size"})
@@ -150,6 +151,9 @@ def inputs_behind(graph: GraphProto, tensors: set[str]) -> tuple[str, ...]:
     for node in reversed(graph.node):
         if node.op_type not in _SHAPE_OPS and not behind.isdisjoint(node.output):
             behind.update(node.input)
+            for inner in graphs_inside_node(node):
+                behind.update(name for each in nodes_of(inner) for name in each.input)
+                behind.update(value.name for value in inner.output)
     return tuple(value.name for value in graph_inputs(graph) if value.name in behind)
 
 

@@ -1,0 +1,131 @@
+"""`If`, `Loop` and `Scan`: their graphs take their place.
+
+A condition that is computed becomes `select`: both branches are computed, and every trip that a loop might make. All
+ops are pure, so nothing else is seen of it; native code and quantization then need no form of their own.
+
+Source: the ONNX operator specification.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from onnx import GraphProto
+from xdsl.ir import SSAValue
+
+from zeropoint.frontend.onnx.builder import Builder
+from zeropoint.frontend.onnx.movement import concatenated, part_of
+from zeropoint.frontend.onnx.node import Node, NodeError, axis_of
+from zeropoint.ir.constants import constant_array
+from zeropoint.ir.stablehlo import AndOp, SelectOp
+from zeropoint.ir.tensors import shape_of
+
+TRIPS = 512
+"""The most trips of a loop that are written out."""
+
+
+def _chosen(condition: SSAValue, on_true: SSAValue, on_false: SSAValue, build: Builder) -> SSAValue:
+    if on_true is on_false:
+        return on_true
+    if on_true.type != on_false.type:
+        raise NodeError(f"found {on_true.type} and {on_false.type} of a computed condition, expected the same type")
+    return build.apply(SelectOp, condition, on_true, on_false)
+
+
+def if_(node: Node, build: Builder) -> tuple[SSAValue, ...]:
+    """`If`: the branch that a constant condition names, or a `select` between the results of both."""
+    branches = [node.graph(name) for name in ("then_branch", "else_branch")]
+    array = node.constant(0)
+    if array is not None:
+        return tuple(build.inline(branches[0 if bool(array.reshape(-1)[0]) else 1], []))
+    condition = node.scalar(0)
+    results = [build.inline(branch, []) for branch in branches]
+    return tuple(_chosen(condition, *pair, build) for pair in zip(*results, strict=True))
+
+
+def loop(node: Node, build: Builder) -> tuple[SSAValue, ...]:
+    """`Loop` of a constant number of trips: its body so many times, after a computed condition by `select`."""
+    body: GraphProto = node.graph("body")
+    trips, start = node.parameter(0, "M"), node.constant(1)
+    if trips is not None and int(trips.reshape(-1)[0]) > TRIPS and not (start is None and node.has(1)):
+        trips = np.minimum(trips, TRIPS + 1)
+    if trips is None:
+        trips = np.array(TRIPS + 1)
+    alive: SSAValue | bool = True
+    if node.has(1):
+        alive = bool(start.reshape(-1)[0]) if start is not None else node.scalar(1)
+    carried = [node.operand(index) for index in range(2, node.input_count)]
+    scanned: list[list[SSAValue]] = [[] for _ in range(len(body.output) - 1 - len(carried))]
+    for trip in range(int(trips.reshape(-1)[0])):
+        if alive is False:
+            break
+        if trip == TRIPS:
+            raise NodeError(f"found more than {TRIPS} trips, or no constant end, expected up to {TRIPS}")
+        condition = np.array(True) if alive is True else alive
+        again, *results = build.inline(body, [np.array(trip, np.int64), condition, *carried])
+        new, outputs = results[: len(carried)], results[len(carried) :]
+        if isinstance(alive, SSAValue):
+            if scanned:
+                raise NodeError("found scan outputs of a loop with a computed condition, expected a constant one")
+            new = [_chosen(alive, *pair, build) for pair in zip(new, carried, strict=True)]
+        carried = new
+        for kept, output in zip(scanned, outputs, strict=True):
+            kept.append(output)
+        alive = _next(alive, again, build)
+    if scanned and not scanned[0]:
+        raise NodeError("found scan outputs of a loop without a trip, expected one trip or more")
+    return (*carried, *(_stacked(kept, 0, build) for kept in scanned))
+
+
+def _next(alive: SSAValue | bool, again: SSAValue, build: Builder) -> SSAValue | bool:
+    array = constant_array(again, build.weights)
+    if array is not None:
+        return alive if bool(array.reshape(-1)[0]) else False
+    again = build.reshape(again, ())
+    return build.apply(AndOp, alive, again) if isinstance(alive, SSAValue) else again
+
+
+def _stacked(values: Sequence[SSAValue], axis: int, build: Builder) -> SSAValue:
+    rank = len(shape_of(values[0])) + 1
+    axis = axis_of(axis, rank)
+    rows = [
+        build.reshape(value, [*shape_of(value)[:axis], 1, *shape_of(value)[axis:]])
+        for value in values
+    ]  # fmt: skip
+    return concatenated(rows, axis, build)
+
+
+def scan(node: Node, build: Builder) -> tuple[SSAValue, ...]:
+    """`Scan`: its body once for each element of the scanned inputs."""
+    if node.opset < 9:
+        raise NodeError("found the form of opset 8, expected one of opset 9 or newer")
+    body: GraphProto = node.graph("body")
+    count = node.integer("num_scan_inputs", 0)
+    states = [node.operand(index) for index in range(node.input_count - count)]
+    inputs = [node.operand(index) for index in range(node.input_count - count, node.input_count)]
+    results_count = len(body.output) - len(states)
+    axes = node.integers("scan_input_axes") or (0,) * count
+    axes = [axis_of(axis, len(shape_of(value))) for axis, value in zip(axes, inputs, strict=True)]
+    backwards = node.integers("scan_input_directions") or (0,) * count
+    out_axes = node.integers("scan_output_axes") or (0,) * results_count
+    out_backwards = node.integers("scan_output_directions") or (0,) * results_count
+    length = shape_of(inputs[0])[axes[0]]
+    if not 0 < length <= TRIPS:
+        raise NodeError(f"found {length} trips, expected 1 to {TRIPS}")
+    scanned: list[list[SSAValue]] = [[] for _ in range(results_count)]
+    for trip in range(length):
+        rows = [
+            _row(value, axis, length - 1 - trip if reverse else trip, build)
+            for value, axis, reverse in zip(inputs, axes, backwards, strict=True)
+        ]
+        results = build.inline(body, [*states, *rows])
+        states = results[: len(states)]
+        for kept, output, reverse in zip(scanned, results[len(states) :], out_backwards, strict=True):
+            kept.insert(0 if reverse else len(kept), output)
+    return (*states, *(_stacked(kept, axis, build) for kept, axis in zip(scanned, out_axes, strict=True)))
+
+
+def _row(value: SSAValue, axis: int, at: int, build: Builder) -> SSAValue:
+    shape = shape_of(value)
+    return build.reshape(part_of(value, axis, range(at, at + 1), build), [*shape[:axis], *shape[axis + 1 :]])

@@ -1,0 +1,58 @@
+"""Integers that nodes compute from constants and shapes while the graph is converted: what folding left over.
+
+Source: ONNX's reference implementation evaluates the node.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from onnx import ModelProto, NodeProto, TensorProto, helper
+from onnx.reference import ReferenceEvaluator
+
+from zeropoint.frontend.onnx.builder import Builder
+from zeropoint.ir.tensors import Array, shape_of
+
+ELEMENTS = 8192
+"""The largest tensor that is evaluated."""
+_LEFT = frozenset({"Constant", "DequantizeLinear", "If", "Loop", "QuantizeLinear", "Scan"})
+
+
+def evaluated(node: NodeProto, opset: int, build: Builder) -> list[Array] | None:
+    """The results of a node whose inputs are constant integers, or that reads a shape; None for any other."""
+    if node.domain not in ("", "ai.onnx") or node.op_type in _LEFT:
+        return None
+    if node.op_type in ("Shape", "Size"):
+        if not build.is_known(node.input[0]):
+            return None
+        # Only the shape is read: an array that repeats one number is as good as the value.
+        arrays: list[Array | None] = [np.broadcast_to(np.float32(0), shape_of(build.value(node.input[0])))]
+    else:
+        arrays = [build.array(name) if name else None for name in node.input]
+        given = [array for name, array in zip(node.input, arrays, strict=True) if name]
+        small = all(a is not None and a.dtype.kind in "iub" and a.size <= ELEMENTS for a in given)
+        if not given or not small or node.op_type in ("Identity",):
+            return None
+    names = [name for name in node.output if name]
+    model = _model(node, arrays, names, opset)
+    try:
+        found: list[Any] = ReferenceEvaluator(model).run(None, _feeds(node, arrays))  # pyright: ignore[reportUnknownMemberType]
+    except Exception:  # evaluates a node of the file, which may fail in any way; the converter says why
+        return None
+    results = [np.asarray(array) for array in found]
+    return results if all(array.size <= ELEMENTS and array.dtype.kind in "iubf" for array in results) else None
+
+
+def _feeds(node: NodeProto, arrays: list[Array | None]) -> dict[str, Array]:
+    return {name: array for name, array in zip(node.input, arrays, strict=True) if name and array is not None}
+
+
+def _model(node: NodeProto, arrays: list[Array | None], names: list[str], opset: int) -> ModelProto:
+    inputs = [
+        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
+        for name, array in _feeds(node, arrays).items()
+    ]
+    outputs = [helper.make_tensor_value_info(name, TensorProto.UNDEFINED, None) for name in names]
+    graph = helper.make_graph([node], "node", inputs, outputs)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
