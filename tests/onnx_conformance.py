@@ -151,6 +151,8 @@ def judge(case: Case, native: bool = False) -> Outcome:
         except ModelError as error:
             return Outcome("refused", str(error).partition(".onnx: ")[2])
         result = "passed" if program.inputs else "folded"
+        if any(_leaves_f32(array) for array in (*inputs, *outputs)):
+            return Outcome("refused", "f64 numbers outside of the range of f32, in which a program holds floats")
         given = {port.name: _as(arrays[port.name], element_dtype(element_of(port.type))) for port in program.inputs}
         if native:
             from zeropoint.codegen.llvm.machine import CodegenError
@@ -169,6 +171,13 @@ def judge(case: Case, native: bool = False) -> Outcome:
             if problem:
                 return Outcome("failed", f"{name}: {problem}")
     return Outcome(result)
+
+
+def _leaves_f32(array: np.ndarray[Any, Any]) -> bool:
+    """Whether there are finite numbers past the greatest f32."""
+    if array.dtype != np.float64:
+        return False
+    return bool((np.isfinite(array) & (np.abs(array) > np.finfo(np.float32).max)).any())
 
 
 def _as(array: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:

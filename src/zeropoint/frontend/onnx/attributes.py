@@ -21,7 +21,7 @@ WITHOUT_EFFECT: Mapping[str, frozenset[str]] = {
     "MaxPool": frozenset({"storage_order"}),  # of the second output
     "QuantizeLinear": frozenset({"axis", "precision", "saturate"}),  # axis: one scale; the rest: of small floats
     "DequantizeLinear": frozenset({"axis", "output_dtype"}),  # axis: one scale; floats are f32
-    "Resize": frozenset({"cubic_coeff_a", "exclude_outside", "extrapolation_value", "nearest_mode"}),  # of other modes
+    "Resize": frozenset({"extrapolation_value", "keep_aspect_ratio_policy"}),  # of a crop; of sizes
 }
 """By op (`""` for every op), attributes that change no result of inference where the converter has not read them."""
 

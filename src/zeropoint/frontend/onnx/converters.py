@@ -159,6 +159,7 @@ CONVERTERS: Mapping[str, Converter] = {
     "Transpose": movement.transpose,
     "Trilu": generated.trilu,
     "Unsqueeze": movement.unsqueeze,
+    "Upsample": resize.resize,
     # conditions and bits
     "And": binary(stablehlo.AndOp),
     "BitCast": bits.bit_cast,

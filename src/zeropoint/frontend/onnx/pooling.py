@@ -122,7 +122,7 @@ def _first_greatest(elements: Sequence[Attribute]) -> Region:
     both = AndOp(same.result, padding.result)
     take = OrOp(new.result, both.result)
     best, place = SelectOp(take.result, right, left), SelectOp(take.result, right_place, left_place)
-    block.add_ops([both, take, best, place, ReturnOp(best.result, place.result)])
+    block.add_ops([both, take, best, place, ReturnOp([best.result, place.result])])
     return Region(block)
 
 

@@ -1,4 +1,4 @@
-"""`Resize`: nearest neighbours and linear interpolation.
+"""`Resize` and `Upsample`: nearest neighbours, linear and cubic interpolation.
 
 Source: the ONNX operator specification, "Resize": the coordinates of the input that each coordinate of the output has.
 """
@@ -6,6 +6,8 @@ Source: the ONNX operator specification, "Resize": the coordinates of the input 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 from xdsl.ir import SSAValue
@@ -13,7 +15,7 @@ from xdsl.ir import SSAValue
 from zeropoint.frontend.onnx.builder import Builder
 from zeropoint.frontend.onnx.indexing import taken_along
 from zeropoint.frontend.onnx.node import Node, NodeError, axis_of
-from zeropoint.ir.stablehlo import DotDimensions, DotGeneralOp, TransposeOp
+from zeropoint.ir.stablehlo import DotDimensions, DotGeneralOp, SelectOp, TransposeOp
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of, with_shape
 
 Coordinates = Callable[[Array, int, int, np.float32], Array]
@@ -56,36 +58,137 @@ NEAREST: Mapping[str, Callable[[Array], Array]] = {
 }
 
 
+MODES = ("nearest", "linear", "cubic")
+POLICIES: Mapping[str, Callable[[Sequence[float]], float] | None] = {
+    "stretch": None,
+    "not_larger": min,
+    "not_smaller": max,
+}
+"""How sizes keep the aspect ratio: which of the scales that they ask for every dimension gets."""
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """What the attributes of a Resize say of every dimension."""
+
+    mode: str
+    nearest: str
+    transformation: str
+    cubic: float
+    exclude_outside: bool
+    antialias: bool
+
+
+def _sampling(node: Node) -> Sampling:
+    old = node.opset < 11  # Resize of opset 10, and Upsample
+    return Sampling(
+        node.choice("mode", "nearest", MODES),
+        node.choice("nearest_mode", "floor" if old else "round_prefer_floor", NEAREST),
+        node.choice(
+            "coordinate_transformation_mode", "asymmetric" if old else "half_pixel", (*COORDINATES, "tf_crop_and_resize")
+        ),
+        node.number("cubic_coeff_a", -0.75),
+        bool(node.integer("exclude_outside", 0)),
+        bool(node.integer("antialias", 0)),
+    )
+
+
 def resize(node: Node, build: Builder) -> SSAValue:
-    """`Resize` in modes nearest and linear, one dimension after the other.
+    """`Resize` and `Upsample`, one dimension after the other.
 
     A whole factor repeats elements by `reshape`, `broadcast_in_dim`, `reshape`; other nearest neighbours are slices put
-    together, or a `gather`; linear interpolation is a `dot_general` with a constant matrix.
+    together, or a `gather`; linear and cubic interpolation, also with antialias, is a `dot_general` with a constant
+    matrix. What `tf_crop_and_resize` takes from outside of the input is `select`ed to be the extrapolation value.
     """
     value = node.operand(0)
     shape = shape_of(value)
+    sampling = _sampling(node)
+    crops = _crops(node, len(shape)) if sampling.transformation == "tf_crop_and_resize" else None
     outputs, scales = _sizes(node, shape)
-    mode = node.text("mode", "nearest")
-    if mode not in ("nearest", "linear"):
-        raise NodeError(f"found mode '{mode}', expected 'nearest' or 'linear'")
-    transformation = node.text("coordinate_transformation_mode", "half_pixel")
-    if transformation not in COORDINATES:
-        raise NodeError(
-            f"found coordinate_transformation_mode '{transformation}', expected one of: {', '.join(COORDINATES)}"
-        )
-    if node.integer("antialias", 0):
-        raise NodeError("found antialias 1, expected 0")
+    inside: list[Array] = []
     for axis, (size, out, scale) in enumerate(zip(shape, outputs, scales, strict=True)):
-        if size == out and scale == 1:
-            continue
         # In f32, as onnxruntime has it: it decides between neighbours.
-        positions = COORDINATES[transformation](np.arange(out, dtype=np.float32), size, out, np.float32(scale))
-        if mode == "nearest":
-            nearest = NEAREST[node.text("nearest_mode", "round_prefer_floor")](positions)
+        counted = np.arange(out, dtype=np.float32)
+        if crops is not None:
+            positions = _cropped(counted, size, scale, crops[axis])
+            inside.append((positions >= 0) & (positions <= size - 1))
+        elif size == out and scale == 1:
+            continue
+        else:
+            positions = COORDINATES[sampling.transformation](counted, size, out, np.float32(scale))
+        if size == out and np.array_equal(positions, counted):
+            continue
+        if sampling.mode == "nearest":
+            nearest = NEAREST[sampling.nearest](positions)
             value = taken_along(value, axis, np.clip(nearest, 0, size - 1).astype(np.int64), build)
         else:
-            value = _interpolated(value, axis, positions, build)
-    return value
+            value = _interpolated(value, axis, _weights(positions, size, scale, sampling), build)
+    if crops is None or all(bool(each.all()) for each in inside):
+        return value
+    mask = build.constant(reduce(np.logical_and.outer, inside))
+    return build.apply(SelectOp, mask, value, build.splat(node.number("extrapolation_value", 0.0), value))
+
+
+def _crops(node: Node, rank: int) -> list[tuple[float, float]]:
+    """The part of each dimension, from 0 to 1, that is resized."""
+    roi, axes = node.parameter(1, "roi"), node.integers("axes")
+    named = list(range(rank)) if axes is None else [axis_of(axis, rank) for axis in axes]
+    if roi is None or roi.size != 2 * len(named):
+        raise NodeError(f"found no roi of {2 * len(named)} numbers, expected one for tf_crop_and_resize")
+    crops = [(0.0, 1.0)] * rank
+    for axis, start, end in zip(named, roi.reshape(2, -1)[0], roi.reshape(2, -1)[1], strict=True):
+        crops[axis] = (float(start), float(end))
+    return crops
+
+
+def _cropped(x: Array, size: int, scale: float, crop: tuple[float, float]) -> Array:
+    length = scale * size
+    if length == 1:
+        return np.full_like(x, (crop[1] + crop[0]) * (size - 1) / 2)
+    return x * ((crop[1] - crop[0]) * (size - 1) / (length - 1)) + crop[0] * (size - 1)
+
+
+def _weights(positions: Array, size: int, scale: float, sampling: Sampling) -> Array:
+    """[size, outputs]: how much of each element each output takes.
+
+    A position between two elements takes 2 of them (linear) or 4 (cubic); with antialias, and a scale below 1, the
+    filter is as much wider. Elements outside of the input are those at its ends, or nothing with `exclude_outside`.
+    """
+    stretch = min(float(scale), 1.0) if sampling.antialias else 1.0
+    radius = 1 if sampling.mode == "linear" else 2
+    first = int(np.floor(-radius / stretch)) + 1
+    base = np.floor(positions.astype(np.float64))
+    offsets = np.arange(first, 2 - first)
+    taps = base[:, None] + offsets
+    shares = _kernel((taps - positions[:, None]) * stretch, sampling)
+    if sampling.exclude_outside:
+        shares = np.where((taps < 0) | (taps > size - 1), 0.0, shares)
+    if sampling.exclude_outside or sampling.antialias:
+        shares = shares / shares.sum(axis=1, keepdims=True)
+    weights = np.zeros((size, len(positions)), np.float64)
+    columns = np.broadcast_to(np.arange(len(positions))[:, None], taps.shape)
+    np.add.at(weights, (np.clip(taps, 0, size - 1).astype(np.int64), columns), shares)
+    return weights
+
+
+def _kernel(distances: Array, sampling: Sampling) -> Array:
+    x = np.abs(distances)
+    if sampling.mode == "linear":
+        return np.clip(1 - x, 0, 1)
+    a = sampling.cubic
+    near = ((a + 2) * x - (a + 3)) * x**2 + 1
+    far = ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
+    return np.where(x <= 1, near, np.where(x < 2, far, 0.0))
+
+
+def _given(node: Node) -> tuple[Sequence[float], tuple[int, ...] | None]:
+    """The scales and the sizes of a node, as its opset has them."""
+    if node.opset < 9 and node.op_type == "Upsample":
+        scales = node.numbers("scales")
+        return scales or (1.0, 1.0, node.number("height_scale", 1.0), node.number("width_scale", 1.0)), None
+    scales = node.parameter(1 if node.opset < 11 else 2, "scales")
+    sizes = node.integers_at(3, "sizes") if node.opset >= 11 else None
+    return [] if scales is None else scales.reshape(-1).tolist(), sizes
 
 
 def _sizes(node: Node, shape: Sequence[int]) -> tuple[list[int], list[float]]:
@@ -93,19 +196,22 @@ def _sizes(node: Node, shape: Sequence[int]) -> tuple[list[int], list[float]]:
     rank = len(shape)
     axes = node.integers("axes")
     named = list(range(rank)) if axes is None else [axis_of(axis, rank) for axis in axes]
-    scales_given, sizes_given = node.parameter(2, "scales"), node.integers_at(3, "sizes")
+    scales_given, sizes_given = _given(node)
     outputs, scales = list(shape), [1.0] * rank
     if sizes_given:
-        if node.text("keep_aspect_ratio_policy", "stretch") != "stretch":
-            raise NodeError("found a keep_aspect_ratio_policy, expected 'stretch'")
         if len(sizes_given) != len(named):
             raise NodeError(f"found {len(sizes_given)} sizes, expected {len(named)}")
+        policy = POLICIES[node.choice("keep_aspect_ratio_policy", "stretch", POLICIES)]
         for axis, size in zip(named, sizes_given, strict=True):
             outputs[axis], scales[axis] = size, size / shape[axis] if shape[axis] else 1.0
-    elif scales_given is not None and scales_given.size:
-        if scales_given.size != len(named):
-            raise NodeError(f"found {scales_given.size} scales, expected {len(named)}")
-        for axis, scale in zip(named, scales_given.reshape(-1).tolist(), strict=True):
+        if policy is not None:
+            scale = policy([scales[axis] for axis in named])
+            for axis in named:
+                outputs[axis], scales[axis] = int(np.floor(scale * shape[axis] + 0.5)), scale
+    elif scales_given:
+        if len(scales_given) != len(named):
+            raise NodeError(f"found {len(scales_given)} scales, expected {len(named)}")
+        for axis, scale in zip(named, scales_given, strict=True):
             outputs[axis], scales[axis] = int(np.floor(np.float32(shape[axis]) * np.float32(scale))), scale
     else:
         raise NodeError("found neither scales nor sizes, expected one of them")
@@ -116,20 +222,13 @@ def _sizes(node: Node, shape: Sequence[int]) -> tuple[list[int], list[float]]:
     return outputs, scales
 
 
-def _interpolated(value: SSAValue, axis: int, positions: Array, build: Builder) -> SSAValue:
+def _interpolated(value: SSAValue, axis: int, weights: Array, build: Builder) -> SSAValue:
     """The values between neighbours along a dimension: `dot_general` with their weights, `transpose`."""
     shape = shape_of(value)
-    size, rank = shape[axis], len(shape)
-    inside = np.clip(positions, 0, size - 1)
-    low = np.floor(inside).astype(np.int64)
-    high, share = np.minimum(low + 1, size - 1), inside - low
-    weights = np.zeros((size, len(positions)), np.float64)
-    rows = np.arange(len(positions))
-    np.add.at(weights, (low, rows), 1 - share)
-    np.add.at(weights, (high, rows), share)
+    rank = len(shape)
     matrix = build.constant(weights.astype(element_dtype(element_of(value))))
     kept = [other for other in range(rank) if other != axis]
-    made = [*(shape[other] for other in kept), len(positions)]
+    made = [*(shape[other] for other in kept), weights.shape[1]]
     product = build.insert(DotGeneralOp(value, matrix, with_shape(value, made), DotDimensions((), (), (axis,), (0,))))
     order = [*range(axis), rank - 1, *range(axis, rank - 1)]
     return product if axis == rank - 1 else build.insert(TransposeOp(product, order))
