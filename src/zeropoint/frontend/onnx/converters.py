@@ -15,6 +15,7 @@ from zeropoint.frontend.onnx import (
     elementwise,
     generated,
     indexing,
+    integer_products,
     movement,
     normalization,
     ordering,
@@ -184,7 +185,11 @@ CONVERTERS: Mapping[str, Converter] = {
     "Loop": control.loop,
     "Scan": control.scan,
     # quantization
+    "ConvInteger": integer_products.conv_integer,
     "DequantizeLinear": quantization.dequantize_linear,
+    "MatMulInteger": integer_products.matmul_integer,
+    "QLinearConv": integer_products.qlinear_conv,
+    "QLinearMatMul": integer_products.qlinear_matmul,
     "QuantizeLinear": quantization.quantize_linear,
 }
 """By op type of ONNX's default domain."""

@@ -31,7 +31,17 @@ def convolution(node: Node, build: Builder) -> SSAValue:
 
     Strides and dilations of 1 and padding of 0 are left out.
     """
-    data, kernel = node.operand(0), node.operand(1)
+    result = convolved(node, node.operand(0), node.operand(1), build)
+    if node.has(2):
+        bias, features = node.operand(2), shape_of(result)[1]
+        if shape_of(bias) != (features,):
+            raise NodeError(f"found a bias of shape {list(shape_of(bias))}, expected [{features}]")
+        result = build.insert(AddOp(result, build.broadcast(bias, result.type, [1])))
+    return result
+
+
+def convolved(node: Node, data: SSAValue, kernel: SSAValue, build: Builder) -> SSAValue:
+    """The `convolution` of data and kernel by a node's attributes."""
     (batch, channels, *inputs), (features, group_channels, *sizes) = _shapes(data, kernel)
     groups = node.integer("group", 1)
     if groups < 1 or channels != group_channels * groups or features % groups:
@@ -51,13 +61,7 @@ def convolution(node: Node, build: Builder) -> SSAValue:
         rhs_dilation=unless(1, window.dilations),
         feature_group_count=groups,
     )
-    result = build.insert(op)
-    if node.has(2):
-        bias = node.operand(2)
-        if shape_of(bias) != (features,):
-            raise NodeError(f"found a bias of shape {list(shape_of(bias))}, expected [{features}]")
-        result = build.insert(AddOp(result, build.broadcast(bias, result.type, [1])))
-    return result
+    return build.insert(op)
 
 
 def _shapes(data: SSAValue, kernel: SSAValue) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -21,6 +21,8 @@ from zeropoint.ir.stablehlo import AddOp, BinaryOp, ClampOp, ConvertOp, DivideOp
 from zeropoint.ir.tensors import element_dtype, element_of, shape_of, with_element
 
 Convert = Callable[[Node, Builder], SSAValue]
+_NARROW = 60000.0
+"""More than the greatest number of any float of 8 bits."""
 
 
 def unary(op: type[UnaryOp]) -> Convert:
@@ -118,14 +120,21 @@ def cast_like(node: Node, build: Builder) -> SSAValue:
 def _cast(node: Node, element: Attribute, build: Builder) -> SSAValue:
     """`convert`; to a float of 8 bits with `saturate`, numbers past its range become its greatest first."""
     value = node.operand(0)
-    form = FORMATS.get(type(element))
-    if form is not None and form.largest < 1e6 and element != element_of(value) and node.integer("saturate", 1):
-        if not isinstance(element_of(value), AnyFloat):
-            value = converted(value, f32, build)
-        low, high = (build.scalar(sign * form.largest, value) for sign in (-1, 1))
-        value = build.insert(ClampOp(low, value, high))
+    if element != element_of(value) and isinstance(element, AnyFloat) and node.integer("saturate", 1):
+        return saturated(value, element, build)
     if isinstance(element, IntegerType) and 1 < element.width.data < 8:  # the low bits, as of a wider integer
         value = converted(value, i32, build)
+    return converted(value, element, build)
+
+
+def saturated(value: SSAValue, element: Attribute, build: Builder) -> SSAValue:
+    """`convert` to a float; to one of 8 bits and less numbers past its range become its greatest by `clamp` first."""
+    largest = FORMATS[type(element)].largest
+    if largest < _NARROW:
+        if not isinstance(element_of(value), AnyFloat):
+            value = converted(value, f32, build)
+        low, high = (build.scalar(sign * largest, value) for sign in (-1, 1))
+        value = build.insert(ClampOp(low, value, high))
     return converted(value, element, build)
 
 

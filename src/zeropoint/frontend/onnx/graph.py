@@ -18,13 +18,13 @@ from zeropoint.frontend.onnx.builder import ArrayReader, Builder
 from zeropoint.frontend.onnx.converters import CONVERTERS
 from zeropoint.frontend.onnx.evaluation import evaluated
 from zeropoint.frontend.onnx.node import Node, NodeError
+from zeropoint.frontend.onnx.quantization import DEQUANTIZING
 from zeropoint.frontend.onnx.shapes import derived_from_shapes, graph_inputs, inputs_behind
 from zeropoint.frontend.onnx.tensors import program_element, read_tensor
 from zeropoint.ir.dead_code import remove_dead_ops
 from zeropoint.ir.locations import name_location
 from zeropoint.ir.program import Program, name_attributes
-from zeropoint.ir.quant import UniformQuantizedType
-from zeropoint.ir.tensors import Array, element_of
+from zeropoint.ir.tensors import Array
 from zeropoint.ir.weights import Weights
 
 DEFAULT_DOMAINS = ("", "ai.onnx")
@@ -75,6 +75,23 @@ def _constant_readers(graph: GraphProto, folder: Path) -> dict[str, ArrayReader]
     return readers
 
 
+def _read_as_integers(graph: GraphProto) -> set[str]:
+    """The tensors that are results, or that an op reads which does not dequantize them."""
+    graphs = [graph, *graphs_inside(graph, deep=True)]
+    found = {value.name for each in graphs for value in each.output}
+    renamed: dict[str, str] = {}
+    for node in nodes_of(graph):
+        quantized = DEQUANTIZING.get(node.op_type, frozenset())
+        found.update(name for index, name in enumerate(node.input) if index not in quantized)
+        if node.op_type == "Identity":
+            renamed[node.output[0]] = node.input[0]
+    for name in list(found):
+        while name in renamed:
+            name = renamed[name]
+            found.add(name)
+    return found
+
+
 class _GraphImporter:
     """Converts the nodes of one graph and gathers what keeps them from being converted.
 
@@ -95,6 +112,7 @@ class _GraphImporter:
         self._context = checker.C.CheckerContext()
         self._context.ir_version = model.ir_version
         self._context.opset_imports = {entry.domain: entry.version for entry in model.opset_import}
+        build.integers = _read_as_integers(model.graph)
         build.convert_node = self._convert_inside
         self.problems: list[str] = []
         self.computed: set[str] = set()
@@ -158,14 +176,6 @@ class _GraphImporter:
         except checker.ValidationError as error:
             raise NodeError(str(error).strip().splitlines()[0]) from error
 
-    def _check_quantized(self, node: NodeProto) -> None:
-        """Raise NodeError for a node that computes with quantized integers: only DequantizeLinear takes them."""
-        for name in node.input:
-            value = self._build.values.get(name)
-            quantized = value is not None and isinstance(element_of(value), UniformQuantizedType)
-            if quantized and node.op_type not in ("DequantizeLinear", "Identity"):
-                raise NodeError(f"found quantized input '{name}', expected DequantizeLinear before it")
-
     def _is_consequence(self, node: NodeProto) -> bool:
         """Whether a node computes with shapes and would have been folded, had an op before it been supported."""
         return not self._lost.isdisjoint(node.input) and not self._derived.isdisjoint(node.output)
@@ -176,7 +186,6 @@ class _GraphImporter:
         if node.op_type not in CONVERTERS:
             raise NodeError
         self._build.location = name_location(node_name(node))
-        self._check_quantized(node)
         read = Node(node, self._opset, self._build)
         results = CONVERTERS[node.op_type](read, self._build)
         check_unread_attributes(read)
@@ -215,9 +224,6 @@ def import_graph(model: ModelProto, folder: Path) -> Program:
         if not build.is_known(name):
             raise ModelError(f"found output '{name}', which no node makes; the file is broken or truncated")
     results = [build.value(name) for name in outputs]
-    for name, value in zip(outputs, results, strict=True):
-        if isinstance(element_of(value), UniformQuantizedType):
-            raise ModelError(f"found quantized output '{name}', expected DequantizeLinear before it")
     block.add_op(ReturnOp(*results))
     remove_dead_ops(block)
     return Program(_module(block, [value.name for value in inputs], outputs), weights)

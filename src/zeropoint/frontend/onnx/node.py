@@ -39,6 +39,7 @@ class Node:
             attribute.name: helper.get_attribute_value(attribute) for attribute in proto.attribute
         }
         self._unread = set(self._attributes)
+        self._outputs: Sequence[str] = proto.output
         self.op_type = proto.op_type
         self.output_count = len(proto.output)
 
@@ -50,6 +51,10 @@ class Node:
     def has(self, index: int) -> bool:
         """Whether input `index` is given."""
         return index < len(self._inputs) and self._inputs[index] != ""
+
+    def is_read_as_integers(self) -> bool:
+        """Whether something other than a dequantizing op reads the output."""
+        return self._outputs[0] in self._build.integers
 
     def operand(self, index: int) -> SSAValue:
         """The value of an input that the schema demands."""

@@ -34,7 +34,11 @@ def matmul(node: Node, build: Builder) -> SSAValue:
 
     Batch dimensions of both sides are broadcast to their common shape first.
     """
-    lhs, rhs = node.operand(0), node.operand(1)
+    return multiplied(node.operand(0), node.operand(1), build)
+
+
+def multiplied(lhs: SSAValue, rhs: SSAValue, build: Builder) -> SSAValue:
+    """The product of vectors, matrices or stacks of matrices."""
     left_rank, right_rank = len(shape_of(lhs)), len(shape_of(rhs))
     if left_rank == 0 or right_rank == 0:
         raise NodeError("found a scalar, expected vectors, matrices or stacks of matrices")

@@ -1,64 +1,170 @@
-"""`QuantizeLinear` and `DequantizeLinear`: the casts of the quant dialect, which pin parameters.
+"""`QuantizeLinear` and `DequantizeLinear`: the casts of the quant dialect, which pin parameters; or their arithmetic.
+
+A quantized type stands for what QuantizeLinear makes where only ops that dequantize read it. Integers that other ops
+read, or that come from an input, blocks, and storage that the quant dialect does not have are spelled out.
 
 Source: the ONNX operator specification, "QuantizeLinear": round(x / scale) + zero point, saturated.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+
 import numpy as np
-from xdsl.dialects.builtin import f32
-from xdsl.ir import SSAValue
+from onnx import helper
+from xdsl.dialects.builtin import AnyFloat, IntegerType, Signedness, f32
+from xdsl.ir import Attribute, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
+from zeropoint.frontend.onnx.broadcasting import broadcast_to
 from zeropoint.frontend.onnx.builder import Builder
+from zeropoint.frontend.onnx.elementwise import converted, saturated
 from zeropoint.frontend.onnx.node import Node, NodeError, axis_of
+from zeropoint.frontend.onnx.tensors import program_element
 from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp, Storage, UniformQuantizedType
-from zeropoint.ir.tensors import Array, element_of, shape_of, with_element
+from zeropoint.ir.stablehlo import AddOp, ClampOp, DivideOp, MultiplyOp, RoundNearestEvenOp, SubtractOp
+from zeropoint.ir.tensors import Array, element_of, shape_of, with_element, with_shape
 
 STORAGE = {np.dtype(name): text for name, text in (("int8", "i8"), ("uint8", "u8"), ("int16", "i16"))} | {
     np.dtype("uint16"): "u16",
     np.dtype("int32"): "i32",
 }
+DEQUANTIZING: Mapping[str, frozenset[int]] = {
+    "DequantizeLinear": frozenset({0}),
+    "Identity": frozenset({0}),
+    "QLinearConv": frozenset({0, 3}),
+    "QLinearMatMul": frozenset({0, 3}),
+}
+"""Ops, and which of their inputs may be quantized values."""
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """Where a node has its scale and zero point, and how they lie over the value.
+
+    `axis` is the dimension of a list of scales, `block` how many elements along it share one of them (0: one each).
+    """
+
+    scale: int
+    zero_point: int
+    axis: int = 1
+    block: int = 0
+
+
+def _declared(node: Node) -> Parameters:
+    return Parameters(1, 2, node.integer("axis", 1), node.integer("block_size", 0))
 
 
 def quantize_linear(node: Node, build: Builder) -> SSAValue:
     """`QuantizeLinear`: `quant.qcast` to the type that scale and zero point say, stored in the zero point's dtype."""
-    value = node.operand(0)
+    element: Attribute | None = None
     points = node.parameter(2, "y_zero_point")
-    if points is None and node.integer("output_dtype", 0) not in (0, 2):
-        raise NodeError("found an output_dtype without a zero point, expected a zero point of that type")
+    if points is None and (code := node.integer("output_dtype", 0)):
+        element = program_element(code)
+        points = np.zeros((), helper.tensor_dtype_to_np_dtype(code))
+    return quantized(node, node.operand(0), _declared(node), points, build, element)
+
+
+def quantized(
+    node: Node, value: SSAValue, where: Parameters, points: Array | None, build: Builder, element: Attribute | None = None
+) -> SSAValue:
+    """A real value as the integers that a node makes of it: of a quantized type, or spelled out.
+
+    %0 = stablehlo.divide %x, %scale, then `round_nearest_even`, `add` of the zero point, `clamp`, `convert`
+    """
     dtype = np.dtype(np.uint8) if points is None else points.dtype
-    return build.insert(QuantizeCastOp(value, with_element(value, _type(node, value, dtype, points))))
+    scales = node.constant(where.scale)
+    if scales is not None and dtype in STORAGE and not where.block and not node.is_read_as_integers():
+        return build.insert(
+            QuantizeCastOp(value, with_element(value, _type(node, value, where, dtype, points)))
+        )  # fmt: skip
+    if element is None:
+        has_points = node.has(where.zero_point)
+        element = element_of(node.operand(where.zero_point)) if has_points else IntegerType(8, Signedness.UNSIGNED)
+    ratio = build.apply(DivideOp, value, _over(node.operand(where.scale), value, where, build))
+    if isinstance(element, AnyFloat):
+        return saturated(ratio, element, build)
+    number = build.apply(RoundNearestEvenOp, ratio)
+    if node.has(where.zero_point):
+        zero = converted(node.operand(where.zero_point), f32, build)
+        number = build.apply(AddOp, number, _over(zero, value, where, build))
+    low, high = _bounds(element)
+    number = build.insert(ClampOp(build.scalar(low, number), number, build.scalar(high, number)))
+    return converted(number, element, build)
+
+
+def _bounds(element: Attribute) -> tuple[int, int]:
+    assert isinstance(element, IntegerType)
+    width = element.width.data
+    return (0, (1 << width) - 1) if element.signedness.data is Signedness.UNSIGNED else (-(1 << width >> 1), (1 << width >> 1) - 1)
 
 
 def dequantize_linear(node: Node, build: Builder) -> SSAValue:
-    """`DequantizeLinear`: `quant.dcast` of a quantized value.
+    """`DequantizeLinear`: `quant.dcast` of a quantized value; integers by `convert`, `subtract`, `multiply`.
 
     Constant integers become the real numbers that they stand for, through a pair of casts that pins their parameters.
     """
-    points, stored = node.parameter(2, "x_zero_point"), node.constant(0)
-    value = node.operand(0)
-    if stored is None:
-        if not isinstance(element_of(value), UniformQuantizedType):
-            raise NodeError(f"found an input of type {value.type}, expected what QuantizeLinear made, or a constant")
+    return dequantized(node, 0, _declared(node), build)
+
+
+def dequantized(node: Node, index: int, where: Parameters, build: Builder) -> SSAValue:
+    """An input as the real numbers that its integers stand for."""
+    value, stored = node.operand(index), node.constant(index)
+    if isinstance(element_of(value), UniformQuantizedType):
         return build.insert(DequantizeCastOp(value, with_element(value, f32)))
-    quantized = _type(node, value, stored.dtype, points)
-    scales, zeros = quantized.scales, quantized.zero_points
-    if quantized.axis is not None:
-        shape = [-1 if axis == quantized.axis else 1 for axis in range(stored.ndim)]
+    scales, points = node.constant(where.scale), node.constant(where.zero_point)
+    pinned = stored is not None and scales is not None and (points is not None or not node.has(where.zero_point))
+    if pinned and stored is not None and stored.dtype in STORAGE and not where.block:
+        return _pinned(node, value, stored, where, points, build)
+    number = converted(value, f32, build)
+    if node.has(where.zero_point):
+        zero = converted(node.operand(where.zero_point), f32, build)
+        number = build.apply(SubtractOp, number, _over(zero, value, where, build))
+    scale = converted(node.operand(where.scale), f32, build)
+    return build.apply(MultiplyOp, number, _over(scale, value, where, build))
+
+
+def _over(parameter: SSAValue, value: SSAValue, where: Parameters, build: Builder) -> SSAValue:
+    """A scale or zero point in the shape of a value: one number, one each along the axis, or one for every block."""
+    shape, found = shape_of(value), shape_of(parameter)
+    target = with_shape(parameter, shape)
+    if not found or found == (1,):
+        return build.broadcast(build.reshape(parameter, ()), target, ())
+    if len(found) == 1 and not where.block:
+        axis = axis_of(where.axis, len(shape))
+        if found[0] != shape[axis]:
+            raise NodeError(f"found {found[0]} scales or zero points, expected {shape[axis]}, the size of axis {axis}")
+        return build.broadcast(parameter, target, [axis])
+    if not where.block:
+        return broadcast_to(parameter, shape, build)
+    axis = axis_of(where.axis, len(shape))
+    if len(found) != len(shape) or found[axis] * where.block != shape[axis]:
+        raise NodeError(f"found scales of shape {list(found)} and blocks of {where.block}, which do not fill {list(shape)}")
+    apart = build.reshape(parameter, [*found[: axis + 1], 1, *found[axis + 1 :]])
+    wanted = [*found[: axis + 1], where.block, *found[axis + 1 :]]
+    spread = build.broadcast(apart, with_shape(apart, wanted), list(range(len(wanted))))
+    return build.reshape(spread, shape)
+
+
+def _pinned(
+    node: Node, value: SSAValue, stored: Array, where: Parameters, points: Array | None, build: Builder
+) -> SSAValue:
+    quantized_type = _type(node, value, where, stored.dtype, points)
+    scales, zeros = quantized_type.scales, quantized_type.zero_points
+    if quantized_type.axis is not None:
+        shape = [-1 if axis == quantized_type.axis else 1 for axis in range(stored.ndim)]
         scales, zeros = scales.reshape(shape), zeros.reshape(shape)
     real = build.constant(((stored.astype(np.float64) - zeros) * scales).astype(np.float32))
-    cast = build.insert(QuantizeCastOp(real, with_element(real, quantized)))
+    cast = build.insert(QuantizeCastOp(real, with_element(real, quantized_type)))
     return build.insert(DequantizeCastOp(cast, real.type))
 
 
-def _type(node: Node, value: SSAValue, dtype: np.dtype[np.generic], points: Array | None) -> UniformQuantizedType:
+def _type(
+    node: Node, value: SSAValue, where: Parameters, dtype: np.dtype[np.generic], points: Array | None
+) -> UniformQuantizedType:
     """`!quant.uniform` per layer for one scale, per channel for a list of them."""
-    if dtype not in STORAGE:
-        raise NodeError(f"found integers of type {dtype}, expected one of: {', '.join(map(str, STORAGE))}")
-    if node.integer("block_size", 0):
-        raise NodeError("found a block_size, expected one scale for a tensor or for a channel")
-    scales = node.parameter(1, "scale")
+    scales = node.parameter(where.scale, "scale")
     assert scales is not None  # demanded by the schema
     factors = scales.astype(np.float64).reshape(-1)
     zeros = np.zeros(factors.shape, np.int64) if points is None else points.astype(np.int64).reshape(-1)
@@ -66,7 +172,7 @@ def _type(node: Node, value: SSAValue, dtype: np.dtype[np.generic], points: Arra
     try:
         if scales.ndim == 0 or factors.size == 1:
             return UniformQuantizedType.per_layer(storage, float(factors[0]), int(zeros[0]))
-        axis = axis_of(node.integer("axis", 1), len(shape_of(value)))
+        axis = axis_of(where.axis, len(shape_of(value)))
         if factors.size != shape_of(value)[axis] or zeros.size != factors.size:
             raise NodeError(
                 f"found {factors.size} scales and {zeros.size} zero points, expected {shape_of(value)[axis]}, the size "
