@@ -18,9 +18,6 @@ from zeropoint.frontend import ModelError, load_model
 NODE = "1 node is not supported: 'node'"
 
 
-BACKWARDS = {name: np.array([value]) for name, value in (("start", -1), ("end", -200), ("axis", 0), ("step", -1))}
-
-
 def message_of(proto: onnx.ModelProto, folder: Path) -> str:
     with pytest.raises(ModelError) as error:
         load(proto, folder)
@@ -74,16 +71,15 @@ def test_unsupported_ops_are_named_all_at_once(tmp_path: Path) -> None:
         helper.make_node("Relu", ["x"], ["a"], name="fine"),
         helper.make_node("NonMaxSuppression", ["a", "a"], ["b"], name="nms"),
         helper.make_node("Attention", ["b"], ["c"], name="att", domain="com.microsoft"),
-        helper.make_node("MaxPool", ["a"], ["d", "i"], kernel_shape=[2], name="pool"),
+        helper.make_node("MaxPool", ["a"], ["d"], kernel_shape=[2], name="pool"),
         helper.make_node("Shape", ["c"], ["s"], name="a consequence"),
         helper.make_node("Reshape", ["c", "s"], ["r"], name="another consequence"),
-        helper.make_node("Det", ["i"], ["e"]),
+        helper.make_node("Det", ["d"], ["e"]),
     ]
     outputs = [tensor("r", None), tensor("d", None), tensor("e", None)]
     proto = model(nodes, [tensor("x", (1, 2, 6))], outputs, domains=("com.microsoft",))
     assert message_of(proto, tmp_path) == (
-        "4 nodes are not supported: 'nms' (NonMaxSuppression); 'att' (com.microsoft::Attention); 'pool' (MaxPool): "
-        "found a use of output 'i', expected one of output 'd' only; 'e' (Det)"
+        "3 nodes are not supported: 'nms' (NonMaxSuppression); 'att' (com.microsoft::Attention); 'e' (Det)"
     )
 
 
@@ -107,16 +103,15 @@ def test_unsupported_ops_are_named_all_at_once(tmp_path: Path) -> None:
         ("Unsqueeze", {"x": (3,)}, {"axes": np.array([0, 0])}, {}, "found axes [0, 0], expected each once"),
         ("Concat", {"a": (3, 2), "b": (2, 2)}, {}, {"axis": 1}, "found shapes [3, 2], [2, 2], expected the same"),
         ("Softmax", {"x": (3, 2)}, {}, {"axis": 2}, "found axis 2, expected -2 to 1"),
-        ("Pad", {"x": (3,)}, {"p": np.array([1, 1])}, {"mode": "reflect"}, "found mode 'reflect', expected 'const"),
+        ("Pad", {"x": (3,)}, {"p": np.array([1, 1])}, {"mode": "round"}, "found mode 'round', expected one of: const"),
         ("Gather", {"x": (9,)}, {"i": np.array([0, 9, -3])}, {}, "found indices from -3 to 9, expected -9 to 8"),
         ("ConvTranspose", {"x": (1, 3, 4)}, {"w": random(4, 1, 2)}, {}, "found 3 input channels, a kernel of shape [4"),
         ("ConvTranspose", {"x": (1, 4, 4)}, {"w": random(4, 1, 2, 2)}, {}, "found shapes [1, 4, 4] and [4, "),
         ("ConvTranspose", {"x": (1, 4, 1)}, {"w": random(4, 1, 2)}, {"pads": [2, 2]}, "found an output of size [-2]"),
-        ("Resize", {"x": (2, 3)}, {"": random(1), "s": random(2, low=1)}, {"mode": "cubic"}, "found mode 'cubic', exp"),
-        ("Resize", {"x": (2, 3)}, {"": 0 * random(1), "s": random(3, low=1)}, {}, "found 3 scales, expected 2"),
+        ("Resize", {"x": (2, 3)}, {"": random(1), "s": random(2, low=1)}, {"mode": "area"}, "found mode 'area', exp"),
+        ("Resize", {"x": (2, 3)}, {"": 0 * random(1), "s": random(3, low=1)}, {}, "found 3 scales or sizes, expec"),
         ("LayerNormalization", {"x": (2, 3)}, {"s": random(2)}, {}, "found shape [2], expected one that broadcasts to"),
         ("Where", {"x": (2, 3), "y": (4,)}, {"c": np.array([True])}, {}, "found shapes [2, 3] and [4] and"),
-        ("Slice", {"x": (99,)}, BACKWARDS, {}, "found a negative step over 99 elements, expected at most 64 of them"),
         ("Slice", {"x": (9,)}, {n: np.array([0, 0]) for n in "sea"}, {}, "found axes [0, 0], expected each once"),
         ("BatchNormalization", {"x": (1, 3)} | {name: (3,) for name in "sbmv"}, {}, {}, "found a computed 'scale'"),
         ("BatchNormalization", {"x": (1, 3)}, {name: random(4) for name in "sbmv"}, {}, "found 'scale' of shape [4]"),
@@ -138,10 +133,10 @@ def test_unsupported_form_of_a_supported_op(
     assert message_of(proto, tmp_path).startswith(f"{NODE} ({op_type}): {message}")
 
 
-@pytest.mark.parametrize("opset", [10, 99])
+@pytest.mark.parametrize("opset", [0, 99])
 def test_opset_out_of_range(opset: int, tmp_path: Path) -> None:
     newest = onnx.defs.onnx_opset_version()
-    expected = f"found opset {opset}, expected 11 to {newest}; convert the model with onnx.version_converter"
+    expected = f"found opset {opset}, expected 1 to {newest}; convert the model with onnx.version_converter"
     assert message_of(one_op("Relu", {"x": (1,)}, opset=opset), tmp_path).startswith(expected)
 
 
@@ -160,7 +155,6 @@ def test_output_that_nothing_makes(tmp_path: Path) -> None:
     ("op_type", "element", "message"),
     [
         ("ReduceMean", TensorProto.INT32, "found elements of type i32, expected floats"),
-        ("GlobalMaxPool", TensorProto.BOOL, "found elements of type i1, expected numbers"),
     ],
 )
 def test_elements_that_an_op_does_not_take(op_type: str, element: int, message: str, tmp_path: Path) -> None:
@@ -185,7 +179,7 @@ def test_text_that_is_not_utf8(tmp_path: Path) -> None:
 
 def test_input_of_strings(tmp_path: Path) -> None:
     proto = model([], [tensor("x", (1,), TensorProto.STRING)], [tensor("x", None)])
-    expected = "input 'x': found element type STRING, expected a float, an integer of 8 to 64 bits, or a boolean"
+    expected = "input 'x': found element type STRING, expected a float, an integer or a boolean"
     assert message_of(proto, tmp_path) == expected
 
 

@@ -71,11 +71,12 @@ def clip(node: Node, build: Builder) -> SSAValue:
 def _clipped_by_attributes(node: Node, value: SSAValue, build: Builder) -> SSAValue:
     """The form before opset 11."""
     low, high = node.number("min", -_GREATEST), node.number("max", _GREATEST)
-    if -_GREATEST < low and high < _GREATEST:
+    bounded = low > -_GREATEST, high < _GREATEST
+    if all(bounded):
         return build.insert(ClampOp(build.scalar(low, value), value, build.scalar(high, value)))
-    if -_GREATEST < low:
+    if bounded[0]:
         return build.insert(MaximumOp(value, build.splat(low, value)))
-    return build.insert(MinimumOp(value, build.splat(high, value))) if high < _GREATEST else value
+    return build.insert(MinimumOp(value, build.splat(high, value))) if bounded[1] else value
 
 
 def _says_something(node: Node, index: int, sign: int) -> bool:

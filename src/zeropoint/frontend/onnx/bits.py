@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import numpy as np
 from onnx import TensorProto, helper
-from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Attribute, SSAValue
 
 from zeropoint.frontend.onnx.broadcasting import broadcast_together
 from zeropoint.frontend.onnx.builder import Builder
 from zeropoint.frontend.onnx.node import Node, NodeError
-from zeropoint.frontend.onnx.tensors import WIDE_AND_NARROW_FLOATS, program_element
+from zeropoint.frontend.onnx.tensors import WIDE_AND_NARROW_FLOATS, integer_of, program_element
 from zeropoint.ir.stablehlo import (
     AddOp,
     AndOp,
@@ -48,15 +47,18 @@ def bit_cast(node: Node, build: Builder) -> SSAValue:
     widths = [_width(each) for each in (element_of(value), element)]
     if widths[0] != widths[1]:
         raise NodeError(f"found element types of {widths[0]} and {widths[1]} bits, expected one width")
-    return value if element_of(value) == element else build.insert(BitcastConvertOp(value, with_element(value, element)))
+    return (
+        value if element_of(value) == element else build.insert(BitcastConvertOp(value, with_element(value, element)))
+    )
 
 
 def _width(element: Attribute) -> int:
-    return element.width.data if isinstance(element, IntegerType) else element_dtype(element).itemsize * 8
+    integer = integer_of(element)
+    return integer.width.data if integer is not None else element_dtype(element).itemsize * 8
 
 
 def mod(node: Node, build: Builder) -> SSAValue:
-    """`Mod`: `remainder`, of the dividend's sign, with `fmod`; otherwise of the divisor's sign, by adding the divisor."""
+    """`Mod`: `remainder`, with `fmod`; otherwise the rest has the divisor's sign, by adding the divisor."""
     lhs, rhs = broadcast_together(node.operands(), build)
     rest = build.apply(RemainderOp, lhs, rhs)
     if node.integer("fmod", 0) or element_dtype(element_of(lhs)).kind == "u":

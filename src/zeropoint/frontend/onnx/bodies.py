@@ -46,7 +46,9 @@ def _schema(node: NodeProto, versions: dict[str, int]) -> defs.OpSchema | None:
 
 def _has_body(node: NodeProto, versions: dict[str, int]) -> bool:
     schema = _schema(node, versions)
-    return schema is not None and (schema.has_function or schema.has_context_dependent_function)
+    # onnx's stub leaves these two out.
+    kinds = ("has_function", "has_context_dependent_function")
+    return schema is not None and any(bool(getattr(schema, kind, False)) for kind in kinds)
 
 
 def _write_defaults(node: NodeProto, versions: dict[str, int]) -> None:

@@ -14,7 +14,7 @@ from zeropoint.ir.constants import constant_op
 from zeropoint.ir.locations import name_location
 from zeropoint.ir.stablehlo import AddOp, BroadcastInDimOp, CompareOp, ComparisonDirection, IotaOp, ReduceOp, ReshapeOp
 from zeropoint.ir.stablehlo.bodies import binary_body
-from zeropoint.ir.tensors import Array, dtype_element, element_dtype, element_of, shape_of, with_shape
+from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of, with_shape
 from zeropoint.ir.weights import Weights
 
 ArrayReader = Callable[[], Array]
@@ -25,8 +25,8 @@ class Builder:
     """Appends ops to the program's entry block.
 
     `values` are tensors of the graph by name, `readers` its constants; a constant becomes an op where it is first used.
-    Every op inserted carries `location`, the name of the node that is being converted. `convert_node` converts a node of
-    a graph inside of a node. `integers` are tensors that others than dequantizing ops read.
+    Every op inserted carries `location`, the name of the node that is being converted. `convert_node` converts a node
+    of a graph inside of a node. `integers` are tensors that others than dequantizing ops read.
     """
 
     def __init__(self, block: Block, weights: Weights, readers: Mapping[str, ArrayReader]):

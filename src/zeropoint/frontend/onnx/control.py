@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from onnx import GraphProto
 from xdsl.ir import SSAValue
 
 from zeropoint.frontend.onnx.builder import Builder
@@ -40,24 +39,21 @@ def if_(node: Node, build: Builder) -> tuple[SSAValue, ...]:
     if array is not None:
         return tuple(build.inline(branches[0 if bool(array.reshape(-1)[0]) else 1], []))
     condition = node.scalar(0)
-    results = [build.inline(branch, []) for branch in branches]
-    return tuple(_chosen(condition, *pair, build) for pair in zip(*results, strict=True))
+    then, otherwise = (build.inline(branch, []) for branch in branches)
+    return tuple(_chosen(condition, a, b, build) for a, b in zip(then, otherwise, strict=True))
 
 
 def loop(node: Node, build: Builder) -> tuple[SSAValue, ...]:
     """`Loop` of a constant number of trips: its body so many times, after a computed condition by `select`."""
-    body: GraphProto = node.graph("body")
-    trips, start = node.parameter(0, "M"), node.constant(1)
-    if trips is not None and int(trips.reshape(-1)[0]) > TRIPS and not (start is None and node.has(1)):
-        trips = np.minimum(trips, TRIPS + 1)
-    if trips is None:
-        trips = np.array(TRIPS + 1)
+    body = node.graph("body")
+    most, start = node.parameter(0, "M"), node.constant(1)
+    trips = TRIPS + 1 if most is None else min(int(most.reshape(-1)[0]), TRIPS + 1)
     alive: SSAValue | bool = True
     if node.has(1):
         alive = bool(start.reshape(-1)[0]) if start is not None else node.scalar(1)
     carried = [node.operand(index) for index in range(2, node.input_count)]
     scanned: list[list[SSAValue]] = [[] for _ in range(len(body.output) - 1 - len(carried))]
-    for trip in range(int(trips.reshape(-1)[0])):
+    for trip in range(trips):
         if alive is False:
             break
         if trip == TRIPS:
@@ -69,10 +65,8 @@ def loop(node: Node, build: Builder) -> tuple[SSAValue, ...]:
             if scanned:
                 raise NodeError("found scan outputs of a loop with a computed condition, expected a constant one")
             new = [_chosen(alive, *pair, build) for pair in zip(new, carried, strict=True)]
-        carried = new
-        for kept, output in zip(scanned, outputs, strict=True):
-            kept.append(output)
-        alive = _next(alive, again, build)
+        carried, alive = new, _next(alive, again, build)
+        scanned = [[*kept, output] for kept, output in zip(scanned, outputs, strict=True)]
     if scanned and not scanned[0]:
         raise NodeError("found scan outputs of a loop without a trip, expected one trip or more")
     return (*carried, *(_stacked(kept, 0, build) for kept in scanned))
@@ -100,7 +94,7 @@ def scan(node: Node, build: Builder) -> tuple[SSAValue, ...]:
     """`Scan`: its body once for each element of the scanned inputs."""
     if node.opset < 9:
         raise NodeError("found the form of opset 8, expected one of opset 9 or newer")
-    body: GraphProto = node.graph("body")
+    body = node.graph("body")
     count = node.integer("num_scan_inputs", 0)
     states = [node.operand(index) for index in range(node.input_count - count)]
     inputs = [node.operand(index) for index in range(node.input_count - count, node.input_count)]

@@ -9,13 +9,13 @@ from collections.abc import Callable
 
 import numpy as np
 from onnx import TensorProto
-from xdsl.dialects.builtin import AnyFloat, IntegerType, f32, i32
+from xdsl.dialects.builtin import AnyFloat, f32, i32
 from xdsl.ir import Attribute, SSAValue
 
 from zeropoint.frontend.onnx.broadcasting import broadcast_to, broadcast_together
 from zeropoint.frontend.onnx.builder import Builder
 from zeropoint.frontend.onnx.node import Node, NodeError, axis_of
-from zeropoint.frontend.onnx.tensors import program_element
+from zeropoint.frontend.onnx.tensors import integer_of, program_element
 from zeropoint.ir.floats import FORMATS
 from zeropoint.ir.stablehlo import AddOp, BinaryOp, ClampOp, ConvertOp, DivideOp, MultiplyOp, PowerOp, UnaryOp
 from zeropoint.ir.tensors import element_dtype, element_of, shape_of, with_element
@@ -53,7 +53,7 @@ def binary(op: type[BinaryOp]) -> Convert:
 
 
 def broadcast_from_axis(node: Node, build: Builder) -> tuple[SSAValue, SSAValue]:
-    """Two inputs before opset 7: the second one's dimensions are those of the first from `axis` on, or its last ones."""
+    """Two inputs before opset 7: the second one's dimensions are those of the first from `axis` on, or the last."""
     lhs, rhs = node.operand(0), node.operand(1)
     rank, size = len(shape_of(lhs)), len(shape_of(rhs))
     axis = axis_of(node.integer("axis", rank - size), rank) if size else 0
@@ -122,7 +122,8 @@ def _cast(node: Node, element: Attribute, build: Builder) -> SSAValue:
     value = node.operand(0)
     if element != element_of(value) and isinstance(element, AnyFloat) and node.integer("saturate", 1):
         return saturated(value, element, build)
-    if isinstance(element, IntegerType) and 1 < element.width.data < 8:  # the low bits, as of a wider integer
+    integer = integer_of(element)
+    if integer is not None and 1 < integer.width.data < 8:  # the low bits, as of a wider integer
         value = converted(value, i32, build)
     return converted(value, element, build)
 

@@ -37,7 +37,7 @@ def evaluated(node: NodeProto, opset: int, build: Builder) -> list[Array] | None
     names = [name for name in node.output if name]
     model = _model(node, arrays, names, opset)
     try:
-        found: list[Any] = ReferenceEvaluator(model).run(None, _feeds(node, arrays))  # pyright: ignore[reportUnknownMemberType]
+        found: Any = ReferenceEvaluator(model).run(None, _feeds(node, arrays))  # pyright: ignore[reportUnknownMemberType]
     except Exception:  # evaluates a node of the file, which may fail in any way; the converter says why
         return None
     results = [np.asarray(array) for array in found]

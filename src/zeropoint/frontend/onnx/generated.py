@@ -14,8 +14,8 @@ from zeropoint.frontend.onnx.builder import Builder
 from zeropoint.frontend.onnx.elementwise import converted
 from zeropoint.frontend.onnx.node import Node, NodeError, axis_of
 from zeropoint.frontend.onnx.tensors import element_of_dtype, program_element
-from zeropoint.ir.stablehlo import AddOp, AndOp, ComparisonDirection, SelectOp, SubtractOp
-from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of, with_element, with_shape
+from zeropoint.ir.stablehlo import AddOp, ComparisonDirection, SelectOp, SubtractOp
+from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of, with_shape
 
 
 def range_(node: Node, build: Builder) -> SSAValue:
@@ -111,5 +111,3 @@ def tile(node: Node, build: Builder) -> SSAValue:
     target = [size for pair in zip(repeats, shape, strict=True) for size in pair]
     spread = build.broadcast(apart, with_shape(apart, target), list(range(len(target))))
     return build.reshape(spread, [times * size for times, size in zip(repeats, shape, strict=True)])
-
-

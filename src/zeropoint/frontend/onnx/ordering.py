@@ -26,7 +26,7 @@ from zeropoint.ir.stablehlo import (
     SelectOp,
     SortOp,
 )
-from zeropoint.ir.tensors import element_of, shape_of, with_shape
+from zeropoint.ir.tensors import element_of, shape_of
 
 Convert = Callable[[Node, Builder], SSAValue]
 
@@ -90,7 +90,7 @@ def comparator(elements: list[Attribute], direction: ComparisonDirection) -> Reg
     op = CompareOp(block.args[0], block.args[1], direction)
     if isinstance(elements[0], AnyFloat):
         op.properties["compare_type"] = ComparisonTypeAttr(ComparisonType.TOTALORDER)
-    block.add_ops([op, ReturnOp(op.result)])
+    block.add_ops([op, ReturnOp([op.result])])
     return Region(block)
 
 
@@ -109,5 +109,3 @@ def top_k(node: Node, build: Builder) -> tuple[SSAValue, ...]:
     sort = SortOp([value, places], comparator([element_of(value), i64], direction), dimension=axis, stable=True)
     build.insert(sort)
     return tuple(part_of(result, axis, range(counts[0]), build) for result in sort.results_)
-
-

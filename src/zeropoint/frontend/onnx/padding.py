@@ -42,7 +42,9 @@ def pad(node: Node, build: Builder) -> SSAValue:
     for axis, (before, after) in enumerate(zip(low, high, strict=True)):
         size = shape_of(value)[axis]
         if (before or after) and size:
-            places = np.pad(np.arange(size)[max(-before, 0) : size + min(after, 0)], (max(before, 0), max(after, 0)), mode)
+            places = np.pad(
+                np.arange(size)[max(-before, 0) : size + min(after, 0)], (max(before, 0), max(after, 0)), mode
+            )
             value = along(value, axis, places, build)
     return value
 

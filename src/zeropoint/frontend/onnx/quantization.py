@@ -21,7 +21,7 @@ from zeropoint.frontend.onnx.broadcasting import broadcast_to
 from zeropoint.frontend.onnx.builder import Builder
 from zeropoint.frontend.onnx.elementwise import converted, saturated
 from zeropoint.frontend.onnx.node import Node, NodeError, axis_of
-from zeropoint.frontend.onnx.tensors import program_element
+from zeropoint.frontend.onnx.tensors import integer_of, program_element
 from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp, Storage, UniformQuantizedType
 from zeropoint.ir.stablehlo import AddOp, ClampOp, DivideOp, MultiplyOp, RoundNearestEvenOp, SubtractOp
 from zeropoint.ir.tensors import Array, element_of, shape_of, with_element, with_shape
@@ -67,7 +67,12 @@ def quantize_linear(node: Node, build: Builder) -> SSAValue:
 
 
 def quantized(
-    node: Node, value: SSAValue, where: Parameters, points: Array | None, build: Builder, element: Attribute | None = None
+    node: Node,
+    value: SSAValue,
+    where: Parameters,
+    points: Array | None,
+    build: Builder,
+    element: Attribute | None = None,
 ) -> SSAValue:
     """A real value as the integers that a node makes of it: of a quantized type, or spelled out.
 
@@ -76,9 +81,8 @@ def quantized(
     dtype = np.dtype(np.uint8) if points is None else points.dtype
     scales = node.constant(where.scale)
     if scales is not None and dtype in STORAGE and not where.block and not node.is_read_as_integers():
-        return build.insert(
-            QuantizeCastOp(value, with_element(value, _type(node, value, where, dtype, points)))
-        )  # fmt: skip
+        made = with_element(value, _type(node, value, where, dtype, points))
+        return build.insert(QuantizeCastOp(value, made))
     if element is None:
         has_points = node.has(where.zero_point)
         element = element_of(node.operand(where.zero_point)) if has_points else IntegerType(8, Signedness.UNSIGNED)
@@ -95,9 +99,12 @@ def quantized(
 
 
 def _bounds(element: Attribute) -> tuple[int, int]:
-    assert isinstance(element, IntegerType)
-    width = element.width.data
-    return (0, (1 << width) - 1) if element.signedness.data is Signedness.UNSIGNED else (-(1 << width >> 1), (1 << width >> 1) - 1)
+    integer = integer_of(element)
+    assert integer is not None
+    width = integer.width.data
+    if integer.signedness.data is Signedness.UNSIGNED:
+        return 0, (1 << width) - 1
+    return -(1 << width >> 1), (1 << width >> 1) - 1
 
 
 def dequantize_linear(node: Node, build: Builder) -> SSAValue:
@@ -140,7 +147,9 @@ def _over(parameter: SSAValue, value: SSAValue, where: Parameters, build: Builde
         return broadcast_to(parameter, shape, build)
     axis = axis_of(where.axis, len(shape))
     if len(found) != len(shape) or found[axis] * where.block != shape[axis]:
-        raise NodeError(f"found scales of shape {list(found)} and blocks of {where.block}, which do not fill {list(shape)}")
+        raise NodeError(
+            f"found scales of shape {list(found)} and blocks of {where.block}, which do not fill {list(shape)}"
+        )
     apart = build.reshape(parameter, [*found[: axis + 1], 1, *found[axis + 1 :]])
     wanted = [*found[: axis + 1], where.block, *found[axis + 1 :]]
     spread = build.broadcast(apart, with_shape(apart, wanted), list(range(len(wanted))))

@@ -85,7 +85,9 @@ def _sampling(node: Node) -> Sampling:
         node.choice("mode", "nearest", MODES),
         node.choice("nearest_mode", "floor" if old else "round_prefer_floor", NEAREST),
         node.choice(
-            "coordinate_transformation_mode", "asymmetric" if old else "half_pixel", (*COORDINATES, "tf_crop_and_resize")
+            "coordinate_transformation_mode",
+            "asymmetric" if old else "half_pixel",
+            (*COORDINATES, "tf_crop_and_resize"),
         ),
         node.number("cubic_coeff_a", -0.75),
         bool(node.integer("exclude_outside", 0)),
@@ -198,9 +200,9 @@ def _sizes(node: Node, shape: Sequence[int]) -> tuple[list[int], list[float]]:
     named = list(range(rank)) if axes is None else [axis_of(axis, rank) for axis in axes]
     scales_given, sizes_given = _given(node)
     outputs, scales = list(shape), [1.0] * rank
+    if len(sizes_given or scales_given) != len(named):
+        raise NodeError(f"found {len(sizes_given or scales_given)} scales or sizes, expected {len(named)}")
     if sizes_given:
-        if len(sizes_given) != len(named):
-            raise NodeError(f"found {len(sizes_given)} sizes, expected {len(named)}")
         policy = POLICIES[node.choice("keep_aspect_ratio_policy", "stretch", POLICIES)]
         for axis, size in zip(named, sizes_given, strict=True):
             outputs[axis], scales[axis] = size, size / shape[axis] if shape[axis] else 1.0
@@ -208,13 +210,9 @@ def _sizes(node: Node, shape: Sequence[int]) -> tuple[list[int], list[float]]:
             scale = policy([scales[axis] for axis in named])
             for axis in named:
                 outputs[axis], scales[axis] = int(np.floor(scale * shape[axis] + 0.5)), scale
-    elif scales_given:
-        if len(scales_given) != len(named):
-            raise NodeError(f"found {len(scales_given)} scales, expected {len(named)}")
+    else:
         for axis, scale in zip(named, scales_given, strict=True):
             outputs[axis], scales[axis] = int(np.floor(np.float32(shape[axis]) * np.float32(scale))), scale
-    else:
-        raise NodeError("found neither scales nor sizes, expected one of them")
     if any(out < 1 and size for out, size in zip(outputs, shape, strict=True)):
         raise NodeError(f"found an output of shape {outputs}, expected sizes of 1 or more")
     if any(out and not size for out, size in zip(outputs, shape, strict=True)):

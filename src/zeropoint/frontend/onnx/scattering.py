@@ -50,7 +50,7 @@ def _body(element: Attribute, reduction: str) -> Region:
     if op is not None:
         return binary_body(op, element)
     block = Block(arg_types=[TensorType(element, [])] * 2)
-    block.add_op(ReturnOp(block.args[1]))
+    block.add_op(ReturnOp([block.args[1]]))
     return Region(block)
 
 

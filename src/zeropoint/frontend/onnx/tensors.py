@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from math import prod
 from pathlib import Path
+from typing import cast
 
 import ml_dtypes
 import numpy as np
@@ -69,6 +70,11 @@ def as_program_array(array: Array) -> Array:
     """The array in the dtype in which a program holds it: floats are f32, integers of 2 and 4 bits lie in 8."""
     element = element_of_dtype(array.dtype)
     return array.astype(element_dtype(element)) if array.dtype != element_dtype(element) else array
+
+
+def integer_of(element: Attribute) -> IntegerType | None:
+    """The element type where it is an integer."""
+    return cast("IntegerType", element) if isinstance(element, IntegerType) else None
 
 
 def read_tensor(tensor: TensorProto, folder: Path) -> Array:
