@@ -8,8 +8,8 @@ from collections import Counter
 import onnx
 import pytest
 from onnx import defs
-from tests import onnx_conformance as suite
 
+import onnx_conformance as suite
 from zeropoint.frontend.onnx.converters import CONVERTERS
 
 EVERY = 40
@@ -52,7 +52,7 @@ def test_the_documentation_has_the_counts_of_the_installed_suite(cases: dict[str
 
 def test_every_converter_is_shown_by_the_suite() -> None:
     """The suite has cases of every operator; those of old opsets are among other rows."""
-    deprecated = {"Scatter", "Upsample"}
-    lacking = [op for op in CONVERTERS if COUNTS.get(op, (0, 0))[0] == 0 and op not in deprecated]
+    elsewhere = {"GlobalLpPool", "Loop"}  # test_control
+    lacking = [op for op in CONVERTERS if COUNTS.get(op, (0, 0))[0] == 0 and op not in elsewhere]
     assert not lacking
     assert all(defs.has(op) for op in CONVERTERS)
