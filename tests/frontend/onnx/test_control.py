@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import onnx.parser
 import pytest
-from zeropoint.solve.simplify import simplify
 
 from zeropoint.codegen.runtime.native import NativeProgram
 from zeropoint.frontend import ModelError
 from zeropoint.interp import run
+from zeropoint.simplify import simplify
 
 from .models import assert_same_as_onnxruntime, load, random
 
