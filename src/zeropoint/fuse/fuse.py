@@ -29,6 +29,7 @@ from zeropoint.fuse.elementwise import GENERIC
 from zeropoint.fuse.lists import PHASES
 from zeropoint.fuse.match import Graph, Match, Pattern
 from zeropoint.fuse.split_clamps import split_clamps
+from zeropoint.fuse.statements import Statements, lift_statements, put_inside, restore_statements
 from zeropoint.ir.annotations import FUNCTION
 from zeropoint.ir.dead_code import remove_dead_ops
 from zeropoint.ir.program import Program
@@ -60,9 +61,8 @@ def _ports(match: Match, block: Block) -> dict[SSAValue, list[SSAValue]]:
     return ports
 
 
-def wrap(match: Match) -> QuantizeRegionOp:
-    """Replace the ops of a match by a region in the place of the last of them."""
-    root = match.ops[-1]
+def _body(match: Match, stated: Statements) -> Block:
+    """Copies of the ops of a match, of the numbers that they read, and what is stated of the values inside."""
     block = Block(arg_types=[value.type for value in match.inputs])
     ports = _ports(match, block)
     mapping: dict[SSAValue, SSAValue] = {value: arguments[-1] for value, arguments in ports.items()}
@@ -75,14 +75,23 @@ def wrap(match: Match) -> QuantizeRegionOp:
             if len(ports.get(operand, ())) > 1:
                 copy.operands[index] = ports[operand].pop(0)
         block.add_op(copy)
-    block.add_op(ReturnOp([mapping[result] for result in root.results]))
+    for op in match.ops[:-1]:
+        for result in op.results:
+            put_inside(stated, result, mapping[result], block)
+    block.add_op(ReturnOp([mapping[result] for result in match.ops[-1].results]))
+    return block
+
+
+def wrap(match: Match, stated: Statements) -> QuantizeRegionOp:
+    """Replace the ops of a match by a region in the place of the last of them."""
+    root = match.ops[-1]
     region = QuantizeRegionOp(
         match.inputs,
         [result.type for result in root.results],
         match.kernel,
         [element_of(value) for value in match.inputs],
         [element_of(value) for value in root.results],
-        Region(block),
+        Region(_body(match, stated)),
     )
     region.location = match.ops[0].location if match.function is None else root.location
     if match.function not in (None, GENERIC, match.kernel):
@@ -91,6 +100,8 @@ def wrap(match: Match) -> QuantizeRegionOp:
     root.parent.insert_op_before(region, root)
     for old, new in zip(root.results, region.outputs, strict=True):
         old.replace_all_uses_with(new)
+        if old in stated:
+            stated[new] = stated.pop(old)
     for op in reversed(match.ops):
         Rewriter.erase_op(op)
     return region
@@ -109,7 +120,7 @@ def _apply(patterns: Sequence[Pattern], ops: Sequence[Operation], graph: Graph) 
 
 def _take(match: Match, graph: Graph) -> None:
     graph.covered.update(match.ops)
-    region = wrap(match)
+    region = wrap(match, graph.stated)
     graph.covered.add(region)
     graph.positions[region] = graph.positions[match.ops[-1]]
 
@@ -123,8 +134,9 @@ def fuse(program: Program, target: Target | None = None) -> Program:
     program = program.clone()
     composites = expand_composites(program, target.composites)
     split_clamps(program, target.by_kernel)
+    stated = lift_statements(program)
     ops = list(program.entry.ops)
-    graph = Graph(program.weights, {op: index for index, op in enumerate(ops)}, target.by_kernel, target.bounds)
+    graph = Graph(program.weights, {op: index for index, op in enumerate(ops)}, target.by_kernel, target.bounds, stated)
     for composite in composites:
         match = composite_match(composite, graph)
         if match is not None:
@@ -132,4 +144,11 @@ def fuse(program: Program, target: Target | None = None) -> Program:
     for direction, phase in PHASES:
         _apply(phase, ops[::direction], graph)
     remove_dead_ops(program.entry)
+    restore_statements(program, {value: ops for value, ops in stated.items() if _is_there(value, program)})
     return program
+
+
+def _is_there(value: SSAValue, program: Program) -> bool:
+    """Whether anything in the entry function still reads a value that it makes."""
+    block = value.owner if isinstance(value.owner, Block) else value.owner.parent
+    return block is program.entry and value.first_use is not None

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import Operation, SSAValue
 
+from zeropoint.fuse.statements import Statements
 from zeropoint.ir.bounds import Bounds
 from zeropoint.ir.constants import constant_array, splat_value
 from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp
@@ -48,6 +49,7 @@ class Graph:
     """The logical kernels that the target has."""
     bounds: Collection[tuple[float, float]] | None = None
     """The bounds that its kernels take in behind a sum or product; None for all."""
+    stated: Statements = field(default_factory=dict[SSAValue, list[Operation]])
     covered: set[Operation] = field(default_factory=set[Operation])
 
     def in_order(self, ops: Iterable[Operation]) -> tuple[Operation, ...]:

@@ -21,6 +21,7 @@ from __future__ import annotations
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import IRDLOperation
 
+from zeropoint.fuse.statements import reroute
 from zeropoint.ir.dead_code import remove_dead_ops
 from zeropoint.ir.inlining import inline_region
 from zeropoint.ir.program import Program
@@ -62,5 +63,6 @@ def unfuse(program: Program) -> Program:
     for region in regions:
         assert isinstance(region, QuantizeRegionOp)
         _inline(region)
+    reroute(program)
     remove_dead_ops(program.entry)
     return program

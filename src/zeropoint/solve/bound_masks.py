@@ -69,7 +69,7 @@ def _combination(op: Operation) -> type[AddOp | SelectOp] | None:
         return SelectOp
     if not isinstance(op, QuantizeRegionOp):
         return None
-    inner = [o for o in op.body.block.ops if not isinstance(o, BroadcastInDimOp | ReturnOp)]
+    inner = [o for o in op.body.block.ops if not isinstance(o, BroadcastInDimOp | ReturnOp | StatisticsOp)]
     return type(inner[0]) if len(inner) == 1 and isinstance(inner[0], AddOp | SelectOp) else None
 
 

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
 from xdsl.ir import Attribute, Operation, OpResult, SSAValue
+from xdsl.rewriter import Rewriter
 
 from zeropoint.ir.annotations import PINNED, QUANTILES, Fact, Salience
 from zeropoint.ir.locations import value_name
@@ -263,4 +264,13 @@ def take_constraints(program: Program) -> Constraints:
     for op in program.entry.ops:
         if isinstance(op, QuantizeRegionOp):
             _read_specs(op, constraints)
+            _drop_inside(op)
     return constraints
+
+
+def _drop_inside(region: QuantizeRegionOp) -> None:
+    """What is stated of values inside a region is not considered."""
+    for op in list(region.body.block.ops):
+        if isinstance(op, StatisticsOp | StatisticsRefOp | CoupledRefOp):
+            op.results[0].replace_all_uses_with(op.operands[0])
+            Rewriter.erase_op(op)

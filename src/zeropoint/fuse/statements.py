@@ -1,0 +1,74 @@
+"""Ops that only state something of a value: fusion sees through them.
+
+```mlir
+%1 = stablehlo.add %x, %y : tensor<4xf32>
+%2 = "quant.stats"(%1) {layerStats = dense<[-1.0, 1.0]> : tensor<2xf32>} : (tensor<4xf32>) -> tensor<4xf32>
+%3 = stablehlo.maximum %2, %zero : tensor<4xf32>
+```
+is one kernel, as without the `quant.stats`, which goes inside. There it decides nothing: a program with statistics
+after every op gets the same kernels and parameters as one that was fused first. What is stated of a value at the port
+of a region stays outside, behind the region that makes it.
+
+Source: the RFC on quantization transformations, section "Quantization region": constraints on tensors inside are not
+considered.
+"""
+
+from __future__ import annotations
+
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from zeropoint.ir.program import Program
+from zeropoint.ir.quant import CoupledRefOp, StatisticsOp, StatisticsRefOp
+
+STATES = (StatisticsOp, StatisticsRefOp, CoupledRefOp)
+"""Identities that say something of what they read."""
+Statements = dict[SSAValue, list[Operation]]
+"""What is stated of each value: ops without uses, that belong to no block."""
+
+
+def lift_statements(program: Program) -> Statements:
+    """Take the ops that only state something out of the entry function; what read them reads their values. In place."""
+    stated: Statements = {}
+    for op in list(program.entry.ops):
+        if isinstance(op, STATES):
+            value = op.operands[0]
+            op.results[0].replace_all_uses_with(value)
+            stated.setdefault(value, []).append(op)
+            op.detach()
+            op.operands = []
+    return stated
+
+
+def put_inside(stated: Statements, value: SSAValue, inner: SSAValue, block: Block) -> None:
+    """Move what is stated of a value, which becomes an inner one of a region, to the end of the region's ops."""
+    for op in stated.pop(value, []):
+        if not isinstance(op, StatisticsRefOp):  # nobody has to ask any more
+            op.operands = [inner]
+            block.add_op(op)
+
+
+def restore_statements(program: Program, stated: Statements) -> None:
+    """Put what is stated of values at the ports of regions behind these values; their readers read it. In place."""
+    for value, ops in stated.items():
+        for op in ops:
+            op.operands = [value]
+            if isinstance(value.owner, Block):
+                first = program.entry.first_op
+                assert first is not None
+                Rewriter.insert_op(op, InsertPoint.before(first))
+            else:
+                Rewriter.insert_op(op, InsertPoint.after(value.owner))
+            value.replace_uses_with_if(op.results[0], lambda use, op=op: use.operation is not op)
+            value = op.results[0]
+
+
+def reroute(program: Program) -> None:
+    """After unfusing: what reads a value reads it through what is stated of it. In place."""
+    for op in list(program.entry.ops):
+        if isinstance(op, STATES) and op.results[0].first_use is None:
+            value = op.operands[0]
+            assert isinstance(value.owner, Operation)
+            op.detach()
+            Rewriter.insert_op(op, InsertPoint.after(value.owner))
+            value.replace_uses_with_if(op.results[0], lambda use, op=op: use.operation is not op)
