@@ -43,7 +43,7 @@ def load(path: str | Path, shapes: Mapping[str, tuple[int, ...]] | None = None) 
 
 def quantize(
     model: Model,
-    data: Data,
+    data: Data | None = None,
     *,
     target: str = "cpu",
     profile: str | None = None,
@@ -55,6 +55,8 @@ def quantize(
     validation: Data | None = None,
 ) -> Model:
     """The integer program of a float model, calibrated on data.
+
+    A model that says every range or parameter itself (statistics, fake quantization) needs no data.
 
     `profile` names the rounding (the target's own unless given), `observer` how values become a range (`mse`, `minmax`,
     `percentile:99.99`), `io` whether inputs and outputs stay `float` or are `integer`. `recipe` is a YAML file of rules
@@ -75,7 +77,8 @@ def quantize(
     rules = load_recipe(recipe) if isinstance(recipe, str | Path) else None if recipe is None else recipe_of(recipe)
     options = Options(target, profile, observer, io == "integer", rules, effort=effort, corrections=corrections)
     held = () if validation is None else samples(validation, model.inputs)
-    result = run(model.program, samples(data, model.inputs), options, validation=held)
+    given = None if data is None else samples(data, model.inputs)
+    result = run(model.program, given, options, validation=held)
     return Model(result.integer, result)
 
 

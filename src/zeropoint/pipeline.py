@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xdsl.ir import Operation
 
@@ -18,6 +18,7 @@ from zeropoint.calibrate import (
     silent,
     state_ranges,
 )
+from zeropoint.calibrate.collect import stats_keys
 from zeropoint.correct import Corrections, Parts, Platform, check_methods, correct
 from zeropoint.engines import QuickestEngine
 from zeropoint.frontend import ModelError
@@ -38,7 +39,7 @@ from zeropoint.passes import (
     run_all,
 )
 from zeropoint.recipe import Recipe, RecipeError, apply_recipe
-from zeropoint.solve import DEFAULT_RANGES, RANGE_RULES
+from zeropoint.solve import DEFAULT_RANGES, RANGE_RULES, MissingStatistics
 from zeropoint.targets import Target
 from zeropoint.targets import target as named_target
 
@@ -47,6 +48,8 @@ SEARCHED = 4
 """Samples that bit widths are measured with."""
 CORRECTED = 64
 """The most samples that corrections are found on and judged with."""
+NAMES_LISTED = 6
+"""Names in a message."""
 
 
 @dataclass(frozen=True)
@@ -112,6 +115,19 @@ def demanded_observers(asked: Program) -> dict[str, str]:
     }
 
 
+def _check_annotated(asked: Program, options: Options) -> None:
+    """Raise MissingStatistics for a program that needs data, naming the values whose range it does not say."""
+    missing = stats_keys(asked)
+    if missing:
+        listed = ", ".join(f"'{key}'" for key in missing[:NAMES_LISTED]) + (", ..." if missing[NAMES_LISTED:] else "")
+        raise MissingStatistics(
+            f"found no data, and no range in the model for what has to be decided ({listed}), expected "
+            f"calibration data (--data), or statistics or fake quantization of these in the model"
+        )
+    if options.least_sqnr is not None:
+        raise ValueError("found least_sqnr without data, expected samples to measure the outputs with (--data)")
+
+
 def _platform(target: Target, engine: Engine | None, samples: int) -> Platform:
     """What corrections run on: the engine of the user, or the quickest for so many samples."""
     if engine is not None:
@@ -121,7 +137,7 @@ def _platform(target: Target, engine: Engine | None, samples: int) -> Platform:
 
 def quantize(
     program: Program,
-    samples: Iterable[Sample],
+    samples: Iterable[Sample] | None,
     options: Options | None = None,
     *,
     validation: Iterable[Sample] = (),
@@ -130,11 +146,14 @@ def quantize(
 ) -> Quantization:
     """Every stage in order.
 
-    `samples` is consumed once, as a stream; each is a dict of input names to arrays of the inputs' shapes. `engine`
+    `samples` is consumed once, as a stream; each is a dict of input names to arrays of the inputs' shapes. None will do
+    for a model that says the parameters or the range of every value that has to be decided, as one does that was
+    trained with fake quantization; nothing is run then, and no corrections are tried. `engine`
     runs the float program on them: the one that is done first (`QuickestEngine`), unless given. Corrections are judged
     on `validation`, or on a part of the samples that they are not found on. Raises the errors of
     the stages: ModelError for a program that is quantized already, DataError and CalibrationError, PropagationError,
     LoweringError; RecipeError for a rule that does not fit the model; ValueError for options that do not exist.
+    MissingStatistics, with their names, for values that are open where there are no samples.
     """
     options = options or Options()
     check_options(options)
@@ -147,6 +166,9 @@ def quantize(
     if options.recipe is not None:
         fused = apply_recipe(fused, options.recipe, program)
     asked = run_all(ASKING_PASSES, fused, settings)
+    if samples is None:
+        _check_annotated(asked, options)
+        samples, options = (), replace(options, effort="none", corrections=None)
     demanded = demanded_observers(asked)
     runs = engine or QuickestEngine()
     wanted = check_methods(options.effort, options.corrections)

@@ -14,7 +14,12 @@ from zeropoint.cli.shapes import SHAPE
 
 @click.command()
 @click.argument("model", type=INPUT_FILE)
-@click.option("--data", required=True, type=INPUT_FILE, help="Calibration data: .npz, or a folder of .npy files.")
+@click.option(
+    "--data",
+    type=INPUT_FILE,
+    default=None,
+    help="Calibration data: .npz, or a folder of .npy files. A model that says all ranges itself needs none.",
+)
 @click.option("-o", "--output", required=True, type=OUTPUT_FILE, help="Where to write: NAME.mlir, or NAME.tflite.")
 @click.option(
     "--target",
@@ -60,7 +65,7 @@ from zeropoint.cli.shapes import SHAPE
 @reports_input_errors
 def quantize(
     model: Path,
-    data: Path,
+    data: Path | None,
     output: Path,
     target: str,
     profile: str | None,
@@ -113,7 +118,7 @@ def quantize(
 
 
 def _quantized(
-    model: Path, data: Path, validation: Path | None, options: Any, shapes: dict[str, tuple[int, ...]]
+    model: Path, data: Path | None, validation: Path | None, options: Any, shapes: dict[str, tuple[int, ...]]
 ) -> Any:
     from zeropoint.calibrate import bar, samples
     from zeropoint.frontend import load_model
@@ -125,7 +130,8 @@ def _quantized(
         fail(str(error))
     program = load_model(model, shapes)
     held = () if validation is None else samples(validation, program.inputs)
-    return quantize(program, samples(data, program.inputs), options, validation=held, progress=bar)
+    given = None if data is None else samples(data, program.inputs)
+    return quantize(program, given, options, validation=held, progress=bar)
 
 
 def _require_integers(result: Any) -> None:

@@ -269,8 +269,7 @@ def take_constraints(program: Program) -> Constraints:
 
 
 def _drop_inside(region: QuantizeRegionOp) -> None:
-    """What is stated of values inside a region is not considered."""
+    """What fusion put inside a region, and nothing reads, is not considered; a region in the model's own text stays."""
     for op in list(region.body.block.ops):
-        if isinstance(op, StatisticsOp | StatisticsRefOp | CoupledRefOp):
-            op.results[0].replace_all_uses_with(op.operands[0])
+        if isinstance(op, StatisticsOp | CoupledRefOp) and op.res.first_use is None:
             Rewriter.erase_op(op)
