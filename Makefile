@@ -45,6 +45,7 @@ lint: $(VENV)/.installed-test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright --pythonpath $(BIN)/python src
+	$(BIN)/pyright --pythonpath $(BIN)/python -p tests/pyrightconfig.json
 
 
 fuzz: $(VENV)/.installed-test

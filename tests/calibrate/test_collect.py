@@ -194,6 +194,7 @@ def test_any_engine_can_run_the_program(regions):
             keys = stats_keys(program)
 
             def run(inputs, *, observe=None):
+                assert observe is not None
                 for key in keys:
                     observe(key, np.float32([7]))
                 return {}

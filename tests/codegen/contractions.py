@@ -219,7 +219,7 @@ def convolutions(draw: Draw, kind: str) -> Case:
         kernel = [-(-size // 2) for size in kernel]
     strides, dilation = ([draw(st.sampled_from(some)) for _ in range(2)] for some in ([1, 1, 1, 2, 2, 3], [1, 1, 1, 2]))
     low, high = ([draw(st.integers(0, 3)) for _ in range(2)] for _ in range(2))
-    images = draw(st.sampled_from([1, 1, 2]))
+    images = int(draw(st.sampled_from([1, 1, 2])))
     reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilation, strict=True)]
     factors = [draw(st.integers(1, 3)) if transposed else 1 for _ in range(2)]
     least = [

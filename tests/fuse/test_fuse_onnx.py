@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -30,7 +31,7 @@ def weights(*shape: int) -> np.ndarray:
 
 
 CONV = {"w": weights(5, 4, 3, 3), "b": weights(5)}
-MODELS: dict[str, tuple[tuple[int, ...], Nodes, dict[str, np.ndarray]]] = {
+MODELS: dict[str, tuple[tuple[int, ...], Nodes, Mapping[str, np.ndarray | np.floating]]] = {
     "convolution": (IMAGE, [("Conv", ["x", "w", "b"], {})], CONV),
     "convolution, relu": (IMAGE, [("Conv", ["x", "w", "b"], {}), ("Relu", ["0"], {})], CONV),
     "convolution, relu6": (

@@ -55,6 +55,7 @@ def test_apply_scale_equals_upstreams(rounding, narrow):
     m = 2.0 ** generator.uniform(-40, 25, 4000)
     multiplier = Multiplier.of(m, RequantizeBehaviour.TOSA_DOUBLE, 8)
     multipliers, shifts = multiplier.multiplier, multiplier.shift
+    assert shifts is not None
     bounds = np.minimum(2.0 ** (shifts - 1), 2.0**31) - 1
     edges = generator.choice([-1.0, 1.0, 0.0], 4000)
     values = np.where(generator.random(4000) < 0.2, edges * bounds, generator.uniform(-1, 1, 4000) * bounds)

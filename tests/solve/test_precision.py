@@ -163,10 +163,10 @@ def of_many_ranges(seed: int, family: str) -> tuple[Program, dict[str, float]]:
     return program, coupled
 
 
-def stored_as(program: Program, coupled: Mapping[str, float]) -> dict[tuple[str, int], float]:
+def stored_as(program: Program, coupled: Mapping[str, float]) -> dict[tuple[str | None, int], float]:
     """By reader, the coarsest scale that its value was stored with; the caller reads the outputs of the program."""
     coarsest = {argument: coupled.get(value_name(argument), 0.0) for argument in program.entry.args}
-    found: dict[tuple[str, int], float] = {}
+    found: dict[tuple[str | None, int], float] = {}
     for region in regions_of(program):
         given = [
             max(spec.scale, coarsest.get(value, 0.0))

@@ -8,12 +8,11 @@ import numpy as np
 import onnx.parser
 import pytest
 
+from frontend.onnx.models import assert_same_as_onnxruntime, load, random
 from zeropoint.codegen.runtime.native import NativeProgram
 from zeropoint.frontend import ModelError
 from zeropoint.interp import run
 from zeropoint.simplify import simplify
-
-from .models import assert_same_as_onnxruntime, load, random
 
 HEADER = '<ir_version: 8, opset_import: ["" : 17]>\n'
 
