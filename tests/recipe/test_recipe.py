@@ -271,3 +271,42 @@ def test_bits_that_a_target_has_choose_its_row_and_others_leave_the_kernel_float
     reason = left.attributes[FLOAT_REASON].data
     assert "target cpu has no kernel 'fully_connected' for" in reason
     assert "16 bits or more" in reason
+
+
+def types(rules: list[dict[str, Any]]) -> dict[str, str]:
+    """The types that kernels make under a recipe, and that of what the first reads, by name."""
+    result = quantize(network(), SAMPLES, Options(recipe=recipe_of(rules)))
+    regions = [op for op in result.propagated.entry.ops if isinstance(op, QuantizeRegionOp)]
+    found = {location_text(op.location) or "": str(op.output_specs.data[0]) for op in regions}
+    return {"x0": str(regions[0].input_specs.data[0]), **found}
+
+
+def test_a_rule_sets_scale_and_zero_point_of_a_tensor() -> None:
+    found = types([{"name": "stem", "scale": 0.0625, "zero_point": -100}, {"name": "x0", "scale": 0.03125}])
+    assert found["stem"] == "!quant.uniform<i8:f32, 6.250000e-02:-100>"
+    assert found["x0"] == "!quant.uniform<i8:f32, 3.125000e-02>"
+
+
+def test_a_rule_sets_the_range_of_a_tensor_and_nothing_is_observed_there() -> None:
+    rules = [{"name": "stem", "range": [0, 25.5]}, {"name": "x0", "range": [-12.75, 12.75]}]
+    found = types(rules)
+    assert found["stem"].startswith("!quant.uniform<i8:f32, 0.1")
+    assert float(found["stem"].split(", ")[1].split(":")[0]) == pytest.approx(0.1)
+    assert float(found["x0"].split(", ")[1].split(":")[0].rstrip(">")) == pytest.approx(0.1)
+    result = quantize(network(), SAMPLES, Options(recipe=recipe_of(rules)))
+    assert not {"x0", "stem"} & set(result.calibration.observations)
+
+
+@pytest.mark.parametrize(
+    ("rule", "sentence"),
+    [
+        ({"name": "stem", "zero_point": 3}, "found key 'zero_point' without 'scale', expected both"),
+        ({"name": "stem", "scale": 1, "range": [0, 1]}, "found keys 'range' and 'scale', expected one of them"),
+        ({"name": "stem", "range": [1, 0]}, r"key 'range': found \[1, 0\], expected \[LEAST, GREATEST\]"),
+        ({"name": "stem", "scale": 0}, "key 'scale': found 0, expected a number above 0"),
+        ({"name": "stem", "scale": 1, "zero_point": 200}, "key 'zero_point': found 200, expected one from -128 to 127"),
+    ],
+)
+def test_parameters_that_mean_nothing_are_refused(rule: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(RecipeError, match=sentence):
+        apply_recipe(fuse(simplify(network())), recipe_of([rule]))

@@ -8,8 +8,10 @@ with the rule `{op: softmax, quantize: false}` becomes
 %1 = "quant.region"(%0) ({...}) {logical_kernel = "softmax", input_specs = [!quant.none<f32>],
        output_specs = [!quant.none<f32>], zeropoint.float_reason = "...", zeropoint.demands = [{name = "quantize"...}]}
 ```
-A bit width becomes `!quant.any<i16:f32>` on the output. Names are those of the original model: an op is found by its
-own name whichever kernel took it in, and the whole kernel takes the demand.
+A bit width becomes `!quant.any<i16:f32>` on the output, a range `!quant.calibrated`, scale and zero point
+`!quant.uniform` (of 8 bits, or as many as the recipe says); an input of the model gets statistics, or a pair of
+casts. Names are those of the original model: an op is found by its own name whichever kernel took it in, and the
+whole kernel takes the demand.
 
 Source: the RFC on quantization transformations, "Model Constraints" and "Quantization region".
 """
@@ -17,7 +19,7 @@ Source: the RFC on quantization transformations, "Model Constraints" and "Quanti
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from xdsl.dialects.builtin import AnyFloat, ArrayAttr, StringAttr
 from xdsl.dialects.func import ReturnOp
@@ -26,10 +28,22 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from zeropoint.ir.annotations import DEMANDS, FLOAT_REASON, FUNCTION, Fact, facts_of, state_facts
 from zeropoint.ir.locations import location_text
 from zeropoint.ir.program import Program
-from zeropoint.ir.quant import AnyQuantizedType, NoQuantizedType, QuantizeRegionOp, Storage
+from zeropoint.ir.quant import (
+    AnyQuantizedType,
+    CalibratedQuantizedType,
+    DequantizeCastOp,
+    NoQuantizedType,
+    QuantizeCastOp,
+    QuantizedType,
+    QuantizeRegionOp,
+    StatisticsOp,
+    Storage,
+    UniformQuantizedType,
+)
+from zeropoint.ir.quant.parameters import CalibratedParameters
 from zeropoint.ir.stablehlo import ConstantOp
-from zeropoint.ir.tensors import element_of
-from zeropoint.recipe.rules import Recipe, RecipeError, Rule, Subgraph
+from zeropoint.ir.tensors import element_of, with_element
+from zeropoint.recipe.rules import OF_TENSORS, Recipe, RecipeError, Rule, Subgraph
 
 
 def op_names(op: Operation) -> set[str]:
@@ -98,8 +112,10 @@ def _selected(program: Program, rule: Rule) -> list[Operation]:
     return [op for op in _candidates(program) if pattern in traits(op)]
 
 
-def _check_effect(rule: Rule, selected: list[Operation], original: Program | None) -> None:
+def _check_effect(program: Program, rule: Rule, selected: list[Operation], original: Program | None) -> None:
     """Raise RecipeError for a rule without effect: it matches nothing, or nothing that it can change."""
+    if not selected and _inputs_of(program, rule):
+        return
     if not selected:
         folded = original is not None and not isinstance(rule.pattern, Subgraph) and bool(_selected(original, rule))
         where = "only what was folded into other ops or constants; name the op that is left" if folded else "nothing"
@@ -115,6 +131,51 @@ def _specs(values: Iterable[SSAValue], make: Callable[[AnyFloat], Attribute]) ->
     return ArrayAttr([make(element) if isinstance(element, AnyFloat) else element for element in elements])
 
 
+def _stated(demands: Mapping[str, Fact], element: AnyFloat) -> QuantizedType | None:
+    """The type that says what a recipe demands of a tensor: parameters, a range, or a least width."""
+    storage = Storage.of(f"i{demands['bits'].value}" if "bits" in demands else "i8")
+    if "scale" in demands:
+        zero_point = int(demands["zero_point"].value) if "zero_point" in demands else 0
+        if not storage.minimum <= zero_point <= storage.maximum:
+            raise RecipeError(
+                f"{demands['zero_point'].source}: key 'zero_point': found {zero_point}, expected one from "
+                f"{storage.minimum} to {storage.maximum}, of storage {storage}; 'bits' sets another width"
+            )
+        scale = float(demands["scale"].value)
+        return UniformQuantizedType.per_layer(storage, scale, zero_point, expressed_type=element)
+    if "range" in demands:
+        low, high = map(float, demands["range"].value.split(","))
+        return CalibratedQuantizedType(CalibratedParameters(element, low, high))
+    return AnyQuantizedType.of(storage, element) if "bits" in demands else None
+
+
+def _inputs_of(program: Program, rule: Rule) -> list[SSAValue]:
+    """The inputs of the model that a rule on tensors names."""
+    if not set(rule.settings) & set(OF_TENSORS) or isinstance(rule.pattern, Subgraph) or rule.selector == "op":
+        return []
+    pattern = rule.pattern if isinstance(rule.pattern, re.Pattern) else re.compile(re.escape(rule.pattern))
+    ports = zip(program.entry.args, program.inputs, strict=True)
+    return [argument for argument, port in ports if pattern.fullmatch(port.name)]
+
+
+def _pin_input(program: Program, argument: SSAValue, demands: Mapping[str, Fact]) -> None:
+    """Lead every use of an input through statistics, or a pair of casts, that say what a recipe demands of it."""
+    element, first = element_of(argument), program.entry.first_op
+    assert first is not None
+    stated = _stated(demands, element) if isinstance(element, AnyFloat) else None
+    if stated is None:
+        return
+    if isinstance(stated, CalibratedQuantizedType):
+        observed = StatisticsOp(argument, (stated.minimum, stated.maximum))
+        program.entry.insert_op_before(observed, first)
+        argument.replace_uses_with_if(observed.res, lambda use: use.operation is not observed)
+        return
+    quantize = QuantizeCastOp(argument, with_element(argument, stated))
+    dequantize = DequantizeCastOp(quantize.result, argument.type)
+    program.entry.insert_ops_before([quantize, dequantize], first)
+    argument.replace_uses_with_if(dequantize.results[0], lambda use: use.operation is not quantize)
+
+
 def _demand(region: QuantizeRegionOp, facts: list[Fact]) -> None:
     """Put facts on a region, and what types can say into its specs."""
     merged = {fact.name: fact for fact in (*facts_of(region, DEMANDS), *facts)}
@@ -122,9 +183,7 @@ def _demand(region: QuantizeRegionOp, facts: list[Fact]) -> None:
     region.attributes.pop(FLOAT_REASON, None)
     region.input_specs = _specs(region.inputs, lambda element: element)
     region.output_specs = _specs(region.outputs, lambda element: element)
-    if "bits" in merged:
-        storage = Storage.of(f"i{merged['bits'].value}")
-        region.output_specs = _specs(region.outputs, lambda element: AnyQuantizedType.of(storage, element))
+    region.output_specs = _specs(region.outputs, lambda element: _stated(merged, element) or element)
     if "quantize" in merged and merged["quantize"].value == "false":
         region.input_specs = _specs(region.inputs, NoQuantizedType)
         region.output_specs = _specs(region.outputs, NoQuantizedType)
@@ -138,10 +197,15 @@ def apply_recipe(program: Program, recipe: Recipe, original: Program | None = No
     RecipeError for a rule that matches nothing, or nothing that it can change.
     """
     program = program.clone()
+    pinned: dict[SSAValue, dict[str, Fact]] = {}
     for rule in recipe.rules:
         selected = _selected(program, rule)
-        _check_effect(rule, selected, original)
+        _check_effect(program, rule, selected, original)
         for op in selected:
             if isinstance(op, QuantizeRegionOp):
                 _demand(op, rule.facts())
+        for argument in _inputs_of(program, rule):
+            pinned.setdefault(argument, {}).update({fact.name: fact for fact in rule.facts()})
+    for argument, demands in pinned.items():
+        _pin_input(program, argument, demands)
     return program

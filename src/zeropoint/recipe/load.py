@@ -86,6 +86,10 @@ def _rule(place: str, entries: Iterable[tuple[str, Any]]) -> Rule:
     settings = {key: _read(place, key, SETTINGS[key], seen[key]) for key in seen if key in SETTINGS}
     if not settings:
         raise RecipeError(f"{place}: found nothing to set, expected one or more of: {', '.join(SETTINGS)}")
+    if "zero_point" in settings and "scale" not in settings:
+        raise RecipeError(f"{place}: found key 'zero_point' without 'scale', expected both")
+    if "range" in settings and "scale" in settings:
+        raise RecipeError(f"{place}: found keys 'range' and 'scale', expected one of them: each decides the other")
     selector = selectors[0]
     pattern = _read(place, selector, SELECTORS[selector], seen[selector])
     return Rule(place, selector, pattern, cast("dict[str, str]", settings))

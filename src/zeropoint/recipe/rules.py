@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from math import inf
 
 from zeropoint.ir.annotations import Fact
 
@@ -101,6 +102,28 @@ class Key:
     read: Callable[[object], Pattern | None]
 
 
+def _number(found: object) -> float | None:
+    return float(found) if isinstance(found, int | float) and not isinstance(found, bool) else None
+
+
+def _range(found: object) -> str | None:
+    """Two numbers in order, as text that keeps them exactly."""
+    listed = [_number(end) for end in found] if isinstance(found, list) else []  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType] (what YAML gave)
+    low, high = listed if len(listed) == 2 else (None, None)
+    if low is None or high is None or not -inf < low < high < inf:
+        return None
+    return f"{low!r}, {high!r}"
+
+
+def _scale(found: object) -> str | None:
+    number = _number(found)
+    return repr(number) if number is not None and 0 < number < inf else None
+
+
+def _zero_point(found: object) -> str | None:
+    return str(found) if isinstance(found, int) and not isinstance(found, bool) else None
+
+
 SELECTORS: Mapping[str, Key] = {
     "name": Key("the name of an op in the model", _name),
     "regex": Key("a regular expression that whole names match", _regex),
@@ -114,6 +137,11 @@ SETTINGS: Mapping[str, Key] = {
     "granularity": Key("per_channel or per_tensor, of the weights", _granularity),
     "symmetric": Key("true or false; true makes the output's zero point 0", _boolean),
     "observer": Key("an observer as mse, minmax, output or percentile:99.9, of the output", _name),
+    "range": Key("[LEAST, GREATEST], the real values that the output is to hold", _range),
+    "scale": Key("a number above 0, the scale of the output", _scale),
+    "zero_point": Key("an integer, the zero point of the output, with its scale", _zero_point),
     "quantize": Key("true or false; false leaves the ops in float", _boolean),
 }
 """What a rule sets; one or more of these in each rule."""
+OF_TENSORS = ("range", "scale", "zero_point")
+"""What a rule may set of an input of the model, too."""
