@@ -103,3 +103,15 @@ def test_imports_are_absolute() -> None:
         if isinstance(node, ast.ImportFrom) and node.level
     ]
     assert not relative
+
+
+def test_helpers_of_tests_live_in_helper_modules_and_are_imported_by_their_full_name() -> None:
+    tests = Path(__file__).parent
+    for path in tests.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom):
+                assert not node.level, f"{path.relative_to(tests)} imports relatively"
+                named = (node.module or "").split(".")
+                assert not named[-1].startswith("test_"), f"{path.relative_to(tests)} imports {node.module}"
+                beside = path.parent != tests and len(named) == 1 and (path.parent / f"{named[0]}.py").exists()
+                assert not beside, f"{path.relative_to(tests)} imports {node.module} without its folder"

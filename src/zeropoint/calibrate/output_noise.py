@@ -25,6 +25,7 @@ import numpy as np
 from xdsl.dialects.builtin import f32
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Block, Operation, SSAValue
+from xdsl.rewriter import Rewriter
 
 from zeropoint.interp import Engine
 from zeropoint.ir.constants import constant_op
@@ -135,12 +136,10 @@ class _Probe:
         block = self.program.entry
         for op in [op for op in block.ops if isinstance(op, StatisticsRefOp)]:
             op.res.replace_all_uses_with(op.arg)
-            op.detach()
-            op.erase()
+            Rewriter.erase_op(op)
         terminator = block.last_op
         assert isinstance(terminator, ReturnOp)
-        terminator.detach()
-        terminator.erase()
+        Rewriter.erase_op(terminator)
         block.add_op(ReturnOp(*self.results))
         remove_dead_ops(block)
         function = self.program.main

@@ -258,8 +258,7 @@ def _reorder_arguments(program: Program) -> None:
             made = Rewriter.replace_value_with_new_type(argument, permuted_type(argument, order))
             for user in users:
                 user.results[0].replace_all_uses_with(made)
-                user.detach()
-                user.erase()
+                Rewriter.erase_op(user)
     function.properties["arg_attrs"] = _with_orders(function.arg_attrs, orders)
     _retype(program)
 
@@ -301,8 +300,7 @@ def channels_last(program: Program, *, ports: bool = False) -> Program:
         _reorder_results(program, run)
     for op in list(program.entry.ops)[::-1]:
         if op.results and not any(result.first_use for result in op.results):
-            op.detach()
-            op.erase()
+            Rewriter.erase_op(op)
         else:
             run.settle(op)
     remove_dead_ops(program.entry)

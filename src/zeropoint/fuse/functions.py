@@ -15,6 +15,7 @@ from functools import lru_cache
 import numpy as np
 
 from zeropoint.ir.tensors import Array
+from zeropoint.numerics.functions import UNARY
 
 POINTS: Array = np.concatenate(
     [np.linspace(-8, 8, 129), np.geomspace(8.5, 3000, 12), -np.geomspace(8.5, 3000, 12)]
@@ -34,20 +35,12 @@ def _is(reference: Callable[[Array], Array]) -> Callable[[Array], bool]:
     return lambda found: _near(found, expected)
 
 
-def _erf(x: Array) -> Array:
-    return np.array([math.erf(value) for value in x.tolist()])
-
-
 def _gelu(x: Array) -> Array:
-    return 0.5 * x * (1 + _erf(x / math.sqrt(2)))
+    return 0.5 * x * (1 + UNARY["erf"](x / math.sqrt(2)))
 
 
 def _gelu_tanh(x: Array) -> Array:
     return 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
-
-
-def _logistic(x: Array) -> Array:
-    return 0.5 * (1 + np.tanh(x / 2))
 
 
 def _at(found: Array, point: float) -> float:
@@ -80,12 +73,12 @@ FUNCTIONS = (
     NamedFunction("relu6", _is(lambda x: np.clip(x, 0, 6))),
     NamedFunction("relu_0_to_1", _is(lambda x: np.clip(x, 0, 1))),
     NamedFunction("relu_n1_to_1", _is(lambda x: np.clip(x, -1, 1))),
-    NamedFunction("logistic", _is(_logistic)),
+    NamedFunction("logistic", _is(UNARY["logistic"])),
     NamedFunction("tanh", _is(np.tanh)),
     NamedFunction("gelu", _is(_gelu)),
     NamedFunction("gelu", _is(_gelu_tanh)),
     NamedFunction("hard_swish", _is(lambda x: x * np.clip(x / 6 + 0.5, 0, 1))),
-    NamedFunction("silu", _is(lambda x: x * _logistic(x))),
+    NamedFunction("silu", _is(lambda x: x * UNARY["logistic"](x))),
     NamedFunction("elu", _is(lambda x: np.where(x > 0, x, np.expm1(np.minimum(x, 0))))),
     NamedFunction("softplus", _is(lambda x: np.logaddexp(x, 0))),
     NamedFunction("exp", _is(np.exp)),

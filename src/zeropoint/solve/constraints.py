@@ -255,11 +255,9 @@ def take_constraints(program: Program) -> Constraints:
             continue
         op.results[0].replace_all_uses_with(value)
         quantize = op.operands[0].owner
-        op.detach()
-        op.erase()
+        Rewriter.erase_op(op)
         if isinstance(quantize, Operation) and isinstance(quantize, QUANTIZES) and not quantize.results[0].first_use:
-            quantize.detach()
-            quantize.erase()
+            Rewriter.erase_op(quantize)
     _read_edges(program, constraints)
     for op in program.entry.ops:
         if isinstance(op, QuantizeRegionOp):
