@@ -1,6 +1,6 @@
 """Writes `texts/NAME.mlir`, what JAX makes of each of `functions.examples()`, and `values.npz`, inputs and results.
 
-    python -m pip install jax && python tests/frontend/jax/make_jax_programs.py
+    python -m pip install jax && PYTHONPATH=tests python -m frontend.jax.make_jax_programs
 
 The files in the repository were made with the version of JAX that `values.npz` names.
 """
