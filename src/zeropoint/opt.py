@@ -47,6 +47,8 @@ def _bound(name: str, given: Mapping[str, tuple[Any, ...]]) -> Callable[[Program
             return entry(program, settings)
         except ValueError as error:
             raise PipelineError(f"pass '{name}': {error}") from error
+        except KeyError as error:  # weights that are not there
+            raise PipelineError(f"pass '{name}': {error.args[0]}") from error
 
     return run
 

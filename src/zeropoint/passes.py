@@ -129,6 +129,21 @@ def _instrument(program: Program, target: Target | None = None) -> Program:
     return calibrate.instrument(program, asks=calibrate.asks_all if target is None else wanted_statistics(target))
 
 
+def _group(program: Program, isa: str = "avx2") -> Program:
+    from zeropoint.codegen.group import group  # LLVM's library takes its time to load
+    from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS
+
+    if isa not in INSTRUCTION_SETS:
+        raise ValueError(f"found instruction set '{isa}', expected one of: {', '.join(INSTRUCTION_SETS)}")
+    return group(program, isa=isa)
+
+
+def _layout(program: Program) -> Program:
+    from zeropoint.codegen.layout import layout
+
+    return layout(program)
+
+
 SIMULATED = Pass(convert_fake_quant, "fake quantization to qcast and dcast")
 SIMPLIFY = Pass(simplify, ", ".join(run.__name__.replace("_", "-") for run in SIMPLIFICATIONS))
 FUSE = Pass(_fuse, "wrap the float ops that one kernel covers into regions")
@@ -174,6 +189,11 @@ def litert(program: Program) -> Program:
     return run_all(LITERT_PASSES, program, {"target": "litert"})
 
 
+NATIVE_PASSES = (
+    Pass(_group, "ops of an integer program into native.kernel, one a kernel"),
+    Pass(_layout, "memory for their operands and results: memrefs"),
+)
+"""What native code runs before its kernels are compiled."""
 OTHER_PASSES = (
     Pass(canonicalize_quant, "fold casts that undo each other"),
     Pass(channels_last, "channels behind the spatial dimensions, for exporters"),
@@ -200,13 +220,14 @@ OTHER_PASSES = (
     Pass(unfuse, "regions back to their ops, with casts"),
 )
 """Parts of those, checks, and other ways."""
-PASSES: Mapping[str, Pass] = {entry.name: entry for entry in (*QUANTIZE_PASSES, *OTHER_PASSES)}
+PASSES: Mapping[str, Pass] = {entry.name: entry for entry in (*QUANTIZE_PASSES, *NATIVE_PASSES, *OTHER_PASSES)}
 
 
 def listing() -> str:
     """Every pass in a line: its name, what it does, its options and their defaults; those of `quantize` first."""
     groups = (
         ("What `zeropoint quantize` runs, in order (calibration after `instrument`):", QUANTIZE_PASSES),
+        ("What native code runs, in order:", NATIVE_PASSES),
         ("Parts of these, checks, and passes of other pipelines:", OTHER_PASSES),
     )
     lines: list[str] = []

@@ -10,10 +10,11 @@ from pathlib import Path
 from xdsl.ir import Operation
 from xdsl.utils.exceptions import ParseError, VerifyException
 
+from zeropoint.codegen.group import MOVED, PATTERNS, UPDATES
 from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS
 from zeropoint.codegen.llvm.machine import CodegenError
-from zeropoint.codegen.select import RULES, select
-from zeropoint.codegen.select.generic import EXPRESSIONS, MAKERS
+from zeropoint.codegen.lowering import steps_of
+from zeropoint.codegen.schedule.nest import EXPRESSIONS
 from zeropoint.frontend import onnx
 from zeropoint.ir import chlo
 from zeropoint.ir import stablehlo as hlo
@@ -185,14 +186,14 @@ def refusal(op: type[Operation], element: str) -> str | None:
     except (InvalidProgram, VerifyException, ParseError):
         return None
     try:
-        select(program, INSTRUCTION_SETS["portable"])
+        steps_of(program, INSTRUCTION_SETS["portable"])
     except CodegenError as error:
         return str(error)
     return ""
 
 
 def has_rule(op: type[Operation]) -> bool:
-    return op in RULES or op in MAKERS or op in EXPRESSIONS
+    return op in {*PATTERNS, *UPDATES, *MOVED, *EXPRESSIONS, hlo.OptimizationBarrierOp}
 
 
 def imported() -> set[type[Operation]]:

@@ -23,7 +23,7 @@ from zeropoint.codegen.kernels.batched import Batched
 from zeropoint.codegen.kernels.loops import Nest
 from zeropoint.codegen.kernels.rows import Rows
 from zeropoint.codegen.llvm.isa import InstructionSet
-from zeropoint.codegen.select import select
+from zeropoint.codegen.lowering import steps_of
 from zeropoint.interp import Interpreter
 from zeropoint.ir.program import Program
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
@@ -98,7 +98,7 @@ def test_integers_of_loop_nests_are_the_interpreters(name: str, tmp_path: Path) 
     # Half of them each: instruction sets differ in the sign of activation bytes only.
     chosen = list(INTEGERS.items())[list(ARM).index(name) :: 2]
     programs = [(program, inputs_for(program)) for _, program in chosen]
-    kernels = {type(step.kernel) for program, _ in programs for step in select(program, ARM[name]).steps}
+    kernels = {type(step.kernel) for program, _ in programs for step in steps_of(program, ARM[name]).steps}
     assert Nest in kernels
     found = under_qemu(programs, ARM[name], tmp_path)
     for (title, _), (program, sample), outputs in zip(chosen, programs, found, strict=True):
@@ -116,7 +116,7 @@ def test_products_of_two_activations_are_the_interpreters(name: str, tmp_path: P
         programs.append((case.program, case.samples[len(programs) % 4]))
 
     collect()
-    kernels = {type(step.kernel) for program, _ in programs for step in select(program, ARM[name]).steps}
+    kernels = {type(step.kernel) for program, _ in programs for step in steps_of(program, ARM[name]).steps}
     assert Batched in kernels
     for (program, sample), outputs in zip(programs, under_qemu(programs, ARM[name], tmp_path), strict=True):
         np.testing.assert_array_equal(outputs["y0"], Interpreter(program)(sample)["y0"])
@@ -141,7 +141,7 @@ def test_floats_are_near_the_interpreters(tmp_path: Path) -> None:
         "%y = stablehlo.tanh %q : tensor<3x37xf32>",
     )  # fmt: skip
     chosen = (product, chain, layer_norm(3, 70))
-    assert [type(step.kernel) for step in select(chosen[2], ARM["neon-i8mm"]).steps] == [Rows]
+    assert [type(step.kernel) for step in steps_of(chosen[2], ARM["neon-i8mm"]).steps] == [Rows]
     programs = [(program, inputs_for(program)) for program in chosen]
     for (program, sample), outputs in zip(programs, under_qemu(programs, ARM["neon-i8mm"], tmp_path), strict=True):
         ((port, expected),) = Interpreter(program)(sample).items()

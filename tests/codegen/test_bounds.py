@@ -17,13 +17,13 @@ from zeropoint.codegen.graph import Buffer, Graph, Space, Step, View
 from zeropoint.codegen.llvm.checked import CheckedModule
 from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS, InstructionSet
 from zeropoint.codegen.llvm.text import Function, Module, Value, i64
+from zeropoint.codegen.lowering import steps_of
 from zeropoint.codegen.modules import kernels_of
 from zeropoint.codegen.runtime import native
 from zeropoint.codegen.runtime.guarded import is_wanted
 from zeropoint.codegen.runtime.native import NativeProgram
 from zeropoint.codegen.runtime.overruns import OverrunError
 from zeropoint.codegen.runtime.profiling import profile
-from zeropoint.codegen.select import select
 from zeropoint.ir.program import Program
 from zeropoint.ir.text import parse_program
 
@@ -126,7 +126,7 @@ def with_step(name: str) -> Callable[[Program, InstructionSet], Graph]:
     """Programs end with the kernel of that name, on buffers that lie one behind the other."""
 
     def selected(program: Program, isa: InstructionSet) -> Graph:
-        graph = select(program, isa)
+        graph = steps_of(program, isa)
         source, out, more = (View(Buffer(Space.ARENA, 64), 0, (64,), (1,), BYTES) for _ in range(3))
         parameters = graph.parameters(bytes(64))
         graph.parameters(bytes(64))
@@ -139,7 +139,7 @@ def with_step(name: str) -> Callable[[Program, InstructionSet], Graph]:
 
 @pytest.mark.parametrize(("name", "threads"), [(name, 1 + n % 2) for n, name in enumerate(WRONG)])
 def test_a_wrong_kernel_is_caught_and_named(name: str, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(native, "select", with_step(name))
+    monkeypatch.setattr(native, "steps_of", with_step(name))
     program = NativeProgram(SMALL, threads=threads, guarded=True)
     last = len(program.graph.steps) - 1
     message = rf"wrong: step {last} {WRONG[name][1]}.*; kernel: Wrong\(name='{name}'\)"
@@ -151,7 +151,7 @@ def test_a_wrong_kernel_is_caught_and_named(name: str, threads: int, monkeypatch
 
 @pytest.mark.parametrize("name", RIGHT)
 def test_what_stays_inside_is_no_fault(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(native, "select", with_step(name))
+    monkeypatch.setattr(native, "steps_of", with_step(name))
     monkeypatch.setitem(WRONG, name, (RIGHT[name], ""))
     (found,) = NativeProgram(SMALL, guarded=True)({"x": NUMBERS}).values()
     np.testing.assert_array_equal(found, -NUMBERS)
@@ -172,14 +172,14 @@ class Unwritten:
 
 def test_what_is_read_before_it_is_written_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     def selected(program: Program, isa: InstructionSet) -> Graph:
-        graph = select(program, isa)
+        graph = steps_of(program, isa)
         last = graph.steps[-1].arguments[-1]
         assert isinstance(last, View)
         behind_all_else = View(Buffer(Space.ARENA, 1 << 20), (1 << 20) - 4, (4,), (1,), BYTES)
         graph.call("early", Unwritten(), [behind_all_else], [last])
         return graph
 
-    monkeypatch.setattr(native, "select", selected)
+    monkeypatch.setattr(native, "steps_of", selected)
     with pytest.raises(OverrunError, match="output y: found other values in memory of ones than of zeros"):
         NativeProgram(SMALL, guarded=True)({"x": NUMBERS})
 
@@ -201,13 +201,13 @@ def test_what_no_check_sees_is_found_beside_the_memory(monkeypatch: pytest.Monke
     """At its start where a page guards the end; `test_memory_safety` has the pages."""
 
     def selected(program: Program, isa: InstructionSet) -> Graph:
-        graph = select(program, isa)
+        graph = steps_of(program, isa)
         last = graph.steps[-1].arguments[-1]
         assert isinstance(last, View)
         graph.call("unchecked", Unchecked(), [], [last])
         return graph
 
-    monkeypatch.setattr(native, "select", selected)
+    monkeypatch.setattr(native, "steps_of", selected)
     with pytest.raises(OverrunError, match="found bytes changed beside the buffers of a call, where no check saw it"):
         NativeProgram(SMALL, guarded=True)({"x": NUMBERS})
 
@@ -231,7 +231,7 @@ def test_a_guarded_program_is_not_timed() -> None:
 def test_every_load_and_store_of_a_kernel_has_a_check(isa: InstructionSet) -> None:
     """As it is written: the line before it opens a block that only those inside of their bounds enter."""
     touched = re.compile(r"= load |^  store |@llvm\.(masked|memcpy|memset)")
-    for text in kernels_of(select(classifier(), isa), checked=True).texts.values():
+    for text in kernels_of(steps_of(classifier(), isa), checked=True).texts.values():
         kernels, _ = text.split("define internal void @fault")
         count = 0
         for function in re.split("^define ", kernels, flags=re.MULTILINE)[1:]:

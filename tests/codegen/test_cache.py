@@ -19,10 +19,10 @@ from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS, InstructionSet
 from zeropoint.codegen.llvm.machine import Loaded, host
 from zeropoint.codegen.llvm.processors import instruction_set
 from zeropoint.codegen.llvm.text import Module
+from zeropoint.codegen.lowering import steps_of
 from zeropoint.codegen.modules import Source, kernels_of
 from zeropoint.codegen.objects import cache_folder, objects_of
 from zeropoint.codegen.runtime.native import NativeProgram
-from zeropoint.codegen.select import select
 
 ISA = INSTRUCTION_SETS["portable"]
 
@@ -174,7 +174,7 @@ def test_ahead_of_time_the_cache_is_read_too(tmp_path: Path, monkeypatch: pytest
 def test_what_is_in_the_cache_is_not_even_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     NativeProgram(classifier(), cache=tmp_path, guarded=False)
     monkeypatch.setattr(Module, "__str__", lambda self: pytest.fail("wrote a module"))
-    graph = select(classifier(), host())
+    graph = steps_of(classifier(), host())
     made = objects_of(kernels_of(graph).sources, host(), cache=tmp_path)
     assert len(made) == len({step.kernel for step in graph.steps})
 
@@ -189,7 +189,7 @@ def test_code_that_has_changed_since_it_was_imported_is_no_key(monkeypatch: pyte
 
 
 def test_other_code_that_writes_kernels_makes_other_entries(monkeypatch: pytest.MonkeyPatch) -> None:
-    graph = select(classifier(), host())
+    graph = steps_of(classifier(), host())
 
     def keys() -> set[str]:
         return {source.key for source in kernels_of(graph).sources.values()}

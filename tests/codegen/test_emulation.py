@@ -13,8 +13,8 @@ from codegen.emulation import EVERYWHERE, STEPS, dot_name, emulated, emulated_na
 from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS, InstructionSet
 from zeropoint.codegen.llvm.machine import Loaded, compile_object, host
 from zeropoint.codegen.llvm.text import Module, bytes_of, element
+from zeropoint.codegen.lowering import steps_of
 from zeropoint.codegen.modules import kernels_of
-from zeropoint.codegen.select import select
 from zeropoint.ir.tensors import Array
 
 DTYPES = {"i8": np.int8, "i16": np.int16, "i32": np.int32}
@@ -109,7 +109,7 @@ def test_functions_are_what_instructions_compute(row: InstructionSet) -> None:
 
 def test_kernels_of_an_emulated_row_call_functions_of_every_width_and_no_intrinsics() -> None:
     row = emulated(INSTRUCTION_SETS["avx512-vnni"])
-    graph = select(contractions.depthwise(112, (3, 1), 3).program, row)
+    graph = steps_of(contractions.depthwise(112, (3, 1), 3).program, row)
     text = "".join(kernels_of(graph).texts.values())
     assert "llvm.x86" not in text.replace(emulated_name("llvm.x86"), "")
     form: InstructionSet | None = INSTRUCTION_SETS["avx512-vnni"]

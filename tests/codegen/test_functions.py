@@ -17,9 +17,9 @@ from codegen.loop_programs import SPECIAL, check_ulp, main, reals
 from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS, InstructionSet
 from zeropoint.codegen.llvm.machine import assembly
 from zeropoint.codegen.llvm.roundings import ROUNDING_NAMES
+from zeropoint.codegen.lowering import steps_of
 from zeropoint.codegen.objects import objects_of
 from zeropoint.codegen.runtime.native import sources_of
-from zeropoint.codegen.select import select
 from zeropoint.ir.tensors import Array
 from zeropoint.ir.text import parse_program
 
@@ -79,7 +79,7 @@ def test_no_multiplication_is_fused_with_an_addition(isa: InstructionSet) -> Non
         f"%b = stablehlo.broadcast_in_dim %s, dims = [0] : ({number}) -> {whole}",
         f"%q = stablehlo.multiply %b, %e : {whole}", f"%y = stablehlo.add %q, %x : {whole}",
     )  # fmt: skip
-    sources = [source.text() for name, source in sources_of(select(program, isa)).items() if name != "driver"]
+    sources = [source.text() for name, source in sources_of(steps_of(program, isa)).items() if name != "driver"]
     assert sources
     for text in sources:
         assert not FLAGS.search(text)
@@ -174,7 +174,7 @@ def test_no_library_is_called(isa: InstructionSet, tmp_path: Path) -> None:
         "%n = stablehlo.tanh %h : tensor<70xf16>", f"%y = stablehlo.convert %n : (tensor<70xf16>) -> {tensor}",
     )  # fmt: skip
     found: set[str] = set()
-    for n, code in enumerate(objects_of(sources_of(select(program, isa)), isa, cache=None).values()):
+    for n, code in enumerate(objects_of(sources_of(steps_of(program, isa)), isa, cache=None).values()):
         file = tmp_path / f"{n}.o"
         file.write_bytes(code)
         listed = subprocess.run(["nm", "-u", file], capture_output=True, text=True)

@@ -19,9 +19,9 @@ from zeropoint.codegen.aot.ahead_of_time import library, write
 from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS, InstructionSet
 from zeropoint.codegen.llvm.machine import CodegenError, assembly, best_of, compile_object, host
 from zeropoint.codegen.llvm.processors import PROCESSORS, instruction_set
+from zeropoint.codegen.lowering import steps_of
 from zeropoint.codegen.modules import kernels_of
 from zeropoint.codegen.runtime.native import NativeProgram
-from zeropoint.codegen.select import select
 from zeropoint.interp import Interpreter
 from zeropoint.ir.tensors import Array
 
@@ -72,7 +72,7 @@ def test_aarch64_under_qemu_gives_the_same_integers(name: str, tmp_path: Path) -
 def assembly_of(name: str) -> str:
     """Of every kernel, one after the other."""
     isa = INSTRUCTION_SETS[name]
-    return "\n".join(assembly(text, isa) for text in kernels_of(select(classifier(), isa)).texts.values())
+    return "\n".join(assembly(text, isa) for text in kernels_of(steps_of(classifier(), isa)).texts.values())
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_no_vector_is_wider_than_its_set_has(name: str) -> None:
 def test_avx_vnni_is_encoded_as_its_processors_have_it(tmp_path: Path) -> None:
     """In VEX: of what AVX-512 added, no instruction and no register."""
     isa, listed = INSTRUCTION_SETS["avx-vnni"], list[str]()
-    for name, text in kernels_of(select(classifier(), isa)).texts.items():
+    for name, text in kernels_of(steps_of(classifier(), isa)).texts.items():
         (tmp_path / name).write_bytes(compile_object(text, isa))
         done = subprocess.run(["objdump", "-d", "-w", tmp_path / name], capture_output=True, text=True, check=True)
         listed += [line for line in done.stdout.splitlines() if re.match(r"^ +[0-9a-f]+:\t", line)]

@@ -15,9 +15,9 @@ from codegen.classifier import classifier, image
 from zeropoint.codegen.graph import Graph
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Module, Value
+from zeropoint.codegen.lowering import steps_of
 from zeropoint.codegen.runtime import guarded
 from zeropoint.codegen.runtime.guarded import GuardedProgram, OverrunError
-from zeropoint.codegen.select import select
 from zeropoint.ir.program import Program
 
 CASES = int(os.environ.get("ZEROPOINT_GUARDED_CASES", "3"))
@@ -53,15 +53,15 @@ def straying(offset: int, store: bool, monkeypatch: pytest.MonkeyPatch | None = 
     """Make every program end with a kernel that goes astray in its 28 bytes of output."""
 
     def with_stray(program: Program, isa: InstructionSet) -> Graph:
-        graph = select(program, isa)
+        graph = steps_of(program, isa)
         last = graph.steps[-1].arguments[-1]
         graph.call("stray", Stray(offset, store), [], [last])  # pyright: ignore
         return graph
 
     if monkeypatch is None:
-        guarded.select = with_stray
+        guarded.steps_of = with_stray
     else:
-        monkeypatch.setattr(guarded, "select", with_stray)
+        monkeypatch.setattr(guarded, "steps_of", with_stray)
 
 
 @pytest.mark.parametrize(("high", "offset"), [(True, -1), (False, 28)])

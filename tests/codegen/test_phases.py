@@ -11,8 +11,8 @@ from codegen.exactness import HERE, assert_native_is_exact
 from zeropoint.codegen.kernels.contraction import Contraction
 from zeropoint.codegen.kernels.depthwise import Depthwise
 from zeropoint.codegen.kernels.depthwise_floats import FloatDepthwise
+from zeropoint.codegen.patterns.phases import Phase, phases_of
 from zeropoint.codegen.runtime.native import NativeProgram
-from zeropoint.codegen.select.phases import Phase, phases_of
 from zeropoint.interp import Interpreter
 from zeropoint.ir.program import Program
 from zeropoint.ir.stablehlo import ConvolutionLayout, ConvolutionOp, PadOp

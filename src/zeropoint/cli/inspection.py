@@ -17,6 +17,7 @@ from zeropoint.cli.shapes import SHAPE
 @click.option("--target", default="cpu", show_default=True, help="For a float model: whose kernels decide.")
 @click.option("--ranges", is_flag=True, help="Bounds of an integer program's numbers, their bits and headroom.")
 @click.option("--json", "as_json", is_flag=True, help="For tools.")
+@click.option("--native", is_flag=True, help="Which kernel of native code takes which ops, and why not a better one.")
 @SHAPE
 @reports_input_errors
 def explain(
@@ -25,17 +26,22 @@ def explain(
     target: str,
     ranges: bool,
     as_json: bool,
+    native: bool,
     shapes: tuple[tuple[str, tuple[int, ...]], ...],
 ) -> None:
     """Why VALUE has its scale, why a rescale is there, why an op stayed float; without VALUE an overview of MODEL.
 
     With --ranges: what the integers of each kernel can reach, in the channel that reaches furthest; of VALUE in every
-    channel, with what grew the scale of its weights.
+    channel, with what grew the scale of its weights. With --native: the kernels of native code, or those of the op
+    VALUE.
     """
     import json
 
     if ranges:
         _explain_ranges(model, value, as_json)
+        return
+    if native:
+        _explain_native(model, value, as_json, dict(shapes))
         return
     from zeropoint.frontend import load_model
     from zeropoint.model import Model
@@ -51,6 +57,22 @@ def explain(
         click.echo(json.dumps(found.record(), indent=2))
     else:
         click.echo(overview(found) if value is None else details(found))
+
+
+def _explain_native(model: Path, name: str | None, as_json: bool, shapes: dict[str, tuple[int, ...]]) -> None:
+    """The kernels of a model, or those of the op called `name`."""
+    import json
+
+    from zeropoint.codegen.group import group
+    from zeropoint.codegen.llvm.machine import host
+    from zeropoint.frontend import load_model
+    from zeropoint.report.explain import native_kernels, native_table
+
+    found = native_kernels(group(load_model(model, shapes), isa=host().name))
+    found = [kernel for kernel in found if name in (None, kernel.name)]
+    if not found:
+        fail(f"found no kernel of an op called '{name}'; without a name all of them are listed")
+    click.echo(json.dumps([kernel.record() for kernel in found], indent=2) if as_json else native_table(found))
 
 
 def _explain_ranges(model: Path, value: str | None, as_json: bool) -> None:

@@ -171,6 +171,7 @@ class Graph:
         *parameters: Parameters,
         operations: int = 0,
         elementwise: Sequence[View] = (),
+        halo: bool = False,
     ) -> None:
         """Append a step whose arguments are the inputs, the parameters and the outputs, in this order.
 
@@ -185,6 +186,7 @@ class Graph:
                 tuple(view.buffer for view in outputs),
                 operations,
                 _over(elementwise, inputs, outputs),
+                halo,
             )
         )
 

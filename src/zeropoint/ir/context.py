@@ -9,13 +9,14 @@ from xdsl.ir import Dialect
 
 from zeropoint.ir.chlo import Chlo
 from zeropoint.ir.fxpmath import FxpMath
+from zeropoint.ir.native import Native
 from zeropoint.ir.quant import Quant
 from zeropoint.ir.resources import ResourceTable
 from zeropoint.ir.stablehlo import StableHlo
 from zeropoint.ir.standard import STANDARD_DIALECTS
 from zeropoint.ir.testing import Check, InterpreterDialect
 
-DIALECTS = (Check, Chlo, Func, FxpMath, InterpreterDialect, Quant, StableHlo)
+DIALECTS = (Check, Chlo, Func, FxpMath, InterpreterDialect, Native, Quant, StableHlo)
 
 
 def new_context(resources: ResourceTable | None = None, *, allow_unregistered: bool = False) -> Context:

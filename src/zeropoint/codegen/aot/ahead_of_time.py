@@ -24,10 +24,10 @@ from zeropoint.codegen.llvm.machine import CodegenError, architecture, combined_
 from zeropoint.codegen.llvm.processors import instruction_set
 from zeropoint.codegen.llvm.roundings import rounding_functions
 from zeropoint.codegen.llvm.text import Module, Value, constant, i64
+from zeropoint.codegen.lowering import steps_of
 from zeropoint.codegen.memory import plan
 from zeropoint.codegen.modules import Source, driver_of, kernels_of
 from zeropoint.codegen.objects import cache_folder, objects_of
-from zeropoint.codegen.select import select
 from zeropoint.ir.files import write_atomically
 from zeropoint.ir.program import Program
 
@@ -71,7 +71,7 @@ def library(program: Program, name: str, isa: InstructionSet) -> Library:
     """
     if not re.fullmatch(r"[A-Za-z_]\w*", name, flags=re.ASCII):
         raise CodegenError(f"found the name '{name}', expected a C identifier that functions begin with; name one")
-    graph = select(program, isa)
+    graph = steps_of(program, isa)
     arena = plan(graph)
     arguments = arguments_of(program)
     kernels = kernels_of(graph)

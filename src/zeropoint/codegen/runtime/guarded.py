@@ -23,12 +23,12 @@ import numpy as np
 from zeropoint.codegen.graph import ALIGNMENT, Buffer, Graph, Parameters, Space, Step, View
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.machine import Loaded, host
+from zeropoint.codegen.lowering import steps_of
 from zeropoint.codegen.modules import kernels_of
 from zeropoint.codegen.objects import cache_folder, objects_of
 from zeropoint.codegen.runtime.overruns import Bounds, OverrunError
 from zeropoint.codegen.runtime.slots import Slot, results_of
 from zeropoint.codegen.runtime.workers import Workers
-from zeropoint.codegen.select import select
 from zeropoint.ir.arguments import checked_arguments, in_order
 from zeropoint.ir.program import Port, Program
 from zeropoint.ir.tensors import Array
@@ -175,7 +175,7 @@ class GuardedProgram:
         self.inputs: list[Port] = program.inputs
         self.outputs: list[Port] = program.outputs
         self._isa = host() if isa is None else isa
-        self._graph = select(program, self._isa)
+        self._graph = steps_of(program, self._isa)
         kernels = kernels_of(self._graph)
         self._code = Loaded(objects_of(kernels.sources, self._isa, cache=cache_folder()).values(), self._isa)
         self._names = kernels.names

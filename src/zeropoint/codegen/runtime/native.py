@@ -12,13 +12,13 @@ import numpy as np
 from zeropoint.codegen.graph import Graph
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.machine import Loaded, host
+from zeropoint.codegen.lowering import steps_of
 from zeropoint.codegen.memory import Arena, plan
 from zeropoint.codegen.modules import Source, driver_of, kernels_of
 from zeropoint.codegen.objects import cache_folder, objects_of
 from zeropoint.codegen.runtime.guarded import GuardedSlot, is_wanted
 from zeropoint.codegen.runtime.slots import Slot, aligned
 from zeropoint.codegen.runtime.workers import serve_text
-from zeropoint.codegen.select import select
 from zeropoint.ir.arguments import checked_arguments, in_order
 from zeropoint.ir.program import Port, Program
 from zeropoint.ir.tensors import Array
@@ -63,7 +63,7 @@ class NativeProgram:
         self._process = os.getpid()
         self.isa = host() if isa is None else isa
         self.guarded = is_wanted() if guarded is None else guarded
-        self.graph = select(program, self.isa)
+        self.graph = steps_of(program, self.isa)
         self.arena: Arena = plan(self.graph)
         folder = cache_folder() if cache is True else (cache or None)
         sources = sources_of(self.graph, checked=self.guarded)

@@ -16,6 +16,12 @@ def _arith() -> Dialect:
     return Arith
 
 
+def _bufferization() -> Dialect:
+    from xdsl.dialects.bufferization import Bufferization
+
+    return Bufferization
+
+
 def _linalg() -> Dialect:
     from xdsl.dialects.linalg import Linalg
 
@@ -26,6 +32,12 @@ def _math() -> Dialect:
     from xdsl.dialects.math import Math
 
     return Math
+
+
+def _memref() -> Dialect:
+    from xdsl.dialects.memref import MemRef
+
+    return MemRef
 
 
 def _shape() -> Dialect:
@@ -42,8 +54,10 @@ def _tensor() -> Dialect:
 
 STANDARD_DIALECTS: dict[str, Callable[[], Dialect]] = {
     "arith": _arith,
+    "bufferization": _bufferization,
     "linalg": _linalg,
     "math": _math,
+    "memref": _memref,
     "shape": _shape,
     "tensor": _tensor,
 }

@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from zeropoint.codegen.graph import Halo, View
-from zeropoint.codegen.select.copies import part
-from zeropoint.codegen.select.phases import Dilated, Phase
-from zeropoint.codegen.select.selection import NoKernel, Selection, padding_of
+from zeropoint.codegen.patterns.match import Declined
+from zeropoint.codegen.patterns.phases import Dilated, Phase, padding_of
+from zeropoint.codegen.values import Values
+from zeropoint.codegen.views import part
 from zeropoint.ir.stablehlo import ConvolutionOp
 from zeropoint.ir.stablehlo.arrays import array_values, padding_values
 from zeropoint.ir.tensors import Array
@@ -29,27 +30,29 @@ class Windows:
     """What surrounds the source."""
 
     @staticmethod
-    def of(selection: Selection, op: ConvolutionOp) -> Windows:
-        """Of a convolution of images by constant weights. Raises NoKernel for any other."""
+    def of(values: Values, op: ConvolutionOp) -> Windows | Declined:
+        """Of a convolution of images by constant weights."""
         layout = op.dimension_numbers.data
-        weights = selection.constant(op.rhs)
+        weights = values.constant(op.rhs)
         rank = len(layout.input_spatial_dimensions)
         ones = (1,) * rank
         plain = (
             rank == 2
-            and selection.channel == layout.input_feature_dimension == layout.output_feature_dimension
+            and values.channel == layout.input_feature_dimension == layout.output_feature_dimension
             and layout.input_batch_dimension == layout.output_batch_dimension == 0
             and layout.input_spatial_dimensions == layout.output_spatial_dimensions == tuple(
                 sorted(layout.input_spatial_dimensions)
             )
             and int(op.batch_group_count.value.data) == 1
         )  # fmt: skip
-        if weights is None or not plain:
-            raise NoKernel
+        if weights is None:
+            return Declined("found weights that are computed, expected a constant")
+        if not plain:
+            return Declined(f"found {op.dimension_numbers.data}, expected images and their channels in one order")
         pairs = padding_values(op.padding, 2)
-        source = Dilated.of(op, selection.splat)
+        source = Dilated.of(op, values.splat)
         if source is None and min(map(min, pairs)) < 0:
-            raise NoKernel
+            return Declined("found negative padding")
         source = source or Dilated(op.lhs, (1, 1), (pairs[0][0], pairs[1][0]), 0)
         arranged = weights.transpose(
             *layout.kernel_spatial_dimensions,
@@ -62,12 +65,17 @@ class Windows:
         sy, sx = array_values(op.window_strides, ones)
         dy, dx = array_values(op.rhs_dilation, ones)
         groups = int(op.feature_group_count.value.data)
-        return Windows(op, source, arranged, (sy, sx), (dy, dx), groups, padding_of(op, selection.splat))
+        return Windows(op, source, arranged, (sy, sx), (dy, dx), groups, padding_of(op, values.splat))
 
     @property
     def depthwise(self) -> bool:
         """One input and one output channel a group."""
         return self.groups > 1 and self.weights.shape[2:] == (1, self.groups)
+
+    @property
+    def takes_residual(self) -> bool:
+        """Whether one dense kernel computes it, which can add another value at its end."""
+        return not self.depthwise and len(self.pieces()) == 1
 
     def pieces(self) -> list[Piece]:
         """The ordinary convolutions that this one is made of: one, where nothing is between elements and taps.
@@ -121,28 +129,23 @@ class Piece:
         every, own = sums
         return int(self.whole.input.fill) * (every - own)
 
-    def source(self, selection: Selection, surrounded: View) -> View:
+    def source(self, values: Values, surrounded: View) -> View:
         """Where its first output begins to read the source with its padding; of no taps one element, over and over."""
         if not self.taps:
-            spatial = _spatial(selection)
+            spatial = values.spatial
             return replace(
                 surrounded, strides=tuple(0 if d in spatial else step for d, step in enumerate(surrounded.strides))
             )
-        _, _, row, pixel = selection.image_strides(surrounded)
+        _, _, row, pixel = values.image_strides(surrounded)
         top, left = self.whole.padding.sides[:2] if self.whole.padding else (0, 0)
         return surrounded.moved((top + self.y.origin) * row + (left + self.x.origin) * pixel)
 
-    def target(self, selection: Selection, view: View) -> View:
+    def target(self, values: Values, view: View) -> View:
         """Its outputs of a view of all of them."""
         if self.y.period == self.x.period == 1:
             return view
-        y, x = _spatial(selection)
+        y, x = values.spatial
         starts, shape, steps = [0] * 4, list(view.shape), [1] * 4
         for d, phase in ((y, self.y), (x, self.x)):
             starts[d], shape[d], steps[d] = phase.start, phase.count, phase.period
         return part(view, starts, shape, steps)
-
-
-def _spatial(selection: Selection) -> tuple[int, int]:
-    """The dimensions of rows and of columns."""
-    return (2, 3) if selection.channel == 1 else (1, 2)

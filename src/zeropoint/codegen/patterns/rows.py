@@ -17,12 +17,12 @@ from xdsl.ir import Operation, OpResult
 
 from zeropoint.codegen.graph import View
 from zeropoint.codegen.kernels.rows import STACK
-from zeropoint.codegen.select.elementwise import split_dimensions
-from zeropoint.codegen.select.expression import CONTRACTION_OPS, RowExpression, reduced_row
-from zeropoint.codegen.select.joining import EXPRESSIONS, can_join, count_of, is_cheap
-from zeropoint.codegen.select.selection import Selection
+from zeropoint.codegen.patterns.match import Declined, Match
+from zeropoint.codegen.patterns.nest import EXPRESSIONS, Trial, can_join, count_of, is_cheap, tried
+from zeropoint.codegen.schedule.elementwise import split_dimensions
+from zeropoint.codegen.schedule.expression import CONTRACTION_OPS, RowExpression, reduced_row
+from zeropoint.codegen.values import Values
 from zeropoint.ir import stablehlo as hlo
-from zeropoint.ir.locations import describe
 from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.tensors import shape_of
 
@@ -30,33 +30,37 @@ LEAST = 8
 """Elements of a row from which on it is worth being one: of shorter ones, vectors run over several rows."""
 
 
-def select_rows(selection: Selection, op: Operation, target: View) -> bool:
-    """Append the step that computes an op's result to `target`; False where rows are not what it is made of."""
+def match_rows(values: Values, op: Operation, target: View) -> Match | Declined:
+    """The rows that end with an op, whose result lies as `target` does."""
     value = op.results[0]
     shape = shape_of(value)
     row = next((d for d, size in enumerate(shape) if size >= LEAST and target.strides[d] == target.itemsize), None)
     if row is None or isinstance(op, CONTRACTION_OPS):
-        return False
-    members = _members(selection, op, row)
+        return Declined()
+    members = _members(values, op, row)
     if not any(isinstance(member, hlo.ReduceOp) for member in members):
-        return False
-    expression = RowExpression(selection, members, shape, EXPRESSIONS, row)
-    result = expression.value(value, expression.every)
-    kernel, operands = expression.rows(result, target)
+        return Declined()
+
+    def attempt(trial: Trial, members: frozenset[Operation]) -> RowExpression:
+        expression = RowExpression(trial, members, shape, EXPRESSIONS, row)
+        expression.value(value, expression.every)
+        return expression
+
+    expression, trial = tried(values, members, attempt)
+    kernel, _ = expression.rows(expression.value(value, expression.every), target)
     if kernel.stack() > STACK:
-        return False
-    selection.graph.call(describe(op), kernel, operands, [target], elementwise=expression.elementwise)
-    return True
+        return Declined(f"found rows that take {kernel.stack()} bytes of the stack, expected at most {STACK}")
+    return Match("rows", (value,), tuple(trial.reads), row, tuple(trial.windows))
 
 
-def _members(selection: Selection, root: Operation, row: int) -> frozenset[Operation]:
+def _members(values: Values, root: Operation, row: int) -> frozenset[Operation]:
     """The ops that become one kernel with `root`, whose rows are along dimension `row`."""
     size = shape_of(root.results[0])[row]
     counts = {count_of(root.results[0]), count_of(root.results[0]) // size}
     members = {root}
     along: dict[Operation, int | None] = {root: row}
-    places: dict[int, Operation] = {}
-    waiting: list[int] = []
+    places: dict[float, Operation] = {}
+    waiting: list[float] = []
 
     def follow(op: Operation) -> None:
         for index, operand in enumerate(op.operands):
@@ -64,7 +68,7 @@ def _members(selection: Selection, root: Operation, row: int) -> frozenset[Opera
                 continue
             found = _row_of_operand(op, index, along[op])
             known = along.setdefault(operand.op, found)
-            place = -selection.order[operand.op]
+            place = -values.order[operand.op]
             if found == -1 or known != found:
                 along[operand.op] = -1  # along another dimension, or along several: it is read
             elif place not in places:
@@ -74,12 +78,12 @@ def _members(selection: Selection, root: Operation, row: int) -> frozenset[Opera
     follow(root)
     while waiting:  # the latest first: the users of an op come before it
         op = places[heapq.heappop(waiting)]
-        if along[op] == -1 or not can_join(selection, op) or selection.constant(op.results[0]) is not None:
+        if along[op] == -1 or not can_join(values, op) or values.constant(op.results[0]) is not None:
             continue
         if isinstance(op, CONTRACTION_OPS) and (along[op] is not None or reduced_row(op) != size):
             continue
         alone = all(use.operation in members for use in op.results[0].uses) and count_of(op.results[0]) in counts
-        if alone or is_cheap(selection, op):
+        if alone or is_cheap(values, op):
             members.add(op)
             follow(op)
     return frozenset(members)

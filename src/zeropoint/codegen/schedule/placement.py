@@ -1,43 +1,35 @@
-"""`dynamic_update_slice` and `scatter`: the operand is copied, then updates are written over it."""
+"""`dynamic_update_slice` and `scatter`: updates are written over a copy of the operand."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 import numpy as np
-from xdsl.ir import Operation, SSAValue
 
 from zeropoint.codegen.graph import View
-from zeropoint.codegen.kernels.access import Access
 from zeropoint.codegen.kernels.placement import Index, Placement
-from zeropoint.codegen.llvm.machine import CodegenError
-from zeropoint.codegen.select.copies import copy, memory_form
-from zeropoint.codegen.select.regions import region_of
-from zeropoint.codegen.select.selection import Selection
-from zeropoint.ir.locations import describe
+from zeropoint.codegen.schedule.body import Body
+from zeropoint.codegen.schedule.regions import access_of, scatter_body
+from zeropoint.codegen.views import copy
 from zeropoint.ir.stablehlo import DynamicUpdateSliceOp, ScatterOp
-from zeropoint.ir.tensors import element_of
 
 
-def _access(view: View, strides: tuple[int, ...]) -> Access:
-    type_, form = memory_form(view)
-    return Access(type_, strides, form)
+def schedule_update(body: Body) -> None:
+    """A copy of the operand, and updates over it."""
+    copy(body.graph, body.name, body.view(body.root.operands[0]), body.outputs[0])
+    if isinstance(body.root, ScatterOp):
+        return _scatter(body, body.root)
+    assert isinstance(body.root, DynamicUpdateSliceOp)
+    return _slice(body, body.root)
 
 
-def _copied(selection: Selection, op: Operation, operand: SSAValue, result: SSAValue, target: View | None) -> View:
-    target = target or selection.target(op, result)
-    copy(selection.graph, op, selection.view(operand), target)
-    return target
-
-
-def make_dynamic_update_slice(selection: Selection, op: DynamicUpdateSliceOp, target: View | None) -> View:
+def _slice(body: Body, op: DynamicUpdateSliceOp) -> None:
     """The operand with `update` in it, kept inside."""
-    update, starts = selection.view(op.update), [selection.view(start) for start in op.start_indices]
-    target = _copied(selection, op, op.operand, op.result, target)
+    update, starts, (target,) = body.view(op.update), [body.view(start) for start in op.start_indices], body.outputs
     loops = (1, *update.shape)
     indices = tuple(
         Index(
-            _access(start, (0,) * len(loops)),
+            access_of(start, (0,) * len(loops)),
             start.dtype.kind != "u",
             -1,
             size,
@@ -47,24 +39,23 @@ def make_dynamic_update_slice(selection: Selection, op: DynamicUpdateSliceOp, ta
         for start, size, extent, stride in zip(starts, target.shape, update.shape, target.strides, strict=True)
     )
     kernel = Placement(
-        loops, len(loops), _access(update, (0, *update.strides)), indices, _access(target, (0, *target.strides)), None
+        loops,
+        len(loops),
+        access_of(update, (0, *update.strides)),
+        indices,
+        access_of(target, (0, *target.strides)),
+        None,
     )
-    if kernel.tasks(selection.isa):
+    if kernel.tasks(body.isa):
         # A row at a time: the loops over single elements are inside of a task.
         kernel = replace(kernel, apart=max(1, len(loops) - 1))
-        selection.graph.call(describe(op), kernel, [update, *starts], [target])
-    return target
+        body.graph.call(body.name, kernel, [update, *starts], [target])
 
 
-def make_scatter(selection: Selection, op: ScatterOp, target: View | None) -> View:
+def _scatter(body: Body, op: ScatterOp) -> None:
     """The operand with updates in it, one after the other where they may meet."""
-    if len(op.inputs) != 1:
-        raise CodegenError(f"{describe(op)}: found {len(op.inputs)} inputs, expected 1; run it with the interpreter")
     dims = op.scatter_dimension_numbers.data
-    elements = [element_of(op.inputs[0]), element_of(op.updates[0])]
-    region = region_of(selection, op, op.update_computation.block, elements)
-    update, positions = selection.view(op.updates[0]), selection.view(op.scatter_indices)
-    target = _copied(selection, op, op.inputs[0], op.results_[0], target)
+    update, positions, (target,) = body.view(op.updates[0]), body.view(op.scatter_indices), body.outputs
     rank = len(update.shape)
     batches = [d for d in range(rank) if d not in dims.update_window_dims]
     windowed = [d for d in range(len(target.shape)) if d not in (*dims.inserted_window_dims, *dims.input_batching_dims)]
@@ -93,16 +84,15 @@ def make_scatter(selection: Selection, op: ScatterOp, target: View | None) -> Vi
     for n, d in enumerate(dims.scatter_dims_to_operand_dims):
         reads.append(positions.moved(n * vector))
         loop = -1 if d not in window else 1 + order.index(window[d])
-        read = _access(positions, (0, *(steps[axis] for axis in order)))
+        read = access_of(positions, (0, *(steps[axis] for axis in order)))
         indices.append(Index(read, positions.dtype.kind != "u", loop, target.shape[d], target.strides[d], -1))
     kernel = Placement(
         (1, *(update.shape[d] for d in order)),
         1 + apart,
-        _access(update, (0, *(update.strides[d] for d in order))),
+        access_of(update, (0, *(update.strides[d] for d in order))),
         tuple(indices),
-        _access(target, (0, *(writes[d] for d in order))),
-        region,
+        access_of(target, (0, *(writes[d] for d in order))),
+        scatter_body(body, op),
     )
     if np.prod(update.shape):
-        selection.graph.call(describe(op), kernel, [update, *reads], [target])
-    return target
+        body.graph.call(body.name, kernel, [update, *reads], [target])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from xdsl.ir import Operation, SSAValue
 
@@ -19,15 +19,34 @@ from zeropoint.codegen.kernels.halves import HALVES
 from zeropoint.codegen.kernels.loops import Nest, Order, Reduction
 from zeropoint.codegen.kernels.rows import Rows
 from zeropoint.codegen.llvm.machine import CodegenError
-from zeropoint.codegen.select.copies import SCALAR_TYPES, memory_form
+from zeropoint.codegen.values import Values
+from zeropoint.codegen.views import SCALAR_TYPES, memory_form
 from zeropoint.ir import stablehlo as hlo
 from zeropoint.ir.locations import describe
 from zeropoint.ir.quant import UniformQuantizedType
 from zeropoint.ir.stablehlo.arrays import array_values
-from zeropoint.ir.tensors import element_dtype, element_of, shape_of
+from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 
-if TYPE_CHECKING:
-    from zeropoint.codegen.select.selection import Selection
+
+class Scope(Protocol):
+    """What expressions are made in: the memory of values that they read."""
+
+    @property
+    def values(self) -> Values:
+        """What is known of the values."""
+        ...
+
+    def view(self, value: SSAValue) -> View:
+        """Where a value is that the expression reads, or an array of numbers."""
+        ...
+
+    def constant_view(self, array: Array) -> View:
+        """Where numbers of the program's constants and types are."""
+        ...
+
+    def padded(self, op: Operation, value: SSAValue) -> View:
+        """Where the first operand of a window lies with its padding around it; `value` is that operand."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -101,12 +120,14 @@ class Expression:
 
     def __init__(
         self,
-        selection: Selection,
+        scope: Scope,
         members: frozenset[Operation],
         sizes: Sequence[int],
         rules: Mapping[type[Operation], Rule],
     ):
-        self.selection = selection
+        self.scope = scope
+        self.taken: list[Operation] = []
+        """The members that became instructions."""
         self.members = members
         self._rules = rules
         self.sizes = list(sizes)
@@ -162,13 +183,14 @@ class Expression:
         return self._known[key]
 
     def _made(self, value: SSAValue, place: Place) -> int:
-        number = self.selection.splat(value)
+        number = self.scope.values.splat(value)
         if number is not None and abs(number) <= 1 << 53:
             return self.step("number", value, (), number)
         owner = value.owner
         if isinstance(owner, Operation) and owner in self.members and self.takes(owner, place):
+            self.taken.append(owner)
             return self._rules[type(owner)](self, owner, place)
-        return self.read(self.selection.view(value), place, value)
+        return self.read(self.scope.view(value), place, value)
 
     def takes(self, op: Operation, place: Place) -> bool:
         """Whether an op can be a part here: of reductions only the first, outside of any other."""
@@ -286,13 +308,13 @@ class RowExpression(Expression):
 
     def __init__(
         self,
-        selection: Selection,
+        scope: Scope,
         members: frozenset[Operation],
         sizes: Sequence[int],
         rules: Mapping[type[Operation], Rule],
         row: int,
     ):
-        super().__init__(selection, members, sizes, rules)
+        super().__init__(scope, members, sizes, rules)
         self._row = row
 
     def takes(self, op: Operation, place: Place) -> bool:

@@ -6,14 +6,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from xdsl.ir import Operation
-
-from zeropoint.codegen.graph import Graph, View
+from zeropoint.codegen.graph import Graph, View, row_major
 from zeropoint.codegen.kernels.access import Access
 from zeropoint.codegen.kernels.elements import Body, Instruction
 from zeropoint.codegen.kernels.halves import HALVES
 from zeropoint.codegen.kernels.loops import Nest
-from zeropoint.ir.locations import describe
 from zeropoint.ir.stablehlo import ConcatenateOp
 from zeropoint.ir.tensors import shape_of
 
@@ -35,16 +32,16 @@ def memory_form(view: View) -> tuple[str, str]:
     return type_, "activation" if view.activations else "plain"
 
 
-def copy(graph: Graph, op: Operation, source: View, target: View) -> None:
+def copy(graph: Graph, name: str, source: View, target: View) -> None:
     """Append the step that writes the elements of one view to another of the same shape and dtype."""
     read = _access(source)
     body = (Instruction("read", read.register, (), (0,)),)
-    _call(graph, op, body, [source], [read], target)
+    _call(graph, name, body, [source], [read], target)
 
 
-def fill(graph: Graph, op: Operation, number: float, target: View) -> None:
+def fill(graph: Graph, name: str, number: float, target: View) -> None:
     """Append the step that repeats a number."""
-    _call(graph, op, (Instruction("number", _access(target).register, (), (number,)),), [], [], target)
+    _call(graph, name, (Instruction("number", _access(target).register, (), (number,)),), [], [], target)
 
 
 def _access(view: View) -> Access:
@@ -52,10 +49,10 @@ def _access(view: View) -> Access:
     return Access(type_, view.strides, form)
 
 
-def _call(graph: Graph, op: Operation, body: Body, sources: list[View], reads: list[Access], target: View) -> None:
+def _call(graph: Graph, name: str, body: Body, sources: list[View], reads: list[Access], target: View) -> None:
     if math.prod(target.shape):
         nest = Nest(target.shape, 0, tuple(reads), _access(target), None, body)
-        graph.call(describe(op), nest.arranged(), sources, [target])
+        graph.call(name, nest.arranged(), sources, [target])
 
 
 def part(view: View, starts: Sequence[int], shape: Sequence[int], steps: Sequence[int] | None = None) -> View:
@@ -105,3 +102,17 @@ def reshaped(view: View, shape: Sequence[int]) -> View | None:
         rest //= size
         strides.append(step * rest)
     return replace(view, shape=tuple(shape), strides=tuple(strides), halo=None)
+
+
+def transposed(view: View, order: Sequence[int]) -> View:
+    """The view with its dimensions in another order."""
+    shape, strides = (tuple(part[d] for d in order) for part in (view.shape, view.strides))
+    return replace(view, shape=shape, strides=strides, halo=None)
+
+
+def has_even_rows(view: View) -> bool:
+    """Whether the rows (of the last dimension) lie one behind the other at even distances."""
+    if len(view.shape) < 2 or view.strides[-1] != view.itemsize:
+        return False
+    wanted = row_major(view.shape[:-1], view.strides[-2])
+    return all(a == b or n == 1 for a, b, n in zip(view.strides[:-1], wanted, view.shape[:-1], strict=True))

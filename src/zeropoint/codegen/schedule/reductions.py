@@ -8,13 +8,11 @@ from typing import Any
 import numpy as np
 from xdsl.ir import Operation, SSAValue
 
-from zeropoint.codegen.graph import Halo, View
+from zeropoint.codegen.graph import View
 from zeropoint.codegen.kernels.elements import identity
 from zeropoint.codegen.kernels.loops import Order
 from zeropoint.codegen.llvm.machine import CodegenError
-from zeropoint.codegen.select.expression import Axis, Expression, Place, Rule, half_of, on_numbers, scalar_type
-from zeropoint.codegen.select.movement import padded
-from zeropoint.codegen.select.selection import Selection
+from zeropoint.codegen.schedule.expression import Axis, Expression, Place, Rule, half_of, on_numbers, scalar_type
 from zeropoint.ir import stablehlo as hlo
 from zeropoint.ir.functions import function_name
 from zeropoint.ir.locations import describe
@@ -55,7 +53,7 @@ def _combined(e: Expression, op: Any, sizes: Sequence[int], inner: Callable[[lis
             f"{describe(op)}: found sums of {element_of(made)} in an order that counts; run it with the interpreter"
         )
     like = scalar_type(made)
-    start = e.selection.splat(op.init_values[0])
+    start = e.scope.values.splat(op.init_values[0])
 
     def element(loops: list[Axis]) -> int:
         return e.step("convert", like, [inner(loops)])
@@ -84,15 +82,8 @@ def _reduce_window(e: Expression, op: hlo.ReduceWindowOp, place: Place) -> int:
     rank = len(shape_of(source))
     ones = (1,) * rank
     window, strides = array_values(op.window_dimensions), array_values(op.window_strides, ones)
-    dilations, interior = (
-        array_values(op.window_dilations, ones),
-        [d - 1 for d in array_values(op.base_dilations, ones)],
-    )
-    padding = padding_values(op.padding, rank)
-    halo = e.selection.window_padding(op)
-    view = None if halo is None else _window(e.selection.view(source), halo, e.selection)
-    if view is None:
-        view = _padded_source(e, op, source, e.selection.splat(op.init_values[0]), padding, interior)
+    dilations = array_values(op.window_dilations, ones)
+    view = e.scope.padded(op, source) if pads(op) else None
 
     def inner(loops: list[Axis]) -> int:
         taps = zip(place, loops, strides, dilations, strict=True)
@@ -102,39 +93,36 @@ def _reduce_window(e: Expression, op: hlo.ReduceWindowOp, place: Place) -> int:
     return _combined(e, op, window, inner, Order.LEFT_TO_RIGHT)
 
 
-def _window(view: View, wanted: Halo, selection: Selection) -> View | None:
-    """A view that begins with its padding, where that is in its buffer already."""
-    there = view.halo
-    if there is None or there.value != wanted.value or there.union(wanted) != there:
-        return None
-    _, _, row, pixel = selection.image_strides(view)
-    return view.moved(-wanted.top * row - wanted.left * pixel)
+def pads(op: Operation) -> bool:
+    """Whether an op pads or dilates what it reads."""
+    if not isinstance(op, hlo.ConvolutionOp | hlo.ReduceWindowOp):
+        return False
+    return any(any(pair) for pair in padding_values(op.padding, 0)) or any(step != 1 for step in _dilation(op))
 
 
-def _padded_source(
-    e: Expression,
-    op: Operation,
-    value: SSAValue,
-    number: float | None,
-    pairs: Sequence[tuple[int, int]],
-    interior: Sequence[int],
-) -> View | None:
-    """A padded copy of an operand, None where nothing is padded."""
-    if not any(interior) and not any(side for pair in pairs for side in pair):
-        return None
-    if number is None:
-        raise CodegenError(f"{describe(op)}: found padding by a value that is computed, expected a constant")
-    low, high = [low for low, _ in pairs], [high for _, high in pairs]
-    return padded(e.selection, op, e.selection.view(value), number, low, high, interior)
+def _dilation(op: hlo.ConvolutionOp | hlo.ReduceWindowOp) -> tuple[int, ...]:
+    return array_values(op.lhs_dilation if isinstance(op, hlo.ConvolutionOp) else op.base_dilations, ())
+
+
+def padding_around(op: hlo.ConvolutionOp | hlo.ReduceWindowOp) -> tuple[list[int], list[int], list[int]]:
+    """(low, high, interior) of every dimension of what an op reads."""
+    rank = len(shape_of(op.operands[0]))
+    spatial = op.dimension_numbers.data.input_spatial_dimensions if isinstance(op, hlo.ConvolutionOp) else range(rank)
+    low, high, interior = [0] * rank, [0] * rank, [0] * rank
+    for d, pair in zip(spatial, padding_values(op.padding, len(spatial)), strict=True):
+        low[d], high[d] = pair
+    for d, step in zip(spatial, _dilation(op), strict=False):
+        interior[d] = step - 1
+    return low, high, interior
 
 
 def _weights(e: Expression, value: SSAValue, innermost: int) -> View | None:
     """A constant laid out with one dimension innermost, over which vectors run; None for another value."""
-    array = e.selection.constant(value)
+    array = e.scope.values.constant(value)
     if array is None:
         return None
     order = [d for d in range(array.ndim) if d != innermost] + [innermost]
-    view = e.selection.constant_view(np.ascontiguousarray(array.transpose(order)))
+    view = e.scope.constant_view(np.ascontiguousarray(array.transpose(order)))
     strides = [0] * array.ndim
     for d, stride in zip(order, view.strides, strict=True):
         strides[d] = stride
@@ -187,12 +175,7 @@ def _convolution(e: Expression, op: hlo.ConvolutionOp, place: Place) -> int:
     if int(op.batch_group_count.value.data) != 1:
         raise CodegenError(f"{describe(op)}: found groups of the batch; run it with the interpreter")
     strides, dilation = array_values(op.window_strides, ones), array_values(op.rhs_dilation, ones)
-    pairs, between = [(0, 0)] * (rank + 2), [0] * (rank + 2)
-    for d, pair, step in zip(
-        spatial, padding_values(op.padding, rank), array_values(op.lhs_dilation, ones), strict=True
-    ):
-        pairs[d], between[d] = pair, step - 1
-    source = _padded_source(e, op, op.lhs, 0, pairs, between)
+    source = e.scope.padded(op, op.lhs) if pads(op) else None
     kernel = shape_of(op.rhs)
     constant = _weights(e, op.rhs, layout.kernel_output_feature_dimension)
     reversed_ = [False] * rank if op.window_reversal is None else [bool(x) for x in op.window_reversal.get_values()]

@@ -20,7 +20,7 @@ from zeropoint.codegen.kernels.elements import (
 )
 from zeropoint.codegen.kernels.scalars import FLOATS
 from zeropoint.codegen.llvm.machine import CodegenError
-from zeropoint.codegen.select.expression import Axis, Expression, Place, Rule, half_of, on_numbers, scalar_type
+from zeropoint.codegen.schedule.expression import Axis, Expression, Place, Rule, half_of, on_numbers, scalar_type
 from zeropoint.ir import chlo
 from zeropoint.ir import stablehlo as hlo
 from zeropoint.ir.functions import function_name
@@ -100,7 +100,7 @@ def _table(e: Expression, op: TableOp, place: Place) -> int:
     index = e.value(op.operand, place)
     if element_dtype(element_of(op.operand)) != np.int8:
         raise CodegenError(f"{describe(op)}: found an index of {element_of(op.operand)}, expected i8")
-    view = e.selection.view(op.table)
+    view = e.scope.view(op.table)
     if view.activations:
         raise CodegenError(f"{describe(op)}: found a table that is computed, expected a constant")
     return e.step("table", op.result, [index], e.operand(view, (Axis(),)))
@@ -139,7 +139,7 @@ def _quantize(e: Expression, op: hlo.UniformQuantizeOp, place: Place) -> int:
     type_ = element_of(op.result)
     if not isinstance(type_, UniformQuantizedType) or not type_.is_per_channel:
         type_ = _per_layer(op, type_)
-    behaviour = profile(e.selection.program.profile or DEFAULT_PROFILE).quantize
+    behaviour = profile(e.scope.values.program.profile or DEFAULT_PROFILE).quantize
     source, storage = scalar_type(op.operand), type_.storage
     if source[0] not in FLOATS or half_of(op.operand) or behaviour not in QUANTIZES or storage.type.width > 16:
         raise CodegenError(
@@ -175,8 +175,8 @@ def _over_channels(
     """x / s + zp by the channel's numbers; NaN becomes zp, or stays where the behaviour stores 0 for it."""
     dtype = np.dtype(np.float32 if real[0] == "float" else np.float64)
     with np.errstate(under="ignore"):
-        scales = e.read(e.selection.constant_view(type_.scales.astype(dtype)), (at,), real)
-    zeros = e.read(e.selection.constant_view(type_.zero_points.astype(dtype)), (at,), real)
+        scales = e.read(e.scope.constant_view(type_.scales.astype(dtype)), (at,), real)
+    zeros = e.read(e.scope.constant_view(type_.zero_points.astype(dtype)), (at,), real)
     value = e.step("divide", real, [value, scales])
     if behaviour in _FIRST_ROUNDED:
         value = e.step(_FIRST_ROUNDED[behaviour], real, [value])
@@ -198,7 +198,7 @@ def _dequantize(e: Expression, op: hlo.UniformDequantizeOp, place: Place) -> int
         dtype = element_dtype(element_of(op.result))
         at = (place[type_.axis],)
         for name, numbers in (("subtract", type_.zero_points), ("multiply", type_.scales)):
-            other = e.read(e.selection.constant_view(np.asarray(numbers).astype(dtype)), at, real)
+            other = e.read(e.scope.constant_view(np.asarray(numbers).astype(dtype)), at, real)
             value = e.step(name, real, [value, other])
         return value
     type_ = _per_layer(op, type_)
@@ -275,7 +275,7 @@ def _indices(e: Expression, op: Operation, source: View, parts: Sequence[tuple[V
 
 def _gather(e: Expression, op: hlo.GatherOp, place: Place) -> int:
     dims, sizes = op.dimension_numbers.data, array_values(op.slice_sizes)
-    source, starts = e.selection.view(op.operand), e.selection.view(op.start_indices)
+    source, starts = e.scope.view(op.operand), e.scope.view(op.start_indices)
     batch = iter([axis for d, axis in enumerate(place) if d not in dims.offset_dims])
     at = [Axis() if d == dims.index_vector_dim else next(batch) for d in range(len(starts.shape))]
     offsets = iter([place[d] for d in dims.offset_dims])
@@ -295,9 +295,9 @@ def _gather(e: Expression, op: hlo.GatherOp, place: Place) -> int:
 
 
 def _dynamic_slice(e: Expression, op: hlo.DynamicSliceOp, place: Place) -> int:
-    source, sizes = e.selection.view(op.operand), array_values(op.slice_sizes)
+    source, sizes = e.scope.view(op.operand), array_values(op.slice_sizes)
     parts: list[tuple[View, Place, int, int]] = [
-        (e.selection.view(start), (), d, source.shape[d] - sizes[d]) for d, start in enumerate(op.start_indices)
+        (e.scope.view(start), (), d, source.shape[d] - sizes[d]) for d, start in enumerate(op.start_indices)
     ]
     return e.step("gather", op.result, (), e.operand(source, place), *_indices(e, op, source, parts))
 

@@ -1,0 +1,360 @@
+"""Which kernel computes which ops: `Program -> Program`, ops in `native.kernel` regions.
+
+    %acc = stablehlo.convolution(%x, %w) ...
+    %sum = stablehlo.add %acc, %bias
+    %y   = fxpmath.requantize %sum ...
+
+becomes
+
+    %y = "native.kernel"(%x) <{kind = "contraction"}> ({ the same ops, with their constants })
+
+Kernels of special form are tried in program order (`PATTERNS`). Every other value is computed when a kernel asks for
+it, by rows or one loop nest for as many ops backwards as can be one, so nothing is computed that nobody reads. What
+only moves whole values (reshapes, padding, concatenation) stays as it is: `layout` makes a view or a copy of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import StringAttr, TensorType
+from xdsl.dialects.func import ReturnOp
+from xdsl.ir import Block, BlockArgument, Operation, OpResult, Region, SSAValue
+
+from zeropoint.codegen.graph import Space, View
+from zeropoint.codegen.llvm.machine import CodegenError
+from zeropoint.codegen.patterns.boundary import match_express, match_gather, match_quantize, match_sum, match_table
+from zeropoint.codegen.patterns.contraction import match_dequantize, match_floats, match_requantize
+from zeropoint.codegen.patterns.match import Declined, Match
+from zeropoint.codegen.patterns.nest import EXPRESSIONS, match_nest
+from zeropoint.codegen.patterns.products import match_float_product, match_requantized_product
+from zeropoint.codegen.patterns.regions import match_fold, match_scatter, match_slice_update, match_sort
+from zeropoint.codegen.patterns.rows import match_rows
+from zeropoint.codegen.schedule.expression import scalar_type
+from zeropoint.codegen.schedule.reductions import padding_around
+from zeropoint.codegen.values import Values, dense, note_channel_dimension
+from zeropoint.codegen.views import reshaped, transposed
+from zeropoint.ir import fxpmath as fxp
+from zeropoint.ir import quant
+from zeropoint.ir import stablehlo as hlo
+from zeropoint.ir.constants import constant_op
+from zeropoint.ir.locations import describe
+from zeropoint.ir.native import KernelOp, YieldOp
+from zeropoint.ir.program import Program
+from zeropoint.ir.stablehlo.arrays import array_values
+from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
+
+ISA = "native.isa"
+"""On the module after `group`: the instruction set that its kernels are for."""
+
+DEEPEST = 64
+"""How many ops in a row may wait for the one that uses them."""
+
+Pattern = Callable[[Values, Any], Match | Declined]
+
+PATTERNS: Mapping[type[Operation], tuple[Pattern, ...]] = {
+    fxp.RequantizeOp: (match_requantized_product, match_requantize),
+    fxp.TableOp: (match_table,),
+    fxp.WeightedSumOp: (match_sum,),
+    hlo.ConvolutionOp: (match_floats,),
+    hlo.DotGeneralOp: (match_float_product, match_floats),
+    hlo.GatherOp: (match_gather,),
+    hlo.ReduceOp: (match_fold,),
+    hlo.SortOp: (match_sort,),
+    hlo.UniformDequantizeOp: (match_dequantize, match_express),
+    hlo.UniformQuantizeOp: (match_quantize,),
+}
+"""Kernels of special form, tried first."""
+
+UPDATES: Mapping[type[Operation], Pattern] = {
+    hlo.DynamicUpdateSliceOp: match_slice_update,
+    hlo.ScatterOp: match_scatter,
+}
+"""Kernels that copy their first operand and write over it."""
+
+MOVED = (quant.StorageCastOp, hlo.ConcatenateOp, hlo.IotaOp, hlo.PadOp, hlo.ReshapeOp)
+"""Ops that move whole values: they stay outside of kernels."""
+
+
+def group(program: Program, *, isa: str) -> Program:
+    """The kernels of an integer program, for the instruction set of this name.
+
+    Raises CodegenError, with the op's name and place, where an op has no kernel.
+    """
+    grouped = program.clone()
+    note_channel_dimension(grouped)
+    grouped.module.attributes[ISA] = StringAttr(isa)
+    _Grouping(grouped).run()
+    return grouped
+
+
+def noted_isa(program: Program) -> str | None:
+    """The instruction set that a program was grouped for."""
+    found = program.module.attributes.get(ISA)
+    return found.data if isinstance(found, StringAttr) else None
+
+
+class _Grouping:
+    """New ops grow behind the old ones, which go in the end; `made` is where each old value is computed."""
+
+    def __init__(self, program: Program):
+        self.program = program
+        self.block = program.entry
+        self.made: dict[SSAValue, SSAValue] = {argument: argument for argument in self.block.args}
+        self.values = Values(program, self.block, self.made.__contains__)
+        self._lying: dict[SSAValue, View] = {argument: dense(argument, Space.INPUT) for argument in self.block.args}
+        self._reasons: dict[Operation, list[str]] = {}
+        self._depths: dict[Operation, int] = {}
+        self._seen: dict[SSAValue, tuple[SSAValue, View]] = {}
+
+    def run(self) -> None:
+        *old, last = self.block.ops
+        assert isinstance(last, ReturnOp)
+        for op in old:
+            self._visit(op)
+            self._bound_depth(op)
+        for value in last.operands:
+            scalar_type(value)
+        returned = [self.value(value) for value in last.operands]
+        last.operands = returned
+        new = [op for op in self.block.ops if op is not last and op not in self.values.order]
+        for op in [*new[::-1], *(op for op in [*self.block.ops][::-1] if op in self.values.order and op is not last)]:
+            if not any(result.first_use for result in op.results):
+                op.detach()
+                op.erase()
+
+    def _visit(self, op: Operation) -> None:
+        """Compute what has a kernel of special form, or lies somewhere already."""
+        if self._is_nothing(op):
+            return
+        if isinstance(op, hlo.OptimizationBarrierOp):
+            self._alias(op)
+        elif isinstance(op, quant.StorageCastOp) and self.values.has(op.input):
+            self._move(op, self._lying[op.input])
+        elif isinstance(op, hlo.ReshapeOp) and self.values.has(op.operand):
+            view = reshaped(self._lying[op.operand], shape_of(op.result))
+            if view is not None:
+                self._move(op, view)
+        elif type(op) in PATTERNS and not any(map(self.values.has, op.results)):
+            self._try(op)
+
+    def _try(self, op: Operation) -> None:
+        for pattern in PATTERNS[type(op)]:
+            found = pattern(self.values, op)
+            if isinstance(found, Match):
+                return self._emit(found, op)
+            if found.reason is not None:
+                self._decline(op, pattern, found)
+        return None
+
+    def _decline(self, op: Operation, pattern: Callable[..., object], found: Declined) -> None:
+        name = pattern.__name__.removeprefix("match_").replace("_", " ")
+        self._reasons.setdefault(op, []).append(f"{name}: {describe(op)}: {found.reason}")
+
+    def _alias(self, op: hlo.OptimizationBarrierOp) -> None:
+        """The operands as they are: nothing moves across kernels here."""
+        for value, result in zip(op.inputs, op.results_, strict=True):
+            self.made[result] = self.value(value)
+            self._lying[result] = self._lying[value]
+
+    def _bound_depth(self, op: Operation) -> None:
+        """Compute a value now where many ops before it wait: what computes it later goes back through all of them."""
+        waiting = [
+            self._depths.get(operand.op, 0)
+            for operand in op.operands
+            if isinstance(operand, OpResult) and not self.values.has(operand)
+        ]
+        self._depths[op] = 1 + max(waiting, default=0)
+        if self._depths[op] >= DEEPEST and len(op.results) == 1:
+            self.value(op.results[0])
+
+    # Values.
+
+    def value(self, value: SSAValue) -> SSAValue:
+        """Where a value is computed; it is computed now if no kernel has computed it yet.
+
+        Raises CodegenError where an op has no native form.
+        """
+        if value not in self.made:
+            assert isinstance(value, OpResult)
+            self._compute(value, None)
+        return self.made[value]
+
+    def _compute(self, value: OpResult, target: View | None) -> None:
+        """Make a value, which will probably lie as `target` does."""
+        op = value.op
+        if isinstance(op, hlo.ConstantOp):
+            self._bind(value, self._insert(op.clone(), op).results[0], dense(value, Space.WEIGHTS))
+        elif type(op) in MOVED:
+            self._operands_of_move(op)
+            self._move(op, target or self.values.destination(value))
+        elif type(op) in UPDATES:
+            found = UPDATES[type(op)](self.values, op)
+            assert isinstance(found, Match)
+            self._emit(found, op)
+        elif type(op) not in EXPRESSIONS or len(op.results) != 1:
+            raise CodegenError(f"{describe(op)}: found no native form of it; run it with the interpreter")
+        else:
+            self._emit(self._nested(op, target or self.values.destination(value)), op)
+
+    def _is_nothing(self, op: Operation) -> bool:
+        """Make empty results constants, as nothing is computed; whether all of the op's results are empty."""
+        empty = [value for value in op.results if isinstance(value.type, TensorType) and 0 in shape_of(value)]
+        for value in empty:
+            scalar_type(value)
+            self._bind(value, self._constant(np.zeros(shape_of(value)), value, op), dense(value, Space.WEIGHTS))
+        return bool(empty) and len(empty) == len(op.results)
+
+    def _constant(self, array: Array, like: SSAValue, op: Operation) -> SSAValue:
+        """A constant with the element type of a value."""
+        element = element_of(like)
+        quantized = element if isinstance(element, quant.UniformQuantizedType) else None
+        array = array.astype(element_dtype(element))
+        return self._insert(constant_op(array, self.program.weights, quantized=quantized), op).results[0]
+
+    def _nested(self, op: Operation, target: View) -> Match:
+        """The rows or the loop nest that ends with an op; what they read with padding around it is padded apart."""
+        while True:
+            found = match_rows(self.values, op, target)
+            if isinstance(found, Declined):
+                if found.reason is not None:
+                    self._decline(op, match_rows, found)
+                found = match_nest(self.values, op)
+            if not found.padded:
+                return found
+            for window in found.padded:
+                self._pad_apart(window)
+
+    def _pad_apart(self, op: Operation) -> None:
+        """Give a window that reads padding a `pad` before it."""
+        assert isinstance(op, hlo.ConvolutionOp | hlo.ReduceWindowOp)
+        source = op.operands[0]
+        number = self.values.splat(op.init_values[0]) if isinstance(op, hlo.ReduceWindowOp) else 0.0
+        if number is None:
+            raise CodegenError(f"{describe(op)}: found padding by a value that is computed, expected a constant")
+        low, high, interior = padding_around(op)
+        constant = constant_op(np.array(number, element_dtype(element_of(source))), self.program.weights)
+        pad = hlo.PadOp(source, constant.output, low, high, interior)
+        for n, new in enumerate((constant, pad)):
+            new.location = op.location
+            self.block.insert_op_before(new, op)
+            self.values.order[new] = self.values.order[op] - (1 - n / 2) / 2
+        op.operands[0] = pad.result
+        op.padding = None
+        if isinstance(op, hlo.ConvolutionOp):
+            op.lhs_dilation = None
+        else:
+            op.base_dilations = None
+
+    def _operands_of_move(self, op: Operation) -> None:
+        if isinstance(op, hlo.PadOp) and self.values.splat(op.padding_value) is None:
+            raise CodegenError(f"{describe(op)}: found padding by a value that is computed, expected a constant")
+        if isinstance(op, hlo.IotaOp):
+            scalar_type(op.output)
+        source = op.operands[0] if isinstance(op, hlo.ReshapeOp) else None
+        # A loop nest computes the operand of a reshape in the result's place.
+        alone = isinstance(source, OpResult) and type(source.op) in EXPRESSIONS and source.has_one_use()
+        if isinstance(source, OpResult) and alone and not self.values.has(source):
+            self._compute(source, reshaped(self.values.destination(op.results[0]), shape_of(source)))
+
+    def _move(self, op: Operation, view: View) -> None:
+        """Put an op behind the kernels, as it is."""
+        operands = [self._splat(op) if n and isinstance(op, hlo.PadOp) else self.value(operand)
+                    for n, operand in enumerate(op.operands)]  # fmt: skip
+        moved = self._insert(op.clone(dict(zip(op.operands, operands, strict=True))), op)
+        self._bind(op.results[0], moved.results[0], view)
+
+    def _splat(self, op: hlo.PadOp) -> SSAValue:
+        number = self.values.splat(op.padding_value)
+        assert number is not None
+        return self._constant(np.array(number), op.padding_value, op)
+
+    def _bind(self, value: SSAValue, made: SSAValue, view: View) -> None:
+        self.made[value] = made
+        self._lying[value] = view
+
+    def _insert(self, op: Operation, like: Operation) -> Operation:
+        op.location = like.location
+        last = self.block.last_op
+        assert last is not None
+        self.block.insert_op_before(op, last)
+        return op
+
+    # Kernels.
+
+    def _emit(self, match: Match, root: Operation) -> None:
+        """The kernel of a match, behind those of what it reads."""
+        if match.kind == "product":
+            inputs = [self._seen_through(value)[0] for value in match.inputs]
+        else:
+            inputs = [self.value(value) for value in match.inputs]
+        ops = sorted(_between(match), key=lambda op: self.values.order[op])
+        declined = [reason for op in ops for reason in self._reasons.get(op, ())]
+        types = [value.type for value in match.results]
+        kernel = KernelOp(match.kind, inputs, (), types, _body(match, ops), declined=declined, row=match.row)
+        self._insert(kernel, root)
+        for value, made in zip(match.results, kernel.values, strict=True):
+            dtype = element_dtype(element_of(value))
+            lines = match.kind in ("contraction", "product") and dtype == np.float32
+            self._bind(value, made, self.values.fresh(shape_of(value), dtype, 64 if lines else 16))
+        if match.kind == "product":
+            self._turn(match.results[0])
+
+    def _turn(self, value: SSAValue) -> None:
+        """Keep the transpose that alone uses a product outside: the kernel writes its result so that it is in order."""
+        user = next(iter(value.uses)).operation if value.has_one_use() else None
+        if not isinstance(user, hlo.TransposeOp) or shape_of(value)[-1] % 16 or self.values.is_image(user.result):
+            return
+        order = array_values(user.permutation)
+        if order[-1] == len(order) - 1:
+            self._move(user, self.values.fresh(shape_of(user.result), element_dtype(element_of(value))))
+
+    def _seen_through(self, value: SSAValue) -> tuple[SSAValue, View]:
+        """A value where it lies, without moving what transposes and reshapes only view differently."""
+        op = value.op if isinstance(value, OpResult) else None
+        if self.values.has(value) or not isinstance(op, hlo.TransposeOp | hlo.ReshapeOp):
+            return self.value(value), self._lying[value]
+        if value not in self._seen:
+            source, view = self._seen_through(op.operand)
+            if isinstance(op, hlo.ReshapeOp):
+                found = reshaped(view, shape_of(value))
+            else:
+                found = transposed(view, array_values(op.permutation))
+            if found is None:
+                return self.value(value), self._lying[value]
+            self._seen[value] = self._insert(op.clone({op.operand: source}), op).results[0], found
+        return self._seen[value]
+
+
+def _between(match: Match) -> set[Operation]:
+    """The ops that compute the results of a match from its inputs, and their constants."""
+    found: set[Operation] = set()
+    waiting = [value for value in match.results]
+    while waiting:
+        value = waiting.pop()
+        if value in match.inputs or isinstance(value, BlockArgument):
+            continue
+        assert isinstance(value, OpResult)
+        if value.op not in found:
+            found.add(value.op)
+            waiting += _read_by(value.op)
+    return found
+
+
+def _read_by(op: Operation) -> Iterator[SSAValue]:
+    """The values that an op and what is in its regions read, of its own block."""
+    for inner in op.walk():
+        for operand in inner.operands:
+            if isinstance(operand, OpResult) and operand.op.parent is op.parent:
+                yield operand
+
+
+def _body(match: Match, ops: list[Operation]) -> Region:
+    block = Block(arg_types=[value.type for value in match.inputs])
+    mapping: dict[SSAValue, SSAValue] = dict(zip(match.inputs, block.args, strict=True))
+    for op in ops:
+        block.add_op(op.clone(mapping))
+    block.add_op(YieldOp([mapping[value] for value in match.results]))
+    return Region(block)

@@ -1,0 +1,27 @@
+"""From an integer program to the steps of native code: group, layout, schedule."""
+
+from __future__ import annotations
+
+from zeropoint.codegen.graph import Graph
+from zeropoint.codegen.group import group, noted_isa
+from zeropoint.codegen.layout import is_laid_out, layout
+from zeropoint.codegen.llvm.isa import InstructionSet
+from zeropoint.codegen.llvm.machine import CodegenError
+from zeropoint.codegen.schedule.steps import schedule
+from zeropoint.ir.program import Program
+
+
+def steps_of(program: Program, isa: InstructionSet) -> Graph:
+    """The steps of a program for one instruction set; of one that is grouped or laid out, from there on.
+
+    Raises CodegenError, with the op's name and place, where an op has no kernel, and for a program that was grouped for
+    another instruction set.
+    """
+    noted = noted_isa(program)
+    if noted is None:
+        program = group(program, isa=isa.name)
+    elif noted != isa.name:
+        raise CodegenError(f"found a program grouped for {noted}, expected {isa.name}; group it again")
+    if not is_laid_out(program):
+        program = layout(program)
+    return schedule(program, isa)

@@ -1,0 +1,82 @@
+"""The memrefs of buffers and views: what `layout` writes for them."""
+
+from __future__ import annotations
+
+from xdsl.dialects.bufferization import ToBufferOp, ToTensorOp
+from xdsl.dialects.builtin import MemRefType, StridedLayoutAttr, StringAttr
+from xdsl.dialects.memref import AllocOp, MemorySpaceCastOp, ReinterpretCastOp
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+
+from zeropoint.codegen.graph import Buffer, Space, View
+from zeropoint.codegen.values import dense
+from zeropoint.ir.native import memory_of
+from zeropoint.ir.tensors import dtype_element, element_of
+
+
+class Memory:
+    """The memrefs of buffers and views, each made once, where the block ends so far."""
+
+    def __init__(self, block: Block):
+        self._block = block
+        self._bases: dict[Buffer, SSAValue] = {}
+        self._memrefs: dict[object, SSAValue] = {}
+        self._given: dict[Buffer, tuple[SSAValue, View]] = {}
+
+    def insert(self, op: Operation, like: Operation | None = None) -> Operation:
+        """Put an op at the end."""
+        if like is not None:
+            op.location = like.location
+        last = self._block.last_op
+        assert last is not None
+        self._block.insert_op_before(op, last)
+        return op
+
+    def given(self, value: SSAValue, space: Space, index: int = 0) -> View:
+        """The view of a tensor that is in memory already: an argument or a constant."""
+        view = dense(value, space, index)
+        self._given[view.buffer] = value, view
+        return view
+
+    def allocate(self, view: View, type_: MemRefType[Attribute]) -> None:
+        """Give the buffer of a view its op; of the caller's arrays that is the view."""
+        made = self.insert(AllocOp((), (), type_)).results[0]
+        self._bases[view.buffer] = made
+        if view.buffer.space is Space.OUTPUT:
+            self._memrefs[_key(view)] = made
+
+    def returned(self, view: View) -> SSAValue:
+        """The tensor that one of the caller's arrays is."""
+        base = self._bases[view.buffer]
+        cast = self.insert(MemorySpaceCastOp(base, MemRefType(memory_of(base).element_type, view.shape)))
+        return self.insert(ToTensorOp(cast.results[0])).results[0]
+
+    def of(self, view: View) -> SSAValue:
+        """The memref of a view."""
+        key = _key(view)
+        if key not in self._memrefs:
+            space, element = StringAttr(view.buffer.space.value), dtype_element(view.dtype)
+            if view.buffer in self._given:
+                self._take(*self._given.pop(view.buffer))
+                return self.of(view)
+            if view.buffer not in self._bases:
+                size = view.buffer.size // view.itemsize
+                self.allocate(view, MemRefType(element, [size], memory_space=space))
+            base = self._bases[view.buffer]
+            strides, offset = [step // view.itemsize for step in view.strides], view.offset // view.itemsize
+            type_ = MemRefType(element, view.shape, StridedLayoutAttr(strides, offset), space)
+            made = ReinterpretCastOp(base, (), (), (), [offset], view.shape, strides, type_)
+            self._memrefs[key] = self.insert(made).results[0]
+        return self._memrefs[key]
+
+    def _take(self, value: SSAValue, view: View) -> None:
+        """Make the memref of a tensor that is in memory already."""
+        type_ = MemRefType(element_of(value), view.shape, memory_space=StringAttr(view.buffer.space.value))
+        plain = self.insert(
+            ToBufferOp.create(operands=[value], result_types=[MemRefType(element_of(value), view.shape)])
+        )
+        made = self.insert(MemorySpaceCastOp(plain.results[0], type_)).results[0]
+        self._bases[view.buffer] = self._memrefs[_key(view)] = made
+
+
+def _key(view: View) -> object:
+    return view.buffer, view.offset, view.shape, view.strides, view.dtype

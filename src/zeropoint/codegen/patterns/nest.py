@@ -1,0 +1,166 @@
+"""Loop nests: whatever has no kernel of its own, as many ops as can be one.
+
+From an op backwards: an op joins the nest where nothing outside needs its result and nothing is computed twice, or
+where computing it twice costs next to nothing (`is_cheap`). A nest has one reduction at most; what it sums may be
+computed inside of it, and what is computed from the sum too.
+
+    %wide = convert %x                       cheap: computed again by every nest that needs it
+    %sum = add(%wide, %y)                    used by %r alone: a part of its nest
+    %r = maximum(%sum, 0)                    one kernel, which reads x and y and writes r
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Callable
+from typing import TypeVar
+
+from xdsl.ir import Operation, OpResult, SSAValue
+
+from zeropoint.codegen.graph import Buffer, Space, View, row_major
+from zeropoint.codegen.patterns.match import Match
+from zeropoint.codegen.schedule.elementwise import ELEMENTWISE, MOVEMENT, split_dimensions
+from zeropoint.codegen.schedule.expression import CONTRACTION_OPS, Expression, Rule
+from zeropoint.codegen.schedule.reductions import CONTRACTIONS, padding_around
+from zeropoint.codegen.values import Values, dense
+from zeropoint.ir import stablehlo as hlo
+from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
+
+EXPRESSIONS: dict[type[Operation], Rule] = {**MOVEMENT, **ELEMENTWISE, **CONTRACTIONS}
+"""Ops that can be a part of a nest."""
+
+
+class Trial:
+    """A scope in which an expression is made to see what it reads, and what it wants padded."""
+
+    def __init__(self, values: Values):
+        self.values = values
+        self.reads: dict[SSAValue, View] = {}
+        self.windows: list[Operation] = []
+
+    def view(self, value: SSAValue) -> View:
+        """Some place of the value."""
+        if self.values.constant(value) is not None:
+            return dense(value, Space.WEIGHTS)
+        return self.reads.setdefault(value, dense(value, Space.ARENA))
+
+    def constant_view(self, array: Array) -> View:
+        """Some place of an array."""
+        strides = row_major(array.shape, array.dtype.itemsize)
+        return View(Buffer(Space.WEIGHTS, array.nbytes), 0, array.shape, strides, array.dtype)
+
+    def padded(self, op: Operation, value: SSAValue) -> View:
+        """Some place of the padded value; the op has to be given its padding apart."""
+        assert isinstance(op, hlo.ConvolutionOp | hlo.ReduceWindowOp)
+        if op not in self.windows:
+            self.windows.append(op)
+        view = self.view(value)
+        low, high, interior = padding_around(op)
+        shape = tuple(
+            max(0, a + b + n + max(0, n - 1) * between)
+            for n, a, b, between in zip(view.shape, low, high, interior, strict=True)
+        )
+        return View(Buffer(Space.ARENA, 0), 0, shape, row_major(shape, view.itemsize), view.dtype)
+
+
+Made = TypeVar("Made", bound=Expression)
+
+
+def tried(
+    values: Values, members: frozenset[Operation], attempt: Callable[[Trial, frozenset[Operation]], Made]
+) -> tuple[Made, Trial]:
+    """The expression of an op from as many of `members` as can be: no value of theirs is both computed and read."""
+    while True:
+        trial = Trial(values)
+        expression = attempt(trial, members)
+        both = {value.owner for value in trial.reads} & {*expression.taken}
+        if not both:
+            return expression, trial
+        members -= both
+
+
+def match_nest(values: Values, op: Operation) -> Match:
+    """The nest that ends with an op. Raises CodegenError where an op has no native form."""
+    (value,) = op.results
+
+    def attempt(trial: Trial, members: frozenset[Operation]) -> Expression:
+        expression = Expression(trial, members, shape_of(value), EXPRESSIONS)
+        expression.value(value, expression.every)
+        return expression
+
+    _, trial = tried(values, members_of(values, op), attempt)
+    return Match("nest", (value,), tuple(trial.reads), padded=tuple(trial.windows))
+
+
+def members_of(values: Values, root: Operation) -> frozenset[Operation]:
+    """The ops that become one nest with `root`."""
+    counts = {count_of(root.results[0])}
+    reduction = root if isinstance(root, CONTRACTION_OPS) else None
+    if isinstance(root, hlo.ReduceOp):
+        counts.add(count_of(root.operands[0]))
+    members = {root}
+    # The latest first: the users of an op come before it.
+    found = {operand.op for operand in root.operands if isinstance(operand, OpResult)}
+    waiting = [(-values.order[op], op.name) for op in found]
+    by_order = {-values.order[op]: op for op in found}
+    heapq.heapify(waiting)
+    while waiting:
+        op = by_order[heapq.heappop(waiting)[0]]
+        if not can_join(values, op) or values.constant(op.results[0]) is not None:
+            continue
+        result = op.results[0]
+        alone = all(use.operation in members for use in result.uses)
+        if isinstance(op, CONTRACTION_OPS):
+            if reduction is not None or not result.has_one_use() or not alone or count_of(result) not in counts:
+                continue
+            reduction = op
+            if isinstance(op, hlo.ReduceOp):
+                counts.add(count_of(op.operands[0]))
+        elif not is_cheap(values, op) and not (alone and count_of(result) in counts):
+            continue
+        members.add(op)
+        for operand in op.operands:
+            key = -values.order[operand.op] if isinstance(operand, OpResult) else 0
+            if isinstance(operand, OpResult) and key not in by_order:
+                by_order[key] = operand.op
+                heapq.heappush(waiting, (key, operand.op.name))
+    return frozenset(members)
+
+
+def can_join(values: Values, op: Operation) -> bool:
+    """Whether an op can be a part of a nest, and has not been computed yet."""
+    if type(op) not in EXPRESSIONS or len(op.results) != 1 or values.has(op.results[0]):
+        return False
+    if isinstance(op, hlo.ReshapeOp):
+        return split_dimensions(shape_of(op.operand), shape_of(op.result)) is not None
+    return not _is_grouped(op)
+
+
+def _is_grouped(op: Operation) -> bool:
+    """Convolutions whose nest has to know the output channels as one loop: they are the end of a nest."""
+    return isinstance(op, hlo.ConvolutionOp) and int(op.feature_group_count.value.data) > 1
+
+
+def is_cheap(values: Values, op: Operation) -> bool:
+    """Ops that a nest computes again rather than read: movement, widening, the difference to a number."""
+    if type(op) in MOVEMENT or isinstance(op, hlo.UniformDequantizeOp):
+        return True
+    if isinstance(op, hlo.ConvertOp):
+        return _size(op.operand) <= _size(op.result)
+    if isinstance(op, hlo.SubtractOp):
+        return isinstance(op.lhs, OpResult) and _widens(op.lhs.op) and values.splat(op.rhs) is not None
+    return False
+
+
+def _widens(op: Operation) -> bool:
+    return isinstance(op, hlo.ConvertOp) and _size(op.operand) <= _size(op.result)
+
+
+def _size(value: SSAValue) -> int:
+    return element_dtype(element_of(value)).itemsize
+
+
+def count_of(value: SSAValue) -> int:
+    """The number of elements."""
+    return math.prod(shape_of(value))

@@ -1,0 +1,136 @@
+"""Products of two activations, batch by batch: what attention computes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from xdsl.ir import Operation, SSAValue
+
+from zeropoint.codegen.kernels.requantize import Output
+from zeropoint.codegen.patterns.contraction import has_room, output_of
+from zeropoint.codegen.patterns.match import Declined, Match
+from zeropoint.codegen.values import Values, owner_of
+from zeropoint.ir.fxpmath import RequantizeOp
+from zeropoint.ir.stablehlo import ConvertOp, DotGeneralOp, SubtractOp, TransposeOp
+from zeropoint.ir.tensors import element_dtype, element_of, shape_of
+
+
+@dataclass(frozen=True)
+class Dimensions:
+    """The dimensions of a product of two, each with one that is summed over and one that stays."""
+
+    batch: tuple[int, ...]
+    other_batch: tuple[int, ...]
+    term: int
+    other_term: int
+    row: int
+    column: int
+
+    @staticmethod
+    def of(op: DotGeneralOp) -> Dimensions | Declined:
+        """Those of a product."""
+        dims = op.dot_dimension_numbers.data
+        batch, other_batch = dims.lhs_batching_dimensions, dims.rhs_batching_dimensions
+        terms, other_terms = dims.lhs_contracting_dimensions, dims.rhs_contracting_dimensions
+        rows = [d for d in range(len(shape_of(op.lhs))) if d not in (*batch, *terms)]
+        columns = [d for d in range(len(shape_of(op.rhs))) if d not in (*other_batch, *other_terms)]
+        if [len(part) for part in (terms, rows, columns)] != [1, 1, 1]:
+            return Declined(f"found dimensions {dims}, expected one that is summed over and one that stays of each")
+        return Dimensions(batch, other_batch, terms[0], other_terms[0], rows[0], columns[0])
+
+
+@dataclass(frozen=True)
+class ProductMatch:
+    """`lhs` and `rhs` are the activations; `zero` is the zero point of the first. Of floats there is no `output`."""
+
+    root: RequantizeOp | DotGeneralOp
+    lhs: SSAValue
+    rhs: SSAValue
+    zero: int
+    dimensions: Dimensions
+    output: Output | None
+
+    @property
+    def match(self) -> Match:
+        """As a kernel."""
+        inputs = (self.lhs,) if self.lhs is self.rhs else (self.lhs, self.rhs)
+        return Match("product", (self.root.result,), inputs)
+
+
+def match_requantized_product(values: Values, op: RequantizeOp) -> Match | Declined:
+    """A product of bytes that is requantized."""
+    found = _of_bytes(values, op)
+    return found.match if isinstance(found, ProductMatch) else found
+
+
+def match_float_product(values: Values, op: DotGeneralOp) -> Match | Declined:
+    """A product of f32."""
+    found = _of_floats(values, op)
+    if isinstance(found, Declined):
+        return found
+    moved = isinstance(op.lhs.owner, TransposeOp) and not values.has(op.lhs)
+    if found.dimensions.term != len(shape_of(op.lhs)) - 1 and not moved:
+        return Declined("found terms that are not adjacent")
+    return found.match
+
+
+def product_in(values: Values, ops: list[Operation]) -> ProductMatch:
+    """The product that the body of a kernel is made of."""
+    requantizes = [op for op in ops if isinstance(op, RequantizeOp)]
+    products = [op for op in ops if isinstance(op, DotGeneralOp)]
+    found = _of_bytes(values, requantizes[0]) if requantizes else _of_floats(values, products[0])
+    assert isinstance(found, ProductMatch), found
+    return found
+
+
+def _of_bytes(values: Values, op: RequantizeOp) -> ProductMatch | Declined:
+    product = owner_of(op.accumulator)
+    if not isinstance(product, DotGeneralOp) or values.constant(product.rhs) is not None:
+        return Declined()
+    left, right, dims = _centred(values, product.lhs), _centred(values, product.rhs), Dimensions.of(product)
+    for part in (left, right, dims):
+        if isinstance(part, Declined):
+            return part
+    assert isinstance(left, tuple) and isinstance(right, tuple) and isinstance(dims, Dimensions)
+    (lhs, zero), (rhs, other_zero) = left, right
+    terms, channels = shape_of(lhs)[dims.term], shape_of(rhs)[dims.column]
+    output = output_of(values, op, channels)
+    if isinstance(output, Declined):
+        return output
+    if element_dtype(element_of(op.result)) != np.int8 or values.is_image(op.result):
+        return Declined(f"found a result of {op.result.type}, expected i8 and no images")
+    if other_zero or terms % 4:
+        return Declined(f"found {terms} terms and zero point {other_zero}, expected a multiple of 4 and 0")
+    if not has_room(output, np.full(channels, terms * 255 * 128, np.int64)):
+        return Declined("found accumulators that 32 bits do not hold with the rounding term of fixed16")
+    return ProductMatch(op, lhs, rhs, zero, dims, output)
+
+
+def _of_floats(values: Values, op: DotGeneralOp) -> ProductMatch | Declined:
+    if values.constant(op.rhs) is not None:
+        return Declined()
+    if any(element_dtype(element_of(v)) != np.float32 for v in (op.lhs, op.rhs, op.result)):
+        return Declined()
+    dims = Dimensions.of(op)
+    if isinstance(dims, Declined):
+        return dims
+    if values.is_image(op.result):
+        return Declined("found a product of images")
+    if values.output(op.result) is not None:
+        return Declined("found a product that is only returned, which a loop nest writes to the caller's array")
+    return ProductMatch(op, op.lhs, op.rhs, 0, dims, None)
+
+
+def _centred(values: Values, value: SSAValue) -> tuple[SSAValue, int] | Declined:
+    """(x, zero) of `convert(x) - zero` for a computed x of bytes."""
+    op, zero = owner_of(value), 0
+    if isinstance(op, SubtractOp):
+        number = values.splat(op.rhs)
+        if number is None:
+            return Declined("found a zero point that is computed, expected a constant")
+        op, zero = owner_of(op.lhs), int(number)
+    x = op.operand if isinstance(op, ConvertOp) else value
+    if element_dtype(element_of(x)) != np.int8 or values.constant(x) is not None or not -128 <= zero <= 127:
+        return Declined(f"found an operand of {element_of(x)}, expected computed i8")
+    return x, zero

@@ -1,0 +1,50 @@
+"""Ops with several results or a body of ops: reductions of several operands, or by any body; sorting; updates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.ir import SSAValue
+
+from zeropoint.codegen.llvm.machine import CodegenError
+from zeropoint.codegen.patterns.match import Declined, Match
+from zeropoint.codegen.patterns.nest import Trial
+from zeropoint.codegen.schedule.expression import half_of
+from zeropoint.codegen.schedule.reductions import ORDER_ONLY, combiner
+from zeropoint.codegen.schedule.regions import fold_body, scatter_body, sort_body
+from zeropoint.codegen.values import Values
+from zeropoint.ir.locations import describe
+from zeropoint.ir.stablehlo import DynamicUpdateSliceOp, ReduceOp, ScatterOp, SortOp
+
+
+def _computed(values: Values, operands: Sequence[SSAValue]) -> tuple[SSAValue, ...]:
+    """Each operand once that is no constant: those are a part of the kernel."""
+    return tuple(dict.fromkeys(value for value in operands if values.constant(value) is None))
+
+
+def match_fold(values: Values, op: ReduceOp) -> Match | Declined:
+    """A reduction that a loop nest has no form of."""
+    found = combiner(op) if len(op.inputs) == 1 else None
+    if found is not None and (found[0] in ORDER_ONLY or not half_of(found[1])):
+        return Declined()
+    fold_body(Trial(values), op)
+    return Match("fold", tuple(op.results_), _computed(values, [*op.inputs, *op.init_values]))
+
+
+def match_sort(values: Values, op: SortOp) -> Match:
+    """A stable sort along one dimension."""
+    sort_body(Trial(values), op)
+    return Match("sort", tuple(op.results_), _computed(values, op.inputs))
+
+
+def match_slice_update(values: Values, op: DynamicUpdateSliceOp) -> Match:
+    """The operand with `update` in it."""
+    return Match("update", (op.result,), _computed(values, op.operands))
+
+
+def match_scatter(values: Values, op: ScatterOp) -> Match:
+    """The operand with updates in it, one after the other where they may meet."""
+    if len(op.inputs) != 1:
+        raise CodegenError(f"{describe(op)}: found {len(op.inputs)} inputs, expected 1; run it with the interpreter")
+    scatter_body(Trial(values), op)
+    return Match("update", (op.results_[0],), _computed(values, op.operands))

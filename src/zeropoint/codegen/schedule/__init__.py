@@ -1,0 +1,1 @@
+"""From kernels on memrefs to steps: a frozen kernel dataclass each, its packed parameters, its arguments."""

@@ -1,0 +1,253 @@
+"""Contractions: the kernel of a `ContractionMatch`, dense or depthwise, whatever its arithmetic."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+from xdsl.ir import Operation
+
+from zeropoint.codegen.graph import Kernel, Parameters, View
+from zeropoint.codegen.kernels.arithmetic import Arithmetic, Floats, Integers, Residual
+from zeropoint.codegen.kernels.arithmetic import Expressed as ExpressedSums
+from zeropoint.codegen.kernels.contraction import Contraction
+from zeropoint.codegen.kernels.depthwise import Depthwise
+from zeropoint.codegen.kernels.depthwise_floats import FloatDepthwise
+from zeropoint.codegen.kernels.requantize import Epilogue, Output
+from zeropoint.codegen.kernels.sum import SumParameters
+from zeropoint.codegen.patterns.contraction import ContractionMatch, Expressed, Pool, contraction_in
+from zeropoint.codegen.patterns.windows import Windows
+from zeropoint.codegen.schedule.body import Body
+from zeropoint.ir.fxpmath import WeightedSumOp
+from zeropoint.ir.locations import describe
+from zeropoint.ir.stablehlo.arrays import array_values
+from zeropoint.ir.tensors import Array
+from zeropoint.numerics.arrays import IntArray
+
+
+def sum_parameters(op: WeightedSumOp) -> SumParameters:
+    """The parameters of a weighted sum, in the order of its operands."""
+    shift, zero, low, high = (int(a.value.data) for a in (op.shift, op.zero_point, op.storage_min, op.storage_max))
+    return SumParameters(array_values(op.multipliers), array_values(op.zero_points), shift, zero, low, high)
+
+
+def schedule_contraction(body: Body) -> None:
+    """The steps of a contraction: one, or one for every image and every phase of a transposed convolution."""
+    match = contraction_in(body.values, body.ops)
+    source, target = body.view(match.source), body.outputs[0]
+    other = None if match.tail.other is None else body.view(match.tail.other)
+    scheduled = _Contraction(body, match, other)
+    if isinstance(match.weights, Pool):
+        scheduled.pool(match.weights, source, target)
+    elif isinstance(match.weights, Windows):
+        scheduled.convolution(match.weights, source, target)
+    else:
+        scheduled.rows(match.weights, source, target)
+
+
+class _Contraction:
+    def __init__(self, body: Body, match: ContractionMatch, other: View | None):
+        self.body, self.match, self.other = body, match, other
+        self.values, self.isa, self.graph = body.values, body.isa, body.graph
+        self.name = _name(match.root)
+
+    # The three forms of weights.
+
+    def rows(self, matrix: Array, source: View, target: View) -> None:
+        """A product of rows with a matrix: one step."""
+        weights = matrix if self.match.arithmetic is None else np.pad(matrix, ((0, -len(matrix) % 4), (0, 0)))
+        residual = (0, 0 if self.other is None else self.other.strides[-2])
+        arithmetic = self._arithmetic(weights, self.match.bias, residual)
+        count, pixel, out_pixel = math.prod(source.shape[:-1]), source.strides[-2], target.strides[-2]
+        shape = Contraction(
+            rows=1,
+            width=count,
+            in_row=count * pixel,
+            in_pixel=pixel,
+            out_row=count * out_pixel,
+            out_pixel=out_pixel,
+            runs=(0,),
+            groups=len(weights) // self._together,
+            vectors=-(-weights.shape[1] // self.isa.width),
+            arithmetic=arithmetic,
+        )
+        reads = [source] if self.other is None else [source, self.other]
+        added = [] if shape.is_blocked(self.isa) else reads[1:]
+        parameters = self._packed(shape, weights, self.match.bias)
+        operations = 2 * count * matrix.size
+        self.graph.call(self.name, shape, reads, [target], parameters, operations=operations, elementwise=added)
+
+    def convolution(self, windows: Windows, source: View, target: View) -> None:
+        """A convolution of images, by the ordinary ones that it is made of; its padding is around the source."""
+        if windows.padding is not None:
+            _, _, row, pixel = self.values.image_strides(source)
+            source = source.moved(-windows.padding.top * row - windows.padding.left * pixel)
+        for piece in windows.pieces():
+            here, there = piece.source(self.values, source), piece.target(self.values, target)
+            bias = self.match.bias
+            if self.match.arithmetic is not None:
+                bias = bias + piece.beside(piece.windows.weights)
+            if windows.depthwise:
+                self._depthwise(piece.windows, here, there, bias)
+            else:
+                self._dense(piece.windows, here, there, bias)
+
+    def pool(self, pool: Pool, source: View, target: View) -> None:
+        """A sum of a window is a depthwise convolution by ones."""
+        channels = self.values.image(source)[1]
+        if len(target.shape) != 4:  # reduced to (N, C)
+            n, c = target.shape
+            first = self.values.channel == 1
+            strides = (target.strides[0], 1, 0, 0) if first else (target.strides[0], 0, 0, 1)
+            target = replace(target, shape=(n, c, 1, 1) if first else (n, 1, 1, c), strides=strides)
+        apart = self.values.image_strides(source)[2:]
+        weights = np.ones((*pool.kernel, channels), np.int8)
+        self._sums_of_windows(weights, source, (apart[0], apart[1]), target, pool.strides, self.match.bias)
+
+    # Kernels of images.
+
+    def _dense(self, windows: Windows, source: View, target: View, bias: Array) -> None:
+        weights = windows.dense()
+        if self.match.arithmetic is not None:
+            weights = np.pad(weights, ((0, 0), (0, 0), (0, -weights.shape[2] % 4), (0, 0)))
+        rows, columns, inputs, channels = weights.shape
+        row, pixel = (0, 0) if self.other is None else self.values.image_strides(self.other)[2:]
+        _, _, height, width = self.values.image(target)
+        _, _, in_row, in_pixel = self.values.image_strides(source)
+        _, _, out_row, out_pixel = self.values.image_strides(target)
+        (sy, sx), (dy, dx) = windows.strides, windows.dilation
+        shape = Contraction(
+            rows=height,
+            width=width,
+            in_row=sy * in_row,
+            in_pixel=sx * in_pixel,
+            out_row=out_row,
+            out_pixel=out_pixel,
+            runs=tuple(y * dy * in_row + x * dx * in_pixel for y in range(rows) for x in range(columns)),
+            groups=inputs // self._together,
+            vectors=-(-channels // self.isa.width),
+            arithmetic=self._arithmetic(weights, bias, (row, pixel)),
+        ).flat()
+        steps = weights.reshape(-1, channels)
+        sources = [source] if self.other is None else [source, self.other]
+        operations = 2 * height * width * windows.weights.size
+        self._images(shape, sources, target, self._packed(shape, steps, bias), operations)
+
+    def _depthwise(self, windows: Windows, source: View, target: View, bias: Array) -> None:
+        """Where taps are some elements apart, an image of every such element is seen."""
+        weights = windows.weights[:, :, 0]
+        _, channels, height, width = self.values.image(target)
+        _, _, row, pixel = self.values.image_strides(source)
+        apart = windows.dilation[0] * row, windows.dilation[1] * pixel
+        strides = windows.strides[0] // windows.dilation[0], windows.strides[1] // windows.dilation[1]
+        if self.match.arithmetic is not None:
+            return self._sums_of_windows(weights, source, apart, target, strides, bias)
+        _, _, out_row, out_pixel = self.values.image_strides(target)
+        shape = FloatDepthwise(
+            rows=height,
+            width=width,
+            channels=-(-channels // 16) * 16,
+            in_row=apart[0],
+            in_pixel=apart[1],
+            tap_row=apart[0],
+            tap_pixel=apart[1],
+            out_row=out_row,
+            out_pixel=out_pixel,
+            kernel=(weights.shape[0], weights.shape[1]),
+            strides=strides,
+            arithmetic=self._floats((0, 0)),
+        )
+        parameters = self.graph.parameters(shape.pack(self.isa, weights, bias))
+        return self._images(shape, [source], target, parameters, 2 * height * width * weights.size)
+
+    def _sums_of_windows(
+        self,
+        weights: Array,
+        source: View,
+        apart: tuple[int, int],
+        target: View,
+        strides: tuple[int, int],
+        bias: IntArray,
+    ) -> None:
+        """Weights (kernel rows, kernel columns, channels); `apart` are bytes between rows and pixels of the source."""
+        output = self.match.arithmetic
+        assert isinstance(output, Output)
+        _, channels, height, width = self.values.image(target)
+        _, _, out_row, out_pixel = self.values.image_strides(target)
+        shape = Depthwise(
+            rows=height,
+            width=width,
+            channels=-(-channels // 16) * 16,
+            in_row=apart[0],
+            in_pixel=apart[1],
+            out_row=out_row,
+            out_pixel=out_pixel,
+            kernel=(weights.shape[0], weights.shape[1]),
+            strides=strides,
+            halves=self._halves(weights),
+            epilogue=self._epilogue(output, weights, bias),
+        )
+        parameters = self.graph.parameters(shape.pack(self.isa, weights, bias, output))
+        self._images(shape, [source], target, parameters, 2 * height * width * weights.size)
+
+    def _images(
+        self, kernel: Kernel, sources: list[View], target: View, parameters: Parameters, operations: int
+    ) -> None:
+        """One step for every image of a batch. The first source is what is contracted, a second one is added."""
+        images = self.values.image(target)[0]
+        blocked = isinstance(kernel, Contraction) and kernel.is_blocked(self.isa)
+        for image in range(images):
+            reads = [source.moved(image * self.values.image_strides(source)[0]) for source in sources]
+            writes = target.moved(image * self.values.image_strides(target)[0])
+            added = reads[1:] if images == 1 and not blocked else []
+            self.graph.call(self.name, kernel, reads, [writes], parameters, operations=operations, elementwise=added)
+
+    # Arithmetic.
+
+    @property
+    def _together(self) -> int:
+        """Terms of a step: four bytes, or one float."""
+        return 1 if self.match.arithmetic is None else 4
+
+    def _arithmetic(self, weights: Array, bias: Array, residual: tuple[int, int]) -> Arithmetic:
+        """For weights (..., channels); `residual` are the strides of rows and pixels of what is added."""
+        output = self.match.arithmetic
+        if output is None:
+            return self._floats(residual)
+        if isinstance(output, Expressed):
+            return ExpressedSums(self._halves(weights), self._floats(residual))
+        op = self.match.tail.sum
+        added = None if op is None else Residual(*residual, self.match.tail.first, sum_parameters(op))
+        return Integers(self._halves(weights), self._epilogue(output, weights, bias), added)
+
+    def _floats(self, residual: tuple[int, int]) -> Floats:
+        tail = self.match.tail
+        added = None if tail.other is None else Residual(*residual, first=False, parameters=None)
+        return Floats(tail.bounds, tail.bounds_last, added)
+
+    def _halves(self, weights: Array) -> int:
+        """2 where products of these weights could saturate inside the dot product, which then takes them in halves."""
+        return 2 if int(np.abs(weights.astype(np.int16)).max(initial=0)) > self.isa.weight_limit else 1
+
+    def _epilogue(self, output: Output, weights: Array, bias: IntArray) -> Epilogue:
+        """The epilogue for the accumulators that these weights (..., channels) and biases can give."""
+        total = np.abs(weights.astype(np.int64)).reshape(-1, weights.shape[-1]).sum(0)
+        return Epilogue.of(output, 128 * total + np.abs(bias), self.isa)
+
+    def _packed(self, shape: Contraction, steps: Array, bias: Array) -> Parameters:
+        """Weights (terms, channels), biases and what the arithmetic takes beside them."""
+        channels, arithmetic, output = steps.shape[1], shape.arithmetic, self.match.arithmetic
+        groups = list(shape.groups_of(self.isa, channels))
+        if isinstance(arithmetic, Integers) and isinstance(output, Output):
+            packed = arithmetic.pack(self.isa, groups, steps.reshape(-1, 4, channels), bias, output)
+        elif isinstance(arithmetic, ExpressedSums) and isinstance(output, Expressed):
+            packed = arithmetic.pack(self.isa, groups, steps.reshape(-1, 4, channels), bias, output.scales)
+        else:
+            assert isinstance(arithmetic, Floats)
+            packed = arithmetic.pack(self.isa, groups, np.ascontiguousarray(steps), bias)
+        return self.graph.parameters(packed)
+
+
+def _name(op: Operation) -> str:
+    return describe(op)

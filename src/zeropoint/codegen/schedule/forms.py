@@ -1,0 +1,189 @@
+"""Kernels of one op on bytes that lie side by side: forms of a loop nest that are faster than it.
+
+`schedule_*` takes the special form if the views allow it, else the loop nest of the same op.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from zeropoint.codegen.graph import View, row_major
+from zeropoint.codegen.kernels.edges import DequantizeRows, QuantizeImage, QuantizeRows
+from zeropoint.codegen.kernels.lookup import Lookup
+from zeropoint.codegen.kernels.planes import DequantizePlanes, Planes, QuantizePlanes
+from zeropoint.codegen.kernels.sum import WeightedSum
+from zeropoint.codegen.kernels.table import Table
+from zeropoint.codegen.schedule.body import Body
+from zeropoint.codegen.schedule.contraction import sum_parameters
+from zeropoint.codegen.schedule.nest import schedule_nest
+from zeropoint.codegen.values import Values
+from zeropoint.ir.fxpmath import TableOp, WeightedSumOp
+from zeropoint.ir.quant import UniformQuantizedType
+from zeropoint.ir.stablehlo import GatherOp, UniformDequantizeOp, UniformQuantizeOp
+from zeropoint.ir.tensors import element_of
+
+BLOCK = 64
+"""Pixels of a row at least, where an image is cut into rows of our own."""
+
+
+def schedule_sum(body: Body) -> None:
+    """A weighted sum of bytes."""
+    op, (target,) = body.root, body.outputs
+    assert isinstance(op, WeightedSumOp)
+    sources = [body.view(value) for value in op.inputs]
+    found = rows_alike([*sources, target])
+    if found is None or not _whole(body.values, target):
+        return schedule_nest(body)
+    rows, length, strides = found
+    kernel = WeightedSum(rows, length, tuple(strides[:-1]), strides[-1], sum_parameters(op))
+    return body.graph.call(body.name, kernel, sources, [target], elementwise=sources)
+
+
+def schedule_table(body: Body) -> None:
+    """A look-up from bytes to bytes."""
+    op, (source,), (target,) = body.root, body.inputs, body.outputs
+    assert isinstance(op, TableOp)
+    found, entries = rows_alike([source, target]), body.values.constant(op.table)
+    if found is None or entries is None or not _whole(body.values, target):
+        return schedule_nest(body)
+    rows, length, (in_row, out_row) = found
+    kernel = Table(rows, length, in_row, out_row)
+    parameters = body.graph.parameters(Table.pack(body.isa, entries.astype(np.int64)))
+    return body.graph.call(body.name, kernel, [source], [target], parameters, elementwise=[source])
+
+
+def schedule_quantize(body: Body) -> None:
+    """Floats to stored integers: planes of an image, or rows."""
+    op, (source,), (target,) = body.root, body.inputs, body.outputs
+    type_ = element_of(op.results[0])
+    assert isinstance(op, UniformQuantizeOp) and isinstance(type_, UniformQuantizedType)
+    storage = type_.storage
+    parameters = (float(type_.scales[0]), int(type_.zero_points[0]), storage.minimum, storage.maximum)
+    image, kernel = body.values.is_image(op.result), None
+    if image and body.values.image_strides(source)[3] == 4:
+        kernel = _quantized_image(body, source, target, parameters)
+    elif source.dense() and _is_matrix(target):
+        kernel = QuantizeRows(*_rows(source.shape), 4 * source.shape[-1], _step(target), *parameters)
+    if kernel is None:
+        return schedule_nest(body)
+    return body.graph.call(body.name, kernel, [source], [target])
+
+
+def _quantized_image(
+    body: Body, source: View, target: View, parameters: tuple[float, int, int, int]
+) -> QuantizeImage | QuantizePlanes | None:
+    images, channels, rows, width = body.values.image(target)
+    in_image, plane, in_row, _ = body.values.image_strides(source)
+    out_image, _, out_row, pixel = body.values.image_strides(target)
+    if pixel == 4:
+        return QuantizeImage(images, rows, width, channels, in_image, plane, in_row, out_image, out_row, *parameters)
+    found = _planes(body, source, target)
+    return None if found is None else QuantizePlanes(found, *parameters)
+
+
+def schedule_dequantize(body: Body) -> None:
+    """Stored integers to the caller's floats."""
+    op, (source,), (target,) = body.root, body.inputs, body.outputs
+    assert isinstance(op, UniformDequantizeOp)
+    type_, kernel = element_of(op.operand), None
+    assert isinstance(type_, UniformQuantizedType)
+    parameters = (float(type_.scales[0]), int(type_.zero_points[0]))
+    if source.activations and _is_matrix(source):
+        kernel = DequantizeRows(*_rows(source.shape), _step(source), 4 * source.shape[-1], *parameters)
+    elif source.activations and body.values.is_image(op.operand) and body.values.image_strides(target)[3] == 4:
+        found = _planes(body, target, source)
+        kernel = None if found is None else DequantizePlanes(found, *parameters)
+    if kernel is None:
+        return schedule_nest(body)
+    return body.graph.call(body.name, kernel, [source], [target])
+
+
+def _planes(body: Body, reals: View, bytes_: View) -> Planes | None:
+    """How an image lies as planes of f32 and as pixels of bytes; None for another form of either."""
+    images, channels, rows, width = body.values.image(bytes_)
+    real_image, plane, real_row, _ = body.values.image_strides(reals)
+    byte_image, byte, byte_row, pitch = body.values.image_strides(bytes_)
+    if (byte != 1 and channels > 1) or pitch % 16:
+        return None
+    if real_row == 4 * width and byte_row == pitch * width:  # one row, which may be cut anywhere
+        pixels, tile = rows * width, body.isa.width
+        rows = next((n for n in range(pixels // BLOCK, 1, -1) if pixels % (n * tile) == 0), 1)
+        width = pixels // rows
+        real_row, byte_row = 4 * width, pitch * width
+    if width < body.isa.width:
+        return None
+    return Planes(images, rows, width, channels, real_image, plane, real_row, byte_image, byte_row, pitch)
+
+
+def schedule_lookup(body: Body) -> None:
+    """Rows of a table by their numbers, side by side."""
+    op, (target,) = body.root, body.outputs
+    assert isinstance(op, GatherOp)
+    table, numbers = body.view(op.operand), body.view(op.start_indices)
+    batch = len(target.shape) - len(table.shape) + 1
+    plain = (
+        numbers.dense()
+        and table.strides[1:] == row_major(table.shape[1:], table.itemsize)
+        and table.activations == target.activations
+        and target.strides[batch:] == row_major(target.shape[batch:], target.itemsize)
+        and target.strides[:batch] == row_major(target.shape[:batch], target.strides[batch - 1])
+    )
+    if not plain:
+        return schedule_nest(body)
+    count, length = math.prod(target.shape[:batch]), math.prod(table.shape[1:]) * table.itemsize
+    index = f"i{8 * numbers.itemsize}"
+    kernel = Lookup(count, length, table.shape[0], table.strides[0], target.strides[batch - 1], index)
+    return body.graph.call(body.name, kernel, [table, numbers], [target])
+
+
+def _whole(values: Values, view: View) -> bool:
+    """Whether kernels may write a result 16 bytes at a time."""
+    channel = values.channel if len(view.shape) == 4 else None
+    inner = len(view.shape) - 1 if channel is None else channel
+    steps = [stride for d, stride in enumerate(view.strides) if d != inner and view.shape[d] > 1]
+    adjacent = inner < 0 or view.strides[inner] == 1 or view.shape[inner] == 1
+    return view.activations and adjacent and not any(n % 16 for n in (*steps, view.offset, view.buffer.size))
+
+
+def rows_alike(views: list[View]) -> tuple[int, int, list[int]] | None:
+    """(rows, bytes of a row, strides of rows) of views whose elements lie in the same order; padding bytes included."""
+    first = views[0]
+    order = sorted(range(len(first.shape)), key=lambda d: (-first.strides[d], first.shape[d] == 1))
+    inner = [d for d in order if all(view.strides[d] == first.strides[d] for view in views) or first.shape[d] == 1]
+    sized = [d for d in order if first.shape[d] > 1]
+    if not sized:
+        return 1, 16, [16] * len(views)
+    length, used = 16, 0
+    # From the innermost dimension outwards, as long as all views step alike and leave no gap but the pitch.
+    for d in reversed(sized):
+        step = first.strides[d]
+        pitch = -(-length // 16) * 16 if used else 1
+        if d not in inner or (used and step != pitch):
+            break
+        length = step * first.shape[d]
+        used += 1
+    length = -(-length // 16) * 16
+    outer = sized[: len(sized) - used]
+    if len(outer) > 1:
+        return None
+    rows = first.shape[outer[0]] if outer else 1
+    return rows, length, [view.strides[outer[0]] if outer else length for view in views]
+
+
+def _is_matrix(view: View) -> bool:
+    """Whether rows of adjacent elements follow each other at one step."""
+    if not view.shape or view.strides[-1] != 1:
+        return False
+    return view.strides[:-1] == row_major(view.shape[:-1], _step(view))
+
+
+def _step(view: View) -> int:
+    """Bytes from a row of a matrix of bytes to the next."""
+    return view.strides[-2] if len(view.strides) > 1 else math.prod(view.shape)
+
+
+def _rows(shape: tuple[int, ...]) -> tuple[int, int]:
+    """(rows, length of a row)."""
+    return math.prod(shape[:-1]), shape[-1]

@@ -1,0 +1,110 @@
+"""Products of two activations: the second operand is packed as weights at run time, batch by batch."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from zeropoint.codegen.graph import Buffer, Space, View, row_major
+from zeropoint.codegen.kernels.arithmetic import Arithmetic, Floats, Integers
+from zeropoint.codegen.kernels.batched import Batched, Packing
+from zeropoint.codegen.kernels.contraction import Contraction
+from zeropoint.codegen.kernels.requantize import Epilogue, Output
+from zeropoint.codegen.patterns.products import Dimensions, ProductMatch, product_in
+from zeropoint.codegen.schedule.body import Body
+from zeropoint.codegen.views import copy, fill
+from zeropoint.ir.locations import describe
+
+
+def schedule_product(body: Body) -> None:
+    """Packing, and the contraction of every batch."""
+    match = product_in(body.values, body.ops)
+    left, right, target = body.view(match.lhs), body.view(match.rhs), body.outputs[0]
+    dims, name, isa = match.dimensions, describe(match.root), body.isa
+    channels, batch = right.shape[dims.column], len(dims.batch)
+    if match.output is None:
+        kernel = _kernel(body, dims, (left, right, target), Floats(), 1)
+        packed, steps = _packed_floats(body, name, kernel, right, dims)
+    else:
+        reach = np.full(channels, left.shape[dims.term] * 255 * 128, np.int64)
+        arithmetic = Integers(2 if isa.weight_limit < 128 else 1, Epilogue.of(match.output, reach, isa))
+        kernel = _kernel(body, dims, (left, right, target), arithmetic, 4)
+        packed, steps = _packed_bytes(body, name, kernel, right, match, match.output)
+    sizes = target.shape[:batch]
+    batched = Batched(kernel, sizes, tuple(left.strides[d] for d in dims.batch), steps, target.strides[:batch])
+    operations = 2 * left.shape[dims.term] * int(np.prod(target.shape, dtype=np.int64))
+    body.graph.call(name, batched, [left, packed], [target], operations=operations)
+
+
+def _kernel(
+    body: Body, dims: Dimensions, views: tuple[View, View, View], arithmetic: Arithmetic, together: int
+) -> Contraction:
+    """The contraction of one batch, of steps of so many terms."""
+    left, right, target = views
+    pixel, out_pixel, count = left.strides[dims.row], target.strides[len(dims.batch)], left.shape[dims.row]
+    return Contraction(
+        rows=1,
+        width=count,
+        in_row=count * pixel,
+        in_pixel=pixel,
+        out_row=count * out_pixel,
+        out_pixel=out_pixel,
+        runs=(0,),
+        groups=left.shape[dims.term] // together,
+        vectors=-(-right.shape[dims.column] // body.isa.width),
+        arithmetic=arithmetic,
+    )
+
+
+def _packed_bytes(
+    body: Body, name: str, kernel: Contraction, right: View, match: ProductMatch, output: Output
+) -> tuple[View, tuple[int, ...]]:
+    """The second operand as weights of every batch, with biases and parameters; the steps of batches."""
+    isa, dims = body.isa, match.dimensions
+    channels, terms = right.shape[dims.column], right.shape[dims.other_term]
+    sizes = tuple(right.shape[d] for d in dims.other_batch)
+    packing = Packing(
+        kernel,
+        channels,
+        right.strides[dims.other_term],
+        right.strides[dims.column],
+        match.zero,
+        sizes,
+        tuple(right.strides[d] for d in dims.other_batch),
+    )
+    assert isinstance(kernel.arithmetic, Integers)
+    nothing = np.zeros((terms // 4, 4, channels), np.int8), np.zeros(channels, np.int64)
+    groups = list(kernel.groups_of(isa, channels))
+    template = packing.template(isa, kernel.arithmetic.pack(isa, groups, *nothing, output))
+    size = packing.batch_bytes(isa) * int(np.prod(sizes, dtype=np.int64))
+    packed = View(Buffer(Space.ARENA, size), 0, (size,), (1,), np.dtype(np.uint8))
+    body.graph.call(name, packing, [right], [packed], body.graph.parameters(template))
+    return packed, packing.weight_steps(isa)
+
+
+def _packed_floats(
+    body: Body, name: str, kernel: Contraction, right: View, dims: Dimensions
+) -> tuple[View, tuple[int, ...]]:
+    """The second operand as weights of every batch, with biases of 0; the steps of batches."""
+    isa, sizes = body.isa, tuple(right.shape[d] for d in dims.other_batch)
+    terms, channels = right.shape[dims.other_term], right.shape[dims.column]
+    places: list[tuple[int, int, int]] = []  # first channel, vectors, place of a group
+    size = 0
+    for part in kernel.columns(isa).parts:
+        for first in part.places():
+            places.append((first * isa.width, part.size, size))
+            size += kernel.group_bytes(isa, part.size)
+    steps = row_major(sizes, size)
+    buffer = Buffer(Space.ARENA, size * int(np.prod(sizes, dtype=np.int64)))
+    whole = View(buffer, 0, (*sizes, terms, channels), (*steps, 0, 4), right.dtype)
+    order = (*dims.other_batch, dims.other_term, dims.column)
+    given = replace(right, shape=whole.shape, strides=tuple(right.strides[d] for d in order), halo=None)
+    for first, count, place in places:
+        row = count * isa.bytes
+        some = (*sizes, terms, min(channels - first, count * isa.width))
+        source = replace(given, shape=some).moved(first * given.strides[-1])
+        copy(body.graph, name, source, View(buffer, place, some, (*steps, row, 4), right.dtype))
+        biases = (*sizes, count * isa.width)
+        fill(body.graph, name, 0.0, View(buffer, place + terms * row, biases, (*steps, 4), right.dtype))
+    return whole, steps

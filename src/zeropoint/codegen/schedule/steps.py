@@ -1,0 +1,152 @@
+"""The steps of a laid out program: `Program -> Graph`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+
+from xdsl.dialects.bufferization import ToBufferOp, ToTensorOp
+from xdsl.dialects.builtin import StridedLayoutAttr
+from xdsl.dialects.func import ReturnOp
+from xdsl.dialects.memref import AllocOp, MemorySpaceCastOp, ReinterpretCastOp
+from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
+
+from zeropoint.codegen.graph import Buffer, Graph, Space, View, row_major
+from zeropoint.codegen.kernels.border import Border
+from zeropoint.codegen.llvm.isa import InstructionSet
+from zeropoint.codegen.schedule.body import Body, Constants
+from zeropoint.codegen.schedule.contraction import schedule_contraction
+from zeropoint.codegen.schedule.forms import (
+    schedule_dequantize,
+    schedule_lookup,
+    schedule_quantize,
+    schedule_sum,
+    schedule_table,
+)
+from zeropoint.codegen.schedule.nest import schedule_nest, schedule_rows
+from zeropoint.codegen.schedule.placement import schedule_update
+from zeropoint.codegen.schedule.products import schedule_product
+from zeropoint.codegen.schedule.regions import schedule_fold, schedule_sort
+from zeropoint.codegen.values import Values
+from zeropoint.codegen.views import copy, fill
+from zeropoint.ir.locations import location_text
+from zeropoint.ir.native import BorderOp, KernelOp, memory_of
+from zeropoint.ir.program import Program
+from zeropoint.ir.tensors import element_dtype
+
+
+def _copy(body: Body) -> None:
+    copy(body.graph, _said("copy", body.kernel), body.inputs[0], body.outputs[0])
+
+
+def _fill(body: Body) -> None:
+    number = body.values.splat(body.result)
+    assert number is not None
+    fill(body.graph, _said("fill", body.kernel), number, body.outputs[0])
+
+
+KERNELS: Mapping[str, Callable[[Body], None]] = {
+    "contraction": schedule_contraction,
+    "product": schedule_product,
+    "sum": schedule_sum,
+    "table": schedule_table,
+    "quantize": schedule_quantize,
+    "dequantize": schedule_dequantize,
+    "lookup": schedule_lookup,
+    "rows": schedule_rows,
+    "nest": schedule_nest,
+    "fold": schedule_fold,
+    "sort": schedule_sort,
+    "update": schedule_update,
+    "copy": _copy,
+    "fill": _fill,
+}
+"""What appends the steps of a kernel, by its kind."""
+
+
+def schedule(program: Program, isa: InstructionSet) -> Graph:
+    """The steps of a program's kernels for one instruction set."""
+    return _Schedule(program, isa).graph
+
+
+class _Schedule:
+    def __init__(self, program: Program, isa: InstructionSet):
+        self.graph = Graph(program.inputs, program.outputs, isa)
+        self._program = program
+        self._values = Values(program, program.entry, lambda _: True)
+        self._constants = Constants(self.graph)
+        self._views: dict[SSAValue, View] = {}
+        *ops, last = program.entry.ops
+        assert isinstance(last, ReturnOp)
+        self._outputs = {self._returned(value): index for index, value in enumerate(last.operands)}
+        for op in ops:
+            self._append(op)
+        self.graph.results = [self._views[self._returned(value)] for value in last.operands]
+
+    @staticmethod
+    def _returned(value: SSAValue) -> SSAValue:
+        """The memref of the caller's array that a returned tensor is."""
+        assert isinstance(value, OpResult) and isinstance(value.op, ToTensorOp)
+        cast = value.op.memref
+        assert isinstance(cast, OpResult) and isinstance(cast.op, MemorySpaceCastOp)
+        return cast.op.source
+
+    def _append(self, op: Operation) -> None:
+        if isinstance(op, AllocOp):
+            self._views[op.memref] = self._allocated(op.memref)
+        elif isinstance(op, ToBufferOp):
+            self._views[op.memref] = self._given(op)
+        elif isinstance(op, MemorySpaceCastOp):
+            self._views[op.dest] = self._views[op.source]
+        elif isinstance(op, ReinterpretCastOp):
+            self._views[op.result] = self._view(self._views[op.source].buffer, op.result)
+        elif isinstance(op, BorderOp):
+            self._border(op)
+        elif isinstance(op, KernelOp):
+            inputs, outputs = ([self._views[value] for value in part] for part in (op.inputs, op.outputs))
+            KERNELS[op.kind.data](Body(self._program, self.graph, self._constants, op, inputs, outputs))
+
+    def _allocated(self, value: SSAValue) -> View:
+        index = self._outputs.get(value)
+        size = math.prod(memory_of(value).get_shape()) * element_dtype(memory_of(value).element_type).itemsize
+        space = Space.ARENA if index is None else Space.OUTPUT
+        return self._view(Buffer(space, size, index or 0), value)
+
+    def _given(self, op: ToBufferOp) -> View:
+        """An input, or a constant."""
+        if not isinstance(op.tensor, BlockArgument):
+            array = self._values.constant(op.tensor)
+            assert array is not None
+            return self._constants.view(array)
+        view = self._view(Buffer(Space.INPUT, 0, op.tensor.index), op.memref)
+        view.buffer.size = math.prod(view.shape) * view.itemsize
+        return view
+
+    @staticmethod
+    def _view(buffer: Buffer, value: SSAValue) -> View:
+        """The elements that a memref says."""
+        type_ = memory_of(value)
+        shape, dtype = tuple(type_.get_shape()), element_dtype(type_.element_type)
+        offset, strides = 0, row_major(shape, dtype.itemsize)
+        if isinstance(type_.layout, StridedLayoutAttr):
+            found = type_.layout.get_strides()
+            assert found is not None
+            strides = tuple((step or 0) * dtype.itemsize for step in found)
+            offset = (type_.layout.get_offset() or 0) * dtype.itemsize
+        return View(buffer, offset, shape, strides, dtype)
+
+    def _border(self, op: BorderOp) -> None:
+        """Fill what lies around an image: above, below, and between the end of a row and the next."""
+        view, (top, left, bottom, right) = self._views[op.image], op.widths
+        n, _, h, w = self._values.image(view)
+        image, _, row, pitch = self._values.image_strides(view)
+        activation = (op.value.value.data + self.graph.isa.offset) & 255
+        value = activation if view.itemsize == 1 else 0
+        kernel = Border(n, h, row, image, w * pitch, top * row + left * pitch, right * pitch + bottom * row, value)
+        self.graph.call(_said("border", op), kernel, [], [view], halo=True)
+
+
+def _said(what: str, op: Operation) -> str:
+    """What a step is called that the program has no op for."""
+    text = location_text(op.location)
+    return f"{what} '{text}'" if text else what

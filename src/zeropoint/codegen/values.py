@@ -1,0 +1,122 @@
+"""What patterns, layout and schedule ask about the values of a program: constants, images, what is computed already."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from xdsl.dialects.builtin import IntegerAttr, i64
+from xdsl.dialects.func import ReturnOp
+from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
+
+from zeropoint.codegen.graph import Buffer, Space, View, image_view, matrix_view, row_major
+from zeropoint.ir.constants import constant_array, splat_value
+from zeropoint.ir.program import Program
+from zeropoint.ir.stablehlo import ConvolutionOp
+from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
+
+CHANNEL = "native.channel_dimension"
+"""On the module after `group`: which dimension of images holds channels."""
+
+
+class Values:
+    """The values of one block of a program; `has` says which are computed already."""
+
+    def __init__(self, program: Program, block: Block, has: Callable[[SSAValue], bool]):
+        self.program = program
+        self.channel = channel_dimension(program)
+        self.order: dict[Operation, float] = {op: n for n, op in enumerate(block.ops)}
+        """The places of ops in the block; of one that is inserted, between two numbers."""
+        self.has = has
+
+    @staticmethod
+    def inside(program: Program, body: Block) -> Values:
+        """Those of a kernel's body: its arguments are computed."""
+        return Values(program, body, lambda value: isinstance(value, BlockArgument))
+
+    def constant(self, value: SSAValue) -> Array | None:
+        """The array of a constant."""
+        return constant_array(value, self.program.weights)
+
+    def splat(self, value: SSAValue) -> float | None:
+        """The number that a constant repeats."""
+        return splat_value(value, self.program.weights)
+
+    # Where values lie if nothing says otherwise.
+
+    def is_image(self, value: SSAValue) -> bool:
+        """Whether a value lies with its channels innermost: rank 4, in a program with convolutions."""
+        return self.channel is not None and len(shape_of(value)) == 4
+
+    @property
+    def spatial(self) -> tuple[int, int]:
+        """The dimensions of an image's rows and columns."""
+        return (2, 3) if self.channel == 1 else (1, 2)
+
+    def image(self, view: View) -> tuple[int, int, int, int]:
+        """(N, C, H, W) of an image view."""
+        return _nchw(view.shape, self.channel)
+
+    def image_strides(self, view: View) -> tuple[int, int, int, int]:
+        """Strides of N, C, H, W in bytes."""
+        return _nchw(view.strides, self.channel)
+
+    def innermost(self, value: SSAValue) -> int:
+        """The dimension whose elements are adjacent in the arena; -1 of a scalar."""
+        channel = self.channel if self.is_image(value) else None
+        return len(shape_of(value)) - 1 if channel is None else channel
+
+    def fresh(self, shape: tuple[int, ...], dtype: np.dtype[np.generic], multiple: int = 16) -> View:
+        """A new view in the arena: of rank 4 channels innermost where there are images; pixels or rows are aligned."""
+        if self.channel is not None and len(shape) == 4:
+            pitch = -(-shape[self.channel] * dtype.itemsize // multiple) * multiple
+            return image_view(shape, self.channel, pitch, dtype, None)
+        return matrix_view(shape, dtype, multiple)
+
+    def destination(self, value: SSAValue) -> View:
+        """Where a loop nest writes a value: the caller's array if it is only returned, else the arena."""
+        return self.output(value) or self.fresh(shape_of(value), element_dtype(element_of(value)))
+
+    def output(self, value: SSAValue) -> View | None:
+        """The caller's array, where a value is only returned: dense, in the program's order."""
+        uses = list(value.uses)
+        if len(uses) != 1 or not isinstance(uses[0].operation, ReturnOp):
+            return None
+        return dense(value, Space.OUTPUT, uses[0].index)
+
+
+def dense(value: SSAValue, space: Space, index: int = 0) -> View:
+    """A view of a buffer of a value's own, in the program's order without gaps."""
+    shape, dtype = shape_of(value), element_dtype(element_of(value))
+    size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+    return View(Buffer(space, size, index), 0, shape, row_major(shape, dtype.itemsize), dtype)
+
+
+def _nchw(values: tuple[int, ...], channel: int | None) -> tuple[int, int, int, int]:
+    n, a, b, c = values
+    return (n, a, b, c) if channel == 1 else (n, c, a, b)
+
+
+def channel_dimension(program: Program) -> int | None:
+    """Which dimension of images holds channels: what `group` noted, else what the first convolution says."""
+    noted = program.module.attributes.get(CHANNEL)
+    if isinstance(noted, IntegerAttr):
+        return noted.value.data
+    for op in program.entry.ops:
+        if isinstance(op, ConvolutionOp) and len(shape_of(op.lhs)) == 4:
+            layout = op.dimension_numbers.data
+            if layout.input_batch_dimension == 0 and layout.input_feature_dimension in (1, 3):
+                return layout.input_feature_dimension
+    return None
+
+
+def note_channel_dimension(program: Program) -> None:
+    """Say on the module which dimension of images holds channels, before convolutions move into kernels."""
+    channel = channel_dimension(program)
+    if channel is not None:
+        program.module.attributes[CHANNEL] = IntegerAttr(channel, i64)
+
+
+def owner_of(value: SSAValue) -> Operation | None:
+    """The op that computes a value, None for an argument."""
+    return value.op if isinstance(value, OpResult) else None

@@ -1,0 +1,184 @@
+"""The `native` dialect: which kernel of native code computes which ops, and where its operands and results lie.
+
+After `group` kernels have tensors:
+
+    %1 = "native.kernel"(%0) <{kind = "contraction"}> ({
+    ^bb0(%x: tensor<1x8x4x4xi8>):
+      ...
+      "native.yield"(%r) : (tensor<1x8x4x4xi8>) -> ()
+    }) : (tensor<1x8x4x4xi8>) -> tensor<1x8x4x4xi8>
+
+After `layout` they have memrefs, of which the last ones are written. The body is the same: it computes on tensors with
+the elements of the memrefs. Memory spaces are "arena", "input", "output" and "weights". Elements of i8 in the arena are
+stored with the offset of the instruction set (128 where its dot product takes unsigned bytes).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, IntegerAttr, MemRefType, StringAttr, i64
+from xdsl.ir import Attribute, Dialect, Operation, Region, SSAValue
+from xdsl.irdl import (
+    AttrSizedOperandSegments,
+    IRDLOperation,
+    irdl_op_definition,
+    lazy_traits_def,
+    operand_def,
+    opt_prop_def,
+    prop_def,
+    region_def,
+    traits_def,
+    var_operand_def,
+    var_result_def,
+)
+from xdsl.traits import HasParent, IsolatedFromAbove, IsTerminator, Pure
+from xdsl.utils.exceptions import VerifyException
+
+from zeropoint.ir.stablehlo.arrays import array_values
+from zeropoint.ir.tensors import element_dtype, tensor_of
+
+KINDS = (
+    "contraction", "product", "sum", "table", "quantize", "dequantize", "lookup", "rows", "nest", "fold", "sort",
+    "update", "copy", "fill",
+)  # fmt: skip
+"""What a kernel is made by; `zeropoint.codegen.schedule` has one function for each."""
+
+
+def memory_of(value: SSAValue | Attribute) -> MemRefType[Attribute]:
+    """The memref type of a value. Raises TypeError where it has none."""
+    found = value.type if isinstance(value, SSAValue) else value
+    if not isinstance(found, MemRefType):
+        raise TypeError(f"found {found}, expected a memref")
+    return cast("MemRefType[Attribute]", found)
+
+
+def _like(type_: Attribute) -> tuple[tuple[int, ...], object]:
+    """The shape and the dtype of a memref's or a tensor's elements."""
+    if isinstance(type_, MemRefType):
+        memory = memory_of(cast("Attribute", type_))
+        return memory.get_shape(), element_dtype(memory.element_type)
+    tensor = tensor_of(type_)
+    return tensor.get_shape(), element_dtype(tensor.element_type)
+
+
+@irdl_op_definition
+class YieldOp(IRDLOperation):
+    """The values that a kernel computes."""
+
+    name = "native.yield"
+    values = var_operand_def()
+    traits = lazy_traits_def(lambda: (IsTerminator(), Pure(), HasParent(KernelOp)))
+
+    def __init__(self, values: Sequence[SSAValue]):
+        super().__init__(operands=[values])
+
+
+@irdl_op_definition
+class KernelOp(IRDLOperation):
+    """One kernel: on tensors with results, or on memrefs, of which it writes `outputs`.
+
+    `declined` says why better kernels did not take its ops. `row` is the dimension that the rows of a kernel of that
+    kind run along.
+    """
+
+    name = "native.kernel"
+    inputs = var_operand_def()
+    outputs = var_operand_def()
+    values = var_result_def()
+    kind = prop_def(StringAttr)
+    declined = opt_prop_def(ArrayAttr)
+    row = opt_prop_def(IntegerAttr)
+    body = region_def("single_block")
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    traits = traits_def(IsolatedFromAbove())
+
+    def __init__(
+        self,
+        kind: str,
+        inputs: Sequence[SSAValue],
+        outputs: Sequence[SSAValue],
+        result_types: Sequence[Attribute],
+        body: Region,
+        *,
+        declined: Sequence[str] = (),
+        row: int | None = None,
+    ):
+        properties: dict[str, Attribute] = {"kind": StringAttr(kind)}
+        if declined:
+            properties["declined"] = ArrayAttr([StringAttr(reason) for reason in declined])
+        if row is not None:
+            properties["row"] = IntegerAttr(row, i64)
+        super().__init__(operands=[inputs, outputs], result_types=[result_types], properties=properties, regions=[body])
+
+    @property
+    def terminator(self) -> YieldOp:
+        """What its body ends with."""
+        last = self.body.block.last_op
+        assert isinstance(last, YieldOp)
+        return last
+
+    @property
+    def reasons(self) -> list[str]:
+        """Why better kernels did not take its ops."""
+        return [] if self.declined is None else [cast("StringAttr", reason).data for reason in self.declined]
+
+    def verify_(self) -> None:
+        if self.kind.data not in KINDS:
+            raise VerifyException(
+                f"'native.kernel' op found kind '{self.kind.data}', expected one of {', '.join(KINDS)}"
+            )
+        if self.outputs and self.values:
+            raise VerifyException("'native.kernel' op found outputs and results, expected memrefs or tensors")
+        block = self.body.block
+        if not isinstance(block.last_op, YieldOp):
+            raise VerifyException("'native.kernel' op has a body without 'native.yield' at its end")
+        _check_alike("arguments", [a.type for a in block.args], "operands", [v.type for v in self.inputs])
+        results = [value.type for value in (*self.outputs, *self.values)]
+        _check_alike("yielded values", [v.type for v in block.last_op.values], "results", results)
+        if self.outputs and not all(isinstance(value.type, MemRefType) for value in self.operands):
+            raise VerifyException("'native.kernel' op found tensors beside outputs, expected memrefs")
+        for value in self.outputs:
+            space = memory_of(value).memory_space
+            if space not in (StringAttr("arena"), StringAttr("output")):
+                raise VerifyException(f'\'native.kernel\' op writes to space {space}, expected "arena" or "output"')
+
+
+def _check_alike(inner: str, inside: Sequence[Attribute], outer: str, outside: Sequence[Attribute]) -> None:
+    if len(inside) != len(outside) or any(_like(a) != _like(b) for a, b in zip(inside, outside, strict=True)):
+        found, expected = (f"({', '.join(map(str, types))})" for types in (inside, outside))
+        raise VerifyException(f"'native.kernel' op has {inner} {found}, expected those of its {outer} {expected}")
+
+
+@irdl_op_definition
+class BorderOp(IRDLOperation):
+    """Fill the padding around an image: `sides` are (top, left, bottom, right) pixels of one stored value."""
+
+    name = "native.border"
+    image = operand_def(MemRefType)
+    sides = prop_def(DenseArrayBase.constr(i64))
+    value = prop_def(IntegerAttr)
+
+    def __init__(self, image: SSAValue, sides: Sequence[int], value: int):
+        properties = {"sides": DenseArrayBase.from_list(i64, sides), "value": IntegerAttr(value, i64)}
+        super().__init__(operands=[image], properties=properties)
+
+    @property
+    def widths(self) -> tuple[int, int, int, int]:
+        """(top, left, bottom, right)."""
+        top, left, bottom, right = array_values(self.sides)
+        return top, left, bottom, right
+
+    def verify_(self) -> None:
+        sides = array_values(self.sides)
+        if len(sides) != 4 or min(sides) < 0:
+            raise VerifyException(
+                f"'native.border' op found sides {tuple(sides)}, expected (top, left, bottom, right), none negative"
+            )
+        if memory_of(self.image).get_num_dims() != 4:
+            raise VerifyException(f"'native.border' op found {self.image.type}, expected an image of rank 4")
+
+
+OPS: list[type[Operation]] = [KernelOp, YieldOp, BorderOp]
+Native = Dialect("native", OPS)

@@ -1,0 +1,54 @@
+"""Which kernel of native code computes which ops, and why a better one did not, from a grouped program."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from zeropoint.ir.locations import location_text
+from zeropoint.ir.native import KernelOp
+from zeropoint.ir.program import Program
+from zeropoint.ir.stablehlo import ConstantOp
+from zeropoint.report.tables import rendered
+
+WIDTH = 140
+
+
+@dataclass(frozen=True)
+class NativeKernel:
+    """One kernel: the pattern that made it, the name of its op in the model, its ops, and who declined them."""
+
+    kind: str
+    name: str
+    ops: tuple[str, ...]
+    declined: tuple[str, ...]
+
+    def record(self) -> dict[str, Any]:
+        """For tools."""
+        return asdict(self)
+
+
+def native_kernels(program: Program) -> list[NativeKernel]:
+    """The kernels of a grouped program, in order."""
+    return [_kernel(op) for op in program.entry.ops if isinstance(op, KernelOp)]
+
+
+def _kernel(op: KernelOp) -> NativeKernel:
+    *ops, _ = op.body.block.ops
+    counts = Counter(inner.name for inner in ops if not isinstance(inner, ConstantOp))
+    listed = tuple(name if count == 1 else f"{name} x{count}" for name, count in counts.items())
+    return NativeKernel(op.kind.data, location_text(op.location) or "", listed, tuple(op.reasons))
+
+
+def native_table(kernels: list[NativeKernel]) -> str:
+    """A row a kernel, for people."""
+    from rich import box  # heavy, and only needed here
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE)
+    for column in ("kernel", "name", "ops", "not by"):
+        table.add_column(column, overflow="fold")
+    for kernel in kernels:
+        table.add_row(kernel.kind, kernel.name, ", ".join(kernel.ops), "\n".join(kernel.declined))
+    return rendered(table, WIDTH)

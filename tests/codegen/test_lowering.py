@@ -1,0 +1,168 @@
+"""From programs to steps: group, layout and schedule, each from the text that the one before prints."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from codegen import contractions
+from codegen.classifier import classifier, image
+from codegen.exactness import CASES
+from networks import Case, cases, quantized
+from zeropoint.codegen.graph import Buffer, Graph, Parameters, Space, View
+from zeropoint.codegen.group import group
+from zeropoint.codegen.layout import layout
+from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS
+from zeropoint.codegen.llvm.machine import CodegenError, host
+from zeropoint.codegen.lowering import steps_of
+from zeropoint.codegen.runtime.native import NativeProgram
+from zeropoint.interp import Interpreter
+from zeropoint.ir.native import KernelOp
+from zeropoint.ir.program import Program
+from zeropoint.ir.text import parse_program, print_program
+from zeropoint.lower import integer_program
+
+AVX2 = INSTRUCTION_SETS["avx2"]
+
+
+def some(count: int) -> settings:
+    return settings(max_examples=CASES or count, suppress_health_check=list(HealthCheck))
+
+
+def dead_steps(graph: Graph) -> list[str]:
+    """The steps of which nobody reads anything, in order."""
+    wanted = {view.buffer for view in graph.results}
+    dead: list[str] = []
+    for step in reversed(graph.steps):
+        if not wanted & {*step.writes}:
+            dead.append(f"{step.name}: {type(step.kernel).__name__}")
+        wanted |= {*step.reads}
+    return dead[::-1]
+
+
+def said(graph: Graph) -> list[object]:
+    """Steps without the names of buffers, which are in the order of their first use."""
+    numbers: dict[Buffer, int] = {}
+
+    def place(argument: View | Parameters) -> object:
+        if isinstance(argument, Parameters) or argument.buffer.space is Space.WEIGHTS:
+            offset = argument.offset if isinstance(argument, Parameters) else argument.buffer.offset
+            size = argument.size if isinstance(argument, Parameters) else argument.buffer.size
+            return bytes(graph.weights[offset : offset + size])
+        number = numbers.setdefault(argument.buffer, len(numbers))
+        return number, argument.buffer.size, argument.offset, argument.shape, argument.strides, argument.dtype
+
+    return [(step.kernel, [place(argument) for argument in step.arguments], step.halo) for step in graph.steps]
+
+
+def parsed(program: Program) -> Program:
+    """The program of the printed text."""
+    return parse_program(print_program(program, inline_weights=True))
+
+
+def check(program: Program) -> None:
+    """Printed stages give the steps of the program itself, none of them dead."""
+    graph = steps_of(program, AVX2)
+    assert dead_steps(graph) == []
+    grouped = parsed(group(program, isa="avx2"))
+    assert said(steps_of(grouped, AVX2)) == said(graph)
+    laid = parsed(layout(grouped))
+    assert said(steps_of(laid, AVX2)) == said(graph)
+
+
+@some(25)
+@given(cases(most_layers=10))
+def test_no_step_of_a_random_network_is_dead_and_stages_are_resumed_from_text(case: Case) -> None:
+    check(integer_program(quantized(case.program, case.calibration)))
+
+
+@some(15)
+@given(cases())
+def test_no_step_of_a_random_float_network_is_dead(case: Case) -> None:
+    check(case.program)
+
+
+CONTRACTIONS = {
+    **{kind: contractions.convolutions(kind) for kind in ("dense", "depthwise", "grouped", "dense transposed")},
+    "products": contractions.products(),
+    "batches": contractions.batches(),
+}
+
+
+@pytest.mark.parametrize("kind", CONTRACTIONS)
+def test_no_step_of_a_contraction_is_dead(kind: str) -> None:
+    @some(6)
+    @given(CONTRACTIONS[kind])
+    def run(case: contractions.Case) -> None:
+        check(case.program)
+
+    run()
+
+
+COMPUTED = """
+func.func @main(%x: tensor<1x16x6x6xi8>, %m: tensor<1xi32>) -> tensor<1x16x6x6xi8> {
+  %zp = stablehlo.constant dense<3> : tensor<i8>
+  %p = stablehlo.pad %x, %zp, low = [0, 0, 1, 1], high = [0, 0, 1, 1], interior = [0, 0, 0, 0]
+    : (tensor<1x16x6x6xi8>, tensor<i8>) -> tensor<1x16x8x8xi8>
+  %w = stablehlo.constant dense<1> : tensor<16x16x3x3xi8>
+  %a = stablehlo.convolution(%p, %w) dim_numbers = [b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1], window = {}
+    {batch_group_count = 1 : i64, feature_group_count = 1 : i64}
+    : (tensor<1x16x8x8xi8>, tensor<16x16x3x3xi8>) -> tensor<1x16x6x6xi32>
+  %n = stablehlo.constant dense<5> : tensor<1xi32>
+  %y = "fxpmath.requantize"(%a, %m, %n) <{behaviour = "fixed16", zero_point = 0 : i64, storage_min = -128 : i64,
+    storage_max = 127 : i64}> : (tensor<1x16x6x6xi32>, tensor<1xi32>, tensor<1xi32>) -> tensor<1x16x6x6xi8>
+  return %y : tensor<1x16x6x6xi8>
+}
+"""
+
+
+def test_a_kernel_that_declines_leaves_nothing_behind() -> None:
+    """A convolution whose multiplier is computed is padded and computed by one loop nest; no other kernel is begun."""
+    program = parse_program(COMPUTED)
+    check(program)
+    assert [type(step.kernel).__name__ for step in steps_of(program, AVX2).steps] == ["Nest"] * 3  # fill, copy, compute
+    (kernel,) = (op for op in group(program, isa="avx2").entry.ops if isinstance(op, KernelOp) and op.reasons)
+    assert kernel.reasons == [
+        "requantize: fxpmath.requantize: found a multiplier that is computed, expected a constant"
+    ]
+
+
+def test_native_code_is_made_of_grouped_and_of_laid_out_text() -> None:
+    expected = Interpreter(classifier())(image(0))["y0"]
+    grouped = parsed(group(classifier(), isa=host().name))
+    for program in (grouped, parsed(layout(grouped))):
+        np.testing.assert_array_equal(NativeProgram(program)(image(0))["y0"], expected)
+
+
+def test_a_program_that_is_grouped_for_another_instruction_set_is_refused() -> None:
+    with pytest.raises(CodegenError, match="found a program grouped for portable, expected avx2; group it again"):
+        steps_of(group(classifier(), isa="portable"), AVX2)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "%y = stablehlo.add %a, %x : tensor<1x16x6x6xf32>",
+        "%y = stablehlo.add %x, %a : tensor<1x16x6x6xf32>",
+    ],
+)
+def test_a_convolution_may_add_what_it_reads(body: str) -> None:
+    type_ = "tensor<1x16x6x6xf32>"
+    window = "window = {pad = [[1, 1], [1, 1]]}"
+    program = parse_program(f"""
+    func.func @main(%x: {type_}) -> {type_} {{
+      %w = stablehlo.constant dense<0.5> : tensor<16x16x3x3xf32>
+      %a = stablehlo.convolution(%x, %w) dim_numbers = [b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1], {window}
+        {{batch_group_count = 1 : i64, feature_group_count = 1 : i64}} : ({type_}, tensor<16x16x3x3xf32>) -> {type_}
+      {body}
+      return %y : {type_}
+    }}
+    """)
+    check(program)
+    x = np.random.default_rng(0).integers(-8, 8, (1, 16, 6, 6)).astype(np.float32)
+    (kernel,) = (op for op in group(program, isa="avx2").entry.ops if isinstance(op, KernelOp))
+    assert len(kernel.inputs) == 1
+    np.testing.assert_array_equal(
+        NativeProgram(program)({"arg0": x})["result0"], Interpreter(program)({"arg0": x})["result0"]
+    )
