@@ -19,8 +19,8 @@ from zeropoint.ir.tensors import Array
 from zeropoint.pipeline import Options, Quantization, quantize
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits"
-ROUNDED_OTHERWISE = {"average_pool", "mean", "sum"}
-"""Kernels in which LiteRT rounds a mean of stored integers, or multiplies in fixed point: one step apart from ours."""
+AT_FAULT = {"sum"}
+"""Kernels that LiteRT 2.3.0 computes wrongly in its reference resolver."""
 
 
 @pytest.fixture(scope="module")
@@ -58,27 +58,28 @@ def test_integers_at_inputs_and_outputs(digits: Quantization) -> None:
         stored = (np.rint(image / np.float32(1 / 255)) - 128).astype(np.int8)
         (found,) = evaluate(content, stored.transpose(0, 2, 3, 1))
         assert found.dtype == np.int8
-        np.testing.assert_array_equal(
-            (found.astype(np.float32) + 128) / 256, predict({"image": image})["probabilities"]
-        )
+        expected = predict({"image": image})["probabilities"]
+        np.testing.assert_array_equal((found.astype(np.float32) + 128) / 256, expected)
 
 
-@settings(max_examples=15, suppress_health_check=list(HealthCheck))
+@settings(max_examples=25, suppress_health_check=list(HealthCheck))
 @given(case=cases())
 def test_random_networks_are_refused_or_equal(case: Case) -> None:
     result = quantize(case.program, case.calibration, Options(target="litert"))
-    kernels = {op.attributes["logical_kernel"].data for op in result.propagated.entry.ops if op.name == "quant.region"}
-    if kernels & ROUNDED_OTHERWISE:
-        return
     try:
         content = litert_model(result.propagated, channels_last=False)
     except ExportError:
         return
-    predict = Interpreter(result.quantized)
+    predict, integers = Interpreter(result.quantized), Interpreter(result.integer)
+    names = {op.attributes["logical_kernel"].data for op in result.propagated.entry.ops if op.name == "quant.region"}
     for sample in case.samples[:2]:
-        found = evaluate(content, *(sample[port.name] for port in case.program.inputs))
-        for array, expected in zip(found, predict(sample).values(), strict=True):
-            np.testing.assert_array_equal(array, expected)
+        expected = predict(sample)
+        for name, array in integers(sample).items():
+            np.testing.assert_array_equal(array, expected[name])
+        if not names & AT_FAULT:
+            found = evaluate(content, *(sample[port.name] for port in case.program.inputs))
+            for array, prediction in zip(found, expected.values(), strict=True):
+                np.testing.assert_array_equal(array, prediction)
 
 
 def test_a_program_of_another_target_is_refused(tmp_path: Path) -> None:

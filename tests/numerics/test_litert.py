@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from oracle.litert import Port, run
+from oracle.litert import Port, evaluate, model, run
 from zeropoint.numerics.affine import QuantizeBehaviour, dequantize, quantize
 from zeropoint.numerics.elementwise import LiteRTAdd, Multiplication
+from zeropoint.numerics.litert import function_table, mean_multiplier
 from zeropoint.numerics.ranges import AffineParameters
 from zeropoint.numerics.requantize import Multiplier, RequantizeBehaviour, requantize
 
@@ -92,3 +93,58 @@ def test_convolution_requantizes_per_channel(seed, wide):
     multiplier = Multiplier.of(sx * sw / so, behaviour, *widths)
     acc = acc if wide else acc.astype(np.int32)
     assert np.array_equal(found[0, :, 0], requantize(acc, multiplier, zo, -bound, bound - 1, axis=1))
+
+
+FUNCTIONS = {
+    "abs": ("ABS", ("AbsOptions", {}), 2),
+    "exp": ("EXP", ("ExpOptions", {}), 2),
+    "gelu": ("GELU", ("GeluOptions", {}), 2),
+    "hard_swish": ("HARD_SWISH", ("HardSwishOptions", {}), 1),
+    "leaky_relu": ("LEAKY_RELU", ("LeakyReluOptions", {"alpha": 0.3}), 2),
+    "log": ("LOG", None, 2),
+    "logistic": ("LOGISTIC", None, 2),
+    "tanh": ("TANH", None, 2),
+}
+FIXED = {"logistic": (1 / 256, -128), "tanh": (1 / 128, 0)}
+
+
+def at(point: float) -> float:
+    """Leaky relu at -1, gelu at 2: what tables ask of their function."""
+    return -float(np.float32(0.3)) if point == -1.0 else 1.9544997
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_tables_of_functions_are_litert_s_on_every_byte(name: str) -> None:
+    op, options, version = FUNCTIONS[name]
+    random = np.random.default_rng(5)
+    for _ in range(8):
+        scale, zero = float(np.float32(random.uniform(0.01, 0.1))), int(random.integers(-60, 60))
+        zero = -128 if name == "log" else zero
+        out = float(np.float32(0.05 if name in ("log", "exp") else scale * random.uniform(0.6, 1.1)))
+        given, wanted = (scale, zero), FIXED.get(name, (out, int(random.integers(-60, 60))))
+        stored = np.arange(-127 if name == "log" else -128, 128, dtype=np.int8)
+        ports = [Port(stored.shape, "int8", (s,), (z,)) for s, z in (given, wanted)]
+        (found,) = evaluate(model(op, options, ports[:1], ports[1:], version), stored)
+        parameters = [AffineParameters(np.array(s), np.array(z), -128, 127) for s, z in (given, wanted)]
+        entries = function_table(name, *parameters, at)
+        assert entries is not None
+        np.testing.assert_array_equal(found, entries[256 - stored.size :])
+
+
+@pytest.mark.parametrize("axes", [(1, 2), (2,), (0, 3), (1, 2, 3)])
+@pytest.mark.parametrize("dtype", ["int8", "int16"])
+def test_means_divide_the_count_into_the_multiplier(axes: tuple[int, ...], dtype: str) -> None:
+    random = np.random.default_rng(6)
+    for _ in range(4):
+        scale, zero = float(np.float32(random.uniform(1e-4, 1e-3))), int(random.integers(-90, 90))
+        out, shift = float(np.float32(scale * random.uniform(0.2, 1.5))), int(random.integers(-90, 90))
+        if dtype == "int16":
+            zero = shift = 0
+        limits = np.iinfo(dtype)
+        stored = random.integers(limits.min, limits.max + 1, (2, 5, 7, 6)).astype(dtype)
+        sums = (stored.astype(np.int64) - zero).sum(axes)
+        ports = [Port(stored.shape, dtype, (scale,), (zero,)), Port((len(axes),), "int32", value=np.array(axes))]
+        result = Port(sums.shape, dtype, (out,), (shift,))
+        (found,) = evaluate(model("MEAN", ("ReducerOptions", {}), ports, [result], 2), stored)
+        multiplier = mean_multiplier(scale / out, stored.size // sums.size)
+        np.testing.assert_array_equal(found, requantize(sums, multiplier, shift, limits.min, limits.max))

@@ -182,6 +182,15 @@ def _note_expressed(integers: SSAValue, op: Operation) -> None:
         carry(op, integers.owner, RESCALE)
 
 
+def _stored_bits(lowering: Lowering, op: StorageCastOp) -> SSAValue | None:
+    """The integers that a cast of a quantized value gives; None for a cast to one, and for a value from outside."""
+    kind = stored_element(op.input)
+    if kind is None or op.input not in lowering.values:
+        return None
+    stored = lowering.stored(op.input)
+    return stored if kind.storage.type.signed else lowering.flipped(stored)
+
+
 def lower(program: Program, profile: str | None = None) -> Program:
     """The integer program under a numerics profile: the given one, or those that the program and its ops carry.
 
@@ -200,6 +209,9 @@ def lower(program: Program, profile: str | None = None) -> Program:
         own = own_profile(op) if profile is None else None
         lowering.profile = chosen if own is None else named_profile(own)
         try:
+            if isinstance(op, StorageCastOp) and (bits := _stored_bits(lowering, op)) is not None:
+                op.result.replace_all_uses_with(bits)
+                continue
             if isinstance(op, CompareOp) and (compared := lower_comparison(lowering, op)) is not None:
                 op.result.replace_all_uses_with(compared)
                 continue

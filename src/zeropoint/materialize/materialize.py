@@ -26,7 +26,17 @@ from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from zeropoint.ir.annotations import DEMANDS, FACTS, FLOAT_REASON, FUNCTION, Fact, carry, facts_of, state_facts
+from zeropoint.ir.annotations import (
+    DEMANDS,
+    FACTS,
+    FLOAT_REASON,
+    FUNCTION,
+    Fact,
+    carry,
+    facts_of,
+    own_profile,
+    state_facts,
+)
 from zeropoint.ir.constants import constant_array, constant_op, stored_array
 from zeropoint.ir.dead_code import remove_dead_ops
 from zeropoint.ir.inlining import inline_region
@@ -36,9 +46,11 @@ from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType
 from zeropoint.ir.stablehlo import ConstantOp, UniformDequantizeOp, UniformQuantizeOp
 from zeropoint.ir.tensors import with_element
 from zeropoint.ir.weights import Weights
-from zeropoint.materialize import contraction, elementwise, movement, reduction
+from zeropoint.materialize import contraction, elementwise, litert, movement, reduction
 from zeropoint.materialize.edges import cast_constant, quantized_before, take_over_casts
 from zeropoint.materialize.kernel import Kernel
+from zeropoint.numerics.profile import DEFAULT_PROFILE, KernelBehaviour
+from zeropoint.numerics.profile import profile as named_profile
 from zeropoint.solve import is_quantized
 
 KERNELS: Mapping[str, Callable[[Kernel], SSAValue]] = {
@@ -48,6 +60,12 @@ KERNELS: Mapping[str, Callable[[Kernel], SSAValue]] = {
     **reduction.KERNELS,
 }
 """By logical kernel; any other is encased in `uniform_dequantize` and `uniform_quantize`."""
+
+OWN_ARITHMETIC: Mapping[KernelBehaviour, Mapping[str, Callable[[Kernel], SSAValue]]] = {
+    KernelBehaviour.REAL: KERNELS,
+    KernelBehaviour.LITERT: {**KERNELS, **litert.KERNELS},
+}
+"""The kernels of a profile."""
 
 
 def _covered(region: QuantizeRegionOp) -> Fact:
@@ -61,6 +79,7 @@ def _covered(region: QuantizeRegionOp) -> Fact:
 @dataclass
 class _Materialization:
     weights: Weights
+    profile: str = DEFAULT_PROFILE
     quantized: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
 
     def operand(self, value: SSAValue, spec: UniformQuantizedType, builder: Builder) -> SSAValue:
@@ -85,7 +104,8 @@ class _Materialization:
         for argument, value, spec in zip(kernel.arguments, region.inputs, region.input_specs, strict=True):
             quantized = isinstance(spec, UniformQuantizedType)
             kernel.values[argument] = self.operand(value, spec, builder) if quantized else value
-        rule = KERNELS.get(region.logical_kernel.data, elementwise.encased)
+        behaviour = named_profile(own_profile(region) or self.profile).kernels
+        rule = OWN_ARITHMETIC[behaviour].get(region.logical_kernel.data, elementwise.encased)
         result = self.quantized[region.outputs[0]] = rule(kernel)
         if FACTS in region.attributes and isinstance(result.owner, Operation):
             state_facts(result.owner, [_covered(region), *facts_of(region, DEMANDS), *facts_of(region)])
@@ -113,7 +133,7 @@ def _leave_in_float(region: QuantizeRegionOp) -> None:
 def materialize(program: Program) -> Program:
     """Quantized StableHLO instead of regions."""
     program = program.clone()
-    run = _Materialization(program.weights)
+    run = _Materialization(program.weights, program.profile or DEFAULT_PROFILE)
     regions = [op for op in program.entry.ops if isinstance(op, QuantizeRegionOp)]
     chosen = [region for region in regions if is_quantized(region)]
     for region in chosen:

@@ -6,6 +6,7 @@ A target names its profile, a program carries the name, and interpreter, lowerin
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 import numpy.typing as npt
 
@@ -14,10 +15,20 @@ from zeropoint.numerics.elementwise import AddBehaviour
 from zeropoint.numerics.requantize import Multiplier, RequantizeBehaviour
 
 
+class KernelBehaviour(StrEnum):
+    """What a mean, and a function of 8 bits, computes."""
+
+    REAL = "real"
+    """The real number: a sum of centred integers requantized once, a table of a rounded function."""
+    LITERT = "litert"
+    """LiteRT's own integers (`numerics.litert`): means of stored integers, multipliers with the count divided in."""
+
+
 @dataclass(frozen=True)
 class Profile:
     """The behaviour of each step: quantize a real, requantize to 8 bits or to more, add operands of several scales.
 
+    `kernels` is for kernels whose runtime rounds inside of them.
     `wide_accumulator` is how many bits of an accumulator its requantization to 16-bit storage takes: with 64 it has
     LiteRT's 16x8 form (`numerics.multiplier.wide_multiplier`), also where the accumulator is known to fit 32.
     """
@@ -28,6 +39,7 @@ class Profile:
     requantize_wide: RequantizeBehaviour
     add: AddBehaviour
     wide_accumulator: int = 32
+    kernels: KernelBehaviour = KernelBehaviour.REAL
 
     def requantize(self, storage_width: int) -> RequantizeBehaviour:
         """The requantize behaviour for storage of `storage_width` bits."""
@@ -53,11 +65,12 @@ def _profile(
     requantize_wide: RequantizeBehaviour,
     add: AddBehaviour,
     wide_accumulator: int = 32,
+    kernels: KernelBehaviour = KernelBehaviour.REAL,
 ) -> tuple[str, Profile]:
-    return name, Profile(name, quantize, requantize_8bit, requantize_wide, add, wide_accumulator)
+    return name, Profile(name, quantize, requantize_8bit, requantize_wide, add, wide_accumulator, kernels)
 
 
-_Q, _R, _A = QuantizeBehaviour, RequantizeBehaviour, AddBehaviour
+_Q, _R, _A, _K = QuantizeBehaviour, RequantizeBehaviour, AddBehaviour, KernelBehaviour
 
 PROFILES: dict[str, Profile] = dict(
     [
@@ -65,7 +78,15 @@ PROFILES: dict[str, Profile] = dict(
         _profile("fixed16", _Q.RNE_AFTER_ZERO_POINT, _R.FIXED16, _R.FIXED32, _A.COMMON_SCALE_16),
         _profile("fixed32", _Q.RNE_AFTER_ZERO_POINT, _R.FIXED32, _R.FIXED32, _A.COMMON_SCALE),
         # LiteRT's reference kernels.
-        _profile("fixed32-double", _Q.HALF_AWAY_BEFORE_ZERO_POINT, _R.FIXED32_DOUBLE, _R.FIXED32_DOUBLE, _A.LITERT, 64),
+        _profile(
+            "fixed32-double",
+            _Q.HALF_AWAY_BEFORE_ZERO_POINT,
+            _R.FIXED32_DOUBLE,
+            _R.FIXED32_DOUBLE,
+            _A.LITERT,
+            64,
+            _K.LITERT,
+        ),
         # TOSA: rescale with DOUBLE_ROUND on both sides of an add.
         _profile("tosa-double", _Q.RNE_AFTER_ZERO_POINT, _R.TOSA_DOUBLE, _R.TOSA_DOUBLE, _A.TOSA),
         # StableHLO's own, in which NaN is stored as 0: programs that name no profile. Under every other one NaN becomes

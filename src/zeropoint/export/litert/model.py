@@ -48,7 +48,7 @@ def litert_model(program: Program, *, integer_io: bool = False, channels_last: b
                 raise ExportError(f"found kernel '{kernel.name}', expected one that LiteRT has", op)
             rule(kernel, emit)
         elif not isinstance(op, ConstantOp | BroadcastInDimOp | ReturnOp):
-            raise ExportError("found an op outside of a kernel", op)
+            raise ExportError("found a float op outside of a kernel, expected kernels only", op)
     terminator = program.entry.last_op
     assert isinstance(terminator, ReturnOp)
     outputs: dict[str, int] = {}

@@ -1,0 +1,153 @@
+"""What LiteRT's kernels compute where that is neither a requantized sum nor a real function that is rounded once.
+
+A mean multiplies by one fixed-point number, into which the count is divided. A function of 8 bits is a table of 256
+entries: `abs` and `leaky_relu` multiply in fixed point, `hard_swish` computes in 16 bits, the others evaluate f32 and
+multiply by the reciprocal of the output scale.
+
+Sources: TFLite's reduce.h (QuantizedMeanOrSum), leaky_relu.h, hard_swish.h, elementwise.cc, and LUTPopulate.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from zeropoint.numerics import functions
+from zeropoint.numerics.arrays import AnyArray, IntArray
+from zeropoint.numerics.multiplier import quantize_multiplier
+from zeropoint.numerics.ranges import AffineParameters
+from zeropoint.numerics.requantize import Multiplier, RequantizeBehaviour
+from zeropoint.numerics.rounding import multiply_by_quantized_multiplier, round_half_away, rounding_divide_by_pot
+
+STORED = np.arange(-128, 128, dtype=np.int64)
+TANH_GELU_AT_2 = 1.95459769
+"""The approximation of gelu by tanh at 2; gelu itself is 1.95449974 there."""
+
+
+def mean_multiplier(real: float, count: int) -> Multiplier:
+    """sum * m with m ~ real / count: the mantissa of `real`, shifted left by the bits of `count`, divided by it.
+
+    `real` is s_in / s_out. The quotient is truncated, so that m may lack what `quantize_multiplier(real / count)` has.
+    """
+    mantissa, exponent = (int(part) for part in quantize_multiplier(real))
+    shift = min(count.bit_length() - 1, 32, 31 + exponent)
+    divided = (mantissa << shift) // count
+    return Multiplier(RequantizeBehaviour.FIXED32_DOUBLE, np.asarray(divided), np.asarray(exponent - shift))
+
+
+def is_tanh_gelu(at_2: float) -> bool:
+    """Whether a gelu with this value at 2 is the approximation by tanh."""
+    return abs(at_2 - TANH_GELU_AT_2) < 2e-5
+
+
+def function_table(
+    name: str, given: AffineParameters, wanted: AffineParameters, at: Callable[[float], float]
+) -> IntArray | None:
+    """The 256 entries of a function of int8, from -128 up; None for one that LiteRT computes in another way.
+
+    `name` is the logical kernel, `at` the function itself, of which `leaky_relu` takes its slope. Scales are f32.
+    """
+    rule = TABLES.get(name)
+    if rule is None:
+        return None
+    centred = STORED - int(given.zero_point)
+    with np.errstate(all="ignore"):
+        found = rule(centred, np.float32(given.scale), np.float32(wanted.scale), at)
+    return np.clip(found + int(wanted.zero_point), wanted.storage_min, wanted.storage_max).astype(np.int64)
+
+
+Rule = Callable[[IntArray, np.float32, np.float32, Callable[[float], float]], AnyArray]
+
+
+def _times(values: IntArray, real: float) -> IntArray:
+    return multiply_by_quantized_multiplier(values, *quantize_multiplier(real))
+
+
+def _absolute(values: IntArray, given: np.float32, wanted: np.float32, at: Callable[[float], float]) -> IntArray:
+    return _times(np.abs(values), float(given) / float(wanted))
+
+
+def _leaky_relu(values: IntArray, given: np.float32, wanted: np.float32, at: Callable[[float], float]) -> IntArray:
+    real = float(given) / float(wanted)
+    slope = float(np.float32(-at(-1.0)))
+    negative = np.sign(slope) * _times(values, abs(float(given) * slope / float(wanted)))
+    return np.where(values >= 0, _times(values, real), negative.astype(np.int64))
+
+
+def _high_product(a: IntArray, b: int) -> IntArray:
+    """SaturatingRoundingDoublingHighMul of 16 bits; b is positive, so nothing saturates."""
+    product = a * b
+    nudged = product + np.where(product >= 0, 1 << 14, 1 - (1 << 14))
+    return np.sign(nudged) * (np.abs(nudged) >> 15)
+
+
+def _saturated(values: IntArray) -> IntArray:
+    return np.clip(values, -(1 << 15), (1 << 15) - 1)
+
+
+def _multiplier_of_16_bits(real: np.float32) -> tuple[int, int]:
+    mantissa, exponent = (int(part) for part in quantize_multiplier(float(real)))
+    return 0x7FFF if mantissa >= 0x7FFF0000 else (mantissa + (1 << 15)) >> 16, exponent
+
+
+def _hard_swish(values: IntArray, given: np.float32, wanted: np.float32, at: Callable[[float], float]) -> IntArray:
+    """x * (clamp(x / 3, -1, 1) + 1) / 2, each factor with 15 fractional bits."""
+    fine = np.float32(1 / 128) * given
+    factor, exponent = _multiplier_of_16_bits(fine / wanted)
+    slope, left = _multiplier_of_16_bits(fine / (np.float32(3) / np.float32(32768)))
+    wide = values << 7
+    gate = _saturated(wide << (left - 1)) if left > 0 else wide
+    gate = _high_product(gate, slope)
+    gate = _saturated(gate << 1) if left > 0 else rounding_divide_by_pot(gate, -left)
+    gate = (gate + (1 << 15)) >> 1
+    product = gate * _high_product(wide, factor)
+    high = np.sign(product) * (np.abs(product) >> 15)
+    # A positive exponent (an output scale below 1/128 of the input's) is refused by LiteRT.
+    return rounding_divide_by_pot(high, max(-exponent, 0))
+
+
+def _evaluated(function: Callable[[AnyArray], AnyArray]) -> Rule:
+    """round(f(x) * (1 / s_out)), all in f32, ties away from zero."""
+
+    def rule(values: IntArray, given: np.float32, wanted: np.float32, at: Callable[[float], float]) -> AnyArray:
+        real = function(given * values.astype(np.float32)).astype(np.float32)
+        scaled = np.nan_to_num(real * (np.float32(1) / wanted), nan=0.0, posinf=2.0**30, neginf=-(2.0**30))
+        return round_half_away(np.clip(scaled, -(2.0**30), 2.0**30)).astype(np.int64)
+
+    return rule
+
+
+def _elu(x: AnyArray) -> AnyArray:
+    return np.where(x > 0, x, np.expm1(np.minimum(x, np.float32(0))))
+
+
+def _gelu(x: AnyArray) -> AnyArray:
+    erf = np.array([math.erf(value / math.sqrt(2)) for value in x.tolist()], np.float32)
+    return np.float32(0.5) * x * (1 + erf)
+
+
+def _tanh_gelu(x: AnyArray) -> AnyArray:
+    inner = np.float32(math.sqrt(2 / math.pi)) * (x + np.float32(0.044715) * x * x * x)
+    return np.float32(0.5) * x * (1 + np.tanh(inner))
+
+
+def _gelu_of_either_kind(
+    values: IntArray, given: np.float32, wanted: np.float32, at: Callable[[float], float]
+) -> AnyArray:
+    return _evaluated(_tanh_gelu if is_tanh_gelu(at(2.0)) else _gelu)(values, given, wanted, at)
+
+
+TABLES: Mapping[str, Rule] = {
+    "abs": _absolute,
+    "elu": _evaluated(_elu),
+    "exp": _evaluated(functions.UNARY["exponential"]),
+    "gelu": _gelu_of_either_kind,
+    "hard_swish": _hard_swish,
+    "leaky_relu": _leaky_relu,
+    "log": _evaluated(functions.UNARY["log"]),
+    "logistic": _evaluated(functions.UNARY["logistic"]),
+    "tanh": _evaluated(functions.UNARY["tanh"]),
+}
+"""By logical kernel."""
