@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from networks import Case, cases
-from oracle.litert import evaluate
+from oracle.litert import evaluate, evaluate_by_default
 from zeropoint.calibrate import samples
 from zeropoint.export import ExportError, ExportOptions, export_program
 from zeropoint.export.litert.model import litert_model
@@ -19,8 +19,6 @@ from zeropoint.ir.tensors import Array
 from zeropoint.pipeline import Options, Quantization, quantize
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits"
-AT_FAULT = {"sum"}
-"""Kernels that LiteRT 2.3.0 computes wrongly in its reference resolver."""
 
 
 @pytest.fixture(scope="module")
@@ -62,24 +60,44 @@ def test_integers_at_inputs_and_outputs(digits: Quantization) -> None:
         np.testing.assert_array_equal((found.astype(np.float32) + 128) / 256, expected)
 
 
-@settings(max_examples=25, suppress_health_check=list(HealthCheck))
-@given(case=cases())
-def test_random_networks_are_refused_or_equal(case: Case) -> None:
-    result = quantize(case.program, case.calibration, Options(target="litert"))
-    try:
-        content = litert_model(result.propagated, channels_last=False)
-    except ExportError:
-        return
-    predict, integers = Interpreter(result.quantized), Interpreter(result.integer)
-    names = {op.attributes["logical_kernel"].data for op in result.propagated.entry.ops if op.name == "quant.region"}
-    for sample in case.samples[:2]:
-        expected = predict(sample)
-        for name, array in integers(sample).items():
-            np.testing.assert_array_equal(array, expected[name])
-        if not names & AT_FAULT:
-            found = evaluate(content, *(sample[port.name] for port in case.program.inputs))
+@pytest.mark.parametrize("profile", ["fixed32-double", "xnnpack"])
+def test_random_networks_are_equal_in_every_byte(profile: str) -> None:
+    """Prediction, integer program and runtime; `xnnpack` is what the runtime computes by default."""
+
+    messages: set[str] = set()
+
+    @settings(max_examples=20, suppress_health_check=list(HealthCheck))
+    @given(case=cases())
+    def check(case: Case) -> None:
+        result = quantize(case.program, case.calibration, Options(target="litert", profile=profile))
+        try:
+            content = litert_model(result.propagated, channels_last=False)
+        except ExportError as error:
+            messages.add(str(error))
+            return
+        predict, integers = Interpreter(result.quantized), Interpreter(result.integer)
+        for sample in case.samples[:2]:
+            expected = predict(sample)
+            for name, array in integers(sample).items():
+                np.testing.assert_array_equal(array, expected[name])
+            values = [sample[port.name] for port in case.program.inputs]
+            found = evaluate(content, *values) if profile == "fixed32-double" else evaluate_by_default(content, *values)
             for array, prediction in zip(found, expected.values(), strict=True):
                 np.testing.assert_array_equal(array, prediction)
+
+    check()
+    assert all("found" in text and "expected" in text for text in messages)
+
+
+def test_the_demo_with_xnnpack_gives_our_bytes() -> None:
+    program = load_model(DIGITS / "digits.onnx")
+    calibration = list(samples(DIGITS / "calib.npz", program.inputs))[:32]
+    result = quantize(program, calibration, Options(target="litert", profile="xnnpack"))
+    content = litert_model(result.propagated)
+    predict = Interpreter(result.quantized)
+    for image in images(50):
+        (found,) = evaluate_by_default(content, image.transpose(0, 2, 3, 1))
+        np.testing.assert_array_equal(found, predict({"image": image})["probabilities"])
 
 
 def test_a_program_of_another_target_is_refused(tmp_path: Path) -> None:

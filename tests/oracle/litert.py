@@ -87,9 +87,23 @@ def model(op: str, options: Options | None, inputs: Sequence[Port], outputs: Seq
 
 def evaluate(content: bytes, *values: np.ndarray, reference: bool = True) -> list[np.ndarray]:
     """What the reference kernels, or the other built-in ones, compute of a model. Raises `Refused` where they don't."""
-    from ai_edge_litert.interpreter import Interpreter, OpResolverType
+    from ai_edge_litert.interpreter import OpResolverType
 
-    resolver = OpResolverType.BUILTIN_REF if reference else OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+    return _run(
+        content, values, OpResolverType.BUILTIN_REF if reference else OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+    )
+
+
+def evaluate_by_default(content: bytes, *values: np.ndarray) -> list[np.ndarray]:
+    """What LiteRT computes where nothing is chosen: with XNNPACK. Raises `Refused` where it does not."""
+    from ai_edge_litert.interpreter import OpResolverType
+
+    return _run(content, values, OpResolverType.AUTO)
+
+
+def _run(content: bytes, values: Sequence[np.ndarray], resolver: Any) -> list[np.ndarray]:
+    from ai_edge_litert.interpreter import Interpreter
+
     try:
         interpreter = Interpreter(model_content=content, experimental_op_resolver_type=resolver, num_threads=1)
         interpreter.allocate_tensors()

@@ -151,7 +151,7 @@ def accumulator(made: Built) -> Port:
     return Port(made.case.shape, "int32", scales, (0,) * len(scales), axis=len(made.case.shape) - 1)
 
 
-def interpreted(text: str, made: Built, result: str) -> np.ndarray:
+def interpreted(row: KernelRow, text: str, made: Built, result: str) -> np.ndarray:
     """The value of `result` that our interpreter computes of a text under the table's profile."""
     plain = result != "r"  # sums that have no quantized type: the integers themselves, without their zero points
     x, y = made.slots["x0"], made.results[0]
@@ -170,7 +170,7 @@ def interpreted(text: str, made: Built, result: str) -> np.ndarray:
     given = ", ".join(f"%{slot}: {types[slot]}" for slot in arguments)
     of_result = types["acc"] if plain else types["y"]
     program = parse_program(f"func.func @main({given}) -> {of_result} {{\n{body}\nreturn %{result} : {of_result}\n}}")
-    program.module.attributes[PROFILE] = StringAttr(target(NAME).profile)
+    program.module.attributes[PROFILE] = StringAttr(row.profile or target(NAME).profile)
     values = []
     for slot, port in arguments.items():
         value = made.stored[slot] if port.value is None else port.value
@@ -184,7 +184,7 @@ def requantized_sums(row: KernelRow, text: str, made: Built) -> np.ndarray:
 
     Those of 16x8 have 64 bits; of two activations, StableHLO wants the right one without a zero point.
     """
-    acc = interpreted("\n".join(text.splitlines()[:-1]), made, "s" if made.case.weight else "p")
+    acc = interpreted(row, "\n".join(text.splitlines()[:-1]), made, "s" if made.case.weight else "p")
     y, limits = made.results[0], np.iinfo(made.results[0].dtype)
     real = np.array(accumulator(made).scales) / y.scales[0]
     rounding, width = profile(row.profile or target(NAME).profile), 16 if made.wide else 8
@@ -197,7 +197,7 @@ def ours(row: KernelRow, made: Built) -> tuple[np.ndarray, ...]:
     expected = made.case.expected
     if isinstance(expected, str):
         untyped = "{acc}" in expected and (made.wide or made.case.op == "BATCH_MATMUL")
-        return (requantized_sums(row, expected, made) if untyped else interpreted(expected, made, "r"),)
+        return (requantized_sums(row, expected, made) if untyped else interpreted(row, expected, made, "r"),)
     found = expected(*made.stored.values())
     return found if isinstance(found, tuple) else (found,)
 

@@ -50,6 +50,11 @@ class Kernel:
         return self.region.output_specs.data[0]
 
     @property
+    def input_shape(self) -> tuple[int, ...]:
+        """The shape of the first operand."""
+        return shape_of(self.region.inputs[0])
+
+    @property
     def output_shape(self) -> tuple[int, ...]:
         """The shape of the result."""
         return shape_of(self.region.outputs[0])

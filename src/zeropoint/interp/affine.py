@@ -116,7 +116,7 @@ def requantization(source: Attribute, target: Attribute, profile: Profile, *, wi
     width = 32 if low >= INT32_MIN and high <= INT32_MAX else 64
     word = np.dtype(np.int32 if width == 32 and not wide else np.int64)
     form = max(width, profile.accumulator_width(given.width, wanted.width))
-    multiplier = profile.multiplier(_scalar_or_channels(given.scale / wanted.scale), wanted.width, form)
+    multiplier = profile.multiplier(_scalar_or_channels(profile.ratio(given.scale, wanted.scale)), wanted.width, form)
 
     def run(operand: Array) -> Array:
         return requantize(

@@ -233,7 +233,8 @@ def multiply(op: MultiplyOp, scope: Scope) -> Binary:
         return binary(op, scope)
     lhs, rhs, result = (numbers.parameters for numbers in parameters)
     width = parameters[2].width
-    apply = Multiplication.of([lhs, rhs], result, scope.profile.requantize(width), width).apply
+    profile = scope.profile
+    apply = Multiplication.of([lhs, rhs], result, profile.requantize(width), width, in_f32=profile.divides_in_f32).apply
     return _stored(apply, parameters[2])
 
 

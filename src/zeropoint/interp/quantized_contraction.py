@@ -47,7 +47,7 @@ def contraction(op: ContractionOp, scope: Scope) -> Binary:
 
 def _finish(x: Affine, w: Affine, y: Affine, axis: int | None, profile: Profile) -> Unary:
     """Sums of scale s_x * s_w to storage integers of the result's type."""
-    real = x.scale * w.scale / y.scale
+    real = profile.ratio(x.scale * w.scale, y.scale)
     if (real == 1.0).all():
         return lambda sums: _as_storage(sums, y)
     # Accumulators of two 8-bit operands have 32 bits; with a wider operand 64 (LiteRT's 16x8 kernels).

@@ -53,7 +53,7 @@ def lower_requantize(lowering: Lowering, op: UniformQuantizeOp) -> SSAValue:
         return _requantize_channels(lowering, op, source, result)
     if is_widening(source, result):
         return lowering.widened(stored, source.zero_point, storage_element(result))
-    real = source.scales / result.scale
+    real = lowering.profile.ratio(source.scales, result.scale)
     wide = is_wide(op.operand)
     zero_point = 0 if source.is_per_channel else source.zero_point
     accumulator = stored if wide else lowering.widened(stored, zero_point)
@@ -80,7 +80,7 @@ def _requantize_channels(
     if source.zero_points.any():
         points = source.zero_points if source.is_per_channel else source.zero_point
         wide = lowering.shifted(wide, -points, axis)
-    real = source.scales / result.scales
+    real = lowering.profile.ratio(source.scales, result.scales)
     multiplier = lowering.profile.multiplier(real, result.storage.type.width)
     scaled = lowering.rescaled(wide, multiplier, 0, INT32, axis)
     shifted = lowering.shifted(scaled, result.zero_points if result.is_per_channel else result.zero_point, axis)
@@ -189,7 +189,10 @@ def lower_product(lowering: Lowering, op: MultiplyOp) -> SSAValue:
     if width == 32 and lhs.scale * rhs.scale == result.scale:
         return _exact_product(lowering, op, lhs, rhs)
     _check_width(op, 16)
-    apply = Multiplication.of([lhs.affine, rhs.affine], result.affine, lowering.profile.requantize(width), width)
+    profile = lowering.profile
+    apply = Multiplication.of(
+        [lhs.affine, rhs.affine], result.affine, profile.requantize(width), width, in_f32=profile.divides_in_f32
+    )
     element = IntegerType(apply.accumulator_width)
     product = MultiplyOp(
         lowering.widened(lowering.stored(op.lhs), lhs.zero_point, element),

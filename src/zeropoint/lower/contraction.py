@@ -162,7 +162,7 @@ def _requantized(lowering: Lowering, op: Contraction, sums: SSAValue) -> SSAValu
     if not wide:
         lowering.check_fits(op, sums, 32, "sums of products", "quantize its weights to fewer bits or split its sums")
         sums = lowering.converted(sums, i32)
-    real = lhs.scale * rhs.scales / result.scale
+    real = lowering.profile.ratio(lhs.scale * rhs.scales, result.scale)
     multiplier = lowering.profile.multiplier(real, result.storage.type.width, 64 if wide else 32)
     axis = _output_channel(op) if rhs.is_per_channel else None
     return lowering.rescaled(sums, multiplier, result.zero_point, result.storage, axis)

@@ -31,6 +31,7 @@ from zeropoint.ir.annotations import (
     FACTS,
     FLOAT_REASON,
     FUNCTION,
+    PROFILE,
     Fact,
     carry,
     facts_of,
@@ -46,7 +47,7 @@ from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType
 from zeropoint.ir.stablehlo import ConstantOp, UniformDequantizeOp, UniformQuantizeOp
 from zeropoint.ir.tensors import with_element
 from zeropoint.ir.weights import Weights
-from zeropoint.materialize import contraction, elementwise, litert, movement, reduction
+from zeropoint.materialize import contraction, elementwise, litert, movement, reduction, xnnpack
 from zeropoint.materialize.edges import cast_constant, quantized_before, take_over_casts
 from zeropoint.materialize.kernel import Kernel
 from zeropoint.numerics.profile import DEFAULT_PROFILE, KernelBehaviour
@@ -64,6 +65,7 @@ KERNELS: Mapping[str, Callable[[Kernel], SSAValue]] = {
 OWN_ARITHMETIC: Mapping[KernelBehaviour, Mapping[str, Callable[[Kernel], SSAValue]]] = {
     KernelBehaviour.REAL: KERNELS,
     KernelBehaviour.LITERT: {**KERNELS, **litert.KERNELS},
+    KernelBehaviour.XNNPACK: {**KERNELS, **litert.KERNELS, **xnnpack.KERNELS},
 }
 """The kernels of a profile."""
 
@@ -105,6 +107,8 @@ class _Materialization:
             quantized = isinstance(spec, UniformQuantizedType)
             kernel.values[argument] = self.operand(value, spec, builder) if quantized else value
         behaviour = named_profile(own_profile(region) or self.profile).kernels
+        if behaviour is KernelBehaviour.XNNPACK and region.logical_kernel.data not in xnnpack.DELEGATED:
+            region.attributes[PROFILE] = StringAttr(xnnpack.UNDELEGATED_PROFILE)
         rule = OWN_ARITHMETIC[behaviour].get(region.logical_kernel.data, elementwise.encased)
         result = self.quantized[region.outputs[0]] = rule(kernel)
         if FACTS in region.attributes and isinstance(result.owner, Operation):

@@ -18,9 +18,16 @@ from zeropoint.numerics.affine import QuantizeBehaviour, dequantize, quantize
 from zeropoint.numerics.arrays import AnyArray, IntArray
 from zeropoint.numerics.multiplier import quantize_multiplier
 from zeropoint.numerics.ranges import AffineParameters
-from zeropoint.numerics.requantize import Multiplier, RequantizeBehaviour, accumulator_limit, requantize
+from zeropoint.numerics.requantize import (
+    Multiplier,
+    RequantizeBehaviour,
+    accumulator_limit,
+    ratio_of_scales,
+    requantize,
+)
 from zeropoint.numerics.rounding import INT32_MAX, multiply_by_quantized_multiplier, round_half_away
 from zeropoint.numerics.storage import smallest_dtype
+from zeropoint.numerics.xnnpack import sum_factors
 
 
 class AddBehaviour(StrEnum):
@@ -32,6 +39,8 @@ class AddBehaviour(StrEnum):
     """The same with factors of 16 bits, for VPMADDWD, where they cost at most 1/32 of an output step."""
     LITERT = "litert"
     """LiteRT's reference kernel: 20 (8 bits) or 15 (16 bits) guard bits, fixed32-double at every step."""
+    XNNPACK = "xnnpack"
+    """Factors of 21 bits in int32, one rounding; `litert` where XNNPACK does not take the scales."""
     TOSA = "tosa"
     """LiteRT's scales by TOSA rescales with DOUBLE_ROUND."""
     FLOAT32 = "float32"
@@ -261,11 +270,28 @@ def addition(
         behaviour = AddBehaviour.COMMON_SCALE
     if behaviour is AddBehaviour.COMMON_SCALE:
         return CommonScaleSum.of(inputs, output, signs, 32 if _is_8_bit(inputs, output) else 64)
-    if behaviour is AddBehaviour.LITERT:
+    if behaviour is AddBehaviour.XNNPACK:
+        found = _xnnpack_sum(inputs, output, signs)
+        if found is not None:
+            return found
+    if behaviour in (AddBehaviour.LITERT, AddBehaviour.XNNPACK):
         return LiteRTAdd.of(inputs, output, signs)
     if behaviour is AddBehaviour.TOSA:
         return TosaAdd.of(inputs, output, signs)
     return FloatAdd.of(inputs, output, signs, quantize, behaviour.value)
+
+
+def _xnnpack_sum(
+    inputs: Sequence[AffineParameters], output: AffineParameters, signs: Sequence[int] | None
+) -> CommonScaleSum | None:
+    """The sum of 8-bit operands with XNNPACK's factors, None where it does not take them."""
+    scales, zeros = _scalars(inputs)
+    (out_scale,), (out_zero,) = _scalars([output])
+    found = sum_factors(scales, out_scale) if _is_8_bit(inputs, output) else None
+    if found is None:
+        return None
+    factors = tuple(int(f * s) for f, s in zip(found[0], _signs(signs, len(inputs)), strict=True))
+    return CommonScaleSum(factors, zeros, found[1], out_zero, output.storage_min, output.storage_max)
 
 
 def _narrow_sum(
@@ -301,13 +327,18 @@ class Multiplication:
         output: AffineParameters,
         behaviour: RequantizeBehaviour,
         storage_width: int,
+        *,
+        in_f32: bool = False,
     ) -> Multiplication:
-        """Of two operands. Raises ValueError where a product may pass what the multiplier takes."""
+        """Of two operands; `in_f32`: the multiplier is fl32(fl32(s1 * s2) / s_out).
+
+        Raises ValueError where a product may pass what the multiplier takes."""
         (first, second), zeros = _scalars(inputs)
         (out_scale,), (out_zero,) = _scalars([output])
         reach = inputs[0].reach * inputs[1].reach
         width = 32 if reach <= INT32_MAX else 64
-        multiplier = Multiplier.of(first * second / out_scale, behaviour, storage_width, width)
+        real = ratio_of_scales(first * second, out_scale, in_f32=in_f32)
+        multiplier = Multiplier.of(real, behaviour, storage_width, width)
         limit = int(accumulator_limit(multiplier, width))
         if reach > limit:
             raise ValueError(

@@ -8,11 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+import numpy as np
 import numpy.typing as npt
 
 from zeropoint.numerics.affine import QuantizeBehaviour
 from zeropoint.numerics.elementwise import AddBehaviour
-from zeropoint.numerics.requantize import Multiplier, RequantizeBehaviour
+from zeropoint.numerics.requantize import Multiplier, RequantizeBehaviour, ratio_of_scales
 
 
 class KernelBehaviour(StrEnum):
@@ -22,13 +23,16 @@ class KernelBehaviour(StrEnum):
     """The real number: a sum of centred integers requantized once, a table of a rounded function."""
     LITERT = "litert"
     """LiteRT's own integers (`numerics.litert`): means of stored integers, multipliers with the count divided in."""
+    XNNPACK = "xnnpack"
+    """XNNPACK's (`numerics.xnnpack`), and LiteRT's where the delegate leaves a kernel to it."""
 
 
 @dataclass(frozen=True)
 class Profile:
     """The behaviour of each step: quantize a real, requantize to 8 bits or to more, add operands of several scales.
 
-    `kernels` is for kernels whose runtime rounds inside of them.
+    `kernels` is for kernels whose runtime rounds inside of them. `divides_in_f32` is for runtimes that compute
+    s_in * s_w / s_out in f32.
     `wide_accumulator` is how many bits of an accumulator its requantization to 16-bit storage takes: with 64 it has
     LiteRT's 16x8 form (`numerics.multiplier.wide_multiplier`), also where the accumulator is known to fit 32.
     """
@@ -40,6 +44,11 @@ class Profile:
     add: AddBehaviour
     wide_accumulator: int = 32
     kernels: KernelBehaviour = KernelBehaviour.REAL
+    divides_in_f32: bool = False
+
+    def ratio(self, given: npt.ArrayLike, wanted: npt.ArrayLike) -> npt.NDArray[np.float64]:
+        """The real multiplier from the scale of an accumulator to that of the result (`ratio_of_scales`)."""
+        return ratio_of_scales(given, wanted, in_f32=self.divides_in_f32)
 
     def requantize(self, storage_width: int) -> RequantizeBehaviour:
         """The requantize behaviour for storage of `storage_width` bits."""
@@ -66,8 +75,10 @@ def _profile(
     add: AddBehaviour,
     wide_accumulator: int = 32,
     kernels: KernelBehaviour = KernelBehaviour.REAL,
+    divides_in_f32: bool = False,
 ) -> tuple[str, Profile]:
-    return name, Profile(name, quantize, requantize_8bit, requantize_wide, add, wide_accumulator, kernels)
+    found = Profile(name, quantize, requantize_8bit, requantize_wide, add, wide_accumulator, kernels, divides_in_f32)
+    return name, found
 
 
 _Q, _R, _A, _K = QuantizeBehaviour, RequantizeBehaviour, AddBehaviour, KernelBehaviour
@@ -86,6 +97,17 @@ PROFILES: dict[str, Profile] = dict(
             _A.LITERT,
             64,
             _K.LITERT,
+        ),
+        # LiteRT with XNNPACK, which is its default on CPUs: the delegate's 8-bit kernels; 16x8 stays LiteRT's.
+        _profile(
+            "xnnpack",
+            _Q.RNE_RECIPROCAL,
+            _R.FLOAT32_RNE,
+            _R.FIXED32_DOUBLE,
+            _A.XNNPACK,
+            64,
+            _K.XNNPACK,
+            divides_in_f32=True,
         ),
         # TOSA: rescale with DOUBLE_ROUND on both sides of an add.
         _profile("tosa-double", _Q.RNE_AFTER_ZERO_POINT, _R.TOSA_DOUBLE, _R.TOSA_DOUBLE, _A.TOSA),

@@ -141,6 +141,16 @@ class Multiplier:
         return np.ldexp(m, exponent)
 
 
+def ratio_of_scales(given: npt.ArrayLike, wanted: npt.ArrayLike, *, in_f32: bool = False) -> FloatArray:
+    """given / wanted, the real multiplier from one scale to another: in f64, or rounded to f32 at each step.
+
+    The product of two scales that f32 holds is exact in f64, so that it is rounded once here.
+    """
+    if not in_f32:
+        return np.asarray(given, np.float64) / np.asarray(wanted, np.float64)
+    return (np.asarray(given).astype(np.float32) / np.asarray(wanted).astype(np.float32)).astype(np.float64)
+
+
 def accumulator_limit(multiplier: Multiplier, accumulator_width: int = 32) -> IntArray:
     """The greatest |acc| for which every step stays inside its integer type; of the multiplier's shape.
 

@@ -7,8 +7,10 @@ PAD in front, with the zero point.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from math import inf
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import inf, prod
+from typing import Any
 
 import numpy as np
 from xdsl.ir import Attribute
@@ -16,7 +18,8 @@ from xdsl.ir import Attribute
 from zeropoint.export.errors import ExportError
 from zeropoint.export.kernels import Kernel
 from zeropoint.export.litert.emission import BIAS_BITS, Emission
-from zeropoint.export.litert.windows import VALID, Window, two
+from zeropoint.export.litert.padding import spread
+from zeropoint.export.litert.windows import VALID, Window
 from zeropoint.ir.quant import UniformQuantizedType
 from zeropoint.ir.stablehlo import BroadcastInDimOp, ConvolutionOp, DotGeneralOp
 from zeropoint.ir.stablehlo.arrays import array_values, padding_values
@@ -56,62 +59,180 @@ def bias_of(kernel: Kernel, emit: Emission, data: int, weight: Attribute, channe
     broadcasts = [op for op in kernel.ops if isinstance(op, BroadcastInDimOp)]
     ports = {id(argument): i for i, argument in enumerate(kernel.region.body.block.args)}
     port = next((ports[id(op.operand)] for op in broadcasts if id(op.operand) in ports), None)
-    array = np.zeros(channels, np.float32) if port is None else weights_of(kernel, emit, port)
     source = kernel.specs[data]
-    if not isinstance(source, UniformQuantizedType) or not isinstance(weight, UniformQuantizedType):
+    if port is None:
+        return emit.zeros(channels, source, weight)
+    array, parameters = weights_of(kernel, emit, port), kernel.specs[port]
+    if not isinstance(source, UniformQuantizedType) or not isinstance(parameters, UniformQuantizedType):
         return emit.builder.constant("bias", array)
-    stored = np.zeros(channels, np.int64) if port is None else emit.stored(array, kernel.specs[port])
+    stored = emit.stored(array, parameters)
     wide = source.storage.type.width > BIAS_BITS // 4
-    parameters = kernel.specs[port] if port is not None else emit.product_type(source, weight)
-    assert isinstance(parameters, UniformQuantizedType)
     return emit.builder.constant("bias", stored.astype(np.int64 if wide else np.int32), parameters)
+
+
+@dataclass(frozen=True)
+class _Convolution:
+    """A convolution as LiteRT has it: over two spatial dimensions, one of size 1 in front where the model has one."""
+
+    kernel: Kernel
+    op: ConvolutionOp
+
+    @property
+    def rank(self) -> int:
+        """The number of spatial dimensions of the model."""
+        return len(self.op.dimension_numbers.data.input_spatial_dimensions)
+
+    @property
+    def size(self) -> tuple[int, ...]:
+        """The input: [batch, height, width, channels]."""
+        return self._image(shape_of(self.op.lhs))
+
+    @property
+    def result(self) -> tuple[int, ...]:
+        """The output: [batch, height, width, channels]."""
+        return self._image(shape_of(self.op.result))
+
+    def _image(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        return shape if self.rank == 2 else (shape[0], 1, *shape[1:])
+
+    def pair(self, attribute: Any, default: int = 1) -> tuple[int, int]:
+        """One entry per spatial dimension."""
+        values = array_values(attribute, (default,) * self.rank)
+        return (values[0], values[1]) if self.rank == 2 else (default, values[0])
+
+    @property
+    def padding(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """Low and high, per spatial dimension."""
+        pairs = padding_values(self.op.padding, self.rank)
+        return (pairs[0], pairs[1]) if self.rank == 2 else ((0, 0), pairs[0])
+
+    def weights(self, array: Array) -> Array:
+        """[output, height, width, input], in the order in which windows are read."""
+        layout = self.op.dimension_numbers.data
+        found = array.transpose(
+            layout.kernel_output_feature_dimension,
+            *layout.kernel_spatial_dimensions,
+            layout.kernel_input_feature_dimension,
+        )
+        reversal = array_values(self.op.window_reversal)
+        found = np.flip(found, tuple(1 + axis for axis, turned in enumerate(reversal) if turned))
+        return found if self.rank == 2 else found[:, None]
+
+    def cuts(self, extents: Sequence[int]) -> list[tuple[int, int]]:
+        """What the padding takes away from the result of every window, low and high, per spatial dimension."""
+        return [(n - 1 - low, n - 1 - high) for n, (low, high) in zip(extents, self.padding, strict=True)]
+
+    @property
+    def is_transposed(self) -> bool:
+        """Whether TRANSPOSE_CONV computes it."""
+        spatial = self.op.dimension_numbers.data.kernel_spatial_dimensions
+        sizes = [shape_of(self.op.rhs)[axis] for axis in spatial]
+        cuts = self.cuts(sizes if self.rank == 2 else [1, *sizes])
+        single = {*self.pair(self.op.window_strides), *self.pair(self.op.rhs_dilation)} == {1}
+        return single and self.op.feature_group_count.value.data == 1 and min(map(min, cuts)) >= 0
+
+    def check(self) -> None:
+        """Raise ExportError for a layout or a number of dimensions that LiteRT does not have."""
+        layout = self.op.dimension_numbers.data
+        inside = tuple(range(1, 1 + self.rank))
+        if self.rank not in (1, 2) or not inside == layout.input_spatial_dimensions == layout.output_spatial_dimensions:
+            raise ExportError(
+                f"found {self.rank} spatial dimensions in the layout {layout}, expected one or two before the channels",
+                self.kernel.region,
+            )
+
+    def source(self, emit: Emission, port: int) -> int:
+        """The input as an image."""
+        tensor = emit.operand(self.kernel.region.inputs[port], self.kernel.specs[port])
+        return tensor if self.rank == 2 else emit.reshaped(tensor, self.size, self.kernel.specs[port])
+
+    def output(self, emit: Emission) -> int:
+        """A place for the image that results."""
+        if self.rank == 2:
+            return emit.declare(self.kernel.region.outputs[0], self.kernel.output_spec)
+        return emit.temporary(emit.name(self.kernel.region.outputs[0]), self.result, self.kernel.output_spec)
+
+    def finish(self, emit: Emission, image: int) -> None:
+        """The result in the model's rank."""
+        if self.rank != 2:
+            emit.reshape(image, emit.declare(self.kernel.region.outputs[0], self.kernel.output_spec))
 
 
 def convolution(kernel: Kernel, emit: Emission) -> None:
     """CONV_2D, or DEPTHWISE_CONV_2D where there are as many groups as channels."""
     op = kernel.first(ConvolutionOp)
-    layout = op.dimension_numbers.data
-    rank = len(layout.input_spatial_dimensions)
-    if rank != 2 or layout.input_spatial_dimensions != (1, 2) or layout.output_spatial_dimensions != (1, 2):
-        raise ExportError(f"found {rank} spatial dimensions, expected two in the layout [b, 0, 1, f]", kernel.region)
-    if op.lhs_dilation is not None and any(step != 1 for step in array_values(op.lhs_dilation)):
-        raise ExportError("found a dilated input, expected TRANSPOSE_CONV's form", kernel.region)
+    form = _Convolution(kernel, op)
+    form.check()
     data, weight = kernel.port(op.lhs), kernel.port(op.rhs)
-    size = shape_of(op.lhs)
-    array = weights_of(kernel, emit, weight)
-    array = array.transpose(
-        layout.kernel_output_feature_dimension, *layout.kernel_spatial_dimensions, layout.kernel_input_feature_dimension
-    )
-    depthwise = kernel.name == "depthwise_convolution"
+    source, size = form.source(emit, data), form.size
+    for axis, step in enumerate(form.pair(op.lhs_dilation)):
+        source, size = spread(emit, source, size, 1 + axis, step, kernel.specs[data])
+    array = form.weights(weights_of(kernel, emit, weight))
+    depthwise = 1 < op.feature_group_count.value.data == size[3]
     if depthwise:
         array = array.transpose(3, 1, 2, 0)
     window = Window(
         (size[1], size[2]),
         (array.shape[1], array.shape[2]),
-        two(array_values(op.window_strides)),
-        two(array_values(op.rhs_dilation)),
-        _pairs(padding_values(op.padding, 2)),
+        form.pair(op.window_strides),
+        form.pair(op.rhs_dilation),
+        form.padding,
     )
     spec = with_axis(kernel.specs[weight], 3 if depthwise else 0)
     channels = array.shape[3 if depthwise else 0]
-    source = emit.operand(kernel.region.inputs[data], kernel.specs[data])
     scheme = window.scheme
     if scheme is None:
         source, scheme = padded(kernel, emit, source, window, size)
     filters = emit.constant(array, spec, f"{emit.name(kernel.region.outputs[0])}/weights")
     bias = bias_of(kernel, emit, data, spec, channels)
-    result = emit.declare(kernel.region.outputs[0], kernel.output_spec)
+    result = form.output(emit)
     fields = {"padding": scheme, **window.strides_and_dilations, "fusedActivationFunction": activation(kernel)}
     if depthwise:
         fields["depthMultiplier"] = channels // size[3]
         emit.operator("DEPTHWISE_CONV_2D", [source, filters, bias], [result], ("DepthwiseConv2DOptions", fields), 3)
     else:
         emit.operator("CONV_2D", [source, filters, bias], [result], ("Conv2DOptions", fields), 3)
+    form.finish(emit, result)
 
 
-def _pairs(padding: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], tuple[int, int]]:
-    first, second = padding
-    return first, second
+def transpose_convolution(kernel: Kernel, emit: Emission) -> None:
+    """TRANSPOSE_CONV without padding, and a STRIDED_SLICE of what the model keeps of its result.
+
+    With groups, strides or more padding than a window has, a convolution of the image with zeros between its elements.
+    """
+    op = kernel.first(ConvolutionOp)
+    form = _Convolution(kernel, op)
+    form.check()
+    data, weight = kernel.port(op.lhs), kernel.port(op.rhs)
+    if not form.is_transposed:
+        convolution(kernel, emit)
+        return
+    array = np.flip(form.weights(weights_of(kernel, emit, weight)), (1, 2))
+    strides, extents = form.pair(op.lhs_dilation), array.shape[1:3]
+    cuts = form.cuts(extents)
+    batch, *sizes, _ = form.size
+    whole = [(n - 1) * step + extent for n, step, extent in zip(sizes, strides, extents, strict=True)]
+    full = (batch, *whole, array.shape[0])
+    spec = with_axis(kernel.specs[weight], 0)
+    source = form.source(emit, data)
+    filters = emit.constant(array, spec, f"{emit.name(kernel.region.outputs[0])}/weights")
+    inputs = [emit.integers(full), filters, source, bias_of(kernel, emit, data, spec, array.shape[0])]
+    cropped = any(map(any, cuts))
+    name = emit.name(kernel.region.outputs[0])
+    result = emit.temporary(name, full, kernel.output_spec) if cropped else form.output(emit)
+    fields = {
+        "padding": VALID, "strideH": strides[0], "strideW": strides[1],
+        "fusedActivationFunction": activation(kernel),
+    }  # fmt: skip
+    emit.operator("TRANSPOSE_CONV", inputs, [result], ("TransposeConvOptions", fields), 4)
+    if cropped:
+        begin = [0, *(low for low, _ in cuts), 0]
+        end = [batch, *(n - high for n, (_, high) in zip(whole, cuts, strict=True)), array.shape[0]]
+        image = form.output(emit)
+        parts = [emit.integers(part, "slice") for part in (begin, end, [1] * 4)]
+        emit.operator("STRIDED_SLICE", [result, *parts], [image], ("StridedSliceOptions", {}), 4)
+        result = image
+    form.finish(emit, result)
 
 
 def padded(
@@ -136,23 +257,34 @@ def padded(
 
 
 def fully_connected(kernel: Kernel, emit: Emission) -> None:
-    """FULLY_CONNECTED over the last dimension, any number of others before it."""
+    """FULLY_CONNECTED over the last dimension; what is summed over others is brought there first."""
     op = kernel.first(DotGeneralOp)
     numbers = op.dot_dimension_numbers.data
     data, weight = kernel.port(op.lhs), kernel.port(op.rhs)
-    rank = len(shape_of(op.lhs))
-    if numbers.lhs_contracting_dimensions != (rank - 1,) or numbers.lhs_batching_dimensions:
-        raise ExportError("found a product over another dimension than the last, expected the last", kernel.region)
+    if numbers.lhs_batching_dimensions:
+        raise ExportError("found batches beside constant weights, expected none", kernel.region)
+    shape, summed, over = shape_of(op.lhs), numbers.lhs_contracting_dimensions, numbers.rhs_contracting_dimensions
+    kept = [axis for axis in range(len(shape)) if axis not in summed]
     array = weights_of(kernel, emit, weight)
-    if numbers.rhs_contracting_dimensions != (1,):
-        array = array.T
+    free = [axis for axis in range(array.ndim) if axis not in over]
+    terms = prod(shape[axis] for axis in summed)
     spec = with_axis(kernel.specs[weight], 0)
-    source = emit.operand(kernel.region.inputs[data], kernel.specs[data])
-    filters = emit.constant(array, spec, f"{emit.name(kernel.region.outputs[0])}/weights")
+    array = array.transpose(*free, *over).reshape(-1, terms)
+    kind, name = kernel.specs[data], emit.name(kernel.region.outputs[0])
+    source = emit.operand(kernel.region.inputs[data], kind)
+    source = emit.transposed(source, [*kept, *summed], kind)
+    rows = [shape[axis] for axis in kept]
+    if len(summed) != 1:
+        source = emit.reshaped(source, (*rows, terms), kind)
+    filters = emit.constant(array, spec, f"{name}/weights")
     bias = bias_of(kernel, emit, data, spec, array.shape[0])
     result = emit.declare(kernel.region.outputs[0], kernel.output_spec)
-    fields = {"fusedActivationFunction": activation(kernel), "keepNumDims": rank > 2}
-    emit.operator("FULLY_CONNECTED", [source, filters, bias], [result], ("FullyConnectedOptions", fields), 5)
+    plain = len(free) == 1 and len(rows) > 0
+    made = result if plain else emit.temporary(name, (*(rows or [1]), array.shape[0]), kernel.output_spec)
+    fields = {"fusedActivationFunction": activation(kernel), "keepNumDims": len(rows) > 1}
+    emit.operator("FULLY_CONNECTED", [source, filters, bias], [made], ("FullyConnectedOptions", fields), 5)
+    if not plain:
+        emit.reshape(made, result)
 
 
 def batch_matmul(kernel: Kernel, emit: Emission) -> None:
@@ -177,4 +309,5 @@ KERNELS = {
     "convolution": convolution,
     "depthwise_convolution": convolution,
     "fully_connected": fully_connected,
+    "transpose_convolution": transpose_convolution,
 }

@@ -96,6 +96,14 @@ class Emission:
             return UniformQuantizedType.per_channel(Storage.of("i32"), 0, scales)
         return UniformQuantizedType.per_layer(Storage.of("i32"), float(scales[0]))
 
+    def zeros(self, count: int, data: Attribute, weight: Attribute) -> int:
+        """A bias of zeros: i32, i64 beside 16-bit activations, f32 beside floats."""
+        if not isinstance(data, UniformQuantizedType) or not isinstance(weight, UniformQuantizedType):
+            return self.builder.constant("bias", np.zeros(count, np.float32))
+        wide = data.storage.type.width > BIAS_BITS // 4
+        stored = np.zeros(count, np.int64 if wide else np.int32)
+        return self.builder.constant("bias", stored, self.product_type(data, weight))
+
     def array_inside(self, kernel: Kernel, value: SSAValue) -> Array | None:
         """The array behind a value of a kernel's body, where it is constant; a port's constant included."""
         arguments = kernel.region.body.block.args
@@ -116,6 +124,27 @@ class Emission:
         """A tensor between two operators of one kernel."""
         quantized = kind if isinstance(kind, UniformQuantizedType) else None
         return self.builder.tensor(name, shape, element_dtype(kind).name, quantized)
+
+    def reshape(self, source: int, result: int) -> None:
+        """RESHAPE one tensor into another."""
+        shape = list(self.builder.tensors[result].shape)
+        options = ("ReshapeOptions", {"newShape": shape})
+        self.operator("RESHAPE", [source, self.integers(shape)], [result], options)
+
+    def reshaped(self, source: int, shape: Sequence[int], kind: Attribute) -> int:
+        """The same elements in another shape."""
+        made = self.temporary(self.builder.tensors[source].name.decode(), shape, kind)
+        self.reshape(source, made)
+        return made
+
+    def transposed(self, source: int, order: Sequence[int], kind: Attribute) -> int:
+        """The dimensions in another order; the tensor itself where they keep theirs."""
+        if list(order) == sorted(order):
+            return source
+        tensor = self.builder.tensors[source]
+        made = self.temporary(tensor.name.decode(), [tensor.shape[axis] for axis in order], kind)
+        self.operator("TRANSPOSE", [source, self.integers(order)], [made], ("TransposeOptions", {}), 4)
+        return made
 
     def operator(
         self, op: str, inputs: Sequence[int], outputs: Sequence[int], options: Options | None = None, version: int = 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from math import prod
 
 import numpy as np
 from xdsl.ir import Operation, SSAValue
@@ -12,14 +13,16 @@ from zeropoint.export.kernels import Kernel
 from zeropoint.export.litert.builder import Options
 from zeropoint.export.litert.contractions import activation, padded
 from zeropoint.export.litert.emission import Emission
+from zeropoint.export.litert.padding import pad
+from zeropoint.export.litert.sums import sum_
 from zeropoint.export.litert.windows import VALID, Window
 from zeropoint.ir.functions import evaluate_chain
 from zeropoint.ir.stablehlo import (
     BinaryOp,
+    BroadcastInDimOp,
     ConcatenateOp,
     DivideOp,
     MultiplyOp,
-    PadOp,
     ReduceOp,
     ReduceWindowOp,
     SliceOp,
@@ -27,6 +30,7 @@ from zeropoint.ir.stablehlo import (
 )
 from zeropoint.ir.stablehlo.arrays import array_values, padding_values
 from zeropoint.ir.tensors import shape_of
+from zeropoint.numerics.litert import is_tanh_gelu
 
 Convert = Callable[[Kernel, Emission], None]
 
@@ -45,24 +49,42 @@ def pool(op_name: str) -> Convert:
     def convert(kernel: Kernel, emit: Emission) -> None:
         op = kernel.first(ReduceWindowOp)
         shape, sizes = shape_of(op.inputs[0]), array_values(op.window_dimensions)
-        strides = array_values(op.window_strides, (1,) * len(shape))
-        if len(shape) != 4 or sizes[0] != 1 or sizes[3] != 1:
-            raise ExportError(f"found a window {list(sizes)}, expected one over two spatial dimensions", kernel.region)
-        pairs = padding_values(op.padding, 4)
+        rank = len(shape)
+        strides = array_values(op.window_strides, (1,) * rank)
+        dilated = any(step != 1 for array in (op.base_dilations, op.window_dilations) for step in array_values(array))
+        if rank not in (3, 4) or sizes[0] != 1 or sizes[-1] != 1 or dilated:
+            raise ExportError(
+                f"found a window {list(sizes)}{' that is dilated' if dilated else ''}, expected one over one or two "
+                "spatial dimensions in front of the channels",
+                kernel.region,
+            )
+        pairs = padding_values(op.padding, rank)
+        source, image = _source(kernel, emit), shape
+        if rank == 3:  # a height of 1
+            image, sizes, strides = ((array[0], 1, *array[1:]) for array in (shape, sizes, strides))
+            pairs = (pairs[0], (0, 0), *pairs[1:])
+            source = emit.reshaped(source, image, kernel.specs[0])
         window = Window(
-            (shape[1], shape[2]), (sizes[1], sizes[2]), (strides[1], strides[2]), (1, 1), (pairs[1], pairs[2])
+            (image[1], image[2]), (sizes[1], sizes[2]), (strides[1], strides[2]), (1, 1), (pairs[1], pairs[2])
         )
-        source, scheme = _source(kernel, emit), window.scheme
+        scheme = window.scheme
         if op_name == "AVERAGE_POOL_2D":
             scheme = _averaging(kernel, emit, window)
         if scheme is None:
             fill = kernel.output_spec if op_name == "MAX_POOL_2D" else None
-            source, scheme = padded(kernel, emit, source, window, shape, least_of=fill)
+            source, scheme = padded(kernel, emit, source, window, image, least_of=fill)
         fields = {
             "padding": scheme, "strideH": strides[1], "strideW": strides[2], "filterHeight": sizes[1],
             "filterWidth": sizes[2], "fusedActivationFunction": 0,
         }  # fmt: skip
-        emit.operator(op_name, [source], [_result(kernel, emit)], ("Pool2DOptions", fields), 2)
+        result = _result(kernel, emit)
+        if rank == 4:
+            emit.operator(op_name, [source], [result], ("Pool2DOptions", fields), 2)
+            return
+        batch, *kept, channels = kernel.output_shape
+        made = emit.temporary(emit.name(kernel.region.outputs[0]), (batch, 1, *kept, channels), kernel.output_spec)
+        emit.operator(op_name, [source], [made], ("Pool2DOptions", fields), 2)
+        emit.reshape(made, result)
 
     return convert
 
@@ -78,7 +100,8 @@ def _averaging(kernel: Kernel, emit: Emission, window: Window) -> int | None:
     if (counts == whole).all():
         return VALID if window.scheme == VALID else None
     expected = window.counts
-    if window.scheme is None or not np.array_equal(np.broadcast_to(counts, kernel.output_shape)[0, :, :, 0], expected):
+    found = np.broadcast_to(counts, kernel.output_shape)[0, ..., 0].reshape(-1)
+    if window.scheme is None or not np.array_equal(found, expected.reshape(-1)):
         raise ExportError(
             f"found padding {window.padding} and other counts than SAME has, expected SAME's or those of whole windows",
             kernel.region,
@@ -91,12 +114,25 @@ def reduction(op_name: str, version: int) -> Convert:
 
     def convert(kernel: Kernel, emit: Emission) -> None:
         op = kernel.first(ReduceOp)
+        _check_count(kernel, emit, op)
         axes = emit.integers(array_values(op.dimensions), "axes")
         kept = len(shape_of(kernel.region.outputs[0])) == len(shape_of(op.inputs[0]))
         inputs = [_source(kernel, emit), axes]
         emit.operator(op_name, inputs, [_result(kernel, emit)], ("ReducerOptions", {"keepDims": kept}), version)
 
     return convert
+
+
+def _check_count(kernel: Kernel, emit: Emission, op: ReduceOp) -> None:
+    """Raise ExportError for a mean that divides by another number than that of its terms."""
+    division = next((op for op in kernel.ops if isinstance(op, DivideOp | MultiplyOp)), None)
+    if division is None:
+        return
+    number = emit.array_inside(kernel, division.operands[1])
+    terms = prod(shape_of(op.inputs[0])[axis] for axis in array_values(op.dimensions))
+    expected = terms if isinstance(division, DivideOp) else 1 / terms
+    if number is None or not np.allclose(number, expected, rtol=1e-6):
+        raise ExportError(f"found a sum that is not divided by the number of its terms, {terms}", kernel.region)
 
 
 def function(op_name: str, options: Options | None = None, version: int = 1) -> Convert:
@@ -108,14 +144,25 @@ def function(op_name: str, options: Options | None = None, version: int = 1) -> 
     return convert
 
 
-def leaky_relu(kernel: Kernel, emit: Emission) -> None:
-    """LEAKY_RELU, whose slope is what the function makes of -1."""
+def _value_at(kernel: Kernel, emit: Emission, point: float) -> float:
+    """The function of a kernel's body at a point."""
     block = kernel.region.body.block
     returned = block.last_op
     assert returned is not None
-    at = evaluate_chain(returned.operands[0], block.args[0], np.array([-1.0], np.float32), emit.weights)
-    options = ("LeakyReluOptions", {"alpha": -float(at[0])})
+    points = np.array([point], np.float32)
+    return float(evaluate_chain(returned.operands[0], block.args[0], points, emit.weights)[0])
+
+
+def leaky_relu(kernel: Kernel, emit: Emission) -> None:
+    """LEAKY_RELU, whose slope is what the function makes of -1."""
+    options = ("LeakyReluOptions", {"alpha": -_value_at(kernel, emit, -1.0)})
     emit.operator("LEAKY_RELU", [_source(kernel, emit)], [_result(kernel, emit)], options, 2)
+
+
+def gelu(kernel: Kernel, emit: Emission) -> None:
+    """GELU, or its approximation by tanh."""
+    options = ("GeluOptions", {"approximate": is_tanh_gelu(_value_at(kernel, emit, 2.0))})
+    emit.operator("GELU", [_source(kernel, emit)], [_result(kernel, emit)], options, 2)
 
 
 def softmax(op_name: str, options: Options) -> Convert:
@@ -178,30 +225,23 @@ def concatenate(kernel: Kernel, emit: Emission) -> None:
     emit.operator("CONCATENATION", inputs, [_result(kernel, emit)], ("ConcatenationOptions", fields), 2)
 
 
-def pad(kernel: Kernel, emit: Emission) -> None:
-    """PAD with the zero point; PADV2 with another number."""
-    op = kernel.first(PadOp)
-    pairs = list(zip(array_values(op.edge_padding_low), array_values(op.edge_padding_high), strict=True))
-    if any(array_values(op.interior_padding)) or min(map(min, pairs)) < 0:
-        raise ExportError("found padding inside or below 0, expected zeros and more at the edges", kernel.region)
-    paddings = emit.builder.constant("paddings", np.asarray(pairs, np.int32))
-    value = emit.array_inside(kernel, op.padding_value)
-    if value is None:
-        raise ExportError("found a computed padding value, expected a constant", kernel.region)
-    inputs = [_source(kernel, emit), paddings]
-    if not value.any():
-        emit.operator("PAD", inputs, [_result(kernel, emit)], ("PadOptions", {}), 2)
-        return
-    inputs.append(emit.constant(value.reshape(1), kernel.output_spec, "padding_value"))
-    emit.operator("PADV2", inputs, [_result(kernel, emit)], ("PadV2Options", {}), 2)
-
-
 def slice_(kernel: Kernel, emit: Emission) -> None:
     """STRIDED_SLICE."""
     op = kernel.first(SliceOp)
     arrays = (op.start_indices, op.limit_indices, op.strides)
     inputs = [_source(kernel, emit), *(emit.integers(array_values(array), "slice") for array in arrays)]
     emit.operator("STRIDED_SLICE", inputs, [_result(kernel, emit)], ("StridedSliceOptions", {}), 4)
+
+
+def broadcast(kernel: Kernel, emit: Emission) -> None:
+    """RESHAPE to the rank of the result, BROADCAST_TO."""
+    op = kernel.first(BroadcastInDimOp)
+    shape = [1] * len(kernel.output_shape)
+    for size, dimension in zip(shape_of(op.operand), array_values(op.broadcast_dimensions), strict=True):
+        shape[dimension] = size
+    source = emit.reshaped(_source(kernel, emit), shape, kernel.specs[0])
+    inputs = [source, emit.integers(kernel.output_shape)]
+    emit.operator("BROADCAST_TO", inputs, [_result(kernel, emit)], ("BroadcastToOptions", {}), 2)
 
 
 def rescale(kernel: Kernel, emit: Emission) -> None:
@@ -213,11 +253,12 @@ KERNELS: Mapping[str, Convert] = {
     "abs": function("ABS", ("AbsOptions", {}), 3),
     "add": binary("ADD", "AddOptions", 2),
     "average_pool": pool("AVERAGE_POOL_2D"),
+    "broadcast": broadcast,
     "concatenate": concatenate,
     "divide": binary("DIV", "DivOptions", 2),
     "elu": function("ELU"),
     "exp": function("EXP", ("ExpOptions", {}), 2),
-    "gelu": function("GELU", ("GeluOptions", {}), 2),
+    "gelu": gelu,
     "hard_swish": function("HARD_SWISH", ("HardSwishOptions", {})),
     "leaky_relu": leaky_relu,
     "log": function("LOG", None, 2),
@@ -242,7 +283,7 @@ KERNELS: Mapping[str, Convert] = {
     "softmax": softmax("SOFTMAX", ("SoftmaxOptions", {"beta": 1.0})),
     "sqrt": function("SQRT"),
     "subtract": binary("SUB", "SubOptions", 2),
-    "sum": reduction("SUM", 2),
+    "sum": sum_,
     "tanh": function("TANH", None, 2),
     "transpose": transpose,
 }

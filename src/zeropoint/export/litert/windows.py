@@ -6,7 +6,6 @@ smaller half comes first.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -69,9 +68,3 @@ class Window:
     def paddings(self) -> list[tuple[int, int]]:
         """What PAD adds to the four dimensions."""
         return [(0, 0), *self.padding, (0, 0)]
-
-
-def two(values: Sequence[int], default: int = 1) -> tuple[int, int]:
-    """The entries of the two spatial dimensions."""
-    first, second = values or (default, default)
-    return first, second

@@ -1,0 +1,77 @@
+"""Padding: PAD with the zero point, PADV2 with another number, and elements between elements.
+
+PAD adds at the edges only. For elements between, a dimension of size n becomes [n, 1], the 1 is padded to the distance,
+and both become one dimension again, less what stands behind the last element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+import numpy as np
+from xdsl.ir import Attribute
+
+from zeropoint.export.errors import ExportError
+from zeropoint.export.kernels import Kernel
+from zeropoint.export.litert.emission import Emission
+from zeropoint.ir.stablehlo import PadOp
+from zeropoint.ir.stablehlo.arrays import array_values
+from zeropoint.ir.tensors import Array
+
+Shape = tuple[int, ...]
+Pairs = Sequence[tuple[int, int]]
+
+
+def padded(emit: Emission, source: int, result: int, pairs: Pairs, kind: Attribute, fill: Array | None) -> None:
+    """PAD by the zero point, or by `fill`, a real number."""
+    inputs = [source, emit.builder.constant("paddings", np.asarray(pairs, np.int32))]
+    if fill is None or not fill.any():
+        emit.operator("PAD", inputs, [result], ("PadOptions", {}), 2)
+        return
+    inputs.append(emit.constant(fill.reshape(1), kind, "padding_value"))
+    emit.operator("PADV2", inputs, [result], ("PadV2Options", {}), 2)
+
+
+def spread(
+    emit: Emission, source: int, shape: Shape, axis: int, step: int, kind: Attribute, fill: Array | None = None
+) -> tuple[int, Shape]:
+    """A tensor with step - 1 elements between any two along a dimension, and its shape."""
+    if step == 1 or shape[axis] == 1:
+        return source, shape
+    before, size, behind = prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :])
+    name = emit.builder.tensors[source].name.decode()
+    apart = emit.reshaped(source, (before, size, 1, behind), kind)
+    wide = emit.temporary(name, (before, size, step, behind), kind)
+    padded(emit, apart, wide, [(0, 0), (0, 0), (0, step - 1), (0, 0)], kind, fill)
+    joined = emit.reshaped(wide, (*shape[:axis], size * step, *shape[axis + 1 :]), kind)
+    ends = (*shape[:axis], (size - 1) * step + 1, *shape[axis + 1 :])
+    return sliced(emit, joined, [0] * len(shape), ends, kind), ends
+
+
+def sliced(emit: Emission, source: int, begin: Sequence[int], end: Sequence[int], kind: Attribute) -> int:
+    """STRIDED_SLICE with steps of 1."""
+    shape = [high - low for low, high in zip(begin, end, strict=True)]
+    made = emit.temporary(emit.builder.tensors[source].name.decode(), shape, kind)
+    parts = [emit.integers(part, "slice") for part in (begin, end, [1] * len(shape))]
+    emit.operator("STRIDED_SLICE", [source, *parts], [made], ("StridedSliceOptions", {}), 4)
+    return made
+
+
+def pad(kernel: Kernel, emit: Emission) -> None:
+    """PAD or PADV2; a STRIDED_SLICE behind elements that negative padding takes away."""
+    op = kernel.first(PadOp)
+    fill = emit.array_inside(kernel, op.padding_value)
+    if fill is None:
+        raise ExportError("found a computed padding value, expected a constant", kernel.region)
+    kind = kernel.output_spec
+    source, shape = emit.operand(kernel.region.inputs[0], kernel.specs[0]), kernel.input_shape
+    for axis, interior in enumerate(array_values(op.interior_padding)):
+        source, shape = spread(emit, source, shape, axis, interior + 1, kind, fill)
+    pairs = list(zip(array_values(op.edge_padding_low), array_values(op.edge_padding_high), strict=True))
+    if min(map(min, pairs)) < 0:
+        begin = [max(-low, 0) for low, _ in pairs]
+        end = [size - max(-high, 0) for size, (_, high) in zip(shape, pairs, strict=True)]
+        source = sliced(emit, source, begin, end, kind)
+        pairs = [(max(low, 0), max(high, 0)) for low, high in pairs]
+    padded(emit, source, emit.declare(kernel.region.outputs[0], kind), pairs, kind, fill)

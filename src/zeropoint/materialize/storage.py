@@ -1,0 +1,127 @@
+"""Arithmetic on the storage integers of a kernel, for runtimes whose kernels are not what StableHLO says."""
+
+from __future__ import annotations
+
+import numpy as np
+from xdsl.dialects.builtin import IntegerType, i32
+from xdsl.ir import SSAValue
+
+from zeropoint.ir.constants import constant_array, constant_op, splat_value
+from zeropoint.ir.fxpmath import RequantizeOp
+from zeropoint.ir.quant import StorageCastOp, UniformQuantizedType
+from zeropoint.ir.stablehlo import (
+    AddOp,
+    BroadcastInDimOp,
+    ConvertOp,
+    DivideOp,
+    MultiplyOp,
+    ReduceOp,
+    ReduceWindowOp,
+    ReshapeOp,
+    SubtractOp,
+)
+from zeropoint.ir.stablehlo.bodies import binary_body
+from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of, with_element
+from zeropoint.materialize.kernel import Kernel
+from zeropoint.numerics.requantize import Multiplier
+
+
+def stored_input(kernel: Kernel) -> SSAValue:
+    """The storage integers of the kernel's input."""
+    value = kernel.values[kernel.arguments[0]]
+    element = element_of(value)
+    assert isinstance(element, UniformQuantizedType)
+    cast = StorageCastOp(value, with_element(value, IntegerType(element.storage.type.width)))
+    return kernel.insert(cast, kernel.region).result
+
+
+def expressed(kernel: Kernel, stored: SSAValue) -> SSAValue:
+    """The quantized value of the kernel's result whose storage integers are given."""
+    return kernel.insert(StorageCastOp(stored, with_element(stored, kernel.output_type)), kernel.region).result
+
+
+def constant(kernel: Kernel, array: Array) -> SSAValue:
+    """A constant that stands before the kernel."""
+    return kernel.builder.insert(constant_op(array, kernel.weights)).output
+
+
+def repeated(kernel: Kernel, number: int | Array, like: SSAValue) -> SSAValue:
+    """A number, or an array of the shape, in the element type of `like`."""
+    array = np.asarray(number, element_dtype(element_of(like)))
+    made = constant(kernel, array)
+    if array.shape == shape_of(like):
+        return made
+    return kernel.insert(BroadcastInDimOp(made, with_element(like, element_of(like)), []), kernel.region).result
+
+
+def is_plain(kernel: Kernel) -> bool:
+    """Whether input and output have signed storage and one scale."""
+    kinds = (element_of(kernel.values[kernel.arguments[0]]), kernel.output_type)
+    return all(
+        isinstance(kind, UniformQuantizedType)
+        and kind.is_per_layer
+        and kind.storage.type.signed
+        and kind.storage.type.width in (8, 16)
+        for kind in kinds
+    )
+
+
+def division_of(kernel: Kernel) -> DivideOp | MultiplyOp | None:
+    """The op that divides the sums of the body, None where nothing does."""
+    return next((op for op in kernel.body if isinstance(op, DivideOp | MultiplyOp)), None)
+
+
+def counts_of(kernel: Kernel, op: DivideOp | MultiplyOp) -> Array | None:
+    """The integers that sums are divided by."""
+    number = splat_value(op.operands[1], kernel.weights)
+    numbers = constant_array(op.operands[1], kernel.weights) if number is None else np.array(number)
+    if numbers is None:
+        return None
+    counts = numbers.astype(np.float64) if isinstance(op, DivideOp) else 1 / numbers.astype(np.float64)
+    return np.rint(counts).astype(np.int64) if np.allclose(counts, np.rint(counts), rtol=1e-6) else None
+
+
+def widened(kernel: Kernel) -> SSAValue:
+    """The storage integers of the kernel's input, in i32."""
+    stored = stored_input(kernel)
+    return kernel.insert(ConvertOp(stored, with_element(stored, i32)), kernel.region).result
+
+
+def reduced(kernel: Kernel) -> SSAValue:
+    """The sums of the body on the i32 values that stand for its input, before the division."""
+    value = kernel.values[kernel.arguments[0]]
+    for op in kernel.body:
+        if isinstance(op, ReduceOp | ReduceWindowOp):
+            kernel.values[op.init_values[0]] = constant(kernel, np.array(0, np.int32))
+            value = kernel.retyped(op, i32, binary_body(AddOp, i32))
+        elif isinstance(op, ReshapeOp | BroadcastInDimOp) and op.operand in kernel.values:
+            value = kernel.retyped(op, i32)
+    return value
+
+
+def centred(kernel: Kernel) -> SSAValue:
+    """The input's storage integers less its zero point, in i32."""
+    wide = widened(kernel)
+    point = kernel.type_of(kernel.arguments[0]).zero_point
+    return kernel.insert(SubtractOp(wide, repeated(kernel, point, wide)), kernel.region).result
+
+
+def requantized(kernel: Kernel, total: SSAValue, multiplier: Multiplier) -> SSAValue:
+    """i32 values to the storage integers of the kernel's result, by a multiplier that is resolved already."""
+    wanted = kernel.output_type
+    if multiplier.shift is None:
+        parts = [np.atleast_1d(multiplier.multiplier)]
+    else:
+        parts = [np.atleast_1d(part).astype(np.int32) for part in (multiplier.multiplier, multiplier.shift)]
+    constants = [constant(kernel, part) for part in parts]
+    made = RequantizeOp(
+        total,
+        constants[0],
+        constants[1] if len(constants) > 1 else None,
+        with_element(total, IntegerType(wanted.storage.type.width)),
+        behaviour=multiplier.behaviour.value,
+        zero_point=wanted.zero_point,
+        storage_min=wanted.storage.minimum,
+        storage_max=wanted.storage.maximum,
+    )
+    return kernel.insert(made, kernel.region).result

@@ -1,0 +1,102 @@
+"""Kernels of XNNPACK on storage integers, as LiteRT's delegate has them, and the kernels that the delegate leaves.
+
+Means and sums multiply by one f32 number and round to even. A change of parameters, and a leaky relu, multiply by a
+number of 8 fractional bits: ((q - z_in) * round(256 * s_in / s_out) + 128) >> 8, then the zero point.
+
+Sources: XNNPACK's qs8-rsum, qs8-vcvt and qs8-vlrelu.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from math import prod
+
+import numpy as np
+from xdsl.ir import Operation, SSAValue
+
+from zeropoint.ir.annotations import RESCALE, carry
+from zeropoint.ir.fxpmath import TableOp
+from zeropoint.ir.stablehlo import ReduceOp
+from zeropoint.ir.stablehlo.arrays import array_values
+from zeropoint.ir.tensors import shape_of
+from zeropoint.materialize import elementwise, litert
+from zeropoint.materialize.kernel import Kernel
+from zeropoint.materialize.reduction import summed
+from zeropoint.materialize.storage import (
+    centred,
+    constant,
+    counts_of,
+    division_of,
+    expressed,
+    is_plain,
+    reduced,
+    requantized,
+    stored_input,
+)
+from zeropoint.numerics.requantize import Multiplier, RequantizeBehaviour
+from zeropoint.numerics.rounding import INT32_MAX
+from zeropoint.numerics.xnnpack import FRACTION_BITS, conversion_factor, leaky_relu_table
+
+DELEGATED = frozenset(
+    {
+        "add", "concatenate", "convolution", "depthwise_convolution", "fully_connected", "leaky_relu", "max_pool",
+        "mean", "multiply", "pad", "rescale", "reshape", "slice", "subtract", "sum", "transpose",
+        "transpose_convolution",
+    }
+)  # fmt: skip
+"""The kernels that XNNPACK takes. LiteRT's own compute the others, by the profile below."""
+UNDELEGATED_PROFILE = "fixed32-double"
+
+
+def mean(kernel: Kernel) -> SSAValue:
+    """Centred integers summed, times fl32(fl32(s_in / s_out) / count); a sum has the count 1."""
+    op = next((op for op in kernel.body if isinstance(op, ReduceOp)), None)
+    if op is None or not is_plain(kernel):
+        return summed(kernel)
+    given, wanted = kernel.type_of(kernel.arguments[0]), kernel.output_type
+    terms = prod(shape_of(op.inputs[0])[axis] for axis in array_values(op.dimensions))
+    division = division_of(kernel)
+    counts = np.array(1) if division is None else counts_of(kernel, division)
+    if counts is None or not (counts == (1 if division is None else terms)).all() or terms * given.reach > INT32_MAX:
+        return summed(kernel)
+    ratio = np.float32(given.scale) / np.float32(wanted.scale)
+    real = ratio / np.float32(1 if division is None else terms)
+    kernel.values[kernel.arguments[0]] = centred(kernel)
+    return expressed(
+        kernel, requantized(kernel, reduced(kernel), Multiplier(RequantizeBehaviour.FLOAT32_RNE, np.asarray(real)))
+    )
+
+
+def rescale(kernel: Kernel) -> SSAValue:
+    """A change of parameters in 8.8 fixed point."""
+    if not is_plain(kernel):
+        return elementwise.rescale(kernel)
+    given, wanted = kernel.type_of(kernel.arguments[0]), kernel.output_type
+    factor = conversion_factor(given.scale, wanted.scale)
+    if factor is None or given.storage.type.width != 8 or wanted.storage.type.width != 8:
+        return elementwise.rescale(kernel)
+    multiplier = Multiplier(RequantizeBehaviour.FIXED32, np.asarray(factor), np.asarray(FRACTION_BITS))
+    value = expressed(kernel, requantized(kernel, centred(kernel), multiplier))
+    assert isinstance(value.owner, Operation)
+    carry(kernel.region, value.owner, RESCALE)
+    return value
+
+
+def leaky_relu(kernel: Kernel) -> SSAValue:
+    """A factor of 8.8 bits for either sign, as a table."""
+    given, wanted = kernel.type_of(kernel.arguments[0]), kernel.output_type
+    if not is_plain(kernel) or given.storage.type.width != 8 or wanted.storage.type.width != 8:
+        return elementwise.encased(kernel)
+    entries = leaky_relu_table(given.affine, wanted.affine, -litert.value_at(kernel)(-1.0))
+    stored = stored_input(kernel)
+    made = TableOp(stored, constant(kernel, entries.astype(np.int8)), stored.type)
+    return expressed(kernel, kernel.insert(made, kernel.region).result)
+
+
+KERNELS: Mapping[str, Callable[[Kernel], SSAValue]] = {
+    "leaky_relu": leaky_relu,
+    "mean": mean,
+    "rescale": rescale,
+    "sum": mean,
+}
+"""By logical kernel."""

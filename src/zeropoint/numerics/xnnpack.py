@@ -1,0 +1,48 @@
+"""What XNNPACK's 8-bit kernels compute where that is not a product with one f32 number.
+
+Sources: XNNPACK's qs8-vcvt, qs8-vlrelu (8 fractional bits, half up) and qs8-vadd (21-bit factors, half up).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from zeropoint.numerics.arrays import IntArray
+from zeropoint.numerics.ranges import AffineParameters
+
+FRACTION_BITS = 8
+LEAST_CONVERSION, GREATEST_CONVERSION = 2.0**-8, 2.0**7
+"""The ratios of scales that a change of parameters takes."""
+LEAST_SUM, GREATEST_SUM = 2.0**-10, 2.0**8
+"""The ratios of an operand's scale to the result's that an addition takes."""
+SUM_BITS = 20
+"""The greatest factor of a sum lies in 2^20 .. 2^21."""
+
+
+def conversion_factor(given: float, wanted: float) -> int | None:
+    """round(256 * s_in / s_out), all in f32; None beyond the ratios that XNNPACK takes."""
+    ratio = np.float32(given) / np.float32(wanted)
+    if not LEAST_CONVERSION <= ratio <= GREATEST_CONVERSION:
+        return None
+    return int(np.rint(np.float32(256) * ratio))
+
+
+def leaky_relu_table(given: AffineParameters, wanted: AffineParameters, slope: float) -> IntArray:
+    """The 256 entries of leaky relu on int8, from -128 up."""
+    ratio = np.float32(given.scale) / np.float32(wanted.scale)
+    positive = int(np.rint(np.float32(256) * ratio))
+    negative = int(np.rint(np.float32(256) * (ratio * np.float32(slope))))
+    centred = np.arange(-128, 128, dtype=np.int64) - int(given.zero_point)
+    scaled = (centred * np.where(centred < 0, negative, positive) + (1 << (FRACTION_BITS - 1))) >> FRACTION_BITS
+    return np.clip(scaled + int(wanted.zero_point), wanted.storage_min, wanted.storage_max)
+
+
+def sum_factors(scales: Sequence[float], wanted: float) -> tuple[list[int], int] | None:
+    """The factors of the operands of a sum, and the shift behind it; None beyond the ratios that XNNPACK takes."""
+    ratios = [np.float32(scale) / np.float32(wanted) for scale in scales]
+    if not all(LEAST_SUM <= ratio < GREATEST_SUM for ratio in ratios):
+        return None
+    shift = SUM_BITS - (int(np.frexp(max(ratios))[1]) - 1)
+    return [int(np.rint(np.ldexp(np.float64(ratio), shift))) for ratio in ratios], shift
