@@ -297,6 +297,19 @@ def test_emit_stablehlo_writes_the_quantized_program_which_runs_to_the_same_valu
     np.testing.assert_array_equal(np.load("stablehlo.npz")["y"], np.load("integers.npz")["y"])
 
 
+def test_an_effort_says_what_it_gained_and_sensitivity_what_kernels_cost() -> None:
+    said = done("quantize model.onnx --data data.npz -o effort.mlir --effort best --validation data.npz")
+    assert "dB on 5 samples of the validation data" in said
+    assert "empirical_bias" in said
+    assert "closed_form" in said
+    assert "dB on" not in done("quantize model.onnx --data data.npz -o effort.mlir --effort none")
+    assert "corrections, by SQNR on 1 sample held back" in done("explain quantized.mlir")
+    (row,) = json.loads(done("sensitivity model.onnx --data data.npz --exact --worst 1 --json"))
+    assert row["kernel"] == "fully_connected"
+    assert {"total", "inherited", "added", "wide_gain", "exact_loss"} < set(row)
+    assert done("sensitivity model.onnx --data data.npz --effort none").startswith("kernel")
+
+
 def test_a_profile_is_carried_by_the_program() -> None:
     done("quantize model.onnx --data data.npz -o double.mlir --profile fixed32-double")
     text = Path("double.mlir").read_text()
@@ -546,7 +559,7 @@ def test_targets_prints_the_list_and_the_kernel_table() -> None:
     assert refused("targets gpu").startswith("found target 'gpu', expected one of: cpu, litert")
 
 
-@pytest.mark.parametrize("command", ["", "quantize", "run", "compare", "compile", "opt", "targets"])
+@pytest.mark.parametrize("command", ["", "quantize", "run", "compare", "sensitivity", "compile", "opt", "targets"])
 def test_every_command_has_help(command: str) -> None:
     text = done(f"{command} --help")
     assert text.startswith(f"Usage: zeropoint {command}".rstrip())

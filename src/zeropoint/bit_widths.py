@@ -19,6 +19,7 @@ from xdsl.dialects.builtin import AnyFloat, ArrayAttr
 from xdsl.ir import Attribute
 
 from zeropoint.interp import Interpreter
+from zeropoint.ir.locations import location_text
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import AnyQuantizedType, QuantizeRegionOp, Storage
 from zeropoint.ir.tensors import Array, element_of
@@ -115,6 +116,19 @@ def search_bit_widths(program: Program, target: Target, samples: Sequence[Sample
     else:
         count, found = len(order), best
     return Widths(search.marked(order[:count]), count, len(every), _decibels(found))
+
+
+def narrow_losses(program: Program, target: Target, samples: Sequence[Sample]) -> dict[str, float]:
+    """For every kernel that the target has in two widths, by name: the dB that outputs lose when it alone is narrow.
+
+    All others are wide, as in the search. `program` is fused and has its statistics. Raises what `propagate` raises.
+    """
+    search = _Search(program, target, samples)
+    every = list(search.storage)
+    regions = [op for op in program.entry.ops if isinstance(op, QuantizeRegionOp)]
+    names = {index: location_text(regions[index].location) or str(index) for index in every}
+    best = _decibels(search.noise(every))
+    return {names[one]: best - _decibels(search.noise([other for other in every if other != one])) for one in every}
 
 
 def _decibels(noise: float) -> float:

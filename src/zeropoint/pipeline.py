@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from xdsl.ir import Operation
 
-from zeropoint.bit_widths import search_bit_widths
+from zeropoint.bit_widths import narrow_losses, search_bit_widths
 from zeropoint.calibrate import (
     DEFAULT_OBSERVER,
     Kept,
@@ -20,6 +20,7 @@ from zeropoint.calibrate import (
 )
 from zeropoint.calibrate.collect import stats_keys
 from zeropoint.correct import Corrections, Parts, Platform, check_methods, correct
+from zeropoint.correct.sensitivity import Sensitivity, sensitivities
 from zeropoint.engines import QuickestEngine
 from zeropoint.frontend import ModelError
 from zeropoint.interp import Engine
@@ -86,6 +87,8 @@ class Quantization:
     integer: Program
     calibration: Report
     corrections: Corrections
+    decided: Program
+    """What was propagated, before corrections."""
 
 
 def check_options(options: Options) -> None:
@@ -179,9 +182,9 @@ def quantize(
     if options.least_sqnr is not None:
         target, few = named_target(options.target), kept.in_order[:SEARCHED]
         calibrated = search_bit_widths(calibrated, target, few, options.least_sqnr).program
-    propagated = run_all(DECIDING_PASSES, calibrated, settings)
+    decided = run_all(DECIDING_PASSES, calibrated, settings)
     propagated, corrections = correct(
-        propagated,
+        decided,
         Parts.of(kept.in_order, list(validation) if wanted else ()),
         _platform(named_target(options.target), engine, len(kept.entries)),
         effort=options.effort,
@@ -192,4 +195,30 @@ def quantize(
     integer = run_all(INTEGER_PASSES, quantized, {})  # the program says its profile, and which of its ops another
     if options.integer_io:
         integer = integer_io(integer)
-    return Quantization(fused, calibrated, propagated, quantized, integer, report, corrections)
+    return Quantization(fused, calibrated, propagated, quantized, integer, report, corrections, decided)
+
+
+def sensitivity(
+    program: Program,
+    samples: Iterable[Sample],
+    options: Options | None = None,
+    *,
+    exact: bool = False,
+    progress: Progress | None = None,
+    engine: Engine | None = None,
+) -> list[Sensitivity]:
+    """What every kernel adds to the noise of the quantized network, in program order (`correct.sensitivity`).
+
+    The program is quantized first, with `options`. With `exact`, also what the outputs lose when the kernel alone is
+    narrow, where the target has it in two widths. Raises what `quantize` raises.
+    """
+    options = options or Options()
+    kept = Kept(CORRECTED)
+    made = quantize(program, kept.watch(samples), options, progress=progress, engine=engine)
+    platform = _platform(named_target(options.target), engine, len(kept.entries))
+    shown = progress or silent
+    found = sensitivities(made.propagated, made.decided, kept.in_order, platform, shown)
+    if not exact:
+        return found
+    losses = narrow_losses(made.calibrated, platform.target, kept.in_order[:SEARCHED])
+    return [replace(one, exact_loss=losses.get(one.name)) for one in found]

@@ -16,10 +16,11 @@ from zeropoint.cli.export import export
 from zeropoint.cli.inspection import explain, targets
 from zeropoint.cli.passes import opt
 from zeropoint.cli.quantization import quantize
+from zeropoint.cli.sensitivity import sensitivity
 
 
 @click.group(
-    commands=[quantize, run, compare, explain, compile_, export, opt, targets],
+    commands=[quantize, run, compare, explain, sensitivity, compile_, export, opt, targets],
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(package_name="zeropoint")

@@ -53,9 +53,16 @@ class Step:
     region: QuantizeRegionOp
     inputs: list[Value]
     exact: list[Array]
+    alone: Program
+    """The kernel in float, as a program: inputs are named by their number."""
 
 
 Visitor = Callable[[Step], None]
+Follower = Callable[[Step, Value], None]
+
+
+def ignore(step: Step, value: Value) -> None:
+    """A follower that does nothing."""
 
 
 def _edges(attributes: ArrayAttr[DictionaryAttr] | None, count: int) -> list[UniformQuantizedType | None]:
@@ -66,11 +73,17 @@ def _edges(attributes: ArrayAttr[DictionaryAttr] | None, count: int) -> list[Uni
 
 @dataclass
 class Walk:
-    """One walk over a program; the program is changed where the visitor changes it."""
+    """One walk over a program; the program is changed where the visitor changes it.
+
+    `follower` sees a kernel and its result when the kernel has run. `reference` is the program whose kernels the float
+    network has, of the same ops: the program itself, unless its constants have been changed.
+    """
 
     program: Program
     engine: Engine
     visitor: Visitor
+    follower: Follower = ignore
+    reference: Program | None = None
     values: dict[SSAValue, Value] = field(default_factory=dict[SSAValue, Value])
 
     def run(self, samples: Sequence[Mapping[str, Array]], progress: Progress) -> None:
@@ -80,26 +93,41 @@ class Walk:
             arrays = [np.asarray(sample[port.name]) for sample in samples]
             self.values[argument] = Value(arrays, arrays)
         last = last_readers(block)
-        ops = [op for op in list(block.ops)[:-1] if not isinstance(op, ConstantOp)]
+        ops, exact_ops = _computing(self.program), _computing(self.reference or self.program)
         with np.errstate(all="ignore"):  # what is not finite in the samples is not finite here
-            for op in progress(ops, "correct"):
-                self._step(op, len(samples))
+            for op, exact_op in progress(list(zip(ops, exact_ops, strict=True)), "kernels"):
+                self._step(op, exact_op, len(samples))
                 for value in last.get(op, ()):
                     self.values.pop(value, None)
 
-    def _step(self, op: Operation, count: int) -> None:
+    def _step(self, op: Operation, exact_op: Operation, count: int) -> None:
         inputs = [self.values[value] for value in activations(op)]
-        alone = float_form(self.program, op)
+        alone = float_form(self.reference or self.program, exact_op)
         exact = self._all(alone, [value.exact for value in inputs], count)
         if isinstance(op, QuantizeRegionOp) and is_quantized(op):
-            self.visitor(Step(op, inputs, exact[0]))
+            inputs = self._as_read(op, inputs)
+            step = Step(op, inputs, exact[0], alone)
+            self.visitor(step)
             stored, kinds = self._quantized(op, inputs, count)
+            self.follower(step, Value(exact[0], stored[0], kinds[0]))
         else:
             real = [[value.real(sample) for sample in range(count)] for value in inputs]
             same = all(value.exact is value.stored for value in inputs)
             stored, kinds = exact if same else self._all(alone, real, count), [None] * len(op.results)
         for number, result in enumerate(op.results):
             self.values[result] = Value(exact[number], stored[number], kinds[number])
+
+    def _as_read(self, region: QuantizeRegionOp, inputs: list[Value]) -> list[Value]:
+        """What a region reads: floats of the program's inputs, or of float ops, rounded as they are on the way in."""
+        specs = dict(zip(region.inputs, region.input_specs, strict=True))
+        name = self.program.profile or DEFAULT_PROFILE
+        found: list[Value] = []
+        for value, held in zip(activations(region), inputs, strict=True):
+            spec = specs[value]
+            if held.kind is None and isinstance(spec, UniformQuantizedType):
+                held = Value(held.exact, [evaluate.quantize(array, spec, name) for array in held.stored], spec)
+            found.append(held)
+        return found
 
     def _quantized(
         self, op: QuantizeRegionOp, inputs: list[Value], count: int
@@ -119,6 +147,11 @@ class Walk:
             for sample in range(count)
         ]
         return [[row[number] for row in rows] for number in range(len(program.outputs))]
+
+
+def _computing(program: Program) -> list[Operation]:
+    """The ops of a program that compute something when it runs."""
+    return [op for op in list(program.entry.ops)[:-1] if not isinstance(op, ConstantOp)]
 
 
 class _Converted(Sequence[Array]):

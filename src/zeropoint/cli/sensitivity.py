@@ -1,0 +1,58 @@
+"""`zeropoint sensitivity`: which kernels cost accuracy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from zeropoint.cli.files import INPUT_FILE
+from zeropoint.cli.refusals import fail, reports_input_errors
+from zeropoint.cli.shapes import SHAPE
+
+
+@click.command()
+@click.argument("model", type=INPUT_FILE)
+@click.option("--data", required=True, type=INPUT_FILE, help="Calibration data: .npz, or a folder of .npy files.")
+@click.option("--target", default="cpu", show_default=True, help="Whose kernels decide.")
+@click.option("--observer", default="mse", show_default=True, help="mse, minmax, output, or percentile:99.99.")
+@click.option(
+    "--effort",
+    type=click.Choice(["none", "fast", "balanced", "best"]),
+    default="balanced",
+    show_default=True,
+    help="Which corrections come first, as in quantize.",
+)
+@click.option("--exact", is_flag=True, help="What outputs lose when only one kernel has 8 bits: a run for each.")
+@click.option("--worst", type=click.IntRange(1), default=None, metavar="N", help="Only the N kernels that add most.")
+@click.option("--json", "as_json", is_flag=True, help="For tools.")
+@SHAPE
+@reports_input_errors
+def sensitivity(
+    model: Path,
+    data: Path,
+    target: str,
+    observer: str,
+    effort: str,
+    exact: bool,
+    worst: int | None,
+    as_json: bool,
+    shapes: tuple[tuple[str, tuple[int, ...]], ...],
+) -> None:
+    """Per kernel of MODEL, quantized: the noise that it adds and inherits, and what 16 bits would gain, in dB."""
+    import json
+
+    from zeropoint.calibrate import bar, samples
+    from zeropoint.correct.sensitivity import ranked, sensitivity_table
+    from zeropoint.frontend import load_model
+    from zeropoint.pipeline import Options, check_options, sensitivity
+
+    options = Options(target, observer=observer, effort=effort)
+    try:
+        check_options(options)
+    except ValueError as error:
+        fail(str(error))
+    program = load_model(model, dict(shapes))
+    found = sensitivity(program, samples(data, program.inputs), options, exact=exact, progress=bar)
+    listed = found if worst is None else ranked(found)[:worst]
+    click.echo(json.dumps([one.record() for one in listed], indent=2) if as_json else sensitivity_table(listed))

@@ -1,0 +1,80 @@
+"""Noise of single kernels, against networks whose noise comes from one known place."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from networks import Network
+from zeropoint.correct.sensitivity import Sensitivity, ranked, sensitivity_table
+from zeropoint.interp import ReferenceEngine
+from zeropoint.ir.program import Program
+from zeropoint.ir.stablehlo import ConvolutionLayout, ConvolutionOp
+from zeropoint.ir.tensors import Array, with_shape
+from zeropoint.pipeline import Options, sensitivity
+
+CHANNELS = 6
+LARGE = 60.0
+
+
+def network(outlier: int | None) -> Program:
+    """Four 1x1 convolutions whose weights are whole steps of 8 bits.
+
+    The result of one has a channel that is `LARGE` times the others, and the next one takes that factor off again.
+    """
+    net = Network([(1, CHANNELS, 8, 8)], seed=2)
+    value = net.values[0]
+    for number in range(4):
+        net.layer("conv")
+        weight = net.random.integers(-50, 51, (CHANNELS, CHANNELS, 1, 1)) / 127
+        weight[:, 1] = 1.0
+        if number == outlier:
+            weight[0] *= LARGE
+        if outlier is not None and number == outlier + 1:
+            weight[:, 0] /= LARGE
+        made = ConvolutionOp(
+            value, net.constant(weight), with_shape(value, [1, CHANNELS, 8, 8]), ConvolutionLayout.channels_first(2)
+        )
+        value = net.insert(made)
+        net.values.append(value)
+    return net.finish([value])
+
+
+def found(outlier: int | None, target: str = "cpu", *, exact: bool = False) -> list[Sensitivity]:
+    random = np.random.default_rng(0)
+    samples: list[dict[str, Array]] = [
+        {"x0": random.normal(0, 1, (1, CHANNELS, 8, 8)).astype(np.float32)} for _ in range(4)
+    ]
+    options = Options(target, observer="minmax")
+    return sensitivity(network(outlier), samples, options, exact=exact, engine=ReferenceEngine())
+
+
+@pytest.mark.parametrize("outlier", [0, 2])
+def test_the_kernel_behind_an_outlier_inherits_its_noise(outlier: int) -> None:
+    kernels = found(outlier)
+    assert [one.kernel for one in kernels] == ["convolution"] * 4
+    reader = kernels[outlier + 1]
+    assert reader.inherited > 20 * reader.added
+    for one in kernels:
+        assert one.total == pytest.approx(one.inherited + one.added, rel=0.5)
+
+
+def test_sixteen_bits_gain_what_rounding_the_result_adds() -> None:
+    first = found(None)[0]
+    # Its weights are exact: all that it adds is rounding its result, which is spread evenly over a step.
+    assert first.wide_gain == pytest.approx(10 * np.log10(first.total / first.inherited), rel=0.3)
+
+
+def test_what_outputs_lose_exactly_is_most_for_the_kernels_on_both_sides_of_the_outlier() -> None:
+    kernels = found(1, "litert", exact=True)
+    losses = [one.exact_loss for one in kernels]
+    assert None not in losses
+    # The value between the two is narrow where either is.
+    assert {one.name for one in ranked(kernels)[:2]} == {kernels[1].name, kernels[2].name}
+
+
+def test_the_table_has_a_row_for_each_kernel() -> None:
+    kernels = found(None)
+    lines = sensitivity_table(kernels).splitlines()
+    assert lines[0].split()[:3] == ["kernel", "of", "SQNR"]
+    assert [line.split()[0] for line in lines[1:]] == [one.name for one in kernels]
