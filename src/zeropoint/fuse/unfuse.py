@@ -10,7 +10,9 @@ becomes
 %1 = quant.qcast %0 : tensor<4xf32> to tensor<4x!quant.uniform<i8:f32, 7.812500e-03>>
 %2 = quant.dcast %1 : tensor<4x!quant.uniform<i8:f32, 7.812500e-03>> to tensor<4xf32>
 ```
-A spec that is the float type itself leaves no cast. Statistics stay where they are.
+A spec that is the float type itself leaves no cast. Statistics stay where they are. What only the old target wanted
+does not bind another one: its rescales go, and casts to types that its kernels fix are marked (`zeropoint.of_target`),
+so that propagation takes their range and decides anew.
 
 Source: the RFC on quantization transformations, "Kernel fusion pass": the decision can be reversed by restoring the
 high-precision ops with appropriate casts.
@@ -18,14 +20,22 @@ high-precision ops with appropriate casts.
 
 from __future__ import annotations
 
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.dialects.builtin import UnitAttr
+from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import IRDLOperation
+from xdsl.rewriter import Rewriter
 
 from zeropoint.fuse.statements import reroute
+from zeropoint.ir.annotations import OF_TARGET, RESCALE, facts_of
 from zeropoint.ir.dead_code import remove_dead_ops
 from zeropoint.ir.inlining import inline_region
 from zeropoint.ir.program import Program
-from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp, QuantizedType, QuantizeRegionOp
+from zeropoint.ir.quant import (
+    DequantizeCastOp,
+    QuantizeCastOp,
+    QuantizedType,
+    QuantizeRegionOp,
+)
 from zeropoint.ir.tensors import with_element
 
 
@@ -48,21 +58,50 @@ def _cast(value: SSAValue, spec: Attribute, region: QuantizeRegionOp) -> SSAValu
     return _insert(DequantizeCastOp(_insert(QuantizeCastOp(value, quantized), region), value.type), region)
 
 
-def _inline(region: QuantizeRegionOp) -> None:
+def _wanted_by(region: QuantizeRegionOp, name: str) -> str | None:
+    """How strong the last fact of a name on a region is; None where it has none."""
+    found = [fact.salience for fact in facts_of(region) if fact.name == name]
+    return found[-1] if found else None
+
+
+def _is_of_target(region: QuantizeRegionOp) -> bool:
+    """Whether the old target alone decided what a region gives: its kernel fixes it, or a rescale of its demands."""
+    return _wanted_by(region, "wants" if RESCALE in region.attributes else "parameters") == "kernel"
+
+
+def _given(value: SSAValue, region: QuantizeRegionOp) -> SSAValue:
+    """What a region gives, through casts that say so where the old target alone decided their type."""
+    cast = _cast(value, region.output_specs.data[0], region)
+    if cast is not value and _is_of_target(region) and isinstance(cast.owner, DequantizeCastOp):
+        cast.owner.attributes[OF_TARGET] = UnitAttr()
+    return cast
+
+
+def _inline(region: QuantizeRegionOp, free: set[tuple[QuantizeRegionOp, int]]) -> None:
+    if RESCALE in region.attributes and _is_of_target(region):
+        Rewriter.replace_op(region, [], [region.inputs[0]])
+        return
     inline_region(
         region,
-        operand=lambda value, n: _cast(value, region.input_specs.data[n], region),
-        result=lambda value, n: _cast(value, region.output_specs.data[n], region),
+        operand=lambda value, n: value if (region, n) in free else _cast(value, region.input_specs.data[n], region),
+        result=lambda value, n: _given(value, region) if n == 0 else value,
     )
 
 
 def unfuse(program: Program) -> Program:
-    """A program without regions."""
+    """A program without regions and without the rescales that only the old target wanted."""
     program = program.clone()
-    regions: list[Operation] = [op for op in program.entry.ops if isinstance(op, QuantizeRegionOp)]
+    regions = [op for op in program.entry.ops if isinstance(op, QuantizeRegionOp)]
+    free = {
+        (region, index)
+        for region in regions
+        for index, value in enumerate(region.inputs)
+        if isinstance(value.owner, QuantizeRegionOp)
+        and RESCALE in value.owner.attributes
+        and _is_of_target(value.owner)
+    }
     for region in regions:
-        assert isinstance(region, QuantizeRegionOp)
-        _inline(region)
+        _inline(region, free)
     reroute(program)
     remove_dead_ops(program.entry)
     return program

@@ -24,7 +24,7 @@ from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
 from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 from xdsl.rewriter import Rewriter
 
-from zeropoint.ir.annotations import PINNED, QUANTILES, Fact, Salience
+from zeropoint.ir.annotations import OF_TARGET, PINNED, QUANTILES, Fact, Salience, state_facts
 from zeropoint.ir.locations import value_name
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import (
@@ -50,6 +50,9 @@ QUANTIZES = (QuantizeCastOp, UniformQuantizeOp)
 DEQUANTIZES = (DequantizeCastOp, UniformDequantizeOp)
 STRENGTH: Mapping[Salience, int] = {"default": 0, "calibrated": 1, "user": 2, "kernel": 3}
 """Which fact wins; of two that are equally strong, ranges are united and parameters collide."""
+
+WIDEST = 16
+"""The bits of the widest activation; wider types are of accumulators."""
 
 
 @dataclass
@@ -183,6 +186,14 @@ def _read(op: Operation, constraints: Constraints) -> SSAValue | None:
     value = _simulated(op)
     if value is None or not _meets_region(root(value)):
         return None
+    return _read_pair(op, value, constraints)
+
+
+def _read_pair(op: Operation, value: SSAValue, constraints: Constraints) -> SSAValue:
+    """Take what a pair of casts says of a value; the value that stands for its result."""
+    if OF_TARGET in op.attributes:
+        _observe_fixed(constraints, value, op)
+        return value
     pinned, element = constraints.of(root(value)).pinned, element_of(op.operands[0])
     if pinned is not None and isinstance(element, UniformQuantizedType) and element != pinned:
         return _rescaled(value, pinned, element, op)
@@ -192,10 +203,20 @@ def _read(op: Operation, constraints: Constraints) -> SSAValue | None:
     return value
 
 
+def _observe_fixed(constraints: Constraints, value: SSAValue, op: Operation) -> None:
+    """The range of a type that another target's kernel fixed; of accumulators nothing is known that way."""
+    element = element_of(op.operands[0])
+    if isinstance(element, UniformQuantizedType) and element.is_per_layer and element.storage.type.width <= WIDEST:
+        storage, scale, zero_point = element.storage, element.scale, element.zero_point
+        low, high = (storage.minimum - zero_point) * scale, (storage.maximum - zero_point) * scale
+        constraints.of(root(value)).observe(low, high, "calibrated", f"{op.name} '{value_name(op.results[0])}'")
+
+
 def _rescaled(value: SSAValue, given: UniformQuantizedType, wanted: UniformQuantizedType, op: Operation) -> SSAValue:
     """The value of one type cast to a second one: the model itself rescales here."""
     source = f"{op.name} '{value_name(op.results[0])}'"
     made = rescale_region(value, given, wanted, (str(given), f"{wanted} ({source})"))
+    state_facts(made, [Fact("has", str(given), "user", source), Fact("wants", str(wanted), "user", source)])
     assert op.parent is not None
     op.parent.insert_op_before(made, op)
     return made.outputs[0]
