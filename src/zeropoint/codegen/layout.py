@@ -306,14 +306,8 @@ class _Layout:
 
         Nothing that they read so lies outside of the buffer. What lies otherwise is copied.
         """
-        view, inner = self.views[value], self.values.innermost(value)
-        steps = [stride for d, stride in enumerate(view.strides) if d != inner and view.shape[d] > 1]
-        fits = (
-            view.activations
-            and (inner < 0 or view.strides[inner] == 1 or view.shape[inner] == 1)
-            and not any(number % multiple for number in (*steps, view.offset, view.buffer.size))
-        )
-        if fits:
+        view = self.views[value]
+        if self.values.fits(view, multiple):
             return view
         made = self.values.fresh(view.shape, view.dtype)
         self._copy(op, view, made)

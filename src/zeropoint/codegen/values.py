@@ -61,6 +61,14 @@ class Values:
         """Strides of N, C, H, W in bytes."""
         return _nchw(view.strides, self.channel)
 
+    def fits(self, view: View, multiple: int = 16) -> bool:
+        """Whether kernels may read and write activation bytes so many at a time, of channels of images or of rows."""
+        channel = self.channel if len(view.shape) == 4 else None
+        inner = len(view.shape) - 1 if channel is None else channel
+        steps = [stride for d, stride in enumerate(view.strides) if d != inner and view.shape[d] > 1]
+        adjacent = inner < 0 or view.strides[inner] == 1 or view.shape[inner] == 1
+        return view.activations and adjacent and not any(n % multiple for n in (*steps, view.offset, view.buffer.size))
+
     def innermost(self, value: SSAValue) -> int:
         """The dimension whose elements are adjacent in the arena; -1 of a scalar."""
         channel = self.channel if self.is_image(value) else None

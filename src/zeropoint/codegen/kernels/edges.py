@@ -1,17 +1,12 @@
-"""Between the floats of the caller and stored integers: quantizing and dequantizing with one scale a tensor."""
+"""From the floats of the caller to stored integers: quantizing with one scale a tensor."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from zeropoint.codegen.kernels.quantize import quantized_bits
-from zeropoint.codegen.kernels.scalars import filled
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function, Module, Value, constant, i64, vector
-
-Some = Callable[[Function, int, Value, Value, Value], None]
-"""Writes the work on so many elements: (function, count, source, target, index of the first)."""
 
 AHEAD = 2048
 """Bytes of an image's plane that are fetched ahead: inputs come from far."""
@@ -96,52 +91,20 @@ class QuantizeRows:
     def emit(self, module: Module, name: str, isa: InstructionSet) -> None:
         """`void name(floats, bytes, begin, end)`."""
 
-        def some(f: Function, count: int, source: Value, out: Value, x: Value) -> None:
-            read = f.load(vector(count, "float"), source, f.mul(x, 4), align=4)
+        f = module.function(name, [("ptr noalias", "in"), ("ptr noalias", "out"), ("i64", "begin"), ("i64", "end")])
+        source, out, begin, end = f.arguments
+
+        def some(count: int, here: Value, there: Value, x: Value) -> None:
+            read = f.load(vector(count, "float"), here, f.mul(x, 4), align=4)
             numbers = (self.scale, self.zero_point, self.storage_min, self.storage_max)
             stored = quantized_bits(f, isa, read, *numbers, isa.offset)
-            f.store(f.cast("trunc", stored, vector(count, "i8")), out, x)
+            f.store(f.cast("trunc", stored, vector(count, "i8")), there, x)
 
-        _rows(module, name, isa, self, some)
+        def row(index: Value, _: list[Value]) -> None:
+            here, there = f.at(source, f.mul(index, self.in_row)), f.at(out, f.mul(index, self.out_row))
+            whole = self.length // isa.width * isa.width
+            f.loop(0, whole, isa.width, lambda x, _: some(isa.width, here, there, x))
+            f.loop(whole, self.length, 1, lambda x, _: some(1, here, there, x))
 
-
-@dataclass(frozen=True)
-class DequantizeRows:
-    """Rows of activation bytes to rows of f32 side by side: (q - zp) * s in f32; strides are bytes."""
-
-    rows: int
-    length: int
-    in_row: int
-    out_row: int
-    scale: float
-    zero_point: int
-
-    def tasks(self, isa: InstructionSet) -> int:
-        """One a row."""
-        return self.rows
-
-    def emit(self, module: Module, name: str, isa: InstructionSet) -> None:
-        """`void name(bytes, floats, begin, end)`."""
-
-        def some(f: Function, count: int, source: Value, out: Value, x: Value) -> None:
-            integers, reals = vector(count, "i32"), vector(count, "float")
-            read = f.cast("zext" if isa.unsigned else "sext", f.load(vector(count, "i8"), source, x), integers)
-            difference = f.cast("sitofp", f.add(read, -(self.zero_point + isa.offset)), reals)
-            f.store(f.binary("fmul", difference, filled(reals, self.scale)), out, f.mul(x, 4), align=4)
-
-        _rows(module, name, isa, self, some)
-
-
-def _rows(module: Module, name: str, isa: InstructionSet, shape: QuantizeRows | DequantizeRows, some: Some) -> None:
-    """Every row of a task, whole vectors first, then one element at a time."""
-    f = module.function(name, [("ptr noalias", "in"), ("ptr noalias", "out"), ("i64", "begin"), ("i64", "end")])
-    source, out, begin, end = f.arguments
-
-    def row(index: Value, _: list[Value]) -> None:
-        here, there = f.at(source, f.mul(index, shape.in_row)), f.at(out, f.mul(index, shape.out_row))
-        whole = shape.length // isa.width * isa.width
-        f.loop(0, whole, isa.width, lambda x, _: some(f, isa.width, here, there, x))
-        f.loop(whole, shape.length, 1, lambda x, _: some(f, 1, here, there, x))
-
-    f.loop(begin, end, 1, row)
-    f.ret()
+        f.loop(begin, end, 1, row)
+        f.ret()

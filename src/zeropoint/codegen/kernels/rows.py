@@ -1,10 +1,12 @@
 """Rows that are reduced and computed from what that gave: softmax, layer norm, any mean, with all around them.
 
-A row is read once. Its phases end at reductions: of what a phase computes from the elements, one number is left, and
-the phases after it compute with that. What later phases need of earlier ones stays in registers where a row is a few
-vectors, in a buffer on the stack where it is longer; the last phase writes. Sums of floats are taken in parts, in the
-order of `zeropoint.numerics.sums`: element n of a row is added to total n mod 16, then the halves of the totals are
-added. What does not depend on its order has as many totals as elements are computed at once.
+A row is read from memory once and computed in sweeps. A sweep ends at a reduction: of what it computes of the elements,
+one number is left, and the sweeps after it compute with that. What later sweeps need of earlier ones stays in registers
+where a row is a few vectors, in a buffer on the stack where it is longer; the last sweep writes.
+
+Sums of floats are taken in parts, in the order of `zeropoint.numerics.sums`: element n of a row is added to total n mod
+16, then the halves of the totals are added. What does not depend on its order has as many totals as elements are
+computed at once.
 """
 
 from __future__ import annotations
@@ -65,16 +67,16 @@ class Rows:
         return Rows(tuple(size for size, _ in every), tuple(changed[1:]), changed[0], self.body)
 
     @cached_property
-    def phases(self) -> Phases:
+    def sweeps(self) -> Sweeps:
         """What is computed when."""
-        return Phases(self)
+        return Sweeps(self)
 
     def lanes(self, isa: InstructionSet) -> int:
         """Elements that are computed at once: of the widest numbers, as many registers as go on side by side.
 
         One would wait for itself, instruction after instruction; but for requantizing, which is many.
         """
-        wide = [i for n, i in enumerate(self.body) if self.phases.wide[n]]
+        wide = [i for n, i in enumerate(self.body) if self.sweeps.wide[n]]
         widest = max(8, *map(width_inside, wide)) if wide else 8
         together = 1 if any(i.op == "requantize" for i in wide) else isa.registers // 8
         most = max(1, together * 8 * isa.bytes // widest)
@@ -84,7 +86,7 @@ class Rows:
 
     def stack(self) -> int:
         """Bytes that rows take on the stack, at most."""
-        places = [*self.phases.ahead, *TOGETHER * list(self.phases.kept)]
+        places = [*self.sweeps.ahead, *TOGETHER * list(self.sweeps.kept)]
         return sum(-(-self.sizes[-1] * WIDTHS[self.body[n].type] // 512) * 64 for n in places)
 
     def emit(self, module: Module, name: str, isa: InstructionSet) -> None:
@@ -98,11 +100,11 @@ def _is_ordered(i: Instruction) -> bool:
     return i.op == "reduce" and is_ordered(str(i.extra[0]), i.type)
 
 
-class Phases:
+class Sweeps:
     """The instructions of a body by when they are computed.
 
     `wide` says of each whether it differs from element to element, `known` after how many reductions in a row it can
-    be computed. `needed` are those that each phase computes, `kept` those that a later one needs, too. What is the same
+    be computed. `needed` are those that each sweep computes, `kept` those that a later one needs, too. What is the same
     in all rows is computed ahead of them: `before` are its instructions, `ahead` those that rows need.
     """
 
@@ -122,9 +124,9 @@ class Phases:
         self.needed: list[list[int]] = []
         self.kept: set[int] = set()
         computed: set[int] = set()
-        for phase in range(self.known[-1] + 1):
-            wanted = {i.arguments[0] for n, i in enumerate(body) if i.op == "reduce" and self.known[n] == phase + 1}
-            wanted |= {len(body) - 1} if phase == self.known[-1] else set()
+        for sweep in range(self.known[-1] + 1):
+            wanted = {i.arguments[0] for n, i in enumerate(body) if i.op == "reduce" and self.known[n] == sweep + 1}
+            wanted |= {len(body) - 1} if sweep == self.known[-1] else set()
             found, kept = self._closure(body, wanted - self.ahead, self.ahead, computed)
             self.needed.append(found)
             self.kept |= kept
@@ -167,7 +169,7 @@ class _Row:
     def __init__(self, sources: list[Value], out: Value, buffers: dict[int, Value]):
         self.sources, self.out = sources, out
         self.buffers = buffers
-        """What is computed ahead of all rows; of a long row, what later phases need."""
+        """What is computed ahead of all rows; of a long row, what later sweeps need."""
         self.values: dict[tuple[int, int], Value] = {}
         """Of a short row, what has been computed, by instruction and place."""
         self.numbers: dict[int, Value] = {}
@@ -178,7 +180,7 @@ class _Emitter:
     """Writes the kernel of rows."""
 
     def __init__(self, rows: Rows, isa: InstructionSet, f: Function):
-        self.rows, self.f, self.phases = rows, f, rows.phases
+        self.rows, self.f, self.sweeps = rows, f, rows.sweeps
         *self.sources, self.out, self.begin, self.end = f.arguments
         self.elements = Elements(f, isa, rows.reads)
         self.along, self.length, self.lanes = len(rows.sizes) - 1, rows.sizes[-1], rows.lanes(isa)
@@ -187,8 +189,8 @@ class _Emitter:
 
     def kernel(self) -> None:
         f = self.f
-        ahead = self._buffers(self.phases.ahead)
-        buffers = [{**ahead, **self._buffers(() if self.held else self.phases.kept)} for _ in range(TOGETHER)]
+        ahead = self._buffers(self.sweeps.ahead)
+        buffers = [{**ahead, **self._buffers(() if self.held else self.sweeps.kept)} for _ in range(TOGETHER)]
         if ahead:
             self._ahead(_Row(self.sources, self.out, ahead))
 
@@ -198,9 +200,9 @@ class _Emitter:
                 pointers = [*self.sources, self.out]
                 *sources, out = row_places(f, f.add(index, n), self.rows.sizes[:-1], accesses, pointers)
                 rows.append(_Row(sources, out, buffers[n]))
-            for phase in range(len(self.phases.needed)):
+            for sweep in range(len(self.sweeps.needed)):
                 for row in rows:
-                    self._phase(phase, row)
+                    self._sweep(sweep, row)
 
         whole = f.binary("sub", self.end, f.binary("urem", f.binary("sub", self.end, self.begin), i64(TOGETHER)))
         f.loop(self.begin, whole, TOGETHER, lambda index, _: task(index, TOGETHER))
@@ -214,7 +216,7 @@ class _Emitter:
         """What is the same in all rows."""
 
         def some(place: Value | int, count: int) -> None:
-            self._compute(self.phases.before, count, place, row)
+            self._compute(self.sweeps.before, count, place, row)
 
         self.f.loop(0, self.vectors * self.lanes, self.lanes, lambda x, _: some(x, self.lanes))
         for place, count in self._rest():
@@ -228,19 +230,19 @@ class _Emitter:
             yield place, count
             place += count
 
-    def _phase(self, phase: int, row: _Row) -> None:
+    def _sweep(self, sweep: int, row: _Row) -> None:
         """The numbers of the row that are known now, then all elements, then what they are reduced to."""
         body = self.rows.body
         for n, i in enumerate(body):
-            if not self.phases.wide[n] and self.phases.known[n] == phase and i.op != "reduce":
+            if not self.sweeps.wide[n] and self.sweeps.known[n] == sweep and i.op != "reduce":
                 row.numbers[n] = self.elements.value(i, body, row.numbers, 1, self.along, row.sources)
-        reductions = [n for n, i in enumerate(body) if i.op == "reduce" and self.phases.known[n] == phase + 1]
-        totals = self._over_row(phase, [body[n] for n in reductions], row)
+        reductions = [n for n, i in enumerate(body) if i.op == "reduce" and self.sweeps.known[n] == sweep + 1]
+        totals = self._over_row(sweep, [body[n] for n in reductions], row)
         for n, total in zip(reductions, totals, strict=True):
             row.numbers[n] = self._total(body[n], total)
 
-    def _over_row(self, phase: int, reductions: Sequence[Instruction], row: _Row) -> list[Value]:
-        """All elements of a phase; a vector of totals of every reduction."""
+    def _over_row(self, sweep: int, reductions: Sequence[Instruction], row: _Row) -> list[Value]:
+        """All elements of a sweep; a vector of totals of every reduction."""
         f, end = self.f, self.vectors * self.lanes
         operands = [i.arguments[0] for i in reductions]
         neutral = [
@@ -252,7 +254,7 @@ class _Emitter:
             return [self._added(i, total, more, place) for i, total, more in together]
 
         def some(place: Value | int, count: int) -> list[Value]:
-            return self._elements(phase, count, place, operands, row)
+            return self._elements(sweep, count, place, operands, row)
 
         totals = neutral
         if self.held:
@@ -299,16 +301,16 @@ class _Emitter:
             return total
         return self._both(i, filled(total.type, start), total)
 
-    # Elements of a phase: `count` of them, from `place` of the row on.
+    # Elements of a sweep: `count` of them, from `place` of the row on.
 
-    def _elements(self, phase: int, count: int, place: Value | int, wanted: Sequence[int], row: _Row) -> list[Value]:
-        """Compute them, store them if this is the last phase; the values of the instructions that are wanted."""
-        found = self._compute(self.phases.needed[phase], count, place, row)
+    def _elements(self, sweep: int, count: int, place: Value | int, wanted: Sequence[int], row: _Row) -> list[Value]:
+        """Compute them, store them if this is the last sweep; the values of the instructions that are wanted."""
+        found = self._compute(self.sweeps.needed[sweep], count, place, row)
 
         def value(n: int) -> Value:
             return found[n] if n in found else self._given(n, count, place, row)
 
-        if phase == len(self.phases.needed) - 1:
+        if sweep == len(self.sweeps.needed) - 1:
             write = self.rows.write
             result = value(len(self.rows.body) - 1)
             self.elements.store(result, write, self.along, self._moved(row.out, write, place))
@@ -340,7 +342,7 @@ class _Emitter:
         f, i = self.f, self.rows.body[n]
         if i.op == "number" and not isinstance(i.extra[0], str):
             return filled(vector(count, i.type), i.extra[0])
-        if not self.phases.wide[n]:
+        if not self.sweeps.wide[n]:
             return f.shuffle(row.numbers[n], None, [0] * count)
         if isinstance(place, int) and (n, place) in row.values:
             return row.values[n, place]

@@ -81,4 +81,4 @@ def match_gather(values: Values, op: GatherOp) -> Match | Declined:
     if element_dtype(element_of(op.start_indices)).name not in ("int32", "int64"):
         return Declined(f"found indices of {element_of(op.start_indices)}, expected i32 or i64")
     inputs = (op.operand, op.start_indices)
-    return Match("lookup", (op.result,), tuple(v for v in inputs if values.constant(v) is None))
+    return Match("gather", (op.result,), tuple(v for v in inputs if values.constant(v) is None))

@@ -119,7 +119,13 @@ class ContractionMatch:
 def match_requantize(values: Values, op: RequantizeOp) -> Match | Declined:
     """A contraction of bytes whose accumulators are requantized."""
     found = _requantized(values, op)
-    return found.match if isinstance(found, ContractionMatch) else found
+    if isinstance(found, Declined):
+        return found
+    assert isinstance(found.arithmetic, Output)
+    for reach in _reaches(found.weights, found.bias):
+        if not has_room(found.arithmetic, reach):
+            return Declined("found accumulators that 32 bits do not hold with the rounding term of fixed16")
+    return found.match
 
 
 def match_dequantize(values: Values, op: UniformDequantizeOp) -> Match | Declined:
@@ -174,8 +180,6 @@ def _requantized(values: Values, op: RequantizeOp) -> ContractionMatch | Decline
     biases = _biases(bias, channels)
     if isinstance(weights, Pool):
         biases = np.full(channels, -weights.kernel[0] * weights.kernel[1] * weights.zero, np.int64)
-    if not all(has_room(output, reach) for reach in _reaches(weights, biases)):
-        return Declined("found accumulators that 32 bits do not hold with the rounding term of fixed16")
     alone = isinstance(weights, Pool) or (isinstance(weights, Windows) and not weights.takes_residual)
     tail = Tail(op.result) if alone else _summed(values, op)
     return ContractionMatch(op, source, weights, biases, tail, output)

@@ -6,7 +6,6 @@ import math
 from dataclasses import replace
 
 import numpy as np
-from xdsl.ir import Operation
 
 from zeropoint.codegen.graph import Kernel, Parameters, View
 from zeropoint.codegen.kernels.arithmetic import Arithmetic, Floats, Integers, Residual
@@ -50,7 +49,7 @@ class _Contraction:
     def __init__(self, body: Body, match: ContractionMatch, other: View | None):
         self.body, self.match, self.other = body, match, other
         self.values, self.isa, self.graph = body.values, body.isa, body.graph
-        self.name = _name(match.root)
+        self.name = describe(match.root)
 
     # The three forms of weights.
 
@@ -247,7 +246,3 @@ class _Contraction:
             assert isinstance(arithmetic, Floats)
             packed = arithmetic.pack(self.isa, groups, np.ascontiguousarray(steps), bias)
         return self.graph.parameters(packed)
-
-
-def _name(op: Operation) -> str:
-    return describe(op)

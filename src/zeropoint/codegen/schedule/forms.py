@@ -10,15 +10,14 @@ import math
 import numpy as np
 
 from zeropoint.codegen.graph import View, row_major
-from zeropoint.codegen.kernels.edges import DequantizeRows, QuantizeImage, QuantizeRows
-from zeropoint.codegen.kernels.lookup import Lookup
+from zeropoint.codegen.kernels.edges import QuantizeImage, QuantizeRows
+from zeropoint.codegen.kernels.gather import GatherRows
 from zeropoint.codegen.kernels.planes import DequantizePlanes, Planes, QuantizePlanes
 from zeropoint.codegen.kernels.sum import WeightedSum
 from zeropoint.codegen.kernels.table import Table
 from zeropoint.codegen.schedule.body import Body
 from zeropoint.codegen.schedule.contraction import sum_parameters
 from zeropoint.codegen.schedule.nest import schedule_nest
-from zeropoint.codegen.values import Values
 from zeropoint.ir.fxpmath import TableOp, WeightedSumOp
 from zeropoint.ir.quant import UniformQuantizedType
 from zeropoint.ir.stablehlo import GatherOp, UniformDequantizeOp, UniformQuantizeOp
@@ -34,7 +33,7 @@ def schedule_sum(body: Body) -> None:
     assert isinstance(op, WeightedSumOp)
     sources = [body.view(value) for value in op.inputs]
     found = rows_alike([*sources, target])
-    if found is None or not _whole(body.values, target):
+    if found is None or not body.values.fits(target):
         return schedule_nest(body)
     rows, length, strides = found
     kernel = WeightedSum(rows, length, tuple(strides[:-1]), strides[-1], sum_parameters(op))
@@ -46,7 +45,7 @@ def schedule_table(body: Body) -> None:
     op, (source,), (target,) = body.root, body.inputs, body.outputs
     assert isinstance(op, TableOp)
     found, entries = rows_alike([source, target]), body.values.constant(op.table)
-    if found is None or entries is None or not _whole(body.values, target):
+    if found is None or entries is None or not body.values.fits(target):
         return schedule_nest(body)
     rows, length, (in_row, out_row) = found
     kernel = Table(rows, length, in_row, out_row)
@@ -87,16 +86,13 @@ def schedule_dequantize(body: Body) -> None:
     """Stored integers to the caller's floats."""
     op, (source,), (target,) = body.root, body.inputs, body.outputs
     assert isinstance(op, UniformDequantizeOp)
-    type_, kernel = element_of(op.operand), None
+    type_, found = element_of(op.operand), None
     assert isinstance(type_, UniformQuantizedType)
-    parameters = (float(type_.scales[0]), int(type_.zero_points[0]))
-    if source.activations and _is_matrix(source):
-        kernel = DequantizeRows(*_rows(source.shape), _step(source), 4 * source.shape[-1], *parameters)
-    elif source.activations and body.values.is_image(op.operand) and body.values.image_strides(target)[3] == 4:
+    if source.activations and body.values.is_image(op.operand) and body.values.image_strides(target)[3] == 4:
         found = _planes(body, target, source)
-        kernel = None if found is None else DequantizePlanes(found, *parameters)
-    if kernel is None:
+    if found is None:
         return schedule_nest(body)
+    kernel = DequantizePlanes(found, float(type_.scales[0]), int(type_.zero_points[0]))
     return body.graph.call(body.name, kernel, [source], [target])
 
 
@@ -117,7 +113,7 @@ def _planes(body: Body, reals: View, bytes_: View) -> Planes | None:
     return Planes(images, rows, width, channels, real_image, plane, real_row, byte_image, byte_row, pitch)
 
 
-def schedule_lookup(body: Body) -> None:
+def schedule_gather(body: Body) -> None:
     """Rows of a table by their numbers, side by side."""
     op, (target,) = body.root, body.outputs
     assert isinstance(op, GatherOp)
@@ -134,17 +130,8 @@ def schedule_lookup(body: Body) -> None:
         return schedule_nest(body)
     count, length = math.prod(target.shape[:batch]), math.prod(table.shape[1:]) * table.itemsize
     index = f"i{8 * numbers.itemsize}"
-    kernel = Lookup(count, length, table.shape[0], table.strides[0], target.strides[batch - 1], index)
+    kernel = GatherRows(count, length, table.shape[0], table.strides[0], target.strides[batch - 1], index)
     return body.graph.call(body.name, kernel, [table, numbers], [target])
-
-
-def _whole(values: Values, view: View) -> bool:
-    """Whether kernels may write a result 16 bytes at a time."""
-    channel = values.channel if len(view.shape) == 4 else None
-    inner = len(view.shape) - 1 if channel is None else channel
-    steps = [stride for d, stride in enumerate(view.strides) if d != inner and view.shape[d] > 1]
-    adjacent = inner < 0 or view.strides[inner] == 1 or view.shape[inner] == 1
-    return view.activations and adjacent and not any(n % 16 for n in (*steps, view.offset, view.buffer.size))
 
 
 def rows_alike(views: list[View]) -> tuple[int, int, list[int]] | None:

@@ -18,7 +18,7 @@ from zeropoint.codegen.schedule.body import Body, Constants
 from zeropoint.codegen.schedule.contraction import schedule_contraction
 from zeropoint.codegen.schedule.forms import (
     schedule_dequantize,
-    schedule_lookup,
+    schedule_gather,
     schedule_quantize,
     schedule_sum,
     schedule_table,
@@ -52,7 +52,7 @@ KERNELS: Mapping[str, Callable[[Body], None]] = {
     "table": schedule_table,
     "quantize": schedule_quantize,
     "dequantize": schedule_dequantize,
-    "lookup": schedule_lookup,
+    "gather": schedule_gather,
     "rows": schedule_rows,
     "nest": schedule_nest,
     "fold": schedule_fold,

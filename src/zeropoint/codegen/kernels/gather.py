@@ -9,7 +9,7 @@ from zeropoint.codegen.llvm.text import Module, Value, i64
 
 
 @dataclass(frozen=True)
-class Lookup:
+class GatherRows:
     """`count` rows of `length` bytes, from a table of `rows` rows `row` bytes apart, written `out_row` bytes apart.
 
     Row numbers are integers of LLVM type `index`, side by side; one outside of the table is the nearest inside
