@@ -6,16 +6,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from hypothesis import HealthCheck, given, settings
 
 from networks import Case, cases
 from oracle.litert import evaluate, evaluate_by_default
 from zeropoint.calibrate import samples
+from zeropoint.cli import main
 from zeropoint.export import ExportError, ExportOptions, export_program
 from zeropoint.export.litert.model import litert_model
 from zeropoint.frontend import load_model
 from zeropoint.interp import Interpreter
 from zeropoint.ir.tensors import Array
+from zeropoint.ir.text import parse_program
 from zeropoint.pipeline import Options, Quantization, quantize
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits"
@@ -114,3 +117,52 @@ def test_a_program_of_another_target_is_refused(tmp_path: Path) -> None:
 def test_an_integer_program_is_refused(digits: Quantization, tmp_path: Path) -> None:
     with pytest.raises(ExportError, match="found a program without kernels, expected one with regions"):
         export_program(digits.integer, tmp_path / "x.tflite")
+
+
+FLOATS = """func.func @main(%x: tensor<2x3xf32> {zeropoint.name = "x"}) -> (tensor<2x3xf32> {zeropoint.name = "y"}) {
+  %0 = stablehlo.constant dense<0.000000e+00> : tensor<f32>
+  %1 = stablehlo.exponential %x : tensor<2x3xf32>
+  %2 = stablehlo.reduce(%1 init: %0) applies stablehlo.add across dimensions = [1]
+    : (tensor<2x3xf32>, tensor<f32>) -> tensor<2xf32>
+  %3 = stablehlo.broadcast_in_dim %2, dims = [0] : (tensor<2xf32>) -> tensor<2x3xf32>
+  %4 = stablehlo.divide %1, %3 : tensor<2x3xf32>
+  %5 = stablehlo.constant dense<3.000000e-01> : tensor<f32>
+  %6 = stablehlo.broadcast_in_dim %5, dims = [] : (tensor<f32>) -> tensor<2x3xf32>
+  %7 = stablehlo.compare GT, %4, %6 : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xi1>
+  %8 = stablehlo.transpose %4, dims = [1, 0] : (tensor<2x3xf32>) -> tensor<3x2xf32>
+  %9 = stablehlo.reshape %8 : (tensor<3x2xf32>) -> tensor<2x3xf32>
+  %10 = stablehlo.select %7, %4, %9 : tensor<2x3xi1>, tensor<2x3xf32>
+  %11 = stablehlo.clamp %0, %10, %5 : (tensor<f32>, tensor<2x3xf32>, tensor<f32>) -> tensor<2x3xf32>
+  return %11 : tensor<2x3xf32>
+}"""
+
+
+def test_float_ops_become_float_operators() -> None:
+    program = parse_program(FLOATS)
+    x = np.random.default_rng(0).normal(0, 2, (2, 3)).astype(np.float32)
+    (found,) = evaluate(litert_model(program), x)
+    np.testing.assert_allclose(found, Interpreter(program)({"x": x})["y"], rtol=1e-6)
+
+
+def test_a_float_op_that_litert_lacks_is_named() -> None:
+    program = parse_program(FLOATS.replace("exponential", "tan"))
+    with pytest.raises(ExportError, match=r"found stablehlo\.tan, expected an op that LiteRT has in float"):
+        litert_model(program)
+
+
+def test_compare_runs_an_exported_file_in_its_runtime(digits: Quantization, tmp_path: Path) -> None:
+    path = tmp_path / "digits.tflite"
+    export_program(digits.propagated, path)
+    arguments = ["compare", str(DIGITS / "digits.onnx"), str(path), "--data", str(DIGITS / "calib.npz"), "--json"]
+    answer = CliRunner().invoke(main, arguments)
+    assert answer.exit_code == 0, answer.output
+    assert '"top1": 1.0' in answer.output
+
+
+def test_a_file_that_is_no_model_is_refused_in_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "broken.tflite"
+    path.write_bytes(b"\0" * 64)
+    arguments = ["compare", str(DIGITS / "digits.onnx"), str(path), "--data", str(DIGITS / "calib.npz")]
+    answer = CliRunner().invoke(main, arguments)
+    assert answer.exit_code == 2
+    assert "found a file that LiteRT refuses" in answer.output

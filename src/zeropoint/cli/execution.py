@@ -119,6 +119,18 @@ def _run_samples(
     click.echo(f"wrote {output}")
 
 
+def _exported(reference: Any, model: Path, layers: bool) -> Any:
+    """The reference's program, run by the runtime of an exported file; None for a file that is no export."""
+    if model.suffix != ".tflite":
+        return None
+    from zeropoint.export.litert.runtime import LiteRTEngine
+    from zeropoint.model import Model
+
+    if layers:
+        fail(f"found --layers with {model.name}, expected a program; a runtime does not show inner values")
+    return Model(reference.program, engine=LiteRTEngine(model))
+
+
 @click.command()
 @click.argument("reference", type=INPUT_FILE)
 @click.argument("model", type=INPUT_FILE)
@@ -139,7 +151,10 @@ def compare(
     threads: int,
     shapes: tuple[tuple[str, tuple[int, ...]], ...],
 ) -> None:
-    """SQNR, cosine and top-1 agreement of MODEL with REFERENCE (usually the float model)."""
+    """SQNR, cosine and top-1 agreement of MODEL with REFERENCE (usually the float model).
+
+    An exported MODEL (.tflite) runs in its runtime.
+    """
     from zeropoint.calibrate import bar, samples
     from zeropoint.frontend import load_model
     from zeropoint.model import Model, compare
@@ -147,6 +162,6 @@ def compare(
     if layers and engine == "native":
         fail("found --layers with --engine native, expected --engine interp, which sees inner values")
     first = Model(load_model(reference, dict(shapes)))
-    second = _engine(Model(load_model(model, dict(shapes))), engine, threads)
+    second = _exported(first, model, layers) or _engine(Model(load_model(model, dict(shapes))), engine, threads)
     result = compare(first, second, samples(data, first.inputs), layers=layers, progress=bar)
     click.echo(result.json() if as_json else result.table())

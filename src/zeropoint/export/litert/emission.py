@@ -70,6 +70,12 @@ class Emission:
         self.tensors[value, kind] = index
         return index
 
+    def stands_for(self, value: SSAValue, other: SSAValue) -> None:
+        """Let a value be another one, in float."""
+        kind = element_of(other)
+        self.tensors[value, kind] = self.operand(other, kind)
+        self.made[value] = kind
+
     def array(self, value: SSAValue) -> Array | None:
         """The array behind a constant, or behind the broadcast of one; None for a computed value."""
         op = value.owner

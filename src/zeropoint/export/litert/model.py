@@ -18,14 +18,17 @@ from zeropoint.export.kernels import Kernel
 from zeropoint.export.litert import contractions, rows
 from zeropoint.export.litert.builder import ModelBuilder
 from zeropoint.export.litert.emission import Emission
+from zeropoint.export.litert.floats import float_op
 from zeropoint.ir.annotations import ORDER, TARGET
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType
-from zeropoint.ir.stablehlo import BroadcastInDimOp, ConstantOp
+from zeropoint.ir.stablehlo import ConstantOp
 from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.tensors import element_of
 
 KERNELS = {**contractions.KERNELS, **rows.KERNELS}
+IN_FLOAT_TOO = frozenset({*contractions.KERNELS, "average_pool", "max_pool"})
+"""Kernels whose operator is the same in float."""
 
 
 def litert_model(program: Program, *, integer_io: bool = False, channels_last: bool = True) -> bytes:
@@ -42,13 +45,9 @@ def litert_model(program: Program, *, integer_io: bool = False, channels_last: b
         inputs[port.name] = emit.declare(argument, kind, port.name)
     for op in program.entry.ops:
         if isinstance(op, QuantizeRegionOp):
-            kernel = Kernel(op, program.weights)
-            rule = KERNELS.get(kernel.name)
-            if rule is None:
-                raise ExportError(f"found kernel '{kernel.name}', expected one that LiteRT has", op)
-            rule(kernel, emit)
-        elif not isinstance(op, ConstantOp | BroadcastInDimOp | ReturnOp):
-            raise ExportError("found a float op outside of a kernel, expected kernels only", op)
+            _region(Kernel(op, program.weights), emit)
+        elif not isinstance(op, ConstantOp | ReturnOp):
+            float_op(op, emit)
     terminator = program.entry.last_op
     assert isinstance(terminator, ReturnOp)
     outputs: dict[str, int] = {}
@@ -57,6 +56,29 @@ def litert_model(program: Program, *, integer_io: bool = False, channels_last: b
         outputs[port.name] = index = emit.operand(value, kind)
         emit.builder.tensors[index].name = port.name.encode()
     return emit.builder.finish(inputs, outputs, "made by zeropoint", _metadata(program))
+
+
+def _region(kernel: Kernel, emit: Emission) -> None:
+    """The operator of a kernel; the float ops of one that propagation left float, but for products and pools."""
+    rule = KERNELS.get(kernel.name)
+    if not kernel.is_quantized and kernel.name not in IN_FLOAT_TOO:
+        _inlined(kernel, emit)
+    elif rule is None:
+        raise ExportError(f"found kernel '{kernel.name}', expected one that LiteRT has", kernel.region)
+    else:
+        rule(kernel, emit)
+
+
+def _inlined(kernel: Kernel, emit: Emission) -> None:
+    block = kernel.region.body.block
+    for argument, value in zip(block.args, kernel.region.inputs, strict=True):
+        emit.stands_for(argument, value)
+    for op in kernel.ops:
+        if not isinstance(op, ConstantOp):
+            float_op(op, emit)
+    returned = block.last_op
+    assert returned is not None
+    emit.stands_for(kernel.region.outputs[0], returned.operands[0])
 
 
 def _storage_of(argument: SSAValue) -> Attribute:

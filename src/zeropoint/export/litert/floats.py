@@ -1,0 +1,197 @@
+"""Float ops as LiteRT's float operators: what propagation left outside of kernels, or inside of a kernel without types.
+
+Elementwise ops of two operands repeat one of them as the model did: broadcasts are explicit, by RESHAPE and
+BROADCAST_TO.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from xdsl.ir import Operation, SSAValue
+
+from zeropoint.export.errors import ExportError
+from zeropoint.export.litert.builder import Options
+from zeropoint.export.litert.emission import Emission
+from zeropoint.ir import stablehlo as hlo
+from zeropoint.ir.stablehlo import ComparisonDirection
+from zeropoint.ir.stablehlo.arrays import array_values
+from zeropoint.ir.tensors import element_of, shape_of
+
+Convert = Callable[[Any, Emission], None]
+
+UNARY: Mapping[type[Operation], str] = {
+    hlo.AbsOp: "ABS",
+    hlo.CeilOp: "CEIL",
+    hlo.CosineOp: "COS",
+    hlo.ExponentialOp: "EXP",
+    hlo.FloorOp: "FLOOR",
+    hlo.LogOp: "LOG",
+    hlo.LogisticOp: "LOGISTIC",
+    hlo.NegateOp: "NEG",
+    hlo.RoundNearestEvenOp: "ROUND",
+    hlo.RsqrtOp: "RSQRT",
+    hlo.SignOp: "SIGN",
+    hlo.SineOp: "SIN",
+    hlo.SqrtOp: "SQRT",
+    hlo.TanhOp: "TANH",
+}
+BINARY: Mapping[type[Operation], tuple[str, str]] = {
+    hlo.AddOp: ("ADD", "AddOptions"),
+    hlo.DivideOp: ("DIV", "DivOptions"),
+    hlo.MaximumOp: ("MAXIMUM", "MaximumMinimumOptions"),
+    hlo.MinimumOp: ("MINIMUM", "MaximumMinimumOptions"),
+    hlo.MultiplyOp: ("MUL", "MulOptions"),
+    hlo.PowerOp: ("POW", "PowOptions"),
+    hlo.SubtractOp: ("SUB", "SubOptions"),
+}
+COMPARISONS: Mapping[ComparisonDirection, tuple[str, str]] = {
+    ComparisonDirection.EQ: ("EQUAL", "EqualOptions"),
+    ComparisonDirection.GE: ("GREATER_EQUAL", "GreaterEqualOptions"),
+    ComparisonDirection.GT: ("GREATER", "GreaterOptions"),
+    ComparisonDirection.LE: ("LESS_EQUAL", "LessEqualOptions"),
+    ComparisonDirection.LT: ("LESS", "LessOptions"),
+    ComparisonDirection.NE: ("NOT_EQUAL", "NotEqualOptions"),
+}
+REDUCTIONS: Mapping[type[Operation], str] = {
+    hlo.AddOp: "SUM",
+    hlo.MaximumOp: "REDUCE_MAX",
+    hlo.MinimumOp: "REDUCE_MIN",
+    hlo.MultiplyOp: "REDUCE_PROD",
+}
+
+
+def _source(emit: Emission, value: SSAValue) -> int:
+    return emit.operand(value, element_of(value))
+
+
+def _result(emit: Emission, op: Operation) -> int:
+    return emit.declare(op.results[0], element_of(op.results[0]))
+
+
+def _plain(emit: Emission, op: Operation, name: str, options: Options | None = None, *more: int) -> None:
+    inputs = [_source(emit, value) for value in op.operands]
+    emit.operator(name, [*inputs, *more], [_result(emit, op)], options)
+
+
+def unary(op: Operation, emit: Emission) -> None:
+    """A function of one value."""
+    _plain(emit, op, UNARY[type(op)])
+
+
+def binary(op: Operation, emit: Emission) -> None:
+    """Arithmetic of two values of one shape."""
+    name, options = BINARY[type(op)]
+    _plain(emit, op, name, (options, {}))
+
+
+def compare(op: hlo.CompareOp, emit: Emission) -> None:
+    """EQUAL, LESS and so on."""
+    name, options = COMPARISONS[op.comparison_direction.data]
+    _plain(emit, op, name, (options, {}))
+
+
+def select(op: hlo.SelectOp, emit: Emission) -> None:
+    """SELECT_V2, which repeats a scalar condition."""
+    _plain(emit, op, "SELECT_V2", ("SelectV2Options", {}))
+
+
+def clamp(op: hlo.ClampOp, emit: Emission) -> None:
+    """MAXIMUM and MINIMUM."""
+    low, value, high = (_source(emit, operand) for operand in (op.min, op.operand, op.max))
+    kind = element_of(op.operand)
+    bounded = emit.temporary(emit.name(op.result), shape_of(op.result), kind)
+    emit.operator("MAXIMUM", [value, low], [bounded], ("MaximumMinimumOptions", {}))
+    emit.operator("MINIMUM", [bounded, high], [_result(emit, op)], ("MaximumMinimumOptions", {}))
+
+
+def convert(op: hlo.ConvertOp, emit: Emission) -> None:
+    """CAST."""
+    _plain(emit, op, "CAST", ("CastOptions", {}))
+
+
+def reshape(op: hlo.ReshapeOp, emit: Emission) -> None:
+    """RESHAPE."""
+    emit.reshape(_source(emit, op.operand), _result(emit, op))
+
+
+def broadcast(op: hlo.BroadcastInDimOp, emit: Emission) -> None:
+    """RESHAPE to the rank of the result, BROADCAST_TO; nothing for a constant, which is repeated where it is read."""
+    if emit.array(op.result) is not None:
+        return
+    shape = [1] * len(shape_of(op.result))
+    for size, dimension in zip(shape_of(op.operand), array_values(op.broadcast_dimensions), strict=True):
+        shape[dimension] = size
+    source = emit.reshaped(_source(emit, op.operand), shape, element_of(op.operand))
+    inputs = [source, emit.integers(shape_of(op.result))]
+    emit.operator("BROADCAST_TO", inputs, [_result(emit, op)], ("BroadcastToOptions", {}), 2)
+
+
+def transpose(op: hlo.TransposeOp, emit: Emission) -> None:
+    """TRANSPOSE."""
+    _plain(emit, op, "TRANSPOSE", ("TransposeOptions", {}), emit.integers(array_values(op.permutation), "permutation"))
+
+
+def concatenate(op: hlo.ConcatenateOp, emit: Emission) -> None:
+    """CONCATENATION."""
+    _plain(emit, op, "CONCATENATION", ("ConcatenationOptions", {"axis": op.dimension.value.data}))
+
+
+def slice_(op: hlo.SliceOp, emit: Emission) -> None:
+    """STRIDED_SLICE."""
+    parts = [emit.integers(array_values(a), "slice") for a in (op.start_indices, op.limit_indices, op.strides)]
+    _plain(emit, op, "STRIDED_SLICE", ("StridedSliceOptions", {}), *parts)
+
+
+def reduce(op: hlo.ReduceOp, emit: Emission) -> None:
+    """SUM, REDUCE_MAX, REDUCE_MIN, REDUCE_PROD; the initial value is the neutral one."""
+    body = list(op.body.block.ops)
+    name = REDUCTIONS.get(type(body[0])) if len(body) == 2 and len(op.inputs) == 1 else None
+    initial = emit.array(op.init_values[0])
+    neutral = {"SUM": 0.0, "REDUCE_PROD": 1.0, "REDUCE_MAX": -np.inf, "REDUCE_MIN": np.inf}
+    if name is None or initial is None or initial.reshape(-1)[0] != neutral[name]:
+        raise ExportError("found a reduction that is no sum, product or extreme, expected one of these", op)
+    inputs = [_source(emit, op.inputs[0]), emit.integers(array_values(op.dimensions), "axes")]
+    emit.operator(name, inputs, [_result(emit, op)], ("ReducerOptions", {"keepDims": False}))
+
+
+def dot_general(op: hlo.DotGeneralOp, emit: Emission) -> None:
+    """BATCH_MATMUL over leading batches."""
+    numbers, rank = op.dot_dimension_numbers.data, len(shape_of(op.lhs))
+    batches = tuple(range(rank - 2))
+    plain = numbers.lhs_batching_dimensions == numbers.rhs_batching_dimensions == batches
+    if not plain or len(numbers.lhs_contracting_dimensions) != 1 or len(shape_of(op.rhs)) != rank:
+        raise ExportError("found a product with batches in other dimensions than the first, expected the first", op)
+    fields = {
+        "adjX": numbers.lhs_contracting_dimensions == (rank - 2,),
+        "adjY": numbers.rhs_contracting_dimensions == (rank - 1,),
+    }
+    _plain(emit, op, "BATCH_MATMUL", ("BatchMatMulOptions", fields))
+
+
+OPERATORS: Mapping[type[Operation], Convert] = {
+    **dict.fromkeys(UNARY, unary),
+    **dict.fromkeys(BINARY, binary),
+    hlo.BroadcastInDimOp: broadcast,
+    hlo.ClampOp: clamp,
+    hlo.CompareOp: compare,
+    hlo.ConcatenateOp: concatenate,
+    hlo.ConvertOp: convert,
+    hlo.DotGeneralOp: dot_general,
+    hlo.ReduceOp: reduce,
+    hlo.ReshapeOp: reshape,
+    hlo.SelectOp: select,
+    hlo.SliceOp: slice_,
+    hlo.TransposeOp: transpose,
+}
+"""The one table from StableHLO ops to LiteRT's float operators."""
+
+
+def float_op(op: Operation, emit: Emission) -> None:
+    """The operators of one float op. Raises ExportError where the table has none."""
+    rule = OPERATORS.get(type(op))
+    if rule is None:
+        raise ExportError(f"found {op.name}, expected an op that LiteRT has in float", op)
+    rule(op, emit)

@@ -1,0 +1,129 @@
+"""An exported .tflite file, run by LiteRT."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from zeropoint.export.errors import ExportError
+from zeropoint.export.litert.builder import METADATA
+from zeropoint.export.litert.schema import schema
+from zeropoint.ir.program import Program
+from zeropoint.ir.tensors import Array
+
+
+class LiteRTFile:
+    """A file with named inputs and outputs that takes and gives arrays in the layout of the original model.
+
+    What the exporter moved, the metadata of the file says; quantized inputs and outputs become real numbers.
+    """
+
+    def __init__(self, path: Path, *, reference: bool = False):
+        """`reference` chooses LiteRT's reference kernels instead of XNNPACK and the optimized ones.
+
+        Raises ExportError for a file that LiteRT does not take, or without names, and where LiteRT is not installed.
+        """
+        module = _runtime()
+        kinds = module.OpResolverType
+        resolver = kinds.BUILTIN_REF if reference else kinds.AUTO
+        content = path.read_bytes()
+        try:
+            self._interpreter: Any = module.Interpreter(
+                model_content=content, experimental_op_resolver_type=resolver, num_threads=1
+            )
+            self._interpreter.allocate_tensors()
+            signatures = self._interpreter.get_signature_list()
+        except (RuntimeError, ValueError) as error:
+            raise ExportError(f"{path}: found a file that LiteRT refuses: {error}") from error
+        if not signatures:
+            raise ExportError(f"{path}: found no signature, expected one that names inputs and outputs")
+        name = next(iter(signatures))
+        runner = self._interpreter.get_signature_runner(name)
+        self._inputs: Mapping[str, Any] = runner.get_input_details()
+        self._outputs: Mapping[str, Any] = runner.get_output_details()
+        self._orders: Mapping[str, Mapping[str, list[int]]] = _orders(content)
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The names of the inputs."""
+        return tuple(self._inputs)
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The names of the outputs."""
+        return tuple(self._outputs)
+
+    def __call__(self, inputs: Mapping[str, Array], *, observe: object = None) -> dict[str, Array]:
+        """The outputs for one sample, by name. A file shows nothing to `observe`."""
+        for name, detail in self._inputs.items():
+            if name not in inputs:
+                raise ExportError(f"found no array for input '{name}', expected arrays for {', '.join(self._inputs)}")
+            order = self._orders.get("inputs", {}).get(name)
+            value = inputs[name] if order is None else inputs[name].transpose(order)
+            self._interpreter.set_tensor(detail["index"], _stored(value, detail))
+        self._interpreter.invoke()
+        found: dict[str, Array] = {}
+        for name, detail in self._outputs.items():
+            value = _real(self._interpreter.get_tensor(detail["index"]), detail)
+            order = self._orders.get("outputs", {}).get(name)
+            found[name] = value if order is None else value.transpose(np.argsort(order))
+        return found
+
+
+@dataclass(frozen=True)
+class LiteRTEngine:
+    """LiteRT as the engine of a program that was exported to this file."""
+
+    path: Path
+    reference: bool = False
+
+    def prepare(self, program: Program) -> LiteRTFile:
+        """The file, ready to run. Raises ExportError where inputs or outputs have other names than the program's."""
+        file = LiteRTFile(self.path, reference=self.reference)
+        for kind, found, ports in (("inputs", file.inputs, program.inputs), ("outputs", file.outputs, program.outputs)):
+            expected = [port.name for port in ports]
+            if sorted(found) != sorted(expected):
+                raise ExportError(f"{self.path}: found {kind} {list(found)}, expected {expected}")
+        return file
+
+
+def _runtime() -> Any:
+    try:
+        return importlib.import_module("ai_edge_litert.interpreter")
+    except ImportError as error:
+        raise ExportError(
+            "found no package 'ai-edge-litert', expected it to run .tflite files; pip install 'zeropoint[litert]'"
+        ) from error
+
+
+def _orders(content: bytes) -> Mapping[str, Any]:
+    """How dimensions of inputs and outputs were moved, as our own metadata says; nothing for other files."""
+    model = schema().Model.GetRootAs(content, 0)
+    for index in range(model.MetadataLength()):
+        entry = model.Metadata(index)
+        if entry.Name() == METADATA.encode():
+            data = model.Buffers(entry.Buffer()).DataAsNumpy()
+            return json.loads(bytes(data)).get("orders", {})
+    return {}
+
+
+def _stored(value: Array, detail: Mapping[str, Any]) -> Array:
+    scale, point = detail["quantization"]
+    dtype = np.dtype(detail["dtype"])
+    if dtype.kind == "f" or not scale or value.dtype == dtype:
+        return np.ascontiguousarray(value.astype(dtype))
+    limits = np.iinfo(dtype)
+    return np.clip(np.rint(value / np.float32(scale)) + point, limits.min, limits.max).astype(dtype)
+
+
+def _real(value: Array, detail: Mapping[str, Any]) -> Array:
+    scale, point = detail["quantization"]
+    if value.dtype.kind == "f" or not scale:
+        return value
+    return (value.astype(np.float32) - np.float32(point)) * np.float32(scale)
