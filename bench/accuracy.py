@@ -5,7 +5,7 @@ photographs (`photographs.py`). onnxruntime quantizes per channel with u8 activa
 (`ort_static.py`), and runs with its integer kernels: the ones that never saturate, and those it takes by default, which
 do on an x64 CPU without VNNI.
 
-    python bench/accuracy.py [MODEL.onnx] [--profile fixed16 --profile fixed32] [--observer mse]
+    python bench/accuracy.py [MODEL.onnx] [--profile fixed16 --profile fixed32] [--observer mse] [--effort balanced]
 """
 
 import argparse
@@ -25,19 +25,22 @@ from zeropoint.report.counts import count_ops
 MODEL = Path(__file__).resolve().parent / ".cache" / "efficientnet_lite0.onnx"
 
 
-def zeropoint_outputs(path: Path, calibration: np.ndarray, heldout: np.ndarray, profile: str, observer: str):
+def zeropoint_outputs(
+    path: Path, calibration: np.ndarray, heldout: np.ndarray, profile: str, observer: str, effort: str
+):
     """Logits of the integer program, and a line about it."""
     network = zp.load(path)
     name = network.inputs[0].name
     started = time.perf_counter()
-    integers = zp.quantize(network, {name: calibration}, profile=profile, observer=observer)
+    integers = zp.quantize(network, {name: calibration}, profile=profile, observer=observer, effort=effort)
     quantized = time.perf_counter()
-    outputs = integers.run_samples(({name: sample[None]} for sample in heldout), progress=bar)
+    outputs = integers.native().run_samples(({name: sample[None]} for sample in heldout), progress=bar)
     seconds = (time.perf_counter() - quantized) / len(heldout)
     counts = count_ops(integers.program)
     note = (
         f"{counts.integer} integer ops, {counts.float_inside} float inside, {counts.rescales} rescales; "
-        f"quantized in {quantized - started:.0f} s, {seconds:.2f} s an image"
+        f"quantized in {quantized - started:.0f} s, {seconds:.3f} s an image; "
+        + integers.quantization.corrections.summary()
     )
     return outputs[integers.outputs[0].name], note
 
@@ -56,6 +59,7 @@ def main() -> None:
     parser.add_argument("model", type=Path, nargs="?", default=MODEL)
     parser.add_argument("--profile", action="append", help="default: fixed16")
     parser.add_argument("--observer", action="append", help="default: mse")
+    parser.add_argument("--effort", action="append", help="default: none, fast, balanced, best")
     arguments = parser.parse_args()
     calibration, heldout = crops("calibration"), crops("heldout")
     reference = run(arguments.model, heldout)
@@ -70,8 +74,9 @@ def main() -> None:
         row(f"onnxruntime, minmax, {arithmetic} kernels", outputs)
     for profile in arguments.profile or ["fixed16"]:
         for observer in arguments.observer or ["mse"]:
-            outputs, note = zeropoint_outputs(arguments.model, calibration, heldout, profile, observer)
-            row(f"zeropoint {profile}, {observer}", outputs, note)
+            for effort in arguments.effort or ["none", "fast", "balanced", "best"]:
+                outputs, note = zeropoint_outputs(arguments.model, calibration, heldout, profile, observer, effort)
+                row(f"zeropoint {profile}, {observer}, {effort}", outputs, note)
 
 
 if __name__ == "__main__":

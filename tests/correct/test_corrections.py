@@ -15,7 +15,7 @@ from zeropoint.correct import METHODS, PRESETS, Parts, Platform, correct
 from zeropoint.correct.contractions import contraction_kernel
 from zeropoint.correct.effort import check_methods
 from zeropoint.correct.empirical_bias import balanced_bias
-from zeropoint.correct.judge import Judge
+from zeropoint.correct.judge import Judge, Noise
 from zeropoint.correct.rounding import error_aware_rounding
 from zeropoint.interp import Interpreter, ReferenceEngine
 from zeropoint.ir.annotations import CORRECTIONS, facts_of
@@ -213,3 +213,17 @@ def test_corrections_of_any_network_give_programs_that_are_proved(case: Case) ->
         METHODS[name].run(made, case.calibration, PLATFORM, silent)
         verify(made.module)
         Interpreter(integer_program(materialize(made)))(case.samples[0])
+
+
+def noise(*samples: float) -> Noise:
+    return Noise(np.ones((len(samples), 1)), np.array(samples)[:, None])
+
+
+def test_a_gain_that_chance_explains_is_none() -> None:
+    # One sample had nearly all of the noise and is better; the others are worse.
+    assert not noise(0.5, 0.02, 0.02, 0.02).is_less(noise(1.0, 0.01, 0.01, 0.01))
+    assert noise(0.5, 0.005, 0.006, 0.004).is_less(noise(1.0, 0.01, 0.01, 0.01))
+    assert not noise(1.0, 0.01).is_less(noise(1.0, 0.01))
+    assert noise(0.0, 0.0).is_less(noise(1.0, 0.01))
+    assert noise(0.5).is_less(noise(1.0))
+    assert not noise(float("nan"), 0.1).is_less(noise(1.0, 0.2))

@@ -141,21 +141,17 @@ def correct(
     if not names or not parts.fitted:
         return program, Corrections(effort, parts.judges)
     fitted, held = (Judge(program, _some(samples), platform.programs) for samples in (parts.fitted, parts.held))
-
-    def figures(made: Program) -> Figures:
-        return Figures(fitted.sqnr(made), held.sqnr(made))
-
-    before = figures(program)
-    best, kept, most = program, None, before.held
+    best, kept, least = program, None, held.noise(program)
+    before = Figures(fitted.sqnr(program), least.sqnr)
     attempts: list[Attempt] = []
     for name in names:
         made = program.clone()
         give_biases(made, platform.target)
         METHODS[name].run(made, parts.fitted, platform, progress)
-        found = figures(made)
-        attempts.append(Attempt(name, found))
-        if found.held > most:
-            best, kept, most = made, name, found.held
+        noise = held.noise(made)
+        attempts.append(Attempt(name, Figures(fitted.sqnr(made), noise.sqnr)))
+        if noise.is_less(least):
+            best, kept, least = made, name, noise
     done = Corrections(effort, parts.judges, before, tuple(attempts), kept)
     best = best.clone()
     best.module.attributes[CORRECTIONS] = ArrayAttr([fact.attribute() for fact in done.facts()])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,6 +15,8 @@ from zeropoint.ir.tensors import Array
 from zeropoint.lower import integer_program
 from zeropoint.materialize import materialize
 
+MOST_RATIO = 1e3
+
 
 class Judge:
     """The float outputs on some samples, to compare programs with."""
@@ -24,21 +27,56 @@ class Judge:
         self._expected = [run(sample) for sample in samples]
 
     def sqnr(self, program: Program) -> float:
-        """The SQNR in dB of the integer program that a propagated one becomes; of several outputs, by their mean noise.
+        """The SQNR in dB of the integer program that a propagated one becomes: `Noise.sqnr`."""
+        return self.noise(program).sqnr
 
-        Outputs count alike: 10 log10 of the inverse of the mean of noise over signal. Infinite where nothing differs.
-        """
+    def noise(self, program: Program) -> Noise:
+        """Signal and noise of the outputs of the integer program that a propagated one becomes, sample by sample."""
         run = self._engine.prepare(integer_program(materialize(program)))
-        signal: dict[str, float] = {}
-        noise: dict[str, float] = {}
-        for sample, expected in zip(self.samples, self._expected, strict=True):
-            for name, found in run(sample).items():
+        signal, noise = (np.zeros((len(self.samples), len(program.outputs))) for _ in "sn")
+        for number, (sample, expected) in enumerate(zip(self.samples, self._expected, strict=True)):
+            for output, (name, found) in enumerate(run(sample).items()):
                 real = expected[name].astype(np.float64)
-                signal[name] = signal.get(name, 0.0) + float((real**2).sum())
-                noise[name] = noise.get(name, 0.0) + float(((found - real) ** 2).sum())
-        shares = [noise[name] / signal[name] for name in signal if signal[name]]
-        mean = float(np.mean(shares)) if shares else 0.0
+                signal[number, output] = (real**2).sum()
+                noise[number, output] = ((found - real) ** 2).sum()
+        return Noise(signal, noise)
+
+
+@dataclass(frozen=True, eq=False)
+class Noise:
+    """Squared values and squared differences, (samples, outputs)."""
+
+    signal: Array
+    noise: Array
+
+    @property
+    def sqnr(self) -> float:
+        """In dB, over all samples; of several outputs by their mean noise over signal, so that they count alike."""
+        signal, noise = self.signal.sum(axis=0), self.noise.sum(axis=0)
+        shares = noise[signal > 0] / signal[signal > 0]
+        mean = float(shares.mean()) if shares.size else 0.0
         return float(-10 * np.log10(mean)) if mean else float("inf")
+
+    def is_less(self, other: Noise) -> bool:
+        """Whether there is less noise than in another run on the same samples, by more than chance would have it.
+
+        The SQNR is better, and so is the mean over the samples of the dB by which they are better, by more than its
+        standard error: a few samples may be better by luck, and one of them may have most of the noise.
+        """
+        if not self.sqnr > other.sqnr:
+            return False
+        gains = [_decibels(*pair) for pair in zip(self.noise.sum(axis=1), other.noise.sum(axis=1), strict=True)]
+        if len(gains) < 2:
+            return True
+        return float(np.mean(gains)) > float(np.std(gains, ddof=1)) / len(gains) ** 0.5
+
+
+def _decibels(ours: float, theirs: float) -> float:
+    """By how much noise is less, in dB, cut off where one of the two is next to nothing."""
+    if ours == theirs:
+        return 0.0
+    ratio = theirs / ours if ours else np.inf
+    return float(10 * np.log10(np.clip(ratio, 1 / MOST_RATIO, MOST_RATIO)))
 
 
 def without_specs(program: Program) -> Program:
