@@ -144,6 +144,25 @@ def test_float_ops_become_float_operators() -> None:
     np.testing.assert_allclose(found, Interpreter(program)({"x": x})["y"], rtol=1e-6)
 
 
+EMBEDDING = """func.func @main(%i: tensor<4xi32> {zeropoint.name = "i"}) -> (tensor<4x3xf32> {zeropoint.name = "y"}) {
+  %t = stablehlo.constant dense<[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]> : tensor<2x3xf32>
+  %0 = "stablehlo.gather"(%t, %i) <{dimension_numbers = #stablehlo.gather<offset_dims = [1], collapsed_slice_dims = [0],
+    start_index_map = [0], index_vector_dim = 1>, slice_sizes = array<i64: 1, 3>}>
+    : (tensor<2x3xf32>, tensor<4xi32>) -> tensor<4x3xf32>
+  %1 = stablehlo.reverse %0, dims = [1] : tensor<4x3xf32>
+  %2 = stablehlo.iota dim = 0 : tensor<4x3xf32>
+  %3 = stablehlo.add %1, %2 : tensor<4x3xf32>
+  return %3 : tensor<4x3xf32>
+}"""
+
+
+def test_rows_are_gathered_by_clamped_indices() -> None:
+    program = parse_program(EMBEDDING)
+    indices = np.array([0, 1, 7, -3], np.int32)
+    (found,) = evaluate(litert_model(program), indices)
+    np.testing.assert_array_equal(found, Interpreter(program)({"i": indices})["y"])
+
+
 def test_a_float_op_that_litert_lacks_is_named() -> None:
     program = parse_program(FLOATS.replace("exponential", "tan"))
     with pytest.raises(ExportError, match=r"found stablehlo\.tan, expected an op that LiteRT has in float"):

@@ -13,12 +13,13 @@ import numpy as np
 from xdsl.ir import Operation, SSAValue
 
 from zeropoint.export.errors import ExportError
+from zeropoint.export.litert import indexing
 from zeropoint.export.litert.builder import Options
 from zeropoint.export.litert.emission import Emission
 from zeropoint.ir import stablehlo as hlo
 from zeropoint.ir.stablehlo import ComparisonDirection
 from zeropoint.ir.stablehlo.arrays import array_values
-from zeropoint.ir.tensors import element_of, shape_of
+from zeropoint.ir.tensors import element_dtype, element_of, shape_of
 
 Convert = Callable[[Any, Emission], None]
 
@@ -171,6 +172,26 @@ def dot_general(op: hlo.DotGeneralOp, emit: Emission) -> None:
     _plain(emit, op, "BATCH_MATMUL", ("BatchMatMulOptions", fields))
 
 
+def gather(op: hlo.GatherOp, emit: Emission) -> None:
+    """GATHER."""
+    indexing.gather(op, _source(emit, op.operand), _source(emit, op.start_indices), _result(emit, op), emit)
+
+
+def reverse(op: hlo.ReverseOp, emit: Emission) -> None:
+    """REVERSE_V2."""
+    _plain(emit, op, "REVERSE_V2", ("ReverseV2Options", {}), emit.integers(array_values(op.dimensions), "axes"))
+
+
+def iota(op: hlo.IotaOp, emit: Emission) -> None:
+    """A constant."""
+    shape, axis = shape_of(op.results[0]), op.iota_dimension.value.data
+    kind = element_of(op.results[0])
+    counts = np.arange(shape[axis]).reshape([-1 if i == axis else 1 for i in range(len(shape))])
+    array = np.broadcast_to(counts, shape).astype(element_dtype(kind))
+    emit.tensors[op.results[0], kind] = emit.builder.constant("iota", array)
+    emit.made[op.results[0]] = kind
+
+
 OPERATORS: Mapping[type[Operation], Convert] = {
     **dict.fromkeys(UNARY, unary),
     **dict.fromkeys(BINARY, binary),
@@ -180,8 +201,11 @@ OPERATORS: Mapping[type[Operation], Convert] = {
     hlo.ConcatenateOp: concatenate,
     hlo.ConvertOp: convert,
     hlo.DotGeneralOp: dot_general,
+    hlo.GatherOp: gather,
+    hlo.IotaOp: iota,
     hlo.ReduceOp: reduce,
     hlo.ReshapeOp: reshape,
+    hlo.ReverseOp: reverse,
     hlo.SelectOp: select,
     hlo.SliceOp: slice_,
     hlo.TransposeOp: transpose,

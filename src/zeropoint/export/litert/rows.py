@@ -10,6 +10,7 @@ from xdsl.ir import Operation, SSAValue
 
 from zeropoint.export.errors import ExportError
 from zeropoint.export.kernels import Kernel
+from zeropoint.export.litert import indexing
 from zeropoint.export.litert.builder import Options
 from zeropoint.export.litert.contractions import activation, padded
 from zeropoint.export.litert.emission import Emission
@@ -22,6 +23,7 @@ from zeropoint.ir.stablehlo import (
     BroadcastInDimOp,
     ConcatenateOp,
     DivideOp,
+    GatherOp,
     MultiplyOp,
     ReduceOp,
     ReduceWindowOp,
@@ -244,6 +246,14 @@ def broadcast(kernel: Kernel, emit: Emission) -> None:
     emit.operator("BROADCAST_TO", inputs, [_result(kernel, emit)], ("BroadcastToOptions", {}), 2)
 
 
+def gather(kernel: Kernel, emit: Emission) -> None:
+    """GATHER; the indices are integers as they are."""
+    op = kernel.first(GatherOp)
+    source = _source(kernel, emit, kernel.port(op.operand))
+    indices = _source(kernel, emit, kernel.port(op.start_indices))
+    indexing.gather(op, source, indices, _result(kernel, emit), emit)
+
+
 def rescale(kernel: Kernel, emit: Emission) -> None:
     """QUANTIZE from one type to another."""
     emit.operator("QUANTIZE", [_source(kernel, emit)], [_result(kernel, emit)], ("QuantizeOptions", {}), 2)
@@ -258,6 +268,7 @@ KERNELS: Mapping[str, Convert] = {
     "divide": binary("DIV", "DivOptions", 2),
     "elu": function("ELU"),
     "exp": function("EXP", ("ExpOptions", {}), 2),
+    "gather": gather,
     "gelu": gelu,
     "hard_swish": function("HARD_SWISH", ("HardSwishOptions", {})),
     "leaky_relu": leaky_relu,
