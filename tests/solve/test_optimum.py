@@ -129,9 +129,9 @@ def totals(family: str, seeds: int) -> tuple[Totals, Totals, Totals, int]:
 
 FIGURES = {
     "sizes": (Totals(13, 304), Totals(13, 304), Totals(11, 304), 1),
-    "widths": (Totals(50, 3632), Totals(50, 3632), Totals(50, 3632), 0),
+    "widths": (Totals(52, 3568), Totals(52, 3568), Totals(52, 3568), 0),
     "groups": (Totals(8, 160), Totals(6, 128), Totals(7, 144), 1),
-    "products": (Totals(19, 544), Totals(19, 544), Totals(14, 416), 3),
+    "products": (Totals(16, 464), Totals(16, 464), Totals(14, 416), 1),
     "pinned": (Totals(20, 400), Totals(16, 336), Totals(18, 400), 2),
     "functions": (Totals(12, 320), Totals(12, 320), Totals(10, 304), 1),
     "all": (Totals(36, 1632), Totals(34, 1600), Totals(30, 1552), 2),
@@ -140,7 +140,7 @@ FIGURES = {
 
 Cost is what is minimized: it is the least where sizes and widths differ and values are pinned. What a function
 derives decides its value, whoever else wants another type of it (5 %), a zero point that kernels want is settled
-before ranges are (31 %), couplings are cut one after the other (11 %). Motion may pass the least: it leaves out a
+before ranges are (12 %), couplings are cut one after the other (11 %). Motion may pass the least: it leaves out a
 value that is pinned or coupled where its readers take any parameters.
 """
 
@@ -153,7 +153,7 @@ def test_rescales_are_so_many_and_would_be_so_few(family: str) -> None:
 def test_over_all_families_the_cost_is_within_four_percent_of_the_least() -> None:
     found = sum(figures[0].cost for figures in FIGURES.values())
     least = sum(figures[2].cost for figures in FIGURES.values())
-    assert (found, least) == (6992, 6752)
+    assert (found, least) == (6848, 6688)
     assert found / least < 1.041
 
 

@@ -24,6 +24,7 @@ from zeropoint.ir.quant import AnyQuantizedType, NoQuantizedType, QuantizeRegion
 from zeropoint.ir.tensors import element_of
 from zeropoint.solve.constraints import Constraints
 from zeropoint.solve.function_widths import FunctionWidths
+from zeropoint.solve.order import canonical_ranks
 from zeropoint.solve.rescale import RESCALE_KERNEL, is_rescale
 from zeropoint.targets import (
     DATA,
@@ -49,7 +50,10 @@ RESCALE_ROWS = (KernelRow(RESCALE_KERNEL, (_ANY,), _ANY, Free()),)
 
 @dataclass
 class Kernel:
-    """A region with its row; `storages` has one entry per operand and, last, that of the output."""
+    """A region with its row; `storages` has one entry per operand and, last, that of the output.
+
+    `position` is its place in an order that the program's text does not decide (`order.py`); makers before readers.
+    """
 
     region: QuantizeRegionOp
     row: KernelRow
@@ -119,10 +123,11 @@ class KernelChoice:
         """The regions that have a kernel; the others carry the reason why they stay float."""
         kernels: list[Kernel] = []
         self.widths = FunctionWidths.of(program, self.target, self.constraints)
-        for position, op in enumerate(program.entry.ops):
+        ranks = canonical_ranks(program, self.constraints)
+        for op in program.entry.ops:
             if not isinstance(op, QuantizeRegionOp):
                 continue
-            found = self._kernel(op, position)
+            found = self._kernel(op, ranks[op])
             if isinstance(found, str):
                 op.attributes.setdefault(FLOAT_REASON, StringAttr(found))
             else:

@@ -66,7 +66,8 @@ class PortGraph:
     def of(kernels: list[Kernel], constraints: Constraints) -> PortGraph:
         """The graph of a program's kernels. Raises PropagationError where coupled values are pinned to two types."""
         graph = PortGraph(kernels, constraints)
-        for kernel in kernels:
+        graph.kernels = sorted(kernels, key=lambda kernel: kernel.position)
+        for kernel in graph.kernels:
             graph._add_kernel(kernel)
         graph._tie_coupled()
         graph._fill_nodes()

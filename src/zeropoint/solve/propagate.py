@@ -14,7 +14,8 @@ In order: shared constants are duplicated, model constraints taken (`constraints
 (`specs`), specs written here.
 
 Source: the RFC on quantization transformations, section "Propagation pass". Every port is set once, or rescaled once,
-so the pass ends; everything is visited in program order, so its result depends on the program text only.
+so the pass ends; ties are broken by the dataflow and by what is known of values (`order.py`), so that swapping
+independent ops changes no type.
 """
 
 from __future__ import annotations
@@ -188,8 +189,9 @@ def propagate(program: Program, target: Target, profile: str | None = None, *, r
     constraints = take_constraints(program)
     duplicate_constants(program, constraints)
     graph, specs = settle_kernels(program, target, constraints, ranges)
-    kernels = graph.kernels
-    specs.run_functions(kernels, program.weights)
+    places = {op: place for place, op in enumerate(program.entry.ops)}
+    kernels = sorted(graph.kernels, key=lambda kernel: places[kernel.region])
+    specs.run_functions(graph.kernels, program.weights)
     reasons = {edge.port: edge.reason for edge in graph.edges if edge.reason is not None}
     progress = Progress(graph.port_nodes)
     run = _Settlement(program, constraints, specs, reasons, progress)

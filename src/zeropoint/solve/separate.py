@@ -6,7 +6,7 @@ node its value comes through (`precision.py`). Each cut parts the two sides for 
 nodes.
 
 Source: the RFC on quantization transformations, section "Propagation pass": a conflict is resolved by a rescale; the
-cheapest edge is ours (a minimum cut, cost = elements times width, ties by position in the program).
+cheapest edge is ours (a minimum cut, cost = elements times width, ties by the order of `order.py`).
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ def _wanted(program: Program, target: Target) -> list[SSAValue]:
     kernels = KernelChoice(target, constraints).choose(program)
     graph = PortGraph.of(kernels, constraints)
     specs = Specs.of(graph, separate(graph), "asymmetric", target.scale_type)
-    specs.run_functions(kernels, program.weights)
+    specs.run_functions(graph.kernels, program.weights)
     makers = {kernel.output: kernel for kernel in kernels}
     settled: set[SSAValue] = set()
     for value in graph.value_nodes:  # in program order

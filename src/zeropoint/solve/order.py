@@ -1,0 +1,97 @@
+"""An order of a program's ops that its text does not decide: swapping independent ops leaves it as it is.
+
+Where two cuts cost the same, or two kernels could be asked first, something has to come first. Ops are ordered by their
+depth in the dataflow, then by what they are, what they read, who reads them and what is known of their values: two
+rounds of hashes along the edges and against them. Only ops that all of this cannot tell apart are ordered by their
+names, and those without different names by their place.
+
+Source: the RFC on quantization transformations, section "Propagation pass": it is deterministic. The hashes are color
+refinement: B. Weisfeiler and A. Leman, "The reduction of a graph to canonical form" (1968).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import blake2b
+
+from xdsl.ir import Block, Operation, OpResult, SSAValue
+
+from zeropoint.ir.constants import constant_array
+from zeropoint.ir.locations import location_text
+from zeropoint.ir.program import Program
+from zeropoint.ir.quant import QuantizeRegionOp
+from zeropoint.ir.stablehlo import ConstantOp
+from zeropoint.solve.constraints import Constraints
+
+ROUNDS = 2
+SHOWN = 16
+"""Elements at either end of a constant that tell it from others of its shape."""
+
+
+def _hash(*parts: object) -> str:
+    return blake2b(repr(parts).encode(), digest_size=12).hexdigest()
+
+
+def _properties(op: Operation) -> str:
+    return repr(sorted((name, str(value)) for name, value in op.properties.items()))
+
+
+def _known(value: SSAValue, constraints: Constraints) -> object:
+    """The type of a value and what the model says of it."""
+    found = constraints.get(value)
+    if found is None:
+        return str(value.type)
+    stated = (found.minimum, found.maximum, str(found.pinned), found.least_bits, found.float_reason is None)
+    return str(value.type), stated, found.coupled is None
+
+
+def _itself(op: Operation, program: Program, constraints: Constraints) -> str:
+    """What an op is, whatever stands around it."""
+    known = [_known(result, constraints) for result in op.results]
+    if isinstance(op, ConstantOp):
+        array = constant_array(op.output, program.weights)
+        ends = None if array is None else (array.ravel()[:SHOWN].tobytes(), array.ravel()[-SHOWN:].tobytes())
+        return _hash("constant", known, ends)
+    inside: list[object] = []
+    if isinstance(op, QuantizeRegionOp):
+        specs = [*map(str, op.input_specs), *map(str, op.output_specs)]
+        inside = [op.logical_kernel.data, specs, [(o.name, _properties(o)) for o in op.body.walk()]]
+        return _hash(op.name, known, inside)
+    return _hash(op.name, _properties(op), known)
+
+
+def _operand(value: SSAValue, hashes: dict[Operation, str], constraints: Constraints) -> object:
+    if isinstance(value, OpResult) and value.op in hashes:
+        return hashes[value.op], value.index
+    index = value.owner.args.index(value) if isinstance(value.owner, Block) and value in value.owner.args else -1
+    return "argument", index, _known(value, constraints)
+
+
+def _around(ops: Sequence[Operation], hashes: dict[Operation, str], constraints: Constraints) -> dict[Operation, str]:
+    """The hashes with what ops read, through all that stands before them, and then with those that read them."""
+    before: dict[Operation, str] = {}
+    for op in ops:
+        before[op] = _hash(hashes[op], [_operand(operand, before, constraints) for operand in op.operands])
+    after: dict[Operation, str] = {}
+    for op in reversed(ops):
+        users = [(after[u.operation], u.index, r.index) for r in op.results for u in r.uses if u.operation in after]
+        after[op] = _hash(before[op], sorted(users))
+    return after
+
+
+def canonical_ranks(program: Program, constraints: Constraints) -> dict[Operation, int]:
+    """The place of each op of the entry function in that order; what an op reads comes before it."""
+    ops = list(program.entry.ops)
+    depths: dict[Operation, int] = {}
+    for op in ops:
+        makers = [operand.owner for operand in op.operands]
+        depths[op] = 1 + max((depths.get(maker, 0) for maker in makers if isinstance(maker, Operation)), default=0)
+    hashes = {op: _itself(op, program, constraints) for op in ops}
+    for _ in range(ROUNDS):
+        hashes = _around(ops, hashes, constraints)
+    places = {op: place for place, op in enumerate(ops)}
+
+    def key(op: Operation) -> tuple[int, str, str, int]:
+        return depths[op], hashes[op], location_text(op.location) or "", places[op]
+
+    return {op: rank for rank, op in enumerate(sorted(ops, key=key))}

@@ -1,0 +1,51 @@
+"""Swapping independent ops of a program changes no type: ties are broken by dataflow and values, never by position."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from xdsl.dialects.func import ReturnOp
+from xdsl.ir import Operation
+
+from solve.test_optimum import KINDS, TABLE, mixed_graph
+from zeropoint.ir.locations import location_text
+from zeropoint.ir.program import Program
+from zeropoint.solve import is_rescale, propagate
+from zeropoint.solve.check import regions_of
+
+SEEDS = 6
+
+
+def shuffled(program: Program, seed: int) -> Program:
+    """The program with its ops in another order, every op behind those that make what it reads."""
+    random, program = np.random.default_rng(seed), program.clone()
+    left = [op for op in program.entry.ops if not isinstance(op, ReturnOp)]
+    placed: set[Operation] = set()
+    last = program.entry.last_op
+    assert last is not None
+    while left:
+        ready = [op for op in left if all(o.owner in placed or o.owner is program.entry for o in op.operands)]
+        op = ready[int(random.integers(len(ready)))]
+        op.detach()
+        program.entry.insert_op_before(op, last)
+        placed.add(op)
+        left.remove(op)
+    return program
+
+
+def types(program: Program) -> dict[str, list[str]]:
+    """The specs of every kernel, by its name."""
+    return {
+        location_text(region.location) or "": [*map(str, region.input_specs), *map(str, region.output_specs)]
+        for region in regions_of(program)
+        if not is_rescale(region)
+    }
+
+
+@pytest.mark.parametrize("family", KINDS)
+def test_shuffling_independent_ops_changes_no_type(family: str) -> None:
+    for seed in range(SEEDS):
+        program = mixed_graph(seed, family)
+        expected = types(propagate(program, TABLE))
+        for shuffle in range(2):
+            assert types(propagate(shuffled(program, shuffle), TABLE)) == expected, f"seed {seed}, shuffle {shuffle}"
