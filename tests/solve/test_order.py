@@ -7,7 +7,7 @@ import pytest
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Operation
 
-from solve.test_optimum import KINDS, TABLE, mixed_graph
+from solve.mixed_graphs import KINDS, TABLE, mixed_graph
 from zeropoint.ir.locations import location_text
 from zeropoint.ir.program import Program
 from zeropoint.solve import is_rescale, propagate
