@@ -17,7 +17,9 @@ import pytest
 from click.testing import CliRunner, Result
 from onnx import TensorProto, helper, numpy_helper
 
+import zeropoint
 from zeropoint.cli import main
+from zeropoint.frontend.onnx.converters import CONVERTERS
 
 RANDOM = np.random.default_rng(0)
 WEIGHT = RANDOM.normal(0, 1, (20, 6)).astype(np.float32)
@@ -62,7 +64,7 @@ def make_files() -> None:
     save_model("softmax.onnx", [node("Softmax", ["x"])], {"x": [1, 6]}, [1, 6])
     save_model("sum.onnx", [node("Add", ["a", "b"])], {"a": [1, 6], "b": [1, 6]}, [1, 6])
     save_model("nan.onnx", dense, {"x": [1, 6]}, [1, 20], w=np.where(WEIGHT > 2, np.nan, WEIGHT))
-    unsupported = [node("Hardmax", ["x"], "a"), node("Relu", ["a"], "b"), node("NonZero", ["b"])]
+    unsupported = [node("Unique", ["x"], "a"), node("Relu", ["a"], "b"), node("NonZero", ["b"])]
     save_model("unsupported.onnx", unsupported, {"x": [1, 6]}, [2, 6])
     whole = Path("model.onnx").read_bytes()
     Path("truncated.onnx").write_bytes(whole[: len(whole) // 2])
@@ -149,7 +151,7 @@ BAD_MODELS = {
     "truncated.onnx": "bytes that are no ONNX model or a truncated one, expected an ONNX file",
     "foreign.onnx": "bytes that are no ONNX model or a truncated one, expected an ONNX file",
     "empty.onnx": "found 0 bytes without a graph, expected an ONNX file",
-    "unsupported.onnx": "2 nodes are not supported: 'the_hardmax' (Hardmax); 'the_nonzero' (NonZero)",
+    "unsupported.onnx": "2 nodes are not supported: 'the_unique' (Unique); 'the_nonzero' (NonZero)",
     "dynamic.onnx": "input 'x' has a dynamic dimension 0 (batch); give the shape, for example: --shape x=1x6",
     "nan.onnx": "'the_gemm': found NaN or infinities in a constant of shape (20, 6), expected finite numbers",
     "garbage.mlir": "garbage.mlir:1:1: custom op 'this' is unknown",
@@ -247,7 +249,6 @@ def test_an_option_that_click_refuses_ends_with_what_is_wrong(options: str, mess
 
 
 def test_required_options_are_asked_for() -> None:
-    assert "Missing option '--data'" in invoke("quantize model.onnx -o out.mlir").stderr
     assert "Missing option '-o'" in invoke("quantize model.onnx --data data.npz").stderr
 
 
@@ -566,14 +567,45 @@ def test_every_command_has_help(command: str) -> None:
     assert done(f"{command} -h") == text
 
 
-def test_a_fault_of_ours_keeps_its_traceback_and_has_status_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fault_of_ours_says_how_to_report_it_and_has_status_70(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*arguments: object) -> None:
         raise ZeroDivisionError("a bug")
 
     monkeypatch.setattr("zeropoint.pipeline.run_all", fail)
-    result = invoke("quantize model.onnx --data data.npz -o out.mlir")
-    assert isinstance(result.exception, ZeroDivisionError)
-    assert result.exit_code == 1
+    command = "quantize model.onnx --data data.npz -o out.mlir"
+    before = snapshot()
+    result = invoke(command)
+    assert result.exit_code == 70
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("zeropoint: internal error: ZeroDivisionError: a bug, pipeline.py:")
+    assert "Please report it with the output of the same command with --debug" in line
+    assert f"zeropoint {zeropoint.__version__}, Python 3." in line
+    for debugging in (f"{command} --debug", f"--debug {command}"):
+        shown = invoke(debugging)
+        assert shown.exit_code == 70
+        assert shown.stderr.startswith("Traceback (most recent call last):\n")
+        assert shown.stderr.endswith(f"{line}\n")
+    assert snapshot() == before
+
+
+def test_debug_shows_where_an_input_was_refused() -> None:
+    result = invoke("quantize missing.onnx --data data.npz -o out.mlir --debug")
+    assert result.exit_code == 2
+    assert result.stderr.startswith("Traceback (most recent call last):\n")
+    assert result.stderr.endswith("zeropoint: missing.onnx: no such file, expected a model file\n")
+
+
+def test_what_a_parser_did_not_foresee_makes_the_file_unreadable(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*arguments: object) -> None:
+        raise IndexError("list index out of range")
+
+    monkeypatch.setitem(CONVERTERS, "Relu", fail)
+    line = refused("quantize model.onnx --data data.npz -o out.mlir")
+    assert line.startswith("unreadable model.onnx (IndexError: list index out of range, node 'the_relu' (Relu), ")
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    assert done("--version") == f"zeropoint, version {zeropoint.__version__}\n"
 
 
 def test_the_package_runs_as_a_module_and_reports_errors_there() -> None:

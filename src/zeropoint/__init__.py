@@ -17,11 +17,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from zeropoint.errors import Error
+
 if TYPE_CHECKING:
     from zeropoint.model import Model
     from zeropoint.report.agreement import Comparison
 
-__all__ = ["compare", "load", "quantize"]
+__all__ = ["Error", "__version__", "compare", "load", "quantize"]
+
+__version__ = "0.1.0"
 
 Data = str | Path | Mapping[str, Any] | Iterable[Mapping[str, Any]]
 """An .npz file, a folder of .npy files, a dict of arrays with a leading sample axis, or dicts, one a sample."""

@@ -18,6 +18,7 @@ import numpy as np
 from xdsl.dialects.builtin import AnyFloat, ArrayAttr
 from xdsl.ir import Attribute
 
+from zeropoint.errors import Error
 from zeropoint.interp import Interpreter
 from zeropoint.ir.locations import location_text
 from zeropoint.ir.program import Program
@@ -30,7 +31,7 @@ from zeropoint.targets import Role, Target
 Sample = Mapping[str, Array]
 
 
-class BitWidthError(ValueError):
+class BitWidthError(Error, ValueError):
     """No widths of the target come as near to float as was asked."""
 
 

@@ -9,14 +9,15 @@ from xdsl.utils.arg_spec import parse_pipeline
 from xdsl.utils.exceptions import ArgSpecParseError, ParseError, VerifyException
 
 from zeropoint.diagnostics import Diagnostic, differences, expectations, of_error
+from zeropoint.errors import Error
 from zeropoint.ir.program import Program
 from zeropoint.ir.text import parse_program, print_program, split_input
-from zeropoint.ir.verification import verify
+from zeropoint.ir.verification import InvalidProgram, verify
 from zeropoint.ir.weights import Weights
 from zeropoint.passes import PASSES
 
 
-class PipelineError(ValueError):
+class PipelineError(Error, ValueError):
     """A pipeline that names no pass or gives options that a pass does not take, or a program that a pass refuses."""
 
 
@@ -45,10 +46,17 @@ def _bound(name: str, given: Mapping[str, tuple[Any, ...]]) -> Callable[[Program
     def run(program: Program) -> Program:
         try:
             return entry(program, settings)
-        except ValueError as error:
+        except InvalidProgram:
+            raise
+        except (ValueError, VerifyException) as error:
             raise PipelineError(f"pass '{name}': {error}") from error
         except KeyError as error:  # weights that are not there
             raise PipelineError(f"pass '{name}': {error.args[0]}") from error
+        except (Error, OSError):
+            raise
+        except Exception as error:
+            error.add_note(f"pass '{name}'")
+            raise
 
     return run
 
@@ -106,7 +114,7 @@ def verify_diagnostics(
         found: list[Diagnostic] = []
         try:
             run_passes(parse_program(part, name, allow_unregistered=allow_unregistered), passes)
-        except (ParseError, VerifyException, ValueError) as error:
+        except (Error, ParseError, VerifyException, ValueError) as error:
             found = of_error(error)
         problems += differences(name, expectations(part), found)
     return problems

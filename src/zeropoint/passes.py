@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any, get_args, get_type_hints
 
 from zeropoint import calibrate
+from zeropoint.errors import Error
 from zeropoint.export.channels_last import channels_last
 from zeropoint.fuse import fuse, unfuse
 from zeropoint.ir.program import Program
@@ -50,7 +51,7 @@ from zeropoint.targets import target as named_target
 DEFAULT_TARGET = "cpu"
 
 
-class PassError(ValueError):
+class PassError(Error, ValueError):
     """An option that a pass does not take."""
 
 

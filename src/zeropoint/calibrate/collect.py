@@ -26,6 +26,7 @@ from zeropoint.calibrate.observers import Observer, ObserverFactory
 from zeropoint.calibrate.output_noise import output_noise
 from zeropoint.calibrate.progress import Progress, silent
 from zeropoint.calibrate.report import Observation, Report
+from zeropoint.errors import Error
 from zeropoint.interp import Engine, ReferenceEngine
 from zeropoint.ir.annotations import QUANTILES
 from zeropoint.ir.program import Program
@@ -33,7 +34,7 @@ from zeropoint.ir.quant import StatisticsOp, StatisticsRefOp
 from zeropoint.ir.tensors import Array
 
 
-class CalibrationError(ValueError):
+class CalibrationError(Error, ValueError):
     """The samples do not decide a range: there are none, or a point shows no finite value."""
 
 

@@ -20,10 +20,11 @@ from typing import IO, Any, Protocol
 import numpy as np
 from numpy.lib import format as npy
 
+from zeropoint.errors import Error
 from zeropoint.ir.tensors import Array
 
 
-class DataError(ValueError):
+class DataError(Error, ValueError):
     """The data cannot be used: one line that says what was found, what was expected, and the fix."""
 
 

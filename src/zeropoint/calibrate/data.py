@@ -26,6 +26,7 @@ from zeropoint.calibrate.columns import (
     npz_columns,
 )
 from zeropoint.calibrate.fitting import Fit, fit_array
+from zeropoint.errors import reading
 from zeropoint.ir.program import Port
 from zeropoint.ir.tensors import Array
 
@@ -55,12 +56,19 @@ def samples(source: Source, ports: Sequence[Port]) -> Iterable[Sample]:
         stream = Chain([_of_path(Path(path), ports) for path in paths])
     else:
         return Stream(cast("Iterable[Mapping[str, Any]]", source), ports)
-    for _ in stream:  # every value is checked before the first run
-        pass
+    name = source if isinstance(source, str | os.PathLike) else "data"
+    with reading(name, DataError):
+        for _ in stream:  # every value is checked before the first run
+            pass
     return stream
 
 
 def _of_path(path: Path, ports: Sequence[Port]) -> Table | Chain:
+    with reading(path, DataError):
+        return _found_at(path, ports)
+
+
+def _found_at(path: Path, ports: Sequence[Port]) -> Table | Chain:
     if path.is_dir():
         return _of_folder(path, ports)
     if not path.exists():

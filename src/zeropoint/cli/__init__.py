@@ -1,7 +1,7 @@
 """The command line.
 
-Exit status: 0 done; 2 the input is at fault (one line that says found, expected, and the fix); 1 a fault of ours, or a
-check that failed.
+Exit status: 0 done; 1 a check that failed; 2 the input is at fault (one line that says found, expected, and the fix);
+70 a fault of ours (one line that says how to report it). `--debug` shows the traceback.
 
 What does the work is imported inside of the commands, so that help and wrong options are answered at once.
 """
@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import click
 
+from zeropoint import __version__
 from zeropoint.cli.compilation import compile_
 from zeropoint.cli.execution import compare, run
 from zeropoint.cli.export import export
 from zeropoint.cli.inspection import explain, targets
 from zeropoint.cli.passes import opt
 from zeropoint.cli.quantization import quantize
+from zeropoint.cli.refusals import debug_option
 from zeropoint.cli.sensitivity import sensitivity
 
 
@@ -23,6 +25,7 @@ from zeropoint.cli.sensitivity import sensitivity
     commands=[quantize, run, compare, explain, sensitivity, compile_, export, opt, targets],
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-@click.version_option(package_name="zeropoint")
+@click.version_option(__version__, prog_name="zeropoint")
+@debug_option
 def main() -> None:
     """Turn a float network into an exactly specified integer program."""

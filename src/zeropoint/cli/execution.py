@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from zeropoint.cli.files import INPUT_FILE, OUTPUT_FILE, check_output, program_text, weights_beside
-from zeropoint.cli.refusals import fail, reports_input_errors
+from zeropoint.cli.refusals import fail, reports_errors
 from zeropoint.cli.shapes import SHAPE
 
 ENGINE = click.option(
@@ -32,7 +32,7 @@ THREADS = click.option(
 @ENGINE
 @THREADS
 @SHAPE
-@reports_input_errors
+@reports_errors
 def run(
     model: Path,
     inputs: Path | None,
@@ -140,7 +140,7 @@ def _exported(reference: Any, model: Path, layers: bool) -> Any:
 @ENGINE
 @THREADS
 @SHAPE
-@reports_input_errors
+@reports_errors
 def compare(
     reference: Path,
     model: Path,

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from zeropoint.cli.files import INPUT_FILE, OUTPUT_FILE, check_output
-from zeropoint.cli.refusals import reports_input_errors
+from zeropoint.cli.refusals import reports_errors
 
 
 @click.command()
@@ -27,7 +27,7 @@ from zeropoint.cli.refusals import reports_input_errors
     show_default=True,
     help="Order of dimensions of images at inputs and outputs.",
 )
-@reports_input_errors
+@reports_errors
 def export(model: Path, output: Path, io: str, layout: str) -> None:
     """Write MODEL, a program of decided kernels (quantize --emit kernels), as a file for another runtime."""
     from zeropoint.export import FORMATS, ExportOptions, export_program

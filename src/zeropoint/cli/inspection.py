@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from zeropoint.cli.files import INPUT_FILE
-from zeropoint.cli.refusals import fail, reports_input_errors
+from zeropoint.cli.refusals import fail, reports_errors
 from zeropoint.cli.shapes import SHAPE
 
 
@@ -19,7 +19,7 @@ from zeropoint.cli.shapes import SHAPE
 @click.option("--json", "as_json", is_flag=True, help="For tools.")
 @click.option("--native", is_flag=True, help="Which kernel of native code takes which ops, and why not a better one.")
 @SHAPE
-@reports_input_errors
+@reports_errors
 def explain(
     model: Path,
     value: str | None,
@@ -90,6 +90,7 @@ def _explain_ranges(model: Path, value: str | None, as_json: bool) -> None:
 
 @click.command()
 @click.argument("name", required=False)
+@reports_errors
 def targets(name: str | None) -> None:
     """List the targets, or the kernel table of one."""
     from zeropoint.report.tables import target_list, target_table

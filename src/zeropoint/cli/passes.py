@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from zeropoint.cli.files import INPUT_FILE, OUTPUT_FILE, check_output, program_text, weights_beside
-from zeropoint.cli.refusals import reports_input_errors
+from zeropoint.cli.refusals import reports_errors
 
 
 def _list_passes(context: click.Context, parameter: click.Parameter, value: bool) -> None:
@@ -40,7 +40,7 @@ class _WithPasses(click.Command):
 @click.option("--locations", is_flag=True, help="Print locations.")
 @click.option("--inline-weights", is_flag=True, help="Print large constants as a resource section.")
 @click.option("--list-passes", is_flag=True, is_eager=True, expose_value=False, callback=_list_passes)
-@reports_input_errors
+@reports_errors
 def opt(
     file: Path,
     passes: str,

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from zeropoint.cli.files import INPUT_FILE, OUTPUT_FILE, check_output
-from zeropoint.cli.refusals import fail, reports_input_errors
+from zeropoint.cli.refusals import fail, reports_errors
 from zeropoint.cli.shapes import SHAPE
 
 
@@ -62,7 +62,7 @@ from zeropoint.cli.shapes import SHAPE
 @click.option("--integer-only", is_flag=True, help="Fail, with the list of them, if any float op is left inside.")
 @click.option("--inline-weights", is_flag=True, help="One self-contained .mlir file instead of .mlir + .safetensors.")
 @SHAPE
-@reports_input_errors
+@reports_errors
 def quantize(
     model: Path,
     data: Path | None,

@@ -1,12 +1,26 @@
-"""How a command refuses its input: one line that says found, expected, and the fix, and status 2."""
+"""How a command ends that cannot do its work: one line, never a bare traceback.
+
+Status 2 means that the input is at fault; the line says found, expected, and the fix. Status 70 (EX_SOFTWARE of
+sysexits.h) means that zeropoint is; the line says how to report it. `--debug` prints the traceback before the line.
+"""
 
 from __future__ import annotations
 
+import errno
 import functools
+import platform
+import sys
+import traceback
 from collections.abc import Callable
 from typing import Any, NoReturn, TypeVar
 
 import click
+
+from zeropoint.errors import Error, summary
+
+REFUSED = 2
+OUR_FAULT = 70
+_DEBUG = "zeropoint.debug"
 
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 
@@ -14,69 +28,75 @@ CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 def fail(message: str) -> NoReturn:
     """Say what is wrong with the input in one line, and leave with status 2."""
     click.echo(f"zeropoint: {' '.join(message.split())}", err=True)
-    raise SystemExit(2)
+    raise SystemExit(REFUSED)
 
 
-def _input_errors() -> tuple[type[BaseException], ...]:
-    """The errors that mean that the input is at fault."""
-    from xdsl.utils.exceptions import VerifyException
-
-    from zeropoint.bit_widths import BitWidthError
-    from zeropoint.calibrate import CalibrationError, DataError
-    from zeropoint.codegen.llvm.machine import CodegenError
-    from zeropoint.export import ExportError
-    from zeropoint.frontend import ModelError
-    from zeropoint.interp import InputError, UnsupportedError
-    from zeropoint.lower import LoweringError
-    from zeropoint.opt import PipelineError
-    from zeropoint.recipe import RecipeError
-    from zeropoint.report.agreement import ComparisonError
-    from zeropoint.report.explain import ExplanationError
-    from zeropoint.solve import PropagationError
-
-    return (
-        BitWidthError,
-        CalibrationError,
-        CodegenError,
-        ComparisonError,
-        DataError,
-        ExportError,
-        ExplanationError,
-        InputError,
-        LoweringError,
-        ModelError,
-        OSError,
-        PipelineError,
-        PropagationError,
-        RecipeError,
-        UnsupportedError,
-        VerifyException,
-    )
+def _remember(context: click.Context, parameter: click.Parameter, value: bool) -> None:
+    if value:
+        context.meta[_DEBUG] = True  # one dict for the group and its command
 
 
-def reports_input_errors(command: CommandT) -> CommandT:
-    """Turn errors of the input into one line and status 2; anything else is ours, and keeps its traceback."""
+debug_option = click.option(
+    "--debug", is_flag=True, expose_value=False, callback=_remember, help="Show the traceback of an error."
+)
+"""`--debug`, of `zeropoint` itself and of every command."""
+
+
+def reports_errors(command: CommandT) -> CommandT:
+    """Turn errors of the input into one line and status 2, any other exception into a line for us and status 70."""
 
     @functools.wraps(command)
     def wrapped(*arguments: Any, **options: Any) -> Any:
-        from xdsl.utils.exceptions import ParseError
-
         try:
             return command(*arguments, **options)
-        except ParseError as error:
-            span = error.span
-            text = span.input.content
-            before = text.count("\n", 0, span.start) if isinstance(text, str) else text.count(b"\n", 0, span.start)
-            fail(f"{span.input.name}:{before + 1}: {error.msg}")
-        except _input_errors() as error:
+        except OSError as error:
+            if error.errno == errno.EPIPE:  # who reads the output has left, which click answers
+                raise
+            _show_traceback()
+            fail(f"{error.filename}: {error.strerror}" if error.filename is not None else str(error))
+        except Error as error:
+            _show_traceback()
             fail(_message(error))
+        except MemoryError as error:
+            _show_traceback()
+            fail(f"found work that {summary(error)}, expected a smaller model or a machine with more")
+        except (click.ClickException, click.Abort, click.exceptions.Exit):
+            raise
+        except Exception as error:
+            _show_traceback()
+            _report(error)
 
-    return wrapped  # pyright: ignore[reportReturnType] (wraps keeps the signature)
+    return debug_option(wrapped)  # pyright: ignore[reportReturnType] (wraps keeps the signature)
 
 
-def _message(error: BaseException) -> str:
-    if isinstance(error, OSError) and error.filename is not None:
-        return f"{error.filename}: {error.strerror}"
+def _show_traceback() -> None:
+    context = click.get_current_context(silent=True)
+    if context is not None and context.meta.get(_DEBUG):
+        click.echo(traceback.format_exc(), err=True, nl=False)
+
+
+def _report(error: Exception) -> NoReturn:
+    """Say that zeropoint is at fault, and what a report of it needs."""
+    from zeropoint import __version__
+
+    versions = f"zeropoint {__version__}, Python {platform.python_version()}, {platform.machine()} {sys.platform}"
+    click.echo(
+        f"zeropoint: internal error: {summary(error)}. This is a bug in zeropoint, not in your input. Please report it "
+        f"with the output of the same command with --debug, the model if you can share it, and: {versions}",
+        err=True,
+    )
+    raise SystemExit(OUR_FAULT)
+
+
+def _message(error: Error) -> str:
+    """The text of an error with its place in a text, where it has one."""
+    from xdsl.utils.exceptions import ParseError
+
+    if isinstance(error, ParseError):
+        span = error.span
+        text = span.input.content
+        before = text.count("\n", 0, span.start) if isinstance(text, str) else text.count(b"\n", 0, span.start)
+        return f"{span.input.name}:{before + 1}: {error.msg}"
     from zeropoint.diagnostics import place_of
 
     place = place_of(error)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from xdsl.ir import Operation
 
+from zeropoint.errors import Error
 from zeropoint.ir.locations import describe
 
 
-class ExportError(ValueError):
+class ExportError(Error, ValueError):
     """A program that a format cannot hold. Says what was found, what the format has, and the fix."""
 
     def __init__(self, message: str, op: Operation | None = None):

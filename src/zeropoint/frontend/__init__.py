@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from zeropoint.errors import reading
 from zeropoint.frontend.errors import ModelError
 from zeropoint.ir.program import Program
 from zeropoint.ir.tensors import Array
@@ -52,6 +53,7 @@ def load_model(path: Path | str, shapes: Shapes | None = None, constants: Consta
     if not path.is_file():
         raise ModelError(f"{path}: {'found a directory' if path.is_dir() else 'no such file'}, expected a model file")
     try:
-        return loader(path, {} if shapes is None else shapes, {} if constants is None else constants)
+        with reading(path, ModelError):
+            return loader(path, {} if shapes is None else shapes, {} if constants is None else constants)
     except OSError as error:
         raise ModelError(f"{path}: cannot be read: {error.strerror or error}") from error

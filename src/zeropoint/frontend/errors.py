@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from zeropoint.errors import Error
 
-class ModelError(ValueError):
+
+class ModelError(Error, ValueError):
     """A model file that cannot be read or holds something unsupported.
 
     Its text is one line for the user, whatever a broken file has in its names. `inputs_to_fix` are inputs of the model

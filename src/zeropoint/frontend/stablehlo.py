@@ -7,6 +7,7 @@ from pathlib import Path
 
 from xdsl.utils.exceptions import ParseError, VerifyException
 
+from zeropoint.errors import UnreadableFile
 from zeropoint.frontend.errors import ModelError
 from zeropoint.ir.files import load_program
 from zeropoint.ir.program import Program
@@ -23,6 +24,8 @@ def load_stablehlo(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> Program
     try:
         program = legalize_chlo(load_program(path))
         inputs = {port.name: port.type.get_shape() for port in program.inputs}
+    except UnreadableFile as error:
+        raise ModelError(str(error)) from error
     except ParseError as error:
         line, column = _line_and_column(error)
         raise ModelError(f"{path}:{line}:{column}: {error.msg}") from error

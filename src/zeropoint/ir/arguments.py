@@ -9,11 +9,12 @@ import numpy as np
 from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType
 from xdsl.ir import Attribute
 
+from zeropoint.errors import Error
 from zeropoint.ir.program import Port
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 
 
-class InputError(ValueError):
+class InputError(Error, ValueError):
     """The arrays given do not fit the program's inputs: a name, a shape or a dtype."""
 
 

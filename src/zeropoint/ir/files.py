@@ -18,6 +18,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from zeropoint.errors import Error, reading
 from zeropoint.ir.program import Program
 from zeropoint.ir.tensors import Array
 from zeropoint.ir.text import parse_program, print_program, resource_arrays
@@ -40,6 +41,10 @@ _DTYPES: dict[str, np.dtype[Any]] = {
     "F32": np.dtype(np.float32),
     "F64": np.dtype(np.float64),
 }
+
+
+class WeightsError(Error, ValueError):
+    """A file beside a program that does not hold its weights."""
 
 
 def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
@@ -95,8 +100,13 @@ def load_program(path: Path) -> Program:
 def load_weights(path: Path) -> Weights:
     """The arrays of a safetensors file, memory-mapped, read-only.
 
-    Raises ValueError where the file is truncated or of another format.
+    Raises WeightsError where the file is truncated or of another format.
     """
+    with reading(path):
+        return _mapped_weights(path)
+
+
+def _mapped_weights(path: Path) -> Weights:
     try:
         mapped = np.memmap(path, np.uint8, mode="r")
         size = int.from_bytes(mapped[:_HEADER_BYTES].tobytes(), "little")
@@ -105,7 +115,9 @@ def load_weights(path: Path) -> Weights:
         header.pop("__metadata__", None)
         return Weights({name: _mapped_array(mapped, start, entry) for name, entry in header.items()})
     except (KeyError, TypeError, UnicodeDecodeError, ValueError) as error:
-        raise ValueError(f"{path}: found a truncated or foreign file, expected safetensors; write it again") from error
+        raise WeightsError(
+            f"{path}: found a truncated or foreign file, expected safetensors; write it again"
+        ) from error
 
 
 def _mapped_array(mapped: Array, start: int, entry: dict[str, Any]) -> Array:

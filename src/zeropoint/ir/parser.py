@@ -10,13 +10,14 @@ from bisect import bisect_right
 from typing import Any, NoReturn
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, UnregisteredAttr, UnregisteredOp
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, ModuleOp, UnregisteredAttr, UnregisteredOp
 from xdsl.ir import Attribute, Operation
 from xdsl.parser import Parser
-from xdsl.utils.exceptions import ParseError
+from xdsl.utils.exceptions import ParseError, VerifyException
 from xdsl.utils.lexer import Span
 from xdsl.utils.mlir_lexer import MLIRTokenKind
 
+from zeropoint.errors import Error
 from zeropoint.ir.dense import DenseElement, with_bits
 from zeropoint.ir.locations import Place, is_given, text_location
 
@@ -26,6 +27,14 @@ _UNKNOWN_DIALECT = (
     "operation being parsed with an unregistered dialect. If this is intended, please use -allow-unregistered-dialect "
     "with the MLIR tool used"
 )
+
+
+class InvalidText(Error, ParseError):
+    """A text that does not parse: the sentence, and the place in the text."""
+
+
+class InvalidAttribute(Error, VerifyException):
+    """A type or attribute in a text that breaks a rule of its dialect."""
 
 
 class _AliasParser(Parser):
@@ -57,6 +66,23 @@ class ProgramParser(Parser):
             aliases = _AliasParser(context, definitions, name).parse_aliases()
             self._read_ahead = set(aliases)
             self.attribute_aliases.update(aliases)
+
+    def parse_program(self) -> ModuleOp:
+        """Parse the whole text, which may leave out the module around it.
+
+        Raises InvalidText and InvalidAttribute; any other exception of the parser is noted with its line.
+        """
+        try:
+            return self.parse_module()
+        except Error:
+            raise
+        except ParseError as error:
+            raise InvalidText(error.span, error.msg) from error
+        except VerifyException as error:
+            raise InvalidAttribute(*error.args) from error
+        except Exception as error:
+            error.add_note(f"line {self._place(self.pos).line}")
+            raise
 
     def _parse_optional_complex(self) -> Any:
         """`(1.0, 0x7FC00000)`: a pair of elements, of which each may be given by its bits."""

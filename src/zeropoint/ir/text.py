@@ -12,6 +12,7 @@ import numpy as np
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, DenseResourceAttr, ModuleOp
 from xdsl.ir import Attribute, Operation
 
+from zeropoint.errors import Error, reading
 from zeropoint.ir.context import new_context
 from zeropoint.ir.parser import ProgramParser
 from zeropoint.ir.printer import ProgramPrinter
@@ -24,6 +25,10 @@ from zeropoint.ir.weights import INLINE_ELEMENTS, Weights, inline_array
 
 SEPARATOR = re.compile(r"^// -----.*$", re.MULTILINE)
 """Between two programs of one file."""
+
+
+class BlobError(Error, ValueError):
+    """A resource section that does not fit the program's use of it."""
 
 
 def resource_handles(module: ModuleOp) -> list[str]:
@@ -92,16 +97,18 @@ def parse_program(
 
     With `allow_unregistered`, ops of dialects that zeropoint does not have are taken in the generic form.
 
-    Raises xdsl.utils.exceptions.ParseError, VerifyException, and ValueError for a blob that does not fit its type.
+    Raises InvalidText (a ParseError), InvalidAttribute and InvalidProgram (VerifyExceptions), BlobError, and
+    UnreadableFile for what the parser did not foresee.
     """
     table = ResourceTable()
-    module = ProgramParser(new_context(table, allow_unregistered=allow_unregistered), text, name).parse_module()
-    verify(module)
-    weights = Weights({**(weights or {}), **_typed_blobs(module, table.blobs)})
-    for op in module.walk():
-        if isinstance(op, ConstantOp) and isinstance(op.value, DenseIntOrFPElementsAttr):
-            _move_out(op, op.value, weights)
-    return Program(module, weights)
+    with reading(name):
+        module = ProgramParser(new_context(table, allow_unregistered=allow_unregistered), text, name).parse_program()
+        verify(module)
+        weights = Weights({**(weights or {}), **_typed_blobs(module, table.blobs)})
+        for op in module.walk():
+            if isinstance(op, ConstantOp) and isinstance(op.value, DenseIntOrFPElementsAttr):
+                _move_out(op, op.value, weights)
+        return Program(module, weights)
 
 
 def _typed_blobs(module: ModuleOp, blobs: dict[str, bytes]) -> dict[str, Array]:
@@ -117,7 +124,7 @@ def _typed_blob(handle: str, blob: bytes, use: DenseResourceAttr) -> Array:
     dtype = element_dtype(element_of(use.type))
     expected = math.prod(use.type.get_shape()) * dtype.itemsize
     if len(blob) != expected:
-        raise ValueError(
+        raise BlobError(
             f"found {len(blob)} bytes in the blob {handle}, expected {expected} for its use as {use.type}; "
             f"write the resource section again"
         )

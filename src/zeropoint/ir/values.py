@@ -18,8 +18,9 @@ from typing import Any, cast
 import numpy as np
 from xdsl.dialects.builtin import AnyFloat, ArrayAttr, ComplexType, DenseIntOrFPElementsAttr, TensorType, TupleType, i1
 from xdsl.ir import Attribute
-from xdsl.utils.exceptions import ParseError
+from xdsl.utils.exceptions import ParseError, VerifyException
 
+from zeropoint.errors import Error, reading
 from zeropoint.ir.context import new_context
 from zeropoint.ir.floats import format_float
 from zeropoint.ir.parser import ProgramParser
@@ -63,21 +64,30 @@ def _element_text(entry: Any, element: Attribute) -> str:
     return str(bool(entry)).lower() if element == i1 else str(entry)
 
 
+class ValuesError(Error, ValueError):
+    """A text of values that is none, in upstream's words."""
+
+
 def parse_values(text: str) -> list[Array]:
     """The arrays in `[dense<1> : tensor<2xi32>, dense<2.0> : tensor<f32>]`.
 
-    Raises ValueError, in upstream's words, for text of another kind.
+    Raises ValuesError, in upstream's words, for text of another kind.
     """
     example = "i.e. --args=[dense<1> : tensor<2xi32>, ...]"
+    with reading("--args"):
+        return _parsed_values(text, example)
+
+
+def _parsed_values(text: str, example: str) -> list[Array]:
     try:
         found = ProgramParser(new_context(), text, "--args").parse_attribute()
-    except ParseError:
+    except (ParseError, VerifyException):
         found = None
     if not isinstance(found, ArrayAttr):
-        raise ValueError(f"expected array attribute string for args, {example}")
+        raise ValuesError(f"expected array attribute string for args, {example}")
     arrays: list[Array] = []
     for entry in cast("ArrayAttr[Attribute]", found):
         if not isinstance(entry, DenseIntOrFPElementsAttr):
-            raise ValueError(f"expected dense elements attribute for args elements, {example}")
+            raise ValuesError(f"expected dense elements attribute for args elements, {example}")
         arrays.append(inline_array(cast("DenseIntOrFPElementsAttr[Any]", entry)))
     return arrays

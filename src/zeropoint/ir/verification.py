@@ -10,6 +10,7 @@ from xdsl.ir import Operation
 from xdsl.traits import IsolatedFromAbove
 from xdsl.utils.exceptions import VerifyException
 
+from zeropoint.errors import Error
 from zeropoint.ir.locations import describe, op_name
 from zeropoint.ir.quant.containers import check_holder
 
@@ -18,7 +19,7 @@ _COUNT = re.compile(r"Expected (?P<expected>\d+) (?P<kind>operand|result)s?, but
 ISOLATION_NOTE = "required by region isolation constraints"
 
 
-class InvalidProgram(VerifyException):
+class InvalidProgram(Error, VerifyException):
     """A program that breaks a rule of its dialects.
 
     `op` is the one that does; `isolated` the one around it, where the rule is that nothing from outside is used;

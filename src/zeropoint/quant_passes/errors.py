@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from xdsl.ir import Operation
 
+from zeropoint.errors import Error
 
-class LoweringError(ValueError):
+
+class LoweringError(Error, ValueError):
     """A quantized op that has no integer form, with its name and place. `op` is that op, where it is given."""
 
     def __init__(self, message: str, op: Operation | None = None):

@@ -17,6 +17,7 @@ from typing import Any, cast
 
 import yaml
 
+from zeropoint.errors import reading
 from zeropoint.recipe.rules import SELECTORS, SETTINGS, Key, Pattern, Recipe, RecipeError, Rule
 
 
@@ -25,7 +26,11 @@ def load_recipe(path: Path | str) -> Recipe:
 
     Raises RecipeError, which names the file, the line, the rule and the key; OSError where the file cannot be read.
     """
-    path = Path(path)
+    with reading(path, RecipeError):
+        return _read_file(Path(path))
+
+
+def _read_file(path: Path) -> Recipe:
     try:
         loader = yaml.SafeLoader(path.read_text(encoding="utf-8"))
         root = loader.get_single_node()

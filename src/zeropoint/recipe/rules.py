@@ -11,10 +11,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import inf
 
+from zeropoint.errors import Error
 from zeropoint.ir.annotations import Fact
 
 
-class RecipeError(ValueError):
+class RecipeError(Error, ValueError):
     """A recipe that cannot be read or does not fit the model; names the rule and the key."""
 
 

@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from zeropoint.errors import Error
 from zeropoint.ir.tensors import Array
 from zeropoint.report.tables import rendered
 
 
-class ComparisonError(ValueError):
+class ComparisonError(Error, ValueError):
     """Two models that cannot be compared: other inputs or outputs, or no data."""
 
 

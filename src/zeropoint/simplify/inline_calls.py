@@ -22,6 +22,7 @@ from xdsl.dialects.func import CallOp, FuncOp
 from xdsl.ir import Operation
 from xdsl.rewriter import Rewriter
 
+from zeropoint.errors import Error
 from zeropoint.ir.inlining import copy_body
 from zeropoint.ir.locations import describe, location_text, name_location
 from zeropoint.ir.program import Program
@@ -30,7 +31,7 @@ from zeropoint.ir.quant import QuantizeRegionOp
 Functions = Mapping[str, FuncOp]
 
 
-class RecursionInProgram(ValueError):
+class RecursionInProgram(Error, ValueError):
     """A function that calls itself, which has no finite program without calls."""
 
 

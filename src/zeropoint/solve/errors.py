@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from zeropoint.errors import Error
 
-class PropagationError(ValueError):
+
+class PropagationError(Error, ValueError):
     """Parameters that cannot be decided, with the name and place of the value or kernel."""
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from difflib import get_close_matches
 
+from zeropoint.errors import Error
 from zeropoint.numerics.profile import PROFILES
 from zeropoint.targets.kernels import (
     DATA,
@@ -28,7 +29,7 @@ LARGEST_SQNR = 100
 """What 16 bits hold of a value that uses all of them is 98 dB."""
 
 
-class TargetError(ValueError):
+class TargetError(Error, ValueError):
     """A kernel table with a row that means nothing, or a target that is not there."""
 
 

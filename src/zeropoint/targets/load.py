@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+from zeropoint.errors import reading
 from zeropoint.numerics.ranges import SCALE_TYPES
 from zeropoint.targets.checks import TargetError, check_target, place
 from zeropoint.targets.kernels import KernelRow, QuantFunction, Relation, Target
@@ -57,14 +58,18 @@ def load_target(path: Path, extends: Extends) -> Target:
     Raises TargetError, naming file, row and column, for a table that means nothing; OSError where there is no file.
     """
     if path.suffix == ".toml":
-        try:
-            table = tomllib.loads(path.read_text())
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise TargetError(f"{path}: found text that is no TOML: {error}") from error
-        return read_table(table, path, extends)
+        with reading(path, TargetError):
+            return read_table(_parsed(path), path, extends)
     if path.suffix == ".py":
         return _from_python(path)
     raise TargetError(f"{path}: found suffix '{path.suffix}', expected .toml or .py")
+
+
+def _parsed(path: Path) -> Mapping[str, Any]:
+    try:
+        return tomllib.loads(path.read_text())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise TargetError(f"{path}: found text that is no TOML: {error}") from error
 
 
 def _executed(path: Path) -> Mapping[str, Any]:

@@ -15,11 +15,12 @@ from typing import Any
 import llvmlite.binding
 
 from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS, InstructionSet
+from zeropoint.errors import Error
 
 _llvm: Any = llvmlite.binding  # it has no type stubs
 
 
-class CodegenError(ValueError):
+class CodegenError(Error, ValueError):
     """What native code cannot be made of, or made for; says what was found, what was expected, and the fix."""
 
 

@@ -134,6 +134,9 @@ class _GraphImporter:
             self.problems.append(f"{describe_node(node)}: {reason}" if reason else describe_node(node))
             if error.tensor is not None:
                 self.computed.add(error.tensor)
+        except Exception as error:
+            error.add_note(f"node {describe_node(node)}")
+            raise
         self._lost.update(node.output)
 
     def _convert_inside(self, node: NodeProto) -> None:

@@ -9,12 +9,13 @@ from typing import Any
 from onnx import GraphProto, NodeProto, TensorProto, helper
 from xdsl.ir import SSAValue
 
+from zeropoint.errors import Error
 from zeropoint.frontend.onnx.builder import Builder
 from zeropoint.ir.locations import name_location
 from zeropoint.ir.tensors import Array, shape_of
 
 
-class NodeError(ValueError):
+class NodeError(Error, ValueError):
     """What keeps a node from being converted: found, and expected.
 
     `tensor` is the name of an input that is computed and would have to be constant.

@@ -17,6 +17,7 @@ from xdsl.dialects.builtin import ArrayAttr, StringAttr
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 
+from zeropoint.errors import Error
 from zeropoint.ir.annotations import CORRECTIONS, DEMANDS, EXPRESSED, FACTS, FLOAT_REASON, RESCALE, Fact, facts_of
 from zeropoint.ir.locations import location_text
 from zeropoint.ir.program import Program
@@ -32,7 +33,7 @@ from zeropoint.report.counts import EDGES, is_float, why_float
 from zeropoint.report.explain.records import Explanation, FloatOp, Missing, Rescale, Value
 
 
-class ExplanationError(ValueError):
+class ExplanationError(Error, ValueError):
     """A question about a value that the program does not have."""
 
 
