@@ -28,8 +28,9 @@ class UnreadableFile(Error):
 def origin(error: BaseException) -> str:
     """The deepest place in zeropoint that an error went through, `frontend/onnx/pooling.py:61`; empty for none."""
     frames = traceback.extract_tb(error.__traceback__)
-    ours = [frame for frame in frames if Path(frame.filename).is_relative_to(_ROOT)]
-    return f"{Path(ours[-1].filename).relative_to(_ROOT).as_posix()}:{ours[-1].lineno}" if ours else ""
+    paths = [(Path(frame.filename), frame.lineno) for frame in frames]
+    ours = [(path, line) for path, line in paths if path.is_relative_to(_ROOT) and path != Path(__file__)]
+    return f"{ours[-1][0].relative_to(_ROOT).as_posix()}:{ours[-1][1]}" if ours else ""
 
 
 def summary(error: BaseException) -> str:
