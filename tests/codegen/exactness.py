@@ -55,10 +55,9 @@ def assert_native_is_exact(
     isa: InstructionSet,
     threads: Sequence[int] = (1,),
     *,
-    tolerance: float | None = None,
     guarded: bool | None = None,
 ) -> None:
-    """Every output of native code equals the interpreter's: every bit of what is no NaN, or floats within a tolerance.
+    """Every output of native code equals the interpreter's, every bit of what is no NaN.
 
     A NaN's sign and payload are no part of the semantics. `guarded` code checks what it touches.
     """
@@ -71,12 +70,5 @@ def assert_native_is_exact(
             assert list(found) == list(outputs)
             for name, array in outputs.items():
                 assert found[name].dtype == array.dtype
-                message = f"{name}, {isa.name}, {count} threads"
-                if tolerance is None:
-                    assert_same_bits(found[name], array, message)
-                else:
-                    size = np.abs(array[np.isfinite(array)]).max(initial=0.0)
-                    np.testing.assert_allclose(
-                        found[name], array, rtol=tolerance, atol=tolerance * size, err_msg=message
-                    )
+                assert_same_bits(found[name], array, f"{name}, {isa.name}, {count} threads")
         native.close()

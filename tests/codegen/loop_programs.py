@@ -14,8 +14,6 @@ from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 from zeropoint.ir.text import parse_program, split_input
 from zeropoint.ir.verification import verify
 
-ULP = 2.0**-23
-
 
 def main(arguments: str, result: str, *lines: str) -> Program:
     """`@main` of these arguments, whose last value is %y."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from codegen.exactness import assert_same_bits
 from zeropoint.codegen.kernels.contraction import Contraction
 from zeropoint.codegen.kernels.depthwise_floats import FloatDepthwise
 from zeropoint.codegen.kernels.gather import GatherRows
@@ -68,7 +69,7 @@ def test_convolutions_of_floats_with_what_follows(text, kernel):
     x = GENERATOR.normal(size=program.inputs[0].type.get_shape()).astype(np.float32)
     (expected,) = Interpreter(program).run_values([x])
     (found,) = native.run_values([x])
-    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-4)
+    assert_same_bits(found, expected)
 
 
 def test_nan_passes_a_clamp():

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import zeropoint as zp
+from codegen.exactness import assert_same_bits
 from zeropoint import engines
 from zeropoint.calibrate import collect, instrument, samples
 from zeropoint.codegen.runtime.observed import ObservedProgram, asks, observed
@@ -48,9 +48,7 @@ def test_native_code_observes_what_the_interpreter_does(asked):
     assert native.observations.keys() == reference.observations.keys()
     for key, expected in reference.observations.items():
         found = native.observations[key]
-        width = expected.maximum - expected.minimum
-        assert abs(found.minimum - expected.minimum) <= 1e-5 * width
-        assert abs(found.maximum - expected.maximum) <= 1e-5 * width
+        assert (found.minimum, found.maximum) == (expected.minimum, expected.maximum)
         assert found.count == expected.count
 
 
@@ -59,7 +57,7 @@ def test_the_outputs_are_those_of_the_program(asked):
     found, expected = ObservedProgram(asked)(sample), Interpreter(asked)(sample)
     assert found.keys() == expected.keys()
     for name, array in expected.items():
-        np.testing.assert_allclose(found[name], array, rtol=1e-4, atol=1e-6)
+        assert_same_bits(found[name], array, name)
 
 
 def test_multiplications_are_those_of_convolutions_and_products(asked):

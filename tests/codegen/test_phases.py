@@ -13,7 +13,6 @@ from zeropoint.codegen.kernels.depthwise import Depthwise
 from zeropoint.codegen.kernels.depthwise_floats import FloatDepthwise
 from zeropoint.codegen.patterns.phases import Phase, phases_of
 from zeropoint.codegen.runtime.native import NativeProgram
-from zeropoint.interp import Interpreter
 from zeropoint.ir.program import Program
 from zeropoint.ir.stablehlo import ConvolutionLayout, ConvolutionOp, PadOp
 
@@ -79,16 +78,14 @@ def test_depthwise_convolutions_stay_depthwise(factor: int, dilation: int, count
     for floats, kernel in ((False, Depthwise), (True, FloatDepthwise)):
         case = image(3, factor, dilation=dilation, groups=20, floats=floats)
         assert kernels(case.program) == [kernel] * count
-        assert_native_is_exact(case.program, case.samples, HERE[0], threads=(1, 3), tolerance=1e-5 if floats else None)
+        assert_native_is_exact(case.program, case.samples, HERE[0], threads=(1, 3))
 
 
 @pytest.mark.parametrize("groups", [1, 4])
 def test_transposed_convolutions_of_floats(groups: int) -> None:
     case = image(4, 2, groups=groups, floats=True)
     assert kernels(case.program) == [Contraction] * 4
-    (expected,), (found,) = (engine(case.samples[0]).values() for engine in (
-        Interpreter(case.program), NativeProgram(case.program)))  # fmt: skip
-    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-4)
+    assert_native_is_exact(case.program, case.samples, HERE[0], threads=(1, 3))
 
 
 def reads(phase: Phase) -> dict[int, list[tuple[int, int]]]:

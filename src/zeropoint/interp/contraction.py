@@ -1,7 +1,12 @@
 """`convolution` and `dot_general` on floats and integers.
 
-Source: the StableHLO specification. The order of the sums is left to the implementation: floats are added in BLAS's
-order, in f32 for narrower types; integers are exact, whatever the order.
+Source: the StableHLO specification. The order of the sums is left to the implementation: real floats are added in the
+order of `zeropoint.numerics.products`, in f32 for narrower types; integers are exact, whatever the order; complex
+numbers are added by BLAS.
+
+The products of a sum are numbered as follows. Of `dot_general`: the contracting dimensions in the order in which the
+op lists them, the last one fastest. Of `convolution`: the positions of the window in row-major order, and for each of
+them the input features. Where the window lies in padding or between dilated elements, a product has the factor 0.
 """
 
 from __future__ import annotations
@@ -14,7 +19,7 @@ from xdsl.dialects.builtin import FloatTF32Type, f32
 from xdsl.ir import Attribute
 
 from zeropoint.interp.binding import Binary, Scope
-from zeropoint.interp.convolution import Convolution
+from zeropoint.interp.convolution import Convolution, Product
 from zeropoint.interp.dot import Dot
 from zeropoint.interp.elementwise import wrapped
 from zeropoint.interp.exactness import (
@@ -30,6 +35,7 @@ from zeropoint.interp.representation import reduced
 from zeropoint.ir.stablehlo import ConvolutionOp, DotGeneralOp
 from zeropoint.ir.stablehlo.dot_algorithm import DotAlgorithm
 from zeropoint.ir.tensors import Array, element_dtype, element_of
+from zeropoint.numerics.products import sums_of_products
 
 
 class Contraction(Protocol):
@@ -39,8 +45,8 @@ class Contraction(Protocol):
         """The right operand as w[groups, outputs, terms...]."""
         ...
 
-    def apply(self, lhs: Array, weights: Array) -> Array:
-        """The sum, in the dtype of the arrays."""
+    def apply(self, lhs: Array, weights: Array, product: Product = np.matmul) -> Array:
+        """The sum, in the dtype of the arrays; `product` is a matrix product, which adds in the order of the terms."""
         ...
 
 
@@ -78,10 +84,11 @@ def float_contraction(form: Contraction, result: DType, rhs: Array | None) -> Bi
         return np.ascontiguousarray(form.weights(rhs.astype(dtype, copy=False)))
 
     constant = None if rhs is None else laid_out(rhs)
+    product = np.matmul if dtype.kind == "c" else sums_of_products
 
     def run(lhs: Array, rhs: Array) -> Array:
         weights = laid_out(rhs) if constant is None else constant
-        return form.apply(lhs.astype(dtype, copy=False), weights).astype(result, copy=False)
+        return form.apply(lhs.astype(dtype, copy=False), weights, product).astype(result, copy=False)
 
     return run
 
@@ -103,7 +110,7 @@ def _in_parts(form: Contraction, result: DType, algorithm: DotAlgorithm) -> Bina
         left = _parts(lhs.astype(word), algorithm.lhs_precision_type, count)
         right = _parts(rhs.astype(word), algorithm.rhs_precision_type, count)
         # The least products first, so that they are not lost beside the greatest.
-        total = sum(form.apply(left[i], np.ascontiguousarray(form.weights(right[j]))) for i, j in reversed(pairs))
+        total = sum(form.apply(left[i], form.weights(right[j]), sums_of_products) for i, j in reversed(pairs))
         return np.asarray(total).astype(accumulation).astype(result, copy=False)
 
     return run

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,6 +25,8 @@ BLOCK_BYTES = 4 << 20
 
 Sizes = tuple[int, ...]
 Run = tuple[Sizes, int]
+Product = Callable[[Array, Array], Array]
+"""A matrix product of batches, as `np.matmul`."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,7 @@ class Convolution:
         groups = self.feature_groups * self.batch_groups
         return w.reshape(groups, w.shape[0] // groups, *w.shape[1:])
 
-    def apply(self, lhs: Array, weights: Array) -> Array:
+    def apply(self, lhs: Array, weights: Array, product: Product = np.matmul) -> Array:
         """The result, of the shape that (C25) gives, in the dtype of the arrays, which are of one dtype."""
         layout = self.layout
         x = lhs.transpose(
@@ -81,12 +83,14 @@ class Convolution:
         if any(side for pair in self.padding for side in pair) or any(step > 1 for step in self.lhs_dilation):
             edges = [(0, 0), (0, 0), *self.padding]
             x = padded(x, edges, 0, [0, 0, *(step - 1 for step in self.lhs_dilation)])
-        y = _windows_times_weights(x, weights, self.strides, self.rhs_dilation)
+        y = _windows_times_weights(x, weights, self.strides, self.rhs_dilation, product)
         dims = (layout.output_batch_dimension, layout.output_feature_dimension, *layout.output_spatial_dimensions)
         return y.transpose(np.argsort(dims))
 
 
-def _windows_times_weights(x: Array, w: Array, strides: Sequence[int], dilation: Sequence[int]) -> Array:
+def _windows_times_weights(
+    x: Array, w: Array, strides: Sequence[int], dilation: Sequence[int], product: Product
+) -> Array:
     """y[n, g*o, p] = sum over i, k of x[n, g*i, p * strides + k * dilation] * w[g, o, i, k]."""
     groups, outputs, features, *kernel = w.shape
     sizes = [
@@ -98,27 +102,30 @@ def _windows_times_weights(x: Array, w: Array, strides: Sequence[int], dilation:
     if math.prod(kernel) == 1:
         points = x[(slice(None), slice(None), *(slice(None, None, stride) for stride in strides))]
         grouped = points.reshape(x.shape[0], groups, features, math.prod(sizes))
-        y = np.matmul(w.reshape(groups, outputs, features), grouped)
+        y = product(w.reshape(groups, outputs, features), grouped)
     elif features == 1:
-        return np.stack([_depthwise(image, w[:, :, 0], strides, dilation, sizes) for image in x])
+        return np.stack([_depthwise(image, w[:, :, 0], strides, dilation, sizes, product) for image in x])
     else:
-        y = _im2col(x, w, strides, dilation, sizes)
+        y = _im2col(x, w, strides, dilation, sizes, product)
     return y.reshape(x.shape[0], groups * outputs, *sizes)
 
 
-def _im2col(x: Array, w: Array, strides: Sequence[int], dilation: Sequence[int], sizes: Sequence[int]) -> Array:
-    """Windows copied side by side, a block of output rows at a time, times the weights."""
+def _im2col(
+    x: Array, w: Array, strides: Sequence[int], dilation: Sequence[int], sizes: Sequence[int], product: Product
+) -> Array:
+    """Windows copied side by side, a block of output rows at a time, times the weights; features are innermost."""
     groups, outputs, features, *kernel = w.shape
     terms, row = features * math.prod(kernel), math.prod(sizes[1:])
-    matrix = w.reshape(groups, outputs, terms)
+    matrix = np.moveaxis(w, 2, -1).reshape(groups, outputs, terms)
     grouped = x.reshape(x.shape[0], groups, features, *x.shape[2:])
     steps = grouped.strides[3:]
     windows = as_strided(
         grouped,
-        (*grouped.shape[:3], *kernel, *sizes),
+        (*grouped.shape[:2], *kernel, features, *sizes),
         (
-            *grouped.strides[:3],
+            *grouped.strides[:2],
             *(step * between for step, between in zip(steps, dilation, strict=True)),
+            grouped.strides[2],
             *(step * stride for step, stride in zip(steps, strides, strict=True)),
         ),
         writeable=False,
@@ -130,12 +137,14 @@ def _im2col(x: Array, w: Array, strides: Sequence[int], dilation: Sequence[int],
         for start in range(0, sizes[0], rows):
             block = columns[(*first_row, slice(start, start + rows))]
             count = block.shape[len(first_row)]
-            product = np.matmul(matrix, block.reshape(groups, terms, count * row))
-            image[:, :, start : start + rows] = product.reshape(groups, outputs, count, row)
+            sums = product(matrix, block.reshape(groups, terms, count * row))
+            image[:, :, start : start + rows] = sums.reshape(groups, outputs, count, row)
     return y
 
 
-def _depthwise(x: Array, w: Array, strides: Sequence[int], dilation: Sequence[int], sizes: Sequence[int]) -> Array:
+def _depthwise(
+    x: Array, w: Array, strides: Sequence[int], dilation: Sequence[int], sizes: Sequence[int], product: Product
+) -> Array:
     """One input feature a group: y[c*o, p] = sum over k of x[c, p * strides + k * dilation] * w[c, o, k].
 
     The input is split into the phases of the strides, each a dense grid, flattened. There each tap k reads one
@@ -154,7 +163,7 @@ def _depthwise(x: Array, w: Array, strides: Sequence[int], dilation: Sequence[in
         for tap, (phase, offset) in enumerate(runs):
             columns[:count, tap] = phases[phase][start : start + count, offset : offset + length]
         span = slice(start, start + count)
-        np.matmul(matrix[span], columns[:count], out=y[span, :, :length])
+        y[span, :, :length] = product(matrix[span], columns[:count])
     y = y.reshape(channels * outputs, *grid)
     return y[(slice(None), *(slice(size) for size in sizes))]
 

@@ -11,11 +11,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from zeropoint.interp.binding import Function, Scope
+from zeropoint.interp.convolution import Product
 from zeropoint.interp.errors import UnsupportedError
 from zeropoint.interp.exactness import FLOAT32
 from zeropoint.ir.chlo import RaggedDotOp
 from zeropoint.ir.stablehlo import DotDimensions, DotGeneralOp
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
+from zeropoint.numerics.products import sums_of_products
 
 
 @dataclass(frozen=True)
@@ -35,11 +37,11 @@ class Dot:
         dims = self.dimensions
         return _three_dimensional(rhs, dims.rhs_batching_dimensions, dims.rhs_contracting_dimensions)
 
-    def apply(self, lhs: Array, weights: Array) -> Array:
+    def apply(self, lhs: Array, weights: Array, product: Product = np.matmul) -> Array:
         """result[batch, lhs free, rhs free] (C12), in the dtype of the arrays, which are of one dtype."""
         dims = self.dimensions
         x = _three_dimensional(lhs, dims.lhs_batching_dimensions, dims.lhs_contracting_dimensions)
-        return np.matmul(x, weights.swapaxes(1, 2)).reshape(self.shape)
+        return product(x, weights.swapaxes(1, 2)).reshape(self.shape)
 
 
 def _three_dimensional(operand: Array, batching: tuple[int, ...], contracting: tuple[int, ...]) -> Array:
@@ -69,6 +71,7 @@ def ragged_dot(op: RaggedDotOp, scope: Scope) -> Function:
         tuple(axis - (axis > group) for axis in dims.rhs_contracting_dimensions),
     )
     dtype = FLOAT32 if result.kind not in "iubc" and result.itemsize < FLOAT32.itemsize else result
+    product = np.matmul if dtype.kind in "iubc" else sums_of_products
 
     def run(lhs: Array, rhs: Array, group_sizes: Array) -> Array:
         found, start = np.zeros(shape, dtype), 0
@@ -77,7 +80,7 @@ def ragged_dot(op: RaggedDotOp, scope: Scope) -> Function:
             rows = np.moveaxis(np.moveaxis(lhs, ragged, 0)[start : start + size], 0, ragged)
             dot = Dot(one, (*shape[:place], rows.shape[ragged], *shape[place + 1 :]))
             np.moveaxis(found, place, 0)[start : start + size] = np.moveaxis(
-                dot.apply(rows, dot.weights(np.moveaxis(rhs, group, 0)[index])), place, 0
+                dot.apply(rows, dot.weights(np.moveaxis(rhs, group, 0)[index]), product), place, 0
             )
             start += size
         return found.astype(result, copy=False)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from zeropoint.codegen.kernels.elements import Body, Instruction, apply, dequantized
 from zeropoint.codegen.kernels.halves import stored, widened
 from zeropoint.codegen.kernels.quantize import quantized
-from zeropoint.codegen.kernels.scalars import WIDTHS, filled
+from zeropoint.codegen.kernels.scalars import WIDTHS, filled, plus_product
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function, Value, constant, i64, lanes, vector
 
@@ -106,6 +106,8 @@ class Elements:
             return self._looked_up(values[i.arguments[0]], i, sources)
         if i.op == "gather":
             return self._gathered(i, count, along, sources)
+        if i.op == "plus_product":
+            return plus_product(self.f, self.isa, *(values[n] for n in i.arguments))
         if i.op == "quantize":
             return quantized(self.f, self.isa, i, values[i.arguments[0]])
         if i.op == "dequantize" and body[i.arguments[0]].op == "read":

@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from zeropoint.codegen.kernels.requantize import Epilogue, Output, bytes_stored, channel_order
-from zeropoint.codegen.kernels.scalars import filled
+from zeropoint.codegen.kernels.scalars import filled, plus_product
 from zeropoint.codegen.kernels.sum import SumParameters
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function, Value, vector
@@ -57,16 +57,17 @@ class Arithmetic(Protocol):
         """Bytes of parameters of a group of `count` vectors."""
         ...
 
+    @property
+    def in_order(self) -> bool:
+        """Whether the order of the steps counts."""
+        ...
+
     def starts(self, f: Function, isa: InstructionSet, parameters: Value, count: int) -> list[Value]:
-        """Where the accumulators of a pixel start: the biases."""
+        """Where the accumulators of a pixel start."""
         ...
 
     def step(self, f: Function, isa: InstructionSet, acc: Value, word: Value, weight: Value) -> Value:
         """acc plus the product of four input bytes (in every element of `word`, i32) with a weight vector (of i8)."""
-        ...
-
-    def added(self, f: Function, left: Value, right: Value) -> Value:
-        """The sum of two accumulators."""
         ...
 
     def finish(
@@ -92,6 +93,11 @@ class _IntegerSums:
         """No output holds such accumulators."""
         return False
 
+    @property
+    def in_order(self) -> bool:
+        """Integers may be added in any order."""
+        return False
+
     def starts(self, f: Function, isa: InstructionSet, parameters: Value, count: int) -> list[Value]:
         """The biases."""
         return [f.load(isa.i32, parameters, n * isa.bytes, align=isa.bytes) for n in range(count)]
@@ -99,10 +105,6 @@ class _IntegerSums:
     def step(self, f: Function, isa: InstructionSet, acc: Value, word: Value, weight: Value) -> Value:
         """Four products."""
         return isa.dot(f, acc, f.bits(word, isa.i8), weight)
-
-    def added(self, f: Function, left: Value, right: Value) -> Value:
-        """The sum of two accumulators."""
-        return f.add(left, right)
 
 
 @dataclass(frozen=True)
@@ -178,14 +180,16 @@ def _laid(weights: AnyArray, covered: IntArray, order: IntArray, halves: int) ->
 
 @dataclass(frozen=True)
 class Floats:
-    """f32 times f32, by fused multiply-add where the machine has it; bounds are a folded activation.
+    """f32 times f32, every product and its addition rounded once, in order; bounds are a folded activation.
 
-    Parameters are the biases. `bounds` clamp after the bias, or after the residual where `bounds_last`.
+    Parameters are the biases, which are added last and are not -0: so a sum that is -0 becomes +0. `bounds` clamp after
+    the bias, or after the residual where `bounds_last`. Where `sparse`, weights of -0 take no part, whatever they meet.
     """
 
     bounds: tuple[float, float] | None = None
     bounds_last: bool = False
     residual: Residual | None = None
+    sparse: bool = False
 
     @property
     def halves(self) -> int:
@@ -202,23 +206,25 @@ class Floats:
         """The output holds sums as well as results."""
         return True
 
+    @property
+    def in_order(self) -> bool:
+        """Every sum of floats is rounded."""
+        return True
+
     def size(self, isa: InstructionSet, count: int) -> int:
         """Bytes of the biases."""
         return count * isa.bytes
 
     def starts(self, f: Function, isa: InstructionSet, parameters: Value, count: int) -> list[Value]:
-        """The biases."""
-        type_ = vector(isa.width, "float")
-        return [f.load(type_, parameters, n * isa.bytes, align=isa.bytes) for n in range(count)]
+        """Zeros."""
+        return [Value(vector(isa.width, "float"), "zeroinitializer")] * count
 
     def step(self, f: Function, isa: InstructionSet, acc: Value, word: Value, weight: Value) -> Value:
         """One product."""
-        left, right = f.bits(word, acc.type), f.bits(weight, acc.type)
-        return f.call(acc.type, f"llvm.fmuladd.v{isa.width}f32", left, right, acc)
-
-    def added(self, f: Function, left: Value, right: Value) -> Value:
-        """The sum of two accumulators."""
-        return f.binary("fadd", left, right)
+        if self.sparse:
+            bits = f.bits(weight, isa.i32)
+            word = f.binary("and", f.bits(word, isa.i32), f.cast("sext", f.compare("ne", bits, -1 << 31), isa.i32))
+        return plus_product(f, isa, f.bits(word, acc.type), f.bits(weight, acc.type), acc)
 
     def finish(
         self,
@@ -226,6 +232,19 @@ class Floats:
         isa: InstructionSet,
         pixels: Sequence[Sequence[Value]],
         parameters: Value,
+        target: tuple[Value, int],
+        other: Value | None,
+    ) -> None:
+        """Add the bias, clamp, add the residual, store."""
+        biases = [f.load(pixels[0][n].type, parameters, n * isa.bytes, align=isa.bytes) for n in range(len(pixels[0]))]
+        sums = [[f.binary("fadd", acc, bias) for acc, bias in zip(each, biases, strict=True)] for each in pixels]
+        self.store(f, isa, sums, target, other)
+
+    def store(
+        self,
+        f: Function,
+        isa: InstructionSet,
+        pixels: Sequence[Sequence[Value]],
         target: tuple[Value, int],
         other: Value | None,
     ) -> None:
@@ -258,7 +277,7 @@ class Floats:
         parts: list[bytes] = []
         for _, covered in groups:
             parts.append(np.where(covered < 0, 0, weights[:, covered]).astype(np.float32).tobytes())
-            parts.append(np.where(covered < 0, 0, bias[covered]).astype(np.float32).tobytes())
+            parts.append((np.where(covered < 0, 0, bias[covered]).astype(np.float32) + np.float32(0)).tobytes())
         return b"".join(parts)
 
 
@@ -303,7 +322,7 @@ class Expressed(_IntegerSums):
             [f.binary("fmul", f.cast("sitofp", acc, type_), scale) for acc, scale in zip(sums, scales, strict=True)]
             for sums in pixels
         ]
-        self.floats.finish(f, isa, reals, parameters, target, other)
+        self.floats.store(f, isa, reals, target, other)
 
     def pack(
         self,

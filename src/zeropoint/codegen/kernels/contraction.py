@@ -2,7 +2,8 @@
 
 One micro-kernel computes a tile of R output pixels by n vectors of output channels in registers. A step multiplies four
 adjacent bytes of every pixel, four activations or one float, broadcast, with n weight vectors; steps run over the input
-channels of every kernel position, which in NHWC rows are runs of adjacent bytes. Accumulators start at the bias.
+channels of every kernel position, which in NHWC rows are runs of adjacent bytes. Accumulators of integers start at the
+bias; sums of floats are one chain in the order of the steps, and get theirs at the end (`zeropoint.numerics.products`).
 
 Weights of a group of n vectors are [step][half][vector][element], then the parameters of the arithmetic.
 Sources: CODEGEN.md, "Contraction micro-kernel"; the lowering of quantized contractions.
@@ -323,13 +324,13 @@ class _Emitter:
         sums: list[Value],
         chunks: tuple[Value, Value] | None = None,
     ) -> list[Value]:
-        """The accumulators after all steps, or those of some chunks; few of them as two chains."""
+        """The accumulators after all steps, or those of some chunks; few of them as two chains, if order is free."""
         half = size * count
-        chains = 1 if half >= LATENCY or self.shape.steps < 8 else 2
+        chains = 1 if half >= LATENCY or self.shape.steps < 8 or self.shape.arithmetic.in_order else 2
         zero = Value(sums[0].type, "zeroinitializer")
         sums = self._steps(size, count, source, weights, sums + [zero] * ((chains - 1) * half), chunks)
         if chains == 2:
-            return [self.shape.arithmetic.added(self.f, sums[n], sums[half + n]) for n in range(half)]
+            return [self.f.add(sums[n], sums[half + n]) for n in range(half)]
         return sums
 
     def _steps(

@@ -1,4 +1,4 @@
-"""Depthwise convolution of floats: a vector of channels at a time, by fused multiply-add where the machine has it.
+"""Depthwise convolution of floats: a vector of channels at a time, the taps of an output in order, then the bias.
 
 Parameters are, for every vector of channels, the weights of all taps and the bias.
 """
@@ -52,7 +52,7 @@ class FloatDepthwise:
         rows, columns, channels = weights.shape
         laid = np.zeros((rows * columns + 1, self.channels), np.float32)
         laid[:-1, :channels] = weights.reshape(-1, channels)
-        laid[-1, :channels] = bias
+        laid[-1, :channels] = bias + np.float32(0)
         return laid.reshape(rows * columns + 1, -1, isa.width).transpose(1, 0, 2).tobytes()
 
     def emit(self, module: Module, name: str, isa: InstructionSet) -> None:
@@ -96,7 +96,7 @@ class FloatDepthwise:
         type_ = vector(isa.width, "float")
         rows, columns = self.kernel
         bias = f.load(type_, parameters, rows * columns * isa.bytes, align=isa.bytes)
-        sums = [bias] * count
+        sums = self.arithmetic.starts(f, isa, parameters, count)
         loaded: dict[int, Value] = {}
         for ky in range(rows):
             for kx in range(columns):
@@ -105,6 +105,6 @@ class FloatDepthwise:
                     place = ky * self.tap_row + kx * self.tap_pixel + x * self.strides[1] * self.in_pixel
                     if place not in loaded:
                         loaded[place] = f.load(type_, source, place)
-                    sums[x] = f.call(type_, f"llvm.fmuladd.v{isa.width}f32", loaded[place], weight, sums[x])
+                    sums[x] = self.arithmetic.step(f, isa, sums[x], loaded[place], weight)
         for x, value in enumerate(sums):
-            f.store(self.arithmetic.clamped(f, isa, value), out, x * self.out_pixel)
+            f.store(self.arithmetic.clamped(f, isa, f.binary("fadd", value, bias)), out, x * self.out_pixel)

@@ -5,9 +5,10 @@
 | read | | which operand |
 | number | | the number |
 | argument | | which one, of a region |
-| total | | |
+| total | of a reduction's body: what is combined so far | |
 | reduce | one | the name of an elementwise op, the start |
 | the name of an elementwise StableHLO op | its operands | |
+| plus_product | a, b, c: a b + c of f32 or f64, a step of a sum of products | |
 | compare | two | `eq`, `ne`, `ge`, `gt`, `le`, `lt`; `total` for that order of floats |
 | convert | one | |
 | narrow | f32, or f64 | `half`, `bfloat`: the format that it is rounded to, in an f32 |

@@ -4,8 +4,8 @@ The kernel for all that has none of its own. The output's loops run from the out
 innermost is cut into vectors where the output is dense there, or, where the reduction is what runs over adjacent
 elements, that one is.
 
-Sums of floats are added in the interpreter's order: one of a window or of products from left to right, one of a
-reduction in 16 parts, then halves (`zeropoint.numerics.sums`).
+Sums of floats are added in the interpreter's order: one of a window or of products from left to right
+(`zeropoint.numerics.products`), one of a reduction in 16 parts, then halves (`zeropoint.numerics.sums`).
 """
 
 from __future__ import annotations
@@ -48,12 +48,20 @@ class Order(Enum):
 
 @dataclass(frozen=True)
 class Reduction:
-    """Combines what `body` computes for every element of the inner loops, and `start`."""
+    """Combines what `body` computes for every element of the inner loops, and `start`.
+
+    A body with a `total` in it, what is combined so far, does that itself.
+    """
 
     op: str
     start: float
     body: Body
     order: Order = Order.ANY
+
+    @property
+    def combines(self) -> bool:
+        """Whether the body combines."""
+        return any(i.op == "total" for i in self.body)
 
     @property
     def identity(self) -> float:
@@ -265,8 +273,8 @@ class _Emitter:
         """Loops from `loop` on, element after element."""
         nest = self.nest
         if loop == len(nest.sizes):
-            value = self.elements.evaluated(reduction.body, count, along, sources, None)
-            return self._combined(reduction, total, value)
+            value = self.elements.evaluated(reduction.body, count, along, sources, total)
+            return value if reduction.combines else self._combined(reduction, total, value)
 
         def step(index: Value | int, carried: Value) -> Value:
             return self._reduced(reduction, count, self._moved(sources, loop, index), loop + 1, carried, along)

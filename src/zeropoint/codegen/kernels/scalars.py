@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function, Value, element, lanes, vector
 
 FLOATS = frozenset(("float", "double"))
@@ -52,9 +53,34 @@ def compared(f: Function, instruction: str, left: Value, right: Value) -> Value:
     return f.let(like(left, "i1"), f"{instruction} {left.type} {left.name}, {right.name}")
 
 
-def fused(f: Function, a: Value, b: Value, c: Value) -> Value:
-    """a * b + c, rounded once where the machine has an instruction for it; elsewhere a library would do that."""
-    return intrinsic(f, "fmuladd", a, b, c)
+def plus_product(f: Function, isa: InstructionSet, a: Value, b: Value, c: Value) -> Value:
+    """a b + c, a step of a sum of products: of f32 rounded once, of f64 twice (`zeropoint.numerics.products`)."""
+    if element(a.type) == "double":
+        return f.binary("fadd", c, f.binary("fmul", a, b))
+    return intrinsic(f, "fma", a, b, c) if isa.fused else _fused_in_double(f, a, b, c)
+
+
+def _fused_in_double(f: Function, a: Value, b: Value, c: Value) -> Value:
+    """a b + c of f32, rounded once, without an instruction for it, which would be a call of libm.
+
+    The product is exact in f64. Its sum with c is rounded to odd there: of the two f64 around it the one whose last bit
+    is 1. What is then rounded to f32 is the exact sum, rounded.
+    """
+    wide, bits = like(a, "double"), like(a, "i64")
+    a, b, c = (f.cast("fpext", value, wide) for value in (a, b, c))
+    product = f.binary("fmul", a, b)
+    total = f.binary("fadd", product, c)
+    # The error of a sum (Knuth, TwoSum); NaN where there is an infinity, which is neither below nor above.
+    back = f.binary("fsub", total, product)
+    error = f.binary("fadd", f.binary("fsub", product, f.binary("fsub", total, back)), f.binary("fsub", c, back))
+    zero = Value(wide, "zeroinitializer")
+    number = f.bits(total, bits)
+    even = compared(f, "icmp eq", f.binary("and", number, filled(bits, 1)), Value(bits, "zeroinitializer"))
+    moved = f.binary("and", even, compared(f, "fcmp one", error, zero))
+    outwards = f.binary("xor", compared(f, "fcmp olt", error, zero), compared(f, "fcmp ogt", total, zero))
+    step = f.select(outwards, filled(bits, 1), filled(bits, -1))
+    number = f.binary("add", number, f.select(moved, step, Value(bits, "zeroinitializer")))
+    return f.cast("fptrunc", f.bits(number, wide), like(a, "float"))
 
 
 def bounded(f: Function, value: Value, low: int, high: int) -> Value:

@@ -221,6 +221,8 @@ def _floats(values: Values, op: ConvolutionOp | DotGeneralOp) -> ContractionMatc
         source = weights.input.source if isinstance(weights, Windows) else op.lhs
     if isinstance(weights, Declined):
         return weights
+    if isinstance(weights, Windows) and weights.leaves_out and not np.isfinite(weights.weights).all():
+        return Declined("found infinite weights, which give NaN where they meet the zeros between elements")
     tail = _followed(values, op.result, residual=not isinstance(weights, Windows) or weights.takes_residual)
     channels = _channels(weights, source, values)
     bias = np.zeros(channels, np.float32) if tail.bias is None else np.broadcast_to(tail.bias, (channels,))

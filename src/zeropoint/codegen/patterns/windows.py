@@ -77,6 +77,12 @@ class Windows:
         """Whether one dense kernel computes it, which can add another value at its end."""
         return not self.depthwise and len(self.pieces()) == 1
 
+    @property
+    def leaves_out(self) -> bool:
+        """Whether there are zeros between elements, which nobody multiplies."""
+        pieces = self.pieces()
+        return len(pieces) > 1 or not all(piece.taps for piece in pieces)
+
     def pieces(self) -> list[Piece]:
         """The ordinary convolutions that this one is made of: one, where nothing is between elements and taps.
 
@@ -87,13 +93,13 @@ class Windows:
             y, x = ([even for phase in phases for even in phase.even()] for phases in (y, x))
         return [Piece(self, row, column) for row in y for column in x]
 
-    def dense(self) -> Array:
-        """The weights for all input channels: zero outside of an output channel's group."""
+    def dense(self, outside: float = 0) -> Array:
+        """The weights for all input channels: `outside` of an output channel's group a zero."""
         if self.groups == 1:
             return self.weights
         rows, columns, inputs, outputs = self.weights.shape
         each = outputs // self.groups
-        full = np.zeros((rows, columns, inputs * self.groups, outputs), self.weights.dtype)
+        full = np.full((rows, columns, inputs * self.groups, outputs), outside, self.weights.dtype)
         for group in range(self.groups):
             mine = slice(group * each, (group + 1) * each)
             full[:, :, group * inputs : (group + 1) * inputs, mine] = self.weights[..., mine]

@@ -16,7 +16,7 @@ from zeropoint.codegen.kernels.depthwise_floats import FloatDepthwise
 from zeropoint.codegen.kernels.requantize import Epilogue, Output
 from zeropoint.codegen.kernels.sum import SumParameters
 from zeropoint.codegen.patterns.contraction import ContractionMatch, Expressed, Pool, contraction_in
-from zeropoint.codegen.patterns.windows import Windows
+from zeropoint.codegen.patterns.windows import Piece, Windows
 from zeropoint.codegen.schedule.body import Body
 from zeropoint.ir.fxpmath import WeightedSumOp
 from zeropoint.ir.locations import describe
@@ -88,9 +88,9 @@ class _Contraction:
             if self.match.arithmetic is not None:
                 bias = bias + piece.beside(piece.windows.weights)
             if windows.depthwise:
-                self._depthwise(piece.windows, here, there, bias)
+                self._depthwise(piece, here, there, bias)
             else:
-                self._dense(piece.windows, here, there, bias)
+                self._dense(piece, here, there, bias)
 
     def pool(self, pool: Pool, source: View, target: View) -> None:
         """A sum of a window is a depthwise convolution by ones."""
@@ -106,9 +106,13 @@ class _Contraction:
 
     # Kernels of images.
 
-    def _dense(self, windows: Windows, source: View, target: View, bias: Array) -> None:
+    def _dense(self, piece: Piece, source: View, target: View, bias: Array) -> None:
+        windows = piece.windows
         weights = windows.dense()
-        if self.match.arithmetic is not None:
+        if self.match.arithmetic is None:
+            # A sum of floats has the products of its own group only: 0 times infinity would be one of them.
+            weights = _signed_zeros(piece).dense(-0.0)
+        else:
             weights = np.pad(weights, ((0, 0), (0, 0), (0, -weights.shape[2] % 4), (0, 0)))
         rows, columns, inputs, channels = weights.shape
         row, pixel = (0, 0) if self.other is None else self.values.image_strides(self.other)[2:]
@@ -126,15 +130,16 @@ class _Contraction:
             runs=tuple(y * dy * in_row + x * dx * in_pixel for y in range(rows) for x in range(columns)),
             groups=inputs // self._together,
             vectors=-(-channels // self.isa.width),
-            arithmetic=self._arithmetic(weights, bias, (row, pixel)),
+            arithmetic=self._arithmetic(weights, bias, (row, pixel), sparse=not piece.taps or windows.groups > 1),
         ).flat()
         steps = weights.reshape(-1, channels)
         sources = [source] if self.other is None else [source, self.other]
         operations = 2 * height * width * windows.weights.size
         self._images(shape, sources, target, self._packed(shape, steps, bias), operations)
 
-    def _depthwise(self, windows: Windows, source: View, target: View, bias: Array) -> None:
+    def _depthwise(self, piece: Piece, source: View, target: View, bias: Array) -> None:
         """Where taps are some elements apart, an image of every such element is seen."""
+        windows = piece.windows if self.match.arithmetic is not None else _signed_zeros(piece)
         weights = windows.weights[:, :, 0]
         _, channels, height, width = self.values.image(target)
         _, _, row, pixel = self.values.image_strides(source)
@@ -155,7 +160,7 @@ class _Contraction:
             out_pixel=out_pixel,
             kernel=(weights.shape[0], weights.shape[1]),
             strides=strides,
-            arithmetic=self._floats((0, 0)),
+            arithmetic=self._floats((0, 0), sparse=not piece.taps),
         )
         parameters = self.graph.parameters(shape.pack(self.isa, weights, bias))
         return self._images(shape, [source], target, parameters, 2 * height * width * weights.size)
@@ -209,21 +214,23 @@ class _Contraction:
         """Terms of a step: four bytes, or one float."""
         return 1 if self.match.arithmetic is None else 4
 
-    def _arithmetic(self, weights: Array, bias: Array, residual: tuple[int, int]) -> Arithmetic:
+    def _arithmetic(
+        self, weights: Array, bias: Array, residual: tuple[int, int], *, sparse: bool = False
+    ) -> Arithmetic:
         """For weights (..., channels); `residual` are the strides of rows and pixels of what is added."""
         output = self.match.arithmetic
         if output is None:
-            return self._floats(residual)
+            return self._floats(residual, sparse=sparse)
         if isinstance(output, Expressed):
             return ExpressedSums(self._halves(weights), self._floats(residual))
         op = self.match.tail.sum
         added = None if op is None else Residual(*residual, self.match.tail.first, sum_parameters(op))
         return Integers(self._halves(weights), self._epilogue(output, weights, bias), added)
 
-    def _floats(self, residual: tuple[int, int]) -> Floats:
+    def _floats(self, residual: tuple[int, int], *, sparse: bool = False) -> Floats:
         tail = self.match.tail
         added = None if tail.other is None else Residual(*residual, first=False, parameters=None)
-        return Floats(tail.bounds, tail.bounds_last, added)
+        return Floats(tail.bounds, tail.bounds_last, added, sparse)
 
     def _halves(self, weights: Array) -> int:
         """2 where products of these weights could saturate inside the dot product, which then takes them in halves."""
@@ -246,3 +253,10 @@ class _Contraction:
             assert isinstance(arithmetic, Floats)
             packed = arithmetic.pack(self.isa, groups, np.ascontiguousarray(steps), bias)
         return self.graph.parameters(packed)
+
+
+def _signed_zeros(piece: Piece) -> Windows:
+    """The convolution of a piece, of floats: weights of -0 take no part, those of the program are +0 instead."""
+    windows = piece.windows
+    weights = windows.weights + np.float32(0) if piece.taps else np.full_like(windows.weights, -0.0)
+    return replace(windows, weights=weights)

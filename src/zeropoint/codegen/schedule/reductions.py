@@ -11,6 +11,7 @@ from xdsl.ir import Operation, SSAValue
 from zeropoint.codegen.graph import View
 from zeropoint.codegen.kernels.elements import identity
 from zeropoint.codegen.kernels.loops import Order
+from zeropoint.codegen.kernels.scalars import FLOATS
 from zeropoint.codegen.llvm.machine import CodegenError
 from zeropoint.codegen.schedule.expression import Axis, Expression, Place, Rule, half_of, on_numbers, scalar_type
 from zeropoint.ir import stablehlo as hlo
@@ -140,7 +141,10 @@ def _multiplied(e: Expression, op: Any, lhs: int, rhs: int) -> int:
             "(convert, or run it with the interpreter)"
         )
     like = scalar_type(op.result)
-    return e.step("multiply", like, [e.step("convert", like, [factor]) for factor in (lhs, rhs)])
+    factors = [e.step("convert", like, [factor]) for factor in (lhs, rhs)]
+    if like[0] in FLOATS:
+        return e.step("plus_product", like, [*factors, e.step("total", like)])
+    return e.step("multiply", like, factors)
 
 
 def _dot(e: Expression, op: hlo.DotGeneralOp, place: Place) -> int:
@@ -165,7 +169,7 @@ def _dot(e: Expression, op: hlo.DotGeneralOp, place: Place) -> int:
             places.append(tuple(axes[d] for d in range(len(axes))))
         return _multiplied(e, op, e.value(op.lhs, places[0]), _element(e, op.rhs, constant, places[1]))
 
-    return e.reduce("add", 0, [shape_of(op.lhs)[d] for d in dims.lhs_contracting_dimensions], inner, Order.ANY)
+    return e.reduce("add", 0, [shape_of(op.lhs)[d] for d in dims.lhs_contracting_dimensions], inner)
 
 
 def _convolution(e: Expression, op: hlo.ConvolutionOp, place: Place) -> int:
@@ -203,7 +207,7 @@ def _convolution(e: Expression, op: hlo.ConvolutionOp, place: Place) -> int:
         factors = _element(e, op.lhs, source, tuple(image)), _element(e, op.rhs, constant, tuple(weights))
         return _multiplied(e, op, *factors)
 
-    return e.reduce("add", 0, [*sizes, inputs], inner, Order.ANY)
+    return e.reduce("add", 0, [*sizes, inputs], inner)
 
 
 CONTRACTIONS: dict[type[Operation], Rule] = {

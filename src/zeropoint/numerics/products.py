@@ -1,0 +1,122 @@
+"""Sums of products of floats (`dot_general`, `convolution`), for the interpreter and for native code.
+
+The sum of a_0 b_0, a_1 b_1, ..., a_(n-1) b_(n-1) is one chain, from the first product to the last:
+
+1. s = +0; then s = a_k b_k + s for k = 0, 1, ..., n - 1. In f32 every such step is rounded once, as IEEE 754's
+   fusedMultiplyAdd has it. In f64 the product is rounded, and then the sum.
+2. The result is s + 0: a zero is +0.
+
+The result does not depend on the instruction set, on the number of threads, or on how the numbers lie in memory. A
+product with a zero, padding too, changes no bit of it where the other factor is finite.
+
+A product of two f32 is exact in f64. Its sum with s, rounded to f64 and then to f32, is the fused result unless the f64
+lies in the middle between two f32 and was itself rounded. There it is rounded to odd before (Boldo and Melquiond,
+"Emulation of FMA and correctly rounded sums: proved algorithms using rounding to odd").
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from zeropoint.numerics.arrays import AnyArray
+
+BLOCK = 1 << 14
+"""Sums that are computed at a time: what is between the steps stays in the cache."""
+LONGEST = 1 << 12
+"""Of one row of them."""
+
+_DROPPED = np.int64((1 << 29) - 1)
+"""The bits that an f64 has behind those of an f32."""
+_MIDDLE = np.int64(1 << 28)
+_LEAST_NORMAL = 2.0**-126
+_WHOLE = 2.0**-102
+"""A product of two f32 of at least this size is a multiple of 2^-149, as all f32 are (of 48 bits the last one is)."""
+
+
+def sums_of_products(a: AnyArray, b: AnyArray) -> AnyArray:
+    """a[..., m, k] times b[..., k, n] as a matrix product, in the order above; both f32 or both f64."""
+    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    (m, terms), n = a.shape[-2:], b.shape[-1]
+    count = math.prod(batch)
+    left = np.broadcast_to(a, (*batch, m, terms)).reshape(count, m, terms)
+    right = np.broadcast_to(b, (*batch, terms, n)).reshape(count, terms, n)
+    found = np.empty((count, m, n), a.dtype)
+    if not found.size:
+        return found.reshape(*batch, m, n)
+    with np.errstate(all="ignore"):
+        if n < m:
+            # Factors change places, so that the longer side runs along memory.
+            _by_blocks(right.swapaxes(1, 2), left.swapaxes(1, 2), found.swapaxes(1, 2))
+        else:
+            _by_blocks(left, right, found)
+    return found.reshape(*batch, m, n)
+
+
+def _by_blocks(a: AnyArray, b: AnyArray, found: AnyArray) -> None:
+    """The sums of a[B, m, k] b[B, k, n] to found[B, m, n], a block of them after the other."""
+    chain = _fused if found.dtype == np.float32 else _unfused
+    batches, rows, columns = found.shape
+    across = min(columns, LONGEST)
+    down = min(rows, BLOCK // across)
+    deep = BLOCK // (down * across)
+    for z in range(0, batches, deep):
+        for y in range(0, rows, down):
+            left = np.ascontiguousarray(a[z : z + deep, y : y + down].transpose(2, 0, 1))
+            for x in range(0, columns, across):
+                right = b[z : z + deep, :, x : x + across].transpose(1, 0, 2)
+                found[z : z + deep, y : y + down, x : x + across] = chain(left, right)
+
+
+def _unfused(a: AnyArray, b: AnyArray) -> AnyArray:
+    """The sums over k of a[k, B, m] b[k, B, n], f64."""
+    sums = np.zeros((*a.shape[1:], b.shape[2]), a.dtype)
+    product = np.empty_like(sums)
+    for left, right in zip(a, b, strict=True):
+        np.multiply(left[:, :, None], right[:, None, :], out=product)
+        np.add(sums, product, out=sums)
+    return np.add(sums, 0.0, out=sums)
+
+
+def _fused(a: AnyArray, b: AnyArray) -> AnyArray:
+    """The same of f32, every step rounded once."""
+    shape = (*a.shape[1:], b.shape[2])
+    rounded, sums = np.zeros(shape, np.float32), np.zeros(shape)
+    product, total = np.empty(shape), np.empty(shape)
+    bits, dropped, middle = total.view(np.int64), np.empty(shape, np.int64), np.empty(shape, np.bool_)
+    every, row = a.astype(np.float64), np.empty((b.shape[1], 1, b.shape[2]))
+    tiny = _least(a) * _least(b) < _WHOLE
+    for left, right in zip(every, b, strict=True):
+        row[:, 0] = right
+        np.multiply(left[:, :, None], row, out=product)
+        np.add(product, sums, out=total)
+        np.bitwise_and(bits, _DROPPED, out=dropped)
+        np.equal(dropped, _MIDDLE, out=middle)
+        if tiny:
+            # Subnormal numbers have their middles at other bits.
+            middle |= np.abs(total) < _LEAST_NORMAL
+        if middle.any():
+            _round_to_odd(total, product, sums, middle)
+        np.copyto(rounded, total, casting="same_kind")
+        np.copyto(sums, rounded)
+    return np.add(rounded, np.float32(0), out=rounded)
+
+
+def _least(x: AnyArray) -> float:
+    """The least |x| that is no zero, in f64."""
+    magnitude = np.abs(x)
+    return float(np.min(magnitude, where=magnitude > 0, initial=np.inf))
+
+
+def _round_to_odd(total: AnyArray, product: AnyArray, sums: AnyArray, where: AnyArray) -> None:
+    """Of product + sums, rounded to nearest in `total`: the odd one of the two f64 around it, where it is none."""
+    t, p, c = total[where], product[where], sums[where]
+    # The error of a sum (Knuth, TwoSum).
+    back = t - p
+    error = (p - (t - back)) + (c - back)
+    bits = t.view(np.int64)
+    outwards = np.where((error > 0) == (t > 0), 1, -1)
+    is_even = bits & 1 == 0
+    bits += np.where(((error > 0) | (error < 0)) & is_even, outwards, 0)
+    total[where] = t
