@@ -396,7 +396,7 @@ def test_compare_refuses_models_with_different_ports(models: str, message: str) 
 
 def test_machine_code_gives_the_integers_of_the_interpreter(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ZEROPOINT_CACHE", "")
-    done("run quantized.mlir --input data.npz -o interpreted.npz")
+    done("run quantized.mlir --input data.npz -o interpreted.npz --engine interp")
     done("run quantized.mlir --input data.npz -o native.npz --engine native --threads 2")
     with np.load("interpreted.npz") as expected, np.load("native.npz") as found:
         assert list(found) == list(expected)
@@ -409,7 +409,7 @@ def test_machine_code_gives_the_integers_of_the_interpreter(monkeypatch: pytest.
     ("command", "message"),
     [
         ("run quantized.mlir --engine native", "found --engine native without --input, expected --input and --output"),
-        ("run quantized.mlir --input data.npz -o out.npz --threads 2", "found --threads 2 with --engine interp"),
+        ("run quantized.mlir --input data.npz -o out.npz --threads 2", "found --threads 2 with --engine auto"),
         ("compare model.onnx quantized.mlir --data data.npz --layers --engine native", "found --layers with --engine"),
     ],
 )

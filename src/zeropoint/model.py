@@ -9,6 +9,7 @@ import numpy as np
 from xdsl.dialects.builtin import StringAttr
 
 from zeropoint.calibrate import Progress, instrument, silent
+from zeropoint.engines import DefaultEngine
 from zeropoint.fuse import fuse
 from zeropoint.interp import Engine, ReferenceEngine, Runnable
 from zeropoint.ir.annotations import FLOAT_REASON
@@ -30,13 +31,14 @@ class Model:
     """A program, ready to run.
 
     `model(x=array)` runs one sample of the inputs' shapes and gives a dict of outputs. `quantization` holds the stages
-    that made the program, where it was made in this process. `engine` runs it: the interpreter, unless given.
+    that made the program, where it was made in this process. `engine` runs it; unless given, float programs run by
+    whatever is done first, the interpreter or native code, and integer ones by the interpreter. Results are the same.
     """
 
     def __init__(self, program: Program, quantization: Quantization | None = None, *, engine: Engine | None = None):
         self.program = program
         self.quantization = quantization
-        self.engine: Engine = ReferenceEngine() if engine is None else engine
+        self.engine: Engine = DefaultEngine() if engine is None else engine
         self._prepared: Runnable | None = None
 
     @property
@@ -64,6 +66,10 @@ class Model:
     def _for_machines(self) -> Program:
         """The program to be compiled: of a float network, batch norms and constants are folded first."""
         return simplify(self.program) if self.program.profile is None else self.program
+
+    def interpreted(self) -> Model:
+        """The same model, run by the interpreter."""
+        return Model(self.program, self.quantization, engine=ReferenceEngine())
 
     def native(self, *, threads: int = 1, callers: int = 1) -> Model:
         """The same model, run by machine code for this processor: the same integers, faster.
@@ -172,7 +178,7 @@ def compare(
     layers: bool = False,
     progress: Progress = silent,
 ) -> Comparison:
-    """Run both models on the same samples, by the engine of each; with `layers` by the interpreter, which sees them.
+    """Run both models on the same samples, by the engine of each; with `layers` by the default one.
 
     Raises ComparisonError where their inputs or outputs differ in name or number, or there are no samples.
     """
@@ -185,7 +191,7 @@ def compare(
         for part in found
     ]
     engines = [
-        ReferenceEngine().prepare(_with_layers(m.program)) if layers else m.engine.prepare(m.program)
+        DefaultEngine().prepare(_with_layers(m.program)) if layers else m.engine.prepare(m.program)
         for m in (reference, model)
     ]
     count = 0

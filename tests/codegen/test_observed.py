@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import zeropoint as zp
@@ -15,6 +16,7 @@ from zeropoint.fuse import fuse
 from zeropoint.interp import Interpreter
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp
+from zeropoint.ir.text import parse_program
 from zeropoint.report.counts import multiplications
 from zeropoint.simplify import simplify
 
@@ -68,6 +70,35 @@ def test_multiplications_are_those_of_convolutions_and_products(asked):
 
 
 def test_small_programs_are_interpreted_and_large_ones_compiled(asked, monkeypatch):
-    assert isinstance(engines.QuickestEngine().prepare(asked), Interpreter)
+    (sample,) = list(samples(DIGITS / "calib.npz", asked.inputs))[:1]
+    expected = Interpreter(asked)(sample)
+    small = engines.QuickestEngine().prepare(asked)
+    assert isinstance(small, engines.Warming)
+    small(sample)
+    assert isinstance(small.runnable, Interpreter)
     monkeypatch.setattr(engines, "LEAST_OPERATIONS", 1_000_000)
     assert isinstance(engines.QuickestEngine().prepare(asked), ObservedProgram)
+    monkeypatch.setattr(engines, "LEAST_OPERATIONS", 4 * multiplications(asked))
+    warming = engines.QuickestEngine().prepare(asked)
+    assert isinstance(warming, engines.Warming)
+    for kind in (Interpreter, ObservedProgram, ObservedProgram):
+        found = warming(sample)
+        assert isinstance(warming.runnable, kind)
+        for name, array in expected.items():
+            assert_same_bits(found[name], array, name)
+
+
+def test_a_program_without_a_native_form_stays_interpreted(monkeypatch):
+    program = parse_program("""
+    func.func @main(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
+      %y = stablehlo.dot_general %x, %x, contracting_dims = [1] x [0]
+        : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+      %z = chlo.lgamma %y : tensor<4x4xf32> -> tensor<4x4xf32>
+      return %z : tensor<4x4xf32>
+    }""")
+    monkeypatch.setattr(engines, "LEAST_OPERATIONS", 130)
+    warming = engines.QuickestEngine().prepare(program)
+    for _ in range(2):
+        warming({program.inputs[0].name: np.ones((4, 4), np.float32)})
+    assert isinstance(warming, engines.Warming)
+    assert isinstance(warming.runnable, Interpreter)

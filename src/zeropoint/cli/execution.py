@@ -13,10 +13,10 @@ from zeropoint.cli.shapes import SHAPE
 
 ENGINE = click.option(
     "--engine",
-    type=click.Choice(["interp", "native"]),
-    default="interp",
+    type=click.Choice(["auto", "interp", "native"]),
+    default="auto",
     show_default=True,
-    help="What runs MODEL: the interpreter, or machine code, which gives the same integers.",
+    help="What runs MODEL: the interpreter, or machine code, which gives the same bits; auto: the one that is quicker.",
 )
 THREADS = click.option(
     "--threads", type=click.IntRange(1, 64), default=1, show_default=True, help="That share the work, with native."
@@ -94,7 +94,7 @@ def _engine(model: Any, engine: str, threads: int) -> Any:
         return model.native(threads=threads)
     if threads != 1:
         fail(f"found --threads {threads} with --engine {engine}, expected --engine native")
-    return model
+    return model.interpreted() if engine == "interp" else model
 
 
 def _run_samples(
@@ -135,7 +135,7 @@ def _exported(reference: Any, model: Path, layers: bool) -> Any:
 @click.argument("reference", type=INPUT_FILE)
 @click.argument("model", type=INPUT_FILE)
 @click.option("--data", required=True, type=INPUT_FILE, help="Test data: .npz, or a folder of .npy files.")
-@click.option("--layers", is_flag=True, help="Also compare every value that both programs name; by the interpreter.")
+@click.option("--layers", is_flag=True, help="Also compare every value that both programs name.")
 @click.option("--json", "as_json", is_flag=True, help="For tools.")
 @ENGINE
 @THREADS
@@ -160,7 +160,7 @@ def compare(
     from zeropoint.model import Model, compare
 
     if layers and engine == "native":
-        fail("found --layers with --engine native, expected --engine interp, which sees inner values")
+        fail("found --layers with --engine native, expected --engine auto, which sees inner values")
     first = Model(load_model(reference, dict(shapes)))
     second = _exported(first, model, layers) or _engine(Model(load_model(model, dict(shapes))), engine, threads)
     result = compare(first, second, samples(data, first.inputs), layers=layers, progress=bar)
