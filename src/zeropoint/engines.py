@@ -9,11 +9,14 @@ from dataclasses import dataclass
 from zeropoint.interp import ReferenceEngine, Runnable
 from zeropoint.interp.plan import Observe
 from zeropoint.ir.program import Program
+from zeropoint.ir.stablehlo import ConstantOp
 from zeropoint.ir.tensors import Array
 from zeropoint.report.counts import multiplications
 
 LEAST_OPERATIONS = 200_000_000
 """Multiplications and additions of all runs from which on compiling a program takes less time than it saves."""
+COMPILING = 7_000_000
+"""Those that the interpreter does in floats while one op is compiled."""
 
 
 def _compiled(program: Program) -> Runnable | None:
@@ -28,7 +31,7 @@ def _compiled(program: Program) -> Runnable | None:
 
 
 class Warming:
-    """A program that is interpreted at first, and compiled once its runs have done so much that it is worth it.
+    """A program that is interpreted at first, and compiled once its runs have taken as long as that takes.
 
     Safe to call from several threads at once.
     """
@@ -36,7 +39,7 @@ class Warming:
     def __init__(self, program: Program, operations: int):
         self._program = program
         self._operations = operations
-        self._left = LEAST_OPERATIONS
+        self._left = COMPILING * sum(not isinstance(op, ConstantOp) for op in program.module.walk())
         self._lock = threading.Lock()
         self.runnable = ReferenceEngine().prepare(program)
 
