@@ -715,3 +715,18 @@ def test_run_takes_inputs_as_text(tmp_path: Path) -> None:
     file = tmp_path / "takes.mlir"
     file.write_text(TAKES)
     assert ran(f"{file} --args='[dense<[1, -2]> : tensor<2xi32>]'").stdout == "tensor<2xi32> {\n  [-1, 2]\n}\n"
+
+
+def test_a_size_that_per_axis_parameters_do_not_fit_is_refused_at_run_time(tmp_path: Path) -> None:
+    kind = "tensor<1x?x!quant.uniform<i8:f32:1, {0.5, 0.25}>>"
+    (tmp_path / "m.mlir").write_text(
+        f"func.func @main(%x: tensor<1x?xf32>) -> {kind} {{\n"
+        f"  %0 = stablehlo.uniform_quantize %x : (tensor<1x?xf32>) -> {kind}\n  return %0 : {kind}\n}}\n"
+    )
+    np.savez(tmp_path / "x.npz", arg0=np.array([[[2.5, 3.0, 1.0]]], np.float32))
+    arguments = ["run", str(tmp_path / "m.mlir"), "--input", str(tmp_path / "x.npz"), "-o", str(tmp_path / "o.npz")]
+    result = CliRunner().invoke(main, arguments)
+    assert result.exit_code == 2, result.exception
+    assert "found an array of shape [1, 3]" in result.stderr
+    assert "quantized dimension size does not match number of scales" in result.stderr
+    assert not (tmp_path / "o.npz").exists()

@@ -8,6 +8,8 @@ import pytest
 
 from networks import Network
 from zeropoint.ir.program import Program
+from zeropoint.ir.text import parse_program
+from zeropoint.opt import parse_passes, run_passes
 from zeropoint.passes import PASSES, Pass, PassError, listing
 from zeropoint.targets import Target, target
 
@@ -56,3 +58,12 @@ def test_a_setting_of_another_type_is_refused(network: Program, settings: dict[s
 def network() -> Program:
     net = Network([(1, 2)])
     return net.finish([net.values[0]])
+
+
+def test_a_target_file_needs_no_quotes_in_a_pipeline(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text('name = "mine"\nextends = "litert"\n')
+    program = parse_program("func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> { return %x : tensor<4xf32> }")
+    for value in (str(path), f'"{path}"'):
+        made = run_passes(program, parse_passes(f"fuse{{target={value}}},propagate{{target={value}}}"))
+        assert made.module.attributes["zeropoint.target"].data == "mine"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -16,6 +17,9 @@ from zeropoint.ir.verification import InvalidProgram, verify
 from zeropoint.ir.weights import Weights
 from zeropoint.passes import PASSES
 
+_PATH = re.compile(r"=([^\s\"'{},=]*[./\\][^\s\"'{},=]*)")
+"""A value that is a file name, which the grammar of pipelines wants in quotes: `target=tables/mine.toml`."""
+
 
 class PipelineError(Error, ValueError):
     """A pipeline that names no pass or gives options that a pass does not take, or a program that a pass refuses."""
@@ -27,7 +31,7 @@ def parse_passes(pipeline: str) -> list[Callable[[Program], Program]]:
     Raises PipelineError, naming the passes or the options there are.
     """
     try:
-        specs = list(parse_pipeline(pipeline))
+        specs = list(parse_pipeline(_PATH.sub(r'="\1"', pipeline)))
     except ArgSpecParseError as error:
         raise PipelineError(f"found pipeline '{pipeline}', expected 'a,b{{option=value}}'") from error
     return [_bound(spec.name, spec.normalize_parameter_names().parameters) for spec in specs]

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from xdsl.dialects.builtin import TensorType
 from xdsl.utils.exceptions import VerifyException
 
+from zeropoint.errors import Error
 from zeropoint.ir.floats import float_format
 from zeropoint.ir.quant.containers import check_container
 from zeropoint.ir.quant.quantile import QuantileType
@@ -24,10 +25,14 @@ from zeropoint.numerics.profile import profile as named_profile
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
+class SizeError(Error, ValueError):
+    """An array whose shape its quantized type does not fit; where dimensions are dynamic, known when it runs."""
+
+
 def element_parameters(shape: tuple[int, ...], quantized: UniformQuantizedType) -> tuple[Array, Array]:
     """The scales (f64) and zero points (i64) of a tensor's elements, as arrays that broadcast to `shape`.
 
-    Element [i0, i1, ...] of a sub-channel type has the parameters [i0 / block0, i1 / block1, ...]. Raises ValueError,
+    Element [i0, i1, ...] of a sub-channel type has the parameters [i0 / block0, i1 / block1, ...]. Raises SizeError,
     with the verifier's sentence, for a shape that the type does not fit.
     """
     scales, points = quantized.data.arrays()
@@ -36,7 +41,7 @@ def element_parameters(shape: tuple[int, ...], quantized: UniformQuantizedType) 
     try:
         check_container(TensorType(quantized, shape) if shape else quantized)
     except VerifyException as error:
-        raise ValueError(f"found an array of shape {list(shape)} for {quantized}: {error}") from error
+        raise SizeError(f"found an array of shape {list(shape)} for {quantized}: {error}") from error
     if quantized.axis is not None:
         along = [-1 if axis == quantized.axis else 1 for axis in range(len(shape))]
         return scales.reshape(along), points.reshape(along)
