@@ -111,3 +111,25 @@ def test_a_scale_at_the_end_of_f32_has_no_saturating_floats(scale: float) -> Non
 
 def test_saturating_floats_are_stored_as_the_bounds() -> None:
     assert saturating(0.5, 3, -128, 127) == (-65.5, 62.0)
+
+
+@INSTRUCTION_SETS
+def test_a_reciprocal_scale_is_multiplied_by_per_layer_and_per_channel(isa) -> None:
+    """XNNPACK's quantize: x * (1 / s), which rounds otherwise than x / s here and there."""
+    program = parse_program(
+        """module attributes {zeropoint.profile = "xnnpack"} {
+        func.func @main(%x: tensor<2x2001xf32> {zeropoint.name = "x"}) -> (tensor<2x2001xf32>, tensor<2x2001xf32>) {
+          %0 = stablehlo.uniform_quantize %x
+            : (tensor<2x2001xf32>) -> tensor<2x2001x!quant.uniform<i8:f32, 0.06:5>>
+          %1 = stablehlo.uniform_dequantize %0
+            : (tensor<2x2001x!quant.uniform<i8:f32, 0.06:5>>) -> tensor<2x2001xf32>
+          %2 = stablehlo.uniform_quantize %x
+            : (tensor<2x2001xf32>) -> tensor<2x2001x!quant.uniform<i8:f32:0, {0.06:5, 0.03:-7}>>
+          %3 = stablehlo.uniform_dequantize %2
+            : (tensor<2x2001x!quant.uniform<i8:f32:0, {0.06:5, 0.03:-7}>>) -> tensor<2x2001xf32>
+          return %1, %3 : tensor<2x2001xf32>, tensor<2x2001xf32>
+        }}"""
+    )
+    halves = (np.arange(-1000, 1001) * np.float32(0.03)).astype(np.float32)
+    halves[:3] = np.inf, -np.inf, np.nan
+    assert_native_is_exact(program, [{"x": np.stack([halves, halves])}], isa)

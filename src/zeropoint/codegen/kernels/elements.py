@@ -271,11 +271,13 @@ def _quantize(f: Function, i: Instruction, operands: Sequence[Instruction], valu
     (x,) = values
     behaviour = QuantizeBehaviour(str(i.extra[0]))
     scale, zero, low, high = float(i.extra[1]), *map(int, i.extra[2:])
-    real = f.binary("fdiv", x, filled(x.type, scale))
+    # XNNPACK multiplies: the number is 1 / s then.
+    division = "fmul" if behaviour is QuantizeBehaviour.RNE_RECIPROCAL else "fdiv"
+    real = f.binary(division, x, filled(x.type, scale))
     if behaviour in (QuantizeBehaviour.RNE_AFTER_ZERO_POINT, QuantizeBehaviour.RNE_NAN_IS_STORED_ZERO):
         rounded = intrinsic(f, "roundeven", f.binary("fadd", real, filled(x.type, zero)))
     else:
-        name = "roundeven" if behaviour is QuantizeBehaviour.RNE_BEFORE_ZERO_POINT else "round"
+        name = "round" if behaviour is QuantizeBehaviour.HALF_AWAY_BEFORE_ZERO_POINT else "roundeven"
         rounded = f.binary("fadd", intrinsic(f, name, real), filled(x.type, zero))
     known = compared(f, "fcmp ord", x, x)
     # 0 / 0 and inf / inf, of a scale that is no number of this type.
@@ -305,6 +307,7 @@ QUANTIZES = frozenset(
         QuantizeBehaviour.RNE_BEFORE_ZERO_POINT,
         QuantizeBehaviour.HALF_AWAY_BEFORE_ZERO_POINT,
         QuantizeBehaviour.RNE_NAN_IS_STORED_ZERO,
+        QuantizeBehaviour.RNE_RECIPROCAL,
     )
 )
 """The behaviours of `quantize`."""

@@ -152,7 +152,9 @@ def _quantize(e: Expression, op: hlo.UniformQuantizeOp, place: Place) -> int:
         value = _over_channels(e, type_, behaviour, value, source, place[type_.axis])
         behaviour = QuantizeBehaviour.RNE_NAN_IS_STORED_ZERO
         return e.step("quantize", op.result, [value], behaviour.value, 1.0, 0, storage.minimum, storage.maximum)
-    scale = float(np.float32(type_.scale)) if source[0] == "float" else type_.scale
+    number = np.float32(type_.scale) if source[0] == "float" else np.float64(type_.scale)
+    with np.errstate(all="ignore"):
+        scale = float(type(number)(1) / number if behaviour is QuantizeBehaviour.RNE_RECIPROCAL else number)
     numbers = (scale, type_.zero_point, storage.minimum, storage.maximum)
     return e.step("quantize", op.result, [value], behaviour.value, *numbers)
 
@@ -160,6 +162,7 @@ def _quantize(e: Expression, op: hlo.UniformQuantizeOp, place: Place) -> int:
 _FIRST_ROUNDED = {
     QuantizeBehaviour.RNE_BEFORE_ZERO_POINT: "round_nearest_even",
     QuantizeBehaviour.HALF_AWAY_BEFORE_ZERO_POINT: "round_nearest_afz",
+    QuantizeBehaviour.RNE_RECIPROCAL: "round_nearest_even",
 }
 """How the behaviours that round before the zero point is added do it."""
 
@@ -174,10 +177,13 @@ def _over_channels(
 ) -> int:
     """x / s + zp by the channel's numbers; NaN becomes zp, or stays where the behaviour stores 0 for it."""
     dtype = np.dtype(np.float32 if real[0] == "float" else np.float64)
-    with np.errstate(under="ignore"):
-        scales = e.read(e.scope.constant_view(type_.scales.astype(dtype)), (at,), real)
+    reciprocal = behaviour is QuantizeBehaviour.RNE_RECIPROCAL
+    with np.errstate(all="ignore"):
+        numbers = type_.scales.astype(dtype)
+        numbers = np.ones((), dtype) / numbers if reciprocal else numbers
+    scales = e.read(e.scope.constant_view(numbers), (at,), real)
     zeros = e.read(e.scope.constant_view(type_.zero_points.astype(dtype)), (at,), real)
-    value = e.step("divide", real, [value, scales])
+    value = e.step("multiply" if reciprocal else "divide", real, [value, scales])
     if behaviour in _FIRST_ROUNDED:
         value = e.step(_FIRST_ROUNDED[behaviour], real, [value])
     value = e.step("add", real, [value, zeros])
