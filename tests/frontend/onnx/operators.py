@@ -181,6 +181,7 @@ REDUCTIONS = [
             case("input-dropped", op, X, {"axes": ints(0)}, keepdims=0, opsets=(since,)),
             case("all", op, X, opsets=(11, NEWEST)),
             case("none", op, X, {"axes": ints()}, noop_with_empty_axes=1, opsets=(since,)),
+            case("named-none", op, X, {"axes": ints(1)}, noop_with_empty_axes=1, opsets=(since,)),
         )
     ),
 ]

@@ -80,9 +80,9 @@ def mean_of(value: SSAValue, axes: Sequence[int], keep: bool, build: Builder) ->
 def _axes(node: Node, value: SSAValue, input_since: int) -> tuple[int, ...]:
     """The dimensions to reduce: all of them where none is named, unless the node says that this means none."""
     rank = len(shape_of(value))
-    axes = node.axes(input_since)
+    axes, none_means_none = node.axes(input_since), node.integer("noop_with_empty_axes", 0)
     if not axes:
-        return () if node.integer("noop_with_empty_axes", 0) else tuple(range(rank))
+        return () if none_means_none else tuple(range(rank))
     return axes_of(axes, rank)
 
 
