@@ -11,7 +11,8 @@ PARALLEL ?= -n auto --dist loadfile
 help:
 	@echo "make demo         quantize a real network and measure the integer program"
 	@echo "make test         all tests, ruff, pyright, the layering test"
-	@echo "make fuzz         20,000 random quant programs through zeropoint and C++ MLIR"
+	@echo "make fuzz         2,000 mutated inputs of each kind, their outcomes; 20,000 random quant programs through"
+	@echo "                  zeropoint and C++ MLIR; FUZZ_CASES=300: so many of each"
 	@echo "make conformance  the public StableHLO test programs (ZEROPOINT_CONFORMANCE: their folder)"
 	@echo "make onnx-conformance  ONNX's own backend suite, by operator (docs/onnx.md)"
 	@echo "make guarded      all tests, native code checking every load and store; 4,200 programs of one kernel each"
@@ -49,7 +50,8 @@ lint: $(VENV)/.installed-test
 
 
 fuzz: $(VENV)/.installed-test
-	ZEROPOINT_FUZZ_CASES=$${ZEROPOINT_FUZZ_CASES:-20000} $(BIN)/python -m pytest tests/ir/quant/test_quant_differential.py
+	FUZZ_CASES=$(or $(FUZZ_CASES),2000) $(BIN)/python -m pytest -s tests/fuzz
+	ZEROPOINT_FUZZ_CASES=$${ZEROPOINT_FUZZ_CASES:-$(or $(FUZZ_CASES),20000)} $(BIN)/python -m pytest tests/ir/quant/test_quant_differential.py
 
 conformance: $(VENV)/.installed-test
 	@$(BIN)/python tests/conformance.py

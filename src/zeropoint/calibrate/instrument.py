@@ -103,13 +103,14 @@ def _result_name(result: OpResult) -> str:
     return name if len(op.results) == 1 else f"{name}#{result.index}"
 
 
-def _unique(name: str, taken: set[str]) -> str:
-    """The name, with a number where an earlier point has it already."""
-    key, number = name, 0
+def _unique(name: str, taken: dict[str, int]) -> str:
+    """The name, with a number where an earlier point has it already; `taken` has the last number of each name."""
+    key, number = name, taken.get(name, 0)
     while key in taken:
         number += 1
         key = f"{name}_{number}"
-    taken.add(key)
+    taken[name] = number
+    taken[key] = taken.get(key, 0)
     return key
 
 
@@ -136,7 +137,7 @@ def instrument(program: Program, *, asks: Asks = asks_all, every_result: bool = 
     program = program.clone()
     block = program.entry
     first = block.first_op
-    taken = {op.stats_key.data for op in block.ops if isinstance(op, StatisticsRefOp)}
+    taken = {op.stats_key.data: 0 for op in block.ops if isinstance(op, StatisticsRefOp)}
     for value, name in list(_points(program, asks(program), every_result)):
         before = first if value.owner is block else _next_in_order(value)
         assert before is not None

@@ -42,10 +42,13 @@ def _one_activation(slice_ops: set[Operation], graph: Graph) -> SSAValue | None:
     return sources.pop() if len(sources) == 1 else None
 
 
-def _absorb(slice_ops: set[Operation], graph: Graph) -> set[Operation]:
-    """The elementwise producers all of whose uses are in the slice already."""
+def _absorb(latest: set[Operation], slice_ops: set[Operation], graph: Graph) -> set[Operation]:
+    """The elementwise producers all of whose uses are in the slice already; of ops that were the latest to join it.
+
+    Only these can bring new ones: the last use of a producer has just joined.
+    """
     found: set[Operation] = set()
-    for op in slice_ops:
+    for op in latest:
         for operand in op.operands:
             producer = operand.owner
             if (
@@ -56,6 +59,24 @@ def _absorb(slice_ops: set[Operation], graph: Graph) -> set[Operation]:
             ):
                 found.add(producer)
     return found
+
+
+class _Sources:
+    """The values from outside that a growing slice reads, numbers apart."""
+
+    def __init__(self, graph: Graph):
+        self._graph = graph
+        self._found: set[SSAValue] = set()
+
+    def grow(self, latest: set[Operation], slice_ops: set[Operation]) -> bool:
+        """Take in the ops that were the latest to join; whether there is one source."""
+        self._found.difference_update(result for op in latest for result in op.results)
+        for op in latest:
+            for operand in op.operands:
+                inside = isinstance(operand, OpResult) and operand.op in slice_ops
+                if not inside and self._graph.splat(operand) is None:
+                    self._found.add(operand)
+        return len(self._found) == 1
 
 
 def _bounds_a_sum(slice_ops: set[Operation], source: SSAValue, graph: Graph) -> bool:
@@ -71,15 +92,19 @@ def match_unary(op: Operation, graph: Graph) -> Match | None:
     """The largest tree or diamond of elementwise ops that ends in `op` and reads one activation."""
     if not is_function(op) or not graph.is_float(op.results[0]):
         return None
-    slice_ops: set[Operation] = {op}
-    best: set[Operation] | None = None
-    if _one_activation(slice_ops, graph) is not None:
-        best = set(slice_ops)
-    while found := _absorb(slice_ops, graph):
-        slice_ops |= found
-        if _one_activation(slice_ops, graph) is not None:
-            best = set(slice_ops)
-    if best is None:
+    latest: set[Operation] = {op}
+    slice_ops: set[Operation] = set()
+    joined: list[Operation] = []
+    count = 0  # how many of those that joined make the largest slice with one source
+    sources = _Sources(graph)
+    while latest:
+        slice_ops |= latest
+        joined += latest
+        if sources.grow(latest, slice_ops):
+            count = len(joined)
+        latest = _absorb(latest, slice_ops, graph)
+    best = set(joined[:count])
+    if not best:
         return None
     source = _one_activation(best, graph)
     assert source is not None

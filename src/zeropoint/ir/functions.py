@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 from typing_extensions import TypeIs
@@ -35,20 +37,54 @@ def evaluate_chain(
     `others` has the points of further values that the chain reads. The functions are those of the interpreter, in the
     dtype of the ops. Raises ValueError where the chain holds anything else.
     """
-    return _evaluate(value, source, domain, weights, dict(others or {}))
-
-
-def _evaluate(value: SSAValue, source: SSAValue, domain: Array, weights: Weights, memo: dict[SSAValue, Array]) -> Array:
-    if value is source:
-        return domain
-    if value not in memo:
-        number = splat_value(value, weights)
-        if number is not None:
-            memo[value] = np.full(domain.shape, number, element_dtype(element_of(value)))
-        elif isinstance(value, OpResult) and is_function(value.op):
-            operands = [_evaluate(operand, source, domain, weights, memo) for operand in value.op.operands]
-            direction = value.op.comparison_direction.data.value if isinstance(value.op, CompareOp) else None
-            memo[value] = functions.evaluate(function_name(value.op), operands, direction)
-        else:
-            raise ValueError(f"found {value.type} that is no function of the source")
+    memo = {source: domain, **(others or {})}
+    order = _order(value, memo, weights)
+    reads = Counter(operand for read in order if read.number is None for operand in read.op.operands)
+    for step in order:
+        memo[step.value] = step.run(memo, domain)
+        for operand in step.op.operands if step.number is None else ():
+            reads[operand] -= 1
+            if not reads[operand] and operand is not source:
+                del memo[operand]  # a long chain holds a few arrays, not one an op
     return memo[value]
+
+
+@dataclass(frozen=True, eq=False)
+class _Step:
+    """A value of a chain: the result of its op, or the number that it repeats."""
+
+    value: OpResult
+    number: float | None
+
+    @property
+    def op(self) -> Operation:
+        return self.value.op
+
+    def run(self, memo: Mapping[SSAValue, Array], domain: Array) -> Array:
+        if self.number is not None:
+            return np.full(domain.shape, self.number, element_dtype(element_of(self.value)))
+        operands = [memo[operand] for operand in self.op.operands]
+        direction = self.op.comparison_direction.data.value if isinstance(self.op, CompareOp) else None
+        return functions.evaluate(function_name(self.op), operands, direction)
+
+
+def _order(value: SSAValue, known: Collection[SSAValue], weights: Weights) -> list[_Step]:
+    """What has to be computed for a value, operands first. Not by recursion: chains are as long as programs."""
+    found = set(known)
+    order: list[_Step] = []
+    pending = [value]
+    while pending:
+        current = pending[-1]
+        if current in found:
+            pending.pop()
+            continue
+        number = splat_value(current, weights)
+        if not isinstance(current, OpResult) or (number is None and not is_function(current.op)):
+            raise ValueError(f"found {current.type} that is no function of the source")
+        missing = [operand for operand in current.op.operands if operand not in found] if number is None else []
+        if missing:
+            pending += missing[::-1]
+        else:
+            found.add(current)
+            order.append(_Step(current, number))
+    return order

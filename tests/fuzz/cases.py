@@ -1,0 +1,105 @@
+"""A mutated input through one command, in a child with limits, and how it ended.
+
+`accepted` is status 0 or 1 (a check that failed), `refused` status 2, `unreadable` the same by the guard around the
+parser. Anything else is a bug: `internal` (status 70), `exception` (out of the command line), `signal N` (the process
+died), `too long`.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import random
+import resource
+import select
+import signal
+import sys
+from collections import Counter
+from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+
+from zeropoint.cli import main
+
+SECONDS = 20
+BYTES = 2 << 30
+"""What a child may take of memory above what it starts with."""
+FINE = ("accepted", "refused", "unreadable")
+CASES = int(os.environ.get("FUZZ_CASES", "0"))
+SEED = int(os.environ.get("FUZZ_SEED", "19"))
+
+Make = Callable[[random.Random], list[str]]
+"""Writes the input of a case and returns the arguments of the command."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a case ended, and the last line that it wrote."""
+
+    kind: str
+    line: str
+    seed: str
+
+
+def run(arguments: list[str]) -> tuple[str, str]:
+    """The command in this process."""
+    errors = io.StringIO()
+    with redirect_stdout(io.StringIO()), redirect_stderr(errors):
+        try:
+            main(arguments, standalone_mode=False)
+            code: object = 0
+        except SystemExit as end:
+            code = end.code
+        except BaseException as error:
+            return "exception", f"{type(error).__name__}: {error}"
+    line = (errors.getvalue().splitlines() or [""])[-1]
+    if code == 2:
+        return ("unreadable" if "unreadable " in line else "refused"), line
+    return ("accepted" if code in (None, 0, 1) else "internal"), line
+
+
+def _limited() -> None:
+    """Limits of a child: its memory above what it has, and processor time."""
+    with open("/proc/self/statm") as file:
+        held = int(file.read().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (held + BYTES, held + BYTES))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
+
+
+def outcome(make: Make, seed: str) -> Outcome:
+    """Make the case of a seed and run it in a child."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:  # never returns into the test
+        try:
+            os.close(reading)
+            _limited()
+            kind, line = run(make(random.Random(seed)))
+            os.write(writing, f"{kind}\n{line[:500]}".encode(errors="replace"))
+        finally:
+            sys.stdout = sys.stderr = None
+            os._exit(0)
+    os.close(writing)
+    told = b""
+    if select.select([reading], [], [], 2 * SECONDS)[0]:
+        told = os.read(reading, 4096)
+    else:
+        os.kill(child, signal.SIGKILL)
+    os.close(reading)
+    _, status = os.waitpid(child, 0)
+    if told:
+        kind, _, line = told.decode().partition("\n")
+        return Outcome(kind, line, seed)
+    died = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
+    late = died in (signal.SIGXCPU, signal.SIGKILL)
+    return Outcome("too long" if late else f"signal {died}", "", seed)
+
+
+def survey(name: str, make: Make, default: int) -> list[Outcome]:
+    """Run the cases of a class, print their outcomes by kind where that was asked for; those that are bugs."""
+    outcomes = [outcome(make, f"{name} {SEED} {number}") for number in range(CASES or default)]
+    if CASES:
+        counts = Counter(found.kind for found in outcomes)
+        print(f"\n{name}: {', '.join(f'{count} {kind}' for kind, count in counts.most_common())} (FUZZ_SEED={SEED})")
+    return [found for found in outcomes if found.kind not in FINE]

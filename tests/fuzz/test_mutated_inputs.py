@@ -1,0 +1,154 @@
+"""Mutated inputs are accepted or refused, never a traceback, a crash, a hang or a large allocation.
+
+`make fuzz FUZZ_CASES=2000` prints the outcomes by kind; `FUZZ_SEED` takes another seed.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import random
+import re
+import struct
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fuzz.cases import Outcome, run, survey
+
+PROGRAM = """func.func @main(%x: tensor<1x4xf32> {zeropoint.name = "x"}) -> tensor<1x3xf32> {
+  %w = stablehlo.constant dense<[[0.5, 1.0, -1.0], [0.2, 2.0, 1.5], [1.0, 0.0, 0.0], [3.0, 1.0, 1.0]]> : tensor<4x3xf32>
+  %b = stablehlo.constant dense<[0.5, 1.0, -2.0]> : tensor<3xf32>
+  %0 = stablehlo.dot_general %x, %w, contracting_dims=[1] x [0] : (tensor<1x4xf32>, tensor<4x3xf32>) -> tensor<1x3xf32>
+  %1 = stablehlo.broadcast_in_dim %b, dims = [1] : (tensor<3xf32>) -> tensor<1x3xf32>
+  %2 = stablehlo.add %0, %1 : tensor<1x3xf32>
+  %3 = func.call @act(%2) : (tensor<1x3xf32>) -> tensor<1x3xf32>
+  return %3 : tensor<1x3xf32>
+}
+func.func private @act(%x: tensor<1x3xf32>) -> tensor<1x3xf32> {
+  %0 = stablehlo.tanh %x : tensor<1x3xf32>
+  %1 = "quant.stats"(%0) {layerStats = dense<[-1.0, 1.0]> : tensor<2xf32>} : (tensor<1x3xf32>) -> tensor<1x3xf32>
+  %2 = "quant.qcast"(%1) : (tensor<1x3xf32>) -> tensor<1x3x!quant.uniform<i8:f32, 0.0078125>>
+  %3 = "quant.dcast"(%2) : (tensor<1x3x!quant.uniform<i8:f32, 0.0078125>>) -> tensor<1x3xf32>
+  return %3 : tensor<1x3xf32>
+}
+"""
+WORDS = (
+    *("f32", "i8", "i1", "i0", "i99999999", "index", "none", "tensor<*xf32>", "tensor<?xf32>", "tensor<f32>"),
+    *("tensor<0xf32>", "tensor<9223372036854775807xf32>", "tensor<99999x99999x99999xf32>", "memref<4xf32>"),
+    *("-1", "0", "99999999999999999999", "nan", "1e999", "0x7FC00000", "dense<0.0>", "dense_resource<w>", "unit"),
+    *("@main", "@act", "%0", "%9", "^bb0", "{", "}", "(", ")", "<", ">", "[", "]", '"', "loc(unknown)", "\\00", "é"),
+    *("stablehlo.while", "stablehlo.add", "quant.region", "func.func", "return", "!quant.uniform<i8:f32, 1.0>"),
+)
+PASSES = ("", "simplify,fuse", "inline-calls", "simplify,fuse,instrument", "convert-fake-quant", "legalize-chlo")
+
+
+def mutated_text(choose: random.Random) -> str:
+    """The program after a few edits of its tokens and lines."""
+    tokens = re.findall(r"\s+|[\w.@%!#^]+|.", PROGRAM)
+    for _ in range(choose.choice((1, 1, 2, 3, 8))):
+        at = choose.randrange(len(tokens))
+        match choose.randrange(6):
+            case 0:
+                del tokens[at]
+            case 1:
+                tokens[at] = choose.choice(WORDS)
+            case 2:
+                tokens.insert(at, choose.choice(WORDS))
+            case 3:
+                tokens[at] = choose.choice(tokens)
+            case 4:
+                tokens[at:at] = tokens[at : at + choose.randrange(30)]
+            case _:
+                nested = choose.choice((("[", "]"), ("(", ")"), ("tensor<", ">"), ("{", "}")))
+                tokens[at] = nested[0] * 3000 + tokens[at] + nested[1] * 3000
+    return "".join(tokens)
+
+
+def text_case(choose: random.Random) -> list[str]:
+    Path("m.mlir").write_text(mutated_text(choose), encoding="utf-8")
+    if choose.random() < 0.3:
+        return ["explain", "m.mlir"]
+    return ["opt", "m.mlir", "-p", choose.choice(PASSES)]
+
+
+def archive(choose: random.Random) -> bytes:
+    """An .npz of the input's array by some method of compression."""
+    method = choose.choice((zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA))
+    array = io.BytesIO()
+    np.save(array, np.ones((5, 4), choose.choice((np.float32, np.float32, np.float64, np.int8))))
+    member = array.getvalue()
+    if choose.random() < 0.4:
+        member = damaged(member, choose, 120)
+    if choose.random() < 0.2:
+        shape = choose.choice(("(5, 4", "(99999999999999999999, 4)", "(-1, 4)", "(5.0, 4)", "(9**9**9,)", "(" * 200))
+        member = member.replace(b"(5, 4)", shape.encode())
+    found = io.BytesIO()
+    with zipfile.ZipFile(found, "w", method) as file:
+        file.writestr(choose.choice(("x.npy", "x.npy", "x.npy", "x", "é.npy", "../x.npy")), member)
+    return found.getvalue()
+
+
+def damaged(data: bytes, choose: random.Random, most: int | None = None) -> bytes:
+    """Bytes that are changed, cut or repeated in a few places."""
+    found = bytearray(data)
+    for _ in range(choose.choice((1, 1, 2, 5, 20))):
+        at = choose.randrange(max(1, min(len(found), most or len(found))))
+        match choose.randrange(5):
+            case 0:
+                found[at : at + 1] = bytes([choose.randrange(256)])
+            case 1:
+                found[at : at + 4] = struct.pack("<I", choose.choice((0, 1, 0x7FFFFFFF, 0xFFFFFFFF)))
+            case 2:
+                del found[at : at + choose.randrange(8)]
+            case 3:
+                found[at:at] = found[at : at + choose.randrange(16)]
+            case _:
+                del found[max(at, len(found) - choose.randrange(1, 40)) :]
+    return bytes(found)
+
+
+def data_case(choose: random.Random) -> list[str]:
+    data = archive(choose)
+    Path("d.npz").write_bytes(damaged(data, choose) if choose.random() < 0.6 else data)
+    return ["run", "float.mlir", "--input", "d.npz", "-o", "out.npz"]
+
+
+FLOAT = """func.func @main(%x: tensor<1x4xf32> {zeropoint.name = "x"}) -> tensor<1x4xf32> {
+  %0 = stablehlo.tanh %x : tensor<1x4xf32>
+  return %0 : tensor<1x4xf32>
+}
+"""
+
+
+@pytest.fixture(autouse=True)
+def workplace(tmp_path: Path) -> Iterator[None]:
+    before = Path.cwd()
+    os.chdir(tmp_path)
+    Path("float.mlir").write_text(FLOAT)
+    Path("program.mlir").write_text(PROGRAM)
+    np.savez("good.npz", x=np.ones((5, 4), np.float32))
+    # Without a mutation all is accepted; what this imports no child has to.
+    for passes in PASSES:
+        assert run(["opt", "program.mlir", "-p", passes]) == ("accepted", "")
+    assert run(["explain", "program.mlir"]) == ("accepted", "")
+    assert run(["run", "float.mlir", "--input", "good.npz", "-o", "out.npz"]) == ("accepted", "")
+    yield
+    os.chdir(before)
+
+
+def listed(bugs: list[Outcome]) -> str:
+    return "\n".join(f"{bug.kind} ({bug.seed}): {bug.line}" for bug in bugs[:20])
+
+
+def test_mutated_texts_are_accepted_or_refused() -> None:
+    bugs = survey("mlir", text_case, 60)
+    assert not bugs, listed(bugs)
+
+
+def test_damaged_data_is_accepted_or_refused() -> None:
+    bugs = survey("npz", data_case, 60)
+    assert not bugs, listed(bugs)
