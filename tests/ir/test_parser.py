@@ -130,3 +130,8 @@ def test_a_wrong_number_of_operands_or_results_is_refused_in_upstreams_sentence(
         mlir.parse(text)
     assert theirs.value.sentences[0].endswith(f"op {sentence}")
     assert str(error.value).endswith(theirs.value.sentences[0])
+
+
+def test_a_string_that_does_not_end_is_refused_at_once() -> None:
+    with pytest.raises(ParseError, match="End of file reached before closing string literal"):
+        parse_program('"' + "a" * 200)

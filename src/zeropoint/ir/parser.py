@@ -12,10 +12,10 @@ from typing import Any, NoReturn
 from xdsl.context import Context
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, ModuleOp, UnregisteredAttr, UnregisteredOp
 from xdsl.ir import Attribute, Operation
-from xdsl.parser import Parser
+from xdsl.parser import Parser, ParserState
 from xdsl.utils.exceptions import ParseError, VerifyException
-from xdsl.utils.lexer import Span
-from xdsl.utils.mlir_lexer import MLIRTokenKind
+from xdsl.utils.lexer import Input, Span
+from xdsl.utils.mlir_lexer import MLIRLexer, MLIRTokenKind
 
 from zeropoint.errors import Error
 from zeropoint.ir.dense import DenseElement, with_bits
@@ -37,6 +37,12 @@ class InvalidAttribute(Error, VerifyException):
     """A type or attribute in a text that breaks a rule of its dialect."""
 
 
+class _Lexer(MLIRLexer):
+    """Looks for the end of a string without going back: xDSL takes time exponential in the length of an open one."""
+
+    _unescaped_characters_regex = re.compile(r'"(?:[^"\\\n\v\f]++|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*+"')
+
+
 class _AliasParser(Parser):
     """Parses nothing but definitions of aliases."""
 
@@ -55,7 +61,11 @@ class ProgramParser(Parser):
     _TensorLiteralElement = DenseElement
 
     def __init__(self, context: Context, text: str, name: str):
-        super().__init__(context, text, name)
+        super().__init__(context, "", name)
+        try:  # to read the first token
+            self._parser_state = ParserState(_Lexer(Input(text, name)))
+        except ParseError as error:
+            raise InvalidText(error.span, error.msg) from error
         self._name = name
         self.dense_bits: list[bytes | None] = []
         self._line_starts = [0, *(match.end() for match in re.finditer("\n", text))]
