@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import shlex
 import struct
 import subprocess
 import sys
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -198,6 +200,17 @@ BAD_DATA = {
 )
 def test_bad_data_is_refused_in_one_line_and_nothing_is_written(command: str, data: str) -> None:
     assert BAD_DATA[data] in refused(command.format(data))
+
+
+def test_data_of_a_negative_size_is_refused(tmp_path: Path) -> None:
+    array = io.BytesIO()
+    np.save(array, SAMPLES)
+    data = tmp_path / "negative.npz"
+    with zipfile.ZipFile(data, "w") as file:
+        file.writestr("x.npy", array.getvalue().replace(b"(5, 6), ", b"(-5, 6),"))
+    assert "found no NumPy array, expected one written by numpy.save (shape (-5, 6))" in refused(
+        f"run quantized.mlir --input {data} -o out.npz"
+    )
 
 
 def test_inputs_with_different_numbers_of_samples_are_refused() -> None:

@@ -95,6 +95,8 @@ class Header:
             if version not in readers:
                 raise ValueError(f"version {version}")
             header = Header(*readers[version](stream))
+            if min(header.shape, default=0) < 0:
+                raise ValueError(f"shape {header.shape}")
         except (ValueError, TokenError) as error:  # NumPy parses the header as Python text
             raise DataError(f"{name}: found no NumPy array, expected one written by numpy.save ({error})") from error
         if header.dtype.hasobject:
