@@ -101,7 +101,10 @@ def test_every_sentence_names_tests_that_exist() -> None:
 def test_one_model_is_materialized_for_every_target_and_upstream_verifies_it(name: str) -> None:
     quantized = materialize(solved(network(), SAMPLES, name))
     assert not regions_of(quantized)
-    assert not [op.name for op in quantized.entry.ops if op.dialect_name() not in ("stablehlo", "func")]
+    others = [op.name for op in quantized.entry.ops if op.dialect_name() not in ("stablehlo", "func")]
+    # LiteRT's mean has the count inside its multiplier, which no quantized type says: it computes on storage.
+    own = ["quant.scast", "fxpmath.requantize", "quant.scast"] if name.startswith("litert") else []
+    assert others == own
     mlir.checked(quantized)
 
 

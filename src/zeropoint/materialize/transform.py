@@ -95,6 +95,17 @@ def _on_storage(op: Operation, stored: dict[SSAValue, SSAValue], weights: Weight
     Rewriter.erase_op(op)
 
 
+def _once(op: StorageCastOp, stored: dict[SSAValue, SSAValue]) -> None:
+    """Note what a cast of a kernel that computes on storage says; drop it where its integers are there already."""
+    if not isinstance(element_of(op.input), UniformQuantizedType):
+        stored[op.result] = op.input
+    elif op.input in stored:
+        op.result.replace_all_uses_with(stored[op.input])
+        Rewriter.erase_op(op)
+    else:
+        stored[op.input] = op.result
+
+
 Made = dict[tuple[SSAValue, Attribute], SSAValue]
 """What each value was cast to already, by the type."""
 
@@ -124,5 +135,7 @@ def transform(program: Program) -> Program:
             _on_storage(op, stored, program.weights)
         elif isinstance(op, UniformDequantizeOp) or (isinstance(op, UniformQuantizeOp) and _reads_float(op)):
             _as_cast(op, made)
+        elif isinstance(op, StorageCastOp):
+            _once(op, stored)
     remove_dead_ops(program.entry)
     return program
