@@ -29,6 +29,7 @@ from zeropoint.ir.text import parse_program
 from zeropoint.pipeline import Options, quantize
 from zeropoint.recipe import recipe_of
 from zeropoint.solve import is_quantized, propagate
+from zeropoint.solve.distribution import loss
 
 BINS, BANDS, FRAMES = 32, 8, 24
 
@@ -183,3 +184,14 @@ def test_a_recipe_has_the_last_word() -> None:
     recipe = [{"op": "stablehlo.log", "quantize": True}]
     made = quantize(spectrum(log), sounds(4, 1), Options(recipe=recipe_of(recipe))).propagated
     assert all(is_quantized(op) for op in made.entry.ops if isinstance(op, QuantizeRegionOp))
+
+
+def test_results_that_do_not_vary_are_measured_by_their_size() -> None:
+    points = np.linspace(1, 100, 64).astype(np.float32)
+    rounded = points.copy()
+    rounded[0] = 0.0
+
+    def saturates(values: np.ndarray) -> np.ndarray:
+        return np.clip(values * 100, 0, 6)
+
+    assert loss(saturates, points, [(1.0, rounded)]) == pytest.approx(10 * np.log10(64))

@@ -64,6 +64,7 @@ class Distribution:
 def loss(function: Function, points: Array, changed: Iterable[tuple[float, Array]]) -> float:
     """The SQNR of a function's results, in dB of their variance, where its points are changed.
 
+    Where the results do not vary, as those of a clamp that every point saturates, it is in dB of their mean square.
     `changed` are forms of the points with their weights. Results that are not finite without a change do not count;
     those that a change makes so leave nothing: -inf. Noise that is small beside the rounding of the result itself to 8
     bits is none: +inf.
@@ -81,8 +82,8 @@ def loss(function: Function, points: Array, changed: Iterable[tuple[float, Array
     width = max(expected.max(), 0.0) - min(expected.min(), 0.0)
     if noise <= ROUNDINGS * (width / STEPS) ** 2 / 12:
         return np.inf
-    variance = float(expected.var())
-    return float(10 * np.log10(variance / noise)) if variance else -np.inf
+    signal = float(expected.var()) or float((expected**2).mean())
+    return float(10 * np.log10(signal / noise)) if signal else -np.inf
 
 
 def with_noise(points: Array, deviation: float) -> list[tuple[float, Array]]:
