@@ -33,7 +33,7 @@ def test_a_call_that_is_interrupted_leaves_nothing_waiting(place: str, monkeypat
     program = NativeProgram(classifier(), threads=3)
     expected = [Interpreter(classifier())(image(seed))["y0"] for seed in range(3)]
     np.testing.assert_array_equal(called(program, 0), expected[0])
-    (workers,) = (part._workers for part in program._places)
+    (workers,) = (part._workers for part in program._slots)
     assert isinstance(workers, Workers)
     request, first = workers._request, workers._share.first
 
