@@ -57,7 +57,15 @@ def _of(body: str, arguments: str, result: str) -> Made:
     return made
 
 
+def _of_bits(e: str) -> str:
+    result = {"i32": "f32", "f32": "i32", "ui64": "f64", "f64": "ui64", "i8": "ui8", "f16": "i16", "bf16": "i16"}.get(
+        e, e
+    )
+    return _plain("stablehlo.bitcast_convert", 1, result)(e)
+
+
 SPECIAL: dict[type[Operation], Made] = {
+    hlo.BitcastConvertOp: _of_bits,
     hlo.BroadcastInDimOp: _of(
         "%y = stablehlo.broadcast_in_dim %x, dims = [1] : (tensor<4x$e>) -> tensor<3x4x$e>",
         "%x: tensor<4x$e>", "tensor<3x4x$e>",
@@ -68,6 +76,7 @@ SPECIAL: dict[type[Operation], Made] = {
         "%y = stablehlo.concatenate %x, %x, dim = 0 : (tensor<4x$e>, tensor<4x$e>) -> tensor<8x$e>",
         "%x: tensor<4x$e>", "tensor<8x$e>",
     ),
+    hlo.ConstantOp: _of("%y = stablehlo.constant dense<$0> : tensor<4x$e>", "", "tensor<4x$e>"),
     hlo.ConvertOp: _of(
         "%y = stablehlo.convert %x : (tensor<4x$e>) -> tensor<4xf32>", "%x: tensor<4x$e>", "tensor<4xf32>"
     ),
@@ -193,18 +202,18 @@ def refusal(op: type[Operation], element: str) -> str | None:
 
 
 def has_rule(op: type[Operation]) -> bool:
-    return op in {*PATTERNS, *UPDATES, *MOVED, *EXPRESSIONS, hlo.OptimizationBarrierOp}
+    return op in {*PATTERNS, *UPDATES, *MOVED, *EXPRESSIONS, hlo.ConstantOp, hlo.OptimizationBarrierOp}
 
 
 def imported() -> set[type[Operation]]:
-    """The ops that the ONNX importer makes: what its modules name."""
+    """The ops that the ONNX importer makes: what its modules name, but for the ends of bodies."""
     found: set[type[Operation]] = set()
     for module in pkgutil.iter_modules(onnx.__path__):
         names = vars(importlib.import_module(f"{onnx.__name__}.{module.name}")).values()
         found |= {value for value in names if isinstance(value, type) and issubclass(value, Operation)}
     source = "".join(path.read_text() for path in Path(onnx.__path__[0]).glob("*.py"))
-    found |= {op for op in ops() if f"stablehlo.{op.__name__}" in source}
-    return {op for op in found if op in ops()}
+    found |= {op for op in hlo.StableHlo.operations if f"stablehlo.{op.__name__}" in source}
+    return {op for op in found if op in ops() and op is not hlo.ReturnOp}
 
 
 def rows() -> Iterator[tuple[str, list[str], list[str]]]:
@@ -236,7 +245,7 @@ def table() -> str:
     lines = ["| ops | native | by the interpreter only |", "|---|---|---|"]
     for (native, other), names in sorted(alike.items(), key=lambda item: (-len(item[1]), item[1])):
         lines.append(f"| {', '.join(names)} | {native} | {other} |")
-    spelled_out = (*LEGALIZATIONS, hlo.ConstantOp, hlo.ReturnOp)
+    spelled_out = (*LEGALIZATIONS, hlo.ReturnOp)
     none = sorted(f"`{op.name.partition('.')[2]}`" for op in ops() if not has_rule(op) and op not in spelled_out)
     return "\n".join(lines) + f"\n\nNo native form: {', '.join(none)}.\n"
 

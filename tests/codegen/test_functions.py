@@ -15,7 +15,7 @@ from codegen.emulation import EVERYWHERE
 from codegen.exactness import HERE, assert_native_is_exact
 from codegen.loop_programs import SPECIAL, check_ulp, main, reals
 from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS, InstructionSet
-from zeropoint.codegen.llvm.machine import assembly
+from zeropoint.codegen.llvm.machine import CodegenError, assembly
 from zeropoint.codegen.llvm.roundings import ROUNDING_NAMES
 from zeropoint.codegen.lowering import steps_of
 from zeropoint.codegen.objects import objects_of
@@ -194,3 +194,32 @@ def test_counts_of_bits_are_exact(signed: str, width: int) -> None:
     lines = [f"%{n} = stablehlo.{op} %x : {tensor}" for n, op in (("a", "popcnt"), ("b", "count_leading_zeros"))]
     program = main(f"%x: {tensor}", tensor, *lines, f"%y = stablehlo.subtract %a, %b : {tensor}")
     assert_native_is_exact(program, [{"arg0": x}], HERE[0])
+
+
+@pytest.mark.parametrize(
+    ("dtype", "source", "target"),
+    [(np.float32, "f32", "i32"), (np.float32, "f32", "ui32"), (np.float64, "f64", "i64"), (np.int8, "i8", "ui8")],
+)
+def test_bits_are_kept_there_and_back(dtype: type[np.number], source: str, target: str) -> None:
+    """Of floats, of zeros of both signs, of infinities and of the smallest numbers."""
+    x = np.random.default_rng(0).integers(0, 256, 96, np.uint8).view(dtype)
+    x = x[x == x]
+    if issubclass(dtype, np.floating):
+        x = np.concatenate([x, np.array([0.0, -0.0, np.inf, -np.inf, np.finfo(dtype).smallest_subnormal], dtype)])
+    given, bits = (f"tensor<{x.size}x{element}>" for element in (source, target))
+    program = main(
+        f"%x: {given}", bits,
+        f"%a = stablehlo.bitcast_convert %x : ({given}) -> {bits}",
+        f"%b = stablehlo.bitcast_convert %a : ({bits}) -> {given}",
+        f"%c = stablehlo.maximum %b, %x : {given}",
+        f"%d = stablehlo.bitcast_convert %c : ({given}) -> {bits}",
+        f"%y = stablehlo.add %a, %d : {bits}",
+    )  # fmt: skip
+    assert_native_is_exact(program, [{"arg0": x}], HERE[0])
+
+
+def test_bits_of_elements_of_other_widths_are_refused() -> None:
+    program = main("%x: tensor<4xf32>", "tensor<4x4xi8>",
+                   "%y = stablehlo.bitcast_convert %x : (tensor<4xf32>) -> tensor<4x4xi8>")  # fmt: skip
+    with pytest.raises(CodegenError, match=r"found tensor<4xf32> to tensor<4x4xi8>; native code has bits of integers"):
+        steps_of(program, INSTRUCTION_SETS["portable"])

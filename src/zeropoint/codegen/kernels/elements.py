@@ -11,6 +11,7 @@
 | plus_product | a, b, c: a b + c of f32 or f64, a step of a sum of products | |
 | compare | two | `eq`, `ne`, `ge`, `gt`, `le`, `lt`; `total` for that order of floats |
 | convert | one | |
+| bitcast_convert | one, of a type of as many bits | |
 | narrow | f32, or f64 | `half`, `bfloat`: the format that it is rounded to, in an f32 |
 | table | an i8 | which operand holds 256 entries |
 | gather | | which operand; for each index that is read: which operand, its greatest value, the step of one |
@@ -235,6 +236,10 @@ def _convert(f: Function, i: Instruction, operands: Sequence[Instruction], value
     return converted(f, values[0], i.type, signed=operands[0].signed, to_signed=i.signed)
 
 
+def _bitcast(f: Function, i: Instruction, operands: Sequence[Instruction], values: Sequence[Value]) -> Value:
+    return f.bits(values[0], like(values[0], i.type))
+
+
 def _narrow(f: Function, i: Instruction, operands: Sequence[Instruction], values: Sequence[Value]) -> Value:
     return narrowed(f, values[0], str(i.extra[0]))
 
@@ -314,6 +319,7 @@ QUANTIZES = frozenset(
 
 _SPECIAL: dict[str, Special] = {
     "abs": _abs,
+    "bitcast_convert": _bitcast,
     "clamp": _clamp,
     "compare": _compare,
     "convert": _convert,

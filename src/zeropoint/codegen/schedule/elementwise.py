@@ -18,7 +18,7 @@ from zeropoint.codegen.kernels.elements import (
     UNARY,
     Extra,
 )
-from zeropoint.codegen.kernels.scalars import FLOATS
+from zeropoint.codegen.kernels.scalars import FLOATS, WIDTHS
 from zeropoint.codegen.llvm.machine import CodegenError
 from zeropoint.codegen.schedule.expression import Axis, Expression, Place, Rule, half_of, on_numbers, scalar_type
 from zeropoint.ir import chlo
@@ -65,6 +65,16 @@ def _convert(e: Expression, op: hlo.ConvertOp, place: Place) -> int:
     if half_of(op.result) == "half" and scalar_type(op.operand)[0] == "double":
         return e.step("narrow", op.result, [e.value(op.operand, place)], "half")  # rounded once
     return e.step("convert", op.result, [e.value(op.operand, place)])
+
+
+def _bitcast(e: Expression, op: hlo.BitcastConvertOp, place: Place) -> int:
+    source, target = (scalar_type(value)[0] for value in (op.operand, op.result))
+    if WIDTHS[source] != WIDTHS[target] or half_of(op.operand) or half_of(op.result):
+        raise CodegenError(
+            f"{describe(op)}: found {op.operand.type} to {op.result.type}; native code has bits of integers, f32 and "
+            "f64 as elements of as many bits (run it with the interpreter)"
+        )
+    return e.step("bitcast_convert", op.result, [e.value(op.operand, place)])
 
 
 def _is_finite(e: Expression, op: Any, place: Place) -> int:
@@ -337,6 +347,7 @@ ELEMENTWISE: dict[type[Operation], Rule] = {
         ),
         on_numbers(_binary),
     ),
+    hlo.BitcastConvertOp: on_numbers(_bitcast),
     hlo.ClampOp: on_numbers(_clamp),
     hlo.CompareOp: on_numbers(_compare),
     hlo.ConvertOp: on_numbers(_convert),
