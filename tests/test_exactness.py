@@ -44,6 +44,7 @@ from zeropoint.pipeline import Options, quantize
 from zeropoint.report.counts import UNCOVERED, float_ops
 from zeropoint.targets import TARGETS
 
+TOO_COARSE = "is too coarse for what"
 PROFILES = ("fixed16", "fixed32", "fixed32-double", "tosa-double")
 DIGITS = Path(__file__).parent.parent / "examples" / "digits"
 
@@ -106,7 +107,8 @@ def test_random_networks_compute_the_same_integers_before_and_after_lowering(cas
         chosen = under(reference, profile)
         integers = integer_program(chosen)
         verify(integers.module)
-        assert not float_ops(integers)
+        # A kernel stays float only where its table says so: 8 bits cannot hold what it reads.
+        assert all(TOO_COARSE in reason for _, reason in float_ops(integers)), float_ops(integers)
         assert_same_values(chosen, integers, case.samples)
 
 
@@ -191,6 +193,7 @@ FLOAT_KERNELS = {
         "kernel 'softmax' has no integer form but in the target's runtime",
         "the profile 'onnxruntime' adds values of two scales in f32",
     },
+    "shift_only": {"target shift_only has no kernel 'softmax'"},
     "stablehlo": {
         "target stablehlo has no kernel 'softmax'",
         "the profile 'float32-rne' adds values of two scales in f32",

@@ -71,7 +71,8 @@ def _in_steps(name: str, of_complex: UnaryFunction) -> UnaryFunction:
             return complex_function(x)
         if in_float is not None and x.dtype == np.float32:
             return _by_blocks(in_float, x)
-        return _by_blocks(in_double, x.astype(np.float64, copy=False)).astype(x.dtype, copy=False)
+        with np.errstate(over="ignore"):  # past the largest number of the type is an infinity, as IEEE 754 has it
+            return _by_blocks(in_double, x.astype(np.float64, copy=False)).astype(x.dtype, copy=False)
 
     return rounded
 
