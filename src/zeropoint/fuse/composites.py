@@ -21,6 +21,7 @@ from xdsl.rewriter import Rewriter
 
 from zeropoint.fuse.elementwise import function_match
 from zeropoint.fuse.match import Graph, Match
+from zeropoint.fuse.statements import unstated
 from zeropoint.ir.functions import is_function
 from zeropoint.ir.inlining import copy_body
 from zeropoint.ir.program import Program
@@ -97,10 +98,12 @@ def expand_composites(program: Program, own: Mapping[str, str]) -> list[Expanded
     named: list[Expanded] = []
     for op in list(program.entry.ops):
         if isinstance(op, CompositeOp):
-            kernel, inputs = composite_kernel(op, own), tuple(dict.fromkeys(op.inputs))
+            # Statements are taken out after composites are expanded.
+            kernel, inputs = composite_kernel(op, own), tuple(dict.fromkeys(map(unstated, op.inputs)))
             ops, results = _expand(op, functions)
             if kernel is not None and len(results) == 1 and inputs:
-                named.append(Expanded(kernel, op.composite_name.data in own, inputs, results[0], frozenset(ops)))
+                result = unstated(results[0])
+                named.append(Expanded(kernel, op.composite_name.data in own, inputs, result, frozenset(ops)))
     return named
 
 

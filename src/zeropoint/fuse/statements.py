@@ -40,6 +40,13 @@ def lift_statements(program: Program) -> Statements:
     return stated
 
 
+def unstated(value: SSAValue) -> SSAValue:
+    """The value that a chain of ops that only state something hands on."""
+    while isinstance(value.owner, STATES):
+        value = value.owner.operands[0]
+    return value
+
+
 def put_inside(stated: Statements, value: SSAValue, inner: SSAValue, block: Block) -> None:
     """Move what is stated of a value, which becomes an inner one of a region, to the end of the region's ops."""
     for op in stated.pop(value, []):

@@ -73,7 +73,10 @@ class ProgramParser(Parser):
         definitions = "\n".join(_LOCATION_ALIAS.findall(text))
         self._read_ahead = set[str]()
         if definitions:
-            aliases = _AliasParser(context, definitions, name).parse_aliases()
+            try:
+                aliases = _AliasParser(context, definitions, name).parse_aliases()
+            except ParseError as error:
+                raise InvalidText(error.span, error.msg) from error
             self._read_ahead = set(aliases)
             self.attribute_aliases.update(aliases)
 
