@@ -27,7 +27,7 @@ from zeropoint.codegen.graph import Space, View
 from zeropoint.codegen.llvm.machine import CodegenError
 from zeropoint.codegen.patterns.boundary import match_express, match_gather, match_quantize, match_sum, match_table
 from zeropoint.codegen.patterns.contraction import match_dequantize, match_floats, match_requantize
-from zeropoint.codegen.patterns.match import Declined, Match
+from zeropoint.codegen.patterns.match import Declined, Found, Match
 from zeropoint.codegen.patterns.nest import EXPRESSIONS, match_nest
 from zeropoint.codegen.patterns.products import match_float_product, match_requantized_product
 from zeropoint.codegen.patterns.regions import match_fold, match_scatter, match_slice_update, match_sort
@@ -78,15 +78,16 @@ MOVED = (quant.StorageCastOp, hlo.ConcatenateOp, hlo.IotaOp, hlo.PadOp, hlo.Resh
 """Ops that move whole values: they stay outside of kernels."""
 
 
-def group(program: Program, *, isa: str) -> Program:
+def group(program: Program, *, isa: str, found: Found | None = None) -> Program:
     """The kernels of an integer program, for the instruction set of this name.
 
-    Raises CodegenError, with the op's name and place, where an op has no kernel.
+    What patterns know of kernels' bodies is put into `found`. Raises CodegenError, with the op's name and place, where
+    an op has no kernel.
     """
     grouped = program.clone()
     note_channel_dimension(grouped)
     grouped.module.attributes[ISA] = StringAttr(isa)
-    _Grouping(grouped).run()
+    _Grouping(grouped, {} if found is None else found).run()
     return grouped
 
 
@@ -99,8 +100,9 @@ def noted_isa(program: Program) -> str | None:
 class _Grouping:
     """New ops grow behind the old ones, which go in the end; `made` is where each old value is computed."""
 
-    def __init__(self, program: Program):
+    def __init__(self, program: Program, found: Found):
         self.program = program
+        self.found = found
         self.block = program.entry
         self.made: dict[SSAValue, SSAValue] = {argument: argument for argument in self.block.args}
         self.values = Values(program, self.block, self.made.__contains__)
@@ -295,6 +297,8 @@ class _Grouping:
         types = [value.type for value in match.results]
         kernel = KernelOp(match.kind, inputs, (), types, _body(match, ops), declined=declined, row=match.row)
         self._insert(kernel, root)
+        if match.found is not None:
+            self.found[kernel.body.block] = match.found
         for value, made in zip(match.results, kernel.values, strict=True):
             dtype = element_dtype(element_of(value))
             lines = match.kind in ("contraction", "product") and dtype == np.float32

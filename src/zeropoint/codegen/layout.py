@@ -24,12 +24,13 @@ import numpy as np
 from xdsl.dialects.bufferization import ToTensorOp
 from xdsl.dialects.builtin import MemRefType, StringAttr, TensorType
 from xdsl.dialects.func import ReturnOp
-from xdsl.ir import Block, BlockArgument, Operation, OpResult, Region, SSAValue
+from xdsl.ir import Block, Operation, OpResult, Region, SSAValue
 
 from zeropoint.codegen.graph import ALIGNMENT, Halo, Space, View, image_view, matrix_view
 from zeropoint.codegen.memrefs import Memory
-from zeropoint.codegen.patterns.contraction import ContractionMatch, contraction_in
-from zeropoint.codegen.patterns.products import product_in
+from zeropoint.codegen.patterns.contraction import ContractionMatch, contraction_of
+from zeropoint.codegen.patterns.match import Found
+from zeropoint.codegen.patterns.products import product_of
 from zeropoint.codegen.values import Values, dense
 from zeropoint.codegen.views import has_even_rows, part, parts_of, reshaped, transposed
 from zeropoint.ir.constants import constant_op
@@ -47,8 +48,13 @@ REAL = np.dtype(np.float32)
 def layout(program: Program) -> Program:
     """A grouped program with memrefs as the operands of its kernels."""
     laid = program.clone()
-    _Layout(laid).run()
+    lay_out(laid, {})
     return laid
+
+
+def lay_out(program: Program, found: Found) -> None:
+    """Do that to a program that nobody else has; `found` is what patterns know of its kernels."""
+    _Layout(program, found).run()
 
 
 def is_laid_out(program: Program) -> bool:
@@ -61,15 +67,15 @@ def is_laid_out(program: Program) -> bool:
 class _Layout:
     """New ops grow behind the old ones, which go in the end; `views` are where the old values lie."""
 
-    def __init__(self, program: Program):
+    def __init__(self, program: Program, found: Found):
         self.program = program
+        self._found = found
         self.block = program.entry
         self.values = Values(program, self.block, lambda value: value in self.views)
         self.memory = Memory(self.block)
         self.views: dict[SSAValue, View] = {}
         self._allocated: dict[SSAValue, View] = {}
         self._wholes: dict[ConcatenateOp, View] = {}
-        self._matches: dict[KernelOp, ContractionMatch] = {}
 
     def run(self) -> None:
         *old, last = self.block.ops
@@ -220,18 +226,12 @@ class _Layout:
                 return place
         return self._destination(op, value)
 
-    def _match(self, op: KernelOp) -> ContractionMatch:
-        if op not in self._matches:
-            block = op.body.block
-            self._matches[op] = contraction_in(Values.inside(self.program, block), [*block.ops])
-        return self._matches[op]
-
     def _contraction(self, op: KernelOp) -> tuple[list[View], View]:
-        match = self._match(op)
+        match = contraction_of(self.program, op, self._found)
         result, source, other = op.values[0], match.source, match.tail.other
-        added = [] if other is None else [self._added(op, _operand(op, other), match)]
+        added = [] if other is None else [self._added(op, op.inputs[-1], match)]
         # One operand that is both lies well for both as it is added.
-        read = added.pop() if other is source else self._read(op, _operand(op, source), match)
+        read = added.pop() if other is source else self._read(op, op.inputs[0], match)
         if match.windows is not None:
             read = self._surrounded(op, read, match.windows.padding)
         bytes_ = element_dtype(element_of(result)) == BYTE
@@ -264,10 +264,9 @@ class _Layout:
         return made
 
     def _product(self, op: KernelOp) -> tuple[list[View], View]:
-        block = op.body.block
-        match = product_in(Values.inside(self.program, block), [*block.ops])
+        match = product_of(self.program, op, self._found)
         dims = match.dimensions
-        lhs, rhs = (self.views[_operand(op, value)] for value in (match.lhs, match.rhs))
+        lhs, rhs = self.views[op.inputs[0]], self.views[op.inputs[-1]]
         if match.output is None:
             left = lhs if lhs.strides[dims.term] == lhs.itemsize else self._turned(op, lhs, dims.term, lhs.itemsize)
             return [left] if match.lhs is match.rhs else [left, rhs], self._target(op)
@@ -414,9 +413,8 @@ class _Layout:
             elif isinstance(user, PadOp) and use.index == 0:
                 wanted = self._padding(user)
             elif isinstance(user, KernelOp) and user.kind.data == "contraction":
-                match = self._match(user)
-                reads = match.source is user.body.block.args[use.index] and match.windows is not None
-                wanted = match.windows.padding if reads and match.windows is not None else None
+                windows = contraction_of(self.program, user, self._found).windows
+                wanted = None if windows is None or use.index else windows.padding
             else:
                 continue
             if wanted is not None and (found is None or found.value == wanted.value):
@@ -458,12 +456,6 @@ class _Layout:
             repeated = BroadcastInDimOp(constant.output, with_shape(constant.output, target.shape), [])
             block = Block([constant, repeated, YieldOp([repeated.result])])
             self.memory.insert(KernelOp("fill", (), [self.memory.of(target)], (), Region(block)), op)
-
-
-def _operand(op: KernelOp, argument: SSAValue) -> SSAValue:
-    """The operand of a kernel that an argument of its body is."""
-    assert isinstance(argument, BlockArgument)
-    return op.inputs[argument.index]
 
 
 def _holds(there: Halo, wanted: Halo) -> bool:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from zeropoint.codegen.graph import Graph
 from zeropoint.codegen.group import group, noted_isa
-from zeropoint.codegen.layout import is_laid_out, layout
+from zeropoint.codegen.layout import is_laid_out, lay_out, layout
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.machine import CodegenError
+from zeropoint.codegen.patterns.match import Found
 from zeropoint.codegen.schedule.steps import schedule
 from zeropoint.ir.program import Program
 
@@ -17,11 +18,12 @@ def steps_of(program: Program, isa: InstructionSet) -> Graph:
     Raises CodegenError, with the op's name and place, where an op has no kernel, and for a program that was grouped for
     another instruction set.
     """
-    noted = noted_isa(program)
+    noted, found = noted_isa(program), Found()
     if noted is None:
-        program = group(program, isa=isa.name)
+        program = group(program, isa=isa.name, found=found)
+        lay_out(program, found)
     elif noted != isa.name:
         raise CodegenError(f"found a program grouped for {noted}, expected {isa.name}; group it again")
-    if not is_laid_out(program):
+    elif not is_laid_out(program):
         program = layout(program)
-    return schedule(program, isa)
+    return schedule(program, isa, found)

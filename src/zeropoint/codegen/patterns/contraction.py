@@ -10,28 +10,29 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from xdsl.ir import Operation, SSAValue
 
 from zeropoint.codegen.kernels.requantize import Epilogue, Output
-from zeropoint.codegen.patterns.match import Declined, Match
+from zeropoint.codegen.patterns.match import Declined, Found, Match
+from zeropoint.codegen.patterns.tail import Tail, followed, summed
 from zeropoint.codegen.patterns.windows import Windows
 from zeropoint.codegen.values import Values, owner_of
-from zeropoint.ir.fxpmath import RequantizeOp, WeightedSumOp
+from zeropoint.ir.fxpmath import RequantizeOp
+from zeropoint.ir.locations import describe
+from zeropoint.ir.native import KernelOp
+from zeropoint.ir.program import Program
 from zeropoint.ir.quant import StorageCastOp, UniformQuantizedType
 from zeropoint.ir.stablehlo import (
     AddOp,
     BroadcastInDimOp,
-    ClampOp,
     ConvertOp,
     ConvolutionOp,
     DotGeneralOp,
-    MaximumOp,
-    MinimumOp,
     ReduceOp,
     ReduceWindowOp,
     ReshapeOp,
@@ -63,32 +64,20 @@ class Pool:
     zero: int
 
 
-@dataclass(frozen=True)
-class Tail:
-    """What follows a contraction: `result` is the last value of it, `other` what is added.
-
-    `sum` is the op that adds stored integers; `first` says that `other` is its first operand.
-    """
-
-    result: SSAValue
-    bias: Array | None = None
-    bounds: tuple[float, float] | None = None
-    bounds_last: bool = False
-    other: SSAValue | None = None
-    sum: WeightedSumOp | None = None
-    first: bool = False
+Weights = Windows | Array | Pool
 
 
 @dataclass(frozen=True)
 class ContractionMatch:
     """`weights` are windows, a matrix (terms, channels) or a pool; `bias` has one number a channel.
 
-    `arithmetic` says what accumulators become; None: they are floats already.
+    `name` is that of the op where it was found; `arithmetic` says what accumulators become; None: they are floats
+    already. The kernel's operands are the source, and behind it what is added, where that is another value.
     """
 
-    root: Operation
+    name: str
     source: SSAValue
-    weights: Windows | Array | Pool
+    weights: Weights
     bias: Array
     tail: Tail
     arithmetic: Output | Expressed | None
@@ -113,7 +102,7 @@ class ContractionMatch:
         """As a kernel."""
         other = self.tail.other
         inputs = (self.source,) if other is None or other is self.source else (self.source, other)
-        return Match("contraction", (self.tail.result,), inputs)
+        return Match("contraction", (self.tail.result,), inputs, found=self)
 
 
 def match_requantize(values: Values, op: RequantizeOp) -> Match | Declined:
@@ -143,18 +132,14 @@ def match_floats(values: Values, op: ConvolutionOp | DotGeneralOp) -> Match | De
     return found.match if isinstance(found, ContractionMatch) else found
 
 
-def contraction_in(values: Values, ops: list[Operation]) -> ContractionMatch:
-    """The contraction that the body of a kernel is made of."""
-    found: ContractionMatch | Declined = Declined()
-    requantizes = [op for op in ops if isinstance(op, RequantizeOp)]
-    expressed = [op for op in ops if isinstance(op, UniformDequantizeOp)]
-    if requantizes:
-        found = _requantized(values, requantizes[0])
-    elif expressed:
-        found = _expressed(values, expressed[0])
-    else:
-        found = _floats(values, next(op for op in ops if isinstance(op, ConvolutionOp | DotGeneralOp)))
-    assert isinstance(found, ContractionMatch), found
+def contraction_of(program: Program, kernel: KernelOp, known: Found) -> ContractionMatch:
+    """The contraction that a kernel computes: as it is known, else what its body says."""
+    block = kernel.body.block
+    if block not in known:
+        values = Values.inside(program, block)
+        known[block] = next(rule(values, op) for kind, rule in _RULES.items() for op in block.ops if type(op) is kind)
+    found = known[block]
+    assert isinstance(found, ContractionMatch)
     return found
 
 
@@ -166,23 +151,15 @@ def _requantized(values: Values, op: RequantizeOp) -> ContractionMatch | Decline
         return Declined(f"found a result of {element_of(op.result)}, expected i8")
     if element_dtype(element_of(op.accumulator)) != np.int32:
         return Declined(f"found accumulators of {element_of(op.accumulator)}, expected i32")
-    value, bias = without_bias(values, op.accumulator)
-    weights = _weights_of(values, value, bias)
-    if isinstance(weights, Declined):
-        return weights
-    source, weights = weights
-    if element_dtype(element_of(source)) != np.int8:
-        return Declined(f"found activations of {element_of(source)}, expected i8")
-    channels = _channels(weights, source, values)
-    output = output_of(values, op, channels)
+    found = _of_bytes(values, op.accumulator)
+    if isinstance(found, Declined):
+        return found
+    source, weights, bias = found
+    output = output_of(values, op, len(bias))
     if isinstance(output, Declined):
         return output
-    biases = _biases(bias, channels)
-    if isinstance(weights, Pool):
-        biases = np.full(channels, -weights.kernel[0] * weights.kernel[1] * weights.zero, np.int64)
-    alone = isinstance(weights, Pool) or (isinstance(weights, Windows) and not weights.takes_residual)
-    tail = Tail(op.result) if alone else _summed(values, op)
-    return ContractionMatch(op, source, weights, biases, tail, output)
+    tail = summed(values, op) if _takes_residual(weights) else Tail(op.result)
+    return ContractionMatch(describe(op), source, weights, bias, tail, output)
 
 
 def _expressed(values: Values, op: UniformDequantizeOp) -> ContractionMatch | Declined:
@@ -194,56 +171,76 @@ def _expressed(values: Values, op: UniformDequantizeOp) -> ContractionMatch | De
     shape, axis = shape_of(op.result), values.innermost(op.result)
     if axis < 0 or (type_.is_per_channel and type_.axis != axis):
         return Declined("found scales along another dimension than that of the output channels")
-    value, bias = without_bias(values, cast.input)
-    weights = _weights_of(values, value, bias)
-    if isinstance(weights, Declined):
-        return weights
-    source, weights = weights
+    found = _of_bytes(values, cast.input)
+    if isinstance(found, Declined):
+        return found
+    source, weights, bias = found
     if isinstance(weights, Pool) or (isinstance(weights, Windows) and weights.depthwise):
         return Declined("found a depthwise convolution, whose accumulators have no kernel of their own")
-    if element_dtype(element_of(source)) != np.int8:
-        return Declined(f"found activations of {element_of(source)}, expected i8")
-    scales = Expressed(np.broadcast_to(type_.scales, (shape[axis],)))
-    tail = _followed(values, op.result, residual=not isinstance(weights, Windows) or weights.takes_residual)
+    tail = followed(values, op.result, residual=_takes_residual(weights))
     if tail.bias is not None:
         return Declined("found a bias of floats behind the accumulators")
-    return ContractionMatch(op, source, weights, _biases(bias, shape[axis]), tail, scales)
+    scales = Expressed(np.broadcast_to(type_.scales, (shape[axis],)))
+    return ContractionMatch(describe(op), source, weights, bias, tail, scales)
 
 
 def _floats(values: Values, op: ConvolutionOp | DotGeneralOp) -> ContractionMatch | Declined:
     if not all(element_dtype(element_of(value)) == np.float32 for value in (op.lhs, op.rhs, op.result)):
         return Declined()
-    if isinstance(op, DotGeneralOp):
-        weights = _matrix(values, op)
-        source = op.lhs
-    else:
-        weights = Windows.of(values, op) if values.is_image(op.result) else Declined("found no images")
-        source = weights.input.source if isinstance(weights, Windows) else op.lhs
+    if isinstance(op, ConvolutionOp) and not values.is_image(op.result):
+        return Declined("found no images")
+    weights = _weights_of(values, op.result, None)
     if isinstance(weights, Declined):
         return weights
+    source, weights = weights
     if isinstance(weights, Windows) and weights.leaves_out and not np.isfinite(weights.weights).all():
         return Declined("found infinite weights, which give NaN where they meet the zeros between elements")
-    tail = _followed(values, op.result, residual=not isinstance(weights, Windows) or weights.takes_residual)
+    tail = followed(values, op.result, residual=_takes_residual(weights))
     channels = _channels(weights, source, values)
     bias = np.zeros(channels, np.float32) if tail.bias is None else np.broadcast_to(tail.bias, (channels,))
-    return ContractionMatch(op, source, weights, bias, tail, None)
+    return ContractionMatch(describe(op), source, weights, bias, tail, None)
 
 
-def _weights_of(
-    values: Values, value: SSAValue, bias: IntArray | None
-) -> tuple[SSAValue, Windows | Array | Pool] | Declined:
+_RULES: dict[type[Operation], Callable[[Values, Any], ContractionMatch | Declined]] = {
+    RequantizeOp: _requantized,
+    UniformDequantizeOp: _expressed,
+    ConvolutionOp: _floats,
+    DotGeneralOp: _floats,
+}
+"""What a contraction is found from, in the order in which a body is searched."""
+
+
+def _takes_residual(weights: Weights) -> bool:
+    return not isinstance(weights, Windows | Pool) or (isinstance(weights, Windows) and weights.takes_residual)
+
+
+def _of_bytes(values: Values, accumulator: SSAValue) -> tuple[SSAValue, Weights, IntArray] | Declined:
+    """What accumulators of bytes read, the weights that it meets, and one bias a channel."""
+    value, bias = without_bias(values, accumulator)
+    found = _weights_of(values, value, bias)
+    if isinstance(found, Declined):
+        return found
+    source, weights = found
+    if element_dtype(element_of(source)) != np.int8:
+        return Declined(f"found activations of {element_of(source)}, expected i8")
+    channels = _channels(weights, source, values)
+    if isinstance(weights, Pool):
+        return source, weights, np.full(channels, -weights.kernel[0] * weights.kernel[1] * weights.zero, np.int64)
+    dtype = weights.weights.dtype if isinstance(weights, Windows) else weights.dtype
+    if dtype != np.int8:
+        return Declined(f"found weights of {dtype}, expected i8")
+    biases = np.zeros(channels, np.int64) if bias is None else np.broadcast_to(bias.astype(np.int64), (channels,))
+    return source, weights, biases
+
+
+def _weights_of(values: Values, value: SSAValue, bias: IntArray | None) -> tuple[SSAValue, Weights] | Declined:
     """What a value that is accumulated reads, and the weights that it meets."""
     op = owner_of(value)
     if isinstance(op, ConvolutionOp):
-        windows = Windows.of(values, op)
-        return windows if isinstance(windows, Declined) else (windows.input.source, windows)
+        return Windows.of(values, op)
     if isinstance(op, DotGeneralOp):
         matrix = _matrix(values, op)
-        if isinstance(matrix, Declined):
-            return matrix
-        if matrix.dtype != np.int8 or values.is_image(op.lhs):
-            return Declined(f"found weights of {matrix.dtype} for {op.lhs.type}, expected i8")
-        return op.lhs, matrix
+        return matrix if isinstance(matrix, Declined) else (op.lhs, matrix)
     pooled = _pooled(values, value)
     if pooled is None or bias is not None:
         return Declined("found no sum of products with constant weights before it")
@@ -275,15 +272,10 @@ def _matrix(values: Values, op: DotGeneralOp) -> Array | Declined:
     return weights if dimensions.rhs_contracting_dimensions == (0,) else weights.T
 
 
-def _channels(weights: Windows | Array | Pool, source: SSAValue, values: Values) -> int:
+def _channels(weights: Weights, source: SSAValue, values: Values) -> int:
     if isinstance(weights, Pool):
         return shape_of(source)[values.innermost(source)]
     return weights.weights.shape[3] if isinstance(weights, Windows) else weights.shape[1]
-
-
-def _biases(bias: IntArray | None, channels: int) -> IntArray:
-    """One bias a channel, 0 where there is none."""
-    return np.zeros(channels, np.int64) if bias is None else np.broadcast_to(bias.astype(np.int64), (channels,))
 
 
 def without_bias(values: Values, value: SSAValue) -> tuple[SSAValue, IntArray | None]:
@@ -332,7 +324,7 @@ def has_room(output: Output, reach: IntArray) -> bool:
     return Epilogue(output.multiplier.behaviour).has_room(output.multiplier, reach)
 
 
-def _reaches(weights: Windows | Array | Pool, bias: IntArray) -> Iterator[IntArray]:
+def _reaches(weights: Weights, bias: IntArray) -> Iterator[IntArray]:
     """The greatest accumulators of every channel, of each convolution that this one is made of."""
     if isinstance(weights, Pool):
         yield 128 * weights.kernel[0] * weights.kernel[1] + np.abs(bias)
@@ -371,66 +363,3 @@ def _pooled(values: Values, value: SSAValue) -> tuple[SSAValue, Pool] | None:
         and not any(side for pair in padding_values(op.padding, 4) for side in pair)
     )
     return (image, Pool((sizes[y], sizes[x]), (strides[y], strides[x]), int(zero))) if plain else None
-
-
-# Forwards: what follows joins as long as nothing else uses the value before it.
-
-
-def _summed(values: Values, op: RequantizeOp) -> Tail:
-    """The sum of two that alone uses the result, if the other operand of the same shape is computed already."""
-    uses = list(op.result.uses)
-    user = uses[0].operation if len(uses) == 1 else None
-    if not isinstance(user, WeightedSumOp) or len(user.inputs) != 2:
-        return Tail(op.result)
-    other: SSAValue = user.inputs[1 - uses[0].index]
-    bytes_ = all(element_dtype(element_of(value)) == np.int8 for value in (other, user.result))
-    if not bytes_ or not values.has(other) or shape_of(other) != shape_of(op.result):
-        return Tail(op.result)
-    return Tail(user.result, other=other, sum=user, first=uses[0].index == 1)
-
-
-def _followed(values: Values, value: SSAValue, *, residual: bool) -> Tail:
-    """The longest tail of a value of floats; without `residual` the longest that adds no other value."""
-    tail = Tail(value)
-    while (longer := _longer(values, tail)) is not None and (residual or longer.other is None):
-        tail = longer
-    return tail
-
-
-def _longer(values: Values, tail: Tail) -> Tail | None:
-    """The tail with the op that follows; None where that stays by itself."""
-    uses = list(tail.result.uses)
-    op = uses[0].operation if len(uses) == 1 else None
-    if isinstance(op, AddOp):
-        return _added(values, tail, op, op.operands[1 - uses[0].index])
-    if op is None or tail.bounds is not None:
-        return None
-    bounds = _bounds(values, op, uses[0].index)
-    if bounds is None:
-        return None
-    return replace(tail, result=op.results[0], bounds=bounds, bounds_last=tail.other is not None)
-
-
-def _added(values: Values, tail: Tail, op: AddOp, other: SSAValue) -> Tail | None:
-    broadcast = owner_of(other)
-    along = isinstance(broadcast, BroadcastInDimOp) and array_values(broadcast.broadcast_dimensions) == (
-        values.innermost(other),
-    )
-    bias = values.constant(broadcast.operand) if isinstance(broadcast, BroadcastInDimOp) and along else None
-    if bias is not None and tail.bias is None and tail.bounds is None and tail.other is None:
-        return replace(tail, result=op.result, bias=bias)
-    if tail.other is None and values.has(other) and values.constant(other) is None:
-        return replace(tail, result=op.result, other=other)
-    return None
-
-
-def _bounds(values: Values, op: Operation, index: int) -> tuple[float, float] | None:
-    """The numbers between which an op puts its operand `index`."""
-    if isinstance(op, ClampOp) and index == 1:
-        low, high = values.splat(op.min), values.splat(op.max)
-        return None if low is None or high is None else (low, high)
-    if isinstance(op, MaximumOp | MinimumOp):
-        bound = values.splat(op.operands[1 - index])
-        if bound is not None:
-            return (bound, math.inf) if isinstance(op, MaximumOp) else (-math.inf, bound)
-    return None

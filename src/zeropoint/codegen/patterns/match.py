@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 
 @dataclass(frozen=True)
@@ -18,6 +18,8 @@ class Match:
     """The dimension of the result that rows run along, of a kernel of rows."""
     padded: tuple[Operation, ...] = ()
     """Windows that read padding, which has to be an op of its own first."""
+    found: object = None
+    """What the pattern knows of the ops, for `layout` and `schedule`."""
 
 
 @dataclass(frozen=True)
@@ -28,3 +30,7 @@ class Declined:
 
     def __bool__(self) -> bool:
         return False
+
+
+Found = dict[Block, object]
+"""What patterns know of the ops of a kernel, by its body; for bodies that were read from a text it is found again."""

@@ -129,11 +129,11 @@ class Dilated:
         )
         return y, x
 
-    def padding(self, op: ConvolutionOp) -> Halo | None:
-        """What is read around the source; None where nothing is."""
+    def padding(self, op: ConvolutionOp, phases: tuple[list[Phase], list[Phase]]) -> Halo | None:
+        """What is read around the source by some phases; None where nothing is."""
         sides = [
-            _outside(phases, shape_of(self.source)[d])
-            for phases, d in zip(self.phases(op), op.dimension_numbers.data.input_spatial_dimensions, strict=True)
+            _outside(some, shape_of(self.source)[d])
+            for some, d in zip(phases, op.dimension_numbers.data.input_spatial_dimensions, strict=True)
         ]
         (top, bottom), (left, right) = sides
         return Halo(top, left, bottom, right, int(self.fill)) if any(map(any, sides)) else None
@@ -142,18 +142,3 @@ class Dilated:
 def _outside(phases: Sequence[Phase], size: int) -> tuple[int, int]:
     ends = [phase.elements for phase in phases]
     return max(0, -min(first for first, _ in ends)), max(0, max(last for _, last in ends) + 1 - size)
-
-
-def padding_of(op: ConvolutionOp, splat: Callable[[SSAValue], float | None]) -> Halo | None:
-    """What surrounds the input of a convolution of images, by which it pads it itself or is padded and dilated before.
-
-    None where nothing does.
-    """
-    dilated = Dilated.of(op, splat)
-    if dilated is not None:
-        return dilated.padding(op)
-    pairs = padding_values(op.padding, len(op.dimension_numbers.data.input_spatial_dimensions))
-    if len(pairs) != 2 or not any(side > 0 for pair in pairs for side in pair) or min(map(min, pairs)) < 0:
-        return None
-    (top, bottom), (left, right) = pairs
-    return Halo(top, left, bottom, right, 0)

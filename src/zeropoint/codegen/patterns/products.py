@@ -5,13 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 
 from zeropoint.codegen.kernels.requantize import Output
 from zeropoint.codegen.patterns.contraction import has_room, output_of
-from zeropoint.codegen.patterns.match import Declined, Match
+from zeropoint.codegen.patterns.match import Declined, Found, Match
 from zeropoint.codegen.values import Values, owner_of
 from zeropoint.ir.fxpmath import RequantizeOp
+from zeropoint.ir.locations import describe
+from zeropoint.ir.native import KernelOp
+from zeropoint.ir.program import Program
 from zeropoint.ir.stablehlo import ConvertOp, DotGeneralOp, SubtractOp, TransposeOp
 from zeropoint.ir.tensors import element_dtype, element_of, shape_of
 
@@ -42,9 +45,13 @@ class Dimensions:
 
 @dataclass(frozen=True)
 class ProductMatch:
-    """`lhs` and `rhs` are the activations; `zero` is the zero point of the first. Of floats there is no `output`."""
+    """`lhs` and `rhs` are the activations; `zero` is the zero point of the first. Of floats there is no `output`.
 
-    root: RequantizeOp | DotGeneralOp
+    `result` is computed by the op of that name. The kernel's operands are the activations, one where they are the same.
+    """
+
+    name: str
+    result: SSAValue
     lhs: SSAValue
     rhs: SSAValue
     zero: int
@@ -55,7 +62,7 @@ class ProductMatch:
     def match(self) -> Match:
         """As a kernel."""
         inputs = (self.lhs,) if self.lhs is self.rhs else (self.lhs, self.rhs)
-        return Match("product", (self.root.result,), inputs)
+        return Match("product", (self.result,), inputs, found=self)
 
 
 def match_requantized_product(values: Values, op: RequantizeOp) -> Match | Declined:
@@ -75,12 +82,16 @@ def match_float_product(values: Values, op: DotGeneralOp) -> Match | Declined:
     return found.match
 
 
-def product_in(values: Values, ops: list[Operation]) -> ProductMatch:
-    """The product that the body of a kernel is made of."""
-    requantizes = [op for op in ops if isinstance(op, RequantizeOp)]
-    products = [op for op in ops if isinstance(op, DotGeneralOp)]
-    found = _of_bytes(values, requantizes[0]) if requantizes else _of_floats(values, products[0])
-    assert isinstance(found, ProductMatch), found
+def product_of(program: Program, kernel: KernelOp, known: Found) -> ProductMatch:
+    """The product that a kernel computes: as it is known, else what its body says."""
+    block = kernel.body.block
+    if block not in known:
+        values = Values.inside(program, block)
+        requantize = next((op for op in block.ops if isinstance(op, RequantizeOp)), None)
+        product = next(op for op in block.ops if isinstance(op, DotGeneralOp))
+        known[block] = _of_floats(values, product) if requantize is None else _of_bytes(values, requantize)
+    found = known[block]
+    assert isinstance(found, ProductMatch)
     return found
 
 
@@ -104,7 +115,7 @@ def _of_bytes(values: Values, op: RequantizeOp) -> ProductMatch | Declined:
         return Declined(f"found {terms} terms and zero point {other_zero}, expected a multiple of 4 and 0")
     if not has_room(output, np.full(channels, terms * 255 * 128, np.int64)):
         return Declined("found accumulators that 32 bits do not hold with the rounding term of fixed16")
-    return ProductMatch(op, lhs, rhs, zero, dims, output)
+    return ProductMatch(describe(op), op.result, lhs, rhs, zero, dims, output)
 
 
 def _of_floats(values: Values, op: DotGeneralOp) -> ProductMatch | Declined:
@@ -119,7 +130,7 @@ def _of_floats(values: Values, op: DotGeneralOp) -> ProductMatch | Declined:
         return Declined("found a product of images")
     if values.output(op.result) is not None:
         return Declined("found a product that is only returned, which a loop nest writes to the caller's array")
-    return ProductMatch(op, op.lhs, op.rhs, 0, dims, None)
+    return ProductMatch(describe(op), op.result, op.lhs, op.rhs, 0, dims, None)
 
 
 def _centred(values: Values, value: SSAValue) -> tuple[SSAValue, int] | Declined:

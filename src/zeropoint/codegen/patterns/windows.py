@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+from xdsl.ir import SSAValue
 
 from zeropoint.codegen.graph import Halo, View
 from zeropoint.codegen.patterns.match import Declined
-from zeropoint.codegen.patterns.phases import Dilated, Phase, padding_of
+from zeropoint.codegen.patterns.phases import Dilated, Phase
 from zeropoint.codegen.values import Values
 from zeropoint.codegen.views import part
 from zeropoint.ir.stablehlo import ConvolutionOp
@@ -20,18 +21,20 @@ from zeropoint.ir.tensors import Array
 class Windows:
     """The attributes of a convolution; weights are (kernel rows, kernel columns, inputs of a group, outputs)."""
 
-    op: ConvolutionOp
-    input: Dilated
     weights: Array
     strides: tuple[int, int]
     dilation: tuple[int, int]
     groups: int
     padding: Halo | None
     """What surrounds the source."""
+    fill: float
+    """The number between the elements of the source, and around them."""
+    phases: tuple[list[Phase], list[Phase]]
+    """Of rows and of columns."""
 
     @staticmethod
-    def of(values: Values, op: ConvolutionOp) -> Windows | Declined:
-        """Of a convolution of images by constant weights."""
+    def of(values: Values, op: ConvolutionOp) -> tuple[SSAValue, Windows] | Declined:
+        """Of a convolution of images by constant weights, with the source."""
         layout = op.dimension_numbers.data
         weights = values.constant(op.rhs)
         rank = len(layout.input_spatial_dimensions)
@@ -50,10 +53,9 @@ class Windows:
         if not plain:
             return Declined(f"found {op.dimension_numbers.data}, expected images and their channels in one order")
         pairs = padding_values(op.padding, 2)
-        source = Dilated.of(op, values.splat)
-        if source is None and min(map(min, pairs)) < 0:
+        dilated = Dilated.of(op, values.splat)
+        if dilated is None and min(map(min, pairs)) < 0:
             return Declined("found negative padding")
-        source = source or Dilated(op.lhs, (1, 1), (pairs[0][0], pairs[1][0]), 0)
         arranged = weights.transpose(
             *layout.kernel_spatial_dimensions,
             layout.kernel_input_feature_dimension,
@@ -65,7 +67,14 @@ class Windows:
         sy, sx = array_values(op.window_strides, ones)
         dy, dx = array_values(op.rhs_dilation, ones)
         groups = int(op.feature_group_count.value.data)
-        return Windows(op, source, arranged, (sy, sx), (dy, dx), groups, padding_of(op, values.splat))
+        (top, bottom), (left, right) = pairs
+        padding = Halo(top, left, bottom, right, 0) if any(map(any, pairs)) else None
+        source = dilated or Dilated(op.lhs, (1, 1), (top, left), 0)
+        phases = source.phases(op)
+        if dilated is not None:
+            padding = dilated.padding(op, phases)
+        found = Windows(arranged, (sy, sx), (dy, dx), groups, padding, source.fill, phases)
+        return source.source, found
 
     @property
     def depthwise(self) -> bool:
@@ -88,7 +97,7 @@ class Windows:
 
         Those of depthwise convolutions have a step that is a multiple of the distance of taps.
         """
-        y, x = self.input.phases(self.op)
+        y, x = self.phases
         if self.depthwise:
             y, x = ([even for phase in phases for even in phase.even()] for phases in (y, x))
         return [Piece(self, row, column) for row in y for column in x]
@@ -133,7 +142,7 @@ class Piece:
         """What the numbers between the elements add to every output channel, as integers; `taken` are its weights."""
         sums = (weights.astype(np.int64).sum((0, 1, 2)) for weights in (self.whole.weights, taken))
         every, own = sums
-        return int(self.whole.input.fill) * (every - own)
+        return int(self.whole.fill) * (every - own)
 
     def source(self, values: Values, surrounded: View) -> View:
         """Where its first output begins to read the source with its padding; of no taps one element, over and over."""

@@ -11,6 +11,7 @@ from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 
 from zeropoint.codegen.graph import Buffer, Graph, Space, View, row_major
 from zeropoint.codegen.llvm.isa import InstructionSet
+from zeropoint.codegen.patterns.match import Found
 from zeropoint.codegen.values import Values
 from zeropoint.ir.locations import describe
 from zeropoint.ir.native import KernelOp
@@ -37,7 +38,7 @@ class Constants:
 
 
 class Body:
-    """`inputs` and `outputs` are the views of the kernel's operands."""
+    """`inputs` and `outputs` are the views of the kernel's operands; `found` is what patterns know of kernels."""
 
     def __init__(
         self,
@@ -47,11 +48,14 @@ class Body:
         kernel: KernelOp,
         inputs: list[View],
         outputs: list[View],
+        found: Found,
     ):
+        self.program = program
         self.graph = graph
         self.kernel = kernel
         self.inputs = inputs
         self.outputs = outputs
+        self.found = found
         self.values = Values.inside(program, kernel.body.block)
         self._constants = constants
 

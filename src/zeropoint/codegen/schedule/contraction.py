@@ -14,28 +14,18 @@ from zeropoint.codegen.kernels.contraction import Contraction
 from zeropoint.codegen.kernels.depthwise import Depthwise
 from zeropoint.codegen.kernels.depthwise_floats import FloatDepthwise
 from zeropoint.codegen.kernels.requantize import Epilogue, Output
-from zeropoint.codegen.kernels.sum import SumParameters
-from zeropoint.codegen.patterns.contraction import ContractionMatch, Expressed, Pool, contraction_in
+from zeropoint.codegen.patterns.contraction import ContractionMatch, Expressed, Pool, contraction_of
 from zeropoint.codegen.patterns.windows import Piece, Windows
 from zeropoint.codegen.schedule.body import Body
-from zeropoint.ir.fxpmath import WeightedSumOp
-from zeropoint.ir.locations import describe
-from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.tensors import Array
 from zeropoint.numerics.arrays import IntArray
 
 
-def sum_parameters(op: WeightedSumOp) -> SumParameters:
-    """The parameters of a weighted sum, in the order of its operands."""
-    shift, zero, low, high = (int(a.value.data) for a in (op.shift, op.zero_point, op.storage_min, op.storage_max))
-    return SumParameters(array_values(op.multipliers), array_values(op.zero_points), shift, zero, low, high)
-
-
 def schedule_contraction(body: Body) -> None:
     """The steps of a contraction: one, or one for every image and every phase of a transposed convolution."""
-    match = contraction_in(body.values, body.ops)
-    source, target = body.view(match.source), body.outputs[0]
-    other = None if match.tail.other is None else body.view(match.tail.other)
+    match = contraction_of(body.program, body.kernel, body.found)
+    source, target = body.inputs[0], body.outputs[0]
+    other = None if match.tail.other is None else body.inputs[-1]
     scheduled = _Contraction(body, match, other)
     if isinstance(match.weights, Pool):
         scheduled.pool(match.weights, source, target)
@@ -49,7 +39,7 @@ class _Contraction:
     def __init__(self, body: Body, match: ContractionMatch, other: View | None):
         self.body, self.match, self.other = body, match, other
         self.values, self.isa, self.graph = body.values, body.isa, body.graph
-        self.name = describe(match.root)
+        self.name = match.name
 
     # The three forms of weights.
 
@@ -223,8 +213,8 @@ class _Contraction:
             return self._floats(residual, sparse=sparse)
         if isinstance(output, Expressed):
             return ExpressedSums(self._halves(weights), self._floats(residual))
-        op = self.match.tail.sum
-        added = None if op is None else Residual(*residual, self.match.tail.first, sum_parameters(op))
+        tail = self.match.tail
+        added = None if tail.sum is None else Residual(*residual, tail.first, tail.sum)
         return Integers(self._halves(weights), self._epilogue(output, weights, bias), added)
 
     def _floats(self, residual: tuple[int, int], *, sparse: bool = False) -> Floats:

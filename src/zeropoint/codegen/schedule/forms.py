@@ -15,8 +15,8 @@ from zeropoint.codegen.kernels.gather import GatherRows
 from zeropoint.codegen.kernels.planes import DequantizePlanes, Planes, QuantizePlanes
 from zeropoint.codegen.kernels.sum import WeightedSum
 from zeropoint.codegen.kernels.table import Table
+from zeropoint.codegen.patterns.tail import sum_parameters
 from zeropoint.codegen.schedule.body import Body
-from zeropoint.codegen.schedule.contraction import sum_parameters
 from zeropoint.codegen.schedule.nest import schedule_nest
 from zeropoint.ir.fxpmath import TableOp, WeightedSumOp
 from zeropoint.ir.quant import UniformQuantizedType

@@ -11,17 +11,16 @@ from zeropoint.codegen.kernels.arithmetic import Arithmetic, Floats, Integers
 from zeropoint.codegen.kernels.batched import Batched, Packing
 from zeropoint.codegen.kernels.contraction import Contraction
 from zeropoint.codegen.kernels.requantize import Epilogue, Output
-from zeropoint.codegen.patterns.products import Dimensions, ProductMatch, product_in
+from zeropoint.codegen.patterns.products import Dimensions, ProductMatch, product_of
 from zeropoint.codegen.schedule.body import Body
 from zeropoint.codegen.views import copy, fill
-from zeropoint.ir.locations import describe
 
 
 def schedule_product(body: Body) -> None:
     """Packing, and the contraction of every batch."""
-    match = product_in(body.values, body.ops)
-    left, right, target = body.view(match.lhs), body.view(match.rhs), body.outputs[0]
-    dims, name, isa = match.dimensions, describe(match.root), body.isa
+    match = product_of(body.program, body.kernel, body.found)
+    left, right, target = body.inputs[0], body.inputs[-1], body.outputs[0]
+    dims, name, isa = match.dimensions, match.name, body.isa
     channels, batch = right.shape[dims.column], len(dims.batch)
     if match.output is None:
         kernel = _kernel(body, dims, (left, right, target), Floats(), 1)

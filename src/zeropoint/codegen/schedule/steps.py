@@ -14,6 +14,7 @@ from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 from zeropoint.codegen.graph import Buffer, Graph, Space, View, row_major
 from zeropoint.codegen.kernels.border import Border
 from zeropoint.codegen.llvm.isa import InstructionSet
+from zeropoint.codegen.patterns.match import Found
 from zeropoint.codegen.schedule.body import Body, Constants
 from zeropoint.codegen.schedule.contraction import schedule_contraction
 from zeropoint.codegen.schedule.forms import (
@@ -64,13 +65,14 @@ KERNELS: Mapping[str, Callable[[Body], None]] = {
 """What appends the steps of a kernel, by its kind."""
 
 
-def schedule(program: Program, isa: InstructionSet) -> Graph:
-    """The steps of a program's kernels for one instruction set."""
-    return _Schedule(program, isa).graph
+def schedule(program: Program, isa: InstructionSet, found: Found | None = None) -> Graph:
+    """The steps of a program's kernels for one instruction set; `found` is what patterns know of them."""
+    return _Schedule(program, isa, {} if found is None else found).graph
 
 
 class _Schedule:
-    def __init__(self, program: Program, isa: InstructionSet):
+    def __init__(self, program: Program, isa: InstructionSet, found: Found):
+        self._found = found
         self.graph = Graph(program.inputs, program.outputs, isa)
         self._program = program
         self._values = Values(program, program.entry, lambda _: True)
@@ -104,7 +106,7 @@ class _Schedule:
             self._border(op)
         elif isinstance(op, KernelOp):
             inputs, outputs = ([self._views[value] for value in part] for part in (op.inputs, op.outputs))
-            KERNELS[op.kind.data](Body(self._program, self.graph, self._constants, op, inputs, outputs))
+            KERNELS[op.kind.data](Body(self._program, self.graph, self._constants, op, inputs, outputs, self._found))
 
     def _allocated(self, value: SSAValue) -> View:
         index = self._outputs.get(value)

@@ -1,0 +1,102 @@
+"""What follows a contraction and joins its kernel, as long as nothing else uses the value before it.
+
+%z = weighted_sum %y, %other            of bytes
+%z = clamp(add(add(%y, bias), %other))  of floats, each at most once; the bounds may come before %other
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+from xdsl.ir import Operation, SSAValue
+
+from zeropoint.codegen.kernels.sum import SumParameters
+from zeropoint.codegen.values import Values, owner_of
+from zeropoint.ir.fxpmath import RequantizeOp, WeightedSumOp
+from zeropoint.ir.stablehlo import AddOp, BroadcastInDimOp, ClampOp, MaximumOp, MinimumOp
+from zeropoint.ir.stablehlo.arrays import array_values
+from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
+
+
+@dataclass(frozen=True)
+class Tail:
+    """What follows a contraction: `result` is the last value of it, `other` what is added.
+
+    `sum` adds stored integers; `first` says that `other` is its first operand.
+    """
+
+    result: SSAValue
+    bias: Array | None = None
+    bounds: tuple[float, float] | None = None
+    bounds_last: bool = False
+    other: SSAValue | None = None
+    sum: SumParameters | None = None
+    first: bool = False
+
+
+def sum_parameters(op: WeightedSumOp) -> SumParameters:
+    """The parameters of a weighted sum, in the order of its operands."""
+    shift, zero, low, high = (int(a.value.data) for a in (op.shift, op.zero_point, op.storage_min, op.storage_max))
+    return SumParameters(array_values(op.multipliers), array_values(op.zero_points), shift, zero, low, high)
+
+
+def summed(values: Values, op: RequantizeOp) -> Tail:
+    """The sum of two that alone uses the result, if the other operand of the same shape is computed already."""
+    uses = list(op.result.uses)
+    user = uses[0].operation if len(uses) == 1 else None
+    if not isinstance(user, WeightedSumOp) or len(user.inputs) != 2:
+        return Tail(op.result)
+    other: SSAValue = user.inputs[1 - uses[0].index]
+    bytes_ = all(element_dtype(element_of(value)) == np.int8 for value in (other, user.result))
+    if not bytes_ or not values.has(other) or shape_of(other) != shape_of(op.result):
+        return Tail(op.result)
+    return Tail(user.result, other=other, sum=sum_parameters(user), first=uses[0].index == 1)
+
+
+def followed(values: Values, value: SSAValue, *, residual: bool) -> Tail:
+    """The longest tail of a value of floats; without `residual` the longest that adds no other value."""
+    tail = Tail(value)
+    while (longer := _longer(values, tail)) is not None and (residual or longer.other is None):
+        tail = longer
+    return tail
+
+
+def _longer(values: Values, tail: Tail) -> Tail | None:
+    """The tail with the op that follows; None where that stays by itself."""
+    uses = list(tail.result.uses)
+    op = uses[0].operation if len(uses) == 1 else None
+    if isinstance(op, AddOp):
+        return _added(values, tail, op, op.operands[1 - uses[0].index])
+    if op is None or tail.bounds is not None:
+        return None
+    bounds = _bounds(values, op, uses[0].index)
+    if bounds is None:
+        return None
+    return replace(tail, result=op.results[0], bounds=bounds, bounds_last=tail.other is not None)
+
+
+def _added(values: Values, tail: Tail, op: AddOp, other: SSAValue) -> Tail | None:
+    broadcast = owner_of(other)
+    along = isinstance(broadcast, BroadcastInDimOp) and array_values(broadcast.broadcast_dimensions) == (
+        values.innermost(other),
+    )
+    bias = values.constant(broadcast.operand) if isinstance(broadcast, BroadcastInDimOp) and along else None
+    if bias is not None and tail.bias is None and tail.bounds is None and tail.other is None:
+        return replace(tail, result=op.result, bias=bias)
+    if tail.other is None and values.has(other) and values.constant(other) is None:
+        return replace(tail, result=op.result, other=other)
+    return None
+
+
+def _bounds(values: Values, op: Operation, index: int) -> tuple[float, float] | None:
+    """The numbers between which an op puts its operand `index`."""
+    if isinstance(op, ClampOp) and index == 1:
+        low, high = values.splat(op.min), values.splat(op.max)
+        return None if low is None or high is None else (low, high)
+    if isinstance(op, MaximumOp | MinimumOp):
+        bound = values.splat(op.operands[1 - index])
+        if bound is not None:
+            return (bound, math.inf) if isinstance(op, MaximumOp) else (-math.inf, bound)
+    return None
