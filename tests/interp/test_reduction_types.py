@@ -48,12 +48,13 @@ def test_the_example_of_the_introduction_gives_what_a_hand_calculation_gives():
     assert run(text, stored, init).tolist() == [4, 4, 5, 29, 65]
 
 
-def test_a_sum_that_saturates_in_eight_bits_does_not_in_the_body():
+def test_sums_of_quantized_values_are_exact_and_saturate_once_at_the_end():
     narrow, wide = "!quant.uniform<i8:f32, 1.0>", "!quant.uniform<i32:f32, 1.0>"
     x, zero = np.array([100, 100, 100, -100, -100, -100], np.int8), np.array(0, np.int8)
     assert run(reduce_text(narrow, wide, narrow, shape="6"), x, zero) == 0
-    assert run(reduce_text(narrow, narrow, narrow, shape="6"), x, zero) == -1  # 127 - 128: it saturates both ways
-    assert run(reduce_text(narrow, wide, narrow, shape="3"), x[:3], zero) == 127  # only the result saturates
+    assert run(reduce_text(narrow, narrow, narrow, shape="6"), x, zero) == 0  # in either body
+    for body in (narrow, wide):
+        assert run(reduce_text(narrow, body, narrow, shape="3"), x[:3], zero) == 127  # the result saturates
 
 
 def test_a_sum_that_wraps_in_eight_bits_does_not_in_the_body():
@@ -149,6 +150,14 @@ def test_quantized_sums_in_a_wide_body_do_not_depend_on_the_schedule(seed: int):
     assert all(run(text, random.permutation(x), np.array(10, np.uint8)) == first for _ in range(4))
 
 
+def test_an_initial_value_of_another_type_is_converted_by_its_own_parameters():
+    x, wide = "!quant.uniform<i8:f32, 0.5:10>", "!quant.uniform<i32:f32, 0.25>"
+    text = reduce_text(x, wide, wide).replace(f"%z: tensor<{x}>", "%z: tensor<!quant.uniform<i8:f32, 2.0>>")
+    text = text.replace(f"tensor<{x}>)", "tensor<!quant.uniform<i8:f32, 2.0>>)")
+    stored = np.array([10, 11, 12, 13], np.int8)  # 0.0, 0.5, 1.0, 1.5
+    assert run(text, stored, np.array(3, np.int8)) == (3.0 + 6.0) / 0.25
+
+
 REJECTED = {
     "inputs and init values of one type": (
         reduce_text("i8", "i32", "i8")
@@ -157,11 +166,17 @@ REJECTED = {
         "expects the element types of input and init-value at index 0 to be the same where the body computes in "
         "another one, but got: 'i8' vs 'i16'",
     ),
-    "results of the inputs' baseline": (reduce_text("i8", "i32", "i16"), "inferred type(s) 'tensor<i32>' are"),
+    "results of the inputs' baseline": (
+        reduce_text("i8", "i32", "i16"),
+        "inferred type(s) 'tensor<i32>' are incompatible with return type(s) of operation 'tensor<i16>'; allowed "
+        "beside them, as the operands have them: 'tensor<i8>'",
+    ),
     "quantized results of the inputs' storage": (
         reduce_text(INPUT, SUM, "!quant.uniform<i8:f32, 0.5>"),
-        "are incompatible with return type(s)",
+        "'tensor<!quant.uniform<i8:f32, 5.000000e-01>>'; allowed beside them, as the operands have them: "
+        "'tensor<!quant.uniform<u8:f32, 5.000000e-01:10>>' with any scale and zero point",
     ),
+    "a narrower complex body": (reduce_text("complex<f64>", "complex<f32>", "complex<f64>"), "promotable"),
     "a float body of integers": (reduce_text("i8", "f32", "i8"), "promotable"),
     "an integer body of floats": (reduce_text("f32", "i32", "f32"), "promotable"),
     "a float body of quantized values (C)": (reduce_text(INPUT, "f32", INPUT), "promotable"),
@@ -182,6 +197,17 @@ def test_what_the_rfc_leaves_out_is_refused(text: str, sentence: str):
     assert sentence in str(error.value)
     with pytest.raises(mlir.Rejected):
         mlir.parse(text)
+
+
+@pytest.mark.parametrize("result", ["complex<f32>", "complex<f64>"])
+def test_a_complex_body_computes_in_a_wider_type(result: str):
+    x = np.array([1 + 2j, 2.0**-30, -1, 3j], np.complex64)
+    text = reduce_text("complex<f32>", "complex<f64>", result)
+    if result == "complex<f64>":
+        mlir.parse(text)
+    found = run(text, x, np.array(0, np.complex64))
+    assert found == (5j + 2.0**-30)
+    assert found.dtype == np.dtype(np.complex64 if result == "complex<f32>" else np.complex128)
 
 
 @pytest.mark.parametrize("text", [reduce_text("i8", "i32", "i8"), reduce_text(INPUT, SUM, OUTPUT)])

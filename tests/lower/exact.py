@@ -268,7 +268,7 @@ class Evaluator:
         return self._result(total, scale, made, at, wide_sums=_is_wide(lhs, rhs))
 
     def reduce(self, op: hlo.ReduceOp, operands: list[Tensor], made: Tensor, at: Index) -> int:
-        """Neighbours first, level by level, the initial value on the left at the root; every sum saturates."""
+        """Sums are exact and saturate once, at the end."""
         source, start = operands
         body = op.body.block.first_op
         assert body is not None
@@ -279,16 +279,10 @@ class Evaluator:
             full = tuple(chosen[d] if d in chosen else next(rest) for d in range(len(source.shape)))
             values.append(source.stored[full])
         _, zero, bounds = parameters(made.type, at)
-        steps: dict[str, Callable[[int, int], int]] = {
-            "stablehlo.add": lambda a, b: clamp(a + b - zero, bounds),
-            "stablehlo.maximum": max,
-            "stablehlo.minimum": min,
-        }
-        step = steps[body.name]
-        while len(values) > 1:
-            pairs = [step(a, b) for a, b in zip(values[::2], values[1::2], strict=False)]
-            values = pairs + values[len(values) - len(values) % 2 :]
-        return step(start.stored[()], values[0]) if values else start.stored[()]
+        values.append(start.stored[()])
+        if body.name == "stablehlo.add":
+            return clamp(sum(value - zero for value in values) + zero, bounds)
+        return {"stablehlo.maximum": max, "stablehlo.minimum": min}[body.name](values)
 
 
 def _index(place: dict[int, int]) -> Index:

@@ -199,7 +199,7 @@ def test_sums_that_requantize_themselves_are_refused_where_32_bits_do_not_hold_t
     )
 
 
-def test_a_sum_of_too_many_values_saturates_at_every_step() -> None:
+def test_a_sum_that_passes_32_bits_saturates_once() -> None:
     given, scalar = q("5", 0.5, 0, "i32"), q("", 0.5, 0, "i32")
     body = f"""%0 = stablehlo.constant() <{{value = dense<0> : tensor<i32>}}> : () -> {scalar}
       %r = stablehlo.reduce(%x init: %0) applies stablehlo.add across dimensions = [0] :
@@ -238,14 +238,6 @@ def test_a_product_of_two_activations_with_too_many_terms_saturates() -> None:
     before = program(body, {"x": given, "y": other}, wide, "fixed32")
     for value in (127, -128):
         assert_exact(before, np.full((1, 70000), 127, np.int8), np.full((70000, 1), value, np.int8))
-
-
-def test_a_sum_with_a_zero_point_is_refused() -> None:
-    given, scalar, result = q("2x4", 0.5, 3), q("", 0.5, 3), q("2", 0.5, 3)
-    body = f"""%0 = stablehlo.constant() <{{value = dense<3> : tensor<i8>}}> : () -> {scalar}
-      %r = stablehlo.reduce(%x init: %0) applies stablehlo.add across dimensions = [1] :
-           ({given}, {scalar}) -> {result}"""
-    assert "expected one result, zero point 0" in refusal(body, {"x": given}, result)
 
 
 def test_integer_io_refuses_an_input_that_float_ops_read_too() -> None:

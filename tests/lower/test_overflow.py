@@ -137,7 +137,7 @@ def reduced(rows: int, stored: int, bias: str = "") -> Program:
 
 
 @pytest.mark.parametrize("rows", [1, 2, 3, 8, 11])
-def test_a_sum_over_accumulators_saturates_at_every_step_as_it_does_when_quantized(rows: int) -> None:
+def test_a_sum_over_accumulators_saturates_once_as_it_does_when_quantized(rows: int) -> None:
     given = reduced(rows, 127)
     x = np.full((rows, 4), 127, np.int8)
     random = np.random.default_rng(rows)

@@ -16,6 +16,7 @@ from zeropoint.interp.binding import Kernel, Scope, Unary
 from zeropoint.interp.reduction import neighbour_sum
 from zeropoint.ir.stablehlo import BatchNormGradOp, BatchNormInferenceOp, BatchNormTrainingOp
 from zeropoint.ir.tensors import Array, element_of, shape_of
+from zeropoint.numerics.normalization import normalized
 
 BatchNormOp = BatchNormInferenceOp | BatchNormTrainingOp | BatchNormGradOp
 Spread = Callable[[Array], Array]
@@ -74,8 +75,8 @@ def inference(op: BatchNormInferenceOp, scope: Scope) -> Kernel:
 def _normalized(
     op: BatchNormOp, operand: Array, scale: Array, offset: Array, mean: Array, variance: Array, spread: Spread
 ) -> Array:
-    deviation = np.sqrt(spread(variance) + _epsilon(op, operand))
-    return spread(scale) * ((operand - spread(mean)) / deviation) + spread(offset)
+    features = (spread(array) for array in (scale, offset, mean, variance))
+    return normalized(operand, *features, epsilon=op.epsilon.value.data)
 
 
 def training(op: BatchNormTrainingOp, scope: Scope) -> Kernel:

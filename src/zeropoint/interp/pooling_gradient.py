@@ -15,7 +15,7 @@ import numpy as np
 
 from zeropoint.interp.binding import Body, Kernel, Scope
 from zeropoint.interp.quantized import implicit_conversion
-from zeropoint.interp.reduction import returned_elements
+from zeropoint.interp.reduction import Combine, Reducer
 from zeropoint.ir.stablehlo import SelectAndScatterOp
 from zeropoint.ir.stablehlo.arrays import array_values, padding_values
 from zeropoint.ir.tensors import Array, element_of, shape_of
@@ -27,20 +27,17 @@ def select_and_scatter(op: SelectAndScatterOp, scope: Scope) -> Kernel:
     rank = len(shape)
     window, strides = array_values(op.window_dimensions, (1,) * rank), array_values(op.window_strides, (1,) * rank)
     padding = padding_values(op.padding, rank)
-    select, scatter = scope.body(op.select.block), scope.body(op.scatter.block)
-    argument = element_of(op.scatter.block.args[0])
-    inward = implicit_conversion(element_of(op.source), argument, scope.profile)
-    start = implicit_conversion(element_of(op.init_value), argument, scope.profile)
-    outward = implicit_conversion(returned_elements(op.scatter.block)[0], element_of(op.result), scope.profile)
+    select = scope.body(op.select.block)
+    reducer = Reducer.of(op.scatter.block, [op.source], [op.init_value], [op.result], scope)
     chosen_from = implicit_conversion(element_of(op.operand), element_of(op.select.block.args[0]), scope.profile)
     # Where each window begins, per dimension.
     origins = [np.arange(size) * step - low for size, step, (low, _) in zip(sizes, strides, padding, strict=True)]
 
     def run(operand: Array, source: Array, init_value: Array) -> Array:
         places = _chosen(chosen_from(operand), window, origins, sizes, select)
-        total = np.full(operand.size, start(init_value))
-        _add_up(total, places, inward(source).reshape(-1), scatter)
-        return outward(total.reshape(shape))
+        total = np.full(operand.size, reducer.start([init_value])[0])
+        _add_up(total, places, reducer.into([source])[0].reshape(-1), reducer.combine)
+        return reducer.out_of((total.reshape(shape),))[0]
 
     return run
 
@@ -67,7 +64,7 @@ def _chosen(
     return places.reshape(-1)
 
 
-def _add_up(total: Array, places: Array, values: Array, scatter: Body) -> None:
+def _add_up(total: Array, places: Array, values: Array, scatter: Combine) -> None:
     """Scatter values to their places in order: first those that come first at their place, then the second ones, ..."""
     order = np.argsort(places, kind="stable")
     order = order[places[order] >= 0]
@@ -79,4 +76,4 @@ def _add_up(total: Array, places: Array, values: Array, scatter: Body) -> None:
     for turn in range(int(turns.max()) + 1):
         now = turns == turn
         at = ordered[now]
-        total[at] = scatter(total[at], values[order[now]])[0]
+        total[at] = scatter((total[at],), (values[order[now]],))[0]

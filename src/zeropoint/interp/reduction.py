@@ -11,6 +11,9 @@ included. Ours is:
 - One `add` or `multiply` of f32 or f64: `reduce` takes 16 parts, then halves (`zeropoint.numerics.sums`), a window goes
   from left to right. The initial value comes from the left at the end.
 - One op on integers, one `maximum` or `minimum`: any order gives the same.
+- One `add` of quantized values: the exact sum of all, which saturates once, at the end. What saturates at every step
+  depends on the schedule; the RFC has wider bodies so that nothing is lost on the way. Where no step saturates, this is
+  what every schedule gives.
 - Any other body (f16, bf16, several ops, several operands): `reduce` combines neighbours, level by level, and the
   initial value from the left at the end; a window goes from left to right, beginning with the initial value.
 
@@ -22,11 +25,12 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from xdsl.ir import Attribute, Block, SSAValue
 
-from zeropoint.interp.affine import is_quantized
+from zeropoint.interp.affine import Affine, affine, is_quantized
 from zeropoint.interp.binding import Kernel, Scope
 from zeropoint.interp.elementwise import PREFIX
 from zeropoint.interp.exactness import FLOAT32, FLOAT64
@@ -60,14 +64,13 @@ def reduce(op: ReduceOp, scope: Scope) -> Kernel:
     dims = array_values(op.dimensions, ())
     count = len(op.inputs)
     shapes = [shape_of(result) for result in op.results_]
-    into, out_of = _edges(op, scope)
-    combine, total = _combiner(op.body.block, scope)
+    reducer = Reducer.of(op.body.block, op.inputs, op.init_values, op.results_, scope)
 
     def run(*operands: Array) -> Array | Arrays:
-        inputs, init = into(operands[:count]), into(operands[count:])
+        inputs, init = reducer.into(operands[:count]), reducer.start(operands[count:])
         empty = not all(inputs[0].shape[dim] for dim in dims)
-        results = init if empty else combine(init, total(inputs, sorted(dims)))
-        results = out_of(results)
+        results = init if empty else reducer.combine(init, reducer.total(inputs, sorted(dims)))
+        results = reducer.out_of(results)
         shaped = tuple(np.broadcast_to(r, shape) for r, shape in zip(results, shapes, strict=True))
         return shaped[0] if count == 1 else shaped
 
@@ -125,15 +128,14 @@ def reduce_window(op: ReduceWindowOp, scope: Scope) -> Kernel:
     interior = [dilation - 1 for dilation in array_values(op.base_dilations, ones)]
     dilations, padding = array_values(op.window_dilations, ones), padding_values(op.padding, rank)
     sizes = shape_of(op.results_[0])
-    into, out_of = _edges(op, scope)
-    combine, _ = _combiner(op.body.block, scope)
-    start_last = _is_parted(op.body.block)
+    reducer = Reducer.of(op.body.block, op.inputs, op.init_values, op.results_, scope)
+    combine, start_last = reducer.combine, _is_parted(op.body.block)
 
     def run(*operands: Array) -> Array | Arrays:
-        init = into(operands[count:])
+        init = reducer.start(operands[count:])
         padded_inputs = tuple(
             padded(x, padding, fill, interior) if any(map(any, padding)) or any(interior) else x
-            for x, fill in zip(into(operands[:count]), init, strict=True)
+            for x, fill in zip(reducer.into(operands[:count]), init, strict=True)
         )
         start = tuple(np.broadcast_to(fill, sizes) for fill in init)
         taps = _taps(window, dilations, strides, sizes)
@@ -144,7 +146,7 @@ def reduce_window(op: ReduceWindowOp, scope: Scope) -> Kernel:
             results = start
         for tap in taps:
             results = combine(results, tuple(x[tap] for x in padded_inputs))
-        results = out_of(combine(start, results) if start_last else results)
+        results = reducer.out_of(combine(start, results) if start_last else results)
         return results[0] if count == 1 else results
 
     return run
@@ -167,29 +169,68 @@ def _taps(
 
 def folded(block: Block, operand: SSAValue, result: SSAValue, scope: Scope) -> Callable[[Sequence[Array]], Array]:
     """The body over values in order, converted at its edges: what all_reduce does with those of a group's processes."""
-    arguments, returned = element_of(block.args[0]), returned_elements(block)
-    into = implicit_conversion(element_of(operand), arguments, scope.profile)
-    out_of = implicit_conversion(returned[0], element_of(result), scope.profile)
-    body = scope.body(block)
-
-    def combine(left: Arrays, right: Arrays) -> Arrays:
-        return body(*left, *right)
+    reducer = Reducer.of(block, [operand], [operand], [result], scope)
 
     def run(values: Sequence[Array]) -> Array:
-        return np.asarray(out_of(_tree((np.stack([into(value) for value in values]),), combine)[0]))
+        stacked = np.stack([reducer.into([value])[0] for value in values])
+        return np.asarray(reducer.out_of(_tree((stacked,), reducer.combine))[0])
 
     return run
 
 
-def _edges(
-    op: ReduceOp | ReduceWindowOp, scope: Scope
-) -> tuple[Callable[[Sequence[Array]], Arrays], Callable[[Arrays], Arrays]]:
-    """The conversions of operands to the body's arguments, and of its results to the op's (the RFC's A, F and G)."""
-    block = op.body.block
-    arguments = [element_of(argument) for argument in block.args[: len(op.inputs)]]
-    outer, inner = [element_of(value) for value in op.inputs], returned_elements(block)
-    results = [element_of(result) for result in op.results_]
-    return _each(outer, arguments, scope), _each(inner, results, scope)
+@dataclass(frozen=True)
+class Reducer:
+    """A body with the conversions at its edges (the RFC's A, F and G).
+
+    `into` takes operands and `start` initial values to what `combine` takes, `out_of` that to the results; `total`
+    combines everything over some dimensions by the schedule of `reduce`.
+    """
+
+    into: Callable[[Sequence[Array]], Arrays]
+    start: Callable[[Sequence[Array]], Arrays]
+    out_of: Callable[[Arrays], Arrays]
+    combine: Combine
+    total: Callable[[Arrays, Sequence[int]], Arrays]
+
+    @staticmethod
+    def of(
+        block: Block,
+        operands: Sequence[SSAValue],
+        init_values: Sequence[SSAValue],
+        results: Sequence[SSAValue],
+        scope: Scope,
+    ) -> Reducer:
+        """Of a body and the types around it."""
+        arguments = [element_of(argument) for argument in block.args[: len(operands)]]
+        into, start = (
+            _each([element_of(value) for value in values], arguments, scope) for values in (operands, init_values)
+        )
+        out_of = _each(returned_elements(block), [element_of(result) for result in results], scope)
+        sums = _sum_type(block)
+        if sums is None:
+            return Reducer(into, start, out_of, *_combiner(block, scope))
+        word = np.dtype(np.int64)
+
+        def centred(convert: Callable[[Sequence[Array]], Arrays]) -> Callable[[Sequence[Array]], Arrays]:
+            return lambda arrays: tuple(sums.centred(array, word) for array in convert(arrays))
+
+        def saturated(totals: Arrays) -> Arrays:
+            stored = (np.clip(x + sums.zeros(x.ndim), sums.storage_min, sums.storage_max) for x in totals)
+            return out_of(tuple(x.astype(sums.dtype) for x in stored))
+
+        return Reducer(
+            centred(into),
+            centred(start),
+            saturated,
+            lambda left, right: (left[0] + right[0],),
+            lambda values, dims: (values[0].sum(axis=tuple(dims)),),
+        )
+
+
+def _sum_type(block: Block) -> Affine | None:
+    """The type of a body that is one `add` of quantized values; None for any other body."""
+    element = returned_elements(block)[0]
+    return affine(element) if _one_op(block) == "add" and is_quantized(element) else None
 
 
 def returned_elements(block: Block) -> list[Attribute]:

@@ -27,8 +27,9 @@ from zeropoint.numerics.elementwise import (
     TosaAdd,
     addition,
 )
+from zeropoint.numerics.profile import Profile
 from zeropoint.numerics.requantize import Multiplier, RequantizeBehaviour
-from zeropoint.numerics.rounding import INT32_MAX
+from zeropoint.numerics.rounding import INT32_MAX, INT32_MIN
 
 INT32 = Storage.of("i32")
 SYMMETRIC_INT32 = Storage.of("i32", -INT32_MAX)
@@ -47,25 +48,52 @@ def lower_requantize(lowering: Lowering, op: UniformQuantizeOp) -> SSAValue:
     """`uniform_quantize` of a quantized value: (q - z_in) * s_in / s_out, rounded as the profile says."""
     (source,), result = _types(op)
     stored = lowering.stored(op.operand)
+    if is_wide(op.operand) and source != result and not result.is_per_channel:
+        return rescaled_accumulator(lowering, stored, source, result)
+    return requantized(lowering, op, stored, source, result)
+
+
+def requantized(
+    lowering: Lowering,
+    op: Operation,
+    stored: SSAValue,
+    source: UniformQuantizedType,
+    result: UniformQuantizedType,
+) -> SSAValue:
+    """The integers that those of one type are in another; `op` is named where the profile has no arithmetic for it."""
     if source == result:
         return stored
     if result.is_per_channel or (source.is_per_channel and source.zero_points.any()):
-        return _requantize_channels(lowering, op, source, result)
+        return _requantize_channels(lowering, op, stored, source, result)
     if is_widening(source, result):
         return lowering.widened(stored, source.zero_point, storage_element(result))
-    real = lowering.profile.ratio(source.scales, result.scale)
-    wide = is_wide(op.operand)
     zero_point = 0 if source.is_per_channel else source.zero_point
-    accumulator = stored if wide else lowering.widened(stored, zero_point)
+    return rescaled_accumulator(lowering, lowering.widened(stored, zero_point), source, result)
+
+
+def rescaled_accumulator(
+    lowering: Lowering, accumulator: SSAValue, source: UniformQuantizedType, result: UniformQuantizedType
+) -> SSAValue:
+    """Integers of a type, without its zero point, in another type."""
+    real = lowering.profile.ratio(source.scales, result.scale)
     if result.storage.type.width == 32 and result.zero_point == 0 and (real == 1.0).all():
-        return lowering.saturated_result(accumulator, op)
-    width = lowering.profile.accumulator_width(source.storage.type.width, result.storage.type.width)
-    multiplier = lowering.profile.multiplier(real, result.storage.type.width, width)
+        storage = result.storage
+        return lowering.saturated(accumulator, storage.minimum, storage.maximum, storage_element(result))
+    multiplier = change_multiplier(lowering.profile, source, result)
     return lowering.rescaled(accumulator, multiplier, result.zero_point, result.storage, source.axis)
 
 
+def change_multiplier(profile: Profile, source: UniformQuantizedType, result: UniformQuantizedType) -> Multiplier:
+    """The multiplier from one type to another: for accumulators of 64 bits where 32 do not hold stored - zero_point."""
+    points = source.zero_points
+    low, high = source.storage.minimum - int(points.max()), source.storage.maximum - int(points.min())
+    needed = 32 if low >= INT32_MIN and high <= INT32_MAX else 64
+    width = max(needed, profile.accumulator_width(source.storage.type.width, result.storage.type.width))
+    return profile.multiplier(profile.ratio(source.scales, result.scale), result.storage.type.width, width)
+
+
 def _requantize_channels(
-    lowering: Lowering, op: UniformQuantizeOp, source: UniformQuantizedType, result: UniformQuantizedType
+    lowering: Lowering, op: Operation, stored: SSAValue, source: UniformQuantizedType, result: UniformQuantizedType
 ) -> SSAValue:
     """(q - z_in[c]) * s_in[c] / s_out[c] in i32, then + z_out[c], clamped: `fxpmath.requantize` has one zero point."""
     axes = {axis for axis in (source.axis, result.axis) if axis is not None}
@@ -76,7 +104,7 @@ def _requantize_channels(
             f"requantizes in 32 bits (not fixed16)"
         )
     (axis,) = axes
-    wide = lowering.widened(lowering.stored(op.operand), 0)
+    wide = lowering.widened(stored, 0)
     if source.zero_points.any():
         points = source.zero_points if source.is_per_channel else source.zero_point
         wide = lowering.shifted(wide, -points, axis)

@@ -82,12 +82,17 @@ def check_storage(op: Operation) -> None:
         element = stored_element(value)
         if element is None:
             continue
-        storage = element.storage.type
-        plain = storage.signed or (element.storage.spelling is None and storage.width < 32)
-        if not plain or storage.width not in (8, 16, 32):
-            raise LoweringError(f"{describe(op)}: found storage {storage} in {value.type}, expected 8, 16 or 32 bits")
-        if storage.width == 32 and element.zero_points.any():
+        check_width(op, element, value.type)
+        if element.storage.type.width == 32 and element.zero_points.any():
             raise LoweringError(f"{describe(op)}: found a zero point in {value.type}, expected 0 for 32-bit storage")
+
+
+def check_width(op: Operation, element: UniformQuantizedType, where: Attribute) -> None:
+    """Raise LoweringError for storage of a width, or without a sign, that the integer program does not have."""
+    storage = element.storage.type
+    plain = storage.signed or (element.storage.spelling is None and storage.width < 32)
+    if not plain or storage.width not in (8, 16, 32):
+        raise LoweringError(f"{describe(op)}: found storage {storage} in {where}, expected 8, 16 or 32 bits")
 
 
 def is_widening(before: UniformQuantizedType, after: UniformQuantizedType) -> bool:

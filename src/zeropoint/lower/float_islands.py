@@ -27,16 +27,27 @@ from zeropoint.lower.context import Lowering, quantized_element, stored_element
 
 def lower_in_float(lowering: Lowering, op: Operation, reason: str) -> SSAValue:
     """The integers of dequantize_op_quantize; `reason` stays on the float op."""
-    (result,) = op.results
-    quantized = stored_element(result)
-    assert quantized is not None
+    (result,) = lower_several_in_float(lowering, op, reason)
+    return result
+
+
+def lower_several_in_float(lowering: Lowering, op: Operation, reason: str) -> list[SSAValue]:
+    """The same of an op whose results, one or several, are all quantized."""
+    kinds = [stored_element(result) for result in op.results]
     made = type(op).create(
         operands=[_dequantized(lowering, operand) for operand in op.operands],
-        result_types=[with_element(result, quantized.expressed_type)],
+        result_types=[
+            result.type if kind is None else with_element(result, kind.expressed_type)
+            for result, kind in zip(op.results, kinds, strict=True)
+        ],
         properties=dict(op.properties),
         attributes={**op.attributes, FLOAT_REASON: StringAttr(reason)},
     )
-    return lowering.cast(lowering.insert(UniformQuantizeOp(lowering.insert(made).results[0], result.type)).result)
+    reals = lowering.insert(made).results
+    return [
+        lowering.cast(lowering.insert(UniformQuantizeOp(real, result.type)).result)
+        for real, result in zip(reals, op.results, strict=True)
+    ]
 
 
 def _dequantized(lowering: Lowering, operand: SSAValue) -> SSAValue:

@@ -19,13 +19,13 @@ Source: the lowering of quantized contractions; the RFC on quantization transfor
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from xdsl.builder import Builder
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation, SSAValue
-from xdsl.rewriter import InsertPoint
+from xdsl.rewriter import InsertPoint, Rewriter
 
 from zeropoint.ir.annotations import EXPRESSED, FACTS, FLOAT_REASON, PROFILE, RESCALE, carry, is_wide, own_profile
 from zeropoint.ir.dead_code import remove_dead_ops, remove_if_dead
@@ -35,7 +35,11 @@ from zeropoint.ir.program import Program
 from zeropoint.ir.quant import StorageCastOp
 from zeropoint.ir.stablehlo import (
     AddOp,
+    AllReduceOp,
     Atan2Op,
+    BatchNormGradOp,
+    BatchNormInferenceOp,
+    BatchNormTrainingOp,
     BitcastConvertOp,
     BroadcastInDimOp,
     ClampOp,
@@ -54,10 +58,12 @@ from zeropoint.ir.stablehlo import (
     PadOp,
     PowerOp,
     ReduceOp,
+    ReduceScatterOp,
     ReduceWindowOp,
     RemainderOp,
     ReshapeOp,
     ReverseOp,
+    SelectAndScatterOp,
     SelectOp,
     SliceOp,
     SubtractOp,
@@ -79,7 +85,9 @@ from zeropoint.lower.context import (
 )
 from zeropoint.lower.contraction import lower_contraction
 from zeropoint.lower.float_islands import lower_binary_function
-from zeropoint.lower.movement import lower_bits, lower_comparison, lower_constant, lower_movement, lower_reduction
+from zeropoint.lower.movement import lower_bits, lower_comparison, lower_constant, lower_movement
+from zeropoint.lower.normalization import lower_gradient, lower_inference, lower_training
+from zeropoint.lower.reductions import keep_reduction, lower_reduction
 from zeropoint.lower.tables import function_source, lower_function, lower_table
 from zeropoint.numerics.profile import DEFAULT_PROFILE
 from zeropoint.numerics.profile import profile as named_profile
@@ -87,7 +95,9 @@ from zeropoint.ranges import obligations, ranges_of
 
 LOWERINGS: dict[type[Operation], Callable[[Lowering, Any], SSAValue | None]] = {
     AddOp: lower_sum,
+    AllReduceOp: lower_reduction,
     Atan2Op: lower_binary_function,
+    BatchNormInferenceOp: lower_inference,
     BitcastConvertOp: lower_bits,
     BroadcastInDimOp: lower_movement,
     ClampOp: lower_movement,
@@ -105,10 +115,12 @@ LOWERINGS: dict[type[Operation], Callable[[Lowering, Any], SSAValue | None]] = {
     PadOp: lower_movement,
     PowerOp: lower_binary_function,
     ReduceOp: lower_reduction,
+    ReduceScatterOp: lower_reduction,
     ReduceWindowOp: lower_reduction,
     RemainderOp: lower_binary_function,
     ReshapeOp: lower_movement,
     ReverseOp: lower_movement,
+    SelectAndScatterOp: lower_reduction,
     SelectOp: lower_movement,
     SliceOp: lower_movement,
     SubtractOp: lower_sum,
@@ -121,11 +133,29 @@ REMEDY = "quantize its operands to fewer bits, split its sums, or widen the scal
 """What to do about numbers that no integer type here holds."""
 
 
-def _lower_op(lowering: Lowering, op: Operation) -> SSAValue | None:
-    """The integers that stand for the op's result, None where the op stays as it is."""
-    if len(op.results) != 1 or quantized_element(op.results[0]) is None:
+SEVERAL: dict[type[Operation], Callable[[Lowering, Any], Sequence[SSAValue] | None]] = {
+    BatchNormGradOp: lower_gradient,
+    BatchNormTrainingOp: lower_training,
+    ReduceOp: keep_reduction,
+    ReduceWindowOp: keep_reduction,
+}
+"""Ops with several results, all of which are quantized."""
+
+
+def _lower_op(lowering: Lowering, op: Operation) -> Sequence[SSAValue] | None:
+    """The integers that stand for the op's results, None where the op stays as it is."""
+    if any(quantized_element(result) is None for result in op.results):
         return None
-    check_storage(op)
+    if len(op.results) == 1:
+        check_storage(op)
+        made = _lower_value(lowering, op)
+        return None if made is None else [made]
+    rule = SEVERAL.get(type(op))
+    return None if rule is None else rule(lowering, op)
+
+
+def _lower_value(lowering: Lowering, op: Operation) -> SSAValue | None:
+    """The integers that stand for the op's one result, None where the op stays as it is."""
     if isinstance(op, UniformQuantizeOp) and quantized_element(op.operand) is None:
         source = function_source(op, lowering)
         return _signed_quantize(lowering, op) if source is None else lower_table(lowering, op, source)
@@ -171,9 +201,9 @@ def _keep(lowering: Lowering, op: Operation, replaced: set[SSAValue]) -> None:
         op.attributes.setdefault(FLOAT_REASON, StringAttr(reason))
 
 
-def _note_expressed(integers: SSAValue, op: Operation) -> None:
+def _note_expressed(integers: SSAValue, result: SSAValue, op: Operation) -> None:
     """Say on an integer value which real values it stands for, and what its parameters came from; reports read it."""
-    quantized = quantized_element(op.results[0])
+    quantized = quantized_element(result)
     computes = (RequantizeOp, WeightedSumOp, TableOp)
     if isinstance(integers.owner, Operation):
         carry(op, integers.owner, FACTS)
@@ -220,21 +250,30 @@ def lower(program: Program, profile: str | None = None) -> Program:
             raise
         except ValueError as error:  # parameters that the profile's arithmetic has no room for
             raise LoweringError(f"{describe(op)}: {error}") from error
-        if integers is not None:
-            lowering.values[op.results[0]] = integers
-            replaced.add(op.results[0])
-            _note_expressed(integers, op)
-    # The float ops that became tables go before the others get their quantized operands back.
-    for op in reversed(original):
-        remove_if_dead(op)
-    for op in original:
-        if op.parent is not None and any(quantized_element(operand) is not None for operand in op.operands):
-            lowering.builder = Builder(InsertPoint.before(op))
-            lowering.location = op.location
-            _keep(lowering, op, replaced)
+        for result, value in zip(op.results, integers or (), strict=False):
+            lowering.values[result] = value
+            replaced.add(result)
+            _note_expressed(value, result, op)
+    _settle(lowering, original, replaced)
     _prove(lowering)
     remove_dead_ops(block)
     return program
+
+
+def _settle(lowering: Lowering, original: list[Operation], replaced: set[SSAValue]) -> None:
+    """Take out the ops that integers stand for now; what stays gets quantized operands."""
+    # The float ops that became tables go before the others get their quantized operands back.
+    for op in reversed(original):
+        remove_if_dead(op)
+    meetings = [op for op in original if isinstance(op, AllReduceOp | ReduceScatterOp) and op.results[0] in replaced]
+    for op in original:
+        kept = op.parent is not None and op not in meetings
+        if kept and any(quantized_element(operand) is not None for operand in op.operands):
+            lowering.builder = Builder(InsertPoint.before(op))
+            lowering.location = op.location
+            _keep(lowering, op, replaced)
+    for op in reversed(meetings):  # what other processes take part in is never dead
+        Rewriter.erase_op(op)
 
 
 def _prove(lowering: Lowering) -> None:

@@ -11,12 +11,13 @@ from zeropoint.ir.fxpmath import RequantizeOp, TableOp, WeightedSumOp
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import StorageCastOp
 from zeropoint.ir.weights import Weights
-from zeropoint.ranges import contraction, elementwise, fixed_point, movement
+from zeropoint.ranges import contraction, elementwise, fixed_point, movement, scattered
 from zeropoint.ranges.analysis import Ranges, Rule
 
 RULES: Mapping[type[Operation], Rule] = {
     hlo.AbsOp: elementwise.absolute,
     hlo.AddOp: elementwise.add,
+    hlo.AllReduceOp: scattered.over_processes,
     hlo.BroadcastInDimOp: movement.broadcast_in_dim,
     hlo.ClampOp: elementwise.clamp,
     hlo.ConcatenateOp: movement.concatenate,
@@ -35,9 +36,11 @@ RULES: Mapping[type[Operation], Rule] = {
     hlo.OptimizationBarrierOp: movement.same,
     hlo.PadOp: movement.pad,
     hlo.ReduceOp: contraction.reduction,
+    hlo.ReduceScatterOp: scattered.over_processes,
     hlo.ReduceWindowOp: contraction.reduction,
     hlo.ReshapeOp: movement.reshape,
     hlo.ReverseOp: movement.reverse,
+    hlo.SelectAndScatterOp: scattered.select_and_scatter,
     hlo.SelectOp: elementwise.select,
     hlo.ShiftLeftOp: elementwise.shift_left,
     hlo.ShiftRightArithmeticOp: elementwise.shift_right,

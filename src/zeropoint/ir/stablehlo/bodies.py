@@ -38,7 +38,8 @@ def binary_body(op: Callable[[SSAValue, SSAValue], Operation], element_type: Att
 def body_op(body: Region) -> type[Operation] | None:
     """The one op that a body applies to its two arguments; None for any other body."""
     ops = list(body.block.ops)
-    if len(ops) == 2 and set(ops[0].operands) == set(body.block.args):
+    applied = len(ops) == 2 and set(ops[0].operands) == set(body.block.args)
+    if applied and tuple(ops[1].operands) == tuple(ops[0].results):
         return type(ops[0])
     return None
 

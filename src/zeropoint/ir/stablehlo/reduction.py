@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, cast
 
-from xdsl.dialects.builtin import AnyFloat, DenseIntOrFPElementsAttr, IntegerType, TensorType
+from xdsl.dialects.builtin import AnyFloat, ComplexType, DenseIntOrFPElementsAttr, IntegerType, TensorType
 from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.irdl import (
     SameVariadicOperandSize,
@@ -34,11 +34,15 @@ from zeropoint.ir.stablehlo.elements import (
     compatible_shapes,
     compatible_sizes,
     inferred_fits,
+    types_text,
 )
 from zeropoint.ir.stablehlo.reduce_assembly import ReduceParts, parse_reduce, print_reduce
 from zeropoint.ir.stablehlo.signatures import VARIADIC, Signature, SignatureOp
 from zeropoint.ir.stablehlo.windows import check_windows
 from zeropoint.ir.tensors import element_of, shape_of
+
+_Inferred = tuple[Sequence[int], Attribute]
+"""The shape and the element type of a result."""
 
 
 @irdl_op_definition
@@ -201,7 +205,8 @@ def check_reduced(
     """
     kept = [(shape, element_of(found)) for shape, found in zip(shapes, inputs, strict=True)]
     if not inferred_fits(kept, results):
-        check_inferred([(shape, element_of(found)) for shape, found in zip(shapes, returned, strict=True)], results)
+        made = [(shape, element_of(found)) for shape, found in zip(shapes, returned, strict=True)]
+        _check_computed(made, kept, results)
         return
     computed = [element_of(found) for found in returned]
     if all(compatible_elements(found, element_of(result)) for found, result in zip(computed, results, strict=True)):
@@ -212,6 +217,19 @@ def check_reduced(
                 f"expects the element types of input and init-value at index {index} to be the same where the body "
                 f"computes in another one, but got: '{element_of(first)}' vs '{element_of(second)}'"
             )
+
+
+def _check_computed(made: Sequence[_Inferred], kept: Sequence[_Inferred], results: Sequence[Attribute]) -> None:
+    """Check results as the body returns them; upstream's sentence, and where there are others the types allowed too."""
+    try:
+        check_inferred(made, results)
+    except VerifyException as error:
+        if inferred_fits(kept, [TensorType(element, shape) for shape, element in made]):
+            raise
+        quantized = any(isinstance(element, UniformQuantizedType) for _, element in kept)
+        others = types_text(TensorType(element, shape) for shape, element in kept)
+        scales = " with any scale and zero point" if quantized else ""
+        raise VerifyException(f"{error}; allowed beside them, as the operands have them: {others}{scales}") from error
 
 
 def _types(op: ReduceOp | ReduceWindowOp) -> tuple[list[Attribute], list[Attribute]]:
@@ -315,6 +333,9 @@ def _promotable(first: Attribute, second: Attribute) -> bool:
         return True
     if isinstance(first, IntegerType) and isinstance(second, IntegerType):
         return cast("IntegerType", first).width.data <= cast("IntegerType", second).width.data
+    if isinstance(first, ComplexType) and isinstance(second, ComplexType):
+        parts = [cast("AnyFloat", cast("ComplexType", found).element_type) for found in (first, second)]
+        return parts[0].bitwidth <= parts[1].bitwidth
     if isinstance(first, UniformQuantizedType) and isinstance(second, UniformQuantizedType):
         return first.expressed_type == second.expressed_type and first.storage.type.width <= second.storage.type.width
     return first == second

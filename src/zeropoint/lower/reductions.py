@@ -1,0 +1,248 @@
+"""Reductions of quantized values on integers.
+
+```mlir
+%0 = stablehlo.reduce(%x init: %z) across dimensions = [1]      : operands i8 at 0.5:10, result i8 at 2.0:3
+   reducer(%a, %b) { add in i32 at 0.25:7 }
+```
+becomes
+```mlir
+%1 = "fxpmath.requantize"(convert %x to i32, less 10), by 0.5 / 0.25, to i32 with zero point 0
+%2 = stablehlo.reduce(%1 init: constant) applies stablehlo.add across dimensions = [1] : (tensor<5x4xi32>, ...)
+%0 = "fxpmath.requantize"(%2), by 0.25 / 2.0, zero point 3, to i8
+```
+The body works on integers without zero points: (a - z) + (b - z) is (a + b - z) - z. A sum is exact, in i64 where 32
+bits might not hold it for some input, and saturates to the type of the body once, at the end; so it does not depend on
+the schedule. Maxima and minima keep their order under any change of parameters.
+
+A reduction whose body is anything else stays as it is, with the reason.
+
+Source: the RFC "StableHLO quantization for reduction ops"; `interp/reduction.py` states the schedule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import IntegerType, StringAttr, TensorType, i32, i64
+from xdsl.ir import Block, Operation, Region, SSAValue
+
+from zeropoint.ir.annotations import FLOAT_REASON
+from zeropoint.ir.locations import describe
+from zeropoint.ir.quant import Storage, UniformQuantizedType
+from zeropoint.ir.stablehlo import (
+    AddOp,
+    AllReduceOp,
+    CompareOp,
+    MaximumOp,
+    MinimumOp,
+    ReduceOp,
+    ReduceScatterOp,
+    ReduceWindowOp,
+    ReturnOp,
+    SelectAndScatterOp,
+)
+from zeropoint.ir.stablehlo.bodies import binary_body, body_op
+from zeropoint.ir.tensors import Array, element_dtype, element_of, with_element
+from zeropoint.lower.arithmetic import change_multiplier, requantized, rescaled_accumulator
+from zeropoint.lower.context import (
+    Lowering,
+    LoweringError,
+    check_width,
+    is_widening,
+    quantized_element,
+    storage_element,
+    stored_element,
+)
+from zeropoint.numerics.profile import Profile
+from zeropoint.numerics.requantize import requantize
+from zeropoint.numerics.rounding import INT32_MAX, INT32_MIN
+from zeropoint.ranges import obligations
+
+Combining = type[AddOp] | type[MaximumOp] | type[MinimumOp]
+Reduction = ReduceOp | ReduceWindowOp | SelectAndScatterOp | AllReduceOp | ReduceScatterOp
+_COMBINING: dict[type[Operation] | None, Combining] = {AddOp: AddOp, MaximumOp: MaximumOp, MinimumOp: MinimumOp}
+"""The bodies that have an integer form."""
+
+
+@dataclass(frozen=True)
+class _Form:
+    """What a reduction is made of: the values that are combined, the initial one, the body, the types."""
+
+    values: Sequence[SSAValue]
+    """The values that are combined, an initial one included."""
+    combine: Combining
+    body: UniformQuantizedType
+    result: UniformQuantizedType
+
+
+def lower_reduction(lowering: Lowering, op: Reduction) -> SSAValue | None:
+    """The integers of a sum, a maximum or a minimum; None, with the reason on the op, for another body."""
+    form = _form(op)
+    if isinstance(form, str):
+        op.attributes.setdefault(FLOAT_REASON, StringAttr(form))
+        return None
+    same = all(quantized_element(value) == form.body for value in form.values)
+    if form.combine is not AddOp and same:
+        stored = [lowering.stored(value) for value in form.values]
+        made = _made(lowering, op, form, stored, storage_element(form.body))
+        return requantized(lowering, op, lowering.insert(made).results[0], form.body, form.result)
+    centred = [_centred(lowering, op, value, form.body) for value in form.values]
+    word = i64 if any(element_of(value) == i64 for value in centred) else i32
+    made = _made(lowering, op, form, [_in_word(lowering, value, word) for value in centred], word)
+    if word == i32 and not all(shown.holds for shown in obligations(lowering.ranges, made)):
+        made.erase()
+        made = _made(lowering, op, form, [_in_word(lowering, value, i64) for value in centred], i64)
+    return _finished(lowering, op, form, lowering.insert(made).results[0])
+
+
+def _in_word(lowering: Lowering, value: SSAValue, word: IntegerType) -> SSAValue:
+    """The integers in a wider type; a constant stays one, as padding has to be."""
+    array = lowering.integers(value)
+    if array is None or element_of(value) == word:
+        return lowering.converted(value, word)
+    return lowering.constant(array.astype(element_dtype(word)))
+
+
+def keep_reduction(lowering: Lowering, op: Reduction) -> None:
+    """Say why a reduction of several operands stays as it is."""
+    del lowering
+    reason = "it reduces several operands together: only reductions of one have an integer form"
+    op.attributes.setdefault(FLOAT_REASON, StringAttr(reason))
+
+
+def _finished(lowering: Lowering, op: Reduction, form: _Form, total: SSAValue) -> SSAValue:
+    """The integers of the result, of the body's integers without zero point that might pass its storage."""
+    body, point = form.body, form.body.zero_point
+    low, high = body.storage.minimum - point, body.storage.maximum - point
+    word = i32 if low >= INT32_MIN and high <= INT32_MAX else i64
+    inside = lowering.saturated(total, low, high, word)
+    if body == form.result:
+        return lowering.converted(lowering.shifted(inside, point, None), storage_element(body))
+    if is_widening(body, form.result):
+        return lowering.converted(inside, storage_element(form.result))
+    return rescaled_accumulator(lowering, inside, body, form.result)
+
+
+def _centred(lowering: Lowering, op: Operation, value: SSAValue, body: UniformQuantizedType) -> SSAValue:
+    """What a value is in the body's type, less its zero point: of a constant a constant."""
+    source, constant = quantized_element(value), lowering.integers(value)
+    assert source is not None
+    if constant is not None and source.is_per_layer:
+        return lowering.constant(_changed(lowering.profile, constant, source, body))
+    stored = lowering.stored(value)
+    if source == body:
+        wide = body.storage.type.width == 32 and body.zero_point != 0
+        return lowering.widened(stored, body.zero_point, i64 if wide else i32)
+    if body.storage.type.width < 32:
+        return lowering.widened(requantized(lowering, op, stored, source, body), body.zero_point)
+    return requantized(lowering, op, stored, source, _less_zero_point(op, source, body))
+
+
+def _less_zero_point(op: Operation, source: UniformQuantizedType, body: UniformQuantizedType) -> UniformQuantizedType:
+    """A type of 32 bits whose integers are the body's less its zero point, as far as values of `source` reach.
+
+    Raises LoweringError where they might reach past 32 bits.
+    """
+    point = body.zero_point
+    low, high = body.storage.minimum - point, body.storage.maximum - point
+    reach = source.reach * float(source.scales.max()) / body.scale + 1
+    if point != 0 and reach > INT32_MAX:
+        raise LoweringError(
+            f"{describe(op)}: found values up to {reach:.6g} in a body of {body}, expected at most {INT32_MAX}; "
+            "give the body zero point 0"
+        )
+    storage = Storage.of("i32", max(low, INT32_MIN), min(high, INT32_MAX))
+    return UniformQuantizedType.per_layer(storage, body.scale, expressed_type=body.expressed_type)
+
+
+def _changed(profile: Profile, stored: Array, source: UniformQuantizedType, body: UniformQuantizedType) -> Array:
+    """The same of an array."""
+    centred, storage, point = stored.astype(np.int64) - source.zero_point, body.storage, body.zero_point
+    if source != body:
+        multiplier = change_multiplier(profile, source, body)
+        bounds = (storage.minimum, storage.maximum)
+        centred = requantize(centred, multiplier, point, *bounds, dtype=np.int64) - point
+    fits = abs(centred).max(initial=0) <= INT32_MAX
+    return centred.astype(np.int32 if fits else np.int64)
+
+
+def _form(op: Reduction) -> _Form | str:
+    """What a reduction is made of, or why it has no integer form."""
+    values, regions = PARTS[type(op)](op)
+    block: Block = regions[-1].block
+    combine = _COMBINING.get(body_op(regions[-1]))
+    body, result = quantized_element(block.args[0]), quantized_element(op.results[0])
+    kinds = [quantized_element(value) for value in values]
+    first = block.first_op
+    if combine is None or first is None or body is None or result is None:
+        return "only a sum, a maximum or a minimum of quantized values has an integer form"
+    if any(stored_element(value) != stored_element(block.args[0]) for value in (*first.operands, *first.results)):
+        return "its body takes values of two types: only a sum, a maximum or a minimum in one has an integer form"
+    if result.is_per_channel or None in kinds:
+        return "its result has a scale for each channel: only one with one scale has an integer form"
+    if isinstance(op, SelectAndScatterOp) and not _compares(op.select.block):
+        return "its select is more than one comparison of the two values, which alone has an integer form"
+    stored = stored_element(block.args[0])
+    assert stored is not None
+    check_width(op, stored, block.args[0].type)
+    return _Form(values, combine, body, result)
+
+
+def _compares(block: Block) -> bool:
+    """Whether a body is one comparison of its two arguments."""
+    first, *others = block.ops
+    return (
+        isinstance(first, CompareOp)
+        and len(others) == 1
+        and set(first.operands) == set(block.args)
+        and tuple(others[0].operands) == (first.result,)
+        and stored_element(first.lhs) is not None
+        and element_of(first.lhs) == element_of(first.rhs)
+    )
+
+
+def _made(
+    lowering: Lowering, op: Reduction, form: _Form, values: Sequence[SSAValue], element: IntegerType
+) -> Operation:
+    """The reduction of integers; it is not in the program yet."""
+    regions = [binary_body(form.combine, element)]
+    operands = list(values)
+    if isinstance(op, SelectAndScatterOp):
+        regions.insert(0, _comparison(op.select.block, element))
+        operands.insert(0, lowering.converted(lowering.stored(op.operand), element))
+    attributes = {name: found for name, found in op.attributes.items() if name != FLOAT_REASON}
+    made = type(op).create(
+        operands=operands,
+        result_types=[with_element(op.results[0], element)],
+        properties=dict(op.properties),
+        attributes=attributes,
+        regions=regions,
+    )
+    made.location = op.location
+    return made
+
+
+def _comparison(block: Block, element: IntegerType) -> Region:
+    """The comparison of a select on integers, whose order is that of what they stand for."""
+    found = block.first_op
+    assert isinstance(found, CompareOp)
+    made = Block(arg_types=[TensorType(element, [])] * 2)
+    swapped = found.lhs is block.args[1]
+    arguments = list(reversed(made.args)) if swapped else list(made.args)
+    properties = {name: value for name, value in found.properties.items() if name != "compare_type"}
+    compared = CompareOp.create(operands=arguments, result_types=[found.result.type], properties=properties)
+    made.add_ops([compared, ReturnOp(compared.results)])
+    return Region(made)
+
+
+PARTS: dict[type[Operation], Callable[[Any], tuple[Sequence[SSAValue], Sequence[Region]]]] = {
+    AllReduceOp: lambda op: (op.inputs, op.regions),
+    ReduceOp: lambda op: (op.operands, op.regions),
+    ReduceScatterOp: lambda op: (op.operands, op.regions),
+    ReduceWindowOp: lambda op: (op.operands, op.regions),
+    SelectAndScatterOp: lambda op: (op.operands[1:], op.regions),
+}
+"""The values that each kind of reduction combines, and its regions, of which the last combines."""

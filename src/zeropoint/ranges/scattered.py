@@ -1,0 +1,49 @@
+"""The ranges of reductions over what is not a part of one tensor: `select_and_scatter`, and the values of processes.
+
+Source: the StableHLO specification, "select_and_scatter", "all_reduce", "reduce_scatter".
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from zeropoint.ir import stablehlo as hlo
+from zeropoint.ir.stablehlo.arrays import array_values
+from zeropoint.ir.stablehlo.bodies import body_op
+from zeropoint.ir.stablehlo.channels import replica_groups
+from zeropoint.ir.tensors import element_of, shape_of
+from zeropoint.ranges.analysis import Ranges, type_range
+from zeropoint.ranges.interval import Interval
+
+MOST_PROCESSES = 1 << 30
+"""The processes of a group that the op does not list."""
+
+
+def select_and_scatter(ranges: Ranges, op: hlo.SelectAndScatterOp) -> Interval:
+    """The initial value and as many values of the source as there are windows over one element."""
+    body, start, each = body_op(op.scatter), ranges.of(op.init_value).hull, ranges.of(op.source).hull
+    if body is hlo.AddOp:
+        return start + each.with_zero().any_of(_windows(op))
+    if body in (hlo.MaximumOp, hlo.MinimumOp):
+        return start.join(each)
+    return type_range(element_of(op.result))
+
+
+def _windows(op: hlo.SelectAndScatterOp) -> int:
+    """How many windows an element is in at most."""
+    ones = (1,) * len(shape_of(op.operand))
+    sizes, strides = array_values(op.window_dimensions, ones), array_values(op.window_strides, ones)
+    return prod(-(-size // step) for size, step in zip(sizes, strides, strict=True))
+
+
+def over_processes(ranges: Ranges, op: hlo.AllReduceOp | hlo.ReduceScatterOp) -> Interval:
+    """The values of a group's processes, which run the same program on inputs of the same types."""
+    body, each = body_op(op.computation), ranges.of(op.operands[0]).hull
+    if body is hlo.AddOp:
+        return each.with_zero().any_of(_processes(op))
+    return each if body in (hlo.MaximumOp, hlo.MinimumOp) else type_range(element_of(op.results[0]))
+
+
+def _processes(op: hlo.AllReduceOp | hlo.ReduceScatterOp) -> int:
+    sizes = [len(group) for group in replica_groups(op.replica_groups)]
+    return max(sizes) if any(sizes) else MOST_PROCESSES
