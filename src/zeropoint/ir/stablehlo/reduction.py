@@ -334,11 +334,14 @@ def _promotable(first: Attribute, second: Attribute) -> bool:
     if isinstance(first, IntegerType) and isinstance(second, IntegerType):
         return cast("IntegerType", first).width.data <= cast("IntegerType", second).width.data
     if isinstance(first, ComplexType) and isinstance(second, ComplexType):
-        parts = [cast("AnyFloat", cast("ComplexType", found).element_type) for found in (first, second)]
-        return parts[0].bitwidth <= parts[1].bitwidth
+        return _part_width(first) <= _part_width(second)  # pyright: ignore[reportUnknownArgumentType]
     if isinstance(first, UniformQuantizedType) and isinstance(second, UniformQuantizedType):
         return first.expressed_type == second.expressed_type and first.storage.type.width <= second.storage.type.width
     return first == second
+
+
+def _part_width(complex_type: Attribute) -> int:
+    return cast("ComplexType[AnyFloat]", complex_type).element_type.bitwidth
 
 
 OPS = (ReduceOp, ReduceWindowOp)
