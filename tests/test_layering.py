@@ -29,9 +29,21 @@ MAY_IMPORT = {
     "codegen": {"ir", "numerics"},
     "export": {"ir", "numerics", "targets"},
 }
-FOR_ALL = {"errors"}
+FOR_ALL = {"errors", "limits"}
 PACKAGES = sorted(MAY_IMPORT)
-TOP = {"__init__", "__main__", "bit_widths", "diagnostics", "engines", "errors", "model", "opt", "passes", "pipeline"}
+TOP = {
+    "__init__",
+    "__main__",
+    "bit_widths",
+    "diagnostics",
+    "engines",
+    "errors",
+    "limits",
+    "model",
+    "opt",
+    "passes",
+    "pipeline",
+}
 
 
 def imported_packages(path: Path) -> set[str]:

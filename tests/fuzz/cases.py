@@ -1,8 +1,8 @@
 """A mutated input through one command, in a child with limits, and how it ended.
 
 `accepted` is status 0 or 1 (a check that failed), `refused` status 2, `unreadable` the same by the guard around the
-parser. Anything else is a bug: `internal` (status 70), `exception` (out of the command line), `signal N` (the process
-died), `too long`.
+parser. Anything else is a bug: `internal` (status 70), `exception` (out of the command line), `out of memory` (which a
+limit should have said before), `signal N` (the process died), `too long`.
 """
 
 from __future__ import annotations
@@ -53,6 +53,8 @@ def run(arguments: list[str]) -> tuple[str, str]:
         except BaseException as error:
             return "exception", f"{type(error).__name__}: {error}"
     line = (errors.getvalue().splitlines() or [""])[-1]
+    if "needs more memory than there is" in line:
+        return "out of memory", line
     if code == 2:
         return ("unreadable" if "unreadable " in line else "refused"), line
     return ("accepted" if code in (None, 0, 1) else "internal"), line
@@ -75,7 +77,12 @@ def outcome(make: Make, seed: str) -> Outcome:
         try:
             os.close(reading)
             _limited()
-            kind, line = run(make(random.Random(seed)))
+            try:
+                arguments = make(random.Random(seed))
+            except Exception as error:
+                kind, line = "no case", f"{type(error).__name__}: {error}"
+            else:
+                kind, line = run(arguments)
             os.write(writing, f"{kind}\n{line[:500]}".encode(errors="replace"))
         finally:
             sys.stdout = sys.stderr = None

@@ -5,19 +5,23 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import os
 import random
 import re
-import struct
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
+from onnx import ModelProto
+from onnx.backend.test.loader import load_model_tests
 
-from fuzz.cases import Outcome, run, survey
+from fuzz.cases import CASES, Outcome, run, survey
+from fuzz.damage import damaged
+from fuzz.onnx_models import models, mutated_model
 
 PROGRAM = """func.func @main(%x: tensor<1x4xf32> {zeropoint.name = "x"}) -> tensor<1x3xf32> {
   %w = stablehlo.constant dense<[[0.5, 1.0, -1.0], [0.2, 2.0, 1.5], [1.0, 0.0, 0.0], [3.0, 1.0, 1.0]]> : tensor<4x3xf32>
@@ -92,29 +96,27 @@ def archive(choose: random.Random) -> bytes:
     return found.getvalue()
 
 
-def damaged(data: bytes, choose: random.Random, most: int | None = None) -> bytes:
-    """Bytes that are changed, cut or repeated in a few places."""
-    found = bytearray(data)
-    for _ in range(choose.choice((1, 1, 2, 5, 20))):
-        at = choose.randrange(max(1, min(len(found), most or len(found))))
-        match choose.randrange(5):
-            case 0:
-                found[at : at + 1] = bytes([choose.randrange(256)])
-            case 1:
-                found[at : at + 4] = struct.pack("<I", choose.choice((0, 1, 0x7FFFFFFF, 0xFFFFFFFF)))
-            case 2:
-                del found[at : at + choose.randrange(8)]
-            case 3:
-                found[at:at] = found[at : at + choose.randrange(16)]
-            case _:
-                del found[max(at, len(found) - choose.randrange(1, 40)) :]
-    return bytes(found)
-
-
 def data_case(choose: random.Random) -> list[str]:
     data = archive(choose)
     Path("d.npz").write_bytes(damaged(data, choose) if choose.random() < 0.6 else data)
     return ["run", "float.mlir", "--input", "d.npz", "-o", "out.npz"]
+
+
+@functools.cache
+def originals() -> tuple[ModelProto, ...]:
+    """Small models; where many cases are asked for, those of ONNX's own suite as well."""
+    if not CASES:
+        return models()
+    return (*models(), *(case.model for case in load_model_tests(kind="node") if case.model is not None))
+
+
+def onnx_case(choose: random.Random) -> list[str]:
+    model = choose.choice(models() if choose.random() < 0.5 else originals())
+    Path("m.onnx").write_bytes(mutated_model(model, choose))
+    limit = ["--max-memory", "512M"]
+    if choose.random() < 0.3:
+        return ["run", "m.onnx", "--input", f"{model.graph.name}.npz", "-o", "out.npz", *limit]
+    return ["explain", "m.onnx", *limit]
 
 
 FLOAT = """func.func @main(%x: tensor<1x4xf32> {zeropoint.name = "x"}) -> tensor<1x4xf32> {
@@ -136,6 +138,12 @@ def workplace(tmp_path: Path) -> Iterator[None]:
         assert run(["opt", "program.mlir", "-p", passes]) == ("accepted", "")
     assert run(["explain", "program.mlir"]) == ("accepted", "")
     assert run(["run", "float.mlir", "--input", "good.npz", "-o", "out.npz"]) == ("accepted", "")
+    for model in models():
+        Path("m.onnx").write_bytes(model.SerializeToString())
+        shape = [dim.dim_value for dim in model.graph.input[0].type.tensor_type.shape.dim]
+        np.savez(f"{model.graph.name}.npz", x=np.ones(shape, np.float32))
+        assert run(["explain", "m.onnx"]) == ("accepted", "")
+        assert run(["run", "m.onnx", "--input", f"{model.graph.name}.npz", "-o", "out.npz"]) == ("accepted", "")
     yield
     os.chdir(before)
 
@@ -151,4 +159,9 @@ def test_mutated_texts_are_accepted_or_refused() -> None:
 
 def test_damaged_data_is_accepted_or_refused() -> None:
     bugs = survey("npz", data_case, 60)
+    assert not bugs, listed(bugs)
+
+
+def test_mutated_models_are_accepted_or_refused() -> None:
+    bugs = survey("onnx", onnx_case, 60)
     assert not bugs, listed(bugs)

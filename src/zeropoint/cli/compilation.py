@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from zeropoint.cli.files import INPUT_FILE, OUTPUT_FILE, check_output
+from zeropoint.cli.limits import limit_options
 from zeropoint.cli.refusals import reports_errors
 
 
@@ -19,6 +20,7 @@ from zeropoint.cli.refusals import reports_errors
 @click.option("--isa", default=None, metavar="NAME", help="The instruction set to compile for: avx2, portable, ...")
 @click.option("--triple", default=None, metavar="TRIPLE", help="Another system: aarch64-unknown-linux-gnu.")
 @click.option("--name", default=None, help="What the functions begin with; default: from the file's name.")
+@limit_options
 @reports_errors
 def compile_(model: Path, output: Path, cpu: str | None, isa: str | None, triple: str | None, name: str | None) -> None:
     """Compile the integer program MODEL to an object or a shared library, with a C header NAME.h beside it.

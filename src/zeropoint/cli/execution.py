@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from zeropoint.cli.files import INPUT_FILE, OUTPUT_FILE, check_output, program_text, weights_beside
+from zeropoint.cli.limits import limit_options
 from zeropoint.cli.refusals import fail, reports_errors
 from zeropoint.cli.shapes import SHAPE
 
@@ -32,6 +33,7 @@ THREADS = click.option(
 @ENGINE
 @THREADS
 @SHAPE
+@limit_options
 @reports_errors
 def run(
     model: Path,
@@ -140,6 +142,7 @@ def _exported(reference: Any, model: Path, layers: bool) -> Any:
 @ENGINE
 @THREADS
 @SHAPE
+@limit_options
 @reports_errors
 def compare(
     reference: Path,

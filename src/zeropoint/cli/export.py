@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from zeropoint.cli.files import INPUT_FILE, OUTPUT_FILE, check_output
+from zeropoint.cli.limits import limit_options
 from zeropoint.cli.refusals import reports_errors
 
 
@@ -27,6 +28,7 @@ from zeropoint.cli.refusals import reports_errors
     show_default=True,
     help="Order of dimensions of images at inputs and outputs.",
 )
+@limit_options
 @reports_errors
 def export(model: Path, output: Path, io: str, layout: str) -> None:
     """Write MODEL, a program of decided kernels (quantize --emit kernels), as a file for another runtime."""

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from zeropoint.cli.files import INPUT_FILE
+from zeropoint.cli.limits import limit_options
 from zeropoint.cli.refusals import fail, reports_errors
 from zeropoint.cli.shapes import SHAPE
 
@@ -19,6 +20,7 @@ from zeropoint.cli.shapes import SHAPE
 @click.option("--json", "as_json", is_flag=True, help="For tools.")
 @click.option("--native", is_flag=True, help="Which kernel of native code takes which ops, and why not a better one.")
 @SHAPE
+@limit_options
 @reports_errors
 def explain(
     model: Path,

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from zeropoint.cli.files import INPUT_FILE, OUTPUT_FILE, check_output, program_text, weights_beside
+from zeropoint.cli.limits import limit_options
 from zeropoint.cli.refusals import reports_errors
 
 
@@ -40,6 +41,7 @@ class _WithPasses(click.Command):
 @click.option("--locations", is_flag=True, help="Print locations.")
 @click.option("--inline-weights", is_flag=True, help="Print large constants as a resource section.")
 @click.option("--list-passes", is_flag=True, is_eager=True, expose_value=False, callback=_list_passes)
+@limit_options
 @reports_errors
 def opt(
     file: Path,

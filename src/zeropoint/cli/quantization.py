@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from zeropoint.cli.files import INPUT_FILE, OUTPUT_FILE, check_output
+from zeropoint.cli.limits import limit_options
 from zeropoint.cli.refusals import fail, reports_errors
 from zeropoint.cli.shapes import SHAPE
 
@@ -62,6 +63,7 @@ from zeropoint.cli.shapes import SHAPE
 @click.option("--integer-only", is_flag=True, help="Fail, with the list of them, if any float op is left inside.")
 @click.option("--inline-weights", is_flag=True, help="One self-contained .mlir file instead of .mlir + .safetensors.")
 @SHAPE
+@limit_options
 @reports_errors
 def quantize(
     model: Path,

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from zeropoint.cli.files import INPUT_FILE
+from zeropoint.cli.limits import limit_options
 from zeropoint.cli.refusals import fail, reports_errors
 from zeropoint.cli.shapes import SHAPE
 
@@ -27,6 +28,7 @@ from zeropoint.cli.shapes import SHAPE
 @click.option("--worst", type=click.IntRange(1), default=None, metavar="N", help="Only the N kernels that add most.")
 @click.option("--json", "as_json", is_flag=True, help="For tools.")
 @SHAPE
+@limit_options
 @reports_errors
 def sensitivity(
     model: Path,

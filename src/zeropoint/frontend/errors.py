@@ -1,4 +1,4 @@
-"""The error of every frontend."""
+"""The error of every frontend, and that of a node inside of one."""
 
 from __future__ import annotations
 
@@ -16,3 +16,14 @@ class ModelError(Error, ValueError):
         self.inputs_to_fix = inputs_to_fix
         printable = "".join(letter if letter.isprintable() else " " for letter in message)
         super().__init__(" ".join(printable.split()))
+
+
+class NodeError(Error, ValueError):
+    """What keeps a node from being converted: found, and expected.
+
+    `tensor` is the name of an input that is computed and would have to be constant.
+    """
+
+    def __init__(self, message: str = "", tensor: str | None = None):
+        self.tensor = tensor
+        super().__init__(message)

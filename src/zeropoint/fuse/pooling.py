@@ -40,7 +40,7 @@ def _divided(value: SSAValue, graph: Graph) -> Operation | None:
     number, array = graph.splat(user.rhs), graph.array(user.rhs)
     if number is not None:
         return user if 0.0 < number < float("inf") else None
-    if array is None:
+    if array is None or not array.size:
         return None
     low, high = (1, GREATEST_COUNT) if isinstance(user, DivideOp) else (1 / GREATEST_COUNT, 1)
     return user if low <= array.min() and array.max() <= high else None

@@ -30,6 +30,7 @@ from zeropoint.ir.stablehlo import (
 )
 from zeropoint.ir.stablehlo.arrays import array_values, i64_array, padding_attribute
 from zeropoint.ir.tensors import Array, element_dtype, element_of
+from zeropoint.limits import afford
 
 
 def _sizes(values: Array) -> tuple[int, ...]:
@@ -54,6 +55,7 @@ def dynamic_broadcast_in_dim(op: DynamicBroadcastInDimOp, scope: Scope) -> Binar
 
     def run(operand: Array, output_dimensions: Array) -> Array:
         shape = _sizes(output_dimensions)
+        afford(shape, operand.itemsize, "a dynamic_broadcast_in_dim")
         aligned = [1] * len(shape)
         for source, target in enumerate(dims):
             aligned[target] = operand.shape[source]
@@ -71,6 +73,7 @@ def dynamic_iota(op: DynamicIotaOp, scope: Scope) -> Unary:
 
     def run(output_shape: Array) -> Array:
         shape = _sizes(output_shape)
+        afford(shape, finish(np.arange(1)).itemsize, "a dynamic_iota")
         along = [-1 if dim == axis else 1 for dim in range(len(shape))]
         return np.broadcast_to(finish(np.arange(shape[axis])).reshape(along), shape)
 

@@ -14,6 +14,7 @@ from zeropoint.interp.binding import Binary, Function, Scope, Unary
 from zeropoint.ir.stablehlo import BroadcastInDimOp, ConcatenateOp, PadOp, ReshapeOp, ReverseOp, SliceOp, TransposeOp
 from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.tensors import Array, shape_of
+from zeropoint.limits import afford
 
 
 def broadcast_in_dim(op: BroadcastInDimOp, scope: Scope) -> Unary:
@@ -100,6 +101,7 @@ def padded(
         shape.append(extent)
         sources.append(slice(first, first + count))
         targets.append(slice(start, start + (count - 1) * step + 1, step) if count else slice(0, 0))
+    afford(shape, operand.itemsize, "a padded tensor")
     result = np.empty(shape, operand.dtype if dtype is None else dtype)
     inner = operand[tuple(sources)]
     if inner.shape != result.shape:

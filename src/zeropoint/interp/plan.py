@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
+from xdsl.dialects.builtin import IndexType, TensorType
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import Pure
@@ -26,7 +27,8 @@ from zeropoint.ir.locations import describe
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import StatisticsRefOp
 from zeropoint.ir.stablehlo import ConstantOp
-from zeropoint.ir.tensors import Array
+from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
+from zeropoint.limits import afford
 from zeropoint.numerics import Profile
 from zeropoint.numerics.profile import DEFAULT_PROFILE, profile
 
@@ -180,6 +182,7 @@ class PlanBuilder:
         if rule is None:
             raise UnsupportedError("found an op that has no semantics for these types")
         scope = _BoundScope(self, values, op)
+        _afford(op)
         kernel = rule(op, scope)
         operands = (*operands, *scope.captured)
         if isinstance(op, StatisticsRefOp):
@@ -194,6 +197,13 @@ class PlanBuilder:
         results = [self._new() for _ in op.results]
         self.steps.append(Step(op, kernel, operands, tuple(results), None))
         return results
+
+
+def _afford(op: Operation) -> None:
+    """Check that no result is larger than the limit of memory. Raises LimitExceeded."""
+    for result in op.results:
+        if isinstance(result.type, TensorType) and not isinstance(element_of(result), IndexType):
+            afford(shape_of(result), element_dtype(element_of(result)).itemsize, "a result")
 
 
 class _BoundScope:

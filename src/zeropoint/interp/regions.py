@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 
 from zeropoint.interp.binding import Function, Kernel, Scope
+from zeropoint.interp.errors import ExecutionError
 from zeropoint.ir.chlo import ScanOp
+from zeropoint.ir.locations import describe
 from zeropoint.ir.stablehlo import (
     AfterAllOp,
     CaseOp,
@@ -22,6 +24,7 @@ from zeropoint.ir.stablehlo import (
     WhileOp,
 )
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
+from zeropoint.limits import limits
 
 TOKEN = np.zeros(0, np.bool_)
 """The value of every token."""
@@ -49,13 +52,21 @@ def case(op: CaseOp, scope: Scope) -> Kernel:
 
 
 def while_(op: WhileOp, scope: Scope) -> Kernel:
-    """results = operands while not cond(operands), else the same of body(operands)."""
+    """results = operands while not cond(operands), else the same of body(operands); so many trips at most.
+
+    Raises ExecutionError where the trips do not end.
+    """
     cond, body, count = scope.branch(op.cond.block), scope.branch(op.body.block), len(op.inputs)
+    place = describe(op)
 
     def run(*operands: Array) -> tuple[Array, ...]:
         values, captured = operands[:count], operands[count:]
+        trips, most = 0, limits().trips
         while cond(values, captured)[0]:
+            if trips == most:
+                raise ExecutionError(f"{place}: found a loop that goes on after {most} trips; --max-trips allows more")
             values = body(values, captured)
+            trips += 1
         return values
 
     return run

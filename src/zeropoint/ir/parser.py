@@ -5,12 +5,21 @@ Names that no dialect has are refused in C++ MLIR's sentences. Ops without a loc
 
 from __future__ import annotations
 
+import math
 import re
 from bisect import bisect_right
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, ModuleOp, UnregisteredAttr, UnregisteredOp
+from xdsl.dialects.builtin import (
+    BytesAttr,
+    DenseIntOrFPElementsAttr,
+    FixedBitwidthType,
+    ModuleOp,
+    TensorType,
+    UnregisteredAttr,
+    UnregisteredOp,
+)
 from xdsl.ir import Attribute, Operation
 from xdsl.parser import Parser, ParserState
 from xdsl.utils.exceptions import ParseError, VerifyException
@@ -20,6 +29,7 @@ from xdsl.utils.mlir_lexer import MLIRLexer, MLIRTokenKind
 from zeropoint.errors import Error
 from zeropoint.ir.dense import DenseElement, with_bits
 from zeropoint.ir.locations import Place, is_given, text_location
+from zeropoint.limits import afford
 
 _LOCATION_ALIAS = re.compile(r"^#\w+ = loc\(.*\)$", re.MULTILINE)
 _UNKNOWN_QUANTIZED_TYPE = re.compile(r"'quant\.(\w+)' is not registered")
@@ -68,6 +78,8 @@ class ProgramParser(Parser):
             raise InvalidText(error.span, error.msg) from error
         self._name = name
         self.dense_bits: list[bytes | None] = []
+        self._is_splat = False
+        self._repeated: TensorType[Any] | None = None
         self._line_starts = [0, *(match.end() for match in re.finditer("\n", text))]
         self._op_starts: list[int] = []
         definitions = "\n".join(_LOCATION_ALIAS.findall(text))
@@ -110,9 +122,34 @@ class ProgramParser(Parser):
         return (real, imaginary), Span(start.start, end, start.input)
 
     def parse_dense_int_or_fp_elements_attr(self, type: Any) -> DenseIntOrFPElementsAttr[Any]:
-        """Parse `dense<...>`."""
-        self.dense_bits = []
-        return with_bits(super().parse_dense_int_or_fp_elements_attr(type), self.dense_bits)
+        """Parse `dense<...>`. One number that is repeated is parsed once: xDSL makes a Python object of every element.
+
+        Raises LimitExceeded where the elements need more than the limit of memory.
+        """
+        self.dense_bits, self._is_splat, self._repeated = [], False, None
+        found = with_bits(super().parse_dense_int_or_fp_elements_attr(type), self.dense_bits)
+        if self._repeated is None:
+            return found
+        count = math.prod(self._repeated.get_shape())
+        return DenseIntOrFPElementsAttr(self._repeated, BytesAttr(found.data.data * count))
+
+    def _parse_tensor_literal(self) -> Any:
+        values, shape = super()._parse_tensor_literal()
+        self._is_splat = not shape
+        return values, shape
+
+    def _parse_dense_literal_type(self) -> Any:
+        found: Any = super()._parse_dense_literal_type()
+        if not isinstance(found, TensorType):
+            return found
+        tensor = cast("TensorType[Any]", found)
+        element = tensor.get_element_type()
+        if isinstance(element, FixedBitwidthType):
+            afford(tensor.get_shape(), element.compile_time_size, "a constant")
+        if not self._is_splat:
+            return tensor
+        self._repeated = tensor
+        return TensorType(element, [])
 
     def _parse_alias_def(self) -> None:
         alias = self._current_token.text

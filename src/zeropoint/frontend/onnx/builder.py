@@ -9,6 +9,7 @@ from onnx import GraphProto, NodeProto
 from xdsl.dialects.builtin import LocationAttr, TensorType, UnknownLoc
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
+from zeropoint.frontend.errors import NodeError
 from zeropoint.frontend.onnx.tensors import as_program_array, element_of_dtype
 from zeropoint.ir.constants import constant_op
 from zeropoint.ir.locations import name_location
@@ -16,7 +17,10 @@ from zeropoint.ir.stablehlo import AddOp, BroadcastInDimOp, CompareOp, Compariso
 from zeropoint.ir.stablehlo.bodies import binary_body
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of, with_shape
 from zeropoint.ir.weights import Weights
+from zeropoint.limits import LimitExceeded, afford
 
+MOST_OPS = 1_000_000
+"""Ops of a program, with loops written out."""
 ArrayReader = Callable[[], Array]
 """Reads a constant of the model when it is first wanted."""
 
@@ -37,6 +41,7 @@ class Builder:
         self.location: LocationAttr = UnknownLoc()
         self.convert_node: Callable[[NodeProto], None] | None = None
         self._readers = dict(readers)
+        self._count = 0
         self._arrays: dict[str, Array] = {}
 
     def array(self, name: str) -> Array | None:
@@ -54,8 +59,13 @@ class Builder:
         self._arrays.pop(name, None)
 
     def inline(self, graph: GraphProto, given: Sequence[SSAValue | Array]) -> list[SSAValue]:
-        """The results of a graph inside of a node, its inputs being `given`; it sees the tensors around it."""
+        """The results of a graph inside of a node, its inputs being `given`; it sees the tensors around it.
+
+        Raises NodeError where it has another number of inputs.
+        """
         assert self.convert_node is not None
+        if len(graph.input) != len(given):
+            raise NodeError(f"found {len(graph.input)} inputs of graph '{graph.name}', expected {len(given)}")
         values, arrays = dict(self.values), dict(self._arrays)
         for value_info, value in zip(graph.input, given, strict=True):
             self.values.pop(value_info.name, None)
@@ -71,11 +81,14 @@ class Builder:
         return results
 
     def value(self, name: str) -> SSAValue:
-        """The value of the tensor of that name."""
+        """The value of the tensor of that name.
+
+        Raises NodeError where there is none.
+        """
         if name not in self.values:
             array = self.array(name)
             if array is None:
-                raise KeyError(name)
+                raise NodeError(f"found a use of '{name}', which nothing before it makes")
             self.values[name] = self.constant(array, location=name_location(name))
         return self.values[name]
 
@@ -84,7 +97,15 @@ class Builder:
         return name in self.values or name in self._readers or name in self._arrays
 
     def insert(self, op: Operation) -> SSAValue:
-        """Append an op and return its first result."""
+        """Append an op and return its first result.
+
+        Raises LimitExceeded for a result that is larger than the limit of memory, or one op too many.
+        """
+        for result in op.results:
+            afford(shape_of(result), element_dtype(element_of(result)).itemsize, "a result")
+        self._count += 1
+        if self._count > MOST_OPS:
+            raise LimitExceeded(f"found more than {MOST_OPS} ops with loops written out, expected fewer trips")
         op.location = self.location
         self.block.add_op(op)
         return op.results[0]

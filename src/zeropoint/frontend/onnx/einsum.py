@@ -16,6 +16,7 @@ from zeropoint.frontend.onnx.builder import Builder
 from zeropoint.frontend.onnx.node import Node, NodeError
 from zeropoint.ir.stablehlo import DotDimensions, DotGeneralOp, SelectOp, TransposeOp
 from zeropoint.ir.tensors import shape_of, with_shape
+from zeropoint.limits import afford
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,7 @@ def _without_repeats(term: _Term, build: Builder) -> _Term:
             first = labels.index(label)
             second = labels.index(label, first + 1)
             size = shape_of(value)[first]
+            afford([size, size], 1, "a mask")
             mask = build.constant(np.eye(size, dtype=np.bool_))
             mask = build.broadcast(mask, with_shape(mask, shape_of(value)), [first, second])
             value = build.reduce(build.apply(SelectOp, mask, value, build.splat(0, value)), [second], 0)

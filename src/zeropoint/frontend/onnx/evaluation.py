@@ -12,6 +12,7 @@ from onnx import ModelProto, NodeProto, TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
 from zeropoint.frontend.onnx.builder import Builder
+from zeropoint.frontend.onnx.growth import result_elements
 from zeropoint.ir.tensors import Array, shape_of
 
 ELEMENTS = 8192
@@ -33,6 +34,8 @@ def evaluated(node: NodeProto, opset: int, build: Builder) -> list[Array] | None
         given = [array for name, array in zip(node.input, arrays, strict=True) if name]
         small = all(a is not None and a.dtype.kind in "iub" and a.size <= ELEMENTS for a in given)
         if not given or not small or node.op_type in ("Identity",):
+            return None
+        if result_elements(node.op_type, arrays) > ELEMENTS:
             return None
     names = [name for name in node.output if name]
     model = _model(node, arrays, names, opset)

@@ -16,6 +16,7 @@ from zeropoint.frontend.onnx.node import Node, NodeError, axis_of
 from zeropoint.frontend.onnx.tensors import element_of_dtype, program_element
 from zeropoint.ir.stablehlo import AddOp, ComparisonDirection, SelectOp, SubtractOp
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of, with_shape
+from zeropoint.limits import afford
 
 
 def range_(node: Node, build: Builder) -> SSAValue:
@@ -27,7 +28,10 @@ def range_(node: Node, build: Builder) -> SSAValue:
             raise NodeError(f"found no '{name}' of one number, expected one")
         numbers.append(array.reshape(()))
     start, limit, delta = (number.astype(np.float64) if number.dtype.kind == "f" else number for number in numbers)
+    if not delta or not all(np.isfinite(number) for number in (start, limit, delta)):
+        raise NodeError(f"found a range from {start} to {limit} by {delta}, expected numbers and a step that is not 0")
     count = max(int(np.ceil((limit - start) / delta)), 0)
+    afford([count], 8, "a range")
     counted = np.arange(count) * delta + start
     return build.constant(counted.astype(element_dtype(element_of_dtype(numbers[0].dtype))))
 
@@ -44,9 +48,12 @@ def constant_of_shape(node: Node, build: Builder) -> SSAValue:
 def eye_like(node: Node, build: Builder) -> SSAValue:
     """`EyeLike`: a constant with 1 on diagonal `k`."""
     value = node.operand(0)
+    if len(shape_of(value)) != 2:
+        raise NodeError(f"found shape {list(shape_of(value))}, expected [rows, columns]")
     rows, columns = shape_of(value)
     to = node.integer("dtype", 0)
     element = program_element(to) if to else element_of(value)
+    afford([rows, columns], 8, "a matrix")
     return build.constant(np.eye(rows, columns, node.integer("k", 0), dtype=element_dtype(element)))
 
 
@@ -54,11 +61,16 @@ def trilu(node: Node, build: Builder) -> SSAValue:
     """`Trilu`: `select` by a constant mask; where k is computed, by `compare` of column - row with it."""
     value = node.operand(0)
     shape, upper = shape_of(value), bool(node.integer("upper", 1))
+    if len(shape) < 2:
+        raise NodeError(f"found shape {list(shape)}, expected [..., rows, columns]")
     rows, columns = shape[-2:]
     array = node.constant(1)
     dimensions = [len(shape) - 2, len(shape) - 1]
     if array is not None or not node.has(1):
-        k = 0 if array is None else int(array.reshape(()))
+        k = 0 if array is None else int(array.reshape(-1)[0]) if array.size == 1 else None
+        if k is None:
+            raise NodeError("found a k of several numbers, expected one")
+        afford([rows, columns], 8, "a mask")
         difference = np.arange(columns)[None, :] - np.arange(rows)[:, None]
         mask = build.constant(difference >= k if upper else difference <= k)
     else:

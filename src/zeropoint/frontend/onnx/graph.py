@@ -26,6 +26,7 @@ from zeropoint.ir.locations import name_location
 from zeropoint.ir.program import Program, name_attributes
 from zeropoint.ir.tensors import Array
 from zeropoint.ir.weights import Weights
+from zeropoint.limits import LimitExceeded
 
 DEFAULT_DOMAINS = ("", "ai.onnx")
 
@@ -70,7 +71,7 @@ def _constant_readers(graph: GraphProto, folder: Path) -> dict[str, ArrayReader]
     for tensor in graph.initializer:
         readers[tensor.name] = partial(read_tensor, tensor, folder)
     for node in graph.node:
-        if node.op_type == "Constant" and node.domain in DEFAULT_DOMAINS and node.attribute:
+        if node.op_type == "Constant" and node.domain in DEFAULT_DOMAINS and node.attribute and node.output:
             readers[node.output[0]] = partial(_constant_node_array, node, folder)
     return readers
 
@@ -84,10 +85,9 @@ def _read_as_integers(graph: GraphProto) -> set[str]:
         quantized = DEQUANTIZING.get(node.op_type, frozenset())
         found.update(name for index, name in enumerate(node.input) if index not in quantized)
         if node.op_type == "Identity":
-            renamed[node.output[0]] = node.input[0]
+            renamed.update(zip(node.output, node.input, strict=False))
     for name in list(found):
-        while name in renamed:
-            name = renamed[name]
+        while (name := renamed.get(name, "")) and name not in found:  # a broken file may go round in a circle
             found.add(name)
     return found
 
@@ -129,10 +129,10 @@ class _GraphImporter:
             if self._lost.isdisjoint(node.input):
                 self._convert(node)
                 return
-        except NodeError as error:
+        except (NodeError, LimitExceeded) as error:
             reason = str(error)
             self.problems.append(f"{describe_node(node)}: {reason}" if reason else describe_node(node))
-            if error.tensor is not None:
+            if isinstance(error, NodeError) and error.tensor is not None:
                 self.computed.add(error.tensor)
         except Exception as error:
             error.add_note(f"node {describe_node(node)}")
@@ -151,8 +151,9 @@ class _GraphImporter:
                 if name and not self._build.is_known(name):
                     raise NodeError(f"found input '{name}', which nothing before it makes")
             self._convert(node)
-        except NodeError as error:
-            raise NodeError(f"{describe_node(node)} inside of it: {error}", error.tensor) from error
+        except (NodeError, LimitExceeded) as error:
+            computed = error.tensor if isinstance(error, NodeError) else None
+            raise NodeError(f"{describe_node(node)} inside of it: {error}", computed) from error
         self._build.location = location
 
     def _evaluate(self, node: NodeProto) -> bool:

@@ -58,21 +58,20 @@ def taken_along(value: SSAValue, axis: int, positions: Array, build: Builder) ->
     `reshape`; anything else a `gather`.
     """
     shape = shape_of(value)
-    size, numbers = shape[axis], [int(position) for position in positions]
-    if not numbers or not size:
+    size, numbers = shape[axis], np.asarray(positions, np.int64)
+    if not len(numbers) or not size:
         return part_of(value, axis, range(0), build)
-    step = numbers[1] - numbers[0] if len(numbers) > 1 else 1
-    if step:
-        chosen = range(numbers[0], numbers[-1] + (1 if step > 0 else -1), step)
-        if list(chosen) == numbers:
-            return part_of(value, axis, chosen, build)
+    first, last = int(numbers[0]), int(numbers[-1])
+    step = int(numbers[1]) - first if len(numbers) > 1 else 1
+    if step and np.array_equal(numbers, first + step * np.arange(len(numbers))):
+        return part_of(value, axis, range(first, last + (1 if step > 0 else -1), step), build)
     times = len(numbers) // size
-    if numbers == [position for position in range(size) for _ in range(times)]:
+    if np.array_equal(numbers, np.repeat(np.arange(size), times)):
         apart = build.reshape(value, [*shape[: axis + 1], 1, *shape[axis + 1 :]])
         repeated = [*shape[: axis + 1], times, *shape[axis + 1 :]]
         whole = build.broadcast(apart, with_shape(apart, repeated), list(range(len(repeated))))
         return build.reshape(whole, [*shape[:axis], size * times, *shape[axis + 1 :]])
-    return gathered(value, build.constant(np.asarray(positions, np.int64)), axis, build)
+    return gathered(value, build.constant(numbers), axis, build)
 
 
 def gathered(value: SSAValue, indices: SSAValue, axis: int, build: Builder) -> SSAValue:

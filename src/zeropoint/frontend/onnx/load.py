@@ -7,11 +7,13 @@ from pathlib import Path
 
 import onnx
 from google.protobuf.message import DecodeError
-from onnx import ModelProto, defs, inliner
+from onnx import ModelProto, defs
 
 from zeropoint.frontend.errors import ModelError
 from zeropoint.frontend.onnx.bodies import inline_bodies
+from zeropoint.frontend.onnx.checks import check_attributes, check_external_data, check_versions
 from zeropoint.frontend.onnx.converters import CONVERTERS
+from zeropoint.frontend.onnx.functions import inline_functions
 from zeropoint.frontend.onnx.graph import import_graph, opset_of
 from zeropoint.frontend.onnx.shapes import fix_input_shapes, fix_inputs, fold_shapes
 from zeropoint.ir.program import Program
@@ -33,8 +35,10 @@ def load_onnx(
     """
     try:
         model = _read(path)
-        if model.functions:
-            model = inliner.inline_local_functions(model)
+        check_versions(model)
+        check_attributes(model)
+        model = inline_functions(model)
+        check_external_data(model, path.parent)
         fix_inputs(model.graph, constants or {})
         fix_input_shapes(model.graph, shapes)
         model = inline_bodies(model, CONVERTERS)
@@ -48,7 +52,10 @@ def load_onnx(
 
 
 def _read(path: Path) -> ModelProto:
-    """The model in a file; external data is not read yet."""
+    """The model in a file; external data is not read yet.
+
+    Raises ModelError for what is no ONNX file, and for an opset that is too old or too new.
+    """
     size = path.stat().st_size
     try:
         model = onnx.load_model_from_string(path.read_bytes(), "protobuf")

@@ -9,21 +9,10 @@ from typing import Any
 from onnx import GraphProto, NodeProto, TensorProto, helper
 from xdsl.ir import SSAValue
 
-from zeropoint.errors import Error
+from zeropoint.frontend.errors import NodeError as NodeError
 from zeropoint.frontend.onnx.builder import Builder
 from zeropoint.ir.locations import name_location
 from zeropoint.ir.tensors import Array, shape_of
-
-
-class NodeError(Error, ValueError):
-    """What keeps a node from being converted: found, and expected.
-
-    `tensor` is the name of an input that is computed and would have to be constant.
-    """
-
-    def __init__(self, message: str = "", tensor: str | None = None):
-        self.tensor = tensor
-        super().__init__(message)
 
 
 class Node:
@@ -143,8 +132,14 @@ class Node:
         return [value.decode() for value in self._attribute(name, [])]
 
     def graph(self, name: str) -> GraphProto:
-        """A graph attribute that the schema demands."""
-        return self._attribute(name)
+        """A graph attribute that the schema demands.
+
+        Raises NodeError where it is no graph.
+        """
+        found = self._attribute(name)
+        if not isinstance(found, GraphProto):
+            raise NodeError(f"found no graph '{name}', expected one")
+        return found
 
     def tensor(self, name: str) -> TensorProto | None:
         """A tensor attribute, None where it is left out."""

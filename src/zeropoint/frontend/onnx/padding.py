@@ -16,6 +16,7 @@ from zeropoint.frontend.onnx.movement import concatenated, part_of
 from zeropoint.frontend.onnx.node import Node, NodeError, axis_of
 from zeropoint.ir.stablehlo import PadOp, ReverseOp
 from zeropoint.ir.tensors import Array, shape_of, with_shape
+from zeropoint.limits import afford
 
 MODES: dict[str, Literal["constant", "reflect", "edge", "wrap"]] = {
     mode: mode for mode in ("constant", "reflect", "edge", "wrap")
@@ -42,6 +43,7 @@ def pad(node: Node, build: Builder) -> SSAValue:
     for axis, (before, after) in enumerate(zip(low, high, strict=True)):
         size = shape_of(value)[axis]
         if (before or after) and size:
+            afford([size + abs(before) + abs(after)], 64, "a padded dimension")
             places = np.pad(
                 np.arange(size)[max(-before, 0) : size + min(after, 0)], (max(before, 0), max(after, 0)), mode
             )

@@ -34,6 +34,7 @@ from zeropoint.ir.stablehlo import (
 )
 from zeropoint.ir.stablehlo.bodies import binary_body
 from zeropoint.ir.tensors import Array, element_of, shape_of, with_shape
+from zeropoint.limits import afford
 
 
 def _spatial(value: SSAValue) -> tuple[int, ...]:
@@ -88,6 +89,7 @@ def _max_with_positions(node: Node, value: SSAValue, window: Window, build: Buil
     With storage_order 1 positions count the spatial dimensions from the first.
     """
     shape = shape_of(value)
+    afford(shape, 16, "positions")
     places = np.arange(int(np.prod(shape)), dtype=np.int64).reshape(shape)
     if node.integer("storage_order", 0):
         spatial = int(np.prod(shape[2:]))
@@ -173,6 +175,7 @@ def _counts(window: Window, inputs: Sequence[int], include_padding: bool) -> Arr
     """How many elements each window counts: the product over dimensions of the taps that fall inside."""
     positions: list[Array] = []
     for axis, (size, count) in enumerate(zip(inputs, window.outputs(inputs), strict=True)):
+        afford([count, window.sizes[axis]], 16, "the taps of a window")
         low, high = window.declared_padding[axis]
         starts = np.arange(count) * window.strides[axis] - low
         taps = starts[:, None] + np.arange(window.sizes[axis]) * window.dilations[axis]

@@ -165,11 +165,14 @@ def recurrent(node: Node, build: Builder) -> tuple[SSAValue, ...]:
     """
     kind = KINDS[node.op_type]
     value = node.operand(0)
+    sizes, recurrence = (shape_of(node.operand(index)) for index in (0, 2))
+    if len(sizes) != 3 or len(recurrence) != 3:
+        raise NodeError(f"found X and R of shapes {list(sizes)} and {list(recurrence)}, expected three dimensions")
     by_batch = bool(node.integer("layout", 0))
     if by_batch:
         value = build.insert(TransposeOp(value, [1, 0, 2]))
     steps, batch, _ = shape_of(value)
-    hidden = shape_of(node.operand(2))[2]
+    hidden = recurrence[2]
     if node.integer("hidden_size", hidden) != hidden:
         raise NodeError(f"found hidden_size {node.integer('hidden_size', hidden)}, expected {hidden} as R has it")
     if not 0 < steps <= STEPS:

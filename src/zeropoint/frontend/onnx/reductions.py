@@ -74,6 +74,8 @@ def mean_of(value: SSAValue, axes: Sequence[int], keep: bool, build: Builder) ->
     if keep:
         total = build.reshape(total, kept_shape(value, axes))
     count = prod(shape_of(value)[axis] for axis in axes)
+    if not count:
+        raise NodeError(f"found a mean of no elements, expected sizes of 1 or more in {list(shape_of(value))}")
     return build.insert(DivideOp(total, build.splat(float(count), total)))
 
 

@@ -17,6 +17,7 @@ from zeropoint.frontend.onnx.indexing import taken_along
 from zeropoint.frontend.onnx.node import Node, NodeError, axis_of
 from zeropoint.ir.stablehlo import DotDimensions, DotGeneralOp, SelectOp, TransposeOp
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of, with_shape
+from zeropoint.limits import afford
 
 Coordinates = Callable[[Array, int, int, np.float32], Array]
 """From output positions, the input's size, the output's and the scale to positions in the input."""
@@ -110,6 +111,7 @@ def resize(node: Node, build: Builder) -> SSAValue:
     inside: list[Array] = []
     for axis, (size, out, scale) in enumerate(zip(shape, outputs, scales, strict=True)):
         # In f32, as onnxruntime has it: it decides between neighbours.
+        afford([out], 32, "positions")
         counted = np.arange(out, dtype=np.float32)
         if crops is not None:
             positions = _cropped(counted, size, scale, crops[axis])
@@ -127,6 +129,7 @@ def resize(node: Node, build: Builder) -> SSAValue:
             value = _interpolated(value, axis, _weights(positions, size, scale, sampling), build)
     if crops is None or all(bool(each.all()) for each in inside):
         return value
+    afford(outputs, 1, "a mask")
     mask = build.constant(reduce(np.logical_and.outer, inside))
     return build.apply(SelectOp, mask, value, build.splat(node.number("extrapolation_value", 0.0), value))
 
@@ -159,6 +162,8 @@ def _weights(positions: Array, size: int, scale: float, sampling: Sampling) -> A
     stretch = min(float(scale), 1.0) if sampling.antialias else 1.0
     radius = 1 if sampling.mode == "linear" else 2
     first = int(np.floor(-radius / stretch)) + 1
+    afford([len(positions), abs(2 - 2 * first)], 32, "taps of interpolation")
+    afford([len(positions), size], 16, "weights of interpolation")
     base = np.floor(positions.astype(np.float64))
     offsets = np.arange(first, 2 - first)
     taps = base[:, None] + offsets
@@ -211,6 +216,8 @@ def _sizes(node: Node, shape: Sequence[int]) -> tuple[list[int], list[float]]:
             for axis in named:
                 outputs[axis], scales[axis] = int(np.floor(scale * shape[axis] + 0.5)), scale
     else:
+        if not all(0 < scale < np.inf for scale in scales_given):
+            raise NodeError(f"found scales {list(scales_given)}, expected positive numbers")
         for axis, scale in zip(named, scales_given, strict=True):
             outputs[axis], scales[axis] = int(np.floor(np.float32(shape[axis]) * np.float32(scale))), scale
     if any(out < 1 and size for out, size in zip(outputs, shape, strict=True)):

@@ -15,6 +15,7 @@ from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto, helper, nump
 
 from zeropoint.frontend.errors import ModelError
 from zeropoint.frontend.onnx.bodies import graphs_inside_node, nodes_of
+from zeropoint.frontend.onnx.growth import result_elements
 from zeropoint.ir.tensors import Array
 
 _SHAPE_OPS = frozenset({"Shape", "Size"})
@@ -177,8 +178,11 @@ def fold_shapes(model: ModelProto, folder: Path) -> ModelProto:
     from onnxscript.optimizer import fold_constants  # pyright: ignore[reportUnknownVariableType] (the package has no types)
 
     def is_small(node: onnx_ir.Node) -> bool:
-        sizes = [value.const_value.size for value in node.inputs if value is not None and value.const_value is not None]
-        return max(sizes, default=0) <= _FOLDED_ELEMENTS
+        inputs = [None if value is None else value.const_value for value in node.inputs]
+        if max((found.size for found in inputs if found is not None), default=0) > _FOLDED_ELEMENTS:
+            return False
+        arrays = [None if found is None else found.numpy() for found in inputs]
+        return result_elements(node.op_type, arrays) <= _FOLDED_ELEMENTS
 
     for package in ("onnx_ir", "onnxscript"):  # what they warn of is in our errors
         logging.getLogger(package).addHandler(logging.NullHandler())

@@ -87,6 +87,8 @@ def read_tensor(tensor: TensorProto, folder: Path) -> Array:
     if uses_external_data(tensor):
         return _external(tensor, folder)
     dtype, shape = _dtype_and_shape(tensor)
+    if min(shape, default=0) < 0:
+        raise ModelError(f"tensor '{tensor.name}': found shape {list(shape)}, expected no negative size")
     expected = prod(shape) * dtype.itemsize
     if tensor.HasField("raw_data") and dtype.name not in PACKED:
         data = tensor.raw_data
@@ -106,20 +108,38 @@ def _dtype_and_shape(tensor: TensorProto) -> tuple[np.dtype[np.generic], tuple[i
 
 
 def _external(tensor: TensorProto, folder: Path) -> Array:
-    """The part of a data file that a tensor points at, memory-mapped.
-
-    The data file has to lie in the model's folder or below it: a model must not read other files.
-    """
-    info = ExternalDataInfo(tensor)
-    path = (folder / info.location).resolve()
-    if not path.is_relative_to(folder.resolve()):
-        raise ModelError(f"tensor '{tensor.name}': external data '{info.location}' lies outside the model's folder")
-    if not path.is_file():
-        raise ModelError(f"tensor '{tensor.name}': no file '{info.location}' beside the model, which holds its data")
+    """The part of a data file that a tensor points at, memory-mapped."""
+    path, start = _external_place(tensor, folder)
     dtype, shape = _dtype_and_shape(tensor)
-    start, size = int(info.offset or 0), prod(shape) * dtype.itemsize
-    if start + size > path.stat().st_size:
-        raise ModelError(
-            f"tensor '{tensor.name}': '{info.location}' ends at byte {path.stat().st_size}, expected {start + size}"
-        )
-    return np.memmap(path, dtype, mode="r", offset=start, shape=shape) if size else np.empty(shape, dtype)
+    return np.memmap(path, dtype, mode="r", offset=start, shape=shape) if prod(shape) else np.empty(shape, dtype)
+
+
+def check_external(tensor: TensorProto, folder: Path) -> None:
+    """Check where a tensor of external data points.
+
+    Raises ModelError for a file that is not in the model's folder or below it, is no regular file, or is too short.
+    """
+    if is_held(tensor.data_type):
+        _external_place(tensor, folder)
+
+
+def _external_place(tensor: TensorProto, folder: Path) -> tuple[Path, int]:
+    """The file that a tensor points at, and the first byte: a model must not read other files than those beside it."""
+    name = tensor.name
+    info = ExternalDataInfo(tensor)
+    try:
+        path = (folder / info.location).resolve()
+        inside, is_file = path.is_relative_to(folder.resolve()), path.is_file()
+    except (OSError, RuntimeError, ValueError) as error:  # a NUL in the name, links in a circle
+        raise ModelError(f"tensor '{name}': external data '{info.location}' is no file name ({error})") from error
+    if not inside:
+        raise ModelError(f"tensor '{name}': external data '{info.location}' lies outside the model's folder")
+    if not is_file:
+        raise ModelError(f"tensor '{name}': no file '{info.location}' beside the model, which holds its data")
+    dtype, shape = _dtype_and_shape(tensor)
+    start, size, ends = int(info.offset or 0), prod(shape) * dtype.itemsize, path.stat().st_size
+    if min(start, *shape, 0) < 0:
+        raise ModelError(f"tensor '{name}': found offset {start} and shape {list(shape)}, expected no negative number")
+    if start + size > ends:
+        raise ModelError(f"tensor '{name}': '{info.location}' ends at byte {ends}, expected {start + size}")
+    return path, start

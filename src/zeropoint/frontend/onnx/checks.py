@@ -1,0 +1,85 @@
+"""What is checked of a file before anything else reads it: ONNX's C++ takes more for granted than a file promises."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto
+from onnx.external_data_helper import uses_external_data
+
+from zeropoint.frontend.errors import ModelError
+from zeropoint.frontend.onnx.bodies import graphs_inside, nodes_of
+from zeropoint.frontend.onnx.tensors import check_external
+
+_INT32 = range(1, 2**31)
+_EQUATION = re.compile(rb"[A-Za-z., ]*(->[A-Za-z. ]*)?")
+
+
+def check_versions(model: ModelProto) -> None:
+    """Check that versions are those that ONNX can have, 32-bit integers.
+
+    Raises ModelError.
+    """
+    if model.ir_version not in _INT32:
+        raise ModelError(f"found IR version {model.ir_version}, expected one of 1 or more; the file is broken")
+    opsets = [*model.opset_import, *(entry for function in model.functions for entry in function.opset_import)]
+    for entry in opsets:
+        if entry.version not in _INT32:
+            raise ModelError(f"found opset {entry.version} of '{entry.domain}', expected 1 or more; the file is broken")
+
+
+def _graphs(model: ModelProto) -> Iterator[GraphProto]:
+    yield model.graph
+    yield from graphs_inside(model.graph, deep=True)
+
+
+def _nodes(model: ModelProto) -> Iterator[NodeProto]:
+    yield from nodes_of(model.graph)
+    for function in model.functions:
+        yield from function.node
+
+
+def _tensors(graphs: Iterable[GraphProto], nodes: Iterable[NodeProto]) -> Iterator[TensorProto]:
+    for graph in graphs:
+        yield from graph.initializer
+    for node in nodes:
+        for attribute in node.attribute:
+            if attribute.type == AttributeProto.TENSOR:
+                yield attribute.t
+            yield from attribute.tensors
+
+
+def check_external_data(model: ModelProto, folder: Path) -> None:
+    """Check where the model's tensors point.
+
+    Raises ModelError for a file outside of the model's folder, one that is no regular file, or is too short.
+    """
+    for tensor in _tensors(_graphs(model), _nodes(model)):
+        if uses_external_data(tensor):
+            check_external(tensor, folder)
+
+
+def _check_equation(equation: bytes, node: NodeProto) -> None:
+    if _EQUATION.fullmatch(equation) is None:  # ONNX's shape inference reads beyond the end of others
+        raise ModelError(
+            f"node '{node.name or node.op_type}': found equation '{equation.decode(errors='replace')}', expected "
+            f"letters, commas, '...' and '->'"
+        )
+
+
+def check_attributes(model: ModelProto) -> None:
+    """Check that only functions refer to attributes of their calls, and that equations of Einsum are some.
+
+    Raises ModelError.
+    """
+    for node in nodes_of(model.graph):
+        for attribute in node.attribute:
+            if node.op_type == "Einsum" and attribute.name == "equation":
+                _check_equation(attribute.s, node)
+            if attribute.ref_attr_name:
+                raise ModelError(
+                    f"node '{node.name or node.op_type}': found attribute '{attribute.name}' that refers to "
+                    f"'{attribute.ref_attr_name}' of a function's call, expected that in functions only"
+                )

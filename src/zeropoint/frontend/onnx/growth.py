@@ -1,0 +1,59 @@
+"""Ops whose result is as large as the numbers in a constant say: how large, before ONNX's evaluator allocates it.
+
+Source: the ONNX operator specification.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from zeropoint.ir.tensors import Array
+
+
+def _product(array: Array) -> float:
+    return math.prod(max(float(size), 0.0) for size in array.reshape(-1))
+
+
+def _spread(value: Array, times: Array) -> float:
+    return value.size * _product(times)
+
+
+def _nothing() -> float:
+    return 0.0
+
+
+def _any_number() -> float:
+    return math.inf
+
+
+def _padded(value: Array, pads: Array) -> float:
+    amounts = pads.reshape(2, -1) if pads.size == 2 * value.ndim else np.full((2, value.ndim), pads.max(initial=0))
+    return math.prod(size + max(float(sum(both)), 0.0) for size, both in zip(value.shape, amounts.T, strict=True))
+
+
+def _counted(start: Array, limit: Array, delta: Array) -> float:
+    step = float(delta.reshape(-1)[0])
+    return (float(limit.reshape(-1)[0]) - float(start.reshape(-1)[0])) / step if step else math.inf
+
+
+_RESULTS: Mapping[str, tuple[int, Callable[..., float]]] = {
+    "ConstantOfShape": (1, _product),
+    "Expand": (2, _spread),
+    "OneHot": (2, _spread),
+    "Pad": (2, _padded),
+    "Range": (3, _counted),
+    "Resize": (0, _any_number),
+    "Tile": (2, _spread),
+    "Upsample": (0, _any_number),
+}
+"""By op: how many of the first inputs say how many elements the result has at most, and the number."""
+
+
+def result_elements(op_type: str, inputs: Sequence[Array | None]) -> float:
+    """How many elements the result of an op may have; 0 for an op whose result only its inputs' sizes decide."""
+    count, elements = _RESULTS.get(op_type, (0, _nothing))
+    given = [array for array in inputs[:count] if array is not None and array.size]
+    return elements(*given) if len(given) == count else 0.0

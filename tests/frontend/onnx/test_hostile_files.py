@@ -1,0 +1,196 @@
+"""Files made by hand to hang, crash or exhaust a reader: refused in one line, at once."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from onnx.parser import parse_model
+
+from frontend.onnx.models import load, model, one_op, tensor
+from zeropoint.frontend import ModelError
+from zeropoint.limits import limited
+
+LOCAL = '<ir_version: 9, opset_import: ["" : 17, "local" : 1]> g (float[4] x) => (float[4] y) { y = local.f0 (x) }\n'
+HEAD = '<opset_import: ["" : 17, "local" : 1], domain: "local">'
+
+
+def refusal(proto: onnx.ModelProto, folder: Path) -> str:
+    with pytest.raises(ModelError) as error:
+        load(proto, folder)
+    assert "unreadable" not in str(error.value)
+    return str(error.value).removeprefix(f"{folder / 'model.onnx'}: ")
+
+
+def test_functions_that_call_each_other_are_refused(tmp_path: Path) -> None:
+    there, back = (f"{HEAD} f{n} (x) => (y) {{ y = local.f{1 - n} (x) }}\n" for n in range(2))
+    proto = parse_model(f"{LOCAL}{there}{back}")
+    assert refusal(proto, tmp_path) == "found functions that call themselves (f0 -> f1 -> f0), expected no recursion"
+
+
+def test_functions_that_double_from_one_to_the_next_are_refused(tmp_path: Path) -> None:
+    chain = "".join(f"{HEAD} f{n} (x) => (y) {{ z = local.f{n + 1} (x) y = local.f{n + 1} (z) }}\n" for n in range(40))
+    text = refusal(parse_model(f"{LOCAL}{chain}{HEAD} f40 (x) => (y) {{ y = Relu (x) }}"), tmp_path)
+    assert text.startswith(
+        "found functions that make 3,298,534,883,327 nodes where they are called, expected 1,000,000"
+    )
+
+
+def test_two_functions_of_one_name_are_refused(tmp_path: Path) -> None:
+    proto = parse_model(f"{LOCAL}{HEAD} f0 (x) => (y) {{ y = Relu (x) }}")
+    proto.functions.append(proto.functions[0])
+    assert refusal(proto, tmp_path) == "found two functions 'local::f0', expected one; the file is broken"
+
+
+def test_an_attribute_that_refers_to_a_function_s_call_is_refused_outside_of_functions(tmp_path: Path) -> None:
+    proto = one_op("Softmax", {"x": (2, 3)}, axis=1)
+    proto.graph.node[0].attribute[0].ref_attr_name = "k"
+    assert "found attribute 'axis' that refers to 'k' of a function's call" in refusal(proto, tmp_path)
+
+
+@pytest.mark.parametrize("version", [0, -1, 2**31, 2**63 - 1])
+def test_versions_that_are_no_int32_are_refused(version: int, tmp_path: Path) -> None:
+    proto = one_op("Relu", {"x": (4,)})
+    proto.opset_import.append(helper.make_opsetid("other", version))
+    assert refusal(proto, tmp_path) == f"found opset {version} of 'other', expected 1 or more; the file is broken"
+    del proto.opset_import[1]
+    proto.ir_version = version
+    assert "expected" in refusal(proto, tmp_path)
+
+
+def external(location: str) -> onnx.ModelProto:
+    """A model whose weight lies in another file."""
+    proto = one_op("Add", {"x": (4,)}, {"w": np.ones(4, np.float32)})
+    weight = proto.graph.initializer[0]
+    weight.ClearField("raw_data")
+    weight.data_location = TensorProto.EXTERNAL
+    weight.external_data.add(key="location", value=location)
+    return proto
+
+
+def test_external_data_in_a_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    assert "no file 'pipe' beside the model" in refusal(external("pipe"), tmp_path)
+
+
+def test_external_data_with_a_nul_in_its_name_is_refused(tmp_path: Path) -> None:
+    assert "is no file name" in refusal(external("a\0b"), tmp_path)
+
+
+def test_external_data_behind_links_in_a_circle_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+    text = refusal(external("a"), tmp_path)
+    assert "is no file name" in text or "no file 'a' beside the model" in text
+
+
+def test_external_data_outside_of_the_folder_is_refused_even_where_only_shape_arithmetic_reads_it(
+    tmp_path: Path,
+) -> None:
+    secret = tmp_path / "secret"
+    secret.write_bytes(np.ones(1, np.int64).tobytes())
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (folder / "link").symlink_to(secret)
+    for location in ("../secret", "link", str(secret)):
+        nodes = [helper.make_node("Reshape", ["x", "s"], ["y"])]
+        proto = model(nodes, [tensor("x", (1,))], [tensor("y", (1,))], {"s": np.ones(1, np.int64)})
+        proto.graph.initializer[0].CopyFrom(external(location).graph.initializer[0])
+        proto.graph.initializer[0].name, proto.graph.initializer[0].data_type = "s", TensorProto.INT64
+        del proto.graph.initializer[0].dims[:]
+        proto.graph.initializer[0].dims.append(1)
+        assert "lies outside the model's folder" in refusal(proto, folder)
+
+
+def test_a_reshape_with_two_unknowns_is_refused(tmp_path: Path) -> None:
+    proto = one_op("Reshape", {"x": (2, 3)}, {"s": np.array([-1, -1], np.int64)})
+    assert "found shape [-1, -1], which does not fit the 6 elements of [2, 3]" in refusal(proto, tmp_path)
+
+
+@pytest.mark.parametrize("equation", ["abc,cd-", "ab->c>", "a\0b", "a1"])
+def test_an_equation_that_is_none_is_refused(equation: str, tmp_path: Path) -> None:
+    proto = one_op("Einsum", {"x": (2, 3)}, equation=equation)
+    assert "expected letters, commas, '...' and '->'" in refusal(proto, tmp_path)
+
+
+def test_identities_in_a_circle_are_refused(tmp_path: Path) -> None:
+    nodes = [helper.make_node("Identity", ["b"], ["a"]), helper.make_node("Identity", ["a"], ["b"])]
+    proto = model([*nodes, helper.make_node("Add", ["x", "a"], ["y"])], [tensor("x", (4,))], [tensor("y", (4,))])
+    assert "found input 'b', which nothing before it makes" in refusal(proto, tmp_path)
+
+
+def constant_of_shape(shape: list[int]) -> onnx.ModelProto:
+    value = numpy_helper.from_array(np.ones(1, np.float32))
+    nodes = [
+        helper.make_node("ConstantOfShape", ["s"], ["c"], name="large", value=value),
+        helper.make_node("ReduceSum", ["c"], ["r"], keepdims=0),
+        helper.make_node("Add", ["x", "r"], ["y"]),
+    ]
+    return model(nodes, [tensor("x", (4,))], [tensor("y", (4,))], {"s": np.array(shape, np.int64)})
+
+
+HUGE = 1_000_000
+LARGE = {
+    "ConstantOfShape": lambda: constant_of_shape([HUGE, HUGE]),
+    "Expand": lambda: one_op("Expand", {"x": (1,)}, {"s": np.array([HUGE, HUGE], np.int64)}),
+    "Tile": lambda: one_op("Tile", {"x": (1, 1)}, {"r": np.array([HUGE, HUGE], np.int64)}),
+    "Pad": lambda: one_op("Pad", {"x": (1,)}, {"p": np.array([0, 2**40], np.int64)}),
+    "Pad by edges": lambda: one_op("Pad", {"x": (1,)}, {"p": np.array([0, 2**40], np.int64)}, mode="edge"),
+    "EyeLike": lambda: one_op("EyeLike", {"x": (200_000, 200_000)}),
+    "OneHot": lambda: one_op(
+        "OneHot", {"x": np.ones(4, np.int64)}, {"d": np.array([2**40]), "v": np.array([0, 1], np.float32)}
+    ),
+    "Resize": lambda: one_op(
+        "Resize", {"x": (1, 1, 1)}, {"r": np.zeros(0, np.float32), "s": np.array([1, 1, 2**40], np.float32)}
+    ),
+    "AveragePool": lambda: one_op(
+        "AveragePool", {"x": (1, 1, 4)}, kernel_shape=[2**31], pads=[2**31, 2**31], count_include_pad=1
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", LARGE)
+def test_a_few_bytes_that_ask_for_terabytes_are_refused_with_the_node_before_anything_is_allocated(
+    kind: str, tmp_path: Path
+) -> None:
+    with limited(memory=1 << 26):
+        text = refusal(LARGE[kind](), tmp_path)
+    assert f"({kind.split()[0]}): found " in text
+    assert "expected up to 64 MiB; --max-memory allows more" in text
+
+
+def test_loops_in_loops_have_a_number_of_ops_that_they_may_make(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("zeropoint.frontend.onnx.builder.MOST_OPS", 1000)
+    inner = "next = Sigmoid (carried)"
+    for name in ("b", "a"):
+        inner = (
+            f"next = Loop (trips, yes, carried) <body = {name} (int64 i{name}, bool go{name}, float[4] carried) => "
+            f"(bool again{name}, float[4] next) {{ again{name} = Identity (go{name}) {inner} }}>"
+        )
+        inner = inner.replace("next", f"next{name}", 1)
+    text = f"""<ir_version: 9, opset_import: ["" : 17]> g (float[4] carried) => (float[4] y)
+      <int64 trips = {{500}}, bool yes = {{1}}> {{ {inner.replace("nexta", "y", 1)} }}"""
+    assert "found more than 1000 ops" in refusal(parse_model(text.replace("nextb", "next")), tmp_path)
+
+
+@pytest.mark.parametrize("scale", [np.nan, np.inf, -1.0, 0.0])
+def test_scales_of_a_resize_that_are_no_sizes_are_refused(scale: float, tmp_path: Path) -> None:
+    scales = {"r": np.zeros(0, np.float32), "s": np.array([1, 1, scale], np.float32)}
+    text = refusal(one_op("Resize", {"x": (1, 1, 4)}, scales, mode="linear"), tmp_path)
+    assert "expected positive numbers" in text
+
+
+def test_a_mean_of_no_elements_is_refused(tmp_path: Path) -> None:
+    proto = one_op("GlobalAveragePool", {"x": (1, 2, 0, 3)})
+    assert "found a mean of no elements, expected sizes of 1 or more" in refusal(proto, tmp_path)
+
+
+def test_a_pool_of_nothing_is_refused(tmp_path: Path) -> None:
+    for kind in ("MaxPool", "AveragePool"):
+        assert "fits nowhere" in refusal(one_op(kind, {"x": (1, 1, 0)}, kernel_shape=[2]), tmp_path)
