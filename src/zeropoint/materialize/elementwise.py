@@ -73,6 +73,8 @@ def _why_float(kernel: Kernel) -> str | None:
     if not all(is_function(op) or splat_value(op.results[0], kernel.weights) is not None for op in kernel.body):
         return f"kernel '{name}' has no integer form but in the target's runtime"
     specs = [spec for spec in kernel.region.input_specs if isinstance(spec, UniformQuantizedType)]
+    if len(set(kernel.region.inputs)) > 1:
+        return f"kernel '{name}' of {len(specs)} operands has no integer form but in the target's runtime"
     width = max((spec.storage.type.width for spec in specs), default=0)
     if width > TABLE_WIDTH:
         return f"kernel '{name}' of {width} bits has no integer form but in the target's runtime: tables are of 8"

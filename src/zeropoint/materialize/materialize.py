@@ -48,6 +48,7 @@ from zeropoint.ir.stablehlo import ConstantOp, UniformDequantizeOp, UniformQuant
 from zeropoint.ir.tensors import with_element
 from zeropoint.ir.weights import Weights
 from zeropoint.materialize import contraction, elementwise, litert, movement, reduction, xnnpack
+from zeropoint.materialize.derived import derived
 from zeropoint.materialize.edges import cast_constant, quantized_before, take_over_casts
 from zeropoint.materialize.kernel import Kernel
 from zeropoint.numerics.profile import DEFAULT_PROFILE, KernelBehaviour
@@ -60,7 +61,7 @@ KERNELS: Mapping[str, Callable[[Kernel], SSAValue]] = {
     **movement.KERNELS,
     **reduction.KERNELS,
 }
-"""By logical kernel; any other is encased in `uniform_dequantize` and `uniform_quantize`."""
+"""By logical kernel; of any other the ops are taken one by one (`_any_kernel`)."""
 
 OWN_ARITHMETIC: Mapping[KernelBehaviour, Mapping[str, Callable[[Kernel], SSAValue]]] = {
     KernelBehaviour.REAL: KERNELS,
@@ -68,6 +69,12 @@ OWN_ARITHMETIC: Mapping[KernelBehaviour, Mapping[str, Callable[[Kernel], SSAValu
     KernelBehaviour.XNNPACK: {**KERNELS, **litert.KERNELS, **xnnpack.KERNELS},
 }
 """The kernels of a profile."""
+
+
+def _any_kernel(kernel: Kernel) -> SSAValue:
+    """Of several operands with types derived in between; else in `uniform_dequantize` and `uniform_quantize`."""
+    found = derived(kernel) if len(kernel.arguments) > 1 else None
+    return elementwise.encased(kernel) if found is None else found
 
 
 def _covered(region: QuantizeRegionOp) -> Fact:
@@ -109,7 +116,7 @@ class _Materialization:
         behaviour = named_profile(own_profile(region) or self.profile).kernels
         if behaviour is KernelBehaviour.XNNPACK and region.logical_kernel.data not in xnnpack.DELEGATED:
             region.attributes[PROFILE] = StringAttr(xnnpack.UNDELEGATED_PROFILE)
-        rule = OWN_ARITHMETIC[behaviour].get(region.logical_kernel.data, elementwise.encased)
+        rule = OWN_ARITHMETIC[behaviour].get(region.logical_kernel.data, _any_kernel)
         result = self.quantized[region.outputs[0]] = rule(kernel)
         if FACTS in region.attributes and isinstance(result.owner, Operation):
             state_facts(result.owner, [_covered(region), *facts_of(region, DEMANDS), *facts_of(region)])

@@ -1,0 +1,207 @@
+"""Kernels of several operands that are coarser than the ops here: the types between are derived from the ports.
+
+```mlir
+%2 = "quant.region"(%0, %1) ({ multiply of %0 and logistic of %1 }) {logical_kernel = "gate", ...}
+```
+becomes
+```mlir
+%a = stablehlo.uniform_quantize (stablehlo.logistic (uniform_dequantize %1)) : a table of 256 entries
+%2 = stablehlo.multiply %0, %a : (tensor<4x!quant.uniform<i8:f32, 0.5>>, ...) -> tensor<4x!quant.uniform<i8:f32, 0.2>>
+```
+A chain of functions of one 8-bit value is one table, whose type has the range of its 256 values. A sum, difference or
+product of two values has the range that those of its operands allow; the last one, with the bounds behind it, has the
+type of the output.
+
+Source: the RFC on quantization transformations, "Export": parameters of intermediate tensors are derived from those of
+the ports, where regions are coarser than the target's ops.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from xdsl.ir import Operation, SSAValue
+
+from zeropoint.ir.bounds import Bounds
+from zeropoint.ir.constants import splat_value
+from zeropoint.ir.functions import evaluate_chain, is_function
+from zeropoint.ir.quant import UniformQuantizedType, dequantize
+from zeropoint.ir.stablehlo import (
+    AddOp,
+    BroadcastInDimOp,
+    ConstantOp,
+    MaximumOp,
+    MinimumOp,
+    MultiplyOp,
+    ReshapeOp,
+    SubtractOp,
+    TransposeOp,
+    UniformDequantizeOp,
+    UniformQuantizeOp,
+)
+from zeropoint.ir.tensors import element_of, with_element
+from zeropoint.materialize.kernel import Kernel
+from zeropoint.numerics.ranges import asymmetric
+
+ARITHMETIC = (AddOp, MultiplyOp, SubtractOp)
+EXTREMES = (MaximumOp, MinimumOp)
+MOVEMENTS = (BroadcastInDimOp, ReshapeOp, TransposeOp)
+BYTE = 8
+
+
+def derived(kernel: Kernel) -> SSAValue | None:
+    """The kernel on quantized values; None where an op of it has no integer form, or a port is not of 8 bits."""
+    plan = _Plan.of(kernel)
+    return None if plan is None else _Emission(kernel, plan).result()
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """`sources` has, for a function of one quantized value, that value; `ends` are the bounds behind the last op."""
+
+    sources: dict[SSAValue, SSAValue]
+    last: SSAValue
+    bounds: Bounds
+    steps: tuple[Operation, ...]
+
+    @staticmethod
+    def of(kernel: Kernel) -> _Plan | None:
+        """What each op is; None where one is nothing that is known here."""
+        kinds = [element_of(kernel.values[argument]) for argument in kernel.arguments]
+        storage = kernel.output_type.storage
+        fits = all(isinstance(k, UniformQuantizedType) and k.is_per_layer and k.storage == storage for k in kinds)
+        if not fits or storage.type.width != BYTE:
+            return None
+        sources: dict[SSAValue, SSAValue] = {argument: argument for argument in kernel.arguments}
+        steps: list[Operation] = []
+        for op in kernel.body:
+            if splat_value(op.results[0], kernel.weights) is not None:
+                continue
+            read = [operand for operand in op.operands if operand in sources]
+            if not read:
+                return None
+            result, roots = op.results[0], {sources[operand] for operand in read}
+            if is_function(op) and len(roots) == 1:
+                sources[result] = next(iter(roots))
+            elif len(read) == len(op.operands) and isinstance(op, (*ARITHMETIC, *EXTREMES, *MOVEMENTS)):
+                sources[result] = result
+            else:
+                return None
+            steps.append(op)
+        terminator = kernel.region.body.block.last_op
+        assert terminator is not None
+        last, bounds, steps = _without_bounds(kernel, terminator.operands[0], steps)
+        return _Plan(sources, last, bounds, tuple(steps))
+
+
+def _without_bounds(
+    kernel: Kernel, value: SSAValue, steps: list[Operation]
+) -> tuple[SSAValue, Bounds, list[Operation]]:
+    """The value before the bounds that end a kernel, those bounds, and the ops before them."""
+    ending: list[Operation] = []
+    while isinstance(op := value.owner, Operation) and Bounds().then(op, kernel.weights):
+        data = [operand for operand in op.operands if splat_value(operand, kernel.weights) is None]
+        if len(data) != 1 or not value.has_one_use():
+            break
+        ending.append(op)
+        (value,) = data
+    bounds = Bounds()
+    for op in reversed(ending):
+        bounds.then(op, kernel.weights)
+    return value, bounds, [op for op in steps if op not in ending]
+
+
+@dataclass
+class _Emission:
+    """Quantized values by the values of the body that they stand for, and real ones of the chains between them."""
+
+    kernel: Kernel
+    plan: _Plan
+    real: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
+
+    def result(self) -> SSAValue:
+        """The quantized output."""
+        kernel, output = self.kernel, self.kernel.output_type
+        for op in kernel.body:
+            if isinstance(op, ConstantOp) or splat_value(op.results[0], kernel.weights) is not None:
+                self.real[op.results[0]] = kernel.builder.insert(op.clone(self.real)).results[0]
+        for op in self.plan.steps:
+            self._step(op)
+        return kernel.bounded(self._as(self.plan.last, output), self.plan.bounds, kernel.region)
+
+    def _step(self, op: Operation) -> None:
+        kernel, result = self.kernel, op.results[0]
+        if self.plan.sources[result] is not result:  # a function of one value
+            for operand in op.operands:
+                self._dequantized(operand)
+            self.real[result] = kernel.insert(op.clone(self.real), op).results[0]
+        elif isinstance(op, MOVEMENTS):
+            kernel.retyped(op, element_of(self._quantized(op.operands[0])))
+        elif isinstance(op, EXTREMES):
+            wanted = self._type(op)
+            operands = [self._as(operand, wanted) for operand in op.operands]
+            made = type(op).create(operands=operands, result_types=[with_element(result, wanted)])
+            kernel.values[result] = kernel.insert(made, op).results[0]
+        else:
+            for operand in op.operands:
+                self._quantized(operand)
+            kernel.retyped(op, self._type(op))
+
+    def _type(self, op: Operation) -> UniformQuantizedType:
+        """The output's type for the last op; of another one that of every value that its operands' types allow."""
+        if op.results[0] is self.plan.last:
+            return self.kernel.output_type
+        (a, b), (c, d) = (_range(element_of(self._quantized(operand))) for operand in op.operands)
+        if isinstance(op, AddOp):
+            return self._holding(a + c, b + d)
+        if isinstance(op, SubtractOp):
+            return self._holding(a - d, b - c)
+        if isinstance(op, MultiplyOp):
+            corners = (a * c, a * d, b * c, b * d)
+            return self._holding(min(corners), max(corners))
+        return self._holding(min(a, c), max(b, d))
+
+    def _holding(self, low: float, high: float) -> UniformQuantizedType:
+        output = self.kernel.output_type
+        found = asymmetric(low, high, output.storage.minimum, output.storage.maximum)
+        scale, point = float(found.scale), int(found.zero_point)
+        return UniformQuantizedType.per_layer(output.storage, scale, point, expressed_type=output.expressed_type)
+
+    def _dequantized(self, value: SSAValue) -> None:
+        """Have the real value that a quantized one expresses."""
+        if value not in self.real:
+            made = UniformDequantizeOp(self.kernel.values[value])
+            self.real[value] = self.kernel.insert(made, self.kernel.region).result
+
+    def _quantized(self, value: SSAValue) -> SSAValue:
+        """The quantized value; at the end of a chain of a type that holds the 256 values that the chain takes."""
+        if value not in self.kernel.values:
+            source = self.plan.sources[value]
+            kind = self.kernel.type_of(source)
+            stored = np.arange(kind.storage.minimum, kind.storage.maximum + 1, dtype=np.int32)
+            image = evaluate_chain(value, source, dequantize(stored, kind), self.kernel.weights)
+            finite = image[np.isfinite(image)].astype(np.float64)
+            low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 0.0)
+            self._end_chain(value, self._holding(low, high))
+        return self.kernel.values[value]
+
+    def _end_chain(self, value: SSAValue, kind: UniformQuantizedType) -> None:
+        made = UniformQuantizeOp(self.real[value], with_element(self.real[value], kind))
+        self.kernel.values[value] = self.kernel.insert(made, self.kernel.region).result
+
+    def _as(self, value: SSAValue, wanted: UniformQuantizedType) -> SSAValue:
+        """The quantized value in a type."""
+        if value not in self.kernel.values:
+            self._end_chain(value, wanted)
+        found = self.kernel.values[value]
+        if element_of(found) == wanted:
+            return found
+        return self.kernel.insert(UniformQuantizeOp(found, with_element(found, wanted)), self.kernel.region).result
+
+
+def _range(kind: object) -> tuple[float, float]:
+    """The least and the greatest real value of a type per layer."""
+    assert isinstance(kind, UniformQuantizedType)
+    storage, point = kind.storage, kind.zero_point
+    return (storage.minimum - point) * kind.scale, (storage.maximum - point) * kind.scale
