@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from solve.own_targets import row, table
 from solve.rfc import names
-from solve.test_fusion_data import row, table
 from zeropoint.codegen.runtime.native import NativeProgram
 from zeropoint.fuse import fuse
 from zeropoint.interp import Interpreter

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from networks import Network
+from solve.own_targets import row, table
 from solve.rfc import kernels
 from zeropoint import fuse as fusion
 from zeropoint.fuse import fuse
@@ -20,7 +21,7 @@ from zeropoint.materialize import materialize
 from zeropoint.passes import PASSES
 from zeropoint.report.explain import explain
 from zeropoint.solve import propagate
-from zeropoint.targets import Target, TargetError, target
+from zeropoint.targets import TargetError, target
 from zeropoint.targets.logical_kernels import FUSED
 
 GATE = """
@@ -36,17 +37,6 @@ func.func private @gate(%x: tensor<4xf32>) -> tensor<4xf32> {
   return %1 : tensor<4xf32>
 }
 """
-
-
-def table(folder: Path, text: str, base: str = "litert") -> Target:
-    path = folder / "mine.toml"
-    path.write_text(f'name = "mine"\nextends = "{base}"\n{text}')
-    return target(str(path))
-
-
-def row(**columns: object) -> str:
-    found = {"name": "gate", "inputs": ["act i8"], "output": "act i8", "relation": "free", **columns}
-    return "[[kernel]]\n" + "\n".join(f"{key} = {value!r}" for key, value in found.items())
 
 
 def clipped(low: float, high: float) -> Program:
