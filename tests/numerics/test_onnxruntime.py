@@ -1,4 +1,4 @@
-"""onnxruntime's CPU kernels give the bits that profile onnxruntime names: QuantizeLinear, QLinearMatMul."""
+"""onnxruntime's CPU kernels give the bits that profile onnxruntime names."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from zeropoint.numerics.affine import QuantizeBehaviour, dequantize, quantize
+from zeropoint.numerics.onnxruntime import softmax_factor, softmax_table, sum_factors
+from zeropoint.numerics.ranges import AffineParameters
 from zeropoint.numerics.requantize import Multiplier, RequantizeBehaviour, requantize
 
 onnx = pytest.importorskip("onnx", reason="onnx writes the one-op models")
@@ -67,3 +69,57 @@ def test_matmul_requantizes_in_f32(seed, per_channel):
     # onnxruntime forms the multiplier in f32, from left to right.
     multiplier = Multiplier.of(sa * sb / sy, RequantizeBehaviour.FLOAT32_RNE, 8)
     assert np.array_equal(found, requantize(acc, multiplier, 97, 0, 255, axis=1))
+
+
+def contributed(op: str, operands: dict[str, np.ndarray], order: list[str], **attributes: object) -> np.ndarray:
+    """The output of one of onnxruntime's own operators, u8 in and out."""
+    from onnx import TensorProto, helper, numpy_helper
+
+    node = helper.make_node(op, order, ["result"], domain="com.microsoft", **attributes)
+    data = {name: array for name, array in operands.items() if array.ndim}
+    given = [helper.make_tensor_value_info(name, TensorProto.UINT8, array.shape) for name, array in data.items()]
+    constants = [numpy_helper.from_array(array, name) for name, array in operands.items() if not array.ndim]
+    result = helper.make_tensor_value_info("result", TensorProto.UINT8, None)
+    graph = helper.make_graph([node], "one", given, [result], constants)
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    return session.run(None, data)[0]
+
+
+def fma(a: np.ndarray, b: np.float32, c: np.ndarray | np.float32) -> np.ndarray:
+    return (a.astype(np.float64) * np.float64(b) + np.asarray(c, np.float64)).astype(np.float32)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_sums_are_two_fused_multiply_adds_on_all_pairs(seed):
+    random = np.random.default_rng(seed)
+    scales = random.integers(1, 9, 3) / 80 if seed % 2 else random.uniform(0.01, 0.1, 3)
+    points = random.integers(0, 256, 3)
+    kinds = [AffineParameters(np.float32(s), z, 0, 255) for s, z in zip(scales, points, strict=True)]
+    a, b = np.repeat(np.arange(256, dtype=np.uint8), 256), np.tile(np.arange(256, dtype=np.uint8), 256)
+    named = {f"s{i}": np.asarray(np.float32(s)) for i, s in enumerate(scales)}
+    named |= {f"z{i}": np.asarray(z, np.uint8) for i, z in enumerate(points)}
+    found = contributed("QLinearAdd", {"a": a, "b": b, **named}, ["a", "s0", "z0", "b", "s1", "z1", "s2", "z2"])
+    factors = sum_factors(*kinds)
+    total = fma(a, factors.first, fma(b, factors.second, factors.offset))
+    assert np.array_equal(found, np.clip(np.rint(total), 0, 255))
+
+
+@pytest.mark.parametrize("terms", [3, 64, 1000])
+def test_softmax_looks_exponentials_up(terms):
+    random = np.random.default_rng(terms)
+    x = random.integers(100, 256, (40, terms)).astype(np.uint8)
+    scale, wanted = np.float32(0.07), np.float32(1 / 256)
+    named = {
+        "s": np.asarray(scale),
+        "z": np.asarray(9, np.uint8),
+        "t": np.asarray(wanted),
+        "y": np.asarray(0, np.uint8),
+    }
+    found = contributed("QLinearSoftmax", {"x": x, **named}, ["x", "s", "z", "t", "y"], axis=-1, opset=13)
+    exponentials = softmax_table(scale, terms)[x.astype(int) + 255 - x.max(1, keepdims=True)]
+    total = np.zeros((len(x), 1), np.float32)
+    for column in exponentials.T:
+        total = total + column[:, None]
+    assert np.array_equal(found, np.clip(np.rint(exponentials * softmax_factor(wanted) / total), 0, 255))

@@ -123,14 +123,18 @@ def _run_samples(
 
 def _exported(reference: Any, model: Path, layers: bool) -> Any:
     """The reference's program, run by the runtime of an exported file; None for a file that is no export."""
-    if model.suffix != ".tflite":
+    if model.suffix not in (".onnx", ".tflite"):
         return None
     from zeropoint.export.litert.runtime import LiteRTEngine
+    from zeropoint.export.onnx.runtime import OnnxEngine, is_exported
     from zeropoint.model import Model
 
+    if model.suffix == ".onnx" and not is_exported(model):
+        return None
     if layers:
         fail(f"found --layers with {model.name}, expected a program; a runtime does not show inner values")
-    return Model(reference.program, engine=LiteRTEngine(model))
+    engine = OnnxEngine(model) if model.suffix == ".onnx" else LiteRTEngine(model)
+    return Model(reference.program, engine=engine)
 
 
 @click.command()
@@ -156,7 +160,7 @@ def compare(
 ) -> None:
     """SQNR, cosine and top-1 agreement of MODEL with REFERENCE (usually the float model).
 
-    An exported MODEL (.tflite) runs in its runtime.
+    A MODEL that zeropoint exported (.tflite, .onnx) runs in its runtime.
     """
     from zeropoint.calibrate import bar, samples
     from zeropoint.frontend import load_model

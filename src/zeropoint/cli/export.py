@@ -13,7 +13,7 @@ from zeropoint.cli.refusals import reports_errors
 
 @click.command()
 @click.argument("model", type=INPUT_FILE)
-@click.option("-o", "--output", required=True, type=OUTPUT_FILE, help="Where to write: NAME.tflite.")
+@click.option("-o", "--output", required=True, type=OUTPUT_FILE, help="Where to write: NAME.tflite or NAME.onnx.")
 @click.option(
     "--io",
     type=click.Choice(["float", "integer"]),
@@ -28,13 +28,21 @@ from zeropoint.cli.refusals import reports_errors
     show_default=True,
     help="Order of dimensions of images at inputs and outputs.",
 )
+@click.option(
+    "--onnx-format",
+    type=click.Choice(["qdq", "qoperator"]),
+    default="qdq",
+    show_default=True,
+    help="In .onnx: float ops between casts, which runtimes fuse, or operators on integers.",
+)
 @limit_options
 @reports_errors
-def export(model: Path, output: Path, io: str, layout: str) -> None:
+def export(model: Path, output: Path, io: str, layout: str, onnx_format: str) -> None:
     """Write MODEL, a program of decided kernels (quantize --emit kernels), as a file for another runtime."""
     from zeropoint.export import FORMATS, ExportOptions, export_program
     from zeropoint.frontend import load_model
 
     check_output(output, tuple(FORMATS))
-    export_program(load_model(model), output, ExportOptions(io == "integer", layout == "channels-last"))
-    click.echo(f"wrote {output}")
+    options = ExportOptions(io == "integer", layout == "channels-last", onnx_format)
+    for path in export_program(load_model(model), output, options):
+        click.echo(f"wrote {path}")

@@ -21,7 +21,9 @@ from zeropoint.cli.shapes import SHAPE
     default=None,
     help="Calibration data: .npz, or a folder of .npy files. A model that says all ranges itself needs none.",
 )
-@click.option("-o", "--output", required=True, type=OUTPUT_FILE, help="Where to write: NAME.mlir, or NAME.tflite.")
+@click.option(
+    "-o", "--output", required=True, type=OUTPUT_FILE, help="Where to write: NAME.mlir, NAME.tflite, NAME.onnx."
+)
 @click.option(
     "--target",
     default="cpu",
@@ -60,6 +62,13 @@ from zeropoint.cli.shapes import SHAPE
     show_default=True,
     help="The integer program, the quantized StableHLO it comes from, or the kernels with their types (for export).",
 )
+@click.option(
+    "--onnx-format",
+    type=click.Choice(["qdq", "qoperator"]),
+    default="qdq",
+    show_default=True,
+    help="In .onnx: float ops between casts, which runtimes fuse, or operators on integers.",
+)
 @click.option("--integer-only", is_flag=True, help="Fail, with the list of them, if any float op is left inside.")
 @click.option("--inline-weights", is_flag=True, help="One self-contained .mlir file instead of .mlir + .safetensors.")
 @SHAPE
@@ -79,6 +88,7 @@ def quantize(
     validation: Path | None,
     io: str,
     emit: str,
+    onnx_format: str,
     integer_only: bool,
     inline_weights: bool,
     shapes: tuple[tuple[str, tuple[int, ...]], ...],
@@ -108,8 +118,9 @@ def quantize(
     if integer_only:
         _require_integers(result)
     if output.suffix in FORMATS:
-        export_program(result.propagated, output, ExportOptions(integer_io=io == "integer"))
-        click.echo(f"wrote {output}")
+        settings = ExportOptions(integer_io=io == "integer", onnx_format=onnx_format)
+        for path in export_program(result.propagated, output, settings):
+            click.echo(f"wrote {path}")
     else:
         program = {"integer": result.integer, "stablehlo": result.quantized, "kernels": result.propagated}[emit]
         for path in save_program(program, output, inline_weights=inline_weights):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from zeropoint.export.errors import ExportError
@@ -20,44 +21,64 @@ class ExportOptions:
     """What a file is to look like.
 
     `integer_io` makes inputs and outputs storage integers instead of floats. `channels_last` lets images at inputs and
-    outputs be [batch, height, width, channels], where the format wants that order inside.
+    outputs be [batch, height, width, channels], where the format wants that order inside. `onnx_format` is `qdq`
+    (float ops between casts, which runtimes fuse) or `qoperator` (operators on integers).
     """
 
     integer_io: bool = False
     channels_last: bool = True
+    onnx_format: str = "qdq"
 
 
 @dataclass(frozen=True)
 class Format:
-    """A file format: the targets whose kernels its runtime has, and what makes the bytes of a file."""
+    """A file format: the targets whose kernels its runtime has, and what makes the bytes of its files.
+
+    `encode` gets the name of the file; what it gives is by name, the file itself last.
+    """
 
     name: str
     targets: tuple[str, ...]
-    encode: Callable[[Program, ExportOptions], bytes]
+    encode: Callable[[Program, str, ExportOptions], Mapping[str, bytes]]
 
 
-def _tflite(program: Program, options: ExportOptions) -> bytes:
+def _tflite(program: Program, name: str, options: ExportOptions) -> Mapping[str, bytes]:
     from zeropoint.export.litert.model import litert_model  # imports flatbuffers, and only needed here
 
-    return litert_model(program, integer_io=options.integer_io, channels_last=options.channels_last)
+    return {name: litert_model(program, integer_io=options.integer_io, channels_last=options.channels_last)}
 
 
-FORMATS: Mapping[str, Format] = {".tflite": Format("LiteRT", ("litert", "litert-16x8"), _tflite)}
+def _onnx(program: Program, name: str, options: ExportOptions) -> Mapping[str, bytes]:
+    from zeropoint.export.onnx.graph import files_of  # imports onnx, and only needed here
+    from zeropoint.export.onnx.model import onnx_model
+
+    qoperators = options.onnx_format == "qoperator"
+    return files_of(onnx_model(program, integer_io=options.integer_io, qoperators=qoperators), name)
+
+
+FORMATS: Mapping[str, Format] = {
+    ".onnx": Format("ONNX", ("onnxruntime",), _onnx),
+    ".tflite": Format("LiteRT", ("litert", "litert-16x8"), _tflite),
+}
 """By suffix."""
 
 
-def export_program(program: Program, path: Path, options: ExportOptions | None = None) -> None:
-    """Write a program of decided regions (`propagate`) to a file.
+def export_program(program: Program, path: Path, options: ExportOptions | None = None) -> list[Path]:
+    """Write a program of decided regions (`propagate`) to a file, and large constants of ONNX to one beside it.
 
-    Raises ExportError for a suffix without a format, a program of another stage or target, and for what the format has
-    no operator for; nothing is written then.
+    The files written are given back, the model first. Raises ExportError for a suffix without a format, a program of
+    another stage or target, and for what the format has no operator for; nothing is written then.
     """
     found = FORMATS.get(path.suffix)
     if found is None:
         raise ExportError(f"{path}: found suffix '{path.suffix}', expected one of: {', '.join(FORMATS)}")
     _check_stage(program, found)
-    data = found.encode(program, options or ExportOptions())
-    write_atomically(path, lambda file: file.write_bytes(data))
+    written: list[Path] = []
+    for name, data in found.encode(program, path.name, options or ExportOptions()).items():
+        place = path.with_name(name)
+        write_atomically(place, partial(Path.write_bytes, data=data))
+        written.insert(0, place)
+    return written
 
 
 def _check_stage(program: Program, wanted: Format) -> None:

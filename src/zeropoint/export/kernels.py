@@ -80,3 +80,16 @@ class Kernel:
         for op in self.ops:
             bounds.then(op, self.weights)
         return bounds.low, bounds.high
+
+
+def read_storage(argument: SSAValue) -> Attribute:
+    """The one quantized type that kernels read an input as. Raises ExportError where there is none."""
+    specs = {
+        spec
+        for use in argument.uses
+        if isinstance(use.operation, QuantizeRegionOp)
+        for spec in [use.operation.input_specs.data[use.index]]
+    }
+    if len(specs) != 1 or not isinstance(spec := specs.pop(), UniformQuantizedType):
+        raise ExportError("found an input that is read as a float or in several types, expected one; keep --io float")
+    return spec

@@ -47,7 +47,7 @@ from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType
 from zeropoint.ir.stablehlo import ConstantOp, UniformDequantizeOp, UniformQuantizeOp
 from zeropoint.ir.tensors import with_element
 from zeropoint.ir.weights import Weights
-from zeropoint.materialize import contraction, elementwise, litert, movement, reduction, xnnpack
+from zeropoint.materialize import contraction, elementwise, litert, movement, onnxruntime, reduction, xnnpack
 from zeropoint.materialize.derived import derived
 from zeropoint.materialize.edges import cast_constant, quantized_before, take_over_casts
 from zeropoint.materialize.kernel import Kernel
@@ -67,6 +67,7 @@ OWN_ARITHMETIC: Mapping[KernelBehaviour, Mapping[str, Callable[[Kernel], SSAValu
     KernelBehaviour.REAL: KERNELS,
     KernelBehaviour.LITERT: {**KERNELS, **litert.KERNELS},
     KernelBehaviour.XNNPACK: {**KERNELS, **litert.KERNELS, **xnnpack.KERNELS},
+    KernelBehaviour.ONNXRUNTIME: {**KERNELS, **onnxruntime.KERNELS},
 }
 """The kernels of a profile."""
 

@@ -25,6 +25,8 @@ class KernelBehaviour(StrEnum):
     """LiteRT's own integers (`numerics.litert`): means of stored integers, multipliers with the count divided in."""
     XNNPACK = "xnnpack"
     """XNNPACK's (`numerics.xnnpack`), and LiteRT's where the delegate leaves a kernel to it."""
+    ONNXRUNTIME = "onnxruntime"
+    """Those of onnxruntime on x64 with AVX2 (`numerics.onnxruntime`), several of which compute in floats."""
 
 
 @dataclass(frozen=True)
@@ -114,9 +116,18 @@ PROFILES: dict[str, Profile] = dict(
         # StableHLO's own, in which NaN is stored as 0: programs that name no profile. Under every other one NaN becomes
         # the zero point, real 0.
         _profile("stablehlo", _Q.RNE_NAN_IS_STORED_ZERO, _R.FLOAT32_RNE, _R.FLOAT32_RNE, _A.FLOAT32),
-        # Float runtimes; onnxruntime's differs in quantize only.
+        # Dequantize, compute in f32, quantize.
         _profile("float32-rne", _Q.RNE_AFTER_ZERO_POINT, _R.FLOAT32_RNE, _R.FLOAT32_RNE, _A.FLOAT32),
-        _profile("onnxruntime", _Q.RNE_BEFORE_ZERO_POINT, _R.FLOAT32_RNE, _R.FLOAT32_RNE, _A.FLOAT32),
+        # onnxruntime's CPU kernels for x64.
+        _profile(
+            "onnxruntime",
+            _Q.RNE_BEFORE_ZERO_POINT,
+            _R.FLOAT32_RNE,
+            _R.FLOAT32_RNE,
+            _A.FLOAT32,
+            kernels=_K.ONNXRUNTIME,
+            divides_in_f32=True,
+        ),
         # The yardstick of rounding errors.
         _profile("exact", _Q.RNE_AFTER_ZERO_POINT, _R.EXACT, _R.EXACT, _A.FLOAT64),
         # What upstream MLIR's lower-quant-ops does at the edges.

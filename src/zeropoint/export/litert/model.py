@@ -10,18 +10,17 @@ from collections.abc import Mapping
 
 from xdsl.dialects.builtin import ArrayAttr
 from xdsl.dialects.func import ReturnOp
-from xdsl.ir import Attribute, SSAValue
 
 from zeropoint.export.channels_last import channels_last as with_channels_last
 from zeropoint.export.errors import ExportError
-from zeropoint.export.kernels import Kernel
+from zeropoint.export.kernels import Kernel, read_storage
 from zeropoint.export.litert import contractions, rows
 from zeropoint.export.litert.builder import ModelBuilder
 from zeropoint.export.litert.emission import Emission
 from zeropoint.export.litert.floats import float_op
 from zeropoint.ir.annotations import ORDER, TARGET
 from zeropoint.ir.program import Program
-from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType
+from zeropoint.ir.quant import QuantizeRegionOp
 from zeropoint.ir.stablehlo import ConstantOp
 from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.tensors import element_of
@@ -41,7 +40,7 @@ def litert_model(program: Program, *, integer_io: bool = False, channels_last: b
     emit = Emission(ModelBuilder(), program.weights)
     inputs: dict[str, int] = {}
     for port, argument in zip(program.inputs, program.entry.args, strict=True):
-        kind = _storage_of(argument) if integer_io else element_of(argument)
+        kind = read_storage(argument) if integer_io else element_of(argument)
         inputs[port.name] = emit.declare(argument, kind, port.name)
     for op in program.entry.ops:
         if isinstance(op, QuantizeRegionOp):
@@ -79,19 +78,6 @@ def _inlined(kernel: Kernel, emit: Emission) -> None:
     returned = block.last_op
     assert returned is not None
     emit.stands_for(kernel.region.outputs[0], returned.operands[0])
-
-
-def _storage_of(argument: SSAValue) -> Attribute:
-    """The one quantized type that kernels read an input as. Raises ExportError where there is none."""
-    specs = {
-        spec
-        for use in argument.uses
-        if isinstance(use.operation, QuantizeRegionOp)
-        for spec in [use.operation.input_specs.data[use.index]]
-    }
-    if len(specs) != 1 or not isinstance(spec := specs.pop(), UniformQuantizedType):
-        raise ExportError("found an input that is read as a float or in several types, expected one; keep --io float")
-    return spec
 
 
 def _metadata(program: Program) -> Mapping[str, object]:

@@ -1,0 +1,1 @@
+"""ONNX: `.onnx` files, as QDQ or with QOperators."""

@@ -1,0 +1,260 @@
+"""Convolutions and matrix products: Conv, ConvTranspose, Gemm, MatMul.
+
+ONNX has channels behind the batch; a layout that has them elsewhere is transposed before and after. A clamp behind the
+product is left to the result's storage where that bounds it already, as of a relu with its zero point at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+import numpy as np
+
+from zeropoint.export.errors import ExportError
+from zeropoint.export.kernels import Kernel
+from zeropoint.export.onnx.emission import Emission, Tensor, clamped
+from zeropoint.export.onnx.graph import Attributes
+from zeropoint.ir.quant import UniformQuantizedType
+from zeropoint.ir.stablehlo import BroadcastInDimOp, ConvolutionOp, DotGeneralOp
+from zeropoint.ir.stablehlo.arrays import array_values, padding_values
+from zeropoint.ir.stablehlo.attributes import ConvolutionLayout
+from zeropoint.ir.tensors import Array, shape_of
+
+
+def _source(kernel: Kernel, emit: Emission, port: int) -> Tensor:
+    return emit.operand(kernel.region.inputs[port], kernel.specs[port])
+
+
+def _with_axis(kind: UniformQuantizedType, axis: int) -> UniformQuantizedType:
+    if not kind.is_per_channel:
+        return kind
+    return UniformQuantizedType.per_channel(
+        kind.storage, axis, kind.scales, kind.zero_points, expressed_type=kind.expressed_type
+    )
+
+
+def _weights(kernel: Kernel, emit: Emission, port: int, order: Sequence[int], flipped: Sequence[int] = ()) -> Tensor:
+    """A weight in another order of dimensions, some of them reversed; a constant is turned here."""
+    value, kind = kernel.region.inputs[port], kernel.specs[port]
+    name = emit.name(value) if emit.name(value) != value.owner.name else f"{_name(kernel, emit)}/weights"  # pyright: ignore
+    array = emit.array(value)
+    if array is None:
+        if flipped:
+            raise ExportError("found computed weights that are read backwards, expected constant ones", kernel.region)
+        return emit.transposed(_source(kernel, emit, port), order, name)
+    if isinstance(kind, UniformQuantizedType) and kind.axis is not None:
+        kind = _with_axis(kind, list(order).index(kind.axis))
+    return emit.constant(np.flip(array.transpose(order), tuple(flipped)), kind, name)
+
+
+def _name(kernel: Kernel, emit: Emission) -> str:
+    """The name of the node that makes the kernel's product."""
+    for op in kernel.ops:
+        if isinstance(op, ConvolutionOp | DotGeneralOp):
+            return emit.name(op.results[0])
+    return emit.name(kernel.region.outputs[0])
+
+
+def _bias(kernel: Kernel, emit: Emission) -> Tensor | None:
+    """The bias as i32, or f32 of a float product; None where the kernel has none."""
+    arguments = kernel.region.body.block.args
+    ports = {id(argument): index for index, argument in enumerate(arguments)}
+    for op in kernel.ops:
+        if isinstance(op, BroadcastInDimOp) and id(op.operand) in ports and len(shape_of(op.operand)) == 1:
+            port = ports[id(op.operand)]
+            name = f"{_name(kernel, emit)}/bias"
+            array = emit.array(kernel.region.inputs[port])
+            return _source(kernel, emit, port) if array is None else emit.constant(array, kernel.specs[port], name)
+    return None
+
+
+def _channels_first(numbers: ConvolutionLayout) -> tuple[list[int], list[int], list[int]]:
+    """The orders that make input, weights and result NCHW, OIHW and NCHW."""
+    return (
+        [numbers.input_batch_dimension, numbers.input_feature_dimension, *numbers.input_spatial_dimensions],
+        [
+            numbers.kernel_output_feature_dimension,
+            numbers.kernel_input_feature_dimension,
+            *numbers.kernel_spatial_dimensions,
+        ],
+        [numbers.output_batch_dimension, numbers.output_feature_dimension, *numbers.output_spatial_dimensions],
+    )
+
+
+def convolution(kernel: Kernel, emit: Emission) -> None:
+    """Conv; ConvTranspose where the input is dilated."""
+    op = kernel.first(ConvolutionOp)
+    numbers = op.dimension_numbers.data
+    rank = len(numbers.input_spatial_dimensions)
+    dilated = any(step != 1 for step in array_values(op.lhs_dilation, (1,) * rank))
+    if op.batch_group_count.value.data != 1:
+        raise ExportError("found a convolution with groups of batches, expected none", kernel.region)
+    orders = _channels_first(numbers)
+    reversal = array_values(op.window_reversal, (False,) * rank)
+    flipped = [2 + axis for axis, turned in enumerate(reversal) if turned]
+    name, data = _name(kernel, emit), kernel.port(op.lhs)
+    source = emit.transposed(_source(kernel, emit, data), orders[0], name)
+    shape = [shape_of(op.result)[axis] for axis in orders[2]]
+    if dilated:
+        made = _transposed_convolution(kernel, op, source, shape, orders[1], flipped, emit)
+    else:
+        weights = _weights(kernel, emit, kernel.port(op.rhs), orders[1], flipped)
+        inputs = [source, weights, *([] if (bias := _bias(kernel, emit)) is None else [bias])]
+        window = _window(op, weights.shape[2:], rank)
+        if min(window["pads"], default=0) < 0:
+            raise ExportError(f"found negative padding {window['pads']}, expected none", kernel.region)
+        attributes: Attributes = {**window, "group": op.feature_group_count.value.data}
+        made = emit.apply("Conv", inputs, kernel.output_spec, shape, name, attributes)
+    made = clamped(kernel, made, emit, f"{name}/clip")
+    back = [orders[2].index(axis) for axis in range(len(shape))]
+    emit.put(kernel.region.outputs[0], emit.transposed(made, back, f"{name}/back"))
+
+
+def _window(op: ConvolutionOp, extents: Sequence[int], rank: int) -> dict[str, list[int]]:
+    pairs = padding_values(op.padding, rank) or ((0, 0),) * rank
+    return {
+        "kernel_shape": list(extents),
+        "strides": list(array_values(op.window_strides, (1,) * rank)),
+        "dilations": list(array_values(op.rhs_dilation, (1,) * rank)),
+        "pads": [low for low, _ in pairs] + [high for _, high in pairs],
+    }
+
+
+def _transposed_convolution(
+    kernel: Kernel,
+    op: ConvolutionOp,
+    source: Tensor,
+    shape: Sequence[int],
+    order: Sequence[int],
+    flipped: Sequence[int],
+    emit: Emission,
+) -> Tensor:
+    """ConvTranspose: weights [input, output / groups, ...], read backwards; its padding cuts the result."""
+    name, rank = _name(kernel, emit), len(shape) - 2
+    groups = op.feature_group_count.value.data
+    array = emit.array(kernel.region.inputs[kernel.port(op.rhs)])
+    if array is None or kernel.is_quantized or any(s != 1 for s in array_values(op.window_strides)):
+        raise ExportError(
+            "found a transposed convolution that is quantized, with strides or computed weights, expected a float one "
+            "with constant weights and dilated input",
+            kernel.region,
+        )
+    turned = [axis for axis in range(2, 2 + rank) if axis not in flipped]
+    weights = np.flip(array.transpose(order), tuple(turned))
+    weights = _per_input(weights, groups)
+    window = _window(op, weights.shape[2:], rank)
+    extents = [(size - 1) * step + 1 for size, step in zip(window["kernel_shape"], window["dilations"], strict=True)]
+    pads = window["pads"]
+    cuts = [n - 1 - pad for n, pad in zip(extents * 2, pads, strict=True)]
+    strides = array_values(op.lhs_dilation, (1,) * rank)
+    lacking = [max(-cut, 0) for cut in cuts[rank:]]
+    if min(cuts[:rank]) < 0 or any(more >= step for more, step in zip(lacking, strides, strict=True)):
+        raise ExportError(
+            f"found padding {pads} of a transposed convolution, expected at most the window's", kernel.region
+        )
+    attributes: Attributes = {
+        "kernel_shape": window["kernel_shape"],
+        "strides": list(strides),
+        "dilations": window["dilations"],
+        "pads": [max(cut, 0) for cut in cuts],
+        "output_padding": lacking,
+        "group": groups,
+    }
+    inputs = [source, emit.constant(weights, kernel.specs[kernel.port(op.rhs)], f"{name}/weights")]
+    bias = _bias(kernel, emit)
+    inputs += [] if bias is None else [bias]
+    return emit.apply("ConvTranspose", inputs, kernel.output_spec, shape, name, attributes)
+
+
+def _per_input(weights: Array, groups: int) -> Array:
+    """[output, input / groups, ...] to [input, output / groups, ...]."""
+    outputs, inputs, *window = weights.shape
+    grouped = weights.reshape(groups, outputs // groups, inputs, *window).swapaxes(1, 2)
+    return grouped.reshape(groups * inputs, outputs // groups, *window)
+
+
+def fully_connected(kernel: Kernel, emit: Emission) -> None:
+    """Gemm with a bias, MatMul without, over one dimension; what is summed over others is brought there first."""
+    op = kernel.first(DotGeneralOp)
+    numbers = op.dot_dimension_numbers.data
+    if numbers.lhs_batching_dimensions:
+        raise ExportError("found batches beside constant weights, expected none", kernel.region)
+    name, shape = _name(kernel, emit), shape_of(op.lhs)
+    summed, over = numbers.lhs_contracting_dimensions, numbers.rhs_contracting_dimensions
+    kept = [axis for axis in range(len(shape)) if axis not in summed]
+    port = kernel.port(op.rhs)
+    free = [axis for axis in range(len(shape_of(op.rhs))) if axis not in over]
+    terms = prod(shape[axis] for axis in summed)
+    outputs = prod(shape_of(op.rhs)[axis] for axis in free)
+    bias = _bias(kernel, emit)
+    plain = len(free) == 1 and len(over) == 1
+    if plain:
+        turned = bias is not None and list(free) < list(over)
+        weights = _weights(kernel, emit, port, [*free, *over] if turned else [*over, *free])
+    else:
+        turned, weights = False, _flat(kernel, emit, port, [*over, *free], (terms, outputs))
+    source = emit.transposed(_source(kernel, emit, kernel.port(op.lhs)), [*kept, *summed], name)
+    rows = prod(shape[axis] for axis in kept)
+    source = emit.reshaped(source, (rows, terms), name)
+    if bias is None:
+        made = emit.apply("MatMul", [source, weights], kernel.output_spec, (rows, outputs), name)
+    else:
+        bias = _wide(bias, outputs)
+        attributes = {"transB": 1} if turned else {}
+        made = emit.apply("Gemm", [source, weights, bias], kernel.output_spec, (rows, outputs), name, attributes)
+    made = clamped(kernel, made, emit, f"{name}/clip")
+    emit.put(kernel.region.outputs[0], emit.reshaped(made, shape_of(kernel.region.outputs[0]), name))
+
+
+def _wide(bias: Tensor, outputs: int) -> Tensor:
+    if bias.shape != (outputs,):
+        raise ExportError(f"found a bias of shape {list(bias.shape)}, expected [{outputs}]")
+    return bias
+
+
+def _flat(kernel: Kernel, emit: Emission, port: int, order: Sequence[int], shape: tuple[int, int]) -> Tensor:
+    """Weights of more dimensions as a matrix; one scale for all of them."""
+    array, kind = emit.array(kernel.region.inputs[port]), kernel.specs[port]
+    if array is None or (isinstance(kind, UniformQuantizedType) and not kind.is_per_layer):
+        raise ExportError("found weights of several output dimensions with scales per channel, expected one scale")
+    return emit.constant(array.transpose(order).reshape(shape), kind, f"{_name(kernel, emit)}/weights")
+
+
+def batch_matmul(kernel: Kernel, emit: Emission) -> None:
+    """MatMul of two activations."""
+    op = kernel.first(DotGeneralOp)
+    sides = [_source(kernel, emit, kernel.port(value)) for value in (op.lhs, op.rhs)]
+    product = matmul(op, sides, kernel.output_spec, emit, _name(kernel, emit))
+    made = clamped(kernel, product, emit, f"{product.name}/clip")
+    emit.put(kernel.region.outputs[0], made)
+
+
+def matmul(op: DotGeneralOp, sides: Sequence[Tensor], kind: object, emit: Emission, name: str) -> Tensor:
+    """MatMul: batches in front, what is summed last on the left and before last on the right."""
+    numbers = op.dot_dimension_numbers.data
+    left, right = sides
+    batches = (numbers.lhs_batching_dimensions, numbers.rhs_batching_dimensions)
+    summed = (numbers.lhs_contracting_dimensions, numbers.rhs_contracting_dimensions)
+    free = [
+        [axis for axis in range(len(side.shape)) if axis not in (*batches[i], *summed[i])]
+        for i, side in enumerate((left, right))
+    ]
+    orders = [[*batches[0], *free[0], *summed[0]], [*batches[1], *summed[1], *free[1]]]
+    left, right = (emit.transposed(side, order, name) for side, order in zip((left, right), orders, strict=True))
+    size = [prod(side.shape[axis] for axis in axes) for side, axes in ((sides[0], free[0]), (sides[1], free[1]))]
+    terms = prod(sides[0].shape[axis] for axis in summed[0])
+    batch = [sides[0].shape[axis] for axis in batches[0]]
+    left = emit.reshaped(left, (*batch, size[0], terms), name)
+    right = emit.reshaped(right, (*batch, terms, size[1]), name)
+    made = emit.apply("MatMul", [left, right], kind, (*batch, *size), name)  # pyright: ignore[reportArgumentType]
+    return emit.reshaped(made, shape_of(op.result), name)
+
+
+KERNELS = {
+    "batch_matmul": batch_matmul,
+    "convolution": convolution,
+    "depthwise_convolution": convolution,
+    "fully_connected": fully_connected,
+    "transpose_convolution": convolution,
+}

@@ -1,0 +1,272 @@
+"""Float ops as ONNX's operators: what propagation left outside of kernels, or inside of a kernel without types."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from xdsl.ir import Operation, SSAValue
+
+from zeropoint.export.errors import ExportError
+from zeropoint.export.onnx.contractions import matmul
+from zeropoint.export.onnx.emission import Emission, Tensor, spread_shape
+from zeropoint.export.onnx.graph import Attributes, element_type
+from zeropoint.export.onnx.rows import gathered
+from zeropoint.ir import stablehlo as hlo
+from zeropoint.ir.stablehlo import ComparisonDirection
+from zeropoint.ir.stablehlo.arrays import array_values
+from zeropoint.ir.tensors import element_dtype, element_of, shape_of
+
+Convert = Callable[[Any, Emission], None]
+
+UNARY: Mapping[type[Operation], str] = {
+    hlo.AbsOp: "Abs",
+    hlo.CeilOp: "Ceil",
+    hlo.CosineOp: "Cos",
+    hlo.ExponentialOp: "Exp",
+    hlo.FloorOp: "Floor",
+    hlo.LogOp: "Log",
+    hlo.LogisticOp: "Sigmoid",
+    hlo.NegateOp: "Neg",
+    hlo.NotOp: "Not",
+    hlo.RoundNearestEvenOp: "Round",
+    hlo.SignOp: "Sign",
+    hlo.SineOp: "Sin",
+    hlo.SqrtOp: "Sqrt",
+    hlo.TanhOp: "Tanh",
+}
+BINARY: Mapping[type[Operation], str] = {
+    hlo.AddOp: "Add",
+    hlo.AndOp: "And",
+    hlo.DivideOp: "Div",
+    hlo.MaximumOp: "Max",
+    hlo.MinimumOp: "Min",
+    hlo.MultiplyOp: "Mul",
+    hlo.OrOp: "Or",
+    hlo.PowerOp: "Pow",
+    hlo.SubtractOp: "Sub",
+    hlo.XorOp: "Xor",
+}
+COMPARISONS: Mapping[ComparisonDirection, str] = {
+    ComparisonDirection.EQ: "Equal",
+    ComparisonDirection.GE: "GreaterOrEqual",
+    ComparisonDirection.GT: "Greater",
+    ComparisonDirection.LE: "LessOrEqual",
+    ComparisonDirection.LT: "Less",
+}
+OF_BOOLEANS = frozenset({"And", "Not", "Or", "Xor"})
+REDUCTIONS: Mapping[type[Operation], tuple[str, float, int]] = {
+    hlo.AddOp: ("ReduceSum", 0.0, 13),
+    hlo.MaximumOp: ("ReduceMax", -np.inf, 18),
+    hlo.MinimumOp: ("ReduceMin", np.inf, 18),
+    hlo.MultiplyOp: ("ReduceProd", 1.0, 18),
+}
+"""By what the body does: the operator, its neutral value, the opset that takes axes as an input."""
+
+
+def _loose(emit: Emission, value: SSAValue) -> Tensor:
+    """A value for an op that repeats its operands itself: broadcasts are left to it."""
+    op = value.owner
+    if isinstance(op, hlo.BroadcastInDimOp) and (value, element_of(value)) not in emit.tensors:
+        array = emit.array(op.operand)
+        shape = spread_shape(op)
+        if array is not None:
+            return emit.constant(array.reshape(shape), element_of(value), emit.name(op.operand))
+        return emit.reshaped(emit.operand(op.operand, element_of(value)), shape, emit.name(value))
+    return emit.operand(value, element_of(value))
+
+
+def _exact(emit: Emission, value: SSAValue) -> Tensor:
+    """A value in its own shape."""
+    op = value.owner
+    if isinstance(op, hlo.BroadcastInDimOp) and (value, element_of(value)) not in emit.tensors:
+        made = emit.repeated(_loose(emit, value), shape_of(value), emit.name(value))
+        emit.put(value, made)
+    return emit.operand(value, element_of(value))
+
+
+def _finish(
+    emit: Emission,
+    op: Operation,
+    name: str,
+    inputs: list[Tensor],
+    attributes: Attributes | None = None,
+    extra: list[str] | None = None,
+) -> None:
+    result = op.results[0]
+    made = emit.apply(name, inputs, element_of(result), shape_of(result), emit.name(result), attributes, extra or [])
+    emit.put(result, emit.repeated(made, shape_of(result), emit.name(result)))
+
+
+def _elementwise(op: Operation, emit: Emission, name: str) -> None:
+    """One operand at least has the shape of the result."""
+    result = op.results[0]
+    if name in OF_BOOLEANS and str(element_of(result)) != "i1":
+        raise ExportError(f"found {op.name} of integers, expected booleans", op)
+    inputs = [_loose(emit, value) for value in op.operands]
+    if all(tensor.shape != shape_of(result) for tensor in inputs):
+        inputs[0] = _exact(emit, op.operands[0])
+    _finish(emit, op, name, inputs)
+
+
+def unary(op: Operation, emit: Emission) -> None:
+    """A function of one value."""
+    _elementwise(op, emit, UNARY[type(op)])
+
+
+def binary(op: Operation, emit: Emission) -> None:
+    """Arithmetic of two values."""
+    _elementwise(op, emit, BINARY[type(op)])
+
+
+def compare(op: hlo.CompareOp, emit: Emission) -> None:
+    """Equal, Less and so on."""
+    direction = op.comparison_direction.data
+    if direction is ComparisonDirection.NE:
+        name = f"{emit.name(op.result)}/equal"
+        inputs = [_exact(emit, op.lhs), _loose(emit, op.rhs)]
+        equal = emit.apply("Equal", inputs, element_of(op.result), shape_of(op.result), name)
+        _finish(emit, op, "Not", [equal])
+    else:
+        _elementwise(op, emit, COMPARISONS[direction])
+
+
+def select(op: hlo.SelectOp, emit: Emission) -> None:
+    """Where."""
+    _elementwise(op, emit, "Where")
+
+
+def clamp(op: hlo.ClampOp, emit: Emission) -> None:
+    """Clip by numbers, Max and Min by tensors."""
+    low, value, high = (_exact(emit, operand) for operand in (op.min, op.operand, op.max))
+    if not low.shape and not high.shape:
+        _finish(emit, op, "Clip", [value], None, [low.name, high.name])
+        return
+    bounded = emit.apply("Max", [value, low], value.kind, value.shape, f"{emit.name(op.result)}/max")
+    _finish(emit, op, "Min", [bounded, high])
+
+
+def rsqrt(op: hlo.RsqrtOp, emit: Emission) -> None:
+    """Reciprocal of Sqrt."""
+    value = _exact(emit, op.operand)
+    root = emit.apply("Sqrt", [value], value.kind, value.shape, f"{emit.name(op.result)}/sqrt")
+    _finish(emit, op, "Reciprocal", [root])
+
+
+def convert(op: hlo.ConvertOp, emit: Emission) -> None:
+    """Cast."""
+    dtype = element_dtype(element_of(op.result))
+    _finish(emit, op, "Cast", [_exact(emit, op.operand)], {"to": element_type(dtype)})
+
+
+def reshape(op: hlo.ReshapeOp, emit: Emission) -> None:
+    """Reshape."""
+    _finish(emit, op, "Reshape", [_exact(emit, op.operand)], None, [emit.integers(shape_of(op.result))])
+
+
+def transpose(op: hlo.TransposeOp, emit: Emission) -> None:
+    """Transpose."""
+    _finish(emit, op, "Transpose", [_exact(emit, op.operand)], {"perm": array_values(op.permutation)})
+
+
+def concatenate(op: hlo.ConcatenateOp, emit: Emission) -> None:
+    """Concat."""
+    inputs = [_exact(emit, value) for value in op.inputs]
+    _finish(emit, op, "Concat", inputs, {"axis": op.dimension.value.data})
+
+
+def slice_(op: hlo.SliceOp, emit: Emission) -> None:
+    """Slice."""
+    starts, limits, strides = (array_values(a) for a in (op.start_indices, op.limit_indices, op.strides))
+    extra = [emit.integers(values, "slice") for values in (starts, limits, range(len(starts)), strides)]
+    _finish(emit, op, "Slice", [_exact(emit, op.operand)], None, extra)
+
+
+def reverse(op: hlo.ReverseOp, emit: Emission) -> None:
+    """Slice with steps of -1."""
+    axes = array_values(op.dimensions)
+    bounds = ([-1] * len(axes), [-(1 << 31)] * len(axes), axes, [-1] * len(axes))
+    extra = [emit.integers(values, "reverse") for values in bounds]
+    _finish(emit, op, "Slice", [_exact(emit, op.operand)], None, extra)
+
+
+def pad(op: hlo.PadOp, emit: Emission) -> None:
+    """Pad, which may cut."""
+    low, high, inside = (array_values(a) for a in (op.edge_padding_low, op.edge_padding_high, op.interior_padding))
+    if any(inside):
+        raise ExportError("found padding between elements, expected none", op)
+    extra = [emit.integers([*low, *high], "pads"), _exact(emit, op.padding_value).name]
+    _finish(emit, op, "Pad", [_exact(emit, op.operand)], None, extra)
+
+
+def reduce(op: hlo.ReduceOp, emit: Emission) -> None:
+    """ReduceSum, ReduceMax, ReduceMin, ReduceProd; the initial value is the neutral one."""
+    body = list(op.body.block.ops)
+    rule = REDUCTIONS.get(type(body[0])) if len(body) == 2 and len(op.inputs) == 1 else None
+    initial = emit.array(op.init_values[0])
+    if rule is None or initial is None or initial.reshape(-1)[0] != rule[1]:
+        raise ExportError("found a reduction that is no sum, product or extreme, expected one of these", op)
+    emit.builder.needs(rule[2])
+    axes = emit.integers(array_values(op.dimensions), "axes")
+    _finish(emit, op, rule[0], [_exact(emit, op.inputs[0])], {"keepdims": 0}, [axes])
+
+
+def dot_general(op: hlo.DotGeneralOp, emit: Emission) -> None:
+    """MatMul."""
+    sides = [_exact(emit, value) for value in (op.lhs, op.rhs)]
+    emit.put(op.result, matmul(op, sides, element_of(op.result), emit, emit.name(op.result)))
+
+
+def gather(op: hlo.GatherOp, emit: Emission) -> None:
+    """Gather."""
+    source, indices = _exact(emit, op.operand), _exact(emit, op.start_indices)
+    emit.put(op.results[0], gathered(op, source, indices, source.kind, emit, emit.name(op.results[0])))
+
+
+def iota(op: hlo.IotaOp, emit: Emission) -> None:
+    """A constant."""
+    shape, axis = shape_of(op.results[0]), op.iota_dimension.value.data
+    kind = element_of(op.results[0])
+    counts = np.arange(shape[axis]).reshape([-1 if i == axis else 1 for i in range(len(shape))])
+    emit.put(op.results[0], emit.constant(np.broadcast_to(counts, shape).astype(element_dtype(kind)), kind, "iota"))
+
+
+def broadcast(op: hlo.BroadcastInDimOp, emit: Emission) -> None:
+    """Nothing: ops repeat their operands, or ask for an Expand."""
+
+
+OPERATORS: Mapping[type[Operation], Convert] = {
+    **dict.fromkeys(UNARY, unary),
+    **dict.fromkeys(BINARY, binary),
+    hlo.BroadcastInDimOp: broadcast,
+    hlo.ClampOp: clamp,
+    hlo.CompareOp: compare,
+    hlo.ConcatenateOp: concatenate,
+    hlo.ConvertOp: convert,
+    hlo.DotGeneralOp: dot_general,
+    hlo.GatherOp: gather,
+    hlo.IotaOp: iota,
+    hlo.PadOp: pad,
+    hlo.ReduceOp: reduce,
+    hlo.ReshapeOp: reshape,
+    hlo.ReverseOp: reverse,
+    hlo.RsqrtOp: rsqrt,
+    hlo.SelectOp: select,
+    hlo.SliceOp: slice_,
+    hlo.TransposeOp: transpose,
+}
+"""The one table from StableHLO ops to ONNX's float operators."""
+
+
+def float_op(op: Operation, emit: Emission) -> None:
+    """The nodes of one float op. Raises ExportError where the table has none."""
+    rule = OPERATORS.get(type(op))
+    if rule is None:
+        raise ExportError(f"found {op.name}, expected an op that ONNX has in float", op)
+    rule(op, emit)
+
+
+def settled(emit: Emission, value: SSAValue) -> None:
+    """Make a broadcast that something else than a float op reads."""
+    _exact(emit, value)

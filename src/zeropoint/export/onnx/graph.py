@@ -1,0 +1,153 @@
+"""An ONNX model under construction: nodes, constants, names, the opsets that they need.
+
+Source: the ONNX IR specification (`onnx.proto`), "External Tensor Data" for constants in a file of their own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from onnx import AttributeProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
+
+from zeropoint.ir.tensors import Array
+
+MICROSOFT = "com.microsoft"
+"""The domain of onnxruntime's own operators."""
+LEAST_OPSET = 13
+"""The first with scales per channel."""
+METADATA = "zeropoint"
+"""The key of the metadata that says what the program was quantized for, as JSON."""
+EXTERNAL_ABOVE = 1_900_000_000
+"""Bytes of constants that a file may hold: protobuf has room for 2 GiB."""
+EXTERNAL_LEAST = 1024
+"""Bytes of a constant that is worth a place in the external file."""
+PAGE = 4096
+"""Constants start at multiples of this, so that they can be mapped into memory."""
+
+Attributes = Mapping[str, "int | float | str | Sequence[int] | Sequence[float]"]
+
+
+def element_type(dtype: np.dtype[np.generic]) -> int:
+    """ONNX's number of a NumPy dtype."""
+    return helper.np_dtype_to_tensor_dtype(dtype)
+
+
+@dataclass
+class GraphBuilder:
+    """Tensors are their names; equal constants share one."""
+
+    nodes: list[NodeProto] = field(default_factory=list[NodeProto])
+    constants: dict[str, TensorProto] = field(default_factory=dict[str, TensorProto])
+    inputs: list[ValueInfoProto] = field(default_factory=list[ValueInfoProto])
+    outputs: list[ValueInfoProto] = field(default_factory=list[ValueInfoProto])
+    opset: int = LEAST_OPSET
+    domains: set[str] = field(default_factory=set[str])
+    taken: dict[str, int] = field(default_factory=dict[str, int])
+    shared: dict[tuple[str, tuple[int, ...], bytes], str] = field(
+        default_factory=dict[tuple[str, tuple[int, ...], bytes], str]
+    )
+    renamed: dict[str, str] = field(default_factory=dict[str, str])
+
+    def unique(self, name: str) -> str:
+        """A name that no other tensor or node has."""
+        count = self.taken.get(name, 0)
+        self.taken[name] = count + 1
+        return self.unique(f"{name}_{count}") if count else name
+
+    def needs(self, opset: int) -> None:
+        """Let the model be of this opset at least."""
+        self.opset = max(self.opset, opset)
+
+    def constant(self, name: str, array: Array) -> str:
+        """A constant; one that is there already where elements, shape and type are equal."""
+        array = np.asarray(array, order="C")
+        key = (array.dtype.name, array.shape, array.tobytes())
+        if key not in self.shared:
+            self.shared[key] = made = self.unique(name)
+            self.constants[made] = numpy_helper.from_array(array, made)
+        return self.shared[key]
+
+    def node(
+        self,
+        op: str,
+        inputs: Sequence[str],
+        outputs: Sequence[str],
+        name: str,
+        attributes: Attributes | None = None,
+        domain: str = "",
+    ) -> None:
+        """A node; an empty input is left out."""
+        made = helper.make_node(op, list(inputs), list(outputs), self.unique(f"node:{name}")[5:], domain=domain)
+        for key, value in (attributes or {}).items():
+            made.attribute.append(_attribute(key, value))
+        if domain:
+            self.domains.add(domain)
+        self.nodes.append(made)
+
+    def input(self, name: str, shape: Sequence[int], dtype: np.dtype[np.generic]) -> str:
+        """An input, which has its name for itself."""
+        self.taken[name] = 1
+        self.inputs.append(helper.make_tensor_value_info(name, element_type(dtype), list(shape)))
+        return name
+
+    def output(self, name: str, tensor: str, shape: Sequence[int], dtype: np.dtype[np.generic]) -> None:
+        """Give a tensor the name of an output; where it has another name to keep, an `Identity` of it."""
+        tensor = self.renamed.get(tensor, tensor)
+        kept = {value.name for value in (*self.inputs, *self.outputs)} | self.constants.keys()
+        if tensor in kept:
+            self.node("Identity", [tensor], [name], name)
+        elif tensor != name:
+            self.renamed[tensor] = name
+            for node in self.nodes:
+                for names in (node.input, node.output):
+                    for index, found in enumerate(names):
+                        if found == tensor:
+                            names[index] = name
+        self.outputs.append(helper.make_tensor_value_info(name, element_type(dtype), list(shape)))
+
+    def finish(self, name: str, metadata: Mapping[str, object]) -> ModelProto:
+        """The model, of the least opset and file version that hold it."""
+        used = {name for node in self.nodes for name in node.input}
+        constants = [tensor for name, tensor in self.constants.items() if name in used]
+        graph = helper.make_graph(self.nodes, name, self.inputs, self.outputs, constants)
+        opsets = [helper.make_opsetid("", self.opset)]
+        opsets += [helper.make_opsetid(domain, 1) for domain in sorted(self.domains)]
+        version = helper.find_min_ir_version_for(opsets, ignore_unknown=True)
+        model = helper.make_model(graph, opset_imports=opsets, ir_version=version, producer_name="zeropoint")
+        helper.set_model_props(model, {METADATA: json.dumps(metadata, sort_keys=True)})
+        return model
+
+
+def _attribute(key: str, value: int | float | str | Sequence[int] | Sequence[float]) -> AttributeProto:
+    if isinstance(value, Sequence) and not isinstance(value, str) and not value:
+        return helper.make_attribute(key, [], attr_type=AttributeProto.INTS)
+    return helper.make_attribute(key, value)
+
+
+def files_of(model: ModelProto, name: str, limit: int | None = None) -> dict[str, bytes]:
+    """The bytes of the files that a model of this file name is: constants in `NAME.data` where they pass `limit` bytes.
+
+    The model comes last, so that it is never there without its data.
+    """
+    limit = EXTERNAL_ABOVE if limit is None else limit
+    constants = model.graph.initializer
+    if sum(len(tensor.raw_data) for tensor in constants) <= limit:
+        return {name: model.SerializeToString()}
+    place = f"{name}.data"
+    data = bytearray()
+    for tensor in constants:
+        content = tensor.raw_data
+        if len(content) < EXTERNAL_LEAST:
+            continue
+        data += bytes(-len(data) % PAGE)
+        entries = {"location": place, "offset": str(len(data)), "length": str(len(content))}
+        data += content
+        tensor.ClearField("raw_data")
+        tensor.data_location = TensorProto.EXTERNAL
+        for key, text in entries.items():
+            entry = tensor.external_data.add()
+            entry.key, entry.value = key, text
+    return {place: bytes(data), name: model.SerializeToString()}

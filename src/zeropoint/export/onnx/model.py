@@ -1,0 +1,87 @@
+"""A program of decided regions as an ONNX model.
+
+Source: the RFC on quantization transformations, section "Export" (targets with fixed kernels): every region becomes the
+one operator that it stands for; its ports have the parameters that propagation gave them.
+"""
+
+from __future__ import annotations
+
+from onnx import ModelProto
+from xdsl.dialects.func import ReturnOp
+from xdsl.ir import Operation, SSAValue
+
+from zeropoint.export.errors import ExportError
+from zeropoint.export.kernels import Kernel, read_storage
+from zeropoint.export.onnx import contractions, rows
+from zeropoint.export.onnx.emission import Emission, Tensor
+from zeropoint.export.onnx.floats import float_op, settled
+from zeropoint.export.onnx.graph import GraphBuilder
+from zeropoint.ir.annotations import TARGET
+from zeropoint.ir.program import Program
+from zeropoint.ir.quant import QuantizeRegionOp
+from zeropoint.ir.stablehlo import BroadcastInDimOp, ConstantOp
+from zeropoint.ir.tensors import element_dtype, element_of, shape_of
+
+KERNELS = {**contractions.KERNELS, **rows.KERNELS}
+IN_FLOAT_TOO = frozenset({*contractions.KERNELS, "average_pool", "max_pool", "mean", "softmax"})
+"""Kernels whose operator is the same in float."""
+
+
+def onnx_model(program: Program, *, integer_io: bool = False, qoperators: bool = False) -> ModelProto:
+    """The model, as QDQ or with QOperators.
+
+    `integer_io` makes inputs and outputs storage integers. Raises ExportError for what ONNX has no operator for.
+    """
+    emit = Emission(GraphBuilder(), program.weights, qoperators)
+    ports = list(zip(program.inputs, program.entry.args, strict=True))
+    terminator = program.entry.last_op
+    assert isinstance(terminator, ReturnOp)
+    for output in program.outputs:
+        emit.builder.taken[output.name] = 1
+    for port, argument in ports:
+        kind = read_storage(argument) if integer_io else element_of(argument)
+        dtype = element_dtype(kind)
+        emit.builder.input(port.name, shape_of(argument), dtype)
+        emit.put(argument, Tensor(port.name, kind, shape_of(argument)))
+    for op in program.entry.ops:
+        if isinstance(op, QuantizeRegionOp):
+            _region(Kernel(op, program.weights), emit)
+        elif not isinstance(op, ConstantOp | ReturnOp):
+            float_op(op, emit)
+    for port, value in zip(program.outputs, terminator.operands, strict=True):
+        if isinstance(value.owner, BroadcastInDimOp):
+            settled(emit, value)
+        kind = emit.made[value] if integer_io and value in emit.made else element_of(value)
+        tensor = emit.operand(value, kind)
+        emit.builder.output(port.name, tensor.name, tensor.shape, element_dtype(kind))
+    target = getattr(program.module.attributes.get(TARGET), "data", None)
+    return emit.builder.finish("main", {"target": target, "profile": program.profile})
+
+
+def _region(kernel: Kernel, emit: Emission) -> None:
+    """The operator of a kernel; the float ops of one that propagation left float, but for products and pools."""
+    for value in kernel.region.inputs:
+        if isinstance(value.owner, BroadcastInDimOp) and emit.array(value) is None:
+            settled(emit, value)
+    rule = KERNELS.get(kernel.name)
+    if not kernel.is_quantized and kernel.name not in IN_FLOAT_TOO:
+        _inlined(kernel, emit)
+    elif rule is None:
+        raise ExportError(f"found kernel '{kernel.name}', expected one that onnxruntime has", kernel.region)
+    else:
+        rule(kernel, emit)
+
+
+def _inlined(kernel: Kernel, emit: Emission) -> None:
+    block = kernel.region.body.block
+    for argument, value in zip(block.args, kernel.region.inputs, strict=True):
+        emit.put(argument, emit.operand(value, element_of(argument)))
+    for op in kernel.ops:
+        if not isinstance(op, ConstantOp):
+            float_op(op, emit)
+    returned = block.last_op
+    assert isinstance(returned, Operation)
+    result: SSAValue = returned.operands[0]
+    if isinstance(result.owner, BroadcastInDimOp):
+        settled(emit, result)
+    emit.put(kernel.region.outputs[0], emit.operand(result, element_of(result)))

@@ -1,0 +1,355 @@
+"""Pools, reductions, functions, sums and movement as ONNX's operators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from zeropoint.export.errors import ExportError
+from zeropoint.export.gathers import has_vector, taken_axis
+from zeropoint.export.kernels import Kernel
+from zeropoint.export.onnx.contractions import batch_matmul
+from zeropoint.export.onnx.emission import Emission, Tensor, clamped, spread_shape
+from zeropoint.ir.functions import evaluate_chain
+from zeropoint.ir.quant import UniformQuantizedType
+from zeropoint.ir.stablehlo import (
+    BinaryOp,
+    BroadcastInDimOp,
+    ConcatenateOp,
+    DivideOp,
+    GatherOp,
+    MultiplyOp,
+    PadOp,
+    ReduceOp,
+    ReduceWindowOp,
+    SelectOp,
+    SliceOp,
+    TransposeOp,
+)
+from zeropoint.ir.stablehlo.arrays import array_values, padding_values
+from zeropoint.ir.tensors import Array, shape_of
+from zeropoint.numerics.arrays import IntArray
+
+Convert = Callable[[Kernel, Emission], None]
+AXES_OPSET = 18
+"""The first whose ReduceMax and ReduceMin take axes as an input."""
+
+
+def _source(kernel: Kernel, emit: Emission, port: int = 0) -> Tensor:
+    return emit.operand(kernel.region.inputs[port], kernel.specs[port])
+
+
+def _name(kernel: Kernel, emit: Emission) -> str:
+    return emit.name(kernel.region.outputs[0])
+
+
+def _put(kernel: Kernel, emit: Emission, tensor: Tensor) -> None:
+    emit.put(kernel.region.outputs[0], tensor)
+
+
+def function(op_name: str) -> Convert:
+    """A function of one value that has an operator of its own."""
+
+    def convert(kernel: Kernel, emit: Emission) -> None:
+        made = emit.apply(
+            op_name, [_source(kernel, emit)], kernel.output_spec, kernel.output_shape, _name(kernel, emit)
+        )
+        _put(kernel, emit, made)
+
+    return convert
+
+
+def leaky_relu(kernel: Kernel, emit: Emission) -> None:
+    """LeakyRelu, whose slope is what the function makes of -1."""
+    block = kernel.region.body.block
+    assert block.last_op is not None
+    at = evaluate_chain(block.last_op.operands[0], block.args[0], np.array([-1.0], np.float32), emit.weights)
+    attributes = {"alpha": -float(at[0])}
+    name = _name(kernel, emit)
+    made = emit.apply("LeakyRelu", [_source(kernel, emit)], kernel.output_spec, kernel.output_shape, name, attributes)
+    _put(kernel, emit, made)
+
+
+def softmax(kernel: Kernel, emit: Emission) -> None:
+    """Softmax over one dimension."""
+    axes = array_values(kernel.first(ReduceOp).dimensions)
+    if len(axes) != 1:
+        raise ExportError(f"found a softmax over the dimensions {list(axes)}, expected one", kernel.region)
+    name, attributes = _name(kernel, emit), {"axis": axes[0]}
+    made = emit.apply("Softmax", [_source(kernel, emit)], kernel.output_spec, kernel.output_shape, name, attributes)
+    _put(kernel, emit, made)
+
+
+def window_attributes(op: ReduceWindowOp, kernel: Kernel) -> dict[str, Sequence[int]]:
+    """The attributes of a pool over the dimensions behind the second. Raises ExportError for other windows."""
+    sizes = array_values(op.window_dimensions)
+    rank = len(sizes)
+    strides, dilations = (array_values(a, (1,) * rank) for a in (op.window_strides, op.window_dilations))
+    pairs = padding_values(op.padding, rank)
+    spread = any(step != 1 for step in array_values(op.base_dilations))
+    if rank < 3 or sizes[:2] != (1, 1) or any(map(any, pairs[:2])) or spread or strides[:2] != (1, 1):
+        raise ExportError(f"found a window {list(sizes)}, expected one behind batch and channels", kernel.region)
+    return {
+        "kernel_shape": sizes[2:],
+        "strides": strides[2:],
+        "dilations": dilations[2:],
+        "pads": [low for low, _ in pairs[2:]] + [high for _, high in pairs[2:]],
+    }
+
+
+def max_pool(kernel: Kernel, emit: Emission) -> None:
+    """MaxPool."""
+    op, name = kernel.first(ReduceWindowOp), _name(kernel, emit)
+    attributes = window_attributes(op, kernel)
+    made = emit.apply("MaxPool", [_source(kernel, emit)], kernel.output_spec, kernel.output_shape, name, attributes)
+    _put(kernel, emit, made)
+
+
+def _held(op: ReduceWindowOp) -> IntArray:
+    """How many values of the input each window holds, padding left out: of the shape of the result."""
+    shape, sizes = shape_of(op.inputs[0]), array_values(op.window_dimensions)
+    rank = len(shape)
+    strides, dilations = (array_values(array, (1,) * rank) for array in (op.window_strides, op.window_dilations))
+    counts = np.ones((), np.int64)
+    for axis, (low, _) in enumerate(padding_values(op.padding, rank)):
+        starts = np.arange(shape_of(op.results[0])[axis])[:, None] * strides[axis] - low
+        taps = starts + np.arange(sizes[axis]) * dilations[axis]
+        counts = np.multiply.outer(counts, ((taps >= 0) & (taps < shape[axis])).sum(axis=1))
+    return counts
+
+
+def _divisors(kernel: Kernel, emit: Emission) -> Array | None:
+    """What sums of the body are divided by; None where nothing divides them."""
+    division = next((op for op in kernel.ops if isinstance(op, DivideOp | MultiplyOp)), None)
+    if division is None:
+        return None
+    numbers = emit.array(division.operands[1])
+    if numbers is None:
+        raise ExportError("found a computed count, expected a constant", kernel.region)
+    return numbers.astype(np.float64) if isinstance(division, DivideOp) else 1 / numbers.astype(np.float64)
+
+
+def average_pool(kernel: Kernel, emit: Emission) -> None:
+    """AveragePool, which counts the padding or not."""
+    op, name = kernel.first(ReduceWindowOp), _name(kernel, emit)
+    attributes = dict(window_attributes(op, kernel))
+    counts, held = _divisors(kernel, emit), _held(op)
+    whole = prod(array_values(op.window_dimensions))
+    if counts is None:
+        raise ExportError("found sums over windows, expected means", kernel.region)
+    if np.allclose(counts, whole, rtol=1e-6):
+        more: dict[str, int] = {"count_include_pad": 1} if any(attributes["pads"]) else {}
+    elif np.allclose(np.broadcast_to(counts, held.shape), held, rtol=1e-6):
+        more = {}
+    else:
+        raise ExportError("found other counts than those of the windows, with or without padding", kernel.region)
+    if all(step == 1 for step in attributes["dilations"]):
+        del attributes["dilations"]  # an attribute since opset 19
+    else:
+        emit.builder.needs(19)
+    made = emit.apply(
+        "AveragePool", [_source(kernel, emit)], kernel.output_spec, kernel.output_shape, name, {**attributes, **more}
+    )
+    _put(kernel, emit, made)
+
+
+def mean(kernel: Kernel, emit: Emission) -> None:
+    """GlobalAveragePool, whose integer kernels runtimes have; other dimensions are brought behind the second first."""
+    op, name = kernel.first(ReduceOp), _name(kernel, emit)
+    shape, summed = shape_of(op.inputs[0]), array_values(op.dimensions)
+    kept = [axis for axis in range(len(shape)) if axis not in summed]
+    terms = prod(shape[axis] for axis in summed)
+    counts = _divisors(kernel, emit)
+    if counts is None or not np.allclose(counts, terms, rtol=1e-6):
+        raise ExportError(f"found a sum that is not divided by the number of its terms, {terms}", kernel.region)
+    source = _source(kernel, emit)
+    image = (*summed,) == tuple(range(2, len(shape))) and len(shape) > 2
+    if not image:
+        source = emit.transposed(source, [*kept, *summed], name)
+        source = emit.reshaped(source, (1, prod(shape[axis] for axis in kept), terms), name)
+    means = (*source.shape[:2], *(1 for _ in source.shape[2:]))
+    made = emit.apply("GlobalAveragePool", [source], kernel.output_spec, means, name)
+    _put(kernel, emit, emit.reshaped(made, kernel.output_shape, name))
+
+
+def extreme(op_name: str) -> Convert:
+    """ReduceMax, ReduceMin."""
+
+    def convert(kernel: Kernel, emit: Emission) -> None:
+        op, name = kernel.first(ReduceOp), _name(kernel, emit)
+        emit.builder.needs(AXES_OPSET)
+        axes = emit.integers(array_values(op.dimensions), "axes")
+        shape = shape_of(op.results[0])
+        source = _source(kernel, emit)
+        made = emit.apply(op_name, [source], kernel.output_spec, shape, name, {"keepdims": 0}, [axes])
+        _put(kernel, emit, emit.reshaped(made, kernel.output_shape, name))
+
+    return convert
+
+
+def binary(op_name: str) -> Convert:
+    """A sum or product of two tensors, which are repeated by ONNX's rules, with a clamp behind it."""
+
+    def convert(kernel: Kernel, emit: Emission) -> None:
+        op = kernel.first(BinaryOp)
+        name = emit.name(op.results[0])
+        inputs = [side(kernel, emit, value) for value in op.operands]
+        if np.broadcast_shapes(*(tensor.shape for tensor in inputs)) != kernel.output_shape:
+            inputs[0] = emit.repeated(inputs[0], kernel.output_shape, name)
+        made = emit.apply(op_name, inputs, kernel.output_spec, kernel.output_shape, name)
+        _put(kernel, emit, clamped(kernel, made, emit, f"{name}/clip"))
+
+    return convert
+
+
+def side(kernel: Kernel, emit: Emission, value: SSAValue) -> Tensor:
+    """An operand of a sum: a port, or a port's broadcast, whose operand has the rank of the result then."""
+    arguments = kernel.region.body.block.args
+    op = value.owner
+    if isinstance(op, BroadcastInDimOp) and op.operand in arguments:
+        inner = _source(kernel, emit, kernel.port(op.operand))
+        shape = spread_shape(op)
+        array = emit.array(kernel.region.inputs[kernel.port(op.operand)])
+        if array is not None:
+            return emit.constant(array.reshape(shape), inner.kind, emit.name(op.operand))
+        return emit.reshaped(inner, shape, _name(kernel, emit))
+    if value in arguments:
+        port = kernel.port(value)
+        loose = emit.loose.get(kernel.region.inputs[port])
+        if loose is not None and loose.kind == kernel.specs[port]:
+            return loose
+        return _source(kernel, emit, port)
+    array = emit.array(value)
+    if array is None:
+        raise ExportError("found an operand that the body computes, expected one of its ports", kernel.region)
+    return emit.constant(array, kernel.output_spec, emit.name(value))
+
+
+def select(kernel: Kernel, emit: Emission) -> None:
+    """Where."""
+    op, name = kernel.first(SelectOp), _name(kernel, emit)
+    inputs = [side(kernel, emit, value) for value in (op.pred, op.on_true, op.on_false)]
+    if np.broadcast_shapes(*(tensor.shape for tensor in inputs)) != kernel.output_shape:
+        inputs[1] = emit.repeated(inputs[1], kernel.output_shape, name)
+    _put(kernel, emit, emit.apply("Where", inputs, kernel.output_spec, kernel.output_shape, name))
+
+
+def reshape(kernel: Kernel, emit: Emission) -> None:
+    """Reshape."""
+    made = emit.apply(
+        "Reshape",
+        [_source(kernel, emit)],
+        kernel.output_spec,
+        kernel.output_shape,
+        _name(kernel, emit),
+        extra=[emit.integers(kernel.output_shape)],
+    )
+    _put(kernel, emit, made)
+
+
+def transpose(kernel: Kernel, emit: Emission) -> None:
+    """Transpose."""
+    order = array_values(kernel.first(TransposeOp).permutation)
+    name = _name(kernel, emit)
+    made = emit.apply(
+        "Transpose", [_source(kernel, emit)], kernel.output_spec, kernel.output_shape, name, {"perm": order}
+    )
+    _put(kernel, emit, made)
+
+
+def concatenate(kernel: Kernel, emit: Emission) -> None:
+    """Concat."""
+    op, name = kernel.first(ConcatenateOp), _name(kernel, emit)
+    inputs = [_source(kernel, emit, kernel.port(value)) for value in op.inputs]
+    attributes = {"axis": op.dimension.value.data}
+    _put(kernel, emit, emit.apply("Concat", inputs, kernel.output_spec, kernel.output_shape, name, attributes))
+
+
+def slice_(kernel: Kernel, emit: Emission) -> None:
+    """Slice."""
+    op, name = kernel.first(SliceOp), _name(kernel, emit)
+    arrays = [array_values(array) for array in (op.start_indices, op.limit_indices, op.strides)]
+    axes = range(len(arrays[0]))
+    extra = [emit.integers(values, "slice") for values in (arrays[0], arrays[1], axes, arrays[2])]
+    source = _source(kernel, emit)
+    _put(kernel, emit, emit.apply("Slice", [source], kernel.output_spec, kernel.output_shape, name, extra=extra))
+
+
+def broadcast(kernel: Kernel, emit: Emission) -> None:
+    """Reshape to the rank of the result; an Expand, where an op wants one."""
+    source = emit.cast(_source(kernel, emit), kernel.output_spec, _name(kernel, emit))
+    shape = spread_shape(kernel.first(BroadcastInDimOp))
+    emit.loose[kernel.region.outputs[0]] = emit.reshaped(source, shape, _name(kernel, emit))
+
+
+def pad(kernel: Kernel, emit: Emission) -> None:
+    """Pad of the integers, with the integer of the number."""
+    op, name = kernel.first(PadOp), _name(kernel, emit)
+    low, high, inside = (array_values(a) for a in (op.edge_padding_low, op.edge_padding_high, op.interior_padding))
+    number = emit.array(op.padding_value)
+    kind = kernel.output_spec
+    if any(inside) or number is None or not isinstance(kind, UniformQuantizedType):
+        raise ExportError("found padding between elements or with a computed number, expected none", kernel.region)
+    filled = emit.constant(number, kind, "padding_value")
+    extra = [emit.integers([*low, *high], "pads"), filled.name]
+    source = _source(kernel, emit)
+    if source.kind != kind:
+        source = emit.cast(source, kind, name)
+    _put(kernel, emit, emit.direct("Pad", [source], kind, kernel.output_shape, name, extra=extra))
+
+
+def gather(kernel: Kernel, emit: Emission) -> None:
+    """Gather of clamped indices."""
+    op, name = kernel.first(GatherOp), _name(kernel, emit)
+    source, indices = (_source(kernel, emit, kernel.port(value)) for value in (op.operand, op.start_indices))
+    _put(kernel, emit, gathered(op, source, indices, kernel.output_spec, emit, name))
+
+
+def gathered(op: GatherOp, source: Tensor, indices: Tensor, kind: object, emit: Emission, name: str) -> Tensor:
+    """Gather along a dimension. It refuses indices past the ends, which StableHLO clamps."""
+    axis = taken_axis(op)
+    if emit.array(op.start_indices) is None:
+        dtype = np.dtype(str(indices.kind).replace("i", "int"))
+        ends = [emit.builder.constant("bound", np.array(end, dtype)) for end in (0, shape_of(op.operand)[axis] - 1)]
+        indices = emit.direct("Clip", [indices], indices.kind, indices.shape, f"{name}/indices", extra=ends)
+    shape = indices.shape[:-1] if has_vector(op) else indices.shape
+    indices = emit.reshaped(indices, shape, f"{name}/indices")
+    result = shape_of(op.results[0])
+    return emit.apply("Gather", [source], kind, result, name, {"axis": axis}, [indices.name])  # pyright: ignore
+
+
+def rescale(kernel: Kernel, emit: Emission) -> None:
+    """DequantizeLinear, QuantizeLinear."""
+    kind = kernel.output_spec
+    _put(kernel, emit, emit.cast(_source(kernel, emit), kind, _name(kernel, emit)))
+
+
+KERNELS: Mapping[str, Convert] = {
+    "add": binary("Add"),
+    "average_pool": average_pool,
+    "batch_matmul": batch_matmul,
+    "broadcast": broadcast,
+    "concatenate": concatenate,
+    "divide": binary("Div"),
+    "gather": gather,
+    "leaky_relu": leaky_relu,
+    "logistic": function("Sigmoid"),
+    "max_pool": max_pool,
+    "mean": mean,
+    "multiply": binary("Mul"),
+    "pad": pad,
+    "reduce_max": extreme("ReduceMax"),
+    "reduce_min": extreme("ReduceMin"),
+    "rescale": rescale,
+    "reshape": reshape,
+    "select": select,
+    "slice": slice_,
+    "softmax": softmax,
+    "subtract": binary("Sub"),
+    "tanh": function("Tanh"),
+    "transpose": transpose,
+}
+"""By logical kernel."""

@@ -1,0 +1,103 @@
+"""An exported .onnx file, run by onnxruntime."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from google.protobuf.message import DecodeError
+
+from zeropoint.export.errors import ExportError
+from zeropoint.export.onnx.graph import METADATA
+from zeropoint.ir.program import Program
+from zeropoint.ir.tensors import Array
+
+ELEMENTS = {"tensor(float)": np.float32, "tensor(int8)": np.int8, "tensor(uint8)": np.uint8}
+
+
+def is_exported(path: Path) -> bool:
+    """Whether zeropoint wrote this model, as its metadata says."""
+    try:
+        model = onnx.load_model_from_string(path.read_bytes())
+    except (DecodeError, OSError):
+        return False
+    return any(entry.key == METADATA and _is_json(entry.value) for entry in model.metadata_props)
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True
+
+
+class OnnxFile:
+    """A file with named inputs and outputs."""
+
+    def __init__(self, path: Path):
+        """Raises ExportError for a file that onnxruntime does not take, and where it is not installed."""
+        runtime = _runtime()
+        options = runtime.SessionOptions()
+        options.log_severity_level, options.intra_op_num_threads = 4, 1
+        try:
+            self._session: Any = runtime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        except Exception as error:  # its errors have no base class of their own
+            raise ExportError(f"{path}: found a file that onnxruntime refuses: {error}") from error
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The names of the inputs."""
+        return tuple(port.name for port in self._session.get_inputs())
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The names of the outputs."""
+        return tuple(port.name for port in self._session.get_outputs())
+
+    def __call__(self, inputs: Mapping[str, Array], *, observe: object = None) -> dict[str, Array]:
+        """The outputs for one sample, by name. A file shows nothing to `observe`."""
+        for port in self._session.get_inputs():
+            if port.name not in inputs:
+                raise ExportError(
+                    f"found no array for input '{port.name}', expected arrays for {', '.join(self.inputs)}"
+                )
+            wanted = ELEMENTS.get(port.type)
+            if wanted is not None and inputs[port.name].dtype != wanted:
+                raise ExportError(
+                    f"input '{port.name}': found {inputs[port.name].dtype}, expected {np.dtype(wanted)}; "
+                    "export with --io float"
+                )
+        found = self._session.run(None, {name: inputs[name] for name in self.inputs})
+        return dict(zip(self.outputs, found, strict=True))
+
+
+@dataclass(frozen=True)
+class OnnxEngine:
+    """onnxruntime as the engine of a program that was exported to this file."""
+
+    path: Path
+
+    def prepare(self, program: Program) -> OnnxFile:
+        """The file, ready to run. Raises ExportError where inputs or outputs have other names than the program's."""
+        file = OnnxFile(self.path)
+        for kind, found, ports in (("inputs", file.inputs, program.inputs), ("outputs", file.outputs, program.outputs)):
+            expected = [port.name for port in ports]
+            if sorted(found) != sorted(expected):
+                raise ExportError(f"{self.path}: found {kind} {list(found)}, expected {expected}")
+        return file
+
+
+def _runtime() -> Any:
+    try:
+        return importlib.import_module("onnxruntime")
+    except ImportError as error:
+        raise ExportError(
+            "found no package 'onnxruntime', expected it to run .onnx files; pip install 'zeropoint[onnxruntime]'"
+        ) from error

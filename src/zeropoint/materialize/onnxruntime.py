@@ -1,0 +1,282 @@
+"""Kernels of onnxruntime that compute in floats, on stored integers, as its x64 kernels do.
+
+```mlir
+%2 = "quant.region"(%0, %1) ({ add }) {logical_kernel = "add"} : ...
+```
+becomes, under profile `onnxruntime`,
+```mlir
+%a = (%0 in f64: its stored integers)     %b = (the same of %1)
+%t = (%b * 0.84 - 12.6 in f64, rounded to f32: a fused multiply-add)
+%u = (%a * 1.27 + %t in f64, rounded to f32)
+%2 = (%u rounded to even, less the zero point, as i32 of the result's scale; `uniform_quantize` clamps it)
+```
+Integers that are centred stand as i32 of the operand's scale with zero point 0, so that u8 needs no arithmetic of its
+own. What has no row here, or other storage than one scale of 8 bits, is what StableHLO says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+from xdsl.dialects.builtin import StringAttr, f32, f64, i32
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from zeropoint.ir import stablehlo as hlo
+from zeropoint.ir.annotations import FLOAT_REASON
+from zeropoint.ir.bounds import Bounds
+from zeropoint.ir.quant import Storage, StorageCastOp, UniformQuantizedType
+from zeropoint.ir.stablehlo.arrays import array_values
+from zeropoint.ir.stablehlo.bodies import binary_body
+from zeropoint.ir.stablehlo.dimensions import GatherDimensions
+from zeropoint.ir.tensors import element_of, shape_of, with_element, with_shape
+from zeropoint.materialize import elementwise, movement, reduction
+from zeropoint.materialize.kernel import Kernel
+from zeropoint.materialize.storage import constant, counts_of, division_of, repeated
+from zeropoint.numerics.onnxruntime import mean_factor, product_factor, softmax_factor, softmax_table, sum_factors
+from zeropoint.numerics.rounding import INT32_MAX
+
+REASON = "onnxruntime's kernel computes in floats"
+WORD = Storage.of("i32")
+TABLE_ENTRIES = 256
+
+
+@dataclass(frozen=True)
+class _Arithmetic:
+    """Ops in front of a kernel's region."""
+
+    kernel: Kernel
+
+    def made(self, op: Operation) -> SSAValue:
+        """Insert an op; of floats, it says why."""
+        if not isinstance(op, hlo.UniformQuantizeOp | StorageCastOp) and element_of(op.results[0]) != i32:
+            op.attributes[FLOAT_REASON] = StringAttr(REASON)
+        return self.kernel.insert(op, self.kernel.region).results[0]
+
+    def to(self, value: SSAValue, element: Attribute) -> SSAValue:
+        """The numbers in another type."""
+        return self.made(hlo.ConvertOp(value, with_element(value, element)))
+
+    def filled(self, like: SSAValue, number: float | np.float32) -> SSAValue:
+        """A number in the type of `like`."""
+        return repeated(self.kernel, number, like)  # pyright: ignore[reportArgumentType] (of any dtype)
+
+    def plus(self, value: SSAValue, number: float | np.float32) -> SSAValue:
+        """A number added."""
+        return self.made(hlo.AddOp(value, self.filled(value, number))) if number else value
+
+    def times(self, value: SSAValue, number: float | np.float32) -> SSAValue:
+        """A number multiplied."""
+        return self.made(hlo.MultiplyOp(value, self.filled(value, number)))
+
+    def centred(self, value: SSAValue, like: UniformQuantizedType) -> SSAValue:
+        """Stored integers less their zero point, as i32."""
+        wide = UniformQuantizedType.per_layer(WORD, like.scale)
+        quantized = self.made(hlo.UniformQuantizeOp(value, with_element(value, wide)))
+        return self.made(StorageCastOp(quantized, with_element(value, i32)))
+
+    def stored(self, integers: SSAValue) -> SSAValue:
+        """The kernel's result of integers that are centred, clamped to its storage."""
+        kind = self.kernel.output_type
+        wide = UniformQuantizedType.per_layer(WORD, kind.scale)
+        quantized = self.made(StorageCastOp(integers, with_element(integers, wide)))
+        return self.made(hlo.UniformQuantizeOp(quantized, with_element(integers, kind)))
+
+    def rounded(self, value: SSAValue, zero_point: int = 0) -> SSAValue:
+        """A float result, rounded to even, less the zero point that is in it."""
+        whole = self.to(self.made(hlo.RoundNearestEvenOp(value)), i32)
+        return self.stored(self.plus(whole, -zero_point))
+
+    def fused(self, value: SSAValue, factor: np.float32, addend: SSAValue | np.float32) -> SSAValue:
+        """fma(value, factor, addend): the product is exact in f64, the sum rounded to f32."""
+        product = self.times(self.to(value, f64), float(factor))
+        if isinstance(addend, SSAValue):
+            return self.to(self.made(hlo.AddOp(product, self.to(addend, f64))), f32)
+        return self.to(self.plus(product, float(addend)), f32)
+
+
+def _is_plain(kernel: Kernel) -> bool:
+    """Whether all operands and the result are of 8 bits with one scale."""
+    kinds = [element_of(kernel.values[argument]) for argument in kernel.arguments]
+    return all(
+        isinstance(kind, UniformQuantizedType) and kind.is_per_layer and kind.storage.type.width == 8
+        for kind in (*kinds, kernel.output_type)
+    )
+
+
+def _operands(kernel: Kernel, op: Operation) -> list[SSAValue]:
+    for other in kernel.body:
+        if isinstance(other, hlo.BroadcastInDimOp) and other.operand in kernel.values:
+            kernel.retyped(other, kernel.type_of(other.operand))
+    return [kernel.values[operand] for operand in op.operands]
+
+
+def _bounded(kernel: Kernel, value: SSAValue) -> SSAValue:
+    bounds = Bounds()
+    for op in kernel.body:
+        bounds.then(op, kernel.weights)
+    return kernel.bounded(value, bounds, kernel.region)
+
+
+def _is_one_number(kernel: Kernel, value: SSAValue, other: SSAValue) -> bool:
+    """Whether the innermost dimension that counts repeats one element of `value` beside many of `other`."""
+    shapes = [_spread(kernel, operand) for operand in (value, other)]
+    for first, second in zip(*map(reversed, shapes), strict=True):
+        if max(first, second) > 1:
+            return first == 1
+    return False
+
+
+def _spread(kernel: Kernel, value: SSAValue) -> Sequence[int]:
+    op = value.owner
+    if not isinstance(op, hlo.BroadcastInDimOp):
+        return shape_of(value)
+    shape = [1] * len(shape_of(value))
+    for size, dimension in zip(shape_of(op.operand), array_values(op.broadcast_dimensions), strict=True):
+        shape[dimension] = size
+    return shape
+
+
+def add(kernel: Kernel) -> SSAValue:
+    """Two fused multiply-adds of stored integers."""
+    op = next(op for op in kernel.body if isinstance(op, hlo.AddOp))
+    if not _is_plain(kernel):
+        return elementwise.binary(kernel)
+    run, values = _Arithmetic(kernel), _operands(kernel, op)
+    kinds = [kernel.type_of(operand) for operand in op.operands]
+    found = sum_factors(kinds[0].affine, kinds[1].affine, kernel.output_type.affine)
+    stored = [run.plus(run.centred(value, kind), kind.zero_point) for value, kind in zip(values, kinds, strict=True)]
+    if _is_one_number(kernel, op.lhs, op.rhs):
+        total = run.fused(stored[1], found.second, run.fused(stored[0], found.first, found.offset))
+    else:
+        total = run.fused(stored[0], found.first, run.fused(stored[1], found.second, found.offset))
+    return _bounded(kernel, run.rounded(total, kernel.output_type.zero_point))
+
+
+def multiply(kernel: Kernel) -> SSAValue:
+    """An exact product, times one f32 number, the zero point added before rounding."""
+    op = next(op for op in kernel.body if isinstance(op, hlo.MultiplyOp))
+    if not _is_plain(kernel):
+        return elementwise.binary(kernel)
+    run, values = _Arithmetic(kernel), _operands(kernel, op)
+    kinds = [kernel.type_of(operand) for operand in op.operands]
+    factor = product_factor(kinds[0].affine, kinds[1].affine, kernel.output_type.affine)
+    first, second = (run.centred(value, kind) for value, kind in zip(values, kinds, strict=True))
+    scaled = run.times(run.to(run.made(hlo.MultiplyOp(first, second)), f32), factor)
+    point = kernel.output_type.zero_point
+    return _bounded(kernel, run.rounded(run.plus(scaled, point), point))
+
+
+def average_pool(kernel: Kernel) -> SSAValue:
+    """Real numbers summed in f32 in the order of the window, divided by the count and by the scale."""
+    op = next(op for op in kernel.body if isinstance(op, hlo.ReduceWindowOp))
+    division = division_of(kernel)
+    counts = None if division is None else counts_of(kernel, division)
+    if counts is None or not _is_plain(kernel):
+        return reduction.summed(kernel)
+    run, given, wanted = _Arithmetic(kernel), kernel.type_of(kernel.arguments[0]), kernel.output_type
+    real = run.times(run.to(run.centred(kernel.values[kernel.arguments[0]], given), f32), np.float32(given.scale))
+    kernel.values[kernel.arguments[0]] = real
+    kernel.values[op.init_values[0]] = constant(kernel, np.array(0, np.float32))
+    total = kernel.retyped(op, f32, binary_body(hlo.AddOp, f32))
+    assert isinstance(total.owner, Operation)
+    total.owner.attributes[FLOAT_REASON] = StringAttr(REASON)
+    numbers = np.broadcast_to(counts, shape_of(total)) if counts.size > 1 else counts.reshape(())
+    mean_of = run.made(hlo.DivideOp(total, repeated(kernel, numbers, total)))
+    scaled = run.made(hlo.DivideOp(mean_of, run.filled(mean_of, np.float32(wanted.scale))))
+    return run.rounded(run.plus(scaled, wanted.zero_point), wanted.zero_point)
+
+
+def mean(kernel: Kernel) -> SSAValue:
+    """The sum of centred integers times one f32 number."""
+    op = next(op for op in kernel.body if isinstance(op, hlo.ReduceOp))
+    terms = prod(shape_of(op.inputs[0])[axis] for axis in array_values(op.dimensions))
+    division = division_of(kernel)
+    counts = None if division is None else counts_of(kernel, division)
+    given = kernel.type_of(kernel.arguments[0])
+    if counts is None or not (counts == terms).all() or not _is_plain(kernel) or terms * given.reach > INT32_MAX:
+        return reduction.summed(kernel)
+    run = _Arithmetic(kernel)
+    kernel.values[kernel.arguments[0]] = run.centred(kernel.values[kernel.arguments[0]], given)
+    kernel.values[op.init_values[0]] = constant(kernel, np.array(0, np.int32))
+    total = kernel.retyped(op, i32, binary_body(hlo.AddOp, i32))
+    for other in kernel.body:
+        if isinstance(other, hlo.ReshapeOp | hlo.BroadcastInDimOp) and other.operand in kernel.values:
+            total = kernel.retyped(other, i32)
+    return run.rounded(run.times(run.to(total, f32), mean_factor(given.affine, kernel.output_type.affine, terms)))
+
+
+def softmax(kernel: Kernel) -> SSAValue:
+    """Exponentials from a table, summed in order in f32. Numbers past f32 give 0, as the kernel has it."""
+    op = next(op for op in kernel.body if isinstance(op, hlo.ReduceOp))
+    axes, given, wanted = array_values(op.dimensions), kernel.type_of(kernel.arguments[0]), kernel.output_type
+    shape = shape_of(op.inputs[0])
+    unsigned = not given.storage.type.signed and not wanted.storage.type.signed
+    if len(axes) != 1 or not _is_plain(kernel) or not unsigned or shape != shape_of(kernel.region.outputs[0]):
+        return elementwise.encased(kernel)
+    run, (axis,) = _Arithmetic(kernel), axes
+    integers = run.centred(kernel.values[kernel.arguments[0]], given)
+    greatest = _along(run, integers, axis, hlo.MaximumOp, -INT32_MAX)
+    places = run.plus(run.made(hlo.SubtractOp(integers, greatest)), TABLE_ENTRIES - 1)
+    table = constant(kernel, softmax_table(given.scale, shape[axis]))
+    dimensions = GatherDimensions(collapsed_slice_dims=(0,), start_index_map=(0,), index_vector_dim=len(shape))
+    exponentials = run.made(hlo.GatherOp(table, places, dimensions, [1]))
+    total = _along(run, exponentials, axis, hlo.AddOp, 0)
+    scaled = run.made(hlo.DivideOp(run.times(exponentials, softmax_factor(wanted.scale)), total))
+    finite = run.made(hlo.IsFiniteOp(scaled))
+    scaled = run.made(hlo.SelectOp(finite, scaled, run.filled(scaled, 0)))
+    return run.rounded(scaled)
+
+
+def _along(
+    run: _Arithmetic, value: SSAValue, axis: int, op: type[hlo.AddOp] | type[hlo.MaximumOp], initial: int
+) -> SSAValue:
+    """The elements along a dimension combined from the first to the last, and repeated."""
+    shape, kind = shape_of(value), element_of(value)
+    window = [size if i == axis else 1 for i, size in enumerate(shape)]
+    result = with_shape(value, [1 if i == axis else size for i, size in enumerate(shape)])
+    start = constant(run.kernel, np.array(initial, np.int32 if kind == i32 else np.float32))
+    found = run.made(hlo.ReduceWindowOp([value], [start], [result], window, binary_body(op, kind)))
+    return run.made(hlo.BroadcastInDimOp(_squeezed(run, found, axis), value.type, _others(len(shape), axis)))
+
+
+def _squeezed(run: _Arithmetic, value: SSAValue, axis: int) -> SSAValue:
+    kept = [size for i, size in enumerate(shape_of(value)) if i != axis]
+    return run.made(hlo.ReshapeOp(value, with_shape(value, kept)))
+
+
+def _others(rank: int, axis: int) -> list[int]:
+    return [i for i in range(rank) if i != axis]
+
+
+def rescale(kernel: Kernel) -> SSAValue:
+    """DequantizeLinear, QuantizeLinear."""
+    value = kernel.values[kernel.arguments[0]]
+    real = kernel.insert(hlo.UniformDequantizeOp(value), kernel.region).result
+    return kernel.insert(hlo.UniformQuantizeOp(real, with_element(real, kernel.output_type)), kernel.region).result
+
+
+def concatenate(kernel: Kernel) -> SSAValue:
+    """Operands of other parameters by DequantizeLinear and QuantizeLinear."""
+    run = _Arithmetic(kernel)
+    for argument in kernel.arguments:
+        value = kernel.values[argument]
+        if element_of(value) != kernel.output_type:
+            real = run.made(hlo.UniformDequantizeOp(value))
+            made = run.made(hlo.UniformQuantizeOp(real, with_element(real, kernel.output_type)))
+            kernel.values[argument] = made
+    return movement.movement(kernel)
+
+
+KERNELS: Mapping[str, Callable[[Kernel], SSAValue]] = {
+    "add": add,
+    "average_pool": average_pool,
+    "concatenate": concatenate,
+    "mean": mean,
+    "multiply": multiply,
+    "rescale": rescale,
+    "softmax": softmax,
+}
+"""By logical kernel."""

@@ -1,0 +1,65 @@
+"""The numbers that onnxruntime's 8-bit kernels for x64 with AVX2 compute with, where they compute in floats.
+
+Products and convolutions multiply their sums by one f32 number, which is what `float32-rne` names. The others:
+
+- QLinearAdd: fma(a, s_a / s, fma(b, s_b / s, c)) of stored integers; `sum_factors` has the constants.
+- QLinearMul: fl(fl((a - z_a) * (b - z_b)) * m) + z, both steps in f32, rounded once the zero point is added.
+- QLinearGlobalAveragePool: the sum times s_in / fl(s * count).
+- QLinearSoftmax: exponentials looked up by the distance from the greatest integer (`softmax_table`).
+
+Sources: MLAS (qladd, qlmul, qlgavgpool) and onnxruntime's QLinearSoftmax.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from zeropoint.numerics.ranges import AffineParameters
+
+F32 = np.float32
+F32Array = npt.NDArray[np.float32]
+RESERVED = 5.0
+"""The logarithm of the room that softmax leaves above its greatest sum."""
+
+
+@dataclass(frozen=True)
+class SumFactors:
+    """y = rne(fma(a, first, fma(b, second, offset))), clamped."""
+
+    first: np.float32
+    second: np.float32
+    offset: np.float32
+
+
+def sum_factors(first: AffineParameters, second: AffineParameters, result: AffineParameters) -> SumFactors:
+    """The factors of stored operands, and z - fma(first, z_a, fl(second * z_b))."""
+    a, b = F32(first.scale) / F32(result.scale), F32(second.scale) / F32(result.scale)
+    product = np.float64(b * F32(second.zero_point))
+    moved = F32(np.float64(a) * np.float64(first.zero_point) + product)
+    return SumFactors(a, b, F32(F32(result.zero_point) - moved))
+
+
+def product_factor(first: AffineParameters, second: AffineParameters, result: AffineParameters) -> np.float32:
+    """fl(fl(s_a * s_b) / s)."""
+    return F32(F32(F32(first.scale) * F32(second.scale)) / F32(result.scale))
+
+
+def mean_factor(given: AffineParameters, wanted: AffineParameters, count: int) -> np.float32:
+    """fl(s_in / fl(s * count))."""
+    return F32(F32(given.scale) / F32(F32(wanted.scale) * F32(count)))
+
+
+def softmax_table(scale: float, terms: int) -> F32Array:
+    """Exponentials of (i - 255) * scale, i = 0 .. 255, times the greatest number that leaves room for the sum."""
+    room = np.log(np.float64(np.finfo(F32).max / F32(terms)))
+    step = np.float64(F32(scale))
+    shift = max(0.0, float(room) - RESERVED) / step
+    return np.exp((np.arange(256, dtype=np.float64) - 255 + shift) * step).astype(F32)
+
+
+def softmax_factor(scale: float) -> np.float32:
+    """floor(1 / s)."""
+    return F32(np.floor(F32(1) / F32(scale)))

@@ -1,0 +1,239 @@
+"""Programs as .onnx files compute in onnxruntime what we predict, every byte of it, by one integer kernel a region."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from click.testing import CliRunner
+from hypothesis import HealthCheck, given, settings
+from xdsl.dialects.builtin import TensorType, f32
+
+from networks import Case, Network, cases, channels_last
+from oracle.qdq import optimized
+from zeropoint.calibrate import samples
+from zeropoint.cli import main
+from zeropoint.export import ExportError, ExportOptions, export_program
+from zeropoint.export.onnx.graph import files_of
+from zeropoint.export.onnx.model import onnx_model
+from zeropoint.frontend import load_model
+from zeropoint.interp import Interpreter
+from zeropoint.ir.program import Program
+from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType
+from zeropoint.ir.stablehlo import ConvolutionOp
+from zeropoint.ir.text import parse_program
+from zeropoint.pipeline import Options, Quantization, quantize
+
+DIGITS = Path(__file__).parents[2] / "examples" / "digits"
+FORMS = pytest.mark.parametrize("qoperators", [False, True], ids=["qdq", "qoperator"])
+
+
+@pytest.fixture(scope="module")
+def digits() -> Quantization:
+    program = load_model(DIGITS / "digits.onnx")
+    calibration = list(samples(DIGITS / "calib.npz", program.inputs))[:32]
+    return quantize(program, calibration, Options(target="onnxruntime"))
+
+
+def images(count: int) -> list[dict[str, np.ndarray]]:
+    program = load_model(DIGITS / "digits.onnx")
+    return [dict(sample) for sample in list(samples(DIGITS / "test.npz", program.inputs))[:count]]
+
+
+def checked(program: Program, **options: Any) -> onnx.ModelProto:
+    """The model, which ONNX's own checker takes."""
+    model = onnx_model(program, **options)
+    onnx.checker.check_model(model, full_check=True)
+    return model
+
+
+@FORMS
+def test_the_demo_in_onnxruntime_gives_our_bytes(digits: Quantization, qoperators: bool) -> None:
+    session = optimized(checked(digits.propagated, qoperators=qoperators), signed=False)
+    predict = Interpreter(digits.quantized)
+    for image in images(50):
+        np.testing.assert_array_equal(session.run(image)[0], predict(image)["probabilities"])
+
+
+@FORMS
+def test_every_region_is_one_integer_kernel(digits: Quantization, qoperators: bool) -> None:
+    regions = [op for op in digits.propagated.entry.ops if isinstance(op, QuantizeRegionOp)]
+    found = Counter(optimized(checked(digits.propagated, qoperators=qoperators), signed=False).inner)
+    assert found == {
+        "QLinearConv": 7,
+        "NhwcMaxPool": 1,
+        "QLinearAdd": 1,
+        "QLinearGlobalAveragePool": 1,
+        "Reshape": 1,
+        "QGemm": 1,
+        "QLinearSoftmax": 1,
+    }
+    assert sum(found.values()) == len(regions)
+
+
+def test_names_are_the_model_s(digits: Quantization) -> None:
+    model, original = checked(digits.propagated), onnx.load(DIGITS / "digits.onnx")
+    assert [port.name for port in model.graph.input] == [port.name for port in original.graph.input]
+    assert [port.name for port in model.graph.output] == [port.name for port in original.graph.output]
+    named = {node.name for node in original.graph.node}
+    ops = [node.name for node in model.graph.node if "QuantizeLinear" not in node.op_type.replace("De", "")]
+    ops = [name for name in ops if not name.endswith(("quantized", "dequantized"))]
+    assert len(ops) > 8
+    assert set(ops) <= named
+
+
+def test_the_opset_is_the_least_that_holds_the_model(digits: Quantization) -> None:
+    model = checked(digits.propagated)
+    assert [(entry.domain, entry.version) for entry in model.opset_import] == [("", 13)]
+    model = checked(digits.propagated, qoperators=True)
+    assert {(entry.domain, entry.version) for entry in model.opset_import} == {("", 13), ("com.microsoft", 1)}
+
+
+def test_random_networks_are_equal_in_every_byte() -> None:
+    """Where a region stayed float, up to the order of f32 sums, which is onnxruntime's own."""
+    messages: set[str] = set()
+
+    @settings(max_examples=20, suppress_health_check=list(HealthCheck))
+    @given(case=cases())
+    def check(case: Case) -> None:
+        result = quantize(case.program, case.calibration, Options(target="onnxruntime"))
+        try:
+            sessions = [
+                optimized(checked(result.propagated, qoperators=qoperators), signed=False)
+                for qoperators in (False, True)
+            ]
+        except ExportError as error:
+            messages.add(str(error))
+            return
+        regions = [op for op in result.propagated.entry.ops if isinstance(op, QuantizeRegionOp)]
+        exact = all(isinstance(op.output_specs.data[0], UniformQuantizedType) for op in regions)
+        predict, integers = Interpreter(result.quantized), Interpreter(result.integer)
+        for sample in case.samples[:2]:
+            expected = predict(sample)
+            for name, array in integers(sample).items():
+                np.testing.assert_array_equal(array, expected[name])
+            for session in sessions:
+                for found, prediction in zip(session.run(sample), expected.values(), strict=True):
+                    np.testing.assert_allclose(found, prediction, rtol=0 if exact else 1e-5, atol=0 if exact else 1e-5)
+
+    check()
+    assert all("found" in text and "expected" in text for text in messages)
+
+
+def test_integers_at_inputs_and_outputs(digits: Quantization) -> None:
+    session = optimized(checked(digits.propagated, integer_io=True), signed=False).session
+    assert [port.type for port in (*session.get_inputs(), *session.get_outputs())] == ["tensor(uint8)"] * 2
+    output = next(op for op in reversed(list(digits.propagated.entry.ops)) if isinstance(op, QuantizeRegionOp))
+    given, wanted = digits.propagated.entry.args[0], output.output_specs.data[0]
+    reader = next(iter(given.uses)).operation
+    assert isinstance(reader, QuantizeRegionOp)
+    read = reader.input_specs.data[0]
+    assert isinstance(read, UniformQuantizedType)
+    assert isinstance(wanted, UniformQuantizedType)
+    for image in images(5):
+        stored = np.rint(image["image"] / np.float32(read.scale)).astype(np.uint8)
+        (found,) = session.run(None, {"image": stored})
+        expected = Interpreter(digits.quantized)(image)["probabilities"]
+        np.testing.assert_array_equal(found.astype(np.float32) * np.float32(wanted.scale), expected)
+
+
+def test_convolutions_with_channels_last_are_transposed() -> None:
+    net = Network([(1, 6, 5, 3)])
+    random = np.random.default_rng(0)
+    kernel = net.constant(random.normal(0, 0.2, (3, 3, 3, 4)))
+    op = ConvolutionOp(net.values[0], kernel, TensorType(f32, [1, 6, 5, 4]), channels_last(2), padding=[(1, 1), (1, 1)])
+    program = net.finish([net.insert(op)])
+    name = program.inputs[0].name
+    data = [{name: random.normal(0, 1, (1, 6, 5, 3)).astype(np.float32)} for _ in range(4)]
+    result = quantize(program, data, Options(target="onnxruntime"))
+    session = optimized(checked(result.propagated), signed=False)
+    assert set(session.inner) == {"QLinearConv"}
+    for sample in data:
+        (expected,) = Interpreter(result.quantized)(sample).values()
+        np.testing.assert_array_equal(session.run(sample)[0], expected)
+
+
+def test_large_constants_go_to_a_file_beside_the_model(digits: Quantization, tmp_path: Path) -> None:
+    files = files_of(onnx_model(digits.propagated), "digits.onnx", limit=1000)
+    assert list(files) == ["digits.onnx.data", "digits.onnx"]
+    for name, data in files.items():
+        (tmp_path / name).write_bytes(data)
+    assert len(files["digits.onnx"]) < len(files["digits.onnx.data"])
+    onnx.checker.check_model(str(tmp_path / "digits.onnx"), full_check=True)
+    session = optimized(onnx.load(tmp_path / "digits.onnx"), signed=False)
+    image = images(1)[0]
+    np.testing.assert_array_equal(session.run(image)[0], Interpreter(digits.quantized)(image)["probabilities"])
+
+
+FLOATS = """func.func @main(%x: tensor<2x3xf32> {zeropoint.name = "x"}) -> (tensor<2x3xf32> {zeropoint.name = "y"}) {
+  %0 = stablehlo.constant dense<0.000000e+00> : tensor<f32>
+  %1 = stablehlo.exponential %x : tensor<2x3xf32>
+  %2 = stablehlo.reduce(%1 init: %0) applies stablehlo.add across dimensions = [1]
+    : (tensor<2x3xf32>, tensor<f32>) -> tensor<2xf32>
+  %3 = stablehlo.broadcast_in_dim %2, dims = [0] : (tensor<2xf32>) -> tensor<2x3xf32>
+  %4 = stablehlo.divide %1, %3 : tensor<2x3xf32>
+  %5 = stablehlo.constant dense<3.000000e-01> : tensor<f32>
+  %6 = stablehlo.broadcast_in_dim %5, dims = [] : (tensor<f32>) -> tensor<2x3xf32>
+  %7 = stablehlo.compare GT, %4, %6 : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xi1>
+  %8 = stablehlo.transpose %4, dims = [1, 0] : (tensor<2x3xf32>) -> tensor<3x2xf32>
+  %9 = stablehlo.reshape %8 : (tensor<3x2xf32>) -> tensor<2x3xf32>
+  %10 = stablehlo.select %7, %4, %9 : tensor<2x3xi1>, tensor<2x3xf32>
+  %11 = stablehlo.clamp %0, %10, %5 : (tensor<f32>, tensor<2x3xf32>, tensor<f32>) -> tensor<2x3xf32>
+  %12 = stablehlo.reverse %11, dims = [1] : tensor<2x3xf32>
+  %13 = stablehlo.rsqrt %12 : tensor<2x3xf32>
+  %14 = stablehlo.broadcast_in_dim %2, dims = [0] : (tensor<2xf32>) -> tensor<2x3xf32>
+  %15 = stablehlo.concatenate %13, %14, dim = 0 : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<4x3xf32>
+  %16 = stablehlo.slice %15 [1:4:2, 0:3] : (tensor<4x3xf32>) -> tensor<2x3xf32>
+  return %16 : tensor<2x3xf32>
+}"""
+
+
+def test_float_ops_become_float_operators() -> None:
+    program = parse_program(FLOATS)
+    x = np.random.default_rng(0).normal(0, 2, (2, 3)).astype(np.float32)
+    found = optimized(checked(program)).run({"x": x})[0]
+    np.testing.assert_allclose(found, Interpreter(program)({"x": x})["y"], rtol=1e-6)
+
+
+EMBEDDING = """func.func @main(%i: tensor<4xi32> {zeropoint.name = "i"}) -> (tensor<4x3xf32> {zeropoint.name = "y"}) {
+  %t = stablehlo.constant dense<[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]> : tensor<2x3xf32>
+  %0 = "stablehlo.gather"(%t, %i) <{dimension_numbers = #stablehlo.gather<offset_dims = [1], collapsed_slice_dims = [0],
+    start_index_map = [0], index_vector_dim = 1>, slice_sizes = array<i64: 1, 3>}>
+    : (tensor<2x3xf32>, tensor<4xi32>) -> tensor<4x3xf32>
+  return %0 : tensor<4x3xf32>
+}"""
+
+
+def test_rows_are_gathered_by_clamped_indices() -> None:
+    program = parse_program(EMBEDDING)
+    indices = np.array([0, 1, 7, -3], np.int32)
+    np.testing.assert_array_equal(
+        optimized(checked(program)).run({"i": indices})[0], Interpreter(program)({"i": indices})["y"]
+    )
+
+
+def test_a_float_op_that_onnx_lacks_is_named() -> None:
+    program = parse_program(FLOATS.replace("exponential", "cbrt"))
+    with pytest.raises(ExportError, match=r"found stablehlo\.cbrt, expected an op that ONNX has in float"):
+        onnx_model(program)
+
+
+def test_a_program_of_another_target_is_refused(digits: Quantization, tmp_path: Path) -> None:
+    with pytest.raises(ExportError, match="found a program for target 'onnxruntime', expected one for litert"):
+        export_program(digits.propagated, tmp_path / "x.tflite", ExportOptions())
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_command_writes_a_file_that_compare_runs_in_onnxruntime(digits: Quantization, tmp_path: Path) -> None:
+    path = tmp_path / "digits.onnx"
+    arguments = ["quantize", str(DIGITS / "digits.onnx"), "--data", str(DIGITS / "calib.npz"), "--effort", "none"]
+    answer = CliRunner().invoke(main, [*arguments, "--target", "onnxruntime", "-o", str(path)])
+    assert answer.exit_code == 0, answer.output
+    arguments = ["compare", str(DIGITS / "digits.onnx"), str(path), "--data", str(DIGITS / "calib.npz"), "--json"]
+    answer = CliRunner().invoke(main, arguments)
+    assert answer.exit_code == 0, answer.output
+    assert '"top1": 1.0' in answer.output
