@@ -94,10 +94,11 @@ def quantize(
     shapes: tuple[tuple[str, tuple[int, ...]], ...],
 ) -> None:
     """Calibrate MODEL on data and write it as an integer program."""
-    from zeropoint.export import FORMATS, ExportOptions, export_program
+    from zeropoint.export import FORMATS, ExportOptions, check_target, export_program
     from zeropoint.ir.files import save_program
     from zeropoint.pipeline import Options
     from zeropoint.recipe import load_recipe
+    from zeropoint.targets import target as named_target
 
     check_output(output, (".mlir", *FORMATS))
     recipe = None if recipe_file is None else load_recipe(recipe_file)
@@ -111,6 +112,8 @@ def quantize(
         effort=effort,
         corrections=None if corrections is None else [name for name in corrections.split(",") if name],
     )
+    _check_options(options)
+    check_target(output, named_target(target).name)
     result = _quantized(model, data, validation, options, dict(shapes))
     # Where the target leaves nothing open, nothing is asked, which deserves no warning.
     for warning in result.calibration.warnings if result.calibration.observations else ():
@@ -130,17 +133,22 @@ def quantize(
         click.echo(result.corrections.summary())
 
 
-def _quantized(
-    model: Path, data: Path | None, validation: Path | None, options: Any, shapes: dict[str, tuple[int, ...]]
-) -> Any:
-    from zeropoint.calibrate import bar, samples
-    from zeropoint.frontend import load_model
-    from zeropoint.pipeline import check_options, quantize
+def _check_options(options: Any) -> None:
+    from zeropoint.pipeline import check_options
 
     try:
         check_options(options)
     except ValueError as error:
         fail(str(error))
+
+
+def _quantized(
+    model: Path, data: Path | None, validation: Path | None, options: Any, shapes: dict[str, tuple[int, ...]]
+) -> Any:
+    from zeropoint.calibrate import bar, samples
+    from zeropoint.frontend import load_model
+    from zeropoint.pipeline import quantize
+
     program = load_model(model, shapes)
     held = () if validation is None else samples(validation, program.inputs)
     given = None if data is None else samples(data, program.inputs)

@@ -13,7 +13,7 @@ from zeropoint.ir.files import write_atomically
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp
 
-__all__ = ["FORMATS", "ExportError", "ExportOptions", "export_program"]
+__all__ = ["FORMATS", "ExportError", "ExportOptions", "check_target", "export_program"]
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def _onnx(program: Program, name: str, options: ExportOptions) -> Mapping[str, b
 
 
 FORMATS: Mapping[str, Format] = {
-    ".onnx": Format("ONNX", ("onnxruntime",), _onnx),
+    ".onnx": Format("ONNX", ("onnxruntime", "openvino"), _onnx),
     ".tflite": Format("LiteRT", ("litert", "litert-16x8"), _tflite),
 }
 """By suffix."""
@@ -72,7 +72,7 @@ def export_program(program: Program, path: Path, options: ExportOptions | None =
     found = FORMATS.get(path.suffix)
     if found is None:
         raise ExportError(f"{path}: found suffix '{path.suffix}', expected one of: {', '.join(FORMATS)}")
-    _check_stage(program, found)
+    _check_stage(program, path)
     written: list[Path] = []
     for name, data in found.encode(program, path.name, options or ExportOptions()).items():
         place = path.with_name(name)
@@ -81,13 +81,18 @@ def export_program(program: Program, path: Path, options: ExportOptions | None =
     return written
 
 
-def _check_stage(program: Program, wanted: Format) -> None:
-    target = getattr(program.module.attributes.get(TARGET), "data", None)
-    if target not in wanted.targets:
+def check_target(path: Path, target: object) -> None:
+    """Raise ExportError where a target is not one of the file's runtime."""
+    found = FORMATS.get(path.suffix)
+    if found is not None and target not in found.targets:
         raise ExportError(
-            f"found a program for target {target!r}, expected one for {' or '.join(wanted.targets)}; "
-            f"quantize with --target {wanted.targets[0]}"
+            f"{path}: found a program for target {target!r}, expected one for {' or '.join(found.targets)}; "
+            f"quantize with --target {found.targets[0]}"
         )
+
+
+def _check_stage(program: Program, path: Path) -> None:
+    check_target(path, getattr(program.module.attributes.get(TARGET), "data", None))
     if not any(isinstance(op, QuantizeRegionOp) for op in program.entry.ops):
         raise ExportError(
             "found a program without kernels, expected one with regions; write it with quantize --emit kernels"

@@ -1,0 +1,48 @@
+"""OpenVINO reads exported QDQ models, and its integer kernels take every convolution and matrix product."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from zeropoint.calibrate import samples
+from zeropoint.export import export_program
+from zeropoint.frontend import load_model
+from zeropoint.interp import Interpreter
+from zeropoint.pipeline import Options, quantize
+
+openvino = pytest.importorskip("openvino", reason="OpenVINO runs the exported models")
+
+DIGITS = Path(__file__).parents[2] / "examples" / "digits"
+CONTRACTIONS = {"Convolution", "FullyConnected"}
+
+
+def kernels(compiled: Any) -> list[tuple[str, str]]:
+    """The type and the implementation of every op that runs: `('Convolution', 'jit_avx2_I8')`."""
+    found = []
+    for op in compiled.get_runtime_model().get_ordered_ops():
+        facts = op.get_rt_info()
+        kind, implementation = (facts[key].astype(str) for key in ("layerType", "primitiveType"))
+        found.append((kind, implementation))
+    return found
+
+
+def test_the_demo_runs_in_integer_kernels_and_within_a_few_steps(tmp_path: Path) -> None:
+    program = load_model(DIGITS / "digits.onnx")
+    calibration = list(samples(DIGITS / "calib.npz", program.inputs))[:32]
+    result = quantize(program, calibration, Options(target="openvino"))
+    export_program(result.propagated, tmp_path / "digits.onnx")
+    core = openvino.Core()
+    compiled = core.compile_model(core.read_model(tmp_path / "digits.onnx"), "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+    found = [implementation for kind, implementation in kernels(compiled) if kind in CONTRACTIONS]
+    assert len(found) == 8
+    assert all(implementation.endswith("I8") for implementation in found), found
+    predict = Interpreter(result.quantized)
+    for sample in list(samples(DIGITS / "test.npz", program.inputs))[:20]:
+        expected = predict(sample)["probabilities"]
+        made = compiled([sample["image"]])[0]
+        assert made.argmax() == expected.argmax()
+        np.testing.assert_allclose(made, expected, atol=4 / 255)
