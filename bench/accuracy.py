@@ -38,7 +38,7 @@ def zeropoint_outputs(
     seconds = (time.perf_counter() - quantized) / len(heldout)
     counts = count_ops(integers.program)
     note = (
-        f"{counts.integer} integer ops, {counts.float_inside} float inside, {counts.rescales} rescales; "
+        f"{counts.integer} integer ops, {counts.floats} float, {counts.rescales} rescales; "
         f"quantized in {quantized - started:.0f} s, {seconds:.3f} s an image; "
         + integers.quantization.corrections.summary()
     )

@@ -269,7 +269,7 @@ def test_required_options_are_asked_for() -> None:
 def test_quantize_writes_a_program_and_its_weights_and_says_what_is_in_it() -> None:
     said = done("quantize model.onnx --data data.npz -o written.mlir")
     assert "wrote written.mlir\nwrote written.safetensors\n" in said
-    assert "0 float ops left" in said
+    assert " 0 float ops," in said
     assert "dense_resource<w" in Path("written.mlir").read_text()
     assert "fxpmath.requantize" in Path("written.mlir").read_text()
 
@@ -325,6 +325,14 @@ def test_an_effort_says_what_it_gained_and_sensitivity_what_kernels_cost() -> No
     assert done("sensitivity model.onnx --data data.npz --effort none").startswith("kernel")
 
 
+def test_the_summary_the_repr_and_integer_only_count_the_same_float_ops_wherever_they_are() -> None:
+    said = done("quantize softmax.onnx --data data.npz -o soft.mlir")
+    assert " 7 float ops," in said
+    assert "  1 softmax (7 ops) stays float at 'the_softmax': target cpu has no kernel 'softmax'" in said.splitlines()
+    assert ", 7 float ops, " in repr(zeropoint.load("soft.mlir"))
+    assert "found 7 float ops" in refused("quantize softmax.onnx --data data.npz -o out.mlir --integer-only")
+
+
 def test_a_profile_is_carried_by_the_program() -> None:
     done("quantize model.onnx --data data.npz -o double.mlir --profile fixed32-double")
     text = Path("double.mlir").read_text()
@@ -335,13 +343,13 @@ def test_a_profile_is_carried_by_the_program() -> None:
 def test_integer_only_lists_the_float_ops_and_why() -> None:
     line = refused("quantize softmax.onnx --data data.npz -o out.mlir --integer-only")
     assert "float ops, expected none with --integer-only" in line
-    assert "'the_softmax' (target cpu has no kernel 'softmax')" in line
+    assert "1 softmax (7 ops) stays float at 'the_softmax': target cpu has no kernel 'softmax'" in line
     done("quantize model.onnx --data data.npz -o only.mlir --integer-only")
 
 
 def test_a_recipe_leaves_in_float_what_it_names() -> None:
     line = refused("quantize model.onnx --data data.npz -o out.mlir --integer-only --recipe recipe.yaml")
-    assert "'the_gemm' (recipe.yaml:2: rule 1 (name 'the_relu'): do not quantize)" in line
+    assert "'the_gemm', 'the_relu': recipe.yaml:2: rule 1 (name 'the_relu'): do not quantize" in line
 
 
 def test_integer_inputs_and_outputs_take_and_give_storage_integers() -> None:

@@ -20,7 +20,7 @@ from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp
 from zeropoint.ir.text import print_ops
 from zeropoint.model import Model
-from zeropoint.report.counts import constant_bytes, count_ops
+from zeropoint.report.counts import constant_bytes, count_ops, float_kernels
 
 HERE = Path(__file__).parent
 SHOWN = "block.project.conv"
@@ -70,6 +70,7 @@ def ops_of(program: Program, name: str) -> str:
 def table(network: Model, integers: Model, reference: np.ndarray, results: np.ndarray, labels: np.ndarray) -> str:
     """What a user wants to know before they ship it."""
     counts = count_ops(integers.program)
+    kernels = [found.kernel for found in float_kernels(integers.program)]
     before, after = constant_bytes(network.program), constant_bytes(integers.program)
     noise = 10 * np.log10((reference**2).sum() / ((reference - results) ** 2).sum())
     rows = {
@@ -81,8 +82,7 @@ def table(network: Model, integers: Model, reference: np.ndarray, results: np.nd
         "model size before": f"{before / 1024:.1f} KiB",
         "model size after": f"{after / 1024:.1f} KiB",
         "integer ops": f"{counts.integer}",
-        "float ops left inside": f"{counts.float_inside}",
-        "float ops behind the dequantize (softmax)": f"{counts.float_outside}",
+        f"float ops ({', '.join(kernels)})": f"{counts.floats}",
         "rescales inserted": f"{counts.rescales}",
         "numerics profile": f"{integers.program.profile}",
     }

@@ -143,11 +143,10 @@ class Model:
             return ", ".join(f"{port.name}: {port.type}" for port in listed)
 
         counts = count_ops(self.program)
-        floats = counts.float_inside + counts.float_outside
         profile = f", profile {self.program.profile}" if self.program.profile else ""
         return (
             f"Model(({ports(self.inputs)}) -> ({ports(self.outputs)}): {counts.integer} integer ops, "
-            f"{floats} float ops, {len(self.program.weights)} weights{profile})"
+            f"{counts.floats} float ops, {len(self.program.weights)} weights{profile})"
         )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from zeropoint.ir.text import parse_program
-from zeropoint.report.counts import Counts, count_ops, float_ops
+from zeropoint.report.counts import Counts, count_ops, float_kernels, float_ops, summary
 
 QUANTIZED = "tensor<4x!quant.uniform<i8:f32, 0.5>>"
 FLOAT_IN_THE_MIDDLE = f"""func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {{
@@ -25,10 +25,8 @@ FLOAT_IN_THE_MIDDLE = f"""func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {{
 """
 
 
-def test_float_ops_count_as_inside_between_two_edges_and_as_outside_elsewhere() -> None:
-    assert count_ops(parse_program(FLOAT_IN_THE_MIDDLE)) == Counts(
-        integer=2, float_inside=1, float_outside=2, edges=8, rescales=0
-    )
+def test_float_ops_count_wherever_they_are() -> None:
+    assert count_ops(parse_program(FLOAT_IN_THE_MIDDLE)) == Counts(integer=2, floats=3, edges=8, rescales=0)
 
 
 def test_float_ops_are_listed_with_their_place_and_reason() -> None:
@@ -37,6 +35,23 @@ def test_float_ops_are_listed_with_their_place_and_reason() -> None:
         ("stablehlo.exponential 'curve'", "no table yet"),
         ("stablehlo.tanh 'last'", "no kernel covers it"),
     ]
+
+
+def test_float_ops_are_grouped_by_kernel_and_reason() -> None:
+    softmax = "{zeropoint.float_reason = \"none\", zeropoint.kernel = \"softmax\"}"
+    text = f"""func.func @main(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {{
+      %0 = stablehlo.exponential %x {softmax} : tensor<4xf32> loc("a")
+      %1 = stablehlo.log %0 {softmax} : tensor<4xf32> loc("a")
+      %2 = stablehlo.floor %1 : tensor<4xf32> loc("down")
+      %3 = stablehlo.exponential %2 {softmax} : tensor<4xf32> loc("b")
+      return %0, %3 : tensor<4xf32>, tensor<4xf32>
+    }}"""
+    program = parse_program(text)
+    assert [str(found) for found in float_kernels(program)] == [
+        "2 softmax (3 ops) stay float at 'a', 'b': none",
+        "1 stablehlo.floor (1 op) stays float at 'down': no kernel covers it",
+    ]
+    assert summary(program).startswith("0 integer ops, 4 float ops, 0 rescales, 0 conversions\n")
 
 
 def test_a_rescale_is_a_requantization_that_says_why() -> None:
@@ -50,4 +65,4 @@ def test_a_rescale_is_a_requantization_that_says_why() -> None:
           {requantize.format(extra)}
           return %r : tensor<4xi8>
         }}"""
-        assert count_ops(parse_program(text)) == Counts(1, 0, 0, 0, expected)
+        assert count_ops(parse_program(text)) == Counts(1, 0, 0, expected)

@@ -61,7 +61,7 @@ def test_fake_quantization_becomes_pinned_parameters_of_inputs_weights_and_outpu
     np.testing.assert_array_equal(bias.scales, given.scale * weight.scales)
     assert region.output_specs.data[0].scale == pytest.approx(8 / 255)
     counts = count_ops(made.integer)
-    assert (counts.float_inside, counts.float_outside) == (0, 0)
+    assert counts.floats == 0
 
 
 def test_the_integer_program_computes_what_training_simulated_to_a_step() -> None:

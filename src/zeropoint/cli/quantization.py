@@ -156,23 +156,19 @@ def _quantized(
 
 
 def _require_integers(result: Any) -> None:
-    from zeropoint.report.counts import float_ops
+    from zeropoint.report.counts import count_ops, float_kernels
 
-    left = float_ops(result.integer)
-    if left:
-        listed = "; ".join(f"{op} ({reason})" for op, reason in left)
-        fail(f"found {len(left)} float ops, expected none with --integer-only: {listed}")
+    found = float_kernels(result.integer)
+    if found:
+        count = count_ops(result.integer).floats
+        fail(f"found {count} float ops, expected none with --integer-only: {'; '.join(map(str, found))}")
 
 
 def _summary(result: Any) -> str:
     from zeropoint.ir.annotations import RESCALE_COUNTS
-    from zeropoint.report.counts import count_ops
+    from zeropoint.report.counts import count_ops, summary
 
-    counts = count_ops(result.integer)
     moved = result.propagated.module.attributes.get(RESCALE_COUNTS)
-    before = counts.rescales if moved is None else moved.data["before"].value.data
-    motion = f" ({before} before motion)" if before != counts.rescales else ""
-    return (
-        f"{counts.integer} integer ops, {counts.float_inside} float ops left, {counts.rescales} rescales{motion}, "
-        f"{counts.edges} conversions at the edges"
-    )
+    text, after = summary(result.integer), count_ops(result.integer).rescales
+    before = after if moved is None else moved.data["before"].value.data
+    return text if before == after else text.replace("rescales", f"rescales ({before} before motion)", 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import SSAValue
 
-from zeropoint.ir.annotations import FLOAT_REASON, RESCALE, carry
+from zeropoint.ir.annotations import FLOAT_REASON, KERNEL, RESCALE, carry
 from zeropoint.ir.bounds import Bounds
 from zeropoint.ir.constants import splat_value
 from zeropoint.ir.functions import is_function
@@ -61,6 +61,7 @@ def encased(kernel: Kernel, reason: str | None = None) -> SSAValue:
         copy = kernel.builder.insert(op.clone(values))
         if reason is not None and not isinstance(copy, ConstantOp):
             copy.attributes[FLOAT_REASON] = StringAttr(reason)
+            copy.attributes[KERNEL] = kernel.region.logical_kernel
     terminator = kernel.region.body.block.last_op
     assert terminator is not None
     result = values[terminator.operands[0]]

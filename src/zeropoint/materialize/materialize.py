@@ -30,6 +30,7 @@ from zeropoint.ir.annotations import (
     DEMANDS,
     FACTS,
     FLOAT_REASON,
+    KERNEL,
     FUNCTION,
     PROFILE,
     Fact,
@@ -140,6 +141,7 @@ def _leave_in_float(region: QuantizeRegionOp) -> None:
     for op in inline_region(region):
         if not isinstance(op, ConstantOp):
             carry(region, op, FLOAT_REASON)
+            op.attributes[KERNEL] = region.logical_kernel
 
 
 def materialize(program: Program) -> Program:

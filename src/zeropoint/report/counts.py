@@ -9,9 +9,9 @@ from xdsl.dialects.builtin import AnyFloat, StringAttr, TensorType
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Operation, SSAValue
 
-from zeropoint.ir.annotations import FLOAT_REASON, RESCALE, facts_of
+from zeropoint.ir.annotations import FLOAT_REASON, KERNEL, RESCALE, facts_of
 from zeropoint.ir.fxpmath import RequantizeOp
-from zeropoint.ir.locations import describe
+from zeropoint.ir.locations import describe, location_text
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import StorageCastOp
 from zeropoint.ir.stablehlo import ConstantOp, ConvolutionOp, DotGeneralOp, UniformDequantizeOp, UniformQuantizeOp
@@ -19,22 +19,42 @@ from zeropoint.ir.tensors import element_of, shape_of
 
 UNCOVERED = "no kernel covers it"
 """The reason of a float op that carries none."""
+PLACES_SHOWN = 3
+"""Places in a line of a summary."""
 EDGES = (StorageCastOp, UniformDequantizeOp, UniformQuantizeOp)
 
 
 @dataclass(frozen=True)
 class Counts:
-    """Ops of the entry function, constants and the return apart.
+    """Ops of the entry function, without constants and the return.
 
-    `edges` convert between float and integer; `float_inside` compute in float between two such edges, `float_outside`
-    before the first or after the last; `rescales` only change parameters.
+    `integer` ops compute on integers, `floats` in float, wherever they are. `edges` convert between the two, `rescales`
+    (integer ops) only change parameters.
     """
 
     integer: int
-    float_inside: int
-    float_outside: int
+    floats: int
     edges: int
     rescales: int
+
+
+@dataclass(frozen=True)
+class FloatKernel:
+    """Kernels of one kind that stay float for one reason: how many, their ops in all, and their places."""
+
+    kernel: str
+    reason: str
+    kernels: int
+    ops: int
+    places: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """`1 layer_norm (20 ops) stays float at 'ln1': target cpu has no kernel 'layer_norm'`."""
+        count = f"{self.ops} op{'s' if self.ops > 1 else ''}"
+        shown = ", ".join(self.places[:PLACES_SHOWN])
+        more = f" and {len(self.places) - PLACES_SHOWN} more" if len(self.places) > PLACES_SHOWN else ""
+        where = f" at {shown}{more}" if shown else ""
+        return f"{self.kernels} {self.kernel} ({count}) stay{'s' if self.kernels == 1 else ''} float{where}: {self.reason}"
 
 
 def is_float(op: Operation) -> bool:
@@ -79,36 +99,63 @@ def float_ops(program: Program) -> list[tuple[str, str]]:
     return [(describe(op), why_float(op)) for op in _computing(program) if _is_not_integer(op)]
 
 
-def _reaches(start: list[Operation], forward: bool) -> set[Operation]:
-    """The ops that depend on `start` (forward), or that it depends on."""
-    seen: set[Operation] = set()
-    pending = list(start)
-    while pending:
-        op = pending.pop()
-        if forward:
-            neighbours = {use.operation for result in op.results for use in result.uses}
-        else:
-            neighbours = {value.owner for value in op.operands if isinstance(value.owner, Operation)}
-        pending += neighbours - seen
-        seen |= neighbours
-    return seen
+def float_kernels(program: Program) -> list[FloatKernel]:
+    """The float ops of a program, by kernel and reason: those of one kernel that feed each other are one of it.
+
+    An op that no kernel covers goes by its own name, `stablehlo.sine`.
+    """
+    floats = [op for op in _computing(program) if _is_not_integer(op)]
+    keys = {op: (_kernel_of(op), why_float(op)) for op in floats}
+    groups: dict[tuple[str, str], list[Operation]] = {}
+    for op, key in keys.items():
+        groups.setdefault(key, []).append(op)
+    return [
+        FloatKernel(*key, _connected(ops) if ops[0].name != key[0] else len(ops), len(ops), _places(ops))
+        for key, ops in groups.items()
+    ]
+
+
+def _kernel_of(op: Operation) -> str:
+    kernel = op.attributes.get(KERNEL)
+    return kernel.data if isinstance(kernel, StringAttr) else _kernel_around(op) or op.name
+
+
+def _connected(ops: list[Operation]) -> int:
+    """The number of parts that some ops fall into, those in one that feed each other."""
+    part = {op: op for op in ops}
+
+    def root(op: Operation) -> Operation:
+        while part[op] is not op:
+            part[op] = part[part[op]]
+            op = part[op]
+        return op
+
+    for op in ops:
+        for operand in op.operands:
+            if operand.owner in part:
+                part[root(op)] = root(operand.owner)
+    return sum(part[op] is op for op in ops)
+
+
+def _places(ops: list[Operation]) -> tuple[str, ...]:
+    names = [location_text(op.location) for op in ops]
+    return tuple(dict.fromkeys(f"'{name}'" for name in names if name))
+
+
+def summary(program: Program) -> str:
+    """`60 integer ops, 20 float ops, 3 rescales, 2 conversions`, then a line for the kernels that stay float."""
+    counts = count_ops(program)
+    line = f"{counts.integer} integer ops, {counts.floats} float ops, {counts.rescales} rescales, {counts.edges} conversions"
+    return "\n".join([line, *(f"  {group}" for group in float_kernels(program))])
 
 
 def count_ops(program: Program) -> Counts:
     """The counts of a program."""
     ops = _computing(program)
-    edges = [op for op in ops if isinstance(op, EDGES)]
-    floats = {op for op in ops if _is_not_integer(op)}
-    after = _reaches([op for op in edges if isinstance(op, UniformDequantizeOp)], forward=True)
-    before = _reaches([op for op in edges if isinstance(op, UniformQuantizeOp)], forward=False)
-    inside = floats & after & before
-    return Counts(
-        integer=len(ops) - len(edges) - len(floats),
-        float_inside=len(inside),
-        float_outside=len(floats) - len(inside),
-        edges=len(edges),
-        rescales=sum(isinstance(op, RequantizeOp) and RESCALE in op.attributes for op in ops),
-    )
+    edges = sum(isinstance(op, EDGES) for op in ops)
+    floats = sum(_is_not_integer(op) for op in ops)
+    rescales = sum(isinstance(op, RequantizeOp) and RESCALE in op.attributes for op in ops)
+    return Counts(len(ops) - edges - floats, floats, edges, rescales)
 
 
 def constant_bytes(program: Program) -> int:
