@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from zeropoint import pipeline
 from zeropoint.bit_widths import BitWidthError
 from zeropoint.calibrate import samples
 from zeropoint.cli import main
@@ -15,10 +16,20 @@ from zeropoint.frontend import load_model
 from zeropoint.interp import Interpreter
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import AnyQuantizedType, QuantizeRegionOp, UniformQuantizedType
+from zeropoint.ir.text import parse_program
 from zeropoint.pipeline import SEARCHED, Options, Quantization, quantize
 
 DIGITS = Path(__file__).parent.parent / "examples" / "digits"
 DATA = 12
+PINNED = """func.func @main(%x: tensor<4xf32> {zeropoint.name = "x"}) -> tensor<4xf32> {
+  %0 = "quant.qcast"(%x) : (tensor<4xf32>) -> tensor<4x!quant.uniform<i8:f32, 0.01>>
+  %1 = "quant.dcast"(%0) : (tensor<4x!quant.uniform<i8:f32, 0.01>>) -> tensor<4xf32>
+  %2 = stablehlo.add %1, %1 : tensor<4xf32>
+  %3 = "quant.qcast"(%2) : (tensor<4xf32>) -> tensor<4x!quant.uniform<i8:f32, 0.02>>
+  %4 = "quant.dcast"(%3) : (tensor<4x!quant.uniform<i8:f32, 0.02>>) -> tensor<4xf32>
+  return %4 : tensor<4xf32>
+}
+"""
 Sample = dict[str, np.ndarray]
 
 
@@ -63,6 +74,64 @@ def test_few_of_the_kernels_are_wide_and_the_outputs_are_as_near_to_float_as_ask
         counts.append(demands(made))
     assert counts[0] == 0
     assert 0 < counts[1] <= counts[2] < 13  # so many kernels have two widths
+
+
+def test_the_result_is_measured_on_all_samples_and_says_which_kernels_are_wide() -> None:
+    program, data, narrow = quantized(None)
+    _, _, made = quantized(sqnr(program, narrow, data) + 0.8)
+    assert made.widths is not None
+    assert made.widths.samples == DATA
+    assert len(made.widths.wide) == demands(made)
+    error = power = 0.0
+    for sample in data:
+        for name, real in Interpreter(program)(sample).items():
+            error += float(((Interpreter(made.integer)(sample)[name].astype(float) - real) ** 2).sum())
+            power += float((real.astype(float) ** 2).sum())
+    assert made.widths.verified == pytest.approx(10 * np.log10(power / error), abs=0.01)
+
+
+def test_samples_beyond_those_of_the_search_count() -> None:
+    """The first samples are easy, the last ones lie far outside of the range that a recipe sets."""
+    program = load_model(DIGITS / "digits.onnx")
+    data = list(samples(DIGITS / "calib.npz", program.inputs))[:DATA]
+    (name,) = data[0]
+    empty = [{name: np.zeros_like(data[0][name])} for _ in range(SEARCHED)]
+    _, _, narrow = quantized(None)
+    asked = sqnr(program, narrow, data) + 0.8
+    made = quantize(program, iter([*empty, *data]), Options("litert", least_sqnr=asked))
+    assert made.widths is not None
+    assert made.widths.verified >= asked
+    assert made.widths.samples == SEARCHED + DATA
+
+
+def test_profile_and_ranges_hold_in_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: set[str | None] = set()
+    decide = pipeline._Finish.decide
+
+    def spy(self, calibrated: Program) -> Program:
+        made = decide(self, calibrated)
+        seen.add(made.profile)
+        return made
+
+    monkeypatch.setattr(pipeline._Finish, "decide", spy)
+    program = load_model(DIGITS / "digits.onnx")
+    data = list(samples(DIGITS / "calib.npz", program.inputs))[:4]
+    quantize(program, data, Options("litert", profile="fixed32", least_sqnr=10.0))
+    assert seen == {"fixed32"}
+
+
+def test_a_model_that_says_all_its_parameters_is_measured_too() -> None:
+    program = parse_program(PINNED)
+    data = [{"x": np.linspace(-1, 1, 4, dtype=np.float32)}]
+    made = quantize(program, data, Options(least_sqnr=10.0))
+    assert made.widths is not None
+    assert made.widths.verified > 10  # against the model as it is, with its simulated quantization
+
+
+@pytest.mark.parametrize("least", [float("nan"), float("inf")])
+def test_what_is_no_number_of_decibels_is_refused(least: float) -> None:
+    with pytest.raises(ValueError, match="expected a number of dB"):
+        quantize(parse_program(PINNED), [], Options(least_sqnr=least))
 
 
 def test_more_than_the_widest_kernels_give_is_refused_with_what_they_give() -> None:

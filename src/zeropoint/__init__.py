@@ -53,6 +53,8 @@ def quantize(
     profile: str | None = None,
     observer: str = "mse",
     io: str = "float",
+    ranges: str = "asymmetric",
+    least_sqnr: float | None = None,
     recipe: Recipe | None = None,
     effort: str = "balanced",
     corrections: Sequence[str] | None = None,
@@ -63,7 +65,10 @@ def quantize(
     A model that says every range or parameter itself (statistics, fake quantization) needs no data.
 
     `profile` names the rounding (the target's own unless given), `observer` how values become a range (`mse`, `minmax`,
-    `percentile:99.99`), `io` whether inputs and outputs stay `float` or are `integer`. `recipe` is a YAML file of rules
+    `percentile:99.99`), `io` whether inputs and outputs stay `float` or are `integer`. `ranges`
+    names how a range becomes a scale and a zero point (`asymmetric`, `minmax-nudged`). `least_sqnr` is the minimum SQNR
+    of every output in dB, measured on all of `data`: kernels that the target has in two widths become wide where
+    needed, and BitWidthError is raised if it is missed. `recipe` is a YAML file of rules
     for parts of the model, or a list of them as dicts. `effort` (`none`, `fast`, `balanced`, `best`) says how much is
     done to bring outputs nearer to float: corrections of weights and biases, which are kept only if they help on
     `validation`, or on a quarter of `data` that is held back; `corrections` lists some by name instead. The stages in
@@ -79,7 +84,7 @@ def quantize(
     if io not in ("float", "integer"):
         raise ValueError(f"found io '{io}', expected one of: float, integer")
     rules = load_recipe(recipe) if isinstance(recipe, str | Path) else None if recipe is None else recipe_of(recipe)
-    options = Options(target, profile, observer, io == "integer", rules, effort=effort, corrections=corrections)
+    options = Options(target, profile, observer, io == "integer", rules, ranges, least_sqnr, effort, corrections)
     held = () if validation is None else samples(validation, model.inputs)
     given = None if data is None else samples(data, model.inputs)
     result = run(model.program, given, options, validation=held)

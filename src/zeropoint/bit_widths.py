@@ -1,9 +1,9 @@
 """Which values need the wider storage of a target's kernels: a search that writes `!quant.any` where it does.
 
-Every kernel that the target has in two widths is tried: all of them wide but one, on a few samples. What the output
-then loses is the noise of that one. Kernels become wide, those of the most noise first, until the output is as near to
-float as was asked; they get `!quant.any` of the wide storage as their output's spec, which propagation takes as a
-demand of the user.
+Every kernel that the target has in two widths is tried: all of them wide but one, on a few samples. What the outputs
+then lose is the noise of that one. Kernels become wide, those of the most noise first, until every output has the SQNR
+that was asked for; they get `!quant.any` of the wide storage as their output's spec, which propagation takes as a
+demand of the user. The pipeline then measures the program on all samples, and widens more where that is not enough.
 
 Source: the RFC on quantization transformations, "Intermediate transformations": the bit widths that a parameter search
 explored become AnyQuantizedType.
@@ -11,21 +11,20 @@ explored become AnyQuantizedType.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf, log10
 
 import numpy as np
 from xdsl.dialects.builtin import AnyFloat, ArrayAttr
 from xdsl.ir import Attribute
 
 from zeropoint.errors import Error
-from zeropoint.interp import Interpreter
+from zeropoint.interp import Engine, ReferenceEngine
 from zeropoint.ir.locations import location_text
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import AnyQuantizedType, QuantizeRegionOp, Storage
 from zeropoint.ir.tensors import Array, element_of
-from zeropoint.materialize import materialize
-from zeropoint.solve import propagate
 from zeropoint.targets import Role, Target
 
 Sample = Mapping[str, Array]
@@ -35,23 +34,52 @@ class BitWidthError(Error, ValueError):
     """No widths of the target come as near to float as was asked."""
 
 
+Decide = Callable[[Program], Program]
+"""From a fused program with its statistics to the quantized program, under the options of the user."""
+
+
 @dataclass(frozen=True)
 class Widths:
-    """What a search found: the program that says it, kernels that are wide of those that could be, and the SQNR."""
+    """What a search found, and what a run on all samples measured.
 
-    program: Program
-    wide: int
+    `wide` has the names of the kernels that are wide, of `candidates` that the target has in two widths; `searched` is
+    the least SQNR of an output in dB on the samples of the search, `verified` on all `samples`.
+    """
+
+    wide: tuple[str, ...]
     candidates: int
-    sqnr: float
+    searched: float
+    verified: float
+    samples: int
+
+    def __str__(self) -> str:
+        names = f" ({', '.join(map(repr, self.wide))})" if self.wide else ""
+        return (
+            f"{len(self.wide)} of {self.candidates} kernels that have two widths are wide{names}: "
+            f"{self.searched:.1f} dB in the search, {self.verified:.1f} dB on all {self.samples} samples"
+        )
 
 
-class _Search:
-    def __init__(self, program: Program, target: Target, samples: Sequence[Sample]):
+class Search:
+    """The kernels of a program that a target has in two widths, and what each costs while it is narrow.
+
+    `program` is fused and has its statistics; `decide` makes the quantized program of it. Raises ValueError without
+    samples.
+    """
+
+    def __init__(
+        self, program: Program, target: Target, samples: Sequence[Sample], decide: Decide, engine: Engine | None = None
+    ):
+        if not samples:
+            raise ValueError("found no samples, expected at least one to measure bit widths with")
         self.program, self.target, self.samples = program, target, samples
-        self.expected = [Interpreter(program)(sample) for sample in samples]
+        self._decide, self._engine = decide, engine or ReferenceEngine()
+        reference = self._engine.prepare(program)
+        self._expected = [reference(sample) for sample in samples]
         regions = [op for op in program.entry.ops if isinstance(op, QuantizeRegionOp)]
         wide = {index: self._wide_storage(region) for index, region in enumerate(regions)}
-        self.storage = {index: storage for index, storage in wide.items() if storage is not None}
+        self._storage = {index: storage for index, storage in wide.items() if storage is not None}
+        self._names = {index: location_text(regions[index].location) or str(index) for index in self._storage}
 
     def _wide_storage(self, region: QuantizeRegionOp) -> Storage | None:
         """The wider of two storages that the target's rows of a kernel give; None where there is one width only."""
@@ -62,75 +90,86 @@ class _Search:
         least = min((storage.type.width for storage in given), default=0)
         return widest if free and widest is not None and widest.type.width > least else None
 
+    @property
+    def candidates(self) -> list[int]:
+        """The numbers of the kernels that have two widths."""
+        return list(self._storage)
+
+    def names(self, kernels: Iterable[int]) -> tuple[str, ...]:
+        """What the original model calls some kernels."""
+        return tuple(self._names[index] for index in kernels)
+
     def marked(self, wide: Collection[int]) -> Program:
         """The program with a demand for wide storage on the outputs of some regions, by their number."""
         program = self.program.clone()
         regions = [op for op in program.entry.ops if isinstance(op, QuantizeRegionOp)]
         for index in wide:
             region = regions[index]
-            storage = Storage.of(f"i{self.storage[index].type.width}")
+            storage = Storage.of(f"i{self._storage[index].type.width}")
             expressed = element_of(region.outputs[0])
             assert isinstance(expressed, AnyFloat)
             region.output_specs = ArrayAttr[Attribute]([AnyQuantizedType.of(storage, expressed)])
         return program
 
-    def noise(self, wide: Collection[int]) -> float:
-        """Squared error of the outputs against float, over their squared values."""
-        engine = Interpreter(materialize(propagate(self.marked(wide), self.target)))
-        error = power = 0.0
-        for sample, expected in zip(self.samples, self.expected, strict=True):
-            found = engine(sample)
-            for name, array in expected.items():
-                real = array.astype(np.float64)
-                error += float(((found[name].astype(np.float64) - real) ** 2).sum())
-                power += float((real**2).sum())
-        return error / power if power else error
+    def sqnr(self, wide: Collection[int]) -> float:
+        """The least SQNR of an output in dB, with some kernels wide."""
+        run = self._engine.prepare(self._decide(self.marked(wide)))
+        return least_output_sqnr(zip(self._expected, map(run, self.samples), strict=True))
+
+    def by_loss(self) -> list[int]:
+        """The kernels by what the outputs lose when each alone is narrow, the greatest loss first."""
+        every = self.candidates
+        alone = {index: self.sqnr([other for other in every if other != index]) for index in every}
+        return sorted(every, key=lambda index: (alone[index], index))
 
 
-def search_bit_widths(program: Program, target: Target, samples: Sequence[Sample], least_sqnr: float) -> Widths:
-    """Demands for wide storage, as few as make the outputs' SQNR on `samples` at least `least_sqnr` dB.
+def least_output_sqnr(pairs: Iterable[tuple[Mapping[str, Array], Mapping[str, Array]]]) -> float:
+    """The least SQNR of an output in dB, of pairs of float outputs and others: its power to that of its error."""
+    error: dict[str, float] = {}
+    power: dict[str, float] = {}
+    for wanted, given in pairs:
+        for name, array in wanted.items():
+            real = array.astype(np.float64)
+            error[name] = error.get(name, 0.0) + float(((given[name].astype(np.float64) - real) ** 2).sum())
+            power[name] = power.get(name, 0.0) + float((real**2).sum())
+    return min((_decibels(power[name], error[name]) for name in power), default=inf)
 
-    `program` is fused and has its statistics. Raises BitWidthError where all kernels wide are not near enough,
-    ValueError without samples, and what `propagate` raises.
+
+def widenings(search: Search, least_sqnr: float) -> Iterator[tuple[int, ...]]:
+    """Sets of kernels to make wide, each larger than the one before; the first reaches `least_sqnr` on the samples.
+
+    Raises BitWidthError where all kernels wide are not near enough.
     """
-    if not samples:
-        raise ValueError("found no samples, expected at least one to measure bit widths with")
-    search = _Search(program, target, samples)
-    every = list(search.storage)
-    most = 10 ** (-least_sqnr / 10)
-    best = search.noise(every)
-    if best > most:
+    every = search.candidates
+    best = search.sqnr(every)
+    if best < least_sqnr:
         raise BitWidthError(
-            f"found {_decibels(best):.1f} dB with the widest kernels of target {target.name} ({len(every)} have two "
+            f"found {best:.1f} dB with the widest kernels of target {search.target.name} ({len(every)} have two "
             f"widths), expected {least_sqnr:g} dB; ask for less, or keep parts in float by a recipe"
         )
-    narrow = search.noise(())
-    if narrow <= most:
-        return Widths(program, 0, len(every), _decibels(narrow))
-    alone = {index: search.noise([other for other in every if other != index]) for index in every}
-    order = sorted(every, key=lambda index: (-alone[index], index))
-    # One after the other: where widths meet there are rescales, so that one wide kernel more may be worse.
-    for count in range(1, len(order) + 1):
-        found = search.noise(order[:count])
-        if found <= most:
-            break
-    else:
-        count, found = len(order), best
-    return Widths(search.marked(order[:count]), count, len(every), _decibels(found))
+    order: list[int] = []
+    count = 0
+    if search.sqnr(()) < least_sqnr:
+        order = search.by_loss()
+        # One after the other: where widths meet there are rescales, so that one wide kernel more may be worse.
+        count = next(n for n in range(1, len(order) + 1) if n == len(order) or search.sqnr(order[:n]) >= least_sqnr)
+    yield tuple(order[:count])
+    order = order or search.by_loss()
+    yield from (tuple(order[:n]) for n in range(count + 1, len(order) + 1))
 
 
-def narrow_losses(program: Program, target: Target, samples: Sequence[Sample]) -> dict[str, float]:
+def narrow_losses(search: Search) -> dict[str, float]:
     """For every kernel that the target has in two widths, by name: the dB that outputs lose when it alone is narrow.
 
-    All others are wide, as in the search. `program` is fused and has its statistics. Raises what `propagate` raises.
+    All others are wide, as in the search.
     """
-    search = _Search(program, target, samples)
-    every = list(search.storage)
-    regions = [op for op in program.entry.ops if isinstance(op, QuantizeRegionOp)]
-    names = {index: location_text(regions[index].location) or str(index) for index in every}
-    best = _decibels(search.noise(every))
-    return {names[one]: best - _decibels(search.noise([other for other in every if other != one])) for one in every}
+    every = search.candidates
+    best = search.sqnr(every)
+    losses = [best - search.sqnr([other for other in every if other != one]) for one in every]
+    return dict(zip(search.names(every), losses, strict=True))
 
 
-def _decibels(noise: float) -> float:
-    return float(-10 * np.log10(noise)) if noise > 0 else float("inf")
+def _decibels(power: float, error: float) -> float:
+    if not error:
+        return inf
+    return 10 * log10(power / error) if power else -inf

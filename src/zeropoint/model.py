@@ -19,6 +19,7 @@ from zeropoint.ir.quant import QuantizeRegionOp
 from zeropoint.ir.tensors import Array
 from zeropoint.pipeline import Quantization
 from zeropoint.report.agreement import Accumulated, Comparison, ComparisonError
+from zeropoint.report.counts import Ops, count_ops
 from zeropoint.report.explain import Explanation, explain
 from zeropoint.report.layers import observed_layers
 from zeropoint.report.parts import output_parts
@@ -137,8 +138,6 @@ class Model:
         return explain(program, value)
 
     def __repr__(self) -> str:
-        from zeropoint.report.counts import count_ops
-
         def ports(listed: list[Port]) -> str:
             return ", ".join(f"{port.name}: {port.type}" for port in listed)
 
@@ -218,6 +217,7 @@ def compare(
         [a.result() for a in outputs.values()],
         [a.result() for a in inner.values()],
         [a.result() for _, _, a in parts],
+        None if model.program.profile is None else Ops.of(model.program),
     )
 
 

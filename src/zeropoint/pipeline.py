@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass, replace
+from itertools import islice
+from math import inf, isfinite
+from operator import length_hint
 
 from xdsl.ir import Operation
 
-from zeropoint.bit_widths import narrow_losses, search_bit_widths
+from zeropoint.bit_widths import BitWidthError, Search, Widths, least_output_sqnr, narrow_losses, widenings
 from zeropoint.calibrate import (
     DEFAULT_OBSERVER,
     Kept,
@@ -59,10 +62,11 @@ class Options:
 
     `profile` None means the target's own. `observer` names how calibration turns values into a range. `integer_io`
     makes inputs and outputs storage integers instead of floats. `recipe` says what parts of the model demand.
-    `ranges` names how a range becomes a scale and a zero point: `asymmetric`, `minmax-nudged`. `least_sqnr` is how near
-    to float the outputs have to be, in dB: kernels that the target has in two widths are wide where that takes it
-    (`zeropoint.bit_widths`). `effort` names the corrections that are tried after the parameters are decided: `none`,
-    `fast`, `balanced`, `best` (`zeropoint.correct`); `corrections` lists others instead, by their names.
+    `ranges` names how a range becomes a scale and a zero point: `asymmetric`, `minmax-nudged`. `least_sqnr` is the
+    minimum SQNR of every output against float, in dB: kernels that the target has in two widths become wide where
+    needed (`zeropoint.bit_widths`), and the result is measured on all samples. `effort` names the corrections that are
+    tried after the parameters are decided: `none`, `fast`, `balanced`, `best` (`zeropoint.correct`); `corrections`
+    lists others instead, by their names.
     """
 
     target: str = "cpu"
@@ -89,6 +93,8 @@ class Quantization:
     corrections: Corrections
     decided: Program
     """What was propagated, before corrections."""
+    widths: Widths | None = None
+    """What the search for bit widths found, where a least SQNR was asked for."""
 
 
 def check_options(options: Options) -> None:
@@ -100,6 +106,8 @@ def check_options(options: Options) -> None:
         raise ValueError(f"found ranges '{options.ranges}', expected one of: {', '.join(RANGE_RULES)}")
     if options.profile is not None:
         named_profile(options.profile)
+    if options.least_sqnr is not None and not isfinite(options.least_sqnr):
+        raise ValueError(f"found a least SQNR of {options.least_sqnr}, expected a number of dB")
     for rule in options.recipe.rules if options.recipe is not None else ():
         try:
             observer_factory(rule.settings.get("observer", options.observer))
@@ -172,30 +180,87 @@ def quantize(
     if samples is None:
         _check_annotated(asked, options)
         samples, options = (), replace(options, effort="none", corrections=None)
-    demanded = demanded_observers(asked)
+    if options.least_sqnr is not None and not isinstance(samples, Sized):
+        samples = list(samples)  # they are needed twice
     runs = engine or QuickestEngine()
     wanted = check_methods(options.effort, options.corrections)
-    kept = Kept(CORRECTED if wanted or options.least_sqnr is not None else 0)
-    samples = kept.watch(samples)
-    report = collect(asked, samples, observer=options.observer, observers=demanded, engine=runs, progress=progress)
-    calibrated = run_all(CALIBRATED_PASSES, state_ranges(asked, report), settings)
-    if options.least_sqnr is not None:
-        target, few = named_target(options.target), kept.in_order[:SEARCHED]
-        calibrated = search_bit_widths(calibrated, target, few, options.least_sqnr).program
-    decided = run_all(DECIDING_PASSES, calibrated, settings)
-    propagated, corrections = correct(
-        decided,
-        Parts.of(kept.in_order, list(validation) if wanted else ()),
-        _platform(named_target(options.target), engine, len(kept.entries)),
-        effort=options.effort,
-        methods=options.corrections,
-        progress=progress or silent,
+    kept = Kept(CORRECTED if wanted else 0)
+    report = collect(
+        asked,
+        kept.watch(samples),
+        observer=options.observer,
+        observers=demanded_observers(asked),
+        engine=runs,
+        progress=progress,
     )
-    quantized = run_all(QUANTIZING_PASSES, propagated, settings)
-    integer = run_all(INTEGER_PASSES, quantized, {})  # the program says its profile, and which of its ops another
-    if options.integer_io:
-        integer = integer_io(integer)
-    return Quantization(fused, calibrated, propagated, quantized, integer, report, corrections, decided)
+    calibrated = run_all(CALIBRATED_PASSES, state_ranges(asked, report), settings)
+    held = tuple(validation) if wanted else ()
+    finish = _Finish(fused, report, settings, options, kept, held, engine, progress or silent)
+    if options.least_sqnr is None:
+        return finish(calibrated)
+    return _widened(finish, calibrated, samples)
+
+
+@dataclass(frozen=True)
+class _Finish:
+    """From the program with its ranges to the integer program: the second half of `quantize`."""
+
+    fused: Program
+    report: Report
+    settings: Mapping[str, object]
+    options: Options
+    kept: Kept
+    validation: Sequence[Sample]
+    engine: Engine | None
+    progress: Progress
+
+    def __call__(self, calibrated: Program) -> Quantization:
+        decided = run_all(DECIDING_PASSES, calibrated, self.settings)
+        propagated, corrections = correct(
+            decided,
+            Parts.of(self.kept.in_order, list(self.validation)),
+            _platform(named_target(self.options.target), self.engine, len(self.kept.entries)),
+            effort=self.options.effort,
+            methods=self.options.corrections,
+            progress=self.progress,
+        )
+        quantized = run_all(QUANTIZING_PASSES, propagated, self.settings)
+        # The program says its profile, and which of its ops have another.
+        integer = run_all(INTEGER_PASSES, quantized, {})
+        if self.options.integer_io:
+            integer = integer_io(integer)
+        return Quantization(self.fused, calibrated, propagated, quantized, integer, self.report, corrections, decided)
+
+    def decide(self, calibrated: Program) -> Program:
+        """The quantized program, without corrections."""
+        return run_all((*DECIDING_PASSES, *QUANTIZING_PASSES), calibrated, self.settings)
+
+
+def _widened(finish: _Finish, calibrated: Program, samples: Iterable[Sample]) -> Quantization:
+    """The result with so many wide kernels that every output has the least SQNR on all samples.
+
+    Raises BitWidthError where that cannot be.
+    """
+    least, target = finish.options.least_sqnr, named_target(finish.options.target)
+    assert least is not None
+    count = length_hint(samples)
+    runs = finish.engine or QuickestEngine(count)
+    search = Search(calibrated, target, list(islice(samples, SEARCHED)), finish.decide, runs)
+    reference = runs.prepare(calibrated)
+    verified = -inf
+    for wide in widenings(search, least):
+        made = finish(search.marked(wide))
+        found = runs.prepare(made.quantized)
+        shown = finish.progress(samples, "verify")
+        verified = least_output_sqnr((reference(sample), found(sample)) for sample in shown)
+        if verified >= least:
+            widths = Widths(search.names(wide), len(search.candidates), search.sqnr(wide), verified, count)
+            return replace(made, widths=widths)
+    raise BitWidthError(
+        f"found {verified:.1f} dB on all {count} samples with all {len(search.candidates)} kernels wide that "
+        f"target {target.name} has in two widths ({search.sqnr(search.candidates):.1f} dB on the {SEARCHED} samples of "
+        f"the search), expected {least:g} dB; ask for less, or keep parts in float by a recipe"
+    )
 
 
 def sensitivity(
@@ -220,5 +285,10 @@ def sensitivity(
     found = sensitivities(made.propagated, made.decided, kept.in_order, platform, shown)
     if not exact:
         return found
-    losses = narrow_losses(made.calibrated, platform.target, kept.in_order[:SEARCHED])
+    settings = {"target": options.target, "profile": options.profile, "ranges": options.ranges}
+
+    def decide(calibrated: Program) -> Program:
+        return run_all((*DECIDING_PASSES, *QUANTIZING_PASSES), calibrated, settings)
+
+    losses = narrow_losses(Search(made.calibrated, platform.target, kept.in_order[:SEARCHED], decide))
     return [replace(one, exact_loss=losses.get(one.name)) for one in found]

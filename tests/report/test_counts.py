@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from zeropoint.ir.text import parse_program
-from zeropoint.report.counts import Counts, count_ops, float_kernels, float_ops, summary
+from zeropoint.report.counts import Counts, Ops, count_ops, float_kernels, float_ops
 
 QUANTIZED = "tensor<4x!quant.uniform<i8:f32, 0.5>>"
 FLOAT_IN_THE_MIDDLE = f"""func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {{
@@ -38,7 +38,7 @@ def test_float_ops_are_listed_with_their_place_and_reason() -> None:
 
 
 def test_float_ops_are_grouped_by_kernel_and_reason() -> None:
-    softmax = "{zeropoint.float_reason = \"none\", zeropoint.kernel = \"softmax\"}"
+    softmax = '{zeropoint.float_reason = "none", zeropoint.kernel = "softmax"}'
     text = f"""func.func @main(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {{
       %0 = stablehlo.exponential %x {softmax} : tensor<4xf32> loc("a")
       %1 = stablehlo.log %0 {softmax} : tensor<4xf32> loc("a")
@@ -51,7 +51,7 @@ def test_float_ops_are_grouped_by_kernel_and_reason() -> None:
         "2 softmax (3 ops) stay float at 'a', 'b': none",
         "1 stablehlo.floor (1 op) stays float at 'down': no kernel covers it",
     ]
-    assert summary(program).startswith("0 integer ops, 4 float ops, 0 rescales, 0 conversions\n")
+    assert str(Ops.of(program)).startswith("0 integer ops, 4 float ops, 0 rescales, 0 conversions\n")
 
 
 def test_a_rescale_is_a_requantization_that_says_why() -> None:

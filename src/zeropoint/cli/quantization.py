@@ -38,7 +38,7 @@ from zeropoint.cli.shapes import SHAPE
     type=float,
     default=None,
     metavar="DB",
-    help="How near to float outputs have to be, by the wider of two kernels where that takes it.",
+    help="Minimum output SQNR against float, in dB; uses wider kernels where needed, and fails if it is missed.",
 )
 @click.option(
     "--effort",
@@ -129,6 +129,8 @@ def quantize(
         for path in save_program(program, output, inline_weights=inline_weights):
             click.echo(f"wrote {path}")
     click.echo(_summary(result))
+    if result.widths is not None:
+        click.echo(str(result.widths))
     if result.corrections.attempts:
         click.echo(result.corrections.summary())
 
@@ -166,9 +168,10 @@ def _require_integers(result: Any) -> None:
 
 def _summary(result: Any) -> str:
     from zeropoint.ir.annotations import RESCALE_COUNTS
-    from zeropoint.report.counts import count_ops, summary
+    from zeropoint.report.counts import Ops
 
     moved = result.propagated.module.attributes.get(RESCALE_COUNTS)
-    text, after = summary(result.integer), count_ops(result.integer).rescales
-    before = after if moved is None else moved.data["before"].value.data
-    return text if before == after else text.replace("rescales", f"rescales ({before} before motion)", 1)
+    ops = Ops.of(result.integer)
+    before = ops.counts.rescales if moved is None else moved.data["before"].value.data
+    motion = f"rescales ({before} before motion)"
+    return str(ops) if before == ops.counts.rescales else str(ops).replace("rescales", motion, 1)

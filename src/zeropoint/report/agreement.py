@@ -12,6 +12,7 @@ import numpy as np
 
 from zeropoint.errors import Error
 from zeropoint.ir.tensors import Array
+from zeropoint.report.counts import Ops
 from zeropoint.report.tables import rendered
 
 
@@ -74,7 +75,8 @@ class Accumulated:
 class Comparison:
     """Outputs, and with layers every value that both programs name.
 
-    `parts` has the operands of outputs that are concatenations, as `output: operand`: a small one can be lost while the
+    `ops` has what the compared program consists of, where it is quantized; a runtime's file does not say it. `parts`
+    has the operands of outputs that are concatenations, as `output: operand`: a small one can be lost while the
     whole looks good.
     """
 
@@ -82,6 +84,7 @@ class Comparison:
     outputs: list[Agreement]
     layers: list[Agreement]
     parts: list[Agreement] = field(default_factory=list[Agreement])
+    ops: Ops | None = None
 
     def json(self) -> str:
         """For tools; what is infinite or not a number is null."""
@@ -94,11 +97,13 @@ class Comparison:
 
         groups = {"outputs": self.outputs, "parts": self.parts, "layers": self.layers}
         rows = {name: [entry(row) for row in group] for name, group in groups.items()}
-        return json.dumps({"samples": self.samples, **rows}, indent=2)
+        ops = {} if self.ops is None else {"ops": asdict(self.ops)}
+        return json.dumps({"samples": self.samples, **rows, **ops}, indent=2)
 
     def table(self) -> str:
         """For people."""
-        return agreement_table(self.samples, self.outputs, self.layers, self.parts)
+        table = agreement_table(self.samples, self.outputs, self.layers, self.parts)
+        return table if self.ops is None else f"{table}\n\n{self.ops}"
 
 
 def agreement_table(

@@ -54,7 +54,8 @@ class FloatKernel:
         shown = ", ".join(self.places[:PLACES_SHOWN])
         more = f" and {len(self.places) - PLACES_SHOWN} more" if len(self.places) > PLACES_SHOWN else ""
         where = f" at {shown}{more}" if shown else ""
-        return f"{self.kernels} {self.kernel} ({count}) stay{'s' if self.kernels == 1 else ''} float{where}: {self.reason}"
+        stay = "stays" if self.kernels == 1 else "stay"
+        return f"{self.kernels} {self.kernel} ({count}) {stay} float{where}: {self.reason}"
 
 
 def is_float(op: Operation) -> bool:
@@ -132,7 +133,7 @@ def _connected(ops: list[Operation]) -> int:
 
     for op in ops:
         for operand in op.operands:
-            if operand.owner in part:
+            if isinstance(operand.owner, Operation) and operand.owner in part:
                 part[root(op)] = root(operand.owner)
     return sum(part[op] is op for op in ops)
 
@@ -142,11 +143,23 @@ def _places(ops: list[Operation]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(f"'{name}'" for name in names if name))
 
 
-def summary(program: Program) -> str:
-    """`60 integer ops, 20 float ops, 3 rescales, 2 conversions`, then a line for the kernels that stay float."""
-    counts = count_ops(program)
-    line = f"{counts.integer} integer ops, {counts.floats} float ops, {counts.rescales} rescales, {counts.edges} conversions"
-    return "\n".join([line, *(f"  {group}" for group in float_kernels(program))])
+@dataclass(frozen=True)
+class Ops:
+    """The ops of a program, counted, and the kernels that stay float."""
+
+    counts: Counts
+    floats: tuple[FloatKernel, ...]
+
+    @staticmethod
+    def of(program: Program) -> Ops:
+        """Those of a program."""
+        return Ops(count_ops(program), tuple(float_kernels(program)))
+
+    def __str__(self) -> str:
+        """`60 integer ops, 20 float ops, 3 rescales, 2 conversions`, then a line for the kernels that stay float."""
+        found = self.counts
+        line = f"{found.integer} integer ops, {found.floats} float ops, {found.rescales} rescales"
+        return "\n".join([f"{line}, {found.edges} conversions", *(f"  {group}" for group in self.floats)])
 
 
 def count_ops(program: Program) -> Counts:
