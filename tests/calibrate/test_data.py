@@ -163,14 +163,104 @@ def test_an_iterable_says_its_length_where_it_knows_it():
     [
         ([], "data: found no samples; expected at least one"),
         ([{"x": DATA[0]}, {"y": 1}], "data: sample 1: found 'y'; expected 'x'; name each array after its input"),
-        ([np.zeros(3)], "data: sample 0: found ndarray; expected a dict from input name to array"),
-        ([{"x": DATA[:2]}], "data: sample 0: input 'x': found shape 2x2x3, expected 1x2x3; reshape it"),
+        ([np.zeros(3)], "data: sample 0: input 'x': found shape 3, expected nx2x3 or nx1x2x3 for n samples"),
+        ([{"x": DATA[0].T}], "data: sample 0: input 'x': found shape 3x2, expected"),
+        (["text"], "data: sample 0: found str; expected an array for 'x', a dict with it, or a tuple with it first"),
+        ([DATA[:1], ()], "data: sample 1: found tuple; expected an array for 'x'"),
         ([{"x": np.uint8(DATA[0])}], "data: sample 0: input 'x': found uint8 data, expected float32; convert it"),
     ],
 )
 def test_an_iterable_that_does_not_fit_is_an_error(items, message):
     with pytest.raises(DataError, match=f"^{re.escape(message)}"):
         list(samples(iter(items), [X]))
+
+
+class Tensor:
+    """What PyTorch's tensors have and arrays do not."""
+
+    def __init__(self, array):
+        self.array, self.shape, self.dtype = array, array.shape, array.dtype
+
+    def detach(self):
+        return self
+
+    def cpu(self):
+        return self
+
+    def __array__(self, dtype=None, copy=None):
+        return self.array
+
+
+class MapStyle:
+    """A Dataset of PyTorch: items by number, and no IndexError at the end."""
+
+    def __len__(self):
+        return N
+
+    def __getitem__(self, index):
+        return DATA[index % N], index
+
+
+LABELS = np.arange(N)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        pytest.param(DATA, id="an array"),
+        pytest.param(Tensor(DATA), id="a tensor"),
+        pytest.param(list(DATA), id="arrays"),
+        pytest.param([Tensor(image) for image in DATA], id="tensors"),
+        pytest.param([(image, 7) for image in DATA], id="tuples with a label"),
+        pytest.param([({"x": image}, 7) for image in DATA], id="dicts with a label"),
+        pytest.param([{"x": image.tolist(), "label": 7} for image in DATA], id="lists of numbers"),
+        pytest.param([image.tolist() for image in DATA], id="lists of numbers without a name"),
+        pytest.param([DATA[:2], DATA[2:]], id="batches of different sizes"),
+        pytest.param([(DATA[:2, np.newaxis], LABELS[:2]), (DATA[2:, np.newaxis], LABELS[2:])], id="whole batches"),
+        pytest.param([{"x": Tensor(DATA), "label": LABELS}], id="one batch"),
+        pytest.param(lambda: iter(DATA), id="a function"),
+        pytest.param(MapStyle(), id="a map-style dataset"),
+    ],
+)
+def test_every_form_that_python_data_has_gives_the_same_samples(source):
+    stream = samples(source, [X])
+    for _ in range(2):  # each starts anew
+        found = list(stream)
+        assert [sample["x"].shape for sample in found] == [(1, 2, 3)] * N
+        np.testing.assert_array_equal(np.concatenate([sample["x"] for sample in found]), DATA)
+
+
+def test_inputs_are_told_apart_by_position():
+    ports = [Port("a", TensorType(f32, [1, 2])), Port("b", TensorType(f32, [1]))]
+    a, b = np.float32([[1, 2], [3, 4]]), np.float32([[5], [6]])
+    for source in (
+        [(a, b, LABELS)],
+        [((a, b), LABELS)],
+        [(a[n], b[n]) for n in range(2)],
+        [[a[n], b[n]] for n in (0, 1)],
+    ):
+        found = list(samples(source, ports))
+        np.testing.assert_array_equal(np.stack([sample["a"][0] for sample in found]), a)
+        np.testing.assert_array_equal(np.stack([sample["b"] for sample in found]), b)
+    with pytest.raises(DataError, match="found one array; expected a dict with 'a', 'b'"):
+        samples(a, ports)
+    with pytest.raises(DataError, match="sample 0: found 1 values; expected one for each of 'a', 'b'"):
+        list(samples([(a,)], ports))
+    with pytest.raises(DataError, match="sample 0: found 2 for 'a', 1 for 'b'; expected as many samples"):
+        list(samples([(a, b[:1])], ports))
+
+
+@pytest.mark.parametrize(
+    ("shape", "expected", "fix"),
+    [
+        ((9, 8, 6, 3), [1, 3, 8, 6], "its channels are last, expected first: use .transpose(0, 3, 1, 2)"),
+        ((9, 3, 8, 6), [1, 8, 6, 3], "its channels are first, expected last: use .transpose(0, 2, 3, 1)"),
+        ((9, 8, 6, 4), [1, 3, 8, 6], "reshape it"),
+    ],
+)
+def test_channels_in_the_wrong_place_are_to_be_transposed_and_not_reshaped(shape, expected, fix):
+    with pytest.raises(DataError, match=re.escape(fix)):
+        samples(np.zeros(shape, np.float32), [Port("x", TensorType(f32, expected))])
 
 
 # Errors of files, folders and dicts: all before the first sample.

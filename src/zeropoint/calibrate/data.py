@@ -1,22 +1,23 @@
 """Samples for a program: read, checked, one at a time.
 
-Sources: an .npz, several of them, a folder of .npy (or of .npz) files, a dict of arrays, or any iterable of dicts from
-input name to array. In a file, folder or dict, an input NAME of shape S has either one array NAME whose leading axis
-counts the samples, of shape (n, *S), or (n * S[0], *S[1:]) where the input has a batch axis, or one array per sample:
-NAME_0, NAME_1, ... of shape S (or S without a leading 1). Other arrays, such as labels, are passed over.
+Sources: an .npz, several of them, a folder of .npy (or of .npz) files, a dict of arrays, an array for the only input,
+or anything that yields samples or batches (`zeropoint.calibrate.items`): an iterable, a function that returns one, a
+PyTorch DataLoader or Dataset, a Hugging Face dataset.
+
+In a file, folder or dict, an input NAME of shape S has either one array NAME whose leading axis counts the samples, of
+shape (n, *S), or (n * S[0], *S[1:]) where the input has a batch axis, or one array per sample: NAME_0, NAME_1, ... of
+shape S (or S without a leading 1). Other arrays, such as labels, are passed over.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from operator import length_hint
 from pathlib import Path
 from typing import Any, cast
-
-import numpy as np
 
 from zeropoint.calibrate.columns import (
     Column,
@@ -25,7 +26,8 @@ from zeropoint.calibrate.columns import (
     folder_columns,
     npz_columns,
 )
-from zeropoint.calibrate.fitting import Fit, fit_array
+from zeropoint.calibrate.fitting import Fit
+from zeropoint.calibrate.items import as_array, is_array, names_do_not_match, split
 from zeropoint.errors import reading
 from zeropoint.ir.program import Port
 from zeropoint.ir.tensors import Array
@@ -34,33 +36,44 @@ __all__ = ["DataError", "Sample", "Source", "samples"]
 
 Sample = dict[str, Array]
 """An array for each input, of its shape and dtype."""
-Source = str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Mapping[str, Any] | Iterable[Mapping[str, Any]]
+Source = str | os.PathLike[str] | Mapping[str, Any] | Iterable[Any] | Callable[[], Iterable[Any]]
+"""See above."""
 
 
-def samples(source: Source, ports: Sequence[Port]) -> Iterable[Sample]:
-    """The samples of `source` for a program with these inputs: a stream that starts anew each time it is iterated.
+def samples(source: Any, ports: Sequence[Port]) -> Iterable[Sample]:
+    """The samples of a `Source` for a program with these inputs: a stream that starts anew each time it is iterated.
 
     Every sample has an array of each input's shape and dtype: wider and narrower floats are converted. `len` of the
     result is the number of samples where the source tells it. Files, folders and dicts of arrays are read through and
-    checked at once; an iterable is checked sample by sample as it is taken, and never held.
+    checked at once; an iterable is checked item by item as it is taken, and never held. An iterator can be taken once;
+    a function is called each time.
 
     Raises DataError, one line: for what is not there or not readable, names that do not match, shapes and dtypes that
     do not fit, no samples, NaN and infinities, and inputs with different numbers of samples.
     """
-    if isinstance(source, str | os.PathLike):
+    name = str(source) if _is_path(source) else "data"
+    if _is_path(source):
         stream = _of_path(Path(source), ports)
     elif isinstance(source, Mapping):
         stream = Table(array_columns(cast("Mapping[str, Any]", source)), ports, "data")
-    elif isinstance(source, Sequence) and source and all(isinstance(item, str | os.PathLike) for item in source):
+    elif isinstance(source, tuple | list) and source and all(map(_is_path, cast("Sequence[Any]", source))):
         paths = cast("Sequence[str | os.PathLike[str]]", source)
         stream = Chain([_of_path(Path(path), ports) for path in paths])
+    elif is_array(cast("Any", source)):
+        if len(ports) != 1:
+            names = ", ".join(f"'{port.name}'" for port in ports)
+            raise DataError(f"data: found one array; expected a dict with {names}")
+        stream = Table(array_columns({ports[0].name: as_array(cast("Any", source))}), ports, "data")
     else:
-        return Stream(cast("Iterable[Mapping[str, Any]]", source), ports)
-    name = source if isinstance(source, str | os.PathLike) else "data"
+        return Stream(source, ports)
     with reading(name, DataError):
         for _ in stream:  # every value is checked before the first run
             pass
     return stream
+
+
+def _is_path(source: Any) -> bool:
+    return isinstance(source, str | os.PathLike)
 
 
 def _of_path(path: Path, ports: Sequence[Port]) -> Table | Chain:
@@ -126,30 +139,35 @@ class Chain:
 
 
 class Stream:
-    """Samples from Python, checked as they come."""
+    """Samples from Python, checked as they come.
 
-    def __init__(self, source: Iterable[Mapping[str, Any]], ports: Sequence[Port]):
+    Its length is a hint: the number of items, which may be batches.
+    """
+
+    def __init__(self, source: Any, ports: Sequence[Port]):
+        if not (callable(source) or hasattr(source, "__iter__") or hasattr(source, "__getitem__")):
+            found = type(source).__name__
+            raise DataError(f"data: found {found}; expected a path, a dict of arrays, an array, or samples one by one")
         self._source, self._ports = source, ports
 
     def __length_hint__(self) -> int:
         hint = length_hint(self._source, -1)
         return hint if hint >= 0 else NotImplemented
 
+    def _items(self) -> Iterable[Any]:
+        source: Any = self._source
+        if hasattr(source, "__iter__"):
+            return source
+        if hasattr(source, "__call__"):  # noqa: B004 (its type is then known)
+            return source()
+        return (source[index] for index in range(len(source)))  # a Dataset of PyTorch
+
     def __iter__(self) -> Iterator[Sample]:
         index = -1
-        for index, sample in enumerate(self._source):
-            yield self._checked(sample, index)
+        for index, item in enumerate(self._items()):
+            yield from split(item, self._ports, f"data: sample {index}")
         if index < 0:
             raise DataError("data: found no samples; expected at least one")
-
-    def _checked(self, sample: Mapping[str, Any], index: int) -> Sample:
-        place = f"data: sample {index}"
-        if not isinstance(sample, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] (a user's own iterable)
-            raise DataError(f"{place}: found {type(sample).__name__}; expected a dict from input name to array")
-        missing = [port.name for port in self._ports if port.name not in sample]
-        if missing:
-            raise DataError(_names_do_not_match(place, sample, self._ports))
-        return {port.name: fit_array(np.asarray(sample[port.name]), port, place) for port in self._ports}
 
 
 def _match(
@@ -158,7 +176,7 @@ def _match(
     """For each input its one array, or the list of its arrays, one per sample."""
     matched = [(port, columns.get(port.name) or _numbered(columns, port, ports, name)) for port in ports]
     if any(not found for _, found in matched):
-        raise DataError(_names_do_not_match(name, columns, ports))
+        raise DataError(names_do_not_match(name, columns, ports))
     for port, found in matched:
         assert found is not None
         yield port, found
@@ -178,9 +196,3 @@ def _numbered(columns: Mapping[str, Column], port: Port, ports: Sequence[Port], 
         highest = f"{port.name}_{max(found)}"
         raise DataError(f"{name}: found no '{port.name}_{missing[0]}' but '{highest}'; expected numbers without gaps")
     return [found[index] for index in range(len(found))] or None
-
-
-def _names_do_not_match(place: str, found: Iterable[str], ports: Sequence[Port]) -> str:
-    shown = ", ".join(f"'{key}'" for key in found) or "nothing"
-    expected = ", ".join(f"'{port.name}'" for port in ports)
-    return f"{place}: found {shown}; expected {expected}; name each array after its input"

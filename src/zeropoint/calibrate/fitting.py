@@ -106,6 +106,12 @@ def check_dtype(dtype: np.dtype[Any], port: Port, place: str) -> None:
         raise DataError(f"{place}: input '{port.name}': found {dtype} data, expected {expected}; {fix}")
 
 
+def is_one_sample(shape: Sequence[int], port: Port) -> bool:
+    """Whether an array of this shape is one sample of an input, with or without its leading 1."""
+    expected = port.type.get_shape()
+    return _equal(shape, expected) or (_has_batch_of_one(expected) and _equal(shape, expected[1:]))
+
+
 def check_shape(shape: Sequence[int], port: Port, place: str) -> bool:
     """Whether one sample of this shape lacks the input's leading 1. Raises DataError where it does not fit."""
     expected = port.type.get_shape()
@@ -113,7 +119,9 @@ def check_shape(shape: Sequence[int], port: Port, place: str) -> bool:
         return False
     if _has_batch_of_one(expected) and _equal(shape, expected[1:]):
         return True
-    raise DataError(f"{place}: input '{port.name}': found shape {_show(shape)}, expected {_show(expected)}; reshape it")
+    raise DataError(
+        f"{place}: input '{port.name}': found shape {_show(shape)}, expected {_show(expected)}; {_fix(shape, expected)}"
+    )
 
 
 def _rows_per_sample(shape: Sequence[int], port: Port, place: str) -> int:
@@ -131,7 +139,7 @@ def _rows_per_sample(shape: Sequence[int], port: Port, place: str) -> int:
         forms.insert(0, _show([batch, *expected[1:]]))
     raise DataError(
         f"{place}: input '{port.name}': found shape {_show(shape)}, expected {' or '.join(forms)} "
-        f"for n samples; reshape it"
+        f"for n samples; {_fix(shape, expected)}"
     )
 
 
@@ -143,6 +151,22 @@ def _equal(shape: Sequence[int], expected: Sequence[int]) -> bool:
     return len(shape) == len(expected) and all(
         wanted in (found, DYNAMIC_INDEX) for found, wanted in zip(shape, expected, strict=True)
     )
+
+
+def _fix(shape: Sequence[int], expected: Sequence[int]) -> str:
+    """What makes an array fit: channels that are last (or first) are moved, other shapes are for the user to make."""
+    if len(shape) == len(expected) - 1 and _has_batch_of_one(expected):
+        expected = expected[1:]
+    for first in (0, 1):
+        rest = list(range(first, len(shape)))
+        if len(shape) != len(expected) or len(rest) < 3:
+            continue
+        for name, order in (("last", [*rest[-1:], *rest[:-1]]), ("first", [*rest[1:], *rest[:1]])):
+            axes = [*range(first), *order]
+            if _equal([shape[axis] for axis in axes[first:]], expected[first:]):
+                wanted = "first" if name == "last" else "last"
+                return f"its channels are {name}, expected {wanted}: use .transpose{tuple(axes)}"
+    return "reshape it"
 
 
 def _show(shape: Sequence[int | str]) -> str:

@@ -1,0 +1,102 @@
+"""What users' iterables yield, as samples: dicts, arrays, tensors or tuples of them; one sample or a batch of any size.
+
+| item                                    | read as                                               |
+|-----------------------------------------|-------------------------------------------------------|
+| `{"image": x, "label": y}`              | inputs by name; other entries are passed over         |
+| `x`                                     | the only input                                        |
+| `(x, y)`, `[x, y]`                      | inputs by position; what follows them is passed over  |
+| `({"image": x}, y)`, `((a, b), y)`      | the first entry, as above                             |
+
+An array is what NumPy takes for one, or a tensor with `detach` and `cpu`, as PyTorch's. An array of shape (n, *S), or
+(n, *S[1:]) where the input has a leading axis of 1, holds n samples of an input of shape S.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, cast
+
+import numpy as np
+
+from zeropoint.calibrate.columns import ArrayColumn, DataError
+from zeropoint.calibrate.fitting import Fit, fit_array, is_one_sample
+from zeropoint.ir.program import Port
+from zeropoint.ir.tensors import Array
+
+
+def as_array(value: Any) -> Array:
+    """A NumPy array of an array, a tensor or nested lists; a tensor that needs gradients is detached."""
+    if hasattr(value, "detach"):
+        value = value.detach().cpu()
+        if str(value.dtype) == "torch.bfloat16":  # NumPy has no such type, and f32 holds every value of it
+            value = value.float()
+    return np.asarray(value)
+
+
+def is_array(value: object) -> bool:
+    """Whether a value is an array or a tensor."""
+    return hasattr(value, "shape") and hasattr(value, "dtype")
+
+
+def split(item: object, ports: Sequence[Port], place: str) -> Iterator[dict[str, Array]]:
+    """The samples in what an iterable yielded, in the shapes and dtypes of the inputs.
+
+    Raises DataError for names, shapes, dtypes and values that do not fit, and for inputs of different batch sizes.
+    """
+    arrays = {name: as_array(value) for name, value in _by_name(item, ports, place).items()}
+    if all(is_one_sample(arrays[port.name].shape, port) for port in ports):
+        yield {port.name: fit_array(arrays[port.name], port, place) for port in ports}
+        return
+    fits = {port.name: Fit.of(port, ArrayColumn(arrays[port.name]), place) for port in ports}
+    counts = {name: fit.count for name, fit in fits.items()}
+    if len(set(counts.values())) > 1:
+        found = ", ".join(f"{count} for '{name}'" for name, count in counts.items())
+        raise DataError(f"{place}: found {found}; expected as many samples for each input")
+    streams = {name: fit.samples() for name, fit in fits.items()}
+    for _ in range(next(iter(counts.values()), 0)):
+        yield {name: next(stream) for name, stream in streams.items()}
+
+
+def _by_name(item: Any, ports: Sequence[Port], place: str) -> Mapping[str, Any]:
+    """The values of an item by input."""
+    if isinstance(item, Mapping):
+        named = cast("Mapping[str, Any]", item)
+        if any(port.name not in named for port in ports):
+            raise DataError(names_do_not_match(place, named, ports))
+        return {port.name: named[port.name] for port in ports}
+    if _is_group(item):
+        parts = cast("Sequence[Any]", item)
+        if isinstance(parts[0], Mapping) or _is_group(parts[0]):
+            return _by_name(parts[0], ports, place)
+        if len(parts) < len(ports):
+            raise DataError(f"{place}: found {len(parts)} values; expected one for each of {_names(ports)}")
+        return {port.name: value for port, value in zip(ports, parts, strict=False)}
+    found = type(item).__name__
+    if len(ports) != 1:
+        raise DataError(f"{place}: found {found}; expected a dict or a tuple with {_names(ports)}")
+    if not is_array(item) and not isinstance(item, list | int | float):
+        raise DataError(
+            f"{place}: found {found}; expected an array for {_names(ports)}, a dict with it, or a tuple with it first"
+        )
+    return {ports[0].name: item}
+
+
+def _is_group(item: Any) -> bool:
+    """Whether an item is several values, and not an array that is written out as nested lists of numbers."""
+    return isinstance(item, tuple | list) and bool(cast("Sequence[Any]", item)) and not _is_numbers(item)
+
+
+def _is_numbers(item: Any) -> bool:
+    if isinstance(item, list):
+        return all(_is_numbers(part) for part in cast("list[Any]", item))
+    return isinstance(item, int | float)
+
+
+def names_do_not_match(place: str, found: Mapping[str, object] | Sequence[str], ports: Sequence[Port]) -> str:
+    """The sentence for arrays whose names are not those of the inputs."""
+    shown = ", ".join(f"'{key}'" for key in found) or "nothing"
+    return f"{place}: found {shown}; expected {_names(ports)}; name each array after its input"
+
+
+def _names(ports: Sequence[Port]) -> str:
+    return ", ".join(f"'{port.name}'" for port in ports)
