@@ -93,7 +93,7 @@ def optimize(
     printed: list[str] = []
     for part in split_input(text, split):
         try:
-            program = parse_program(part, name, weights, allow_unregistered=allow_unregistered)
+            program = parse_program(part, name, weights, allow_unregistered=allow_unregistered, annotated=bool(passes))
         except ValueError as error:  # a resource section that does not fit its uses
             raise PipelineError(f"{name}: {error}") from error
         program = run_passes(program, passes)

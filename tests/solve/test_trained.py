@@ -92,7 +92,19 @@ def test_a_target_without_the_kernel_keeps_the_simulation() -> None:
     ("stated", "reason"),
     [
         (UniformQuantizedType.per_layer(Storage.of("u8"), 0.1, 100), "wants zero point 0, its weight is pinned to"),
-        (UniformQuantizedType.per_layer(Storage.of("i4"), 0.1), "has no kernel 'fully_connected' for"),
+        (UniformQuantizedType.per_layer(Storage.of("i4"), 0.1), "has no kernel 'fully_connected' for its weight"),
+        (
+            UniformQuantizedType.per_layer(Storage.of("i8"), 0.001),
+            "i8:f32, 1.000000e-03> and stores -128, it takes i8<-127:127>",
+        ),
+        (
+            UniformQuantizedType.sub_channel(Storage.of("i8"), [(0, 3), (1, 1)], np.full((2, 3), 0.1)),
+            "one scale, or one per channel, at its weight, 'stablehlo.constant' is pinned to",
+        ),
+        (
+            UniformQuantizedType.sub_channel(Storage.of("i8"), [(0, 3), (1, 1)], np.full((2, 3), 0.1)),
+            "which has one for each block",
+        ),
     ],
 )
 def test_a_weight_that_is_pinned_to_what_no_kernel_takes_keeps_its_kernel_float(

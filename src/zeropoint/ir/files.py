@@ -94,7 +94,7 @@ def load_program(path: Path) -> Program:
     """
     weights_path = path.with_suffix(".safetensors")
     weights = load_weights(weights_path) if weights_path.exists() else Weights()
-    return parse_program(path.read_text(), str(path), weights)
+    return parse_program(path.read_text(), str(path), weights, annotated=True)
 
 
 def load_weights(path: Path) -> Weights:

@@ -14,6 +14,7 @@ from xdsl.ir import Attribute, Operation
 
 from zeropoint.errors import Error, reading
 from zeropoint.ir.context import new_context
+from zeropoint.ir.element_types import take_element_types
 from zeropoint.ir.parser import ProgramParser
 from zeropoint.ir.printer import ProgramPrinter
 from zeropoint.ir.program import Program
@@ -91,11 +92,17 @@ def split_input(text: str, split: bool) -> list[str]:
 
 
 def parse_program(
-    text: str, name: str = "<text>", weights: Weights | None = None, *, allow_unregistered: bool = False
+    text: str,
+    name: str = "<text>",
+    weights: Weights | None = None,
+    *,
+    allow_unregistered: bool = False,
+    annotated: bool = False,
 ) -> Program:
     """The program that `text` holds, verified; blobs of a resource section and large inline constants become weights.
 
-    With `allow_unregistered`, ops of dialects that zeropoint does not have are taken in the generic form.
+    With `allow_unregistered`, ops of dialects that zeropoint does not have are taken in the generic form. With
+    `annotated`, element types of float ops that are model constraints become casts (`element_types.py`).
 
     Raises InvalidText (a ParseError), InvalidAttribute and InvalidProgram (VerifyExceptions), BlobError, and
     UnreadableFile for what the parser did not foresee.
@@ -103,6 +110,8 @@ def parse_program(
     table = ResourceTable()
     with reading(name):
         module = ProgramParser(new_context(table, allow_unregistered=allow_unregistered), text, name).parse_program()
+        if annotated:
+            take_element_types(module)
         verify(module)
         weights = Weights({**(weights or {}), **_typed_blobs(module, table.blobs)})
         for op in module.walk():

@@ -12,16 +12,25 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 from xdsl.dialects.builtin import AnyFloat, StringAttr
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import SSAValue
 
 from zeropoint.ir.annotations import DEMANDS, FLOAT_REASON, facts_of
-from zeropoint.ir.constants import is_constant
+from zeropoint.ir.constants import constant_array, is_constant
 from zeropoint.ir.locations import location_text, value_name
 from zeropoint.ir.program import Program
-from zeropoint.ir.quant import AnyQuantizedType, NoQuantizedType, QuantizeRegionOp, Storage, UniformQuantizedType
+from zeropoint.ir.quant import (
+    AnyQuantizedType,
+    NoQuantizedType,
+    QuantizeRegionOp,
+    Storage,
+    UniformQuantizedType,
+    quantize,
+)
 from zeropoint.ir.tensors import element_of
+from zeropoint.ir.weights import Weights
 from zeropoint.solve.constraints import Constraints
 from zeropoint.solve.function_widths import FunctionWidths
 from zeropoint.solve.order import canonical_ranks
@@ -118,10 +127,12 @@ class KernelChoice:
     left: Mapping[QuantizeRegionOp, str] = field(default_factory=dict[QuantizeRegionOp, str])
     storage_of: dict[SSAValue, Storage] = field(default_factory=dict[SSAValue, Storage])
     widths: FunctionWidths = field(init=False)
+    weights: Weights = field(init=False)
 
     def choose(self, program: Program) -> list[Kernel]:
         """The regions that have a kernel; the others carry the reason why they stay float."""
         kernels: list[Kernel] = []
+        self.weights = program.weights
         self.widths = FunctionWidths.of(program, self.target, self.constraints)
         ranks = canonical_ranks(program, self.constraints)
         for op in program.entry.ops:
@@ -174,11 +185,35 @@ class KernelChoice:
         asked = self._signature(region, neighbours=False)
         found = self._match(rows, asked, demands) or self._match(rows, _of_either_sign(asked), demands)
         if found is None:
-            return f"target {self.target.name} has no kernel '{name}' for {asked}"
+            return self._why_none(region, rows, asked)
         near = self._match(rows, self._signature(region, neighbours=True), demands)
         if near is not None and (_is_tied(near[0]) or near[1][OUTPUT].type.width == found[1][OUTPUT].type.width):
             found = near
         return self._unfit(region, found[0]) or Kernel(region, *found, position, demands, self.target.scale_type)
+
+    def _why_none(self, region: QuantizeRegionOp, rows: Sequence[KernelRow], asked: Signature) -> str:
+        """Why no row fits: what is stated of one port, and what the kernel takes there; else all that is asked."""
+        name, whole = region.logical_kernel.data, f"target {self.target.name} has no kernel"
+        row = rows[0]
+        values = [*enumerate(region.inputs), (OUTPUT, region.outputs[0])]
+        for port, value in values:
+            if reason := self._unfit_pin(row, port, value):
+                return reason
+        for (port, value), demand in zip(values, (*asked.inputs, asked.output), strict=True):
+            known = self.constraints.get(value)
+            if known is None or known.pinned is None or any(other.rule(port).accepts(demand) for other in rows):
+                continue
+            taken = " or ".join(dict.fromkeys(str(other.rule(port).storage) for other in rows))
+            least = self._least_stored(value, known.pinned)
+            stored = f" and stores {least}" if least is not None and least < row.rule(port).storage.minimum else ""
+            found = f"'{value_name(value)}' is pinned to {known.pinned}{stored}"
+            return f"{whole} '{name}' for its {row.port_name(port)}: {found}, it takes {taken}"
+        return f"{whole} '{name}' for {asked}"
+
+    def _least_stored(self, value: SSAValue, pinned: UniformQuantizedType) -> int | None:
+        """The least integer of a constant that is pinned; None of another value."""
+        array = constant_array(value, self.weights)
+        return None if array is None or not array.size else int(quantize(array, pinned, expressed=np.float64).min())
 
     def _match(
         self, rows: Sequence[KernelRow], signature: Signature, demands: dict[str, str]
@@ -218,8 +253,10 @@ class KernelChoice:
             return None
         pinned = rebased(known.pinned, rule.storage)
         if not pinned.is_per_layer and not (rule.per_channel and pinned.is_per_channel):
-            found = f"'{value_name(value)}' is pinned to {pinned}"
-            return f"kernel '{row.kernel}' wants one scale at its {row.port_name(port)}, {found}"
+            wanted = "one scale, or one per channel," if rule.per_channel else "one scale"
+            blocks = ", which has one for each block" if pinned.is_sub_channel else ""
+            found = f"'{value_name(value)}' is pinned to {pinned}{blocks}"
+            return f"kernel '{row.kernel}' wants {wanted} at its {row.port_name(port)}, {found}"
         wrong = rule.zero_point is not None and (pinned.zero_points != rule.zero_point).any()
         if wrong and rule.role is Role.WEIGHT:
             return f"kernel '{row.kernel}' wants zero point {rule.zero_point}, its weight is pinned to {pinned}"
