@@ -99,7 +99,7 @@ def test_a_target_without_the_kernel_keeps_the_simulation() -> None:
         ),
         (
             UniformQuantizedType.sub_channel(Storage.of("i8"), [(0, 3), (1, 1)], np.full((2, 3), 0.1)),
-            "one scale, or one per channel, at its weight, 'stablehlo.constant' is pinned to",
+            "one scale, or one per channel, at its weight, 'network' is pinned to",
         ),
         (
             UniformQuantizedType.sub_channel(Storage.of("i8"), [(0, 3), (1, 1)], np.full((2, 3), 0.1)),
