@@ -32,7 +32,7 @@ from zeropoint.ir.text import print_program
 from zeropoint.ir.verification import verify
 from zeropoint.ir.weights import Weights
 from zeropoint.lower.context import multiplier_arrays
-from zeropoint.numerics import Multiplier, RequantizeBehaviour
+from zeropoint.numerics import CommonScaleSum, Multiplier, RequantizeBehaviour
 
 Draw = Callable[[st.SearchStrategy], object]
 ENDS = st.sampled_from([-128, 127, 0, -1, 5])
@@ -288,17 +288,16 @@ def depthwise(channels: int, size: tuple[int, int], kernel: int) -> Case:
 
 def _sum(net: Builder, draw: Draw, operands: list[SSAValue]) -> SSAValue:
     most = draw(st.sampled_from([200, 20000]))
-    op = WeightedSumOp(
-        operands if draw(st.booleans()) else operands[::-1],
-        operands[0].type,
-        multipliers=[int(net.random.integers(-most, most)) for _ in operands],
-        zero_points=[draw(ENDS) for _ in operands],
+    inputs = operands if draw(st.booleans()) else operands[::-1]
+    total = CommonScaleSum(
+        tuple(int(net.random.integers(-most, most)) for _ in operands),
+        tuple(draw(ENDS) for _ in operands),
         shift=draw(st.integers(1, 14)),
         zero_point=draw(ENDS),
         storage_min=-128,
         storage_max=127,
     )
-    return net.insert(op)
+    return net.insert(WeightedSumOp(inputs, operands[0].type, total))
 
 
 @st.composite

@@ -10,9 +10,8 @@ from zeropoint.correct.contractions import ContractionKernel, contraction_kernel
 from zeropoint.correct.isolate import activations, float_form
 from zeropoint.correct.rows import products
 from zeropoint.interp import Interpreter
-from zeropoint.ir.constants import stored_array
 from zeropoint.ir.program import Program
-from zeropoint.ir.quant import QuantizeRegionOp
+from zeropoint.ir.quant import QuantizeRegionOp, stored_array
 from zeropoint.ir.tensors import shape_of
 from zeropoint.ir.verification import verify
 from zeropoint.lower import integer_program

@@ -11,7 +11,7 @@ from zeropoint.interp import Interpreter
 from zeropoint.ir.fxpmath import RequantizeOp, TableOp, WeightedSumOp
 from zeropoint.ir.tensors import Array
 from zeropoint.ir.text import parse_program
-from zeropoint.numerics import Multiplier, RequantizeBehaviour
+from zeropoint.numerics import CommonScaleSum, Multiplier, RequantizeBehaviour
 from zeropoint.numerics.requantize import requantize
 
 
@@ -70,12 +70,7 @@ def test_weighted_sum_rounds_once():
         return WeightedSumOp(
             [a, b],
             TensorType(i8, [4]),
-            multipliers=[3, -2],
-            zero_points=[1, 0],
-            shift=2,
-            zero_point=10,
-            storage_min=-128,
-            storage_max=12,
+            CommonScaleSum((3, -2), (1, 0), shift=2, zero_point=10, storage_min=-128, storage_max=12),
         )
 
     x, y = np.array([1, 2, 5, -100], np.int8), np.array([0, 1, 0, 100], np.int8)

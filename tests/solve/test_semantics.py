@@ -12,13 +12,13 @@ from zeropoint.fuse import fuse
 from zeropoint.interp import Interpreter
 from zeropoint.ir.annotations import PROFILE
 from zeropoint.ir.constants import constant_array, constant_op
+from zeropoint.ir.inlining import inline_region
 from zeropoint.ir.program import Program
-from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType
+from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType, stored_array
 from zeropoint.ir.stablehlo import UniformDequantizeOp, UniformQuantizeOp
 from zeropoint.ir.tensors import Array, element_of, with_element
 from zeropoint.ir.weights import Weights
 from zeropoint.materialize import materialize
-from zeropoint.materialize.materialize import inline_region, stored_array
 from zeropoint.numerics.affine import dequantize
 from zeropoint.simplify import simplify
 

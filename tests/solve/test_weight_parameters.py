@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zeropoint.ir.quant import Storage, UniformQuantizedType
-from zeropoint.materialize.materialize import stored_array
+from zeropoint.ir.quant import Storage, UniformQuantizedType, stored_array
 from zeropoint.numerics.accumulator import accumulator_bound
 from zeropoint.solve.weights import bias_type, weight_type
 

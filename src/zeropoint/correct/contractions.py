@@ -32,6 +32,7 @@ from zeropoint.ir.stablehlo import AddOp, BroadcastInDimOp, ConvolutionOp, DotGe
 from zeropoint.ir.tensors import Array, element_of, shape_of
 from zeropoint.ir.weights import Weights
 from zeropoint.materialize.contraction import accumulator_type
+from zeropoint.numerics import quantize
 from zeropoint.solve.weights import bias_type, weight_type
 from zeropoint.targets import Role, Target
 
@@ -250,7 +251,9 @@ class ContractionKernel:
         found, before = np.rint(bias / scales), np.rint(self.float_bias / scales)
         kept = ~np.isfinite(found)
         if self.is_narrow:
-            room = self.limit - F32_STEP - np.abs(self.integers()).sum(axis=2).reshape(-1) * self.input_type.reach
+            room = (
+                self.limit - F32_STEP - np.abs(self.integers()).sum(axis=2).reshape(-1) * self.input_type.affine.reach
+            )
             kept |= (np.abs(found) > room) & (np.abs(found) > np.abs(before))
         self._replace(2, np.where(kept, self.float_bias, np.where(kept, 0.0, found) * scales))
         return int(kept.sum())
@@ -299,7 +302,8 @@ class ContractionKernel:
 def rounded(matrix: Array, scales: Array, kind: UniformQuantizedType) -> Array:
     """Real weights to storage integers less their zero point: to nearest, within the storage."""
     point = int(kind.zero_points.reshape(-1)[0])
-    return np.clip(np.rint(matrix / scales), kind.storage.minimum - point, kind.storage.maximum - point)
+    bounds = (kind.storage.minimum, kind.storage.maximum)
+    return quantize(matrix, scales, point, *bounds, expressed=np.float64).astype(np.float64) - point
 
 
 def contraction_kernel(region: QuantizeRegionOp, weights: Weights, target: Target) -> ContractionKernel | None:

@@ -41,11 +41,12 @@ class Affine(AffineParameters):
             raise UnsupportedError(f"found {element_type}; expected one scale, or one per channel")
         if storage.spelling is not None and not isinstance(storage.spelling, IntegerType):
             raise UnsupportedError(f"found {element_type}; expected integer storage")
+        numbers = element_type.affine
         return Affine(
-            scale=element_type.scales,
-            zero_point=element_type.zero_points,
-            storage_min=storage.minimum,
-            storage_max=storage.maximum,
+            scale=numbers.scale,
+            zero_point=numbers.zero_point,
+            storage_min=numbers.storage_min,
+            storage_max=numbers.storage_max,
             axis=element_type.axis,
             width=storage.type.width,
             dtype=element_dtype(element_type),
@@ -56,11 +57,6 @@ class Affine(AffineParameters):
     def is_per_layer(self) -> bool:
         """Whether there is one scale for the whole tensor."""
         return self.axis is None
-
-    @property
-    def parameters(self) -> AffineParameters:
-        """The same in the terms of `zeropoint.numerics`; per layer."""
-        return AffineParameters(self.scale.reshape(()), self.zero_point.reshape(()), self.storage_min, self.storage_max)
 
     def zeros(self, rank: int) -> IntArray:
         """The zero points, to broadcast with a tensor of `rank` dimensions."""
@@ -112,7 +108,7 @@ def requantization(source: Attribute, target: Attribute, profile: Profile, *, wi
     axis = given.axis if wanted.axis is None else wanted.axis
     if None not in (given.axis, wanted.axis) and given.axis != wanted.axis:
         raise UnsupportedError(f"found quantized axes {given.axis} and {wanted.axis}; expected the same axis")
-    low, high = given.storage_min - int(given.zero_point.max()), given.storage_max - int(given.zero_point.min())
+    low, high = given.centred_range
     width = 32 if low >= INT32_MIN and high <= INT32_MAX else 64
     word = np.dtype(np.int32 if width == 32 and not wide else np.int64)
     form = max(width, profile.accumulator_width(given.width, wanted.width))

@@ -131,8 +131,8 @@ def unary(op: UnaryOp, scope: Scope) -> Unary:
         return dequantize_op_quantize(op, scope, function)
     entries = table(
         function,
-        given.parameters,
-        wanted.parameters,
+        given,
+        wanted,
         scope.profile.quantize,
         storage=storage.storage.type,
         expressed=given.expressed,
@@ -184,10 +184,10 @@ def _sum(op: BinaryOp, scope: Scope, sign: int) -> Binary:
     parameters = [affine(element_type) for element_type in _types(op)]
     if not _is_narrow(parameters):
         return binary(op, scope)
-    lhs, rhs, result = (numbers.parameters for numbers in parameters)
+    *operands, result = parameters
     profile = scope.profile
-    apply = addition(profile.add, [lhs, rhs], result, [1, sign], profile.quantize).apply
-    return _stored(apply, parameters[2])
+    apply = addition(profile.add, operands, result, [1, sign], profile.quantize).apply
+    return _stored(apply, result)
 
 
 def _wide_sum(sign: int) -> Binary:
@@ -231,11 +231,10 @@ def multiply(op: MultiplyOp, scope: Scope) -> Binary:
         return _exact_product(*parameters)
     if not _is_narrow(parameters):
         return binary(op, scope)
-    lhs, rhs, result = (numbers.parameters for numbers in parameters)
-    width = parameters[2].width
-    profile = scope.profile
-    apply = Multiplication.of([lhs, rhs], result, profile.requantize(width), width, in_f32=profile.divides_in_f32).apply
-    return _stored(apply, parameters[2])
+    *operands, result = parameters
+    profile, width = scope.profile, result.width
+    apply = Multiplication.of(operands, result, profile.requantize(width), width, in_f32=profile.divides_in_f32).apply
+    return _stored(apply, result)
 
 
 def _has_scale_of_product(lhs: Affine, rhs: Affine, result: Affine) -> bool:

@@ -10,7 +10,6 @@ from zeropoint.ir.quant import UniformQuantizedType
 from zeropoint.ir.stablehlo import BroadcastInDimOp, ConstantOp
 from zeropoint.ir.tensors import Array, element_dtype, element_of, with_element
 from zeropoint.ir.weights import Weights
-from zeropoint.numerics.affine import quantize
 
 
 def is_constant(value: SSAValue) -> bool:
@@ -44,18 +43,6 @@ def splat_value(value: SSAValue, weights: Weights) -> float | None:
         return None
     first = array.reshape(-1)[0]
     return float(first) if array.size == 1 or bool((array == first).all()) else None
-
-
-def stored_array(array: Array, quantized: UniformQuantizedType) -> Array:
-    """The storage integers of a float constant, in f64: round to nearest, ties to even."""
-    scales, points = quantized.scales, quantized.zero_points
-    if quantized.axis is not None:
-        shape = [1] * array.ndim
-        shape[quantized.axis] = -1
-        scales, points = scales.reshape(shape), points.reshape(shape)
-    storage = quantized.storage
-    stored = quantize(array.astype(np.float64), scales, points, storage.minimum, storage.maximum, expressed=np.float64)
-    return stored.reshape(array.shape).astype(storage.type.dtype)  # a scalar met an array of one scale
 
 
 def constant_op(

@@ -167,12 +167,7 @@ def _weighted_sum(
     op = WeightedSumOp(
         operands,
         with_element(operands[0], storage_element(result)),
-        multipliers=parameters.multipliers,
-        zero_points=parameters.zero_points,
-        shift=parameters.shift,
-        zero_point=parameters.zero_point,
-        storage_min=parameters.storage_min,
-        storage_max=parameters.storage_max,
+        parameters,
     )
     return lowering.insert(op).result
 

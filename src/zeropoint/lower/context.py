@@ -99,7 +99,7 @@ def is_widening(before: UniformQuantizedType, after: UniformQuantizedType) -> bo
     """Whether a change of parameters only takes the zero point off: stored - zero_point, which the other type holds."""
     if before.is_per_channel or after.is_per_channel or before.scale != after.scale or after.zero_point != 0:
         return False
-    low, high = before.storage.minimum - before.zero_point, before.storage.maximum - before.zero_point
+    low, high = before.affine.centred_range
     return after.storage.minimum <= low and high <= after.storage.maximum
 
 

@@ -17,7 +17,7 @@ from xdsl.dialects.builtin import IntegerType, i32, i64
 from xdsl.ir import SSAValue
 
 from zeropoint.ir.annotations import is_wide
-from zeropoint.ir.contractions import Contraction, weight_channel_axis, weights_by_channel
+from zeropoint.ir.contractions import Contraction, output_channel_axis, weight_channel_axis, weights_by_channel
 from zeropoint.ir.locations import describe
 from zeropoint.ir.stablehlo import ConvertOp, ConvolutionOp, PadOp
 from zeropoint.ir.stablehlo.contraction import padding_values
@@ -29,13 +29,6 @@ from zeropoint.numerics.rounding import INT32_MAX
 from zeropoint.ranges.contraction import terms
 
 BYTE = 8
-
-
-def _has_channels(op: Contraction) -> bool:
-    """Whether one dimension of the weights counts output channels, and the others are summed over."""
-    if isinstance(op, ConvolutionOp):
-        return True
-    return len(shape_of(op.rhs)) == len(op.dot_dimension_numbers.data.rhs_contracting_dimensions) + 1
 
 
 def _padded(lowering: Lowering, op: ConvolutionOp, value: SSAValue, zero_point: int) -> SSAValue:
@@ -76,7 +69,7 @@ def _centred_weights(lowering: Lowering, op: Contraction) -> Array | None:
     """The constant weights less their zero points, where the storage of the operands holds that; else None."""
     stored, kind, given = lowering.integers(op.rhs), quantized_element(op.rhs), quantized_element(op.lhs)
     assert kind is not None and given is not None
-    if stored is None or not _has_channels(op):
+    if stored is None or weight_channel_axis(op) is None:
         return None
     centred = stored.astype(np.int64) - along_axis(kind.zero_points, stored.ndim, kind.axis, "zero point")
     limits = np.iinfo(element_dtype(storage_element(given)))
@@ -89,8 +82,8 @@ def _weights(lowering: Lowering, op: Contraction, weight: Array) -> SSAValue:
     kind, given = quantized_element(op.rhs), quantized_element(op.lhs)
     assert kind is not None and given is not None
     element = storage_element(given)
-    bounds = (kind.storage.minimum - int(kind.zero_points.max()), kind.storage.maximum - int(kind.zero_points.min()))
-    if element.width.data == 2 * BYTE and -128 <= bounds[0] <= bounds[1] <= 127:
+    low, high = kind.affine.centred_range
+    if element.width.data == 2 * BYTE and -128 <= low <= high <= 127:
         narrow = lowering.constant(weight.astype(np.int8))
         return lowering.insert(ConvertOp(narrow, with_element(narrow, element))).result
     if not kind.zero_points.any() and storage_element(kind) == element:
@@ -103,13 +96,6 @@ def _requantizes(op: Contraction) -> bool:
     lhs, rhs, result = quantized_element(op.lhs), quantized_element(op.rhs), quantized_element(op.result)
     assert lhs is not None and rhs is not None and result is not None
     return bool((lhs.scale * rhs.scales / result.scales != 1.0).any())
-
-
-def _output_channel(op: Contraction) -> int:
-    """The dimension of the result that counts output channels."""
-    if isinstance(op, ConvolutionOp):
-        return op.dimension_numbers.data.output_feature_dimension
-    return len(shape_of(op.result)) - 1
 
 
 def lower_contraction(lowering: Lowering, op: Contraction) -> SSAValue:
@@ -137,7 +123,7 @@ def _sums(lowering: Lowering, op: Contraction, weight: Array) -> SSAValue:
     lhs = quantized_element(op.lhs)
     assert lhs is not None
     axis = weight_channel_axis(op)
-    assert axis is not None  # `_has_channels`
+    assert axis is not None  # `_centred_weights`
     channels, weights = weights_by_channel(weight, axis), _weights(lowering, op, weight)
     # Padding may be by the zero point: it is one of the values that are stored.
     bound = accumulator_bound(channels, lhs.storage.minimum, lhs.storage.maximum)
@@ -147,7 +133,7 @@ def _sums(lowering: Lowering, op: Contraction, weight: Array) -> SSAValue:
     else:
         accumulator = _product(lowering, op, [lowering.stored(op.lhs), weights], element)
     sums = channels.astype(np.int64).sum(axis=1)
-    return lowering.shifted(accumulator, -lhs.zero_point * sums, _output_channel(op))
+    return lowering.shifted(accumulator, -lhs.zero_point * sums, output_channel_axis(op))
 
 
 def _requantized(lowering: Lowering, op: Contraction, sums: SSAValue) -> SSAValue:
@@ -164,7 +150,7 @@ def _requantized(lowering: Lowering, op: Contraction, sums: SSAValue) -> SSAValu
         sums = lowering.converted(sums, i32)
     real = lowering.profile.ratio(lhs.scale * rhs.scales, result.scale)
     multiplier = lowering.profile.multiplier(real, result.storage.type.width, 64 if wide else 32)
-    axis = _output_channel(op) if rhs.is_per_channel else None
+    axis = output_channel_axis(op) if rhs.is_per_channel else None
     return lowering.rescaled(sums, multiplier, result.zero_point, result.storage, axis)
 
 
@@ -182,7 +168,7 @@ def _two_activations(lowering: Lowering, op: Contraction) -> SSAValue:
     """Both zero points subtracted first: of 8 bits |q - z| <= 255, so that 33025 products fit i32."""
     sources = [widened_from(operand) for operand in (op.lhs, op.rhs)]
     kinds = [quantized_element(source) for source in sources]
-    reaches = [kind.reach for kind in kinds if kind is not None]
+    reaches = [kind.affine.reach for kind in kinds if kind is not None]
     element = i32 if terms(op) * reaches[0] * reaches[1] <= INT32_MAX else i64
     operands = [_less_zero_points(lowering, source, element) for source in sources]
     return _product(lowering, op, operands, element)

@@ -14,16 +14,15 @@ from xdsl.ir import Operation, SSAValue
 from zeropoint.ir import annotations
 from zeropoint.ir.bounds import Bounds
 from zeropoint.ir.constants import constant_array, constant_op
-from zeropoint.ir.contractions import output_channel_axis, weight_channel_axis
+from zeropoint.ir.contractions import Contraction, output_channel_axis, weight_channel_axis, weights_by_channel
 from zeropoint.ir.quant import Storage, UniformQuantizedType
-from zeropoint.ir.stablehlo import AddOp, BroadcastInDimOp, ConvolutionOp, DotGeneralOp, UniformQuantizeOp
+from zeropoint.ir.stablehlo import AddOp, BroadcastInDimOp, UniformQuantizeOp
 from zeropoint.ir.tensors import Array, with_element
 from zeropoint.materialize.elementwise import encased
 from zeropoint.materialize.kernel import Kernel
 from zeropoint.numerics.accumulator import accumulator_bound
 from zeropoint.numerics.arrays import along_axis
 
-Contraction = ConvolutionOp | DotGeneralOp
 ACCUMULATOR = Storage.of("i32")
 BYTE = 8
 
@@ -47,7 +46,7 @@ def _centred_constant(kernel: Kernel, value: SSAValue, stored: Array, width: int
     """The constant behind `value` less its zero points, in storage of at least `width` bits."""
     quantized = kernel.type_of(value)
     points = quantized.zero_points
-    low, high = quantized.storage.minimum - int(points.max()), quantized.storage.maximum - int(points.min())
+    low, high = quantized.affine.centred_range
     fits = low >= -(1 << (BYTE - 1)) and high < 1 << (BYTE - 1)
     storage = Storage.of(f"i{width if fits else max(width, 2 * BYTE)}", low, high)
     centred = stored.astype(np.int64) - along_axis(points, stored.ndim, quantized.axis, "zero point")
@@ -86,7 +85,7 @@ def _passes_32_bits(kernel: Kernel, op: Contraction) -> bool:
     axis = weight_channel_axis(op)
     if stored is None or axis is None:
         return False
-    channels = np.moveaxis(stored, axis, 0).reshape(stored.shape[axis], -1)
+    channels = weights_by_channel(stored, axis)
     raw = accumulator_bound(channels, given.storage.minimum, given.storage.maximum)
     centred = accumulator_bound(channels, given.storage.minimum, given.storage.maximum, given.zero_point)
     bias = max((_greatest(kernel, other) for other in kernel.body if isinstance(other, AddOp)), default=0)

@@ -14,7 +14,7 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from zeropoint.ir.annotations import PROFILE, carry
 from zeropoint.ir.bounds import Bounds
 from zeropoint.ir.constants import constant_op
-from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType, quantize
+from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType, stored_array
 from zeropoint.ir.stablehlo import ClampOp, ReturnOp
 from zeropoint.ir.tensors import element_of, with_element
 from zeropoint.ir.weights import Weights
@@ -84,7 +84,7 @@ class Kernel:
 
     def stored(self, number: float, quantized: UniformQuantizedType) -> int:
         """The storage integer of a real number, infinities included."""
-        return int(quantize(number, quantized, expressed=np.float64))
+        return int(stored_array(number, quantized))
 
     def bounded(self, value: SSAValue, bounds: Bounds, origin: Operation) -> SSAValue:
         """`clamp` on storage, where a bound lies inside the storage range.

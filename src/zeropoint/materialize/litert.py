@@ -71,7 +71,7 @@ def mean(kernel: Kernel) -> SSAValue:
         return summed(kernel)
     given, wanted = kernel.type_of(kernel.arguments[0]), kernel.output_type
     multiplier = mean_multiplier(given.scale / wanted.scale, terms)
-    if terms * given.reach > min(INT32_MAX, int(accumulator_limit(multiplier))):
+    if terms * given.affine.reach > min(INT32_MAX, int(accumulator_limit(multiplier))):
         return summed(kernel)
     kernel.values[kernel.arguments[0]] = centred(kernel)
     return expressed(kernel, requantized(kernel, reduced(kernel), multiplier))

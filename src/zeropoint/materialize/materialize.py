@@ -39,12 +39,12 @@ from zeropoint.ir.annotations import (
     own_profile,
     state_facts,
 )
-from zeropoint.ir.constants import constant_array, constant_op, stored_array
+from zeropoint.ir.constants import constant_array, constant_op
 from zeropoint.ir.dead_code import remove_dead_ops
 from zeropoint.ir.inlining import inline_region
 from zeropoint.ir.locations import location_text
 from zeropoint.ir.program import Program
-from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType
+from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType, stored_array
 from zeropoint.ir.stablehlo import ConstantOp, UniformDequantizeOp, UniformQuantizeOp
 from zeropoint.ir.tensors import with_element
 from zeropoint.ir.weights import Weights

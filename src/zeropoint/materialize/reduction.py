@@ -90,7 +90,7 @@ def _terms(op: ReduceOp | ReduceWindowOp) -> int:
 
 def _fits(kernel: Kernel) -> bool:
     """Whether no sum passes i32, nor its product with a reciprocal; one count divides all sums of more than bytes."""
-    reach = kernel.type_of(kernel.arguments[0]).reach
+    reach = kernel.type_of(kernel.arguments[0]).affine.reach
     for op in kernel.body:
         if isinstance(op, ReduceOp | ReduceWindowOp) and _terms(op) * reach > SUM.maximum:
             return False

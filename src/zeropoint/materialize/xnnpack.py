@@ -57,7 +57,11 @@ def mean(kernel: Kernel) -> SSAValue:
     terms = prod(shape_of(op.inputs[0])[axis] for axis in array_values(op.dimensions))
     division = division_of(kernel)
     counts = np.array(1) if division is None else counts_of(kernel, division)
-    if counts is None or not (counts == (1 if division is None else terms)).all() or terms * given.reach > INT32_MAX:
+    if (
+        counts is None
+        or not (counts == (1 if division is None else terms)).all()
+        or terms * given.affine.reach > INT32_MAX
+    ):
         return summed(kernel)
     ratio = np.float32(given.scale) / np.float32(wanted.scale)
     real = ratio / np.float32(1 if division is None else terms)

@@ -15,7 +15,7 @@ from zeropoint.numerics.affine import QuantizeBehaviour, dequantize, quantize
 from zeropoint.numerics.elementwise import AddBehaviour, Addition, CommonScaleSum, Multiplication, addition
 from zeropoint.numerics.profile import PROFILES, Profile
 from zeropoint.numerics.ranges import SCALE_FLOOR, AffineParameters, asymmetric, fake_quant, minmax_nudged, symmetric
-from zeropoint.numerics.requantize import Multiplier, RequantizeBehaviour, accumulator_limit
+from zeropoint.numerics.requantize import Multiplier, Requantization, RequantizeBehaviour, accumulator_limit
 from zeropoint.numerics.storage import StorageType
 from zeropoint.numerics.table import apply_table
 
@@ -30,6 +30,7 @@ __all__ = [
     "Multiplier",
     "Profile",
     "QuantizeBehaviour",
+    "Requantization",
     "RequantizeBehaviour",
     "StorageType",
     "accumulator_bound",

@@ -58,9 +58,15 @@ class AffineParameters:
         return tuple(self.zero_point.reshape(-1).tolist())
 
     @property
+    def centred_range(self) -> tuple[int, int]:
+        """The least and the greatest stored - zero_point, of any channel."""
+        return int(self.storage_min - self.zero_point.max()), int(self.storage_max - self.zero_point.min())
+
+    @property
     def reach(self) -> int:
-        """The greatest |stored - zero_point|."""
-        return int(max((self.storage_max - self.zero_point).max(), (self.zero_point - self.storage_min).max()))
+        """The greatest |stored - zero_point|, of any channel."""
+        low, high = self.centred_range
+        return max(-low, high)
 
 
 def held_scale(scale: npt.ArrayLike, scale_type: str) -> FloatArray:
@@ -81,6 +87,12 @@ def held_scale(scale: npt.ArrayLike, scale_type: str) -> FloatArray:
     near = exact.astype(np.float32)
     above = np.nextafter(near, np.float32(np.inf))
     return np.where(near.astype(np.float64) < exact, above, near).astype(np.float64)
+
+
+def least_scale(zero_point: int, minimum: float, maximum: float, storage_min: int, storage_max: int) -> float:
+    """The least scale that holds a range, widened to hold 0, where 0 is stored as `zero_point`; 0 for 0..0."""
+    above, below = storage_max - zero_point, zero_point - storage_min
+    return max(max(maximum, 0.0) / above if above else 0.0, -min(minimum, 0.0) / below if below else 0.0)
 
 
 def asymmetric(

@@ -141,6 +141,23 @@ class Multiplier:
         return np.ldexp(m, exponent)
 
 
+@dataclass(frozen=True, eq=False)
+class Requantization:
+    """clamp(round(acc * m) + zero_point, storage_min, storage_max); one multiplier, or one for each index of `axis`."""
+
+    multiplier: Multiplier
+    zero_point: int
+    storage_min: int
+    storage_max: int
+    axis: int | None = None
+
+    def apply(self, acc: npt.ArrayLike, dtype: npt.DTypeLike | None = None) -> AnyArray:
+        """Accumulators to storage integers, of `dtype`. Raises ValueError as `requantize` does."""
+        return requantize(
+            acc, self.multiplier, self.zero_point, self.storage_min, self.storage_max, axis=self.axis, dtype=dtype
+        )
+
+
 def ratio_of_scales(given: npt.ArrayLike, wanted: npt.ArrayLike, *, in_f32: bool = False) -> FloatArray:
     """given / wanted, the real multiplier from one scale to another: in f64, or rounded to f32 at each step.
 

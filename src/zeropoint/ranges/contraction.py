@@ -15,13 +15,12 @@ from math import prod
 import numpy as np
 
 from zeropoint.ir import stablehlo as hlo
+from zeropoint.ir.contractions import Contraction, output_channel_axis, weight_channel_axis, weights_by_channel
 from zeropoint.ir.stablehlo.arrays import array_values, padding_values
 from zeropoint.ir.tensors import Array, element_of, shape_of
 from zeropoint.numerics.arrays import IntArray
 from zeropoint.ranges.analysis import Ranges, type_range
 from zeropoint.ranges.interval import Interval, product
-
-Contraction = hlo.ConvolutionOp | hlo.DotGeneralOp
 
 
 @dataclass(frozen=True)
@@ -76,28 +75,24 @@ def _total(weights: Array) -> IntArray:
 
 def _weights(op: Contraction, array: Array) -> tuple[Array, int | None]:
     """The weights as (channels, terms), and the dimension of the result that counts the channels."""
-    if isinstance(op, hlo.ConvolutionOp):
-        layout = op.dimension_numbers.data
-        outputs = layout.kernel_output_feature_dimension
-        rows = np.moveaxis(array, outputs, 0).reshape(array.shape[outputs], -1)
-        return rows, layout.output_feature_dimension
-    dims = op.dot_dimension_numbers.data
-    return _rows(array, dims.rhs_batching_dimensions, dims.rhs_contracting_dimensions, len(shape_of(op.result)) - 1)
+    axis = weight_channel_axis(op)
+    if axis is not None:
+        return weights_by_channel(array, axis), output_channel_axis(op)
+    assert isinstance(op, hlo.DotGeneralOp)
+    return _rows(array, op.dot_dimension_numbers.data.rhs_contracting_dimensions), None
 
 
 def _left_weights(op: hlo.DotGeneralOp, array: Array) -> tuple[Array, int | None]:
     dims = op.dot_dimension_numbers.data
-    batching = dims.lhs_batching_dimensions
-    return _rows(array, batching, dims.lhs_contracting_dimensions, len(batching))
+    batching, contracting = dims.lhs_batching_dimensions, dims.lhs_contracting_dimensions
+    free = [d for d in range(array.ndim) if d not in (*batching, *contracting)]
+    return _rows(array, contracting), 0 if len(free) == 1 and not batching else None
 
 
-def _rows(array: Array, batching: tuple[int, ...], contracting: tuple[int, ...], axis: int) -> tuple[Array, int | None]:
-    """One row for each index of the dimensions that stay; `axis` is the result's where only one of them does."""
-    free = [d for d in range(array.ndim) if d not in batching and d not in contracting]
-    order = (*batching, *free, *contracting)
-    taken = prod(array.shape[d] for d in contracting)
-    rows = array.transpose(order).reshape(-1, taken)
-    return rows, axis if len(free) == 1 and not batching else None
+def _rows(array: Array, contracting: tuple[int, ...]) -> Array:
+    """(channels, terms): one row for each index of the dimensions that stay."""
+    kept = [d for d in range(array.ndim) if d not in contracting]
+    return array.transpose(*kept, *contracting).reshape(-1, prod(array.shape[d] for d in contracting))
 
 
 def _pads(op: hlo.ConvolutionOp) -> bool:

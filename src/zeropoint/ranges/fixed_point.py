@@ -9,21 +9,20 @@ from __future__ import annotations
 import numpy as np
 
 from zeropoint.ir.fxpmath import RequantizeOp, TableOp, WeightedSumOp
+from zeropoint.ir.fxpmath.checks import number
 from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.tensors import shape_of
 from zeropoint.numerics.arrays import AnyArray, IntArray, along_axis
-from zeropoint.numerics.requantize import Multiplier, RequantizeBehaviour, requantize
+from zeropoint.numerics.requantize import Requantization
 from zeropoint.ranges.analysis import Ranges
 from zeropoint.ranges.interval import Interval, of_array
 
 
-def multiplier_of(ranges: Ranges, op: RequantizeOp) -> Multiplier | None:
-    """The multiplier, where it is constant."""
+def requantization_of(ranges: Ranges, op: RequantizeOp) -> Requantization | None:
+    """What the op computes, where its multiplier is constant."""
     parts = [ranges.array(value) for value in op.operands[1:]]
-    if any(part is None for part in parts):
-        return None
-    known = [part.reshape(()) if part.size == 1 else part for part in parts if part is not None]
-    return Multiplier(RequantizeBehaviour(op.behaviour.data), *known)
+    known = [part for part in parts if part is not None]
+    return op.requantization(*known) if len(known) == len(parts) else None
 
 
 def channels_of(op: RequantizeOp, numbers: IntArray) -> IntArray:
@@ -35,24 +34,21 @@ def channels_of(op: RequantizeOp, numbers: IntArray) -> IntArray:
 
 def requantized(ranges: Ranges, op: RequantizeOp) -> Interval:
     """What the bounds of the accumulator become."""
-    low, high = (int(bound.value.data) for bound in (op.storage_min, op.storage_max))
-    multiplier, acc = multiplier_of(ranges, op), ranges.of(op.accumulator)
-    if multiplier is None or not acc.is_bounded:
-        return Interval.of(low, high)
-    zero = int(op.zero_point.value.data)
-    per_channel = multiplier.multiplier.size > 1 and op.axis is not None
-    axis = int(op.axis.value.data) if op.axis is not None and per_channel else None
-    shape = channels_of(op, np.zeros(multiplier.multiplier.shape, np.int64)).shape
+    steps, acc = requantization_of(ranges, op), ranges.of(op.accumulator)
+    whole = Interval.of(number(op.storage_min), number(op.storage_max))
+    if steps is None or not acc.is_bounded:
+        return whole
+    shape = channels_of(op, np.zeros(steps.multiplier.multiplier.shape, np.int64)).shape
     dtype = np.int32 if acc.fits(32) else np.int64
 
     def image(bounds: AnyArray) -> AnyArray:
         given = np.broadcast_to(bounds, np.broadcast_shapes(bounds.shape, shape)).astype(dtype)
-        return requantize(given, multiplier, zero, low, high, axis=axis, dtype=np.int64)
+        return steps.apply(given, np.int64)
 
     try:
         return acc.narrowed().mapped(image)
     except ValueError:  # past what the behaviour is defined for, which is refused
-        return Interval.of(low, high)
+        return whole
 
 
 def weighted_terms(ranges: Ranges, op: WeightedSumOp) -> list[Interval]:
@@ -63,14 +59,13 @@ def weighted_terms(ranges: Ranges, op: WeightedSumOp) -> list[Interval]:
 
 def weighted_sum(ranges: Ranges, op: WeightedSumOp) -> Interval:
     """The sum of the terms, rounded, shifted and clamped."""
-    shift, zero, low, high = (
-        int(number.value.data) for number in (op.shift, op.zero_point, op.storage_min, op.storage_max)
-    )
-    total = Interval.of(1 << (shift - 1), 1 << (shift - 1))
+    found = op.sum
+    total = Interval.of(1 << (found.shift - 1), 1 << (found.shift - 1))
     for term in weighted_terms(ranges, op):
         total = total + term
-    shifted = total.mapped(lambda bounds: bounds >> np.int64(shift))
-    return (shifted + Interval.of(zero, zero)).clamped(low, high)
+    shifted = total.mapped(lambda bounds: bounds >> np.int64(found.shift))
+    zero = Interval.of(found.zero_point, found.zero_point)
+    return (shifted + zero).clamped(found.storage_min, found.storage_max)
 
 
 def table(ranges: Ranges, op: TableOp) -> Interval:

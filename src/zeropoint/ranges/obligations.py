@@ -21,7 +21,7 @@ from zeropoint.numerics.requantize import RequantizeBehaviour
 from zeropoint.numerics.rounding import INT32_MAX, INT32_MIN
 from zeropoint.ranges.analysis import Ranges
 from zeropoint.ranges.contraction import reduction_sums, sums_of
-from zeropoint.ranges.fixed_point import channels_of, multiplier_of, weighted_terms
+from zeropoint.ranges.fixed_point import channels_of, requantization_of, weighted_terms
 from zeropoint.ranges.interval import Interval
 
 
@@ -95,7 +95,8 @@ _DOUBLED = {RequantizeBehaviour.FIXED32, RequantizeBehaviour.FIXED32_DOUBLE, Req
 
 def _requantize(ranges: Ranges, op: RequantizeOp) -> list[Obligation]:
     """The accumulator times the multiplier, with the rounding term; `fixed16` saturates to 16 bits before."""
-    multiplier, acc = multiplier_of(ranges, op), ranges.of(op.accumulator)
+    steps, acc = requantization_of(ranges, op), ranges.of(op.accumulator)
+    multiplier = None if steps is None else steps.multiplier
     if multiplier is None or multiplier.shift is None or multiplier.behaviour not in _DOUBLED:
         return []
     factor, shift = channels_of(op, multiplier.multiplier), channels_of(op, multiplier.shift)

@@ -20,14 +20,12 @@ from xdsl.pattern_rewriter import PatternRewriter, PatternRewriteWalker, Rewrite
 from xdsl.rewriter import InsertPoint
 
 from zeropoint.ir.constants import constant_array, constant_op
-from zeropoint.ir.contractions import output_channel_axis, weight_channel_axis
+from zeropoint.ir.contractions import Contraction, output_channel_axis, weight_channel_axis
 from zeropoint.ir.dead_code import remove_dead_ops
 from zeropoint.ir.program import Program
 from zeropoint.ir.stablehlo import AddOp, BroadcastInDimOp, ConvolutionOp, DotGeneralOp, MultiplyOp, SubtractOp
 from zeropoint.ir.tensors import Array
 from zeropoint.ir.weights import Weights
-
-Contraction = ConvolutionOp | DotGeneralOp
 
 
 def _per_channel(value: SSAValue, axis: int, weights: Weights) -> Array | None:

@@ -25,7 +25,7 @@ from zeropoint.ir.annotations import PINNED
 from zeropoint.ir.constants import constant_array, constant_op
 from zeropoint.ir.dead_code import remove_dead_ops
 from zeropoint.ir.program import Program
-from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp, Storage, UniformQuantizedType, dequantize, quantize
+from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp, Storage, UniformQuantizedType, dequantize, stored_array
 from zeropoint.ir.stablehlo import UniformDequantizeOp, UniformQuantizeOp
 from zeropoint.ir.tensors import Array, element_dtype, element_of
 from zeropoint.ir.weights import Weights
@@ -70,7 +70,7 @@ def pin_constants(program: Program) -> Program:
         constant, array, pinned = simulated
         if not isinstance(pinned, UniformQuantizedType) or pinned.is_sub_channel:
             continue
-        stored = quantize(array, pinned, expressed=np.float64)
+        stored = stored_array(array, pinned)
         real = dequantize(stored, pinned, expressed=np.float64).astype(element_dtype(element_of(constant)))
         made = constant_op(real, program.weights, location=op.location)
         made.attributes[PINNED] = _narrowed(pinned, stored)

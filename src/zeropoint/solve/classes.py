@@ -16,7 +16,15 @@ import numpy as np
 
 from zeropoint.ir.annotations import Fact
 from zeropoint.ir.quant import Storage, UniformQuantizedType
-from zeropoint.numerics.ranges import UNIT_SCALE, AffineParameters, asymmetric, held_scale, minmax_nudged, symmetric
+from zeropoint.numerics.ranges import (
+    UNIT_SCALE,
+    AffineParameters,
+    asymmetric,
+    held_scale,
+    least_scale,
+    minmax_nudged,
+    symmetric,
+)
 from zeropoint.solve.errors import MissingStatistics
 
 RangeRule = Callable[[float, float, int, int], AffineParameters]
@@ -127,6 +135,5 @@ class ScaleClass:
 
 def _around(zero_point: int, minimum: float, maximum: float, storage: Storage) -> AffineParameters:
     """The least scale that holds a range with 0 at a given stored integer."""
-    above, below = storage.maximum - zero_point, zero_point - storage.minimum
-    scale = max(max(maximum, 0.0) / above if above else 0.0, -min(minimum, 0.0) / below if below else 0.0)
+    scale = least_scale(zero_point, minimum, maximum, storage.minimum, storage.maximum)
     return AffineParameters(np.array(scale or UNIT_SCALE), np.array(zero_point), storage.minimum, storage.maximum)

@@ -43,6 +43,7 @@ from zeropoint.ir.quant import (
 from zeropoint.ir.stablehlo import ConstantOp, UniformDequantizeOp, UniformQuantizeOp
 from zeropoint.ir.tensors import element_of, with_element
 from zeropoint.ir.weights import inline_array
+from zeropoint.solve.classes import real_range
 from zeropoint.solve.errors import PropagationError
 from zeropoint.solve.rescale import rescale_region
 
@@ -207,8 +208,7 @@ def _observe_fixed(constraints: Constraints, value: SSAValue, op: Operation) -> 
     """The range of a type that another target's kernel fixed; of accumulators nothing is known that way."""
     element = element_of(op.operands[0])
     if isinstance(element, UniformQuantizedType) and element.is_per_layer and element.storage.type.width <= WIDEST:
-        storage, scale, zero_point = element.storage, element.scale, element.zero_point
-        low, high = (storage.minimum - zero_point) * scale, (storage.maximum - zero_point) * scale
+        low, high = real_range(element)
         constraints.of(root(value)).observe(low, high, "calibrated", f"{op.name} '{value_name(op.results[0])}'")
 
 

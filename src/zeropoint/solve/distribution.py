@@ -13,6 +13,7 @@ import numpy as np
 
 from zeropoint.ir.quant import Storage
 from zeropoint.ir.tensors import Array
+from zeropoint.numerics import dequantize, quantize
 from zeropoint.numerics.ranges import asymmetric
 
 ASSUMED = 64
@@ -52,8 +53,9 @@ class Distribution:
     def rounded(self, storage: Storage) -> Array:
         """The points as they come back from a storage."""
         chosen = asymmetric(self.minimum, self.maximum, storage.minimum, storage.maximum)
-        stored = np.clip(np.rint(self.points / chosen.scale) + chosen.zero_point, storage.minimum, storage.maximum)
-        return ((stored - chosen.zero_point) * chosen.scale).astype(np.float32)
+        bounds = (storage.minimum, storage.maximum)
+        stored = quantize(self.points, chosen.scale, chosen.zero_point, *bounds, expressed=np.float64)
+        return dequantize(stored, chosen.scale, chosen.zero_point, np.float64).astype(np.float32)
 
     @property
     def power(self) -> float:

@@ -28,7 +28,7 @@ from xdsl.ir import SSAValue
 
 from zeropoint.ir.annotations import DEMANDS, Fact, facts_of
 from zeropoint.ir.constants import constant_array, is_constant
-from zeropoint.ir.contractions import weight_channel_axis
+from zeropoint.ir.contractions import weight_channel_axis, weights_by_channel
 from zeropoint.ir.functions import evaluate_chain, function_name, is_function
 from zeropoint.ir.locations import location_text
 from zeropoint.ir.program import Program
@@ -319,5 +319,5 @@ def _contraction_gain(region: QuantizeRegionOp, weights: Weights) -> float | Non
     axis = None if op is None else weight_channel_axis(op)
     if array is None or axis is None or not array.size:
         return None
-    squares = np.moveaxis(array.astype(np.float64), axis, 0).reshape(array.shape[axis], -1) ** 2
+    squares = weights_by_channel(array.astype(np.float64), axis) ** 2
     return float(squares.sum(axis=1).max())

@@ -18,7 +18,7 @@ from math import prod
 import numpy as np
 
 from zeropoint.ir.constants import splat_value
-from zeropoint.ir.contractions import weight_channel_axis
+from zeropoint.ir.contractions import weight_channel_axis, weights_by_channel
 from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType
 from zeropoint.ir.stablehlo import ConvolutionOp, DivideOp, DotGeneralOp, MultiplyOp, ReduceOp, ReduceWindowOp
 from zeropoint.ir.stablehlo.arrays import array_values
@@ -45,7 +45,7 @@ def greatest_real(spec: object, array: Array | None) -> float:
         return float(np.abs(array).max(initial=0.0))
     if not isinstance(spec, UniformQuantizedType):
         return 0.0
-    return spec.scale * spec.reach
+    return spec.scale * spec.affine.reach
 
 
 def _of_contraction(ports: Ports) -> float:
@@ -53,7 +53,7 @@ def _of_contraction(ports: Ports) -> float:
     op = next(op for op in ports.region.body.block.ops if isinstance(op, ConvolutionOp | DotGeneralOp))
     weight, axis = ports.arrays[1], weight_channel_axis(op)
     assert weight is not None and axis is not None
-    sums = np.abs(np.moveaxis(weight, axis, 0).reshape(weight.shape[axis], -1).astype(np.float64)).sum(axis=1)
+    sums = np.abs(weights_by_channel(weight, axis).astype(np.float64)).sum(axis=1)
     return float(sums.max(initial=0.0)) * ports.greatest[0] + sum(ports.greatest[2:])
 
 

@@ -23,6 +23,7 @@ from collections.abc import Container, Iterable, Sequence
 from math import inf
 
 from zeropoint.ir.quant import Storage
+from zeropoint.numerics.ranges import least_scale
 from zeropoint.solve.classes import middle
 from zeropoint.solve.nodes import Node
 
@@ -41,10 +42,9 @@ def step_of(minimum: float | None, maximum: float | None, storage: Storage, zero
     low, high = min(minimum or 0.0, 0.0), max(maximum or 0.0, 0.0)
     if zero_point is None:
         return (high - low) / (storage.maximum - storage.minimum)
-    above, below = storage.maximum - zero_point, zero_point - storage.minimum
     if zero_point == middle(storage):  # as `numerics.ranges.symmetric` has it
-        return max(-low, high) / above
-    return max(high / above if above else 0.0, -low / below if below else 0.0)
+        return max(-low, high) / (storage.maximum - zero_point)
+    return least_scale(zero_point, low, high, storage.minimum, storage.maximum)
 
 
 def own_step(node: Node) -> float:

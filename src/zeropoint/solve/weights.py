@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from zeropoint.ir.contractions import weights_by_channel
-from zeropoint.ir.quant import Storage, UniformQuantizedType
+from zeropoint.ir.quant import Storage, UniformQuantizedType, stored_array
 from zeropoint.ir.quant.storage import MAX_WIDTH
 from zeropoint.ir.tensors import Array
 from zeropoint.numerics.accumulator import least_saturating_scale, least_weight_scale
@@ -53,9 +53,9 @@ def _least_scales(
     channels: Array, input_type: UniformQuantizedType, bias: Array | None, limit: int, greatest_output: float | None
 ) -> Array:
     """The least scale of each channel at which its sums and its bias fit, or saturate without loss."""
-    greatest = np.abs(channels).sum(axis=1) * (input_type.reach * input_type.scale)
+    greatest = np.abs(channels).sum(axis=1) * (input_type.affine.reach * input_type.scale)
     added = np.broadcast_to(0.0 if bias is None else np.abs(bias.astype(np.float64)), greatest.shape)
-    rounding = np.count_nonzero(channels, axis=1) * (input_type.reach / 2)
+    rounding = np.count_nonzero(channels, axis=1) * (input_type.affine.reach / 2)
     if greatest_output is None:
         return least_weight_scale(greatest + added, input_type.scale, rounding, limit)
     least = least_saturating_scale(added, input_type.scale, greatest_output)
@@ -85,11 +85,9 @@ def held_weight_type(
     scales = np.broadcast_to(pinned.scales, channels.shape[:1])
     points = np.broadcast_to(pinned.zero_points, channels.shape[:1])
     storage = pinned.storage
-    held = np.clip(
-        np.rint(channels / scales[:, None]), storage.minimum - points[:, None], storage.maximum - points[:, None]
-    )
+    held = weights_by_channel(stored_array(weight, pinned), axis).astype(np.float64) - points[:, None]
     offset = np.zeros(scales.shape) if bias is None else np.rint(np.abs(bias) / (input_type.scale * scales))
-    passes = np.abs(held).sum(axis=1) * input_type.reach + offset > limit
+    passes = np.abs(held).sum(axis=1) * input_type.affine.reach + offset > limit
     if not passes.any():
         return pinned
     least = _least_scales(channels, input_type, bias, limit, greatest_output)

@@ -8,26 +8,28 @@ from typing import Protocol
 
 import numpy as np
 
-from zeropoint.codegen.kernels.requantize import Epilogue, Output, bytes_stored, channel_order
+from zeropoint.codegen.kernels.requantize import Epilogue, bytes_stored, channel_order
 from zeropoint.codegen.kernels.scalars import filled, plus_product
-from zeropoint.codegen.kernels.sum import SumParameters
+from zeropoint.codegen.kernels.sum import summed
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function, Value, vector
+from zeropoint.numerics import CommonScaleSum, Requantization
 from zeropoint.numerics.arrays import AnyArray, FloatArray, IntArray
+from zeropoint.numerics.rounding import INT32_MIN
 
 
 @dataclass(frozen=True)
 class Residual:
     """A value that is added to the output; output pixel (y, x) of it is at y * row + x * pixel, in bytes.
 
-    `parameters` are those of the sum of bytes, None for floats. `first` says whether the value is the sum's first
+    `total` is the sum of bytes, None for floats. `first` says whether the value is the sum's first
     operand, the output of the contraction being the other.
     """
 
     row: int
     pixel: int
     first: bool
-    parameters: SumParameters | None
+    total: CommonScaleSum | None
 
 
 class Arithmetic(Protocol):
@@ -142,10 +144,10 @@ class Integers(_IntegerSums):
         stored, rest = bytes_stored(count, isa), f.at(parameters, count * isa.bytes)
         for pixel, sums in enumerate(pixels):
             packed = self.epilogue.emit(f, isa, sums, rest)
-            if other is not None and self.residual is not None and self.residual.parameters is not None:
+            if other is not None and self.residual is not None and self.residual.total is not None:
                 added = f.load_first(isa.i8, stored, other, pixel * self.residual.pixel)
                 operands = [added, packed] if self.residual.first else [packed, added]
-                packed = self.residual.parameters.emit(f, isa, operands)
+                packed = summed(f, isa, self.residual.total, operands)
             f.store_first(packed, stored, out, pixel * step)
 
     def pack(
@@ -154,7 +156,7 @@ class Integers(_IntegerSums):
         groups: Sequence[tuple[int, IntArray]],
         weights: AnyArray,
         bias: IntArray,
-        output: Output,
+        output: Requantization,
     ) -> bytes:
         """Weights (steps, 4, channels) i8 and biases (channels,) for groups of (vectors, channels).
 
@@ -223,7 +225,7 @@ class Floats:
         """One product."""
         if self.sparse:
             bits = f.bits(weight, isa.i32)
-            word = f.binary("and", f.bits(word, isa.i32), f.cast("sext", f.compare("ne", bits, -1 << 31), isa.i32))
+            word = f.binary("and", f.bits(word, isa.i32), f.cast("sext", f.compare("ne", bits, INT32_MIN), isa.i32))
         return plus_product(f, isa, f.bits(word, acc.type), f.bits(weight, acc.type), acc)
 
     def finish(

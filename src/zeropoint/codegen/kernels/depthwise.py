@@ -23,10 +23,11 @@ import numpy as np
 from zeropoint.codegen.graph import ALIGNMENT
 from zeropoint.codegen.kernels.depthwise_lanes import LaneRow, buffer_size, fits
 from zeropoint.codegen.kernels.depthwise_shape import DepthwiseShape
-from zeropoint.codegen.kernels.requantize import GROUP, Output, channel_order
+from zeropoint.codegen.kernels.requantize import GROUP, channel_order
 from zeropoint.codegen.kernels.unpack import interleaved
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function, Module, Value, i64, vector
+from zeropoint.numerics import Requantization
 from zeropoint.numerics.arrays import AnyArray, IntArray
 
 AHEAD = 1 << 17
@@ -90,7 +91,7 @@ class Depthwise(DepthwiseShape):
         """Passes times blocks: what threads share."""
         return self.passes * sum(block.count for block in self.blocks(isa))
 
-    def pack(self, isa: InstructionSet, weights: AnyArray, bias: IntArray, output: Output) -> bytes:
+    def pack(self, isa: InstructionSet, weights: AnyArray, bias: IntArray, output: Requantization) -> bytes:
         """Weights (kernel rows, kernel columns, channels) i8 and biases (channels,), as the kernel reads them."""
         channels = weights.shape[2]
         start = bias - isa.offset * weights.astype(np.int64).sum((0, 1)) + self.epilogue.rounding(output.multiplier)

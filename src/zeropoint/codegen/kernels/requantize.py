@@ -26,8 +26,9 @@ import numpy as np
 from zeropoint.codegen.kernels.rounding import requantized
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function, Value, constant, lanes, vector
-from zeropoint.numerics import Multiplier, RequantizeBehaviour
+from zeropoint.numerics import Multiplier, Requantization, RequantizeBehaviour
 from zeropoint.numerics.arrays import AnyArray, IntArray
+from zeropoint.numerics.rounding import INT32_MAX
 
 GROUP = 4
 """Vectors of accumulators that become one vector of bytes."""
@@ -61,16 +62,6 @@ def _constant(array: IntArray) -> IntArray:
 
 
 @dataclass(frozen=True)
-class Output:
-    """What a channel's accumulators become: the multiplier (one a channel), the zero point and bounds of i8 storage."""
-
-    multiplier: Multiplier
-    zero_point: int
-    storage_min: int
-    storage_max: int
-
-
-@dataclass(frozen=True)
 class Epilogue:
     """How a kernel ends; without what is known to change nothing."""
 
@@ -85,8 +76,8 @@ class Epilogue:
     """The zero point is not 0 as an activation byte; it is after a ReLU."""
 
     @staticmethod
-    def of(output: Output, reach: IntArray, isa: InstructionSet) -> Epilogue:
-        """For accumulators of at most |acc| = `reach`, one a channel. `exact` multipliers, of f64, have no epilogue."""
+    def of(output: Requantization, reach: IntArray, isa: InstructionSet) -> Epilogue:
+        """For i8 and |acc| of at most `reach`, one a channel. `exact` multipliers, of f64, have no epilogue."""
         multiplier = output.multiplier
         behaviour = multiplier.behaviour
         assert behaviour is not RequantizeBehaviour.EXACT
@@ -94,13 +85,13 @@ class Epilogue:
         if behaviour is not RequantizeBehaviour.FIXED16 or multiplier.shift is None:
             return Epilogue(behaviour, clamped=clamped)
         left = bool((multiplier.shift < 0).any())
-        limit = (1 << 31) - 1 >> np.maximum(-multiplier.shift, 0)
+        limit = INT32_MAX >> np.maximum(-multiplier.shift, 0)
         saturated = left and bool((reach > limit).any())
         return Epilogue(behaviour, left, saturated, clamped, output.zero_point + isa.offset != 0)
 
     def has_room(self, multiplier: Multiplier, reach: IntArray) -> bool:
         """Whether 32 bits hold accumulators of at most |acc| = `reach` with what is added to the biases before."""
-        return bool((reach + self.rounding(multiplier) <= (1 << 31) - 1).all())
+        return bool((reach + self.rounding(multiplier) <= INT32_MAX).all())
 
     def rounding(self, multiplier: Multiplier) -> IntArray:
         """What is added to the biases before: 2^(s-1) of fixed16, 0 of the others."""
@@ -108,7 +99,7 @@ class Epilogue:
             return np.zeros(multiplier.multiplier.shape, np.int64)
         return np.where(multiplier.shift > 0, np.int64(1) << np.maximum(multiplier.shift - 1, 0), 0)
 
-    def parameters(self, isa: InstructionSet, output: Output, channels: IntArray, count: int) -> bytes:
+    def parameters(self, isa: InstructionSet, output: Requantization, channels: IntArray, count: int) -> bytes:
         """The parameters of a group of `count` vectors, whose channels (in order) are `channels`; -1 is padding."""
         multiplier = output.multiplier
         m = np.where(channels < 0, 0, multiplier.multiplier[channels])

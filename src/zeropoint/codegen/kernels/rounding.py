@@ -8,8 +8,7 @@ from __future__ import annotations
 from zeropoint.codegen.kernels.scalars import bounded, compared, filled, intrinsic, like
 from zeropoint.codegen.llvm.text import Function, Value
 from zeropoint.numerics import RequantizeBehaviour
-
-INT32_MIN, INT32_MAX = -(1 << 31), (1 << 31) - 1
+from zeropoint.numerics.rounding import INT32_MAX, INT32_MIN
 
 
 def requantized(

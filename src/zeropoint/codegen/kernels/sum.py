@@ -6,66 +6,63 @@ in-lane unpacking, which in-lane packing undoes; two operands with factors of 16
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from zeropoint.codegen.kernels.unpack import half_order, unpack_order, words_of
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function, Module, Value, constant, i64
+from zeropoint.numerics import CommonScaleSum
+from zeropoint.numerics.rounding import INT32_MIN
 
 
-@dataclass(frozen=True)
-class SumParameters:
-    """The parameters of a `CommonScaleSum` of i8."""
+def summed(f: Function, isa: InstructionSet, total: CommonScaleSum, read: Sequence[Value]) -> Value:
+    """The bytes of a sum of i8, for one vector of activation bytes of each operand."""
+    # Modulo 2^32, as the machine adds: the whole sum fits (`CommonScaleSum`), parts of it need not.
+    fixed = (1 << total.shift >> 1) - sum(
+        (zero + isa.offset) * factor for zero, factor in zip(total.zero_points, total.multipliers, strict=True)
+    )
+    start = [constant(isa.i32, (fixed - INT32_MIN) % (1 << 32) + INT32_MIN)] * 4
+    words = [words_of(f, isa, value) for value in read]
+    if len(read) == 2 and isa.multiply_add and max(map(abs, total.multipliers)) < 1 << 15:
+        sums = _pairs(f, isa, total.multipliers, words, start)
+    else:
+        sums = _wide(f, isa, total.multipliers, words, start)
+    zero = total.zero_point + isa.offset
+    shifted = [f.add(f.binary("ashr", part, constant(isa.i32, total.shift)), zero) for part in sums]
+    packed = isa.narrow(f, isa.words(f, *shifted[:2]), isa.words(f, *shifted[2:]))
+    if (total.storage_min, total.storage_max) == (-128, 127):
+        return packed
+    kind = "u" if isa.unsigned else "s"
+    bounds = [constant(isa.i8, bound + isa.offset) for bound in (total.storage_min, total.storage_max)]
+    packed = f.call(isa.i8, f"llvm.{kind}max.v{isa.bytes}i8", packed, bounds[0])
+    return f.call(isa.i8, f"llvm.{kind}min.v{isa.bytes}i8", packed, bounds[1])
 
-    multipliers: tuple[int, ...]
-    zero_points: tuple[int, ...]
-    shift: int
-    zero_point: int
-    storage_min: int
-    storage_max: int
 
-    def emit(self, f: Function, isa: InstructionSet, read: list[Value]) -> Value:
-        """The bytes of the sum, for one vector of activation bytes of each operand."""
-        # Modulo 2^32, as the machine adds: the whole sum fits (`CommonScaleSum`), parts of it need not.
-        fixed = (1 << self.shift >> 1) - sum(
-            (zero + isa.offset) * factor for zero, factor in zip(self.zero_points, self.multipliers, strict=True)
-        )
-        fixed = (fixed + (1 << 31)) % (1 << 32) - (1 << 31)
-        words = [words_of(f, isa, value) for value in read]
-        totals = [constant(isa.i32, fixed)] * 4
-        if len(read) == 2 and isa.multiply_add and max(map(abs, self.multipliers)) < 1 << 15:
-            totals = self._pairs(f, isa, words, totals)
-        else:
-            totals = self._wide(f, isa, words, totals)
-        zero = self.zero_point + isa.offset
-        shifted = [f.add(f.binary("ashr", total, constant(isa.i32, self.shift)), zero) for total in totals]
-        packed = isa.narrow(f, isa.words(f, *shifted[:2]), isa.words(f, *shifted[2:]))
-        if (self.storage_min, self.storage_max) == (-128, 127):
-            return packed
-        kind = "u" if isa.unsigned else "s"
-        bounds = [constant(isa.i8, bound + isa.offset) for bound in (self.storage_min, self.storage_max)]
-        packed = f.call(isa.i8, f"llvm.{kind}max.v{isa.bytes}i8", packed, bounds[0])
-        return f.call(isa.i8, f"llvm.{kind}min.v{isa.bytes}i8", packed, bounds[1])
+def _pairs(
+    f: Function, isa: InstructionSet, multipliers: Sequence[int], words: list[list[Value]], totals: list[Value]
+) -> list[Value]:
+    """(x, y) side by side as i16, times (A, B)."""
+    assert isa.multiply_add is not None
+    factors = f.bits(constant(isa.i32, (multipliers[0] & 0xFFFF) | (multipliers[1] << 16)), isa.i16)
+    result: list[Value] = []
+    for q, total in enumerate(totals):
+        pair = f.shuffle(words[0][q // 2], words[1][q // 2], unpack_order(isa.lanes, 8, q % 2))
+        result.append(f.add(f.call(isa.i32, isa.multiply_add, pair, factors), total))
+    return result
 
-    def _pairs(self, f: Function, isa: InstructionSet, words: list[list[Value]], totals: list[Value]) -> list[Value]:
-        """(x, y) side by side as i16, times (A, B)."""
-        assert isa.multiply_add is not None
-        factors = f.bits(constant(isa.i32, (self.multipliers[0] & 0xFFFF) | (self.multipliers[1] << 16)), isa.i16)
-        result: list[Value] = []
-        for q, total in enumerate(totals):
-            pair = f.shuffle(words[0][q // 2], words[1][q // 2], unpack_order(isa.lanes, 8, q % 2))
-            result.append(f.add(f.call(isa.i32, isa.multiply_add, pair, factors), total))
-        return result
 
-    def _wide(self, f: Function, isa: InstructionSet, words: list[list[Value]], totals: list[Value]) -> list[Value]:
-        result = list(totals)
-        extend = "zext" if isa.unsigned else "sext"
-        for operand, factor in zip(words, self.multipliers, strict=True):
-            for q in range(4):
-                half = f.shuffle(operand[q // 2], None, half_order(isa.lanes, 8, q % 2))
-                wide = f.cast(extend, half, isa.i32)
-                result[q] = f.add(result[q], f.mul(wide, factor))
-        return result
+def _wide(
+    f: Function, isa: InstructionSet, multipliers: Sequence[int], words: list[list[Value]], totals: list[Value]
+) -> list[Value]:
+    result = list(totals)
+    extend = "zext" if isa.unsigned else "sext"
+    for operand, factor in zip(words, multipliers, strict=True):
+        for q in range(4):
+            half = f.shuffle(operand[q // 2], None, half_order(isa.lanes, 8, q % 2))
+            wide = f.cast(extend, half, isa.i32)
+            result[q] = f.add(result[q], f.mul(wide, factor))
+    return result
 
 
 @dataclass(frozen=True)
@@ -76,7 +73,7 @@ class WeightedSum:
     length: int
     in_rows: tuple[int, ...]
     out_row: int
-    parameters: SumParameters
+    total: CommonScaleSum
 
     @property
     def pieces(self) -> int:
@@ -121,7 +118,7 @@ class WeightedSum:
 
         def some(width: InstructionSet, place: Value) -> None:
             read = [f.load(width.i8, source, place) for source in sources]
-            f.store(self.parameters.emit(f, width, read), out, place)
+            f.store(summed(f, width, self.total, read), out, place)
 
         f.loop(start, middle, isa.bytes, lambda place, _: some(isa, place))
         if isa.narrowest is not isa:

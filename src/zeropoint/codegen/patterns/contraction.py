@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from xdsl.ir import Operation, SSAValue
 
-from zeropoint.codegen.kernels.requantize import Epilogue, Output
+from zeropoint.codegen.kernels.requantize import Epilogue
 from zeropoint.codegen.patterns.match import Declined, Found, Match
 from zeropoint.codegen.patterns.tail import Tail, followed, summed
 from zeropoint.codegen.patterns.windows import Windows
@@ -41,7 +41,7 @@ from zeropoint.ir.stablehlo import (
 )
 from zeropoint.ir.stablehlo.arrays import array_values, padding_values
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
-from zeropoint.numerics import Multiplier, RequantizeBehaviour
+from zeropoint.numerics import Requantization, RequantizeBehaviour
 from zeropoint.numerics.arrays import FloatArray, IntArray
 
 LARGEST_WINDOW = 64
@@ -80,7 +80,7 @@ class ContractionMatch:
     weights: Weights
     bias: Array
     tail: Tail
-    arithmetic: Output | Expressed | None
+    arithmetic: Requantization | Expressed | None
 
     @property
     def windows(self) -> Windows | None:
@@ -110,7 +110,7 @@ def match_requantize(values: Values, op: RequantizeOp) -> Match | Declined:
     found = _requantized(values, op)
     if isinstance(found, Declined):
         return found
-    assert isinstance(found.arithmetic, Output)
+    assert isinstance(found.arithmetic, Requantization)
     for reach in _reaches(found.weights, found.bias):
         if not has_room(found.arithmetic, reach):
             return Declined("found accumulators that 32 bits do not hold with the rounding term of fixed16")
@@ -302,7 +302,7 @@ def _bias_and_rest(values: Values, value: SSAValue) -> tuple[Array, SSAValue] | 
     return None
 
 
-def output_of(values: Values, op: RequantizeOp, channels: int) -> Output | Declined:
+def output_of(values: Values, op: RequantizeOp, channels: int) -> Requantization | Declined:
     """The multipliers, one a channel, the zero point and the bounds of a requantize."""
     parts = [values.constant(operand) for operand in op.operands[1:]]
     axis = values.innermost(op.result)
@@ -314,12 +314,10 @@ def output_of(values: Values, op: RequantizeOp, channels: int) -> Output | Decli
     if op.behaviour.data == RequantizeBehaviour.EXACT.value:
         return Declined("found a multiplier of f64")
     every = [np.broadcast_to(np.asarray(part).reshape(-1), (channels,)) for part in parts]
-    multiplier = Multiplier(RequantizeBehaviour(op.behaviour.data), *every)
-    zero, low, high = (int(a.value.data) for a in (op.zero_point, op.storage_min, op.storage_max))
-    return Output(multiplier, zero, low, high)
+    return op.requantization(*every)
 
 
-def has_room(output: Output, reach: IntArray) -> bool:
+def has_room(output: Requantization, reach: IntArray) -> bool:
     """Whether 32 bits hold accumulators of at most |acc| = `reach` with what a kernel adds to the biases before."""
     return Epilogue(output.multiplier.behaviour).has_room(output.multiplier, reach)
 

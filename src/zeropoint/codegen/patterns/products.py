@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 from xdsl.ir import SSAValue
 
-from zeropoint.codegen.kernels.requantize import Output
 from zeropoint.codegen.patterns.contraction import has_room, output_of
 from zeropoint.codegen.patterns.match import Declined, Found, Match
 from zeropoint.codegen.values import Values, owner_of
@@ -17,6 +16,7 @@ from zeropoint.ir.native import KernelOp
 from zeropoint.ir.program import Program
 from zeropoint.ir.stablehlo import ConvertOp, DotGeneralOp, SubtractOp, TransposeOp
 from zeropoint.ir.tensors import element_dtype, element_of, shape_of
+from zeropoint.numerics import Requantization
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class ProductMatch:
     rhs: SSAValue
     zero: int
     dimensions: Dimensions
-    output: Output | None
+    output: Requantization | None
 
     @property
     def match(self) -> Match:

@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 from xdsl.ir import Operation, SSAValue
 
-from zeropoint.codegen.kernels.sum import SumParameters
 from zeropoint.codegen.values import Values, owner_of
 from zeropoint.ir.fxpmath import RequantizeOp, WeightedSumOp
 from zeropoint.ir.stablehlo import AddOp, BroadcastInDimOp, ClampOp, MaximumOp, MinimumOp
 from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
+from zeropoint.numerics import CommonScaleSum
 
 
 @dataclass(frozen=True)
@@ -32,14 +32,8 @@ class Tail:
     bounds: tuple[float, float] | None = None
     bounds_last: bool = False
     other: SSAValue | None = None
-    sum: SumParameters | None = None
+    sum: CommonScaleSum | None = None
     first: bool = False
-
-
-def sum_parameters(op: WeightedSumOp) -> SumParameters:
-    """The parameters of a weighted sum, in the order of its operands."""
-    shift, zero, low, high = (int(a.value.data) for a in (op.shift, op.zero_point, op.storage_min, op.storage_max))
-    return SumParameters(array_values(op.multipliers), array_values(op.zero_points), shift, zero, low, high)
 
 
 def summed(values: Values, op: RequantizeOp) -> Tail:
@@ -52,7 +46,7 @@ def summed(values: Values, op: RequantizeOp) -> Tail:
     bytes_ = all(element_dtype(element_of(value)) == np.int8 for value in (other, user.result))
     if not bytes_ or not values.has(other) or shape_of(other) != shape_of(op.result):
         return Tail(op.result)
-    return Tail(user.result, other=other, sum=sum_parameters(user), first=uses[0].index == 1)
+    return Tail(user.result, other=other, sum=user.sum, first=uses[0].index == 1)
 
 
 def followed(values: Values, value: SSAValue, *, residual: bool) -> Tail:

@@ -13,11 +13,12 @@ from zeropoint.codegen.kernels.arithmetic import Expressed as ExpressedSums
 from zeropoint.codegen.kernels.contraction import Contraction
 from zeropoint.codegen.kernels.depthwise import Depthwise
 from zeropoint.codegen.kernels.depthwise_floats import FloatDepthwise
-from zeropoint.codegen.kernels.requantize import Epilogue, Output
+from zeropoint.codegen.kernels.requantize import Epilogue
 from zeropoint.codegen.patterns.contraction import ContractionMatch, Expressed, Pool, contraction_of
 from zeropoint.codegen.patterns.windows import Piece, Windows
 from zeropoint.codegen.schedule.body import Body
 from zeropoint.ir.tensors import Array
+from zeropoint.numerics import Requantization
 from zeropoint.numerics.arrays import IntArray
 
 
@@ -166,7 +167,7 @@ class _Contraction:
     ) -> None:
         """Weights (kernel rows, kernel columns, channels); `apart` are bytes between rows and pixels of the source."""
         output = self.match.arithmetic
-        assert isinstance(output, Output)
+        assert isinstance(output, Requantization)
         _, channels, height, width = self.values.image(target)
         _, _, out_row, out_pixel = self.values.image_strides(target)
         shape = Depthwise(
@@ -219,14 +220,14 @@ class _Contraction:
 
     def _floats(self, residual: tuple[int, int], *, sparse: bool = False) -> Floats:
         tail = self.match.tail
-        added = None if tail.other is None else Residual(*residual, first=False, parameters=None)
+        added = None if tail.other is None else Residual(*residual, first=False, total=None)
         return Floats(tail.bounds, tail.bounds_last, added, sparse)
 
     def _halves(self, weights: Array) -> int:
         """2 where products of these weights could saturate inside the dot product, which then takes them in halves."""
         return 2 if int(np.abs(weights.astype(np.int16)).max(initial=0)) > self.isa.weight_limit else 1
 
-    def _epilogue(self, output: Output, weights: Array, bias: IntArray) -> Epilogue:
+    def _epilogue(self, output: Requantization, weights: Array, bias: IntArray) -> Epilogue:
         """The epilogue for the accumulators that these weights (..., channels) and biases can give."""
         total = np.abs(weights.astype(np.int64)).reshape(-1, weights.shape[-1]).sum(0)
         return Epilogue.of(output, 128 * total + np.abs(bias), self.isa)
@@ -235,7 +236,7 @@ class _Contraction:
         """Weights (terms, channels), biases and what the arithmetic takes beside them."""
         channels, arithmetic, output = steps.shape[1], shape.arithmetic, self.match.arithmetic
         groups = list(shape.groups_of(self.isa, channels))
-        if isinstance(arithmetic, Integers) and isinstance(output, Output):
+        if isinstance(arithmetic, Integers) and isinstance(output, Requantization):
             packed = arithmetic.pack(self.isa, groups, steps.reshape(-1, 4, channels), bias, output)
         elif isinstance(arithmetic, ExpressedSums) and isinstance(output, Expressed):
             packed = arithmetic.pack(self.isa, groups, steps.reshape(-1, 4, channels), bias, output.scales)

@@ -16,7 +16,6 @@ from zeropoint.codegen.kernels.elements import (
     IN_DOUBLE,
     QUANTIZES,
     UNARY,
-    Extra,
 )
 from zeropoint.codegen.kernels.scalars import FLOATS, WIDTHS
 from zeropoint.codegen.llvm.machine import CodegenError
@@ -134,9 +133,9 @@ def _requantize(e: Expression, op: RequantizeOp, place: Place) -> int:
 
 def _weighted_sum(e: Expression, op: WeightedSumOp, place: Place) -> int:
     values = [e.value(value, place) for value in op.inputs]
-    numbers = [int(a.value.data) for a in (op.shift, op.zero_point, op.storage_min, op.storage_max)]
-    extra: Extra = (*array_values(op.multipliers), *array_values(op.zero_points), *numbers)
-    return e.step("weighted_sum", op.result, values, *extra)
+    total = op.sum
+    numbers = (total.shift, total.zero_point, total.storage_min, total.storage_max)
+    return e.step("weighted_sum", op.result, values, *total.multipliers, *total.zero_points, *numbers)
 
 
 def _per_layer(op: Operation, quantized: object) -> UniformQuantizedType:

@@ -15,7 +15,6 @@ from zeropoint.codegen.kernels.gather import GatherRows
 from zeropoint.codegen.kernels.planes import DequantizePlanes, Planes, QuantizePlanes
 from zeropoint.codegen.kernels.sum import WeightedSum
 from zeropoint.codegen.kernels.table import Table
-from zeropoint.codegen.patterns.tail import sum_parameters
 from zeropoint.codegen.schedule.body import Body
 from zeropoint.codegen.schedule.nest import schedule_nest
 from zeropoint.ir.fxpmath import TableOp, WeightedSumOp
@@ -36,7 +35,7 @@ def schedule_sum(body: Body) -> None:
     if found is None or not body.values.fits(target):
         return schedule_nest(body)
     rows, length, strides = found
-    kernel = WeightedSum(rows, length, tuple(strides[:-1]), strides[-1], sum_parameters(op))
+    kernel = WeightedSum(rows, length, tuple(strides[:-1]), strides[-1], op.sum)
     return body.graph.call(body.name, kernel, sources, [target], elementwise=sources)
 
 

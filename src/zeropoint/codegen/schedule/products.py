@@ -10,10 +10,11 @@ from zeropoint.codegen.graph import Buffer, Space, View, row_major
 from zeropoint.codegen.kernels.arithmetic import Arithmetic, Floats, Integers
 from zeropoint.codegen.kernels.batched import Batched, Packing
 from zeropoint.codegen.kernels.contraction import Contraction
-from zeropoint.codegen.kernels.requantize import Epilogue, Output
+from zeropoint.codegen.kernels.requantize import Epilogue
 from zeropoint.codegen.patterns.products import Dimensions, ProductMatch, product_of
 from zeropoint.codegen.schedule.body import Body
 from zeropoint.codegen.views import copy, fill
+from zeropoint.numerics import Requantization
 
 
 def schedule_product(body: Body) -> None:
@@ -57,7 +58,7 @@ def _kernel(
 
 
 def _packed_bytes(
-    body: Body, name: str, kernel: Contraction, right: View, match: ProductMatch, output: Output
+    body: Body, name: str, kernel: Contraction, right: View, match: ProductMatch, output: Requantization
 ) -> tuple[View, tuple[int, ...]]:
     """The second operand as weights of every batch, with biases and parameters; the steps of batches."""
     isa, dims = body.isa, match.dimensions

@@ -11,9 +11,9 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from zeropoint.export.errors import ExportError
 from zeropoint.export.kernels import Kernel
 from zeropoint.export.litert.builder import ModelBuilder, Options
-from zeropoint.ir.constants import constant_array, stored_array
+from zeropoint.ir.constants import constant_array
 from zeropoint.ir.locations import location_text
-from zeropoint.ir.quant import Storage, UniformQuantizedType
+from zeropoint.ir.quant import Storage, UniformQuantizedType, stored_array
 from zeropoint.ir.stablehlo import BroadcastInDimOp
 from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of

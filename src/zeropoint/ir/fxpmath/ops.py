@@ -42,8 +42,9 @@ from zeropoint.ir.fxpmath.checks import (
 )
 from zeropoint.ir.quant.checks import refusal
 from zeropoint.ir.stablehlo.arrays import array_values
-from zeropoint.ir.tensors import element_of, shape_of
-from zeropoint.numerics.requantize import RequantizeBehaviour
+from zeropoint.ir.tensors import Array, element_of, shape_of
+from zeropoint.numerics.elementwise import CommonScaleSum
+from zeropoint.numerics.requantize import Multiplier, Requantization, RequantizeBehaviour
 
 
 @irdl_op_definition
@@ -92,6 +93,16 @@ class RequantizeOp(IRDLOperation):
             },
         )
 
+    def requantization(self, multiplier: Array, shift: Array | None = None) -> Requantization:
+        """What the op computes with these multipliers and shifts, which are operands of it."""
+        return Requantization(
+            Multiplier(RequantizeBehaviour(self.behaviour.data), multiplier, shift),
+            number(self.zero_point),
+            number(self.storage_min),
+            number(self.storage_max),
+            None if self.axis is None else number(self.axis),
+        )
+
     def verify_(self) -> None:
         """Types, shapes, bounds, and the multipliers and shifts that the behaviour has."""
         check_tensor(self, "accumulator", self.accumulator, (32, 64))
@@ -132,25 +143,31 @@ class WeightedSumOp(IRDLOperation):
         self,
         inputs: Sequence[SSAValue],
         result_type: Attribute,
-        *,
-        multipliers: Sequence[int],
-        zero_points: Sequence[int],
-        shift: int,
-        zero_point: int,
-        storage_min: int,
-        storage_max: int,
+        parameters: CommonScaleSum,
     ):
         super().__init__(
             operands=[inputs],
             result_types=[result_type],
             properties={
-                "multipliers": DenseArrayBase.from_list(i64, multipliers),
-                "zero_points": DenseArrayBase.from_list(i64, zero_points),
-                "shift": IntegerAttr(shift, i64),
-                "zero_point": IntegerAttr(zero_point, i64),
-                "storage_min": IntegerAttr(storage_min, i64),
-                "storage_max": IntegerAttr(storage_max, i64),
+                "multipliers": DenseArrayBase.from_list(i64, parameters.multipliers),
+                "zero_points": DenseArrayBase.from_list(i64, parameters.zero_points),
+                "shift": IntegerAttr(parameters.shift, i64),
+                "zero_point": IntegerAttr(parameters.zero_point, i64),
+                "storage_min": IntegerAttr(parameters.storage_min, i64),
+                "storage_max": IntegerAttr(parameters.storage_max, i64),
             },
+        )
+
+    @property
+    def sum(self) -> CommonScaleSum:
+        """What the op computes, in the terms of `zeropoint.numerics`."""
+        return CommonScaleSum(
+            array_values(self.multipliers),
+            array_values(self.zero_points),
+            number(self.shift),
+            number(self.zero_point),
+            number(self.storage_min),
+            number(self.storage_max),
         )
 
     def verify_(self) -> None:

@@ -3,7 +3,7 @@
 from xdsl.ir import Dialect
 
 from zeropoint.ir.quant.casts import DequantizeCastOp, QuantizeCastOp, StorageCastOp
-from zeropoint.ir.quant.evaluate import dequantize, quantize
+from zeropoint.ir.quant.evaluate import dequantize, quantize, stored_array
 from zeropoint.ir.quant.fake_quant import ConstFakeQuantOp, ConstFakeQuantPerAxisOp
 from zeropoint.ir.quant.parameters import UniformParameters
 from zeropoint.ir.quant.quantile import QuantileParameters, QuantileType
@@ -41,6 +41,7 @@ __all__ = [
     "UniformQuantizedType",
     "dequantize",
     "quantize",
+    "stored_array",
 ]
 
 Quant = Dialect(

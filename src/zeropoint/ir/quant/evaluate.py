@@ -70,10 +70,10 @@ def quantize(
 ) -> Array:
     """Real values to the integers that store them, by a type and under a numerics profile.
 
-    `x` has any shape and real dtype, and is rounded to the expressed type first (or to `expressed`: constants are
-    quantized in f64); the result has its shape and the dtype
-    of the storage type (`quantized.storage.dtype`: int8 of i8 and i4, uint8 of u8 and u4). A per-channel type wants
-    as many scales as `x` has indices along its axis, a sub-channel type blocks that divide the shape.
+    `x` has any shape and real dtype, and is rounded to the expressed type first (or to `expressed`). The result has its
+    shape and the dtype of the storage type (`quantized.storage.dtype`: int8 of i8 and i4, uint8 of u8 and u4). A
+    per-channel type wants as many scales as `x` has indices along its axis, a sub-channel type blocks that divide the
+    shape.
 
     Arithmetic, rounding and clamping are those of `numerics.affine.quantize` in the expressed type; NaN becomes the
     zero point, infinities clamp. To a float storage type, x / scale + zero_point is clamped and rounded to the nearest
@@ -106,6 +106,14 @@ def quantize(
     if isinstance(storage.spelling, QuantileType):
         return _nearest_quantile(values, storage)
     return np.clip(values, storage.minimum, storage.maximum).astype(storage.dtype)
+
+
+def stored_array(array: npt.ArrayLike, quantized: UniformQuantizedType) -> Array:
+    """The storage integers of a constant, which are found before a program runs: in f64, ties to even.
+
+    Shapes, dtypes and errors are those of `quantize`.
+    """
+    return quantize(array, quantized, expressed=np.float64)
 
 
 def dequantize(q: npt.ArrayLike, quantized: UniformQuantizedType, *, expressed: npt.DTypeLike | None = None) -> Array:

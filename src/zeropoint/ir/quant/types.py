@@ -161,19 +161,12 @@ class UniformQuantizedType(Data[UniformParameters], QuantizedType):
         return self.data.zero_points[0]
 
     @property
-    def reach(self) -> int:
-        """The greatest |stored - zero_point|, of any channel."""
-        points = self.data.zero_points
-        return max(self.storage.maximum - min(points), max(points) - self.storage.minimum)
-
-    @property
     def affine(self) -> AffineParameters:
-        """The parameters of a per-layer type in the terms of `zeropoint.numerics`.
-
-        Raises ValueError for another type.
-        """
-        storage = self.storage
-        return AffineParameters(np.array(self.scale), np.array(self.zero_point), storage.minimum, storage.maximum)
+        """The parameters in the terms of `zeropoint.numerics`: a scalar per layer, else in the shape of `scales`."""
+        scales, points = self.data.arrays()
+        if self.is_per_layer:
+            scales, points = scales.reshape(()), points.reshape(())
+        return AffineParameters(scales, points, self.storage.minimum, self.storage.maximum)
 
     @property
     def scales(self) -> np.ndarray[Any, np.dtype[np.float64]]:
