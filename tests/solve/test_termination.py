@@ -10,10 +10,10 @@ from zeropoint.ir.quant import QuantizeRegionOp, Storage, UniformQuantizedType
 from zeropoint.ir.tensors import shape_of
 from zeropoint.solve import is_rescale, move_rescales, propagate, violations
 from zeropoint.solve.check import regions_of
-from zeropoint.solve.move_rescales import _Motion
+from zeropoint.solve.move_rescales import _Moves
 from zeropoint.solve.ports import PortGraph
 from zeropoint.solve.separate import Collision, Pieces, separate
-from zeropoint.solve.termination import NoProgress, Progress
+from zeropoint.solve.termination import NoProgress, Termination
 from zeropoint.targets import OUTPUT, Custom, Free, Target
 
 I8 = Storage.of("i8")
@@ -27,30 +27,30 @@ def some_region() -> QuantizeRegionOp:
 
 def test_a_port_that_is_set_twice_or_never_or_rescaled_twice_is_a_fault() -> None:
     region = some_region()
-    progress = Progress([(region, 0), (region, OUTPUT)])
-    progress.set((region, 0), PIN)
+    termination = Termination([(region, 0), (region, OUTPUT)])
+    termination.set((region, 0), PIN)
     with pytest.raises(NoProgress, match=r"port 0 of quant\.region: found types"):
-        progress.set((region, 0), PIN)
-    progress.rescale((region, 0))
+        termination.set((region, 0), PIN)
+    termination.rescale((region, 0))
     with pytest.raises(NoProgress, match="found two rescales"):
-        progress.rescale((region, 0))
+        termination.rescale((region, 0))
     with pytest.raises(NoProgress, match="found 1 ports that were never set"):
-        progress.finish()
-    progress.set((region, OUTPUT), PIN)
-    progress.finish()
+        termination.finish()
+    termination.set((region, OUTPUT), PIN)
+    termination.finish()
 
 
 def test_propagation_sets_each_port_exactly_once_and_rescales_none_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every step is counted: as many settings as ports, at most as many rescales, and both are really made."""
     steps: dict[str, list[object]] = {"set": [], "rescale": []}
     for name in steps:
-        real = getattr(Progress, name)
+        real = getattr(Termination, name)
 
-        def counted(self: Progress, port: object, *more: object, real=real, name=name) -> None:
+        def counted(self: Termination, port: object, *more: object, real=real, name=name) -> None:
             steps[name].append(port)
             real(self, port, *more)
 
-        monkeypatch.setattr(Progress, name, counted)
+        monkeypatch.setattr(Termination, name, counted)
     for seed in range(30):
         for found in steps.values():
             found.clear()
@@ -133,14 +133,14 @@ def measure(program) -> tuple[int, int, int]:
 def test_every_motion_of_a_rescale_lowers_their_number_or_cost_or_readers(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = _Motion.step
+    real = _Moves.step
 
-    def checked(self: _Motion, rescale: QuantizeRegionOp) -> bool:
+    def checked(self: _Moves, rescale: QuantizeRegionOp) -> bool:
         before = measure(self.program)
         moved = real(self, rescale)
         assert (measure(self.program) < before) == moved
         return moved
 
-    monkeypatch.setattr(_Motion, "step", checked)
+    monkeypatch.setattr(_Moves, "step", checked)
     table = Target("t", "fixed32", (*TOY.rows, row("pair", Free(), ACT, CENTRED)))
     move_rescales(propagate(random_graph(seed, KINDS), table), table)

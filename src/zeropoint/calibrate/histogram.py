@@ -105,8 +105,8 @@ class PercentileObserver:
             return self.extremes.minimum
         if rank == self.count - 1:
             return self.extremes.maximum
-        place = int(np.searchsorted(cumulative, rank, side="right")) - _FIRST_NON_FINITE
-        middle = _bin_middle(place) if place >= 0 else -_bin_middle(-place - 1)
+        found = int(np.searchsorted(cumulative, rank, side="right")) - _FIRST_NON_FINITE
+        middle = _bin_middle(found) if found >= 0 else -_bin_middle(-found - 1)
         return min(max(middle, self.extremes.minimum), self.extremes.maximum)
 
 

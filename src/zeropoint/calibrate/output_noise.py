@@ -54,11 +54,11 @@ MOVES = ("reshape", "transpose", "slice", "pad", "broadcast", "squeeze", "expand
 class _Probe:
     """A copy of a program under construction, and the scalars that it is going to return.
 
-    Ops go before `place`: behind the reader that is judged, so that no value is kept longer than the network needs it.
+    Ops go before `anchor`: behind the reader that is judged, so that no value is kept longer than the network needs it.
     """
 
     program: Program
-    place: Operation
+    anchor: Operation
     network: Mapping[SSAValue, list[Operation]]
     """The readers of every value of the network, found before anything was added."""
     results: list[SSAValue] = field(default_factory=list[SSAValue])
@@ -69,8 +69,8 @@ class _Probe:
     """By key and number of the range: the results that hold the noise and the signal of each reader."""
 
     def insert(self, op: Operation) -> SSAValue:
-        """Put an op at the place."""
-        self.program.entry.insert_op_before(op, self.place)
+        """Put an op before the anchor."""
+        self.program.entry.insert_op_before(op, self.anchor)
         return op.results[0]
 
     def splat(self, number: float, like: SSAValue) -> SSAValue:
@@ -106,17 +106,17 @@ class _Probe:
         self.terms.setdefault(key, []).append((noise, self.signals[exact]))
 
     def judge(self, key: tuple[str, int], exact: SSAValue, form: Callable[[], SSAValue]) -> None:
-        """Every reader of a value with the value as it is and in another form, which is made at the place."""
+        """Every reader of a value with the value as it is and in another form, which is made before the anchor."""
         readers = self.network[exact]
         kernels = [op for op in readers if isinstance(op, QuantizeRegionOp) and element_of(op.outputs[0]) == f32]
         for reader in kernels:
             if reader.logical_kernel.data in MOVES:
                 self.judge(key, reader.outputs[0], partial(self.copied, reader, exact, form))
             else:
-                self.place = self.behind(reader)
+                self.anchor = self.behind(reader)
                 self.compare(key, reader.outputs[0], self.copied(reader, exact, form))
         if len(kernels) < len(readers):
-            self.place = self.behind(exact.owner)
+            self.anchor = self.behind(exact.owner)
             self.compare(key, exact, form())
 
     def copied(self, reader: QuantizeRegionOp, exact: SSAValue, form: Callable[[], SSAValue]) -> SSAValue:

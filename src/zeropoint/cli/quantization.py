@@ -173,5 +173,5 @@ def _summary(result: Any) -> str:
     moved = result.propagated.module.attributes.get(RESCALE_COUNTS)
     ops = Ops.of(result.integer)
     before = ops.counts.rescales if moved is None else moved.data["before"].value.data
-    motion = f"rescales ({before} before motion)"
-    return str(ops) if before == ops.counts.rescales else str(ops).replace("rescales", motion, 1)
+    both = f"rescales ({before} before they were moved)"
+    return str(ops) if before == ops.counts.rescales else str(ops).replace("rescales", both, 1)

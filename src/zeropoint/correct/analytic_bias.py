@@ -75,9 +75,9 @@ def _asking(program: Program, keys: Mapping[SSAValue, str]) -> Program:
     for before, key in keys.items():
         value = values[before]
         reference = StatisticsRefOp(value, key)
-        place = value.owner.next_op if isinstance(value.owner, Operation) else block.first_op
-        assert place is not None
-        block.insert_op_before(reference, place)
+        behind = value.owner.next_op if isinstance(value.owner, Operation) else block.first_op
+        assert behind is not None
+        block.insert_op_before(reference, behind)
         value.replace_uses_with_if(reference.res, lambda use, made=reference: use.operation is not made)
     for region in [op for op in block.ops if isinstance(op, QuantizeRegionOp)]:
         inline_region(region)

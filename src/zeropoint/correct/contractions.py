@@ -80,11 +80,11 @@ class ConvolutionGeometry:
         if any(side for pair in form.padding for side in pair) or any(step > 1 for step in form.lhs_dilation):
             x = padded(x, [(0, 0), (0, 0), *form.padding], fill, [0, 0, *(step - 1 for step in form.lhs_dilation)])
         image, *corner = np.unravel_index(positions, (x.shape[0], *self.sizes))
-        starts = [place * stride for place, stride in zip(corner, form.strides, strict=True)]
+        starts = [at * stride for at, stride in zip(corner, form.strides, strict=True)]
         found = np.empty((len(positions), x.shape[1], math.prod(self.taps)), x.dtype)
         for number, tap in enumerate(itertools.product(*map(range, self.taps))):
-            places = [at + step * by for at, step, by in zip(starts, tap, form.rhs_dilation, strict=True)]
-            found[:, :, number] = x[(image, slice(None), *places)]
+            indices = [at + step * by for at, step, by in zip(starts, tap, form.rhs_dilation, strict=True)]
+            found[:, :, number] = x[(image, slice(None), *indices)]
         groups = form.feature_groups
         return found.reshape(len(positions), groups, -1).swapaxes(0, 1)
 
@@ -94,19 +94,19 @@ class ConvolutionGeometry:
 
     def weight(self, matrix: Array, like: Array) -> Array:
         made = np.empty(like.shape, matrix.dtype)
-        places: Array = np.arange(like.size)
-        order = self.convolution.weights(places.reshape(like.shape))
+        positions: Array = np.arange(like.size)
+        order = self.convolution.weights(positions.reshape(like.shape))
         made.reshape(-1)[order.reshape(-1)] = matrix.reshape(-1)
         return made
 
     def results(self, y: Array, positions: Array) -> Array:
         layout = self.convolution.layout
         dims = (layout.output_batch_dimension, *layout.output_spatial_dimensions)
-        image, *places = np.unravel_index(positions, [y.shape[dim] for dim in dims])
+        image, *indices = np.unravel_index(positions, [y.shape[dim] for dim in dims])
         y = y.transpose(
             layout.output_batch_dimension, layout.output_feature_dimension, *layout.output_spatial_dimensions
         )
-        return y[(image, slice(None), *places)]
+        return y[(image, slice(None), *indices)]
 
     def positions(self, shape: tuple[int, ...]) -> int:
         return math.prod(shape) // shape[self.convolution.layout.output_feature_dimension]
@@ -130,8 +130,8 @@ class ProductGeometry:
 
     def weight(self, matrix: Array, like: Array) -> Array:
         made = np.empty(like.shape, matrix.dtype)
-        places: Array = np.arange(like.size)
-        order = self.matrix(places.reshape(like.shape))
+        positions: Array = np.arange(like.size)
+        order = self.matrix(positions.reshape(like.shape))
         made.reshape(-1)[order.reshape(-1)] = matrix.reshape(-1)
         return made
 

@@ -44,22 +44,22 @@ class Chosen:
 
 def exact_rows(kernel: ContractionKernel, value: Value, chosen: Chosen) -> Array:
     """What the float kernel reads, (groups, positions, terms), f32."""
-    return np.concatenate([kernel.geometry.rows(value.exact[n], places) for n, places in chosen], axis=1)
+    return np.concatenate([kernel.geometry.rows(value.exact[n], positions) for n, positions in chosen], axis=1)
 
 
 def quantized_rows(kernel: ContractionKernel, value: Value, chosen: Chosen) -> Array:
     """What the quantized kernel reads, as real numbers, (groups, positions, terms), f32."""
     kind = value.kind
     if kind is None or kind.axis is not None:
-        return np.concatenate([kernel.geometry.rows(value.real(n), places) for n, places in chosen], axis=1)
+        return np.concatenate([kernel.geometry.rows(value.real(n), positions) for n, positions in chosen], axis=1)
     point, scale = kind.zero_point, np.float32(kind.scale)
-    rows = [kernel.geometry.rows(value.stored[n], places, point) for n, places in chosen]
+    rows = [kernel.geometry.rows(value.stored[n], positions, point) for n, positions in chosen]
     return (np.concatenate(rows, axis=1).astype(np.float32) - np.float32(point)) * scale
 
 
 def exact_results(kernel: ContractionKernel, step: Step, chosen: Chosen) -> Array:
     """What the float kernel makes, bounds included, (positions, channels), f32."""
-    return np.concatenate([kernel.geometry.results(step.exact[n], places) for n, places in chosen])
+    return np.concatenate([kernel.geometry.results(step.exact[n], positions) for n, positions in chosen])
 
 
 def products(rows: Array, matrix: Array) -> Array:

@@ -26,7 +26,7 @@ from xdsl.rewriter import Rewriter
 
 from zeropoint.fuse.composites import composite_match, expand_composites
 from zeropoint.fuse.elementwise import GENERIC
-from zeropoint.fuse.lists import PHASES
+from zeropoint.fuse.lists import ROUNDS
 from zeropoint.fuse.match import Graph, Match, Pattern
 from zeropoint.fuse.split_clamps import split_clamps
 from zeropoint.fuse.statements import Statements, lift_statements, put_inside, restore_statements
@@ -141,8 +141,8 @@ def fuse(program: Program, target: Target | None = None) -> Program:
         match = composite_match(composite, graph)
         if match is not None:
             _take(match, graph)
-    for direction, phase in PHASES:
-        _apply(phase, ops[::direction], graph)
+    for direction, patterns in ROUNDS:
+        _apply(patterns, ops[::direction], graph)
     remove_dead_ops(program.entry)
     restore_statements(program, {value: ops for value, ops in stated.items() if _is_there(value, program)})
     return program

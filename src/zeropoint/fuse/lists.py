@@ -11,7 +11,7 @@ from zeropoint.fuse import contraction, elementwise, movement, normalization, po
 from zeropoint.fuse.match import Pattern
 
 FORWARD, BACKWARD = 1, -1
-PHASES: tuple[tuple[int, tuple[Pattern, ...]], ...] = (
+ROUNDS: tuple[tuple[int, tuple[Pattern, ...]], ...] = (
     # Whole idioms before the kernels that their parts would be.
     (FORWARD, normalization.PATTERNS),
     (FORWARD, (*contraction.PATTERNS, *pooling.PATTERNS)),

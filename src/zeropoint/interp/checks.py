@@ -75,7 +75,7 @@ def close(least: int, greatest: int) -> Holds:
 
 
 def _position(floats: Array) -> Array:
-    """Where floats stand in the order of all floats of their type; -0 and 0 stand at the same place."""
+    """Where floats stand in the order of all floats of their type; -0 and 0 are equal."""
     bits = floats.view(np.dtype(f"i{floats.dtype.itemsize}")).astype(np.int64)
     magnitude = bits & np.int64((1 << (8 * floats.dtype.itemsize - 1)) - 1)
     return np.where(np.signbit(floats), -magnitude, magnitude)
@@ -107,13 +107,13 @@ def _function_name(op: Operation) -> str:
 
 
 def _difference(found: Array, expected: Array, wrong: Array, name: str) -> str:
-    places = np.argwhere(wrong)
+    indices = np.argwhere(wrong)
     pairs = "; ".join(
-        f"{list(map(int, place))}: found {found[tuple(place)]}, expected {expected[tuple(place)]}"
-        for place in places[:SHOWN]
+        f"{list(map(int, index))}: found {found[tuple(index)]}, expected {expected[tuple(index)]}"
+        for index in indices[:SHOWN]
     )
-    more = f"; and {len(places) - SHOWN} more" if len(places) > SHOWN else ""
-    return f"{len(places)} of {wrong.size} elements{name} differ: {pairs}{more}"
+    more = f"; and {len(indices) - SHOWN} more" if len(indices) > SHOWN else ""
+    return f"{len(indices)} of {wrong.size} elements{name} differ: {pairs}{more}"
 
 
 def _against_operand(op: Operation, holds: Holds) -> Kernel:

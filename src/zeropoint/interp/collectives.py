@@ -51,7 +51,7 @@ from zeropoint.ir.values import value_text
 Across = Callable[[Sequence[Sequence[int]], ProcessId, Grid], list[ProcessId] | None]
 """Replica groups to the group of a process; None where it is in none."""
 Exchange = Callable[[Any], tuple[list[Any], int] | None]
-"""A value to the values of the group and the process's place in it; None for a process that is in no group."""
+"""A value to the values of the group and the process's position in it; None for a process that is in no group."""
 
 
 def _exchange(op: Any, across: Across) -> Exchange:
@@ -106,9 +106,9 @@ def collective_reduce(op: CollectiveReduceOp, scope: Scope) -> Kernel:
     folds = [folded(op.computation.block, *types, scope) for types in zip(op.inputs, op.results_, strict=True)]
 
     def run(*operands: Array) -> tuple[Array, ...]:
-        values, place = _present(exchange(operands))
+        values, position = _present(exchange(operands))
         results = tuple(fold([value[index] for value in values]) for index, fold in enumerate(folds))
-        return results if place == 0 else tuple(np.zeros_like(result) for result in results)
+        return results if position == 0 else tuple(np.zeros_like(result) for result in results)
 
     return run
 
@@ -119,8 +119,8 @@ def reduce_scatter(op: ReduceScatterOp, scope: Scope) -> Kernel:
     fold = folded(op.computation.block, op.operand, op.result, scope)
 
     def run(operand: Array) -> Array:
-        values, place = _present(exchange(operand))
-        return np.split(fold(values), len(values), axis)[place]
+        values, position = _present(exchange(operand))
+        return np.split(fold(values), len(values), axis)[position]
 
     return run
 
@@ -142,9 +142,9 @@ def all_to_all(op: AllToAllOp, scope: Scope) -> Kernel:
     split, concat, count = (int(e.value.data) for e in (op.split_dimension, op.concat_dimension, op.split_count))
 
     def run(*operands: Array) -> tuple[Array, ...]:
-        values, place = _present(exchange(operands))
+        values, position = _present(exchange(operands))
         return tuple(
-            np.concatenate([np.split(part, count, split)[place] for part in parts], concat)
+            np.concatenate([np.split(part, count, split)[position] for part in parts], concat)
             for parts in zip(*values, strict=True)
         )
 

@@ -63,7 +63,7 @@ def ragged_dot(op: RaggedDotOp, scope: Scope) -> Function:
     )
     (ragged,), (group,) = dims.lhs_ragged_dimensions, dims.rhs_group_dimensions
     taken = {*dims.lhs_batching_dimensions, *dims.lhs_contracting_dimensions}
-    place = len(dims.lhs_batching_dimensions) + sum(axis not in taken for axis in range(ragged))
+    free = len(dims.lhs_batching_dimensions) + sum(axis not in taken for axis in range(ragged))
     one = DotDimensions(
         dims.lhs_batching_dimensions,
         tuple(axis - (axis > group) for axis in dims.rhs_batching_dimensions),
@@ -78,9 +78,9 @@ def ragged_dot(op: RaggedDotOp, scope: Scope) -> Function:
         lhs, rhs = lhs.astype(dtype, copy=False), rhs.astype(dtype, copy=False)
         for index, size in enumerate(group_sizes.tolist()):
             rows = np.moveaxis(np.moveaxis(lhs, ragged, 0)[start : start + size], 0, ragged)
-            dot = Dot(one, (*shape[:place], rows.shape[ragged], *shape[place + 1 :]))
-            np.moveaxis(found, place, 0)[start : start + size] = np.moveaxis(
-                dot.apply(rows, dot.weights(np.moveaxis(rhs, group, 0)[index]), product), place, 0
+            dot = Dot(one, (*shape[:free], rows.shape[ragged], *shape[free + 1 :]))
+            np.moveaxis(found, free, 0)[start : start + size] = np.moveaxis(
+                dot.apply(rows, dot.weights(np.moveaxis(rhs, group, 0)[index]), product), free, 0
             )
             start += size
         return found.astype(result, copy=False)

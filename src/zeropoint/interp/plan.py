@@ -246,8 +246,8 @@ class _BoundScope:
         arguments = inner.arguments(block)
         results = inner.lay(block, arguments)
         plan = inner.finish([*arguments, *reads.values()], results)
-        places = [self.captured.setdefault(slot, len(self.captured)) for slot in reads]
-        return lambda given, captured: plan.run_inside([*given, *(captured[place] for place in places)])
+        positions = [self.captured.setdefault(slot, len(self.captured)) for slot in reads]
+        return lambda given, captured: plan.run_inside([*given, *(captured[position] for position in positions)])
 
     def body(self, block: Block) -> Body:
         inner = PlanBuilder(self._builder.program, self._builder, self._values)
@@ -269,10 +269,10 @@ def _function(plan: Plan) -> Body:
     step = plan.steps[0]
     if step.results != plan.results or len(step.results) != 1:
         return run
-    places = [plan.arguments.index(slot) for slot in step.operands]
+    positions = [plan.arguments.index(slot) for slot in step.operands]
 
     def run_op(*operands: Array) -> tuple[Array, ...]:
-        computed = step.kernel(*[operands[place] for place in places])
+        computed = step.kernel(*[operands[position] for position in positions])
         return computed if isinstance(computed, tuple) else (computed,)
 
     return run_op

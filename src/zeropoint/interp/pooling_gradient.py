@@ -34,9 +34,9 @@ def select_and_scatter(op: SelectAndScatterOp, scope: Scope) -> Kernel:
     origins = [np.arange(size) * step - low for size, step, (low, _) in zip(sizes, strides, padding, strict=True)]
 
     def run(operand: Array, source: Array, init_value: Array) -> Array:
-        places = _chosen(chosen_from(operand), window, origins, sizes, select)
+        positions = _chosen(chosen_from(operand), window, origins, sizes, select)
         total = np.full(operand.size, reducer.start([init_value])[0])
-        _add_up(total, places, reducer.into([source])[0].reshape(-1), reducer.combine)
+        _add_up(total, positions, reducer.into([source])[0].reshape(-1), reducer.combine)
         return reducer.out_of((total.reshape(shape),))[0]
 
     return run
@@ -47,7 +47,7 @@ def _chosen(
 ) -> Array:
     """The flat index of the element that each window chooses; -1 for a window that lies in the padding."""
     best = np.zeros(sizes, operand.dtype)
-    places = np.full(sizes, -1, np.int64)
+    positions = np.full(sizes, -1, np.int64)
     for tap in itertools.product(*(range(extent) for extent in window)):
         indices = [origin + at for origin, at in zip(origins, tap, strict=True)]
         is_inside = np.ones(sizes, np.bool_)
@@ -57,18 +57,18 @@ def _chosen(
         clipped = [np.clip(index, 0, max(size - 1, 0)) for index, size in zip(indices, operand.shape, strict=True)]
         candidate = operand[np.ix_(*clipped)] if indices else operand
         keeps = np.broadcast_to(select(best, candidate)[0], sizes)
-        takes = is_inside & ((places < 0) | ~keeps)
+        takes = is_inside & ((positions < 0) | ~keeps)
         flat = np.ravel_multi_index(np.ix_(*clipped), operand.shape) if indices else np.zeros((), np.int64)
-        places = np.where(takes, np.broadcast_to(flat, sizes), places)
+        positions = np.where(takes, np.broadcast_to(flat, sizes), positions)
         best = np.where(takes, candidate, best)
-    return places.reshape(-1)
+    return positions.reshape(-1)
 
 
-def _add_up(total: Array, places: Array, values: Array, scatter: Combine) -> None:
-    """Scatter values to their places in order: first those that come first at their place, then the second ones, ..."""
-    order = np.argsort(places, kind="stable")
-    order = order[places[order] >= 0]
-    ordered = places[order]
+def _add_up(total: Array, positions: Array, values: Array, scatter: Combine) -> None:
+    """Scatter values to their positions in order: first those that come first at theirs, then the second ones, ..."""
+    order = np.argsort(positions, kind="stable")
+    order = order[positions[order] >= 0]
+    ordered = positions[order]
     if not len(ordered):
         return
     begins = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])

@@ -77,17 +77,17 @@ def scan(op: ScanOp, scope: Scope) -> Kernel:
     body, inputs, inits, outputs = scope.branch(op.body.block), len(op.inputs), len(op.inits), len(op.outputs)
     axis = int(op.dimension.value.data)
     length = shape_of([*op.inputs, *op.outputs][0])[axis]
-    places = range(length)[::-1] if op.is_reverse is not None and bool(op.is_reverse.value.data) else range(length)
+    indices = range(length)[::-1] if op.is_reverse is not None and bool(op.is_reverse.value.data) else range(length)
     made = [(shape_of(value), element_dtype(element_of(value))) for value in op.outputs]
 
     def run(*operands: Array) -> tuple[Array, ...]:
         carried, captured = operands[inputs : inputs + inits], operands[inputs + inits :]
         results = [np.empty(shape, dtype) for shape, dtype in made]
-        for place in places:
-            slices = [np.moveaxis(array, axis, 0)[place, ...] for array in operands[:inputs]]
+        for index in indices:
+            slices = [np.moveaxis(array, axis, 0)[index, ...] for array in operands[:inputs]]
             values = body((*slices, *carried), captured)
             for result, value in zip(results, values[:outputs], strict=True):
-                np.moveaxis(result, axis, 0)[place] = value
+                np.moveaxis(result, axis, 0)[index] = value
             carried = values[outputs:]
         return (*results, *carried)
 

@@ -74,9 +74,9 @@ def _by_key(keys: Array, descending: bool, total: bool) -> Array | None:
 def merge_order(lines: Arrays, before: Callable[[Arrays, Arrays], Array]) -> Array:
     """The stable order of lines along the last axis, by merging ever longer runs; all lines at once.
 
-    `before` gets the elements of two positions, of any shape. Each element of a left run finds its place in the right
-    run by bisection, so `before` is called O(log^2 n) times, each time for half of the elements. A comparator that is
-    no strict weak order still gives a permutation.
+    `before` gets the elements of two positions, of any shape. Each element of a left run finds its position in the
+    right run by bisection, so `before` is called O(log^2 n) times, each time for half of the elements. A comparator
+    that is no strict weak order still gives a permutation.
     """
     length: int = lines[0].shape[-1]
     order: Array = np.array(np.broadcast_to(np.arange(length), lines[0].shape))
@@ -90,9 +90,9 @@ def merge_order(lines: Arrays, before: Callable[[Arrays, Arrays], Array]) -> Arr
 def _merged(lines: Arrays, order: Array, width: int, before: Callable[[Arrays, Arrays], Array]) -> Array:
     """`order` after merging each run of `width` sorted elements with the next one; `lines` are in that order."""
     length: int = order.shape[-1]
-    places = np.arange(length)
-    in_left = places // width % 2 == 0
-    left, right = places[in_left], places[~in_left]
+    positions = np.arange(length)
+    in_left = positions // width % 2 == 0
+    left, right = positions[in_left], positions[~in_left]
     block = left // (2 * width) * (2 * width)
     shape = (*order.shape[:-1], len(left))
     low = np.broadcast_to(np.minimum(block + width, length), shape).copy()

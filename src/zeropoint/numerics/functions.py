@@ -84,8 +84,8 @@ def _by_blocks(function: Approximation, *operands: AnyArray) -> AnyArray:
     found = np.empty(flat[0].shape, operands[0].dtype)
     with np.errstate(all="ignore"):
         for start in range(0, found.size, BLOCK):
-            place = slice(start, start + BLOCK)
-            found[place] = function(ARRAYS, *(x[place] for x in flat))
+            block = slice(start, start + BLOCK)
+            found[block] = function(ARRAYS, *(x[block] for x in flat))
     return found.reshape(shape)
 
 

@@ -91,8 +91,8 @@ class Interval:
         """The indices, of dimensions that have several bounds, of the part with the greatest |x|."""
         if self.low.size <= 1:
             return ()
-        place = np.unravel_index(int(self.magnitude.argmax()), self.low.shape)
-        return tuple(int(at) for at, size in zip(place, self.low.shape, strict=True) if size > 1)
+        index = np.unravel_index(int(self.magnitude.argmax()), self.low.shape)
+        return tuple(int(at) for at, size in zip(index, self.low.shape, strict=True) if size > 1)
 
     def within(self, low: int, high: int) -> bool:
         """Whether every element is in low..high."""

@@ -43,9 +43,9 @@ def regions_of(program: Program) -> list[QuantizeRegionOp]:
 
 
 def region_name(region: QuantizeRegionOp) -> str:
-    """Kernel and place: `convolution 'conv1'`."""
-    place = location_text(region.location)
-    return f"{region.logical_kernel.data} '{place}'" if place else region.logical_kernel.data
+    """Kernel and location: `convolution 'conv1'`."""
+    location = location_text(region.location)
+    return f"{region.logical_kernel.data} '{location}'" if location else region.logical_kernel.data
 
 
 def unquantized_ports(program: Program) -> list[str]:

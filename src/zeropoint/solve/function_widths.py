@@ -298,10 +298,10 @@ def _is_demanded(region: QuantizeRegionOp) -> bool:
 
 
 def _name(region: QuantizeRegionOp) -> str:
-    """The functions of a region and its place: `log 'features'`."""
+    """The functions of a region and its location: `log 'features'`."""
     steps = [function_name(op) for op in region.body.block.ops if is_function(op)]
-    place = location_text(region.location)
-    return f"{steps[-1] if steps else region.logical_kernel.data} '{place}'"
+    location = location_text(region.location)
+    return f"{steps[-1] if steps else region.logical_kernel.data} '{location}'"
 
 
 def _composed(outer: Function, inner: Function) -> Function:

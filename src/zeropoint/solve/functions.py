@@ -93,13 +93,13 @@ def ask(row: KernelRow, region: QuantizeRegionOp, source: str, known: Types) -> 
         raise PropagationError(f"{source}: found a function that fails: {type(error).__name__}: {error}") from error
     derived: list[tuple[int, UniformQuantizedType]] = []
     for port, made in updated:
-        place, rule = row.port_name(port), row.rule(port)
+        named, rule = row.port_name(port), row.rule(port)
         if not is_settable(row, region, port) or not isinstance(made, UniformQuantizedType):
-            raise PropagationError(f"{source}: found {made} for {place}, expected !quant.uniform of a quantized port")
+            raise PropagationError(f"{source}: found {made} for {named}, expected !quant.uniform of a quantized port")
         if not made.is_per_layer and not (rule.per_channel and made.is_per_channel):
-            raise PropagationError(f"{source}: found {made} for {place}, expected one scale: its row allows no more")
+            raise PropagationError(f"{source}: found {made} for {named}, expected one scale: its row allows no more")
         if not rule.accepts(made.storage):
-            raise PropagationError(f"{source}: found {made} for {place}, which its own row does not accept")
+            raise PropagationError(f"{source}: found {made} for {named}, which its own row does not accept")
         derived.append((port, made))
     return derived
 
@@ -112,19 +112,19 @@ def checked_constant(
     Raises PropagationError for a weight whose sums the accumulator would not hold, and for a bias that is not at the
     scale of the products.
     """
-    role, place = kernel.row.input_rule(index).role, kernel.row.port_name(index)
+    role, named = kernel.row.input_rule(index).role, kernel.row.port_name(index)
     if role is Role.WEIGHT:
         held = operand_type(kernel, index, before, None, weights, made)
         if held != made:
             raise PropagationError(
-                f"{source}: found {made} for {place}, expected scales at which the sums fit the accumulator of "
+                f"{source}: found {made} for {named}, expected scales at which the sums fit the accumulator of "
                 f"{kernel.row.accumulator_bits} bits, at least those of {held}"
             )
     elif role is Role.BIAS:
         wanted = operand_type(kernel, index, before, None, weights)
         if made != wanted:
             raise PropagationError(
-                f"{source}: found {made} for {place}, expected the scales of the products, {wanted}; leave the bias "
+                f"{source}: found {made} for {named}, expected the scales of the products, {wanted}; leave the bias "
                 f"alone, and it has these"
             )
     return made

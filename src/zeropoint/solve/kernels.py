@@ -61,7 +61,7 @@ RESCALE_ROWS = (KernelRow(RESCALE_KERNEL, (_ANY,), _ANY, Free()),)
 class Kernel:
     """A region with its row; `storages` has one entry per operand and, last, that of the output.
 
-    `position` is its place in an order that the program's text does not decide (`order.py`); makers before readers.
+    `position` is its number in an order that the program's text does not decide (`order.py`); makers before readers.
     """
 
     region: QuantizeRegionOp
@@ -78,9 +78,9 @@ class Kernel:
 
     @property
     def name(self) -> str:
-        """Kernel and place, for messages: `convolution 'conv1'`."""
-        place = location_text(self.region.location)
-        return f"{self.row.kernel} '{place}'" if place else self.row.kernel
+        """Kernel and location, for messages: `convolution 'conv1'`."""
+        location = location_text(self.region.location)
+        return f"{self.row.kernel} '{location}'" if location else self.row.kernel
 
     @property
     def quantizes_output(self) -> bool:

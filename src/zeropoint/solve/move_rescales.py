@@ -81,12 +81,12 @@ def _fits(row: KernelRow, port: int, wanted: UniformQuantizedType) -> bool:
 
 
 @dataclass
-class _Motion:
+class _Moves:
     program: Program
     kernels: Mapping[Operation, Kernel]
 
     def step(self, rescale: QuantizeRegionOp) -> bool:
-        """Apply the first motion that fits; False where none does."""
+        """Make the first move that fits; False where none does."""
         return (
             self._drop(rescale)
             or self._share(rescale)
@@ -257,8 +257,8 @@ def move_rescales(program: Program, target: Target) -> Program:
         kernels: dict[Operation, Kernel] = {
             kernel.region: kernel for kernel in KernelChoice(target, Constraints(), left_float(program)).choose(program)
         }
-        motion = _Motion(program, kernels)
-        while any([motion.step(region) for region in regions_of(program) if is_rescale(region)]):
+        moves = _Moves(program, kernels)
+        while any([moves.step(region) for region in regions_of(program) if is_rescale(region)]):
             pass
     counts = {"before": before, "after": rescale_count(program)}
     program.module.attributes[RESCALE_COUNTS] = DictionaryAttr(

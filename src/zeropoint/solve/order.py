@@ -3,7 +3,7 @@
 Where two cuts cost the same, or two kernels could be asked first, something has to come first. Ops are ordered by their
 depth in the dataflow, then by what they are, what they read, who reads them and what is known of their values: two
 rounds of hashes along the edges and against them. Only ops that all of this cannot tell apart are ordered by their
-names, and those without different names by their place.
+names, and those without different names by their position.
 
 Source: the RFC on quantization transformations, section "Propagation pass": it is deterministic. The hashes are color
 refinement: B. Weisfeiler and A. Leman, "The reduction of a graph to canonical form" (1968).
@@ -80,7 +80,7 @@ def _around(ops: Sequence[Operation], hashes: dict[Operation, str], constraints:
 
 
 def canonical_ranks(program: Program, constraints: Constraints) -> dict[Operation, int]:
-    """The place of each op of the entry function in that order; what an op reads comes before it."""
+    """The position of each op of the entry function in that order; what an op reads comes before it."""
     ops = list(program.entry.ops)
     depths: dict[Operation, int] = {}
     for op in ops:
@@ -89,9 +89,9 @@ def canonical_ranks(program: Program, constraints: Constraints) -> dict[Operatio
     hashes = {op: _itself(op, program, constraints) for op in ops}
     for _ in range(ROUNDS):
         hashes = _around(ops, hashes, constraints)
-    places = {op: place for place, op in enumerate(ops)}
+    positions = {op: position for position, op in enumerate(ops)}
 
     def key(op: Operation) -> tuple[int, str, str, int]:
-        return depths[op], hashes[op], location_text(op.location) or "", places[op]
+        return depths[op], hashes[op], location_text(op.location) or "", positions[op]
 
     return {op: rank for rank, op in enumerate(sorted(ops, key=key))}

@@ -5,7 +5,7 @@ value comes through, as far back as the kernel that computes it: none of them ma
 wants.
 
 A reader is a kernel that does not hand the scale of its operand on, a float op, or the caller. It wants the scale of
-its value's own range. It cannot have a finer one than any place that its value comes through has by itself: ports that
+its value's own range. It cannot have a finer one than any node that its value comes through has by itself: ports that
 a kernel ties and values that are coupled have the range of all of them, a kernel or a pin may fix a type, a kernel may
 want a zero point. The coarsest of these is what the reader would get if every edge of the graph were rescaled: it is
 the only way, and it is what the reader wants.
@@ -55,9 +55,9 @@ def own_step(node: Node) -> float:
 def needs(
     steps: Sequence[float], flows: Iterable[tuple[int, int]], read: Container[int]
 ) -> tuple[list[float], list[float]]:
-    """The finest scale that each place can have; and the one that the readers behind it want, infinite without any.
+    """The finest scale that each node can have; and the one that the readers behind it want, infinite without any.
 
-    `steps` has the scale of each place by itself, 0 where it is not known or does not matter; `flows` says from where
+    `steps` has the scale of each node by itself, 0 where it is not known or does not matter; `flows` says from where
     to where data goes, and `read` where somebody reads it.
     """
     ahead: list[list[int]] = [[] for _ in steps]
@@ -71,13 +71,13 @@ def needs(
 
 
 def _least_before(numbers: Sequence[float], next_to: Sequence[Sequence[int]]) -> list[float]:
-    """For each place the least number of all places from which it is reached, its own included."""
+    """For each node the least number of all nodes from which it is reached, its own included."""
     least = list(numbers)
     pending = deque(range(len(least)))
     while pending:
-        place = pending.popleft()
-        for other in next_to[place]:
-            if least[place] < least[other]:
-                least[other] = least[place]
+        node = pending.popleft()
+        for other in next_to[node]:
+            if least[node] < least[other]:
+                least[other] = least[node]
                 pending.append(other)
     return least

@@ -48,7 +48,7 @@ from zeropoint.solve.kernels import Kernel
 from zeropoint.solve.operands import operand_type, weight_facts
 from zeropoint.solve.rescale import is_rescale, rescale_region
 from zeropoint.solve.specs import Specs
-from zeropoint.solve.termination import Port, Progress
+from zeropoint.solve.termination import Port, Termination
 from zeropoint.targets import OUTPUT, Target
 
 
@@ -63,7 +63,7 @@ class _Settlement:
     constraints: Constraints
     specs: Specs
     reasons: Mapping[Port, tuple[str, str]]
-    progress: Progress
+    termination: Termination
     versions: dict[SSAValue, dict[UniformQuantizedType, SSAValue]] = field(
         default_factory=dict[SSAValue, dict[UniformQuantizedType, SSAValue]]
     )
@@ -106,7 +106,7 @@ class _Settlement:
             if kernel.is_data(index, operand):
                 wanted = self.specs.port_type((region, index))
                 region.operands[index] = self._as(operand, wanted, kernel, index)
-                self.progress.set((region, index), wanted)
+                self.termination.set((region, index), wanted)
                 found.append(wanted)
             elif (region, index) in self.specs.constants:
                 made, source = self.specs.constants[region, index]
@@ -117,7 +117,7 @@ class _Settlement:
         region.input_specs = ArrayAttr[Attribute](found)
         if output is None:
             return
-        self.progress.set((region, OUTPUT), output)
+        self.termination.set((region, OUTPUT), output)
         region.output_specs = ArrayAttr[Attribute]([output])
         if not is_rescale(region):
             weight = weight_facts(kernel, found, self._pinned(region.inputs[1]) if len(found) > 1 else None)
@@ -147,7 +147,7 @@ class _Settlement:
         own = self.specs.value_class(value).parameters()
         if own == output:
             return
-        self.progress.rescale((kernel.region, OUTPUT))
+        self.termination.rescale((kernel.region, OUTPUT))
         uses = list(value.uses)
         wants, has = self._reason((kernel.region, OUTPUT), own, output)
         made = rescale_region(value, output, own, (has, wants))
@@ -163,7 +163,7 @@ class _Settlement:
         own = self.specs.value_class(value).parameters()
         versions = self.versions.setdefault(value, {own: value})
         if wanted not in versions:
-            self.progress.rescale((kernel.region, index))
+            self.termination.rescale((kernel.region, index))
             made = rescale_region(value, own, wanted, self._reason((kernel.region, index), own, wanted))
             assert kernel.region.parent is not None
             kernel.region.parent.insert_op_before(made, kernel.region)
@@ -189,12 +189,12 @@ def propagate(program: Program, target: Target, profile: str | None = None, *, r
     constraints = take_constraints(program)
     duplicate_constants(program, constraints)
     graph, specs = settle_kernels(program, target, constraints, ranges)
-    places = {op: place for place, op in enumerate(program.entry.ops)}
-    kernels = sorted(graph.kernels, key=lambda kernel: places[kernel.region])
+    positions = {op: position for position, op in enumerate(program.entry.ops)}
+    kernels = sorted(graph.kernels, key=lambda kernel: positions[kernel.region])
     specs.run_functions(graph.kernels, program.weights)
     reasons = {edge.port: edge.reason for edge in graph.edges if edge.reason is not None}
-    progress = Progress(graph.port_nodes)
-    run = _Settlement(program, constraints, specs, reasons, progress)
+    termination = Termination(graph.port_nodes)
+    run = _Settlement(program, constraints, specs, reasons, termination)
     for kernel in kernels:
         if kernel.row.profile and profile is None:
             kernel.region.attributes[PROFILE] = StringAttr(kernel.row.profile)
@@ -206,7 +206,7 @@ def propagate(program: Program, target: Target, profile: str | None = None, *, r
             if isinstance(error, PropagationError):
                 raise
             raise PropagationError(f"{kernel.name}: {error}") from error
-    progress.finish()
+    termination.finish()
     state_input_facts(program, specs)
     for value, quantized in constraints.simulated.items():
         if value not in graph.value_nodes and not is_constant(value):

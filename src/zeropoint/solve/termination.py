@@ -1,4 +1,4 @@
-"""That propagation makes progress: each port is set once, and rescaled at most once, so that the pass ends.
+"""That propagation ends: each port is set once, and rescaled at most once, so that the pass ends.
 
 Source: the RFC on quantization transformations, section "Propagation pass": it stops when no parameters can be updated.
 """
@@ -19,7 +19,7 @@ class NoProgress(AssertionError):
     """A port is set or rescaled twice, or not at all: a fault of this package, whatever the program is."""
 
 
-class Progress:
+class Termination:
     """What has been done to the ports of a program. Steps are at most twice as many as ports."""
 
     def __init__(self, ports: Iterable[Port]):

@@ -84,9 +84,9 @@ def _product(lhs: _Term, rhs: _Term, kept: str, build: Builder) -> _Term:
         raise NodeError(f"found shapes {list(shape_of(lhs.value))} and {list(shape_of(rhs.value))} of one label")
     labels = "".join(batch)
     labels += "".join(x for x in lhs.labels if x not in shared) + "".join(x for x in rhs.labels if x not in shared)
-    places = [tuple(term.labels.index(x) for x in group) for group in (batch, contracted) for term in (lhs, rhs)]
+    dimensions = [tuple(term.labels.index(x) for x in group) for group in (batch, contracted) for term in (lhs, rhs)]
     shape = with_shape(lhs.value, [sizes[label] for label in labels])
-    return _Term(build.insert(DotGeneralOp(lhs.value, rhs.value, shape, DotDimensions(*places))), labels)
+    return _Term(build.insert(DotGeneralOp(lhs.value, rhs.value, shape, DotDimensions(*dimensions))), labels)
 
 
 def einsum(node: Node, build: Builder) -> SSAValue:

@@ -74,8 +74,8 @@ def trilu(node: Node, build: Builder) -> SSAValue:
         difference = np.arange(columns)[None, :] - np.arange(rows)[:, None]
         mask = build.constant(difference >= k if upper else difference <= k)
     else:
-        places = [build.iota((rows, columns), dimension, i64) for dimension in (1, 0)]
-        difference = build.apply(SubtractOp, *places)
+        positions = [build.iota((rows, columns), dimension, i64) for dimension in (1, 0)]
+        difference = build.apply(SubtractOp, *positions)
         k_value = build.broadcast(converted(node.scalar(1), i64, build), difference.type, ())
         direction = ComparisonDirection.GE if upper else ComparisonDirection.LE
         mask = build.compare(direction, difference, k_value)

@@ -45,11 +45,11 @@ def _extreme_position(value: SSAValue, axis: int, greatest: bool, last: bool, bu
         build.reduce(value, [axis], highest(value), MinimumOp)
     )  # fmt: skip
     same = build.compare(ComparisonDirection.EQ, value, build.broadcast(extreme, value.type, kept))
-    places = build.iota(shape, axis, i64)
+    positions = build.iota(shape, axis, i64)
     if last:
-        return build.reduce(build.apply(SelectOp, same, places, build.splat(0, places)), [axis], 0, MaximumOp)
+        return build.reduce(build.apply(SelectOp, same, positions, build.splat(0, positions)), [axis], 0, MaximumOp)
     end = shape[axis] - 1
-    return build.reduce(build.apply(SelectOp, same, places, build.splat(end, places)), [axis], end, MinimumOp)
+    return build.reduce(build.apply(SelectOp, same, positions, build.splat(end, positions)), [axis], end, MinimumOp)
 
 
 def arg_extreme(greatest: bool) -> Convert:
@@ -77,10 +77,10 @@ def hardmax(node: Node, build: Builder) -> SSAValue:
     flat = value
     if node.opset < 13:
         flat, axis = build.reshape(value, [int(np.prod(shape[:axis])), int(np.prod(shape[axis:]))]), 1
-    place = _extreme_position(flat, axis, True, False, build)
+    position = _extreme_position(flat, axis, True, False, build)
     kept = [dimension for dimension in range(len(shape_of(flat))) if dimension != axis]
-    places = build.iota(shape_of(flat), axis, i64)
-    same = build.compare(ComparisonDirection.EQ, places, build.broadcast(place, places.type, kept))
+    positions = build.iota(shape_of(flat), axis, i64)
+    same = build.compare(ComparisonDirection.EQ, positions, build.broadcast(position, positions.type, kept))
     return build.reshape(build.apply(SelectOp, same, build.splat(1, flat), build.splat(0, flat)), shape)
 
 
@@ -105,7 +105,7 @@ def top_k(node: Node, build: Builder) -> tuple[SSAValue, ...]:
     largest = bool(node.integer("largest", 1))
     node.integer("sorted", 1)  # any order will do
     direction = ComparisonDirection.GT if largest else ComparisonDirection.LT
-    places = build.iota(shape, axis, i64)
-    sort = SortOp([value, places], comparator([element_of(value), i64], direction), dimension=axis, stable=True)
+    positions = build.iota(shape, axis, i64)
+    sort = SortOp([value, positions], comparator([element_of(value), i64], direction), dimension=axis, stable=True)
     build.insert(sort)
     return tuple(part_of(result, axis, range(counts[0]), build) for result in sort.results_)

@@ -44,10 +44,10 @@ def pad(node: Node, build: Builder) -> SSAValue:
         size = shape_of(value)[axis]
         if (before or after) and size:
             afford([size + abs(before) + abs(after)], 64, "a padded dimension")
-            places = np.pad(
+            positions = np.pad(
                 np.arange(size)[max(-before, 0) : size + min(after, 0)], (max(before, 0), max(after, 0)), mode
             )
-            value = along(value, axis, places, build)
+            value = along(value, axis, positions, build)
     return value
 
 
@@ -67,25 +67,25 @@ def _pads(node: Node, rank: int) -> tuple[list[int], list[int]]:
     return low, high
 
 
-def along(value: SSAValue, axis: int, places: Array, build: Builder) -> SSAValue:
-    """The elements at constant places along a dimension: slices, turned around or repeated where the places say so."""
-    pieces = _runs(places)
+def along(value: SSAValue, axis: int, positions: Array, build: Builder) -> SSAValue:
+    """The elements at constant positions along a dimension: slices, turned around or repeated where these say so."""
+    pieces = _runs(positions)
     if len(pieces) > MOST_RUNS:
-        return taken_along(value, axis, places, build)
+        return taken_along(value, axis, positions, build)
     return concatenated([_run(value, axis, *piece, build) for piece in pieces], axis, build)
 
 
-def _runs(places: Array) -> list[tuple[int, int, int]]:
+def _runs(positions: Array) -> list[tuple[int, int, int]]:
     """Places as (first, step of 1, -1 or 0, count)."""
     found: list[tuple[int, int, int]] = []
-    steps: list[Any] = np.diff(places).tolist()
+    steps: list[Any] = np.diff(positions).tolist()
     at = 0
-    while at < len(places):
+    while at < len(positions):
         step = steps[at] if at < len(steps) and abs(steps[at]) <= 1 else 1
         end = at + 1
-        while end < len(places) and steps[end - 1] == step:
+        while end < len(positions) and steps[end - 1] == step:
             end += 1
-        found.append((int(places[at]), step, end - at))
+        found.append((int(positions[at]), step, end - at))
         at = end
     return found
 

@@ -90,12 +90,12 @@ def _max_with_positions(node: Node, value: SSAValue, window: Window, build: Buil
     """
     shape = shape_of(value)
     afford(shape, 16, "positions")
-    places = np.arange(int(np.prod(shape)), dtype=np.int64).reshape(shape)
+    counted = np.arange(int(np.prod(shape)), dtype=np.int64).reshape(shape)
     if node.integer("storage_order", 0):
         spatial = int(np.prod(shape[2:]))
         inner = np.arange(spatial).reshape(shape[:1:-1]).transpose()
-        places = np.arange(shape[0] * shape[1]).reshape([*shape[:2], *(1 for _ in shape[2:])]) * spatial + inner
-    positions = build.constant(places.astype(np.int64))
+        counted = np.arange(shape[0] * shape[1]).reshape([*shape[:2], *(1 for _ in shape[2:])]) * spatial + inner
+    positions = build.constant(counted.astype(np.int64))
     outputs = [*shape[:2], *window.outputs(shape[2:])]
     pair = [value, positions]
     op = ReduceWindowOp(
@@ -115,16 +115,16 @@ def _max_with_positions(node: Node, value: SSAValue, window: Window, build: Buil
 def _first_greatest(elements: Sequence[Attribute]) -> Region:
     """The body that keeps the greater value and its position, the left one of two that are equal."""
     block = Block(arg_types=[TensorType(element, []) for element in (*elements, *elements)])
-    left, left_place, right, right_place = block.args
+    left, left_position, right, right_position = block.args
     new = CompareOp(right, left, ComparisonDirection.GT)
     same = CompareOp(right, left, ComparisonDirection.EQ)
     zero = ConstantOp(DenseIntOrFPElementsAttr.from_list(TensorType(i64, []), [0]))
-    padding = CompareOp(left_place, zero.output, ComparisonDirection.LT)
+    padding = CompareOp(left_position, zero.output, ComparisonDirection.LT)
     block.add_ops([new, same, zero, padding])
     both = AndOp(same.result, padding.result)
     take = OrOp(new.result, both.result)
-    best, place = SelectOp(take.result, right, left), SelectOp(take.result, right_place, left_place)
-    block.add_ops([both, take, best, place, ReturnOp([best.result, place.result])])
+    best, position = SelectOp(take.result, right, left), SelectOp(take.result, right_position, left_position)
+    block.add_ops([both, take, best, position, ReturnOp([best.result, position.result])])
     return Region(block)
 
 

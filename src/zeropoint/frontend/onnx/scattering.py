@@ -67,10 +67,10 @@ def gather_elements(node: Node, build: Builder) -> SSAValue:
     value, indices = node.operand(0), node.operand(1)
     rank = len(shape_of(value))
     axis = axis_of(node.integer("axis", 0), rank)
-    places = _positions(indices, axis, shape_of(value)[axis], build)
+    positions = _positions(indices, axis, shape_of(value)[axis], build)
     every = tuple(range(rank))
     dimensions = GatherDimensions(collapsed_slice_dims=every, start_index_map=every, index_vector_dim=rank)
-    return build.insert(GatherOp(value, places, dimensions, [1] * rank))
+    return build.insert(GatherOp(value, positions, dimensions, [1] * rank))
 
 
 def scatter_elements(node: Node, build: Builder) -> SSAValue:
@@ -78,13 +78,13 @@ def scatter_elements(node: Node, build: Builder) -> SSAValue:
     value, indices, updates = node.operand(0), node.operand(1), node.operand(2)
     rank = len(shape_of(value))
     axis = axis_of(node.integer("axis", 0), rank)
-    places = _positions(indices, axis, shape_of(value)[axis], build)
+    positions = _positions(indices, axis, shape_of(value)[axis], build)
     every = tuple(range(rank))
     dimensions = ScatterDimensions(
         inserted_window_dims=every, scatter_dims_to_operand_dims=every, index_vector_dim=rank
     )
     body = _body(element_of(value), node.choice("reduction", "none", REDUCTIONS))
-    return build.insert(ScatterOp([value], places, [updates], dimensions, body))
+    return build.insert(ScatterOp([value], positions, [updates], dimensions, body))
 
 
 def _nd_indices(indices: SSAValue, sizes: Sequence[int], build: Builder) -> SSAValue:
@@ -111,9 +111,9 @@ def gather_nd(node: Node, build: Builder) -> SSAValue:
         start_index_map=mapped,
         index_vector_dim=rank,
     )
-    places = _nd_indices(indices, [shape[dimension] for dimension in mapped], build)
+    positions = _nd_indices(indices, [shape[dimension] for dimension in mapped], build)
     sizes = [size if dimension >= batches + depth else 1 for dimension, size in enumerate(shape)]
-    return build.insert(GatherOp(value, places, dimensions, sizes))
+    return build.insert(GatherOp(value, positions, dimensions, sizes))
 
 
 def scatter_nd(node: Node, build: Builder) -> SSAValue:
@@ -128,8 +128,8 @@ def scatter_nd(node: Node, build: Builder) -> SSAValue:
         index_vector_dim=rank,
     )
     body = _body(element_of(value), node.choice("reduction", "none", REDUCTIONS))
-    places = _nd_indices(indices, shape[:depth], build)
-    return build.insert(ScatterOp([value], places, [updates], dimensions, body))
+    positions = _nd_indices(indices, shape[:depth], build)
+    return build.insert(ScatterOp([value], positions, [updates], dimensions, body))
 
 
 def tensor_scatter(node: Node, build: Builder) -> SSAValue:
@@ -144,12 +144,12 @@ def tensor_scatter(node: Node, build: Builder) -> SSAValue:
         along = build.apply(AddOp, along, build.broadcast(starts, along.type, [0]))
     if circular:
         along = build.apply(RemainderOp, along, build.splat(shape_of(value)[axis], along))
-    places = _positions(along, axis, shape_of(value)[axis], build)
+    positions = _positions(along, axis, shape_of(value)[axis], build)
     every = tuple(range(len(shape)))
     dimensions = ScatterDimensions(
         inserted_window_dims=every, scatter_dims_to_operand_dims=every, index_vector_dim=len(shape)
     )
-    return build.insert(ScatterOp([value], places, [update], dimensions, _body(element_of(value), "none")))
+    return build.insert(ScatterOp([value], positions, [update], dimensions, _body(element_of(value), "none")))
 
 
 def compress(node: Node, build: Builder) -> SSAValue:
@@ -171,11 +171,11 @@ def reverse_sequence(node: Node, build: Builder) -> SSAValue:
     batch, time = node.integer("batch_axis", 1), node.integer("time_axis", 0)
     if {batch, time} != {0, 1}:
         raise NodeError(f"found batch_axis {batch} and time_axis {time}, expected 0 and 1")
-    places = build.iota(shape, time, i64)
+    steps = build.iota(shape, time, i64)
     ends = build.broadcast(lengths, with_shape(lengths, shape), [batch])
-    turned = build.apply(SubtractOp, build.apply(SubtractOp, ends, build.splat(1, ends)), places)
-    inside = build.compare(ComparisonDirection.LT, places, ends)
-    along = build.apply(SelectOp, inside, turned, places)
+    turned = build.apply(SubtractOp, build.apply(SubtractOp, ends, build.splat(1, ends)), steps)
+    inside = build.compare(ComparisonDirection.LT, steps, ends)
+    along = build.apply(SelectOp, inside, turned, steps)
     every = tuple(range(len(shape)))
     positions = _positions(along, time, shape[time], build)
     dimensions = GatherDimensions(collapsed_slice_dims=every, start_index_map=every, index_vector_dim=len(shape))

@@ -32,17 +32,17 @@ def _element(value: SSAValue) -> Attribute | None:
     return element_of(value) if isinstance(value.type, TensorType) else None
 
 
-def check_tensor(op: Operation, place: str, value: SSAValue, widths: Sequence[int]) -> None:
+def check_tensor(op: Operation, role: str, value: SSAValue, widths: Sequence[int]) -> None:
     """A ranked tensor of signless integers of one of some widths."""
     if _element(value) not in [IntegerType(width) for width in widths]:
         listed = " or ".join(f"i{width}" for width in widths)
-        raise refusal(op, f"{place} must be a tensor of {listed}, but got '{value.type}'")
+        raise refusal(op, f"{role} must be a tensor of {listed}, but got '{value.type}'")
 
 
-def check_same_shape(op: Operation, place: str, value: SSAValue, like: SSAValue) -> None:
+def check_same_shape(op: Operation, role: str, value: SSAValue, like: SSAValue) -> None:
     """Operands and results meet element by element: nothing broadcasts."""
     if shape_of(value) != shape_of(like):
-        raise refusal(op, f"{place} must have the shape of the result, but got '{value.type}' and '{like.type}'")
+        raise refusal(op, f"{role} must have the shape of the result, but got '{value.type}' and '{like.type}'")
 
 
 def check_bounds(op: Operation, result: SSAValue, zero_point: int, low: int, high: int) -> None:
@@ -79,12 +79,12 @@ def check_multiplier(
             op, f"behaviour '{behaviour.value}' has {has} shift, but got {'none' if shift is None else 'one'}"
         )
     sizes = (1,) if channels is None else (1, channels)
-    for place, value, element in (("multiplier", multiplier, expected), ("shift", shift, IntegerType(WORD))):
+    for role, value, element in (("multiplier", multiplier, expected), ("shift", shift, IntegerType(WORD))):
         if value is None:
             continue
         if _element(value) != element or len(shape_of(value)) != 1 or shape_of(value)[0] not in sizes:
             count = "1" if channels is None else f"1 or {channels}"
-            raise refusal(op, f"{place} must be a vector of {count} elements {element}, but got '{value.type}'")
+            raise refusal(op, f"{role} must be a vector of {count} elements {element}, but got '{value.type}'")
     if shift is not None and shape_of(shift) != shape_of(multiplier):
         raise refusal(op, f"multiplier and shift must have one shape, but got '{multiplier.type}' and '{shift.type}'")
     _check_numbers(op, behaviour, multiplier, shift)
@@ -93,7 +93,7 @@ def check_multiplier(
 def _check_numbers(op: Operation, behaviour: RequantizeBehaviour, multiplier: SSAValue, shift: SSAValue | None) -> None:
     """Constants in the ranges of the behaviour."""
     multipliers, shifts = behaviour_ranges(behaviour)
-    for place, value, bounds in (("multiplier", multiplier, multipliers), ("shift", shift, shifts)):
+    for role, value, bounds in (("multiplier", multiplier, multipliers), ("shift", shift, shifts)):
         array = None if value is None else inline_array(value)
         if array is None or bounds is None:
             continue
@@ -101,7 +101,7 @@ def _check_numbers(op: Operation, behaviour: RequantizeBehaviour, multiplier: SS
         if wrong.any():
             low, high = (f"{bound:.6g}" if isinstance(bound, float) else str(bound) for bound in bounds)
             found = array[wrong].flat[0]
-            raise refusal(op, f"{place} must be in {low}..{high} for behaviour '{behaviour.value}', but got {found}")
+            raise refusal(op, f"{role} must be in {low}..{high} for behaviour '{behaviour.value}', but got {found}")
 
 
 def inline_array(value: SSAValue) -> Array | None:
@@ -112,14 +112,14 @@ def inline_array(value: SSAValue) -> Array | None:
     return Weights().array(attribute) if isinstance(attribute, DenseIntOrFPElementsAttr) else None
 
 
-def check_factors(op: Operation, place: str, numbers: Sequence[int], count: int) -> None:
+def check_factors(op: Operation, role: str, numbers: Sequence[int], count: int) -> None:
     """One number of 32 bits an input. That the sum of the terms fits too, `zeropoint.ranges` shows."""
     if len(numbers) != count:
-        raise refusal(op, f"{place} must be one an input ({count}), but got {len(numbers)}")
+        raise refusal(op, f"{role} must be one an input ({count}), but got {len(numbers)}")
     half = 1 << (WORD - 1)
     for found in numbers:
         if not -half <= found < half:
-            raise refusal(op, f"{place} must be in {-half}..{half - 1} (i{WORD}), but got {found}")
+            raise refusal(op, f"{role} must be in {-half}..{half - 1} (i{WORD}), but got {found}")
 
 
 def check_table(op: Operation, operand: SSAValue, table: SSAValue, result: SSAValue) -> None:

@@ -39,9 +39,9 @@ class _CastOp(IRDLOperation):
     def __init__(self, input: SSAValue, result_type: Attribute):
         super().__init__(operands=[input], result_types=[result_type])
 
-    def _check_scalar(self, place: str, found: Attribute, accepts: Callable[[Attribute], bool], kind: str) -> None:
+    def _check_scalar(self, role: str, found: Attribute, accepts: Callable[[Attribute], bool], kind: str) -> None:
         if not accepts(element_or_self(found)):
-            raise refusal(self, f"{place} #0 must be scalar or tensor of {kind}, but got '{found}'")
+            raise refusal(self, f"{role} #0 must be scalar or tensor of {kind}, but got '{found}'")
 
     def _check_shapes(self) -> None:
         if not shapes_match(self.input.type, self.result.type):

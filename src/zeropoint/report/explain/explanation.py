@@ -47,17 +47,17 @@ def _is_stop(op: Operation) -> bool:
 
 
 @dataclass(frozen=True)
-class _Places:
+class _Names:
     """The names of the program's inputs, and where in the program each op is."""
 
     inputs: dict[SSAValue, str]
     positions: dict[Operation, int]
 
     @staticmethod
-    def of(program: Program) -> _Places:
+    def of(program: Program) -> _Names:
         ports = zip(program.entry.args, program.inputs, strict=True)
-        names: dict[SSAValue, str] = {argument: port.name for argument, port in ports}
-        return _Places(names, {op: index for index, op in enumerate(program.entry.ops)})
+        inputs: dict[SSAValue, str] = {argument: port.name for argument, port in ports}
+        return _Names(inputs, {op: index for index, op in enumerate(program.entry.ops)})
 
     def name(self, value: SSAValue) -> str:
         return self.inputs[value] if isinstance(value.owner, Block) else _name(value.owner)
@@ -71,7 +71,7 @@ class _Places:
 
 
 def _nearest(
-    start: Iterable[SSAValue], step: Callable[[SSAValue], Iterator[SSAValue]], places: _Places
+    start: Iterable[SSAValue], step: Callable[[SSAValue], Iterator[SSAValue]], known: _Names
 ) -> tuple[str, ...]:
     """The names of the nearest values that have one, in one direction; in program order."""
     found: dict[SSAValue, str] = {}
@@ -83,10 +83,10 @@ def _nearest(
             continue
         seen.add(value)
         if isinstance(value, BlockArgument) or (isinstance(value.owner, Operation) and _is_stop(value.owner)):
-            found[value] = places.name(value)
+            found[value] = known.name(value)
         else:
             pending += step(value)
-    return tuple(dict.fromkeys(found[value] for value in sorted(found, key=places.position)))
+    return tuple(dict.fromkeys(found[value] for value in sorted(found, key=known.position)))
 
 
 def _operands(value: SSAValue) -> Iterator[SSAValue]:
@@ -123,31 +123,31 @@ def _type(value: SSAValue, facts: tuple[Fact, ...]) -> str:
     return decided[-1] if decided else str(element_of(value))
 
 
-def _inputs(program: Program, places: _Places) -> Iterator[Value]:
+def _inputs(program: Program, known: _Names) -> Iterator[Value]:
     attributes = program.main.arg_attrs
     for index, argument in enumerate(program.entry.args):
         listed = attributes.data[index].data.get(FACTS) if attributes is not None else None
         stated = cast("ArrayAttr[Attribute]", listed).data if isinstance(listed, ArrayAttr) else ()
         facts = tuple(map(Fact.of, stated))
-        readers = _nearest(_results(argument), _results, places)
-        name = places.name(argument)
+        readers = _nearest(_results(argument), _results, known)
+        name = known.name(argument)
         yield Value(name, "input", (name,), _type(argument, facts), facts, (), readers)
 
 
-def _values(program: Program, places: _Places) -> Iterator[Value]:
-    yield from _inputs(program, places)
+def _values(program: Program, known: _Names) -> Iterator[Value]:
+    yield from _inputs(program, known)
     for op in program.entry.ops:
         region = isinstance(op, QuantizeRegionOp)
         if RESCALE in op.attributes or not (region or FACTS in op.attributes):
             continue
         kind, names, facts = _facts(op)
         result = op.results[0]
-        makers = _nearest(op.operands, _operands, places)
-        readers = _nearest(_results(result), _results, places)
+        makers = _nearest(op.operands, _operands, known)
+        readers = _nearest(_results(result), _results, known)
         yield Value(_name(op), kind, names, _type(result, facts), facts, makers, readers)
 
 
-def _rescales(program: Program, places: _Places) -> Iterator[Rescale]:
+def _rescales(program: Program, known: _Names) -> Iterator[Rescale]:
     for op in program.entry.ops:
         if RESCALE not in op.attributes:
             continue
@@ -155,7 +155,7 @@ def _rescales(program: Program, places: _Places) -> Iterator[Rescale]:
         text = op.attributes[RESCALE]
         whole = Fact("", text.data if isinstance(text, StringAttr) else "", "kernel", "")
         has, wants = demands.get("has", whole), demands.get("wants", whole)
-        readers = _nearest(_results(op.results[0]), _results, places)
+        readers = _nearest(_results(op.results[0]), _results, known)
         yield Rescale(_name(op), has.source, wants.source, has.value, wants.value, readers)
 
 
@@ -186,10 +186,10 @@ def explain(program: Program, value: str | None = None) -> Explanation:
 
     Raises ExplanationError for a name that the program does not have.
     """
-    places = _Places.of(program)
+    known = _Names.of(program)
     found = Explanation(
-        tuple(_values(program, places)),
-        tuple(_rescales(program, places)),
+        tuple(_values(program, known)),
+        tuple(_rescales(program, known)),
         tuple(_float_ops(program.entry)),
         tuple(_missing(program.entry)),
         tuple(facts_of(program.module, CORRECTIONS)),
