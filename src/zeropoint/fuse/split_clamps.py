@@ -14,11 +14,11 @@ Source: the StableHLO specification, `clamp`: minimum(maximum(operand, min), max
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass
 
 import numpy as np
-from xdsl.builder import Builder
 from xdsl.ir import SSAValue
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.pattern_rewriter import PatternRewriter, PatternRewriteWalker, RewritePattern, op_type_rewrite_pattern
 
 from zeropoint.fuse.elementwise import GENERIC
 from zeropoint.fuse.functions import POINTS, function_kernel
@@ -26,26 +26,39 @@ from zeropoint.ir.constants import splat_value
 from zeropoint.ir.program import Program
 from zeropoint.ir.stablehlo import BroadcastInDimOp, ClampOp, MaximumOp, MinimumOp
 from zeropoint.ir.tensors import shape_of
+from zeropoint.ir.weights import Weights
 
 ONE_BOUND = {"maximum", "minimum"}
+
+
+@dataclass
+class SplitClamp(RewritePattern):
+    """clamp(low, x, high) -> minimum(maximum(x, low), high), where the bounds are no kernel of their own."""
+
+    weights: Weights
+    kernels: Collection[str]
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: ClampOp, rewriter: PatternRewriter) -> None:
+        """Rewrite one clamp by numbers."""
+        low, high = splat_value(op.min, self.weights), splat_value(op.max, self.weights)
+        if low is None or high is None or function_kernel(np.clip(POINTS, low, high)) in self.kernels:
+            return
+
+        def like(bound: SSAValue) -> SSAValue:
+            if shape_of(bound) == shape_of(op.result):
+                return bound
+            return rewriter.insert(BroadcastInDimOp(bound, op.result.type, [])).result
+
+        at_least = rewriter.insert(MaximumOp(op.operand, like(op.min)))
+        at_most = MinimumOp(at_least.result, like(op.max))
+        at_least.location = at_most.location = op.location
+        rewriter.replace(op, at_most)
 
 
 def split_clamps(program: Program, kernels: Collection[str]) -> None:
     """Split the clamps by numbers whose bounds are no kernel of a target that has `maximum` and `minimum`; in place."""
     if GENERIC in kernels or not set(kernels) >= ONE_BOUND:
         return
-    for op in [op for op in program.entry.ops if isinstance(op, ClampOp)]:
-        low, high = splat_value(op.min, program.weights), splat_value(op.max, program.weights)
-        if low is None or high is None or function_kernel(np.clip(POINTS, low, high)) in kernels:
-            continue
-        builder = Builder(InsertPoint.before(op))
-
-        def like(bound: SSAValue, op: ClampOp = op, builder: Builder = builder) -> SSAValue:
-            if shape_of(bound) == shape_of(op.result):
-                return bound
-            return builder.insert(BroadcastInDimOp(bound, op.result.type, [])).result
-
-        at_least = builder.insert(MaximumOp(op.operand, like(op.min)))
-        at_most = MinimumOp(at_least.result, like(op.max))
-        at_least.location = at_most.location = op.location
-        Rewriter.replace_op(op, at_most)
+    pattern = SplitClamp(program.weights, kernels)
+    PatternRewriteWalker(pattern, apply_recursively=False).rewrite_module(program.module)

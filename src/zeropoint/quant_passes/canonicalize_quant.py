@@ -15,7 +15,10 @@ Source: upstream MLIR's folders of `quant.qcast`, `quant.dcast` and `quant.scast
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from xdsl.ir import Operation, OpResult, SSAValue
+from xdsl.pattern_rewriter import PatternRewriter, PatternRewriteWalker, RewritePattern
 
 from zeropoint.ir.dead_code import remove_if_dead
 from zeropoint.ir.program import Program
@@ -29,13 +32,27 @@ def _fold_fake_quant(op: DequantizeCastOp) -> SSAValue | None:
     return source.input if same and isinstance(source, QuantizeCastOp) else None
 
 
-def _folded(op: Operation, fold_fake_quant: bool) -> SSAValue | None:
-    if isinstance(op, QuantizeCastOp | StorageCastOp):
-        found = op.fold()
-        return None if found is None else found[0]
-    if fold_fake_quant and isinstance(op, DequantizeCastOp):
-        return _fold_fake_quant(op)
-    return None
+@dataclass
+class FoldCast(RewritePattern):
+    """qcast(dcast(x)), scast(scast(x)) and, where wanted, dcast(qcast(x)) -> x."""
+
+    fold_fake_quant: bool
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
+        """Rewrite one cast."""
+        value = self._folded(op)
+        if value is not None:
+            rewriter.replace(op, [], [value])
+
+    def _folded(self, op: Operation) -> SSAValue | None:
+        if isinstance(op, QuantizeCastOp | StorageCastOp):
+            found = op.fold()
+            return None if found is None else found[0]
+        return _fold_fake_quant(op) if self.fold_fake_quant and isinstance(op, DequantizeCastOp) else None
+
+
+def _casts(program: Program) -> list[Operation]:
+    return [op for op in program.module.walk() if isinstance(op, QuantizeCastOp | DequantizeCastOp | StorageCastOp)]
 
 
 def _shared(casts: list[Operation]) -> None:
@@ -53,14 +70,8 @@ def canonicalize_quant(program: Program, fold_fake_quant: bool = False) -> Progr
     With `fold_fake_quant` also `dcast(qcast(x))` to `x`, which erases simulated quantization.
     """
     program = program.clone()
-    casts: list[Operation] = [
-        op for op in program.module.walk() if isinstance(op, QuantizeCastOp | DequantizeCastOp | StorageCastOp)
-    ]
-    _shared(casts)
-    for op in casts:
-        value = _folded(op, fold_fake_quant)
-        if value is not None:
-            op.results[0].replace_all_uses_with(value)
-    for op in reversed(casts):
+    _shared(_casts(program))
+    PatternRewriteWalker(FoldCast(fold_fake_quant), apply_recursively=False).rewrite_module(program.module)
+    for op in reversed(_casts(program)):
         remove_if_dead(op)
     return program

@@ -14,7 +14,16 @@ also where a contraction has one element for each channel and the constant has t
 
 from __future__ import annotations
 
-from xdsl.ir import SSAValue
+from dataclasses import dataclass
+
+from xdsl.ir import Operation, SSAValue
+from xdsl.pattern_rewriter import (
+    GreedyRewritePatternApplier,
+    PatternRewriter,
+    PatternRewriteWalker,
+    RewritePattern,
+    op_type_rewrite_pattern,
+)
 
 from zeropoint.ir.constants import constant_array, constant_op
 from zeropoint.ir.contractions import output_channel_axis
@@ -31,6 +40,7 @@ from zeropoint.ir.stablehlo import (
     SubtractOp,
 )
 from zeropoint.ir.tensors import shape_of
+from zeropoint.ir.weights import Weights
 
 ARITHMETIC = (AddOp, MultiplyOp, SubtractOp)
 """What a bias or a scale per channel meets a contraction in."""
@@ -50,57 +60,72 @@ def _kept(value: SSAValue, shape: tuple[int, ...], dimensions: tuple[int, ...]) 
     return kept or [i for i, dimension in enumerate(dimensions) if {dimension} == axes]
 
 
-def _settled(op: BroadcastInDimOp, program: Program) -> tuple[SSAValue, tuple[int, ...]]:
+def _settled(op: BroadcastInDimOp, weights: Weights, rewriter: PatternRewriter) -> tuple[SSAValue, tuple[int, ...]]:
     """What an op broadcasts in the end, and along which dimensions."""
     value, dimensions = op.operand, tuple(op.broadcast_dimensions.get_values())
     while isinstance(inner := value.owner, BroadcastInDimOp):
         value, dimensions = inner.operand, tuple(dimensions[i] for i in inner.broadcast_dimensions.get_values())
     shape = shape_of(value)
     if isinstance(value.owner, ConstantOp) and 1 in shape:
-        array = constant_array(value, program.weights)
-        assert array is not None and op.parent is not None
+        array = constant_array(value, weights)
+        assert array is not None
         kept = _kept(op.result, shape, dimensions)
         if len(kept) == len(shape):
             return value, dimensions
         location = value.owner.location
-        squeezed = constant_op(array.reshape([shape[i] for i in kept]), program.weights, location=location)
-        op.parent.insert_op_before(squeezed, op)
+        squeezed = rewriter.insert(constant_op(array.reshape([shape[i] for i in kept]), weights, location=location))
         value, dimensions = squeezed.output, tuple(dimensions[i] for i in kept)
     return value, dimensions
 
 
-def _spread(op: BinaryOp, index: int, program: Program) -> None:
-    """Give a contraction's bias or scale of the result's shape, [1, C, 1, 1], its rank of 1 and a broadcast."""
-    constant, channels = op.operands[index], _channel_axis(op, index)
-    kept = [axis for axis, size in enumerate(shape_of(constant)) if size != 1]
-    array = constant_array(constant, program.weights)
-    if array is None or len(kept) > 1 or channels is None:
-        return
-    kept = kept or [channels]
-    if array.ndim == 1 or array.shape != shape_of(op.result):
-        return
-    assert isinstance(constant.owner, ConstantOp) and op.parent is not None
-    vector = constant_op(array.reshape(-1), program.weights, location=constant.owner.location)
-    spread = BroadcastInDimOp(vector.output, constant.type, kept)
-    spread.location = op.location
-    op.parent.insert_ops_before([vector, spread], op)
-    op.operands[index] = spread.result
+@dataclass
+class FoldBroadcast(RewritePattern):
+    """broadcast(broadcast(x)) -> broadcast(x), of a constant without its dimensions of size 1."""
+
+    weights: Weights
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: BroadcastInDimOp, rewriter: PatternRewriter) -> None:
+        """Rewrite one broadcast."""
+        value, dimensions = _settled(op, self.weights, rewriter)
+        if value is not op.operand:
+            made = BroadcastInDimOp(value, op.result.type, dimensions)
+            made.location = op.location
+            rewriter.replace(op, made)
+
+
+@dataclass
+class SpreadChannels(RewritePattern):
+    """contraction + [1, C, 1, 1] -> contraction + broadcast of [C]: a bias or scale of the result's own shape."""
+
+    weights: Weights
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
+        """Rewrite both operands of a sum, a difference or a product."""
+        if isinstance(op, ARITHMETIC):
+            for index in range(2):
+                self._spread(op, index, rewriter)
+
+    def _spread(self, op: BinaryOp, index: int, rewriter: PatternRewriter) -> None:
+        constant, channels = op.operands[index], _channel_axis(op, index)
+        kept = [axis for axis, size in enumerate(shape_of(constant)) if size != 1]
+        array = constant_array(constant, self.weights)
+        if array is None or len(kept) > 1 or channels is None:
+            return
+        if array.ndim == 1 or array.shape != shape_of(op.result):
+            return
+        assert isinstance(constant.owner, ConstantOp)
+        vector = rewriter.insert(constant_op(array.reshape(-1), self.weights, location=constant.owner.location))
+        spread = BroadcastInDimOp(vector.output, constant.type, kept or [channels])
+        spread.location = op.location
+        op.operands[index] = rewriter.insert(spread).result
+        rewriter.notify_op_modified(op)
 
 
 def fold_broadcasts(program: Program) -> Program:
     """One walk; what was broadcast in between goes where nothing else reads it."""
     program = program.clone()
-    for op in list(program.entry.ops):
-        if isinstance(op, ARITHMETIC):
-            for index in range(2):
-                _spread(op, index, program)
-        if isinstance(op, BroadcastInDimOp):
-            value, dimensions = _settled(op, program)
-            if value is not op.operand:
-                made = BroadcastInDimOp(value, op.result.type, dimensions)
-                made.location = op.location
-                assert op.parent is not None
-                op.parent.insert_op_before(made, op)
-                op.result.replace_all_uses_with(made.result)
+    patterns = GreedyRewritePatternApplier([FoldBroadcast(program.weights), SpreadChannels(program.weights)])
+    PatternRewriteWalker(patterns, apply_recursively=False).rewrite_module(program.module)
     remove_dead_ops(program.entry)
     return program

@@ -9,10 +9,12 @@ becomes a constant of type tensor<64x10xf32>. Broadcasts stay: they would only m
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import Operation
+from xdsl.pattern_rewriter import PatternRewriter, PatternRewriteWalker, RewritePattern
 
 from zeropoint.ir.annotations import PINNED
 from zeropoint.ir.constants import constant_array, constant_op
@@ -32,6 +34,7 @@ from zeropoint.ir.stablehlo import (
     TransposeOp,
 )
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
+from zeropoint.ir.weights import Weights
 
 FOLDERS: dict[type[Operation], Callable[[Operation, tuple[Array, ...]], Array]] = {
     AddOp: lambda _, operands: operands[0] + operands[1],
@@ -68,22 +71,30 @@ def _makes_floats(op: Operation) -> bool:
     return isinstance(op, ConvertOp) and isinstance(element_of(op.result), AnyFloat)
 
 
+@dataclass
+class FoldConstant(RewritePattern):
+    """op(constants) -> constant."""
+
+    weights: Weights
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
+        """Rewrite one op that `FOLDERS` has."""
+        folder = FOLDERS.get(type(op))
+        if folder is None:
+            return
+        arrays = [constant_array(operand, self.weights) for operand in op.operands]
+        known = tuple(array for array in arrays if array is not None)
+        if len(known) != len(arrays) or (known[0].dtype.kind != "f" and not _makes_floats(op)):
+            return
+        folded = constant_op(folder(op, known), self.weights, location=op.location)
+        if isinstance(op, TransposeOp):
+            _carry_pinned(op, folded)
+        rewriter.replace(op, folded)
+
+
 def fold_constants(program: Program) -> Program:
     """Fold in one walk: an operand that was folded is a constant by the time its user is reached."""
     program = program.clone()
-    for op in program.entry.ops:
-        folder = FOLDERS.get(type(op))
-        if folder is None:
-            continue
-        arrays = [constant_array(operand, program.weights) for operand in op.operands]
-        known = tuple(array for array in arrays if array is not None)
-        if len(known) != len(arrays) or (known[0].dtype.kind != "f" and not _makes_floats(op)):
-            continue
-        assert op.parent is not None
-        folded = constant_op(folder(op, known), program.weights, location=op.location)
-        if isinstance(op, TransposeOp):
-            _carry_pinned(op, folded)
-        op.parent.insert_op_before(folded, op)
-        op.results[0].replace_all_uses_with(folded.output)
+    PatternRewriteWalker(FoldConstant(program.weights), apply_recursively=False).rewrite_module(program.module)
     remove_dead_ops(program.entry)
     return program

@@ -18,8 +18,11 @@ RFC on quantization transformations: emulation ops of training are converted to 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.pattern_rewriter import PatternRewriter, PatternRewriteWalker, RewritePattern
 
 from zeropoint.ir.annotations import PINNED
 from zeropoint.ir.constants import constant_array, constant_op
@@ -57,24 +60,32 @@ def _simulated(op: object, weights: Weights) -> tuple[SSAValue, Array, Attribute
     return None if array is None else (made.operands[0], array, element_of(op.operands[0]))
 
 
-def pin_constants(program: Program) -> Program:
-    """Constants in place of constants with simulated quantization, per layer or per channel."""
-    found = [(op, simulated) for op in program.entry.ops if (simulated := _simulated(op, program.weights)) is not None]
-    if not found:
-        return program
-    program = program.clone()
-    for op in program.entry.ops:
-        simulated = _simulated(op, program.weights)
+@dataclass
+class PinConstant(RewritePattern):
+    """dcast(qcast(constant)) -> the constant as it comes back from storage, with its type pinned."""
+
+    weights: Weights
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
+        """Rewrite one cast back to floats."""
+        simulated = _simulated(op, self.weights)
         if simulated is None:
-            continue
+            return
         constant, array, pinned = simulated
         if not isinstance(pinned, UniformQuantizedType) or pinned.is_sub_channel:
-            continue
+            return
         stored = stored_array(array, pinned)
         real = dequantize(stored, pinned, expressed=np.float64).astype(element_dtype(element_of(constant)))
-        made = constant_op(real, program.weights, location=op.location)
+        made = constant_op(real, self.weights, location=op.location)
         made.attributes[PINNED] = _narrowed(pinned, stored)
-        program.entry.insert_op_before(made, op)
-        op.results[0].replace_all_uses_with(made.output)
+        rewriter.replace(op, made)
+
+
+def pin_constants(program: Program) -> Program:
+    """Constants in place of constants with simulated quantization, per layer or per channel."""
+    if all(_simulated(op, program.weights) is None for op in program.entry.ops):
+        return program
+    program = program.clone()
+    PatternRewriteWalker(PinConstant(program.weights), apply_recursively=False).rewrite_module(program.module)
     remove_dead_ops(program.entry)
     return program
