@@ -16,10 +16,10 @@ def taken_axis(op: GatherOp) -> int:
     if len(axes) == 1 and numbers.collapsed_slice_dims == axes and not numbers.operand_batching_dims:
         (axis,) = axes
         counted = rank - 1 if has_vector(op) else rank
-        places = tuple(i if i < axis else i + counted - 1 for i in range(len(shape)) if i != axis)
+        kept = tuple(i if i < axis else i + counted - 1 for i in range(len(shape)) if i != axis)
         whole = tuple(1 if i == axis else size for i, size in enumerate(shape))
         last = not has_vector(op) or numbers.index_vector_dim == rank - 1
-        if array_values(op.slice_sizes) == whole and numbers.offset_dims == places and last:
+        if array_values(op.slice_sizes) == whole and numbers.offset_dims == kept and last:
             return axis
     raise ExportError("found a gather of parts, expected one of whole slices along one dimension", op)
 

@@ -18,9 +18,9 @@ from zeropoint.export.errors import ExportError
 from zeropoint.export.kernels import Kernel
 from zeropoint.export.onnx.graph import Attributes, GraphBuilder
 from zeropoint.export.onnx.qoperators import MOVES, QOPERATORS, Parts
-from zeropoint.ir.constants import constant_array, stored_array
+from zeropoint.ir.constants import constant_array
 from zeropoint.ir.locations import location_text
-from zeropoint.ir.quant import UniformQuantizedType
+from zeropoint.ir.quant import UniformQuantizedType, stored_array
 from zeropoint.ir.stablehlo import BroadcastInDimOp
 from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of

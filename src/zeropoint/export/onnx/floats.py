@@ -17,6 +17,7 @@ from zeropoint.ir import stablehlo as hlo
 from zeropoint.ir.stablehlo import ComparisonDirection
 from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.tensors import element_dtype, element_of, shape_of
+from zeropoint.numerics.rounding import INT32_MIN
 
 Convert = Callable[[Any, Emission], None]
 
@@ -186,7 +187,7 @@ def slice_(op: hlo.SliceOp, emit: Emission) -> None:
 def reverse(op: hlo.ReverseOp, emit: Emission) -> None:
     """Slice with steps of -1."""
     axes = array_values(op.dimensions)
-    bounds = ([-1] * len(axes), [-(1 << 31)] * len(axes), axes, [-1] * len(axes))
+    bounds = ([-1] * len(axes), [INT32_MIN] * len(axes), axes, [-1] * len(axes))
     extra = [emit.integers(values, "reverse") for values in bounds]
     _finish(emit, op, "Slice", [_exact(emit, op.operand)], None, extra)
 

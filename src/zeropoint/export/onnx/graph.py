@@ -136,18 +136,18 @@ def files_of(model: ModelProto, name: str, limit: int | None = None) -> dict[str
     constants = model.graph.initializer
     if sum(len(tensor.raw_data) for tensor in constants) <= limit:
         return {name: model.SerializeToString()}
-    place = f"{name}.data"
+    file = f"{name}.data"
     data = bytearray()
     for tensor in constants:
         content = tensor.raw_data
         if len(content) < EXTERNAL_LEAST:
             continue
         data += bytes(-len(data) % PAGE)
-        entries = {"location": place, "offset": str(len(data)), "length": str(len(content))}
+        entries = {"location": file, "offset": str(len(data)), "length": str(len(content))}
         data += content
         tensor.ClearField("raw_data")
         tensor.data_location = TensorProto.EXTERNAL
         for key, text in entries.items():
             entry = tensor.external_data.add()
             entry.key, entry.value = key, text
-    return {place: bytes(data), name: model.SerializeToString()}
+    return {file: bytes(data), name: model.SerializeToString()}
