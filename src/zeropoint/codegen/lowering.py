@@ -10,14 +10,18 @@ from zeropoint.codegen.llvm.machine import CodegenError
 from zeropoint.codegen.patterns.match import Found
 from zeropoint.codegen.schedule.steps import schedule
 from zeropoint.ir.program import Program
+from zeropoint.ir.tensors import shape_of
 
 
 def steps_of(program: Program, isa: InstructionSet) -> Graph:
     """The steps of a program for one instruction set; of one that is grouped or laid out, from there on.
 
     Raises CodegenError, with the op's name and place, where an op has no kernel, and for a program that was grouped for
-    another instruction set.
+    another instruction set, or one whose inputs have no static shape.
     """
+    for port in program.inputs:
+        if min(shape_of(port.type), default=0) < 0:
+            raise CodegenError(f"input '{port.name}': found {port.type}, expected a static shape")
     noted, found = noted_isa(program), Found()
     if noted is None:
         program = group(program, isa=isa.name, found=found)

@@ -23,7 +23,7 @@ from zeropoint.fuse.elementwise import function_match
 from zeropoint.fuse.match import Graph, Match
 from zeropoint.fuse.statements import unstated
 from zeropoint.ir.functions import is_function
-from zeropoint.ir.inlining import copy_body
+from zeropoint.ir.inlining import check_calls, copy_body
 from zeropoint.ir.program import Program
 from zeropoint.ir.stablehlo import CompositeOp
 
@@ -93,7 +93,11 @@ def expand_composites(program: Program, own: Mapping[str, str]) -> list[Expanded
 
     `own` has the kernels of the composites that the target's table names. Changes the program. Composites inside
     decompositions are expanded as well, under the name of the outermost.
+
+    Raises RecursionInProgram for a decomposition that holds itself.
     """
+    if any(isinstance(op, CompositeOp) for op in program.entry.ops):
+        check_calls(program)
     functions = {op.sym_name.data: op for op in program.module.ops if isinstance(op, FuncOp)}
     named: list[Expanded] = []
     for op in list(program.entry.ops):

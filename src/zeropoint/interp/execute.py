@@ -70,6 +70,8 @@ def execute(
     arguments that do not fit, UnsupportedError for ops that have no semantics.
     """
     for function in entries(program):
+        if len(function.body.blocks) != 1:
+            raise InputError(f"found @{function.sym_name.data} without a body, expected a function with one")
         block = function.body.block
         given = [] if arguments is None else list(arguments)
         if len(given) != len(block.args):

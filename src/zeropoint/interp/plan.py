@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -23,6 +24,7 @@ from zeropoint.interp.errors import UnsupportedError
 from zeropoint.interp.table import rule_of
 from zeropoint.ir.annotations import own_profile
 from zeropoint.ir.constants import elements
+from zeropoint.ir.inlining import RecursionInProgram, check_calls
 from zeropoint.ir.locations import describe
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import StatisticsRefOp
@@ -292,8 +294,10 @@ def _with_frees(steps: Sequence[Step], results: Sequence[int]) -> tuple[Step, ..
 def plan_of(program: Program, entry: Block | None = None, write: Callable[[str], object] = sys.stdout.write) -> Plan:
     """The plan of a function's body, by default the program's entry.
 
-    Raises UnsupportedError, naming every op without semantics.
+    Raises UnsupportedError, naming every op without semantics; LimitExceeded where calls make too many of them.
     """
+    with suppress(RecursionInProgram):  # of which the plan says where it is met, if it is
+        check_calls(program)
     builder, block = PlanBuilder(program, write=write), program.entry if entry is None else entry
     arguments = builder.arguments(block)
     return builder.finish(arguments, builder.lay(block, arguments))

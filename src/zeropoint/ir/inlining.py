@@ -2,14 +2,67 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
+from xdsl.dialects.builtin import SymbolRefAttr
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
+from zeropoint.errors import Error
+from zeropoint.ir.locations import describe
+from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp
+from zeropoint.limits import LimitExceeded
 
+MOST_OPS = 10_000_000
+"""Ops of a program with the bodies of its functions in the place of their calls."""
 ValueMap = Callable[[SSAValue, int], SSAValue]
+
+
+class RecursionInProgram(Error, ValueError):
+    """A function that calls itself, which has no finite program without calls."""
+
+
+def check_calls(program: Program) -> None:
+    """Check that every function can be put in the place of its calls.
+
+    Raises RecursionInProgram where one calls itself, LimitExceeded where that makes more than ten million ops.
+    """
+    functions = {op.sym_name.data: op for op in program.module.ops if isinstance(op, FuncOp)}
+    if len(functions) < 2 and not any(_called(op, functions) for op in functions.values()):
+        return
+    sizes: dict[str, int] = {}
+    for name in functions:
+        _size(name, functions, sizes, ())
+    if max(sizes.values(), default=0) > MOST_OPS:
+        name = max(sizes, key=sizes.__getitem__)
+        raise LimitExceeded(f"found @{name}, which has {sizes[name]:,} ops without calls, expected up to {MOST_OPS:,}")
+
+
+def _called(function: FuncOp, functions: Mapping[str, FuncOp]) -> list[tuple[Operation, str]]:
+    """The ops of a function that name another one, or itself, and which."""
+    return [
+        (op, part.string_value())
+        for op in function.walk()
+        for part in (*op.properties.values(), *op.attributes.values())
+        if isinstance(part, SymbolRefAttr) and part.string_value() in functions
+    ]
+
+
+def _size(name: str, functions: Mapping[str, FuncOp], sizes: dict[str, int], around: tuple[str, ...]) -> int:
+    """Ops of a function without calls; `around` are the functions that lead to it."""
+    if name not in sizes:
+        size = sum(1 for _ in functions[name].walk())
+        for op, called in _called(functions[name], functions):
+            if called in (*around, name):
+                path = " -> ".join(f"@{step}" for step in (*around, name, called))
+                raise RecursionInProgram(
+                    f"{describe(op)}: found functions that call themselves ({path}), expected none"
+                )
+            size += _size(called, functions, sizes, (*around, name))
+        sizes[name] = size
+    return sizes[name]
 
 
 def copy_body(block: Block, operands: Sequence[SSAValue], before: Operation) -> tuple[list[Operation], list[SSAValue]]:

@@ -9,9 +9,14 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAtt
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block
 
+from zeropoint.errors import Error
 from zeropoint.ir.annotations import NAME, PROFILE
 from zeropoint.ir.tensors import tensor_of
 from zeropoint.ir.weights import Weights
+
+
+class NoEntry(Error, ValueError):
+    """A module without an entry function of one block."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +56,7 @@ class Program:
     def main(self) -> FuncOp:
         """The entry function.
 
-        Raises ValueError where there is none.
+        Raises NoEntry, a ValueError, where there is none.
         """
         functions = [op for op in self.module.ops if isinstance(op, FuncOp)]
         for function in functions:
@@ -60,12 +65,18 @@ class Program:
         if len(functions) == 1:
             return functions[0]
         names = ", ".join(f"@{function.sym_name.data}" for function in functions) or "no function"
-        raise ValueError(f"found {names}; expected a function @main")
+        raise NoEntry(f"found {names}; expected a function @main")
 
     @property
     def entry(self) -> Block:
-        """The only block of the entry function."""
-        return self.main.body.block
+        """The only block of the entry function.
+
+        Raises NoEntry, a ValueError, where there is none.
+        """
+        main = self.main
+        if len(main.body.blocks) != 1:
+            raise NoEntry(f"found @{main.sym_name.data} with {len(main.body.blocks)} blocks, expected one with a body")
+        return main.body.block
 
     @property
     def inputs(self) -> list[Port]:

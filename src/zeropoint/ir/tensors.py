@@ -14,6 +14,7 @@ import numpy as np
 from xdsl.dialects.builtin import ComplexType, IntegerType, Signedness, TensorType, f32, f64, i1
 from xdsl.ir import Attribute, ParametrizedAttribute, SSAValue
 
+from zeropoint.errors import Error
 from zeropoint.ir.floats import FORMATS
 from zeropoint.ir.quant import UniformQuantizedType
 
@@ -30,10 +31,14 @@ _ELEMENTS: dict[np.dtype[Any], Attribute] = {
 _COMPLEX: dict[Attribute, np.dtype[Any]] = {f32: np.dtype(np.complex64), f64: np.dtype(np.complex128)}
 
 
+class UnheldType(Error, TypeError):
+    """A type that no array has: no ranked tensor, or elements that NumPy cannot hold."""
+
+
 def element_dtype(element_type: Attribute) -> np.dtype[Any]:
     """The NumPy dtype in which values of `element_type` are held.
 
-    Raises TypeError for a type that has none.
+    Raises UnheldType, a TypeError, for a type that has none.
     """
     if isinstance(element_type, UniformQuantizedType):
         return element_type.storage.dtype
@@ -49,13 +54,13 @@ def element_dtype(element_type: Attribute) -> np.dtype[Any]:
         part = cast("ComplexType[Any]", element_type).element_type
         if part in _COMPLEX:
             return _COMPLEX[part]
-    raise TypeError(f"found element type {element_type}, which NumPy cannot hold")
+    raise UnheldType(f"found element type {element_type}, which NumPy cannot hold")
 
 
 def dtype_element(dtype: np.dtype[Any] | type) -> Attribute:
     """The element type of values held in `dtype`; the inverse of `element_dtype` for types that are not quantized.
 
-    Raises TypeError for a dtype that has none.
+    Raises UnheldType, a TypeError, for a dtype that has none.
     """
     dtype = np.dtype(dtype)
     if dtype in _ELEMENTS:
@@ -66,19 +71,19 @@ def dtype_element(dtype: np.dtype[Any] | type) -> Attribute:
         return IntegerType(dtype.itemsize * 8)
     if dtype.kind == "u":
         return IntegerType(dtype.itemsize * 8, Signedness.UNSIGNED)
-    raise TypeError(f"found dtype {dtype}, which has no MLIR element type")
+    raise UnheldType(f"found dtype {dtype}, which has no MLIR element type")
 
 
 def tensor_of(value: SSAValue | Attribute) -> TensorType[Attribute]:
     """The ranked tensor type of a value.
 
-    Raises TypeError where it has none.
+    Raises UnheldType, a TypeError, where it has none.
     """
     if type(value) is TensorType:  # the hot path of verification: isinstance on an abstract class is slow
         return value
     found = value.type if isinstance(value, SSAValue) else value
     if not isinstance(found, TensorType):
-        raise TypeError(f"found {found}, expected a ranked tensor")
+        raise UnheldType(f"found {found}, expected a ranked tensor")
     return cast("TensorType[Attribute]", found)
 
 

@@ -22,7 +22,7 @@ from zeropoint.ir.resources import ResourceTable, blob_text
 from zeropoint.ir.stablehlo import ConstantOp
 from zeropoint.ir.tensors import Array, element_dtype, element_of
 from zeropoint.ir.verification import verify
-from zeropoint.ir.weights import INLINE_ELEMENTS, Weights, inline_array
+from zeropoint.ir.weights import INLINE_ELEMENTS, MissingWeights, Weights, inline_array
 
 SEPARATOR = re.compile(r"^// -----.*$", re.MULTILINE)
 """Between two programs of one file."""
@@ -45,12 +45,14 @@ def resource_handles(module: ModuleOp) -> list[str]:
 def resource_arrays(program: Program) -> dict[str, Array]:
     """The arrays behind the handles that a program refers to, in order of first use.
 
-    Raises ValueError for a handle without an array.
+    Raises MissingWeights for a handle without an array.
     """
     arrays: dict[str, Array] = {}
     for handle in resource_handles(program.module):
         if handle not in program.weights:
-            raise ValueError(f"found dense_resource<{handle}> with no data, expected an array in the program's weights")
+            raise MissingWeights(
+                f"found dense_resource<{handle}> with no data, expected an array in the program's weights"
+            )
         arrays[handle] = program.weights[handle]
     return arrays
 

@@ -16,12 +16,24 @@ import numpy as np
 from xdsl.dialects.builtin import BytesAttr, DenseIntOrFPElementsAttr, DenseResourceAttr, StringAttr, TensorType
 from xdsl.ir import Attribute
 
+from zeropoint.errors import Error
 from zeropoint.ir.tensors import Array, dtype_element, element_dtype, element_of
 
 INLINE_ELEMENTS = 64
 """The largest number of elements that a constant inside the IR may have."""
 
 ElementsAttr = DenseIntOrFPElementsAttr | DenseResourceAttr
+
+
+class MissingWeights(Error, KeyError, ValueError):
+    """A handle of which no array is known."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])  # KeyError would quote it
+
+
+class ForeignWeights(Error, ValueError):
+    """An array that does not fit the type at the use of its handle."""
 
 
 def _frozen(array: Array) -> Array:
@@ -76,13 +88,13 @@ class Weights(Mapping[str, Array]):
     def array(self, attribute: Attribute) -> Array:
         """The read-only array that an elements attribute stands for, in its shape.
 
-        Raises KeyError where the handle is not known, ValueError where its array does not fit the type, TypeError where
+        Raises MissingWeights where the handle is not known, ForeignWeights where its array does not fit, TypeError where
         the attribute holds no elements.
         """
         if isinstance(attribute, DenseResourceAttr):
             handle = attribute.resource_handle.data
             if handle not in self._arrays:
-                raise KeyError(
+                raise MissingWeights(
                     f"found dense_resource<{handle}> with no data; expected it in the file's resource section or in "
                     f"the .safetensors file beside it"
                 )
@@ -97,7 +109,7 @@ def _shaped(array: Array, use: DenseResourceAttr) -> Array:
     if array.dtype == np.uint8 and expected.kind not in "iub" and array.size % expected.itemsize == 0:
         array = array.view(expected)  # a file has the bytes of narrow floats and complex numbers
     if array.size != math.prod(shape) or array.itemsize != expected.itemsize:
-        raise ValueError(
+        raise ForeignWeights(
             f"found {array.size} elements of {array.dtype} behind dense_resource<{use.resource_handle.data}>, expected "
             f"{math.prod(shape)} of {expected}; these are the weights of another program"
         )

@@ -22,17 +22,12 @@ from xdsl.dialects.func import CallOp, FuncOp
 from xdsl.ir import Operation
 from xdsl.rewriter import Rewriter
 
-from zeropoint.errors import Error
-from zeropoint.ir.inlining import copy_body
-from zeropoint.ir.locations import describe, location_text, name_location
+from zeropoint.ir.inlining import check_calls, copy_body
+from zeropoint.ir.locations import location_text, name_location
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp
 
 Functions = Mapping[str, FuncOp]
-
-
-class RecursionInProgram(Error, ValueError):
-    """A function that calls itself, which has no finite program without calls."""
 
 
 def _named_under(call: Operation, op: Operation) -> LocationAttr:
@@ -43,12 +38,9 @@ def _named_under(call: Operation, op: Operation) -> LocationAttr:
     return name_location(f"{caller}/{own}")
 
 
-def _inline(call: CallOp, functions: Functions, chain: tuple[str, ...]) -> None:
+def _inline(call: CallOp, functions: Functions) -> None:
     """Put the ops of the function in the place of a call, and inline the calls among them."""
     name = call.callee.string_value()
-    if name in chain:
-        path = " -> ".join(f"@{step}" for step in (*chain, name))
-        raise RecursionInProgram(f"{describe(call)}: found functions that call themselves ({path}), expected none")
     copies, results = copy_body(functions[name].body.block, call.arguments, call)
     for op in copies:
         op.location = _named_under(call, op)
@@ -58,7 +50,7 @@ def _inline(call: CallOp, functions: Functions, chain: tuple[str, ...]) -> None:
     Rewriter.replace_op(call, [], results)
     for op in copies:
         if isinstance(op, CallOp):
-            _inline(op, functions, (*chain, name))
+            _inline(op, functions)
 
 
 def _named_functions(program: Program) -> set[str]:
@@ -74,16 +66,18 @@ def _named_functions(program: Program) -> set[str]:
 def inline_calls(program: Program) -> Program:
     """A program whose entry function calls nothing.
 
-    Raises RecursionInProgram, a ValueError, for a function that calls itself.
+    Raises RecursionInProgram, a ValueError, for a function that calls itself; LimitExceeded for more ops than a program
+    may have.
     """
     if not any(isinstance(op, CallOp) for op in program.entry.ops):
         return program
+    check_calls(program)
     program = program.clone()
     main = program.main
     functions = {op.sym_name.data: op for op in program.module.ops if isinstance(op, FuncOp)}
     for op in list(program.entry.ops):
         if isinstance(op, CallOp):
-            _inline(op, functions, (main.sym_name.data,))
+            _inline(op, functions)
     while True:
         named = _named_functions(program)
         private = [op for op in functions.values() if op.parent is not None and _is_private(op)]

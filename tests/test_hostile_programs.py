@@ -1,0 +1,167 @@
+"""Program texts that trip what comes behind the parser: every command refuses them in a line, or takes them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from zeropoint.cli import main
+
+PORT = 'tensor<4xf32> {zeropoint.name = "x"}'
+NESTED = 200
+PROGRAMS = {
+    "calls itself": f"""func.func @main(%x: {PORT}) -> tensor<4xf32> {{
+      %0 = func.call @main(%x) : (tensor<4xf32>) -> tensor<4xf32>
+      return %0 : tensor<4xf32>
+    }}""",
+    "call in a circle": f"""func.func @main(%x: {PORT}) -> tensor<4xf32> {{
+      %0 = func.call @a(%x) : (tensor<4xf32>) -> tensor<4xf32>
+      return %0 : tensor<4xf32>
+    }}
+    func.func private @a(%x: tensor<4xf32>) -> tensor<4xf32> {{
+      %0 = func.call @b(%x) : (tensor<4xf32>) -> tensor<4xf32>
+      return %0 : tensor<4xf32>
+    }}
+    func.func private @b(%x: tensor<4xf32>) -> tensor<4xf32> {{
+      %0 = func.call @a(%x) : (tensor<4xf32>) -> tensor<4xf32>
+      return %0 : tensor<4xf32>
+    }}""",
+    "composite of itself": f"""func.func @main(%x: {PORT}) -> tensor<4xf32> {{
+      %0 = stablehlo.composite "a.b" %x {{decomposition = @main}} : (tensor<4xf32>) -> tensor<4xf32>
+      return %0 : tensor<4xf32>
+    }}""",
+    "calls that double": "".join(
+        f"""func.func {"private " * (n > 0)}@{"f" * n or "main"}(%x: tensor<4xf32>) -> tensor<4xf32> {{
+          %0 = func.call @{"f" * (n + 1)}(%x) : (tensor<4xf32>) -> tensor<4xf32>
+          %1 = func.call @{"f" * (n + 1)}(%0) : (tensor<4xf32>) -> tensor<4xf32>
+          return %1 : tensor<4xf32>
+        }}
+        """
+        for n in range(40)
+    )
+    + f"func.func private @{'f' * 40}(%x: tensor<4xf32>) -> tensor<4xf32> {{ return %x : tensor<4xf32> }}",
+    "several blocks": f"""func.func @main(%x: {PORT}) -> tensor<4xf32> {{
+      "cf.br"()[^bb1] : () -> ()
+    ^bb1:
+      return %x : tensor<4xf32>
+    }}""",
+    "several blocks in a region": f"""func.func @main(%x: {PORT}) -> tensor<4xf32> {{
+      %0 = "quant.region"(%x) ({{
+      ^bb0(%a: tensor<4xf32>):
+        "quant.return"(%a) : (tensor<4xf32>) -> ()
+      ^bb1(%b: tensor<4xf32>):
+        "quant.return"(%b) : (tensor<4xf32>) -> ()
+      }}) {{logical_kernel = "tanh", input_specs = [f32], output_specs = [f32]}} : (tensor<4xf32>) -> tensor<4xf32>
+      return %0 : tensor<4xf32>
+    }}""",
+    "no block": "func.func private @main(tensor<4xf32>) -> tensor<4xf32>",
+    "no terminator": f"func.func @main(%x: {PORT}) {{ }}",
+    "unranked": """func.func @main(%x: tensor<*xf32> {zeropoint.name = "x"}) -> tensor<*xf32> {
+      %0 = stablehlo.tanh %x : tensor<*xf32>
+      return %0 : tensor<*xf32>
+    }""",
+    "no tensor": """func.func @main(%x: f32 {zeropoint.name = "x"}) -> f32 {
+      return %x : f32
+    }""",
+    "dynamic": """func.func @main(%x: tensor<?xf32> {zeropoint.name = "x"}) -> tensor<?xf32> {
+      %0 = stablehlo.tanh %x : tensor<?xf32>
+      return %0 : tensor<?xf32>
+    }""",
+    "a resource without data": f"""func.func @main(%x: {PORT}) -> tensor<4xf32> {{
+      %0 = stablehlo.constant dense_resource<nothing> : tensor<4xf32>
+      %1 = stablehlo.add %x, %0 : tensor<4xf32>
+      return %1 : tensor<4xf32>
+    }}""",
+    "an integer too large": f"""func.func @main(%x: {PORT}) -> tensor<4xf32> {{
+      %0 = stablehlo.constant dense<300> : tensor<4xi8>
+      return %x : tensor<4xf32>
+    }}""",
+    "an attribute too large": f"""func.func @main(%x: {PORT}) -> tensor<4xf32> {{
+      %0 = stablehlo.slice %x [0:99999999999999999999:1] : (tensor<4xf32>) -> tensor<4xf32>
+      return %0 : tensor<4xf32>
+    }}""",
+    "statistics of integers": f"""func.func @main(%x: {PORT}) -> tensor<4xf32> {{
+      %0 = "quant.stats"(%x) {{layerStats = dense<[-1, 1]> : tensor<2xi32>}} : (tensor<4xf32>) -> tensor<4xf32>
+      return %0 : tensor<4xf32>
+    }}""",
+    "statistics of an integer tensor": """func.func @main(%x: tensor<4xi32> {zeropoint.name = "x"}) -> tensor<4xi32> {
+      %0 = "quant.stats"(%x) {layerStats = dense<[-1.0, 1.0]> : tensor<2xf32>} : (tensor<4xi32>) -> tensor<4xi32>
+      return %0 : tensor<4xi32>
+    }""",
+    "statistics of NaN": f"""func.func @main(%x: {PORT}) -> tensor<4xf32> {{
+      %0 = "quant.stats"(%x) {{layerStats = dense<[0x7FC00000, 1.0]> : tensor<2xf32>}}
+        : (tensor<4xf32>) -> tensor<4xf32>
+      return %0 : tensor<4xf32>
+    }}""",
+    "a region of nothing": f"""func.func @main(%x: {PORT}) -> tensor<4xf32> {{
+      %0 = "quant.region"(%x) ({{
+      ^bb0(%a: tensor<4xf32>):
+        "quant.return"(%a) : (tensor<4xf32>) -> ()
+      }}) {{logical_kernel = "conv2d"}} : (tensor<4xf32>) -> tensor<4xf32>
+      return %0 : tensor<4xf32>
+    }}""",
+    "a region of an unknown kernel": f"""func.func @main(%x: {PORT}) -> tensor<4xf32> {{
+      %0 = "quant.region"(%x) ({{
+      ^bb0(%a: tensor<4xf32>):
+        "quant.return"(%a) : (tensor<4xf32>) -> ()
+      }}) {{logical_kernel = "nothing", input_specs = [f32], output_specs = [f32]}} : (tensor<4xf32>) -> tensor<4xf32>
+      return %0 : tensor<4xf32>
+    }}""",
+    "no elements": """func.func @main(%x: tensor<0x4xf32> {zeropoint.name = "x"}) -> tensor<0x4xf32> {
+      %0 = stablehlo.tanh %x : tensor<0x4xf32>
+      return %0 : tensor<0x4xf32>
+    }""",
+    "deep types": f"func.func @main(%x: {'tuple<' * 5000}f32{'>' * 5000}) {{ return }}",
+    "deep regions": "func.func @main() {" + 'scf.if "x" {' * 3000 + "}" * 3000 + "return }",
+    "deep attributes": f"module attributes {{a = {'[' * 5000}{']' * 5000}}} {{}}",
+    "deep ifs": f"""func.func @main(%x: {PORT}) -> tensor<4xf32> {{
+      %p = stablehlo.constant dense<true> : tensor<i1>
+      {'''%r = "stablehlo.if"(%p) ({''' * NESTED}
+        "stablehlo.return"(%x) : (tensor<4xf32>) -> ()
+      {
+        '''}, { "stablehlo.return"(%x) : (tensor<4xf32>) -> () }) : (tensor<i1>) -> tensor<4xf32>
+           "stablehlo.return"(%r) : (tensor<4xf32>) -> ()'''
+        * (NESTED - 1)
+    }
+      }}, {{ "stablehlo.return"(%x) : (tensor<4xf32>) -> () }}) : (tensor<i1>) -> tensor<4xf32>
+      return %r : tensor<4xf32>
+    }}""",
+    "no main": "func.func @a() { return }\nfunc.func @b() { return }",
+    "two of one name": "func.func @main() { return }\nfunc.func @main() { return }",
+    "empty": "",
+    "a string in it": f'func.func @main(%x: {PORT}) -> tensor<4xf32> {{ %0 = "no.op"(%x) : (tensor<4xf32>) -> ()',
+    "no text": "\0\x01\x02",
+}
+COMMANDS = {
+    "opt": ["opt", "m.mlir", "-p", "simplify,fuse,instrument"],
+    "propagate": ["opt", "m.mlir", "-p", "inline-calls,propagate{target=cpu},materialize,lower"],
+    "explain": ["explain", "m.mlir"],
+    "native": ["explain", "m.mlir", "--native"],
+    "ranges": ["explain", "m.mlir", "--ranges"],
+    "run": ["run", "m.mlir", "--input", "d.npz", "-o", "o.npz"],
+    "machine code": ["run", "m.mlir", "--input", "d.npz", "-o", "o.npz", "--engine", "native"],
+    "text": ["run", "m.mlir", "--args", "[dense<1.0> : tensor<4xf32>]"],
+    "compile": ["compile", "m.mlir", "-o", "m.o"],
+    "quantize": ["quantize", "m.mlir", "--data", "d.npz", "-o", "q.mlir"],
+    "export": ["export", "m.mlir", "-o", "m.tflite"],
+}
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_every_command_takes_the_program_or_refuses_it_in_a_line(
+    program: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("m.mlir").write_text(PROGRAMS[program])
+    np.savez("d.npz", x=np.ones((2, 4), np.float32))
+    for name, arguments in COMMANDS.items():
+        result = CliRunner().invoke(main, [*arguments, "--max-trips", "1000"])
+        said = [line for line in result.stderr.splitlines() if line]
+        assert result.exit_code in (0, 1, 2), (name, result.stderr, result.exception)
+        assert result.exception is None or isinstance(result.exception, SystemExit), name
+        if result.exit_code == 2:
+            assert len(said) == 1, (name, result.stderr)
+            assert len(said[0]) < 2000, name
