@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from zeropoint.codegen.graph import Graph, View, row_major
 from zeropoint.codegen.kernels.access import Access
-from zeropoint.codegen.kernels.elements import Body, Instruction
+from zeropoint.codegen.kernels.elements import Body, Number, Read, Scalar
 from zeropoint.codegen.kernels.halves import HALVES
 from zeropoint.codegen.kernels.loops import Nest
 from zeropoint.ir.stablehlo import ConcatenateOp
@@ -35,13 +35,13 @@ def memory_form(view: View) -> tuple[str, str]:
 def copy(graph: Graph, name: str, source: View, target: View) -> None:
     """Append the step that writes the elements of one view to another of the same shape and dtype."""
     read = _access(source)
-    body = (Instruction("read", read.register, (), (0,)),)
+    body = (Scalar(Read(0), read.register),)
     _call(graph, name, body, [source], [read], target)
 
 
 def fill(graph: Graph, name: str, number: float, target: View) -> None:
     """Append the step that repeats a number."""
-    _call(graph, name, (Instruction("number", _access(target).register, (), (number,)),), [], [], target)
+    _call(graph, name, (Scalar(Number(number), _access(target).register),), [], [], target)
 
 
 def _access(view: View) -> Access:

@@ -9,7 +9,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from zeropoint.codegen.kernels.elements import Body, Instruction, apply, dequantized
+from zeropoint.codegen.kernels.elements import (
+    Body,
+    Dequantize,
+    Gather,
+    LookUp,
+    Number,
+    Quantize,
+    Read,
+    Scalar,
+    Total,
+    apply,
+    dequantized,
+)
 from zeropoint.codegen.kernels.halves import stored, widened
 from zeropoint.codegen.kernels.quantize import quantized
 from zeropoint.codegen.kernels.scalars import WIDTHS, filled, plus_product
@@ -71,7 +83,7 @@ def row_places(
 
 
 class Elements:
-    """Writes what instructions compute for some elements that follow each other in a loop."""
+    """Writes what scalars are for some elements that follow each other in a loop."""
 
     def __init__(self, f: Function, isa: InstructionSet, reads: Sequence[Access]):
         self.f, self.isa, self.reads = f, isa, reads
@@ -80,7 +92,7 @@ class Elements:
         """What `body` computes for `count` elements that follow each other in loop `along`."""
         values: list[Value] = []
         for i in body:
-            if i.op == "total":
+            if isinstance(i.what, Total):
                 assert total is not None
                 values.append(total)
             else:
@@ -89,29 +101,29 @@ class Elements:
 
     def value(
         self,
-        i: Instruction,
+        i: Scalar,
         body: Body,
         values: Sequence[Value] | Mapping[int, Value],
         count: int,
         along: int,
         sources: list[Value],
     ) -> Value:
-        """What one instruction computes, given the values of its arguments; no `total` and no `reduce`."""
-        type_ = vector(count, i.type)
-        if i.op == "read":
-            return self._load(int(i.extra[0]), count, along, sources)
-        if i.op == "number":
-            return filled(type_, i.extra[0]) if not isinstance(i.extra[0], str) else Value(type_, "poison")
-        if i.op == "table":
-            return self._looked_up(values[i.arguments[0]], i, sources)
-        if i.op == "gather":
-            return self._gathered(i, count, along, sources)
-        if i.op == "plus_product":
+        """One scalar, given the values of its arguments; no `Total` and no `Reduce`."""
+        what = i.what
+        if isinstance(what, Read):
+            return self._load(what.operand, count, along, sources)
+        if isinstance(what, Number):
+            return filled(vector(count, i.type), what.number)
+        if isinstance(what, LookUp):
+            return self._looked_up(values[i.arguments[0]], what.operand, sources)
+        if isinstance(what, Gather):
+            return self._gathered(what, count, along, sources)
+        if i.name == "plus_product":
             return plus_product(self.f, self.isa, *(values[n] for n in i.arguments))
-        if i.op == "quantize":
-            return quantized(self.f, self.isa, i, values[i.arguments[0]])
-        if i.op == "dequantize" and body[i.arguments[0]].op == "read":
-            return self._dequantized(i, body[i.arguments[0]], count, along, sources)
+        if isinstance(what, Quantize):
+            return quantized(self.f, self.isa, i, what, values[i.arguments[0]])
+        if isinstance(what, Dequantize) and isinstance(body[i.arguments[0]].what, Read):
+            return self._dequantized(i, what.zero_point, body[i.arguments[0]], count, along, sources)
         return apply(self.f, i, [body[n] for n in i.arguments], [values[n] for n in i.arguments])
 
     def loaded(self, operand: int, pointer: Value) -> Value:
@@ -119,9 +131,10 @@ class Elements:
         access = self.reads[operand]
         return self._register(self.f.load(vector(1, access.type), pointer), access)
 
-    def _dequantized(self, i: Instruction, read: Instruction, count: int, along: int, sources: list[Value]) -> Value:
+    def _dequantized(self, i: Scalar, zero: int, read: Scalar, count: int, along: int, sources: list[Value]) -> Value:
         """Reals of what is read: activation bytes are what they are, with another zero point."""
-        operand, zero = int(read.extra[0]), int(i.extra[1])
+        assert isinstance(read.what, Read)
+        operand = read.what.operand
         access = self.reads[operand]
         value = self._loaded(sources[operand], access.strides[along], count, access)
         if access.form != "activation" or not self.isa.offset:
@@ -146,25 +159,23 @@ class Elements:
                 value = f.let(type_, f"insertelement {value}, {scalar}, i64 {lane}")
         return value
 
-    def _gathered(self, i: Instruction, count: int, along: int, sources: list[Value]) -> Value:
+    def _gathered(self, gather: Gather, count: int, along: int, sources: list[Value]) -> Value:
         """Elements whose places depend on integers read at run time, kept inside of the operand."""
         f = self.f
-        operand, *indices = (int(n) for n in i.extra)
-        access = self.reads[operand]
-        parts = list(zip(indices[::3], indices[1::3], indices[2::3], strict=True))
+        operand, access = gather.operand, self.reads[gather.operand]
 
         def place(lane: int) -> Value:
             pointer = f.at(sources[operand], lane * access.strides[along])
-            for index, limit, stride in parts:
-                of = self.reads[index]
-                read = f.load(of.type, sources[index], lane * of.strides[along])
+            for index in gather.indices:
+                of = self.reads[index.operand]
+                read = f.load(of.type, sources[index.operand], lane * of.strides[along])
                 wide = f.cast("sext", read, "i64") if of.type != "i64" else read
-                inside = f.minimum(f.maximum(wide, i64(0)), i64(limit))
-                pointer = f.at(pointer, f.mul(inside, stride))
+                inside = f.minimum(f.maximum(wide, i64(0)), i64(index.most))
+                pointer = f.at(pointer, f.mul(inside, index.stride))
             return pointer
 
         type_ = vector(count, access.type)
-        if count == 1 or all(self.reads[index].strides[along] == 0 for index, _, _ in parts):
+        if count == 1 or all(self.reads[index.operand].strides[along] == 0 for index in gather.indices):
             # One place for all lanes, from which on they are read as those of any operand.
             value = self._loaded(place(0), access.strides[along], count, access)
         else:
@@ -181,10 +192,9 @@ class Elements:
             return f.binary("xor", value, constant(value.type, -128))
         return widened(f, value, access.form) if access.form in ("half", "bfloat") else value
 
-    def _looked_up(self, value: Value, instruction: Instruction, sources: list[Value]) -> Value:
+    def _looked_up(self, value: Value, operand: int, sources: list[Value]) -> Value:
         """Entries of a table of 256, by the stored integer minus -128."""
         f = self.f
-        operand = int(instruction.extra[0])
         access = self.reads[operand]
         count = lanes(value.type)
         result = Value(vector(count, access.type), "poison")

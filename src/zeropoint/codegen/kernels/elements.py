@@ -1,27 +1,7 @@
-"""What a loop nest computes for one element: a list of instructions, each on the results of earlier ones.
+"""What a loop nest computes for one element: scalars in order, each of what its `what` says of earlier ones.
 
-| op | arguments | extra |
-|---|---|---|
-| read | | which operand |
-| number | | the number |
-| argument | | which one, of a region |
-| total | of a reduction's body: what is combined so far | |
-| reduce | one | the name of an elementwise op, the start |
-| the name of an elementwise StableHLO op | its operands | |
-| plus_product | a, b, c: a b + c of f32 or f64, a step of a sum of products | |
-| compare | two | `eq`, `ne`, `ge`, `gt`, `le`, `lt`; `total` for that order of floats |
-| convert | one | |
-| bitcast_convert | one, of a type of as many bits | |
-| narrow | f32, or f64 | `half`, `bfloat`: the format that it is rounded to, in an f32 |
-| table | an i8 | which operand holds 256 entries |
-| gather | | which operand; for each index that is read: which operand, its greatest value, the step of one |
-| requantize | accumulator, multiplier, shift (none for float32-rne, exact) | behaviour, zero point, bounds |
-| weighted_sum | i8, ... | multipliers, zero points, shift, zero point, bounds |
-| dequantize | a stored integer | scale, zero point |
-| quantize | a float | behaviour, scale, zero point, bounds |
-
-`total` is the result of a nest's reduction, `reduce` one of all elements of a row (`rows.py`). Unary floats but sqrt,
-floor, ... are evaluated in f64 and rounded once.
+`Elementwise` is a StableHLO op of that name on its arguments, or `plus_product`: a b + c of f32 or f64, a step of a sum
+of products. The others have a class each. Unary floats but sqrt, floor, ... are evaluated in f64 and rounded once.
 """
 
 from __future__ import annotations
@@ -48,25 +28,147 @@ from zeropoint.codegen.kernels.scalars import (
     suffix,
 )
 from zeropoint.codegen.llvm.text import Function, Value, element, lanes, vector
-from zeropoint.numerics import RequantizeBehaviour
+from zeropoint.numerics import CommonScaleSum, RequantizeBehaviour
 from zeropoint.numerics.affine import QuantizeBehaviour
-
-Extra = tuple[int | float | str, ...]
 
 
 @dataclass(frozen=True)
-class Instruction:
-    """One step; `type` is the LLVM element type of its result, `signed` whether that is a signed integer."""
+class Elementwise:
+    """An elementwise op, by the name that StableHLO has for it."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Read:
+    """An element of an operand."""
+
+    operand: int
+
+
+@dataclass(frozen=True)
+class Number:
+    """A constant."""
+
+    number: float
+
+
+@dataclass(frozen=True)
+class Argument:
+    """An argument of a region."""
+
+    index: int
+
+
+@dataclass(frozen=True)
+class Total:
+    """The result of a nest's reduction; in the body of the reduction what is combined so far."""
+
+
+@dataclass(frozen=True)
+class Reduce:
+    """All elements of a row combined by an elementwise op, from `start` on (`rows.py`)."""
 
     op: str
+    start: float
+
+
+@dataclass(frozen=True)
+class Compare:
+    """`eq`, `ne`, `ge`, `gt`, `le` or `lt`; `total` for that order of floats."""
+
+    direction: str
+    total: bool = False
+
+
+@dataclass(frozen=True)
+class Narrow:
+    """f32 or f64 rounded to the format `half` or `bfloat`, in an f32."""
+
+    form: str
+
+
+@dataclass(frozen=True)
+class LookUp:
+    """An entry of the 256 that an operand holds, by an i8."""
+
+    operand: int
+
+
+@dataclass(frozen=True)
+class Index:
+    """An integer that is read from an operand: its greatest value, and the step of one in bytes."""
+
+    operand: int
+    most: int
+    stride: int
+
+
+@dataclass(frozen=True)
+class Gather:
+    """An element of an operand at places that are read."""
+
+    operand: int
+    indices: tuple[Index, ...]
+
+    @property
+    def operands(self) -> tuple[int, ...]:
+        """All that it reads."""
+        return (self.operand, *(index.operand for index in self.indices))
+
+
+@dataclass(frozen=True)
+class Requantize:
+    """Of an accumulator, a multiplier and a shift (none of float32-rne and exact)."""
+
+    behaviour: RequantizeBehaviour
+    zero_point: int
+    low: int
+    high: int
+
+
+@dataclass(frozen=True)
+class Quantize:
+    """Of a float; `scale` is 1 / scale where the behaviour multiplies."""
+
+    behaviour: QuantizeBehaviour
+    scale: float
+    zero_point: int
+    low: int
+    high: int
+
+
+@dataclass(frozen=True)
+class Dequantize:
+    """Of a stored integer."""
+
+    scale: float
+    zero_point: int
+
+
+What = (
+    Elementwise | Read | Number | Argument | Total | Reduce | Compare | Narrow | LookUp | Gather | Requantize | Quantize
+    | Dequantize | CommonScaleSum
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Scalar:
+    """One number; `type` is its LLVM type, `signed` whether that is a signed integer."""
+
+    what: What
     type: str
     arguments: tuple[int, ...] = ()
-    extra: Extra = ()
     signed: bool = True
 
+    @property
+    def name(self) -> str:
+        """Of an elementwise op its name, "" of anything else."""
+        return self.what.name if isinstance(self.what, Elementwise) else ""
 
-Body = tuple[Instruction, ...]
-"""Instructions in order; the last one is the result."""
+
+Body = tuple[Scalar, ...]
+"""Scalars in order; the last one is the result."""
 
 _INTEGER = {"add": "add", "subtract": "sub", "multiply": "mul", "and": "and", "or": "or", "xor": "xor"}
 _BOOLEAN = {"add": "or", "and": "and", "multiply": "and", "or": "or", "xor": "xor"}
@@ -89,23 +191,20 @@ BINARY = frozenset((*_INTEGER, *_FLOAT, *BINARY_IN_DOUBLE, *BINARY_INTEGERS, "ma
 FLOAT_ONLY = frozenset((*_ROUNDINGS, *IN_DOUBLE, "atan2")) - {"abs"}
 """Ops that have no form for integers."""
 
-INSIDE: dict[str, int] = {"requantize": 32, "weighted_sum": 32}
-"""Bits of the numbers that instructions compute with, where their results are narrower."""
 
-
-def width_inside(instruction: Instruction) -> int:
-    """Bits of the widest number that an instruction computes with."""
-    if instruction.type in FLOATS:
-        if instruction.op in IN_FLOAT and instruction.type == "float":
+def width_inside(scalar: Scalar) -> int:
+    """Bits of the widest number that a scalar is computed with."""
+    if scalar.type in FLOATS:
+        if scalar.name in IN_FLOAT and scalar.type == "float":
             return WIDTHS["float"]
-        if instruction.op in IN_DOUBLE or instruction.op in BINARY_IN_DOUBLE:
+        if scalar.name in IN_DOUBLE or scalar.name in BINARY_IN_DOUBLE:
             return WIDTHS["double"]
-    return max(WIDTHS[instruction.type], INSIDE.get(instruction.op, 0))
+    return max(WIDTHS[scalar.type], 32 if isinstance(scalar.what, Requantize | CommonScaleSum) else 0)
 
 
 @dataclass(frozen=True)
 class Region:
-    """A body with arguments of its own (`argument`, by number) and some of its instructions as results."""
+    """A body with arguments of its own and some of its scalars as results."""
 
     body: Body
     results: tuple[int, ...]
@@ -115,47 +214,46 @@ class Region:
         count = lanes(arguments[0].type)
         values: list[Value] = []
         for i in self.body:
-            if i.op == "argument":
-                values.append(arguments[int(i.extra[0])])
-            elif i.op == "number":
-                values.append(filled(vector(count, i.type), float(i.extra[0])))
+            if isinstance(i.what, Argument):
+                values.append(arguments[i.what.index])
+            elif isinstance(i.what, Number):
+                values.append(filled(vector(count, i.type), i.what.number))
             else:
                 values.append(apply(f, i, [self.body[n] for n in i.arguments], [values[n] for n in i.arguments]))
         return [values[n] for n in self.results]
 
 
-def is_function(instruction: Instruction) -> bool:
-    """Whether an instruction is many: a polynomial."""
-    return instruction.op in IN_DOUBLE or instruction.op in BINARY_IN_DOUBLE
+def is_function(scalar: Scalar) -> bool:
+    """Whether a scalar takes many instructions: a polynomial."""
+    return scalar.name in IN_DOUBLE or scalar.name in BINARY_IN_DOUBLE
 
 
-def apply(f: Function, instruction: Instruction, operands: Sequence[Instruction], values: Sequence[Value]) -> Value:
-    """The value of an instruction that is no `read`, `number`, `total`, `table` or `gather`."""
-    op = instruction.op
-    special = _SPECIAL.get(op)
+def apply(f: Function, scalar: Scalar, operands: Sequence[Scalar], values: Sequence[Value]) -> Value:
+    """The value of a scalar that is computed of its arguments alone."""
+    special = _SPECIAL.get(scalar.name or type(scalar.what))
     if special is not None:
-        return special(f, instruction, operands, values)
-    kind = element(values[0].type)
+        return special(f, scalar, operands, values)
+    op, kind = scalar.name, element(values[0].type)
     if op in ("maximum", "minimum"):
         return _extreme(f, op[:3], operands[0].signed and operands[0].type != "i1", *values)
     if kind in FLOATS:
-        return _of_floats(f, instruction, values)
+        return _of_floats(f, scalar, values)
     if op in BINARY_INTEGERS:
         left, right = values
-        return BINARY_INTEGERS[op](f, left, right, instruction.signed)
+        return BINARY_INTEGERS[op](f, left, right, scalar.signed)
     if op in UNARY_INTEGERS:
         return UNARY_INTEGERS[op](f, *values)
     return f.binary((_BOOLEAN if kind == "i1" else _INTEGER)[op], *values)
 
 
-def _of_floats(f: Function, instruction: Instruction, values: Sequence[Value]) -> Value:
-    op = instruction.op
+def _of_floats(f: Function, scalar: Scalar, values: Sequence[Value]) -> Value:
+    op = scalar.name
     if op in IN_FLOAT and element(values[0].type) == "float":
         return IN_FLOAT[op](f, *values)
     if op in IN_DOUBLE or op in BINARY_IN_DOUBLE:
         wide = [converted(f, value, "double", signed=True) for value in values]
         result = IN_DOUBLE[op](f, *wide) if op in IN_DOUBLE else BINARY_IN_DOUBLE[op](f, *wide)
-        return converted(f, result, instruction.type, signed=True)
+        return converted(f, result, scalar.type, signed=True)
     if op in _ROUNDINGS:
         return intrinsic(f, _ROUNDINGS[op], *values)
     return f.binary(_FLOAT[op], *values)
@@ -170,22 +268,22 @@ def _extreme(f: Function, name: str, signed: bool, left: Value, right: Value) ->
     return intrinsic(f, f"{'s' if signed else 'u'}{name}", left, right)
 
 
-Special = Callable[[Function, Instruction, Sequence[Instruction], Sequence[Value]], Value]
+Special = Callable[[Function, Scalar, Sequence[Scalar], Sequence[Value]], Value]
 
 
-def _negate(f: Function, i: Instruction, operands: Sequence[Instruction], values: Sequence[Value]) -> Value:
+def _negate(f: Function, i: Scalar, operands: Sequence[Scalar], values: Sequence[Value]) -> Value:
     (x,) = values
     if i.type in FLOATS:
         return f.let(x.type, f"fneg {x}")
     return f.binary("sub", Value(x.type, "zeroinitializer"), x)
 
 
-def _not(f: Function, i: Instruction, operands: Sequence[Instruction], values: Sequence[Value]) -> Value:
+def _not(f: Function, i: Scalar, operands: Sequence[Scalar], values: Sequence[Value]) -> Value:
     (x,) = values
     return f.binary("xor", x, filled(x.type, -1) if i.type != "i1" else Value(x.type, "splat (i1 true)"))
 
 
-def _sign(f: Function, i: Instruction, operands: Sequence[Instruction], values: Sequence[Value]) -> Value:
+def _sign(f: Function, i: Scalar, operands: Sequence[Scalar], values: Sequence[Value]) -> Value:
     (x,) = values
     if i.type not in FLOATS:
         return bounded(f, x, -1, 1)
@@ -194,16 +292,17 @@ def _sign(f: Function, i: Instruction, operands: Sequence[Instruction], values: 
     return f.select(compared(f, "fcmp ueq", x, zero), x, unit)
 
 
-def _abs(f: Function, i: Instruction, operands: Sequence[Instruction], values: Sequence[Value]) -> Value:
+def _abs(f: Function, i: Scalar, operands: Sequence[Scalar], values: Sequence[Value]) -> Value:
     (x,) = values
     if i.type in FLOATS:
         return intrinsic(f, "fabs", x)
     return f.call(x.type, f"llvm.abs.{suffix(x.type)}", x, Value("i1", "false"))
 
 
-def _compare(f: Function, i: Instruction, operands: Sequence[Instruction], values: Sequence[Value]) -> Value:
-    direction = str(i.extra[0])
-    if "total" in i.extra:
+def _compare(f: Function, i: Scalar, operands: Sequence[Scalar], values: Sequence[Value]) -> Value:
+    assert isinstance(i.what, Compare)
+    direction = i.what.direction
+    if i.what.total:
         values = [_total_order(f, value) for value in values]
         return compared(f, f"icmp {direction if direction in ('eq', 'ne') else 's' + direction}", *values)
     if operands[0].type in FLOATS:
@@ -222,63 +321,63 @@ def _total_order(f: Function, x: Value) -> Value:
     return f.select(negative, turned, bits)
 
 
-def _select(f: Function, i: Instruction, operands: Sequence[Instruction], values: Sequence[Value]) -> Value:
+def _select(f: Function, i: Scalar, operands: Sequence[Scalar], values: Sequence[Value]) -> Value:
     return f.select(*values)
 
 
-def _clamp(f: Function, i: Instruction, operands: Sequence[Instruction], values: Sequence[Value]) -> Value:
+def _clamp(f: Function, i: Scalar, operands: Sequence[Scalar], values: Sequence[Value]) -> Value:
     low, x, high = values
     raised = _extreme(f, "max", i.signed, x, low)
     return _extreme(f, "min", i.signed, raised, high)
 
 
-def _convert(f: Function, i: Instruction, operands: Sequence[Instruction], values: Sequence[Value]) -> Value:
+def _convert(f: Function, i: Scalar, operands: Sequence[Scalar], values: Sequence[Value]) -> Value:
     return converted(f, values[0], i.type, signed=operands[0].signed, to_signed=i.signed)
 
 
-def _bitcast(f: Function, i: Instruction, operands: Sequence[Instruction], values: Sequence[Value]) -> Value:
+def _bitcast(f: Function, i: Scalar, operands: Sequence[Scalar], values: Sequence[Value]) -> Value:
     return f.bits(values[0], like(values[0], i.type))
 
 
-def _narrow(f: Function, i: Instruction, operands: Sequence[Instruction], values: Sequence[Value]) -> Value:
-    return narrowed(f, values[0], str(i.extra[0]))
+def _narrow(f: Function, i: Scalar, operands: Sequence[Scalar], values: Sequence[Value]) -> Value:
+    assert isinstance(i.what, Narrow)
+    return narrowed(f, values[0], i.what.form)
 
 
-def _is_finite(f: Function, i: Instruction, operands: Sequence[Instruction], values: Sequence[Value]) -> Value:
+def _is_finite(f: Function, i: Scalar, operands: Sequence[Scalar], values: Sequence[Value]) -> Value:
     (x,) = values
     return compared(f, "fcmp olt", intrinsic(f, "fabs", x), filled(x.type, float("inf")))
 
 
-def _requantize(f: Function, i: Instruction, operands: Sequence[Instruction], values: Sequence[Value]) -> Value:
-    behaviour, zero, low, high = RequantizeBehaviour(str(i.extra[0])), *map(int, i.extra[1:])
+def _requantize(f: Function, i: Scalar, operands: Sequence[Scalar], values: Sequence[Value]) -> Value:
+    assert isinstance(i.what, Requantize)
     acc, multiplier, *shift = values
-    total = requantized(f, behaviour, acc, multiplier, shift[0] if shift else None, filled(like(acc, "i32"), zero))
-    return converted(f, bounded(f, total, low, high), i.type, signed=True)
+    zero = filled(like(acc, "i32"), i.what.zero_point)
+    total = requantized(f, i.what.behaviour, acc, multiplier, shift[0] if shift else None, zero)
+    return converted(f, bounded(f, total, i.what.low, i.what.high), i.type, signed=True)
 
 
-def _weighted_sum(f: Function, i: Instruction, operands: Sequence[Instruction], values: Sequence[Value]) -> Value:
+def _weighted_sum(f: Function, i: Scalar, operands: Sequence[Scalar], values: Sequence[Value]) -> Value:
     """clamp(zp + (sum_i (x_i - z_i) A_i + 2^(N-1)) >> N), in i32."""
-    count = len(values)
-    numbers = [int(n) for n in i.extra]
-    factors, zeros, (shift, zero, low, high) = numbers[:count], numbers[count : 2 * count], numbers[2 * count :]
-    total: Value | None = None
-    for x, factor, z in zip(values, factors, zeros, strict=True):
+    by, total = i.what, None
+    assert isinstance(by, CommonScaleSum)
+    for x, factor, z in zip(values, by.multipliers, by.zero_points, strict=True):
         term = f.mul(f.add(converted(f, x, "i32", signed=True), -z), factor)
         total = term if total is None else f.binary("add", total, term)
     assert total is not None
-    total = f.add(total, 1 << shift >> 1)
-    shifted = f.add(f.binary("ashr", total, filled(total.type, shift)), zero)
-    return converted(f, bounded(f, shifted, low, high), i.type, signed=True)
+    total = f.add(total, 1 << by.shift >> 1)
+    shifted = f.add(f.binary("ashr", total, filled(total.type, by.shift)), by.zero_point)
+    return converted(f, bounded(f, shifted, by.storage_min, by.storage_max), i.type, signed=True)
 
 
-def _quantize(f: Function, i: Instruction, operands: Sequence[Instruction], values: Sequence[Value]) -> Value:
+def _quantize(f: Function, i: Scalar, operands: Sequence[Scalar], values: Sequence[Value]) -> Value:
     """clamp(round(x / s + zp)) in the float's arithmetic, NaN becoming zp, or 0; the bounds are exact as floats."""
     (x,) = values
-    behaviour = QuantizeBehaviour(str(i.extra[0]))
-    scale, zero, low, high = float(i.extra[1]), *map(int, i.extra[2:])
+    assert isinstance(i.what, Quantize)
+    behaviour, zero = i.what.behaviour, i.what.zero_point
     # XNNPACK multiplies: the number is 1 / s then.
     division = "fmul" if behaviour is QuantizeBehaviour.RNE_RECIPROCAL else "fdiv"
-    real = f.binary(division, x, filled(x.type, scale))
+    real = f.binary(division, x, filled(x.type, i.what.scale))
     if behaviour in (QuantizeBehaviour.RNE_AFTER_ZERO_POINT, QuantizeBehaviour.RNE_NAN_IS_STORED_ZERO):
         rounded = intrinsic(f, "roundeven", f.binary("fadd", real, filled(x.type, zero)))
     else:
@@ -289,21 +388,23 @@ def _quantize(f: Function, i: Instruction, operands: Sequence[Instruction], valu
     known = f.binary("and", known, compared(f, "fcmp ord", real, real))
     unknown = 0 if behaviour is QuantizeBehaviour.RNE_NAN_IS_STORED_ZERO else zero
     chosen = f.select(known, rounded, filled(x.type, unknown))
-    raised = intrinsic(f, "maxnum", chosen, filled(x.type, low))
-    inside = intrinsic(f, "minnum", raised, filled(x.type, high))
+    raised = intrinsic(f, "maxnum", chosen, filled(x.type, i.what.low))
+    inside = intrinsic(f, "minnum", raised, filled(x.type, i.what.high))
     return converted(f, f.cast("fptosi", inside, like(x, "i32")), i.type, signed=True)
 
 
-def dequantized(f: Function, i: Instruction, stored: Value, *, signed: bool, zero_point: int) -> Value:
+def dequantized(f: Function, i: Scalar, stored: Value, *, signed: bool, zero_point: int) -> Value:
     """(float(q) - float(zp)) * s of a vector of integers; their zero point may be another than the type's."""
+    assert isinstance(i.what, Dequantize)
     real = converted(f, stored, i.type, signed=signed)
     if zero_point:
         real = f.binary("fsub", real, filled(real.type, zero_point))
-    return f.binary("fmul", real, filled(real.type, float(i.extra[0])))
+    return f.binary("fmul", real, filled(real.type, i.what.scale))
 
 
-def _dequantize(f: Function, i: Instruction, operands: Sequence[Instruction], values: Sequence[Value]) -> Value:
-    return dequantized(f, i, values[0], signed=operands[0].signed, zero_point=int(i.extra[1]))
+def _dequantize(f: Function, i: Scalar, operands: Sequence[Scalar], values: Sequence[Value]) -> Value:
+    assert isinstance(i.what, Dequantize)
+    return dequantized(f, i, values[0], signed=operands[0].signed, zero_point=i.what.zero_point)
 
 
 QUANTIZES = frozenset(
@@ -317,22 +418,22 @@ QUANTIZES = frozenset(
 )
 """The behaviours of `quantize`."""
 
-_SPECIAL: dict[str, Special] = {
+_SPECIAL: dict[str | type[What], Special] = {
     "abs": _abs,
     "bitcast_convert": _bitcast,
     "clamp": _clamp,
-    "compare": _compare,
+    Compare: _compare,
     "convert": _convert,
-    "dequantize": _dequantize,
+    Dequantize: _dequantize,
     "is_finite": _is_finite,
-    "narrow": _narrow,
+    Narrow: _narrow,
     "negate": _negate,
     "not": _not,
-    "quantize": _quantize,
-    "requantize": _requantize,
+    Quantize: _quantize,
+    Requantize: _requantize,
     "select": _select,
     "sign": _sign,
-    "weighted_sum": _weighted_sum,
+    CommonScaleSum: _weighted_sum,
 }
 
 

@@ -18,7 +18,9 @@ from enum import Enum
 from zeropoint.codegen.kernels.access import Access, Elements, merged, row_places
 from zeropoint.codegen.kernels.elements import (
     Body,
-    Instruction,
+    Elementwise,
+    Scalar,
+    Total,
     apply,
     identity,
     is_function,
@@ -50,7 +52,7 @@ class Order(Enum):
 class Reduction:
     """Combines what `body` computes for every element of the inner loops, and `start`.
 
-    A body with a `total` in it, what is combined so far, does that itself.
+    A body with a `Total` in it, what is combined so far, does that itself.
     """
 
     op: str
@@ -61,7 +63,7 @@ class Reduction:
     @property
     def combines(self) -> bool:
         """Whether the body combines."""
-        return any(i.op == "total" for i in self.body)
+        return any(isinstance(i.what, Total) for i in self.body)
 
     @property
     def identity(self) -> float:
@@ -336,8 +338,8 @@ class _Emitter:
 
     def _combined(self, reduction: Reduction, left: Value, right: Value) -> Value:
         last = reduction.body[-1]
-        instruction = Instruction(reduction.op, last.type, (0, 1), signed=last.signed)
-        return apply(self.f, instruction, [last, last], [left, right])
+        combined = Scalar(Elementwise(reduction.op), last.type, (0, 1), last.signed)
+        return apply(self.f, combined, [last, last], [left, right])
 
     def _folded(self, reduction: Reduction, total: Value) -> Value:
         """All elements of a vector combined, halves first."""

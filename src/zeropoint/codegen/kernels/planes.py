@@ -1,8 +1,9 @@
 """Between the planes of an image of floats (N, C, H, W) and its stored integers by pixel (N, H, W, C): the edges of a
-convolutional network whose input or output has more than four channels.
+convolutional network.
 
 A tile is as many pixels as a vector has elements, of 16 channels. Four channels of a pixel make a 32-bit word; four
-such vectors of words are transposed inside lanes of 128 bits, after which a lane holds 16 channels of one pixel.
+such vectors of words are transposed inside lanes of 128 bits, after which a lane holds 16 channels of one pixel. A
+pixel of up to four channels may have a pitch of 4 bytes: one vector of words is a tile of them.
 """
 
 from __future__ import annotations
@@ -10,12 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from zeropoint.codegen.kernels.edges import AHEAD
 from zeropoint.codegen.kernels.quantize import quantized_bits
 from zeropoint.codegen.kernels.scalars import filled
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function, Module, Value, constant, i64, lanes, vector
 
+AHEAD = 2048
+"""Bytes of an image's plane that are fetched ahead: inputs come from far."""
 Tile = Callable[[Function, InstructionSet, Value, Value, int], None]
 """Writes the work on a tile of one group: (function, instruction set, source, target, channels of the group)."""
 
@@ -101,11 +103,14 @@ class QuantizePlanes:
         self.planes.emit(f, isa, self._tile, from_bytes=False)
 
     def _tile(self, f: Function, isa: InstructionSet, source: Value, out: Value, channels: int) -> None:
+        if self.planes.pitch == 4:
+            return f.store(self._word(f, isa, source, 0, channels), out, align=1)
         words = [self._word(f, isa, source, first, channels) for first in range(0, 16, 4)]
         for lane_of, pixels in enumerate(transposed(f, words)):
             for lane in range(isa.lanes):
                 pixel = f.shuffle(pixels, None, range(4 * lane, 4 * lane + 4))
                 f.store(pixel, out, (4 * lane + lane_of) * self.planes.pitch)
+        return None
 
     def _word(self, f: Function, isa: InstructionSet, source: Value, first: int, channels: int) -> Value:
         """Four channels of every pixel of the tile as the bytes of a word; channels that are not there are 0."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from zeropoint.codegen.kernels.elements import Instruction, apply
+from zeropoint.codegen.kernels.elements import Quantize, Scalar, apply
 from zeropoint.codegen.kernels.scalars import WIDTHS, compared, filled, intrinsic, like
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function, Value, constant, element, lanes
@@ -62,13 +62,11 @@ def _between(f: Function, x: Value, low: float, high: float) -> Value:
     return f.select(compared(f, "fcmp olt", x, most), x, most)
 
 
-def quantized(f: Function, isa: InstructionSet, i: Instruction, x: Value) -> Value:
-    """What a `quantize` instruction makes of a vector of floats."""
-    scale, numbers = float(i.extra[1]), [int(number) for number in i.extra[2:]]
-    behaviour = QuantizeBehaviour.RNE_AFTER_ZERO_POINT.value
-    if element(x.type) != "float" or i.extra[0] != behaviour:
-        return apply(f, i, [Instruction("read", element(x.type))], [x])
-    bits = quantized_bits(f, isa, x, scale, *numbers)
+def quantized(f: Function, isa: InstructionSet, i: Scalar, by: Quantize, x: Value) -> Value:
+    """What `by` makes of a vector of floats."""
+    if element(x.type) != "float" or by.behaviour is not QuantizeBehaviour.RNE_AFTER_ZERO_POINT:
+        return apply(f, i, (), [x])
+    bits = quantized_bits(f, isa, x, by.scale, by.zero_point, by.low, by.high)
     if i.type == "i8" and isa.pack_words is not None and isa.pack_bytes is not None and lanes(x.type) % isa.bytes == 0:
         return _packed(f, isa, bits)
     return f.cast("trunc", bits, like(x, i.type)) if WIDTHS[i.type] < 32 else f.add(bits, -MAGIC_BITS)

@@ -19,7 +19,13 @@ from functools import cached_property
 from zeropoint.codegen.kernels.access import Access, Elements, merged, row_places
 from zeropoint.codegen.kernels.elements import (
     Body,
-    Instruction,
+    Elementwise,
+    Gather,
+    Number,
+    Read,
+    Reduce,
+    Requantize,
+    Scalar,
     apply,
     identity,
     is_identity,
@@ -43,7 +49,7 @@ STACK = 32 << 10
 class Rows:
     """`sizes` are the loops over rows, then the elements of a row; strides have an entry for each.
 
-    Instructions are those of a nest, and `reduce` of all elements of the row, with extra (op, start).
+    Scalars are those of a nest, and `Reduce` of all elements of the row.
     """
 
     sizes: tuple[int, ...]
@@ -78,7 +84,7 @@ class Rows:
         """
         wide = [i for n, i in enumerate(self.body) if self.sweeps.wide[n]]
         widest = max(8, *map(width_inside, wide)) if wide else 8
-        together = 1 if any(i.op == "requantize" for i in wide) else isa.registers // 8
+        together = 1 if any(isinstance(i.what, Requantize) for i in wide) else isa.registers // 8
         most = max(1, together * 8 * isa.bytes // widest)
         if any(_is_ordered(i) for i in self.body):
             most = max(most, PARTIALS)
@@ -96,16 +102,21 @@ class Rows:
         _Emitter(self, isa, f).kernel()
 
 
-def _is_ordered(i: Instruction) -> bool:
-    return i.op == "reduce" and is_ordered(str(i.extra[0]), i.type)
+def _is_ordered(i: Scalar) -> bool:
+    return isinstance(i.what, Reduce) and is_ordered(i.what.op, i.type)
+
+
+def _of(i: Scalar) -> Reduce:
+    assert isinstance(i.what, Reduce)
+    return i.what
 
 
 class Sweeps:
-    """The instructions of a body by when they are computed.
+    """The scalars of a body by when they are computed.
 
     `wide` says of each whether it differs from element to element, `known` after how many reductions in a row it can
     be computed. `needed` are those that each sweep computes, `kept` those that a later one needs, too. What is the same
-    in all rows is computed ahead of them: `before` are its instructions, `ahead` those that rows need.
+    in all rows is computed ahead of them: `before` are its scalars, `ahead` those that rows need.
     """
 
     def __init__(self, rows: Rows):
@@ -113,40 +124,45 @@ class Sweeps:
         self.wide: list[bool] = []
         self.known: list[int] = []
         for i in body:
-            if i.op in ("read", "gather"):
-                operands = i.extra[:1] if i.op == "read" else (i.extra[0], *i.extra[1::3])
-                self.wide.append(any(rows.reads[int(n)].strides[last] for n in operands))
+            reduces = isinstance(i.what, Reduce)
+            if isinstance(i.what, Read | Gather):
+                operands = (i.what.operand,) if isinstance(i.what, Read) else i.what.operands
+                self.wide.append(any(rows.reads[n].strides[last] for n in operands))
             else:
-                self.wide.append(i.op != "reduce" and any(self.wide[n] for n in i.arguments))
-            self.known.append(max((self.known[n] for n in i.arguments), default=0) + (i.op == "reduce"))
+                self.wide.append(not reduces and any(self.wide[n] for n in i.arguments))
+            self.known.append(max((self.known[n] for n in i.arguments), default=0) + reduces)
         self.ahead = self._ahead(rows)
         self.before = self._closure(body, self.ahead)[0] if self.ahead else []
         self.needed: list[list[int]] = []
         self.kept: set[int] = set()
         computed: set[int] = set()
         for sweep in range(self.known[-1] + 1):
-            wanted = {i.arguments[0] for n, i in enumerate(body) if i.op == "reduce" and self.known[n] == sweep + 1}
+            wanted = {body[n].arguments[0] for n in self.reductions(body, sweep)}
             wanted |= {len(body) - 1} if sweep == self.known[-1] else set()
             found, kept = self._closure(body, wanted - self.ahead, self.ahead, computed)
             self.needed.append(found)
             self.kept |= kept
             computed |= set(found)
 
+    def reductions(self, body: Body, sweep: int) -> list[int]:
+        """The reductions that a sweep ends at."""
+        return [n for n, i in enumerate(body) if isinstance(i.what, Reduce) and self.known[n] == sweep + 1]
+
     def _ahead(self, rows: Rows) -> set[int]:
         """What rows need of that which is the same in all of them, but for what is only read."""
         body, still = rows.body, list[bool]()
         for i in body:
-            moves = i.op == "read" and any(rows.reads[int(i.extra[0])].strides[:-1])
-            still.append(i.op not in ("reduce", "gather") and not moves and all(still[n] for n in i.arguments))
+            moves = isinstance(i.what, Read) and any(rows.reads[i.what.operand].strides[:-1])
+            still.append(not isinstance(i.what, Reduce | Gather) and not moves and all(still[n] for n in i.arguments))
         if math.prod(rows.sizes[:-1]) == 1:
             return set()
         used = {n for k, i in enumerate(body) for n in i.arguments if not still[k]}
-        return {n for n in used if still[n] and self.wide[n] and body[n].op != "read"}
+        return {n for n in used if still[n] and self.wide[n] and not isinstance(body[n].what, Read)}
 
     def _closure(
         self, body: Body, wanted: set[int], there: Collection[int] = (), computed: Collection[int] = ()
     ) -> tuple[list[int], set[int]]:
-        """The instructions for those that are wanted, in order, and those before that have to be kept for them.
+        """The scalars for those that are wanted, in order, and those before that have to be kept for them.
 
         What is only read is read again.
         """
@@ -155,7 +171,7 @@ class Sweeps:
             n = waiting.pop()
             if not self.wide[n] or n in found or n in there:
                 continue
-            if n in computed and body[n].op != "read":
+            if n in computed and not isinstance(body[n].what, Read):
                 kept.add(n)
                 continue
             found.add(n)
@@ -171,7 +187,7 @@ class _Row:
         self.buffers = buffers
         """What is computed ahead of all rows; of a long row, what later sweeps need."""
         self.values: dict[tuple[int, int], Value] = {}
-        """Of a short row, what has been computed, by instruction and place."""
+        """Of a short row, what has been computed, by scalar and place."""
         self.numbers: dict[int, Value] = {}
         """What is the same for all elements, as vectors of one."""
 
@@ -209,8 +225,8 @@ class _Emitter:
         f.loop(whole, self.end, 1, lambda index, _: task(index, 1))
         f.ret()
 
-    def _buffers(self, instructions: Collection[int]) -> dict[int, Value]:
-        return {n: self.f.scratch(self._size(n) * self.length) for n in sorted(instructions)}
+    def _buffers(self, scalars: Collection[int]) -> dict[int, Value]:
+        return {n: self.f.scratch(self._size(n) * self.length) for n in sorted(scalars)}
 
     def _ahead(self, row: _Row) -> None:
         """What is the same in all rows."""
@@ -234,20 +250,18 @@ class _Emitter:
         """The numbers of the row that are known now, then all elements, then what they are reduced to."""
         body = self.rows.body
         for n, i in enumerate(body):
-            if not self.sweeps.wide[n] and self.sweeps.known[n] == sweep and i.op != "reduce":
+            if not self.sweeps.wide[n] and self.sweeps.known[n] == sweep and not isinstance(i.what, Reduce):
                 row.numbers[n] = self.elements.value(i, body, row.numbers, 1, self.along, row.sources)
-        reductions = [n for n, i in enumerate(body) if i.op == "reduce" and self.sweeps.known[n] == sweep + 1]
+        reductions = self.sweeps.reductions(body, sweep)
         totals = self._over_row(sweep, [body[n] for n in reductions], row)
         for n, total in zip(reductions, totals, strict=True):
             row.numbers[n] = self._total(body[n], total)
 
-    def _over_row(self, sweep: int, reductions: Sequence[Instruction], row: _Row) -> list[Value]:
+    def _over_row(self, sweep: int, reductions: Sequence[Scalar], row: _Row) -> list[Value]:
         """All elements of a sweep; a vector of totals of every reduction."""
         f, end = self.f, self.vectors * self.lanes
         operands = [i.arguments[0] for i in reductions]
-        neutral = [
-            filled(vector(self._totals(i), i.type), identity(str(i.extra[0]), i.type, i.signed)) for i in reductions
-        ]
+        neutral = [filled(vector(self._totals(i), i.type), identity(_of(i).op, i.type, i.signed)) for i in reductions]
 
         def added(totals: Sequence[Value], values: Sequence[Value], place: int) -> list[Value]:
             together = zip(reductions, totals, values, strict=True)
@@ -266,11 +280,11 @@ class _Emitter:
             totals = added(totals, some(place, count), place - end)
         return totals
 
-    def _totals(self, reduction: Instruction) -> int:
+    def _totals(self, reduction: Scalar) -> int:
         """How many numbers a row is reduced to before these are combined."""
         return min(self.lanes, PARTIALS) if _is_ordered(reduction) else self.lanes
 
-    def _added(self, reduction: Instruction, total: Value, values: Value, place: int) -> Value:
+    def _added(self, reduction: Scalar, total: Value, values: Value, place: int) -> Value:
         """Elements from `place` on, counted from one that belongs to the first total, combined with the totals."""
         f, count = self.f, lanes(total.type)
         for start in range(0, lanes(values.type), count):
@@ -279,32 +293,32 @@ class _Emitter:
             if some < count:
                 # What is missing changes nothing.
                 first = (place + start) % count
-                same = identity(str(reduction.extra[0]), reduction.type, reduction.signed)
+                same = identity(_of(reduction).op, reduction.type, reduction.signed)
                 order = [n - first if first <= n < first + some else some for n in range(count)]
                 part = f.shuffle(part, filled(part.type, same), order)
             total = self._both(reduction, total, part)
         return total
 
-    def _both(self, reduction: Instruction, left: Value, right: Value) -> Value:
-        combined = Instruction(str(reduction.extra[0]), reduction.type, (0, 1), signed=reduction.signed)
+    def _both(self, reduction: Scalar, left: Value, right: Value) -> Value:
+        combined = Scalar(Elementwise(_of(reduction).op), reduction.type, (0, 1), reduction.signed)
         return apply(self.f, combined, [reduction, reduction], [left, right])
 
-    def _total(self, i: Instruction, total: Value) -> Value:
+    def _total(self, i: Scalar, total: Value) -> Value:
         """One number of a vector of totals and what the reduction starts with."""
         f, count = self.f, lanes(total.type)
         while count > 1:
             count //= 2
             low, high = (f.shuffle(total, None, range(at, at + count)) for at in (0, count))
             total = self._both(i, low, high)
-        start = float(i.extra[1])
-        if is_identity(start, str(i.extra[0]), i.type, i.signed):
+        start = _of(i).start
+        if is_identity(start, _of(i).op, i.type, i.signed):
             return total
         return self._both(i, filled(total.type, start), total)
 
     # Elements of a sweep: `count` of them, from `place` of the row on.
 
     def _elements(self, sweep: int, count: int, place: Value | int, wanted: Sequence[int], row: _Row) -> list[Value]:
-        """Compute them, store them if this is the last sweep; the values of the instructions that are wanted."""
+        """Compute them, store them if this is the last sweep; the values of the scalars that are wanted."""
         found = self._compute(self.sweeps.needed[sweep], count, place, row)
 
         def value(n: int) -> Value:
@@ -317,7 +331,7 @@ class _Emitter:
         return [value(n) for n in wanted]
 
     def _compute(self, needed: Sequence[int], count: int, place: Value | int, row: _Row) -> dict[int, Value]:
-        """The values of some instructions."""
+        """The values of some scalars."""
         body = self.rows.body
         here = [self._moved(source, read, place) for source, read in zip(row.sources, self.rows.reads, strict=True)]
         found: dict[int, Value] = {}
@@ -340,8 +354,8 @@ class _Emitter:
     def _given(self, n: int, count: int, place: Value | int, row: _Row) -> Value:
         """A number of the row for every element, or what has been computed before."""
         f, i = self.f, self.rows.body[n]
-        if i.op == "number" and not isinstance(i.extra[0], str):
-            return filled(vector(count, i.type), i.extra[0])
+        if isinstance(i.what, Number):
+            return filled(vector(count, i.type), i.what.number)
         if not self.sweeps.wide[n]:
             return f.shuffle(row.numbers[n], None, [0] * count)
         if isinstance(place, int) and (n, place) in row.values:

@@ -1,4 +1,4 @@
-"""Elementwise ops and movement as instructions of a loop nest."""
+"""Elementwise ops and movement as scalars of a loop nest."""
 
 from __future__ import annotations
 
@@ -16,6 +16,14 @@ from zeropoint.codegen.kernels.elements import (
     IN_DOUBLE,
     QUANTIZES,
     UNARY,
+    Compare,
+    Dequantize,
+    Gather,
+    Index,
+    LookUp,
+    Narrow,
+    Quantize,
+    Requantize,
 )
 from zeropoint.codegen.kernels.scalars import FLOATS, WIDTHS
 from zeropoint.codegen.llvm.machine import CodegenError
@@ -28,6 +36,7 @@ from zeropoint.ir.locations import describe
 from zeropoint.ir.quant import StorageCastOp, UniformQuantizedType
 from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.tensors import element_dtype, element_of, shape_of
+from zeropoint.numerics import RequantizeBehaviour
 from zeropoint.numerics.affine import QuantizeBehaviour
 from zeropoint.numerics.profile import DEFAULT_PROFILE, profile
 
@@ -62,7 +71,7 @@ def _check(op: Operation, known: bool, name: str) -> None:
 
 def _convert(e: Expression, op: hlo.ConvertOp, place: Place) -> int:
     if half_of(op.result) == "half" and scalar_type(op.operand)[0] == "double":
-        return e.step("narrow", op.result, [e.value(op.operand, place)], "half")  # rounded once
+        return e.step(Narrow("half"), op.result, [e.value(op.operand, place)])  # rounded once
     return e.step("convert", op.result, [e.value(op.operand, place)])
 
 
@@ -82,9 +91,8 @@ def _is_finite(e: Expression, op: Any, place: Place) -> int:
 
 def _compare(e: Expression, op: hlo.CompareOp, place: Place) -> int:
     total = op.compare_type is not None and op.compare_type.data is hlo.ComparisonType.TOTALORDER
-    direction = op.comparison_direction.data.value.lower()
-    extra = (direction, "total") if total else (direction,)
-    return e.step("compare", op.result, [e.value(op.lhs, place), e.value(op.rhs, place)], *extra)
+    what = Compare(op.comparison_direction.data.value.lower(), total)
+    return e.step(what, op.result, [e.value(op.lhs, place), e.value(op.rhs, place)])
 
 
 def _maybe_scalar(value: SSAValue, place: Place) -> Place:
@@ -112,7 +120,7 @@ def _table(e: Expression, op: TableOp, place: Place) -> int:
     view = e.scope.view(op.table)
     if view.activations:
         raise CodegenError(f"{describe(op)}: found a table that is computed, expected a constant")
-    return e.step("table", op.result, [index], e.operand(view, (Axis(),)))
+    return e.step(LookUp(e.operand(view, (Axis(),))), op.result, [index])
 
 
 def _requantize(e: Expression, op: RequantizeOp, place: Place) -> int:
@@ -128,14 +136,11 @@ def _requantize(e: Expression, op: RequantizeOp, place: Place) -> int:
             at = place[int(op.axis.value.data)]
         values.append(e.value(operand, (at,)))
     numbers = [int(a.value.data) for a in (op.zero_point, op.storage_min, op.storage_max)]
-    return e.step("requantize", op.result, values, op.behaviour.data, *numbers)
+    return e.step(Requantize(RequantizeBehaviour(op.behaviour.data), *numbers), op.result, values)
 
 
 def _weighted_sum(e: Expression, op: WeightedSumOp, place: Place) -> int:
-    values = [e.value(value, place) for value in op.inputs]
-    total = op.sum
-    numbers = (total.shift, total.zero_point, total.storage_min, total.storage_max)
-    return e.step("weighted_sum", op.result, values, *total.multipliers, *total.zero_points, *numbers)
+    return e.step(op.sum, op.result, [e.value(value, place) for value in op.inputs])
 
 
 def _per_layer(op: Operation, quantized: object) -> UniformQuantizedType:
@@ -160,12 +165,11 @@ def _quantize(e: Expression, op: hlo.UniformQuantizeOp, place: Place) -> int:
         # Of which nothing is left to do but rounding, clamping and the conversion.
         value = _over_channels(e, type_, behaviour, value, source, place[type_.axis])
         behaviour = QuantizeBehaviour.RNE_NAN_IS_STORED_ZERO
-        return e.step("quantize", op.result, [value], behaviour.value, 1.0, 0, storage.minimum, storage.maximum)
+        return e.step(Quantize(behaviour, 1.0, 0, storage.minimum, storage.maximum), op.result, [value])
     number = np.float32(type_.scale) if source[0] == "float" else np.float64(type_.scale)
     with np.errstate(all="ignore"):
         scale = float(type(number)(1) / number if behaviour is QuantizeBehaviour.RNE_RECIPROCAL else number)
-    numbers = (scale, type_.zero_point, storage.minimum, storage.maximum)
-    return e.step("quantize", op.result, [value], behaviour.value, *numbers)
+    return e.step(Quantize(behaviour, scale, type_.zero_point, storage.minimum, storage.maximum), op.result, [value])
 
 
 _FIRST_ROUNDED = {
@@ -198,7 +202,7 @@ def _over_channels(
     value = e.step("add", real, [value, zeros])
     if behaviour is QuantizeBehaviour.RNE_NAN_IS_STORED_ZERO:
         return value
-    known = e.step("compare", ("i1", False), [value, value], "eq")
+    known = e.step(Compare("eq"), ("i1", False), [value, value])
     return e.step("select", real, [known, value, zeros])
 
 
@@ -217,7 +221,7 @@ def _dequantize(e: Expression, op: hlo.UniformDequantizeOp, place: Place) -> int
             value = e.step(name, real, [value, other])
         return value
     type_ = _per_layer(op, type_)
-    return e.step("dequantize", real, [e.value(op.operand, place)], type_.scale, type_.zero_point)
+    return e.step(Dequantize(type_.scale, type_.zero_point), real, [e.value(op.operand, place)])
 
 
 # Movement.
@@ -278,14 +282,16 @@ def _reshape(e: Expression, op: hlo.ReshapeOp, place: Place) -> int:
     return e.value(op.operand, tuple(axes))
 
 
-def _indices(e: Expression, op: Operation, source: View, parts: Sequence[tuple[View, Place, int, int]]) -> list[int]:
-    """The extra of a gather: for each (indices, place, dimension, greatest value) the operand, bound and step."""
-    extra: list[int] = []
+def _gathered(
+    e: Expression, op: Operation, source: View, where: Place, parts: Sequence[tuple[View, Place, int, int]]
+) -> int:
+    """An element of `source`, moved from `where` on by each part: (indices, their place, dimension, greatest value)."""
+    operand, indices = e.operand(source, where), list[Index]()
     for view, place, dimension, most in parts:
         if view.dtype not in (np.dtype(np.int32), np.dtype(np.int64)):
             raise CodegenError(f"{describe(op)}: found indices of {view.dtype}, expected i32 or i64")
-        extra += [e.operand(view, place), most, source.strides[dimension]]
-    return extra
+        indices.append(Index(e.operand(view, place), most, source.strides[dimension]))
+    return e.step(Gather(operand, tuple(indices)), op.results[0])
 
 
 def _gather(e: Expression, op: hlo.GatherOp, place: Place) -> int:
@@ -305,8 +311,7 @@ def _gather(e: Expression, op: hlo.GatherOp, place: Place) -> int:
     for n, d in enumerate(dims.start_index_map):
         chosen = [Axis(n) if k == dims.index_vector_dim else axis for k, axis in enumerate(at)]
         parts.append((starts, tuple(chosen), d, source.shape[d] - sizes[d]))
-    operand = e.operand(source, tuple(where))
-    return e.step("gather", op.result, (), operand, *_indices(e, op, source, parts))
+    return _gathered(e, op, source, tuple(where), parts)
 
 
 def _dynamic_slice(e: Expression, op: hlo.DynamicSliceOp, place: Place) -> int:
@@ -314,7 +319,7 @@ def _dynamic_slice(e: Expression, op: hlo.DynamicSliceOp, place: Place) -> int:
     parts: list[tuple[View, Place, int, int]] = [
         (e.scope.view(start), (), d, source.shape[d] - sizes[d]) for d, start in enumerate(op.start_indices)
     ]
-    return e.step("gather", op.result, (), e.operand(source, place), *_indices(e, op, source, parts))
+    return _gathered(e, op, source, place, parts)
 
 
 MOVEMENT: dict[type[Operation], Rule] = {

@@ -1,4 +1,4 @@
-"""Ops as instructions of a loop nest: what one element of a result is made of, and where its operands' elements are.
+"""Ops as scalars of a loop nest: what one element of a result is made of, and where its operands' elements are.
 
 An `Axis` says how a dimension's index follows from the loops: offset + sum of loop * step. Movement is nothing but
 another place: broadcast, transpose, slice, reverse, and reshapes that only split.
@@ -14,7 +14,18 @@ from xdsl.ir import Operation, SSAValue
 
 from zeropoint.codegen.graph import View
 from zeropoint.codegen.kernels.access import Access
-from zeropoint.codegen.kernels.elements import Instruction, Region, is_ordered
+from zeropoint.codegen.kernels.elements import (
+    Elementwise,
+    Narrow,
+    Number,
+    Read,
+    Reduce,
+    Region,
+    Scalar,
+    Total,
+    What,
+    is_ordered,
+)
 from zeropoint.codegen.kernels.halves import HALVES
 from zeropoint.codegen.kernels.loops import Nest, Order, Reduction
 from zeropoint.codegen.kernels.rows import Rows
@@ -72,7 +83,7 @@ CONTRACTION_OPS = (hlo.ConvolutionOp, hlo.DotGeneralOp, hlo.ReduceOp, hlo.Reduce
 """Ops that are one reduction: a nest has at most one of them."""
 
 Rule = Callable[["Expression", Any, Place], int]
-"""Makes the instruction of an element of an op's result."""
+"""Makes the scalar that is an element of an op's result."""
 
 
 def scalar_type(value: SSAValue) -> tuple[str, bool]:
@@ -110,13 +121,13 @@ def on_numbers(rule: Rule) -> Rule:
                     "(lower it first)"
                 )
         result, form = rule(e, op, place), half_of(op.results[0])
-        return result if form is None else e.step("narrow", op.results[0], [result], form)
+        return result if form is None else e.step(Narrow(form), op.results[0], [result])
 
     return checked
 
 
 class Expression:
-    """The instructions of a nest under construction: `members` are the ops that become part of it, by `rules`."""
+    """The scalars of a nest under construction: `members` are the ops that become part of it, by `rules`."""
 
     def __init__(
         self,
@@ -127,7 +138,7 @@ class Expression:
     ):
         self.scope = scope
         self.taken: list[Operation] = []
-        """The members that became instructions."""
+        """The members that became scalars."""
         self.members = members
         self._rules = rules
         self.sizes = list(sizes)
@@ -136,7 +147,7 @@ class Expression:
         self._splits: dict[int, tuple[int, int, int]] = {}
         self.reduction: tuple[str, float, Order] | None = None
         self._reads: list[tuple[View, Place]] = []
-        self._parts: tuple[list[Instruction], list[Instruction]] = ([], [])
+        self._parts: tuple[list[Scalar], list[Scalar]] = ([], [])
         self._known: dict[object, int] = {}
         self._inside = False
 
@@ -145,22 +156,22 @@ class Expression:
         """Every element of the result; where a dimension has one, as broadcasts say it."""
         return tuple(Axis(0, ((d, 1),)) if self._shape[d] > 1 else Axis() for d in range(len(self._shape)))
 
-    # Instructions.
+    # Scalars.
 
-    def step(self, op: str, like: SSAValue | tuple[str, bool], arguments: Sequence[int] = (), *extra: Any) -> int:
-        """Append an instruction; the same one is not computed twice."""
+    def step(self, what: What | str, like: SSAValue | tuple[str, bool], arguments: Sequence[int] = ()) -> int:
+        """Append a scalar, of an elementwise op by its name; the same one is not computed twice."""
         type_, signed = like if isinstance(like, tuple) else scalar_type(like)
-        instruction = Instruction(op, type_, tuple(arguments), tuple(extra), signed)
-        key = (self._inside, instruction)
+        scalar = Scalar(Elementwise(what) if isinstance(what, str) else what, type_, tuple(arguments), signed)
+        key = (self._inside, scalar)
         if key not in self._known:
             part = self._parts[self._inside]
-            part.append(instruction)
+            part.append(scalar)
             self._known[key] = len(part) - 1
         return self._known[key]
 
     def read(self, view: View, place: Place, like: SSAValue | tuple[str, bool]) -> int:
         """The element of a view at a place."""
-        return self.step("read", like, (), self.operand(view, place))
+        return self.step(Read(self.operand(view, place)), like)
 
     def operand(self, view: View, place: Place) -> int:
         """The number of an operand."""
@@ -171,12 +182,12 @@ class Expression:
         return self._known[key]
 
     def type_of(self, index: int) -> tuple[str, bool]:
-        """The type of an instruction's result."""
-        instruction = self._parts[self._inside][index]
-        return instruction.type, instruction.signed
+        """The type of a scalar."""
+        scalar = self._parts[self._inside][index]
+        return scalar.type, scalar.signed
 
     def value(self, value: SSAValue, place: Place) -> int:
-        """The instruction that has the element of a value at a place."""
+        """The scalar that is the element of a value at a place."""
         key = (self._inside, value, place)
         if key not in self._known:
             self._known[key] = self._made(value, place)
@@ -185,7 +196,7 @@ class Expression:
     def _made(self, value: SSAValue, place: Place) -> int:
         number = self.scope.values.splat(value)
         if number is not None and abs(number) <= 1 << 53:
-            return self.step("number", value, (), number)
+            return self.step(Number(number), value)
         owner = value.owner
         if isinstance(owner, Operation) and owner in self.members and self.takes(owner, place):
             self.taken.append(owner)
@@ -196,12 +207,12 @@ class Expression:
         """Whether an op can be a part here: of reductions only the first, outside of any other."""
         return self.may_reduce or type(op) not in CONTRACTION_OPS
 
-    def bind(self, argument: SSAValue, instruction: int) -> None:
-        """Say which instruction is the element of an argument of rank 0."""
-        self._known[(self._inside, argument, ())] = instruction
+    def bind(self, argument: SSAValue, scalar: int) -> None:
+        """Say which scalar is the element of an argument of rank 0."""
+        self._known[(self._inside, argument, ())] = scalar
 
     def region(self, results: Sequence[int]) -> Region:
-        """The instructions so far, of which these are the results."""
+        """The scalars so far, of which these are the results."""
         return Region(tuple(self._parts[0]), tuple(results))
 
     @property
@@ -241,11 +252,11 @@ class Expression:
         like = self.type_of(result)
         self._inside = False
         self.reduction = (op, start, order if is_ordered(op, like[0]) else Order.ANY)
-        return self.step("total", like)
+        return self.step(Total(), like)
 
-    def _copy(self, instruction: Instruction, index: int) -> Instruction:
+    def _copy(self, scalar: Scalar, index: int) -> Scalar:
         """The result has to be the last of its list."""
-        return Instruction("convert", instruction.type, (index,), (), instruction.signed)
+        return Scalar(Elementwise("convert"), scalar.type, (index,), scalar.signed)
 
     # The nest.
 
@@ -335,7 +346,7 @@ class RowExpression(Expression):
     ) -> int:
         """A reduction of the row, in parts where it is a sum of floats."""
         result = inner([Axis(0, ((self._row, 1),))])
-        return self.step("reduce", self.type_of(result), (result,), op, start)
+        return self.step(Reduce(op, start), self.type_of(result), [result])
 
     def rows(self, result: int, target: View) -> tuple[Rows, list[View]]:
         """The kernel that writes `result` to `target`, whose dimensions are the loops; its operands."""

@@ -10,7 +10,6 @@ import math
 import numpy as np
 
 from zeropoint.codegen.graph import View, row_major
-from zeropoint.codegen.kernels.edges import QuantizeImage, QuantizeRows
 from zeropoint.codegen.kernels.gather import GatherRows
 from zeropoint.codegen.kernels.planes import DequantizePlanes, Planes, QuantizePlanes
 from zeropoint.codegen.kernels.sum import WeightedSum
@@ -53,32 +52,17 @@ def schedule_table(body: Body) -> None:
 
 
 def schedule_quantize(body: Body) -> None:
-    """Floats to stored integers: planes of an image, or rows."""
+    """Floats to stored integers: planes of an image."""
     op, (source,), (target,) = body.root, body.inputs, body.outputs
     type_ = element_of(op.results[0])
     assert isinstance(op, UniformQuantizeOp) and isinstance(type_, UniformQuantizedType)
-    storage = type_.storage
-    parameters = (float(type_.scales[0]), int(type_.zero_points[0]), storage.minimum, storage.maximum)
-    image, kernel = body.values.is_image(op.result), None
-    if image and body.values.image_strides(source)[3] == 4:
-        kernel = _quantized_image(body, source, target, parameters)
-    elif source.dense() and _is_matrix(target):
-        kernel = QuantizeRows(*_rows(source.shape), 4 * source.shape[-1], _step(target), *parameters)
-    if kernel is None:
+    found, storage = None, type_.storage
+    if body.values.is_image(op.result) and body.values.image_strides(source)[3] == 4:
+        found = _planes(body, source, target, narrow=True)
+    if found is None:
         return schedule_nest(body)
-    return body.graph.call(body.name, kernel, [source], [target])
-
-
-def _quantized_image(
-    body: Body, source: View, target: View, parameters: tuple[float, int, int, int]
-) -> QuantizeImage | QuantizePlanes | None:
-    images, channels, rows, width = body.values.image(target)
-    in_image, plane, in_row, _ = body.values.image_strides(source)
-    out_image, _, out_row, pixel = body.values.image_strides(target)
-    if pixel == 4:
-        return QuantizeImage(images, rows, width, channels, in_image, plane, in_row, out_image, out_row, *parameters)
-    found = _planes(body, source, target)
-    return None if found is None else QuantizePlanes(found, *parameters)
+    numbers = float(type_.scales[0]), int(type_.zero_points[0]), storage.minimum, storage.maximum
+    return body.graph.call(body.name, QuantizePlanes(found, *numbers), [source], [target])
 
 
 def schedule_dequantize(body: Body) -> None:
@@ -95,12 +79,15 @@ def schedule_dequantize(body: Body) -> None:
     return body.graph.call(body.name, kernel, [source], [target])
 
 
-def _planes(body: Body, reals: View, bytes_: View) -> Planes | None:
-    """How an image lies as planes of f32 and as pixels of bytes; None for another form of either."""
+def _planes(body: Body, reals: View, bytes_: View, *, narrow: bool = False) -> Planes | None:
+    """How an image lies as planes of f32 and as pixels of bytes; None for another form of either.
+
+    `narrow` allows pixels of 4 bytes.
+    """
     images, channels, rows, width = body.values.image(bytes_)
     real_image, plane, real_row, _ = body.values.image_strides(reals)
     byte_image, byte, byte_row, pitch = body.values.image_strides(bytes_)
-    if (byte != 1 and channels > 1) or pitch % 16:
+    if (byte != 1 and channels > 1) or (pitch % 16 and not (narrow and pitch == 4)):
         return None
     if real_row == 4 * width and byte_row == pitch * width:  # one row, which may be cut anywhere
         pixels, tile = rows * width, body.isa.width
@@ -156,20 +143,3 @@ def rows_alike(views: list[View]) -> tuple[int, int, list[int]] | None:
         return None
     rows = first.shape[outer[0]] if outer else 1
     return rows, length, [view.strides[outer[0]] if outer else length for view in views]
-
-
-def _is_matrix(view: View) -> bool:
-    """Whether rows of adjacent elements follow each other at one step."""
-    if not view.shape or view.strides[-1] != 1:
-        return False
-    return view.strides[:-1] == row_major(view.shape[:-1], _step(view))
-
-
-def _step(view: View) -> int:
-    """Bytes from a row of a matrix of bytes to the next."""
-    return view.strides[-2] if len(view.strides) > 1 else math.prod(view.shape)
-
-
-def _rows(shape: tuple[int, ...]) -> tuple[int, int]:
-    """(rows, length of a row)."""
-    return math.prod(shape[:-1]), shape[-1]

@@ -9,7 +9,7 @@ import numpy as np
 from xdsl.ir import Operation, SSAValue
 
 from zeropoint.codegen.graph import View
-from zeropoint.codegen.kernels.elements import identity
+from zeropoint.codegen.kernels.elements import Total, identity
 from zeropoint.codegen.kernels.loops import Order
 from zeropoint.codegen.kernels.scalars import FLOATS
 from zeropoint.codegen.llvm.machine import CodegenError
@@ -143,7 +143,7 @@ def _multiplied(e: Expression, op: Any, lhs: int, rhs: int) -> int:
     like = scalar_type(op.result)
     factors = [e.step("convert", like, [factor]) for factor in (lhs, rhs)]
     if like[0] in FLOATS:
-        return e.step("plus_product", like, [*factors, e.step("total", like)])
+        return e.step("plus_product", like, [*factors, e.step(Total(), like)])
     return e.step("multiply", like, factors)
 
 

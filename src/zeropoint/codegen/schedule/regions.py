@@ -9,7 +9,7 @@ from xdsl.ir import Attribute, Block, Operation
 
 from zeropoint.codegen.graph import View, matrix_view
 from zeropoint.codegen.kernels.access import Access
-from zeropoint.codegen.kernels.elements import Region
+from zeropoint.codegen.kernels.elements import Argument, Gather, LookUp, Read, Region
 from zeropoint.codegen.kernels.folds import Fold
 from zeropoint.codegen.kernels.sorting import Sort
 from zeropoint.codegen.llvm.machine import CodegenError
@@ -25,7 +25,7 @@ from zeropoint.ir.tensors import element_of, shape_of
 
 
 def region_of(scope: Scope, op: Operation, block: Block, elements: Sequence[Attribute]) -> Region:
-    """A body as instructions on its arguments, which have to be of these element types.
+    """A body as scalars of its arguments, which have to be of these element types.
 
     Raises CodegenError for a body that converts at its edges, holds an op that is not elementwise, or takes a value
     from around it that is no number.
@@ -44,9 +44,9 @@ def region_of(scope: Scope, op: Operation, block: Block, elements: Sequence[Attr
             raise CodegenError(f"{describe(op)}: found {inner.name} in its body; run it with the interpreter")
     expression = Expression(scope, frozenset(members), (), ELEMENTWISE)
     for n, argument in enumerate(block.args):
-        expression.bind(argument, expression.step("argument", argument, (), n))
+        expression.bind(argument, expression.step(Argument(n), argument))
     region = expression.region([expression.value(value, ()) for value in last.operands])
-    if any(i.op in ("read", "gather", "table") for i in region.body):
+    if any(isinstance(i.what, Read | Gather | LookUp) for i in region.body):
         raise CodegenError(f"{describe(op)}: found a body that reads values around it; run it with the interpreter")
     return region
 
