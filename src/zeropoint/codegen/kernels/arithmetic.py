@@ -17,6 +17,20 @@ from zeropoint.numerics import CommonScaleSum, Requantization
 from zeropoint.numerics.arrays import AnyArray, FloatArray, IntArray
 from zeropoint.numerics.rounding import INT32_MIN
 
+Sums = Sequence[Sequence[Value]]
+"""The accumulators of every pixel of a tile."""
+Groups = Sequence[tuple[int, IntArray]]
+"""The vectors of every group, and the channels that they hold."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where the first pixel of a tile is stored, the step to the next in bytes, and where its residual is."""
+
+    out: Value
+    step: int
+    other: Value | None
+
 
 @dataclass(frozen=True)
 class Residual:
@@ -72,18 +86,8 @@ class Arithmetic(Protocol):
         """acc plus the product of four input bytes (in every element of `word`, i32) with a weight vector (of i8)."""
         ...
 
-    def finish(
-        self,
-        f: Function,
-        isa: InstructionSet,
-        pixels: Sequence[Sequence[Value]],
-        parameters: Value,
-        target: tuple[Value, int],
-        other: Value | None,
-    ) -> None:
-        """Store a tile, given the accumulators of its pixels; `target` is the first one's place and the step to the
-        next, `other` where the residual of the first is.
-        """
+    def finish(self, f: Function, isa: InstructionSet, pixels: Sums, parameters: Value, to: Target) -> None:
+        """Store a tile, given the accumulators of its pixels."""
         ...
 
 
@@ -129,34 +133,20 @@ class Integers(_IntegerSums):
         """Bytes of parameters of a group of `count` vectors."""
         return count * isa.bytes + self.epilogue.size(isa, count)
 
-    def finish(
-        self,
-        f: Function,
-        isa: InstructionSet,
-        pixels: Sequence[Sequence[Value]],
-        parameters: Value,
-        target: tuple[Value, int],
-        other: Value | None,
-    ) -> None:
+    def finish(self, f: Function, isa: InstructionSet, pixels: Sums, parameters: Value, to: Target) -> None:
         """Requantize, add the residual, store."""
-        out, step = target
         count = len(pixels[0])
         stored, rest = bytes_stored(count, isa), f.at(parameters, count * isa.bytes)
         for pixel, sums in enumerate(pixels):
             packed = self.epilogue.emit(f, isa, sums, rest)
-            if other is not None and self.residual is not None and self.residual.total is not None:
-                added = f.load_first(isa.i8, stored, other, pixel * self.residual.pixel)
+            if to.other is not None and self.residual is not None and self.residual.total is not None:
+                added = f.load_first(isa.i8, stored, to.other, pixel * self.residual.pixel)
                 operands = [added, packed] if self.residual.first else [packed, added]
                 packed = summed(f, isa, self.residual.total, operands)
-            f.store_first(packed, stored, out, pixel * step)
+            f.store_first(packed, stored, to.out, pixel * to.step)
 
     def pack(
-        self,
-        isa: InstructionSet,
-        groups: Sequence[tuple[int, IntArray]],
-        weights: AnyArray,
-        bias: IntArray,
-        output: Requantization,
+        self, isa: InstructionSet, groups: Groups, weights: AnyArray, bias: IntArray, output: Requantization
     ) -> bytes:
         """Weights (steps, 4, channels) i8 and biases (channels,) for groups of (vectors, channels).
 
@@ -228,40 +218,24 @@ class Floats:
             word = f.binary("and", f.bits(word, isa.i32), f.cast("sext", f.compare("ne", bits, INT32_MIN), isa.i32))
         return plus_product(f, isa, f.bits(word, acc.type), f.bits(weight, acc.type), acc)
 
-    def finish(
-        self,
-        f: Function,
-        isa: InstructionSet,
-        pixels: Sequence[Sequence[Value]],
-        parameters: Value,
-        target: tuple[Value, int],
-        other: Value | None,
-    ) -> None:
+    def finish(self, f: Function, isa: InstructionSet, pixels: Sums, parameters: Value, to: Target) -> None:
         """Add the bias, clamp, add the residual, store."""
         biases = [f.load(pixels[0][n].type, parameters, n * isa.bytes, align=isa.bytes) for n in range(len(pixels[0]))]
         sums = [[f.binary("fadd", acc, bias) for acc, bias in zip(each, biases, strict=True)] for each in pixels]
-        self.store(f, isa, sums, target, other)
+        self.store(f, isa, sums, to)
 
-    def store(
-        self,
-        f: Function,
-        isa: InstructionSet,
-        pixels: Sequence[Sequence[Value]],
-        target: tuple[Value, int],
-        other: Value | None,
-    ) -> None:
+    def store(self, f: Function, isa: InstructionSet, pixels: Sums, to: Target) -> None:
         """Clamp, add the residual, store."""
-        out, step = target
         for pixel, sums in enumerate(pixels):
             for n, value in enumerate(sums):
                 if not self.bounds_last:
                     value = self.clamped(f, isa, value)
-                if other is not None and self.residual is not None:
-                    added = f.load(value.type, other, pixel * self.residual.pixel + n * isa.bytes)
+                if to.other is not None and self.residual is not None:
+                    added = f.load(value.type, to.other, pixel * self.residual.pixel + n * isa.bytes)
                     value = f.binary("fadd", value, added)
                 if self.bounds_last:
                     value = self.clamped(f, isa, value)
-                f.store(value, out, pixel * step + n * isa.bytes)
+                f.store(value, to.out, pixel * to.step + n * isa.bytes)
 
     def clamped(self, f: Function, isa: InstructionSet, value: Value) -> Value:
         """Inside the bounds; NaN stays NaN, as StableHLO's clamp has it."""
@@ -271,9 +245,7 @@ class Floats:
         value = f.call(value.type, f"llvm.maximum.v{isa.width}f32", value, filled(value.type, low))
         return f.call(value.type, f"llvm.minimum.v{isa.width}f32", value, filled(value.type, high))
 
-    def pack(
-        self, isa: InstructionSet, groups: Sequence[tuple[int, IntArray]], weights: FloatArray, bias: FloatArray
-    ) -> bytes:
+    def pack(self, isa: InstructionSet, groups: Groups, weights: FloatArray, bias: FloatArray) -> bytes:
         """Weights (steps, channels) f32 and biases (channels,) for groups of (vectors, channels)."""
         del isa
         parts: list[bytes] = []
@@ -308,15 +280,7 @@ class Expressed(_IntegerSums):
         """Bytes of biases and scales."""
         return 2 * count * isa.bytes
 
-    def finish(
-        self,
-        f: Function,
-        isa: InstructionSet,
-        pixels: Sequence[Sequence[Value]],
-        parameters: Value,
-        target: tuple[Value, int],
-        other: Value | None,
-    ) -> None:
+    def finish(self, f: Function, isa: InstructionSet, pixels: Sums, parameters: Value, to: Target) -> None:
         """float(accumulator) * scale, then as floats."""
         count, type_ = len(pixels[0]), vector(isa.width, "float")
         scales = [f.load(type_, parameters, (count + n) * isa.bytes, align=isa.bytes) for n in range(count)]
@@ -324,16 +288,9 @@ class Expressed(_IntegerSums):
             [f.binary("fmul", f.cast("sitofp", acc, type_), scale) for acc, scale in zip(sums, scales, strict=True)]
             for sums in pixels
         ]
-        self.floats.store(f, isa, reals, target, other)
+        self.floats.store(f, isa, reals, to)
 
-    def pack(
-        self,
-        isa: InstructionSet,
-        groups: Sequence[tuple[int, IntArray]],
-        weights: AnyArray,
-        bias: IntArray,
-        scales: FloatArray,
-    ) -> bytes:
+    def pack(self, isa: InstructionSet, groups: Groups, weights: AnyArray, bias: IntArray, scales: FloatArray) -> bytes:
         """Weights (steps, 4, channels) i8, biases and scales (channels,) for groups of (vectors, channels).
 
         `bias` belongs to activations as the program has them (i8).

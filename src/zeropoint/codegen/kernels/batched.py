@@ -35,7 +35,7 @@ class Batched:
     def emit(self, module: Module, name: str, isa: InstructionSet) -> None:
         """`void name(input, weights, output, begin, end)`."""
         self.kernel.emit(module, f"{name}_one", isa)
-        f = module.function(name, [("ptr", "in"), ("ptr", "w"), ("ptr", "out"), ("i64", "begin"), ("i64", "end")])
+        f = module.kernel(name, "in", "w", "out")
         begin, end = f.arguments[3:]
         each = self.kernel.tasks(isa)
 
@@ -107,10 +107,7 @@ class Packing:
 
     def emit(self, module: Module, name: str, isa: InstructionSet) -> None:
         """`void name(activations, template, packed, begin, end)`."""
-        f = module.function(
-            name,
-            [("ptr noalias", "in"), ("ptr noalias", "t"), ("ptr noalias", "out"), ("i64", "begin"), ("i64", "end")],
-        )
+        f = module.kernel(name, "noalias in", "noalias t", "noalias out")
         source, template, out, begin, end = f.arguments
         groups = self.kernel.columns(isa)
 

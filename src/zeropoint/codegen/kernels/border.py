@@ -30,7 +30,7 @@ class Border:
 
     def emit(self, module: Module, name: str, isa: InstructionSet) -> None:
         """`void name(image, begin, end)`."""
-        f = module.function(name, [("ptr", "out"), ("i64", "begin"), ("i64", "end")])
+        f = module.kernel(name, "out")
         out, begin, end = f.arguments
 
         def fill(start: Value, size: int) -> None:

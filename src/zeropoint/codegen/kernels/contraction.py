@@ -18,7 +18,7 @@ from functools import partial
 import numpy as np
 
 from zeropoint.codegen.graph import ALIGNMENT
-from zeropoint.codegen.kernels.arithmetic import Arithmetic
+from zeropoint.codegen.kernels.arithmetic import Arithmetic, Target
 from zeropoint.codegen.kernels.requantize import GROUP
 from zeropoint.codegen.kernels.tiles import Part, Split, balanced, divisor, greedy
 from zeropoint.codegen.llvm.isa import InstructionSet
@@ -59,6 +59,15 @@ class Contraction:
     groups: int
     vectors: int
     arithmetic: Arithmetic
+
+    @staticmethod
+    def of_rows(
+        count: int, pixel: int, out_pixel: int, groups: int, vectors: int, arithmetic: Arithmetic
+    ) -> Contraction:
+        """Of `count` rows times a matrix."""
+        return Contraction(
+            1, count, count * pixel, pixel, count * out_pixel, out_pixel, (0,), groups, vectors, arithmetic
+        )
 
     def flat(self) -> Contraction:
         """The same with all pixels in one row, where no gap is between rows; with adjacent runs as one."""
@@ -146,13 +155,23 @@ class Contraction:
     def emit(self, module: Module, name: str, isa: InstructionSet) -> None:
         """`void name(input, weights, output, begin, end)`: tasks begin to end. A residual comes after the input."""
         # The output may take the residual's place.
-        output, other = ("ptr noalias", []) if self.arithmetic.residual is None else ("ptr", [("ptr", "other")])
-        pointers = [("ptr noalias", "in"), *other, ("ptr noalias", "w"), (output, "out")]
-        f = module.function(name, [*pointers, ("i64", "begin"), ("i64", "end")])
-        _Emitter(self, isa, f).kernel()
+        rest = ["noalias w", "noalias out"] if self.arithmetic.residual is None else ["other", "noalias w", "out"]
+        _Emitter(self, isa, module.kernel(name, "noalias in", *rest)).kernel()
 
 
-Work = Callable[[int, Value, Value, Value | None], None]
+@dataclass(frozen=True)
+class Tile:
+    """Some pixels: where the first one's input and output are, and what is added to it."""
+
+    pixels: int
+    source: Value
+    target: Value
+    other: Value | None
+
+
+Work = Callable[[Tile], None]
+Chunks = tuple[Value, Value]
+"""The first chunk of steps, and the one behind the last."""
 
 
 class _Emitter:
@@ -235,7 +254,7 @@ class _Emitter:
         return every(partial(self._end, count, weights))
 
     def _at_tile(self, index: Value, count: int, weights: Value, channel: Value, pixels: Split, work: Work) -> None:
-        """Work on tile `index`, of either size: work(pixels, input, output, residual or None)."""
+        """Work on tile `index`, of either size."""
         f, shape = self.f, self.shape
         size = shape.group_bytes(self.isa, count)
         self.ahead = f.at(f.at(weights, size), f.mul(index, self.lines * len(self.starts) * ALIGNMENT))
@@ -257,7 +276,7 @@ class _Emitter:
             if self.other is not None and shape.arithmetic.residual is not None:
                 residual = shape.arithmetic.residual
                 other = f.at(place(self.other, residual.row, residual.pixel), channel)
-            work(part.size, source, target, other)
+            work(Tile(part.size, source, target, other))
 
         first, *others = pixels.parts
         if not others:
@@ -265,84 +284,60 @@ class _Emitter:
         else:
             f.branch(f.compare("slt", x, first.count), lambda: sized(first), lambda: sized(others[0]))
 
-    def _tile(self, count: int, weights: Value, size: int, source: Value, target: Value, other: Value | None) -> None:
-        """`size` pixels by `count` vectors."""
-        arithmetic = self.shape.arithmetic
-        starts = arithmetic.starts(self.f, self.isa, self._parameters(weights, count), count)
-        sums = self._summed(count, weights, size, source, [starts[n] for _ in range(size) for n in range(count)])
-        self._finished(count, weights, size, target, other, sums)
+    def _tile(self, count: int, weights: Value, tile: Tile) -> None:
+        """Its pixels by `count` vectors."""
+        starts = self.shape.arithmetic.starts(self.f, self.isa, self._parameters(weights, count), count)
+        self._finished(count, weights, tile, self._summed(count, weights, tile, starts * tile.pixels))
 
-    def _finished(
-        self, count: int, weights: Value, size: int, target: Value, other: Value | None, sums: list[Value]
-    ) -> None:
-        pixels = [sums[pixel * count : (pixel + 1) * count] for pixel in range(size)]
-        place = (target, self.shape.out_pixel)
-        self.shape.arithmetic.finish(self.f, self.isa, pixels, self._parameters(weights, count), place, other)
+    def _finished(self, count: int, weights: Value, tile: Tile, sums: list[Value]) -> None:
+        pixels = [sums[pixel * count : (pixel + 1) * count] for pixel in range(tile.pixels)]
+        to = Target(tile.target, self.shape.out_pixel, tile.other)
+        self.shape.arithmetic.finish(self.f, self.isa, pixels, self._parameters(weights, count), to)
 
     def _parameters(self, weights: Value, count: int) -> Value:
         return self.f.at(weights, self.shape.steps * self.shape.arithmetic.halves * count * self.isa.bytes)
 
     # In blocks of steps, between which the output holds the accumulators.
 
-    def _begin(self, count: int, weights: Value, size: int, source: Value, target: Value, other: Value | None) -> None:
+    def _begin(self, count: int, weights: Value, tile: Tile) -> None:
         """Where the accumulators of a tile start."""
         starts = self.shape.arithmetic.starts(self.f, self.isa, self._parameters(weights, count), count)
-        for pixel in range(size):
-            for n, value in enumerate(starts):
-                self.f.store(value, target, pixel * self.shape.out_pixel + n * self.isa.bytes)
+        self._hold(count, tile, starts * tile.pixels)
 
-    def _continue(
-        self,
-        count: int,
-        weights: Value,
-        chunks: tuple[Value, Value],
-        size: int,
-        source: Value,
-        target: Value,
-        other: Value | None,
-    ) -> None:
+    def _continue(self, count: int, weights: Value, chunks: Chunks, tile: Tile) -> None:
         """Some chunks of steps of a tile."""
-        sums = self._summed(count, weights, size, source, self._held(count, size, target), chunks)
-        for n, value in enumerate(sums):
-            offset = (n // count) * self.shape.out_pixel + (n % count) * self.isa.bytes
-            self.f.store(value, target, offset)
+        self._hold(count, tile, self._summed(count, weights, tile, self._held(count, tile), chunks))
 
-    def _end(self, count: int, weights: Value, size: int, source: Value, target: Value, other: Value | None) -> None:
-        self._finished(count, weights, size, target, other, self._held(count, size, target))
+    def _end(self, count: int, weights: Value, tile: Tile) -> None:
+        self._finished(count, weights, tile, self._held(count, tile))
 
-    def _held(self, count: int, size: int, target: Value) -> list[Value]:
+    def _places(self, count: int, tile: Tile) -> list[int]:
+        """Where the output holds the accumulators of a tile."""
+        pixels, vectors = range(tile.pixels), range(count)
+        return [pixel * self.shape.out_pixel + n * self.isa.bytes for pixel in pixels for n in vectors]
+
+    def _hold(self, count: int, tile: Tile, sums: list[Value]) -> None:
+        for value, place in zip(sums, self._places(count, tile), strict=True):
+            self.f.store(value, tile.target, place)
+
+    def _held(self, count: int, tile: Tile) -> list[Value]:
         type_ = vector(self.isa.width, "float")
-        places = [pixel * self.shape.out_pixel + n * self.isa.bytes for pixel in range(size) for n in range(count)]
-        return [self.f.load(type_, target, place) for place in places]
+        return [self.f.load(type_, tile.target, place) for place in self._places(count, tile)]
 
     def _summed(
-        self,
-        count: int,
-        weights: Value,
-        size: int,
-        source: Value,
-        sums: list[Value],
-        chunks: tuple[Value, Value] | None = None,
+        self, count: int, weights: Value, tile: Tile, sums: list[Value], chunks: Chunks | None = None
     ) -> list[Value]:
         """The accumulators after all steps, or those of some chunks; few of them as two chains, if order is free."""
-        half = size * count
+        half = tile.pixels * count
         chains = 1 if half >= LATENCY or self.shape.steps < 8 or self.shape.arithmetic.in_order else 2
         zero = Value(sums[0].type, "zeroinitializer")
-        sums = self._steps(size, count, source, weights, sums + [zero] * ((chains - 1) * half), chunks)
+        sums = self._steps(count, weights, tile, sums + [zero] * ((chains - 1) * half), chunks)
         if chains == 2:
             return [self.f.add(sums[n], sums[half + n]) for n in range(half)]
         return sums
 
-    def _steps(
-        self,
-        size: int,
-        count: int,
-        source: Value,
-        weights: Value,
-        sums: list[Value],
-        chunks: tuple[Value, Value] | None,
-    ) -> list[Value]:
-        f, isa, shape = self.f, self.isa, self.shape
+    def _steps(self, count: int, weights: Value, tile: Tile, sums: list[Value], chunks: Chunks | None) -> list[Value]:
+        f, isa, shape, size, source = self.f, self.isa, self.shape, tile.pixels, tile.source
         if shape.steps <= UNROLLED:
             offsets = [run + 4 * g for run in shape.runs for g in range(shape.groups)]
             for line in range(self.lines):

@@ -130,10 +130,7 @@ class Depthwise(DepthwiseShape):
 
     def emit(self, module: Module, name: str, isa: InstructionSet) -> None:
         """`void name(input, parameters, output, begin, end)`: tasks begin to end."""
-        f = module.function(
-            name,
-            [("ptr noalias", "in"), ("ptr noalias", "w"), ("ptr noalias", "out"), ("i64", "begin"), ("i64", "end")],
-        )
+        f = module.kernel(name, "noalias in", "noalias w", "noalias out")
         blocks = self.blocks(isa)
         total = sum(block.count for block in blocks)
         source, parameters, out, begin, end = f.arguments

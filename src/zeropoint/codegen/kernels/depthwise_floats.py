@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from zeropoint.codegen.kernels.arithmetic import Floats
+from zeropoint.codegen.kernels.depthwise_shape import WindowShape
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function, Module, Value, i64, vector
 from zeropoint.numerics.arrays import FloatArray
@@ -19,24 +20,9 @@ TILE = 4
 
 
 @dataclass(frozen=True)
-class FloatDepthwise:
-    """The shape of a depthwise convolution of f32 in bytes; `channels` is a multiple of 16.
+class FloatDepthwise(WindowShape):
+    """A depthwise convolution of f32."""
 
-    Output (y, x) is at y * out_row + x * out_pixel; its taps (ky, kx) are at y * stride_y * in_row + x * stride_x *
-    in_pixel + ky * tap_row + kx * tap_pixel.
-    """
-
-    rows: int
-    width: int
-    channels: int
-    in_row: int
-    in_pixel: int
-    tap_row: int
-    tap_pixel: int
-    out_row: int
-    out_pixel: int
-    kernel: tuple[int, int]
-    strides: tuple[int, int]
     arithmetic: Floats
 
     def vectors(self, isa: InstructionSet) -> int:
@@ -57,10 +43,7 @@ class FloatDepthwise:
 
     def emit(self, module: Module, name: str, isa: InstructionSet) -> None:
         """`void name(input, parameters, output, begin, end)`: tasks begin to end."""
-        f = module.function(
-            name,
-            [("ptr noalias", "in"), ("ptr noalias", "w"), ("ptr noalias", "out"), ("i64", "begin"), ("i64", "end")],
-        )
+        f = module.kernel(name, "noalias in", "noalias w", "noalias out")
         source, parameters, out, begin, end = f.arguments
         taps = self.kernel[0] * self.kernel[1]
 
@@ -102,7 +85,7 @@ class FloatDepthwise:
             for kx in range(columns):
                 weight = f.load(type_, parameters, (ky * columns + kx) * isa.bytes, align=isa.bytes)
                 for x in range(count):
-                    place = ky * self.tap_row + kx * self.tap_pixel + x * self.strides[1] * self.in_pixel
+                    place = ky * self.in_row + kx * self.in_pixel + x * self.strides[1] * self.in_pixel
                     if place not in loaded:
                         loaded[place] = f.load(type_, source, place)
                     sums[x] = self.arithmetic.step(f, isa, sums[x], loaded[place], weight)

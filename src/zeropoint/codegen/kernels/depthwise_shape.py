@@ -9,11 +9,11 @@ from zeropoint.codegen.llvm.isa import InstructionSet
 
 
 @dataclass(frozen=True)
-class DepthwiseShape:
-    """The shape of a depthwise convolution in bytes; what its code depends on.
+class WindowShape:
+    """The windows of a depthwise convolution in bytes, of any arithmetic; what its code depends on.
 
     `channels` is a multiple of 16. Output (y, x) is at y * out_row + x * out_pixel and reads its window from
-    y * stride_y * in_row + x * stride_x * in_pixel on.
+    y * stride_y * in_row + x * stride_x * in_pixel on, whose rows and pixels are in_row and in_pixel apart.
     """
 
     rows: int
@@ -25,6 +25,12 @@ class DepthwiseShape:
     out_pixel: int
     kernel: tuple[int, int]
     strides: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class DepthwiseShape(WindowShape):
+    """One of bytes, requantized."""
+
     halves: int
     epilogue: Epilogue
 

@@ -46,7 +46,7 @@ class Fold:
             for kind, count in (("in", self.reads), ("start", self.starts), ("out", self.writes))
             for n in range(len(count))
         ]
-        f = module.function(name, [*(("ptr", each) for each in names), ("i64", "begin"), ("i64", "end")])
+        f = module.kernel(name, *names)
         *pointers, begin, end = f.arguments
         f.loop(begin, end, 1, lambda index, _: self._element(f, isa, pointers, index))
         f.ret()

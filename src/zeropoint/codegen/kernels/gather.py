@@ -29,16 +29,7 @@ class GatherRows:
 
     def emit(self, module: Module, name: str, isa: InstructionSet) -> None:
         """`void name(table, numbers, output, begin, end)`."""
-        f = module.function(
-            name,
-            [
-                ("ptr noalias", "table"),
-                ("ptr noalias", "numbers"),
-                ("ptr noalias", "out"),
-                ("i64", "begin"),
-                ("i64", "end"),
-            ],
-        )
+        f = module.kernel(name, "noalias table", "noalias numbers", "noalias out")
         table, numbers, out, begin, end = f.arguments
         size = int(self.index[1:]) // 8
 

@@ -49,7 +49,7 @@ class Placement:
     def emit(self, module: Module, name: str, isa: InstructionSet) -> None:
         """`void name(updates, indices..., result, begin, end)`."""
         names = ["in", *(f"index{n}" for n in range(len(self.indices))), "out"]
-        f = module.function(name, [*(("ptr", each) for each in names), ("i64", "begin"), ("i64", "end")])
+        f = module.kernel(name, *names)
         *pointers, begin, end = f.arguments
 
         def task(number: Value, _: list[Value]) -> None:

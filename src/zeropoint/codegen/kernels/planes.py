@@ -99,7 +99,7 @@ class QuantizePlanes:
 
     def emit(self, module: Module, name: str, isa: InstructionSet) -> None:
         """`void name(floats, bytes, begin, end)`."""
-        f = module.function(name, [("ptr noalias", "in"), ("ptr noalias", "out"), ("i64", "begin"), ("i64", "end")])
+        f = module.kernel(name, "noalias in", "noalias out")
         self.planes.emit(f, isa, self._tile, from_bytes=False)
 
     def _tile(self, f: Function, isa: InstructionSet, source: Value, out: Value, channels: int) -> None:
@@ -139,7 +139,7 @@ class DequantizePlanes:
 
     def emit(self, module: Module, name: str, isa: InstructionSet) -> None:
         """`void name(bytes, floats, begin, end)`."""
-        f = module.function(name, [("ptr noalias", "in"), ("ptr noalias", "out"), ("i64", "begin"), ("i64", "end")])
+        f = module.kernel(name, "noalias in", "noalias out")
         self.planes.emit(f, isa, self._tile, from_bytes=True)
 
     def _tile(self, f: Function, isa: InstructionSet, source: Value, out: Value, channels: int) -> None:

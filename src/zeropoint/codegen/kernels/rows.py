@@ -97,8 +97,7 @@ class Rows:
 
     def emit(self, module: Module, name: str, isa: InstructionSet) -> None:
         """`void name(operands..., output, begin, end)`."""
-        operands = [("ptr", f"in{n}") for n in range(len(self.reads))]
-        f = module.function(name, [*operands, ("ptr", "out"), ("i64", "begin"), ("i64", "end")])
+        f = module.kernel(name, *(f"in{n}" for n in range(len(self.reads))), "out")
         _Emitter(self, isa, f).kernel()
 
 

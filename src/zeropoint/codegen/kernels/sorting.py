@@ -37,7 +37,7 @@ class Sort:
         """`void name(values..., results..., order, begin, end)`."""
         count = len(self.reads)
         names = [*(f"in{n}" for n in range(count)), *(f"out{n}" for n in range(count)), "order"]
-        f = module.function(name, [*(("ptr", each) for each in names), ("i64", "begin"), ("i64", "end")])
+        f = module.kernel(name, *names)
         *pointers, order, begin, end = f.arguments
 
         def line(index: Value, _: list[Value]) -> None:

@@ -86,16 +86,7 @@ class WeightedSum:
 
     def emit(self, module: Module, name: str, isa: InstructionSet) -> None:
         """`void name(inputs..., output, begin, end)`."""
-        count = len(self.in_rows)
-        f = module.function(
-            name,
-            [
-                *(("ptr", f"in{n}") for n in range(count)),
-                ("ptr", "out"),
-                ("i64", "begin"),
-                ("i64", "end"),
-            ],
-        )
+        f = module.kernel(name, *(f"in{n}" for n in range(len(self.in_rows))), "out")
         *inputs, out, begin, end = f.arguments
         piece = -(-self.length // (self.pieces * 16)) * 16
 

@@ -48,9 +48,7 @@ class Table:
 
     def emit(self, module: Module, name: str, isa: InstructionSet) -> None:
         """`void name(input, table, output, begin, end)`."""
-        f = module.function(
-            name, [("ptr", "in"), ("ptr noalias", "w"), ("ptr", "out"), ("i64", "begin"), ("i64", "end")]
-        )
+        f = module.kernel(name, "in", "noalias w", "out")
         source, table, out, begin, end = f.arguments
         piece = -(-self.length // (self.pieces * 16)) * 16
         wide = _registers(f, isa, table)

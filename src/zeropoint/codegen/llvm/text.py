@@ -83,6 +83,11 @@ class Module:
         self.functions.append(function)
         return function
 
+    def kernel(self, name: str, *pointers: str) -> Function:
+        """The function of a kernel: pointers, `noalias NAME` where no other one leads, and its tasks, begin to end."""
+        given = [("ptr" if "noalias" not in each else "ptr noalias", each.split()[-1]) for each in pointers]
+        return self.function(name, [*given, ("i64", "begin"), ("i64", "end")])
+
     def declare(self, name: str, result: str, arguments: Sequence[str]) -> None:
         """Make `name` callable."""
         self._declared[name] = f"declare {result} @{name}({', '.join(arguments)})"

@@ -13,6 +13,7 @@ from zeropoint.codegen.kernels.arithmetic import Expressed as ExpressedSums
 from zeropoint.codegen.kernels.contraction import Contraction
 from zeropoint.codegen.kernels.depthwise import Depthwise
 from zeropoint.codegen.kernels.depthwise_floats import FloatDepthwise
+from zeropoint.codegen.kernels.depthwise_shape import WindowShape
 from zeropoint.codegen.kernels.requantize import Epilogue
 from zeropoint.codegen.patterns.contraction import ContractionMatch, Expressed, Pool, contraction_of
 from zeropoint.codegen.patterns.windows import Piece, Windows
@@ -50,18 +51,8 @@ class _Contraction:
         residual = (0, 0 if self.other is None else self.other.strides[-2])
         arithmetic = self._arithmetic(weights, self.match.bias, residual)
         count, pixel, out_pixel = math.prod(source.shape[:-1]), source.strides[-2], target.strides[-2]
-        shape = Contraction(
-            rows=1,
-            width=count,
-            in_row=count * pixel,
-            in_pixel=pixel,
-            out_row=count * out_pixel,
-            out_pixel=out_pixel,
-            runs=(0,),
-            groups=len(weights) // self._together,
-            vectors=-(-weights.shape[1] // self.isa.width),
-            arithmetic=arithmetic,
-        )
+        groups, vectors = len(weights) // self._together, -(-weights.shape[1] // self.isa.width)
+        shape = Contraction.of_rows(count, pixel, out_pixel, groups, vectors, arithmetic)
         reads = [source] if self.other is None else [source, self.other]
         added = [] if shape.is_blocked(self.isa) else reads[1:]
         parameters = self._packed(shape, weights, self.match.bias)
@@ -131,30 +122,10 @@ class _Contraction:
     def _depthwise(self, piece: Piece, source: View, target: View, bias: Array) -> None:
         """Where taps are some elements apart, an image of every such element is seen."""
         windows = piece.windows if self.match.arithmetic is not None else _signed_zeros(piece)
-        weights = windows.weights[:, :, 0]
-        _, channels, height, width = self.values.image(target)
         _, _, row, pixel = self.values.image_strides(source)
         apart = windows.dilation[0] * row, windows.dilation[1] * pixel
         strides = windows.strides[0] // windows.dilation[0], windows.strides[1] // windows.dilation[1]
-        if self.match.arithmetic is not None:
-            return self._sums_of_windows(weights, source, apart, target, strides, bias)
-        _, _, out_row, out_pixel = self.values.image_strides(target)
-        shape = FloatDepthwise(
-            rows=height,
-            width=width,
-            channels=-(-channels // 16) * 16,
-            in_row=apart[0],
-            in_pixel=apart[1],
-            tap_row=apart[0],
-            tap_pixel=apart[1],
-            out_row=out_row,
-            out_pixel=out_pixel,
-            kernel=(weights.shape[0], weights.shape[1]),
-            strides=strides,
-            arithmetic=self._floats((0, 0), sparse=not piece.taps),
-        )
-        parameters = self.graph.parameters(shape.pack(self.isa, weights, bias))
-        return self._images(shape, [source], target, parameters, 2 * height * width * weights.size)
+        self._sums_of_windows(windows.weights[:, :, 0], source, apart, target, strides, bias, sparse=not piece.taps)
 
     def _sums_of_windows(
         self,
@@ -163,28 +134,27 @@ class _Contraction:
         apart: tuple[int, int],
         target: View,
         strides: tuple[int, int],
-        bias: IntArray,
+        bias: Array,
+        *,
+        sparse: bool = False,
     ) -> None:
         """Weights (kernel rows, kernel columns, channels); `apart` are bytes between rows and pixels of the source."""
         output = self.match.arithmetic
-        assert isinstance(output, Requantization)
+        rows, columns, _ = weights.shape
         _, channels, height, width = self.values.image(target)
         _, _, out_row, out_pixel = self.values.image_strides(target)
-        shape = Depthwise(
-            rows=height,
-            width=width,
-            channels=-(-channels // 16) * 16,
-            in_row=apart[0],
-            in_pixel=apart[1],
-            out_row=out_row,
-            out_pixel=out_pixel,
-            kernel=(weights.shape[0], weights.shape[1]),
-            strides=strides,
-            halves=self._halves(weights),
-            epilogue=self._epilogue(output, weights, bias),
-        )
-        parameters = self.graph.parameters(shape.pack(self.isa, weights, bias, output))
-        self._images(shape, [source], target, parameters, 2 * height * width * weights.size)
+        channels = -(-channels // 16) * 16
+        shape = WindowShape(height, width, channels, *apart, out_row, out_pixel, (rows, columns), strides)
+        if isinstance(output, Requantization):
+            epilogue = self._epilogue(output, weights, bias)
+            kernel = Depthwise(**vars(shape), halves=self._halves(weights), epilogue=epilogue)
+            packed = kernel.pack(self.isa, weights, bias, output)
+        else:
+            assert output is None
+            kernel = FloatDepthwise(**vars(shape), arithmetic=self._floats((0, 0), sparse=sparse))
+            packed = kernel.pack(self.isa, weights, bias)
+        operations = 2 * height * width * weights.size
+        self._images(kernel, [source], target, self.graph.parameters(packed), operations)
 
     def _images(
         self, kernel: Kernel, sources: list[View], target: View, parameters: Parameters, operations: int

@@ -43,18 +43,8 @@ def _kernel(
     """The contraction of one batch, of steps of so many terms."""
     left, right, target = views
     pixel, out_pixel, count = left.strides[dims.row], target.strides[len(dims.batch)], left.shape[dims.row]
-    return Contraction(
-        rows=1,
-        width=count,
-        in_row=count * pixel,
-        in_pixel=pixel,
-        out_row=count * out_pixel,
-        out_pixel=out_pixel,
-        runs=(0,),
-        groups=left.shape[dims.term] // together,
-        vectors=-(-right.shape[dims.column] // body.isa.width),
-        arithmetic=arithmetic,
-    )
+    groups, vectors = left.shape[dims.term] // together, -(-right.shape[dims.column] // body.isa.width)
+    return Contraction.of_rows(count, pixel, out_pixel, groups, vectors, arithmetic)
 
 
 def _packed_bytes(
