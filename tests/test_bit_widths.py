@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
 
 from zeropoint import pipeline
-from zeropoint.bit_widths import BitWidthError
+from zeropoint.bit_widths import BitWidthError, Search, widenings
 from zeropoint.calibrate import samples
 from zeropoint.cli import main
 from zeropoint.frontend import load_model
@@ -18,6 +20,7 @@ from zeropoint.ir.program import Program
 from zeropoint.ir.quant import AnyQuantizedType, QuantizeRegionOp, UniformQuantizedType
 from zeropoint.ir.text import parse_program
 from zeropoint.pipeline import SEARCHED, Options, Quantization, quantize
+from zeropoint.targets import target
 
 DIGITS = Path(__file__).parent.parent / "examples" / "digits"
 DATA = 12
@@ -132,6 +135,32 @@ def test_a_model_that_says_all_its_parameters_is_measured_too() -> None:
 def test_what_is_no_number_of_decibels_is_refused(least: float) -> None:
     with pytest.raises(ValueError, match="expected a number of dB"):
         quantize(parse_program(PINNED), [], Options(least_sqnr=least))
+
+
+class Measured:
+    """A search whose measurements are given: dB by how many of three kernels are wide."""
+
+    target = target("litert")
+    candidates = (0, 1, 2)
+
+    def __init__(self, *by_count: float):
+        self.by_count = by_count
+
+    def sqnr(self, wide: Collection[int]) -> float:
+        return self.by_count[len(wide)]
+
+    def by_loss(self) -> list[int]:
+        return [2, 0, 1]
+
+
+def test_the_search_never_ends_farther_from_float_than_it_started() -> None:
+    """Where widths meet there are rescales: wide kernels may be worse."""
+    worse = cast("Search", Measured(20.0, 12.0, 11.0, 10.0))
+    assert next(widenings(worse, 15.0)) == ()
+    with pytest.raises(BitWidthError, match=r"found 10.0 dB .*, 20.0 dB as it is, expected 25 dB"):
+        next(widenings(worse, 25.0))
+    better = cast("Search", Measured(20.0, 12.0, 26.0, 27.0))
+    assert next(widenings(better, 25.0)) == (2, 0)
 
 
 def test_more_than_the_widest_kernels_give_is_refused_with_what_they_give() -> None:

@@ -160,7 +160,7 @@ BAD_MODELS = {
     "binary.mlir": "binary.mlir: found bytes that are no text, expected MLIR",
     "nothing.mlir": "nothing.mlir: found no function; expected a function @main",
     "unknown.mlir": "unknown.mlir:2:",
-    "invalid.mlir": "invalid.mlir: ",
+    "invalid.mlir": "invalid.mlir:3:3: ",
     "truncated.mlir": "truncated.safetensors: found a truncated or foreign file, expected safetensors",
     "quantized.mlir": "found a program that is quantized already, with profile 'fixed16', expected a float model",
 }
@@ -513,7 +513,7 @@ def test_opt_checks_announced_errors() -> None:
 def test_opt_takes_ops_of_other_dialects_where_it_is_told_to() -> None:
     foreign = 'func.func @f(%x: f32) {\n  %0 = "test.op"(%x) : (f32) -> f32\n  return\n}\n'
     assert '"test.op"(%x)' in done("opt - --allow-unregistered-dialect", foreign)
-    assert refused("opt -", foreign).startswith("<stdin>:2: operation being parsed with an unregistered dialect.")
+    assert refused("opt -", foreign).startswith("<stdin>:2:17: operation being parsed with an unregistered dialect.")
 
 
 @pytest.mark.parametrize(
@@ -529,13 +529,45 @@ def test_opt_takes_ops_of_other_dialects_where_it_is_told_to() -> None:
 )
 def test_opt_names_the_line_of_a_wrong_op(passes: str, cast: str, message: str) -> None:
     text = f"func.func @f(%x: f32) {{\n  %0 = {cast}\n  return\n}}\n"
-    assert refused(f"opt - {passes}", text).startswith(f"<stdin>:2: {message}")
+    assert refused(f"opt - {passes}", text).startswith(f"<stdin>:2:8: {message}")
+
+
+NAMED = """func.func @main(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = "quant.stats"(%x) {layerStats = dense<[STATS]> : tensor<2xf32>} : (tensor<4xf32>) -> tensor<4xf32> loc("ranges")
+  %1 = stablehlo.add %0, %y : tensor<4xf32> loc(#gate)
+  return %1 : tensor<4xf32>
+}
+#gate = loc("gate")
+"""
+U32 = "tensor<4x!quant.uniform<u32:f32, 0.5>>"
+
+
+@pytest.mark.parametrize(
+    ("passes", "text", "found"),
+    [
+        ("fuse,propagate", NAMED.replace("STATS", "-1.0, 1.0"), "3:8: pass 'propagate': found no statistics"),
+        ("fuse,propagate", NAMED.replace("STATS", "0x7FC00000, 1.0"), "2:8: pass 'propagate': 'argument 0': found the range"),
+        ("fuse,propagate", NAMED.replace("STATS", "2.0, 0x7F800000"), "2:8: pass 'propagate': 'argument 0': found the range"),
+        (
+            "lower",
+            f"func.func @main(%x: {U32}) -> {U32} {{\n  %0 = stablehlo.add %x, %x : {U32}\n  return %0 : {U32}\n}}\n",
+            "2:8: pass 'lower': stablehlo.add: found storage u32",
+        ),
+        (
+            "lower",
+            "module {\n  func.func @f() {\n    return\n  }\n  func.func @g() {\n    return\n  }\n}\n",
+            "2:3: pass",
+        ),
+    ],
+)
+def test_every_error_of_a_pass_has_a_line_and_a_column(passes: str, text: str, found: str) -> None:
+    assert refused(f"opt - -p {passes}", text).startswith(f"<stdin>:{found}")
 
 
 def test_opt_counts_lines_from_the_top_of_a_file_that_it_splits() -> None:
     two = f"{FLOAT_TEXT}// -----\nthis\n"
     line = two.split("\n").index("this") + 1
-    assert refused("opt - --split-input-file", two).startswith(f"<stdin>:{line}: custom op 'this' is unknown")
+    assert refused("opt - --split-input-file", two).startswith(f"<stdin>:{line}:1: custom op 'this' is unknown")
 
 
 def test_opt_lists_its_passes() -> None:
@@ -562,10 +594,10 @@ def test_opt_lists_its_passes() -> None:
         ("float.mlir -o nowhere/out.mlir", "found no folder 'nowhere', expected one to write into"),
         ("missing.mlir", "missing.mlir: No such file or directory"),
         ("folder", "folder: Is a directory"),
-        ("garbage.mlir", "garbage.mlir:1: custom op 'this' is unknown"),
+        ("garbage.mlir", "garbage.mlir:1:1: custom op 'this' is unknown"),
         ("binary.mlir", "binary.mlir: found bytes that are no text, expected MLIR"),
         ("nothing.mlir -p fuse", "pass 'fuse': found no function; expected a function @main"),
-        ("unknown.mlir", "unknown.mlir:2: "),
+        ("unknown.mlir", "unknown.mlir:2:"),
         ("truncated.mlir", "truncated.safetensors: found a truncated or foreign file, expected safetensors"),
         ("no_data.mlir --inline-weights", "no_data.mlir: found dense_resource<w1> with no data"),
     ],

@@ -138,18 +138,19 @@ def least_output_sqnr(pairs: Iterable[tuple[Mapping[str, Array], Mapping[str, Ar
 def widenings(search: Search, least_sqnr: float) -> Iterator[tuple[int, ...]]:
     """Sets of kernels to make wide, each larger than the one before; the first reaches `least_sqnr` on the samples.
 
-    Raises BitWidthError where all kernels wide are not near enough.
+    The first is none of them where the program is near enough as it is, also where wide kernels would be worse.
+    Raises BitWidthError where neither it nor all kernels wide are near enough.
     """
-    every = search.candidates
-    best = search.sqnr(every)
-    if best < least_sqnr:
-        raise BitWidthError(
-            f"found {best:.1f} dB with the widest kernels of target {search.target.name} ({len(every)} have two "
-            f"widths), expected {least_sqnr:g} dB; ask for less, or keep parts in float by a recipe"
-        )
     order: list[int] = []
-    count = 0
-    if search.sqnr(()) < least_sqnr:
+    count, every, start = 0, search.candidates, search.sqnr(())
+    if start < least_sqnr:
+        best = search.sqnr(every)
+        if best < least_sqnr:
+            worse = f", {start:.1f} dB as it is" if start > best else ""
+            raise BitWidthError(
+                f"found {best:.1f} dB with the widest kernels of target {search.target.name} ({len(every)} have two "
+                f"widths){worse}, expected {least_sqnr:g} dB; ask for less, or keep parts in float by a recipe"
+            )
         order = search.by_loss()
         # One after the other: where widths meet there are rescales, so that one wide kernel more may be worse.
         count = next(n for n in range(1, len(order) + 1) if n == len(order) or search.sqnr(order[:n]) >= least_sqnr)

@@ -21,7 +21,7 @@ from functools import cached_property
 from xdsl.ir import Operation
 from xdsl.utils.exceptions import ParseError
 
-from zeropoint.ir.locations import Place, text_place
+from zeropoint.ir.locations import Place, location_text, text_place
 from zeropoint.ir.verification import ISOLATION_NOTE, InvalidProgram
 
 _ANNOUNCED = re.compile(
@@ -29,6 +29,8 @@ _ANNOUNCED = re.compile(
     r"\{\{(?P<text>.*)\}\}$"
 )
 _PATTERN_PART = re.compile(r"\{\{(.*?)\}\}")
+_RESULTS = re.compile(r"[ \t]*(?:%\S+(?:, %\S+)* = )?")
+_QUOTED = re.compile(r"'([^']+)'")
 
 
 @dataclass(frozen=True)
@@ -102,12 +104,50 @@ def of_error(error: Exception) -> list[Diagnostic]:
 
 def place_of(error: BaseException | None) -> Place | None:
     """The place of the op that an error, or one that it comes from, names as its `op`."""
+    op = _op_of(error)
+    return None if op is None else text_place(op)
+
+
+def _op_of(error: BaseException | None) -> Operation | None:
     while error is not None:
         op = getattr(error, "op", None)
         if isinstance(op, Operation):
-            return text_place(op)
+            return op
         error = error.__cause__
     return None
+
+
+def nearest_place(error: BaseException, text: str, file: str) -> Place:
+    """Where in the text of a program an error of a pass is to be looked for.
+
+    Its op; else the first op with a name of the model that the error mentions, `loc("conv1")`; else the function.
+    """
+    op, place = _op_of(error), place_of(error)
+    if place is not None:
+        return place
+    given = [] if op is None else [location_text(op.location) or ""]
+    for name in (*given, *_QUOTED.findall(str(error))):
+        stated = re.search(rf"""loc\("{re.escape(name)}"\)""", text) if name else None
+        if stated is not None:
+            return _at(text, _use(text, stated), file)
+    function = text.find("func.func")
+    return _at(text, max(function, 0), file)
+
+
+def _use(text: str, stated: re.Match[str]) -> int:
+    """Where the op with a location starts; of one behind an alias, `#loc1 = loc("conv1")`, the first that uses it."""
+    start = text.rfind("\n", 0, stated.start()) + 1
+    alias = re.match(r"(#\w+) = ", text[start:])
+    if alias is not None:
+        used = re.search(rf"loc\({alias[1]}\)", text)
+        start = start if used is None else text.rfind("\n", 0, used.start()) + 1
+    found = _RESULTS.match(text, start)
+    return start if found is None else found.end()
+
+
+def _at(text: str, offset: int, file: str) -> Place:
+    before = text[:offset]
+    return Place(file, before.count("\n") + 1, offset - (before.rfind("\n") + 1) + 1)
 
 
 def _line(place: Place | None) -> int | None:

@@ -20,6 +20,9 @@ class Error(Exception):
     OSError and the ValueError of an option that does not exist, is a fault in zeropoint.
     """
 
+    place: object = None
+    """Where in a text, `file:line:column`, where the error itself does not say it."""
+
 
 class UnreadableFile(Error):
     """A file that its parser did not refuse but failed on: what happened, and where in the file or in the parser."""

@@ -9,13 +9,14 @@ from typing import Any
 from xdsl.utils.arg_spec import parse_pipeline
 from xdsl.utils.exceptions import ArgSpecParseError, ParseError, VerifyException
 
-from zeropoint.diagnostics import Diagnostic, differences, expectations, of_error
+from zeropoint.diagnostics import Diagnostic, differences, expectations, nearest_place, of_error
 from zeropoint.errors import Error
 from zeropoint.ir.program import Program
 from zeropoint.ir.text import parse_program, print_program, split_input
 from zeropoint.ir.verification import InvalidProgram, verify
 from zeropoint.ir.weights import Weights
 from zeropoint.passes import PASSES
+from zeropoint.targets import TargetError
 
 _PATH = re.compile(r"=([^\s\"'{},=]*[./\\][^\s\"'{},=]*)")
 """A value that is a file name, which the grammar of pipelines wants in quotes: `target=tables/mine.toml`."""
@@ -96,7 +97,12 @@ def optimize(
             program = parse_program(part, name, weights, allow_unregistered=allow_unregistered, annotated=bool(passes))
         except ValueError as error:  # a resource section that does not fit its uses
             raise PipelineError(f"{name}: {error}") from error
-        program = run_passes(program, passes)
+        try:
+            program = run_passes(program, passes)
+        except Error as error:
+            if not isinstance(error.__cause__, TargetError):
+                error.place = nearest_place(error, part, name)
+            raise
         try:
             printed.append(print_program(program, **printing))
         except ValueError as error:  # weights that are not there

@@ -95,9 +95,11 @@ def _message(error: Error) -> str:
     if isinstance(error, ParseError):
         span = error.span
         text = span.input.content
-        before = text.count("\n", 0, span.start) if isinstance(text, str) else text.count(b"\n", 0, span.start)
-        return f"{span.input.name}:{before + 1}: {error.msg}"
+        before = text[: span.start] if isinstance(text, str) else text[: span.start].decode("utf-8", "replace")
+        column = len(before) - (before.rfind("\n") + 1) + 1
+        return f"{span.input.name}:{before.count(chr(10)) + 1}:{column}: {error.msg}"
     from zeropoint.diagnostics import place_of
 
-    place = place_of(error)
-    return str(error) if place is None else f"{place.file}:{place.line}: {error}"
+    place = place_of(error) or error.place
+    text = str(error)
+    return text if place is None or text.startswith(str(place)) else f"{place}: {text}"

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from xdsl.ir import Operation
 from xdsl.utils.exceptions import ParseError, VerifyException
 
 from zeropoint.errors import UnreadableFile
 from zeropoint.frontend.errors import ModelError
 from zeropoint.ir.files import load_program
+from zeropoint.ir.locations import text_place
 from zeropoint.ir.program import Program
 from zeropoint.quant_passes import legalize_chlo
 
@@ -32,7 +34,9 @@ def load_stablehlo(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> Program
     except UnicodeDecodeError as error:
         raise ModelError(f"{path}: found bytes that are no text, expected MLIR") from error
     except (VerifyException, TypeError, ValueError, KeyError) as error:
-        raise ModelError(f"{path}: {_reason(error)}") from error
+        op = getattr(error, "op", None)
+        place = text_place(op) if isinstance(op, Operation) else None
+        raise ModelError(f"{place or path}: {_reason(error)}") from error
     for name, shape in shapes.items():
         if inputs.get(name) != shape:
             expected = ", ".join(f"{known}={'x'.join(map(str, size))}" for known, size in inputs.items())

@@ -246,10 +246,11 @@ def lower(program: Program, profile: str | None = None) -> Program:
                 op.result.replace_all_uses_with(compared)
                 continue
             integers = _lower_op(lowering, op)
-        except LoweringError:
+        except LoweringError as error:
+            error.op = error.op or op
             raise
         except ValueError as error:  # parameters that the profile's arithmetic has no room for
-            raise LoweringError(f"{describe(op)}: {error}") from error
+            raise LoweringError(f"{describe(op)}: {error}", op) from error
         for result, value in zip(op.results, integers or (), strict=False):
             lowering.values[result] = value
             replaced.add(result)

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from math import isfinite
 
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
 from xdsl.ir import Attribute, Operation, OpResult, SSAValue
@@ -166,6 +167,12 @@ def _read(op: Operation, constraints: Constraints) -> SSAValue | None:
     if isinstance(op, StatisticsOp):
         low, high = inline_array(op.layer_stats).tolist()
         value = root(op.arg)
+        if not (isfinite(low) and isfinite(high) and low <= high):
+            raise PropagationError(
+                f"'{value_name(value)}': found the range [{low:g}, {high:g}] in quant.stats '{value_name(op.res)}', "
+                "expected finite numbers, the least first; calibrate again, or leave the statistics out",
+                op,
+            )
         constraints.of(value).observe(low, high, "calibrated", f"quant.stats '{value_name(op.res)}'")
         quantiles = op.attributes.get(QUANTILES)
         if quantiles is not None:
