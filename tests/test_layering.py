@@ -43,6 +43,7 @@ TOP = {
     "opt",
     "passes",
     "pipeline",
+    "timing",
 }
 
 

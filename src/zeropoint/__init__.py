@@ -13,40 +13,62 @@ integers.save("model.mlir")
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from zeropoint.errors import Error
 
 if TYPE_CHECKING:
+    from zeropoint.calibrate import Progress
+    from zeropoint.ir.tensors import Array
     from zeropoint.model import Model
     from zeropoint.report.agreement import Comparison
 
-__all__ = ["Error", "__version__", "compare", "load", "quantize"]
+__all__ = ["Data", "Error", "Model", "Recipe", "__version__", "compare", "load", "quantize"]
 
 __version__ = "0.1.0"
 
-Data = str | Path | Mapping[str, Any] | Iterable[Mapping[str, Any]]
-"""An .npz file, a folder of .npy files, a dict of arrays with a leading sample axis, or dicts, one a sample."""
+logging.getLogger(__name__).addHandler(logging.NullHandler())
+
+Data = str | Path | Mapping[str, Any] | Iterable[Any] | Callable[[], Iterable[Any]]
+"""An .npz file, a folder of .npy files, a dict of arrays with a leading sample axis, an array for the only input, or
+samples or batches from an iterable, a generator function, a PyTorch DataLoader or a Hugging Face dataset; each a dict,
+an array, or a tuple of inputs that a label may follow."""
 Recipe = str | Path | Sequence[Mapping[str, Any]]
 """A YAML file of rules, or the rules as dicts."""
 
 
-def load(path: str | Path, shapes: Mapping[str, tuple[int, ...]] | None = None) -> Model:
-    """The model in a file, .onnx or .mlir.
+def __getattr__(name: str) -> Any:
+    if name == "Model":  # imports the compiler, which `import zeropoint` alone does not need
+        from zeropoint.model import Model
 
-    `shapes` fixes dynamic dimensions of inputs, `{"x": (1, 3, 224, 224)}`. Raises ModelError, one line that says what
-    was found and expected.
+        return Model
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+
+
+def load(
+    model: Any,
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
+    *,
+    constants: Mapping[str, Array] | None = None,
+    example: Any = None,
+) -> Model:
+    """The model in a file (.onnx, .mlir), or an `onnx.ModelProto`, StableHLO text, a PyTorch module or ExportedProgram.
+
+    `shapes` fixes dynamic dimensions of inputs, `{"x": (1, 3, 224, 224)}`; `constants` makes inputs constants,
+    `{"sr": np.array(16000)}`; `example` has the inputs that a `torch.nn.Module` is traced with. Raises ModelError, one
+    line that says what was found and expected.
     """
-    from zeropoint.frontend import load_model
+    from zeropoint.frontend.sources import load_source
     from zeropoint.model import Model
 
-    return Model(load_model(path, shapes))
+    return Model(load_source(model, shapes, constants, example))
 
 
 def quantize(
-    model: Model,
+    model: Any,
     data: Data | None = None,
     *,
     target: str = "cpu",
@@ -59,44 +81,66 @@ def quantize(
     effort: str = "balanced",
     corrections: Sequence[str] | None = None,
     validation: Data | None = None,
+    integer_only: bool = False,
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
+    constants: Mapping[str, Array] | None = None,
+    example: Any = None,
+    progress: Progress | bool = False,
 ) -> Model:
     """The integer program of a float model, calibrated on data.
 
-    A model that says every range or parameter itself (statistics, fake quantization) needs no data.
+    `model` is a Model or whatever `load` takes, with its `shapes`, `constants` and `example`. A model that says every
+    range or parameter itself (statistics, fake quantization) needs no data.
 
     `profile` names the rounding (the target's own unless given), `observer` how values become a range (`mse`, `minmax`,
-    `percentile:99.99`), `io` whether inputs and outputs stay `float` or are `integer`. `ranges`
-    names how a range becomes a scale and a zero point (`asymmetric`, `minmax-nudged`). `least_sqnr` is the minimum SQNR
-    of every output in dB, measured on all of `data`: kernels that the target has in two widths become wide where
-    needed, and BitWidthError is raised if it is missed. `recipe` is a YAML file of rules
-    for parts of the model, or a list of them as dicts. `effort` (`none`, `fast`, `balanced`, `best`) says how much is
-    done to bring outputs nearer to float: corrections of weights and biases, which are kept only if they help on
-    `validation`, or on a quarter of `data` that is held back; `corrections` lists some by name instead. The stages in
-    between, and what the corrections gained, are the result's `quantization`. Raises DataError, CalibrationError,
-    RecipeError, LoweringError; ValueError for unknown options.
+    `percentile:99.99`), `io` whether inputs and outputs stay `float` or are `integer`. `ranges` names how a range
+    becomes a scale and a zero point (`asymmetric`, `minmax-nudged`). `least_sqnr` is the minimum SQNR of every output
+    in dB, measured on all of `data`: kernels that the target has in two widths become wide where needed, and
+    BitWidthError is raised if it is missed. `recipe` is a YAML file of rules for parts of the model, or a list of them
+    as dicts. `effort` (`none`, `fast`, `balanced`, `best`) says how much is done to bring outputs nearer to float:
+    corrections of weights and biases, which are kept only if they help on `validation`, or on a quarter of `data` that
+    is held back; `corrections` lists some by name instead. With `integer_only`, float ops that are left are an error.
+    `progress=True` shows progress bars on a terminal. The stages in between, and what the corrections gained, are the
+    result's `quantization`; warnings of calibration are logged under the name `zeropoint`.
+
+    Raises ModelError, DataError, CalibrationError, RecipeError, LoweringError and other kinds of `zp.Error`; ValueError
+    for unknown options.
     """
-    from zeropoint.calibrate import samples
+    from zeropoint.calibrate import bar, samples, silent
     from zeropoint.model import Model
-    from zeropoint.pipeline import Options
+    from zeropoint.pipeline import Options, require_integers
     from zeropoint.pipeline import quantize as run
     from zeropoint.recipe import load_recipe, recipe_of
 
     if io not in ("float", "integer"):
         raise ValueError(f"found io '{io}', expected one of: float, integer")
+    if not isinstance(model, Model):
+        model = load(model, shapes, constants=constants, example=example)
+    elif shapes or constants or example is not None:
+        raise ValueError("found shapes, constants or an example for a Model, expected them where it is loaded")
     rules = load_recipe(recipe) if isinstance(recipe, str | Path) else None if recipe is None else recipe_of(recipe)
     options = Options(target, profile, observer, io == "integer", rules, ranges, least_sqnr, effort, corrections)
     held = () if validation is None else samples(validation, model.inputs)
     given = None if data is None else samples(data, model.inputs)
-    result = run(model.program, given, options, validation=held)
+    shown = bar if progress is True else silent if progress is False else progress
+    result = run(model.program, given, options, validation=held, progress=shown)
+    for warning in result.warnings:
+        logging.getLogger(__name__).warning("%s", warning)
+    if integer_only:
+        require_integers(result)
     return Model(result.integer, result)
 
 
-def compare(reference: Model, model: Model, data: Data, *, layers: bool = False) -> Comparison:
+def compare(reference: Any, model: Any, data: Data, *, layers: bool = False) -> Comparison:
     """SQNR, cosine and top-1 agreement of a model with its reference on data; with `layers` of inner values as well.
+
+    Each is a Model or whatever `load` takes.
 
     Raises ComparisonError where inputs or outputs differ in name or type, DataError for data that does not fit.
     """
     from zeropoint.calibrate import samples
+    from zeropoint.model import Model
     from zeropoint.model import compare as run
 
+    reference, model = (given if isinstance(given, Model) else load(given) for given in (reference, model))
     return run(reference, model, samples(data, reference.inputs), layers=layers)

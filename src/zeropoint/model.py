@@ -4,36 +4,47 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from xdsl.dialects.builtin import StringAttr
 
 from zeropoint.calibrate import Progress, instrument, silent
+from zeropoint.calibrate.items import as_array, batch_size, batched, with_batch_of_one
 from zeropoint.engines import DefaultEngine
 from zeropoint.fuse import fuse
 from zeropoint.interp import Engine, ReferenceEngine, Runnable
 from zeropoint.ir.annotations import FLOAT_REASON
+from zeropoint.ir.arguments import InputError, signature
 from zeropoint.ir.files import save_program
 from zeropoint.ir.program import Port, Program
 from zeropoint.ir.quant import QuantizeRegionOp
 from zeropoint.ir.tensors import Array
+from zeropoint.ir.text import parse_program, print_program, resource_arrays
+from zeropoint.ir.weights import Weights
 from zeropoint.pipeline import Quantization
 from zeropoint.report.agreement import Accumulated, Comparison, ComparisonError
 from zeropoint.report.counts import Ops, count_ops
 from zeropoint.report.explain import Explanation, explain
 from zeropoint.report.layers import observed_layers
 from zeropoint.report.parts import output_parts
+from zeropoint.report.tables import preformatted
 from zeropoint.simplify import simplify
 from zeropoint.targets import Target
 from zeropoint.targets import target as named_target
+
+if TYPE_CHECKING:
+    from zeropoint.timing import Timing
 
 
 class Model:
     """A program, ready to run.
 
-    `model(x=array)` runs one sample of the inputs' shapes and gives a dict of outputs. `quantization` holds the stages
-    that made the program, where it was made in this process. `engine` runs it; unless given, float programs run by
-    whatever is done first, the interpreter or native code, and integer ones by the interpreter. Results are the same.
+    `model(x=array)` runs a sample of the inputs' shapes, or a batch of them, and gives a dict of outputs.
+
+    `quantization` holds the stages that made the program, where it was made in this process. `engine` runs it; unless
+    given, float programs run by whatever is done first, the interpreter or native code, and integer ones by the
+    interpreter. Results are the same.
     """
 
     def __init__(self, program: Program, quantization: Quantization | None = None, *, engine: Engine | None = None):
@@ -52,12 +63,49 @@ class Model:
         """Names and types of the outputs."""
         return self.program.outputs
 
-    def __call__(self, **inputs: Array) -> dict[str, Array]:
-        """Run one sample.
+    def __call__(self, *arrays: Any, **inputs: Any) -> dict[str, Array]:
+        """Run a sample, or a batch of them: `model(image=array)`, or `model(array)` in the order of the inputs.
 
-        Raises InputError where names, shapes or dtypes do not match the inputs.
+        Arrays may be tensors of PyTorch. Where every array has a leading axis of n samples, outputs are stacked as
+        those of `run_samples`. Raises InputError where names, shapes or dtypes do not match the inputs.
         """
-        return self._ready()(inputs)
+        if len(arrays) > len(self.inputs):
+            raise InputError(f"found {len(arrays)} arrays, expected {len(self.inputs)}: {signature(self.inputs)}")
+        named = {port.name: array for port, array in zip(self.inputs, arrays, strict=False)}
+        if twice := named.keys() & inputs.keys():
+            raise InputError(f"found input '{min(twice)}' twice, by position and by name; give it once")
+        given = {name: as_array(value) for name, value in {**named, **inputs}.items()}
+        count = batch_size(given, self.inputs)
+        if count is None:
+            return self._ready()(with_batch_of_one(given, self.inputs))
+        return self.run_samples(batched(given, self.inputs, count))
+
+    def profile(self, *arrays: Any, rounds: int = 20, **inputs: Any) -> Timing:
+        """The time of every kernel in native code, of one thread, on one sample.
+
+        Raises CodegenError where an op has no kernel, InputError where the arrays do not fit.
+        """
+        from zeropoint.codegen.runtime.native import NativeProgram
+        from zeropoint.codegen.runtime.profiling import profile
+        from zeropoint.timing import Timing
+
+        named = {port.name: array for port, array in zip(self.inputs, arrays, strict=False)}
+        given = {name: as_array(value) for name, value in {**named, **inputs}.items()}
+        return Timing(profile(NativeProgram(self._for_machines()), given, rounds))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Text and weights, which other versions of Python read too; not the stages nor compiled code."""
+        held = {name: np.array(array) for name, array in resource_arrays(self.program).items()}
+        return {"text": print_program(self.program, locations=True), "weights": held, "engine": self.engine}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(parse_program(state["text"], "pickle", Weights(state["weights"])), engine=state["engine"])
+
+    def __copy__(self) -> Model:
+        return Model(self.program, self.quantization, engine=self.engine)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Model:
+        return Model(self.program.clone(), self.quantization, engine=self.engine)
 
     def _ready(self) -> Runnable:
         if self._prepared is None:
@@ -136,6 +184,17 @@ class Model:
         if program.profile is None:
             program = _asking(program, named_target(target))
         return explain(program, value)
+
+    def __str__(self) -> str:
+        """Inputs, outputs, ops and what stays float, a line each."""
+        rows = [("inputs", self.inputs), ("outputs", self.outputs)]
+        lines = [f"{kind:8s}{port.name}: {port.type}" for kind, ports in rows for port in ports]
+        if self.program.profile:
+            lines.append(f"profile {self.program.profile}")
+        return "\n".join([*lines, str(Ops.of(self.program))])
+
+    def _repr_html_(self) -> str:
+        return preformatted(str(self))
 
     def __repr__(self) -> str:
         def ports(listed: list[Port]) -> str:

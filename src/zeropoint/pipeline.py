@@ -25,6 +25,7 @@ from zeropoint.calibrate.collect import stats_keys
 from zeropoint.correct import Corrections, Parts, Platform, check_methods, correct
 from zeropoint.correct.sensitivity import Sensitivity, sensitivities
 from zeropoint.engines import QuickestEngine
+from zeropoint.errors import Error
 from zeropoint.frontend import ModelError
 from zeropoint.interp import Engine
 from zeropoint.ir.annotations import DEMANDS, facts_of
@@ -43,6 +44,7 @@ from zeropoint.passes import (
     run_all,
 )
 from zeropoint.recipe import Recipe, RecipeError, apply_recipe
+from zeropoint.report.counts import Ops
 from zeropoint.solve import DEFAULT_RANGES, RANGE_RULES, MissingStatistics
 from zeropoint.targets import Target
 from zeropoint.targets import target as named_target
@@ -54,6 +56,10 @@ CORRECTED = 64
 """The most samples that corrections are found on and judged with."""
 NAMES_LISTED = 6
 """Names in a message."""
+
+
+class FloatOpsLeft(Error, ValueError):
+    """A program that was to be of integers only has float ops."""
 
 
 @dataclass(frozen=True)
@@ -95,6 +101,21 @@ class Quantization:
     """What was propagated, before corrections."""
     widths: Widths | None = None
     """What the search for bit widths found, where a least SQNR was asked for."""
+
+    @property
+    def warnings(self) -> list[str]:
+        """What calibration saw that is odd; nothing where the target leaves nothing open, so that nothing was asked."""
+        return self.calibration.warnings if self.calibration.observations else []
+
+
+def require_integers(result: Quantization) -> None:
+    """Raise FloatOpsLeft where the integer program has float ops, with the kernels they belong to and why."""
+    ops = Ops.of(result.integer)
+    if ops.floats:
+        raise FloatOpsLeft(
+            f"found {ops.counts.floats} float ops, expected none with --integer-only (integer_only): "
+            f"{'; '.join(map(str, ops.floats))}"
+        )
 
 
 def check_options(options: Options) -> None:

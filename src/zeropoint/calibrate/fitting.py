@@ -106,6 +106,11 @@ def check_dtype(dtype: np.dtype[Any], port: Port, place: str) -> None:
         raise DataError(f"{place}: input '{port.name}': found {dtype} data, expected {expected}; {fix}")
 
 
+def is_exact(shape: Sequence[int], port: Port) -> bool:
+    """Whether an array of this shape has the shape of an input."""
+    return _equal(shape, port.type.get_shape())
+
+
 def is_one_sample(shape: Sequence[int], port: Port) -> bool:
     """Whether an array of this shape is one sample of an input, with or without its leading 1."""
     expected = port.type.get_shape()

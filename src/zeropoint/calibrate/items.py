@@ -19,7 +19,7 @@ from typing import Any, cast
 import numpy as np
 
 from zeropoint.calibrate.columns import ArrayColumn, DataError
-from zeropoint.calibrate.fitting import Fit, fit_array, is_one_sample
+from zeropoint.calibrate.fitting import Fit, fit_array, is_exact, is_one_sample
 from zeropoint.ir.program import Port
 from zeropoint.ir.tensors import Array
 
@@ -55,6 +55,35 @@ def split(item: object, ports: Sequence[Port], place: str) -> Iterator[dict[str,
     streams = {name: fit.samples() for name, fit in fits.items()}
     for _ in range(next(iter(counts.values()), 0)):
         yield {name: next(stream) for name, stream in streams.items()}
+
+
+def batch_size(arrays: Mapping[str, Array], ports: Sequence[Port]) -> int | None:
+    """The number of samples in arrays that all have a leading axis of them; None for one sample, or other shapes."""
+    found: set[int] = set()
+    for port in ports:
+        array = arrays.get(port.name)
+        if array is None or is_exact(array.shape, port):
+            return None
+        if not is_one_sample(array.shape[1:], port):
+            return None
+        found.add(array.shape[0])
+    return found.pop() if len(found) == 1 and len(arrays) == len(ports) else None
+
+
+def batched(arrays: Mapping[str, Array], ports: Sequence[Port], count: int) -> Iterator[dict[str, Array]]:
+    """The samples of such arrays, in the shapes of the inputs; views."""
+    for index in range(count):
+        yield with_batch_of_one({port.name: arrays[port.name][index] for port in ports}, ports)
+
+
+def with_batch_of_one(arrays: Mapping[str, Array], ports: Sequence[Port]) -> dict[str, Array]:
+    """The arrays of one sample, with the leading 1 of an input where it is missing; what does not fit stays."""
+    found = dict(arrays)
+    for port in ports:
+        array = found.get(port.name)
+        if array is not None and not is_exact(array.shape, port) and is_one_sample(array.shape, port):
+            found[port.name] = array[np.newaxis]
+    return found
 
 
 def _by_name(item: Any, ports: Sequence[Port], place: str) -> Mapping[str, Any]:

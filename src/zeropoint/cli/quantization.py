@@ -96,7 +96,7 @@ def quantize(
     """Calibrate MODEL on data and write it as an integer program."""
     from zeropoint.export import FORMATS, ExportOptions, check_target, export_program
     from zeropoint.ir.files import save_program
-    from zeropoint.pipeline import Options
+    from zeropoint.pipeline import Options, require_integers
     from zeropoint.recipe import load_recipe
     from zeropoint.targets import target as named_target
 
@@ -115,11 +115,10 @@ def quantize(
     _check_options(options)
     check_target(output, named_target(target).name)
     result = _quantized(model, data, validation, options, dict(shapes))
-    # Where the target leaves nothing open, nothing is asked, which deserves no warning.
-    for warning in result.calibration.warnings if result.calibration.observations else ():
+    for warning in result.warnings:
         click.echo(f"zeropoint: warning: {warning}", err=True)
     if integer_only:
-        _require_integers(result)
+        require_integers(result)
     if output.suffix in FORMATS:
         settings = ExportOptions(integer_io=io == "integer", onnx_format=onnx_format)
         for path in export_program(result.propagated, output, settings):
@@ -155,15 +154,6 @@ def _quantized(
     held = () if validation is None else samples(validation, program.inputs)
     given = None if data is None else samples(data, program.inputs)
     return quantize(program, given, options, validation=held, progress=bar)
-
-
-def _require_integers(result: Any) -> None:
-    from zeropoint.report.counts import count_ops, float_kernels
-
-    found = float_kernels(result.integer)
-    if found:
-        count = count_ops(result.integer).floats
-        fail(f"found {count} float ops, expected none with --integer-only: {'; '.join(map(str, found))}")
 
 
 def _summary(result: Any) -> str:

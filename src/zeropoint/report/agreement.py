@@ -13,7 +13,7 @@ import numpy as np
 from zeropoint.errors import Error
 from zeropoint.ir.tensors import Array
 from zeropoint.report.counts import Ops
-from zeropoint.report.tables import rendered
+from zeropoint.report.tables import preformatted, rendered
 
 
 class ComparisonError(Error, ValueError):
@@ -104,6 +104,12 @@ class Comparison:
         """For people."""
         table = agreement_table(self.samples, self.outputs, self.layers, self.parts)
         return table if self.ops is None else f"{table}\n\n{self.ops}"
+
+    def __str__(self) -> str:
+        return self.table()
+
+    def _repr_html_(self) -> str:
+        return preformatted(self.table())
 
 
 def agreement_table(

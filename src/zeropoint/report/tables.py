@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections import Counter
 from io import StringIO
 from typing import Any
@@ -16,6 +17,11 @@ def rendered(table: Any, width: int = 120) -> str:
     stream = StringIO()
     Console(file=stream, width=width).print(table)
     return stream.getvalue().rstrip("\n")
+
+
+def preformatted(text: str) -> str:
+    """A text as HTML, for notebooks: as it is, in a fixed font, without line breaks of its own."""
+    return f'<pre style="line-height:1.2;white-space:pre;overflow-x:auto">{html.escape(text)}</pre>'
 
 
 def target_list() -> str:

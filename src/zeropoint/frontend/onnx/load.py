@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import onnx
@@ -33,22 +34,48 @@ def load_onnx(
 
     Raises ModelError, one line that starts with the path; OSError where the file cannot be read.
     """
+    with _naming(path):
+        return _imported(_read(path), path.parent, shapes, constants or {})
+
+
+def load_onnx_model(
+    model: ModelProto, shapes: Mapping[str, tuple[int, ...]], constants: Mapping[str, Array] | None = None
+) -> Program:
+    """The float program of an ONNX model in memory, as of a file; external data is looked for in the current folder.
+
+    The model is not changed. Raises ModelError, one line that starts with the graph's name.
+    """
+    with _naming(model.graph.name or "model"):
+        copied = ModelProto()
+        copied.CopyFrom(model)
+        _check_opset(copied)
+        return _imported(copied, Path.cwd(), shapes, constants or {})
+
+
+@contextmanager
+def _naming(source: object) -> Generator[None]:
+    """Errors of a model begin with what it is called."""
     try:
-        model = _read(path)
-        check_versions(model)
-        check_attributes(model)
-        model = inline_functions(model)
-        check_external_data(model, path.parent)
-        fix_inputs(model.graph, constants or {})
-        fix_input_shapes(model.graph, shapes)
-        model = inline_bodies(model, CONVERTERS)
-        program = import_graph(fold_shapes(model, path.parent), path.parent)
-        verify(program.module)
-        return program
+        yield
     except (ModelError, InvalidProgram) as error:
-        raise ModelError(f"{path}: {error}", getattr(error, "inputs_to_fix", ())) from error
+        raise ModelError(f"{source}: {error}", getattr(error, "inputs_to_fix", ())) from error
     except UnicodeDecodeError as error:
-        raise ModelError(f"{path}: found text that is not UTF-8, expected an ONNX file; it is broken") from error
+        raise ModelError(f"{source}: found text that is not UTF-8, expected an ONNX file; it is broken") from error
+
+
+def _imported(
+    model: ModelProto, folder: Path, shapes: Mapping[str, tuple[int, ...]], constants: Mapping[str, Array]
+) -> Program:
+    check_versions(model)
+    check_attributes(model)
+    model = inline_functions(model)
+    check_external_data(model, folder)
+    fix_inputs(model.graph, constants)
+    fix_input_shapes(model.graph, shapes)
+    model = inline_bodies(model, CONVERTERS)
+    program = import_graph(fold_shapes(model, folder), folder)
+    verify(program.module)
+    return program
 
 
 def _read(path: Path) -> ModelProto:
@@ -67,10 +94,14 @@ def _read(path: Path) -> ModelProto:
         raise ModelError(
             f"found {size} bytes without a graph, expected an ONNX file; it is empty, truncated or foreign"
         )
+    _check_opset(model)
+    return model
+
+
+def _check_opset(model: ModelProto) -> None:
     newest = defs.onnx_opset_version()
     if not OLDEST_OPSET <= opset_of(model) <= newest:
         raise ModelError(
             f"found opset {opset_of(model)}, expected {OLDEST_OPSET} to {newest}; convert the model with "
             f"onnx.version_converter or export it again"
         )
-    return model

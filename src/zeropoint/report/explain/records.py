@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from zeropoint.ir.annotations import Fact
+from zeropoint.report.tables import preformatted
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,8 @@ class Explanation:
     missing: tuple[Missing, ...]
     corrections: tuple[Fact, ...] = ()
     """What was tried to bring the outputs nearer to float, and what it gained; of the whole program only."""
+    of_one: bool = False
+    """Whether it is about one name of the original model."""
 
     def of(self, name: str) -> Explanation:
         """The part that is about the values and ops of a name of the original model; empty where there is none."""
@@ -75,6 +78,7 @@ class Explanation:
             tuple(rescale for rescale in self.rescales if rescale.value in known or known & set(rescale.read_by)),
             tuple(op for op in self.float_ops if op.name == name),
             tuple(missing for missing in self.missing if missing.value in known),
+            of_one=True,
         )
 
     def __bool__(self) -> bool:
@@ -87,4 +91,15 @@ class Explanation:
 
     def record(self) -> dict[str, Any]:
         """Lists and dictionaries, for tools."""
-        return asdict(self)
+        found = asdict(self)
+        del found["of_one"]
+        return found
+
+    def __str__(self) -> str:
+        """The overview of a program; of one name, all details."""
+        from zeropoint.report.explain.text import details, overview  # which reads these records
+
+        return details(self) if self.of_one else overview(self)
+
+    def _repr_html_(self) -> str:
+        return preformatted(str(self))

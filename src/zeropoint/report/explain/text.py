@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 
 from zeropoint.ir.annotations import Salience
 from zeropoint.report.explain.records import Explanation, FloatOp, Rescale, Value
@@ -53,11 +54,11 @@ def _value_table(values: Sequence[Value]) -> str:
 
 
 def _short(text: str) -> str:
-    """A text with six decimals in each number; the whole is in the details."""
-    return _DIGITS.sub(r"\1", text)
+    """A text whose numbers are rounded to six decimals; the details have all of them."""
+    return _DIGITS.sub(lambda found: f"{Decimal(found[0]):.6f}", text)
 
 
-_DIGITS = re.compile(r"(\d+\.\d{6})\d+")
+_DIGITS = re.compile(r"\d+\.\d{7,}(?!\d*e)")
 
 
 def _value(value: Value) -> str:

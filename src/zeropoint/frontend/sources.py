@@ -1,0 +1,49 @@
+"""Whatever a user has a model as, to a float program: a path, an ONNX model, StableHLO text, a PyTorch module."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, cast
+
+from xdsl.utils.exceptions import ParseError, VerifyException
+
+from zeropoint.frontend import Constants, ModelError, Shapes, load_model
+from zeropoint.frontend.torch import is_torch, load_torch
+from zeropoint.ir.program import Program
+
+FORMS = "a path, an onnx.ModelProto, StableHLO text, a torch.nn.Module with example=, or a torch ExportedProgram"
+
+
+def load_source(
+    source: Any, shapes: Shapes | None = None, constants: Constants | None = None, example: Any = None
+) -> Program:
+    """The program of a model in any form; `shapes` and `constants` as of `load_model`, `example` as of `load_torch`.
+
+    Text is StableHLO if it has several lines or braces, else a path. Raises ModelError for what is none of these, and
+    as the loaders do.
+    """
+    if is_torch(source):
+        return load_torch(source, example, shapes or {}, constants or {})
+    if example is not None:
+        raise ModelError(f"found example inputs for {type(source).__name__}, expected them for a torch.nn.Module only")
+    if isinstance(source, str) and ("\n" in source or "{" in source):
+        return _of_text(source)
+    if isinstance(source, str | os.PathLike):
+        return load_model(Path(cast("str | os.PathLike[str]", source)), shapes, constants)
+    if type(source).__name__ == "ModelProto":
+        from zeropoint.frontend.onnx import load_onnx_model  # imports onnx, and only needed here
+
+        return load_onnx_model(source, shapes or {}, constants)
+    raise ModelError(f"found {type(source).__name__}, expected {FORMS}")
+
+
+def _of_text(text: str) -> Program:
+    from zeropoint.ir.text import parse_program
+    from zeropoint.quant_passes import legalize_chlo
+
+    try:
+        return legalize_chlo(parse_program(text))
+    except (ParseError, VerifyException) as error:
+        message = error.msg if isinstance(error, ParseError) else str(error)
+        raise ModelError(f"text: {message}") from error

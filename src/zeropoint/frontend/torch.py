@@ -1,0 +1,81 @@
+"""PyTorch models as float programs, by PyTorch's own export to ONNX.
+
+`torch.onnx.export(dynamo=True)` traces the model with `torch.export`, decomposes its ops and keeps the names of inputs
+and parameters. The alternative, torch-mlir's FX importer, gives StableHLO of the ATen ops directly; it has no
+quantized_decomposed ops and no names.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import io
+import logging
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from zeropoint.frontend.errors import ModelError
+from zeropoint.ir.program import Program
+from zeropoint.ir.tensors import Array
+
+
+def is_torch(model: object) -> bool:
+    """Whether a model is PyTorch's, by where its class comes from; PyTorch is not imported."""
+    return any(base.__module__.partition(".")[0] == "torch" for base in type(model).__mro__)
+
+
+def load_torch(
+    model: Any, example: Any, shapes: Mapping[str, tuple[int, ...]], constants: Mapping[str, Array]
+) -> Program:
+    """The float program of an `nn.Module` with example inputs, or of an `ExportedProgram`, which needs none.
+
+    `example` is a tensor, a tuple of tensors, or a dict of keyword arguments. The module is exported in eval mode, with
+    the shapes of the example. Raises ModelError where it cannot be exported or holds what is not supported.
+    """
+    torch: Any = importlib.import_module("torch")  # not a dependency: who has a module has PyTorch
+    from zeropoint.frontend.onnx import load_onnx_model
+
+    exported = isinstance(model, torch.export.ExportedProgram)
+    if not exported and not isinstance(model, torch.nn.Module):
+        raise ModelError(f"found {type(model).__name__}, expected a torch.nn.Module or an ExportedProgram")
+    if not exported and example is None:
+        raise ModelError(
+            f"found {type(model).__name__} without inputs, expected example=(tensor, ...) to trace it with"
+        )
+    arguments, keywords = _arguments(example)
+    training = not exported and model.training
+    try:
+        if not exported:
+            model.eval()
+        with _quiet():
+            made = torch.onnx.export(model, arguments, kwargs=keywords, dynamo=True, verbose=False, optimize=True)
+    except Exception as error:
+        reason = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
+        raise ModelError(f"{type(model).__name__}: torch.onnx.export cannot export it: {reason}") from error
+    finally:
+        if training:
+            model.train()
+    assert made is not None
+    return load_onnx_model(made.model_proto, shapes, constants)
+
+
+def _arguments(example: Any) -> tuple[tuple[Any, ...], dict[str, Any] | None]:
+    if example is None:
+        return (), None
+    if isinstance(example, Mapping):
+        return (), dict(cast("Mapping[str, Any]", example))
+    return (tuple(cast("Sequence[Any]", example)) if isinstance(example, tuple | list) else (example,)), None
+
+
+@contextlib.contextmanager
+def _quiet() -> Any:
+    """Without what the exporter prints and logs of its own progress."""
+    level = logging.getLogger("torch.onnx").level
+    logging.getLogger("torch.onnx").setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.getLogger("torch.onnx").setLevel(level)

@@ -1,0 +1,38 @@
+"""The time of every kernel of a model, to be read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from zeropoint.codegen.runtime.profiling import StepTime
+from zeropoint.report.tables import preformatted, rendered
+
+
+@dataclass(frozen=True)
+class Timing:
+    """The kernels of a program in order, with their times."""
+
+    steps: list[StepTime]
+
+    @property
+    def seconds(self) -> float:
+        """The time of all kernels."""
+        return sum(step.seconds for step in self.steps)
+
+    def __str__(self) -> str:
+        """A table: name, kernel, microseconds, share of the whole, operations a nanosecond."""
+        from rich import box  # heavy, and only needed here
+        from rich.table import Table
+
+        table = Table(box=box.SIMPLE, title=f"{1e6 * self.seconds:.1f} us, one thread")
+        for column in ("name", "kernel", "us", "%", "Gop/s"):
+            table.add_column(column, justify="left" if column in ("name", "kernel") else "right")
+        whole = self.seconds or 1.0
+        for step in self.steps:
+            speed = 1e-9 * step.operations / step.seconds if step.seconds else 0.0
+            share = 100 * step.seconds / whole
+            table.add_row(step.name, step.kernel, f"{1e6 * step.seconds:.2f}", f"{share:.1f}", f"{speed:.1f}")
+        return rendered(table)
+
+    def _repr_html_(self) -> str:
+        return preformatted(str(self))

@@ -1,0 +1,70 @@
+"""PyTorch modules and exported programs; skipped where PyTorch is not installed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import zeropoint as zp
+
+torch = pytest.importorskip("torch")
+
+
+def network() -> Any:
+    torch.manual_seed(0)
+    nn = torch.nn
+    return nn.Sequential(
+        nn.Conv2d(3, 8, 3, padding=1),
+        nn.BatchNorm2d(8),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Dropout(0.5),
+        nn.Linear(8 * 4 * 4, 5),
+    )
+
+
+IMAGE = np.random.default_rng(0).normal(0, 1, (16, 3, 8, 8)).astype(np.float32)
+
+
+def expected(module: Any, array: np.ndarray) -> np.ndarray:
+    module.eval()
+    with torch.no_grad():
+        return module(torch.from_numpy(array)).numpy()
+
+
+def test_a_module_with_example_inputs_is_a_model_in_eval_mode() -> None:
+    module = network().train()
+    model = zp.load(module, example=torch.from_numpy(IMAGE[:1]))
+    assert module.training
+    (output,) = model(torch.from_numpy(IMAGE)).values()
+    np.testing.assert_allclose(output, expected(module, IMAGE), atol=1e-4)
+
+
+def test_an_exported_program_is_a_model_and_keeps_the_names_of_its_parameters() -> None:
+    module = network().eval()
+    exported = torch.export.export(module, (torch.from_numpy(IMAGE[:1]),))
+    model = zp.load(exported)
+    (output,) = model(IMAGE).values()
+    np.testing.assert_allclose(output, expected(module, IMAGE), atol=1e-4)
+
+
+def test_a_module_is_quantized_from_a_data_loader() -> None:
+    module = network().eval()
+    dataset = torch.utils.data.TensorDataset(torch.from_numpy(IMAGE), torch.zeros(16))
+    loader = torch.utils.data.DataLoader(dataset, batch_size=5)
+    integers = zp.quantize(module, loader, example=torch.from_numpy(IMAGE[:1]), integer_only=True)
+    (output,) = integers(IMAGE).values()
+    real = expected(module, IMAGE)
+    assert 10 * np.log10((real**2).sum() / ((real - output) ** 2).sum()) > 25
+
+
+def test_what_cannot_be_traced_is_refused() -> None:
+    with pytest.raises(zp.Error, match=r"found Sequential without inputs, expected example=\(tensor, ...\)"):
+        zp.load(network())
+    with pytest.raises(zp.Error, match="Sequential: torch.onnx.export cannot export it: "):
+        zp.load(network(), example=torch.zeros(1, 4, 8, 8))
+    with pytest.raises(zp.Error, match="found Tensor, expected a torch.nn.Module or an ExportedProgram"):
+        zp.load(torch.zeros(3))

@@ -1,0 +1,160 @@
+"""What users guess of the Python API, through `import zeropoint as zp` alone."""
+
+from __future__ import annotations
+
+import copy
+import logging
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+import zeropoint as zp
+
+DIGITS = Path(__file__).parent.parent / "examples" / "digits"
+IMAGES = np.load(DIGITS / "calib.npz")["image"][:12].astype(np.float32)
+TEXT = """func.func @main(%x: tensor<1x4xf32> {zeropoint.name = "x"}) -> (tensor<1x4xf32> {zeropoint.name = "y"}) {
+  %0 = stablehlo.add %x, %x : tensor<1x4xf32>
+  return %0 : tensor<1x4xf32>
+}
+"""
+ROWS = np.linspace(-1, 1, 32, dtype=np.float32).reshape(8, 4)
+
+
+@pytest.fixture(scope="module")
+def integers() -> zp.Model:
+    return zp.quantize(DIGITS / "digits.onnx", IMAGES, effort="none")
+
+
+def test_a_path_and_an_array_are_enough(integers: zp.Model) -> None:
+    assert isinstance(integers, zp.Model)
+    assert list(integers(IMAGES[0])) == ["probabilities"]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"image": IMAGES},
+        [(image, 3) for image in IMAGES],
+        [IMAGES[:5], IMAGES[5:]],
+        lambda: iter(IMAGES),
+    ],
+    ids=["dict", "labelled", "batches", "function"],
+)
+def test_every_form_of_the_data_gives_the_same_program(integers: zp.Model, data: zp.Data) -> None:
+    found = zp.quantize(str(DIGITS / "digits.onnx"), data, effort="none")
+    np.testing.assert_array_equal(found(IMAGES)["probabilities"], integers(IMAGES)["probabilities"])
+
+
+def test_an_onnx_model_in_memory_is_the_model_in_its_file() -> None:
+    model = onnx.load(DIGITS / "digits.onnx")
+    before = model.SerializeToString()
+    image = IMAGES[:1]
+    np.testing.assert_array_equal(
+        zp.load(model)(image)["probabilities"], zp.load(DIGITS / "digits.onnx")(image)["probabilities"]
+    )
+    assert model.SerializeToString() == before
+    model.graph.node[0].op_type = "Unheard"
+    with pytest.raises(zp.Error, match=r"^\S.*Unheard"):
+        zp.load(model)
+
+
+def test_stablehlo_text_is_a_model() -> None:
+    integers = zp.quantize(TEXT, ROWS)
+    np.testing.assert_allclose(integers(ROWS)["y"], 2 * ROWS, atol=0.02)
+    with pytest.raises(zp.Error, match="text: "):
+        zp.load("func.func @main( {")
+
+
+def test_what_is_no_model_is_refused_with_what_one_may_be() -> None:
+    with pytest.raises(zp.Error, match=r"found dict, expected a path, an onnx\.ModelProto, StableHLO text"):
+        zp.load({})
+    with pytest.raises(zp.Error, match="found example inputs for str"):
+        zp.load(TEXT, example=ROWS)
+    with pytest.raises(ValueError, match="found shapes, constants or an example for a Model"):
+        zp.quantize(zp.load(TEXT), ROWS, shapes={"x": (1, 4)})
+
+
+def test_a_batch_gives_stacked_outputs(integers: zp.Model) -> None:
+    stacked = integers(image=IMAGES)["probabilities"]
+    assert stacked.shape == (12, 10)
+    for row, image in zip(stacked, IMAGES, strict=True):
+        np.testing.assert_array_equal(row, integers(image=image[np.newaxis])["probabilities"][0])
+
+
+@pytest.mark.parametrize(
+    ("arrays", "named", "message"),
+    [
+        ((IMAGES, IMAGES), {}, "found 2 arrays, expected 1: image"),
+        ((IMAGES,), {"image": IMAGES}, "found input 'image' twice, by position and by name"),
+        ((), {"picture": IMAGES}, "found inputs picture; expected image"),
+        ((IMAGES[:, :, :5],), {}, "found shape .* expected tensor<1x1x28x28xf32>; reshape it"),
+        ((IMAGES.astype(np.float64),), {}, "found dtype float64, expected float32"),
+    ],
+)
+def test_arrays_that_do_not_fit_are_refused(integers: zp.Model, arrays, named, message: str) -> None:
+    with pytest.raises(zp.Error, match=message):
+        integers(*arrays, **named)
+
+
+@pytest.mark.parametrize("again", [lambda m: pickle.loads(pickle.dumps(m)), copy.copy, copy.deepcopy])
+def test_models_are_copied_and_pickled(integers: zp.Model, again) -> None:
+    other = again(integers)
+    assert str(other) == str(integers)
+    np.testing.assert_array_equal(other(IMAGES)["probabilities"], integers(IMAGES)["probabilities"])
+
+
+def test_models_comparisons_and_explanations_read_well_in_a_notebook(integers: zp.Model) -> None:
+    text = str(integers)
+    assert "inputs  image: tensor<1x1x28x28xf32>" in text
+    assert "1 softmax (7 ops) stays float at 'softmax': target cpu has no kernel 'softmax'" in text
+    found = zp.compare(DIGITS / "digits.onnx", integers, IMAGES)
+    assert "7 float ops" in str(found)
+    for shown in (integers, found, integers.explain(), integers.explain("classifier")):
+        html = shown._repr_html_()
+        assert html.startswith("<pre")
+        assert html.endswith("</pre>")
+        assert "<" not in html.removeprefix("<pre").removesuffix("</pre>").split(">", 1)[1]
+
+
+def test_a_model_says_where_its_time_goes(integers: zp.Model) -> None:
+    timing = integers.profile(IMAGES[:1], rounds=2)
+    assert timing.seconds > 0
+    assert "classifier" in str(timing)
+
+
+def test_warnings_are_logged_under_the_name_of_the_package(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, "zeropoint"):
+        zp.quantize(TEXT, np.zeros((2, 4), np.float32))
+    assert {record.name for record in caplog.records} == {"zeropoint"}
+    assert "found only zeros" in caplog.text
+
+
+def test_float_ops_that_must_not_be_are_an_error() -> None:
+    with pytest.raises(zp.Error, match=r"found 7 float ops, expected none .*1 softmax"):
+        zp.quantize(DIGITS / "digits.onnx", IMAGES, effort="none", integer_only=True)
+
+
+def test_numbers_that_are_shown_are_rounded() -> None:
+    from zeropoint.report.explain.text import _short
+
+    assert _short("<i8:f32, 0.0578781399>") == "<i8:f32, 0.057878>"
+    assert _short("<i8:f32, 0.0578786>") == "<i8:f32, 0.057879>"
+    assert _short("0.9999999") == "1.000000"
+
+
+def test_importing_the_package_imports_no_compiler() -> None:
+    code = (
+        "import sys, zeropoint; print([m for m in ('xdsl', 'onnx', 'llvmlite', 'torch', 'numpy') if m in sys.modules])"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert said.stdout.strip() == "[]"
+
+
+def test_the_package_is_typed() -> None:
+    assert Path(zp.__file__).with_name("py.typed").is_file()
+    assert all(hasattr(zp, name) for name in zp.__all__)
