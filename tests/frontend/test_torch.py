@@ -64,7 +64,7 @@ def test_a_module_is_quantized_from_a_data_loader() -> None:
 def test_what_cannot_be_traced_is_refused() -> None:
     with pytest.raises(zp.Error, match=r"found Sequential without inputs, expected example=\(tensor, ...\)"):
         zp.load(network())
-    with pytest.raises(zp.Error, match="Sequential: torch.onnx.export cannot export it: "):
+    with pytest.raises(zp.Error, match=r"Sequential: torch.onnx.export cannot export it: "):
         zp.load(network(), example=torch.zeros(1, 4, 8, 8))
-    with pytest.raises(zp.Error, match="found Tensor, expected a torch.nn.Module or an ExportedProgram"):
+    with pytest.raises(zp.Error, match=r"found Tensor, expected a torch.nn.Module or an ExportedProgram"):
         zp.load(torch.zeros(3))
