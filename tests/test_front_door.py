@@ -114,7 +114,7 @@ def test_models_comparisons_and_explanations_read_well_in_a_notebook(integers: z
     assert "1 softmax (7 ops) stays float at 'softmax': target cpu has no kernel 'softmax'" in text
     found = zp.compare(DIGITS / "digits.onnx", integers, IMAGES)
     assert "7 float ops" in str(found)
-    for shown in (integers, found, integers.explain(), integers.explain("classifier")):
+    for shown in (integers, found, integers.explain(), integers.explain("softmax")):
         html = shown._repr_html_()
         assert html.startswith("<pre")
         assert html.endswith("</pre>")

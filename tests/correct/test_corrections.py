@@ -26,7 +26,7 @@ from zeropoint.ir.tensors import Array, with_shape
 from zeropoint.ir.verification import verify
 from zeropoint.lower import integer_program
 from zeropoint.materialize import materialize
-from zeropoint.report.explain import explain, overview
+from zeropoint.report.explain import explain
 from zeropoint.targets import target
 
 PLATFORM = Platform(ReferenceEngine(), lambda runs: ReferenceEngine(), target("cpu"))
@@ -167,7 +167,7 @@ def test_a_method_that_does_not_help_is_undone_and_the_program_says_so(monkeypat
 def test_explain_says_what_was_tried_and_what_each_kernel_got() -> None:
     program, _ = correct(propagated(), Parts.of(samples(8)), PLATFORM, effort="balanced")
     integer = integer_program(materialize(program))
-    assert "corrections, by SQNR on 2 samples held back:\n  empirical_bias: " in overview(explain(integer))
+    assert "corrections, by SQNR on 2 samples held back:\n  empirical_bias: " in explain(integer).overview()
     (value,) = [
         value for value in explain(integer).values if value.kind == "convolution" and value.made_from == ("x0",)
     ]

@@ -46,7 +46,7 @@ def test_weights_beside_the_text_are_loaded(tmp_path: Path) -> None:
         (ADD.replace("stablehlo.add", "stablehlo.frob"), ":2:8: custom op 'stablehlo.frob' is unknown"),
         (ADD.replace("func.return %0", "func.return %1"), ":5:1: values used but not defined: [%1]"),
         (ADD.replace("%x, %x", "%x %x"), ":2:25: Expected ','"),
-        (ADD.replace("-> tensor<2x3xf32> {", "-> tensor<2x4xf32> {"), ": func.return: "),
+        (ADD.replace("-> tensor<2x3xf32> {", "-> tensor<2x4xf32> {"), ":3:3: func.return: "),
         (ADD.replace("@main", "@one") + ADD.replace("@main", "@two"), ": found @one, @two; expected a function @main"),
         ("module {}", ": found no function; expected a function @main"),
     ],

@@ -19,7 +19,7 @@ from zeropoint.ir.text import parse_program, print_program
 from zeropoint.model import Model
 from zeropoint.pipeline import Options, Quantization, quantize
 from zeropoint.recipe import recipe_of
-from zeropoint.report.explain import ExplanationError, details, explain, overview
+from zeropoint.report.explain import ExplanationError, explain
 
 SAMPLES = [{"x0": np.linspace(-4, 4, 6, dtype=np.float32).reshape(1, 6) * factor} for factor in (0.5, 1.0)]
 
@@ -134,7 +134,7 @@ def test_a_program_without_statistics_names_the_tensors_and_the_ops() -> None:
     found = Model(network()).explain()
     missing = [(one.value, one.op) for one in found.missing]
     assert missing[:3] == [("x0", "input"), ("stem", "add"), ("gate", "logistic")]
-    text = overview(found)
+    text = found.overview()
     assert "no statistics for 6 values, calibrate the program:\n  'x0' (input), 'stem' (add)," in text
 
 
@@ -152,14 +152,14 @@ def test_a_name_that_is_not_there_is_answered_with_those_that_look_like_it(resul
 
 
 def test_the_text_for_people(result: Quantization) -> None:
-    assert details(explain(result.integer, "stem")).splitlines()[:5] == [
+    assert explain(result.integer, "stem").details().splitlines()[:5] == [
         "stem: !quant.uniform<i8:f32, 0.019607843137254902:-128>",
         "  made by  kernel add, of 'stem', 'stem/relu'",
         "  from     x0",
         "  read by  gate, joined",
         "  because  range [0, 5] (observed: quant.stats 'stem')",
     ]
-    text = overview(explain(result.integer))
+    text = explain(result.integer).overview()
     assert "rescale of gate: two demands collide" in text
     assert "1 op in float, recipe: rule 1 (name 'wave'): do not quantize:\n  wave" in text
 

@@ -47,7 +47,6 @@ def explain(
         return
     from zeropoint.frontend import load_model
     from zeropoint.model import Model
-    from zeropoint.report.explain import details, overview
     from zeropoint.targets import target as named_target
 
     try:
@@ -58,7 +57,7 @@ def explain(
     if as_json:
         click.echo(json.dumps(found.record(), indent=2))
     else:
-        click.echo(overview(found) if value is None else details(found))
+        click.echo(str(found))
 
 
 def _explain_native(model: Path, name: str | None, as_json: bool, shapes: dict[str, tuple[int, ...]]) -> None:

@@ -22,7 +22,7 @@ from zeropoint.ir.stablehlo import AddOp, BroadcastInDimOp, ConvertOp, Convoluti
 from zeropoint.ir.tensors import Array
 from zeropoint.numerics.arrays import AnyArray
 from zeropoint.ranges import Obligation, Ranges, obligations, ranges_of
-from zeropoint.report.explain.explanation import ExplanationError
+from zeropoint.report.explain.read import ExplanationError
 from zeropoint.report.tables import rendered
 
 WIDTH = 140

@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 
-from zeropoint.ir.annotations import Salience
-from zeropoint.report.explain.records import Explanation, FloatOp, Rescale, Value
+from zeropoint.ir.annotations import Fact, Salience
+from zeropoint.report.explain.records import FloatOp, Missing, Rescale, Value
 from zeropoint.report.tables import rendered
 
 WIDTH = 140
@@ -20,26 +20,8 @@ BECAUSE: Mapping[Salience, str] = {
 """A salience in words."""
 
 
-def overview(explanation: Explanation) -> str:
-    """Every value with its type and what decided it, every rescale, every float op by its reason."""
-    parts = [_value_table(explanation.values)] if explanation.values else []
-    parts += [_rescale(rescale) for rescale in explanation.rescales]
-    parts += _float_text(explanation.float_ops)
-    parts += _missing_text(explanation)
-    parts += _correction_text(explanation)
-    return "\n\n".join(parts) or "nothing to explain: the program has no values that kernels read or make"
-
-
-def details(explanation: Explanation) -> str:
-    """The chain of facts of every value, its rescales, and why ops of it are float."""
-    parts = [_value(value) for value in explanation.values]
-    parts += [_rescale(rescale) for rescale in explanation.rescales]
-    parts += [f"{op.op} '{op.name}' is float: {op.reason}" for op in explanation.float_ops]
-    parts += _missing_text(explanation)
-    return "\n\n".join(parts)
-
-
-def _value_table(values: Sequence[Value]) -> str:
+def value_table(values: Sequence[Value]) -> str:
+    """Every value with its type and the fact that decided it."""
     from rich import box  # heavy, and only needed here
     from rich.table import Table
 
@@ -61,7 +43,8 @@ def _short(text: str) -> str:
 _DIGITS = re.compile(r"\d+\.\d{7,}(?!\d*e)")
 
 
-def _value(value: Value) -> str:
+def value_text(value: Value) -> str:
+    """A value: its type, what makes and reads it, and its chain of facts."""
     lines = [f"{value.name}: {value.type}"]
     covers = ", ".join(f"'{name}'" for name in value.names)
     made = "an input" if value.kind == "input" else f"kernel {value.kind}" + (f", of {covers}" if covers else "")
@@ -74,7 +57,8 @@ def _value(value: Value) -> str:
     return "\n".join(lines)
 
 
-def _rescale(rescale: Rescale) -> str:
+def rescale_text(rescale: Rescale) -> str:
+    """A rescale: the parameters that the value has and those that its readers want."""
     lines = [
         f"rescale of {rescale.value}: two demands collide",
         f"  has      {rescale.given}",
@@ -85,7 +69,7 @@ def _rescale(rescale: Rescale) -> str:
     return "\n".join([*lines, f"  read by  {', '.join(rescale.read_by)}"] if rescale.read_by else lines)
 
 
-def _float_text(ops: Sequence[FloatOp]) -> list[str]:
+def float_text(ops: Sequence[FloatOp]) -> list[str]:
     """Float ops by their reason, the names once each."""
     by_reason: dict[str, list[FloatOp]] = {}
     for op in ops:
@@ -104,17 +88,18 @@ def _float_text(ops: Sequence[FloatOp]) -> list[str]:
 NAMES_SHOWN = 8
 
 
-def _missing_text(explanation: Explanation) -> list[str]:
-    if not explanation.missing:
+def missing_text(missing: Sequence[Missing]) -> list[str]:
+    """The values that have no statistics yet."""
+    if not missing:
         return []
-    listed = ", ".join(f"'{missing.value}' ({missing.op})" for missing in explanation.missing)
-    count = len(explanation.missing)
+    listed = ", ".join(f"'{one.value}' ({one.op})" for one in missing)
+    count = len(missing)
     return [f"no statistics for {count} {'value' if count == 1 else 'values'}, calibrate the program:\n  {listed}"]
 
 
-def _correction_text(explanation: Explanation) -> list[str]:
+def correction_text(corrections: Sequence[Fact]) -> list[str]:
     """The corrections that were tried, each with what it gained on the samples that it was judged on."""
-    if not explanation.corrections:
+    if not corrections:
         return []
-    lines = [f"  {fact.name}: {fact.value}" for fact in explanation.corrections]
-    return ["\n".join([f"corrections, by SQNR on {explanation.corrections[0].source}:", *lines])]
+    lines = [f"  {fact.name}: {fact.value}" for fact in corrections]
+    return ["\n".join([f"corrections, by SQNR on {corrections[0].source}:", *lines])]

@@ -1,0 +1,212 @@
+"""Read the facts that a program carries, whatever stage it is at.
+
+A fused or propagated program has them on its regions, a quantized or integer program on the ops that make the values
+(`zeropoint.facts`), on rescales (`zeropoint.rescale`) and on ops that stay float (`zeropoint.float_reason`). Ops in
+between, such as a sum of products before its requantization, are looked through.
+
+Source: the project's design, "every decision can be explained".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import cast
+
+from xdsl.dialects.builtin import ArrayAttr, StringAttr
+from xdsl.dialects.func import ReturnOp
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
+
+from zeropoint.errors import Error
+from zeropoint.ir.annotations import CORRECTIONS, DEMANDS, EXPRESSED, FACTS, FLOAT_REASON, RESCALE, Fact, facts_of
+from zeropoint.ir.locations import location_text
+from zeropoint.ir.program import Program
+from zeropoint.ir.quant import (
+    QuantizeRegionOp,
+    StatisticsOp,
+    StatisticsRefOp,
+    UniformQuantizedType,
+)
+from zeropoint.ir.stablehlo import ConstantOp
+from zeropoint.ir.tensors import element_of
+from zeropoint.report.counts import EDGES, is_float, why_float
+from zeropoint.report.explain.explanation import Explanation
+from zeropoint.report.explain.records import FloatOp, Missing, Rescale, Value
+
+
+class ExplanationError(Error, ValueError):
+    """A question about a value that the program does not have."""
+
+
+def _name(op: Operation) -> str:
+    return location_text(op.location) or op.name
+
+
+def _is_stop(op: Operation) -> bool:
+    """Whether an op makes a value that has a name in an explanation."""
+    return FACTS in op.attributes or isinstance(op, QuantizeRegionOp) or FLOAT_REASON in op.attributes
+
+
+@dataclass(frozen=True)
+class _Names:
+    """The names of the program's inputs, and where in the program each op is."""
+
+    inputs: dict[SSAValue, str]
+    positions: dict[Operation, int]
+
+    @staticmethod
+    def of(program: Program) -> _Names:
+        ports = zip(program.entry.args, program.inputs, strict=True)
+        inputs: dict[SSAValue, str] = {argument: port.name for argument, port in ports}
+        return _Names(inputs, {op: index for index, op in enumerate(program.entry.ops)})
+
+    def name(self, value: SSAValue) -> str:
+        return self.inputs[value] if isinstance(value.owner, Block) else _name(value.owner)
+
+    def position(self, value: SSAValue) -> tuple[int, int]:
+        """Arguments by their index, then results in program order."""
+        if isinstance(value, BlockArgument):
+            return 0, value.index
+        assert isinstance(value.owner, Operation)
+        return 1, self.positions[value.owner]
+
+
+def _nearest(
+    start: Iterable[SSAValue], step: Callable[[SSAValue], Iterator[SSAValue]], known: _Names
+) -> tuple[str, ...]:
+    """The names of the nearest values that have one, in one direction; in program order."""
+    found: dict[SSAValue, str] = {}
+    seen: set[SSAValue] = set()
+    pending = list(start)
+    while pending:
+        value = pending.pop(0)
+        if value in seen:
+            continue
+        seen.add(value)
+        if isinstance(value, BlockArgument) or (isinstance(value.owner, Operation) and _is_stop(value.owner)):
+            found[value] = known.name(value)
+        else:
+            pending += step(value)
+    return tuple(dict.fromkeys(found[value] for value in sorted(found, key=known.position)))
+
+
+def _operands(value: SSAValue) -> Iterator[SSAValue]:
+    if isinstance(value.owner, Operation) and not isinstance(value.owner, ConstantOp):
+        yield from value.owner.operands
+
+
+def _results(value: SSAValue) -> Iterator[SSAValue]:
+    for use in value.uses:
+        yield from use.operation.results
+
+
+def _facts(op: Operation) -> tuple[str, tuple[str, ...], tuple[Fact, ...]]:
+    """The kernel, the names that it covers, and the other facts of an op."""
+    if isinstance(op, QuantizeRegionOp):
+        inside = (location_text(inner.location) for inner in op.body.block.ops)
+        names = dict.fromkeys(name for name in inside if name is not None)
+        return op.logical_kernel.data, tuple(names), (*facts_of(op, DEMANDS), *facts_of(op))
+    kernel, *facts = facts_of(op)
+    if kernel.name != "kernel":
+        return op.name, (), (kernel, *facts)
+    return kernel.value, tuple(kernel.source.split(", ")) if kernel.source else (), tuple(facts)
+
+
+def _type(value: SSAValue, facts: tuple[Fact, ...]) -> str:
+    """The quantized type of a value: its own, the one that its integers express, or what the last fact decided."""
+    owner = value.owner
+    if isinstance(owner, QuantizeRegionOp):
+        return str(owner.output_specs.data[0])
+    expressed = owner.attributes.get(EXPRESSED) if isinstance(owner, Operation) else None
+    if isinstance(expressed, UniformQuantizedType):
+        return str(expressed)
+    decided = [fact.value for fact in facts if fact.name == "parameters"]
+    return decided[-1] if decided else str(element_of(value))
+
+
+def _inputs(program: Program, known: _Names) -> Iterator[Value]:
+    attributes = program.main.arg_attrs
+    for index, argument in enumerate(program.entry.args):
+        listed = attributes.data[index].data.get(FACTS) if attributes is not None else None
+        stated = cast("ArrayAttr[Attribute]", listed).data if isinstance(listed, ArrayAttr) else ()
+        facts = tuple(map(Fact.of, stated))
+        readers = _nearest(_results(argument), _results, known)
+        name = known.name(argument)
+        yield Value(name, "input", (name,), _type(argument, facts), facts, (), readers)
+
+
+def _values(program: Program, known: _Names) -> Iterator[Value]:
+    yield from _inputs(program, known)
+    for op in program.entry.ops:
+        region = isinstance(op, QuantizeRegionOp)
+        if RESCALE in op.attributes or not (region or FACTS in op.attributes):
+            continue
+        kind, names, facts = _facts(op)
+        result = op.results[0]
+        makers = _nearest(op.operands, _operands, known)
+        readers = _nearest(_results(result), _results, known)
+        yield Value(_name(op), kind, names, _type(result, facts), facts, makers, readers)
+
+
+def _rescales(program: Program, known: _Names) -> Iterator[Rescale]:
+    for op in program.entry.ops:
+        if RESCALE not in op.attributes:
+            continue
+        demands = {fact.name: fact for fact in facts_of(op)}
+        text = op.attributes[RESCALE]
+        whole = Fact("", text.data if isinstance(text, StringAttr) else "", "kernel", "")
+        has, wants = demands.get("has", whole), demands.get("wants", whole)
+        readers = _nearest(_results(op.results[0]), _results, known)
+        yield Rescale(_name(op), has.source, wants.source, has.value, wants.value, readers)
+
+
+def _float_ops(block: Block) -> Iterator[FloatOp]:
+    """Ops that compute in float. Of a region that stays float every op counts, of one that is open none does."""
+    skipped = (ConstantOp, ReturnOp, StatisticsOp, StatisticsRefOp, *EDGES)
+    for op in block.ops:
+        reason = op.attributes.get(FLOAT_REASON)
+        if isinstance(op, QuantizeRegionOp):
+            if isinstance(reason, StringAttr):
+                inside = [inner for inner in op.body.block.ops if is_float(inner) and not isinstance(inner, skipped)]
+                yield from (FloatOp(inner.name, _name(inner), reason.data) for inner in inside)
+        elif is_float(op) and not isinstance(op, skipped):
+            yield FloatOp(op.name, _name(op), why_float(op))
+
+
+def _missing(block: Block) -> Iterator[Missing]:
+    """The points that ask for statistics and have none."""
+    for op in block.ops:
+        if isinstance(op, StatisticsRefOp):
+            made = op.arg.owner
+            kind = made.logical_kernel.data if isinstance(made, QuantizeRegionOp) else getattr(made, "name", "input")
+            yield Missing(op.stats_key.data, kind if isinstance(made, Operation) else "input")
+
+
+def explain(program: Program, value: str | None = None) -> Explanation:
+    """What a program says of its values, rescales and float ops; of one name, where one is given.
+
+    Raises ExplanationError for a name that the program does not have.
+    """
+    known = _Names.of(program)
+    found = Explanation(
+        tuple(_values(program, known)),
+        tuple(_rescales(program, known)),
+        tuple(_float_ops(program.entry)),
+        tuple(_missing(program.entry)),
+        tuple(facts_of(program.module, CORRECTIONS)),
+    )
+    if value is None:
+        return found
+    part = found.of(value)
+    if not part:
+        raise ExplanationError(f"found no value '{value}' in the program, expected {_nearby(value, found.names())}")
+    return part
+
+
+def _nearby(name: str, names: list[str]) -> str:
+    """A few names that look like one, or the first ones."""
+    from difflib import get_close_matches
+
+    close = get_close_matches(name, names, 4, 0.5) or names[:4]
+    listed: list[Attribute | str] = [f"'{found}'" for found in close]
+    return f"a name of the original model, as {', '.join(map(str, listed))}" if listed else "a quantized program"
