@@ -1,0 +1,165 @@
+"""Where `layout` puts new values: their pitch, padding around them, concatenations in place, the caller's arrays."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from xdsl.dialects.builtin import MemRefType, StringAttr, TensorType
+from xdsl.ir import Block, Operation, Region, SSAValue
+
+from zeropoint.codegen.graph import ALIGNMENT, Halo, Space, View, image_view, matrix_view
+from zeropoint.codegen.memrefs import Memory
+from zeropoint.codegen.patterns.contraction import contraction_of
+from zeropoint.codegen.patterns.match import Found
+from zeropoint.codegen.values import Values, dense
+from zeropoint.codegen.views import parts_of
+from zeropoint.ir.constants import constant_op
+from zeropoint.ir.native import BorderOp, KernelOp, YieldOp
+from zeropoint.ir.program import Program
+from zeropoint.ir.quant import StorageCastOp
+from zeropoint.ir.stablehlo import BroadcastInDimOp, ConcatenateOp, PadOp
+from zeropoint.ir.stablehlo.arrays import array_values
+from zeropoint.ir.tensors import dtype_element, element_dtype, element_of, shape_of, with_shape
+
+BYTE = np.dtype(np.int8)
+REAL = np.dtype(np.float32)
+
+
+class Allocation:
+    """Makes views of new buffers, and the ops that fill them."""
+
+    def __init__(self, program: Program, values: Values, memory: Memory, found: Found):
+        self.program, self.values, self.memory = program, values, memory
+        self.wholes: dict[ConcatenateOp, View] = {}
+        """Where the results of concatenations lie whose operands are computed in place."""
+        self._found = found
+        self._allocated: dict[SSAValue, View] = {}
+
+    def destination(self, op: Operation, value: SSAValue) -> View:
+        """The caller's array, where a value is only returned; else a new view."""
+        found = self.values.output(value)
+        if found is not None:
+            return self.caller(value, found.buffer.index)
+        dtype = element_dtype(element_of(value))
+        return self.bytes_for(op, value) if dtype == BYTE else self.values.fresh(shape_of(value), dtype)
+
+    def caller(self, value: SSAValue, index: int) -> View:
+        """The caller's array number `index`, which holds a value."""
+        view = dense(value, Space.OUTPUT, index)
+        type_ = MemRefType(element_of(value), shape_of(value), memory_space=StringAttr("output"))
+        self.memory.allocate(view, type_)
+        return view
+
+    def image(self, shape: tuple[int, ...], dtype: np.dtype[np.generic], multiple: int, halo: Halo | None) -> View:
+        assert self.values.channel is not None
+        pitch = -(-shape[self.values.channel] * dtype.itemsize // multiple) * multiple
+        return image_view(shape, self.values.channel, pitch, dtype, halo)
+
+    def floats_for(self, op: Operation, value: SSAValue) -> View:
+        """A new view for f32 in whole lines, with the padding (by 0) that its users want; its border is filled."""
+        halo = self.halo(value) if self.values.is_image(value) else None
+        if halo is None:
+            return self.values.fresh(shape_of(value), REAL, ALIGNMENT)
+        view = self.image(shape_of(value), REAL, ALIGNMENT, halo)
+        self.border(op, view, halo)
+        return view
+
+    def bytes_for(self, op: Operation, value: SSAValue, *, narrow: bool = False) -> View:
+        """A new view for stored 8-bit integers, with the padding that their users want; its border is filled.
+
+        `narrow` allows 4 bytes a pixel for up to four channels, from kernels that write no more.
+        """
+        if value not in self._allocated:
+            self._allocated[value] = self._new_bytes(op, value, narrow)
+        return self._allocated[value]
+
+    def _new_bytes(self, op: Operation, value: SSAValue, narrow: bool) -> View:
+        shape = shape_of(value)
+        if not self.values.is_image(value):
+            return matrix_view(shape, BYTE, 16)
+        halo = self.halo(value)
+        inside = None if halo is not None or narrow else self._inside_concatenation(value)
+        if inside is not None:
+            return inside
+        few = narrow and shape[self.values.innermost(value)] <= 4
+        view = self.image(shape, BYTE, 4 if few else 16, halo)
+        if halo is not None:
+            self.border(op, view, halo)
+        return view
+
+    def _inside_concatenation(self, value: SSAValue) -> View | None:
+        """Where a value lies in the concatenation that uses it, if kernels can write it there."""
+        channel = self.values.channel
+        for use in value.uses:
+            op = use.operation
+            if not isinstance(op, ConcatenateOp) or list(op.inputs).index(value) != use.index:
+                continue
+            sizes = [shape_of(part)[channel or 0] for part in op.inputs[:-1]]
+            if int(op.dimension.value.data) == channel and any(size % 16 for size in sizes):
+                continue
+            if op not in self.wholes:
+                self.wholes[op] = self.bytes_for(op, op.result)
+            return parts_of(op, self.wholes[op])[use.index]
+        return None
+
+    # Padding.
+
+    def halo(self, value: SSAValue) -> Halo | None:
+        """The padding that users add with one value; None where nobody pads it with a constant."""
+        found: Halo | None = None
+        for use in value.uses:
+            user = use.operation
+            if isinstance(user, StorageCastOp):
+                wanted = self.halo(user.result)
+            elif isinstance(user, PadOp) and use.index == 0:
+                wanted = self.padding(user)
+            elif isinstance(user, KernelOp) and user.kind.data == "contraction":
+                windows = contraction_of(self.program, user, self._found).windows
+                wanted = None if windows is None or use.index else windows.padding
+            else:
+                continue
+            if wanted is not None and (found is None or found.value == wanted.value):
+                found = wanted if found is None else found.union(wanted)
+        return found
+
+    def padding(self, op: PadOp) -> Halo | None:
+        """The padding of a `pad` of the image dimensions by a constant; None for any other."""
+        value = self.values.splat(op.padding_value)
+        rank = len(shape_of(op.operand))
+        low, high, interior = (
+            array_values(a, (0,) * rank) for a in (op.edge_padding_low, op.edge_padding_high, op.interior_padding)
+        )
+        if value is None or not self.values.is_image(op.operand) or any(interior) or min(*low, *high) < 0:
+            return None
+        y, x = self.values.spatial
+        dtype = element_dtype(element_of(op.operand))
+        if any(low[d] or high[d] for d in range(4) if d not in (y, x)) or (dtype != BYTE and value != 0):
+            return None
+        return Halo(low[y], low[x], high[y], high[x], int(value))
+
+    # Ops of the layout itself.
+
+    def border(self, op: Operation, view: View, halo: Halo) -> None:
+        self.memory.insert(BorderOp(self.memory.of(view), halo.sides, halo.value), op)
+
+    def copy(self, op: Operation, source: View, target: View) -> None:
+        """Write the elements of one view to another of the same shape and dtype."""
+        if math.prod(target.shape):
+            block = Block(arg_types=[TensorType(dtype_element(source.dtype), source.shape)])
+            block.add_op(YieldOp([block.args[0]]))
+            places = [self.memory.of(source)], [self.memory.of(target)]
+            self.memory.insert(KernelOp("copy", *places, (), Region(block)), op)
+
+    def fill(self, op: Operation, number: np.ndarray[tuple[int, ...], np.dtype[np.generic]], target: View) -> None:
+        """Repeat a number."""
+        if math.prod(target.shape):
+            constant = constant_op(number.reshape(()), self.program.weights)
+            repeated = BroadcastInDimOp(constant.output, with_shape(constant.output, target.shape), [])
+            block = Block([constant, repeated, YieldOp([repeated.result])])
+            self.memory.insert(KernelOp("fill", (), [self.memory.of(target)], (), Region(block)), op)
+
+
+def holds(there: Halo, wanted: Halo) -> bool:
+    """Whether padding that is there is enough."""
+    return there.value == wanted.value and there.union(wanted) == there
