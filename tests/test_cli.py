@@ -749,7 +749,8 @@ TAKES = """func.func @main(%x: tensor<2xi32>) -> tensor<2xi32> {
     [
         ("", "@main: found 0 arguments, expected tensor<2xi32>"),
         ("--args=nonsense", "expected array attribute string for args, i.e. --args=[dense<1> : tensor<2xi32>, ...]"),
-        ("--args='[1.0 : f32]'", "expected dense elements attribute for args elements"),
+        ("--args='[unit]'", "expected dense elements attribute for args elements"),
+        ("--args='[1 : i32]'", "argument 0 of @main: found shape (), expected tensor<2xi32>"),
         ("--args='[dense<1> : tensor<3xi32>]'", "argument 0 of @main: found shape (3,), expected tensor<2xi32>"),
         ("--args='[dense<1> : tensor<2xi8>]'", "argument 0 of @main: found dtype int8, expected int32"),
         ("--input data.npz", "found no --output, expected --input and --output together"),
@@ -769,6 +770,24 @@ def test_run_takes_inputs_as_text(tmp_path: Path) -> None:
     file = tmp_path / "takes.mlir"
     file.write_text(TAKES)
     assert ran(f"{file} --args='[dense<[1, -2]> : tensor<2xi32>]'").stdout == "tensor<2xi32> {\n  [-1, 2]\n}\n"
+
+
+def test_run_takes_casts_of_scalars_and_unranked_tensors_and_what_they_are_lowered_to(tmp_path: Path) -> None:
+    one, many = "!quant.uniform<i8:f32, 2.0:3>", "tensor<*x!quant.uniform<i8:f32:1, {2.0:3,3.0}>>"
+    text = (
+        f"func.func @main(%x: tensor<*xf32>, %s: f32) -> ({many}, {one}) {{\n"
+        f"  %0 = quant.qcast %x : tensor<*xf32> to {many}\n  %1 = quant.qcast %s : f32 to {one}\n"
+        f"  return %0, %1 : {many}, {one}\n}}\n"
+    )
+    (tmp_path / "casts.mlir").write_text(text)
+    (tmp_path / "lowered.mlir").write_text(done("opt - -p lower-quant-ops", text))
+    arguments = "--args='[dense<[[2.5, 3.0]]> : tensor<1x2xf32>, 5.0 : f32]'"
+    for name in ("casts.mlir", "lowered.mlir"):
+        printed = ran(f"{tmp_path / name} {arguments}").stdout
+        assert "[4, 1]" in printed
+        assert printed.endswith("6 : !quant.uniform<i8:f32, 2.000000e+00:3>\n")
+    refused_value = ran(f"{tmp_path / 'casts.mlir'} --args='[dense<1.0> : tensor<1x2xf32>, 5 : i32]'")
+    assert "argument 1 of @main: found int32 of shape (), expected f32; convert it" in refused_value.stderr
 
 
 def test_a_size_that_per_axis_parameters_do_not_fit_is_refused_at_run_time(tmp_path: Path) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from xdsl.dialects.builtin import DYNAMIC_INDEX
 from xdsl.ir import Operation
 from xdsl.utils.exceptions import ParseError, VerifyException
 
@@ -13,6 +14,7 @@ from zeropoint.frontend.errors import ModelError
 from zeropoint.ir.files import load_program
 from zeropoint.ir.locations import text_place
 from zeropoint.ir.program import Program
+from zeropoint.ir.tensors import UnheldType
 from zeropoint.quant_passes import legalize_chlo
 
 
@@ -25,7 +27,7 @@ def load_stablehlo(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> Program
     """
     try:
         program = legalize_chlo(load_program(path))
-        inputs = {port.name: port.type.get_shape() for port in program.inputs}
+        inputs = _inputs(program)
     except UnreadableFile as error:
         raise ModelError(str(error)) from error
     except ParseError as error:
@@ -39,9 +41,23 @@ def load_stablehlo(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> Program
         raise ModelError(f"{place or path}: {_reason(error)}") from error
     for name, shape in shapes.items():
         if inputs.get(name) != shape:
-            expected = ", ".join(f"{known}={'x'.join(map(str, size))}" for known, size in inputs.items())
-            raise ModelError(f"{path}: found shape {'x'.join(map(str, shape))} for '{name}', expected {expected}")
+            expected = ", ".join(f"{known}={_shape_text(size)}" for known, size in inputs.items())
+            raise ModelError(f"{path}: found shape {_shape_text(shape)} for '{name}', expected {expected}")
     return program
+
+
+def _inputs(program: Program) -> dict[str, tuple[int, ...]]:
+    """The shapes of the inputs. Raises ModelError where an input or output is no ranked tensor."""
+    try:
+        _ = program.outputs
+        return {port.name: port.type.get_shape() for port in program.inputs}
+    except UnheldType as error:
+        reason = f"{error} as input and output of a network; 'zeropoint run' without --input takes other types"
+        raise ModelError(reason) from error
+
+
+def _shape_text(shape: Sequence[int]) -> str:
+    return "x".join("?" if size == DYNAMIC_INDEX else str(size) for size in shape)
 
 
 def _line_and_column(error: ParseError) -> tuple[int, int]:

@@ -18,6 +18,8 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import Pure
 
+from zeropoint.errors import Error
+from zeropoint.interp import standard
 from zeropoint.interp.binding import Body, Branch, Kernel
 from zeropoint.interp.control import INLINED, function_body
 from zeropoint.interp.errors import UnsupportedError
@@ -25,7 +27,7 @@ from zeropoint.interp.table import rule_of
 from zeropoint.ir.annotations import own_profile
 from zeropoint.ir.constants import elements
 from zeropoint.ir.inlining import RecursionInProgram, check_calls
-from zeropoint.ir.locations import describe
+from zeropoint.ir.locations import describe, text_place
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import StatisticsRefOp
 from zeropoint.ir.stablehlo import ConstantOp
@@ -88,11 +90,18 @@ class Plan:
                 for slot in step.freed:
                     slots[slot] = None
         except ValueError as error:
-            if step is not None:
-                error.add_note(f"in {describe(step.op)}")
+            _say_where(error, step)
             raise
         # NumPy makes scalars of rank-0 arrays; a tuple of StableHLO is a Python tuple.
         return tuple(_whole(slots[slot]) for slot in self.results)
+
+
+def _say_where(error: ValueError, step: Step | None) -> None:
+    if step is None:
+        return
+    error.add_note(f"in {describe(step.op)}")
+    if isinstance(error, Error) and error.place is None:
+        error.place = text_place(step.op)
 
 
 def _whole(value: Any) -> Any:
@@ -171,6 +180,8 @@ class PlanBuilder:
         try:
             if isinstance(op, ConstantOp):
                 return [self._new(elements(op, self.program.weights))]
+            if op.name == standard.CONSTANT:
+                return [self._new(standard.constant(op, self.program.weights))]
             operands = tuple(self._slot(value, values) for value in op.operands)
             if (body := INLINED.get(type(op))) is not None:
                 return self.lay(body(op, self.functions), operands)

@@ -31,6 +31,7 @@ from zeropoint.interp.binding import Binary, Function, Scope, Ternary, Unary
 from zeropoint.interp.errors import UnsupportedError
 from zeropoint.ir.annotations import is_wide
 from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp, StorageCastOp, UniformQuantizedType
+from zeropoint.ir.quant.containers import element_or_self
 from zeropoint.ir.stablehlo import (
     AddOp,
     BinaryOp,
@@ -74,17 +75,17 @@ def quantize_cast(op: QuantizeCastOp, scope: Scope) -> Unary:
     In a program that names no profile NaN becomes the zero point: StableHLO's semantics are not the quant dialect's.
     """
     profile = scope.profile if scope.profile.name != DEFAULT_PROFILE else named_profile("float32-rne")
-    return quantization(element_of(op.result), profile)
+    return quantization(element_or_self(op.result.type), profile)
 
 
 def dequantize_cast(op: DequantizeCastOp, scope: Scope) -> Unary:
     """quant.dcast: the float value that a quantized one expresses."""
-    return dequantization(element_of(op.input))
+    return dequantization(element_or_self(op.input.type))
 
 
 def storage_cast(op: StorageCastOp, scope: Scope) -> Function:
     """quant.scast: the same bits as a quantized value or as a signless integer."""
-    target = element_of(op.result)
+    target = element_or_self(op.result.type)
     dtype = element_dtype(target)
     if isinstance(target, UniformQuantizedType):
         storage = target.storage.type

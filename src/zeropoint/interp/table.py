@@ -33,6 +33,7 @@ from zeropoint.interp import (
     representation,
     scatter,
     sort,
+    standard,
 )
 from zeropoint.interp.affine import is_quantized
 from zeropoint.interp.binding import Rule
@@ -88,6 +89,9 @@ EITHER: dict[type[Operation], Rule] = {
     interpreter_ops.PrintOp: collectives.print_,
     interpreter_ops.ProbeOp: collectives.probe,
     interpreter_ops.RunParallelOp: collectives.run_parallel,
+    quant.DequantizeCastOp: quantized.dequantize_cast,
+    quant.QuantizeCastOp: quantized.quantize_cast,
+    quant.StorageCastOp: quantized.storage_cast,
 }
 
 RULES: dict[type[Operation], Rule] = {
@@ -219,9 +223,6 @@ QUANTIZED: dict[type[Operation], Rule] = {
     hlo.TanhOp: quantized.unary,
     hlo.UniformDequantizeOp: quantized.uniform_dequantize,
     hlo.UniformQuantizeOp: quantized.uniform_quantize,
-    quant.DequantizeCastOp: quantized.dequantize_cast,
-    quant.QuantizeCastOp: quantized.quantize_cast,
-    quant.StorageCastOp: quantized.storage_cast,
     # These move storage, or have bodies that are looked up by themselves.
     hlo.BitcastConvertOp: representation.bitcast_convert,
     hlo.BroadcastInDimOp: movement.broadcast_in_dim,
@@ -247,7 +248,7 @@ QUANTIZED: dict[type[Operation], Rule] = {
 
 def rule_of(op: Operation) -> Rule | None:
     """The rule of an op, by its class and by whether a value of it is quantized; None where there is none."""
-    either = EITHER.get(type(op))
+    either = EITHER.get(type(op)) or standard.STANDARD.get(op.name)
     if either is not None:
         return either
     touches_quantized = any(is_quantized(element_of(value)) for value in (*op.operands, *op.results))

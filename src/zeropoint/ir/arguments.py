@@ -6,11 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import cast
 
 import numpy as np
-from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType
+from xdsl.dialects.builtin import DYNAMIC_INDEX, AnyFloat, IntegerType, TensorType, UnrankedTensorType
 from xdsl.ir import Attribute
 
 from zeropoint.errors import Error
 from zeropoint.ir.program import Port
+from zeropoint.ir.quant import UniformQuantizedType
+from zeropoint.ir.quant.containers import element_or_self
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 
 
@@ -41,6 +43,14 @@ def checked_argument(value: Array, found: Attribute, name: str) -> Array:
 
     Raises InputError for another shape or dtype.
     """
+    if isinstance(found, UnrankedTensorType | AnyFloat | IntegerType | UniformQuantizedType):
+        wanted, is_scalar = (
+            element_dtype(element_or_self(cast("Attribute", found))),
+            not isinstance(found, UnrankedTensorType),
+        )
+        if value.dtype != wanted or (is_scalar and value.ndim):
+            raise InputError(f"{name}: found {value.dtype} of shape {value.shape}, expected {found}; convert it")
+        return value
     if not isinstance(found, TensorType):
         return value
     shape, dtype = shape_of(cast("Attribute", found)), element_dtype(element_of(cast("Attribute", found)))

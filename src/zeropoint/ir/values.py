@@ -16,7 +16,20 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 import numpy as np
-from xdsl.dialects.builtin import AnyFloat, ArrayAttr, ComplexType, DenseIntOrFPElementsAttr, TensorType, TupleType, i1
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    ArrayAttr,
+    ComplexType,
+    DenseIntOrFPElementsAttr,
+    FloatAttr,
+    IndexType,
+    IntegerAttr,
+    IntegerType,
+    TensorType,
+    TupleType,
+    UnrankedTensorType,
+    i1,
+)
 from xdsl.ir import Attribute
 from xdsl.utils.exceptions import ParseError, VerifyException
 
@@ -24,7 +37,9 @@ from zeropoint.errors import Error, reading
 from zeropoint.ir.context import new_context
 from zeropoint.ir.floats import format_float
 from zeropoint.ir.parser import ProgramParser
-from zeropoint.ir.tensors import Array, element_of
+from zeropoint.ir.quant import UniformQuantizedType
+from zeropoint.ir.quant.containers import element_or_self
+from zeropoint.ir.tensors import Array, element_dtype, element_of
 from zeropoint.ir.weights import inline_array
 
 SHOWN_ELEMENTS = 4096
@@ -36,9 +51,13 @@ def value_text(value: Any, found: Attribute) -> str:
     if isinstance(found, TupleType):
         parts = zip(cast("Sequence[Any]", value), found.types, strict=True)
         return "(" + ", ".join(value_text(part, part_type) for part, part_type in parts) + ")"
+    array = np.asarray(value)
+    if isinstance(found, UnrankedTensorType):
+        found = TensorType(element_or_self(cast("Attribute", found)), array.shape)
+    if isinstance(found, AnyFloat | IndexType | IntegerType | UniformQuantizedType):
+        return f"{_element_text(array[()], cast('Attribute', found))} : {found}"
     if not isinstance(found, TensorType):
         return str(found)
-    array = np.asarray(value)
     element = element_of(cast("Attribute", found))
     if array.size > SHOWN_ELEMENTS:
         return f"{found} {{{array.size} elements}}"
@@ -69,7 +88,7 @@ class ValuesError(Error, ValueError):
 
 
 def parse_values(text: str) -> list[Array]:
-    """The arrays in `[dense<1> : tensor<2xi32>, dense<2.0> : tensor<f32>]`.
+    """The arrays in `[dense<1> : tensor<2xi32>, dense<2.0> : tensor<f32>]`; a number is an array of no dimensions.
 
     Raises ValuesError, in upstream's words, for text of another kind.
     """
@@ -87,6 +106,10 @@ def _parsed_values(text: str, example: str) -> list[Array]:
         raise ValuesError(f"expected array attribute string for args, {example}")
     arrays: list[Array] = []
     for entry in cast("ArrayAttr[Attribute]", found):
+        if isinstance(entry, FloatAttr | IntegerAttr):  # `1.5 : f32`, for an argument that is no tensor
+            number = cast("Any", entry)
+            arrays.append(np.asarray(number.value.data).astype(element_dtype(number.type)))
+            continue
         if not isinstance(entry, DenseIntOrFPElementsAttr):
             raise ValuesError(f"expected dense elements attribute for args elements, {example}")
         arrays.append(inline_array(cast("DenseIntOrFPElementsAttr[Any]", entry)))
