@@ -287,11 +287,25 @@ def test_reduce_with_a_wider_accumulator_converts_at_the_edges():
         assert _reduce(source, inner, result, hlo.AddOp, 10, x, name) == round(real / 8.0) + 3
 
 
-def test_reduce_of_one_narrow_type_clamps_at_every_step():
-    # ((127 + 127) + (-127 - 127)) + 0 with clamps to 127 and -128.
+def _by_any_schedule(values: tuple[int, ...], low: int, high: int) -> set[int]:
+    """What the full binary trees over the values give, where every step saturates."""
+    if len(values) == 1:
+        return {values[0]}
+    cuts = range(1, len(values))
+    sides = ((_by_any_schedule(values[:cut], low, high), _by_any_schedule(values[cut:], low, high)) for cut in cuts)
+    return {min(max(a + b, low), high) for left, right in sides for a in left for b in right}
+
+
+def test_a_sum_of_one_narrow_type_saturates_once_as_some_schedule_does():
+    # 0 by 127 + ((127 - 127) - 127); neighbours first would give 127 - 128 = -1.
     element = UniformQuantizedType.per_layer(I8, 1.0)
-    x = np.array([127, 127, -127, -127], np.int8)
-    assert _reduce(element, element, element, hlo.AddOp, 0, x) == -1
+    assert _reduce(element, element, element, hlo.AddOp, 0, np.array([127, 127, -127, -127], np.int8)) == 0
+    numbers = np.random.default_rng(0)
+    for _ in range(50):
+        x = numbers.choice([-128, -127, -100, -3, 0, 5, 100, 127], 6).astype(np.int8)
+        found = int(_reduce(element, element, element, hlo.AddOp, 0, x))
+        assert found == min(max(int(x.sum(dtype=np.int64)), -128), 127)
+        assert found in _by_any_schedule(tuple(x.tolist()), -128, 127)
 
 
 def test_reduce_maximum_of_quantized_values_is_of_storage():

@@ -11,9 +11,10 @@ included. Ours is:
 - One `add` or `multiply` of f32 or f64: `reduce` takes 16 parts, then halves (`zeropoint.numerics.sums`), a window goes
   from left to right. The initial value comes from the left at the end.
 - One op on integers, one `maximum` or `minimum`: any order gives the same.
-- One `add` of quantized values: the exact sum of all, which saturates once, at the end. What saturates at every step
-  depends on the schedule; the RFC has wider bodies so that nothing is lost on the way. Where no step saturates, this is
-  what every schedule gives.
+- One `add` of quantized values: the exact sum of all, which saturates once, at the end. If every step saturates, the
+  result depends on the schedule. This is the result of a schedule that adds neighbours of opposite signs as long as
+  there are any: no such step saturates, and a sum of one sign stays at its bound once it is there. Where no step
+  saturates, it is the result of every schedule.
 - Any other body (f16, bf16, several ops, several operands): `reduce` combines neighbours, level by level, and the
   initial value from the left at the end; a window goes from left to right, beginning with the initial value.
 
