@@ -139,12 +139,17 @@ def contraction_constants(
     """Weights whose greatest magnitude in each channel is 127, and a bias of the row's scale."""
     count, rule = case.weight[case.channels], row.inputs[1]
     assert rule.role is Role.WEIGHT
-    assert rule.zero_point is not None
     value = random.integers(-127, 128, case.weight)
     np.moveaxis(value, case.channels, -1)[(0,) * (value.ndim - 1)] = 127
+    middle = (storages[1].minimum + storages[1].maximum + 1) // 2
+    zero = rule.zero_point
+    if zero is None:  # any zero point, and the whole range
+        zero = middle - 10
+        value = value.clip(storages[1].minimum - zero, storages[1].maximum - zero)
+        value.reshape(-1)[0] = storages[1].minimum - zero
     axis = case.channels if per_channel else None
     scale = short(random, 0.005, count if per_channel else None)
-    yield Port(storages[1], scale, rule.zero_point, value=value + rule.zero_point, axis=axis)
+    yield Port(storages[1], scale, zero, value=value + zero, axis=axis)
     if case.bias:
         bias, axis = random.integers(-255, 256, count) * 16, 0 if per_channel else None
         assert row.inputs[2].zero_point == 0

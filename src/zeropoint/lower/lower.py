@@ -24,7 +24,7 @@ from typing import Any
 
 from xdsl.builder import Builder
 from xdsl.dialects.builtin import StringAttr
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from zeropoint.ir.annotations import EXPRESSED, FACTS, FLOAT_REASON, PROFILE, RESCALE, carry, is_wide, own_profile
@@ -32,7 +32,7 @@ from zeropoint.ir.dead_code import remove_dead_ops, remove_if_dead
 from zeropoint.ir.fxpmath import RequantizeOp, TableOp, WeightedSumOp
 from zeropoint.ir.locations import describe
 from zeropoint.ir.program import Program
-from zeropoint.ir.quant import StorageCastOp
+from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from zeropoint.ir.stablehlo import (
     AddOp,
     AllReduceOp,
@@ -221,6 +221,18 @@ def _stored_bits(lowering: Lowering, op: StorageCastOp) -> SSAValue | None:
     return stored if kind.storage.type.signed else lowering.flipped(stored)
 
 
+def _as_stablehlo(block: Block) -> None:
+    """Casts that a model pinned around ops which stayed float, as StableHLO's, which have a lowering."""
+    for op in list(block.ops):
+        if isinstance(op, QuantizeCastOp | DequantizeCastOp):
+            quantizes = isinstance(op, QuantizeCastOp)
+            value = op.operands[0]
+            made = UniformQuantizeOp(value, op.results[0].type) if quantizes else UniformDequantizeOp(value)
+            made.location = op.location
+            made.attributes.update(op.attributes)
+            Rewriter.replace_op(op, made)
+
+
 def lower(program: Program, profile: str | None = None) -> Program:
     """The integer program under a numerics profile: the given one, or those that the program and its ops carry.
 
@@ -231,6 +243,7 @@ def lower(program: Program, profile: str | None = None) -> Program:
     chosen = named_profile(profile or program.profile or DEFAULT_PROFILE)
     program.module.attributes[PROFILE] = StringAttr(chosen.name)  # the edges round as the rest does
     block = program.entry
+    _as_stablehlo(block)
     lowering = Lowering(chosen, program.weights, Builder(InsertPoint.at_start(block)), ranges_of(program))
     original, replaced = list(block.ops), set[SSAValue]()
     for op in original:

@@ -183,10 +183,10 @@ class KernelChoice:
             return f"kernel '{name}' has {len(region.outputs)} results, expected one"
         demands = {fact.name: fact.value for fact in facts_of(region, DEMANDS)}
         asked = self._signature(region, neighbours=False)
-        found = self._match(rows, asked, demands) or self._match(rows, _of_either_sign(asked), demands)
+        found = self._match(region, rows, asked, demands) or self._match(region, rows, _of_either_sign(asked), demands)
         if found is None:
             return self._why_none(region, rows, asked)
-        near = self._match(rows, self._signature(region, neighbours=True), demands)
+        near = self._match(region, rows, self._signature(region, neighbours=True), demands)
         if near is not None and (_is_tied(near[0]) or near[1][OUTPUT].type.width == found[1][OUTPUT].type.width):
             found = near
         return self._unfit(region, found[0]) or Kernel(region, *found, position, demands, self.target.scale_type)
@@ -216,13 +216,17 @@ class KernelChoice:
         return None if array is None or not array.size else int(quantize(array, pinned, expressed=np.float64).min())
 
     def _match(
-        self, rows: Sequence[KernelRow], signature: Signature, demands: dict[str, str]
+        self, region: QuantizeRegionOp, rows: Sequence[KernelRow], signature: Signature, demands: dict[str, str]
     ) -> tuple[KernelRow, tuple[Storage, ...]] | None:
-        """The first row that fits, one of the width that a recipe demands before others, and its storage."""
+        """The first row that fits, one of the width that a recipe demands before others, and its storage.
+
+        Rows that the pinned operands are nothing for come last.
+        """
         fitting = [(row, storages) for row in rows if (storages := row.storages(signature)) is not None]
         asked = demands.get("bits")
         exact = [pair for pair in fitting if str(pair[1][OUTPUT].type.width) == asked]
-        return next(iter(exact or fitting), None)
+        found = exact or fitting
+        return next((pair for pair in found if self._unfit(region, pair[0]) is None), next(iter(found), None))
 
     def _kept_float(self, region: QuantizeRegionOp) -> str | None:
         for spec in (*region.output_specs, *region.input_specs):

@@ -47,19 +47,22 @@ def test_a_pair_is_a_cast_to_the_type_it_says_and_back(
     assert str(quantize.result.type) == f"tensor<2x3x4x{expected}>"
 
 
-def weighted(weight: np.ndarray, scale: np.ndarray, zero: np.ndarray, **attributes: int) -> onnx.ModelProto:
+def weighted(
+    weight: np.ndarray, scale: np.ndarray, zero: np.ndarray, opset: int = 17, **attributes: int
+) -> onnx.ModelProto:
     """A convolution of x with a constant of integers."""
     nodes = [
         helper.make_node("DequantizeLinear", ["q", "scale", "zero"], ["w"], name="weight", **attributes),
         helper.make_node("Conv", ["x", "w"], ["y"], name="conv"),
     ]
     constants = {"q": weight, "scale": scale, "zero": zero}
-    return model(nodes, [tensor("x", (1, 3, 5, 5))], [tensor("y", None)], constants)
+    return model(nodes, [tensor("x", (1, 3, 5, 5))], [tensor("y", None)], constants, opset)
 
 
-def test_a_constant_of_integers_becomes_real_numbers_whose_parameters_are_pinned(tmp_path: Path) -> None:
+@pytest.mark.parametrize("opset", [13, 17, 21])
+def test_a_constant_of_integers_becomes_real_numbers_whose_parameters_are_pinned(opset: int, tmp_path: Path) -> None:
     weight = np.random.default_rng(0).integers(-127, 128, (2, 3, 3, 3)).astype(np.int8)
-    proto = weighted(weight, np.float32([0.5, 0.25]), np.int8([0, 0]), axis=0)
+    proto = weighted(weight, np.float32([0.5, 0.25]), np.int8([0, 0]), opset, axis=0)
     program = assert_same_as_onnxruntime(proto, tmp_path, {"x": random(1, 3, 5, 5)})
     cast = next(op for op in program.entry.ops if isinstance(op, QuantizeCastOp))
     assert str(cast.result.type) == "tensor<2x3x3x3x!quant.uniform<i8:f32:0, {5.000000e-01,2.500000e-01}>>"
@@ -95,16 +98,49 @@ def refused(proto: onnx.ModelProto, folder: Path) -> str:
     return str(raised.value)
 
 
+def test_integers_that_are_only_moved_keep_their_parameters(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "scale", "zero"], ["q"], name="quantize"),
+        helper.make_node("Clip", ["q", "low", "high"], ["c"], name="clip"),
+        helper.make_node("Pad", ["c", "pads"], ["p"], name="pad"),
+        helper.make_node("Reshape", ["p", "shape"], ["r"], name="reshape"),
+        helper.make_node("DequantizeLinear", ["r", "scale", "zero"], ["y"], name="dequantize"),
+    ]
+    constants = {
+        "scale": SCALE,
+        "zero": np.uint8(100),
+        "low": np.uint8(30),
+        "high": np.uint8(200),
+        "pads": np.array([0, 0, 1, 0, 0, 1], np.int64),
+        "shape": np.array([4, 9], np.int64),
+    }
+    proto = model(nodes, [tensor("x", (2, 3, 4))], [tensor("y", None)], constants)
+    program = assert_same_as_onnxruntime(proto, tmp_path)
+    kinds = {str(op.results[0].type) for op in program.entry.ops if isinstance(op, QuantizeCastOp)}
+    assert all("u8:f32, 0.05000000074505806:100" in kind for kind in kinds)
+    assert len(kinds) == 3
+
+
 def test_integers_that_another_op_reads_are_spelled_out(tmp_path: Path) -> None:
     nodes = [
         helper.make_node("QuantizeLinear", ["x", "scale"], ["q"], name="quantize"),
         helper.make_node("Reshape", ["q", "shape"], ["r"], name="reshape"),
-        helper.make_node("DequantizeLinear", ["r", "scale"], ["y"], name="dequantize"),
+        helper.make_node("Cast", ["r"], ["i"], to=TensorProto.INT32, name="cast"),
+        helper.make_node("Cast", ["i"], ["y"], to=TensorProto.FLOAT, name="float"),
     ]
     constants = {"scale": SCALE, "shape": np.array([4, 6], np.int64)}
     proto = model(nodes, [tensor("x", (2, 3, 4))], [tensor("y", None)], constants)
     program = assert_same_as_onnxruntime(proto, tmp_path)
     assert not any(op.name.startswith("quant.") for op in program.entry.ops)
+
+
+def test_a_dequantization_by_other_parameters_is_spelled_out(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "scale", "zero"], ["q"], name="quantize"),
+        helper.make_node("DequantizeLinear", ["q", "other", "zero"], ["y"], name="dequantize"),
+    ]
+    constants = {"scale": SCALE, "other": np.float32(0.5), "zero": np.int8(3)}
+    assert_same_as_onnxruntime(model(nodes, [tensor("x", (2, 3))], [tensor("y", None)], constants), tmp_path)
 
 
 def test_a_quantized_output_is_integers(tmp_path: Path) -> None:

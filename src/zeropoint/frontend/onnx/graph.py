@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
+from itertools import zip_longest
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +20,7 @@ from zeropoint.frontend.onnx.builder import ArrayReader, Builder
 from zeropoint.frontend.onnx.converters import CONVERTERS
 from zeropoint.frontend.onnx.evaluation import evaluated
 from zeropoint.frontend.onnx.node import Node, NodeError
-from zeropoint.frontend.onnx.quantization import DEQUANTIZING
+from zeropoint.frontend.onnx.quantization import DEQUANTIZING, QUANTIZING
 from zeropoint.frontend.onnx.shapes import derived_from_shapes, graph_inputs, inputs_behind
 from zeropoint.frontend.onnx.tensors import program_element, read_tensor
 from zeropoint.ir.dead_code import remove_dead_ops
@@ -29,6 +31,8 @@ from zeropoint.ir.weights import Weights
 from zeropoint.limits import LimitExceeded
 
 DEFAULT_DOMAINS = ("", "ai.onnx")
+PER_CHANNEL_OPSET = 13
+"""The first whose casts have an axis."""
 
 
 def opset_of(model: ModelProto) -> int:
@@ -76,20 +80,53 @@ def _constant_readers(graph: GraphProto, folder: Path) -> dict[str, ArrayReader]
     return readers
 
 
-def _read_as_integers(graph: GraphProto) -> set[str]:
-    """The tensors that are results, or that an op reads which does not dequantize them."""
+def _read_as_integers(graph: GraphProto, build: Builder) -> set[str]:
+    """The tensors that are results, or that an op reads which does not dequantize them by their own parameters."""
     graphs = [graph, *graphs_inside(graph, deep=True)]
     found = {value.name for each in graphs for value in each.output}
     renamed: dict[str, str] = {}
+    made: dict[str, tuple[str, ...]] = {}
+    for node in nodes_of(graph):
+        index = QUANTIZING.get(node.op_type)
+        if index is not None:
+            made.update((name, tuple(node.input[index : index + 2])) for name in node.output)
+        if node.op_type == "Identity":
+            renamed.update(zip(node.output, node.input, strict=False))
     for node in nodes_of(graph):
         quantized = DEQUANTIZING.get(node.op_type, frozenset())
         found.update(name for index, name in enumerate(node.input) if index not in quantized)
-        if node.op_type == "Identity":
-            renamed.update(zip(node.output, node.input, strict=False))
+        for index in quantized if node.op_type != "Identity" else ():
+            parameters = made.get(_original(node.input[index], renamed)) if index < len(node.input) else None
+            if parameters and not _same(parameters, tuple(node.input[index + 1 : index + 3]), build):
+                found.add(node.input[index])
     for name in list(found):
         while (name := renamed.get(name, "")) and name not in found:  # a broken file may go round in a circle
             found.add(name)
     return found
+
+
+def _original(name: str, renamed: Mapping[str, str]) -> str:
+    """What a tensor is a copy of."""
+    seen: set[str] = set()
+    while name in renamed and name not in seen:
+        seen.add(name)
+        name = renamed[name]
+    return name
+
+
+def _same(made: tuple[str, ...], read: tuple[str, ...], build: Builder) -> bool:
+    """Whether scale and zero point of a quantization are those of a dequantization."""
+    if made == read:
+        return True
+    for first, second in zip_longest(made, read, fillvalue=""):
+        arrays = [np.zeros((), np.uint8) if not name else build.array(name) for name in (first, second)]
+        if first == second:
+            continue
+        if arrays[0] is None or arrays[1] is None or arrays[0].size != arrays[1].size:
+            return False
+        if not bool((arrays[0].reshape(-1) == arrays[1].reshape(-1)).all()):
+            return False
+    return True
 
 
 class _GraphImporter:
@@ -112,7 +149,11 @@ class _GraphImporter:
         self._context = checker.C.CheckerContext()
         self._context.ir_version = model.ir_version
         self._context.opset_imports = {entry.domain: entry.version for entry in model.opset_import}
-        build.integers = _read_as_integers(model.graph)
+        # onnxruntime's tools write casts per channel into models of any opset.
+        self._of_casts = checker.C.CheckerContext()
+        self._of_casts.ir_version = model.ir_version
+        self._of_casts.opset_imports = {**self._context.opset_imports, "": max(self._opset, PER_CHANNEL_OPSET)}
+        build.integers = _read_as_integers(model.graph, build)
         build.convert_node = self._convert_inside
         self.problems: list[str] = []
         self.computed: set[str] = set()
@@ -176,7 +217,8 @@ class _GraphImporter:
         if next(graphs_inside_node(node), None) is not None:
             return  # the checker does not see the tensors around an inner graph
         try:
-            checker.check_node(node, self._context)
+            casts = node.op_type in ("DequantizeLinear", "QuantizeLinear")
+            checker.check_node(node, self._of_casts if casts else self._context)
         except checker.ValidationError as error:
             raise NodeError(str(error).strip().splitlines()[0]) from error
 

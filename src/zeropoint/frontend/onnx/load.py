@@ -16,6 +16,7 @@ from zeropoint.frontend.onnx.checks import check_attributes, check_external_data
 from zeropoint.frontend.onnx.converters import CONVERTERS
 from zeropoint.frontend.onnx.functions import inline_functions
 from zeropoint.frontend.onnx.graph import import_graph, opset_of
+from zeropoint.frontend.onnx.qoperators import expand_qoperators
 from zeropoint.frontend.onnx.shapes import fix_input_shapes, fix_inputs, fold_shapes
 from zeropoint.ir.program import Program
 from zeropoint.ir.tensors import Array
@@ -70,6 +71,7 @@ def _imported(
     check_attributes(model)
     model = inline_functions(model)
     check_external_data(model, folder)
+    model = expand_qoperators(model, folder)
     fix_inputs(model.graph, constants)
     fix_input_shapes(model.graph, shapes)
     model = inline_bodies(model, CONVERTERS)

@@ -36,7 +36,9 @@ DEQUANTIZING: Mapping[str, frozenset[int]] = {
     "QLinearConv": frozenset({0, 3}),
     "QLinearMatMul": frozenset({0, 3}),
 }
-"""Ops, and which of their inputs may be quantized values."""
+"""Ops, and which of their inputs may be quantized values; scale and zero point are the inputs behind."""
+QUANTIZING: Mapping[str, int] = {"QuantizeLinear": 1, "QLinearConv": 6, "QLinearMatMul": 6}
+"""Ops, and which of their inputs is the scale of their result; the zero point is the one behind."""
 
 
 @dataclass(frozen=True)
@@ -59,8 +61,8 @@ def _declared(node: Node) -> Parameters:
 def quantize_linear(node: Node, build: Builder) -> SSAValue:
     """`QuantizeLinear`: `quant.qcast` to the type that scale and zero point say, stored in the zero point's dtype."""
     element: Attribute | None = None
-    points = node.parameter(2, "y_zero_point")
-    if points is None and (code := node.integer("output_dtype", 0)):
+    points = node.constant(2)
+    if not node.has(2) and (code := node.integer("output_dtype", 0)):
         element = program_element(code)
         points = np.zeros((), helper.tensor_dtype_to_np_dtype(code))
     return quantized(node, node.operand(0), _declared(node), points, build, element)
@@ -79,8 +81,8 @@ def quantized(
     %0 = stablehlo.divide %x, %scale, then `round_nearest_even`, `add` of the zero point, `clamp`, `convert`
     """
     dtype = np.dtype(np.uint8) if points is None else points.dtype
-    scales = node.constant(where.scale)
-    if scales is not None and dtype in STORAGE and not where.block and not node.is_read_as_integers():
+    pinned = node.constant(where.scale) is not None and (points is not None or not node.has(where.zero_point))
+    if pinned and dtype in STORAGE and not where.block and not node.is_read_as_integers():
         made = with_element(value, _type(node, value, where, dtype, points))
         return build.insert(QuantizeCastOp(value, made))
     if element is None:

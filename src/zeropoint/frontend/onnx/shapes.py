@@ -20,6 +20,8 @@ from zeropoint.ir.tensors import Array
 
 _SHAPE_OPS = frozenset({"Shape", "Size"})
 _FOLDED_ELEMENTS = 8192
+_PINNING = frozenset({"DequantizeLinear", "QuantizeLinear"})
+"""What says the parameters of a constant, which its real numbers do not."""
 
 
 def graph_inputs(graph: GraphProto) -> list[ValueInfoProto]:
@@ -178,6 +180,8 @@ def fold_shapes(model: ModelProto, folder: Path) -> ModelProto:
     from onnxscript.optimizer import fold_constants  # pyright: ignore[reportUnknownVariableType] (the package has no types)
 
     def is_small(node: onnx_ir.Node) -> bool:
+        if node.op_type in _PINNING:
+            return False
         inputs = [None if value is None else value.const_value for value in node.inputs]
         if max((found.size for found in inputs if found is not None), default=0) > _FOLDED_ELEMENTS:
             return False

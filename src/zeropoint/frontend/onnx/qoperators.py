@@ -1,0 +1,308 @@
+"""Operators on integers as QDQ: `DequantizeLinear` of operands, the float operator, `QuantizeLinear` of the result.
+
+onnxruntime's own operators carry the parameters of operands and result as inputs; what they mean is the float operator
+between casts. Operators that only move or compare integers (Reshape, MaxPool, Clip) say nothing of parameters: they
+keep those of what they read.
+
+Sources: onnxruntime's contributed operators (`com.microsoft`); the ONNX operator specification.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from onnx import AttributeProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
+
+from zeropoint.frontend.onnx.quantization import DEQUANTIZING, QUANTIZING
+from zeropoint.frontend.onnx.tensors import read_tensor
+from zeropoint.ir.tensors import Array
+
+MICROSOFT = "com.microsoft"
+STANDARD = ("", "ai.onnx")
+CASTS = frozenset({"DequantizeLinear", "QuantizeLinear"})
+"""Of onnxruntime's domain, too: there for 16 and 4 bits before opset 21."""
+MOVES = frozenset(
+    {
+        "Concat", "DepthToSpace", "Expand", "Flatten", "Gather", "MaxPool", "ReduceMax", "ReduceMin", "Reshape",
+        "Resize", "Slice", "SpaceToDepth", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze",
+    }
+)  # fmt: skip
+"""Operators whose result has the parameters of their data."""
+BOUNDING = frozenset({"Clip", "Pad"})
+"""The same, with numbers among their inputs."""
+
+
+@dataclass(frozen=True)
+class Quantized:
+    """The names of a tensor of integers, of its scale and of its zero point; an empty name is left out."""
+
+    tensor: str
+    scale: str
+    zero_point: str = ""
+    axis: int | None = None
+
+
+@dataclass(frozen=True)
+class Form:
+    """The float operator of an operator on integers, and how its inputs are read."""
+
+    op: str
+    read: Callable[[Sequence[str]], tuple[list[Quantized], Quantized]]
+    dropped: frozenset[str] = frozenset()
+
+
+def _at(inputs: Sequence[str], index: int) -> str:
+    return inputs[index] if index < len(inputs) else ""
+
+
+def _triple(inputs: Sequence[str], index: int) -> Quantized:
+    return Quantized(_at(inputs, index), _at(inputs, index + 1), _at(inputs, index + 2))
+
+
+def _result(inputs: Sequence[str], index: int) -> Quantized:
+    return Quantized("", _at(inputs, index), _at(inputs, index + 1))
+
+
+def _operands(count: int) -> Callable[[Sequence[str]], tuple[list[Quantized], Quantized]]:
+    """Operands with their parameters, then those of the result."""
+
+    def read(inputs: Sequence[str]) -> tuple[list[Quantized], Quantized]:
+        return [_triple(inputs, 3 * i) for i in range(count)], _result(inputs, 3 * count)
+
+    return read
+
+
+def _concatenated(inputs: Sequence[str]) -> tuple[list[Quantized], Quantized]:
+    return [_triple(inputs, i) for i in range(2, len(inputs), 3)], _result(inputs, 0)
+
+
+def _chosen(inputs: Sequence[str]) -> tuple[list[Quantized], Quantized]:
+    return [Quantized(_at(inputs, 0), ""), _triple(inputs, 1), _triple(inputs, 4)], _result(inputs, 7)
+
+
+FORMS: Mapping[str, Form] = {
+    "QLinearAdd": Form("Add", _operands(2)),
+    "QLinearAveragePool": Form("AveragePool", _operands(1), frozenset({"channels_last"})),
+    "QLinearConcat": Form("Concat", _concatenated),
+    "QLinearGlobalAveragePool": Form("GlobalAveragePool", _operands(1), frozenset({"channels_last"})),
+    "QLinearLeakyRelu": Form("LeakyRelu", _operands(1)),
+    "QLinearMul": Form("Mul", _operands(2)),
+    "QLinearReduceMean": Form("ReduceMean", _operands(1)),
+    "QLinearSigmoid": Form("Sigmoid", _operands(1)),
+    "QLinearSoftmax": Form("Softmax", _operands(1), frozenset({"opset"})),
+    "QLinearWhere": Form("Where", _chosen),
+}
+"""By operator of onnxruntime's domain; QGemm, whose bias has no parameters of its own, has a function."""
+
+
+@dataclass
+class _Rewriting:
+    """The nodes of the new graph, and the parameters of tensors of integers."""
+
+    model: ModelProto
+    folder: Path
+    constants: Mapping[str, TensorProto]
+    nodes: list[NodeProto] = field(default_factory=list[NodeProto])
+    known: dict[str, Quantized] = field(default_factory=dict[str, Quantized])
+    taken: set[str] = field(default_factory=set[str])
+
+    def array(self, name: str) -> Array | None:
+        """The array of an initializer, None of another tensor."""
+        return read_tensor(self.constants[name], self.folder) if name in self.constants else None
+
+    def unique(self, name: str) -> str:
+        """A name that the graph does not have."""
+        while name in self.taken:
+            name += "_"
+        self.taken.add(name)
+        return name
+
+    def constant(self, name: str, array: Array) -> str:
+        """A new initializer."""
+        made = self.unique(name)
+        self.model.graph.initializer.append(numpy_helper.from_array(array, made))
+        return made
+
+    def real(self, given: Quantized) -> str:
+        """The real numbers of integers."""
+        if not given.scale:
+            return given.tensor
+        made = self.unique(f"{given.tensor}_real")
+        inputs = [name for name in (given.tensor, given.scale, given.zero_point) if name]
+        node = helper.make_node("DequantizeLinear", inputs, [made], made)
+        if given.axis is not None:
+            node.attribute.append(helper.make_attribute("axis", given.axis))
+        self.nodes.append(node)
+        return made
+
+    def quantized(self, output: str, wanted: Quantized) -> str:
+        """The name of the real numbers that become a tensor of integers."""
+        real = self.unique(f"{output}_real")
+        inputs = [name for name in (real, wanted.scale, wanted.zero_point) if name]
+        self.nodes.append(helper.make_node("QuantizeLinear", inputs, [output], output))
+        self.known[output] = Quantized(output, wanted.scale, wanted.zero_point)
+        return real
+
+    def between_casts(
+        self, node: NodeProto, op: str, inputs: Sequence[str], wanted: Quantized, attributes: Sequence[AttributeProto]
+    ) -> None:
+        """The float operator of a node; without a scale of the result it stays real."""
+        made = helper.make_node(op, list(inputs), [], node.name or node.output[0])
+        made.attribute.extend(attributes)
+        self.nodes.append(made)
+        for output in node.output:
+            made.output.append(output if not wanted.scale else self.quantized(output, wanted))
+
+
+def _kept(node: NodeProto, dropped: frozenset[str]) -> list[AttributeProto] | None:
+    """The attributes that the float operator has, too; None where one that it has not says something."""
+    for attribute in node.attribute:
+        if attribute.name == "channels_last" and attribute.i:
+            return None
+    return [attribute for attribute in node.attribute if attribute.name not in dropped]
+
+
+def _product(node: NodeProto, run: _Rewriting) -> bool:
+    """QGemm: the bias is i32 at the product of both scales."""
+    left, right = _triple(node.input, 0), _triple(node.input, 3)
+    scales = [run.array(part.scale) for part in (left, right)]
+    if scales[0] is None or scales[1] is None:
+        return False
+    turned = any(attribute.name == "transB" and attribute.i for attribute in node.attribute)
+    axis = None if scales[1].size == 1 else int(not turned)
+    right = Quantized(right.tensor, right.scale, right.zero_point, axis)
+    operands = [left, right]
+    bias = _at(node.input, 6)
+    if bias:
+        product = (scales[0].astype(np.float32).reshape(()) * scales[1].astype(np.float32)).astype(np.float32)
+        shared = product.size == 1
+        scale = run.constant(f"{bias}_scale", product.reshape(()) if shared else product)
+        operands.append(Quantized(bias, scale, "", None if shared else 0))
+    inputs = [run.real(operand) for operand in operands]
+    run.between_casts(node, "Gemm", inputs, _result(node.input, 7), node.attribute)
+    return True
+
+
+def _contributed(node: NodeProto, run: _Rewriting) -> bool:
+    """An operator of onnxruntime's domain; False where it is not known here."""
+    if node.op_type in CASTS:
+        made = NodeProto()
+        made.CopyFrom(node)
+        made.domain = ""
+        run.nodes.append(made)
+        _remember(made, run)
+        return True
+    if node.op_type == "QGemm":
+        return _product(node, run)
+    form = FORMS.get(node.op_type)
+    attributes = None if form is None else _kept(node, form.dropped)
+    if form is None or attributes is None:
+        return False
+    operands, wanted = form.read(node.input)
+    run.between_casts(node, form.op, [run.real(operand) for operand in operands], wanted, attributes)
+    return True
+
+
+def _moved(node: NodeProto, run: _Rewriting) -> bool:
+    """An operator that moves quantized integers, or bounds them: on real numbers, between their casts."""
+    data = len(node.input) if node.op_type == "Concat" else 1
+    given = [run.known.get(name) for name in node.input[:data]]
+    first = given[0] if given else None
+    if first is None or any(
+        part is None or (part.scale, part.zero_point) != (first.scale, first.zero_point) for part in given
+    ):
+        return False
+    if node.op_type == "MaxPool" and len(node.output) > 1:
+        return False
+    rest = list(node.input[data:])
+    if node.op_type in BOUNDING:
+        numbers = _real_numbers(node, first, run)
+        if numbers is None:
+            return False
+        rest = numbers
+    inputs = [*(run.real(part) for part in given if part is not None), *rest]
+    run.between_casts(node, node.op_type, inputs, first, node.attribute)
+    return True
+
+
+def _real_numbers(node: NodeProto, given: Quantized, run: _Rewriting) -> list[str] | None:
+    """The inputs of Clip or Pad behind the data, stored numbers as real ones; None where they are computed."""
+    scale, point = run.array(given.scale), run.array(given.zero_point) if given.zero_point else np.zeros(())
+    if scale is None or point is None or scale.size != 1:
+        return None
+    made: list[str] = []
+    for index, name in enumerate(node.input[1:], 1):
+        if not name or (node.op_type == "Pad" and index != 2):
+            made.append(name)
+            continue
+        number = run.array(name)
+        if number is None:
+            return None
+        real = (number.astype(np.float32) - point.astype(np.float32).reshape(())) * scale.astype(np.float32).reshape(())
+        made.append(run.constant(f"{name}_real", real.astype(np.float32)))
+    if node.op_type == "Pad" and (len(made) < 2 or not made[1]):
+        zero = (-point.astype(np.float32) * scale.astype(np.float32)).reshape(())
+        made = [made[0], run.constant(f"{node.output[0]}_zero", zero), *made[2:]]
+    return made
+
+
+def _remember(node: NodeProto, run: _Rewriting) -> None:
+    """Note the parameters that a node gives its result: one scale, no blocks."""
+    index = QUANTIZING.get(node.op_type)
+    if index is not None:
+        scale = run.array(_at(node.input, index))
+        if scale is not None and scale.size == 1:
+            run.known[node.output[0]] = Quantized(node.output[0], *_pair(node.input, index))
+
+
+def _pair(inputs: Sequence[str], index: int) -> tuple[str, str]:
+    return _at(inputs, index), _at(inputs, index + 1)
+
+
+def _is_move(node: NodeProto) -> bool:
+    return node.domain in STANDARD and (node.op_type in MOVES or node.op_type in BOUNDING)
+
+
+def _only_dequantized(nodes: Sequence[NodeProto], outputs: Sequence[str]) -> set[str]:
+    """The tensors that are no results and that nothing reads but ops which know or keep their parameters."""
+    readers: dict[str, list[bool]] = {name: [False] for name in outputs}
+    found: set[str] = set()
+    for node in reversed(nodes):
+        found.update(name for name in node.output if all(readers.get(name, [False])))
+        contributed = node.domain == MICROSOFT and (node.op_type in FORMS or node.op_type in ("QGemm", *CASTS))
+        quantized = DEQUANTIZING.get(node.op_type, frozenset()) if node.domain in STANDARD else frozenset[int]()
+        moved = _is_move(node) and all(name in found for name in node.output)
+        for index, name in enumerate(node.input):
+            data = moved and (index == 0 or node.op_type == "Concat")
+            readers.setdefault(name, []).append(contributed or index in quantized or data)
+    return found
+
+
+def expand_qoperators(model: ModelProto, folder: Path) -> ModelProto:
+    """The model with onnxruntime's operators on integers, and moves of quantized integers, between casts.
+
+    What is not known stays as it is, and so do integers that arithmetic reads. Graphs inside of nodes are left alone.
+    """
+    nodes = model.graph.node
+    if not any(node.domain == MICROSOFT or node.op_type.startswith(("QLinear", "Quantize")) for node in nodes):
+        return model
+    changed = ModelProto()
+    changed.CopyFrom(model)
+    graph = changed.graph
+    run = _Rewriting(changed, folder, {tensor.name: tensor for tensor in model.graph.initializer})
+    run.taken = {name for node in nodes for name in (*node.input, *node.output)} | set(run.constants)
+    only = _only_dequantized(nodes, [value.name for value in graph.output])
+    for node in nodes:
+        if node.domain == MICROSOFT and _contributed(node, run):
+            continue
+        if _is_move(node) and all(name in only for name in node.output) and _moved(node, run):
+            continue
+        run.nodes.append(node)
+        if node.domain in STANDARD:
+            _remember(node, run)
+    del graph.node[:]
+    graph.node.extend(run.nodes)
+    return changed
