@@ -148,7 +148,7 @@ def _less_zero_point(op: Operation, source: UniformQuantizedType, body: UniformQ
     """
     point = body.zero_point
     low, high = body.storage.minimum - point, body.storage.maximum - point
-    reach = source.reach * float(source.scales.max()) / body.scale + 1
+    reach = source.affine.reach * float(source.scales.max()) / body.scale + 1
     if point != 0 and reach > INT32_MAX:
         raise LoweringError(
             f"{describe(op)}: found values up to {reach:.6g} in a body of {body}, expected at most {INT32_MAX}; "

@@ -196,7 +196,7 @@ def mean(kernel: Kernel) -> SSAValue:
     division = division_of(kernel)
     counts = None if division is None else counts_of(kernel, division)
     given = kernel.type_of(kernel.arguments[0])
-    if counts is None or not (counts == terms).all() or not _is_plain(kernel) or terms * given.reach > INT32_MAX:
+    if counts is None or not (counts == terms).all() or not _is_plain(kernel) or terms * given.affine.reach > INT32_MAX:
         return reduction.summed(kernel)
     run = _Arithmetic(kernel)
     kernel.values[kernel.arguments[0]] = run.centred(kernel.values[kernel.arguments[0]], given)
