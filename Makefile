@@ -6,13 +6,14 @@ BIN := $(VENV)/bin
 PARALLEL ?= -n auto --dist loadfile
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint fuzz conformance onnx-conformance guarded clean
+.PHONY: help demo test lint fuzz faults conformance onnx-conformance guarded clean
 
 help:
 	@echo "make demo         quantize a real network and measure the integer program"
 	@echo "make test         all tests, ruff, pyright, the layering test"
 	@echo "make fuzz         2,000 mutated inputs of each kind, their outcomes; 20,000 random quant programs through"
 	@echo "                  zeropoint and C++ MLIR; FUZZ_CASES=300: so many of each"
+	@echo "make faults       each command that writes killed at 300 random moments (FAULT_MOMENTS=50: so many), a full disk"
 	@echo "make conformance  the public StableHLO test programs (ZEROPOINT_CONFORMANCE: their folder)"
 	@echo "make onnx-conformance  ONNX's own backend suite, by operator (docs/onnx.md)"
 	@echo "make guarded      all tests, native code checking every load and store; 4,200 programs of one kernel each"
@@ -52,6 +53,9 @@ lint: $(VENV)/.installed-test
 fuzz: $(VENV)/.installed-test
 	FUZZ_CASES=$(or $(FUZZ_CASES),2000) $(BIN)/python -m pytest -s tests/fuzz
 	ZEROPOINT_FUZZ_CASES=$${ZEROPOINT_FUZZ_CASES:-$(or $(FUZZ_CASES),20000)} $(BIN)/python -m pytest tests/ir/quant/test_quant_differential.py
+
+faults: $(VENV)/.installed-test
+	FAULT_MOMENTS=$(or $(FAULT_MOMENTS),300) $(BIN)/python -m pytest -s -n 0 tests/faults
 
 conformance: $(VENV)/.installed-test
 	@$(BIN)/python tests/conformance.py

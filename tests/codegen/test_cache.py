@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 import os
+import resource
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -13,15 +15,17 @@ import pytest
 
 import zeropoint.codegen
 from codegen.classifier import classifier, image
+from zeropoint.codegen import cache as cache_module
 from zeropoint.codegen import modules, objects
 from zeropoint.codegen.aot.ahead_of_time import library
+from zeropoint.codegen.cache import cache_folder
 from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS, InstructionSet
 from zeropoint.codegen.llvm.machine import Loaded, host
 from zeropoint.codegen.llvm.processors import instruction_set
 from zeropoint.codegen.llvm.text import Module
 from zeropoint.codegen.lowering import steps_of
 from zeropoint.codegen.modules import Source, kernels_of
-from zeropoint.codegen.objects import cache_folder, objects_of
+from zeropoint.codegen.objects import objects_of
 from zeropoint.codegen.runtime.native import NativeProgram
 
 ISA = INSTRUCTION_SETS["portable"]
@@ -90,7 +94,7 @@ def test_a_wrong_or_truncated_entry_is_made_again(tmp_path: Path, compiled: list
 def test_the_cache_is_bounded_and_the_least_recently_used_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     objects_of({"0": source(0)}, ISA, cache=tmp_path)
     size = entries(tmp_path)[0].stat().st_size
-    monkeypatch.setattr(objects, "LIMIT", 3 * size + size // 2)
+    monkeypatch.setattr(cache_module, "LIMIT", 3 * size + size // 2)
     for number in range(1, 3):
         objects_of({"x": source(number)}, ISA, cache=tmp_path)
     for age, entry in enumerate(sorted(entries(tmp_path), key=lambda path: path.stat().st_mtime_ns)):
@@ -141,6 +145,96 @@ def test_processes_that_fill_and_empty_one_cache_do_not_disturb_each_other(tmp_p
     started = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(3)]
     errors = [process.communicate()[1] for process in started]
     assert [process.returncode for process in started] == [0, 0, 0], errors
+
+
+@pytest.mark.parametrize("count", [2, 8])
+def test_forked_processes_that_fill_and_empty_one_cache_do_not_disturb_each_other(count: int, tmp_path: Path) -> None:
+    children: list[int] = []
+    for _ in range(count):
+        if (child := os.fork()) == 0:
+            status = 1
+            try:
+                for turn in range(10):
+                    made = objects_of({str(n): source(n) for n in range(3)}, ISA, cache=tmp_path)
+                    assert all(data.startswith(b"\x7fELF") for data in made.values())
+                    entries(tmp_path)[turn % 2].unlink(missing_ok=True)
+                status = 0
+            except IndexError:  # the others have removed all
+                status = 0
+            finally:
+                os._exit(status)
+        children.append(child)
+    assert [os.waitpid(child, 0)[1] for child in children] == [0] * count
+
+
+def test_the_folder_is_for_its_owner_alone(tmp_path: Path) -> None:
+    objects_of({"a": source(1)}, ISA, cache=tmp_path / "new" / "cache")
+    assert (tmp_path / "new" / "cache").stat().st_mode & 0o777 == 0o700
+    assert [entry.stat().st_mode & 0o777 for entry in entries(tmp_path / "new" / "cache")] == [0o600]
+
+
+@pytest.mark.parametrize("rights", [0o720, 0o702, 0o777, 0o1777])
+def test_a_folder_that_others_may_write_is_neither_read_nor_written(
+    rights: int, tmp_path: Path, compiled: list[str]
+) -> None:
+    shared = tmp_path / "shared"
+    objects_of({"a": source(1)}, ISA, cache=shared)
+    shared.chmod(rights)
+    objects_of({"a": source(1), "b": source(2)}, ISA, cache=shared)
+    assert compiled == [text(1), text(1), text(2)]
+    assert len(entries(shared)) == 1
+
+
+def test_an_entry_that_others_may_write_is_made_again(tmp_path: Path, compiled: list[str]) -> None:
+    objects_of({"a": source(1)}, ISA, cache=tmp_path)
+    entries(tmp_path)[0].chmod(0o666)
+    objects_of({"a": source(1)}, ISA, cache=tmp_path)
+    assert compiled == [text(1), text(1)]
+    assert entries(tmp_path)[0].stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_what_belongs_to_another_user_is_not_read(tmp_path: Path, compiled: list[str]) -> None:
+    objects_of({"a": source(1)}, ISA, cache=tmp_path / "c")
+    os.chown(entries(tmp_path / "c")[0], 1, 1)
+    objects_of({"a": source(1)}, ISA, cache=tmp_path / "c")
+    os.chown(tmp_path / "c", 1, 1)
+    objects_of({"a": source(1)}, ISA, cache=tmp_path / "c")
+    assert compiled == [text(1)] * 3
+
+
+def test_a_full_disk_is_no_fault_and_leaves_nothing(tmp_path: Path) -> None:
+    if (child := os.fork()) == 0:
+        status = 1
+        try:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (64, 64))
+            (made,) = objects_of({"a": source(7)}, ISA, cache=tmp_path).values()
+            status = int(not made.startswith(b"\x7fELF"))
+        finally:
+            os._exit(status)
+    assert os.waitpid(child, 0)[1] == 0
+    assert entries(tmp_path) == []
+
+
+def test_what_a_killed_process_left_goes_after_a_while(tmp_path: Path) -> None:
+    for name, age in (("old.tmp", 3600), ("new.tmp", 10)):
+        (tmp_path / name).touch()
+        os.utime(tmp_path / name, (time.time() - age,) * 2)
+    objects_of({"a": source(1)}, ISA, cache=tmp_path)
+    assert [path.name for path in entries(tmp_path) if path.suffix == ".tmp"] == ["new.tmp"]
+
+
+def test_without_a_home_nothing_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("ZEROPOINT_CACHE", "XDG_CACHE_HOME", "HOME"):
+        monkeypatch.delenv(name, raising=False)
+    assert cache_folder() is not None  # the system knows this user
+
+    def unknown(_: int) -> None:
+        raise KeyError
+
+    monkeypatch.setattr("pwd.getpwuid", unknown)
+    assert cache_folder() is None
+    assert objects_of({"a": source(1)}, ISA, cache=cache_folder())["a"].startswith(b"\x7fELF")
 
 
 @pytest.mark.parametrize("isa", [ISA, instruction_set(cpu="neoverse-v1"), instruction_set(cpu="alderlake")])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import ml_dtypes
@@ -12,7 +13,8 @@ import pytest
 from ir.constant_programs import constant, constant_program, constants
 from oracle import mlir
 from zeropoint.ir import files
-from zeropoint.ir.files import load_program, load_weights, save_program, write_atomically
+from zeropoint.ir.files import WeightsError, load_program, load_weights, save_program
+from zeropoint.ir.outputs import write_atomically
 from zeropoint.ir.program import Program
 from zeropoint.ir.text import parse_program, print_program
 
@@ -104,6 +106,65 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path: Path)
         write_atomically(path, fail)
     assert names(tmp_path) == ["net.mlir"]
     assert path.read_text() == "old"
+
+
+def test_a_save_that_is_killed_between_its_renames_leaves_no_text_beside_weights_of_another_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "net.mlir"
+    save_program(constant_program(ARRAYS[0]), path)
+    replace = os.replace
+
+    def killed_before_the_text(source: Path, target: Path) -> None:
+        if target == path:
+            os._exit(0)
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", killed_before_the_text)
+    if (child := os.fork()) == 0:
+        save_program(constant_program(ARRAYS[0] + 1), path)
+        os._exit(1)
+    assert os.waitpid(child, 0)[1] == 0
+    monkeypatch.undo()
+    assert [name for name in names(tmp_path) if not name.endswith(".tmp")] == ["net.safetensors"]
+    save_program(constant_program(ARRAYS[0] + 2), path)
+    assert np.array_equal(constants(load_program(path))[0], ARRAYS[0] + 2)
+    assert names(tmp_path) == ["net.mlir", "net.safetensors"]
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_a_save_that_fails_between_its_renames_brings_the_old_files_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, links: bool
+) -> None:
+    path = tmp_path / "net.mlir"
+    save_program(constant_program(ARRAYS[0]), path)
+    replace, failed = os.replace, False
+
+    def interrupted(source: Path, target: Path) -> None:
+        nonlocal failed
+        if target == path and not failed:
+            failed = True
+            raise KeyboardInterrupt
+        replace(source, target)
+
+    def no_links(*_: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "replace", interrupted)
+    if not links:
+        monkeypatch.setattr(os, "link", no_links)
+    with pytest.raises(KeyboardInterrupt):
+        save_program(constant_program(ARRAYS[0] + 1), path)
+    assert np.array_equal(constants(load_program(path))[0], ARRAYS[0])
+    assert names(tmp_path) == ["net.mlir", "net.safetensors"]
+
+
+@pytest.mark.parametrize("content", [b"", b"PK", bytes(100), b"\xff" * 100, b"\x02" + bytes(7) + b"[]"])
+def test_what_lies_where_the_weights_would_go_is_kept(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "net.safetensors").write_bytes(content)
+    with pytest.raises(WeightsError, match="found a file that no program of zeropoint wrote, expected none"):
+        save_program(constant_program(ARRAYS[0]), tmp_path / "net.mlir")
+    assert names(tmp_path) == ["net.safetensors"]
 
 
 def test_a_save_whose_text_cannot_be_written_leaves_no_temporary_file(

@@ -30,6 +30,6 @@ def compile_(model: Path, output: Path, cpu: str | None, isa: str | None, triple
     from zeropoint.frontend import load_model
     from zeropoint.model import Model
 
-    check_output(output, (".o", ".so"))
+    check_output(output, (".o", ".so"), model)
     for path in Model(load_model(model)).compile(output, name=name, isa=isa, cpu=cpu, triple=triple):
         click.echo(f"wrote {path}")

@@ -104,10 +104,10 @@ def _run_samples(
 ) -> None:
     from zeropoint.calibrate import bar, samples
     from zeropoint.frontend import load_model
-    from zeropoint.ir.files import write_atomically
+    from zeropoint.ir.outputs import write_atomically
     from zeropoint.model import Model
 
-    check_output(output, (".npz",))
+    check_output(output, (".npz",), model, inputs)
     loaded = _engine(Model(load_model(model, shapes)), engine, threads)
     outputs = loaded.run_samples(samples(inputs, loaded.inputs), progress=bar)
 

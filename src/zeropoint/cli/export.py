@@ -42,7 +42,7 @@ def export(model: Path, output: Path, io: str, layout: str, onnx_format: str) ->
     from zeropoint.export import FORMATS, ExportOptions, export_program
     from zeropoint.frontend import load_model
 
-    check_output(output, tuple(FORMATS))
+    check_output(output, tuple(FORMATS), model)
     options = ExportOptions(io == "integer", layout == "channels-last", onnx_format)
     for path in export_program(load_model(model), output, options):
         click.echo(f"wrote {path}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -9,17 +10,27 @@ from typing import Any
 import click
 
 from zeropoint.cli.refusals import fail
+from zeropoint.ir.outputs import remove_leftovers
 
 INPUT_FILE = click.Path(path_type=Path)
 OUTPUT_FILE = click.Path(path_type=Path, dir_okay=False)
 
 
-def check_output(path: Path, suffixes: tuple[str, ...]) -> None:
-    """Refuse an output that could not be written, before any work is done; no suffixes means any."""
+def check_output(path: Path, suffixes: tuple[str, ...], *inputs: Path | None) -> None:
+    """Refuse an output that could not be written, or that is one of the inputs, before any work is done.
+
+    No suffixes means any. What a killed process left of it goes.
+    """
     if suffixes and path.suffix not in suffixes:
         fail(f"{path}: found suffix '{path.suffix}', expected {' or '.join(suffixes)}")
     if not path.parent.is_dir():
         fail(f"{path}: found no folder '{path.parent}', expected one to write into; make it first")
+    if not os.access(path.parent, os.W_OK):
+        fail(f"{path}: found a folder '{path.parent}' that may not be written, expected another one")
+    for given in inputs:
+        if given is not None and path.exists() and given.exists() and path.samefile(given):
+            fail(f"{path}: found the input as the output, expected another name")
+    remove_leftovers(path)
 
 
 def program_text(file: Path) -> tuple[str, str]:

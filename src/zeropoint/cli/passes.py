@@ -56,10 +56,10 @@ def opt(
 ) -> None:
     """Run passes on the program text in FILE ('-' is the standard input), as mlir-opt does."""
     from zeropoint import opt as optimizer
-    from zeropoint.ir.files import write_atomically
+    from zeropoint.ir.outputs import write_atomically
 
     if output is not None:
-        check_output(output, ())
+        check_output(output, (), file)
     chain = optimizer.parse_passes(passes)
     text, name = program_text(file)
     if verify_diagnostics:

@@ -95,12 +95,14 @@ def quantize(
 ) -> None:
     """Calibrate MODEL on data and write it as an integer program."""
     from zeropoint.export import FORMATS, ExportOptions, check_target, export_program
-    from zeropoint.ir.files import save_program
+    from zeropoint.ir.files import check_weights_file, save_program
     from zeropoint.pipeline import Options, require_integers
     from zeropoint.recipe import load_recipe
     from zeropoint.targets import target as named_target
 
-    check_output(output, (".mlir", *FORMATS))
+    check_output(output, (".mlir", *FORMATS), model, data, validation, recipe_file)
+    if output.suffix == ".mlir" and not inline_weights:
+        check_weights_file(output)
     recipe = None if recipe_file is None else load_recipe(recipe_file)
     options = Options(
         target,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from zeropoint.export.errors import ExportError
 from zeropoint.ir.annotations import TARGET
-from zeropoint.ir.files import write_atomically
+from zeropoint.ir.outputs import write_together
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp
 
@@ -73,12 +73,10 @@ def export_program(program: Program, path: Path, options: ExportOptions | None =
     if found is None:
         raise ExportError(f"{path}: found suffix '{path.suffix}', expected one of: {', '.join(FORMATS)}")
     _check_stage(program, path)
-    written: list[Path] = []
-    for name, data in found.encode(program, path.name, options or ExportOptions()).items():
-        place = path.with_name(name)
-        write_atomically(place, partial(Path.write_bytes, data=data))
-        written.insert(0, place)
-    return written
+    encoded = found.encode(program, path.name, options or ExportOptions())
+    written = {path.with_name(name): partial(Path.write_bytes, data=data) for name, data in encoded.items()}
+    write_together(written)
+    return list(reversed(written))
 
 
 def check_target(path: Path, target: object) -> None:

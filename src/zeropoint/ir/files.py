@@ -7,24 +7,28 @@ never sees half of one.
 
 from __future__ import annotations
 
+import errno
 import json
 import math
-import os
-import tempfile
-from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import ml_dtypes
 import numpy as np
 
-from zeropoint.errors import Error, reading
+from zeropoint.errors import Error, UnreadableFile, reading
+from zeropoint.ir.outputs import Write, write_together
 from zeropoint.ir.program import Program
 from zeropoint.ir.tensors import Array
 from zeropoint.ir.text import parse_program, print_program, resource_arrays
 from zeropoint.ir.weights import Weights
 
 _HEADER_BYTES = 8
+MOST_HEADER = 100_000_000
+"""Bytes of a header, as in the safetensors format."""
+_METADATA = {"format": "zeropoint"}
+"""What marks a file as ours."""
 # The dtype names of the safetensors format.
 _DTYPES: dict[str, np.dtype[Any]] = {
     "BOOL": np.dtype(np.bool_),
@@ -47,39 +51,51 @@ class WeightsError(Error, ValueError):
     """A file beside a program that does not hold its weights."""
 
 
-def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
-    """Let `write` fill a temporary file beside `path`, then give it its name; on failure nothing is left behind."""
-    descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    os.close(descriptor)
-    try:
-        write(Path(temporary))
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(temporary, 0o666 & ~umask)
-        os.replace(temporary, path)
-    finally:
-        Path(temporary).unlink(missing_ok=True)
+def check_weights_file(path: Path) -> None:
+    """Check that the weights of a program may be written beside it: networks lie beside a `.safetensors` of others.
+
+    `path` is the program's. Raises WeightsError where that file exists and is not ours.
+    """
+    weights_path = path.with_suffix(".safetensors")
+    if path.exists() or not weights_path.exists():
+        return
+    with suppress(UnreadableFile), reading(weights_path):
+        if _header(np.memmap(weights_path, np.uint8, mode="r"))[0].get("__metadata__") == _METADATA:
+            return
+    raise WeightsError(
+        f"{weights_path}: found a file that no program of zeropoint wrote, expected none; give the output another name"
+    )
 
 
 def save_program(program: Program, path: Path, *, inline_weights: bool = False) -> list[Path]:
     """Write a program and return the files written: the text, and the weights where there are any beside it.
 
-    The weights go first: a text never names a handle whose data is not there yet.
+    The weights get their name first: a text never names a handle whose data is not there yet.
 
-    Raises OSError, and ValueError for a handle without an array.
+    Raises OSError, WeightsError where a file is in the place of the weights that zeropoint did not write, and
+    MissingWeights, a ValueError, for a handle without an array.
     """
-    written: list[Path] = []
+    check_weights_file(path)
+    writes: dict[Path, Write] = {}
     held = {} if inline_weights else resource_arrays(program)
     weights_path = path.with_suffix(".safetensors")
     if held:
-        from safetensors.numpy import save_file  # pyright: ignore[reportUnknownVariableType] (heavy, imported where it is needed)
-
         arrays = {handle: _storable(np.ascontiguousarray(held[handle])) for handle in sorted(held)}
-        write_atomically(weights_path, lambda temporary: save_file(arrays, temporary))
-        written.append(weights_path)
+        writes[weights_path] = lambda temporary: _save_arrays(arrays, temporary)
     text = print_program(program, locations=True, inline_weights=inline_weights)
-    write_atomically(path, lambda temporary: temporary.write_text(text))
-    return [path, *written]
+    writes[path] = lambda temporary: temporary.write_text(text)
+    write_together(writes)
+    return [path, *(written for written in writes if written != path)]
+
+
+def _save_arrays(arrays: dict[str, Array], path: Path) -> None:
+    from safetensors import SafetensorError  # heavy, imported where it is needed
+    from safetensors.numpy import save_file  # pyright: ignore[reportUnknownVariableType]
+
+    try:
+        save_file(arrays, path, _METADATA)
+    except SafetensorError as error:  # it hides what the system said: there is no room, as a rule
+        raise OSError(errno.EIO, f"cannot be written ({error})", str(path)) from error
 
 
 def _storable(array: Array) -> Array:
@@ -109,9 +125,7 @@ def load_weights(path: Path) -> Weights:
 def _mapped_weights(path: Path) -> Weights:
     try:
         mapped = np.memmap(path, np.uint8, mode="r")
-        size = int.from_bytes(mapped[:_HEADER_BYTES].tobytes(), "little")
-        start = _HEADER_BYTES + size
-        header: dict[str, Any] = json.loads(mapped[_HEADER_BYTES:start].tobytes())
+        header, start = _header(mapped)
         header.pop("__metadata__", None)
         return Weights({name: _mapped_array(mapped, start, entry) for name, entry in header.items()})
     except (KeyError, TypeError, UnicodeDecodeError, ValueError) as error:
@@ -120,10 +134,25 @@ def _mapped_weights(path: Path) -> Weights:
         ) from error
 
 
+def _header(mapped: Array) -> tuple[dict[str, Any], int]:
+    """What a safetensors file says of its arrays, and the byte where they begin. Raises ValueError."""
+    size = int.from_bytes(mapped[:_HEADER_BYTES].tobytes(), "little")
+    if size > min(mapped.size, MOST_HEADER):
+        raise ValueError(f"header of {size} bytes in a file of {mapped.size}, expected up to {MOST_HEADER}")
+    header: Any = json.loads(mapped[_HEADER_BYTES : _HEADER_BYTES + size].tobytes())
+    if not isinstance(header, dict):
+        raise ValueError("header without names, expected some")
+    return cast("dict[str, Any]", header), _HEADER_BYTES + size
+
+
 def _mapped_array(mapped: Array, start: int, entry: dict[str, Any]) -> Array:
     low, high = entry["data_offsets"]
     dtype = _DTYPES[entry["dtype"]]
-    if not 0 <= low <= high or high - low != math.prod(entry["shape"]) * dtype.itemsize:
+    if (
+        not 0 <= low <= high
+        or min(entry["shape"], default=0) < 0
+        or high - low != math.prod(entry["shape"]) * dtype.itemsize
+    ):
         raise ValueError(f"data is from byte {low} to {high}, expected shape {entry['shape']} of {dtype}")
     if start + high > mapped.size:
         raise ValueError(f"data ends at byte {mapped.size}, expected {start + high}")

@@ -12,12 +12,12 @@ import platform
 import re
 import shlex
 import subprocess
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from zeropoint.codegen.aot.header import INVALID, Argument, arguments_of, header
+from zeropoint.codegen.cache import cache_folder
 from zeropoint.codegen.graph import ALIGNMENT
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.machine import CodegenError, architecture, combined_object, compile_bitcode, triple_of
@@ -27,8 +27,8 @@ from zeropoint.codegen.llvm.text import Module, Value, constant, i64
 from zeropoint.codegen.lowering import steps_of
 from zeropoint.codegen.memory import plan
 from zeropoint.codegen.modules import Source, driver_of, kernels_of
-from zeropoint.codegen.objects import cache_folder, objects_of
-from zeropoint.ir.files import write_atomically
+from zeropoint.codegen.objects import objects_of
+from zeropoint.ir.outputs import workspace, write_together
 from zeropoint.ir.program import Program
 
 RUN = "zeropoint_run"
@@ -97,8 +97,12 @@ def write(made: Library, path: Path, isa: InstructionSet) -> list[Path]:
     _check_suffix(path)
     data = made.object if path.suffix == ".o" else linked(made, path, isa)
     described = path.with_name(f"{made.name}.h")
-    write_atomically(described, lambda temporary: temporary.write_text(made.header))
-    write_atomically(path, lambda temporary: temporary.write_bytes(data))
+    write_together(
+        {
+            described: lambda temporary: temporary.write_text(made.header),
+            path: lambda temporary: temporary.write_bytes(data),
+        }
+    )
     return [path, described]
 
 
@@ -116,8 +120,8 @@ def linked(made: Library, path: Path, isa: InstructionSet) -> bytes:
             f"{path}: found code for {wanted} on {platform.machine()}, expected a C compiler in $CC that links it; "
             f"set CC=gcc for {wanted}, or write {path.with_suffix('.o').name}"
         )
-    with tempfile.TemporaryDirectory(prefix="zeropoint-") as folder:
-        source, target = Path(folder) / "code.o", Path(folder) / "code.so"
+    with workspace(path) as folder:
+        source, target = folder / "code.o", folder / "code.so"
         source.write_bytes(made.object)
         command = [*shlex.split(named or "cc"), "-shared", "-Wl,-z,noexecstack", f"-Wl,-soname,{path.name}"]
         try:

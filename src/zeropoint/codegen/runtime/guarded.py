@@ -20,12 +20,13 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from zeropoint.codegen.cache import cache_folder
 from zeropoint.codegen.graph import ALIGNMENT, Buffer, Graph, Parameters, Space, Step, View
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.machine import Loaded, host
 from zeropoint.codegen.lowering import steps_of
 from zeropoint.codegen.modules import kernels_of
-from zeropoint.codegen.objects import cache_folder, objects_of
+from zeropoint.codegen.objects import objects_of
 from zeropoint.codegen.runtime.overruns import Bounds, OverrunError
 from zeropoint.codegen.runtime.slots import Slot, results_of
 from zeropoint.codegen.runtime.workers import Workers

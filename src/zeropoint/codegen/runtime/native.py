@@ -9,13 +9,14 @@ from pathlib import Path
 
 import numpy as np
 
+from zeropoint.codegen.cache import cache_folder
 from zeropoint.codegen.graph import Graph
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.machine import Loaded, host
 from zeropoint.codegen.lowering import steps_of
 from zeropoint.codegen.memory import Arena, plan
 from zeropoint.codegen.modules import Source, driver_of, kernels_of
-from zeropoint.codegen.objects import cache_folder, objects_of
+from zeropoint.codegen.objects import objects_of
 from zeropoint.codegen.runtime.guarded import GuardedSlot, is_wanted
 from zeropoint.codegen.runtime.slots import Slot, aligned
 from zeropoint.codegen.runtime.workers import serve_text
