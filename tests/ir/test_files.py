@@ -201,6 +201,30 @@ def test_truncated_weights_are_said_to_be_truncated(tmp_path: Path, kept: int) -
         load_program(tmp_path / "net.mlir")
 
 
+@pytest.mark.parametrize("kind", ["pipe", "link", "folder", "broken link"])
+def test_weights_that_are_no_file_of_the_folder_are_refused(tmp_path: Path, kind: str) -> None:
+    (tmp_path / "inside").mkdir()
+    path = saved_weights(tmp_path / "inside")
+    path.rename(tmp_path / "w.safetensors")
+    made = {"pipe": os.mkfifo, "folder": os.mkdir}.get(kind)
+    if made is not None:
+        made(path)
+    else:
+        path.symlink_to(tmp_path / ("w.safetensors" if kind == "link" else "nowhere"))
+    expected = "a link out of the program's folder" if kind == "link" else "no regular file"
+    with pytest.raises(WeightsError, match=rf"net\.safetensors: found {expected}"):
+        load_program(tmp_path / "inside" / "net.mlir")
+
+
+def test_links_to_files_of_one_folder_are_followed(tmp_path: Path) -> None:
+    (tmp_path / "blobs").mkdir()
+    (tmp_path / "model").mkdir()
+    path = saved_weights(tmp_path / "blobs")
+    (tmp_path / "model" / "net.safetensors").symlink_to(path)
+    (tmp_path / "model" / "net.mlir").symlink_to(path.with_suffix(".mlir"))
+    assert np.array_equal(constants(load_program(tmp_path / "model" / "net.mlir"))[0], ARRAYS[0])
+
+
 def with_header(path: Path, header: object) -> None:
     text = json.dumps(header).encode()
     path.write_bytes(len(text).to_bytes(8, "little") + text + bytes(280))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,31 @@ def network() -> Program:
     gate = net.insert(LogisticOp(stem))
     net.name = "head"
     return net.finish([net.insert(ConcatenateOp([curve, gate], 1))])
+
+
+LAUGHS = "rules:\n- name: x\n  range: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]\n" + "".join(
+    f"- name: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 9)
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (LAUGHS, "found aliases of aliases that stand for 1111111 values, expected up to 200000"),
+        ("rules: " + "[" * 20 + "]" * 20, "recipe.yaml:1: found lists or keys nested more than 16 deep"),
+        ("rules: " + "[" * 100_000, "recipe.yaml:1: found lists or keys nested more than 16 deep"),
+        ("rules: " + "{a: " * 20 + "}" * 20, "nested more than 16 deep"),
+        ("rules: &a [*a]", "recipe.yaml:1: found an alias of something inside of itself"),
+        ("rules:\n- &b\n  name: x\n  <<: *b", "found an alias of something inside of itself"),
+        ("rules:\n- !!python/object/apply:os.system ['false']", "expected keys and values"),
+        ("rules:\n- name: !!python/name:os.system", "could not determine a constructor"),
+        ("#" * (5 << 20), "found 5242880 bytes, expected a recipe of up to 4194304"),
+    ],
+)
+def test_yaml_that_expands_nests_or_runs_is_refused(tmp_path: Path, text: str, sentence: str) -> None:
+    (tmp_path / "recipe.yaml").write_text(text)
+    with pytest.raises(RecipeError, match=re.escape(sentence)):
+        load_recipe(tmp_path / "recipe.yaml")
 
 
 def named(program: Program) -> dict[str, QuantizeRegionOp]:

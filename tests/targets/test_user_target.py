@@ -55,6 +55,49 @@ def test_quantize_for_a_target_file_with_a_function(tmp_path: Path) -> None:
     assert quantized.module.attributes["zeropoint.target"].data == "mine"
 
 
+@pytest.mark.parametrize("relation", ["../mine.py", "{folder}/mine.py", "link.py"])
+def test_a_table_runs_no_python_from_elsewhere(tmp_path: Path, relation: str) -> None:
+    table = tmp_path / "tables" / "mine.toml"
+    table.parent.mkdir()
+    (table.parent / "link.py").symlink_to(tmp_path / "mine.py")
+    (tmp_path / "mine.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n{FUNCTION}")
+    table.write_text(TABLE.replace("mine.py", relation.format(folder=tmp_path)))
+    with pytest.raises(TargetError, match=r"found file '.*', expected one in the folder of mine\.toml"):
+        target(str(table))
+    (tmp_path / "whole.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+    table.write_text('name = "mine"\nextends = "../whole.py"\n')
+    with pytest.raises(TargetError, match=r"extends: found file '\.\./whole\.py', expected one in the folder"):
+        target(str(table))
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_table_extends_one_beside_it_wherever_it_is_read_from(tmp_path: Path) -> None:
+    (tmp_path / "base.toml").write_text('name = "base"\nextends = "cpu"\nleast_sqnr = 3\n')
+    (tmp_path / "mine.toml").write_text('name = "mine"\nextends = "base.toml"\n')
+    assert target(str(tmp_path / "mine.toml")).least_sqnr == 3
+    (tmp_path / "base.toml").write_text('name = "base"\nextends = "mine.toml"\n')
+    with pytest.raises(TargetError, match="nested too deeply"):
+        target(str(tmp_path / "mine.toml"))
+
+
+@pytest.mark.parametrize("command", ["explain", "run", "compile", "export", "opt"])
+def test_the_target_that_a_program_names_is_not_loaded(tmp_path: Path, command: str) -> None:
+    evil, model = tmp_path / "evil.py", tmp_path / "model.mlir"
+    evil.write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+    model.write_text(
+        f'module attributes {{zeropoint.target = "{evil}", zeropoint.profile = "fixed32"}} {{\n'
+        "  func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {\n    return %x : tensor<2xf32>\n  }\n}\n"
+    )
+    np.savez(tmp_path / "data.npz", x=np.zeros((1, 2), np.float32))
+    outputs = {"run": "o.npz", "compile": "o.o", "export": "o.onnx"}
+    arguments = ["-o", str(tmp_path / outputs[command])] if command in outputs else []
+    arguments += ["--input", str(tmp_path / "data.npz")] if command == "run" else []
+    arguments += ["-p", "materialize"] if command == "opt" else []
+    result = CliRunner().invoke(main, [command, str(model), *arguments])
+    assert result.exit_code in (0, 2), result.output
+    assert not (tmp_path / "ran").exists()
+
+
 def test_a_bad_target_file_is_refused_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "bad.toml").write_text(TABLE.replace("act i8", "act i8 zp=500"))
     result = CliRunner().invoke(main, ["targets", str(tmp_path / "bad.toml")])

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from zeropoint.cli.files import INPUT_FILE, OUTPUT_FILE, check_output, program_text, weights_beside
+from zeropoint.cli.files import INPUT_FILE, OUTPUT_FILE, check_output, program_text, weights_of
 from zeropoint.cli.limits import limit_options
 from zeropoint.cli.refusals import fail, reports_errors
 from zeropoint.cli.shapes import SHAPE
@@ -71,7 +71,7 @@ def _run_text(file: Path, arguments: str | None, split: bool) -> None:
     from zeropoint.quant_passes import legalize_chlo
 
     text, name = program_text(file)
-    weights = None if str(file) == "-" else weights_beside(file)
+    weights = weights_of(file)
     failed = False
     for part in split_input(text, split):
         try:

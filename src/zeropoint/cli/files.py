@@ -43,12 +43,9 @@ def program_text(file: Path) -> tuple[str, str]:
         fail(f"{file}: found bytes that are no text, expected MLIR")
 
 
-def weights_beside(file: Path) -> Any:
-    """The weights in the .safetensors file beside a program, None where there is none."""
-    from zeropoint.ir.files import load_weights
+def weights_of(file: Path) -> Any:
+    """The weights beside a program; none for that of the standard input."""
+    from zeropoint.ir.files import weights_beside
+    from zeropoint.ir.weights import Weights
 
-    sidecar = file.with_suffix(".safetensors")
-    try:
-        return load_weights(sidecar) if sidecar.exists() else None
-    except ValueError as error:
-        fail(str(error))
+    return Weights() if str(file) == "-" else weights_beside(file)

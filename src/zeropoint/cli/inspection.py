@@ -15,7 +15,12 @@ from zeropoint.cli.shapes import SHAPE
 @click.command()
 @click.argument("model", type=INPUT_FILE)
 @click.argument("value", required=False)
-@click.option("--target", default="cpu", show_default=True, help="For a float model: whose kernels decide.")
+@click.option(
+    "--target",
+    default="cpu",
+    show_default=True,
+    help="For a float model: whose kernels decide; Python code in a file is run.",
+)
 @click.option("--ranges", is_flag=True, help="Bounds of an integer program's numbers, their bits and headroom.")
 @click.option("--json", "as_json", is_flag=True, help="For tools.")
 @click.option("--native", is_flag=True, help="Which kernel of native code takes which ops, and why not a better one.")

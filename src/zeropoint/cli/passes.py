@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from zeropoint.cli.files import INPUT_FILE, OUTPUT_FILE, check_output, program_text, weights_beside
+from zeropoint.cli.files import INPUT_FILE, OUTPUT_FILE, check_output, program_text, weights_of
 from zeropoint.cli.limits import limit_options
 from zeropoint.cli.refusals import reports_errors
 
@@ -69,7 +69,7 @@ def opt(
         for problem in problems:
             click.echo(problem, err=True)
         raise SystemExit(1 if problems else 0)
-    weights = None if str(file) == "-" else weights_beside(file)
+    weights = weights_of(file)
     printed = optimizer.optimize(
         text,
         chain,

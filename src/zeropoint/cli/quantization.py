@@ -28,7 +28,7 @@ from zeropoint.cli.shapes import SHAPE
     "--target",
     default="cpu",
     show_default=True,
-    help="Whose kernels decide: see `zeropoint targets`; or a .toml or .py.",
+    help="Whose kernels decide: see `zeropoint targets`; or a .toml or .py, whose Python code is run.",
 )
 @click.option("--profile", default=None, help="Rounding of every step; default: the target's.")
 @click.option("--observer", default="mse", show_default=True, help="mse, minmax, output, or percentile:99.99.")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import json
 import math
+import os
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
@@ -108,9 +109,24 @@ def load_program(path: Path) -> Program:
 
     Raises OSError, ValueError for a weights file that is no safetensors file, and the parser's and verifier's errors.
     """
-    weights_path = path.with_suffix(".safetensors")
-    weights = load_weights(weights_path) if weights_path.exists() else Weights()
-    return parse_program(path.read_text(), str(path), weights, annotated=True)
+    return parse_program(path.read_text(), str(path), weights_beside(path), annotated=True)
+
+
+def weights_beside(path: Path) -> Weights:
+    """The weights in the `.safetensors` file beside a program, none where there is no such file.
+
+    Raises WeightsError as `load_weights`, and for a file that is no regular one (a pipe would be waited for) or that a
+    link puts outside of the program's folder.
+    """
+    found = path.with_suffix(".safetensors")
+    if not os.path.lexists(found):
+        return Weights()
+    if not found.is_file():
+        raise WeightsError(f"{found}: found no regular file, expected safetensors")
+    folders = {path.parent.resolve(), path.resolve().parent}
+    if not any(found.resolve().is_relative_to(folder) for folder in folders):
+        raise WeightsError(f"{found}: found a link out of the program's folder, expected the file itself")
+    return load_weights(found)
 
 
 def load_weights(path: Path) -> Weights:

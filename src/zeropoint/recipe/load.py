@@ -18,6 +18,7 @@ from typing import Any, cast
 import yaml
 
 from zeropoint.errors import reading
+from zeropoint.recipe.nodes import read_nodes
 from zeropoint.recipe.rules import SELECTORS, SETTINGS, Key, Pattern, Recipe, RecipeError, Rule
 
 
@@ -32,8 +33,7 @@ def load_recipe(path: Path | str) -> Recipe:
 
 def _read_file(path: Path) -> Recipe:
     try:
-        loader = yaml.SafeLoader(path.read_text(encoding="utf-8"))
-        root = loader.get_single_node()
+        loader, root = read_nodes(path)
     except UnicodeDecodeError as error:
         raise RecipeError(f"{path}: found bytes that are no text, expected YAML") from error
     except yaml.MarkedYAMLError as error:
@@ -103,5 +103,5 @@ def _rule(place: str, entries: Iterable[tuple[str, Any]]) -> Rule:
 def _read(place: str, name: str, key: Key, found: object) -> Pattern:
     value = key.read(found)
     if value is None:
-        raise RecipeError(f"{place}: key '{name}': found {found!r}, expected {key.expected}")
+        raise RecipeError(f"{place}: key '{name}': found {repr(found)!s:.200}, expected {key.expected}")
     return value

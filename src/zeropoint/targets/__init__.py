@@ -68,6 +68,8 @@ def _built_in(name: str) -> Target:
 def target(name: str) -> Target:
     """A built-in target by its name, or the one in the user's `.toml` or `.py` file of that path.
 
+    Python in a file, or named in its table, is run.
+
     Raises TargetError, a ValueError, naming the targets there are; or row and column of a bad table.
     """
     if name in TARGETS:

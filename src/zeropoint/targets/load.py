@@ -4,6 +4,9 @@ A table in TOML is a name, a profile, and one `[[kernel]]` for each row; `extend
 behind its own, `prefer = 16` puts those rows in front whose output has so many bits, `real_results = true` says that
 contractions can give floats, `least_sqnr = 20` how much of a function's result rounding its operand may cost, and
 `bounds = [[0, inf], [0, 6]]` which bounds behind a sum or product its kernels take in (`"any"`: all).
+
+Python in a target is run, with all rights of the user. Only the user names a target (`--target`, an option of a pass,
+an argument of a function), never a model; a table names files of its own folder only.
 """
 
 from __future__ import annotations
@@ -88,10 +91,29 @@ def _from_python(path: Path) -> Target:
     return check_target(target)
 
 
+def _beside(path: Path, name: str) -> Path:
+    """The file that a table names. Raises ValueError for one outside of the table's folder."""
+    folder = path.parent.resolve()
+    found = (folder / name).resolve()
+    if not found.is_relative_to(folder):
+        raise ValueError(f"found file '{name}', expected one in the folder of {path.name}, which alone is trusted")
+    return found
+
+
+def _base(path: Path, name: str, extends: Extends) -> Target:
+    """The target that a table extends: a built-in one, or a table beside it."""
+    if not name.endswith((".toml", ".py")):
+        return extends(name)
+    try:
+        return extends(str(_beside(path, name)))
+    except ValueError as error:
+        raise TargetError(f"{path}: extends: {error}") from error
+
+
 def _function(path: Path, text: str) -> QuantFunction:
     """The function `FILE.py:NAME`, from a file beside the table."""
     file, _, name = text.rpartition(":")
-    source = path.parent / file
+    source = _beside(path, file)
     if not file or source.suffix != ".py" or not source.is_file():
         raise ValueError(f"found function '{text}', expected FILE.py:FUNCTION with a file beside {path.name}")
     function = _executed(source).get(name)
@@ -106,7 +128,7 @@ def read_table(table: Mapping[str, Any], path: Path, extends: Extends) -> Target
     if unknown:
         raise TargetError(f"{path}: found key '{unknown[0]}', expected: {', '.join(KEYS)}")
     name = _text(table, "name", path)
-    base = extends(_text(table, "extends", path)) if "extends" in table else None
+    base = _base(path, _text(table, "extends", path), extends) if "extends" in table else None
     profile = _text(table, "profile", path) if base is None or "profile" in table else base.profile
     entries: object = table.get("kernel", [])
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in cast("list[object]", entries)):

@@ -1,0 +1,76 @@
+"""YAML text as nodes, within limits: a few lines of it can stand for terabytes, or hold themselves.
+
+Only the tags of YAML's safe loader exist, so that a file makes nothing but texts, numbers, lists and dicts.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, cast
+
+import yaml
+
+from zeropoint.recipe.rules import RecipeError
+
+MOST_BYTES = 4 << 20
+MOST_DEPTH = 16
+MOST_NODES = 200_000
+"""Of the text with every alias written out."""
+
+
+class LimitedLoader(yaml.SafeLoader):
+    """The safe loader, for nodes no deeper than `MOST_DEPTH`."""
+
+    def __init__(self, text: str, path: Path):
+        super().__init__(text)
+        self._path = path
+        self._depth = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        """One node with those below it. Raises RecipeError past the limit."""
+        self._depth += 1
+        if self._depth > MOST_DEPTH:
+            event = cast("Any", self.peek_event())  # pyright: ignore[reportUnknownMemberType] (yaml has no types)
+            line = event.start_mark.line + 1
+            raise RecipeError(f"{self._path}:{line}: found lists or keys nested more than {MOST_DEPTH} deep")
+        node = super().compose_node(parent, index)
+        self._depth -= 1
+        return node
+
+
+def read_nodes(path: Path) -> tuple[LimitedLoader, yaml.Node | None]:
+    """The loader of a file, and the node of its one document.
+
+    Raises RecipeError past a limit, OSError, and the errors of YAML and of UTF-8.
+    """
+    size = path.stat().st_size
+    if size > MOST_BYTES:
+        raise RecipeError(f"{path}: found {size} bytes, expected a recipe of up to {MOST_BYTES}")
+    loader = LimitedLoader(path.read_text(encoding="utf-8"), path)
+    root = loader.get_single_node()
+    if root is not None:
+        _count(root, {}, path)
+    return loader, root
+
+
+def _count(node: yaml.Node, counts: dict[int, int | None], path: Path) -> int:
+    """Nodes below and with this one, those behind an alias each time that it is named."""
+    if id(node) not in counts:
+        counts[id(node)] = None  # it is being counted: who meets it again is inside of it
+        counts[id(node)] = 1 + sum(_count(child, counts, path) for child in _children(node))
+    found = counts[id(node)]
+    place = f"{path}:{node.start_mark.line + 1}"
+    if found is None:
+        raise RecipeError(f"{place}: found an alias of something inside of itself, expected values that end")
+    if found > MOST_NODES:
+        raise RecipeError(
+            f"{place}: found aliases of aliases that stand for {found} values, expected up to {MOST_NODES}"
+        )
+    return found
+
+
+def _children(node: yaml.Node) -> list[yaml.Node]:
+    held: Any = node.value
+    if isinstance(node, yaml.MappingNode):
+        return [part for pair in held for part in pair]
+    return list(held) if isinstance(node, yaml.SequenceNode) else []
