@@ -84,6 +84,19 @@ def test_valgrind_finds_nothing(tmp_path: Path) -> None:
     assert len(done.stdout.splitlines()) == 2
 
 
+@pytest.mark.parametrize("threads", ["1", "2"])
+def test_the_sanitizers_find_nothing(program: tuple[Path, list[tuple[int, float]]], threads: str) -> None:
+    folder = program[0].parent
+    made, flags = folder / "sanitized", ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-pthread"]
+    files = [NATIVE / "digits.c", folder / "digits.o", "-o", made]
+    done = subprocess.run(["gcc", "-std=c11", "-g", *flags, f"-I{folder}", *files], capture_output=True, text=True)
+    if "asan" in done.stderr:
+        pytest.skip("the sanitizers are not installed")
+    assert done.returncode == 0, done.stderr
+    found = printed([made, threads], images().tobytes())
+    assert [digit for digit, _ in found] == [digit for digit, _ in program[1]]
+
+
 def test_threads_on_aarch64_under_qemu(program: tuple[Path, list[tuple[int, float]]], tmp_path: Path) -> None:
     missing = [tool for tool in ("qemu-aarch64", CROSS) if shutil.which(tool) is None]
     if missing:
