@@ -38,7 +38,7 @@ def _narrowed(pinned: UniformQuantizedType, stored: Array) -> UniformQuantizedTy
     """The type without the least storage value, where nothing uses it."""
     kind = pinned.storage.type
     least_used = pinned.storage.minimum > kind.min or bool((stored == kind.min).any())
-    if least_used or kind.width > 16 or bool((pinned.zero_points == kind.min).any()):
+    if pinned.is_sub_channel or least_used or kind.width > 16 or bool((pinned.zero_points == kind.min).any()):
         return pinned
     storage = Storage(kind, kind.narrow_min, pinned.storage.maximum, pinned.storage.spelling)
     expressed = pinned.expressed_type
@@ -72,7 +72,7 @@ class PinConstant(RewritePattern):
         if simulated is None:
             return
         constant, array, pinned = simulated
-        if not isinstance(pinned, UniformQuantizedType) or pinned.is_sub_channel:
+        if not isinstance(pinned, UniformQuantizedType):
             return
         stored = stored_array(array, pinned)
         real = dequantize(stored, pinned, expressed=np.float64).astype(element_dtype(element_of(constant)))
@@ -82,7 +82,7 @@ class PinConstant(RewritePattern):
 
 
 def pin_constants(program: Program) -> Program:
-    """Constants in place of constants with simulated quantization, per layer or per channel."""
+    """Constants in place of constants with simulated quantization: per layer, per channel or per block."""
     if all(_simulated(op, program.weights) is None for op in program.entry.ops):
         return program
     program = program.clone()

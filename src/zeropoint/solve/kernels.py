@@ -255,7 +255,7 @@ class KernelChoice:
         known, rule = self.constraints.get(value), row.rule(port)
         if known is None or known.pinned is None or rule.role is Role.BIAS:
             return None
-        pinned = rebased(known.pinned, rule.storage)
+        pinned = known.pinned if known.pinned.is_sub_channel else rebased(known.pinned, rule.storage)
         if not pinned.is_per_layer and not (rule.per_channel and pinned.is_per_channel):
             wanted = "one scale, or one per channel," if rule.per_channel else "one scale"
             blocks = ", which has one for each block" if pinned.is_sub_channel else ""

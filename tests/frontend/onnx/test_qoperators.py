@@ -93,6 +93,145 @@ def test_dynamic_quantization_is_spelled_out(tmp_path: Path) -> None:
     assert_same_as_onnxruntime(proto, tmp_path, {"x": random(3, 5)})
 
 
+QAT: dict[str, Any] = {
+    "s": np.float32(0.04),
+    "z": np.int8(0),
+    "u": np.float32(0.05),
+    "low": np.int8(-127),
+    "high": np.int8(127),
+    "w": random(4, 3, 3, 3, seed=1) * 0.2,
+    "b": random(4, seed=2),
+    "ws": np.full(4, 0.02, np.float32),
+    "wz": np.zeros(4, np.int8),
+    "least": np.int8(-7),
+    "most": np.int8(7),
+}
+
+
+def trained(*, clipped: bool) -> onnx.ModelProto:
+    """What quantization-aware training exports: casts around everything, weights too, with Clip between or without."""
+
+    def cast(name: str, scale: str, zero: str, bounds: list[str], axis: int | None) -> list[onnx.NodeProto]:
+        along = {} if axis is None else {"axis": axis}
+        made = [helper.make_node("QuantizeLinear", [name, scale, zero], [f"{name}q"], **along)]
+        made += [helper.make_node("Clip", [f"{name}q", *bounds], [f"{name}c"])] if clipped else []
+        stored = made[-1].output[0]
+        return [*made, helper.make_node("DequantizeLinear", [stored, scale, zero], [f"{name}r"], **along)]
+
+    nodes = [
+        *cast("x", "s", "z", ["low", "high"], None),
+        *cast("w", "ws", "wz", ["least", "most"], 0),
+        helper.make_node("Conv", ["xr", "wr", "b"], ["c"], name="conv"),
+        helper.make_node("Relu", ["c"], ["r"], name="relu"),
+        *cast("r", "u", "z", ["low", "high"], None),
+        helper.make_node("Identity", ["rr"], ["y"]),
+    ]
+    return model(nodes, [tensor("x", (1, 3, 6, 6))], [tensor("y", None)], QAT)
+
+
+@pytest.mark.parametrize(
+    ("clipped", "expected"), [(False, ("i8", "i8<-127:127>")), (True, ("i8<-127:127>", "i8<-7:7>"))]
+)
+def test_exports_of_quantization_aware_training_need_no_data(
+    clipped: bool, expected: tuple[str, str], tmp_path: Path
+) -> None:
+    runtime = pytest.importorskip("onnxruntime")
+    proto = trained(clipped=clipped)
+    onnx.save(proto, tmp_path / "model.onnx")
+    result = quantize(load_model(tmp_path / "model.onnx"), None, ONNXRUNTIME)
+    ((_, ports, _),) = regions(result)
+    assert f"!quant.uniform<{expected[0]}:f32, 0.03" in ports
+    assert f"!quant.uniform<{expected[1]}:f32:0, " in ports
+    exported = onnx_model(result.propagated)
+    onnx.checker.check_model(exported, full_check=True)
+    sessions = [
+        runtime.InferenceSession(each.SerializeToString(), providers=["CPUExecutionProvider"])
+        for each in (proto, exported)
+    ]
+    for seed in range(3):
+        x = {"x": random(1, 3, 6, 6, seed=seed) * 4}
+        (predicted,) = Interpreter(result.quantized)(x).values()
+        for session in sessions:
+            np.testing.assert_array_equal(session.run(None, x)[0], predicted)
+
+
+def blockwise(dtype: str) -> onnx.ModelProto:
+    """A product with weights of 4 bits that have a scale for every 16 rows, beside quantized activations."""
+    draw = np.random.default_rng(0)
+    low = -8 if dtype == "int4" else 0
+    zero = np.zeros((2, 6)) if dtype == "int4" else draw.integers(4, 12, (2, 6))
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"]),
+        helper.make_node("DequantizeLinear", ["q", "s", "z"], ["r"]),
+        helper.make_node("DequantizeLinear", ["w", "ws", "wz"], ["wr"], axis=0, block_size=16),
+        helper.make_node("MatMul", ["r", "wr"], ["y"], name="matmul"),
+    ]
+    constants = {
+        "s": np.float32(0.04),
+        "z": np.uint8(120),
+        "w": draw.integers(low, low + 16, (32, 6)).astype(dtype),
+        "ws": draw.uniform(0.01, 0.03, (2, 6)).astype(np.float32),
+        "wz": zero.astype(dtype),
+    }
+    return model(nodes, [tensor("x", (3, 32))], [tensor("y", None)], constants, 21)
+
+
+@pytest.mark.parametrize("dtype", ["int4", "uint4"])
+def test_weights_in_blocks_stay_float_and_are_exported_in_blocks(dtype: str, tmp_path: Path) -> None:
+    proto = blockwise(dtype)
+    program = assert_same_as_onnxruntime(proto, tmp_path, {"x": random(3, 32)})
+    onnx.save(proto, tmp_path / "model.onnx")
+    result = quantize(program, None, ONNXRUNTIME)
+    (region,) = [op for op in result.propagated.entry.ops if isinstance(op, QuantizeRegionOp)]
+    assert "wants one scale" in str(region.attributes["zeropoint.float_reason"])
+    exported = onnx_model(result.propagated)
+    onnx.checker.check_model(exported, full_check=True)
+    assert exported.opset_import[0].version == 21
+    (dequantize,) = [node for node in exported.graph.node if any(a.name == "block_size" for a in node.attribute)]
+    stored = {each.name: each for each in exported.graph.initializer}[dequantize.input[0]]
+    assert stored.data_type == TensorProto.INT4
+    assert_same_as_onnxruntime(exported, tmp_path, {"x": random(3, 32)})
+    onnx.save(exported, tmp_path / "exported.onnx")
+    again = quantize(load_model(tmp_path / "exported.onnx"), None, ONNXRUNTIME)
+    x = {"x": random(3, 32, seed=3)}
+    for found, expected in zip(
+        Interpreter(again.quantized)(x).values(), Interpreter(result.quantized)(x).values(), strict=True
+    ):
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize(("dtype", "zero"), [("int4", 0), ("uint4", 8)])
+@pytest.mark.parametrize("target", ["cpu", "onnxruntime"])
+def test_weights_of_four_bits_are_part_of_a_byte(dtype: str, zero: int, target: str, tmp_path: Path) -> None:
+    runtime = pytest.importorskip("onnxruntime")
+    low = -8 if dtype == "int4" else 0
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"]),
+        helper.make_node("DequantizeLinear", ["q", "s", "z"], ["r"]),
+        helper.make_node("DequantizeLinear", ["w", "ws", "wz"], ["wr"], axis=0),
+        helper.make_node("Conv", ["r", "wr"], ["c"], name="conv"),
+        helper.make_node("QuantizeLinear", ["c", "u", "z"], ["cq"]),
+        helper.make_node("DequantizeLinear", ["cq", "u", "z"], ["y"]),
+    ]
+    constants = {
+        "s": np.float32(0.04),
+        "z": np.uint8(120),
+        "u": np.float32(0.05),
+        "w": np.random.default_rng(0).integers(low, low + 16, (4, 3, 3, 3)).astype(dtype),
+        "ws": np.float32([0.02, 0.03, 0.01, 0.04]),
+        "wz": np.full(4, zero).astype(dtype),
+    }
+    proto = model(nodes, [tensor("x", (1, 3, 6, 6))], [tensor("y", None)], constants, 21)
+    onnx.save(proto, tmp_path / "model.onnx")
+    result = quantize(load_model(tmp_path / "model.onnx"), None, Options(target=target, profile="onnxruntime"))
+    ((_, ports, _),) = regions(result)
+    assert "!quant.uniform<i8<-8:7>:f32:0, {" in ports
+    session = runtime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
+    x = {"x": random(1, 3, 6, 6) * 2}
+    (predicted,) = Interpreter(result.quantized)(x).values()
+    np.testing.assert_array_equal(session.run(None, x)[0], predicted)
+
+
 def regions(result: Quantization) -> list[tuple[str, str, str]]:
     """Every kernel with the types of its ports."""
     return [

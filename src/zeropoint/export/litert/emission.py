@@ -45,6 +45,11 @@ class Emission:
     def declare(self, value: SSAValue, kind: Attribute, name: str | None = None) -> int:
         """A tensor for a value that is about to be made in this type."""
         quantized = kind if isinstance(kind, UniformQuantizedType) else None
+        if quantized is not None and not quantized.storage.is_full_range:
+            raise ExportError(
+                f"found a value of storage {quantized.storage}, expected the whole range: LiteRT saturates at its ends",
+                _owner(value),
+            )
         dtype = element_dtype(kind).name
         index = self.builder.tensor(name or self.name(value), shape_of(value), dtype, quantized)
         self.tensors[value, kind] = index

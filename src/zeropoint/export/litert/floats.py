@@ -17,6 +17,7 @@ from zeropoint.export.litert import indexing
 from zeropoint.export.litert.builder import Options
 from zeropoint.export.litert.emission import Emission
 from zeropoint.ir import stablehlo as hlo
+from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp
 from zeropoint.ir.stablehlo import ComparisonDirection
 from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.tensors import element_dtype, element_of, shape_of
@@ -38,6 +39,8 @@ UNARY: Mapping[type[Operation], str] = {
     hlo.SineOp: "SIN",
     hlo.SqrtOp: "SQRT",
     hlo.TanhOp: "TANH",
+    DequantizeCastOp: "DEQUANTIZE",
+    QuantizeCastOp: "QUANTIZE",
 }
 BINARY: Mapping[type[Operation], tuple[str, str]] = {
     hlo.AddOp: ("ADD", "AddOptions"),

@@ -7,15 +7,18 @@ product is left to the result's storage where that bounds it already, as of a re
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
 
 import numpy as np
+from xdsl.ir import Operation, SSAValue
 
 from zeropoint.export.errors import ExportError
 from zeropoint.export.kernels import Kernel
 from zeropoint.export.onnx.emission import Emission, Tensor, clamped
 from zeropoint.export.onnx.graph import Attributes
-from zeropoint.ir.quant import UniformQuantizedType
+from zeropoint.ir.annotations import PINNED
+from zeropoint.ir.quant import Storage, UniformQuantizedType
 from zeropoint.ir.stablehlo import BroadcastInDimOp, ConvolutionOp, DotGeneralOp
 from zeropoint.ir.stablehlo.arrays import array_values, padding_values
 from zeropoint.ir.stablehlo.attributes import ConvolutionLayout
@@ -37,15 +40,37 @@ def _with_axis(kind: UniformQuantizedType, axis: int) -> UniformQuantizedType:
 def _weights(kernel: Kernel, emit: Emission, port: int, order: Sequence[int], flipped: Sequence[int] = ()) -> Tensor:
     """A weight in another order of dimensions, some of them reversed; a constant is turned here."""
     value, kind = kernel.region.inputs[port], kernel.specs[port]
+    quantized = isinstance(kind, UniformQuantizedType)
     name = emit.name(value) if emit.name(value) != value.owner.name else f"{_name(kernel, emit)}/weights"  # pyright: ignore
     array = emit.array(value)
     if array is None:
         if flipped:
             raise ExportError("found computed weights that are read backwards, expected constant ones", kernel.region)
         return emit.transposed(_source(kernel, emit, port), order, name)
-    if isinstance(kind, UniformQuantizedType) and kind.axis is not None:
-        kind = _with_axis(kind, list(order).index(kind.axis))
+    kind = kind if quantized else _pinned(value) or kind
+    if isinstance(kind, UniformQuantizedType):
+        kind = _turned(kind, order)
     return emit.constant(np.flip(array.transpose(order), tuple(flipped)), kind, name)
+
+
+def _pinned(value: SSAValue) -> UniformQuantizedType | None:
+    """What a constant beside floats is stored in; integers of 4 bits as such."""
+    kind = value.owner.attributes.get(PINNED) if isinstance(value.owner, Operation) else None
+    if not isinstance(kind, UniformQuantizedType):
+        return None
+    storage, narrow = kind.storage, Storage.of("i4" if kind.storage.type.signed else "u4")
+    small = narrow.minimum <= storage.minimum and storage.maximum <= narrow.maximum
+    return UniformQuantizedType(replace(kind.data, storage=narrow)) if small else kind
+
+
+def _turned(kind: UniformQuantizedType, order: Sequence[int]) -> UniformQuantizedType:
+    """The type of a tensor whose dimensions stand in another order."""
+    if kind.blocks is None:
+        return kind if kind.axis is None else _with_axis(kind, list(order).index(kind.axis))
+    sizes = dict(kind.blocks)
+    blocks = [(index, sizes.get(axis, 1)) for index, axis in enumerate(order)]
+    scales, points = (array.transpose(order) for array in kind.data.arrays())
+    return UniformQuantizedType.sub_channel(kind.storage, blocks, scales, points)
 
 
 def _name(kernel: Kernel, emit: Emission) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import ml_dtypes
 import numpy as np
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
@@ -28,6 +29,8 @@ from zeropoint.ir.weights import Weights
 
 WIDE_OPSET, NARROW_OPSET = 21, 21
 """The opsets that quantize to 16 bits, and to 4 bits or by blocks."""
+NARROW = 4
+"""The bits of integers of which two share a byte."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +109,7 @@ class Emission:
 
     def constant(self, array: Array, kind: Attribute, name: str) -> Tensor:
         """A constant: the integers of a quantized type, or the array as it is."""
-        stored = stored_array(array, kind) if isinstance(kind, UniformQuantizedType) else array
+        stored = stored_array(array, kind).astype(file_dtype(kind)) if isinstance(kind, UniformQuantizedType) else array
         return Tensor(self.builder.constant(name, stored), kind, array.shape)
 
     def integers(self, values: Sequence[int], name: str = "shape") -> str:
@@ -115,7 +118,7 @@ class Emission:
 
     def parameters(self, kind: UniformQuantizedType, name: str) -> tuple[str, str]:
         """Scale and zero point of a type, as constants."""
-        scales, points = kind.scales.astype(np.float32), kind.zero_points.astype(kind.storage.type.dtype)
+        scales, points = kind.scales.astype(np.float32), kind.zero_points.astype(file_dtype(kind))
         if kind.is_per_layer:
             scales, points = scales.reshape(()), points.reshape(())
         return self.builder.constant(f"{name}_scale", scales), self.builder.constant(f"{name}_zero_point", points)
@@ -136,7 +139,16 @@ class Emission:
         made = self.builder.unique(f"{name}_quantized")
         inputs = [real, *self.parameters(kind, name)]
         self.builder.node("QuantizeLinear", inputs, [made], made, self._layout(kind))
-        return Tensor(made, kind, shape)
+        return self._within(Tensor(made, kind, shape), name)
+
+    def _within(self, tensor: Tensor, name: str) -> Tensor:
+        """The integers within the part of the storage range that the type uses."""
+        kind = tensor.quantized
+        if kind is None or kind.storage.is_full_range:
+            return tensor
+        ends = [np.array(end, file_dtype(kind)) for end in (kind.storage.minimum, kind.storage.maximum)]
+        limits = [self.builder.constant("bound", end) for end in ends]
+        return self.direct("Clip", [tensor], kind, tensor.shape, f"{name}/storage", extra=limits)
 
     def _layout(self, kind: UniformQuantizedType) -> Attributes:
         if kind.storage.type.width == 16:
@@ -145,7 +157,7 @@ class Emission:
             self.builder.needs(NARROW_OPSET)
         if kind.blocks is not None:
             self.builder.needs(NARROW_OPSET)
-            ((axis, size),) = kind.blocks
+            axis, size = max(kind.blocks, key=lambda pair: pair[1])
             return {"axis": axis, "block_size": size}
         return {} if kind.axis is None else {"axis": kind.axis}
 
@@ -213,7 +225,7 @@ class Emission:
         node = rule.make(parts, Parts(made, *self.parameters(kind, name)))
         changed = {**attributes, **rule.attributes(self.builder.opset)}
         self.builder.node(rule.name, node, [made], name, changed, rule.domain)
-        return Tensor(made, kind, shape)
+        return self._within(Tensor(made, kind, shape), name)
 
     def reshaped(self, tensor: Tensor, shape: Sequence[int], name: str) -> Tensor:
         """The same elements in another shape."""
@@ -233,6 +245,14 @@ class Emission:
         if tuple(shape) == tensor.shape:
             return tensor
         return self.apply("Expand", [tensor], tensor.kind, shape, f"{name}/expand", extra=[self.integers(shape)])
+
+
+def file_dtype(kind: UniformQuantizedType) -> np.dtype[np.generic]:
+    """The dtype of stored integers in the file, where integers of 4 bits have one."""
+    storage = kind.storage.type
+    if storage.width == NARROW:
+        return np.dtype(ml_dtypes.int4 if storage.signed else ml_dtypes.uint4)
+    return storage.dtype
 
 
 def spread(array: Array, op: BroadcastInDimOp) -> Array:

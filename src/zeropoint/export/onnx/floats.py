@@ -14,6 +14,7 @@ from zeropoint.export.onnx.emission import Emission, Tensor, spread_shape
 from zeropoint.export.onnx.graph import Attributes, element_type
 from zeropoint.export.onnx.rows import gathered
 from zeropoint.ir import stablehlo as hlo
+from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp
 from zeropoint.ir.stablehlo import ComparisonDirection
 from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.tensors import element_dtype, element_of, shape_of
@@ -237,6 +238,13 @@ def broadcast(op: hlo.BroadcastInDimOp, emit: Emission) -> None:
     """Nothing: ops repeat their operands, or ask for an Expand."""
 
 
+def cast(op: QuantizeCastOp | DequantizeCastOp, emit: Emission) -> None:
+    """QuantizeLinear, DequantizeLinear: parameters that the model pinned where no kernel took them."""
+    kind, value = element_of(op.results[0]), op.operands[0]
+    source = emit.operand(value, emit.made.get(value, element_of(value)))
+    emit.put(op.results[0], emit.cast(source, kind, emit.name(op.results[0])))
+
+
 OPERATORS: Mapping[type[Operation], Convert] = {
     **dict.fromkeys(UNARY, unary),
     **dict.fromkeys(BINARY, binary),
@@ -256,6 +264,8 @@ OPERATORS: Mapping[type[Operation], Convert] = {
     hlo.SelectOp: select,
     hlo.SliceOp: slice_,
     hlo.TransposeOp: transpose,
+    DequantizeCastOp: cast,
+    QuantizeCastOp: cast,
 }
 """The one table from StableHLO ops to ONNX's float operators."""
 

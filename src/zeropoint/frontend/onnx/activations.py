@@ -14,6 +14,7 @@ from zeropoint.frontend.onnx.broadcasting import broadcast_to
 from zeropoint.frontend.onnx.builder import Builder
 from zeropoint.frontend.onnx.node import Node, NodeError
 from zeropoint.ir.chlo import ErfOp
+from zeropoint.ir.quant import UniformQuantizedType
 from zeropoint.ir.stablehlo import (
     AbsOp,
     AddOp,
@@ -32,7 +33,7 @@ from zeropoint.ir.stablehlo import (
     SubtractOp,
     TanhOp,
 )
-from zeropoint.ir.tensors import shape_of
+from zeropoint.ir.tensors import element_of, shape_of
 
 _GREATEST = float(np.finfo(np.float32).max)
 
@@ -52,9 +53,11 @@ def clip(node: Node, build: Builder) -> SSAValue:
 
         %0 = stablehlo.clamp %low, %x, %high : (tensor<f32>, tensor<1x8xf32>, tensor<f32>) -> tensor<1x8xf32>
 
-    A constant bound at or past the lowest or highest f32 says nothing.
+    A constant bound at or past the lowest or highest f32 says nothing. The type of a quantized value has the bounds.
     """
     value = node.operand(0)
+    if isinstance(element_of(value), UniformQuantizedType):
+        return value
     if node.opset < 11:
         return _clipped_by_attributes(node, value, build)
     low = node.scalar(1) if _says_something(node, 1, -1) else None

@@ -30,7 +30,8 @@ class Builder:
 
     `values` are tensors of the graph by name, `readers` its constants; a constant becomes an op where it is first used.
     Every op inserted carries `location`, the name of the node that is being converted. `convert_node` converts a node
-    of a graph inside of a node. `integers` are tensors that others than dequantizing ops read.
+    of a graph inside of a node. `integers` are tensors that others than dequantizing ops read, `clipped` those that a
+    Clip bounds before they are dequantized, with the bounds.
     """
 
     def __init__(self, block: Block, weights: Weights, readers: Mapping[str, ArrayReader]):
@@ -38,6 +39,7 @@ class Builder:
         self.weights = weights
         self.values: dict[str, SSAValue] = {}
         self.integers: set[str] = set()
+        self.clipped: Mapping[str, tuple[int, int]] = {}
         self.location: LocationAttr = UnknownLoc()
         self.convert_node: Callable[[NodeProto], None] | None = None
         self._readers = dict(readers)

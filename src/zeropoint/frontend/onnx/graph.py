@@ -20,7 +20,7 @@ from zeropoint.frontend.onnx.builder import ArrayReader, Builder
 from zeropoint.frontend.onnx.converters import CONVERTERS
 from zeropoint.frontend.onnx.evaluation import evaluated
 from zeropoint.frontend.onnx.node import Node, NodeError
-from zeropoint.frontend.onnx.quantization import DEQUANTIZING, QUANTIZING
+from zeropoint.frontend.onnx.quantization import DEQUANTIZING, QUANTIZING, clipped
 from zeropoint.frontend.onnx.shapes import derived_from_shapes, graph_inputs, inputs_behind
 from zeropoint.frontend.onnx.tensors import program_element, read_tensor
 from zeropoint.ir.dead_code import remove_dead_ops
@@ -90,10 +90,12 @@ def _read_as_integers(graph: GraphProto, build: Builder) -> set[str]:
         index = QUANTIZING.get(node.op_type)
         if index is not None:
             made.update((name, tuple(node.input[index : index + 2])) for name in node.output)
-        if node.op_type == "Identity":
+        if node.op_type == "Identity" or (node.input[:1] and node.input[0] in build.clipped):
             renamed.update(zip(node.output, node.input, strict=False))
     for node in nodes_of(graph):
         quantized = DEQUANTIZING.get(node.op_type, frozenset())
+        if node.input[:1] and node.input[0] in build.clipped:
+            continue
         found.update(name for index, name in enumerate(node.input) if index not in quantized)
         for index in quantized if node.op_type != "Identity" else ():
             parameters = made.get(_original(node.input[index], renamed)) if index < len(node.input) else None
@@ -153,6 +155,7 @@ class _GraphImporter:
         self._of_casts = checker.C.CheckerContext()
         self._of_casts.ir_version = model.ir_version
         self._of_casts.opset_imports = {**self._context.opset_imports, "": max(self._opset, PER_CHANNEL_OPSET)}
+        build.clipped = clipped(nodes_of(model.graph), build.array)
         build.integers = _read_as_integers(model.graph, build)
         build.convert_node = self._convert_inside
         self.problems: list[str] = []

@@ -46,6 +46,10 @@ class Node:
         """Whether something other than a dequantizing op reads the output."""
         return self._outputs[0] in self._build.integers
 
+    def bounds(self) -> tuple[int, int] | None:
+        """The least and the greatest integer that a Clip behind the node leaves of its output; None without one."""
+        return self._build.clipped.get(self._outputs[0])
+
     def operand(self, index: int) -> SSAValue:
         """The value of an input that the schema demands."""
         if not self.has(index):

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 from onnx import AttributeProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
-from zeropoint.frontend.onnx.quantization import DEQUANTIZING, QUANTIZING
+from zeropoint.frontend.onnx.quantization import DEQUANTIZING, QUANTIZING, clipped
 from zeropoint.frontend.onnx.tensors import read_tensor
 from zeropoint.ir.tensors import Array
 
@@ -295,7 +295,11 @@ def expand_qoperators(model: ModelProto, folder: Path) -> ModelProto:
     run = _Rewriting(changed, folder, {tensor.name: tensor for tensor in model.graph.initializer})
     run.taken = {name for node in nodes for name in (*node.input, *node.output)} | set(run.constants)
     only = _only_dequantized(nodes, [value.name for value in graph.output])
+    narrowed = clipped(nodes, run.array)
     for node in nodes:
+        if node.op_type == "Clip" and node.input[0] in narrowed:
+            run.nodes.append(node)
+            continue
         if node.domain == MICROSOFT and _contributed(node, run):
             continue
         if _is_move(node) and all(name in only for name in node.output) and _moved(node, run):

@@ -1,18 +1,19 @@
 """`QuantizeLinear` and `DequantizeLinear`: the casts of the quant dialect, which pin parameters; or their arithmetic.
 
 A quantized type stands for what QuantizeLinear makes where only ops that dequantize read it. Integers that other ops
-read, or that come from an input, blocks, and storage that the quant dialect does not have are spelled out.
+read, or that come from an input, computed values in blocks, and narrow floats are spelled out.
 
 Source: the ONNX operator specification, "QuantizeLinear": round(x / scale) + zero point, saturated.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
+import ml_dtypes
 import numpy as np
-from onnx import helper
+from onnx import NodeProto, helper
 from xdsl.dialects.builtin import AnyFloat, IntegerType, Signedness, f32
 from xdsl.ir import Attribute, SSAValue
 from xdsl.utils.exceptions import VerifyException
@@ -22,14 +23,24 @@ from zeropoint.frontend.onnx.builder import Builder
 from zeropoint.frontend.onnx.elementwise import converted, saturated
 from zeropoint.frontend.onnx.node import Node, NodeError, axis_of
 from zeropoint.frontend.onnx.tensors import integer_of, program_element
-from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp, Storage, UniformQuantizedType
+from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp, Storage, UniformQuantizedType, dequantize
 from zeropoint.ir.stablehlo import AddOp, ClampOp, DivideOp, MultiplyOp, RoundNearestEvenOp, SubtractOp
 from zeropoint.ir.tensors import Array, element_of, shape_of, with_element, with_shape
 
-STORAGE = {np.dtype(name): text for name, text in (("int8", "i8"), ("uint8", "u8"), ("int16", "i16"))} | {
-    np.dtype("uint16"): "u16",
-    np.dtype("int32"): "i32",
+STORAGE: Mapping[np.dtype[np.generic], Storage] = {
+    np.dtype(ml_dtypes.int2): Storage.of("i8", -2, 1),
+    np.dtype(ml_dtypes.uint2): Storage.of("u8", 0, 3),
+    np.dtype(ml_dtypes.int4): Storage.of("i8", -8, 7),
+    np.dtype(ml_dtypes.uint4): Storage.of("u8", 0, 15),
+    np.dtype(np.int8): Storage.of("i8"),
+    np.dtype(np.uint8): Storage.of("u8"),
+    np.dtype(np.int16): Storage.of("i16"),
+    np.dtype(np.uint16): Storage.of("u16"),
+    np.dtype(np.int32): Storage.of("i32"),
 }
+"""By dtype of the integers. Those of fewer bits are a part of a byte, which kernels of bytes take."""
+SIGNED = {np.dtype(ml_dtypes.uint2): np.dtype(ml_dtypes.int2), np.dtype(ml_dtypes.uint4): np.dtype(ml_dtypes.int4)}
+"""The signed dtype of as few bits."""
 DEQUANTIZING: Mapping[str, frozenset[int]] = {
     "DequantizeLinear": frozenset({0}),
     "Identity": frozenset({0}),
@@ -39,6 +50,32 @@ DEQUANTIZING: Mapping[str, frozenset[int]] = {
 """Ops, and which of their inputs may be quantized values; scale and zero point are the inputs behind."""
 QUANTIZING: Mapping[str, int] = {"QuantizeLinear": 1, "QLinearConv": 6, "QLinearMatMul": 6}
 """Ops, and which of their inputs is the scale of their result; the zero point is the one behind."""
+
+
+def clipped(nodes: Iterable[NodeProto], array: Callable[[str], Array | None]) -> dict[str, tuple[int, int]]:
+    """The results of QuantizeLinear that only a Clip before DequantizeLinear reads, with its bounds: fewer integers.
+
+    Exports of quantization-aware training write it: QuantizeLinear, Clip, DequantizeLinear. `array` gives constants.
+    """
+    made: set[str] = set()
+    readers: dict[str, list[NodeProto]] = {}
+    for node in nodes:
+        if node.op_type == "QuantizeLinear":
+            made.update(node.output)
+        for name in node.input:
+            readers.setdefault(name, []).append(node)
+    found: dict[str, tuple[int, int]] = {}
+    for name in made:
+        (reader, *others) = readers.get(name, [None])
+        if reader is None or others or reader.op_type != "Clip" or len(reader.input) != 3:
+            continue
+        if any(other.op_type != "DequantizeLinear" for other in readers.get(reader.output[0], [])):
+            continue
+        bounds = [array(bound) for bound in reader.input[1:]]
+        low, high = (None if bound is None or bound.size != 1 else int(bound.reshape(())) for bound in bounds)
+        if low is not None and high is not None and low < high:
+            found[name] = low, high
+    return found
 
 
 @dataclass(frozen=True)
@@ -83,7 +120,8 @@ def quantized(
     dtype = np.dtype(np.uint8) if points is None else points.dtype
     pinned = node.constant(where.scale) is not None and (points is not None or not node.has(where.zero_point))
     if pinned and dtype in STORAGE and not where.block and not node.is_read_as_integers():
-        made = with_element(value, _type(node, value, where, dtype, points))
+        storage = within(STORAGE[dtype], node.bounds())
+        made = with_element(value, _type(node, value, where, storage, points))
         return build.insert(QuantizeCastOp(value, made))
     if element is None:
         has_points = node.has(where.zero_point)
@@ -98,6 +136,13 @@ def quantized(
     low, high = _bounds(element)
     number = build.insert(ClampOp(build.scalar(low, number), number, build.scalar(high, number)))
     return converted(number, element, build)
+
+
+def within(storage: Storage, bounds: tuple[int, int] | None) -> Storage:
+    """The part of a storage range between bounds; all of it where no integer would be left."""
+    low, high = bounds or (storage.minimum, storage.maximum)
+    low, high = max(low, storage.minimum), min(high, storage.maximum)
+    return Storage(storage.type, low, high, storage.spelling) if low < high else storage
 
 
 def _bounds(element: Attribute) -> tuple[int, int]:
@@ -124,7 +169,7 @@ def dequantized(node: Node, index: int, where: Parameters, build: Builder) -> SS
         return build.insert(DequantizeCastOp(value, with_element(value, f32)))
     scales, points = node.constant(where.scale), node.constant(where.zero_point)
     pinned = stored is not None and scales is not None and (points is not None or not node.has(where.zero_point))
-    if pinned and stored is not None and stored.dtype in STORAGE and not where.block:
+    if pinned and stored is not None and stored.dtype in STORAGE:
         return _pinned(node, value, stored, where, points, build)
     number = converted(value, f32, build)
     if node.has(where.zero_point):
@@ -161,26 +206,28 @@ def _over(parameter: SSAValue, value: SSAValue, where: Parameters, build: Builde
 def _pinned(
     node: Node, value: SSAValue, stored: Array, where: Parameters, points: Array | None, build: Builder
 ) -> SSAValue:
-    quantized_type = _type(node, value, where, stored.dtype, points)
-    scales, zeros = quantized_type.scales, quantized_type.zero_points
-    if quantized_type.axis is not None:
-        shape = [-1 if axis == quantized_type.axis else 1 for axis in range(stored.ndim)]
-        scales, zeros = scales.reshape(shape), zeros.reshape(shape)
-    real = build.constant(((stored.astype(np.float64) - zeros) * scales).astype(np.float32))
+    dtype, stored = stored.dtype, stored.astype(np.int64)
+    if dtype in SIGNED:  # kernels want zero point 0 of weights, which has unsigned ones in the middle
+        middle = (STORAGE[dtype].maximum + 1) // 2
+        dtype, stored = SIGNED[dtype], stored - middle
+        points = (np.zeros(()) if points is None else points.astype(np.int64)) - middle
+    quantized_type = _type(node, value, where, STORAGE[dtype], points)
+    real = build.constant(dequantize(stored, quantized_type, expressed=np.float64).astype(np.float32))
     cast = build.insert(QuantizeCastOp(real, with_element(real, quantized_type)))
     return build.insert(DequantizeCastOp(cast, real.type))
 
 
 def _type(
-    node: Node, value: SSAValue, where: Parameters, dtype: np.dtype[np.generic], points: Array | None
+    node: Node, value: SSAValue, where: Parameters, storage: Storage, points: Array | None
 ) -> UniformQuantizedType:
-    """`!quant.uniform` per layer for one scale, per channel for a list of them."""
+    """`!quant.uniform` per layer for one scale, per channel for a list of them, else per block."""
     scales = node.parameter(where.scale, "scale")
     assert scales is not None  # demanded by the schema
     factors = scales.astype(np.float64).reshape(-1)
     zeros = np.zeros(factors.shape, np.int64) if points is None else points.astype(np.int64).reshape(-1)
-    storage = Storage.of(STORAGE[dtype])
     try:
+        if where.block:
+            return _blocked(value, where, storage, scales, points)
         if scales.ndim == 0 or factors.size == 1:
             return UniformQuantizedType.per_layer(storage, float(factors[0]), int(zeros[0]))
         axis = axis_of(where.axis, len(shape_of(value)))
@@ -192,3 +239,20 @@ def _type(
         return UniformQuantizedType.per_channel(storage, axis, factors.tolist(), zeros.tolist())
     except VerifyException as error:
         raise NodeError(f"found scale and zero point that make no type: {error}") from error
+
+
+def _blocked(
+    value: SSAValue, where: Parameters, storage: Storage, scales: Array, points: Array | None
+) -> UniformQuantizedType:
+    """One scale for every block of elements along the axis. Raises NodeError for scales of another shape."""
+    shape = shape_of(value)
+    axis = axis_of(where.axis, len(shape))
+    wanted = tuple(size // where.block if index == axis else size for index, size in enumerate(shape))
+    given = scales.shape if points is None else (scales.shape, points.shape)
+    if shape[axis] % where.block or given != (wanted if points is None else (wanted, wanted)):
+        raise NodeError(
+            f"found scales of shape {list(scales.shape)} and blocks of {where.block}, which do not fill {list(shape)}"
+        )
+    blocks = [(index, where.block if index == axis else 1) for index in range(len(shape))]
+    zeros = None if points is None else points.astype(np.int64)
+    return UniformQuantizedType.sub_channel(storage, blocks, scales.astype(np.float64), zeros)
