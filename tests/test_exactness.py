@@ -8,13 +8,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation, SSAValue
 
 from networks import Case, Network, cases, quantized
 from oracle.mlir import parse
+from property_cases import some
 from zeropoint.calibrate import samples
 from zeropoint.frontend import load_model
 from zeropoint.interp import Interpreter
@@ -99,7 +100,7 @@ def assert_same_values(reference: Program, integers: Program, samples: Iterable[
     return len(names)
 
 
-@settings(max_examples=60, suppress_health_check=list(HealthCheck))
+@some(20)
 @given(case=cases())
 def test_random_networks_compute_the_same_integers_before_and_after_lowering(case: Case) -> None:
     reference = quantized(case.program, case.calibration)
@@ -224,7 +225,7 @@ def test_every_target_computes_the_same_integers_before_and_after_lowering(name:
             assert noise < 10**-2.5 * np.square(real).sum(), port
 
 
-@settings(max_examples=12, suppress_health_check=list(HealthCheck))
+@some(8)
 @given(case=cases(), name=st.sampled_from(["litert", "litert-16x8", "onnxruntime", "stablehlo", "tosa"]))
 def test_random_networks_of_every_target_compute_the_same_before_and_after_lowering(case: Case, name: str) -> None:
     result = quantize(case.program, case.calibration, Options(target=name))
@@ -233,7 +234,7 @@ def test_random_networks_of_every_target_compute_the_same_before_and_after_lower
     assert_same_values(result.quantized, result.integer, case.samples)
 
 
-@settings(max_examples=15, suppress_health_check=list(HealthCheck))
+@some(8)
 @given(case=cases())
 def test_upstream_accepts_the_program_of_every_stage(case: Case) -> None:
     """The quantized program is StableHLO; regions, statistics and fxpmath are ops that it does not know."""
@@ -245,7 +246,7 @@ def test_upstream_accepts_the_program_of_every_stage(case: Case) -> None:
     assert parse(print_program(integer_program(reference), inline_weights=True), allow_unregistered=True).text
 
 
-@settings(max_examples=10, suppress_health_check=list(HealthCheck))
+@some(6)
 @given(case=cases())
 def test_the_same_input_gives_the_same_bytes(case: Case) -> None:
     def texts() -> list[str]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import assume, given
 from xdsl.ir import BlockArgument, Operation
 
 from networks import Case, Network, cases
+from property_cases import some
 from zeropoint.calibrate import CalibrationError
 from zeropoint.frontend import ModelError
 from zeropoint.interp import Interpreter
@@ -115,7 +116,7 @@ def with_integer_io(case: Case) -> Program | None:
         return None
 
 
-@settings(max_examples=25, suppress_health_check=list(HealthCheck))
+@some(10)
 @given(case=cases())
 def test_integer_io_computes_what_lies_between_the_casts(case: Case) -> None:
     stored = with_integer_io(case)

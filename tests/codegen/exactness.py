@@ -34,8 +34,6 @@ BOTH_VNNI = [
 """The instruction sets of this processor, and AVX-VNNI's kernels in the encoding of AVX-512."""
 
 
-CASES = int(os.environ.get("ZEROPOINT_FUZZ_CASES", "0"))
-"""How many cases the property tests run; 0 is as many as fit a quick test."""
 KERNEL_CASES = int(os.environ.get("ZEROPOINT_KERNEL_CASES", "6"))
 """How many programs of every kind run guarded on every instruction set."""
 

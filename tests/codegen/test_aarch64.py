@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 
 from codegen import contractions
 from codegen.c_programs import WARNINGS
@@ -17,6 +17,7 @@ from codegen.exactness import assert_same_bits
 from codegen.loop_programs import INTEGERS, inputs_for, main
 from codegen.machines import ARM, CROSS
 from codegen.row_programs import layer_norm
+from property_cases import some
 from zeropoint.codegen.aot.ahead_of_time import library
 from zeropoint.codegen.aot.header import Argument, arguments_of
 from zeropoint.codegen.kernels.batched import Batched
@@ -110,7 +111,7 @@ def test_integers_of_loop_nests_are_the_interpreters(name: str, tmp_path: Path) 
 def test_products_of_two_activations_are_the_interpreters(name: str, tmp_path: Path) -> None:
     programs: list[tuple[Program, Sample]] = []
 
-    @settings(max_examples=4, suppress_health_check=list(HealthCheck))
+    @some(4)
     @given(case=contractions.batches())
     def collect(case: contractions.Case) -> None:
         programs.append((case.program, case.samples[len(programs) % 4]))

@@ -8,14 +8,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, seed, settings
+from hypothesis import given, seed
 from xdsl.dialects.builtin import TensorType, f32, f64
 from xdsl.ir import SSAValue
 
 from codegen import contractions
 from codegen.emulation import EVERYWHERE
-from codegen.exactness import CASES, HERE, assert_native_is_exact
+from codegen.exactness import HERE, assert_native_is_exact
 from networks import Case, cases
+from property_cases import CASES, some
 from zeropoint.codegen.kernels.batched import Batched
 from zeropoint.codegen.kernels.contraction import Contraction
 from zeropoint.codegen.kernels.depthwise_floats import FloatDepthwise
@@ -180,7 +181,7 @@ def test_sums_of_products_of_f64_are_the_interpreters(form: str) -> None:
 @ROWS
 def test_float_networks_are_the_interpreters(name: str) -> None:
     @seed(zlib.crc32(name.encode()))
-    @settings(max_examples=CASES or 2, suppress_health_check=list(HealthCheck))
+    @some(2)
     @given(case=cases(islands=True))
     def exact(case: Case) -> None:
         assert_native_is_exact(simplify(case.program), case.samples[:1], EVERYWHERE[name], guarded=True)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 
-from codegen.exactness import CASES, HERE, assert_native_is_exact
+from codegen.exactness import HERE, assert_native_is_exact
 from codegen.loop_programs import INTEGERS, SPECIAL, check_ulp, inputs_for, main, reals
 from networks import Case, cases
+from property_cases import some
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.machine import CodegenError
 from zeropoint.codegen.runtime.native import NativeProgram
@@ -59,7 +60,7 @@ def test_functions_of_two_are_the_interpreters(name: str) -> None:
     check_ulp(program, dict(zip(("arg0", "arg1"), pairs, strict=True)), 0)
 
 
-@settings(max_examples=CASES or 6, suppress_health_check=list(HealthCheck))
+@some(6)
 @given(case=cases())
 def test_float_networks_are_the_interpreters(case: Case) -> None:
     assert_native_is_exact(simplify(case.program), case.samples[:2], HERE[0], threads=(2,))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 
 from codegen import contractions
 from codegen.classifier import classifier, image
-from codegen.exactness import CASES
 from networks import Case, cases, quantized
+from property_cases import some
 from zeropoint.codegen.graph import Buffer, Graph, Parameters, Space, View
 from zeropoint.codegen.group import group
 from zeropoint.codegen.layout import layout
@@ -24,10 +24,6 @@ from zeropoint.ir.text import parse_program, print_program
 from zeropoint.lower import integer_program
 
 AVX2 = INSTRUCTION_SETS["avx2"]
-
-
-def some(count: int) -> settings:
-    return settings(max_examples=CASES or count, suppress_health_check=list(HealthCheck))
 
 
 def dead_steps(graph: Graph) -> list[str]:
@@ -71,13 +67,13 @@ def check(program: Program) -> None:
     assert said(steps_of(laid, AVX2)) == said(graph)
 
 
-@some(25)
+@some(10)
 @given(cases(most_layers=10))
 def test_no_step_of_a_random_network_is_dead_and_stages_are_resumed_from_text(case: Case) -> None:
     check(integer_program(quantized(case.program, case.calibration)))
 
 
-@some(15)
+@some(8)
 @given(cases())
 def test_no_step_of_a_random_float_network_is_dead(case: Case) -> None:
     check(case.program)
@@ -92,7 +88,7 @@ CONTRACTIONS = {
 
 @pytest.mark.parametrize("kind", CONTRACTIONS)
 def test_no_step_of_a_contraction_is_dead(kind: str) -> None:
-    @some(6)
+    @some(4)
     @given(CONTRACTIONS[kind])
     def run(case: contractions.Case) -> None:
         check(case.program)

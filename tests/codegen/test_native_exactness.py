@@ -18,8 +18,9 @@ from xdsl.dialects.builtin import StringAttr
 
 from codegen import contractions
 from codegen.emulation import EVERYWHERE
-from codegen.exactness import BOTH_VNNI, CASES, EVEX, HERE, KERNEL_CASES, assert_native_is_exact
+from codegen.exactness import BOTH_VNNI, EVEX, HERE, KERNEL_CASES, assert_native_is_exact
 from networks import Case, cases, quantized
+from property_cases import some
 from zeropoint.calibrate import collect, instrument, samples, state_ranges
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.frontend import load_model
@@ -52,10 +53,6 @@ KERNELS = {
     "product of two activations": (contractions.batches(), 6, (1, 3)),
 }
 """Programs of one contraction, how many of them, and by how many threads."""
-
-
-def some(count: int) -> settings:
-    return settings(max_examples=CASES or count, suppress_health_check=list(HealthCheck))
 
 
 def under(program: Program, profile: str) -> Program:

@@ -7,9 +7,10 @@ from functools import cache
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 
 from networks import Case, Network, cases, quantized
+from property_cases import some
 from zeropoint.calibrate import silent
 from zeropoint.correct import METHODS, PRESETS, Parts, Platform, correct
 from zeropoint.correct.contractions import contraction_kernel
@@ -204,7 +205,7 @@ def test_efforts_and_corrections_are_checked() -> None:
         check_methods("none", ["luck"])
 
 
-@settings(max_examples=25, suppress_health_check=list(HealthCheck))
+@some(10)
 @given(case=cases())
 def test_corrections_of_any_network_give_programs_that_are_proved(case: Case) -> None:
     program = quantized(case.program, case.calibration, stage="propagated")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 
 from networks import Case, cases, quantized
+from property_cases import some
 from zeropoint.calibrate import silent
 from zeropoint.correct.judge import without_specs
 from zeropoint.correct.walk import Walk, bytes_a_sample, fitting
@@ -14,7 +15,7 @@ from zeropoint.lower import integer_program
 from zeropoint.materialize import materialize
 
 
-@settings(max_examples=60, suppress_health_check=list(HealthCheck))
+@some(15)
 @given(case=cases())
 def test_both_sides_are_what_the_whole_programs_compute(case: Case) -> None:
     program = quantized(case.program, case.calibration, stage="propagated")
@@ -29,7 +30,7 @@ def test_both_sides_are_what_the_whole_programs_compute(case: Case) -> None:
             np.testing.assert_array_equal(walk.values[found].real(number), expected)
 
 
-@settings(max_examples=10, suppress_health_check=list(HealthCheck))
+@some(6)
 @given(case=cases())
 def test_only_what_is_returned_is_left(case: Case) -> None:
     program = quantized(case.program, case.calibration, stage="propagated")
@@ -38,7 +39,7 @@ def test_only_what_is_returned_is_left(case: Case) -> None:
     assert set(walk.values) <= {*program.entry.last_op.operands, *program.entry.args}
 
 
-@settings(max_examples=10, suppress_health_check=list(HealthCheck))
+@some(6)
 @given(case=cases())
 def test_as_many_samples_are_walked_as_there_is_memory_for(case: Case) -> None:
     program = quantized(case.program, case.calibration, stage="propagated")

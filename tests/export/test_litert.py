@@ -7,10 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 
 from networks import Case, cases
 from oracle.litert import evaluate, evaluate_by_default
+from property_cases import some
 from zeropoint.calibrate import samples
 from zeropoint.cli import main
 from zeropoint.export import ExportError, ExportOptions, export_program
@@ -69,7 +70,7 @@ def test_random_networks_are_equal_in_every_byte(profile: str) -> None:
 
     messages: set[str] = set()
 
-    @settings(max_examples=20, suppress_health_check=list(HealthCheck))
+    @some(10)
     @given(case=cases())
     def check(case: Case) -> None:
         result = quantize(case.program, case.calibration, Options(target="litert", profile=profile))

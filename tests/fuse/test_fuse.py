@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 
 from networks import Case, Network, cases, quantized
+from property_cases import some
 from zeropoint.fuse import fuse, unfuse
 from zeropoint.fuse.functions import POINTS, function_kernel
 from zeropoint.interp import Interpreter
@@ -20,7 +21,7 @@ from zeropoint.simplify import simplify
 from zeropoint.solve import is_rescale
 from zeropoint.targets import target
 
-SOME = settings(max_examples=25, suppress_health_check=list(HealthCheck))
+SOME = some(12)
 
 
 def text(program: Program) -> str:

@@ -10,6 +10,7 @@ where scales are equal); the lowering of quantized contractions (fixed32); gemml
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -59,7 +60,11 @@ class Tensor:
 
 def parameters(kind: UniformQuantizedType, at: Index) -> tuple[Fraction, int, tuple[int, int]]:
     """The scale, zero point and bounds of an element."""
-    channel = 0 if kind.axis is None else at[kind.axis]
+    return _of_channel(kind, 0 if kind.axis is None else at[kind.axis])
+
+
+@functools.cache
+def _of_channel(kind: UniformQuantizedType, channel: int) -> tuple[Fraction, int, tuple[int, int]]:
     scales, points = [float(s) for s in kind.scales], [int(z) for z in kind.zero_points]
     bounds = (kind.storage.minimum, kind.storage.maximum)
     return Fraction(scales[channel if len(scales) > 1 else 0]), points[channel if len(points) > 1 else 0], bounds
@@ -235,13 +240,13 @@ class Evaluator:
             for d in range(len(tensor.shape)):
                 if d not in batching and d not in contracting:
                     place[d] = next(rest)
-        total, scale = 0, Fraction(0)
+        total, s, t = 0, Fraction(0), Fraction(0)  # the scales are those of every term
         for taken in indices([lhs.shape[d] for d in dims.lhs_contracting_dimensions]):
             left = {**places[0], **dict(zip(dims.lhs_contracting_dimensions, taken, strict=True))}
             right = {**places[1], **dict(zip(dims.rhs_contracting_dimensions, taken, strict=True))}
             (a, s), (b, t) = lhs.real(_index(left)), rhs.real(_index(right))
-            total, scale = total + a * b, Fraction(float(s) * float(t))
-        return self._result(total, scale, made, at, wide_sums=_is_wide(lhs, rhs))
+            total += a * b
+        return self._result(total, Fraction(float(s) * float(t)), made, at, wide_sums=_is_wide(lhs, rhs))
 
     def convolution(self, op: hlo.ConvolutionOp, operands: list[Tensor], made: Tensor, at: Index) -> int:
         """No groups, no dilation, nothing reversed."""
@@ -251,7 +256,7 @@ class Evaluator:
         strides = array_values(op.window_strides, (1,) * len(spatial))
         pads = padding_values(op.padding, len(spatial))
         kernel = [rhs.shape[d] for d in layout.kernel_spatial_dimensions]
-        total, scale = 0, Fraction(0)
+        total, s, t = 0, Fraction(0), Fraction(0)
         for feature, *taps in indices([rhs.shape[layout.kernel_input_feature_dimension], *kernel]):
             image, weight = [0] * len(lhs.shape), [0] * len(rhs.shape)
             image[layout.input_batch_dimension] = at[layout.output_batch_dimension]
@@ -264,8 +269,8 @@ class Evaluator:
             b, t = rhs.real(tuple(weight))
             inside = all(0 <= image[d] < lhs.shape[d] for d in spatial)
             a, s = lhs.real(tuple(image)) if inside else (0, parameters(lhs.type, tuple(image))[0])
-            total, scale = total + a * b, Fraction(float(s) * float(t))
-        return self._result(total, scale, made, at, wide_sums=_is_wide(lhs, rhs))
+            total += a * b
+        return self._result(total, Fraction(float(s) * float(t)), made, at, wide_sums=_is_wide(lhs, rhs))
 
     def reduce(self, op: hlo.ReduceOp, operands: list[Tensor], made: Tensor, at: Index) -> int:
         """Sums are exact and saturate once, at the end."""

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.lower.exact import evaluate
 from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Operation
 
+from lower.exact import evaluate
 from zeropoint.codegen.runtime.native import NativeProgram
 from zeropoint.interp import Interpreter
 from zeropoint.ir.program import Program

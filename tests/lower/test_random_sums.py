@@ -5,12 +5,11 @@
 
 from __future__ import annotations
 
-import os
-
 import numpy as np
 import pytest
-from tests.lower.exact import evaluate
 
+from lower.exact import evaluate
+from property_cases import CASES
 from zeropoint.codegen.runtime.native import NativeProgram
 from zeropoint.interp import Interpreter
 from zeropoint.ir.program import Program
@@ -20,7 +19,7 @@ from zeropoint.ir.verification import verify
 from zeropoint.lower import integer_program
 from zeropoint.ranges import obligations, ranges_of
 
-CASES = int(os.environ.get("ZEROPOINT_FUZZ_CASES", "0")) or 60
+PROGRAMS = CASES or 60
 NATIVE = 6
 """Every so many cases run as native code too."""
 ROWS, CHANNELS = 2, 3
@@ -82,7 +81,7 @@ def random_inputs(made: Program, random: np.random.Generator) -> list[Array]:
     return arrays
 
 
-@pytest.mark.parametrize("seed", range(CASES))
+@pytest.mark.parametrize("seed", range(PROGRAMS))
 def test_a_random_program_computes_what_exact_integers_do(seed: int) -> None:
     random = np.random.default_rng(seed)
     given = random_program(random)

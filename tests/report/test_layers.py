@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 
 from networks import Case, cases, quantized
+from property_cases import some
 from zeropoint.interp import Interpreter
 from zeropoint.ir.program import Program
 from zeropoint.ir.tensors import Array
@@ -49,7 +50,7 @@ def test_of_several_values_with_one_name_the_last_is_observed() -> None:
     assert {name: array.tolist() for name, array in seen.items()} == {"f": [1.0, 2.0]}
 
 
-@settings(max_examples=25, suppress_health_check=list(HealthCheck))
+@some(10)
 @given(case=cases())
 def test_layers_of_the_quantized_and_the_integer_program_are_equal(case: Case) -> None:
     reference = quantized(case.program, case.calibration)
@@ -61,7 +62,7 @@ def test_layers_of_the_quantized_and_the_integer_program_are_equal(case: Case) -
                 np.testing.assert_array_equal(found[name], expected[name], err_msg=name)
 
 
-@settings(max_examples=25, suppress_health_check=list(HealthCheck))
+@some(10)
 @given(case=cases())
 def test_any_network_can_be_compared_by_layer(case: Case) -> None:
     integers = integer_program(quantized(case.program, case.calibration))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 
 from networks import Case, Network, cases, quantized
+from property_cases import some
 from zeropoint.calibrate import instrument
 from zeropoint.fuse import fuse
 from zeropoint.interp import Interpreter
@@ -30,7 +31,7 @@ from zeropoint.targets import FixedScale, KernelRow, MultiplierAccumulatorScale,
 
 CPU = target("cpu")
 LIMIT = 2**30 - 1
-EVERYTHING = settings(max_examples=40, suppress_health_check=list(HealthCheck))
+EVERYTHING = some(20)
 
 
 def regions(program: Program) -> list[QuantizeRegionOp]:

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import Phase, given
 from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from networks import Case, Network, cases
+from property_cases import some
 from solve.rfc import solved
 from zeropoint.calibrate import instrument
 from zeropoint.fuse import fuse
@@ -42,7 +43,7 @@ from zeropoint.materialize import materialize, transform
 from zeropoint.quant_passes import canonicalize_quant
 from zeropoint.simplify import simplify
 
-FEW = settings(max_examples=15, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+FEW = some(10, phases=[Phase.generate])
 CASTS = (QuantizeCastOp, DequantizeCastOp, StorageCastOp, UniformDequantizeOp, UniformQuantizeOp)
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 
 from networks import Case, Network, cases
+from property_cases import some
 from zeropoint.calibrate import collect, instrument, state_ranges, stats_keys
 from zeropoint.fuse import fuse
 from zeropoint.interp import Interpreter
@@ -40,7 +41,7 @@ from zeropoint.solve import (
 )
 from zeropoint.targets import TARGETS, target
 
-FEW = settings(max_examples=12, suppress_health_check=list(HealthCheck))
+FEW = some(8)
 
 
 def solved(program: Program, samples: list[dict[str, Array]], name: str = "cpu") -> Program:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Mapping
 
@@ -11,6 +10,7 @@ import pytest
 from xdsl.dialects.builtin import f32
 
 from networks import Network
+from property_cases import CASES
 from solve.graphs import ACT, CENTRED, TOY, Graph, row
 from zeropoint.interp import Interpreter
 from zeropoint.ir.annotations import FLOAT_REASON
@@ -191,7 +191,7 @@ def rescaled_everywhere(program: Program, monkeypatch: pytest.MonkeyPatch) -> Pr
         return propagate(program, TABLE)
 
 
-SEEDS = int(os.environ.get("ZEROPOINT_FUZZ_CASES", "12"))
+SEEDS = CASES or 12
 
 
 @pytest.mark.parametrize("family", FAMILIES)

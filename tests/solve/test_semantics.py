@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation, SSAValue
 
 from networks import Case, cases, quantized
+from property_cases import some
 from zeropoint.fuse import fuse
 from zeropoint.interp import Interpreter
 from zeropoint.ir.annotations import PROFILE
@@ -22,7 +23,7 @@ from zeropoint.materialize import materialize
 from zeropoint.numerics.affine import dequantize
 from zeropoint.simplify import simplify
 
-EVERYTHING = settings(max_examples=40, suppress_health_check=list(HealthCheck))
+EVERYTHING = some(20)
 
 
 def run(program: Program, samples: list[dict[str, Array]]) -> list[Array]:
