@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,11 +12,11 @@ from hypothesis import strategies as st
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation, SSAValue
 
+from digits import images, quantized_digits
+from digits import network as digits_network
 from networks import Case, Network, cases, quantized
 from oracle.mlir import parse
 from property_cases import some
-from zeropoint.calibrate import samples
-from zeropoint.frontend import load_model
 from zeropoint.interp import Interpreter
 from zeropoint.ir.annotations import EXPRESSED, PROFILE
 from zeropoint.ir.locations import location_text
@@ -47,7 +46,6 @@ from zeropoint.targets import TARGETS
 
 TOO_COARSE = "is too coarse for what"
 PROFILES = ("fixed16", "fixed32", "fixed32-double", "tosa-double")
-DIGITS = Path(__file__).parent.parent / "examples" / "digits"
 
 Stored = dict[str, list[tuple[UniformQuantizedType, Array]]]
 """For each name of the original model its quantized values in program order: type and storage integers."""
@@ -116,9 +114,7 @@ def test_random_networks_compute_the_same_integers_before_and_after_lowering(cas
 @pytest.fixture(scope="module")
 def digits() -> tuple[Program, list[dict[str, Array]]]:
     """The quantized program of the demo model, and test images."""
-    program = load_model(DIGITS / "digits.onnx")
-    calibration = list(samples(DIGITS / "calib.npz", program.inputs))[:32]
-    return quantized(program, calibration), list(samples(DIGITS / "test.npz", program.inputs))[:16]
+    return quantized_digits().quantized, images("test", 8)
 
 
 @pytest.mark.parametrize("profile", PROFILES)
@@ -207,13 +203,11 @@ FLOAT_KERNELS = {
 @pytest.mark.parametrize("network", ["demo", "residual"])
 def test_every_target_computes_the_same_integers_before_and_after_lowering(name: str, network: str) -> None:
     if network == "demo":
-        program = load_model(DIGITS / "digits.onnx")
-        calibration = list(samples(DIGITS / "calib.npz", program.inputs))[:8]
-        inputs = list(samples(DIGITS / "test.npz", program.inputs))[:4]
+        program, inputs = digits_network(), images("test", 4)
+        result = quantized_digits(name)
     else:
         program, inputs = residual_network()
-        calibration = inputs[:4]
-    result = quantize(program, calibration, Options(target=name))
+        result = quantize(program, inputs[:4], Options(target=name))
     verify(result.quantized.module)
     verify(result.integer.module)
     assert {reason for _, reason in float_ops(result.integer)} <= FLOAT_KERNELS[name] | GATES.get(name, set())

@@ -232,7 +232,7 @@ def test_every_form_that_python_data_has_gives_the_same_samples(source):
 
 def test_inputs_are_told_apart_by_position():
     ports = [Port("a", TensorType(f32, [1, 2])), Port("b", TensorType(f32, [1]))]
-    a, b = np.float32([[1, 2], [3, 4]]), np.float32([[5], [6]])
+    a, b = np.array([[1, 2], [3, 4]], np.float32), np.array([[5], [6]], np.float32)
     for source in (
         [(a, b, LABELS)],
         [((a, b), LABELS)],

@@ -10,12 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import zeropoint as zp
 from codegen.machines import CROSS, runs_here
+from digits import DIGITS, quantized_digits
 from zeropoint.ir.tensors import Array
+from zeropoint.model import Model
 
 ROOT = Path(__file__).parent.parent.parent
-NATIVE, DIGITS = ROOT / "examples" / "native", ROOT / "examples" / "digits"
+NATIVE = ROOT / "examples" / "native"
 
 pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
 
@@ -26,10 +27,14 @@ def images() -> Array:
 
 
 @pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[tuple[int, float]]]:
+def model() -> Model:
+    return Model(quantized_digits().integer)
+
+
+@pytest.fixture(scope="module")
+def program(model: Model, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[tuple[int, float]]]:
     """The C program, and the digit and its probability that the interpreter gives for every image."""
     folder = tmp_path_factory.mktemp("example")
-    model = zp.quantize(zp.load(DIGITS / "digits.onnx"), DIGITS / "calib.npz")
     model.compile(folder / "digits.o")
     source, made = NATIVE / "digits.c", folder / "digits"
     flags = ["-std=c11", "-O2", "-g", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-pthread", f"-I{folder}"]
@@ -65,9 +70,9 @@ def test_the_readme_compiles_what_the_example_includes() -> None:
     )
 
 
-def built(folder: Path, compiler: list[str], **named: str) -> Path:
+def built(model: Model, folder: Path, compiler: list[str], **named: str) -> Path:
     """The example, compiled for another instruction set."""
-    zp.quantize(zp.load(DIGITS / "digits.onnx"), DIGITS / "calib.npz").compile(folder / "digits.o", **named)
+    model.compile(folder / "digits.o", **named)
     made = folder / "digits"
     files = [NATIVE / "digits.c", folder / "digits.o", "-o", made]
     subprocess.run([*compiler, "-std=c11", "-g", "-pthread", f"-I{folder}", *files], check=True)
@@ -75,9 +80,9 @@ def built(folder: Path, compiler: list[str], **named: str) -> Path:
 
 
 @pytest.mark.skipif(shutil.which("valgrind") is None, reason="valgrind is not installed")
-def test_valgrind_finds_nothing(tmp_path: Path) -> None:
+def test_valgrind_finds_nothing(model: Model, tmp_path: Path) -> None:
     """Not of AVX-512, whose instructions it does not know."""
-    made = built(tmp_path, ["gcc"], isa="avx2" if runs_here("avx2") else "portable")
+    made = built(model, tmp_path, ["gcc"], isa="avx2" if runs_here("avx2") else "portable")
     command = ["valgrind", "--error-exitcode=9", "--leak-check=full", made, "2"]
     done = subprocess.run(command, input=images()[:2].tobytes(), capture_output=True)
     assert done.returncode == 0, done.stderr.decode()
@@ -97,11 +102,13 @@ def test_the_sanitizers_find_nothing(program: tuple[Path, list[tuple[int, float]
     assert [digit for digit, _ in found] == [digit for digit, _ in program[1]]
 
 
-def test_threads_on_aarch64_under_qemu(program: tuple[Path, list[tuple[int, float]]], tmp_path: Path) -> None:
+def test_threads_on_aarch64_under_qemu(
+    model: Model, program: tuple[Path, list[tuple[int, float]]], tmp_path: Path
+) -> None:
     missing = [tool for tool in ("qemu-aarch64", CROSS) if shutil.which(tool) is None]
     if missing:
         pytest.skip(f"{' and '.join(missing)} not installed")
-    made = built(tmp_path, [CROSS, "-static"], cpu="neoverse-n1")
+    made = built(model, tmp_path, [CROSS, "-static"], cpu="neoverse-n1")
     found = printed(["qemu-aarch64", "-cpu", "max", made, "2"], images()[:4].tobytes())
     assert [digit for digit, _ in found] == [digit for digit, _ in program[1][:4]]
     np.testing.assert_allclose([sure for _, sure in found], [sure for _, sure in program[1][:4]], rtol=0, atol=2e-6)

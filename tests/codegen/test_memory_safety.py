@@ -20,7 +20,7 @@ from zeropoint.codegen.runtime import guarded
 from zeropoint.codegen.runtime.guarded import GuardedProgram, OverrunError
 from zeropoint.ir.program import Program
 
-CASES = int(os.environ.get("ZEROPOINT_GUARDED_CASES", "3"))
+CASES = int(os.environ.get("ZEROPOINT_GUARDED_CASES", "2"))
 
 
 def test_programs_run_between_guard_pages(tmp_path: Path) -> None:

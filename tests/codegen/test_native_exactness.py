@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import zlib
 from contextlib import suppress
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,11 +18,11 @@ from xdsl.dialects.builtin import StringAttr
 from codegen import contractions
 from codegen.emulation import EVERYWHERE
 from codegen.exactness import BOTH_VNNI, EVEX, HERE, KERNEL_CASES, assert_native_is_exact
+from digits import images, quantized_digits
 from networks import Case, cases, quantized
 from property_cases import some
-from zeropoint.calibrate import collect, instrument, samples, state_ranges
+from zeropoint.calibrate import collect, instrument, state_ranges
 from zeropoint.codegen.llvm.isa import InstructionSet
-from zeropoint.frontend import load_model
 from zeropoint.fuse import fuse
 from zeropoint.ir.annotations import PROFILE
 from zeropoint.ir.dead_code import remove_dead_ops
@@ -38,7 +37,6 @@ from zeropoint.simplify import simplify
 from zeropoint.solve import move_rescales, propagate
 from zeropoint.targets import target
 
-DIGITS = Path(__file__).parents[2] / "examples" / "digits"
 INSTRUCTION_SETS = pytest.mark.parametrize("isa", BOTH_VNNI, ids=lambda row: row.name)
 
 
@@ -144,13 +142,9 @@ def test_random_networks_with_floats_between_integers(
 
 @pytest.mark.parametrize("profile", PROFILES)
 def test_the_demo_model(profile: str) -> None:
-    program = load_model(DIGITS / "digits.onnx")
-    calibration = list(samples(DIGITS / "calib.npz", program.inputs))[:16]
-    reference = quantized(program, calibration, "fixed16")
-    images = list(samples(DIGITS / "test.npz", program.inputs))[:8]
-    integers = integer_program(under(reference, profile))
-    assert_native_is_exact(integers, images, HERE[0])  # a softmax of floats is at its end
-    assert_native_is_exact(before_softmax(integers), images, HERE[0], threads=(1, 2, 3))
+    integers = integer_program(under(quantized_digits().quantized, profile))
+    assert_native_is_exact(integers, images("test", 4), HERE[0])  # a softmax of floats is at its end
+    assert_native_is_exact(before_softmax(integers), images("test", 4), HERE[0], threads=(1, 3))
 
 
 def before_softmax(program: Program) -> Program:

@@ -9,32 +9,27 @@ import pytest
 from click.testing import CliRunner
 from hypothesis import given
 
+from digits import DIGITS, quantized_digits
+from digits import images as samples_of
 from networks import Case, cases
 from oracle.litert import evaluate, evaluate_by_default
 from property_cases import some
-from zeropoint.calibrate import samples
 from zeropoint.cli import main
 from zeropoint.export import ExportError, ExportOptions, export_program
 from zeropoint.export.litert.model import litert_model
-from zeropoint.frontend import load_model
 from zeropoint.interp import Interpreter
 from zeropoint.ir.tensors import Array
 from zeropoint.ir.text import parse_program
 from zeropoint.pipeline import Options, Quantization, quantize
 
-DIGITS = Path(__file__).parents[2] / "examples" / "digits"
-
 
 @pytest.fixture(scope="module")
 def digits() -> Quantization:
-    program = load_model(DIGITS / "digits.onnx")
-    calibration = list(samples(DIGITS / "calib.npz", program.inputs))[:32]
-    return quantize(program, calibration, Options(target="litert"))
+    return quantized_digits("litert", count=32)
 
 
 def images(count: int) -> list[Array]:
-    program = load_model(DIGITS / "digits.onnx")
-    return [sample["image"] for sample in list(samples(DIGITS / "test.npz", program.inputs))[:count]]
+    return [sample["image"] for sample in samples_of("test", count)]
 
 
 def test_the_demo_in_litert_gives_our_bytes(digits: Quantization) -> None:
@@ -94,9 +89,7 @@ def test_random_networks_are_equal_in_every_byte(profile: str) -> None:
 
 
 def test_the_demo_with_xnnpack_gives_our_bytes() -> None:
-    program = load_model(DIGITS / "digits.onnx")
-    calibration = list(samples(DIGITS / "calib.npz", program.inputs))[:32]
-    result = quantize(program, calibration, Options(target="litert", profile="xnnpack"))
+    result = quantized_digits("litert", "xnnpack", count=32)
     content = litert_model(result.propagated)
     predict = Interpreter(result.quantized)
     for image in images(50):
@@ -105,9 +98,7 @@ def test_the_demo_with_xnnpack_gives_our_bytes() -> None:
 
 
 def test_a_program_of_another_target_is_refused(tmp_path: Path) -> None:
-    program = load_model(DIGITS / "digits.onnx")
-    calibration = list(samples(DIGITS / "calib.npz", program.inputs))[:2]
-    result = quantize(program, calibration, Options(target="cpu"))
+    result = quantized_digits("cpu")
     with pytest.raises(ExportError, match="found a program for target 'cpu', expected one for litert or litert-16x8"):
         export_program(result.propagated, tmp_path / "x.tflite", ExportOptions())
     with pytest.raises(ExportError, match=r"found suffix '\.foo', expected one of: \.onnx, \.tflite"):

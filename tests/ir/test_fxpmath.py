@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from oracle.mlir import checked
 
+from oracle.mlir import checked
 from zeropoint.ir.text import parse_program
 from zeropoint.ir.verification import InvalidProgram
 

@@ -51,7 +51,7 @@ LEAST = float(np.finfo(np.float32).min)
 def test_a_mask_does_not_destroy_the_scores(form: str, hidden: float, target: str, tmp_path: Path) -> None:
     onnx.save(attention(form, hidden), tmp_path / "m.onnx")
     network = zp.load(tmp_path / "m.onnx")
-    integers = zp.quantize(network, DATA, target=target)
+    integers = zp.quantize(network, DATA, target=target, effort="none")
     (output,) = zp.compare(network, integers, DATA).outputs
     assert output.sqnr > 24
 
@@ -60,14 +60,14 @@ def test_every_hidden_number_has_the_same_bound(tmp_path: Path) -> None:
     texts: set[str] = set()
     for hidden in (-np.inf, LEAST, -1e9, -1e4):
         onnx.save(attention("add", hidden), tmp_path / "m.onnx")
-        integers = zp.quantize(zp.load(tmp_path / "m.onnx"), DATA, target="litert")
+        integers = zp.quantize(zp.load(tmp_path / "m.onnx"), DATA, target="litert", effort="none")
         texts.add(print_program(integers.program, inline_weights=True))
     assert len(texts) == 1
 
 
 def test_a_mask_that_is_near_is_left_alone(tmp_path: Path) -> None:
     onnx.save(attention("add", -3.0), tmp_path / "m.onnx")
-    quantization = zp.quantize(zp.load(tmp_path / "m.onnx"), DATA, target="litert").quantization
+    quantization = zp.quantize(zp.load(tmp_path / "m.onnx"), DATA, target="litert", effort="none").quantization
     assert quantization is not None
     program = quantization.calibrated
     arrays = [program.weights.array(op.value) for op in program.entry.ops if isinstance(op, ConstantOp)]
