@@ -262,6 +262,35 @@ def test_an_option_that_click_refuses_ends_with_what_is_wrong(options: str, mess
     assert snapshot() == before
 
 
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        (
+            "quantize model.onnx --data data.npz -o out.mlir --onnx-format qdq",
+            "found --onnx-format with out.mlir",
+        ),
+        (
+            "quantize model.onnx --data data.npz -o out.tflite --target litert --inline-weights",
+            "found --inline-weights with out.tflite, where it changes nothing; leave out one of them",
+        ),
+        (
+            "quantize model.onnx --data data.npz -o out.mlir --emit kernels --io integer",
+            "found --io with --emit kernels",
+        ),
+        ("quantize model.onnx --data data.npz -o out.mlir --effort none --validation data.npz", "--effort none"),
+        ("quantize model.onnx -o out.mlir --observer mse", "found --observer with a model that is calibrated already"),
+        (
+            "run quantized.mlir --input data.npz -o out.npz --args x",
+            "found --args with --input",
+        ),
+        ("explain quantized.mlir --ranges --native", "found --native with --ranges"),
+        ("explain quantized.mlir --target cpu", "found --target with a program that is quantized already"),
+    ],
+)
+def test_an_option_that_changes_nothing_is_refused(command: str, message: str) -> None:
+    assert message in refused(command)
+
+
 def test_required_options_are_asked_for() -> None:
     assert "Missing option '-o'" in invoke("quantize model.onnx --data data.npz").stderr
 

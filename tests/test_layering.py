@@ -35,6 +35,7 @@ TOP = {
     "__init__",
     "__main__",
     "bit_widths",
+    "demands",
     "diagnostics",
     "engines",
     "errors",

@@ -75,6 +75,9 @@ class Model:
         if twice := named.keys() & inputs.keys():
             raise InputError(f"found input '{min(twice)}' twice, by position and by name; give it once")
         given = {name: as_array(value) for name, value in {**named, **inputs}.items()}
+        for port in self.inputs:
+            if port.name in given and (reason := port.misfit(given[port.name])):
+                raise InputError(f"input {port.name}: {reason}")
         count = batch_size(given, self.inputs)
         if count is None:
             return self._ready()(with_batch_of_one(given, self.inputs))

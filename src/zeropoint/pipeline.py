@@ -8,8 +8,6 @@ from itertools import islice
 from math import inf, isfinite
 from operator import length_hint
 
-from xdsl.ir import Operation
-
 from zeropoint.bit_widths import BitWidthError, Search, Widths, least_output_sqnr, narrow_losses, widenings
 from zeropoint.calibrate import (
     DEFAULT_OBSERVER,
@@ -24,13 +22,12 @@ from zeropoint.calibrate import (
 from zeropoint.calibrate.collect import stats_keys
 from zeropoint.correct import Corrections, Parts, Platform, check_methods, correct
 from zeropoint.correct.sensitivity import Sensitivity, sensitivities
+from zeropoint.demands import check_demands, demanded_observers
 from zeropoint.engines import QuickestEngine
 from zeropoint.errors import Error
 from zeropoint.frontend import ModelError
 from zeropoint.interp import Engine
-from zeropoint.ir.annotations import DEMANDS, facts_of
 from zeropoint.ir.program import Program
-from zeropoint.ir.quant import StatisticsRefOp
 from zeropoint.ir.tensors import Array
 from zeropoint.lower import integer_io
 from zeropoint.numerics.profile import profile as named_profile
@@ -136,17 +133,6 @@ def check_options(options: Options) -> None:
             raise RecipeError(f"{rule}: key 'observer': {error}") from error
 
 
-def demanded_observers(asked: Program) -> dict[str, str]:
-    """The observers that a recipe names for the outputs of regions, by the key of their statistics."""
-    return {
-        op.stats_key.data: fact.value
-        for op in asked.entry.ops
-        if isinstance(op, StatisticsRefOp) and isinstance(op.arg.owner, Operation)
-        for fact in facts_of(op.arg.owner, DEMANDS)
-        if fact.name == "observer"
-    }
-
-
 def _check_annotated(asked: Program, options: Options) -> None:
     """Raise MissingStatistics for a program that needs data, naming the values whose range it does not say."""
     missing = stats_keys(asked)
@@ -197,6 +183,7 @@ def quantize(
     fused = run_all(FLOAT_PASSES, program, settings)
     if options.recipe is not None:
         fused = apply_recipe(fused, options.recipe, program)
+        check_demands(fused, named_target(options.target))
     asked = run_all(ASKING_PASSES, fused, settings)
     if samples is None:
         _check_annotated(asked, options)

@@ -222,6 +222,8 @@ BROKEN = [
     ("rules:\n  - {name: a, granularity: per_row}", "key 'granularity': found 'per_row', expected per_channel or"),
     ("rules:\n  - {name: a, symmetric: 1}", "key 'symmetric': found 1, expected true or false"),
     ("rules:\n  - {name: a, quantize: 'no'}", "key 'quantize': found 'no', expected true or false"),
+    ("rules:\n  - {name: a, quantize: false, bits: 16}", "rule 1: found 'quantize: false' and key 'bits', which says"),
+    ("rules:\n  - {name: a, observer: mse, range: [0, 1]}", "found keys 'observer' and 'range', expected one of them"),
     ("rules: [", "R.yaml:1: found no valid YAML"),
     ("rules:\n  - {name: a, bits: !!python/name:os.system 1}", "found no valid YAML"),
 ]
@@ -297,6 +299,27 @@ def test_bits_that_a_target_has_choose_its_row_and_others_leave_the_kernel_float
     reason = left.attributes[FLOAT_REASON].data
     assert "target cpu has no kernel 'fully_connected' for" in reason
     assert "16 bits or more" in reason
+
+
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [
+        (
+            {"name": "gate", "bits": 4},
+            r"rule 1 \(name 'gate'\): key 'bits': found 4, expected 8 or 16, what target",
+        ),
+        ({"regex": ".*", "bits": 4}, "would change nothing"),
+        ({"name": "gate", "granularity": "per_tensor"}, "expected a kernel with weights; kernel 'logistic'"),
+    ],
+)
+def test_a_demand_that_changes_nothing_is_refused(rule: dict[str, Any], message: str) -> None:
+    with pytest.raises(RecipeError, match=message):
+        quantize(network(), SAMPLES, Options(target="litert", recipe=recipe_of([rule])))
+
+
+def test_a_rule_that_changes_one_of_its_kernels_is_taken() -> None:
+    found = specs({"regex": ".*", "granularity": "per_tensor"})
+    assert len(set(found["dense"].input_specs.data[1].scales.tolist())) == 1
 
 
 def types(rules: list[dict[str, Any]]) -> dict[str, str]:

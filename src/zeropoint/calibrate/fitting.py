@@ -82,6 +82,8 @@ def fit_array(array: Array, port: Port, place: str) -> Array:
     if dtype.kind in "biu":
         if array.dtype != dtype and not np.array_equal(converted, array):
             raise DataError(f"{place}: input '{port.name}': found {array.dtype} values that {dtype} cannot hold")
+        if reason := port.misfit(converted):
+            raise DataError(f"{place}: input '{port.name}': {reason}")
         return converted
     if not np.isfinite(converted).all():
         nan_count = int(np.count_nonzero(np.isnan(converted)))

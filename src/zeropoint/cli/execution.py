@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from zeropoint.cli.files import INPUT_FILE, OUTPUT_FILE, check_output, program_text, weights_of
+from zeropoint.cli.idle import refuse_idle
 from zeropoint.cli.limits import limit_options
 from zeropoint.cli.refusals import fail, reports_errors
 from zeropoint.cli.shapes import SHAPE
@@ -20,7 +21,11 @@ ENGINE = click.option(
     help="What runs MODEL: the interpreter, or machine code, which gives the same bits; auto: the one that is quicker.",
 )
 THREADS = click.option(
-    "--threads", type=click.IntRange(1, 64), default=1, show_default=True, help="That share the work, with native."
+    "--threads",
+    type=click.IntRange(1, 64),
+    default=1,
+    show_default=True,
+    help="Number of threads (native engine only).",
 )
 
 
@@ -52,6 +57,11 @@ def run(
     Without --input MODEL is a program text that needs none. Its checks are made (status 1 where one fails), what it
     returns is printed.
     """
+    refuse_idle(
+        ("arguments", inputs is not None, "--input"),
+        ("split_input_file", inputs is not None, "--input"),
+        ("shapes", inputs is None, "no --input"),
+    )
     if inputs is not None and output is not None:
         _run_samples(model, inputs, output, dict(shapes), engine, threads)
     elif inputs is not None or output is not None or model.suffix.lower() not in ("", ".mlir"):

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from zeropoint.cli.files import INPUT_FILE
+from zeropoint.cli.idle import refuse_idle
 from zeropoint.cli.limits import limit_options
 from zeropoint.cli.refusals import fail, reports_errors
 from zeropoint.cli.shapes import SHAPE
@@ -44,6 +45,11 @@ def explain(
     """
     import json
 
+    refuse_idle(
+        ("native", ranges, "--ranges"),
+        ("target", ranges or native, "--ranges" if ranges else "--native"),
+        ("shapes", ranges, "--ranges"),
+    )
     if ranges:
         _explain_ranges(model, value, as_json)
         return
@@ -58,7 +64,9 @@ def explain(
         named_target(target)
     except ValueError as error:
         fail(str(error))
-    found = Model(load_model(model, dict(shapes))).explain(value, target=target)
+    loaded = Model(load_model(model, dict(shapes)))
+    refuse_idle(("target", loaded.program.profile is not None, "a program that is quantized already"))
+    found = loaded.explain(value, target=target)
     if as_json:
         click.echo(json.dumps(found.record(), indent=2))
     else:

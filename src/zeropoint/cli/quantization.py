@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from zeropoint.cli.files import INPUT_FILE, OUTPUT_FILE, check_output
+from zeropoint.cli.idle import refuse_idle
 from zeropoint.cli.limits import limit_options
 from zeropoint.cli.refusals import fail, reports_errors
 from zeropoint.cli.shapes import SHAPE
@@ -103,6 +104,16 @@ def quantize(
     check_output(output, (".mlir", *FORMATS), model, data, validation, recipe_file)
     if output.suffix == ".mlir" and not inline_weights:
         check_weights_file(output)
+    is_text, observed = output.suffix == ".mlir", "a model that is calibrated already (no --data)"
+    refuse_idle(
+        ("onnx_format", output.suffix != ".onnx", output.name),
+        ("inline_weights", not is_text, output.name),
+        ("emit", not is_text, output.name),
+        ("io", is_text and emit != "integer", f"--emit {emit}"),
+        ("effort", corrections is not None, "--correct"),
+        ("validation", effort == "none" and corrections is None, "--effort none"),
+        *((name, data is None, observed) for name in ("observer", "effort", "corrections", "validation")),
+    )
     recipe = None if recipe_file is None else load_recipe(recipe_file)
     options = Options(
         target,

@@ -11,6 +11,9 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 NAME = "zeropoint.name"
 """On arguments and results of `@main`: the name of the input or output in the original model."""
+INDEX_SIZE = "zeropoint.index_size"
+"""On an integer argument of `@main`: the size n of the dimension that it picks elements of, as token ids do of an
+embedding. Its values are -n to n - 1; the original model fails for others, where StableHLO's `gather` clamps them."""
 ORDER = "zeropoint.order"
 """On an argument or result of `@main` whose dimensions an exporter moved: dimension i is dimension `order[i]` of the
 original model's."""

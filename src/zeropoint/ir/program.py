@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import cast
 
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr, TensorType
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, ModuleOp, StringAttr, TensorType, i64
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block
 
 from zeropoint.errors import Error
-from zeropoint.ir.annotations import NAME, PROFILE
-from zeropoint.ir.tensors import tensor_of
+from zeropoint.ir.annotations import INDEX_SIZE, NAME, PROFILE
+from zeropoint.ir.tensors import Array, tensor_of
 from zeropoint.ir.weights import Weights
 
 
@@ -21,10 +22,22 @@ class NoEntry(Error, ValueError):
 
 @dataclass(frozen=True)
 class Port:
-    """An input or output of a program."""
+    """An input or output of a program.
+
+    `index_size` is n for an input whose values pick elements of a dimension of size n; they are -n to n - 1.
+    """
 
     name: str
     type: TensorType[Attribute]
+    index_size: int | None = None
+
+    def misfit(self, array: Array) -> str | None:
+        """Why the values of an array are none of this input, which indexes; None where they are."""
+        size = self.index_size
+        if size is None or not array.size or (array.min() >= -size and array.max() < size):
+            return None
+        wrong = array[(array < -size) | (array >= size)].ravel()
+        return f"found {wrong[0]}, expected indices from {-size} to {size - 1}, of the {size} rows that it picks from"
 
 
 def port_names(attributes: ArrayAttr[DictionaryAttr] | None, count: int, prefix: str) -> list[str]:
@@ -36,9 +49,22 @@ def port_names(attributes: ArrayAttr[DictionaryAttr] | None, count: int, prefix:
     return names
 
 
-def name_attributes(names: list[str]) -> ArrayAttr[DictionaryAttr]:
-    """Argument or result attributes that hold the given names."""
-    return ArrayAttr([DictionaryAttr({NAME: StringAttr(name)}) for name in names])
+def name_attributes(names: list[str], index_sizes: Mapping[int, int] | None = None) -> ArrayAttr[DictionaryAttr]:
+    """Argument or result attributes that hold the given names, and what those of some numbers index."""
+    found: list[DictionaryAttr] = []
+    for number, name in enumerate(names):
+        size = (index_sizes or {}).get(number)
+        further = {} if size is None else {INDEX_SIZE: IntegerAttr(size, i64)}
+        found.append(DictionaryAttr({NAME: StringAttr(name), **further}))
+    return ArrayAttr(found)
+
+
+def _index_sizes(attributes: ArrayAttr[DictionaryAttr] | None, count: int) -> list[int | None]:
+    """The sizes of what arguments index, None for those that do not."""
+    if attributes is None:
+        return [None] * count
+    found = [attribute.data.get(INDEX_SIZE) for attribute in attributes]
+    return [size.value.data if isinstance(size, IntegerAttr) else None for size in found]
 
 
 @dataclass(frozen=True)
@@ -83,7 +109,9 @@ class Program:
         """The inputs, in order."""
         function = self.main
         names = port_names(function.arg_attrs, len(self.entry.args), "arg")
-        return [Port(name, tensor_of(argument)) for name, argument in zip(names, self.entry.args, strict=True)]
+        sizes = _index_sizes(function.arg_attrs, len(names))
+        ports = zip(names, self.entry.args, sizes, strict=True)
+        return [Port(name, tensor_of(argument), size) for name, argument, size in ports]
 
     @property
     def outputs(self) -> list[Port]:

@@ -95,6 +95,12 @@ def _rule(place: str, entries: Iterable[tuple[str, Any]]) -> Rule:
         raise RecipeError(f"{place}: found key 'zero_point' without 'scale', expected both")
     if "range" in settings and "scale" in settings:
         raise RecipeError(f"{place}: found keys 'range' and 'scale', expected one of them: each decides the other")
+    if settings.get("quantize") == "false" and len(settings) > 1:
+        other = next(key for key in settings if key != "quantize")
+        raise RecipeError(f"{place}: found 'quantize: false' and key '{other}', which says nothing of floats")
+    if "observer" in settings and (decides := {"range", "scale"} & settings.keys()):
+        other = min(decides)
+        raise RecipeError(f"{place}: found keys 'observer' and '{other}', expected one of them: {other} decides alone")
     selector = selectors[0]
     pattern = _read(place, selector, SELECTORS[selector], seen[selector])
     return Rule(place, selector, pattern, cast("dict[str, str]", settings))

@@ -31,7 +31,8 @@ class Builder:
     `values` are tensors of the graph by name, `readers` its constants; a constant becomes an op where it is first used.
     Every op inserted carries `location`, the name of the node that is being converted. `convert_node` converts a node
     of a graph inside of a node. `integers` are tensors that others than dequantizing ops read, `clipped` those that a
-    Clip bounds before they are dequantized, with the bounds.
+    Clip bounds before they are dequantized, with the bounds; `index_sizes` are the sizes of what arguments of the entry
+    index.
     """
 
     def __init__(self, block: Block, weights: Weights, readers: Mapping[str, ArrayReader]):
@@ -40,6 +41,7 @@ class Builder:
         self.values: dict[str, SSAValue] = {}
         self.integers: set[str] = set()
         self.clipped: Mapping[str, tuple[int, int]] = {}
+        self.index_sizes: dict[SSAValue, int] = {}
         self.location: LocationAttr = UnknownLoc()
         self.convert_node: Callable[[NodeProto], None] | None = None
         self._readers = dict(readers)

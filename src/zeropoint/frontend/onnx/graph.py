@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto, checker, helper
-from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Region, SSAValue
 
@@ -275,7 +275,8 @@ def import_graph(model: ModelProto, folder: Path) -> Program:
     results = [build.value(name) for name in outputs]
     block.add_op(ReturnOp(*results))
     remove_dead_ops(block)
-    return Program(_module(block, [value.name for value in inputs], outputs), weights)
+    sizes = {number: build.index_sizes[value] for number, value in enumerate(block.args) if value in build.index_sizes}
+    return Program(_module(block, name_attributes([value.name for value in inputs], sizes), outputs), weights)
 
 
 def _input_type(value: ValueInfoProto) -> TensorType[Attribute]:
@@ -286,7 +287,7 @@ def _input_type(value: ValueInfoProto) -> TensorType[Attribute]:
         raise ModelError(f"input '{value.name}': {error}") from error
 
 
-def _module(block: Block, inputs: list[str], outputs: list[str]) -> ModuleOp:
+def _module(block: Block, inputs: ArrayAttr[DictionaryAttr], outputs: list[str]) -> ModuleOp:
     terminator = block.last_op
     assert isinstance(terminator, ReturnOp)
     types = ([argument.type for argument in block.args], [value.type for value in terminator.operands])
@@ -294,7 +295,7 @@ def _module(block: Block, inputs: list[str], outputs: list[str]) -> ModuleOp:
         "main",
         types,
         Region(block),
-        arg_attrs=name_attributes(inputs),
+        arg_attrs=inputs,
         res_attrs=name_attributes(outputs),
     )
     return ModuleOp([function])

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from xdsl.ir import SSAValue
+from xdsl.ir import BlockArgument, SSAValue
 
 from zeropoint.frontend.onnx.broadcasting import broadcast_together
 from zeropoint.frontend.onnx.builder import Builder
@@ -16,11 +16,15 @@ from zeropoint.frontend.onnx.movement import part_of
 from zeropoint.frontend.onnx.node import Node, NodeError, axis_of
 from zeropoint.ir.stablehlo import (
     AddOp,
+    BroadcastInDimOp,
     CompareOp,
     ComparisonDirection,
+    ConvertOp,
     GatherDimensions,
     GatherOp,
+    ReshapeOp,
     SelectOp,
+    TransposeOp,
 )
 from zeropoint.ir.tensors import Array, shape_of, with_shape
 
@@ -90,6 +94,11 @@ def gathered(value: SSAValue, indices: SSAValue, axis: int, build: Builder) -> S
 
 def from_start(indices: SSAValue, size: int, build: Builder) -> SSAValue:
     """Indices with those below 0 counted from the end: a `select` of them and their sum with the size."""
+    origin = indices
+    while isinstance(origin.owner, ReshapeOp | ConvertOp | BroadcastInDimOp | TransposeOp):
+        origin = origin.owner.operands[0]
+    if isinstance(origin, BlockArgument):
+        build.index_sizes[origin] = min(size, build.index_sizes.get(origin, size))
     negative = build.insert(CompareOp(indices, build.splat(0, indices), ComparisonDirection.LT))
     moved = build.insert(AddOp(indices, build.splat(size, indices)))
     return build.insert(SelectOp(negative, moved, indices))

@@ -1,0 +1,83 @@
+"""What a recipe demands of the kernels of one target: the observers that it names, and rules that change nothing.
+
+`recipe` knows the rules and the program, `targets` the kernels. Whether a rule can have an effect depends on both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from xdsl.ir import Operation
+
+from zeropoint.ir.annotations import DEMANDS, Fact, facts_of
+from zeropoint.ir.program import Program
+from zeropoint.ir.quant import QuantizeRegionOp, StatisticsRefOp
+from zeropoint.recipe import RecipeError
+from zeropoint.targets import Role, Target
+
+OTHER_STORAGE = ("scale", "range")
+"""Demands that decide the output's storage or range themselves, so that `bits` speaks of theirs."""
+
+
+def demanded_observers(asked: Program) -> dict[str, str]:
+    """The observers that a recipe names for the outputs of regions, by the key of their statistics."""
+    return {
+        op.stats_key.data: fact.value
+        for op in asked.entry.ops
+        if isinstance(op, StatisticsRefOp) and isinstance(op.arg.owner, Operation)
+        for fact in facts_of(op.arg.owner, DEMANDS)
+        if fact.name == "observer"
+    }
+
+
+def check_demands(fused: Program, target: Target) -> None:
+    """Raise RecipeError for a demand that changes nothing on any kernel that its rule selects."""
+    refused: dict[tuple[str, str], str] = {}
+    effective: set[tuple[str, str]] = set()
+    for region, fact, demands in _demands(fused):
+        reason = _NOTHING[fact.name](region, demands, target) if fact.name in _NOTHING else None
+        rule = (fact.source, fact.name)
+        if reason is None:
+            effective.add(rule)
+        else:
+            refused.setdefault(rule, f"{fact.source}: key '{fact.name}': found {fact.value}, {reason}")
+    for rule, message in refused.items():
+        if rule not in effective:
+            raise RecipeError(f"{message}; it would change nothing")
+
+
+def _demands(fused: Program) -> Iterator[tuple[QuantizeRegionOp, Fact, Mapping[str, Fact]]]:
+    """Every demand with its region, and all demands of that region."""
+    for op in fused.entry.ops:
+        if isinstance(op, QuantizeRegionOp):
+            demands = {fact.name: fact for fact in facts_of(op, DEMANDS)}
+            for fact in demands.values():
+                yield op, fact, demands
+
+
+def _too_narrow(region: QuantizeRegionOp, demands: Mapping[str, Fact], target: Target) -> str | None:
+    """Why a least width says nothing: no kernel of the target is as narrow."""
+    if any(name in demands for name in OTHER_STORAGE):
+        return None
+    rows = target.by_kernel.get(region.logical_kernel.data, ())
+    widths = sorted({width for row in rows for width in row.output.widths})
+    if not widths or int(demands["bits"].value) >= widths[0]:
+        return None
+    listed = " or ".join(map(str, widths))
+    return f"expected {listed}, what target {target.name} has of kernel '{region.logical_kernel.data}'"
+
+
+def _without_weights(region: QuantizeRegionOp, demands: Mapping[str, Fact], target: Target) -> str | None:
+    """Why a granularity says nothing: the kernel has no weights."""
+    kernel = region.logical_kernel.data
+    rows = target.by_kernel.get(kernel, ())
+    if any(rule.role is Role.WEIGHT for row in rows for rule in row.inputs):
+        return None
+    return f"expected a kernel with weights; kernel '{kernel}' of target {target.name} has none"
+
+
+_NOTHING: Mapping[str, Callable[[QuantizeRegionOp, Mapping[str, Fact], Target], str | None]] = {
+    "bits": _too_narrow,
+    "granularity": _without_weights,
+}
+"""For a key, why it changes nothing on a region, or None."""
