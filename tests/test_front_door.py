@@ -158,3 +158,28 @@ def test_importing_the_package_imports_no_compiler() -> None:
 def test_the_package_is_typed() -> None:
     assert Path(zp.__file__).with_name("py.typed").is_file()
     assert all(hasattr(zp, name) for name in zp.__all__)
+
+
+def embedding() -> onnx.ModelProto:
+    """Ids of 2 tokens of 10, their rows of 4 numbers, a dense layer."""
+    table, weight = (np.random.default_rng(0).normal(size=shape).astype(np.float32) for shape in ((10, 4), (4, 3)))
+    model = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["": 17]> g (int64[1,2] ids) => (float[1,2,3] y)
+        { rows = Gather(table, ids)  y = MatMul(rows, weight) }"""
+    )
+    model.graph.initializer.extend(
+        onnx.numpy_helper.from_array(array, name) for name, array in (("table", table), ("weight", weight))
+    )
+    return model
+
+
+def test_token_ids_past_the_embedding_are_refused(tmp_path: Path) -> None:
+    expected = "found 10, expected indices from -10 to 9"
+    good, bad = np.array([[1, -10], [9, 0]]), np.array([[1, 2], [10, 0]])
+    with pytest.raises(zp.Error, match=expected):
+        zp.quantize(embedding(), bad, effort="none")
+    zp.quantize(embedding(), good, effort="none").save(tmp_path / "model.mlir")
+    saved = zp.load(tmp_path / "model.mlir")
+    assert saved(good)["y"].shape == (2, 2, 3)
+    with pytest.raises(zp.Error, match=expected):
+        saved(ids=bad[1])
