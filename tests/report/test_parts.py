@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 from networks import Network
-from zeropoint.ir.stablehlo import ConcatenateOp, LogisticOp, MultiplyOp, TransposeOp
+from zeropoint.ir.constants import constant_op
+from zeropoint.ir.stablehlo import AddOp, ConcatenateOp, LogisticOp, MultiplyOp, PadOp, TransposeOp
 from zeropoint.model import Model, compare
 from zeropoint.pipeline import quantize
+from zeropoint.report.explain import details, explain, overview
 
 RANDOM = np.random.default_rng(0)
 
@@ -43,6 +45,37 @@ def test_boxes_and_scores_of_a_detector_are_reported_apart_and_both_are_near(tra
     assert [row.name for row in found.parts] == ["y0: boxes", "y0: scores"]
     assert all(row.sqnr > 30 for row in found.parts), found.parts
     assert "part y0: scores" in found.table()
+
+
+@pytest.mark.parametrize("stage", ["propagated", "quantized", "integer"])
+def test_explain_says_which_part_left_a_join_float(stage: str) -> None:
+    most = np.ones((1, 4, 10), np.float32)
+    result = quantize(detector(transposed=True).program, [*data(16), {"x0": most, "x1": most[:, :3]}])
+    reason = "only floats read it, and at one scale 'scores' would be 321 times coarser than its range wants"
+    found = explain(getattr(result, stage))
+    assert reason in {op.reason for op in found.float_ops if op.name == "detections"}
+    assert f"in float, {reason}" in overview(found)
+    assert f"'detections' is float: {reason}" in details(explain(getattr(result, stage), "detections"))
+
+
+@pytest.mark.parametrize("read", [False, True])
+def test_a_pad_with_a_number_far_beyond_its_operand_stays_float_unless_integers_read_it(read: bool) -> None:
+    net = Network([(1, 3, 10)])
+    net.name = "scores"
+    scores = net.insert(LogisticOp(net.values[0]))
+    net.name = "padded"
+    far = net.insert(constant_op(np.array(320.0, np.float32), net.weights))
+    padded = net.insert(PadOp(scores, far, [0, 0, 0], [0, 0, 2]))
+    net.name = "last"
+    network = Model(net.finish([net.insert(AddOp(padded, padded)) if read else padded]))
+    samples = [{"x0": sample["x1"]} for sample in data(16)]
+    result = quantize(network.program, samples)
+    reasons = {op.reason for op in explain(result.integer).float_ops if op.name == "padded"}
+    why = "only floats read it, and at one scale 'scores' would be 321 times coarser than its range wants"
+    assert reasons == (set() if read else {why})
+    if not read:
+        inner = [output["y0"][..., :10] for output in (network(**samples[0]), Model(result.integer)(**samples[0]))]
+        np.testing.assert_allclose(inner[1], inner[0], atol=1 / 256)
 
 
 def test_a_part_that_is_lost_shows_beside_a_whole_that_looks_good() -> None:

@@ -26,7 +26,7 @@ from zeropoint.ir.quant import (
     Storage,
 )
 from zeropoint.ir.stablehlo import AddOp, BroadcastInDimOp, DotDimensions, DotGeneralOp, SliceOp
-from zeropoint.ir.tensors import Array, with_element
+from zeropoint.ir.tensors import Array, element_of, with_element
 from zeropoint.ir.weights import Weights
 from zeropoint.targets import FixedScale, Free, KernelRow, PortRule, Relation, Role, SameScale, Target
 
@@ -104,6 +104,17 @@ class Graph:
         )
         region.location = name_location(label or f"{name}{self.count}")
         self.count += 1
+        self.block.add_op(region)
+        return region.outputs[0]
+
+    def join(self, name: str, *operands: SSAValue, label: str) -> SSAValue:
+        """A region that hands out its first operand of floats; others may hold integers."""
+        body = Block(arg_types=[operand.type for operand in operands])
+        types = [element_of(operand) for operand in operands]
+        first = types.index(f32)
+        body.add_op(ReturnOp([body.args[first]]))
+        region = QuantizeRegionOp(operands, [operands[first].type], name, types, [f32], Region(body))
+        region.location = name_location(label)
         self.block.add_op(region)
         return region.outputs[0]
 

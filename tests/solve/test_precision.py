@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from property_cases import CASES
 from solve.graphs import ACT, CENTRED, TOY, Graph, row
 from zeropoint.interp import Interpreter
 from zeropoint.ir.annotations import FLOAT_REASON
+from zeropoint.ir.constants import constant_op
 from zeropoint.ir.locations import location_text, value_name
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, Storage, UniformQuantizedType
@@ -32,7 +34,7 @@ from zeropoint.solve import is_rescale, move_rescales, propagate, rescale_count,
 from zeropoint.solve.check import regions_of
 from zeropoint.solve.constraints import root
 from zeropoint.solve.joins import PART_TOLERANCE, settle_kernels
-from zeropoint.targets import Free, PortRule, Role, SameScale, Target
+from zeropoint.targets import TARGETS, Free, KernelRow, PortRule, Role, SameScale, Target, target
 
 I8 = Storage.of("i8")
 
@@ -212,35 +214,65 @@ def test_no_reader_gets_a_value_a_bit_coarser_than_the_only_way(family: str, mon
     assert rescales > SEEDS  # ranges do collide here
 
 
-# A kernel with one scale for operands of different size, which only floats read.
+# A kernel with one scale for operands of different size, which only floats read: every such row of every table.
 
 
-def joined(kernel: str, narrow: float, wide: float, *, read_by: str) -> QuantizeRegionOp:
-    """The region of a kernel of two operands, observed in 0..narrow and 0..wide, after propagation."""
+SHARED = {
+    f"{name}-{row.kernel}-{number}": (name, row)
+    for rows in [{replace(row, checked=""): name for name in reversed(TARGETS) for row in target(name).rows}]
+    for number, (row, name) in enumerate(rows.items())
+    if isinstance(row.relation, SameScale)
+}
+"""The rows that differ, each with a table that has it."""
+EVERY_SHARED = pytest.mark.parametrize(("name", "shared"), SHARED.values(), ids=SHARED)
+
+
+def is_join(shared: KernelRow) -> bool:
+    """Whether a kernel ties more than one operand to its result; operands beyond the rules follow the last one."""
+    tied = [shared.tied(index) for index in range(len(shared.inputs) + 1)]
+    return sum(tied if shared.inputs[-1].role is not Role.OTHER else tied[:-1]) > 1
+
+
+def joined(name: str, shared: KernelRow, narrow: float, wide: float, *, read_by: str) -> QuantizeRegionOp:
+    """The region of a kernel that reads 0..narrow and 0..wide, where it reads two values, after propagation."""
+    rule = next(rule for rule in shared.inputs if rule.role is not Role.OTHER)
+    rows = row("free", Free(), rule, output=rule), row("same", SameScale(), rule, output=rule)
+    table = replace(target(name), rows=(shared, *rows))
     graph = Graph(2)
     one, other = (graph.kernel("free", value) for value in graph.args)
-    one, other = graph.observed(one, 0.0, narrow), graph.observed(other, 0.0, wide)
-    both = graph.observed(graph.kernel(kernel, one, other, label="both"), 0.0, max(narrow, wide))
-    last = both if read_by == "caller" else graph.observed(graph.kernel(read_by, both, label="last"), 0.0, wide)
-    table = Target("toy", "fixed32", (*TABLE.rows, *(row(name, SameScale()) for name in JOINS)))
+    data = [graph.observed(one, 0.0, narrow), graph.observed(other, 0.0, wide)]
+    indices = constant_op(np.zeros(graph.size, np.int32), graph.weights)
+    graph.block.add_op(indices)
+    rules = shared.inputs if len(shared.inputs) > 1 else [rule, rule]
+    operands = [data.pop(0) if rule.role is not Role.OTHER else indices.output for rule in rules]
+    most = narrow if data else wide
+    both = graph.observed(graph.join(shared.kernel, *operands, label="both"), 0.0, most)
+    last = both if read_by == "caller" else graph.observed(graph.kernel(read_by, both, label="last"), 0.0, most)
     regions = regions_of(propagate(graph.finish(last), table))
-    return next(region for region in regions if region.logical_kernel.data == kernel)
-
-
-JOINS = ("concatenate", "pack", "select", "maximum", "minimum", "dynamic_update_slice", "scatter")
+    return next(region for region in regions if location_text(region.location) == "both")
 
 
 @pytest.mark.parametrize("read_by", ["caller", "same"])
-@pytest.mark.parametrize("kernel", JOINS)
-def test_a_kernel_that_would_give_a_narrow_operand_a_wide_scale_stays_float(kernel: str, read_by: str) -> None:
-    region = joined(kernel, 1.0, 320.0, read_by=read_by)
-    assert region.output_specs.data[0] == f32
-    reason = region.attributes[FLOAT_REASON].data
-    assert reason == "only floats read it, and at one scale 'free0' would be 320 times coarser than its range wants"
+@EVERY_SHARED
+def test_a_kernel_that_would_give_a_narrow_operand_a_wide_scale_stays_float(
+    name: str, shared: KernelRow, read_by: str
+) -> None:
+    region = joined(name, shared, 1.0, 320.0, read_by=read_by)
+    assert (region.output_specs.data[0] == f32) == is_join(shared)
+    if is_join(shared):
+        times = 256 if target(name).scale_type == "power_of_two" else 320
+        why = f"at one scale 'free0' would be {times} times coarser than its range wants"
+        assert region.attributes[FLOAT_REASON].data == f"only floats read it, and {why}"
 
 
-@pytest.mark.parametrize("kernel", JOINS)
-def test_it_is_quantized_where_integers_read_it_or_sizes_are_alike(kernel: str) -> None:
-    assert joined(kernel, 1.0, 320.0, read_by="free").output_specs.data[0] != f32
-    assert joined(kernel, 1.0, PART_TOLERANCE, read_by="caller").output_specs.data[0] != f32
-    assert joined(kernel, 1.0, 1.01 * PART_TOLERANCE, read_by="caller").output_specs.data[0] == f32
+@EVERY_SHARED
+def test_it_is_quantized_where_integers_read_it_or_sizes_are_alike(name: str, shared: KernelRow) -> None:
+    assert joined(name, shared, 1.0, 320.0, read_by="free").output_specs.data[0] != f32
+    assert joined(name, shared, 1.0, PART_TOLERANCE, read_by="caller").output_specs.data[0] != f32
+    beyond = joined(name, shared, 1.0, 2.01 * PART_TOLERANCE, read_by="caller")
+    assert (beyond.output_specs.data[0] == f32) == is_join(shared)
+
+
+def test_the_tables_have_joins_and_kernels_of_one_value_that_share_a_scale() -> None:
+    assert {"concatenate", "pad", "select", "maximum", "minimum", "pack"} <= {row.kernel for _, row in SHARED.values()}
+    assert not is_join(next(row for _, row in SHARED.values() if row.kernel == "gather" and len(row.inputs) > 1))

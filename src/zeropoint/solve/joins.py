@@ -23,6 +23,7 @@ from zeropoint.ir.constants import constant_array
 from zeropoint.ir.locations import value_name
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp
+from zeropoint.numerics.ranges import held_scale
 from zeropoint.solve.constraints import Constraints
 from zeropoint.solve.kernels import Kernel, KernelChoice
 from zeropoint.solve.ports import PortGraph
@@ -78,7 +79,7 @@ def _hurt_part(program: Program, kernel: Kernel, specs: Specs) -> tuple[str, flo
         return None
     scale, parts = shared.parameters().scale, list[tuple[float, str]]()
     for index, value in tied:
-        own = _own_step(program, kernel, index, value, specs.graph)
+        own = float(held_scale(_own_step(program, kernel, index, value, specs.graph), kernel.scale_type))
         if own > 0 and scale > PART_TOLERANCE * own:
             parts.append((scale / own, value_name(value) or f"operand {index}"))
     times, name = max(parts, default=(0.0, ""))
