@@ -8,11 +8,8 @@ from decimal import Decimal, getcontext
 import numpy as np
 import pytest
 
-from zeropoint.numerics.approximations import BINARY as IN_STEPS_OF_TWO
-from zeropoint.numerics.approximations import IN_DOUBLE
 from zeropoint.numerics.arrays import AnyArray
 from zeropoint.numerics.functions import BINARY, UNARY
-from zeropoint.numerics.steps import ARRAYS
 
 LONG = np.longdouble
 needs_long_double = pytest.mark.skipif(np.finfo(LONG).nmant < 63, reason="no longer double here")
@@ -64,16 +61,37 @@ def test_functions_of_f64_are_within_four_ulp(name: str) -> None:
 def test_functions_of_two_f64() -> None:
     x, y = numbers(ANY), np.random.default_rng(4).uniform(-20, 20, numbers(ANY).size)
     assert ulps(BINARY["atan2"](x, y), np.arctan2(x.astype(LONG), y.astype(LONG))) < 3
+
+
+@needs_long_double
+@pytest.mark.parametrize(
+    ("low", "high", "most"),
+    [(-5.0, 5.0, 120.0), (-0.1, 0.1, 5000.0), (-700.0, 700.0, 1.0), (-1e-9, 1e-9, 1e11)],
+    ids=["any", "near one", "roots", "very near one"],
+)
+def test_powers_of_f64_are_within_two_ulp(low: float, high: float, most: float) -> None:
+    random = np.random.default_rng(4)
+    x, y = np.exp(random.uniform(low, high, 50000)), random.uniform(-most, most, 50000)
+    exact = np.power(x.astype(LONG), y.astype(LONG))
+    inside = (exact > 1e-300) & (exact < 1e308)
+    assert inside.sum() > 40000
+    assert ulps(BINARY["power"](x[inside], y[inside]), exact[inside]) < 1.5
+
+
+def test_powers_at_the_ends_are_those_of_c() -> None:
+    ends = [0.0, 1.0, 2.0, 0.5, 3.0, 2.5, np.inf, np.nan, 1e308, 5e-324, 1e-310, 1e300, 1 - 2.0**-53, 1 + 2.0**-52]
+    x, y = (part.ravel() for part in np.meshgrid([*ends, *(-v for v in ends)], [*ends, *(-v for v in ends)]))
     with np.errstate(all="ignore"):
-        # The steps of f32's power; f64's is NumPy's.
-        found = IN_STEPS_OF_TWO["power"](ARRAYS, np.abs(x), y)
-        assert ulps(found, np.power(np.abs(x).astype(LONG), y.astype(LONG))) < 600
+        expected, found = np.power(x, y), BINARY["power"](x, y)
+    np.testing.assert_allclose(found, expected, rtol=3e-16)
+    known = ~np.isnan(expected)
+    assert (np.signbit(found) == np.signbit(expected))[known].all()
 
 
-def test_the_steps_of_erf_in_f64() -> None:
+def test_erf_of_f64_is_within_seven_ulp() -> None:
     x = np.random.default_rng(5).uniform(-7, 7, 20000)
     with np.errstate(all="ignore"):
-        assert ulps(IN_DOUBLE["erf"](ARRAYS, x), np.array([math.erf(v) for v in x]).astype(LONG)) < 7
+        assert ulps(UNARY["erf"](x), np.array([math.erf(v) for v in x]).astype(LONG)) < 7
 
 
 @pytest.mark.parametrize(("name", "most"), [("erf", 2.0), ("exponential", 1.2), ("logistic", 2.4)])

@@ -90,7 +90,13 @@ def _expm1_of_rest(s: Steps[V], r: V) -> V:
 
 def exponential(s: Steps[V], x: V) -> V:
     """e^x."""
+    return _exponential_of_sum(s, x, None)
+
+
+def _exponential_of_sum(s: Steps[V], x: V, low: V | None) -> V:
+    """e^(x + low), of a `low` that is far below x."""
     n, r = _reduced(s, within(s, x, -746.0, 710.0))
+    r = r if low is None else s.plus(r, low)
     # In two factors: neither over- nor underflows where the product does not.
     half = s.halved(n, 1)
     rest = s.subtracted(n, half)
@@ -111,8 +117,8 @@ def exponential_minus_one(s: Steps[V], x: V) -> V:
     return keeping_nan(s, x, where(s, s.is_equal(x, 0.0), x, result))
 
 
-def _logarithm(s: Steps[V], x: V) -> V:
-    """ln x of x > 0, finite."""
+def _exponent_and_significand(s: Steps[V], x: V) -> tuple[V, V]:
+    """(e, m) with x = 2^e m, m in sqrt(1/2)..sqrt(2), of x > 0, finite."""
     subnormal = s.is_less(x, 2.0**-1022)
     scaled = s.select(subnormal, s.times(x, 2.0**54), x)
     bits = s.bits(scaled)
@@ -121,7 +127,12 @@ def _logarithm(s: Steps[V], x: V) -> V:
     exponent = s.added(s.halved(above, 52), -1023)
     m = s.of_bits(s.subtracted(bits, s.up(exponent, 52)))
     e = s.of_short(exponent)
-    e = s.select(subnormal, s.minus(e, 54.0), e)
+    return s.select(subnormal, s.minus(e, 54.0), e), m
+
+
+def _logarithm(s: Steps[V], x: V) -> V:
+    """ln x of x > 0, finite."""
+    e, m = _exponent_and_significand(s, x)
     d = s.minus(m, 1.0)
     q = s.over(d, s.plus(m, 1.0))
     z = s.times(q, q)
@@ -203,10 +214,71 @@ def cbrt(s: Steps[V], x: V) -> V:
     return keeping_nan(s, x, s.select(special, x, s.signed(refined, x)))
 
 
+def _sum_of(s: Steps[V], a: V, b: V) -> tuple[V, V]:
+    """a + b of |a| >= |b| or a = 0, and what rounding took off it (Dekker 1971)."""
+    total = s.plus(a, b)
+    return total, s.minus(b, s.minus(total, a))
+
+
+def _product_of(s: Steps[V], a: V, b: V) -> tuple[V, V]:
+    """a b and what rounding took off it, of factors below 2^970 with a product above 2^-960 (Veltkamp, Dekker 1971)."""
+    product = s.times(a, b)
+    (high, low), (other_high, other_low) = _halves(s, a), _halves(s, b)
+    rest = s.minus(s.times(high, other_high), product)
+    rest = plus_product(s, high, other_low, rest)
+    rest = plus_product(s, low, other_high, rest)
+    return product, plus_product(s, low, other_low, rest)
+
+
+def _halves(s: Steps[V], x: V) -> tuple[V, V]:
+    """The upper 26 bits of a significand, and the others."""
+    far = s.times(x, 2.0**27 + 1)
+    high = s.minus(far, s.minus(far, x))
+    return high, s.minus(x, high)
+
+
+def _logarithm_in_two(s: Steps[V], x: V) -> tuple[V, V]:
+    """ln x of x > 0, finite, as a sum of two numbers: within 2^-66 of it.
+
+    ln m = 2 artanh q = 2 q + 2/3 q^3 + q^5 (2/5 + ...), q = (m - 1) / (m + 1), |q| < 0.172: the first two terms are
+    sums of two numbers, too.
+    """
+    e, m = _exponent_and_significand(s, x)
+    above, below = s.minus(m, 1.0), s.plus(m, 1.0)
+    lost = s.minus(m, s.minus(below, 1.0))
+    q = s.over(above, below)
+    product, rest = _product_of(s, q, below)
+    q_low = s.over(s.minus(s.minus(s.minus(above, product), rest), s.times(q, lost)), below)
+    z, z_low = _product_of(s, q, q)
+    z_low = plus_product(s, s.times(q, 2.0), q_low, z_low)
+    cube, cube_low = _product_of(s, z, q)
+    cube_low = s.plus(plus_product(s, z_low, q, cube_low), s.times(z, q_low))
+    third = s.number(x, 2 / 3)
+    term, term_low = _product_of(s, cube, third)
+    term_low = plus_product(s, cube_low, third, plus_product(s, cube, 2.0**-54 / 1.5, term_low))
+    series = s.times(s.times(cube, z), polynomial(s, z, [2 / (2 * n + 5) for n in range(10)]))
+    high, low = _sum_of(s, s.times(q, 2.0), term)
+    low = s.plus(s.plus(low, s.times(q_low, 2.0)), s.plus(term_low, series))
+    total, rest = _sum_of(s, s.times(e, _LN2_HIGH), high)
+    return _sum_of(s, total, s.plus(s.plus(rest, low), s.times(e, _LN2_LOW)))
+
+
 def power(s: Steps[V], x: V, y: V) -> V:
-    """x^y as C's pow has it: exp(y ln|x|), negative where x is and y is odd, NaN where x < 0 and y is no integer."""
+    """x^y as C's pow has it: exp(y ln|x|), negative where x is and y is odd, NaN where x < 0 and y is no integer.
+
+    The product has 64 bits and more, so that its error does not show in the result.
+    """
     magnitude = s.magnitude(x)
-    result = exponential(s, s.times(y, log(s, magnitude)))
+    high, low = _logarithm_in_two(s, magnitude)
+    # Beyond, the result is 0, 1 or infinite whatever else y is; the products stay finite.
+    near = s.signed(within(s, s.magnitude(y), 2.0**-400, 2.0**70), y)
+    product, rest = _product_of(s, near, high)
+    rest = plus_product(s, near, low, rest)
+    in_range = s.is_less(s.magnitude(product), 1024.0)
+    result = _exponential_of_sum(s, product, where(s, s.inverse(in_range), 0.0, rest))
+    special = s.either(s.is_equal(magnitude, 0.0), s.is_equal(magnitude, math.inf))
+    result = s.select(special, exponential(s, s.times(y, log(s, magnitude))), result)
+    result = keeping_nan(s, x, keeping_nan(s, y, result))
     whole = s.is_equal(s.towards_zero(y), y)
     half = s.times(y, 0.5)
     odd = s.both(whole, s.inverse(s.is_equal(s.towards_zero(half), half)))
