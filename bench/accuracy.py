@@ -5,7 +5,7 @@ photographs (`photographs.py`). onnxruntime quantizes per channel with u8 activa
 (`ort_static.py`), and runs with its integer kernels: the ones that never saturate, and those it takes by default, which
 do on an x64 CPU without VNNI.
 
-    python bench/accuracy.py [MODEL.onnx] [--profile fixed16 --profile fixed32] [--observer mse] [--effort balanced]
+    python bench/accuracy.py [MODEL.onnx] [--profile fixed16 --profile fixed32] [--observer minmax] [--effort balanced]
 """
 
 import argparse
@@ -58,7 +58,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("model", type=Path, nargs="?", default=MODEL)
     parser.add_argument("--profile", action="append", help="default: fixed16")
-    parser.add_argument("--observer", action="append", help="default: mse")
+    parser.add_argument("--observer", action="append", help="default: output")
     parser.add_argument("--effort", action="append", help="default: none, fast, balanced, best")
     arguments = parser.parse_args()
     calibration, heldout = crops("calibration"), crops("heldout")
@@ -73,7 +73,7 @@ def main() -> None:
     for arithmetic, outputs in onnxruntime_outputs(arguments.model, calibration, heldout).items():
         row(f"onnxruntime, minmax, {arithmetic} kernels", outputs)
     for profile in arguments.profile or ["fixed16"]:
-        for observer in arguments.observer or ["mse"]:
+        for observer in arguments.observer or ["output"]:
             for effort in arguments.effort or ["none", "fast", "balanced", "best"]:
                 outputs, note = zeropoint_outputs(arguments.model, calibration, heldout, profile, observer, effort)
                 row(f"zeropoint {profile}, {observer}, {effort}", outputs, note)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import pickle
 import re
 
@@ -12,8 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from zeropoint.calibrate import OBSERVERS, MeanSquareObserver, PercentileObserver, observer_factory
+import zeropoint as zp
+from zeropoint.calibrate import DEFAULT_OBSERVER, OBSERVERS, MeanSquareObserver, PercentileObserver, observer_factory
 from zeropoint.calibrate.histogram import ABSOLUTE_ERROR, RELATIVE_ERROR
+from zeropoint.cli import main
 
 SPECS = ("minmax", "mse", "output", "percentile:99")
 FLOATS = st.floats(width=32, allow_nan=True, allow_infinity=True)
@@ -186,6 +189,13 @@ def test_observers_are_named_in_one_table():
     assert isinstance(observer_factory("mse")(), MeanSquareObserver)
     assert observer_factory("percentile")().percentile == 99.99
     assert observer_factory("percentile:99.9")().percentile == 99.9
+
+
+def test_everything_that_quantizes_has_the_same_default():
+    assert inspect.signature(zp.quantize).parameters["observer"].default == DEFAULT_OBSERVER
+    for name in ("quantize", "sensitivity"):
+        (option,) = [option for option in main.commands[name].params if option.name == "observer"]
+        assert option.default == DEFAULT_OBSERVER
 
 
 @pytest.mark.parametrize(

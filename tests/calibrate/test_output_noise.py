@@ -6,16 +6,19 @@ import numpy as np
 import pytest
 
 from networks import Network
-from zeropoint.calibrate import collect, instrument
+from zeropoint.calibrate import DEFAULT_OBSERVER, collect, instrument
 from zeropoint.calibrate.candidates import Kept, OutputObserver, best
-from zeropoint.calibrate.output_noise import output_noise
+from zeropoint.calibrate.output_noise import Noise, output_noise
 from zeropoint.fuse import fuse
 from zeropoint.interp import ReferenceEngine
 from zeropoint.ir.program import Program
 from zeropoint.ir.stablehlo import AddOp, ConvolutionLayout, ConvolutionOp, TransposeOp
 from zeropoint.ir.tensors import with_shape
-from zeropoint.numerics.affine import dequantize, quantize
+from zeropoint.model import Model, compare
+from zeropoint.numerics.affine import dequantize
+from zeropoint.numerics.affine import quantize as quantized
 from zeropoint.numerics.ranges import asymmetric
+from zeropoint.pipeline import Options, quantize
 
 CHANNELS = 4
 RANGES = [(-1.0, 1.0), (-4.0, 4.0), (-40.0, 40.0)]
@@ -48,13 +51,17 @@ def samples(count: int = 3, seed: int = 0) -> list[dict[str, np.ndarray]]:
 
 def rounded(values: np.ndarray, low: float, high: float) -> np.ndarray:
     chosen = asymmetric(low, high, -128, 127)
-    stored = quantize(values, chosen.scale, chosen.zero_point, -128, 127)
+    stored = quantized(values, chosen.scale, chosen.zero_point, -128, 127)
     return dequantize(stored, chosen.scale, chosen.zero_point).astype(np.float64)
+
+
+def observed(count: int) -> np.ndarray:
+    return np.concatenate([s["x0"].reshape(CHANNELS, -1) for s in samples(count)], axis=1).astype(np.float64)
 
 
 def expected(readers: list[np.ndarray], limits: tuple[float, float]) -> float:
     """Noise over signal, summed over readers that are matrices from channels to results."""
-    data = np.concatenate([s["x0"].reshape(CHANNELS, -1) for s in samples()], axis=1).astype(np.float64)
+    data = observed(3)
     error = rounded(data, *limits) - data
     return sum(float(((matrix @ error) ** 2).sum() / ((matrix @ data) ** 2).sum()) for matrix in readers)
 
@@ -63,22 +70,83 @@ def expected(readers: list[np.ndarray], limits: tuple[float, float]) -> float:
 @pytest.mark.parametrize("other", [False, True])
 def test_noise_is_that_of_the_readers_and_kernels_that_move_are_looked_through(moved: bool, other: bool) -> None:
     asked = instrument(fuse(network(moved=moved, other=other)))
-    found = output_noise(asked, {"x0": RANGES}, samples(), ReferenceEngine())["x0"]
+    found = output_noise(asked, {"x0": RANGES}, samples(), ReferenceEngine())["x0"].readers.sum(axis=1)
     readers = [WEIGHT[:, :, 0, 0].astype(np.float64), *([2 * np.eye(CHANNELS)] if other else [])]
     assert found == pytest.approx([expected(readers, limits) for limits in RANGES], rel=1e-3)
 
 
-def test_the_range_with_the_least_noise_is_taken() -> None:
-    asked = instrument(fuse(network()))
-    report = collect(asked, samples(8), observer="output")
-    observer = OutputObserver()
-    for sample in samples(8):
+def test_what_a_range_cuts_off_is_that_of_all_data_not_of_the_few_samples() -> None:
+    asked, observer = instrument(fuse(network())), OutputObserver()
+    for sample in samples(200):
         observer.update(sample["x0"])
-    candidates = observer.candidates()
-    noise = output_noise(asked, {"x0": candidates}, samples(8), ReferenceEngine())["x0"]
-    seen = report.observations["x0"]
-    assert (seen.minimum, seen.maximum) == candidates[best(noise)]
-    assert min(noise) >= 0.98 * noise[best(noise)]
+    data = observed(200)
+    for limits in RANGES:
+        cut = ((data - data.clip(*limits)) ** 2).mean()
+        assert observer.cut_off(limits) == pytest.approx(cut, rel=0.03, abs=1e-9)
+    noise = output_noise(asked, {"x0": RANGES}, samples(), ReferenceEngine())["x0"]
+    assert noise.size == observed(3).size
+    for number, limits in enumerate(RANGES):
+        few = observed(3)
+        assert noise.own[number].sum() == pytest.approx(((rounded(few, *limits) - few) ** 2).sum(), rel=1e-3)
+        assert noise.cut[number].sum() == pytest.approx(((few - few.clip(*limits)) ** 2).sum(), rel=1e-6, abs=1e-9)
+
+
+def test_samples_without_the_rare_values_do_not_make_a_range_that_cuts_them_off_look_good() -> None:
+    """999 values up to 1 and one of 10, which the samples that are judged do not have."""
+    observer = OutputObserver()
+    observer.update(np.linspace(-1, 1, 999, dtype=np.float32))
+    observer.update(np.float32([10.0]))
+    ranges = [(-1.0, 1.0), (-1.0, 10.0)]
+    few = np.random.default_rng(0).uniform(-1, 1, (4, 50)).astype(np.float32)
+    own = np.array([((few - rounded(few, *limits)) ** 2).sum(axis=1) for limits in ranges])
+    noise = Noise(own.copy(), own, np.zeros((2, 4)), few.size)
+    assert best(noise.readers) == 0
+    assert observer.choice(ranges, noise) == ranges[1]
+
+
+@pytest.mark.parametrize(
+    ("costs", "taken"),
+    [
+        ([[10, 10, 10, 10], [7, 7, 8, 7]], 1),  # clearly less
+        ([[10, 10, 10, 10], [9, 9, 9, 9]], 0),  # less than 1 dB
+        ([[100, 1, 1, 1], [60, 3, 3, 3]], 0),  # on average over few samples, by luck
+        ([[10, 10, 10, 10], [7, 7, 7, 7], [5, 5, 5, 5]], 2),
+        ([[0, 0], [0, 0]], 0),
+        ([[10], [5]], 1),
+    ],
+)
+def test_another_range_is_taken_where_it_is_clearly_better(costs: list[list[float]], taken: int) -> None:
+    assert best(np.array(costs, np.float64)) == taken
+
+
+def rare(factor: float) -> tuple[Program, list[dict[str, np.ndarray]]]:
+    """A convolution that multiplies a channel, 0 but for one large value in every other sample, by some factor.
+
+    8 bits of that value's range are coarse for the other channels, so that the range of least squared error is less.
+    """
+    net = Network([(1, 32, 64, 64)])
+    (value,) = net.values
+    weight = np.random.default_rng(1).normal(0, 1, (4, 32, 1, 1))
+    weight[:, 0] *= factor
+    net.layer("conv")
+    layout = ConvolutionLayout.channels_first(2)
+    made = ConvolutionOp(value, net.constant(weight), with_shape(value, [1, 4, 64, 64]), layout)
+    arrays = np.random.default_rng(2).uniform(0, 1, (32, 1, 32, 64, 64)).astype(np.float32)
+    arrays[:, :, 0] = 0
+    arrays[::2, :, 0, 5, 5] = 10
+    return net.finish([net.insert(made)]), [{"x0": array} for array in arrays]
+
+
+def sqnr(factor: float, observer: str = DEFAULT_OBSERVER) -> float:
+    program, arrays = rare(factor)
+    result = quantize(program, arrays[:24], Options(effort="none", observer=observer))
+    return compare(Model(program), Model(result.integer), arrays[24:]).outputs[0].sqnr
+
+
+@pytest.mark.parametrize(("factor", "better", "worse"), [(20.0, "minmax", "mse"), (0.1, "mse", "minmax")])
+def test_the_default_takes_the_better_of_two_ranges(factor: float, better: str, worse: str) -> None:
+    assert sqnr(factor, better) > sqnr(factor, worse) + 1
+    assert sqnr(factor) >= sqnr(factor, better)
 
 
 def test_the_order_of_the_samples_changes_nothing() -> None:

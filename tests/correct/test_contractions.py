@@ -8,9 +8,9 @@ from hypothesis import given
 from networks import Case, cases, quantized
 from property_cases import some
 from zeropoint.correct.contractions import ContractionKernel, contraction_kernel, give_biases
-from zeropoint.correct.isolate import activations, float_form
 from zeropoint.correct.rows import products
 from zeropoint.interp import Interpreter
+from zeropoint.ir.isolation import activations, float_form
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, stored_array
 from zeropoint.ir.tensors import shape_of

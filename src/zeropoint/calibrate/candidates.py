@@ -4,28 +4,25 @@ from __future__ import annotations
 
 import hashlib
 import heapq
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from operator import length_hint
 
 import numpy as np
 
-from zeropoint.calibrate.histogram import PercentileObserver
 from zeropoint.calibrate.mse import MeanSquareObserver
+from zeropoint.calibrate.output_noise import Noise, Range
 from zeropoint.ir.tensors import Array
 
 JUDGED = 8
-"""Samples that ranges are judged with."""
+"""The most samples that ranges are judged with: a quarter of them all, so that it takes as long as to observe them."""
+LEAST_JUDGED = 4
 MOST_BYTES = 128 << 20
 """Fewer samples are kept where they would take more, but not fewer than `JUDGED`."""
-PERCENTILES = (100.0, 99.99, 99.9)
-"""Of the ranges that are tried beside that of least error of the value itself."""
 CLOSE = 0.01
 """Two ranges whose ends differ by less than this share of the wider one are one."""
-BETTER = 0.98
-"""A range is taken before one that stands earlier in the list if its noise is so many times that one's, or less."""
-
-Range = tuple[float, float]
+BETTER = 0.8
+"""A range is taken before that of least error of the value if its noise is so many times that one's, or less: 1 dB."""
 
 
 @dataclass(eq=False)
@@ -40,18 +37,22 @@ class OutputObserver(MeanSquareObserver):
         return OutputObserver(self.seen.merge(other.seen))
 
     def candidates(self) -> list[Range]:
-        """The range of least squared error, then those of percentiles; those that hardly differ once."""
-        found = [self.range()]
-        for percentile in PERCENTILES:
-            limits = _percentile(self.seen, percentile)
-            if not any(_is_close(limits, other) for other in found):
-                found.append(limits)
-        return found
+        """The range of least squared error, and the observed one where that is wider."""
+        narrow, (low, high) = self.range(), self.seen.range()
+        wide = min(low, 0.0), max(high, 0.0)
+        return [narrow] if _is_close(narrow, wide) else [narrow, wide]
 
+    def choice(self, ranges: Sequence[Range], noise: Noise) -> Range:
+        """The range whose readers have the least noise.
 
-def _percentile(seen: PercentileObserver, percentile: float) -> Range:
-    low, high = replace(seen, percentile=percentile).range()
-    return min(low, 0.0), max(high, 0.0)
+        A few samples hardly have the rare values that a narrow range cuts off. So they only tell which part of a
+        value's noise its readers hand on; how much is cut off follows from the histogram of everything.
+        """
+        own, lacking = noise.own.sum(axis=1), [self.cut_off(limits) * noise.size for limits in ranges]
+        lacking -= noise.cut.sum(axis=1)
+        if not own.all():
+            return ranges[0]
+        return ranges[best(noise.readers * (1 + lacking / own)[:, None])]
 
 
 def _is_close(first: Range, second: Range) -> bool:
@@ -59,13 +60,17 @@ def _is_close(first: Range, second: Range) -> bool:
     return abs(first[0] - second[0]) <= CLOSE * width and abs(first[1] - second[1]) <= CLOSE * width
 
 
-def best(noise: list[float]) -> int:
-    """The number of the range to take: the earliest that no later one beats clearly."""
-    chosen = 0
-    for number, found in enumerate(noise):
-        if found < BETTER * noise[chosen]:
-            chosen = number
-    return chosen
+def best(costs: Array) -> int:
+    """The number of the range to take, of costs by range and sample.
+
+    It is the first unless another one costs clearly less: by the factor `BETTER` in all, and on average over the
+    samples by more than the standard error.
+    """
+    totals, gains = costs.sum(axis=1), costs[0] - costs
+    count = costs.shape[1]
+    errors = gains.std(axis=1, ddof=1) / np.sqrt(count) if count > 1 else np.zeros(len(costs))
+    clear = (totals <= BETTER * totals[0]) & (gains.mean(axis=1) > errors)
+    return int(np.where(clear, totals, np.inf).argmin()) if clear.any() else 0
 
 
 @dataclass
@@ -97,6 +102,11 @@ class Kept:
     def watch(self, samples: Iterable[Mapping[str, Array]]) -> Iterable[Mapping[str, Array]]:
         """The samples, seen as they pass."""
         return _Watched(self, samples)
+
+    @property
+    def judged(self) -> list[Mapping[str, Array]]:
+        """Those to judge ranges with, by rising digest."""
+        return self.samples[: max(LEAST_JUDGED, self.count // 4)]
 
     @property
     def samples(self) -> list[Mapping[str, Array]]:

@@ -9,8 +9,9 @@ from zeropoint.calibrate.histogram import PercentileObserver
 from zeropoint.calibrate.mse import MeanSquareObserver
 from zeropoint.calibrate.observers import ObserverFactory
 
-DEFAULT_OBSERVER = "mse"
-"""What `quantize` observes with unless told: it was nearest to float on the networks of the benchmarks."""
+DEFAULT_OBSERVER = "output"
+"""What `quantize` observes with unless told: the range of `mse`, or of `minmax` where the kernels that read the value
+have clearly less noise by that (docs/accuracy.md)."""
 
 
 def _minmax(argument: str) -> ObserverFactory:

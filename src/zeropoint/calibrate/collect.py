@@ -20,7 +20,7 @@ from dataclasses import replace
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, TensorType, f32
 from xdsl.rewriter import Rewriter
 
-from zeropoint.calibrate.candidates import Kept, OutputObserver, best
+from zeropoint.calibrate.candidates import Kept, OutputObserver
 from zeropoint.calibrate.choices import observer_factory
 from zeropoint.calibrate.observers import Observer, ObserverFactory
 from zeropoint.calibrate.output_noise import output_noise
@@ -93,14 +93,12 @@ def _judged(
     program: Program, states: Mapping[str, Observer], kept: Kept, engine: Engine, progress: Progress
 ) -> dict[str, tuple[float, float]]:
     """The ranges of the values that are judged by what their readers make of them."""
-    ranges = {
-        key: state.candidates() for key, state in states.items() if isinstance(state, OutputObserver) and state.count
-    }
-    ranges = {key: candidates for key, candidates in ranges.items() if len(candidates) > 1}
+    judged = {key: state for key, state in states.items() if isinstance(state, OutputObserver) and state.count}
+    ranges = {key: candidates for key, state in judged.items() if len(candidates := state.candidates()) > 1}
     if not ranges:
         return {}
-    noise = output_noise(program, ranges, progress(kept.samples, "choose ranges"), engine)
-    return {key: candidates[best(noise[key])] for key, candidates in ranges.items()}
+    noise = output_noise(program, ranges, kept.judged, engine, progress)
+    return {key: judged[key].choice(tried, noise[key]) for key, tried in ranges.items()}
 
 
 def _observation(key: str, observer: Observer, samples: int) -> Observation:

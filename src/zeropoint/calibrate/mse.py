@@ -75,6 +75,13 @@ class MeanSquareObserver:
         low, high = np.unravel_index(int(error.argmin()), error.shape)
         return float(np.float32(-low_ends[low])) + 0.0, float(np.float32(high_ends[high]))
 
+    def cut_off(self, limits: tuple[float, float]) -> float:
+        """What a range cuts off, squared: the mean over all values of the squared distance from it."""
+        counts, values = bin_middles(self.seen)
+        extremes = self.seen.extremes
+        values = np.clip(values, extremes.minimum, extremes.maximum)  # a bin's middle may lie beyond them
+        return float((counts * (values - np.clip(values, *limits)) ** 2).sum() / self.count)
+
 
 def _ends(extreme: float, counts: Array, magnitudes: Array) -> tuple[Array, Array]:
     """Candidate ends on one side, as magnitudes, and what each cuts off: the sum of (x - end)^2 over x > end.

@@ -32,7 +32,7 @@ from zeropoint.cli.shapes import SHAPE
     help="Whose kernels decide: see `zeropoint targets`; or a .toml or .py, whose Python code is run.",
 )
 @click.option("--profile", default=None, help="Rounding of every step; default: the target's.")
-@click.option("--observer", default="mse", show_default=True, help="mse, minmax, output, or percentile:99.99.")
+@click.option("--observer", default="output", show_default=True, help="output, mse, minmax, or percentile:99.99.")
 @click.option("--recipe", "recipe_file", type=INPUT_FILE, default=None, help="Rules for parts of the model: .yaml.")
 @click.option(
     "--least-sqnr",

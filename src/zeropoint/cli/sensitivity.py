@@ -16,7 +16,7 @@ from zeropoint.cli.shapes import SHAPE
 @click.argument("model", type=INPUT_FILE)
 @click.option("--data", required=True, type=INPUT_FILE, help="Calibration data: .npz, or a folder of .npy files.")
 @click.option("--target", default="cpu", show_default=True, help="Whose kernels decide; Python code in a file is run.")
-@click.option("--observer", default="mse", show_default=True, help="mse, minmax, output, or percentile:99.99.")
+@click.option("--observer", default="output", show_default=True, help="output, mse, minmax, or percentile:99.99.")
 @click.option(
     "--effort",
     type=click.Choice(["none", "fast", "balanced", "best"]),

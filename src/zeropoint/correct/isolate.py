@@ -1,75 +1,15 @@
-"""One op of a program as a program of its own: what the lock-step walk runs.
+"""A quantized kernel of a program as an integer program of its own: what the walk of both networks runs.
 
-```mlir
-%1 = "quant.region"(%0, %w, %b) ({ convolution, add, clamp }) {input_specs = [...], output_specs = [...], ...}
-```
-becomes
-```mlir
-func.func @main(%0: tensor<1x3x8x8xf32>) -> tensor<1x4x8x8xf32> {
-  %w = stablehlo.constant ...
-  %b = stablehlo.constant ...
-  %1 = "quant.region"(%0, %w, %b) ({ convolution, add, clamp }) {input_specs = [...], output_specs = [...], ...}
-  return %1 : tensor<1x4x8x8xf32>
-}
-```
-The float form drops the specs; the integer form is materialized and lowered, with integers at its edges where it can.
+The kernel is materialized and lowered, with integers at its edges where it can; `zeropoint.ir.isolation` takes it out.
 """
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import ModuleOp
-from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Block, Operation, Region, SSAValue
-
-from zeropoint.ir.constants import is_constant
-from zeropoint.ir.inlining import inline_region
-from zeropoint.ir.program import Program, name_attributes
+from zeropoint.ir.isolation import isolated
+from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp
 from zeropoint.lower import LoweringError, integer_io, integer_program
 from zeropoint.materialize import materialize
-
-
-def read_values(op: Operation) -> list[SSAValue]:
-    """What an op reads, its bodies too, each value once."""
-    inside = {result for inner in op.walk() for result in inner.results}
-    inside |= {
-        argument for inner in op.walk() for region in inner.regions for b in region.blocks for argument in b.args
-    }
-    return list(dict.fromkeys(value for inner in op.walk() for value in inner.operands if value not in inside))
-
-
-def activations(op: Operation) -> list[SSAValue]:
-    """What an op reads that is no constant."""
-    return [value for value in read_values(op) if not is_constant(value)]
-
-
-def isolated(program: Program, op: Operation) -> Program:
-    """An op alone: its activations are arguments, its results are returned; ports are named by their number."""
-    arguments = activations(op)
-    block = Block(arg_types=[value.type for value in arguments])
-    values: dict[SSAValue, SSAValue] = dict(zip(arguments, block.args, strict=True))
-    for value in read_values(op):
-        if value not in values:
-            assert isinstance(value.owner, Operation)
-            constant = value.owner.clone()
-            block.add_op(constant)
-            values[value] = constant.results[0]
-    copy = op.clone(values)
-    block.add_op(copy)
-    block.add_op(ReturnOp(*copy.results))
-    function = FuncOp("main", ([a.type for a in block.args], [r.type for r in copy.results]), Region(block))
-    function.properties["arg_attrs"] = name_attributes([str(number) for number in range(len(arguments))])
-    function.properties["res_attrs"] = name_attributes([str(number) for number in range(len(copy.results))])
-    return Program(ModuleOp([function], dict(program.module.attributes)), program.weights.copy())
-
-
-def float_form(program: Program, op: Operation) -> Program:
-    """An op alone, in float: what it computes of float inputs, whatever its specs say."""
-    made = isolated(program, op)
-    made.module.attributes.clear()
-    for region in [found for found in made.entry.ops if isinstance(found, QuantizeRegionOp)]:
-        inline_region(region)
-    return made
 
 
 def integer_form(program: Program, op: QuantizeRegionOp) -> Program:

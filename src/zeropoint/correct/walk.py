@@ -14,12 +14,13 @@ from typing import cast
 
 import numpy as np
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from zeropoint.calibrate import Progress, silent
-from zeropoint.correct.isolate import activations, float_form, integer_form
+from zeropoint.correct.isolate import integer_form
 from zeropoint.interp import Engine
 from zeropoint.ir.annotations import EXPRESSED
+from zeropoint.ir.isolation import activations, computing, float_form, last_readers
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType, evaluate
 from zeropoint.ir.stablehlo import ConstantOp
@@ -93,7 +94,7 @@ class Walk:
             arrays = [np.asarray(sample[port.name]) for sample in samples]
             self.values[argument] = Value(arrays, arrays)
         last = last_readers(block)
-        ops, exact_ops = _computing(self.program), _computing(self.reference or self.program)
+        ops, exact_ops = computing(self.program), computing(self.reference or self.program)
         with np.errstate(all="ignore"):  # what is not finite in the samples is not finite here
             for op, exact_op in progress(list(zip(ops, exact_ops, strict=True)), "kernels"):
                 self._step(op, exact_op, len(samples))
@@ -149,11 +150,6 @@ class Walk:
         return [[row[number] for row in rows] for number in range(len(program.outputs))]
 
 
-def _computing(program: Program) -> list[Operation]:
-    """The ops of a program that compute something when it runs."""
-    return [op for op in list(program.entry.ops)[:-1] if not isinstance(op, ConstantOp)]
-
-
 class _Converted(Sequence[Array]):
     """A value in another form, made when a sample is asked for."""
 
@@ -173,20 +169,6 @@ def _as_stored(value: Value, kind: UniformQuantizedType | None, name: str) -> Se
     if kind is None:
         return _Converted(value, value.real)
     return _Converted(value, lambda sample: evaluate.quantize(value.real(sample), kind, name))
-
-
-def last_readers(block: Block) -> dict[Operation, list[SSAValue]]:
-    """By op, the values that nobody reads behind it."""
-    last: dict[SSAValue, Operation] = {}
-    for op in block.ops:
-        for value in activations(op):
-            last[value] = op
-        for result in op.results:
-            last[result] = op
-    found: dict[Operation, list[SSAValue]] = {}
-    for value, op in last.items():
-        found.setdefault(op, []).append(value)
-    return found
 
 
 def bytes_a_sample(program: Program) -> int:

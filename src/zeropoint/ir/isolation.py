@@ -1,0 +1,90 @@
+"""One op of a program as a program of its own: what runs where networks are looked at kernel by kernel.
+
+```mlir
+%1 = "quant.region"(%0, %w, %b) ({ convolution, add, clamp }) {input_specs = [...], output_specs = [...], ...}
+```
+becomes
+```mlir
+func.func @main(%0: tensor<1x3x8x8xf32>) -> tensor<1x4x8x8xf32> {
+  %w = stablehlo.constant ...
+  %b = stablehlo.constant ...
+  %1 = "quant.region"(%0, %w, %b) ({ convolution, add, clamp }) {input_specs = [...], output_specs = [...], ...}
+  return %1 : tensor<1x4x8x8xf32>
+}
+```
+The float form drops the specs, and has the ops of the region instead of it.
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Block, Operation, Region, SSAValue
+
+from zeropoint.ir.constants import is_constant
+from zeropoint.ir.inlining import inline_region
+from zeropoint.ir.program import Program, name_attributes
+from zeropoint.ir.quant import QuantizeRegionOp
+from zeropoint.ir.stablehlo import ConstantOp
+
+
+def read_values(op: Operation) -> list[SSAValue]:
+    """What an op reads, its bodies too, each value once."""
+    inside = {result for inner in op.walk() for result in inner.results}
+    inside |= {
+        argument for inner in op.walk() for region in inner.regions for b in region.blocks for argument in b.args
+    }
+    return list(dict.fromkeys(value for inner in op.walk() for value in inner.operands if value not in inside))
+
+
+def activations(op: Operation) -> list[SSAValue]:
+    """What an op reads that is no constant."""
+    return [value for value in read_values(op) if not is_constant(value)]
+
+
+def isolated(program: Program, op: Operation) -> Program:
+    """An op alone: its activations are arguments, its results are returned; ports are named by their number."""
+    arguments = activations(op)
+    block = Block(arg_types=[value.type for value in arguments])
+    values: dict[SSAValue, SSAValue] = dict(zip(arguments, block.args, strict=True))
+    for value in read_values(op):
+        if value not in values:
+            assert isinstance(value.owner, Operation)
+            constant = value.owner.clone()
+            block.add_op(constant)
+            values[value] = constant.results[0]
+    copy = op.clone(values)
+    block.add_op(copy)
+    block.add_op(ReturnOp(*copy.results))
+    function = FuncOp("main", ([a.type for a in block.args], [r.type for r in copy.results]), Region(block))
+    function.properties["arg_attrs"] = name_attributes([str(number) for number in range(len(arguments))])
+    function.properties["res_attrs"] = name_attributes([str(number) for number in range(len(copy.results))])
+    return Program(ModuleOp([function], dict(program.module.attributes)), program.weights.copy())
+
+
+def float_form(program: Program, op: Operation) -> Program:
+    """An op alone, in float: what it computes of float inputs, whatever its specs say."""
+    made = isolated(program, op)
+    made.module.attributes.clear()
+    for region in [found for found in made.entry.ops if isinstance(found, QuantizeRegionOp)]:
+        inline_region(region)
+    return made
+
+
+def computing(program: Program) -> list[Operation]:
+    """The ops of a program that compute something when it runs."""
+    return [op for op in list(program.entry.ops)[:-1] if not isinstance(op, ConstantOp)]
+
+
+def last_readers(block: Block) -> dict[Operation, list[SSAValue]]:
+    """By op, the values that nobody reads behind it."""
+    last: dict[SSAValue, Operation] = {}
+    for op in block.ops:
+        for value in activations(op):
+            last[value] = op
+        for result in op.results:
+            last[result] = op
+    found: dict[Operation, list[SSAValue]] = {}
+    for value, op in last.items():
+        found.setdefault(op, []).append(value)
+    return found
