@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import prod
 
 import numpy as np
 from xdsl.dialects.builtin import f32
@@ -27,11 +28,16 @@ from xdsl.rewriter import Rewriter
 
 from zeropoint.calibrate.progress import Progress, silent
 from zeropoint.interp import Engine, Runnable
-from zeropoint.ir.isolation import activations, computing, float_form, last_readers
+from zeropoint.ir.isolation import activations, computing, float_form, last_readers, widest_place
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, StatisticsRefOp
-from zeropoint.ir.tensors import Array, element_of
+from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 from zeropoint.numerics.ranges import asymmetric
+
+MEMORY = 480 << 20
+"""Bytes that values and their rounded forms may take; there are as many samples as fit, one at least."""
+FORMS = 3
+"""A value in float and rounded to two ranges."""
 
 Range = tuple[float, float]
 Form = tuple[str, int]
@@ -82,7 +88,8 @@ class _Walk:
 
     def __post_init__(self) -> None:
         for key, tried in self.ranges.items():
-            self.found[key] = Noise(*(np.zeros((len(tried), self.count)) for _ in range(3)))
+            none = np.zeros((len(tried), self.count))
+            self.found[key] = Noise(none, none.copy(), none.copy())
 
     def enter(self, value: SSAValue, arrays: list[Array]) -> None:
         """A value that has been computed: its own noise, which counts where floats or the caller read it."""
@@ -152,6 +159,10 @@ def _is_kernel(op: Operation) -> bool:
     return isinstance(op, QuantizeRegionOp) and element_of(op.outputs[0]) == f32
 
 
+def _bytes(value: SSAValue) -> int:
+    return prod(shape_of(value)) * element_dtype(element_of(value)).itemsize
+
+
 def _without_references(program: Program) -> tuple[Program, dict[SSAValue, str]]:
     """The program that asks nothing, and the keys of the f32 values that it asked for."""
     program = program.clone()
@@ -171,12 +182,12 @@ def output_noise(
     engine: Engine,
     progress: Progress = silent,
 ) -> dict[str, Noise]:
-    """For each key, what each of its ranges costs on each of the samples.
+    """For each key, what each of its ranges costs on each of the samples, or on the first of them that fit the memory.
 
-    Every op runs alone, over all samples at once: memory is that of the widest place of the network, times the samples.
-    Raises what the engine raises.
+    Every op runs alone, over all samples at once. Raises what the engine raises.
     """
     program, keys = _without_references(program)
+    samples = samples[: max(1, MEMORY // max(1, FORMS * widest_place(program.entry, _bytes)))]
     walk = _Walk(program, ranges, keys, engine, len(samples))
     last = last_readers(program.entry)
     with np.errstate(all="ignore"):  # what is not finite in the samples is not finite here

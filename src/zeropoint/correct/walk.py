@@ -20,7 +20,7 @@ from zeropoint.calibrate import Progress, silent
 from zeropoint.correct.isolate import integer_form
 from zeropoint.interp import Engine
 from zeropoint.ir.annotations import EXPRESSED
-from zeropoint.ir.isolation import activations, computing, float_form, last_readers
+from zeropoint.ir.isolation import activations, computing, float_form, last_readers, widest_place
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType, evaluate
 from zeropoint.ir.stablehlo import ConstantOp
@@ -173,22 +173,11 @@ def _as_stored(value: Value, kind: UniformQuantizedType | None, name: str) -> Se
 
 def bytes_a_sample(program: Program) -> int:
     """The most bytes that the values of both networks take at one place, for a sample."""
-    block = program.entry
-    last = last_readers(block)
-    sizes: dict[SSAValue, int] = {argument: _bytes(argument, quantized=False) for argument in block.args}
-    most = alive = sum(sizes.values())
-    for op in block.ops:
-        if isinstance(op, ConstantOp):
-            continue
-        made = {result: _bytes(result, isinstance(op, QuantizeRegionOp) and is_quantized(op)) for result in op.results}
-        sizes |= made
-        alive += sum(made.values())
-        most = max(most, alive)
-        alive -= sum(sizes.get(value, 0) for value in last.get(op, ()))
-    return most
+    return widest_place(program.entry, _bytes)
 
 
-def _bytes(value: SSAValue, quantized: bool) -> int:
+def _bytes(value: SSAValue) -> int:
+    quantized = isinstance(value.owner, QuantizeRegionOp) and is_quantized(value.owner)
     return int(np.prod(shape_of(value), dtype=np.int64)) * (FLOAT_BYTES + 1 if quantized else 2 * FLOAT_BYTES)
 
 

@@ -17,6 +17,8 @@ The float form drops the specs, and has the ops of the region instead of it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, Region, SSAValue
@@ -88,3 +90,16 @@ def last_readers(block: Block) -> dict[Operation, list[SSAValue]]:
     for value, op in last.items():
         found.setdefault(op, []).append(value)
     return found
+
+
+def widest_place(block: Block, size: Callable[[SSAValue], int]) -> int:
+    """The most that the values which are still to be read take in sum, at one op, by the size of each."""
+    last = last_readers(block)
+    most = alive = sum(map(size, block.args))
+    for op in block.ops:
+        if isinstance(op, ConstantOp):
+            continue
+        alive += sum(map(size, op.results))
+        most = max(most, alive)
+        alive -= sum(size(value) for value in last.get(op, ()) if not is_constant(value))
+    return most
