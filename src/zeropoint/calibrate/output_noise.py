@@ -28,11 +28,11 @@ from xdsl.rewriter import Rewriter
 
 from zeropoint.calibrate.progress import Progress, silent
 from zeropoint.interp import Engine, Runnable
-from zeropoint.ir.isolation import activations, computing, float_form, last_readers, widest_place
+from zeropoint.ir.isolation import activations, computing, float_form, last_readers, most_alive
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, StatisticsRefOp
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
-from zeropoint.numerics.ranges import asymmetric
+from zeropoint.numerics import asymmetric, dequantize, quantize
 
 MEMORY = 480 << 20
 """Bytes that values and their rounded forms may take; there are as many samples as fit, one at least."""
@@ -64,9 +64,8 @@ class Noise:
 def rounded(array: Array, limits: Range) -> Array:
     """An f32 array as it comes back from 8 bits of a range."""
     chosen = asymmetric(*limits, -128, 127)
-    scale, zero_point = np.float32(chosen.scale), int(chosen.zero_point)
-    steps = np.rint(array / scale)
-    return np.clip(steps, -128 - zero_point, 127 - zero_point, out=steps) * scale
+    stored = quantize(array, chosen.scale, chosen.zero_point, -128, 127)
+    return dequantize(stored, chosen.scale, chosen.zero_point)
 
 
 def _energy(array: Array) -> float:
@@ -116,10 +115,10 @@ class _Walk:
 
     def _judge(self, op: Operation, run: Runnable, inputs: Sequence[SSAValue], exact: list[Array]) -> None:
         moves = isinstance(op, QuantizeRegionOp) and op.logical_kernel.data in MOVES
-        for place, value in enumerate(inputs):
+        for index, value in enumerate(inputs):
             for form, arrays in self._forms(value):
                 given = [self.values[other] for other in inputs]
-                given[place] = arrays
+                given[index] = arrays
                 made = self._run(run, given)[0]
                 if moves:
                     self.moved.setdefault(op.results[0], {})[form] = made
@@ -187,7 +186,7 @@ def output_noise(
     Every op runs alone, over all samples at once. Raises what the engine raises.
     """
     program, keys = _without_references(program)
-    samples = samples[: max(1, MEMORY // max(1, FORMS * widest_place(program.entry, _bytes)))]
+    samples = samples[: max(1, MEMORY // max(1, FORMS * most_alive(program.entry, _bytes)))]
     walk = _Walk(program, ranges, keys, engine, len(samples))
     last = last_readers(program.entry)
     with np.errstate(all="ignore"):  # what is not finite in the samples is not finite here

@@ -3,7 +3,7 @@
 Every op of a propagated program runs alone, first in float on what the float network has there, then quantized on what
 the quantized network has there: with the integers, and the rounding, of the program that it becomes. In between a
 visitor may look at both sides and change the constants of the kernel, which is what corrections do. A value is let go
-behind its last reader, so that memory is that of the widest place of the network, times the samples.
+behind its last reader, so that memory is that of the values alive at one op, times the samples.
 """
 
 from __future__ import annotations
@@ -20,10 +20,9 @@ from zeropoint.calibrate import Progress, silent
 from zeropoint.correct.isolate import integer_form
 from zeropoint.interp import Engine
 from zeropoint.ir.annotations import EXPRESSED
-from zeropoint.ir.isolation import activations, computing, float_form, last_readers, widest_place
+from zeropoint.ir.isolation import activations, computing, float_form, last_readers, most_alive
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType, evaluate
-from zeropoint.ir.stablehlo import ConstantOp
 from zeropoint.ir.tensors import Array, shape_of
 from zeropoint.numerics.profile import DEFAULT_PROFILE
 from zeropoint.solve import is_quantized
@@ -172,8 +171,8 @@ def _as_stored(value: Value, kind: UniformQuantizedType | None, name: str) -> Se
 
 
 def bytes_a_sample(program: Program) -> int:
-    """The most bytes that the values of both networks take at one place, for a sample."""
-    return widest_place(program.entry, _bytes)
+    """The most bytes that the values of both networks take at one op, for a sample."""
+    return most_alive(program.entry, _bytes)
 
 
 def _bytes(value: SSAValue) -> int:

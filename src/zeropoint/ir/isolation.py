@@ -92,8 +92,8 @@ def last_readers(block: Block) -> dict[Operation, list[SSAValue]]:
     return found
 
 
-def widest_place(block: Block, size: Callable[[SSAValue], int]) -> int:
-    """The most that the values which are still to be read take in sum, at one op, by the size of each."""
+def most_alive(block: Block, size: Callable[[SSAValue], int]) -> int:
+    """The most that the values alive at one op take in sum: what it makes, and what it or a later op reads."""
     last = last_readers(block)
     most = alive = sum(map(size, block.args))
     for op in block.ops:
