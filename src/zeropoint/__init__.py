@@ -73,7 +73,7 @@ def quantize(
     *,
     target: str = "cpu",
     profile: str | None = None,
-    observer: str = "mse",
+    observer: str = "output",
     io: str = "float",
     ranges: str = "asymmetric",
     least_sqnr: float | None = None,
@@ -92,10 +92,10 @@ def quantize(
     `model` is a Model or whatever `load` takes, with its `shapes`, `constants` and `example`. A model that says every
     range or parameter itself (statistics, fake quantization) needs no data.
 
-    `profile` names the rounding (the target's own unless given), `observer` how values become a range (`mse`, `minmax`,
-    `percentile:99.99`), `io` whether inputs and outputs stay `float` or are `integer`. `ranges` names how a range
-    becomes a scale and a zero point (`asymmetric`, `minmax-nudged`). `least_sqnr` is the minimum SQNR of every output
-    in dB, measured on all of `data`: kernels that the target has in two widths become wide where needed, and
+    `profile` names the rounding (the target's own unless given), `observer` how values become a range (`output`, `mse`,
+    `minmax`, `percentile:99.99`), `io` whether inputs and outputs stay `float` or are `integer`. `ranges` names how a
+    range becomes a scale and a zero point (`asymmetric`, `minmax-nudged`). `least_sqnr` is the minimum SQNR of every
+    output in dB, measured on all of `data`: kernels that the target has in two widths become wide where needed, and
     BitWidthError is raised if it is missed. `recipe` is a YAML file of rules for parts of the model, or a list of them
     as dicts. `effort` (`none`, `fast`, `balanced`, `best`) says how much is done to bring outputs nearer to float:
     corrections of weights and biases, which are kept only if they help on `validation`, or on a quarter of `data` that

@@ -17,7 +17,7 @@ func.func @main(%x: tensor<2x2xf32>, %y: tensor<2x2xf32>) -> tensor<2x2xf32> {
 // CHECK:       %[[SUM:.*]] = stablehlo.add %{{.*}}parameters{{.*}}"only floats read it"{{.*}} tensor<2x2x!quant.uniform<i32:f32:1, {2.500000e-01,5.000000e-01}>>
 // CHECK-NOT:   stablehlo.uniform_quantize
 // CHECK:       %[[REAL:.*]] = stablehlo.uniform_dequantize %[[SUM]]
-// CHECK:       %[[ADDED:.*]] = stablehlo.add %[[REAL]], %{{.*}} {zeropoint.float_reason = "a sum that only floats read"}
+// CHECK:       %[[ADDED:.*]] = stablehlo.add %[[REAL]], %{{.*}} {zeropoint.float_reason = "a sum that only floats read", zeropoint.kernel = "add"}
 // CHECK:       stablehlo.atan2 %[[ADDED]]
 
 // -----
