@@ -10,7 +10,7 @@ from zeropoint.ir.constants import constant_op
 from zeropoint.ir.stablehlo import AddOp, ConcatenateOp, LogisticOp, MultiplyOp, PadOp, TransposeOp
 from zeropoint.model import Model, compare
 from zeropoint.pipeline import quantize
-from zeropoint.report.explain import details, explain, overview
+from zeropoint.report.explain import explain
 
 RANDOM = np.random.default_rng(0)
 
@@ -54,8 +54,8 @@ def test_explain_says_which_part_left_a_join_float(stage: str) -> None:
     reason = "only floats read it, and at one scale 'scores' would be 321 times coarser than its range wants"
     found = explain(getattr(result, stage))
     assert reason in {op.reason for op in found.float_ops if op.name == "detections"}
-    assert f"in float, {reason}" in overview(found)
-    assert f"'detections' is float: {reason}" in details(explain(getattr(result, stage), "detections"))
+    assert f"in float, {reason}" in found.overview()
+    assert f"'detections' is float: {reason}" in explain(getattr(result, stage), "detections").details()
 
 
 @pytest.mark.parametrize("read", [False, True])
