@@ -15,18 +15,19 @@ from zeropoint.ir.annotations import FLOAT_REASON
 from zeropoint.ir.program import Program
 from zeropoint.ir.text import parse_program
 from zeropoint.materialize import materialize
+from zeropoint.report.counts import float_ops
 from zeropoint.solve import propagate
 from zeropoint.solve.check import regions_of
 from zeropoint.targets import target
 
 RANGE, PIN = "!quant.calibrated<f32<-2.0:2.0>>", "!quant.uniform<i8:f32, 0.5:3>"
-TEXT = f"""func.func @main(%x: tensor<2x3xf32>) -> tensor<3x2xf32> {{
+TEXT = f"""func.func @main(%x: tensor<2x3xf32>) -> (tensor<3x2xf32>, tensor<2x3x{RANGE}>) {{
   %0 = stablehlo.tanh %x : (tensor<2x3xf32>) -> tensor<2x3x{RANGE}>
   %1 = stablehlo.add %0, %0 : (tensor<2x3x{RANGE}>, tensor<2x3x{RANGE}>) -> tensor<2x3x{PIN}>
   %2 = stablehlo.transpose %1, dims = [1, 0] : (tensor<2x3x{PIN}>) -> tensor<3x2xf32>
   %3 = stablehlo.abs %2 : (tensor<3x2xf32>) -> tensor<3x2x!quant.none<f32>>
   %4 = stablehlo.negate %3 : (tensor<3x2x!quant.none<f32>>) -> tensor<3x2xf32>
-  return %4 : tensor<3x2xf32>
+  return %4, %0 : tensor<3x2xf32>, tensor<2x3x{RANGE}>
 }}"""
 
 
@@ -55,9 +56,10 @@ def test_element_types_of_ops_decide_their_values() -> None:
 
 def test_the_ops_compute_on_floats_until_then() -> None:
     x = np.array([[0.5, -1.0, 0.0], [0.25, 1.0, -0.5]], np.float32)
-    (found,) = Interpreter(materialize(solved(annotated()))).run_values([x])
+    found, product = Interpreter(materialize(solved(annotated()))).run_values([x])
     expected = -np.abs(np.round(2 * x * x / 0.5) * 0.5).T
     np.testing.assert_allclose(found, expected, atol=0.5)
+    np.testing.assert_allclose(product, x * x, atol=0.02)
 
 
 def test_a_file_may_have_them_and_quantized_ops_stay(tmp_path: Path) -> None:
@@ -80,3 +82,84 @@ def test_without_passes_upstream_decides() -> None:
                 "%x:", f"%z: tensor<2x3x{RANGE}>, %x:"
             )
         )
+
+
+LAYER = """func.func @main(%x: tensor<1x4xIN>) -> tensor<1x3xOUT> {
+  %w = stablehlo.constant dense<[[0.1,0.2,-0.3],[0.4,0.5,0.6],[0.7,-0.8,0.9],[1.0,1.1,1.2]]> : tensor<4x3xf32>
+  %b = stablehlo.constant dense<[0.1,0.2,-0.3]> : tensor<3xf32>
+  %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0]
+    : (tensor<1x4xIN>, tensor<4x3xf32>) -> tensor<1x3xMID>
+  %1 = stablehlo.broadcast_in_dim %b, dims = [1] : (tensor<3xf32>) -> tensor<1x3xMID>
+  %2 = stablehlo.add %0, %1 : tensor<1x3xMID>
+  %z = stablehlo.constant dense<0.0> : tensor<1x3xf32>
+  %3 = stablehlo.maximum %2, %z : (tensor<1x3xMID>, tensor<1x3xf32>) -> tensor<1x3xOUT>
+  return %3 : tensor<1x3xOUT>
+}"""
+
+
+def layer(given: str, middle: str, made: str) -> Program:
+    text = LAYER.replace("IN", given).replace("MID", middle).replace("OUT", made)
+    return parse_program(
+        text.replace(
+            f"%2 = stablehlo.add %0, %1 : tensor<1x3x{middle}>",
+            f"""
+      %2 = stablehlo.add %0, %1 : (tensor<1x3x{middle}>, tensor<1x3x{middle}>) -> tensor<1x3x{middle}>""",
+        ),
+        annotated=True,
+    )
+
+
+def test_ranges_as_element_types_block_no_fusion_and_are_the_edges_of_a_program() -> None:
+    """Inside a kernel they decide nothing, as in the RFC; arguments and results are floats to a caller."""
+    calibrated = "!quant.calibrated<f32<{}>>".format
+    program = layer(calibrated("-1.0:1.0"), calibrated("-9.0:9.0"), calibrated("-0.0:3.0"))
+    assert [str(port.type) for port in (*program.inputs, *program.outputs)] == ["tensor<1x4xf32>", "tensor<1x3xf32>"]
+    (region,) = regions_of(solved(program))
+    assert region.logical_kernel.data == "fully_connected"
+    assert [str(spec) for spec in (region.input_specs.data[0], region.output_specs.data[0])] == [
+        "!quant.uniform<i8:f32, 0.0078431372549019607:-1>",
+        "!quant.uniform<i8:f32, 0.011764705882352941:-128>",
+    ]
+    x = np.array([[0.5, -1.0, 0.25, 1.0]], np.float32)
+    plain = Interpreter(layer("f32", "f32", "f32")).run_values([x])[0]
+    np.testing.assert_array_equal(Interpreter(program).run_values([x])[0], plain)
+    quantized = zp.quantize(zp.Model(program))
+    assert float_ops(quantized.program) == []
+    np.testing.assert_allclose(quantized(x)["result0"], plain, atol=0.02)
+
+
+def test_ranges_hold_across_calls_and_inside_of_regions_mean_nothing() -> None:
+    kind = "!quant.calibrated<f32<-2.0:2.0>>"
+    rows = f"tensor<4x{kind}>"
+    text = f"""func.func @main(%x: tensor<4x{kind}>) -> tensor<{kind}> {{
+      %0 = func.call @f(%x) : (tensor<4x{kind}>) -> tensor<4x{kind}>
+      %1 = "quant.stats"(%0) {{layerStats = dense<[-1.0, 1.0]> : tensor<2xf32>}} : ({rows}) -> {rows}
+      %z = stablehlo.constant dense<0.0> : tensor<f32>
+      %2 = "stablehlo.reduce"(%1, %z) <{{dimensions = array<i64: 0>}}> ({{
+        ^bb0(%a: tensor<{kind}>, %b: tensor<{kind}>):
+          %s = stablehlo.add %a, %b : tensor<{kind}>
+          stablehlo.return %s : tensor<{kind}>
+      }}) : (tensor<4x{kind}>, tensor<f32>) -> tensor<{kind}>
+      return %2 : tensor<{kind}>
+    }}
+    func.func private @f(%x: tensor<4x{kind}>) -> tensor<4x{kind}> {{
+      %0 = stablehlo.cosine %x : tensor<4x{kind}>
+      return %0 : tensor<4x{kind}>
+    }}"""
+    program = parse_program(text, annotated=True)
+    x = np.array([0.5, -1.0, 0.25, 1.0], np.float32)
+    plain = Interpreter(program).run_values([x])[0]
+    np.testing.assert_allclose(plain, np.cos(x).sum(), rtol=1e-6)
+    quantized = zp.quantize(zp.Model(program))
+    assert float_ops(quantized.program) == []
+    np.testing.assert_allclose(quantized(x)["result0"], plain.clip(-2, 2), atol=0.05)
+
+
+def test_what_is_open_beside_ops_without_a_kernel_says_nothing() -> None:
+    kind = "!quant.calibrated<f32<-2.0:2.0>>"
+    text = f"""func.func @main(%x: tensor<4x{kind}>) -> tensor<4x{kind}> {{
+      %0 = stablehlo.remainder %x, %x : tensor<4x{kind}>
+      return %0 : tensor<4x{kind}>
+    }}"""
+    quantized = zp.quantize(zp.Model(parse_program(text, annotated=True)))
+    assert quantized(np.ones(4, np.float32))["result0"].tolist() == [0.0] * 4

@@ -7,7 +7,8 @@
 ```
 is one kernel, as without the `quant.stats`, which goes inside. There it decides nothing: a program with statistics
 after every op gets the same kernels and parameters as one that was fused first. What is stated of a value at the port
-of a region stays outside, behind the region that makes it.
+of a region stays outside, behind the region that makes it. A pair of casts with `!quant.calibrated`, which element
+types become, is taken like a `quant.stats`; inside it is one.
 
 Source: the RFC on quantization transformations, section "Quantization region": constraints on tensors inside are not
 considered.
@@ -19,7 +20,15 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from zeropoint.ir.program import Program
-from zeropoint.ir.quant import CoupledRefOp, StatisticsOp, StatisticsRefOp
+from zeropoint.ir.quant import (
+    CalibratedQuantizedType,
+    CoupledRefOp,
+    DequantizeCastOp,
+    QuantizeCastOp,
+    StatisticsOp,
+    StatisticsRefOp,
+)
+from zeropoint.ir.tensors import element_of
 
 STATES = (StatisticsOp, StatisticsRefOp, CoupledRefOp)
 """Identities that say something of what they read."""
@@ -37,20 +46,52 @@ def lift_statements(program: Program) -> Statements:
             stated.setdefault(value, []).append(op)
             op.detach()
             op.operands = []
+        elif isinstance(op, QuantizeCastOp) and (readers := _range_readers(op)):
+            _lift_range(op, readers, stated)
     return stated
+
+
+def _range_readers(op: QuantizeCastOp) -> list[DequantizeCastOp]:
+    """The casts back to floats of a value whose range an element type states; none if anything else reads it."""
+    readers = [use.operation for use in op.result.uses]
+    back = [reader for reader in readers if isinstance(reader, DequantizeCastOp)]
+    calibrated = isinstance(element_of(op.result), CalibratedQuantizedType)
+    same = calibrated and all(reader.result.type == op.input.type for reader in back)
+    return back if same and len(back) == len(readers) else []
+
+
+def _lift_range(op: QuantizeCastOp, readers: list[DequantizeCastOp], stated: Statements) -> None:
+    value = op.input
+    for reader in readers:
+        reader.result.replace_all_uses_with(value)
+        reader.detach()
+        reader.operands = []
+    op.detach()
+    op.operands = []
+    stated.setdefault(value, []).extend((op, readers[0]))
 
 
 def unstated(value: SSAValue) -> SSAValue:
     """The value that a chain of ops that only state something hands on."""
-    while isinstance(value.owner, STATES):
-        value = value.owner.operands[0]
-    return value
+    while True:
+        owner = value.owner
+        if isinstance(owner, DequantizeCastOp) and isinstance(owner.input.owner, QuantizeCastOp):
+            owner = owner.input.owner
+            if owner.input.type != value.type or not _range_readers(owner):
+                return value
+        elif not isinstance(owner, STATES):
+            return value
+        value = owner.operands[0]
 
 
 def put_inside(stated: Statements, value: SSAValue, inner: SSAValue, block: Block) -> None:
     """Move what is stated of a value, which becomes an inner one of a region, to the end of the region's ops."""
     for op in stated.pop(value, []):
-        if not isinstance(op, StatisticsRefOp):  # nobody has to ask any more
+        if isinstance(op, QuantizeCastOp):
+            calibrated = element_of(op.result)
+            assert isinstance(calibrated, CalibratedQuantizedType)
+            block.add_op(StatisticsOp(inner, (calibrated.minimum, calibrated.maximum)))
+        elif not isinstance(op, StatisticsRefOp | DequantizeCastOp):  # nobody has to ask any more
             op.operands = [inner]
             block.add_op(op)
 

@@ -26,6 +26,7 @@ from zeropoint.interp.errors import UnsupportedError
 from zeropoint.interp.table import rule_of
 from zeropoint.ir.annotations import own_profile
 from zeropoint.ir.constants import elements
+from zeropoint.ir.element_types import OPEN
 from zeropoint.ir.inlining import RecursionInProgram, check_calls
 from zeropoint.ir.locations import describe, text_place
 from zeropoint.ir.program import Program
@@ -215,7 +216,7 @@ class PlanBuilder:
 def _afford(op: Operation) -> None:
     """Check that no result is larger than the limit of memory. Raises LimitExceeded."""
     for result in op.results:
-        if isinstance(result.type, TensorType) and not isinstance(element_of(result), IndexType):
+        if isinstance(result.type, TensorType) and not isinstance(element_of(result), (IndexType, *OPEN)):
             afford(shape_of(result), element_dtype(element_of(result)).itemsize, "a result")
 
 

@@ -30,6 +30,7 @@ from zeropoint.interp.affine import (
 from zeropoint.interp.binding import Binary, Function, Scope, Ternary, Unary
 from zeropoint.interp.errors import UnsupportedError
 from zeropoint.ir.annotations import is_wide
+from zeropoint.ir.element_types import OPEN
 from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp, StorageCastOp, UniformQuantizedType
 from zeropoint.ir.quant.containers import element_or_self
 from zeropoint.ir.stablehlo import (
@@ -73,13 +74,18 @@ def quantize_cast(op: QuantizeCastOp, scope: Scope) -> Unary:
     """quant.qcast: the quantized value of a float one, rounded as the profile quantizes.
 
     In a program that names no profile NaN becomes the zero point: StableHLO's semantics are not the quant dialect's.
+    To a type that is a model constraint, `!quant.calibrated`, it only says so.
     """
+    if isinstance(element_or_self(op.result.type), OPEN):
+        return _identity
     profile = scope.profile if scope.profile.name != DEFAULT_PROFILE else named_profile("float32-rne")
     return quantization(element_or_self(op.result.type), profile)
 
 
 def dequantize_cast(op: DequantizeCastOp, scope: Scope) -> Unary:
     """quant.dcast: the float value that a quantized one expresses."""
+    if isinstance(element_or_self(op.input.type), OPEN):
+        return _identity
     return dequantization(element_or_self(op.input.type))
 
 

@@ -21,17 +21,20 @@ from __future__ import annotations
 from typing import cast
 
 from xdsl.dialects.builtin import AnyFloat, ModuleOp, TensorType, f32
-from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.dialects.func import CallOp, FuncOp
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from zeropoint.ir.quant import (
     AnyQuantizedType,
     CalibratedQuantizedType,
+    CoupledRefOp,
     DequantizeCastOp,
     NoQuantizedType,
     QuantizeCastOp,
     QuantizedType,
+    StatisticsOp,
+    StatisticsRefOp,
     UniformQuantizedType,
 )
 from zeropoint.ir.tensors import element_of, with_element
@@ -42,13 +45,26 @@ OF_BOTH = ("uniform_quantize", "uniform_dequantize", "dot_general", "convolution
 """Ops of StableHLO that are defined on floats beside quantized values."""
 
 
+_SAYS = (CallOp, CoupledRefOp, StatisticsOp, StatisticsRefOp)
+"""Ops of other dialects that have such elements."""
+
+
 def take_element_types(module: ModuleOp) -> None:
-    """Put casts around the ops of `module`'s functions whose element types are constraints. Changes the module."""
+    """Put casts around the ops of `module`'s functions whose element types are constraints. Changes the module.
+
+    Arguments and results of functions with such elements become floats. Inside the regions of an op, of which nothing
+    is considered, they are floats, too.
+    """
     for function in module.ops:
         if isinstance(function, FuncOp) and function.body.blocks:
-            for op in list(function.body.block.ops):
-                if op.dialect_name() == "stablehlo" and not op.regions:
+            block = function.body.block
+            for op in list(block.ops):
+                for region in op.regions:
+                    _forget(region)
+                if op.dialect_name() == "stablehlo" or isinstance(op, _SAYS):
                     _take(op)
+            _take_edges(block)
+            function.update_function_type()
 
 
 def _element(value: SSAValue) -> Attribute | None:
@@ -58,22 +74,60 @@ def _element(value: SSAValue) -> Attribute | None:
 def _take(op: Operation) -> None:
     elements = [_element(value) for value in (*op.operands, *op.results)]
     mixed = any(isinstance(e, AnyFloat) for e in elements) and op.name.partition(".")[2] not in OF_BOTH
+    mixed = mixed and not op.regions
     stated = (*OPEN, UniformQuantizedType) if mixed or any(isinstance(e, OPEN) for e in elements) else ()
     if not stated:
         return
+    _take_operands(op, stated)
+    for result in list(op.results):
+        if isinstance(_element(result), stated):
+            _take_made(result, op, InsertPoint.after(op))
+
+
+def _take_operands(op: Operation, stated: tuple[type[QuantizedType], ...]) -> None:
     for index, operand in enumerate(op.operands):
         element = _element(operand)
         if isinstance(element, stated):
             made = DequantizeCastOp(operand, with_element(operand, _expressed(element)))
             op.operands[index] = _beside(made, op, InsertPoint.before(op))
-    for result in list(op.results):
-        element = _element(result)
-        if isinstance(element, stated):
-            real = Rewriter.replace_value_with_new_type(result, with_element(result, _expressed(element)))
-            uses = list(real.uses)
-            again = _beside(QuantizeCastOp(real, with_element(real, element)), op, InsertPoint.after(op))
-            for use in uses:
-                use.operation.operands[use.index] = again
+
+
+def _take_made(value: SSAValue, op: Operation, place: InsertPoint) -> None:
+    """Make a value a float, which is cast to its element type for its readers."""
+    element = element_of(value)
+    assert isinstance(element, QuantizedType)
+    real = Rewriter.replace_value_with_new_type(value, with_element(value, _expressed(element)))
+    uses = list(real.uses)
+    if not uses:
+        return
+    again = _beside(QuantizeCastOp(real, with_element(real, element)), op, place)
+    for use in uses:
+        use.operation.operands[use.index] = again
+
+
+def _take_edges(block: Block) -> None:
+    """Arguments and results of a function: a caller has floats for what is open."""
+    first, last = block.first_op, block.last_op
+    assert first is not None and last is not None
+    _take_operands(last, OPEN)
+    for argument in list(block.args):
+        if isinstance(_element(argument), OPEN):
+            _take_made(argument, first, InsertPoint.at_start(block))
+
+
+def _forget(region: Region) -> None:
+    for op in region.walk():
+        for value in (*op.results, *(argument for inner in op.regions for argument in inner.block.args)):
+            _make_float(value)
+    for block in region.blocks:
+        for argument in list(block.args):
+            _make_float(argument)
+
+
+def _make_float(value: SSAValue) -> None:
+    element = _element(value)
+    if isinstance(element, OPEN):
+        Rewriter.replace_value_with_new_type(value, with_element(value, _expressed(element)))
 
 
 def _expressed(element: QuantizedType) -> AnyFloat:

@@ -26,6 +26,7 @@ from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 from xdsl.rewriter import Rewriter
 
 from zeropoint.ir.annotations import OF_TARGET, PINNED, QUANTILES, Fact, Salience, state_facts
+from zeropoint.ir.element_types import OPEN
 from zeropoint.ir.locations import value_name
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import (
@@ -192,8 +193,10 @@ def _read(op: Operation, constraints: Constraints) -> SSAValue | None:
         found.facts.append(Fact("coupled", op.coupled_key.data, "user", f"quant.coupled_ref '{value_name(op.res)}'"))
         return op.arg
     value = _simulated(op)
-    if value is None or not _meets_region(root(value)):
+    if value is None:
         return None
+    if not _meets_region(root(value)):
+        return value if isinstance(element_of(op.operands[0]), OPEN) else None
     return _read_pair(op, value, constraints)
 
 
