@@ -6,7 +6,7 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from zeropoint.interp import ReferenceEngine, Runnable
+from zeropoint.interp import Engine, ReferenceEngine, Runnable
 from zeropoint.interp.plan import Observe
 from zeropoint.ir.program import Program
 from zeropoint.ir.stablehlo import ConstantOp
@@ -73,11 +73,6 @@ class QuickestEngine:
         return Warming(program, operations) if operations else ReferenceEngine().prepare(program)
 
 
-@dataclass(frozen=True)
-class DefaultEngine:
-    """The quickest engine for float programs; the interpreter for integer ones, which it runs by BLAS."""
-
-    def prepare(self, program: Program) -> Runnable:
-        """The program made ready."""
-        chosen = QuickestEngine() if program.profile is None else ReferenceEngine()
-        return chosen.prepare(program)
+def for_runs(engine: Engine, runs: int) -> Engine:
+    """The engine for so many runs of a program: the quickest is another one then."""
+    return QuickestEngine(max(runs, 1)) if isinstance(engine, QuickestEngine) else engine

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from operator import length_hint
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ from xdsl.dialects.builtin import StringAttr
 
 from zeropoint.calibrate import Progress, instrument, silent
 from zeropoint.calibrate.items import as_array, batch_size, batched, with_batch_of_one
-from zeropoint.engines import DefaultEngine
+from zeropoint.engines import QuickestEngine, for_runs
 from zeropoint.fuse import fuse
 from zeropoint.interp import Engine, ReferenceEngine, Runnable
 from zeropoint.ir.annotations import FLOAT_REASON
@@ -43,14 +44,13 @@ class Model:
     `model(x=array)` runs a sample of the inputs' shapes, or a batch of them, and gives a dict of outputs.
 
     `quantization` holds the stages that made the program, where it was made in this process. `engine` runs it; unless
-    given, float programs run by whatever is done first, the interpreter or native code, and integer ones by the
-    interpreter. Results are the same.
+    given, that is whatever is done first: the interpreter, or native code. Both give the same bits.
     """
 
     def __init__(self, program: Program, quantization: Quantization | None = None, *, engine: Engine | None = None):
         self.program = program
         self.quantization = quantization
-        self.engine: Engine = DefaultEngine() if engine is None else engine
+        self.engine: Engine = QuickestEngine() if engine is None else engine
         self._prepared: Runnable | None = None
 
     @property
@@ -158,7 +158,8 @@ class Model:
         self, samples: Iterable[Mapping[str, Array]], *, progress: Progress = silent
     ) -> Iterator[dict[str, Array]]:
         """The outputs of every sample, one after the other."""
-        engine = self._ready()
+        engine = self._prepared or for_runs(self.engine, length_hint(samples)).prepare(self.program)
+        self._prepared = engine
         for sample in progress(samples, "run"):
             yield engine(sample)
 
@@ -238,7 +239,7 @@ def compare(
     layers: bool = False,
     progress: Progress = silent,
 ) -> Comparison:
-    """Run both models on the same samples, by the engine of each; with `layers` by the default one.
+    """Run both models on the same samples, by the engine of each; with `layers` by the quickest.
 
     Raises ComparisonError where their inputs or outputs differ in name or number, or there are no samples.
     """
@@ -250,8 +251,9 @@ def compare(
         for name, found in output_parts(reference.program).items()
         for part in found
     ]
+    runs = length_hint(samples, 1)
     engines = [
-        DefaultEngine().prepare(_with_layers(m.program)) if layers else m.engine.prepare(m.program)
+        QuickestEngine(runs).prepare(_with_layers(m.program)) if layers else for_runs(m.engine, runs).prepare(m.program)
         for m in (reference, model)
     ]
     count = 0

@@ -190,7 +190,7 @@ def quantize(
         samples, options = (), replace(options, effort="none", corrections=None)
     if options.least_sqnr is not None and not isinstance(samples, Sized):
         samples = list(samples)  # they are needed twice
-    runs = engine or QuickestEngine()
+    runs = engine or QuickestEngine(max(length_hint(samples), 1))
     wanted = check_methods(options.effort, options.corrections)
     kept = Kept(CORRECTED if wanted else 0)
     report = collect(
