@@ -19,6 +19,7 @@ from zeropoint.codegen import cache as cache_module
 from zeropoint.codegen import modules, objects
 from zeropoint.codegen.aot.ahead_of_time import library
 from zeropoint.codegen.cache import cache_folder
+from zeropoint.codegen.llvm import compiling
 from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS, InstructionSet
 from zeropoint.codegen.llvm.machine import Loaded, host
 from zeropoint.codegen.llvm.processors import instruction_set
@@ -47,13 +48,13 @@ def entries(cache: Path) -> list[Path]:
 def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The texts that were compiled, not read."""
     seen: list[str] = []
-    real = objects.compile_object
+    real = compiling.compile_object
 
     def counting(text: str, isa: object) -> bytes:
         seen.append(text)
         return real(text, isa)  # pyright: ignore
 
-    monkeypatch.setitem(objects.FORMS, "object", counting)
+    monkeypatch.setitem(compiling.FORMS, "object", counting)
     return seen
 
 
@@ -261,7 +262,7 @@ def test_a_cached_program_gives_the_same_results(tmp_path: Path) -> None:
 def test_ahead_of_time_the_cache_is_read_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ZEROPOINT_CACHE", str(tmp_path))
     first = library(classifier(), "net", host()).object
-    monkeypatch.setitem(objects.FORMS, "bitcode", lambda text, isa: pytest.fail("compiled again"))
+    monkeypatch.setitem(compiling.FORMS, "bitcode", lambda text, isa: pytest.fail("compiled again"))
     assert library(classifier(), "net", host()).object == first
 
 
