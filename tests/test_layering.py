@@ -29,7 +29,7 @@ MAY_IMPORT = {
     "codegen": {"ir", "numerics"},
     "export": {"ir", "numerics", "targets"},
 }
-FOR_ALL = {"errors", "limits"}
+FOR_ALL = {"errors", "limits", "litert_schema"}
 PACKAGES = sorted(MAY_IMPORT)
 TOP = {
     "__init__",
@@ -40,6 +40,7 @@ TOP = {
     "engines",
     "errors",
     "limits",
+    "litert_schema",
     "model",
     "opt",
     "passes",

@@ -81,6 +81,7 @@ def test_unfusing_a_propagated_program_states_every_type_that_was_decided(case: 
         ("hard_sigmoid", lambda x: np.clip(0.2 * x + 0.5, 0, 1)),
         ("leaky_relu", lambda x: np.where(x >= 0, x, np.float32(0.01) * x)),
         ("silu", lambda x: x * functions.UNARY["logistic"](x)),
+        ("exp", functions.UNARY["exponential"]),
         (None, lambda x: np.clip(x, 0, 100)),  # a relu, but not as far as the points go
         (None, lambda x: x * 0.5),
         (None, lambda x: x * functions.UNARY["logistic"](np.float32(1.702) * x)),

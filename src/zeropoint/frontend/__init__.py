@@ -27,14 +27,29 @@ def _onnx(path: Path, shapes: Shapes, constants: Constants) -> Program:
 def _stablehlo(path: Path, shapes: Shapes, constants: Constants) -> Program:
     from zeropoint.frontend.stablehlo import load_stablehlo
 
+    _refuse(constants, path)
+    return load_stablehlo(path, shapes)
+
+
+def _litert(path: Path, shapes: Shapes, constants: Constants) -> Program:
+    from zeropoint.frontend.litert import load_litert  # imports the schema, and only needed here
+
+    _refuse(constants, path)
+    return load_litert(path, shapes)
+
+
+def _refuse(constants: Constants, path: Path) -> None:
     if constants:
         raise ModelError(
             f"{path}: found a value for input '{next(iter(constants))}', expected it of an .onnx file only"
         )
-    return load_stablehlo(path, shapes)
 
 
-FORMATS: Mapping[str, Callable[[Path, Shapes, Constants], Program]] = {".mlir": _stablehlo, ".onnx": _onnx}
+FORMATS: Mapping[str, Callable[[Path, Shapes, Constants], Program]] = {
+    ".mlir": _stablehlo,
+    ".onnx": _onnx,
+    ".tflite": _litert,
+}
 """Suffixes and the loaders behind them."""
 
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from zeropoint.export.litert.schema import flatbuffers, schema
 from zeropoint.ir.quant import UniformQuantizedType
 from zeropoint.ir.tensors import Array
+from zeropoint.litert_schema import flatbuffers, schema
 
 IDENTIFIER = b"TFL3"
 VERSION = 3

@@ -13,9 +13,9 @@ import numpy as np
 
 from zeropoint.export.errors import ExportError
 from zeropoint.export.litert.builder import METADATA
-from zeropoint.export.litert.schema import schema
 from zeropoint.ir.program import Program
 from zeropoint.ir.tensors import Array
+from zeropoint.litert_schema import schema
 
 
 class LiteRTFile:

@@ -1,0 +1,157 @@
+"""Convolutions and matrix products of LiteRT: channels last, weights [output, height, width, input].
+
+Source: the LiteRT schema and TensorFlow's definition of SAME and VALID.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.ir import SSAValue
+
+from zeropoint.frontend.errors import NodeError
+from zeropoint.frontend.litert.call import Call
+from zeropoint.frontend.litert.windows import Window, window_of
+from zeropoint.frontend.onnx.convolution import unless
+from zeropoint.ir.stablehlo import AddOp, ConvolutionLayout, ConvolutionOp, DotGeneralOp
+from zeropoint.ir.stablehlo.dimensions import DotDimensions
+from zeropoint.ir.tensors import shape_of, with_shape
+
+SPATIAL = (1, 2)
+OHWI = ConvolutionLayout(0, 3, SPATIAL, 3, 0, SPATIAL, 0, 3, SPATIAL)
+"""`[b, 0, 1, f]x[o, 0, 1, i]->[b, 0, 1, f]`."""
+IHWO = ConvolutionLayout(0, 3, SPATIAL, 0, 3, SPATIAL, 0, 3, SPATIAL)
+"""`[b, 0, 1, f]x[i, 0, 1, o]->[b, 0, 1, f]`: of depthwise convolutions, whose inputs are one a group."""
+
+
+def _image(call: Call, index: int) -> tuple[int, ...]:
+    shape = shape_of(call.operand(index))
+    if len(shape) != 4:
+        raise NodeError(f"found shape {list(shape)}, expected 4 dimensions")
+    return shape
+
+
+def _with_bias(call: Call, value: SSAValue, index: int) -> SSAValue:
+    """The bias of the last dimension added, then the activation function."""
+    if call.has(index):
+        bias, channels = call.operand(index), shape_of(value)[-1]
+        if shape_of(bias) != (channels,):
+            raise NodeError(f"found a bias of shape {list(shape_of(bias))}, expected [{channels}]")
+        last = len(shape_of(value)) - 1
+        value = call.build.insert(AddOp(value, call.build.broadcast(bias, value.type, [last])))
+    return call.bounded(value)
+
+
+def _convolved(call: Call, window: Window, features: int, groups: int, layout: ConvolutionLayout) -> SSAValue:
+    data = call.operand(0)
+    outputs = window.outputs
+    op = ConvolutionOp(
+        data,
+        call.operand(1),
+        with_shape(data, [shape_of(data)[0], *outputs, features]),
+        layout,
+        window_strides=unless(1, window.strides),
+        padding=window.padding if any(map(any, window.padding)) else None,
+        rhs_dilation=unless(1, window.dilations),
+        feature_group_count=groups,
+    )
+    return _with_bias(call, call.build.insert(op), 2)
+
+
+def conv_2d(call: Call) -> SSAValue:
+    """CONV_2D, of groups where the weights have fewer inputs than the image."""
+    (_, *size, channels), (features, *kernel, inputs) = _image(call, 0), _image(call, 1)
+    if not inputs or channels % inputs or features % (channels // inputs):
+        raise NodeError(f"found {channels} channels and weights of {inputs} inputs, which do not fit each other")
+    return _convolved(call, window_of(call, size, kernel), features, channels // inputs, OHWI)
+
+
+def depthwise_conv_2d(call: Call) -> SSAValue:
+    """DEPTHWISE_CONV_2D: weights [1, height, width, output]."""
+    (_, *size, channels), (one, *kernel, features) = _image(call, 0), _image(call, 1)
+    if one != 1 or not channels or features % channels:
+        raise NodeError(f"found {channels} channels and {features} results of each window, expected a multiple")
+    return _convolved(call, window_of(call, size, kernel), features, channels, IHWO)
+
+
+def transpose_conv(call: Call) -> SSAValue:
+    """TRANSPOSE_CONV: a convolution of the image with zeros between its elements, weights read backwards."""
+    wanted = call.integers(0, "shape of the result")
+    (_, *size, channels), (features, *kernel, inputs) = _image(call, 2), _image(call, 1)
+    if channels != inputs or len(wanted) != 4:
+        raise NodeError(f"found {channels} channels and weights of {inputs} inputs, expected as many")
+    strides = (int(call.option("strideH", 1)), int(call.option("strideW", 1)))
+    padding: list[tuple[int, int]] = []
+    for length, extent, step, result in zip(size, kernel, strides, wanted[1:3], strict=True):
+        if step < 1:
+            raise NodeError(f"found strides {list(strides)}, expected 1 or more")
+        before = max((length - 1) * step + extent - result, 0) // 2
+        low = extent - 1 - before
+        padding.append((low, result + extent - 2 - (length - 1) * step - low))
+    data = call.operand(2)
+    op = ConvolutionOp(
+        data,
+        call.turned(1, SPATIAL),
+        with_shape(data, [shape_of(data)[0], *wanted[1:3], features]),
+        OHWI,
+        padding=padding if any(map(any, padding)) else None,
+        lhs_dilation=unless(1, strides),
+    )
+    return _with_bias(call, call.build.insert(op), 3)
+
+
+def fully_connected(call: Call) -> SSAValue:
+    """FULLY_CONNECTED: weights [output, input] over the last dimension."""
+    data, weights = call.operand(0), call.operand(1)
+    if call.option("weightsFormat"):
+        raise NodeError("found shuffled weights, expected plain ones")
+    features, terms = _matrix(weights)
+    shape = shape_of(data)
+    if not call.option("keepNumDims", False):
+        count = 1
+        for size in shape:
+            count *= size
+        if count % terms:
+            raise NodeError(f"found {count} elements and weights of {terms} inputs, which do not fit each other")
+        data = call.build.reshape(data, [count // terms, terms])
+    if not shape_of(data) or shape_of(data)[-1] != terms:
+        raise NodeError(f"found shape {list(shape)} and weights of {terms} inputs, which do not fit each other")
+    last = len(shape_of(data)) - 1
+    numbers = DotDimensions(lhs_contracting_dimensions=(last,), rhs_contracting_dimensions=(1,))
+    result = with_shape(data, [*shape_of(data)[:-1], features])
+    return _with_bias(call, call.build.insert(DotGeneralOp(data, weights, result, numbers)), 2)
+
+
+def _matrix(weights: SSAValue) -> tuple[int, int]:
+    shape = shape_of(weights)
+    if len(shape) != 2 or not shape[1]:
+        raise NodeError(f"found weights of shape {list(shape)}, expected [outputs, inputs]")
+    return shape[0], shape[1]
+
+
+def batch_matmul(call: Call) -> SSAValue:
+    """BATCH_MATMUL, either operand as it is or transposed; batches that differ are repeated as ONNX's are."""
+    sides = [call.operand(0), call.operand(1)]
+    adjoint = [bool(call.option("adjX", False)), bool(call.option("adjY", False))]
+    shapes = [shape_of(side) for side in sides]
+    rank = len(shapes[0])
+    if min(map(len, shapes)) < 2:
+        raise NodeError(f"found shapes {[list(shape) for shape in shapes]}, expected matrices")
+    if shapes[0][:-2] != shapes[1][:-2]:
+        sides = [
+            call.transposed(side, _swapped(len(shape))) if turned else side
+            for side, shape, turned in zip(sides, shapes, adjoint, strict=True)
+        ]
+        return call.onnx("MatMul", *sides)
+    summed, kept = (rank - 2, rank - 1) if adjoint[0] else (rank - 1, rank - 2)
+    over, free = (rank - 1, rank - 2) if adjoint[1] else (rank - 2, rank - 1)
+    if shapes[0][summed] != shapes[1][over]:
+        raise NodeError(f"found shapes {[list(shape) for shape in shapes]}, which do not fit each other")
+    batches = tuple(range(rank - 2))
+    result = with_shape(sides[0], [*shapes[0][:-2], shapes[0][kept], shapes[1][free]])
+    numbers = DotDimensions(batches, batches, (summed,), (over,))
+    return call.build.insert(DotGeneralOp(sides[0], sides[1], result, numbers))
+
+
+def _swapped(rank: int) -> Sequence[int]:
+    return [*range(rank - 2), rank - 1, rank - 2]

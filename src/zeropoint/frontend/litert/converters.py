@@ -1,0 +1,112 @@
+"""The one table from LiteRT's operators to the functions that convert them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from zeropoint.frontend.litert import contractions, elementwise, movement, windows
+from zeropoint.frontend.litert.elementwise import Converter, clipped, reduction, same
+
+CONVERTERS: Mapping[str, Converter] = {
+    # contractions
+    "BATCH_MATMUL": contractions.batch_matmul,
+    "CONV_2D": contractions.conv_2d,
+    "DEPTHWISE_CONV_2D": contractions.depthwise_conv_2d,
+    "FULLY_CONNECTED": contractions.fully_connected,
+    "TRANSPOSE_CONV": contractions.transpose_conv,
+    # arithmetic
+    "ABS": same("Abs"),
+    "ADD": same("Add"),
+    "ADD_N": same("Sum"),
+    "CEIL": same("Ceil"),
+    "COS": same("Cos"),
+    "DIV": same("Div"),
+    "EXP": same("Exp"),
+    "FLOOR": same("Floor"),
+    "LOG": same("Log"),
+    "MAXIMUM": same("Max"),
+    "MINIMUM": same("Min"),
+    "MUL": same("Mul"),
+    "NEG": same("Neg"),
+    "POW": same("Pow"),
+    "ROUND": same("Round"),
+    "RSQRT": elementwise.RSQRT,
+    "SIGN": same("Sign"),
+    "SIN": same("Sin"),
+    "SQRT": same("Sqrt"),
+    "SQUARE": elementwise.squared,
+    "SQUARED_DIFFERENCE": elementwise.squared_difference,
+    "SUB": same("Sub"),
+    # functions
+    "ELU": same("Elu"),
+    "GELU": elementwise.gelu,
+    "HARD_SWISH": same("HardSwish"),
+    "L2_NORMALIZATION": elementwise.l2_normalization,
+    "LEAKY_RELU": elementwise.leaky_relu,
+    "LOGISTIC": same("Sigmoid"),
+    "LOG_SOFTMAX": same("LogSoftmax", axis=-1),
+    "PRELU": elementwise.prelu,
+    "RELU": clipped(0.0, np.inf),
+    "RELU6": clipped(0.0, 6.0),
+    "RELU_0_TO_1": clipped(0.0, 1.0),
+    "RELU_N1_TO_1": clipped(-1.0, 1.0),
+    "SOFTMAX": elementwise.softmax,
+    "TANH": same("Tanh"),
+    # pools and reductions
+    "AVERAGE_POOL_2D": windows.average_pool,
+    "MAX_POOL_2D": windows.max_pool,
+    "MEAN": reduction("ReduceMean"),
+    "REDUCE_MAX": reduction("ReduceMax"),
+    "REDUCE_MIN": reduction("ReduceMin"),
+    "REDUCE_PROD": reduction("ReduceProd"),
+    "SUM": reduction("ReduceSum"),
+    # positions
+    "ARG_MAX": elementwise.arg_extreme("ArgMax"),
+    "ARG_MIN": elementwise.arg_extreme("ArgMin"),
+    "EMBEDDING_LOOKUP": elementwise.embedding_lookup,
+    "GATHER": elementwise.gather,
+    "TOPK_V2": elementwise.top_k,
+    # data movement
+    "BROADCAST_TO": movement.broadcast_to,
+    "CONCATENATION": movement.concatenation,
+    "DEPTH_TO_SPACE": movement.depth_to_space,
+    "EXPAND_DIMS": movement.expand_dims,
+    "FILL": movement.fill,
+    "MIRROR_PAD": movement.mirror_pad,
+    "PACK": movement.pack,
+    "PAD": movement.pad,
+    "PADV2": movement.pad,
+    "RESHAPE": movement.reshape,
+    "RESIZE_BILINEAR": movement.resize("linear"),
+    "RESIZE_NEAREST_NEIGHBOR": movement.resize("nearest"),
+    "REVERSE_V2": movement.reverse,
+    "SHAPE": movement.shape,
+    "SLICE": movement.slice_,
+    "SPACE_TO_DEPTH": movement.space_to_depth,
+    "SPLIT": movement.split,
+    "SPLIT_V": movement.split_v,
+    "SQUEEZE": movement.squeeze,
+    "STRIDED_SLICE": movement.strided_slice,
+    "TILE": movement.tile,
+    "TRANSPOSE": movement.transpose,
+    "UNPACK": movement.unpack,
+    # conditions
+    "EQUAL": same("Equal"),
+    "GREATER": same("Greater"),
+    "GREATER_EQUAL": same("GreaterOrEqual"),
+    "LESS": same("Less"),
+    "LESS_EQUAL": same("LessOrEqual"),
+    "LOGICAL_AND": same("And"),
+    "LOGICAL_NOT": same("Not"),
+    "LOGICAL_OR": same("Or"),
+    "NOT_EQUAL": elementwise.not_equal,
+    "SELECT": elementwise.select,
+    "SELECT_V2": elementwise.select,
+    # types
+    "CAST": elementwise.cast,
+    "DEQUANTIZE": elementwise.identity,
+    "QUANTIZE": elementwise.identity,
+}
+"""By the schema's name."""

@@ -1,0 +1,153 @@
+"""Arithmetic, functions, comparisons, reductions.
+
+Source: the LiteRT schema; the parameters of TensorFlow's operators of these names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from onnx import helper
+from xdsl.ir import Operation, SSAValue
+
+from zeropoint.frontend.errors import NodeError
+from zeropoint.frontend.litert.call import Call
+from zeropoint.frontend.onnx.node import axis_of
+from zeropoint.ir.stablehlo import MultiplyOp, RsqrtOp
+from zeropoint.ir.tensors import shape_of
+
+Converter = Callable[[Call], "SSAValue | tuple[SSAValue, ...]"]
+OPERANDS_DIFFER = 2
+
+
+def same(op: str, **attributes: int) -> Converter:
+    """ONNX's operator of all operands, with the fused activation function behind it."""
+
+    def convert(call: Call) -> SSAValue:
+        return call.bounded(call.onnx(op, *call.operands(), **attributes))
+
+    return convert
+
+
+def clipped(low: float, high: float) -> Converter:
+    """A function that only bounds."""
+    return lambda call: call.clipped(call.operand(0), low, high)
+
+
+def applied(op: Callable[[SSAValue], Operation]) -> Converter:
+    """A StableHLO op of one operand."""
+    return lambda call: call.build.insert(op(call.operand(0)))
+
+
+def identity(call: Call) -> SSAValue:
+    """QUANTIZE and DEQUANTIZE: the types of operand and result say it all."""
+    if not call.is_real:
+        raise NodeError(f"found a result of type {call.result().type_name}, expected real numbers")
+    return call.operand(0)
+
+
+def leaky_relu(call: Call) -> SSAValue:
+    """LEAKY_RELU."""
+    return call.onnx("LeakyRelu", call.operand(0), alpha=float(call.option("alpha", 0.0)))
+
+
+def gelu(call: Call) -> SSAValue:
+    """GELU, exact or by tanh."""
+    way = "tanh" if call.option("approximate", False) else "none"
+    return call.onnx("Gelu", call.operand(0), approximate=way)
+
+
+def prelu(call: Call) -> SSAValue:
+    """PRELU, whose slopes are repeated as any operand's."""
+    return call.onnx("PRelu", call.operand(0), call.operand(1))
+
+
+def softmax(call: Call) -> SSAValue:
+    """SOFTMAX over the last dimension, of values times beta."""
+    value, beta = call.operand(0), float(call.option("beta", 1.0))
+    if beta != 1.0:
+        value = call.build.apply(MultiplyOp, value, call.build.splat(beta, value))
+    return call.onnx("Softmax", value, axis=-1)
+
+
+def squared(call: Call) -> SSAValue:
+    """SQUARE."""
+    value = call.operand(0)
+    return call.build.apply(MultiplyOp, value, value)
+
+
+def squared_difference(call: Call) -> SSAValue:
+    """SQUARED_DIFFERENCE."""
+    difference = call.onnx("Sub", *call.operands())
+    return call.build.apply(MultiplyOp, difference, difference)
+
+
+def not_equal(call: Call) -> SSAValue:
+    """NOT_EQUAL."""
+    return call.onnx("Not", call.onnx("Equal", *call.operands()))
+
+
+def cast(call: Call) -> SSAValue:
+    """CAST to the result's type."""
+    return call.onnx("Cast", call.operand(0), to=helper.np_dtype_to_tensor_dtype(call.result().dtype))
+
+
+def select(call: Call) -> SSAValue:
+    """SELECT, whose condition may be one for each index of the first dimension, and SELECT_V2."""
+    condition, *values = call.operands()
+    rank = len(shape_of(values[0]))
+    if len(shape_of(condition)) == 1 and rank > 1 and call.operator.name == "SELECT":
+        condition = call.build.reshape(condition, [shape_of(condition)[0], *(1 for _ in range(rank - 1))])
+    return call.onnx("Where", condition, *values)
+
+
+def reduction(op: str) -> Converter:
+    """MEAN, SUM, REDUCE_MAX and the like over constant axes."""
+
+    def convert(call: Call) -> SSAValue:
+        value = call.operand(0)
+        axes = sorted({axis_of(axis, len(shape_of(value))) for axis in call.integers(1, "axes")})
+        if not axes:
+            return value
+        return call.onnx(op, value, np.asarray(axes, np.int64), keepdims=int(call.option("keepDims", False)))
+
+    return convert
+
+
+def arg_extreme(op: str) -> Converter:
+    """ARG_MAX, ARG_MIN: positions in the result's integers."""
+
+    def convert(call: Call) -> SSAValue:
+        value = call.operand(0)
+        found = call.onnx(op, value, axis=call.axis(1, len(shape_of(value))), keepdims=0)
+        return call.onnx("Cast", found, to=helper.np_dtype_to_tensor_dtype(call.result().dtype))
+
+    return convert
+
+
+def top_k(call: Call) -> tuple[SSAValue, ...]:
+    """TOPK_V2: the greatest values along the last dimension, and where they are."""
+    counts = np.asarray(call.integers(1, "k"), np.int64).reshape(-1)
+    values, positions = call.onnx_results("TopK", [call.operand(0), counts], OPERANDS_DIFFER, {"axis": -1})
+    return values, call.onnx("Cast", positions, to=helper.np_dtype_to_tensor_dtype(call.result(1).dtype))
+
+
+def gather(call: Call) -> SSAValue:
+    """GATHER along a dimension."""
+    if call.option("batchDims"):
+        raise NodeError(f"found {call.option('batchDims')} batch dimensions, expected none")
+    return call.onnx("Gather", call.operand(0), call.operand(1), axis=int(call.option("axis")))
+
+
+def embedding_lookup(call: Call) -> SSAValue:
+    """EMBEDDING_LOOKUP: rows of a table."""
+    return call.onnx("Gather", call.operand(1), call.operand(0), axis=0)
+
+
+def l2_normalization(call: Call) -> SSAValue:
+    """L2_NORMALIZATION along the last dimension."""
+    return call.bounded(call.onnx("LpNormalization", call.operand(0), axis=-1, p=2))
+
+
+RSQRT = applied(RsqrtOp)

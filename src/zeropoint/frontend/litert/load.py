@@ -1,0 +1,197 @@
+"""A .tflite file as a float program in the file's own layout, channels last; quantized tensors are pinned.
+
+An int8 or 16x8 model becomes the quantized program without data: every value has its type. What our own exporter wrote
+has the inputs and outputs of the original model again, as its metadata says how their dimensions were moved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp, TensorType, f32
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Block, Region, SSAValue
+
+from zeropoint.frontend.errors import ModelError, NodeError
+from zeropoint.frontend.litert.call import Call, Values
+from zeropoint.frontend.litert.converters import CONVERTERS
+from zeropoint.frontend.litert.reader import Model, Operator, Ports, Tensor, read_model
+from zeropoint.frontend.onnx.builder import Builder
+from zeropoint.frontend.onnx.tensors import element_of_dtype
+from zeropoint.ir.dead_code import remove_dead_ops
+from zeropoint.ir.locations import name_location
+from zeropoint.ir.program import Program, name_attributes
+from zeropoint.ir.quant import UniformQuantizedType
+from zeropoint.ir.stablehlo import TransposeOp
+from zeropoint.ir.tensors import shape_of
+from zeropoint.ir.verification import InvalidProgram, verify
+from zeropoint.ir.weights import Weights
+from zeropoint.limits import LimitExceeded
+
+CONVOLUTIONS = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D"})
+
+
+def load_litert(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> Program:
+    """The float program of a .tflite file. `shapes` may repeat the shapes of inputs; they cannot change them.
+
+    Raises ModelError, one line that starts with the path; OSError where the file cannot be read.
+    """
+    try:
+        model = read_model(path.read_bytes())
+        program = _Importer(model).program()
+        _check_shapes(program, shapes)
+        verify(program.module)
+        return program
+    except (ModelError, InvalidProgram, LimitExceeded) as error:
+        raise ModelError(f"{path}: {error}") from error
+
+
+def _check_shapes(program: Program, shapes: Mapping[str, tuple[int, ...]]) -> None:
+    known = {port.name: port.type.get_shape() for port in program.inputs}
+    for name, shape in shapes.items():
+        if known.get(name) != shape:
+            expected = ", ".join(f"{given}={'x'.join(map(str, size))}" for given, size in known.items())
+            raise ModelError(f"found shape {'x'.join(map(str, shape))} for '{name}', expected {expected}")
+
+
+def _described(operator: Operator, model: Model) -> str:
+    """`'block/conv' (CONV_2D)`, by the name of its first result."""
+    name = model.tensors[operator.outputs[0]].name if operator.outputs else str(operator.index)
+    return f"'{name}' ({operator.name})"
+
+
+class _Importer:
+    """Converts the operators of a graph in order and gathers what keeps them from being converted."""
+
+    def __init__(self, model: Model):
+        self._model = model
+        self._check_names(model.inputs, "input")
+        self._check_names(model.outputs, "output")
+        given = [model.tensors[index] for _, index in model.inputs]
+        moved = model.orders.get("inputs", {})
+        self._moved = [_order(moved, name, len(model.tensors[index].shape)) for name, index in model.inputs]
+        kinds = [self._input_type(*pair) for pair in zip(given, self._moved, strict=True)]
+        self._block = Block(arg_types=kinds)
+        self._weights = Weights()
+        self._build = Builder(self._block, self._weights, {})
+        self._values = Values(model, self._build)
+        self._problems: list[str] = []
+
+    def _check_names(self, ports: Ports, what: str) -> None:
+        names = [name for name, _ in ports]
+        for name in names:
+            if names.count(name) > 1:
+                raise ModelError(f"found two {what}s '{name}', expected names of their own")
+
+    def _input_type(self, tensor: Tensor, order: Sequence[int]) -> TensorType[object]:  # pyright: ignore
+        if tensor.data is not None:
+            raise ModelError(f"found a constant '{tensor.name}' as an input, expected one that is given")
+        shape = [0] * len(tensor.shape)
+        for place, dimension in enumerate(order):
+            shape[dimension] = tensor.shape[place]
+        element = f32 if tensor.is_quantized else element_of_dtype(tensor.dtype)
+        return TensorType(element, shape)  # pyright: ignore
+
+    def program(self) -> Program:
+        """The program. Raises ModelError, which names every operator that cannot be converted."""
+        for (name, index), argument, order in zip(self._model.inputs, self._block.args, self._moved, strict=True):
+            argument.location = self._build.location = name_location(name)
+            self._values.put(index, self._moved_port(argument, order, self._kind_beside(index)))
+        lost: set[int] = set()
+        for operator in self._model.operators:
+            if lost.isdisjoint(operator.inputs) or operator.name not in CONVERTERS:
+                self._convert(operator, lost)
+            else:
+                lost.update(operator.outputs)
+        if self._problems:
+            count = f"{len(self._problems)} operators are" if len(self._problems) > 1 else "1 operator is"
+            raise ModelError(f"{count} not supported: {'; '.join(self._problems)}")
+        results = self._results()
+        self._block.add_op(ReturnOp(*results))
+        remove_dead_ops(self._block)
+        types = ([value.type for value in self._block.args], [value.type for value in results])
+        names = [[name for name, _ in ports] for ports in (self._model.inputs, self._model.outputs)]
+        function = FuncOp(
+            "main",
+            types,
+            Region(self._block),
+            arg_attrs=name_attributes(names[0]),
+            res_attrs=name_attributes(names[1]),
+        )
+        return Program(ModuleOp([function]), self._weights)
+
+    def _moved_port(self, value: SSAValue, order: Sequence[int], kind: UniformQuantizedType | None) -> SSAValue:
+        """An input or output with its dimensions in another order; what is pinned behind is pinned before, too."""
+        if list(order) == sorted(order):
+            return value
+        value = value if kind is None else self._values.pinned(value, kind)
+        return self._build.insert(TransposeOp(value, order))
+
+    def _kind_beside(self, index: int) -> UniformQuantizedType | None:
+        """The type of a tensor, or of the one that it is quantized to or dequantized from."""
+        for operator in self._model.operators:
+            if operator.name == "QUANTIZE" and operator.inputs[:1] == (index,):
+                return self._model.tensors[operator.outputs[0]].quantized
+            if operator.name == "DEQUANTIZE" and operator.outputs[:1] == (index,):
+                return self._model.tensors[operator.inputs[0]].quantized
+        return self._model.tensors[index].quantized
+
+    def _convert(self, operator: Operator, lost: set[int]) -> None:
+        place = _described(operator, self._model)
+        try:
+            converter = CONVERTERS.get(operator.name)
+            if converter is None:
+                raise NodeError
+            self._build.location = name_location(self._model.tensors[operator.outputs[0]].name)
+            found = converter(Call(operator, self._values))
+            results = found if isinstance(found, tuple) else (found,)
+            for index, value in zip(operator.outputs, results, strict=True):
+                self._check_result(self._model.tensors[index], value)
+                if self._is_padding(operator):
+                    self._values.found[index] = value
+                else:
+                    self._values.put(index, value)
+        except (NodeError, LimitExceeded) as error:
+            self._problems.append(f"{place}: {error}" if str(error) else place)
+            lost.update(operator.outputs)
+        except Exception as error:
+            error.add_note(f"operator {place}")
+            raise
+
+    def _is_padding(self, operator: Operator) -> bool:
+        """Whether an operator pads the images of convolutions with zeros, which then do that themselves."""
+        if operator.name != "PAD":
+            return False
+        (padded,) = operator.outputs
+        kinds = [self._model.tensors[index].quantized for index in (operator.inputs[0], padded)]
+        readers = [other.name for other in self._model.operators if padded in other.inputs]
+        kept = padded not in {index for _, index in self._model.outputs}
+        return kept and kinds[0] == kinds[1] and bool(readers) and CONVOLUTIONS.issuperset(readers)
+
+    def _check_result(self, tensor: Tensor, value: SSAValue) -> None:
+        """Raise NodeError where the file says another shape than operands and options make."""
+        if shape_of(value) != tensor.shape and not tensor.dynamic:
+            raise NodeError(
+                f"found shape {list(tensor.shape)} of its result, expected {list(shape_of(value))}; the file is broken"
+            )
+
+    def _results(self) -> list[SSAValue]:
+        found: list[SSAValue] = []
+        for name, index in self._model.outputs:
+            try:
+                value = self._values.value(index)
+            except NodeError as error:
+                raise ModelError(f"output '{name}': {error}") from error
+            order = _order(self._model.orders.get("outputs", {}), name, len(shape_of(value)))
+            kind, moved = self._kind_beside(index), list(order) != sorted(order)
+            value = self._moved_port(value, [int(axis) for axis in np.argsort(order)], kind)
+            found.append(self._values.pinned(value, kind) if moved and kind is not None else value)
+        return found
+
+
+def _order(orders: Mapping[str, Sequence[int]], name: str, rank: int) -> list[int]:
+    """How the dimensions of a port were moved; nothing for what is no order of them."""
+    found = orders.get(name, [])
+    return list(found) if sorted(found) == list(range(rank)) else list(range(rank))

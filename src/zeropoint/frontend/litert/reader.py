@@ -1,0 +1,294 @@
+"""A .tflite file as tensors and operators, with everything checked that a broken file can lie about.
+
+Source: the LiteRT schema (`schema.fbs`), version 3.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+from xdsl.utils.exceptions import VerifyException
+
+from zeropoint.frontend.errors import ModelError
+from zeropoint.ir.quant import Storage, UniformQuantizedType
+from zeropoint.ir.tensors import Array
+from zeropoint.limits import afford
+from zeropoint.litert_schema import schema
+
+IDENTIFIER = b"TFL3"
+HEADER = 8
+"""Bytes in front: the place of the root table, the identifier."""
+MOST_DIMENSIONS = 8
+MOST_SCALES = 1 << 24
+METADATA = "zeropoint"
+"""The metadata of our own exporter."""
+
+DTYPES: Mapping[str, np.dtype[np.generic]] = {
+    "BOOL": np.dtype(np.bool_),
+    "FLOAT16": np.dtype(np.float16),
+    "FLOAT32": np.dtype(np.float32),
+    "FLOAT64": np.dtype(np.float64),
+    "INT4": np.dtype(ml_dtypes.int4),
+    "INT8": np.dtype(np.int8),
+    "INT16": np.dtype(np.int16),
+    "INT32": np.dtype(np.int32),
+    "INT64": np.dtype(np.int64),
+    "UINT8": np.dtype(np.uint8),
+    "UINT16": np.dtype(np.uint16),
+    "UINT32": np.dtype(np.uint32),
+}
+STORAGE: Mapping[str, Storage] = {
+    "INT4": Storage.of("i8", -8, 7),
+    "INT8": Storage.of("i8"),
+    "INT16": Storage.of("i16"),
+    "UINT8": Storage.of("u8"),
+}
+"""What quantized values are stored in. Biases of 32 and 64 bits have the scale of a product and need no type."""
+
+
+Ports = Sequence[tuple[str, int]]
+"""Names of inputs or outputs, and their tensors."""
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """`data` is what a constant holds, in its stored dtype; `scales` is empty where nothing is quantized."""
+
+    name: str
+    type_name: str
+    shape: tuple[int, ...]
+    data: Array | None
+    scales: Array
+    zero_points: Array
+    axis: int
+    dynamic: bool = False
+
+    @property
+    def dtype(self) -> np.dtype[np.generic]:
+        """The dtype of the elements."""
+        return DTYPES[self.type_name]
+
+    @property
+    def is_quantized(self) -> bool:
+        """Whether integers stand for real numbers."""
+        return bool(self.scales.size) and self.dtype.kind != "f"
+
+    @property
+    def quantized(self) -> UniformQuantizedType | None:
+        """The quantized type; None of other tensors, and of biases."""
+        storage = STORAGE.get(self.type_name)
+        if not self.is_quantized or storage is None:
+            return None
+        try:
+            if self.scales.size == 1:
+                return UniformQuantizedType.per_layer(storage, float(self.scales[0]), int(self.zero_points[0]))
+            return UniformQuantizedType.per_channel(storage, self.axis, self.scales, self.zero_points)
+        except VerifyException as error:
+            raise ModelError(f"tensor '{self.name}': found scale and zero point that make no type: {error}") from error
+
+
+@dataclass(frozen=True)
+class Operator:
+    """One operator by the schema's name, the indices of its tensors (-1: left out), and its options table."""
+
+    name: str
+    index: int
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    options: Any = None
+
+
+@dataclass(frozen=True)
+class Model:
+    """The main graph of a file. `inputs` and `outputs` are names and tensors, `orders` how our exporter moved them."""
+
+    tensors: Sequence[Tensor]
+    operators: Sequence[Operator]
+    inputs: Ports
+    outputs: Ports
+    orders: Mapping[str, Mapping[str, list[int]]] = field(default_factory=dict[str, Mapping[str, list[int]]])
+
+
+def _names_of(kind: type) -> dict[int, str]:
+    return {value: name for name, value in vars(kind).items() if isinstance(value, int)}
+
+
+def read_model(content: bytes) -> Model:
+    """The main graph of a file.
+
+    Raises ModelError for what is no .tflite file, and for tensors that are not what the file says of them.
+    """
+    if len(content) < HEADER or content[4:HEADER] != IDENTIFIER:
+        raise ModelError(f"found {len(content)} bytes without the identifier 'TFL3', expected a .tflite file")
+    root = schema().Model.GetRootAs(content, 0)
+    if not root.SubgraphsLength():
+        raise ModelError("found no graph, expected one; the file is broken or truncated")
+    graph = root.Subgraphs(0)
+    types = _names_of(schema().TensorType)
+    tensors = [
+        _tensor(graph.Tensors(index), index, root, types, content)
+        for index in range(_count(graph.TensorsLength(), "tensors", content))
+    ]
+    codes = [_code(root.OperatorCodes(index)) for index in range(_count(root.OperatorCodesLength(), "codes", content))]
+    operators = [
+        _operator(graph.Operators(index), index, codes, len(tensors))
+        for index in range(_count(graph.OperatorsLength(), "operators", content))
+    ]
+    inputs, outputs = (
+        [(tensors[index].name, index) for index in _indices(found, len(tensors), what)]
+        for found, what in ((graph.InputsAsNumpy(), "input"), (graph.OutputsAsNumpy(), "output"))
+    )
+    if not outputs:
+        raise ModelError("found no outputs, expected one; the file is broken or truncated")
+    return Model(tensors, operators, *_signature(root, inputs, outputs), _orders(root))
+
+
+def _count(count: int, what: str, content: bytes) -> int:
+    """A number of entries, each of which takes 4 bytes or more."""
+    if count * 4 > len(content):
+        raise ModelError(f"found {count} {what} in {len(content)} bytes, expected fewer; the file is broken")
+    return count
+
+
+def _array(found: Any, dtype: type[np.generic]) -> Array:
+    """A vector of numbers; the reader gives 0 for one that is left out."""
+    return np.zeros(0, dtype) if isinstance(found, int) else np.asarray(found, dtype)
+
+
+def _indices(found: Any, count: int, what: str, least: int = 0) -> tuple[int, ...]:
+    indices = tuple(int(index) for index in _array(found, np.int64))
+    for index in indices:
+        if not least <= index < count:
+            raise ModelError(f"found tensor {index} as an {what}, expected 0 to {count - 1}; the file is broken")
+    return indices
+
+
+def _text(found: bytes | None, otherwise: str) -> str:
+    return found.decode("utf-8", "replace") if found else otherwise
+
+
+def _tensor(found: Any, index: int, root: Any, types: Mapping[int, str], content: bytes) -> Tensor:
+    name = _text(found.Name(), f"tensor{index}")
+    type_name = types.get(found.Type(), str(found.Type()))
+    if type_name not in DTYPES:
+        raise ModelError(f"tensor '{name}': found type {type_name}, expected one of: {', '.join(DTYPES)}")
+    shape = tuple(int(size) for size in _array(found.ShapeAsNumpy(), np.int64))
+    if len(shape) > MOST_DIMENSIONS or min(shape, default=1) < 0:
+        raise ModelError(f"tensor '{name}': found shape {list(shape)}, expected up to {MOST_DIMENSIONS} sizes")
+    if found.Sparsity() is not None:
+        raise ModelError(f"tensor '{name}': found sparse storage, expected dense")
+    dtype = DTYPES[type_name]
+    afford(shape, max(dtype.itemsize, 1), f"tensor '{name}'")
+    dynamic = bool((_array(found.ShapeSignatureAsNumpy(), np.int64) < 0).any())
+    scales, zero_points, axis = _parameters(found.Quantization(), name, shape)
+    data = _data(root, found.Buffer(), name, shape, type_name, content)
+    return Tensor(name, type_name, shape, data, scales, zero_points, axis, dynamic)
+
+
+def _parameters(found: Any, name: str, shape: tuple[int, ...]) -> tuple[Array, Array, int]:
+    none = np.zeros(0)
+    if found is None:
+        return none, none, 0
+    if found.DetailsType():
+        raise ModelError(f"tensor '{name}': found quantization in blocks or of its own kind, expected scales")
+    scales = _array(found.ScaleAsNumpy(), np.float64)
+    points, axis = _array(found.ZeroPointAsNumpy(), np.int64), int(found.QuantizedDimension())
+    if scales.size > MOST_SCALES:
+        raise ModelError(f"tensor '{name}': found {scales.size} scales, expected fewer; the file is broken")
+    points = np.zeros(scales.size, np.int64) if not points.size else points
+    if points.size == 1:
+        points = np.repeat(points, scales.size)
+    if points.size != scales.size:
+        raise ModelError(f"tensor '{name}': found {scales.size} scales and {points.size} zero points, expected as many")
+    if scales.size > 1 and not (0 <= axis < len(shape) and shape[axis] == scales.size):
+        raise ModelError(
+            f"tensor '{name}': found {scales.size} scales along dimension {axis} of {list(shape)}, expected one for "
+            "each index"
+        )
+    return scales, points, axis
+
+
+def _data(root: Any, buffer: int, name: str, shape: tuple[int, ...], type_name: str, content: bytes) -> Array | None:
+    """The elements of a constant; None of a tensor that is computed, whose buffer is empty."""
+    if not 0 <= buffer < root.BuffersLength():
+        raise ModelError(f"tensor '{name}': found buffer {buffer}, expected 0 to {root.BuffersLength() - 1}")
+    found = root.Buffers(buffer)
+    stored = _array(found.DataAsNumpy(), np.uint8)
+    if found.Offset() > 1:
+        start, size = found.Offset(), found.Size()
+        if start + size > len(content):
+            raise ModelError(f"tensor '{name}': found bytes {start} to {start + size} of {len(content)}; truncated")
+        stored = np.frombuffer(content, np.uint8, size, start)
+    if not stored.size and (not buffer or prod(shape)):
+        return None
+    dtype, elements = DTYPES[type_name], prod(shape)
+    expected = (elements + 1) // 2 if type_name == "INT4" else elements * dtype.itemsize
+    if stored.size != expected:
+        raise ModelError(
+            f"tensor '{name}': found {stored.size} bytes, expected {expected} for {type_name} {list(shape)}; the file "
+            "is broken"
+        )
+    if type_name == "INT4":
+        pairs = np.stack([stored & 15, stored >> 4], axis=-1).reshape(-1)[:elements].astype(np.int8)
+        return np.where(pairs > 7, pairs - 16, pairs).astype(np.int8).reshape(shape)
+    return np.frombuffer(stored.tobytes(), dtype).reshape(shape)
+
+
+def _code(found: Any) -> str:
+    """The name of an operator; a one-byte field has those that older runtimes know."""
+    number = max(found.BuiltinCode(), found.DeprecatedBuiltinCode())
+    name = _names_of(schema().BuiltinOperator).get(number, str(number))
+    custom = found.CustomCode()
+    return _text(custom, "CUSTOM") if name == "CUSTOM" else name
+
+
+def _operator(found: Any, index: int, codes: Sequence[str], tensors: int) -> Operator:
+    if not 0 <= found.OpcodeIndex() < len(codes):
+        raise ModelError(f"operator {index}: found code {found.OpcodeIndex()}, expected 0 to {len(codes) - 1}")
+    inputs = _indices(found.InputsAsNumpy(), tensors, "operand", -1)
+    outputs = _indices(found.OutputsAsNumpy(), tensors, "result")
+    return Operator(codes[int(found.OpcodeIndex())], index, inputs, outputs, _options(found))
+
+
+def _options(found: Any) -> Any:
+    table, kind = found.BuiltinOptions(), _names_of(schema().BuiltinOptions).get(found.BuiltinOptionsType(), "NONE")
+    if table is None or kind == "NONE":
+        return None
+    made = getattr(schema(), kind)()
+    made.Init(table.Bytes, table.Pos)
+    return made
+
+
+def _signature(root: Any, inputs: Ports, outputs: Ports) -> tuple[Ports, Ports]:
+    """Inputs and outputs by the names of the first signature of the main graph, where the file has one."""
+    for index in range(root.SignatureDefsLength()):
+        found = root.SignatureDefs(index)
+        if found.SubgraphIndex() == 0:
+            return (
+                _named(inputs, [found.Inputs(i) for i in range(found.InputsLength())]),
+                _named(outputs, [found.Outputs(i) for i in range(found.OutputsLength())]),
+            )
+    return inputs, outputs
+
+
+def _named(ports: Ports, maps: Sequence[Any]) -> Ports:
+    names = {found.TensorIndex(): _text(found.Name(), "") for found in maps}
+    return [(names.get(tensor) or name, tensor) for name, tensor in ports]
+
+
+def _orders(root: Any) -> Mapping[str, Mapping[str, list[int]]]:
+    for index in range(root.MetadataLength()):
+        entry = root.Metadata(index)
+        if entry.Name() == METADATA.encode() and entry.Buffer() < root.BuffersLength():
+            try:
+                found = json.loads(bytes(_array(root.Buffers(entry.Buffer()).DataAsNumpy(), np.uint8)))
+            except ValueError:
+                return {}
+            return found.get("orders", {}) if isinstance(found, dict) else {}  # pyright: ignore
+    return {}

@@ -1,0 +1,35 @@
+"""LiteRT's schema, from the package that carries it. Every package may import this module."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from zeropoint.errors import Error
+
+
+class MissingPackage(Error, ImportError):
+    """A package of the extra `litert` that is not installed."""
+
+
+def schema() -> Any:
+    """The generated schema: readers (`Model`, `Tensor`, ...) and its object API (`ModelT`, `TensorT`, ...).
+
+    Raises MissingPackage, which names the extra, where the package is not installed.
+    """
+    return _module("ai_edge_litert.schema_py_generated")
+
+
+def flatbuffers() -> Any:
+    """The flatbuffers package. Raises MissingPackage, which names the extra, where it is not installed."""
+    return _module("flatbuffers")
+
+
+def _module(name: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        package = name.partition(".")[0].replace("_", "-")
+        raise MissingPackage(
+            f"found no package '{package}', expected it for .tflite files; pip install 'zeropoint[litert]'"
+        ) from error

@@ -1,0 +1,154 @@
+"""Files of LiteRT that are broken or foreign: one line says what was found, nothing hangs, nothing is written."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from fuzz.damage import damaged
+from oracle.litert import Port, model, schema
+from zeropoint.cli import main
+from zeropoint.frontend import ModelError, load_model
+
+X = Port((1, 4), "int8", (0.5,), (3,))
+WEIGHTS = Port((3, 4), "int8", (0.25,) * 3, (0,) * 3, np.arange(12).reshape(3, 4) - 6, 0)
+BIAS = Port((3,), "int32", (0.125,) * 3, (0,) * 3, np.array([5, -7, 9]))
+Y = Port((1, 3), "int8", (1.0,), (0,))
+PLAIN = model("FULLY_CONNECTED", ("FullyConnectedOptions", {}), [X, WEIGHTS, BIAS], [Y], 1)
+
+
+def changed(change: Callable[[Any], None], content: bytes = PLAIN) -> bytes:
+    """The file with its tables changed."""
+    import flatbuffers
+
+    tables = schema.ModelT.InitFromPackedBuf(content, 0)
+    change(tables)
+    builder = flatbuffers.Builder(1024)
+    builder.Finish(tables.Pack(builder), b"TFL3")
+    return bytes(builder.Output())
+
+
+def with_shape(tables: Any) -> None:
+    tables.subgraphs[0].tensors[1].shape = [3, 5]
+
+
+def with_negative_size(tables: Any) -> None:
+    tables.subgraphs[0].tensors[1].shape = [-3, 4]
+
+
+def with_huge_size(tables: Any) -> None:
+    tables.subgraphs[0].tensors[0].shape = [1 << 30, 1 << 30, 1 << 30]
+
+
+def without_bytes(tables: Any) -> None:
+    tables.buffers[tables.subgraphs[0].tensors[1].buffer].data = np.zeros(0, np.uint8)
+
+
+def with_buffer(tables: Any) -> None:
+    tables.subgraphs[0].tensors[1].buffer = 99
+
+
+def with_operand(tables: Any) -> None:
+    tables.subgraphs[0].operators[0].inputs = [0, 1, 77]
+
+
+def with_circle(tables: Any) -> None:
+    tables.subgraphs[0].operators[0].inputs = [3, 1, 2]
+
+
+def with_code(tables: Any) -> None:
+    tables.operatorCodes[0].builtinCode = tables.operatorCodes[0].deprecatedBuiltinCode = schema.BuiltinOperator.WHILE
+
+
+def with_custom_code(tables: Any) -> None:
+    tables.operatorCodes[0].builtinCode = tables.operatorCodes[0].deprecatedBuiltinCode = schema.BuiltinOperator.CUSTOM
+    tables.operatorCodes[0].customCode = b"MyOperator"
+
+
+def with_scales(tables: Any) -> None:
+    tables.subgraphs[0].tensors[1].quantization.scale = [0.25] * 7
+
+
+def with_zero_scale(tables: Any) -> None:
+    tables.subgraphs[0].tensors[0].quantization.scale = [0.0]
+
+
+def with_type(tables: Any) -> None:
+    tables.subgraphs[0].tensors[0].type = schema.TensorType.STRING
+
+
+def with_result(tables: Any) -> None:
+    tables.subgraphs[0].tensors[3].shape = [1, 8]
+
+
+def without_graph(tables: Any) -> None:
+    tables.subgraphs = []
+
+
+def without_outputs(tables: Any) -> None:
+    tables.subgraphs[0].outputs = []
+
+
+BROKEN = {
+    with_shape: "tensor 't1': found 12 bytes, expected 15 for INT8 [3, 5]",
+    with_negative_size: "tensor 't1': found shape [-3, 4]",
+    with_huge_size: "tensor 't0'",
+    without_bytes: "found a use of 't1', which nothing before it makes",
+    with_buffer: "tensor 't1': found buffer 99",
+    with_operand: "found tensor 77 as an operand, expected",
+    with_circle: "found a use of 't3', which nothing before it makes",
+    with_code: "1 operator is not supported: 't3' (WHILE)",
+    with_custom_code: "1 operator is not supported: 't3' (MyOperator)",
+    with_scales: "found 7 scales",
+    with_zero_scale: "tensor 't0': found scale and zero point that make no type",
+    with_type: "tensor 't0': found type STRING, expected one of",
+    with_result: "found shape [1, 8] of its result, expected [1, 3]",
+    without_graph: "found no graph",
+    without_outputs: "found no outputs",
+}
+
+
+@pytest.mark.parametrize("change", BROKEN, ids=lambda change: change.__name__)
+def test_what_a_file_lies_about_is_named(change: Callable[[Any], None], tmp_path: Path) -> None:
+    path = tmp_path / "model.tflite"
+    path.write_bytes(changed(change))
+    with pytest.raises(ModelError) as raised:
+        load_model(path)
+    text = str(raised.value)
+    assert text.startswith(f"{path}: ")
+    assert BROKEN[change] in text
+    assert "\n" not in text
+
+
+def test_the_plain_file_is_taken(tmp_path: Path) -> None:
+    (tmp_path / "model.tflite").write_bytes(changed(lambda tables: None))
+    assert [port.name for port in load_model(tmp_path / "model.tflite").inputs] == ["t0"]
+
+
+@pytest.mark.parametrize("content", [b"", b"TFL3", b"\0" * 64, b"\x1c\0\0\0TFL3" + b"\xff" * 64, b"not a model at all"])
+def test_a_file_that_is_none_is_refused_in_one_line_and_nothing_is_written(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "m.tflite").write_bytes(content)
+    arguments = ["quantize", str(tmp_path / "m.tflite"), "--target", "litert", "-o", str(tmp_path / "out.tflite")]
+    answer = CliRunner().invoke(main, arguments)
+    assert answer.exit_code == 2
+    assert "m.tflite" in answer.output
+    assert "Traceback" not in answer.output
+    assert [path.name for path in tmp_path.iterdir()] == ["m.tflite"]
+
+
+def test_damaged_files_are_taken_or_refused(tmp_path: Path) -> None:
+    choose, path = random.Random(0), tmp_path / "model.tflite"
+    taken = 0
+    for content in [PLAIN[:size] for size in range(0, len(PLAIN), 16)] + [damaged(PLAIN, choose) for _ in range(300)]:
+        path.write_bytes(content)
+        with suppress(ModelError):
+            load_model(path)
+            taken += 1
+    assert taken < 300

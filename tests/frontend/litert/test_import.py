@@ -1,0 +1,132 @@
+"""Files of LiteRT become programs: quantized ones need no data and give LiteRT's integers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from targets.confirmation import rows
+from targets.litert_built import Built, built, is_wide
+from targets.litert_cases import CASES
+from zeropoint.calibrate import samples
+from zeropoint.cli import main
+from zeropoint.export.litert.model import litert_model
+from zeropoint.export.litert.runtime import LiteRTFile
+from zeropoint.frontend import load_model
+from zeropoint.interp import Interpreter
+from zeropoint.ir.program import Program
+from zeropoint.ir.quant import QuantizeRegionOp
+from zeropoint.ir.text import parse_program
+from zeropoint.pipeline import Options, Quantization, quantize
+from zeropoint.targets import KernelRow
+
+DIGITS = Path(__file__).parents[3] / "examples" / "digits"
+
+
+def kernels(result: Quantization) -> Counter[tuple[str, str]]:
+    """The kernels with the types of their results; what moves dimensions is left out."""
+    return Counter(
+        (op.logical_kernel.data, str(op.output_specs))
+        for op in result.propagated.entry.ops
+        if isinstance(op, QuantizeRegionOp) and op.logical_kernel.data != "transpose"
+    )
+
+
+@pytest.mark.parametrize("channels_last", [True, False])
+@pytest.mark.parametrize("target", ["litert", "litert-16x8"])
+def test_our_export_imported_again_is_the_same_program(target: str, channels_last: bool, tmp_path: Path) -> None:
+    program = load_model(DIGITS / "digits.onnx")
+    calibration = list(samples(DIGITS / "calib.npz", program.inputs))[:16]
+    first = quantize(program, calibration, Options(target=target))
+    path = tmp_path / "digits.tflite"
+    path.write_bytes(litert_model(first.propagated, channels_last=channels_last))
+    again = quantize(load_model(path), None, Options(target=target))
+    found, expected = kernels(again), kernels(first)
+    assert sum((found - expected).values()) <= 1  # a PAD that stands for itself in the file
+    assert not expected - found
+    assert [(port.name, port.type) for port in again.quantized.inputs] == [
+        (port.name, port.type) for port in first.quantized.inputs
+    ]
+    file = LiteRTFile(path, reference=True)
+    for sample in list(samples(DIGITS / "test.npz", program.inputs))[:5]:
+        (mine,), (theirs,) = (
+            Interpreter(again.quantized)(sample).values(),
+            Interpreter(first.quantized)(sample).values(),
+        )
+        np.testing.assert_array_equal(mine, theirs)
+        if target == "litert":
+            np.testing.assert_array_equal(mine, next(iter(file(sample).values())))
+
+
+def real_inputs(program: Program, made: Built) -> dict[str, np.ndarray]:
+    slots = [slot for slot in made.order if slot[0] == "x"]
+    found = {}
+    for port, slot in zip(program.inputs, slots, strict=True):
+        given = made.slots[slot]
+        real = (made.stored[slot].astype(np.float64) - given.zero_points[0]) * given.scales[0]
+        found[port.name] = real.astype(np.float32)
+    return found
+
+
+NEED_DATA = {"l2_normalization", "prelu", "squared_difference", "topk"}
+"""Kernels that fusion does not find: ops between operand and result have no types in the file."""
+
+
+@pytest.mark.parametrize("row", rows("litert"))
+def test_an_operator_of_every_kernel_is_imported_and_gives_litert_s_integers(row: KernelRow, tmp_path: Path) -> None:
+    made = built(row, CASES[row.kernel])
+    (tmp_path / "model.tflite").write_bytes(made.content)
+    program = load_model(tmp_path / "model.tflite")
+    inputs = real_inputs(program, made)
+    if row.kernel not in NEED_DATA:
+        program = quantize(program, None, Options(target="litert")).quantized
+    outputs = list(Interpreter(program)(inputs).values())
+    for theirs, mine, port in zip(made.run(), outputs, made.results, strict=True):
+        stored = np.rint(mine / np.float32(port.scales[0])) + port.zero_points[0] if port.scales else mine
+        allowed = max(made.case.steps[is_wide(row)], 1 if row.kernel in NEED_DATA else 0)
+        assert np.abs(theirs.astype(np.int64) - stored.astype(np.int64)).max() <= allowed
+
+
+FLOATS = """func.func @main(%x: tensor<2x3xf32> {zeropoint.name = "x"}) -> (tensor<1x3xf32> {zeropoint.name = "y"}) {
+  %0 = stablehlo.constant dense<0.000000e+00> : tensor<f32>
+  %1 = stablehlo.exponential %x : tensor<2x3xf32>
+  %2 = stablehlo.reduce(%1 init: %0) applies stablehlo.add across dimensions = [1]
+    : (tensor<2x3xf32>, tensor<f32>) -> tensor<2xf32>
+  %3 = stablehlo.broadcast_in_dim %2, dims = [0] : (tensor<2xf32>) -> tensor<2x3xf32>
+  %4 = stablehlo.divide %1, %3 : tensor<2x3xf32>
+  %8 = stablehlo.transpose %4, dims = [1, 0] : (tensor<2x3xf32>) -> tensor<3x2xf32>
+  %9 = stablehlo.reshape %8 : (tensor<3x2xf32>) -> tensor<2x3xf32>
+  %7 = stablehlo.compare GT, %4, %9 : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xi1>
+  %10 = stablehlo.select %7, %4, %9 : tensor<2x3xi1>, tensor<2x3xf32>
+  %12 = stablehlo.reverse %10, dims = [1] : tensor<2x3xf32>
+  %13 = stablehlo.rsqrt %12 : tensor<2x3xf32>
+  %16 = stablehlo.slice %13 [1:2:1, 0:3] : (tensor<2x3xf32>) -> tensor<1x3xf32>
+  return %16 : tensor<1x3xf32>
+}"""
+
+
+def test_a_float_file_is_the_float_program(tmp_path: Path) -> None:
+    program = parse_program(FLOATS)
+    path = tmp_path / "model.tflite"
+    path.write_bytes(litert_model(program))
+    x = {"x": np.random.default_rng(0).normal(0, 2, (2, 3)).astype(np.float32)}
+    imported = load_model(path)
+    assert not any(op.name.startswith("quant.") for op in imported.entry.ops)
+    (expected,) = LiteRTFile(path)(x).values()
+    np.testing.assert_allclose(Interpreter(imported)(x)["y"], expected, rtol=1e-6)
+    np.testing.assert_array_equal(Interpreter(imported)(x)["y"], Interpreter(program)(x)["y"])
+
+
+def test_the_command_line_takes_a_file(tmp_path: Path) -> None:
+    program = load_model(DIGITS / "digits.onnx")
+    calibration = list(samples(DIGITS / "calib.npz", program.inputs))[:8]
+    first = quantize(program, calibration, Options(target="litert"))
+    (tmp_path / "digits.tflite").write_bytes(litert_model(first.propagated))
+    arguments = ["quantize", str(tmp_path / "digits.tflite"), "--target", "litert", "-o", str(tmp_path / "digits.mlir")]
+    answer = CliRunner().invoke(main, arguments)
+    assert answer.exit_code == 0, answer.output
+    assert (tmp_path / "digits.mlir").is_file()
