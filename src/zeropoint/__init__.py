@@ -85,6 +85,9 @@ def quantize(
     shapes: Mapping[str, tuple[int, ...]] | None = None,
     constants: Mapping[str, Array] | None = None,
     example: Any = None,
+    workers: int = 1,
+    journal: str | Path | None = None,
+    resume: bool = False,
     progress: Progress | bool = False,
 ) -> Model:
     """The integer program of a float model, calibrated on data.
@@ -100,13 +103,16 @@ def quantize(
     as dicts. `effort` (`none`, `fast`, `balanced`, `best`) says how much is done to bring outputs nearer to float:
     corrections of weights and biases, which are kept only if they help on `validation`, or on a quarter of `data` that
     is held back; `corrections` lists some by name instead. With `integer_only`, float ops that are left are an error.
+    `workers` processes share the calibration (-1: all processors, or what `joblib.parallel_config` says: Dask, Ray);
+    the result has the same bits. A calibration that takes long keeps what it saw in the file `journal`; after a crash
+    the same call with `resume=True` goes on from there.
     `progress=True` shows progress bars on a terminal. The stages in between, and what the corrections gained, are the
     result's `quantization`; warnings of calibration are logged under the name `zeropoint`.
 
     Raises ModelError, DataError, CalibrationError, RecipeError, LoweringError and other kinds of `zp.Error`; ValueError
     for unknown options.
     """
-    from zeropoint.calibrate import bar, samples, silent
+    from zeropoint.calibrate import Work, bar, samples, silent
     from zeropoint.model import Model
     from zeropoint.pipeline import Options, require_integers
     from zeropoint.pipeline import quantize as run
@@ -123,7 +129,9 @@ def quantize(
     held = () if validation is None else samples(validation, model.inputs)
     given = None if data is None else samples(data, model.inputs)
     shown = bar if progress is True else silent if progress is False else progress
-    result = run(model.program, given, options, validation=held, progress=shown)
+    work = Work(workers, None if journal is None else Path(journal), resume)
+    spread = None if work == Work() else work
+    result = run(model.program, given, options, validation=held, progress=shown, work=spread)
     for warning in result.warnings:
         logging.getLogger(__name__).warning("%s", warning)
     if integer_only:

@@ -14,6 +14,7 @@ from zeropoint.calibrate import (
     Kept,
     Progress,
     Report,
+    Work,
     collect,
     observer_factory,
     silent,
@@ -161,6 +162,7 @@ def quantize(
     validation: Iterable[Sample] = (),
     progress: Progress | None = None,
     engine: Engine | None = None,
+    work: Work | None = None,
 ) -> Quantization:
     """Every stage in order.
 
@@ -168,7 +170,8 @@ def quantize(
     for a model that says the parameters or the range of every value that has to be decided, as one does that was
     trained with fake quantization; nothing is run then, and no corrections are tried. `engine`
     runs the float program on them: the one that is done first (`QuickestEngine`), unless given. Corrections are judged
-    on `validation`, or on a part of the samples that they are not found on. Raises the errors of
+    on `validation`, or on a part of the samples that they are not found on. `work` spreads calibration over processes
+    and keeps a journal of it, which goes when all is done. Raises the errors of
     the stages: ModelError for a program that is quantized already, DataError and CalibrationError, PropagationError,
     LoweringError; RecipeError for a rule that does not fit the model; ValueError for options that do not exist.
     MissingStatistics, with their names, for values that are open where there are no samples.
@@ -200,13 +203,15 @@ def quantize(
         observers=demanded_observers(asked),
         engine=runs,
         progress=progress,
+        work=work,
     )
     calibrated = run_all(CALIBRATED_PASSES, state_ranges(asked, report), settings)
     held = tuple(validation) if wanted else ()
     finish = _Finish(fused, report, settings, options, kept, held, engine, progress or silent)
-    if options.least_sqnr is None:
-        return finish(calibrated)
-    return _widened(finish, calibrated, samples)
+    made = finish(calibrated) if options.least_sqnr is None else _widened(finish, calibrated, samples)
+    if work is not None and work.journal is not None:
+        work.journal.unlink(missing_ok=True)
+    return made
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,8 @@ from zeropoint.calibrate.mse import MeanSquareObserver
 from zeropoint.calibrate.observers import MinMaxObserver, Observer, ObserverFactory
 from zeropoint.calibrate.progress import Progress, bar, silent
 from zeropoint.calibrate.report import Observation, Report
+from zeropoint.calibrate.spread import JournalError, Work
+from zeropoint.calibrate.workers import WorkerError
 
 __all__ = [
     "DEFAULT_OBSERVER",
@@ -17,6 +19,7 @@ __all__ = [
     "Asks",
     "CalibrationError",
     "DataError",
+    "JournalError",
     "Kept",
     "MeanSquareObserver",
     "MinMaxObserver",
@@ -28,6 +31,8 @@ __all__ = [
     "Report",
     "Sample",
     "Source",
+    "Work",
+    "WorkerError",
     "asks_all",
     "bar",
     "calibrate",

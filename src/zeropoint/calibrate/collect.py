@@ -14,7 +14,7 @@ trial runs have been performed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, TensorType, f32
@@ -26,6 +26,7 @@ from zeropoint.calibrate.observers import Observer, ObserverFactory
 from zeropoint.calibrate.output_noise import output_noise
 from zeropoint.calibrate.progress import Progress, silent
 from zeropoint.calibrate.report import Observation, Report
+from zeropoint.calibrate.spread import Spread, Work
 from zeropoint.errors import Error
 from zeropoint.interp import Engine, ReferenceEngine
 from zeropoint.ir.annotations import QUANTILES
@@ -52,34 +53,36 @@ def collect(
     observers: Mapping[str, str] | None = None,
     engine: Engine | None = None,
     progress: Progress | None = None,
+    work: Work | None = None,
 ) -> Report:
     """Run the program once per sample and observe the value at each `quant.stats_ref`.
 
     A sample maps each input's name to an array of its shape and dtype; samples are taken one at a time and let go.
     `observers` names another observer for some of the keys. `engine` runs the program (the reference interpreter unless
-    given); `progress` shows how far the run is.
+    given); `progress` shows how far the run is. `work` spreads the samples over processes, and keeps a journal; the
+    report has the same bits. It wants observers by name.
 
     A program that asks nothing is not run. Raises CalibrationError where there are no samples, and where a point shows
-    values and none of them is finite; ValueError for an observer that does not exist; and what the engine raises for
-    inputs that do not fit.
+    values and none of them is finite; ValueError for an observer that does not exist, or a maker of observers with
+    `work`; what the engine raises for inputs that do not fit; and with `work` JournalError and WorkerError.
     """
     factory = observer_factory(observer) if isinstance(observer, str) else observer
     factories = {key: observer_factory(name) for key, name in (observers or {}).items()}
     states: dict[str, Observer] = {key: factories.get(key, factory)() for key in stats_keys(program)}
     if not states:
         return Report({}, 0)
-    run = (engine or ReferenceEngine()).prepare(program)
-
-    def observe(key: str, array: Array) -> None:
-        states[key].update(array)
-
-    count, kept = 0, Kept()
+    kept = Kept()
     judges = any(isinstance(state, OutputObserver) for state in states.values())
-    for sample in (progress or silent)(samples, "calibrate"):
-        run(sample, observe=observe)
-        count += 1
-        if judges:
-            kept.see(sample)
+    see = kept.see if judges else None
+    if work is None:
+        count = _observe(program, samples, states, engine or ReferenceEngine(), progress or silent, see)
+    else:
+        if not isinstance(observer, str):
+            raise ValueError("found a maker of observers with work to be spread, expected the name of an observer")
+        names = {key: (observers or {}).get(key, observer) for key in states}
+        spread = Spread(program, names, engine or ReferenceEngine(), work, see)
+        states = spread(samples, progress or silent)
+        count = spread.count
     if not count:
         raise CalibrationError("found no samples; expected at least one to calibrate with")
     observations = {key: _observation(key, state, count) for key, state in states.items()}
@@ -87,6 +90,28 @@ def collect(
     for key, (minimum, maximum) in chosen.items():
         observations[key] = replace(observations[key], minimum=minimum, maximum=maximum)
     return Report(observations, count)
+
+
+def _observe(
+    program: Program,
+    samples: Iterable[Mapping[str, Array]],
+    states: Mapping[str, Observer],
+    engine: Engine,
+    progress: Progress,
+    see: Callable[[Mapping[str, Array]], object] | None,
+) -> int:
+    """Run the samples one by one in this process; how many there were."""
+    run, count = engine.prepare(program), 0
+
+    def observe(key: str, array: Array) -> None:
+        states[key].update(array)
+
+    for sample in progress(samples, "calibrate"):
+        run(sample, observe=observe)
+        count += 1
+        if see is not None:
+            see(sample)
+    return count
 
 
 def _judged(

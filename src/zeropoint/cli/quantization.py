@@ -72,6 +72,14 @@ from zeropoint.cli.shapes import SHAPE
 )
 @click.option("--integer-only", is_flag=True, help="Fail, with the list of them, if any float op is left inside.")
 @click.option("--inline-weights", is_flag=True, help="One self-contained .mlir file instead of .mlir + .safetensors.")
+@click.option(
+    "--workers",
+    type=click.IntRange(min=-1),
+    default=1,
+    show_default=True,
+    help="Processes that share the calibration; -1: as many as there are processors. The bits are the same.",
+)
+@click.option("--resume", is_flag=True, help="Go on with a calibration that was broken off (a crash, kill -9).")
 @SHAPE
 @limit_options
 @reports_errors
@@ -92,6 +100,8 @@ def quantize(
     onnx_format: str,
     integer_only: bool,
     inline_weights: bool,
+    workers: int,
+    resume: bool,
     shapes: tuple[tuple[str, tuple[int, ...]], ...],
 ) -> None:
     """Calibrate MODEL on data and write it as an integer program."""
@@ -127,7 +137,7 @@ def quantize(
     )
     _check_options(options)
     check_target(output, named_target(target).name)
-    result = _quantized(model, data, validation, options, dict(shapes))
+    result = _quantized(model, data, validation, options, dict(shapes), _work(output, workers, resume))
     for warning in result.warnings:
         click.echo(f"zeropoint: warning: {warning}", err=True)
     if integer_only:
@@ -147,6 +157,20 @@ def quantize(
         click.echo(result.corrections.summary())
 
 
+def _work(output: Path, workers: int, resume: bool) -> Any:
+    """How calibration is spread; its journal lies beside the output, hidden."""
+    from zeropoint.calibrate import Work
+
+    if not workers:
+        fail("found --workers 0, expected one or more, or -1 for all processors")
+    journal = output.with_name(f".{output.name}.journal")
+    if journal.exists() and not resume:
+        click.echo(f"{journal}: found what a calibration saw that was broken off; --resume goes on from it", err=True)
+    if resume and not journal.exists():
+        click.echo(f"{journal}: found no journal; calibration begins anew", err=True)
+    return Work(workers, journal, resume)
+
+
 def _check_options(options: Any) -> None:
     from zeropoint.pipeline import check_options
 
@@ -157,7 +181,7 @@ def _check_options(options: Any) -> None:
 
 
 def _quantized(
-    model: Path, data: Path | None, validation: Path | None, options: Any, shapes: dict[str, tuple[int, ...]]
+    model: Path, data: Path | None, validation: Path | None, options: Any, shapes: dict[str, tuple[int, ...]], work: Any
 ) -> Any:
     from zeropoint.calibrate import bar, samples
     from zeropoint.frontend import load_model
@@ -166,7 +190,7 @@ def _quantized(
     program = load_model(model, shapes)
     held = () if validation is None else samples(validation, program.inputs)
     given = None if data is None else samples(data, program.inputs)
-    return quantize(program, given, options, validation=held, progress=bar)
+    return quantize(program, given, options, validation=held, progress=bar, work=work)
 
 
 def _summary(result: Any) -> str:

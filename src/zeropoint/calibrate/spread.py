@@ -1,0 +1,211 @@
+"""Calibration that is cut into chunks of samples: spread over workers, and kept in a journal.
+
+What the observers have seen in a chunk is packed (`states.py`) and added up here. The sums are the same whatever worker
+did what, and when, so they have the same bits for any number of workers and any number of runs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from operator import length_hint
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from zeropoint.calibrate.choices import observer_factory
+from zeropoint.calibrate.journal import Journal, JournalError
+from zeropoint.calibrate.observers import Observer
+from zeropoint.calibrate.progress import Progress
+from zeropoint.calibrate.states import Packed, add, take
+from zeropoint.calibrate.workers import Chunk, Sample, by_workers, observed
+from zeropoint.interp import Engine, Runnable
+from zeropoint.ir.program import Program
+from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
+from zeropoint.ir.text import print_program, resource_arrays
+
+CHUNK_SAMPLES = 8
+CHUNK_BYTES = 64 << 20
+"""A chunk has fewer samples where these would be more."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """How a calibration is spread.
+
+    `workers` is the number of processes that run the program: 1 is this one alone, -1 as many as there are processors
+    (or as joblib's backend has). `journal` is a file that keeps what was seen; with `resume` a run goes on from it.
+    `chunk` is how many samples a worker is given at a time; hundreds of workers want more of them.
+    """
+
+    workers: int = 1
+    journal: Path | None = None
+    resume: bool = False
+    chunk: int = CHUNK_SAMPLES
+
+
+@dataclass
+class Spread:
+    """One calibration that is spread: `collect` with a `Work`."""
+
+    program: Program
+    observers: Mapping[str, str]
+    """By key, the name of each point's observer."""
+    engine: Engine
+    work: Work
+    see: Callable[[Sample], object] | None = None
+    """Told every sample, in order."""
+    count: int = 0
+    _known: dict[int, tuple[int, bytes]] = field(default_factory=dict[int, tuple[int, bytes]])
+    _run: Runnable | None = None
+
+    def __call__(self, samples: Iterable[Sample], progress: Progress) -> dict[str, Observer]:
+        """The observers, which have seen all samples.
+
+        Raises JournalError, WorkerError, and what running the program raises.
+        """
+        states, recent = self._states(), self._states()
+        what = _identity(self.program, self.observers, self._chunk_samples()) if self.work.journal is not None else b""
+        journal = Journal(self.work.journal, what)
+        try:
+            for packed in journal.resume(states) if self.work.resume else ():
+                add(states, packed)
+            chunks: dict[int, bytes] = {}
+            for number, packed in _counted(self._results(samples, journal), samples, self._known, progress):
+                if packed is None:
+                    continue
+                add(recent, packed)
+                chunks[number] = self._known[number][1]
+                if journal.is_due():
+                    add(states, told := take(recent))
+                    journal.write(chunks, told)
+                    chunks = {}
+            add(states, told := take(recent))
+            if journal.is_begun and chunks:
+                journal.write(chunks, told)
+            return states
+        finally:
+            journal.close()
+
+    def _states(self) -> dict[str, Observer]:
+        return {key: observer_factory(name)() for key, name in self.observers.items()}
+
+    def _results(self, samples: Iterable[Sample], journal: Journal) -> Iterator[tuple[int, Packed | None]]:
+        """The chunks by number with what was seen in each; None for those that the journal has."""
+        skipped: list[int] = []
+        open_chunks = self._open_chunks(samples, journal, skipped)
+        if self.work.workers == 1:
+            states = self._states()
+            results = ((chunk.number, self._here(states, chunk)) for chunk in open_chunks)
+        else:
+            here = partial(self._here, self._states())
+            results = by_workers(
+                self.program, self.observers, self.engine, self.work.workers, self.work.journal, open_chunks, here
+            )
+        for result in results:
+            yield from ((number, None) for number in _drained(skipped))
+            yield result
+        yield from ((number, None) for number in _drained(skipped))
+
+    def _open_chunks(self, samples: Iterable[Sample], journal: Journal, skipped: list[int]) -> Iterator[Chunk]:
+        """The chunks that are to be run. Raises JournalError where one that was run is not what it was."""
+        for chunk in _chunks(samples, self._chunk_samples(), self.see):
+            self.count += len(chunk.samples)
+            self._known[chunk.number] = len(chunk.samples), chunk.digest
+            if chunk.number not in journal.done:
+                yield chunk
+            elif journal.done[chunk.number] == chunk.digest:
+                skipped.append(chunk.number)
+            else:
+                raise JournalError(
+                    f"{self.work.journal}: found other samples than those that the journal is of, in chunk "
+                    f"{chunk.number}, expected the same; run without --resume, which begins anew"
+                )
+        missing = journal.done.keys() - self._known.keys()
+        if missing:
+            raise JournalError(
+                f"{self.work.journal}: found {self.count} samples, expected more: the journal has chunk {max(missing)} "
+                f"of them; run without --resume, which begins anew"
+            )
+
+    def _chunk_samples(self) -> int:
+        """Samples of a chunk; follows from the program alone, so that a journal fits whatever the workers."""
+        types = [port.type for port in self.program.inputs]
+        size = sum(math.prod(shape_of(found)) * element_dtype(element_of(found)).itemsize for found in types)
+        return max(1, min(self.work.chunk, CHUNK_BYTES // max(size, 1)))
+
+    def _here(self, states: Mapping[str, Observer], chunk: Chunk) -> Packed:
+        """A chunk, run by this process."""
+        if self._run is None:
+            self._run = self.engine.prepare(self.program)
+        return observed(self._run, states, chunk.samples)
+
+
+def _bytes(array: Array) -> memoryview:
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+
+
+def _drained(numbers: list[int]) -> list[int]:
+    found = numbers.copy()
+    del numbers[: len(found)]
+    return found
+
+
+def _chunks(samples: Iterable[Sample], size: int, see: Callable[[Sample], object] | None) -> Iterator[Chunk]:
+    number, held, digest = 0, list[Sample](), hashlib.sha256()
+    for sample in samples:
+        if see is not None:
+            see(sample)
+        held.append(sample)
+        for name in sorted(sample):
+            digest.update(name.encode() + b"\0")
+            digest.update(_bytes(sample[name]))
+        if len(held) == size:
+            yield Chunk(number, held, digest.digest())
+            number, held, digest = number + 1, list[Sample](), hashlib.sha256()
+    if held:
+        yield Chunk(number, held, digest.digest())
+
+
+@dataclass
+class _Hinted:
+    """An item for each sample that is done, of an iterable that knows how many there are."""
+
+    items: Iterator[Any]
+    samples: Iterable[Sample]
+
+    def __iter__(self) -> Iterator[Any]:
+        return self.items
+
+    def __length_hint__(self) -> int:
+        found = length_hint(self.samples, -1)
+        return NotImplemented if found < 0 else found
+
+
+def _counted(
+    results: Iterator[tuple[int, Packed | None]],
+    samples: Iterable[Sample],
+    known: Mapping[int, tuple[int, bytes]],
+    progress: Progress,
+) -> Iterator[tuple[int, Packed | None]]:
+    """The results, while `progress` sees an item for each sample."""
+
+    def items() -> Iterator[tuple[int, Packed | None] | None]:
+        for result in results:
+            yield result
+            yield from [None] * (known[result[0]][0] - 1)
+
+    return (item for item in progress(_Hinted(items(), samples), "calibrate") if item is not None)
+
+
+def _identity(program: Program, observers: Mapping[str, str], chunk: int) -> bytes:
+    """What a journal is of."""
+    digest = hashlib.sha256(f"{chunk} {dict(observers)}\n{print_program(program)}".encode())
+    for handle, array in sorted(resource_arrays(program).items()):
+        digest.update(handle.encode())
+        digest.update(_bytes(array))
+    return digest.digest()

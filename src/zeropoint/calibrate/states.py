@@ -1,0 +1,86 @@
+"""The states of observers as a few arrays: small enough to send to another process, or to append to a journal.
+
+Of a histogram of 2^16 bins a network fills some thousands; only these are packed. What is unpacked is added up exactly
+(counts are integers), so that neither the order nor the number of the parts changes a bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+
+from zeropoint.calibrate.histogram import PercentileObserver
+from zeropoint.calibrate.mse import MeanSquareObserver
+from zeropoint.calibrate.observers import MinMaxObserver, Observer
+from zeropoint.ir.tensors import Array
+
+Packed = Mapping[str, Array]
+"""`counts` (keys, 3) i64: finite values, NaN, infinities; `extremes` (keys, 2) f64; `filled` (keys) i64: bins of a key;
+`bins` u16 and `values` i64 of all keys, one after the other."""
+DTYPES = {"counts": np.int64, "extremes": np.float64, "filled": np.int64, "bins": np.uint16, "values": np.int64}
+_NO_BINS = np.zeros(0, np.int64)
+
+
+def _parts(state: Observer) -> tuple[MinMaxObserver, Array]:
+    """The extremes and the histogram of a state, which it owns. Raises TypeError for an observer of the user's own."""
+    if isinstance(state, MeanSquareObserver):
+        state = state.seen
+    if isinstance(state, PercentileObserver):
+        return state.extremes, state.histogram
+    if isinstance(state, MinMaxObserver):
+        return state, _NO_BINS
+    raise TypeError(f"found {type(state).__name__}, expected an observer of zeropoint.calibrate")
+
+
+def take(states: Mapping[str, Observer]) -> dict[str, Array]:
+    """Pack what the observers have seen, and let them forget it."""
+    counts: list[list[int]] = []
+    extremes: list[list[float]] = []
+    bins: list[Array] = []
+    values: list[Array] = []
+    for state in states.values():
+        seen, histogram = _parts(state)
+        counts.append([seen.count, seen.nan_count, seen.infinite_count])
+        extremes.append([seen.minimum, seen.maximum])
+        bins.append(np.flatnonzero(histogram))
+        values.append(histogram[bins[-1]])
+        histogram[bins[-1]] = 0
+        _become(seen, MinMaxObserver())
+    made: dict[str, Any] = {
+        "counts": np.array(counts).reshape(-1, 3),
+        "extremes": np.array(extremes).reshape(-1, 2),
+        "filled": np.array([len(part) for part in bins]),
+        "bins": np.concatenate([_NO_BINS, *bins]),
+        "values": np.concatenate([_NO_BINS, *values]),
+    }
+    return {name: np.asarray(array, DTYPES[name]) for name, array in made.items()}
+
+
+def add(states: Mapping[str, Observer], packed: Packed) -> None:
+    """Let the observers have seen what is packed, too."""
+    ends = np.cumsum(packed["filled"])
+    for number, state in enumerate(states.values()):
+        seen, histogram = _parts(state)
+        count, nan_count, infinite_count = map(int, packed["counts"][number])
+        low, high = map(float, packed["extremes"][number])
+        merged = seen.merge(MinMaxObserver(low, high, count, nan_count, infinite_count))
+        _become(seen, merged)
+        part = slice(int(ends[number] - packed["filled"][number]), int(ends[number]))
+        histogram[packed["bins"][part]] += packed["values"][part]
+
+
+def _become(seen: MinMaxObserver, other: MinMaxObserver) -> None:
+    for part in fields(other):
+        setattr(seen, part.name, getattr(other, part.name))
+
+
+def fits(states: Mapping[str, Observer], packed: Packed) -> bool:
+    """Whether packed arrays have the form of the states of these observers."""
+    if set(packed) != set(DTYPES) or any(packed[name].dtype != dtype for name, dtype in DTYPES.items()):
+        return False
+    keys, total = len(states), int(packed["filled"].sum())
+    shapes = {"counts": (keys, 3), "extremes": (keys, 2), "filled": (keys,), "bins": (total,), "values": (total,)}
+    return all(packed[name].shape == shape for name, shape in shapes.items())
