@@ -27,3 +27,17 @@ func.func @main(%x: tensor<2x2xf32>) -> tensor<2x2xf32> {
 // CHECK-LABEL: func.func @main
 // CHECK:       %[[C:.*]] = stablehlo.constant dense<[-4.000000e+00, -7.000000e+00]> : tensor<2xf32>
 // CHECK-NEXT:  stablehlo.broadcast_in_dim %[[C]], dims = [1]
+
+// -----
+
+// A contraction reads a constant, or a value that varies: what it reads of a broadcast is broadcast here.
+func.func @main(%x: tensor<2x2x3xf32>) -> tensor<2x1x3xf32> {
+  %c = stablehlo.constant dense<[[1.0, 2.0]]> : tensor<1x2xf32>
+  %b = stablehlo.broadcast_in_dim %c, dims = [1, 2] : (tensor<1x2xf32>) -> tensor<2x1x2xf32>
+  %y = stablehlo.dot_general %b, %x, batching_dims = [0] x [0], contracting_dims = [2] x [1] : (tensor<2x1x2xf32>, tensor<2x2x3xf32>) -> tensor<2x1x3xf32>
+  return %y : tensor<2x1x3xf32>
+}
+// CHECK-LABEL: func.func @main
+// CHECK:       %[[B:.*]] = stablehlo.constant dense<{{\[}}{{\[}}[1.000000e+00, 2.000000e+00]], {{\[}}[1.000000e+00, 2.000000e+00]]]> : tensor<2x1x2xf32>
+// CHECK-NOT:   broadcast_in_dim
+// CHECK:       stablehlo.dot_general %[[B]], %{{.*}}

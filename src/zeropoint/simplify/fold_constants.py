@@ -3,7 +3,8 @@
 ```mlir
 %t = stablehlo.transpose %cst, dims = [1, 0] : (tensor<10x64xf32>) -> tensor<64x10xf32>
 ```
-becomes a constant of type tensor<64x10xf32>. Broadcasts stay: they would only make a constant larger.
+becomes a constant of type tensor<64x10xf32>. Broadcasts stay: they would only make a constant larger. Only what a
+contraction reads is broadcast, because its operand is a constant or a value that varies.
 """
 
 from __future__ import annotations
@@ -23,9 +24,12 @@ from zeropoint.ir.program import Program
 from zeropoint.ir.quant import UniformQuantizedType
 from zeropoint.ir.stablehlo import (
     AddOp,
+    BroadcastInDimOp,
     ConstantOp,
     ConvertOp,
+    ConvolutionOp,
     DivideOp,
+    DotGeneralOp,
     MultiplyOp,
     NegateOp,
     ReshapeOp,
@@ -38,6 +42,7 @@ from zeropoint.ir.weights import Weights
 
 FOLDERS: dict[type[Operation], Callable[[Operation, tuple[Array, ...]], Array]] = {
     AddOp: lambda _, operands: operands[0] + operands[1],
+    BroadcastInDimOp: lambda op, operands: _broadcast(op, operands[0]),
     ConvertOp: lambda op, operands: operands[0].astype(element_dtype(element_of(op.results[0]))),
     DivideOp: lambda _, operands: operands[0] / operands[1],
     MultiplyOp: lambda _, operands: operands[0] * operands[1],
@@ -52,6 +57,20 @@ FOLDERS: dict[type[Operation], Callable[[Operation, tuple[Array, ...]], Array]] 
 def _transposed(op: Operation, array: Array) -> Array:
     assert isinstance(op, TransposeOp)
     return array.transpose(op.permutation.get_values())
+
+
+def _broadcast(op: Operation, array: Array) -> Array:
+    assert isinstance(op, BroadcastInDimOp)
+    shape = shape_of(op.result)
+    sizes = dict(zip(op.broadcast_dimensions.get_values(), array.shape, strict=True))
+    return np.broadcast_to(array.reshape([sizes.get(axis, 1) for axis in range(len(shape))]), shape)
+
+
+def _stays(op: Operation) -> bool:
+    """Whether an op is a broadcast that no contraction reads."""
+    if not isinstance(op, BroadcastInDimOp):
+        return False
+    return not any(isinstance(use.operation, ConvolutionOp | DotGeneralOp) for use in op.result.uses)
 
 
 def _carry_pinned(op: TransposeOp, folded: ConstantOp) -> None:
@@ -80,7 +99,7 @@ class FoldConstant(RewritePattern):
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
         """Rewrite one op that `FOLDERS` has."""
         folder = FOLDERS.get(type(op))
-        if folder is None:
+        if folder is None or _stays(op):
             return
         arrays = [constant_array(operand, self.weights) for operand in op.operands]
         known = tuple(array for array in arrays if array is not None)

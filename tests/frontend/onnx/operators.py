@@ -92,6 +92,7 @@ PRODUCTS = [
     case("batched", "MatMul", {"a": (2, 6, 3, 5), "b": (2, 6, 5, 4)}),
     case("batch-broadcast", "MatMul", {"a": (2, 1, 3, 5), "b": (6, 5, 4)}),
     case("matrix-by-stack", "MatMul", {"a": (3, 5), "b": (2, 5, 4)}),
+    case("stack-by-constant-stack", "MatMul", {"a": (2, 3, 5)}, {"b": random(2, 5, 4)}),
     case("vectors", "MatMul", {"a": (5,), "b": (5,)}, opsets=ONE),
     case("vector-by-matrix", "MatMul", {"a": (5,), "b": (5, 3)}, opsets=ONE),
     case("vector-by-stack", "MatMul", {"a": (5,), "b": (2, 5, 3)}, opsets=ONE),

@@ -8,10 +8,14 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from onnx import helper
 
-from frontend.onnx.models import assert_same_as_onnxruntime, inputs_of
+from frontend.onnx.models import assert_same_as_onnxruntime, inputs_of, model, random, tensor
 from zeropoint.frontend import load_model
 from zeropoint.ir.locations import location_text
+from zeropoint.model import Model, compare
+from zeropoint.pipeline import quantize
+from zeropoint.report.explain import explain
 
 ROOT = Path(__file__).parents[3]
 DIGITS = ROOT / "examples/digits/digits.onnx"
@@ -47,3 +51,17 @@ def test_efficientnet_is_imported_in_seconds() -> None:
     start = time.perf_counter()
     load_model(EFFICIENTNET)
     assert time.perf_counter() - start < 5
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+@pytest.mark.parametrize("stacked", [False, True])
+def test_a_constant_on_the_left_of_a_stack_of_matrices_is_quantized(batch: int, stacked: bool, tmp_path: Path) -> None:
+    """A filter bank before a spectrum is a matrix, and a weight with channels."""
+    weight = random(1, 4, 5) if stacked else random(4, 5)
+    node = helper.make_node("MatMul", ["w", "x"], ["y"], name="bank")
+    proto = model([node], [tensor("x", (batch, 5, 6))], [tensor("y", None)], {"w": weight})
+    program = assert_same_as_onnxruntime(proto, tmp_path)
+    data = [{"x": random(batch, 5, 6, seed=seed)} for seed in range(8)]
+    result = quantize(program, data)
+    assert not explain(result.integer).float_ops
+    assert compare(Model(program), Model(result.integer), data).outputs[0].sqnr > 35

@@ -11,7 +11,8 @@ from xdsl.ir import SSAValue
 from zeropoint.frontend.onnx.broadcasting import broadcast_to
 from zeropoint.frontend.onnx.builder import Builder
 from zeropoint.frontend.onnx.node import Node, NodeError
-from zeropoint.ir.stablehlo import AddOp, DotDimensions, DotGeneralOp, MultiplyOp
+from zeropoint.ir.constants import is_constant
+from zeropoint.ir.stablehlo import AddOp, DotDimensions, DotGeneralOp, MultiplyOp, TransposeOp
 from zeropoint.ir.tensors import Array, shape_of, with_shape
 
 
@@ -32,7 +33,12 @@ def matmul(node: Node, build: Builder) -> SSAValue:
 
         %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0]
 
-    Batch dimensions of both sides are broadcast to their common shape first.
+    A constant matrix on the left of a stack is multiplied from the right, so that it stays a weight with its channels:
+
+        %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [1]
+        %1 = stablehlo.transpose %0, dims = [0, 2, 1]
+
+    Other batch dimensions of both sides are broadcast to their common shape first.
     """
     return multiplied(node.operand(0), node.operand(1), build)
 
@@ -44,6 +50,9 @@ def multiplied(lhs: SSAValue, rhs: SSAValue, build: Builder) -> SSAValue:
         raise NodeError("found a scalar, expected vectors, matrices or stacks of matrices")
     if left_rank == 1 or right_rank <= 2:
         return _dot(lhs, rhs, left_rank - 1, max(right_rank - 2, 0), 0, build)
+    if left_rank == 2 and is_constant(lhs):
+        product = _dot(rhs, lhs, right_rank - 2, 1, 0, build)
+        return build.insert(TransposeOp(product, [*range(right_rank - 2), right_rank - 1, right_rank - 2]))
     try:
         batch = np.broadcast_shapes(shape_of(lhs)[:-2], shape_of(rhs)[:-2])
     except ValueError:
