@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection
 from pathlib import Path
 from typing import cast
@@ -36,6 +37,7 @@ PINNED = """func.func @main(%x: tensor<4xf32> {zeropoint.name = "x"}) -> tensor<
 Sample = dict[str, np.ndarray]
 
 
+@functools.cache
 def quantized(least_sqnr: float | None, target: str = "litert") -> tuple[Program, list[Sample], Quantization]:
     program = load_model(DIGITS / "digits.onnx")
     data = list(samples(DIGITS / "calib.npz", program.inputs))[:DATA]
@@ -53,10 +55,17 @@ def demands(made: Quantization) -> int:
 
 
 def sqnr(program: Program, made: Quantization, data: list[Sample]) -> float:
+    return sqnr_of(program, made.quantized, data[:SEARCHED])
+
+
+def sqnr_of(program: Program, other: Program, data: list[Sample]) -> float:
+    """SQNR of all outputs of `other` against those of the float program, in dB."""
+    reference, judged = Interpreter(program), Interpreter(other)
     error = power = 0.0
-    for sample in data[:SEARCHED]:
-        for name, real in Interpreter(program)(sample).items():
-            error += float(((Interpreter(made.quantized)(sample)[name].astype(float) - real) ** 2).sum())
+    for sample in data:
+        found = judged(sample)
+        for name, real in reference(sample).items():
+            error += float(((found[name].astype(float) - real) ** 2).sum())
             power += float((real.astype(float) ** 2).sum())
     return float(10 * np.log10(power / error))
 
@@ -85,12 +94,7 @@ def test_the_result_is_measured_on_all_samples_and_says_which_kernels_are_wide()
     assert made.widths is not None
     assert made.widths.samples == DATA
     assert len(made.widths.wide) == demands(made)
-    error = power = 0.0
-    for sample in data:
-        for name, real in Interpreter(program)(sample).items():
-            error += float(((Interpreter(made.integer)(sample)[name].astype(float) - real) ** 2).sum())
-            power += float((real.astype(float) ** 2).sum())
-    assert made.widths.verified == pytest.approx(10 * np.log10(power / error), abs=0.01)
+    assert made.widths.verified == pytest.approx(sqnr_of(program, made.integer, data), abs=0.01)
 
 
 def test_samples_beyond_those_of_the_search_count() -> None:

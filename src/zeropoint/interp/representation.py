@@ -17,7 +17,7 @@ from zeropoint.interp.quantized import dequantize_op_quantize
 from zeropoint.ir.floats import float_format
 from zeropoint.ir.quant import UniformQuantizedType
 from zeropoint.ir.stablehlo import BitcastConvertOp, ComplexOp, ImagOp, RealOp, ReducePrecisionOp
-from zeropoint.ir.stablehlo.representation_checks import bit_width
+from zeropoint.ir.stablehlo.representation import bit_width
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 
 BYTE = 8

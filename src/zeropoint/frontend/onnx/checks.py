@@ -12,8 +12,9 @@ from onnx.external_data_helper import uses_external_data
 from zeropoint.frontend.errors import ModelError
 from zeropoint.frontend.onnx.bodies import graphs_inside, nodes_of
 from zeropoint.frontend.onnx.tensors import check_external
+from zeropoint.numerics.rounding import INT32_MAX
 
-_INT32 = range(1, 2**31)
+_INT32 = range(1, INT32_MAX + 1)
 _EQUATION = re.compile(rb"[A-Za-z., ]*(->[A-Za-z. ]*)?")
 
 

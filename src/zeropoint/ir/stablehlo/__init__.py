@@ -16,6 +16,7 @@ from zeropoint.ir.stablehlo import (
     indexing,
     linear_algebra,
     movement,
+    processes,
     quantize,
     real,
     reduction,
@@ -63,13 +64,7 @@ from zeropoint.ir.stablehlo.collectives import (
     CollectiveBroadcastOp,
     CollectivePermuteOp,
     CollectiveReduceOp,
-    InfeedOp,
-    OutfeedOp,
-    PartitionIdOp,
-    RecvOp,
     ReduceScatterOp,
-    ReplicaIdOp,
-    SendOp,
 )
 from zeropoint.ir.stablehlo.composite import (
     CompositeOp,
@@ -152,6 +147,14 @@ from zeropoint.ir.stablehlo.movement import (
     ReshapeOp,
     SliceOp,
     TransposeOp,
+)
+from zeropoint.ir.stablehlo.processes import (
+    InfeedOp,
+    OutfeedOp,
+    PartitionIdOp,
+    RecvOp,
+    ReplicaIdOp,
+    SendOp,
 )
 from zeropoint.ir.stablehlo.quantize import (
     UniformDequantizeOp,
@@ -332,6 +335,7 @@ StableHlo = Dialect(
         *bitwise.OPS,
         *bodies.OPS,
         *collectives.OPS,
+        *processes.OPS,
         *composite.OPS,
         *constant.OPS,
         *contraction.OPS,

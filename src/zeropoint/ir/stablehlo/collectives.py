@@ -1,14 +1,17 @@
-"""Ops of several processes: reductions, gathers and moves across them, and what a process is called.
+"""Ops that the processes of a group run together: reductions, gathers and moves across them.
 
-Source: the StableHLO specification, "all_reduce" and the other ops that have replica groups; "send", "recv",
-"infeed", "outfeed".
+Source: the StableHLO specification, "all_reduce" and the other ops that have replica groups; the sentences of the
+verifiers are upstream's.
 """
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Sequence
+from typing import Any, ClassVar, cast
 
-from xdsl.dialects.builtin import ArrayAttr, BoolAttr, DenseIntOrFPElementsAttr, IntegerAttr, StringAttr, UnitAttr
+import numpy as np
+from xdsl.dialects.builtin import DYNAMIC_INDEX, DenseIntOrFPElementsAttr, IntegerAttr, TensorType, UnitAttr, i32, i64
+from xdsl.ir import Attribute, Block
 from xdsl.irdl import (
     IRDLOperation,
     irdl_op_definition,
@@ -20,21 +23,228 @@ from xdsl.irdl import (
     var_operand_def,
     var_result_def,
 )
+from xdsl.utils.exceptions import VerifyException
 
-from zeropoint.ir.stablehlo.channels import ChannelHandleAttr
-from zeropoint.ir.stablehlo.collectives_checks import (
-    check_all_gather,
-    check_all_reduce,
-    check_all_to_all,
-    check_broadcast,
-    check_channel,
-    check_infeed,
-    check_permute,
-    check_process_id,
-    check_reduce_scatter,
-)
+from zeropoint.ir.stablehlo.arrays import check_not_negative
+from zeropoint.ir.stablehlo.channels import ChannelHandleAttr, channel_id
+from zeropoint.ir.stablehlo.elements import check_inferred, compatible_elements, compatible_sizes
+from zeropoint.ir.stablehlo.reduction import check_reduced, check_reducer
 from zeropoint.ir.stablehlo.signatures import ANY, VARIADIC, Signature, SignatureOp, same_element_type
-from zeropoint.ir.stablehlo.tokens import TokenType
+from zeropoint.ir.tensors import element_of, shape_of
+
+Groups = DenseIntOrFPElementsAttr[Any]
+
+
+def _numbers(attribute: Groups) -> list[int]:
+    entries = np.frombuffer(attribute.data.data, np.int64)
+    size = int(np.prod(attribute.get_shape()))
+    return [int(entry) for entry in (np.broadcast_to(entries, size) if len(entries) == 1 else entries)]
+
+
+def _check_groups(
+    op: IRDLOperation, groups: Groups, *, same_size: bool, is_global: bool = False, size: int | None = None
+) -> None:
+    if groups.get_element_type() != i64:
+        raise VerifyException(
+            "attribute 'replica_groups' failed to satisfy constraint: 64-bit signless integer elements attribute or "
+            "mesh and axes based replica groups representation."
+        )
+    shape = groups.get_shape()
+    if len(shape) != 2:
+        raise VerifyException("replica groups should be a rank 2 tensor")
+    numbers = _numbers(groups)
+    if is_global and not numbers:
+        raise VerifyException("if `use_global_device_ids` is set, the replica groups cannot be empty")
+    _check_ids(numbers, same_size)
+    if size is not None and shape[0] and shape[1] != size:
+        raise VerifyException(f"group size of replica_groups must be {size}")
+
+
+def _check_ids(numbers: Sequence[int], same_size: bool) -> None:
+    seen: set[int] = set()
+    for number in numbers:
+        if number == -1:
+            if same_size:
+                raise VerifyException("Invalid replica id -1")
+            continue
+        if number in seen:
+            raise VerifyException(f"replica id #{number} seen more than once")
+        seen.add(number)
+    for number in range(len(seen)):
+        if number not in seen:
+            raise VerifyException(f"replica id #{number} not seen in replica groups")
+
+
+def _is_global(op: IRDLOperation) -> bool:
+    return isinstance(op.properties.get("use_global_device_ids"), UnitAttr)
+
+
+def _groups_of(op: IRDLOperation) -> Groups:
+    return cast("Groups", op.properties["replica_groups"])
+
+
+def _check_channel_id(op: IRDLOperation, least: int, sentence: str) -> None:
+    if _is_global(op) and channel_id(op) < least:
+        raise VerifyException(sentence.format(channel_id(op)))
+
+
+def check_all_reduce(op: IRDLOperation, body: Block) -> None:
+    """Check all_reduce: C1 to C7, and the RFC's constraints on its types.
+
+    Raises VerifyException.
+    """
+    _check_groups(op, _groups_of(op), same_size=False, is_global=_is_global(op))
+    _check_channel_id(op, 1, "channel_id must be positive when useGlobalDeviceIds is set but got: {}")
+    returned: list[Attribute] = []
+    for operand in op.operand_types:
+        returned += check_reducer(body, [operand], [TensorType(element_of(operand), [])], ())
+    operands = list(op.operand_types)
+    check_reduced([shape_of(found) for found in operands], returned, operands, operands, op.result_types)
+
+
+def check_reduce_scatter(op: IRDLOperation, dimension: int, body: Block) -> None:
+    """Check reduce_scatter: C1 to C9, and the RFC's constraints on its types.
+
+    Raises VerifyException.
+    """
+    check_not_negative("scatter_dimension", dimension)
+    _check_groups(op, _groups_of(op), same_size=True, is_global=_is_global(op))
+    _check_channel_id(op, 1, "channel_id must be positive when useGlobalDeviceIds is set but got: {}")
+    (operand,), (result,) = op.operand_types, op.result_types
+    returned = check_reducer(body, [operand], [TensorType(element_of(operand), [])], ())
+    _check_scattered(shape_of(operand), shape_of(result), dimension)
+    found = element_of(result)
+    if not any(compatible_elements(element_of(kept), found) for kept in (returned[0], operand)):
+        raise VerifyException(f"result element-type is expected to be '{element_of(returned[0])}', but got '{found}'")
+
+
+def _check_scattered(operand: Sequence[int], result: Sequence[int], dimension: int) -> None:
+    if len(operand) != len(result):
+        raise VerifyException("operand and result should have same rank")
+    if dimension >= len(operand):
+        raise VerifyException("scatter dim should be less than operand/result rank")
+    if result[dimension] == 0:
+        raise VerifyException("result dimension size at scatter_dimension cannot be zero")
+    if operand[dimension] == 0:
+        raise VerifyException("operand dimension size at scatter_dimension cannot be zero")
+    is_static = DYNAMIC_INDEX not in (operand[dimension], result[dimension])
+    if is_static and operand[dimension] % result[dimension]:
+        raise VerifyException(
+            f"operand scatter dimension has size {operand[dimension]}, expected to be a multiple of result scatter "
+            f"dimension size {result[dimension]}"
+        )
+    for index, (first, second) in enumerate(zip(operand, result, strict=True)):
+        if index != dimension and not compatible_sizes(first, second):
+            raise VerifyException(f"non scatter dimensions should be same for operand ({first}) and result ({second})")
+
+
+def check_all_gather(op: IRDLOperation, dimension: int) -> None:
+    """Check all_gather: C1 to C6.
+
+    Raises VerifyException.
+    """
+    check_not_negative("all_gather_dim", dimension)
+    for index, (operand, result) in enumerate(zip(op.operand_types, op.result_types, strict=True)):
+        if element_of(operand) != element_of(result):
+            raise VerifyException(f"requires the same element type for operand and result at index {index}")
+    for operand, result in zip(op.operand_types, op.result_types, strict=True):
+        given, made = shape_of(operand), shape_of(result)
+        if dimension >= len(given):
+            raise VerifyException("all_gather_dim must be a valid index of operand")
+        if given[dimension] == 0:
+            raise VerifyException("dimension size of operand at 'all_gather_dim' cannot be zero")
+        _check_groups(op, _groups_of(op), same_size=True, is_global=_is_global(op))
+        _check_channel_id(op, 0, "channel_id cannot be negative when useGlobalDeviceIds is set")
+        _check_gathered(given, made, dimension)
+
+
+def _check_gathered(operand: Sequence[int], result: Sequence[int], dimension: int) -> None:
+    if len(operand) != len(result):
+        raise VerifyException("operand and result must have the same rank")
+    if any(i != dimension and not compatible_sizes(a, b) for i, (a, b) in enumerate(zip(operand, result, strict=True))):
+        raise VerifyException(
+            "operand and result should have the same shape except for the dimension size at 'all_gather_dim'"
+        )
+    if DYNAMIC_INDEX not in (operand[dimension], result[dimension]) and result[dimension] % operand[dimension]:
+        raise VerifyException(
+            f"result gather dimension has size {result[dimension]}, expected to be a multiple of operand gather "
+            f"dimension size {operand[dimension]}"
+        )
+
+
+def check_all_to_all(op: IRDLOperation, split: int, concat: int, count: int) -> None:
+    """Check all_to_all: C1 to C9.
+
+    Raises VerifyException.
+    """
+    for name, value in (("split_dimension", split), ("concat_dimension", concat)):
+        check_not_negative(name, value)
+    if count <= 0:
+        raise VerifyException(
+            "attribute 'split_count' failed to satisfy constraint: 64-bit signless integer attribute whose value is "
+            "positive"
+        )
+    _check_groups(op, _groups_of(op), same_size=True, size=count)
+    inferred: list[tuple[list[int], Attribute]] = []
+    for operand in op.operand_types:
+        shape = list(shape_of(operand))
+        for name, value in (("split_dimension", split), ("concat_dimension", concat)):
+            if value >= len(shape):
+                raise VerifyException(f"AllToAll {name} {value} is out-of-bounds for input rank {len(shape)}")
+        if shape[split] != DYNAMIC_INDEX and shape[split] % count:
+            raise VerifyException(
+                f"split dimension has size {shape[split]}, expected to be a multiple of split_count {count}"
+            )
+        if shape[split] != DYNAMIC_INDEX:
+            shape[split] //= count
+        if shape[concat] != DYNAMIC_INDEX:
+            shape[concat] *= count
+        inferred.append((shape, element_of(operand)))
+    check_inferred(inferred, op.result_types)
+
+
+def check_permute(op: IRDLOperation, pairs: Groups) -> None:
+    """Check collective_permute: C1 to C5.
+
+    Raises VerifyException.
+    """
+    shape = pairs.get_shape()
+    if len(shape) != 2:
+        raise VerifyException(f"expect source_target_pairs attribute to be of rank 2, but got rank {len(shape)}")
+    if shape[1] != 2:
+        text = ", ".join(map(str, shape))
+        raise VerifyException(f"expect source_target_pairs attribute of shape (N, 2), but got ({text})")
+    numbers = _numbers(pairs)
+    if any(number < 0 for number in numbers):
+        raise VerifyException("replica ids in source_target_pairs must be >= 0.")
+    for name, listed in (("sources", numbers[0::2]), ("targets", numbers[1::2])):
+        if len(set(listed)) != len(listed):
+            raise VerifyException(f"duplicate {name} not allowed.")
+    check_inferred([(shape_of(found), element_of(found)) for found in op.operand_types], op.result_types)
+
+
+def check_broadcast(op: IRDLOperation, groups: Groups, has_root: bool) -> None:
+    """Check collective_broadcast: C1 to C3; with a root, an i32 for every other operand.
+
+    Raises VerifyException.
+    """
+    shape = groups.get_shape()
+    if len(shape) != 2:
+        raise VerifyException(f"replica groups should be a rank 2 tensor,but instead it is of rank {len(shape)}")
+    seen: set[int] = set()
+    for number in _numbers(groups):
+        if number < 0:
+            raise VerifyException(f"replica_groups values must be positive, but was given {number}")
+        if number in seen:
+            raise VerifyException(f"replica id #{number} seen more than once")
+        seen.add(number)
+    operands = op.operand_types[:-1] if has_root else op.operand_types
+    if has_root:
+        root = op.operand_types[-1]
+        check_inferred([((len(operands),), i32)], [root])
+    elif len(op.result_types) != 1:
+        raise VerifyException("requires one result")
+    check_inferred([(shape_of(found), element_of(found)) for found in operands], op.result_types)
 
 
 class _Reducing(SignatureOp):
@@ -174,92 +384,6 @@ class CollectiveBroadcastOp(SignatureOp):
         check_broadcast(self, self.replica_groups, self.has_dynamic_root is not None)
 
 
-@irdl_op_definition
-class PartitionIdOp(IRDLOperation):
-    """The number of this process within its replica."""
-
-    name = "stablehlo.partition_id"
-    result = result_def()
-    assembly_format = "attr-dict `:` type($result)"
-
-    def verify_(self) -> None:
-        """The result is a `tensor<ui32>`."""
-        check_process_id(self)
-
-
-@irdl_op_definition
-class ReplicaIdOp(IRDLOperation):
-    """The number of the replica that this process belongs to."""
-
-    name = "stablehlo.replica_id"
-    result = result_def()
-    assembly_format = "attr-dict `:` type($result)"
-
-    def verify_(self) -> None:
-        """The result is a `tensor<ui32>`."""
-        check_process_id(self)
-
-
-@irdl_op_definition
-class SendOp(IRDLOperation):
-    """Put values into a channel."""
-
-    name = "stablehlo.send"
-    inputs = var_operand_def()
-    token = operand_def(TokenType)
-    result = result_def(TokenType)
-    channel_handle = prop_def(ChannelHandleAttr)
-    is_host_transfer = opt_prop_def(BoolAttr)
-    source_target_pairs = opt_prop_def(DenseIntOrFPElementsAttr)
-
-    def verify_(self) -> None:
-        """C1: the channel's type is that of the transfer."""
-        check_channel(self.channel_handle.data.type, self.is_host_transfer, "DEVICE_TO_HOST", 2)
-
-
-@irdl_op_definition
-class RecvOp(IRDLOperation):
-    """Take values out of a channel."""
-
-    name = "stablehlo.recv"
-    token = operand_def(TokenType)
-    results_ = var_result_def()
-    channel_handle = prop_def(ChannelHandleAttr)
-    is_host_transfer = opt_prop_def(BoolAttr)
-    source_target_pairs = opt_prop_def(DenseIntOrFPElementsAttr)
-
-    def verify_(self) -> None:
-        """C1 to C4: the channel's type is that of the transfer; the last result is a token."""
-        check_channel(self.channel_handle.data.type, self.is_host_transfer, "HOST_TO_DEVICE", 3)
-        check_infeed(self)
-
-
-@irdl_op_definition
-class InfeedOp(IRDLOperation):
-    """Take values out of the infeed."""
-
-    name = "stablehlo.infeed"
-    token = operand_def(TokenType)
-    results_ = var_result_def()
-    infeed_config = opt_prop_def(StringAttr)
-    layout = opt_prop_def(ArrayAttr)
-
-    def verify_(self) -> None:
-        """C1 to C3: the last result is a token."""
-        check_infeed(self)
-
-
-@irdl_op_definition
-class OutfeedOp(IRDLOperation):
-    """Put values into the outfeed."""
-
-    name = "stablehlo.outfeed"
-    inputs = var_operand_def()
-    token = operand_def(TokenType)
-    result = result_def(TokenType)
-    outfeed_config = opt_prop_def(StringAttr)
-
-
 OPS = (
     AllReduceOp,
     ReduceScatterOp,
@@ -268,10 +392,4 @@ OPS = (
     AllToAllOp,
     CollectivePermuteOp,
     CollectiveBroadcastOp,
-    PartitionIdOp,
-    ReplicaIdOp,
-    SendOp,
-    RecvOp,
-    InfeedOp,
-    OutfeedOp,
 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Any, ClassVar, cast
 
-from xdsl.dialects.builtin import ComplexType, FunctionType, IntegerAttr, TensorType, i32
+from xdsl.dialects.builtin import DYNAMIC_INDEX, ComplexType, FunctionType, IntegerAttr, TensorType, i32
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, prop_def, result_def, traits_def
 from xdsl.irdl.declarative_assembly_format import (
@@ -24,10 +24,16 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+from zeropoint.ir.quant import UniformQuantizedType
 from zeropoint.ir.stablehlo.assembly import SameOperandsAndResultType, assign_signature
-from zeropoint.ir.stablehlo.elements import ElementKind, TensorConstraint, check_inferred, real_element
+from zeropoint.ir.stablehlo.elements import (
+    ElementKind,
+    TensorConstraint,
+    check_inferred,
+    compatible_sizes,
+    real_element,
+)
 from zeropoint.ir.stablehlo.elementwise import BinaryOp, UnaryOp
-from zeropoint.ir.stablehlo.representation_checks import check_bitcast_convert
 from zeropoint.ir.stablehlo.signatures import (
     ANY_OR_AXIS,
     FLOAT,
@@ -47,6 +53,50 @@ _PART = TensorConstraint((ElementKind.PART,))
 _COMPLEX = TensorConstraint((ElementKind.COMPLEX,))
 
 _FORMAT = re.compile(r"e(\d+)m(\d+)")
+
+
+def bit_width(element_type: Attribute) -> int:
+    """How many bits an element has: of a complex one, both parts; of a quantized one, its storage."""
+    if isinstance(element_type, ComplexType):
+        return 2 * bit_width(cast("ComplexType[Any]", element_type).element_type)
+    if isinstance(element_type, UniformQuantizedType):
+        return element_type.storage.type.width
+    return int(cast("Any", element_type).bitwidth)
+
+
+def check_bitcast_convert(operand: Attribute, result: Attribute) -> None:
+    """Check the types of a bitcast_convert.
+
+    Upstream does not look at the last dimensions of a shape that is longer than the other one where both element types
+    have one width; this does.
+
+    Raises VerifyException.
+    """
+    types = (operand, result)
+    if isinstance(element_of(operand), ComplexType) != isinstance(element_of(result), ComplexType):  # (C2)
+        raise VerifyException(f"cannot convert between real and complex types, but got: '{operand}' and '{result}'")
+    smaller, larger = sorted(types, key=lambda found: bit_width(element_of(found)))
+    widths = bit_width(element_of(smaller)), bit_width(element_of(larger))
+    prefix, shape = shape_of(smaller), shape_of(larger)
+    if widths[0] != widths[1]:  # (C1)
+        if len(prefix) != len(shape) + 1:
+            raise VerifyException(
+                f"rank of smaller element type ({len(prefix)}) should be 1 more than rank of larger element type "
+                f"({len(shape)}), but {len(prefix)} != {len(shape)} + 1."
+            )
+        *kept, count = prefix
+        prefix = tuple(kept)
+        if count != DYNAMIC_INDEX and count * widths[0] != widths[1]:
+            raise VerifyException(
+                f"requires compatible bit widths. Got: '{operand}' and '{result}', but {widths[0]} * {count} != "
+                f"{widths[1]}."
+            )
+    alike = len(prefix) == len(shape) and all(map(compatible_sizes, prefix, shape))
+    if not alike:
+        raise VerifyException(
+            "operand and result shapes must match except for the innermost dimension of the shape with the smaller "
+            f"element type. Got: '{operand}' and '{result}'."
+        )
 
 
 class _PartOp(UnaryOp):
