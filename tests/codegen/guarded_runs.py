@@ -17,12 +17,12 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from codegen.classifier import classifier, image
 from codegen.contractions import Case as Kernel
 from codegen.contractions import batches, convolutions, products
+from codegen.guarded_program import GuardedProgram
 from codegen.loop_programs import INTEGERS, inputs_for
 from networks import Case, cases, quantized
 from zeropoint.codegen.graph import Step
 from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS, InstructionSet
 from zeropoint.codegen.llvm.machine import host
-from zeropoint.codegen.runtime.guarded import GuardedProgram
 from zeropoint.interp import Interpreter
 from zeropoint.ir.program import Program
 from zeropoint.ir.tensors import Array

@@ -11,13 +11,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from codegen import guarded_program
 from codegen.classifier import classifier, image
+from codegen.guarded_program import GuardedProgram
 from zeropoint.codegen.graph import Graph
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Module, Value
 from zeropoint.codegen.lowering import steps_of
-from zeropoint.codegen.runtime import guarded
-from zeropoint.codegen.runtime.guarded import GuardedProgram, OverrunError
+from zeropoint.codegen.runtime.overruns import OverrunError
 from zeropoint.ir.program import Program
 
 CASES = int(os.environ.get("ZEROPOINT_GUARDED_CASES", "2"))
@@ -59,9 +60,9 @@ def straying(offset: int, store: bool, monkeypatch: pytest.MonkeyPatch | None = 
         return graph
 
     if monkeypatch is None:
-        guarded.steps_of = with_stray
+        guarded_program.steps_of = with_stray
     else:
-        monkeypatch.setattr(guarded, "steps_of", with_stray)
+        monkeypatch.setattr(guarded_program, "steps_of", with_stray)
 
 
 @pytest.mark.parametrize(("high", "offset"), [(True, -1), (False, 28)])

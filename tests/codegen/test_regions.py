@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from codegen.exactness import HERE, assert_native_is_exact
+from codegen.guarded_program import GuardedProgram
 from codegen.loop_programs import inputs_for
 from codegen.region_programs import compared, program_of, sort
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.machine import CodegenError
-from zeropoint.codegen.runtime.guarded import GuardedProgram
 from zeropoint.codegen.runtime.native import NativeProgram
 from zeropoint.interp import Interpreter
 from zeropoint.ir.program import Program

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from codegen.exactness import HERE, assert_native_is_exact
+from codegen.guarded_program import GuardedProgram
 from codegen.loop_programs import inputs_for, main
 from codegen.row_programs import LEAST, ZERO, attention, dense, layer_norm, softmax
 from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS, InstructionSet
-from zeropoint.codegen.runtime.guarded import GuardedProgram
 from zeropoint.codegen.runtime.native import NativeProgram
 from zeropoint.ir.program import Program
 
