@@ -25,7 +25,7 @@ from xdsl.ir import Block, BlockArgument, Operation, OpResult, Region, SSAValue
 
 from zeropoint.codegen.graph import Space, View
 from zeropoint.codegen.llvm.machine import CodegenError
-from zeropoint.codegen.patterns.boundary import match_express, match_gather, match_quantize, match_sum, match_table
+from zeropoint.codegen.patterns.boundary import match_bytes, match_express, match_quantize
 from zeropoint.codegen.patterns.contraction import match_dequantize, match_floats, match_requantize
 from zeropoint.codegen.patterns.match import Declined, Found, Match
 from zeropoint.codegen.patterns.nest import EXPRESSIONS, match_nest
@@ -56,11 +56,10 @@ Pattern = Callable[[Values, Any], Match | Declined]
 
 PATTERNS: Mapping[type[Operation], tuple[Pattern, ...]] = {
     fxp.RequantizeOp: (match_requantized_product, match_requantize),
-    fxp.TableOp: (match_table,),
-    fxp.WeightedSumOp: (match_sum,),
+    fxp.TableOp: (match_bytes,),
+    fxp.WeightedSumOp: (match_bytes,),
     hlo.ConvolutionOp: (match_floats,),
     hlo.DotGeneralOp: (match_float_product, match_floats),
-    hlo.GatherOp: (match_gather,),
     hlo.ReduceOp: (match_fold,),
     hlo.SortOp: (match_sort,),
     hlo.UniformDequantizeOp: (match_dequantize, match_express),

@@ -188,7 +188,7 @@ class _Layout:
             inputs, result = self._product(op)
             return self._call(op, inputs, [result])
         inputs = [self.views[value] for value in op.inputs]
-        if kind in ("sum", "table"):
+        if kind == "bytes":
             inputs = [self._fitting(op, value) for value in op.inputs]
             return self._call(op, inputs, [self.allocation.bytes_for(op, op.values[0])])
         if kind == "quantize":

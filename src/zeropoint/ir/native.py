@@ -40,7 +40,7 @@ from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.tensors import element_dtype, tensor_of
 
 KINDS = (
-    "contraction", "product", "sum", "table", "quantize", "dequantize", "gather", "rows", "nest", "fold", "sort",
+    "contraction", "product", "bytes", "quantize", "dequantize", "rows", "nest", "fold", "sort",
     "update", "copy", "fill",
 )  # fmt: skip
 """What a kernel is made by; `zeropoint.codegen.schedule` has one function for each."""

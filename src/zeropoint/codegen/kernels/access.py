@@ -25,8 +25,11 @@ from zeropoint.codegen.kernels.elements import (
 from zeropoint.codegen.kernels.halves import stored, widened
 from zeropoint.codegen.kernels.quantize import quantized
 from zeropoint.codegen.kernels.scalars import WIDTHS, filled, plus_product
+from zeropoint.codegen.kernels.sum import summed
+from zeropoint.codegen.kernels.table import looked_up, parts_of
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function, Value, constant, i64, lanes, vector
+from zeropoint.numerics import CommonScaleSum
 
 
 @dataclass(frozen=True)
@@ -87,6 +90,14 @@ class Elements:
 
     def __init__(self, f: Function, isa: InstructionSet, reads: Sequence[Access]):
         self.f, self.isa, self.reads = f, isa, reads
+        self._tables: dict[tuple[int, int], list[Value]] = {}
+
+    def keep_tables(self, body: Body, sources: list[Value]) -> None:
+        """Read the tables of a body into registers, for vectors of bytes, where the machine looks up there."""
+        for i in body:
+            if isinstance(i.what, LookUp) and self.isa.look_up is not None and i.type == "i8":
+                for isa in (self.isa, self.isa.narrowest):
+                    self._tables[i.what.operand, isa.bytes] = parts_of(self.f, isa, sources[i.what.operand])
 
     def evaluated(self, body: Body, count: int, along: int, sources: list[Value], total: Value | None) -> Value:
         """What `body` computes for `count` elements that follow each other in loop `along`."""
@@ -124,7 +135,7 @@ class Elements:
             return quantized(self.f, self.isa, i, what, values[i.arguments[0]])
         if isinstance(what, Dequantize) and isinstance(body[i.arguments[0]].what, Read):
             return self._dequantized(i, what.zero_point, body[i.arguments[0]], count, along, sources)
-        return apply(self.f, i, [body[n] for n in i.arguments], [values[n] for n in i.arguments])
+        return self._applied(i, [body[n] for n in i.arguments], [values[n] for n in i.arguments])
 
     def loaded(self, operand: int, pointer: Value) -> Value:
         """The one element of an operand that stands at `pointer`."""
@@ -188,9 +199,21 @@ class Elements:
         f = self.f
         if access.form == "boolean":
             return f.compare("ne", value, 0)
-        if access.form == "activation" and self.isa.offset:
-            return f.binary("xor", value, constant(value.type, -128))
+        if access.form == "activation":
+            return self._turned(value)
         return widened(f, value, access.form) if access.form in ("half", "bfloat") else value
+
+    def _turned(self, value: Value) -> Value:
+        """Stored i8 as activation bytes, or these as those."""
+        return self.f.binary("xor", value, constant(value.type, -128)) if self.isa.offset else value
+
+    def _applied(self, i: Scalar, operands: list[Scalar], values: list[Value]) -> Value:
+        """What is computed of values alone; weighted sums of whole vectors of bytes as the instruction set does it."""
+        isa = self.isa.of_bytes(lanes(values[0].type)) if isinstance(i.what, CommonScaleSum) else None
+        if isa is None or {i.type, *(operand.type for operand in operands)} != {"i8"}:
+            return apply(self.f, i, operands, values)
+        assert isinstance(i.what, CommonScaleSum)
+        return self._turned(summed(self.f, isa, i.what, [self._turned(value) for value in values]))
 
     def _looked_up(self, value: Value, operand: int, sources: list[Value]) -> Value:
         """Entries of a table of 256, by the stored integer minus -128."""
@@ -199,6 +222,10 @@ class Elements:
         count = lanes(value.type)
         result = Value(vector(count, access.type), "poison")
         places = f.binary("xor", value, constant(value.type, -128))
+        if (operand, count) in self._tables:
+            isa = self.isa.of_bytes(count)
+            assert isa is not None
+            return looked_up(f, isa, self._tables[operand, count], places)
         for lane in range(count):
             index = f.cast("zext", f.let("i8", f"extractelement {places}, i64 {lane}"), "i64")
             scalar = f.load(access.type, sources[operand], f.mul(index, access.size))
@@ -210,8 +237,8 @@ class Elements:
         f, count = self.f, lanes(value.type)
         if access.form == "boolean":
             value = f.cast("zext", value, vector(count, "i8"))
-        elif access.form == "activation" and self.isa.offset:
-            value = f.binary("xor", value, constant(value.type, -128))
+        elif access.form == "activation":
+            value = self._turned(value)
         elif access.form in ("half", "bfloat"):
             value = stored(f, value, access.form)
         stride = access.strides[along]

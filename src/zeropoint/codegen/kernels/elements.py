@@ -199,7 +199,8 @@ def width_inside(scalar: Scalar) -> int:
             return WIDTHS["float"]
         if scalar.name in IN_DOUBLE or scalar.name in BINARY_IN_DOUBLE:
             return WIDTHS["double"]
-    return max(WIDTHS[scalar.type], 32 if isinstance(scalar.what, Requantize | CommonScaleSum) else 0)
+    wide = isinstance(scalar.what, Requantize) or (isinstance(scalar.what, CommonScaleSum) and scalar.type != "i8")
+    return max(WIDTHS[scalar.type], 32 if wide else 0)
 
 
 @dataclass(frozen=True)

@@ -164,6 +164,7 @@ class _Emitter:
     def kernel(self) -> None:
         f, nest = self.f, self.nest
         length, pieces = nest.outer[-1], nest.pieces
+        self.elements.keep_tables(nest.body, self.sources)
         piece = -(-length // (pieces * self.lanes)) * self.lanes
 
         def task(index: Value, _: list[Value]) -> None:
@@ -184,7 +185,8 @@ class _Emitter:
         if self.across or lanes == 1:
             f.loop(start, stop, 1, lambda x, _: self._elements(1, sources, out, x))
             return
-        for count in dict.fromkeys((self.together * lanes, lanes, 1)):
+        narrow = self.isa.narrowest.bytes if lanes == self.isa.bytes else lanes
+        for count in dict.fromkeys((self.together * lanes, lanes, narrow, 1)):
             rest = f.binary("urem", f.binary("sub", stop, start), i64(count))
             end = f.binary("sub", stop, rest)
             f.loop(start, end, count, lambda x, _, n=count: self._elements(n, sources, out, x))

@@ -7,11 +7,10 @@ in-lane unpacking, which in-lane packing undoes; two operands with factors of 16
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from zeropoint.codegen.kernels.unpack import half_order, unpack_order, words_of
 from zeropoint.codegen.llvm.isa import InstructionSet
-from zeropoint.codegen.llvm.text import Function, Module, Value, constant, i64
+from zeropoint.codegen.llvm.text import Function, Value, constant
 from zeropoint.numerics import CommonScaleSum
 from zeropoint.numerics.rounding import INT32_MIN
 
@@ -63,54 +62,3 @@ def _wide(
             wide = f.cast(extend, half, isa.i32)
             result[q] = f.add(result[q], f.mul(wide, factor))
     return result
-
-
-@dataclass(frozen=True)
-class WeightedSum:
-    """Rows of `length` bytes (a multiple of 16) at the given strides."""
-
-    rows: int
-    length: int
-    in_rows: tuple[int, ...]
-    out_row: int
-    total: CommonScaleSum
-
-    @property
-    def pieces(self) -> int:
-        """Pieces of a long row, so that threads can share one."""
-        return -(-self.length // 4096) if self.rows < 8 else 1
-
-    def tasks(self, isa: InstructionSet) -> int:
-        """Rows times pieces of a row."""
-        return self.rows * self.pieces
-
-    def emit(self, module: Module, name: str, isa: InstructionSet) -> None:
-        """`void name(inputs..., output, begin, end)`."""
-        f = module.kernel(name, *(f"in{n}" for n in range(len(self.in_rows))), "out")
-        *inputs, out, begin, end = f.arguments
-        piece = -(-self.length // (self.pieces * 16)) * 16
-
-        def task(index: Value, _: list[Value]) -> None:
-            row = f.binary("udiv", index, i64(self.pieces))
-            start = f.mul(f.binary("sub", index, f.mul(row, self.pieces)), piece)
-            stop = f.minimum(f.add(start, piece), i64(self.length))
-            sources = [f.at(x, f.mul(row, stride)) for x, stride in zip(inputs, self.in_rows, strict=True)]
-            target = f.at(out, f.mul(row, self.out_row))
-            self._bytes(f, isa, sources, target, start, stop)
-
-        f.loop(begin, end, 1, task)
-        f.ret()
-
-    def _bytes(
-        self, f: Function, isa: InstructionSet, sources: list[Value], out: Value, start: Value, stop: Value
-    ) -> None:
-        """Bytes start to stop, whole vectors first, then 16 at a time."""
-        middle = f.add(start, f.binary("and", f.binary("sub", stop, start), i64(-isa.bytes)))
-
-        def some(width: InstructionSet, place: Value) -> None:
-            read = [f.load(width.i8, source, place) for source in sources]
-            f.store(summed(f, width, self.total, read), out, place)
-
-        f.loop(start, middle, isa.bytes, lambda place, _: some(isa, place))
-        if isa.narrowest is not isa:
-            f.loop(middle, stop, isa.narrowest.bytes, lambda place, _: some(isa.narrowest, place))

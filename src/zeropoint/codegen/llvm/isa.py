@@ -52,6 +52,11 @@ class InstructionSet:
         """The form with vectors of 16 bytes."""
         return self if self.narrower is None else self.narrower.narrowest
 
+    def of_bytes(self, count: int) -> InstructionSet | None:
+        """The form with vectors of so many bytes."""
+        narrower = None if self.narrower is None else self.narrower.of_bytes(count)
+        return self if count == self.bytes else narrower
+
     @property
     def lanes(self) -> int:
         """Lanes of 128 bits in a vector."""

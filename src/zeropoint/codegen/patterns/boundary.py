@@ -1,4 +1,4 @@
-"""Ops that are a kernel by themselves: at the edges of a program, sums of stored integers, look-ups."""
+"""Ops that are a kernel by themselves: at the edges of a program, and sums and look-ups of stored bytes."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from zeropoint.codegen.patterns.match import Declined, Match
 from zeropoint.codegen.values import Values
 from zeropoint.ir.fxpmath import TableOp, WeightedSumOp
 from zeropoint.ir.quant import UniformQuantizedType
-from zeropoint.ir.stablehlo import GatherOp, UniformDequantizeOp, UniformQuantizeOp
-from zeropoint.ir.stablehlo.arrays import array_values
-from zeropoint.ir.tensors import element_dtype, element_of, shape_of
+from zeropoint.ir.stablehlo import UniformDequantizeOp, UniformQuantizeOp
+from zeropoint.ir.tensors import element_dtype, element_of
 from zeropoint.numerics.affine import QuantizeBehaviour
 from zeropoint.numerics.profile import DEFAULT_PROFILE, profile
 
@@ -20,19 +19,11 @@ def _bytes(*values: SSAValue) -> bool:
     return all(element_dtype(element_of(value)) == np.int8 for value in values)
 
 
-def match_sum(values: Values, op: WeightedSumOp) -> Match | Declined:
-    """A weighted sum of bytes."""
-    if not _bytes(*op.inputs, op.result):
-        return Declined("found elements other than i8")
-    return Match("sum", (op.result,), tuple(dict.fromkeys(op.inputs)))
-
-
-def match_table(values: Values, op: TableOp) -> Match | Declined:
-    """A look-up from bytes to bytes."""
-    entries = values.constant(op.table)
-    if entries is None or entries.dtype != np.int8 or not _bytes(op.operand, op.result):
+def match_bytes(values: Values, op: WeightedSumOp | TableOp) -> Match | Declined:
+    """A weighted sum of bytes, or a look-up from bytes to bytes."""
+    if not _bytes(*op.operands, op.result) or (isinstance(op, TableOp) and values.constant(op.table) is None):
         return Declined("found elements other than i8, or a table that is computed")
-    return Match("table", (op.result,), (op.operand,))
+    return Match("bytes", (op.result,), tuple(dict.fromkeys(op.operands[:1] if isinstance(op, TableOp) else op.inputs)))
 
 
 def match_quantize(values: Values, op: UniformQuantizeOp) -> Match | Declined:
@@ -60,25 +51,3 @@ def match_express(values: Values, op: UniformDequantizeOp) -> Match | Declined:
     if not values.has(op.operand):
         return Declined()
     return Match("dequantize", (op.result,), (op.operand,))
-
-
-def match_gather(values: Values, op: GatherOp) -> Match | Declined:
-    """Whole rows (of the first dimension) of a table."""
-    dimensions = op.dimension_numbers.data
-    table_shape, index_shape, result_shape = (shape_of(value) for value in (op.operand, op.start_indices, op.result))
-    batch = len(index_shape) - (dimensions.index_vector_dim < len(index_shape))
-    rows = (
-        dimensions.collapsed_slice_dims == dimensions.start_index_map == (0,)
-        and not dimensions.operand_batching_dims
-        and (dimensions.index_vector_dim == len(index_shape) or index_shape[-1:] == (1,))
-        and dimensions.index_vector_dim >= len(index_shape) - 1
-        and dimensions.offset_dims == tuple(range(batch, len(result_shape)))
-        and array_values(op.slice_sizes) == (1, *table_shape[1:])
-        and batch > 0
-    )
-    if not rows:
-        return Declined("found slices other than whole rows of the first dimension")
-    if element_dtype(element_of(op.start_indices)).name not in ("int32", "int64"):
-        return Declined(f"found indices of {element_of(op.start_indices)}, expected i32 or i64")
-    inputs = (op.operand, op.start_indices)
-    return Match("gather", (op.result,), tuple(v for v in inputs if values.constant(v) is None))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from xdsl.ir import Operation
 
+from zeropoint.codegen.graph import View
 from zeropoint.codegen.schedule.body import Body
 from zeropoint.codegen.schedule.elementwise import ELEMENTWISE, MOVEMENT
 from zeropoint.codegen.schedule.expression import Expression, RowExpression, Rule
@@ -18,12 +20,27 @@ EXPRESSIONS: dict[type[Operation], Rule] = {**MOVEMENT, **ELEMENTWISE, **CONTRAC
 
 def schedule_nest(body: Body) -> None:
     """One loop nest."""
-    value, (target,) = body.result, body.outputs
-    if not math.prod(target.shape):
-        return
-    expression = Expression(body, body.members, shape_of(value), EXPRESSIONS)
-    nest, operands = expression.nest(expression.value(value, expression.every), target)
+    if math.prod(body.outputs[0].shape):
+        _nest(body, body.inputs, body.outputs[0])
+
+
+def _nest(body: Body, inputs: list[View], target: View) -> None:
+    """The nest that reads `inputs` and writes `target`, whose elements lie as those of the body's values, in order."""
+    body.inputs = inputs
+    expression = Expression(body, body.members, target.shape, EXPRESSIONS)
+    nest, operands = expression.nest(expression.value(body.result, expression.every), target)
     body.graph.call(body.name, nest, operands, [target], elementwise=expression.elementwise)
+
+
+def schedule_bytes(body: Body) -> None:
+    """A loop nest of bytes that lie alike, whose rows are computed as a whole, padding included; else any nest."""
+    found = rows_alike([*body.inputs, body.outputs[0]])
+    if found is None or not body.values.fits(body.outputs[0]):
+        return schedule_nest(body)
+    rows, length, strides = found
+    views = zip([*body.inputs, body.outputs[0]], strides, strict=True)
+    *inputs, target = (replace(view, shape=(rows, length), strides=(stride, 1)) for view, stride in views)
+    return _nest(body, inputs, target)
 
 
 def schedule_rows(body: Body) -> None:
@@ -32,3 +49,28 @@ def schedule_rows(body: Body) -> None:
     expression = RowExpression(body, body.members, shape_of(value), EXPRESSIONS, body.row)
     kernel, operands = expression.rows(expression.value(value, expression.every), target)
     body.graph.call(body.name, kernel, operands, [target], elementwise=expression.elementwise)
+
+
+def rows_alike(views: list[View]) -> tuple[int, int, list[int]] | None:
+    """(rows, bytes of a row, strides of rows) of views whose elements lie in the same order; padding bytes included."""
+    first = views[0]
+    order = sorted(range(len(first.shape)), key=lambda d: (-first.strides[d], first.shape[d] == 1))
+    inner = [d for d in order if all(view.strides[d] == first.strides[d] for view in views) or first.shape[d] == 1]
+    sized = [d for d in order if first.shape[d] > 1]
+    if not sized:
+        return 1, 16, [16] * len(views)
+    length, used = 16, 0
+    # From the innermost dimension outwards, as long as all views step alike and leave no gap but the pitch.
+    for d in reversed(sized):
+        step = first.strides[d]
+        pitch = -(-length // 16) * 16 if used else 1
+        if d not in inner or (used and step != pitch):
+            break
+        length = step * first.shape[d]
+        used += 1
+    length = -(-length // 16) * 16
+    outer = sized[: len(sized) - used]
+    if len(outer) > 1:
+        return None
+    rows = first.shape[outer[0]] if outer else 1
+    return rows, length, [view.strides[outer[0]] if outer else length for view in views]

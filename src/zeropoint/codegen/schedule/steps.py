@@ -17,14 +17,8 @@ from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.patterns.match import Found
 from zeropoint.codegen.schedule.body import Body, Constants
 from zeropoint.codegen.schedule.contraction import schedule_contraction
-from zeropoint.codegen.schedule.forms import (
-    schedule_dequantize,
-    schedule_gather,
-    schedule_quantize,
-    schedule_sum,
-    schedule_table,
-)
-from zeropoint.codegen.schedule.nest import schedule_nest, schedule_rows
+from zeropoint.codegen.schedule.images import schedule_dequantize, schedule_quantize
+from zeropoint.codegen.schedule.nest import schedule_bytes, schedule_nest, schedule_rows
 from zeropoint.codegen.schedule.placement import schedule_update
 from zeropoint.codegen.schedule.products import schedule_product
 from zeropoint.codegen.schedule.regions import schedule_fold, schedule_sort
@@ -49,11 +43,9 @@ def _fill(body: Body) -> None:
 KERNELS: Mapping[str, Callable[[Body], None]] = {
     "contraction": schedule_contraction,
     "product": schedule_product,
-    "sum": schedule_sum,
-    "table": schedule_table,
+    "bytes": schedule_bytes,
     "quantize": schedule_quantize,
     "dequantize": schedule_dequantize,
-    "gather": schedule_gather,
     "rows": schedule_rows,
     "nest": schedule_nest,
     "fold": schedule_fold,

@@ -1,0 +1,62 @@
+"""Between the caller's planes of floats and stored pixels, where the views allow it; else the same op's loop nest."""
+
+from __future__ import annotations
+
+from zeropoint.codegen.graph import View
+from zeropoint.codegen.kernels.planes import DequantizePlanes, Planes, QuantizePlanes
+from zeropoint.codegen.schedule.body import Body
+from zeropoint.codegen.schedule.nest import schedule_nest
+from zeropoint.ir.quant import UniformQuantizedType
+from zeropoint.ir.stablehlo import UniformDequantizeOp, UniformQuantizeOp
+from zeropoint.ir.tensors import element_of
+
+BLOCK = 64
+"""Pixels of a row at least, where an image is cut into rows of our own."""
+
+
+def schedule_quantize(body: Body) -> None:
+    """Floats to stored integers: planes of an image."""
+    op, (source,), (target,) = body.root, body.inputs, body.outputs
+    type_ = element_of(op.results[0])
+    assert isinstance(op, UniformQuantizeOp) and isinstance(type_, UniformQuantizedType)
+    found, storage = None, type_.storage
+    if body.values.is_image(op.result) and body.values.image_strides(source)[3] == 4:
+        found = _planes(body, source, target, narrow=True)
+    if found is None:
+        return schedule_nest(body)
+    numbers = float(type_.scales[0]), int(type_.zero_points[0]), storage.minimum, storage.maximum
+    return body.graph.call(body.name, QuantizePlanes(found, *numbers), [source], [target])
+
+
+def schedule_dequantize(body: Body) -> None:
+    """Stored integers to the caller's floats."""
+    op, (source,), (target,) = body.root, body.inputs, body.outputs
+    assert isinstance(op, UniformDequantizeOp)
+    type_, found = element_of(op.operand), None
+    assert isinstance(type_, UniformQuantizedType)
+    if source.activations and body.values.is_image(op.operand) and body.values.image_strides(target)[3] == 4:
+        found = _planes(body, target, source)
+    if found is None:
+        return schedule_nest(body)
+    kernel = DequantizePlanes(found, float(type_.scales[0]), int(type_.zero_points[0]))
+    return body.graph.call(body.name, kernel, [source], [target])
+
+
+def _planes(body: Body, reals: View, bytes_: View, *, narrow: bool = False) -> Planes | None:
+    """How an image lies as planes of f32 and as pixels of bytes; None for another form of either.
+
+    `narrow` allows pixels of 4 bytes.
+    """
+    images, channels, rows, width = body.values.image(bytes_)
+    real_image, plane, real_row, _ = body.values.image_strides(reals)
+    byte_image, byte, byte_row, pitch = body.values.image_strides(bytes_)
+    if (byte != 1 and channels > 1) or (pitch % 16 and not (narrow and pitch == 4)):
+        return None
+    if real_row == 4 * width and byte_row == pitch * width:  # one row, which may be cut anywhere
+        pixels, tile = rows * width, body.isa.width
+        rows = next((n for n in range(pixels // BLOCK, 1, -1) if pixels % (n * tile) == 0), 1)
+        width = pixels // rows
+        real_row, byte_row = 4 * width, pitch * width
+    if width < body.isa.width:
+        return None
+    return Planes(images, rows, width, channels, real_image, plane, real_row, byte_image, byte_row, pitch)
