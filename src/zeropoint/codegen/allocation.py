@@ -143,13 +143,14 @@ class Allocation:
     def border(self, op: Operation, view: View, halo: Halo) -> None:
         self.memory.insert(BorderOp(self.memory.of(view), halo.sides, halo.value), op)
 
-    def copy(self, op: Operation, source: View, target: View) -> None:
-        """Write the elements of one view to another of the same shape and dtype."""
+    def copy(self, op: Operation, source: View, target: View) -> View:
+        """Write the elements of one view to another of the same shape and dtype, which is returned."""
         if math.prod(target.shape):
             block = Block(arg_types=[TensorType(dtype_element(source.dtype), source.shape)])
             block.add_op(YieldOp([block.args[0]]))
             places = [self.memory.of(source)], [self.memory.of(target)]
             self.memory.insert(KernelOp("copy", *places, (), Region(block)), op)
+        return target
 
     def fill(self, op: Operation, number: np.ndarray[tuple[int, ...], np.dtype[np.generic]], target: View) -> None:
         """Repeat a number."""

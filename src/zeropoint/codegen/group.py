@@ -28,12 +28,12 @@ from zeropoint.codegen.llvm.machine import CodegenError
 from zeropoint.codegen.patterns.boundary import match_bytes, match_express, match_quantize
 from zeropoint.codegen.patterns.contraction import match_dequantize, match_floats, match_requantize
 from zeropoint.codegen.patterns.match import Declined, Found, Match
-from zeropoint.codegen.patterns.nest import EXPRESSIONS, match_nest
+from zeropoint.codegen.patterns.nest import match_nest, members_of
 from zeropoint.codegen.patterns.products import match_float_product, match_requantized_product
 from zeropoint.codegen.patterns.regions import match_fold, match_scatter, match_slice_update, match_sort
 from zeropoint.codegen.patterns.rows import match_rows
 from zeropoint.codegen.schedule.expression import scalar_type
-from zeropoint.codegen.schedule.reductions import padding_around
+from zeropoint.codegen.schedule.reductions import EXPRESSIONS, padding_around, pads
 from zeropoint.codegen.values import Values, dense, note_channel_dimension
 from zeropoint.codegen.views import reshaped, transposed
 from zeropoint.ir import fxpmath as fxp
@@ -216,17 +216,16 @@ class _Grouping:
         return self._insert(constant_op(array, self.program.weights, quantized=quantized), op).results[0]
 
     def _nested(self, op: Operation, target: View) -> Match:
-        """The rows or the loop nest that ends with an op; what they read with padding around it is padded apart."""
-        while True:
-            found = match_rows(self.values, op, target)
-            if isinstance(found, Declined):
-                if found.reason is not None:
-                    self._decline(op, match_rows, found)
-                found = match_nest(self.values, op)
-            if not found.padded:
-                return found
-            for window in found.padded:
-                self._pad_apart(window)
+        """The rows or the loop nest that ends with an op; what it reads with padding around it is padded apart."""
+        found = match_rows(self.values, op, target)
+        if isinstance(found, Match):
+            return found
+        if found.reason is not None:
+            self._decline(op, match_rows, found)
+        members = members_of(self.values, op)
+        for window in filter(pads, members):
+            self._pad_apart(window)
+        return match_nest(self.values, op, members)
 
     def _pad_apart(self, op: Operation) -> None:
         """Give a window that reads padding a `pad` before it."""

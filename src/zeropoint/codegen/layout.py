@@ -255,8 +255,7 @@ class _Layout:
         if has_even_rows(view):
             return view
         made = matrix_view(view.shape, view.dtype, 16)
-        self.allocation.copy(op, view, made)
-        return made
+        return self.allocation.copy(op, view, made)
 
     def _product(self, op: KernelOp) -> tuple[list[View], View]:
         match = product_of(self.program, op, self._found)
@@ -277,8 +276,7 @@ class _Layout:
         order = tuple(sorted(range(len(view.shape)), key=lambda d: d == inner))
         made = matrix_view([view.shape[d] for d in order], view.dtype, multiple)
         made = transposed(made, tuple(order.index(d) for d in range(len(order))))
-        self.allocation.copy(op, view, made)
-        return made
+        return self.allocation.copy(op, view, made)
 
     def _target(self, op: KernelOp) -> View:
         """A new view for a product; where a transpose alone uses it, so that the transposed value lies in order."""
@@ -304,8 +302,7 @@ class _Layout:
         if self.values.fits(view, multiple):
             return view
         made = self.values.fresh(view.shape, view.dtype)
-        self.allocation.copy(op, view, made)
-        return made
+        return self.allocation.copy(op, view, made)
 
     def _lined(self, op: Operation, value: SSAValue) -> View:
         """A value in whole lines: copied where it lies otherwise."""
@@ -315,8 +312,7 @@ class _Layout:
         if whole and view.strides[inner] == view.itemsize and (self.values.is_image(value) or has_even_rows(view)):
             return view
         made = self.values.fresh(view.shape, view.dtype, ALIGNMENT)
-        self.allocation.copy(op, view, made)
-        return made
+        return self.allocation.copy(op, view, made)
 
     def _surrounded(self, op: Operation, view: View, padding: Halo | None) -> View:
         """An image with padding around it; the image is copied where that is not there."""
@@ -324,8 +320,7 @@ class _Layout:
             return view
         made = self.allocation.image(view.shape, view.dtype, 16 if view.dtype == BYTE else ALIGNMENT, padding)
         self.allocation.border(op, made, padding)
-        self.allocation.copy(op, view, made)
-        return made
+        return self.allocation.copy(op, view, made)
 
 
 def _words(view: View, dimensions: tuple[int, ...]) -> bool:

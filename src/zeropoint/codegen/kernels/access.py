@@ -7,23 +7,20 @@ by element.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from zeropoint.codegen.kernels.elements import (
     Body,
-    Dequantize,
     Gather,
     LookUp,
     Number,
-    Quantize,
     Read,
     Scalar,
     Total,
     apply,
-    dequantized,
 )
 from zeropoint.codegen.kernels.halves import stored, widened
-from zeropoint.codegen.kernels.quantize import quantized
+from zeropoint.codegen.kernels.quantize import Dequantize, Quantize, dequantized, stored_by
 from zeropoint.codegen.kernels.scalars import WIDTHS, filled, plus_product
 from zeropoint.codegen.kernels.sum import summed
 from zeropoint.codegen.kernels.table import looked_up, parts_of
@@ -69,19 +66,27 @@ def merged(sizes: Sequence[int], accesses: Sequence[Access], loops: Sequence[int
     return result
 
 
+def arranged(
+    accesses: Sequence[Access], loops: Sequence[tuple[int, tuple[int, ...]]]
+) -> tuple[tuple[int, ...], list[Access]]:
+    """The sizes of loops that `merged` gave, and the accesses with the strides that they have there."""
+    moved = [replace(access, strides=tuple(strides[n] for _, strides in loops)) for n, access in enumerate(accesses)]
+    return tuple(size for size, _ in loops), moved
+
+
 def row_places(
-    f: Function, index: Value, sizes: Sequence[int], accesses: Sequence[Access], pointers: Sequence[Value]
+    f: Function, index: Value, sizes: Sequence[int], strides: Sequence[Sequence[int]], pointers: Sequence[Value]
 ) -> list[Value]:
-    """Where row `index` starts in every operand; its number runs through the first loops, whose sizes are given."""
+    """Where row `index` starts for every pointer; its number runs through the first loops, whose sizes are given."""
     places = list(pointers)
     for loop in range(len(sizes) - 1, -1, -1):
         at = index
         if loop:
             index = f.binary("udiv", at, i64(sizes[loop]))
             at = f.binary("sub", at, f.mul(index, sizes[loop]))
-        for n, access in enumerate(accesses):
-            if access.strides[loop]:
-                places[n] = f.at(places[n], f.mul(at, access.strides[loop]))
+        for n, steps in enumerate(strides):
+            if steps[loop]:
+                places[n] = f.at(places[n], f.mul(at, steps[loop]))
     return places
 
 
@@ -131,10 +136,10 @@ class Elements:
             return self._gathered(what, count, along, sources)
         if i.name == "plus_product":
             return plus_product(self.f, self.isa, *(values[n] for n in i.arguments))
-        if isinstance(what, Quantize):
-            return quantized(self.f, self.isa, i, what, values[i.arguments[0]])
+        if isinstance(what, Quantize) and len(i.arguments) == 1:
+            return stored_by(self.f, self.isa, what, i.type, values[i.arguments[0]])
         if isinstance(what, Dequantize) and isinstance(body[i.arguments[0]].what, Read):
-            return self._dequantized(i, what.zero_point, body[i.arguments[0]], count, along, sources)
+            return self._dequantized(i.type, what, body[i.arguments[0]], count, along, sources)
         return self._applied(i, [body[n] for n in i.arguments], [values[n] for n in i.arguments])
 
     def loaded(self, operand: int, pointer: Value) -> Value:
@@ -142,15 +147,17 @@ class Elements:
         access = self.reads[operand]
         return self._register(self.f.load(vector(1, access.type), pointer), access)
 
-    def _dequantized(self, i: Scalar, zero: int, read: Scalar, count: int, along: int, sources: list[Value]) -> Value:
+    def _dequantized(
+        self, type_: str, by: Dequantize, read: Scalar, count: int, along: int, sources: list[Value]
+    ) -> Value:
         """Reals of what is read: activation bytes are what they are, with another zero point."""
         assert isinstance(read.what, Read)
         operand = read.what.operand
         access = self.reads[operand]
         value = self._loaded(sources[operand], access.strides[along], count, access)
         if access.form != "activation" or not self.isa.offset:
-            return dequantized(self.f, i, value, signed=read.signed, zero_point=zero)
-        return dequantized(self.f, i, value, signed=False, zero_point=zero + self.isa.offset)
+            return dequantized(self.f, by, type_, value, signed=read.signed)
+        return dequantized(self.f, by, type_, value, signed=False, zero_point=by.zero_point + self.isa.offset)
 
     def _load(self, operand: int, count: int, along: int, sources: list[Value]) -> Value:
         access = self.reads[operand]

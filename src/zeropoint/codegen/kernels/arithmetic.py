@@ -64,18 +64,13 @@ class Arithmetic(Protocol):
         """Bytes of one output channel."""
         ...
 
-    @property
-    def resumable(self) -> bool:
-        """Whether the output can hold accumulators between blocks of steps."""
-        ...
-
     def size(self, isa: InstructionSet, count: int) -> int:
         """Bytes of parameters of a group of `count` vectors."""
         ...
 
     @property
     def in_order(self) -> bool:
-        """Whether the order of the steps counts."""
+        """Whether the order of the steps counts; then the output holds accumulators as well as results."""
         ...
 
     def starts(self, f: Function, isa: InstructionSet, parameters: Value, count: int) -> list[Value]:
@@ -93,11 +88,6 @@ class Arithmetic(Protocol):
 
 class _IntegerSums:
     """Products of activation bytes and i8 weights, accumulated in i32; parameters begin with the biases."""
-
-    @property
-    def resumable(self) -> bool:
-        """No output holds such accumulators."""
-        return False
 
     @property
     def in_order(self) -> bool:
@@ -192,11 +182,6 @@ class Floats:
     def channel_bytes(self) -> int:
         """Bytes of one output channel."""
         return 4
-
-    @property
-    def resumable(self) -> bool:
-        """The output holds sums as well as results."""
-        return True
 
     @property
     def in_order(self) -> bool:

@@ -6,9 +6,11 @@ Source: CODEGEN.md, "Contraction micro-kernel".
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
+from zeropoint.codegen.graph import row_major
+from zeropoint.codegen.kernels.access import row_places
 from zeropoint.codegen.kernels.arithmetic import Integers
 from zeropoint.codegen.kernels.contraction import Contraction
 from zeropoint.codegen.llvm.isa import InstructionSet
@@ -41,7 +43,7 @@ class Batched:
 
         def batch(index: Value, _: list[Value]) -> None:
             steps = (self.in_steps, self.weight_steps, self.out_steps)
-            places = [_moved(f, p, index, self.sizes, s) for p, s in zip(f.arguments[:3], steps, strict=True)]
+            places = row_places(f, index, self.sizes, steps, f.arguments[:3])
             base = f.mul(index, each)
             low = f.maximum(f.binary("sub", begin, base), i64(0))
             high = f.minimum(f.binary("sub", end, base), i64(each))
@@ -49,17 +51,6 @@ class Batched:
 
         f.loop(f.binary("udiv", begin, i64(each)), f.binary("udiv", f.add(end, each - 1), i64(each)), 1, batch)
         f.ret()
-
-
-def _moved(f: Function, pointer: Value, index: Value, sizes: Sequence[int], steps: Sequence[int]) -> Value:
-    """`pointer` at a batch, whose number runs through `sizes`."""
-    for loop in range(len(sizes) - 1, -1, -1):
-        at = index
-        if loop:
-            index = f.binary("udiv", at, i64(sizes[loop]))
-            at = f.binary("sub", at, f.mul(index, sizes[loop]))
-        pointer = f.at(pointer, f.mul(at, steps[loop]))
-    return pointer
 
 
 @dataclass(frozen=True)
@@ -85,11 +76,7 @@ class Packing:
 
     def weight_steps(self, isa: InstructionSet) -> tuple[int, ...]:
         """The steps of batches in what is packed."""
-        size, steps = self.batch_bytes(isa), list[int]()
-        for extent in reversed(self.sizes):
-            steps.append(size)
-            size *= extent
-        return tuple(reversed(steps))
+        return row_major(self.sizes, self.batch_bytes(isa))
 
     def template(self, isa: InstructionSet, packed: bytes) -> bytes:
         """What follows the weights in every group of a packed block."""
@@ -114,7 +101,7 @@ class Packing:
         def task(index: Value, _: list[Value]) -> None:
             batch = f.binary("udiv", index, i64(groups.count))
             group = f.binary("sub", index, f.mul(batch, groups.count))
-            here = _moved(f, source, batch, self.sizes, self.steps)
+            (here,) = row_places(f, batch, self.sizes, [self.steps], [source])
             there = f.at(out, f.mul(batch, self.batch_bytes(isa)))
             place = parameters = 0
             for part in groups.parts:

@@ -117,7 +117,7 @@ class Contraction:
         """
         chunks = self.chunks()
         weights = self.steps * count * isa.bytes
-        if not self.arithmetic.resumable or weights <= 4 * BLOCK or self.tiles(isa, count) < 4:
+        if not self.arithmetic.in_order or weights <= 4 * BLOCK or self.tiles(isa, count) < 4:
             return 1
         return next(n for n in range(-(-weights // BLOCK), chunks + 1) if chunks % n == 0)
 

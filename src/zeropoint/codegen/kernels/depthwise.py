@@ -15,7 +15,6 @@ VNNI".
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass
 
 import numpy as np
@@ -236,22 +235,13 @@ class _Row:
                 f.store(packed, there, row * shape.out_row + x * shape.out_pixel)
 
     def _sums(self, slots: list[Value], count: int) -> dict[tuple[int, int, int], Value]:
-        """Accumulators by (output row, column, vector), all at a time: one chain of dot products alone is slow."""
-        f, isa, shape = self.f, self.isa, self.shape
-        rows, weights = range(shape.paired), f.fresh(self.parameters)
-        biases = [
-            f.load(isa.i32, self.parameters, shape.bias_place(self.isa, q), align=isa.bytes) for q in range(GROUP)
-        ]
-        sums = {(row, x, q): biases[q] for row in rows for x in range(count) for q in range(GROUP)}
-        for kx in range(shape.kernel[1]):
-            for g, q in itertools.product(range(shape.groups), range(GROUP)):
-                taps = [slots[x * shape.strides[1] + kx] for x in range(count)]
-                loaded = [f.load(isa.i8, slot, (g * GROUP + q) * isa.bytes, align=isa.bytes) for slot in taps]
-                for row, half in itertools.product(rows, range(shape.halves)):
-                    weight = f.load(isa.i8, weights, shape.weight_place(isa, row, kx, g, half, q), align=isa.bytes)
-                    for x, tap in enumerate(loaded):
-                        sums[row, x, q] = isa.dot(f, sums[row, x, q], tap, weight)
-        return sums
+        f, isa, stride = self.f, self.isa, self.shape.strides[1]
+
+        def taps(kx: int, g: int, q: int) -> list[Value]:
+            place = (g * GROUP + q) * isa.bytes
+            return [f.load(isa.i8, slots[x * stride + kx], place, align=isa.bytes) for x in range(count)]
+
+        return self.shape.summed(f, isa, self.parameters, count, taps)
 
     def _slot(self, x: Value) -> Value:
         """Where the ring holds input column x."""

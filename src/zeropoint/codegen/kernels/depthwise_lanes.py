@@ -103,21 +103,15 @@ class LaneRow:
             self._store(packed, there, row * shape.out_row + tile * self.pixels * shape.out_pixel)
 
     def _sums(self, columns: Value, together: int) -> dict[tuple[int, int, int], Value]:
-        """Accumulators by (output row, vector of pixels, vector of channels)."""
         f, isa, shape = self.f, self.isa, self.shape
-        rows, tiles, weights = range(shape.paired), range(together), f.fresh(self.parameters)
-        biases = [f.load(isa.i32, self.parameters, shape.bias_place(isa, q), align=isa.bytes) for q in range(GROUP)]
-        sums = {(row, tile, q): biases[q] for row in rows for tile in tiles for q in range(GROUP)}
-        for kx, g, q in itertools.product(range(shape.kernel[1]), range(shape.groups), range(GROUP)):
+
+        def taps(kx: int, g: int, q: int) -> list[Value]:
             moved, kept = divmod(kx, shape.strides[1])
             place = ((g * GROUP + q) * _classes(shape) + kept) * self.plane
-            loaded = [f.load(isa.i8, columns, place + (tile * self.pixels + moved) * self.channels) for tile in tiles]
-            for row, half in itertools.product(rows, range(shape.halves)):
-                at = shape.weight_place(isa, row, kx, g, half, q)
-                weight = f.load(isa.i8, weights, at, align=isa.bytes)
-                for tile, taps in enumerate(loaded):
-                    sums[row, tile, q] = isa.dot(f, sums[row, tile, q], taps, weight)
-        return sums
+            tiles = range(together)
+            return [f.load(isa.i8, columns, place + (tile * self.pixels + moved) * self.channels) for tile in tiles]
+
+        return shape.summed(f, isa, self.parameters, together, taps)
 
     def _store(self, packed: Value, out: Value, offset: int) -> None:
         f, size = self.f, self.channels

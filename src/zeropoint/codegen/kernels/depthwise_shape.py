@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from zeropoint.codegen.kernels.requantize import GROUP, Epilogue
 from zeropoint.codegen.llvm.isa import InstructionSet
+from zeropoint.codegen.llvm.text import Function, Value
+
+Taps = Callable[[int, int, int], list[Value]]
+"""Loads the taps of some columns, given a kernel column, a group of rows and a vector."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +64,29 @@ class DepthwiseShape(WindowShape):
     def weight_place(self, isa: InstructionSet, row: int, kx: int, g: int, half: int, q: int) -> int:
         """Where the parameters of a block hold a vector of weights."""
         return ((((row * self.kernel[1] + kx) * self.groups + g) * self.halves + half) * GROUP + q) * isa.bytes
+
+    def summed(
+        self,
+        f: Function,
+        isa: InstructionSet,
+        parameters: Value,
+        count: int,
+        taps: Callable[[int, int, int], list[Value]],
+    ) -> dict[tuple[int, int, int], Value]:
+        """Accumulators by (output row, column, vector), all at a time: one chain of dot products alone is slow.
+
+        `taps` are those of `count` columns.
+        """
+        rows, columns, weights = range(self.paired), range(count), f.fresh(parameters)
+        biases = [f.load(isa.i32, parameters, self.bias_place(isa, q), align=isa.bytes) for q in range(GROUP)]
+        sums = {(row, x, q): biases[q] for row in rows for x in columns for q in range(GROUP)}
+        for kx, g, q in itertools.product(range(self.kernel[1]), range(self.groups), range(GROUP)):
+            loaded = taps(kx, g, q)
+            for row, half in itertools.product(rows, range(self.halves)):
+                weight = f.load(isa.i8, weights, self.weight_place(isa, row, kx, g, half, q), align=isa.bytes)
+                for x, tap in enumerate(loaded):
+                    sums[row, x, q] = isa.dot(f, sums[row, x, q], tap, weight)
+        return sums
 
     def bias_place(self, isa: InstructionSet, q: int) -> int:
         """Where they hold a vector of biases; q = 4 is what comes behind them."""

@@ -15,6 +15,7 @@ from zeropoint.codegen.kernels.functions import DOUBLE_FUNCTIONS as IN_DOUBLE
 from zeropoint.codegen.kernels.functions import FLOAT_FUNCTIONS as IN_FLOAT
 from zeropoint.codegen.kernels.halves import narrowed
 from zeropoint.codegen.kernels.integers import BINARY_INTEGERS, UNARY_INTEGERS, float_remainder
+from zeropoint.codegen.kernels.quantize import Dequantize, Quantize, dequantized, quantized
 from zeropoint.codegen.kernels.rounding import requantized
 from zeropoint.codegen.kernels.scalars import (
     FLOATS,
@@ -25,11 +26,9 @@ from zeropoint.codegen.kernels.scalars import (
     filled,
     intrinsic,
     like,
-    suffix,
 )
 from zeropoint.codegen.llvm.text import Function, Value, element, lanes, vector
 from zeropoint.numerics import CommonScaleSum, RequantizeBehaviour
-from zeropoint.numerics.affine import QuantizeBehaviour
 
 
 @dataclass(frozen=True)
@@ -127,25 +126,6 @@ class Requantize:
     high: int
 
 
-@dataclass(frozen=True)
-class Quantize:
-    """Of a float; `scale` is 1 / scale where the behaviour multiplies."""
-
-    behaviour: QuantizeBehaviour
-    scale: float
-    zero_point: int
-    low: int
-    high: int
-
-
-@dataclass(frozen=True)
-class Dequantize:
-    """Of a stored integer."""
-
-    scale: float
-    zero_point: int
-
-
 What = (
     Elementwise | Read | Number | Argument | Total | Reduce | Compare | Narrow | LookUp | Gather | Requantize | Quantize
     | Dequantize | CommonScaleSum
@@ -170,25 +150,34 @@ class Scalar:
 Body = tuple[Scalar, ...]
 """Scalars in order; the last one is the result."""
 
+
+def _sign(f: Function, x: Value) -> Value:
+    unit = intrinsic(f, "copysign", filled(x.type, 1.0), x)
+    return f.select(compared(f, "fcmp ueq", x, filled(x.type, 0.0)), x, unit)
+
+
 _INTEGER = {"add": "add", "subtract": "sub", "multiply": "mul", "and": "and", "or": "or", "xor": "xor"}
 _BOOLEAN = {"add": "or", "and": "and", "multiply": "and", "or": "or", "xor": "xor"}
 _FLOAT = {"add": "fadd", "subtract": "fsub", "multiply": "fmul", "divide": "fdiv"}
-_ROUNDINGS = {
-    "abs": "fabs",
-    "ceil": "ceil",
-    "floor": "floor",
-    "round_nearest_afz": "round",
-    "round_nearest_even": "roundeven",
-    "sqrt": "sqrt",
+UNARY_FLOATS: dict[str, Callable[[Function, Value], Value]] = {
+    "abs": lambda f, x: intrinsic(f, "fabs", x),
+    "ceil": lambda f, x: intrinsic(f, "ceil", x),
+    "floor": lambda f, x: intrinsic(f, "floor", x),
+    "is_finite": lambda f, x: compared(f, "fcmp olt", intrinsic(f, "fabs", x), filled(x.type, math.inf)),
+    "negate": lambda f, x: f.let(x.type, f"fneg {x}"),
+    "round_nearest_afz": lambda f, x: intrinsic(f, "round", x),
+    "round_nearest_even": lambda f, x: intrinsic(f, "roundeven", x),
+    "sign": _sign,
+    "sqrt": lambda f, x: intrinsic(f, "sqrt", x),
 }
-"""Unary functions of floats that are exact, by LLVM's names."""
+"""Unary functions of floats that are exact."""
 
 BINARY_IN_DOUBLE = {**DOUBLE_BINARY, "remainder": float_remainder}
 """Functions of two floats, evaluated in f64."""
 
-UNARY = frozenset((*_ROUNDINGS, *IN_DOUBLE, *UNARY_INTEGERS, "negate", "not", "sign"))
+UNARY = frozenset((*UNARY_FLOATS, *IN_DOUBLE, *UNARY_INTEGERS))
 BINARY = frozenset((*_INTEGER, *_FLOAT, *BINARY_IN_DOUBLE, *BINARY_INTEGERS, "maximum", "minimum"))
-FLOAT_ONLY = frozenset((*_ROUNDINGS, *IN_DOUBLE, "atan2")) - {"abs"}
+FLOAT_ONLY = frozenset((*UNARY_FLOATS, *IN_DOUBLE, "atan2")) - {*UNARY_INTEGERS}
 """Ops that have no form for integers."""
 
 
@@ -255,8 +244,8 @@ def _of_floats(f: Function, scalar: Scalar, values: Sequence[Value]) -> Value:
         wide = [converted(f, value, "double", signed=True) for value in values]
         result = IN_DOUBLE[op](f, *wide) if op in IN_DOUBLE else BINARY_IN_DOUBLE[op](f, *wide)
         return converted(f, result, scalar.type, signed=True)
-    if op in _ROUNDINGS:
-        return intrinsic(f, _ROUNDINGS[op], *values)
+    if op in UNARY_FLOATS:
+        return UNARY_FLOATS[op](f, *values)
     return f.binary(_FLOAT[op], *values)
 
 
@@ -270,34 +259,6 @@ def _extreme(f: Function, name: str, signed: bool, left: Value, right: Value) ->
 
 
 Special = Callable[[Function, Scalar, Sequence[Scalar], Sequence[Value]], Value]
-
-
-def _negate(f: Function, i: Scalar, operands: Sequence[Scalar], values: Sequence[Value]) -> Value:
-    (x,) = values
-    if i.type in FLOATS:
-        return f.let(x.type, f"fneg {x}")
-    return f.binary("sub", Value(x.type, "zeroinitializer"), x)
-
-
-def _not(f: Function, i: Scalar, operands: Sequence[Scalar], values: Sequence[Value]) -> Value:
-    (x,) = values
-    return f.binary("xor", x, filled(x.type, -1) if i.type != "i1" else Value(x.type, "splat (i1 true)"))
-
-
-def _sign(f: Function, i: Scalar, operands: Sequence[Scalar], values: Sequence[Value]) -> Value:
-    (x,) = values
-    if i.type not in FLOATS:
-        return bounded(f, x, -1, 1)
-    zero = filled(x.type, 0.0)
-    unit = intrinsic(f, "copysign", filled(x.type, 1.0), x)
-    return f.select(compared(f, "fcmp ueq", x, zero), x, unit)
-
-
-def _abs(f: Function, i: Scalar, operands: Sequence[Scalar], values: Sequence[Value]) -> Value:
-    (x,) = values
-    if i.type in FLOATS:
-        return intrinsic(f, "fabs", x)
-    return f.call(x.type, f"llvm.abs.{suffix(x.type)}", x, Value("i1", "false"))
 
 
 def _compare(f: Function, i: Scalar, operands: Sequence[Scalar], values: Sequence[Value]) -> Value:
@@ -345,11 +306,6 @@ def _narrow(f: Function, i: Scalar, operands: Sequence[Scalar], values: Sequence
     return narrowed(f, values[0], i.what.form)
 
 
-def _is_finite(f: Function, i: Scalar, operands: Sequence[Scalar], values: Sequence[Value]) -> Value:
-    (x,) = values
-    return compared(f, "fcmp olt", intrinsic(f, "fabs", x), filled(x.type, float("inf")))
-
-
 def _requantize(f: Function, i: Scalar, operands: Sequence[Scalar], values: Sequence[Value]) -> Value:
     assert isinstance(i.what, Requantize)
     acc, multiplier, *shift = values
@@ -372,68 +328,25 @@ def _weighted_sum(f: Function, i: Scalar, operands: Sequence[Scalar], values: Se
 
 
 def _quantize(f: Function, i: Scalar, operands: Sequence[Scalar], values: Sequence[Value]) -> Value:
-    """clamp(round(x / s + zp)) in the float's arithmetic, NaN becoming zp, or 0; the bounds are exact as floats."""
-    (x,) = values
     assert isinstance(i.what, Quantize)
-    behaviour, zero = i.what.behaviour, i.what.zero_point
-    # XNNPACK multiplies: the number is 1 / s then.
-    division = "fmul" if behaviour is QuantizeBehaviour.RNE_RECIPROCAL else "fdiv"
-    real = f.binary(division, x, filled(x.type, i.what.scale))
-    if behaviour in (QuantizeBehaviour.RNE_AFTER_ZERO_POINT, QuantizeBehaviour.RNE_NAN_IS_STORED_ZERO):
-        rounded = intrinsic(f, "roundeven", f.binary("fadd", real, filled(x.type, zero)))
-    else:
-        name = "round" if behaviour is QuantizeBehaviour.HALF_AWAY_BEFORE_ZERO_POINT else "roundeven"
-        rounded = f.binary("fadd", intrinsic(f, name, real), filled(x.type, zero))
-    known = compared(f, "fcmp ord", x, x)
-    # 0 / 0 and inf / inf, of a scale that is no number of this type.
-    known = f.binary("and", known, compared(f, "fcmp ord", real, real))
-    unknown = 0 if behaviour is QuantizeBehaviour.RNE_NAN_IS_STORED_ZERO else zero
-    chosen = f.select(known, rounded, filled(x.type, unknown))
-    raised = intrinsic(f, "maxnum", chosen, filled(x.type, i.what.low))
-    inside = intrinsic(f, "minnum", raised, filled(x.type, i.what.high))
-    return converted(f, f.cast("fptosi", inside, like(x, "i32")), i.type, signed=True)
-
-
-def dequantized(f: Function, i: Scalar, stored: Value, *, signed: bool, zero_point: int) -> Value:
-    """(float(q) - float(zp)) * s of a vector of integers; their zero point may be another than the type's."""
-    assert isinstance(i.what, Dequantize)
-    real = converted(f, stored, i.type, signed=signed)
-    if zero_point:
-        real = f.binary("fsub", real, filled(real.type, zero_point))
-    return f.binary("fmul", real, filled(real.type, i.what.scale))
+    return quantized(f, i.what, i.type, *values)
 
 
 def _dequantize(f: Function, i: Scalar, operands: Sequence[Scalar], values: Sequence[Value]) -> Value:
     assert isinstance(i.what, Dequantize)
-    return dequantized(f, i, values[0], signed=operands[0].signed, zero_point=i.what.zero_point)
+    return dequantized(f, i.what, i.type, values[0], signed=operands[0].signed)
 
-
-QUANTIZES = frozenset(
-    (
-        QuantizeBehaviour.RNE_AFTER_ZERO_POINT,
-        QuantizeBehaviour.RNE_BEFORE_ZERO_POINT,
-        QuantizeBehaviour.HALF_AWAY_BEFORE_ZERO_POINT,
-        QuantizeBehaviour.RNE_NAN_IS_STORED_ZERO,
-        QuantizeBehaviour.RNE_RECIPROCAL,
-    )
-)
-"""The behaviours of `quantize`."""
 
 _SPECIAL: dict[str | type[What], Special] = {
-    "abs": _abs,
     "bitcast_convert": _bitcast,
     "clamp": _clamp,
     Compare: _compare,
     "convert": _convert,
     Dequantize: _dequantize,
-    "is_finite": _is_finite,
     Narrow: _narrow,
-    "negate": _negate,
-    "not": _not,
     Quantize: _quantize,
     Requantize: _requantize,
     "select": _select,
-    "sign": _sign,
     CommonScaleSum: _weighted_sum,
 }
 

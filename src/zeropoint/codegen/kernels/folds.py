@@ -55,7 +55,7 @@ class Fold:
         count = len(self.reads)
         accesses = [*self.reads, *self.starts, *self.writes]
         elements = Elements(f, isa, accesses)
-        places = row_places(f, index, self.outer, accesses, pointers)
+        places = row_places(f, index, self.outer, [access.strides for access in accesses], pointers)
         values, outs = places[:count], places[2 * count :]
         starts = [elements.loaded(count + n, places[count + n]) for n in range(count)]
         number = math.prod(self.sizes[len(self.outer) :])

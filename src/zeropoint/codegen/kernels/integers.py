@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 
 from zeropoint.codegen.kernels.functions import power_of_two
-from zeropoint.codegen.kernels.scalars import WIDTHS, compared, filled, intrinsic, like, suffix
+from zeropoint.codegen.kernels.scalars import WIDTHS, bounded, compared, filled, intrinsic, like, suffix
 from zeropoint.codegen.llvm.text import Function, Value, element, i64
 
 Binary = Callable[[Function, Value, Value, bool], Value]
@@ -62,7 +62,7 @@ def power(f: Function, x: Value, y: Value, signed: bool) -> Value:
     result = f.loop(0, _width(x), 1, square, [one, x, exponent], entered=True)[0]
     if negative is None:
         return result
-    magnitude = f.call(x.type, f"llvm.abs.{suffix(x.type)}", x, Value("i1", "false"))
+    magnitude = UNARY_INTEGERS["abs"](f, x)
     unit = compared(f, "icmp eq", magnitude, one)
     return f.select(f.binary("and", negative, f.binary("xor", unit, Value(unit.type, "splat (i1 true)"))), _zeros(x),
                     result)  # fmt: skip
@@ -100,19 +100,13 @@ BINARY_INTEGERS: dict[str, Binary] = {
 """By StableHLO's names."""
 
 
-def popcnt(f: Function, x: Value) -> Value:
-    """The number of set bits."""
-    return intrinsic(f, "ctpop", x)
-
-
-def count_leading_zeros(f: Function, x: Value) -> Value:
-    """The number of clear bits above the highest set one; the width of 0."""
-    return f.call(x.type, f"llvm.ctlz.{suffix(x.type)}", x, Value("i1", "false"))
-
-
 UNARY_INTEGERS: dict[str, Callable[[Function, Value], Value]] = {
-    "count_leading_zeros": count_leading_zeros,
-    "popcnt": popcnt,
+    "abs": lambda f, x: f.call(x.type, f"llvm.abs.{suffix(x.type)}", x, Value("i1", "false")),
+    "count_leading_zeros": lambda f, x: f.call(x.type, f"llvm.ctlz.{suffix(x.type)}", x, Value("i1", "false")),
+    "negate": lambda f, x: f.binary("sub", _zeros(x), x),
+    "not": lambda f, x: f.binary("xor", x, filled(x.type, -1)),
+    "popcnt": lambda f, x: intrinsic(f, "ctpop", x),
+    "sign": lambda f, x: bounded(f, x, -1, 1),
 }
 """By StableHLO's names."""
 

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 
-from zeropoint.codegen.kernels.access import Access, Elements, merged, row_places
+from zeropoint.codegen.kernels.access import Access, Elements, arranged, merged, row_places
 from zeropoint.codegen.kernels.elements import (
     Body,
     Elementwise,
@@ -108,13 +108,8 @@ class Nest:
         loops = [merged(self.sizes, accesses, part) for part in (outer, inner)]
         if not loops[0]:
             loops[0] = [(1, tuple(access.size for access in accesses))]
-        every = loops[0] + loops[1]
-        changed = [
-            replace(access, strides=tuple(strides[n] for _, strides in every)) for n, access in enumerate(accesses)
-        ]
-        return Nest(
-            tuple(size for size, _ in every), len(loops[1]), tuple(changed[1:]), changed[0], self.reduction, self.body
-        )
+        sizes, (write, *reads) = arranged(accesses, loops[0] + loops[1])
+        return Nest(sizes, len(loops[1]), tuple(reads), write, self.reduction, self.body)
 
     def emit(self, module: Module, name: str, isa: InstructionSet) -> None:
         """`void name(operands..., output, begin, end)`."""
@@ -173,8 +168,8 @@ class _Emitter:
                 rest = f.binary("udiv", index, i64(pieces))
                 start = f.mul(f.binary("sub", index, f.mul(rest, pieces)), piece)
                 stop = f.minimum(f.add(start, piece), i64(length))
-            accesses = [*nest.reads, nest.write]
-            *sources, out = row_places(f, rest, nest.sizes[: self.row], accesses, [*self.sources, self.out])
+            strides = [access.strides for access in (*nest.reads, nest.write)]
+            *sources, out = row_places(f, rest, nest.sizes[: self.row], strides, [*self.sources, self.out])
             self._row(sources, out, start, stop)
 
         f.loop(self.begin, self.end, 1, task)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from zeropoint.codegen.kernels.quantize import quantized_bits
+from zeropoint.codegen.kernels.quantize import Dequantize, Quantize, quantized_bits
 from zeropoint.codegen.kernels.scalars import filled
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function, Module, Value, constant, i64, lanes, vector
@@ -88,10 +88,7 @@ class QuantizePlanes:
     """`uniform_quantize` from planes of f32 to pixels of activation bytes; all bytes of a pitch are written."""
 
     planes: Planes
-    scale: float
-    zero_point: int
-    storage_min: int
-    storage_max: int
+    by: Quantize
 
     def tasks(self, isa: InstructionSet) -> int:
         """One a row of a group."""
@@ -118,8 +115,7 @@ class QuantizePlanes:
         for channel in range(first, min(first + 4, channels)):
             read = f.load(vector(isa.width, "float"), source, channel * self.planes.plane, align=4)
             f.prefetch(source, channel * self.planes.plane + AHEAD)
-            numbers = (self.scale, self.zero_point, self.storage_min, self.storage_max)
-            stored = quantized_bits(f, isa, read, *numbers, isa.offset)
+            stored = quantized_bits(f, isa, read, self.by, isa.offset)
             byte = f.binary("and", stored, constant(stored.type, 255))
             total = f.binary("or", total, f.binary("shl", byte, constant(byte.type, 8 * (channel - first))))
         return total
@@ -130,8 +126,7 @@ class DequantizePlanes:
     """`uniform_dequantize` from pixels of activation bytes to planes of f32: (q - zp) * s in f32."""
 
     planes: Planes
-    scale: float
-    zero_point: int
+    by: Dequantize
 
     def tasks(self, isa: InstructionSet) -> int:
         """One a row of a group."""
@@ -162,8 +157,8 @@ class DequantizePlanes:
         place = f.binary("shl", words, constant(words.type, 24 - 8 * (channel % 4)))
         stored = f.binary("lshr" if isa.unsigned else "ashr", place, byte)
         reals = vector(isa.width, "float")
-        real = f.cast("sitofp", f.add(stored, -(self.zero_point + isa.offset)), reals)
-        f.store(f.binary("fmul", real, filled(reals, self.scale)), out, channel * self.planes.plane, align=4)
+        real = f.cast("sitofp", f.add(stored, -(self.by.zero_point + isa.offset)), reals)
+        f.store(f.binary("fmul", real, filled(reals, self.by.scale)), out, channel * self.planes.plane, align=4)
 
 
 def transposed(f: Function, rows: list[Value]) -> list[Value]:

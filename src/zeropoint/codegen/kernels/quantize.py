@@ -1,4 +1,6 @@
-"""`uniform_quantize` of f32 with one scale: clamp(rne(x / s + zp)), NaN becoming zp, in a few operations.
+"""`uniform_quantize` and `uniform_dequantize` of vectors.
+
+Quantizing f32 with one scale, clamp(rne(x / s + zp)), takes a few operations (`quantized_bits`).
 
 x is bounded first, by numbers that become the bounds themselves: division and rounding are monotonic. Then x / s is
 exact without a division: with r = RN(1 / s), q = RN(x r) and e = x - q s (one FMA, exact), RN(q + e r) is the quotient
@@ -8,10 +10,11 @@ to zp. A sum with 3 * 2^22 has no room for a fraction: its last bits are the int
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from zeropoint.codegen.kernels.elements import Quantize, Scalar, apply
-from zeropoint.codegen.kernels.scalars import WIDTHS, compared, filled, intrinsic, like
+from zeropoint.codegen.kernels.scalars import WIDTHS, compared, converted, filled, intrinsic, like
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function, Value, constant, element, lanes
 from zeropoint.numerics.affine import QuantizeBehaviour
@@ -19,6 +22,70 @@ from zeropoint.numerics.affine import QuantizeBehaviour
 MAGIC = 3 * 2.0**22
 MAGIC_BITS = 0x4B400000
 """The same as an integer."""
+
+
+QUANTIZES = frozenset(
+    (
+        QuantizeBehaviour.RNE_AFTER_ZERO_POINT,
+        QuantizeBehaviour.RNE_BEFORE_ZERO_POINT,
+        QuantizeBehaviour.HALF_AWAY_BEFORE_ZERO_POINT,
+        QuantizeBehaviour.RNE_NAN_IS_STORED_ZERO,
+        QuantizeBehaviour.RNE_RECIPROCAL,
+    )
+)
+"""The behaviours of `quantized`."""
+
+
+@dataclass(frozen=True)
+class Quantize:
+    """Of a float; `scale` is 1 / scale where the behaviour multiplies.
+
+    Scales and zero points by channel are two more arguments, floats; the numbers here are then those of channel 0.
+    """
+
+    behaviour: QuantizeBehaviour
+    scale: float
+    zero_point: int
+    low: int
+    high: int
+
+
+@dataclass(frozen=True)
+class Dequantize:
+    """Of a stored integer."""
+
+    scale: float
+    zero_point: int
+
+
+def quantized(f: Function, by: Quantize, type_: str, x: Value, *parameters: Value) -> Value:
+    """clamp(round(x / s + zp)) in the float's arithmetic, NaN becoming zp, or 0; the bounds are exact as floats."""
+    scale, zero = parameters or (filled(x.type, by.scale), filled(x.type, by.zero_point))
+    # XNNPACK multiplies: the number is 1 / s then.
+    real = f.binary("fmul" if by.behaviour is QuantizeBehaviour.RNE_RECIPROCAL else "fdiv", x, scale)
+    if by.behaviour in (QuantizeBehaviour.RNE_AFTER_ZERO_POINT, QuantizeBehaviour.RNE_NAN_IS_STORED_ZERO):
+        rounded = intrinsic(f, "roundeven", f.binary("fadd", real, zero))
+    else:
+        name = "round" if by.behaviour is QuantizeBehaviour.HALF_AWAY_BEFORE_ZERO_POINT else "roundeven"
+        rounded = f.binary("fadd", intrinsic(f, name, real), zero)
+    known = compared(f, "fcmp ord", x, x)
+    # 0 / 0 and inf / inf, of a scale that is no number of this type.
+    known = f.binary("and", known, compared(f, "fcmp ord", real, real))
+    unknown = filled(x.type, 0) if by.behaviour is QuantizeBehaviour.RNE_NAN_IS_STORED_ZERO else zero
+    chosen = f.select(known, rounded, unknown)
+    raised = intrinsic(f, "maxnum", chosen, filled(x.type, by.low))
+    inside = intrinsic(f, "minnum", raised, filled(x.type, by.high))
+    return converted(f, f.cast("fptosi", inside, like(x, "i32")), type_, signed=True)
+
+
+def dequantized(
+    f: Function, by: Dequantize, type_: str, stored: Value, *, signed: bool, zero_point: int | None = None
+) -> Value:
+    """(float(q) - float(zp)) * s of a vector of integers; their zero point may be another than the type's."""
+    real, zero = converted(f, stored, type_, signed=signed), by.zero_point if zero_point is None else zero_point
+    if zero:
+        real = f.binary("fsub", real, filled(real.type, zero))
+    return f.binary("fmul", real, filled(real.type, by.scale))
 
 
 def saturating(scale: float, zero_point: int, low: int, high: int) -> tuple[float, float] | None:
@@ -31,13 +98,12 @@ def saturating(scale: float, zero_point: int, low: int, high: int) -> tuple[floa
     return (float(least), float(most)) if stored == [low, high] else None
 
 
-def quantized_bits(
-    f: Function, isa: InstructionSet, x: Value, scale: float, zero_point: int, low: int, high: int, offset: int = 0
-) -> Value:
+def quantized_bits(f: Function, isa: InstructionSet, x: Value, by: Quantize, offset: int = 0) -> Value:
     """Vectors of f32 as MAGIC_BITS + stored integer + offset, in i32: the low bytes are the integer's own.
 
     Where `saturating` has no bounds, or the machine no FMA, floats are divided and bounded afterwards.
     """
+    scale, zero_point, low, high = by.scale, by.zero_point, by.low, by.high
     bounds = saturating(scale, zero_point, low, high) if isa.fused else None
     known = compared(f, "fcmp ord", x, x)
     if bounds is None:
@@ -62,14 +128,14 @@ def _between(f: Function, x: Value, low: float, high: float) -> Value:
     return f.select(compared(f, "fcmp olt", x, most), x, most)
 
 
-def quantized(f: Function, isa: InstructionSet, i: Scalar, by: Quantize, x: Value) -> Value:
-    """What `by` makes of a vector of floats."""
+def stored_by(f: Function, isa: InstructionSet, by: Quantize, type_: str, x: Value) -> Value:
+    """What `by` makes of a vector of floats, as integers of `type_`, in the quickest way that the machine has."""
     if element(x.type) != "float" or by.behaviour is not QuantizeBehaviour.RNE_AFTER_ZERO_POINT:
-        return apply(f, i, (), [x])
-    bits = quantized_bits(f, isa, x, by.scale, by.zero_point, by.low, by.high)
-    if i.type == "i8" and isa.pack_words is not None and isa.pack_bytes is not None and lanes(x.type) % isa.bytes == 0:
+        return quantized(f, by, type_, x)
+    bits = quantized_bits(f, isa, x, by)
+    if type_ == "i8" and isa.pack_words is not None and isa.pack_bytes is not None and lanes(x.type) % isa.bytes == 0:
         return _packed(f, isa, bits)
-    return f.cast("trunc", bits, like(x, i.type)) if WIDTHS[i.type] < 32 else f.add(bits, -MAGIC_BITS)
+    return f.cast("trunc", bits, like(x, type_)) if WIDTHS[type_] < 32 else f.add(bits, -MAGIC_BITS)
 
 
 def _packed(f: Function, isa: InstructionSet, bits: Value) -> Value:

@@ -5,7 +5,7 @@ Any vector width, any machine; `requantize.py` has the forms of fixed16 and fixe
 
 from __future__ import annotations
 
-from zeropoint.codegen.kernels.scalars import bounded, compared, filled, intrinsic, like
+from zeropoint.codegen.kernels.scalars import bounded, compared, filled, intrinsic, like, suffix
 from zeropoint.codegen.llvm.text import Function, Value
 from zeropoint.numerics import RequantizeBehaviour
 from zeropoint.numerics.rounding import INT32_MAX, INT32_MIN
@@ -29,7 +29,7 @@ def requantized(
         product = f.binary("fmul", f.cast("sitofp", acc, multiplier.type), multiplier)
         rounded = intrinsic(f, "roundeven", product)
         # What is past i32 clamps to the same end as what is past it by more.
-        integers = f.call(narrow, f"llvm.fptosi.sat.{_of(Value(narrow, ''))}.{_of(product)}", rounded)
+        integers = f.call(narrow, f"llvm.fptosi.sat.{suffix(narrow)}.{suffix(product.type)}", rounded)
         result = f.cast("sext", integers, wide)
     elif behaviour is RequantizeBehaviour.EXACT:
         result = _exact(f, acc, multiplier)
@@ -48,12 +48,6 @@ def _widened(f: Function, value: Value, type_: str) -> Value:
 
 def _truncated(f: Function, value: Value, type_: str) -> Value:
     return value if value.type == type_ else f.cast("trunc", value, type_)
-
-
-def _of(value: Value) -> str:
-    names = {"float": "f32", "double": "f64"}
-    count, name = value.type[1:-1].split(" x ")
-    return f"v{count}{names.get(name, name)}"
 
 
 def _fixed16(f: Function, acc: Value, m: Value, shift: Value, zero: Value) -> Value:

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
-from zeropoint.codegen.kernels.access import Access, Elements, merged, row_places
+from zeropoint.codegen.kernels.access import Access, Elements, arranged, merged, row_places
 from zeropoint.codegen.kernels.elements import (
     Body,
     Elementwise,
@@ -66,11 +66,9 @@ class Rows:
         accesses = (self.write, *self.reads)
         loops = [d for d, size in enumerate(self.sizes[:-1]) if size != 1]
         loops.sort(key=lambda d: -abs(self.write.strides[d]))
-        every = [*merged(self.sizes, accesses, loops), (self.sizes[-1], tuple(a.strides[-1] for a in accesses))]
-        changed = [
-            replace(access, strides=tuple(strides[n] for _, strides in every)) for n, access in enumerate(accesses)
-        ]
-        return Rows(tuple(size for size, _ in every), tuple(changed[1:]), changed[0], self.body)
+        last = self.sizes[-1], tuple(access.strides[-1] for access in accesses)
+        sizes, (write, *reads) = arranged(accesses, [*merged(self.sizes, accesses, loops), last])
+        return Rows(sizes, tuple(reads), write, self.body)
 
     @cached_property
     def sweeps(self) -> Sweeps:
@@ -210,10 +208,10 @@ class _Emitter:
             self._ahead(_Row(self.sources, self.out, ahead))
 
         def task(index: Value, together: int) -> None:
-            rows, accesses = list[_Row](), [*self.rows.reads, self.rows.write]
+            rows, strides = list[_Row](), [access.strides for access in (*self.rows.reads, self.rows.write)]
             for n in range(together):
                 pointers = [*self.sources, self.out]
-                *sources, out = row_places(f, f.add(index, n), self.rows.sizes[:-1], accesses, pointers)
+                *sources, out = row_places(f, f.add(index, n), self.rows.sizes[:-1], strides, pointers)
                 rows.append(_Row(sources, out, buffers[n]))
             for sweep in range(len(self.sweeps.needed)):
                 for row in rows:

@@ -41,7 +41,8 @@ class Sort:
         *pointers, order, begin, end = f.arguments
 
         def line(index: Value, _: list[Value]) -> None:
-            places = row_places(f, index, self.sizes[:-1], [*self.reads, *self.writes], pointers)
+            strides = [access.strides for access in (*self.reads, *self.writes)]
+            places = row_places(f, index, self.sizes[:-1], strides, pointers)
             mine = f.at(order, f.mul(index, 8 * self.length))
             _Line(self, f, isa, places, mine).sort()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, SSAValue
 
 
 @dataclass(frozen=True)
@@ -16,8 +16,6 @@ class Match:
     inputs: tuple[SSAValue, ...]
     row: int | None = None
     """The dimension of the result that rows run along, of a kernel of rows."""
-    padded: tuple[Operation, ...] = ()
-    """Windows that read padding, which has to be an op of its own first."""
     found: object = None
     """What the pattern knows of the ops, for `layout` and `schedule`."""
 

@@ -13,31 +13,27 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from xdsl.ir import Operation, OpResult, SSAValue
 
 from zeropoint.codegen.graph import Buffer, Space, View, row_major
 from zeropoint.codegen.patterns.match import Match
-from zeropoint.codegen.schedule.elementwise import ELEMENTWISE, MOVEMENT, split_dimensions
-from zeropoint.codegen.schedule.expression import CONTRACTION_OPS, Expression, Rule
-from zeropoint.codegen.schedule.reductions import CONTRACTIONS, padding_around
+from zeropoint.codegen.schedule.elementwise import MOVEMENT, split_dimensions
+from zeropoint.codegen.schedule.expression import CONTRACTION_OPS, Expression
+from zeropoint.codegen.schedule.reductions import EXPRESSIONS
 from zeropoint.codegen.values import Values, dense
 from zeropoint.ir import stablehlo as hlo
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 
-EXPRESSIONS: dict[type[Operation], Rule] = {**MOVEMENT, **ELEMENTWISE, **CONTRACTIONS}
-"""Ops that can be a part of a nest."""
-
 
 class Trial:
-    """A scope in which an expression is made to see what it reads, and what it wants padded."""
+    """A scope in which an expression is made to see what it reads."""
 
     def __init__(self, values: Values):
         self.values = values
         self.reads: dict[SSAValue, View] = {}
-        self.windows: list[Operation] = []
 
     def view(self, value: SSAValue) -> View:
         """Some place of the value."""
@@ -49,19 +45,6 @@ class Trial:
         """Some place of an array."""
         strides = row_major(array.shape, array.dtype.itemsize)
         return View(Buffer(Space.WEIGHTS, array.nbytes), 0, array.shape, strides, array.dtype)
-
-    def padded(self, op: Operation, value: SSAValue) -> View:
-        """Some place of the padded value; the op has to be given its padding apart."""
-        assert isinstance(op, hlo.ConvolutionOp | hlo.ReduceWindowOp)
-        if op not in self.windows:
-            self.windows.append(op)
-        view = self.view(value)
-        low, high, interior = padding_around(op)
-        shape = tuple(
-            max(0, a + b + n + max(0, n - 1) * between)
-            for n, a, b, between in zip(view.shape, low, high, interior, strict=True)
-        )
-        return View(Buffer(Space.ARENA, 0), 0, shape, row_major(shape, view.itemsize), view.dtype)
 
 
 Made = TypeVar("Made", bound=Expression)
@@ -80,8 +63,8 @@ def tried(
         members -= both
 
 
-def match_nest(values: Values, op: Operation) -> Match:
-    """The nest that ends with an op. Raises CodegenError where an op has no native form."""
+def match_nest(values: Values, op: Operation, members: frozenset[Operation]) -> Match:
+    """The nest of `members` that ends with an op. Raises CodegenError where an op has no native form."""
     (value,) = op.results
 
     def attempt(trial: Trial, members: frozenset[Operation]) -> Expression:
@@ -89,8 +72,34 @@ def match_nest(values: Values, op: Operation) -> Match:
         expression.value(value, expression.every)
         return expression
 
-    _, trial = tried(values, members_of(values, op), attempt)
-    return Match("nest", (value,), tuple(trial.reads), padded=tuple(trial.windows))
+    _, trial = tried(values, members, attempt)
+    return Match("nest", (value,), tuple(trial.reads))
+
+
+class LatestFirst:
+    """Ops that wait to be looked at, each once, the latest first: the users of an op come before it."""
+
+    def __init__(self, values: Values):
+        self._order = values.order
+        self._seen: dict[float, Operation] = {}
+        self._waiting: list[float] = []
+
+    def add(self, op: Operation) -> None:
+        """Let an op wait, if it has not yet."""
+        place = -self._order[op]
+        if place not in self._seen:
+            self._seen[place] = op
+            heapq.heappush(self._waiting, place)
+
+    def add_operands(self, op: Operation) -> None:
+        """Let the ops wait that compute an op's operands."""
+        for operand in op.operands:
+            if isinstance(operand, OpResult):
+                self.add(operand.op)
+
+    def __iter__(self) -> Iterator[Operation]:
+        while self._waiting:
+            yield self._seen[heapq.heappop(self._waiting)]
 
 
 def members_of(values: Values, root: Operation) -> frozenset[Operation]:
@@ -100,13 +109,9 @@ def members_of(values: Values, root: Operation) -> frozenset[Operation]:
     if isinstance(root, hlo.ReduceOp):
         counts.add(count_of(root.operands[0]))
     members = {root}
-    # The latest first: the users of an op come before it.
-    found = {operand.op for operand in root.operands if isinstance(operand, OpResult)}
-    waiting = [(-values.order[op], op.name) for op in found]
-    by_order = {-values.order[op]: op for op in found}
-    heapq.heapify(waiting)
-    while waiting:
-        op = by_order[heapq.heappop(waiting)[0]]
+    waiting = LatestFirst(values)
+    waiting.add_operands(root)
+    for op in waiting:
         if not can_join(values, op) or values.constant(op.results[0]) is not None:
             continue
         result = op.results[0]
@@ -120,11 +125,7 @@ def members_of(values: Values, root: Operation) -> frozenset[Operation]:
         elif not is_cheap(values, op) and not (alone and count_of(result) in counts):
             continue
         members.add(op)
-        for operand in op.operands:
-            key = -values.order[operand.op] if isinstance(operand, OpResult) else 0
-            if isinstance(operand, OpResult) and key not in by_order:
-                by_order[key] = operand.op
-                heapq.heappush(waiting, (key, operand.op.name))
+        waiting.add_operands(op)
     return frozenset(members)
 
 

@@ -11,16 +11,15 @@ From an op backwards, as for a nest, with the dimension of every value that the 
 
 from __future__ import annotations
 
-import heapq
-
 from xdsl.ir import Operation, OpResult
 
 from zeropoint.codegen.graph import View
 from zeropoint.codegen.kernels.rows import STACK
 from zeropoint.codegen.patterns.match import Declined, Match
-from zeropoint.codegen.patterns.nest import EXPRESSIONS, Trial, can_join, count_of, is_cheap, tried
+from zeropoint.codegen.patterns.nest import LatestFirst, Trial, can_join, count_of, is_cheap, tried
 from zeropoint.codegen.schedule.elementwise import split_dimensions
 from zeropoint.codegen.schedule.expression import CONTRACTION_OPS, RowExpression, reduced_row
+from zeropoint.codegen.schedule.reductions import EXPRESSIONS
 from zeropoint.codegen.values import Values
 from zeropoint.ir import stablehlo as hlo
 from zeropoint.ir.stablehlo.arrays import array_values
@@ -50,7 +49,7 @@ def match_rows(values: Values, op: Operation, target: View) -> Match | Declined:
     kernel, _ = expression.rows(expression.value(value, expression.every), target)
     if kernel.stack() > STACK:
         return Declined(f"found rows that take {kernel.stack()} bytes of the stack, expected at most {STACK}")
-    return Match("rows", (value,), tuple(trial.reads), row, tuple(trial.windows))
+    return Match("rows", (value,), tuple(trial.reads), row)
 
 
 def _members(values: Values, root: Operation, row: int) -> frozenset[Operation]:
@@ -59,8 +58,7 @@ def _members(values: Values, root: Operation, row: int) -> frozenset[Operation]:
     counts = {count_of(root.results[0]), count_of(root.results[0]) // size}
     members = {root}
     along: dict[Operation, int | None] = {root: row}
-    places: dict[float, Operation] = {}
-    waiting: list[float] = []
+    waiting = LatestFirst(values)
 
     def follow(op: Operation) -> None:
         for index, operand in enumerate(op.operands):
@@ -68,16 +66,13 @@ def _members(values: Values, root: Operation, row: int) -> frozenset[Operation]:
                 continue
             found = _row_of_operand(op, index, along[op])
             known = along.setdefault(operand.op, found)
-            place = -values.order[operand.op]
             if found == -1 or known != found:
                 along[operand.op] = -1  # along another dimension, or along several: it is read
-            elif place not in places:
-                places[place] = operand.op
-                heapq.heappush(waiting, place)
+            else:
+                waiting.add(operand.op)
 
     follow(root)
-    while waiting:  # the latest first: the users of an op come before it
-        op = places[heapq.heappop(waiting)]
+    for op in waiting:
         if along[op] == -1 or not can_join(values, op) or values.constant(op.results[0]) is not None:
             continue
         if isinstance(op, CONTRACTION_OPS) and (along[op] is not None or reduced_row(op) != size):

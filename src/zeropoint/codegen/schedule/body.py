@@ -107,7 +107,3 @@ class Body:
     def constant_view(self, array: Array) -> View:
         """Where numbers are among the weights."""
         return self._constants.view(array)
-
-    def padded(self, op: Operation, value: SSAValue) -> View:
-        """Nothing is padded here: `group` gives windows their padding apart."""
-        raise AssertionError(f"{describe(op)} pads what it reads")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Operation
 
 from zeropoint.codegen.graph import View
 from zeropoint.codegen.kernels.elements import (
@@ -14,17 +14,15 @@ from zeropoint.codegen.kernels.elements import (
     BINARY_IN_DOUBLE,
     FLOAT_ONLY,
     IN_DOUBLE,
-    QUANTIZES,
     UNARY,
     Compare,
-    Dequantize,
     Gather,
     Index,
     LookUp,
     Narrow,
-    Quantize,
     Requantize,
 )
+from zeropoint.codegen.kernels.quantize import QUANTIZES, Dequantize, Quantize
 from zeropoint.codegen.kernels.scalars import FLOATS, WIDTHS
 from zeropoint.codegen.llvm.machine import CodegenError
 from zeropoint.codegen.schedule.expression import Axis, Expression, Place, Rule, half_of, on_numbers, scalar_type
@@ -85,28 +83,16 @@ def _bitcast(e: Expression, op: hlo.BitcastConvertOp, place: Place) -> int:
     return e.step("bitcast_convert", op.result, [e.value(op.operand, place)])
 
 
-def _is_finite(e: Expression, op: Any, place: Place) -> int:
-    return e.step("is_finite", op.results[0], [e.value(op.operands[0], place)])
-
-
 def _compare(e: Expression, op: hlo.CompareOp, place: Place) -> int:
     total = op.compare_type is not None and op.compare_type.data is hlo.ComparisonType.TOTALORDER
     what = Compare(op.comparison_direction.data.value.lower(), total)
     return e.step(what, op.result, [e.value(op.lhs, place), e.value(op.rhs, place)])
 
 
-def _maybe_scalar(value: SSAValue, place: Place) -> Place:
-    return place if shape_of(value) else ()
-
-
-def _select(e: Expression, op: hlo.SelectOp, place: Place) -> int:
-    operands = [e.value(value, _maybe_scalar(value, place)) for value in (op.pred, op.on_true, op.on_false)]
-    return e.step("select", op.result, operands)
-
-
-def _clamp(e: Expression, op: hlo.ClampOp, place: Place) -> int:
-    operands = [e.value(value, _maybe_scalar(value, place)) for value in (op.min, op.operand, op.max)]
-    return e.step("clamp", op.result, operands)
+def _selected(e: Expression, op: Any, place: Place) -> int:
+    """Of operands of which some may have one element for all."""
+    values = [e.value(value, place if shape_of(value) else ()) for value in op.operands]
+    return e.step(function_name(op), op.results[0], values)
 
 
 def _cast(e: Expression, op: StorageCastOp, place: Place) -> int:
@@ -149,6 +135,9 @@ def _per_layer(op: Operation, quantized: object) -> UniformQuantizedType:
     return quantized
 
 
+_DTYPES = {"float": np.dtype(np.float32), "double": np.dtype(np.float64)}
+
+
 def _quantize(e: Expression, op: hlo.UniformQuantizeOp, place: Place) -> int:
     type_ = element_of(op.result)
     if not isinstance(type_, UniformQuantizedType) or not type_.is_per_channel:
@@ -160,50 +149,15 @@ def _quantize(e: Expression, op: hlo.UniformQuantizeOp, place: Place) -> int:
             f"{describe(op)}: found {op.operand.type} to {type_} by '{behaviour.value}'; native code quantizes "
             "f32 and f64 to at most 16 bits and rounds to nearest"
         )
-    value = e.value(op.operand, place)
+    scales, reciprocal = type_.scales.astype(_DTYPES[source[0]]), behaviour is QuantizeBehaviour.RNE_RECIPROCAL
+    with np.errstate(all="ignore"):
+        scales = np.ones((), scales.dtype) / scales if reciprocal else scales
+    values = [e.value(op.operand, place)]
     if type_.axis is not None:
-        # Of which nothing is left to do but rounding, clamping and the conversion.
-        value = _over_channels(e, type_, behaviour, value, source, place[type_.axis])
-        behaviour = QuantizeBehaviour.RNE_NAN_IS_STORED_ZERO
-        return e.step(Quantize(behaviour, 1.0, 0, storage.minimum, storage.maximum), op.result, [value])
-    number = np.float32(type_.scale) if source[0] == "float" else np.float64(type_.scale)
-    with np.errstate(all="ignore"):
-        scale = float(type(number)(1) / number if behaviour is QuantizeBehaviour.RNE_RECIPROCAL else number)
-    return e.step(Quantize(behaviour, scale, type_.zero_point, storage.minimum, storage.maximum), op.result, [value])
-
-
-_FIRST_ROUNDED = {
-    QuantizeBehaviour.RNE_BEFORE_ZERO_POINT: "round_nearest_even",
-    QuantizeBehaviour.HALF_AWAY_BEFORE_ZERO_POINT: "round_nearest_afz",
-    QuantizeBehaviour.RNE_RECIPROCAL: "round_nearest_even",
-}
-"""How the behaviours that round before the zero point is added do it."""
-
-
-def _over_channels(
-    e: Expression,
-    type_: UniformQuantizedType,
-    behaviour: QuantizeBehaviour,
-    value: int,
-    real: tuple[str, bool],
-    at: Axis,
-) -> int:
-    """x / s + zp by the channel's numbers; NaN becomes zp, or stays where the behaviour stores 0 for it."""
-    dtype = np.dtype(np.float32 if real[0] == "float" else np.float64)
-    reciprocal = behaviour is QuantizeBehaviour.RNE_RECIPROCAL
-    with np.errstate(all="ignore"):
-        numbers = type_.scales.astype(dtype)
-        numbers = np.ones((), dtype) / numbers if reciprocal else numbers
-    scales = e.read(e.scope.constant_view(numbers), (at,), real)
-    zeros = e.read(e.scope.constant_view(type_.zero_points.astype(dtype)), (at,), real)
-    value = e.step("multiply" if reciprocal else "divide", real, [value, scales])
-    if behaviour in _FIRST_ROUNDED:
-        value = e.step(_FIRST_ROUNDED[behaviour], real, [value])
-    value = e.step("add", real, [value, zeros])
-    if behaviour is QuantizeBehaviour.RNE_NAN_IS_STORED_ZERO:
-        return value
-    known = e.step(Compare("eq"), ("i1", False), [value, value])
-    return e.step("select", real, [known, value, zeros])
+        numbers = (scales, type_.zero_points.astype(scales.dtype))
+        values += [e.read(e.scope.constant_view(array), (place[type_.axis],), source) for array in numbers]
+    what = Quantize(behaviour, float(scales[0]), int(type_.zero_points[0]), storage.minimum, storage.maximum)
+    return e.step(what, op.result, values)
 
 
 def _dequantize(e: Expression, op: hlo.UniformDequantizeOp, place: Place) -> int:
@@ -352,11 +306,11 @@ ELEMENTWISE: dict[type[Operation], Rule] = {
         on_numbers(_binary),
     ),
     hlo.BitcastConvertOp: on_numbers(_bitcast),
-    hlo.ClampOp: on_numbers(_clamp),
+    hlo.ClampOp: on_numbers(_selected),
     hlo.CompareOp: on_numbers(_compare),
     hlo.ConvertOp: on_numbers(_convert),
-    hlo.IsFiniteOp: _is_finite,
-    hlo.SelectOp: _select,
+    hlo.IsFiniteOp: _selected,
+    hlo.SelectOp: _selected,
     hlo.DynamicSliceOp: _dynamic_slice,
     hlo.GatherOp: _gather,
     hlo.UniformDequantizeOp: _dequantize,

@@ -55,10 +55,6 @@ class Scope(Protocol):
         """Where numbers of the program's constants and types are."""
         ...
 
-    def padded(self, op: Operation, value: SSAValue) -> View:
-        """Where the first operand of a window lies with its padding around it; `value` is that operand."""
-        ...
-
 
 @dataclass(frozen=True)
 class Axis:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from zeropoint.codegen.graph import View
 from zeropoint.codegen.kernels.planes import DequantizePlanes, Planes, QuantizePlanes
+from zeropoint.codegen.kernels.quantize import Dequantize, Quantize
 from zeropoint.codegen.schedule.body import Body
 from zeropoint.codegen.schedule.nest import schedule_nest
 from zeropoint.ir.quant import UniformQuantizedType
 from zeropoint.ir.stablehlo import UniformDequantizeOp, UniformQuantizeOp
 from zeropoint.ir.tensors import element_of
+from zeropoint.numerics.affine import QuantizeBehaviour
 
 BLOCK = 64
 """Pixels of a row at least, where an image is cut into rows of our own."""
@@ -24,8 +26,9 @@ def schedule_quantize(body: Body) -> None:
         found = _planes(body, source, target, narrow=True)
     if found is None:
         return schedule_nest(body)
-    numbers = float(type_.scales[0]), int(type_.zero_points[0]), storage.minimum, storage.maximum
-    return body.graph.call(body.name, QuantizePlanes(found, *numbers), [source], [target])
+    behaviour = QuantizeBehaviour.RNE_AFTER_ZERO_POINT
+    by = Quantize(behaviour, type_.scale, type_.zero_point, storage.minimum, storage.maximum)
+    return body.graph.call(body.name, QuantizePlanes(found, by), [source], [target])
 
 
 def schedule_dequantize(body: Body) -> None:
@@ -38,7 +41,7 @@ def schedule_dequantize(body: Body) -> None:
         found = _planes(body, target, source)
     if found is None:
         return schedule_nest(body)
-    kernel = DequantizePlanes(found, float(type_.scales[0]), int(type_.zero_points[0]))
+    kernel = DequantizePlanes(found, Dequantize(type_.scale, type_.zero_point))
     return body.graph.call(body.name, kernel, [source], [target])
 
 

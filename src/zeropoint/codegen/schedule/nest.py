@@ -5,17 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from xdsl.ir import Operation
-
 from zeropoint.codegen.graph import View
 from zeropoint.codegen.schedule.body import Body
-from zeropoint.codegen.schedule.elementwise import ELEMENTWISE, MOVEMENT
-from zeropoint.codegen.schedule.expression import Expression, RowExpression, Rule
-from zeropoint.codegen.schedule.reductions import CONTRACTIONS
+from zeropoint.codegen.schedule.expression import Expression, RowExpression
+from zeropoint.codegen.schedule.reductions import EXPRESSIONS
 from zeropoint.ir.tensors import shape_of
-
-EXPRESSIONS: dict[type[Operation], Rule] = {**MOVEMENT, **ELEMENTWISE, **CONTRACTIONS}
-"""Ops that can be a part of a nest."""
 
 
 def schedule_nest(body: Body) -> None:

@@ -13,6 +13,7 @@ from zeropoint.codegen.kernels.elements import Total, identity
 from zeropoint.codegen.kernels.loops import Order
 from zeropoint.codegen.kernels.scalars import FLOATS
 from zeropoint.codegen.llvm.machine import CodegenError
+from zeropoint.codegen.schedule.elementwise import ELEMENTWISE, MOVEMENT
 from zeropoint.codegen.schedule.expression import Axis, Expression, Place, Rule, half_of, on_numbers, scalar_type
 from zeropoint.ir import stablehlo as hlo
 from zeropoint.ir.functions import function_name
@@ -84,12 +85,12 @@ def _reduce_window(e: Expression, op: hlo.ReduceWindowOp, place: Place) -> int:
     ones = (1,) * rank
     window, strides = array_values(op.window_dimensions), array_values(op.window_strides, ones)
     dilations = array_values(op.window_dilations, ones)
-    view = e.scope.padded(op, source) if pads(op) else None
+    assert not pads(op)  # `group` puts an op before it that does
 
     def inner(loops: list[Axis]) -> int:
         taps = zip(place, loops, strides, dilations, strict=True)
         where = tuple(at.scaled(by).plus(loop.scaled(dilation)) for at, loop, by, dilation in taps)
-        return e.value(source, where) if view is None else e.read(view, where, source)
+        return e.value(source, where)
 
     return _combined(e, op, window, inner, Order.LEFT_TO_RIGHT)
 
@@ -179,7 +180,7 @@ def _convolution(e: Expression, op: hlo.ConvolutionOp, place: Place) -> int:
     if int(op.batch_group_count.value.data) != 1:
         raise CodegenError(f"{describe(op)}: found groups of the batch; run it with the interpreter")
     strides, dilation = array_values(op.window_strides, ones), array_values(op.rhs_dilation, ones)
-    source = e.scope.padded(op, op.lhs) if pads(op) else None
+    assert not pads(op)
     kernel = shape_of(op.rhs)
     constant = _weights(e, op.rhs, layout.kernel_output_feature_dimension)
     reversed_ = [False] * rank if op.window_reversal is None else [bool(x) for x in op.window_reversal.get_values()]
@@ -204,7 +205,7 @@ def _convolution(e: Expression, op: hlo.ConvolutionOp, place: Place) -> int:
             image[spatial[n]] = at.scaled(strides[n]).plus(tap.scaled(dilation[n]))
             turned = tap.scaled(-1, sizes[n] - 1) if reversed_[n] else tap
             weights[layout.kernel_spatial_dimensions[n]] = turned
-        factors = _element(e, op.lhs, source, tuple(image)), _element(e, op.rhs, constant, tuple(weights))
+        factors = e.value(op.lhs, tuple(image)), _element(e, op.rhs, constant, tuple(weights))
         return _multiplied(e, op, *factors)
 
     return e.reduce("add", 0, [*sizes, inputs], inner)
@@ -217,3 +218,6 @@ CONTRACTIONS: dict[type[Operation], Rule] = {
     hlo.ReduceWindowOp: on_numbers(_reduce_window),
 }
 """Ops that are one reduction: a nest has at most one of them."""
+
+EXPRESSIONS: dict[type[Operation], Rule] = {**MOVEMENT, **ELEMENTWISE, **CONTRACTIONS}
+"""Ops that can be a part of a nest."""
