@@ -22,6 +22,7 @@ import numpy as np
 from xdsl.dialects.builtin import StringAttr, TensorType
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Block, BlockArgument, Operation, OpResult, Region, SSAValue
+from xdsl.rewriter import Rewriter
 
 from zeropoint.codegen.graph import Space, View
 from zeropoint.codegen.llvm.machine import CodegenError
@@ -123,8 +124,7 @@ class _Grouping:
         new = [op for op in self.block.ops if op is not last and op not in self.values.order]
         for op in [*new[::-1], *(op for op in [*self.block.ops][::-1] if op in self.values.order and op is not last)]:
             if not any(result.first_use for result in op.results):
-                op.detach()
-                op.erase()
+                Rewriter.erase_op(op)
 
     def _visit(self, op: Operation) -> None:
         """Compute what has a kernel of special form, or lies somewhere already."""

@@ -23,6 +23,7 @@ import numpy as np
 from xdsl.dialects.bufferization import ToTensorOp
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Operation, OpResult, SSAValue
+from xdsl.rewriter import Rewriter
 
 from zeropoint.codegen.allocation import BYTE, Allocation, holds
 from zeropoint.codegen.graph import ALIGNMENT, Halo, Space, View, matrix_view
@@ -83,8 +84,7 @@ class _Layout:
         last.operands = [self.memory.returned(view) for view in results]
         for op in old[::-1]:
             if not isinstance(op, ConstantOp) or not op.output.first_use:
-                op.detach()
-                op.erase()
+                Rewriter.erase_op(op)
 
     def _place(self, op: Operation) -> None:
         if isinstance(op, KernelOp):
