@@ -51,9 +51,9 @@ def test_what_was_observed_takes_the_place_of_what_was_asked(regions, tmp_path):
 // CHECK:      func.func @main(%[[X:.*]]: tensor<1x4xf32> {{.*}}, %[[Y:.*]]: tensor<1x4xf32>
 // CHECK-NEXT: %[[SX:.*]] = "quant.stats"(%[[X]]) {layerStats = dense<[-4.000000e+00, 3.000000e+00]>{{.*}}quantiles
 // CHECK-NEXT: %[[SY:.*]] = "quant.stats"(%[[Y]]) {layerStats = dense<[-1.500000e+00, 2.000000e+00]>{{.*}}
-// CHECK-NEXT: %[[SUM:.*]] = "quant.region"(%[[SX]], %[[SY]])
+// CHECK-NEXT: %[[SUM:.*]] = quant.region "{{.*}}"(%{{.*}} = %[[SX]], %{{.*}} = %[[SY]]
 // CHECK:      %[[SSUM:.*]] = "quant.stats"(%[[SUM]]) {layerStats = dense<[-2.000000e+00, 4.000000e+00]>{{.*}}loc("sum")
-// CHECK-NEXT: %[[EXP:.*]] = "quant.region"(%[[SSUM]])
+// CHECK-NEXT: %[[EXP:.*]] = quant.region "{{.*}}"(%{{.*}} = %[[SSUM]]
 // CHECK:      %[[SEXP:.*]] = "quant.stats"(%[[EXP]])
 // CHECK-NEXT: return %[[SEXP]]
 // CHECK-NOT:  stats_ref

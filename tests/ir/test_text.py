@@ -22,11 +22,10 @@ NAMED = """builtin.module {
   func.func @main(%x: tensor<2xf32> {zeropoint.name = "x"} loc("x"), %y: tensor<2xf32> loc(unknown)) -> tensor<2xf32> {
     %0 = stablehlo.add %x, %y : tensor<2xf32> loc("block/add")
     %1 = stablehlo.abs %0 : tensor<2xf32>
-    %2 = "quant.region"(%1) ({
-    ^bb0(%a: tensor<2xf32> loc("inner")):
+    %2 = quant.region "k"(%a: tensor<2xf32> loc("inner") = %1) -> tensor<2xf32> {
       %3 = stablehlo.tanh %a : tensor<2xf32> loc("net.onnx":7:3)
-      "quant.return"(%3) : (tensor<2xf32>) -> ()
-    }) {input_specs = [f32], logical_kernel = "k", output_specs = [f32]} : (tensor<2xf32>) -> tensor<2xf32> loc("tanh")
+      quant.return %3 : tensor<2xf32>
+    } loc("tanh")
     func.return %2 : tensor<2xf32>
   } loc("graph")
 }
@@ -58,7 +57,8 @@ def test_locations_go_through_upstream() -> None:
 
 
 def test_aliases_that_upstream_prints_after_their_use_are_read() -> None:
-    debug = mlir.parse(NAMED, allow_unregistered=True).debug
+    text = mlir.for_upstream(parse_program(NAMED), locations=True)
+    debug = mlir.parse(text, allow_unregistered=True).debug
     assert "loc(#loc" in debug
     ours = print_program(parse_program(debug), locations=True)
     assert 'loc("block/add")' in ours

@@ -14,9 +14,9 @@ func.func @main(%x: tensor<1x3x8x8xf32>) -> tensor<1x4x6x6xf32> {
 }
 // CHECK-LABEL: func.func @main
 // CHECK-SAME:  (%[[X:[a-z0-9]*]]: tensor<1x3x8x8xf32>
-// CHECK:       %[[T:.*]] = "quant.region"(%[[X]])
+// CHECK:       %[[T:.*]] = quant.region "{{.*}}"(%{{.*}} = %[[X]]
 // CHECK:       stablehlo.transpose %{{.*}}, dims = [0, 2, 3, 1]
-// CHECK:       %[[C:.*]] = "quant.region"(%[[T]]
+// CHECK:       %[[C:.*]] = quant.region "{{.*}}"(%{{.*}} = %[[T]]
 // CHECK:       dim_numbers = [b, 0, 1, f]x[o, i, 0, 1]->[b, 0, 1, f]
 // CHECK:       %[[R:.*]] = stablehlo.maximum %[[C]], %{{.*}} : tensor<1x6x6x4xf32>
 // CHECK-NEXT:  %[[B:.*]] = stablehlo.transpose %[[R]], dims = [0, 3, 1, 2]

@@ -15,8 +15,7 @@ func.func @main(%x: tensor<1x2x4x4xf32>) -> tensor<1x2x4x4xf32> {
 // CHECK-LABEL: func.func @main
 // CHECK-DAG:   %[[W:.*]] = stablehlo.constant dense<1.000000e+00> : tensor<2x1x3x3xf32>
 // CHECK-DAG:   %[[B:.*]] = stablehlo.constant dense<[1.000000e+00, 2.000000e+00]> : tensor<2xf32>
-// CHECK:       "quant.region"(%{{.*}}, %[[W]], %[[B]]) ({
-// CHECK-NEXT:  ^bb0
+// CHECK:       quant.region "depthwise_convolution"(%{{.*}} = %{{.*}}, %{{.*}} = %[[W]], %{{.*}} = %[[B]]) -> {{[^ ]*}} {
 // CHECK-NEXT:    stablehlo.convolution
 // CHECK-NEXT:    stablehlo.broadcast_in_dim
 // CHECK-NEXT:    stablehlo.add
@@ -24,7 +23,7 @@ func.func @main(%x: tensor<1x2x4x4xf32>) -> tensor<1x2x4x4xf32> {
 // CHECK-NEXT:    stablehlo.constant dense<6.000000e+00>
 // CHECK-NEXT:    stablehlo.clamp
 // CHECK-NEXT:    quant.return
-// CHECK-NEXT:  }) {input_specs = [f32, f32, f32], logical_kernel = "depthwise_convolution", output_specs = [f32]} {{.*}} loc("depthwise")
+// CHECK-NEXT:  } loc("depthwise")
 // CHECK-NEXT:  return
 
 // -----
@@ -37,10 +36,9 @@ func.func @main(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
   return %1 : tensor<4xf32>
 }
 // CHECK-LABEL: func.func @main
-// CHECK:       "quant.region"
+// CHECK:       quant.region "add"
 // CHECK:         stablehlo.add
 // CHECK:         stablehlo.maximum
-// CHECK:       logical_kernel = "add"
 // CHECK-NOT:   quant.region
 
 // -----
@@ -55,11 +53,10 @@ func.func @main(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
   return %2 : tensor<4xf32>
 }
 // CHECK-LABEL: func.func @main
-// CHECK:       "quant.region"
+// CHECK:       quant.region "add"
 // CHECK:         stablehlo.add
 // CHECK:         stablehlo.maximum
 // CHECK:         stablehlo.minimum
-// CHECK:       logical_kernel = "add"
 // CHECK-NOT:   stablehlo.minimum
 
 // -----
@@ -77,8 +74,7 @@ func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
   return %3 : tensor<4xf32>
 }
 // CHECK-LABEL: func.func @main
-// CHECK:       "quant.region"(%{{[^,]*}}) ({
-// CHECK:       logical_kernel = "elementwise_unary"
+// CHECK:       quant.region "elementwise_unary"(%{{.*}} = %{{[^,]*}}
 // CHECK-NOT:   quant.region
 
 // -----
@@ -90,8 +86,8 @@ func.func @main(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
   return %1 : tensor<4xf32>
 }
 // CHECK-LABEL: func.func @main
-// CHECK:       logical_kernel = "logistic"
-// CHECK:       logical_kernel = "multiply"
+// CHECK:       quant.region "logistic"
+// CHECK:       quant.region "multiply"
 
 // -----
 
@@ -109,7 +105,7 @@ func.func @main(%x: tensor<1x4xf32>) -> tensor<1x4xf32> {
   return %6 : tensor<1x4xf32>
 }
 // CHECK-LABEL: func.func @main
-// CHECK:       logical_kernel = "softmax"
+// CHECK:       quant.region "softmax"
 // CHECK-NOT:   quant.region
 
 // -----
@@ -131,8 +127,8 @@ func.func @main(%x: tensor<1x2x4x4xf32>) -> tensor<1x2x1x1xf32> {
   return %4 : tensor<1x2x1x1xf32>
 }
 // CHECK-LABEL: func.func @main
-// CHECK:       logical_kernel = "max_pool"
-// CHECK:       logical_kernel = "mean"
+// CHECK:       quant.region "max_pool"
+// CHECK:       quant.region "mean"
 // CHECK-NOT:   quant.region
 
 // -----
@@ -161,10 +157,10 @@ func.func @main(%x: tensor<1x4xf32>) -> (tensor<1xf32>, tensor<1x3xf32>, tensor<
   return %1, %3, %5 : tensor<1xf32>, tensor<1x3xf32>, tensor<1x3xf32>
 }
 // CHECK-LABEL: func.func @main
-// CHECK:       logical_kernel = "sum"
-// CHECK:       logical_kernel = "elementwise_unary"
-// CHECK:       logical_kernel = "average_pool"
-// CHECK:       logical_kernel = "sum"
+// CHECK:       quant.region "sum"
+// CHECK:       quant.region "elementwise_unary"
+// CHECK:       quant.region "average_pool"
+// CHECK:       quant.region "sum"
 // CHECK:       stablehlo.divide
 
 // -----
@@ -175,6 +171,5 @@ func.func @main(%x: tensor<2x3x4xf32>) -> tensor<2x3x3xf32> {
   return %0 : tensor<2x3x3xf32>
 }
 // CHECK-LABEL: func.func @main(%x: tensor<2x3x4xf32>)
-// CHECK-NEXT:  "quant.region"(%x, %x) ({
-// CHECK-NEXT:  ^bb0(%[[L:.*]]: tensor<2x3x4xf32>, %[[R:.*]]: tensor<2x3x4xf32>):
+// CHECK-NEXT:  quant.region "batch_matmul"(%[[L:.*]]: tensor<2x3x4xf32> = %x, %[[R:.*]]: tensor<2x3x4xf32> = %x)
 // CHECK-NEXT:    stablehlo.dot_general %[[L]], %[[R]],

@@ -22,9 +22,10 @@ func.func private @gelu(%x: tensor<4xf32>) -> tensor<4xf32> {
   return %8 : tensor<4xf32>
 }
 // CHECK-LABEL: func.func @main
-// CHECK-NEXT:  %[[ALL:.*]] = "quant.region"(%x) ({
+// CHECK-NEXT:  %[[ALL:.*]] = quant.region "gelu"(%{{.*}} = %x
 // CHECK:         stablehlo.tanh
-// CHECK:       logical_kernel = "gelu"
+// CHECK:       quant.return
+// CHECK-NEXT:  }
 // CHECK-NEXT:  return %[[ALL]]
 
 // -----
@@ -45,8 +46,9 @@ func.func private @last(%x: tensor<4xf32>) -> tensor<4xf32> {
   return %0 : tensor<4xf32>
 }
 // CHECK-LABEL: func.func @main
-// CHECK-NEXT:  %[[ALL:.*]] = "quant.region"(%x, %y) ({
+// CHECK-NEXT:  %[[ALL:.*]] = quant.region "add"(%{{.*}} = %x, %{{.*}} = %y
 // CHECK:         stablehlo.add
 // CHECK:         stablehlo.maximum
-// CHECK:       logical_kernel = "add"
+// CHECK:       quant.return
+// CHECK-NEXT:  }
 // CHECK-NEXT:  return %[[ALL]]

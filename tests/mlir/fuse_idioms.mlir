@@ -18,8 +18,9 @@ func.func @main(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
   return %10 : tensor<4x8xf32>
 }
 // CHECK-LABEL: func.func @main
-// CHECK-NEXT:  %[[ALL:.*]] = "quant.region"(%x) ({
-// CHECK:       logical_kernel = "softmax"
+// CHECK-NEXT:  %[[ALL:.*]] = quant.region "softmax"(%{{.*}} = %x
+// CHECK:       quant.return
+// CHECK-NEXT:  }
 // CHECK-NEXT:  return %[[ALL]]
 
 // -----
@@ -39,8 +40,9 @@ func.func @main(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
   return %7 : tensor<4x8xf32>
 }
 // CHECK-LABEL: func.func @main
-// CHECK-NEXT:  %[[ALL:.*]] = "quant.region"(%x) ({
-// CHECK:       logical_kernel = "log_softmax"
+// CHECK-NEXT:  %[[ALL:.*]] = quant.region "log_softmax"(%{{.*}} = %x
+// CHECK:       quant.return
+// CHECK-NEXT:  }
 // CHECK-NEXT:  return %[[ALL]]
 
 // -----
@@ -74,8 +76,9 @@ func.func @main(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
 // CHECK-LABEL: func.func @main
 // CHECK-DAG:   %[[GAMMA:.*]] = stablehlo.constant dense<[1.000000e+00, 2.000000e+00, {{.*}}> : tensor<8xf32>
 // CHECK-DAG:   %[[BETA:.*]] = stablehlo.constant dense<[0.000000e+00, 1.000000e+00, {{.*}}> : tensor<8xf32>
-// CHECK:       %[[ALL:.*]] = "quant.region"(%x, %[[GAMMA]], %[[BETA]]) ({
-// CHECK:       logical_kernel = "layer_norm"
+// CHECK:       %[[ALL:.*]] = quant.region "layer_norm"(%{{.*}} = %x, %{{.*}} = %[[GAMMA]], %{{.*}} = %[[BETA]]
+// CHECK:       quant.return
+// CHECK-NEXT:  }
 // CHECK-NEXT:  return %[[ALL]]
 
 // -----
@@ -109,8 +112,9 @@ func.func @main(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
 }
 // CHECK-LABEL: func.func @main
 // CHECK:       %[[GAMMA:.*]] = stablehlo.constant dense<[1.000000e+00, 2.000000e+00, {{.*}}> : tensor<8xf32>
-// CHECK:       %[[ALL:.*]] = "quant.region"(%x, %[[GAMMA]]) ({
-// CHECK:       logical_kernel = "layer_norm"
+// CHECK:       %[[ALL:.*]] = quant.region "layer_norm"(%{{.*}} = %x, %{{.*}} = %[[GAMMA]]
+// CHECK:       quant.return
+// CHECK-NEXT:  }
 // CHECK-NEXT:  return %[[ALL]]
 
 // -----
@@ -129,11 +133,11 @@ func.func @main(%x: tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<4x8xf32>) {
   return %6, %3 : tensor<4x8xf32>, tensor<4x8xf32>
 }
 // CHECK-LABEL: func.func @main
-// CHECK:       logical_kernel = "reduce_max"
-// CHECK:       logical_kernel = "subtract"
-// CHECK:       logical_kernel = "elementwise_unary"
-// CHECK:       logical_kernel = "sum"
-// CHECK:       logical_kernel = "divide"
+// CHECK:       quant.region "reduce_max"
+// CHECK:       quant.region "subtract"
+// CHECK:       quant.region "elementwise_unary"
+// CHECK:       quant.region "sum"
+// CHECK:       quant.region "divide"
 
 // -----
 
@@ -168,9 +172,8 @@ func.func @main(%x: tensor<1x2x4x4xf32>) -> tensor<1x3x8x8xf32> {
   return %2 : tensor<1x3x8x8xf32>
 }
 // CHECK-LABEL: func.func @main
-// CHECK:       "quant.region"
+// CHECK:       quant.region "transpose_convolution"
 // CHECK:         stablehlo.add
-// CHECK:       logical_kernel = "transpose_convolution"
 
 // -----
 
@@ -186,8 +189,8 @@ func.func @main(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
   return %1, %5 : tensor<4xf32>, tensor<4xf32>
 }
 // CHECK-LABEL: func.func @main
-// CHECK:       logical_kernel = "elementwise_unary", output_specs = [f32], zeropoint.function = "silu"
-// CHECK:       logical_kernel = "elementwise_unary", output_specs = [f32], zeropoint.function = "silu"
+// CHECK:       quant.region "elementwise_unary"{{.*}} attributes {zeropoint.function = "silu"}
+// CHECK:       quant.region "elementwise_unary"{{.*}} attributes {zeropoint.function = "silu"}
 
 // -----
 
@@ -207,7 +210,8 @@ func.func @main(%x: tensor<4x8xf32>, %m: tensor<8xf32>) -> tensor<4x8xf32> {
   return %6 : tensor<4x8xf32>
 }
 // CHECK-LABEL: func.func @main
-// CHECK:       logical_kernel = "broadcast"
-// CHECK-NEXT:  "quant.region"(%x, %{{.*}}) ({
+// CHECK:       quant.region "broadcast"
+// CHECK:       quant.return
+// CHECK-NEXT:  }
+// CHECK-NEXT:  quant.region "softmax"(%{{.*}} = %x, %{{.*}} = %{{.*}}
 // CHECK:         stablehlo.add
-// CHECK:       logical_kernel = "softmax"

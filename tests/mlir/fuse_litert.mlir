@@ -17,16 +17,16 @@ func.func @main(%x: tensor<4xf32>, %y: tensor<4xf32>) -> (tensor<4xf32>, tensor<
   return %1, %3, %4, %5 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
 }
 // CHECK-LABEL: func.func @main
+// CHECK:       quant.region "add"
 // CHECK:         stablehlo.add
 // CHECK:         stablehlo.clamp
-// CHECK:       logical_kernel = "add"
+// CHECK:       quant.region "subtract"
 // CHECK:         stablehlo.subtract
 // CHECK:         stablehlo.maximum
-// CHECK:       logical_kernel = "subtract"
+// CHECK:       quant.region "minimum"
 // CHECK:         stablehlo.minimum
-// CHECK:       logical_kernel = "minimum"
-// CHECK:       logical_kernel = "relu_0_to_1"
-// CHECK:       logical_kernel = "relu_n1_to_1"
+// CHECK:       quant.region "relu_0_to_1"
+// CHECK:       quant.region "relu_n1_to_1"
 
 // -----
 
@@ -48,9 +48,9 @@ func.func @main(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf3
   return %3, %4, %6 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
 }
 // CHECK-LABEL: func.func @main
-// CHECK:       logical_kernel = "hard_swish"
-// CHECK:       logical_kernel = "relu"
-// CHECK:       logical_kernel = "leaky_relu"
+// CHECK:       quant.region "hard_swish"
+// CHECK:       quant.region "relu"
+// CHECK:       quant.region "leaky_relu"
 
 // -----
 
@@ -63,6 +63,6 @@ func.func @main(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
   return %1, %2 : tensor<4xf32>, tensor<4xf32>
 }
 // CHECK-LABEL: func.func @main
-// CHECK:       logical_kernel = "multiply"
-// CHECK:       logical_kernel = "tanh"
-// CHECK:       logical_kernel = "multiply"
+// CHECK:       quant.region "multiply"
+// CHECK:       quant.region "tanh"
+// CHECK:       quant.region "multiply"

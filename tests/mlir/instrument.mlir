@@ -20,11 +20,13 @@ func.func @main(%x: tensor<1x2x4x4xf32> {zeropoint.name = "image"}, %i: tensor<4
 // CHECK-SAME:  (%[[X:.*]]: tensor<1x2x4x4xf32> {{.*}}, %{{.*}}: tensor<4xi32>, %[[F:.*]]: tensor<4xf32>)
 // CHECK-NEXT:  %[[SX:.*]] = "quant.stats_ref"(%[[X]]) {statsKey = "image"} : (tensor<1x2x4x4xf32>) -> tensor<1x2x4x4xf32> loc("image")
 // CHECK-NEXT:  %[[W:.*]] = stablehlo.constant
-// CHECK-NEXT:  %[[CONV:.*]] = "quant.region"(%[[SX]], %[[W]])
-// CHECK:       logical_kernel = "convolution"
+// CHECK-NEXT:  %[[CONV:.*]] = quant.region "convolution"(%{{.*}} = %[[SX]], %{{.*}} = %[[W]]
+// CHECK:       quant.return
+// CHECK-NEXT:  }
 // CHECK-NEXT:  %[[SCONV:.*]] = "quant.stats_ref"(%[[CONV]]) {statsKey = "conv1"} : {{.*}} loc("conv1")
-// CHECK-NEXT:  %[[ADD:.*]] = "quant.region"(%[[SCONV]], %[[SX]])
-// CHECK:       logical_kernel = "add"
+// CHECK-NEXT:  %[[ADD:.*]] = quant.region "add"(%{{.*}} = %[[SCONV]], %{{.*}} = %[[SX]]
+// CHECK:       quant.return
+// CHECK-NEXT:  }
 // CHECK-NEXT:  %[[SADD:.*]] = "quant.stats_ref"(%[[ADD]]) {statsKey = "residual"} : {{.*}} loc("residual")
 // CHECK-NEXT:  return %[[SADD]], %[[SCONV]], %[[F]] :
 
@@ -48,7 +50,7 @@ func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
 // CHECK:       %[[SINE:.*]] = stablehlo.sine {{.*}} loc("sine")
 // CHECK-NEXT:  %[[S:.*]] = "quant.stats_ref"(%[[SINE]]) {statsKey = "sine"}
 // CHECK-NEXT:  %[[C:.*]] = stablehlo.sine {{.*}} loc("constant")
-// CHECK-NEXT:  "quant.region"(%[[S]], %[[C]])
+// CHECK-NEXT:  quant.region "{{.*}}"(%{{.*}} = %[[S]], %{{.*}} = %[[C]]
 // CHECK:       "quant.stats_ref"{{.*}} {statsKey = "add"}
 // CHECK-NEXT:  return
 
@@ -77,12 +79,12 @@ func.func @main(%x: tensor<4xf32> {zeropoint.name = "x"}) -> (tensor<4xf32>, ten
 }
 // CHECK-LABEL: func.func @main
 // CHECK:       statsKey = "x"
-// CHECK:       %[[A:.*]], %[[B:.*]] = "quant.region"
+// CHECK:       %[[A:.*]], %[[B:.*]] = quant.region
 // CHECK:       %[[SA:.*]] = "quant.stats_ref"(%[[A]]) {statsKey = "both#0"}
 // CHECK-NEXT:  %[[SB:.*]] = "quant.stats_ref"(%[[B]]) {statsKey = "both#1"}
-// CHECK:       "quant.region"(%[[SA]])
+// CHECK:       quant.region "{{.*}}"(%{{.*}} = %[[SA]]
 // CHECK:       statsKey = "x_1"
-// CHECK:       "quant.region"(%[[SB]])
+// CHECK:       quant.region "{{.*}}"(%{{.*}} = %[[SB]]
 // CHECK:       statsKey = "x_2"
 // CHECK:       statsKey = "copy"
 

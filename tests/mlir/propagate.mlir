@@ -15,7 +15,7 @@ func.func @main(%x: tensor<1x1x4x4xf32>) -> tensor<1x1x2x2xf32> {
 // CHECK:       builtin.module attributes {zeropoint.profile = "fixed16", zeropoint.target = "cpu"}
 // CHECK-LABEL: func.func @main
 // CHECK-NOT:   "quant.stats"(
-// CHECK:       input_specs = [!quant.uniform<i8:f32, 0.011764705882352941:-43>], logical_kernel = "max_pool", output_specs = [!quant.uniform<i8:f32, 0.011764705882352941:-43>]
+// CHECK:       quant.region "max_pool"({{.*}} as !quant.uniform<i8:f32, 0.011764705882352941:-43>) -> {{.*}} as !quant.uniform<i8:f32, 0.011764705882352941:-43>
 
 // -----
 
@@ -31,8 +31,8 @@ func.func @main(%x: tensor<1x2xf32>) -> tensor<1x2xf32> {
   return %3 : tensor<1x2xf32>
 }
 // CHECK-LABEL: func.func @main
-// CHECK:       input_specs = [!quant.uniform<i8:f32, 2.500000e-01:-128>, !quant.uniform<i8<-127:127>:f32:1, {1.000000e+00,2.000000e+00}>, !quant.uniform<i32:f32:0, {2.500000e-01,5.000000e-01}>]
-// CHECK-SAME:  logical_kernel = "fully_connected", output_specs = [!quant.uniform<i8:f32, 1.000000e+00>]
+// CHECK:       quant.region "fully_connected"({{.*}} as !quant.uniform<i8:f32, 2.500000e-01:-128>, {{.*}} as !quant.uniform<i8<-127:127>:f32:1, {1.000000e+00,2.000000e+00}>, {{.*}} as !quant.uniform<i32:f32:0, {2.500000e-01,5.000000e-01}>)
+// CHECK-SAME:  -> {{.*}} as !quant.uniform<i8:f32, 1.000000e+00>
 
 // -----
 
@@ -45,13 +45,11 @@ func.func @main(%x: tensor<1x4xf32>) -> tensor<1x8xf32> {
   return %2 : tensor<1x8xf32>
 }
 // CHECK-LABEL: func.func @main
-// CHECK:       %[[SIG:.*]] = "quant.region"
-// CHECK:       logical_kernel = "logistic", output_specs = [!quant.uniform<i8:f32, 3.906250e-03:-128>]
-// CHECK:       %[[NEW:.*]] = "quant.region"(%[[SIG]])
-// CHECK:       input_specs = [!quant.uniform<i8:f32, 3.906250e-03:-128>], logical_kernel = "rescale", output_specs = [!quant.uniform<i8:f32, 0.023529411764705882:-1>]
+// CHECK:       %[[SIG:.*]] = quant.region "logistic"({{.*}}) -> {{.*}} as !quant.uniform<i8:f32, 3.906250e-03:-128> attributes
+// CHECK:       %[[NEW:.*]] = quant.region "rescale"(%{{.*}} = %[[SIG]] as !quant.uniform<i8:f32, 3.906250e-03:-128>)
+// CHECK-SAME:  -> {{.*}} as !quant.uniform<i8:f32, 0.023529411764705882:-1> attributes
 // CHECK-SAME:  zeropoint.rescale = "'sig': !quant.uniform<i8:f32, 3.906250e-03:-128> (kernel logistic 'sig'); the range [-3, 3] of 'argument 0'"
-// CHECK:       "quant.region"(%[[NEW]]
-// CHECK:       logical_kernel = "concatenate"
+// CHECK:       quant.region "concatenate"(%{{.*}} = %[[NEW]]
 
 // -----
 
@@ -69,4 +67,4 @@ func.func @main(%x: tensor<1x4xf32>) -> tensor<1x4xf32> {
   return %6 : tensor<1x4xf32>
 }
 // CHECK-LABEL: func.func @main
-// CHECK:       output_specs = [f32], zeropoint.float_reason = "target cpu has no kernel 'softmax'"}
+// CHECK:       quant.region "softmax"({{.*}}) -> tensor<{{[^ ]*}}> attributes {zeropoint.float_reason = "target cpu has no kernel 'softmax'"} {

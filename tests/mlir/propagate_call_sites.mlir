@@ -15,5 +15,7 @@ func.func @main(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
   return %3 : tensor<4xf32>
 }
 // CHECK-LABEL: func.func @main
-// CHECK:       output_specs = [!quant.uniform<i8:f32, 0.01999{{.*}}:-128>]{{.*}} loc("first/sum")
-// CHECK:       output_specs = [!quant.uniform<i8:f32, 0.03999{{.*}}:-128>]{{.*}} loc("second/sum")
+// CHECK:       -> {{.*}} as !quant.uniform<i8:f32, 0.01999{{.*}}:-128> attributes
+// CHECK:       } loc("first/sum")
+// CHECK:       -> {{.*}} as !quant.uniform<i8:f32, 0.03999{{.*}}:-128> attributes
+// CHECK:       } loc("second/sum")

@@ -10,7 +10,7 @@ func.func @main(%x: tensor<2x4xf32>, %y: tensor<4x3xf32>) -> tensor<2x3xf32> {
 }
 // CHECK-LABEL: func.func @main
 // CHECK-NOT:   "rescale"
-// CHECK:       input_specs = [!quant.uniform<i8:f32, 0.0{{.*}}:-128>, !quant.uniform<i8:f32, 1.000000e+00>], logical_kernel = "batch_matmul"
+// CHECK:       quant.region "batch_matmul"({{.*}} as !quant.uniform<i8:f32, 0.0{{.*}}:-128>, {{.*}} as !quant.uniform<i8:f32, 1.000000e+00>)
 
 // -----
 
@@ -22,11 +22,9 @@ func.func @main(%x: tensor<4x4xf32> loc("image")) -> tensor<4x4xf32> {
   return %1 : tensor<4x4xf32>
 }
 // CHECK-LABEL: func.func @main
-// CHECK:       %[[R:.*]] = "quant.region"(%[[X:.*]]) ({
-// CHECK:       input_specs = [!quant.uniform<i8:f32, [[S:.*]]:-128>], logical_kernel = "rescale", output_specs = [!quant.uniform<i8:f32, 1.000000e+00>]
+// CHECK:       %[[R:.*]] = quant.region "rescale"({{.*}} as !quant.uniform<i8:f32, [[S:0.[0-9]*]]:-128>) -> {{.*}} as !quant.uniform<i8:f32, 1.000000e+00>
 // CHECK-SAME:  zeropoint.rescale = "'image': any zero point (other users of 'image'); zero point 0 (kernel batch_matmul)"
-// CHECK:       "quant.region"(%{{.*}}, %[[R]]) ({
-// CHECK:       input_specs = [!quant.uniform<i8:f32, [[S]]:-128>, !quant.uniform<i8:f32, 1.000000e+00>], logical_kernel = "batch_matmul"
+// CHECK:       quant.region "batch_matmul"({{.*}} as !quant.uniform<i8:f32, [[S]]:-128>, %{{.*}} = %[[R]] as !quant.uniform<i8:f32, 1.000000e+00>)
 
 // -----
 
@@ -41,4 +39,4 @@ func.func @main(%x: tensor<4x4xf32>, %y: tensor<4x4xf32>) -> tensor<4x4xf32> {
 }
 // CHECK-LABEL: func.func @main
 // CHECK-NOT:   "rescale"
-// CHECK:       !quant.uniform<i8:f32, 7.812500e-03>], logical_kernel = "batch_matmul"
+// CHECK:       quant.region "batch_matmul"({{.*}} as !quant.uniform<i8:f32, 7.812500e-03>)

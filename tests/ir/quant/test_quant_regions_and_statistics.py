@@ -3,11 +3,13 @@
 The ops are those of the older upstream dialect, which current C++ MLIR no longer has; the sentences are its own.
 """
 
+import re
+
 import pytest
 from xdsl.builder import Builder
 from xdsl.dialects import test
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, TensorType, f32
-from xdsl.utils.exceptions import VerifyException
+from xdsl.utils.exceptions import ParseError, VerifyException
 
 from zeropoint.ir.quant import (
     ConstFakeQuantOp,
@@ -20,6 +22,7 @@ from zeropoint.ir.quant import (
     Storage,
     UniformQuantizedType,
 )
+from zeropoint.ir.text import parse_program, print_program
 
 T = "tensor<8x4x3xf32>"
 U = "!quant.uniform<i8:f32, 1.0>"
@@ -220,3 +223,54 @@ def test_a_constructed_region_holds_its_specs():
     op = QuantizeRegionOp([x], [x.type], "identity", [spec], [spec], body)
     op.verify()
     assert op.input_specs.data == (spec,)
+
+
+READABLE = """builtin.module {
+  func.func @main(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
+    %0, %1 = quant.region "sum and difference"(%2: tensor<4xf32> = %x as !quant.uniform<i8:f32, 5.000000e-01>, \
+%3: tensor<4xf32> = %y) -> (tensor<4xf32>, tensor<4xf32> as !quant.any<i8:f32>) attributes {zeropoint.a = 1 : i32} {
+      %4 = stablehlo.add %2, %3 : tensor<4xf32>
+      %5 = stablehlo.subtract %2, %3 : tensor<4xf32>
+      quant.return %4, %5 : tensor<4xf32>, tensor<4xf32>
+    }
+    %6 = quant.region "nothing"(%7: tensor<4xf32> = %0) -> tensor<4xf32> {
+      quant.return %7 : tensor<4xf32>
+    }
+    func.return %1 : tensor<4xf32>
+  }
+}
+"""
+
+
+def test_regions_have_a_syntax_with_the_specifications_at_their_ports() -> None:
+    program = parse_program(READABLE)
+    region = next(op for op in program.entry.ops if isinstance(op, QuantizeRegionOp))
+    assert region.logical_kernel.data == "sum and difference"
+    assert [str(spec) for spec in (*region.input_specs, *region.output_specs)] == [
+        "!quant.uniform<i8:f32, 5.000000e-01>",
+        "f32",
+        "f32",
+        "!quant.any<i8:f32>",
+    ]
+    assert parse_program(print_program(program, generic=True)).module.is_structurally_equivalent(program.module)
+    printed = print_program(program)
+    assert print_program(parse_program(printed)) == printed
+    # The number of a value, which MLIR may give it anew, is all that may differ.
+    assert re.sub(r"%\d+", "%n", printed) == re.sub(r"%\d+", "%n", READABLE)
+
+
+@pytest.mark.parametrize(
+    ("found", "wrong", "sentence"),
+    [
+        ('"sum and difference"(', "(", "string literal expected for the name of a kernel"),
+        (" = %x as", " as", "Expected '='"),
+        ("= %y)", "= %z)", "undefined|undeclared|was not defined|%z"),
+        ("as !quant.any<i8:f32>)", "as !quant.any<i8:f16>)", "has incompatible specification"),
+        ("-> (tensor<4xf32>, ", "-> (", "has 1 results, but was given 2 to bind"),
+        ("attributes {zeropoint.a = 1 : i32}", "attributes {output_specs = []}", "output_specs"),
+    ],
+)
+def test_a_region_that_is_written_wrongly_is_refused(found: str, wrong: str, sentence: str) -> None:
+    assert found in READABLE
+    with pytest.raises((ParseError, VerifyException), match=sentence):
+        parse_program(READABLE.replace(found, wrong, 1))

@@ -1,14 +1,27 @@
 """`quant.region` wraps the float ops that one target kernel covers; `quant.return` ends it.
 
-Source: the RFC on quantization transformations, section "Quantization region: the 'logical' kernel".
+```mlir
+%0 = quant.region "add"(%1: tensor<4xf32> = %x as !quant.uniform<i8:f32, 0.5>, %2: tensor<4xf32> = %y)
+    -> tensor<4xf32> {
+  %3 = stablehlo.add %1, %2 : tensor<4xf32>
+  quant.return %3 : tensor<4xf32>
+}
+```
+A port without `as` has its own element type as specification. The generic form, with `input_specs`, `output_specs` and
+`logical_kernel` as attributes, is read as well.
+
+Source: the RFC on quantization transformations, section "Quantization region: the 'logical' kernel", which leaves the
+syntax open.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import replace
 
 from xdsl.dialects.builtin import ArrayAttr, StringAttr
-from xdsl.ir import Attribute, Block, Region, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, Region, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     attr_def,
@@ -19,6 +32,8 @@ from xdsl.irdl import (
     var_operand_def,
     var_result_def,
 )
+from xdsl.parser import Parser
+from xdsl.printer import Printer
 from xdsl.traits import HasParent, IsolatedFromAbove, IsTerminator, Pure
 
 from zeropoint.ir.quant.checks import refusal
@@ -44,6 +59,7 @@ class ReturnOp(IRDLOperation):
     name = "quant.return"
     results_ = var_operand_def()
     traits = lazy_traits_def(lambda: (IsTerminator(), Pure(), HasParent(QuantizeRegionOp)))
+    assembly_format = "attr-dict ($results_^ `:` type($results_))?"
 
     def __init__(self, results: Sequence[SSAValue]):
         super().__init__(operands=[results])
@@ -88,6 +104,42 @@ class QuantizeRegionOp(IRDLOperation):
             regions=[body],
         )
 
+    def print(self, printer: Printer) -> None:
+        """Print the custom form."""
+        printer.print_string(" ")
+        printer.print_string_literal(self.logical_kernel.data)
+        with printer.in_parens():
+            ports = zip(self.body.block.args, self.inputs, self.input_specs, strict=True)
+            printer.print_list(ports, lambda port: _print_input(printer, *port))
+        printer.print_string(" -> ")
+        results = list(zip(self.outputs, self.output_specs, strict=True))
+        with nullcontext() if len(results) == 1 else printer.in_parens():
+            printer.print_list(results, lambda port: _print_port(printer, *port))
+        printer.print_op_attributes(self.attributes, reserved_attr_names=_SHOWN, print_keyword=True)
+        printer.print_string(" ")
+        printer.print_region(self.body, print_entry_block_args=False)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> QuantizeRegionOp:
+        """Parse the custom form."""
+        kernel = parser.parse_str_literal(" for the name of a kernel")
+        inputs = parser.parse_comma_separated_list(Parser.Delimiter.PAREN, lambda: _parse_input(parser))
+        parser.parse_punctuation("->")
+        outputs = parser.parse_optional_comma_separated_list(Parser.Delimiter.PAREN, lambda: _parse_port(parser))
+        outputs = [_parse_port(parser)] if outputs is None else outputs
+        attributes = parser.parse_optional_attr_dict_with_keyword(_SHOWN)
+        body = parser.parse_region([argument for argument, _, _ in inputs])
+        made = cls(
+            [value for _, value, _ in inputs],
+            [port for port, _ in outputs],
+            kernel,
+            [spec for _, _, spec in inputs],
+            [spec for _, spec in outputs],
+            body,
+        )
+        made.attributes.update({} if attributes is None else attributes.data)
+        return made
+
     def verify_(self) -> None:
         if len(self.inputs) != len(self.input_specs) or len(self.outputs) != len(self.output_specs):
             raise refusal(self, "has unmatched operands/results number and spec attributes number")
@@ -110,6 +162,46 @@ class QuantizeRegionOp(IRDLOperation):
         returned, results = [value.type for value in block.last_op.operands], [value.type for value in self.outputs]
         if returned != results:
             raise refusal(self, f"returns {_types(returned)}, expected the result types {_types(results)}")
+
+
+_SHOWN = ("input_specs", "logical_kernel", "output_specs")
+"""The attributes that the custom form has no names for."""
+
+
+def _print_input(printer: Printer, argument: BlockArgument, value: SSAValue, spec: Attribute) -> None:
+    printer.print_block_argument(argument)
+    printer.print_string(" = ")
+    printer.print_operand(value)
+    _print_spec(printer, value, spec)
+
+
+def _print_port(printer: Printer, value: SSAValue, spec: Attribute) -> None:
+    printer.print_attribute(value.type)
+    _print_spec(printer, value, spec)
+
+
+def _print_spec(printer: Printer, value: SSAValue, spec: Attribute) -> None:
+    if spec != element_or_self(value.type):
+        printer.print_string(" as ")
+        printer.print_attribute(spec)
+
+
+def _parse_input(parser: Parser) -> tuple[Parser.Argument, SSAValue, Attribute]:
+    argument = parser.parse_argument()
+    location = parser.parse_optional_location()
+    argument = argument if location is None else replace(argument, location=location)
+    parser.parse_punctuation("=")
+    value = parser.resolve_operand(parser.parse_unresolved_operand(), argument.type)
+    return argument, value, _parse_spec(parser, argument.type)
+
+
+def _parse_port(parser: Parser) -> tuple[Attribute, Attribute]:
+    port = parser.parse_type()
+    return port, _parse_spec(parser, port)
+
+
+def _parse_spec(parser: Parser, port: Attribute) -> Attribute:
+    return parser.parse_type() if parser.parse_optional_keyword("as") else element_or_self(port)
 
 
 def _types(types: Sequence[Attribute]) -> str:
