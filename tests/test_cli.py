@@ -495,7 +495,7 @@ def test_compile_refuses_in_one_line(arguments: str, message: str) -> None:
 
 def test_opt_runs_passes_on_a_file_and_on_the_standard_input() -> None:
     from_file = done("opt float.mlir -p simplify,fuse")
-    assert 'logical_kernel = "tanh"' in from_file
+    assert 'quant.region "tanh"' in from_file
     assert done("opt - -p simplify,fuse", FLOAT_TEXT) == from_file
     assert done("opt float.mlir") == done("opt -", FLOAT_TEXT)
     done("opt float.mlir -p fuse -o fused.mlir")
@@ -513,16 +513,16 @@ def test_opt_splits_its_input() -> None:
     two = f"{FLOAT_TEXT}// -----\n{FLOAT_TEXT.replace('tanh', 'logistic')}"
     printed = done("opt - -p fuse --split-input-file", two)
     first, second = printed.split("// -----")
-    assert 'logical_kernel = "tanh"' in first
-    assert 'logical_kernel = "logistic"' in second
+    assert 'quant.region "tanh"' in first
+    assert 'quant.region "logistic"' in second
 
 
 def test_opt_checks_announced_errors() -> None:
-    announced = "// expected-error {{found no statistics for 'argument 0'}}\n" + FLOAT_TEXT
+    announced = "// expected-error {{found no statistics for 'x'}}\n" + FLOAT_TEXT
     assert invoke("opt - -p fuse,propagate --verify-diagnostics", announced).exit_code == 0
     missing = invoke("opt - -p fuse --verify-diagnostics", announced)
     assert missing.exit_code == 1
-    assert "expected error 'found no statistics for 'argument 0'' was not produced; found no error" in missing.stderr
+    assert "expected error 'found no statistics for 'x'' was not produced; found no error" in missing.stderr
     surprising = invoke("opt - -p fuse,propagate --verify-diagnostics", FLOAT_TEXT)
     assert surprising.exit_code == 1
     assert "unexpected error: " in surprising.stderr
@@ -583,6 +583,14 @@ U32 = "tensor<4x!quant.uniform<u32:f32, 0.5>>"
             "2:8: pass 'lower': stablehlo.add: found storage u32",
         ),
         (
+            "fuse,propagate",
+            NAMED.replace("STATS", "0x7FC00000, 1.0").replace(
+                "%x: tensor<4xf32>", '%x: tensor<4xf32> {zeropoint.name = "in"}'
+            ),
+            "2:8: pass 'propagate': 'in': found the range [nan, 1]",
+        ),
+        ("layout", FLOAT_TEXT, "2:8: pass 'layout': stablehlo.tanh: found an op outside of kernels"),
+        (
             "lower",
             "module {\n  func.func @f() {\n    return\n  }\n  func.func @g() {\n    return\n  }\n}\n",
             "2:3: pass",
@@ -618,7 +626,7 @@ def test_opt_lists_its_passes() -> None:
         ("float.mlir -p fuse{", "found pipeline 'fuse{', expected 'a,b{option=value}'"),
         ("float.mlir -p lower{profile=nearest}", "pass 'lower': found the numerics profile 'nearest'; expected one of"),
         ("float.mlir -p propagate{target=gpu}", "pass 'propagate': found target 'gpu', expected one of: cpu"),
-        ("float.mlir -p fuse,propagate", "found no statistics for 'argument 0', expected quant.stats after it"),
+        ("float.mlir -p fuse,propagate", "found no statistics for 'x', expected quant.stats after it"),
         ("float.mlir -p integer-io", "input 'x': found stablehlo.tanh on its float value"),
         ("float.mlir -o nowhere/out.mlir", "found no folder 'nowhere', expected one to write into"),
         ("missing.mlir", "missing.mlir: No such file or directory"),

@@ -61,9 +61,9 @@ def network() -> Program:
 
 
 def test_a_target_file_needs_no_quotes_in_a_pipeline(tmp_path: Path) -> None:
-    path = tmp_path / "mine.toml"
+    path = tmp_path / "of mine.toml"
     path.write_text('name = "mine"\nextends = "litert"\n')
     program = parse_program("func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> { return %x : tensor<4xf32> }")
     for value in (str(path), f'"{path}"'):
-        made = run_passes(program, parse_passes(f"fuse{{target={value}}},propagate{{target={value}}}"))
+        made = run_passes(program, parse_passes(f"fuse{{target={value}}},propagate{{target={value} profile=fixed32}}"))
         assert made.module.attributes["zeropoint.target"].data == "mine"

@@ -18,7 +18,8 @@ from zeropoint.ir.weights import Weights
 from zeropoint.passes import PASSES
 from zeropoint.targets import TargetError
 
-_PATH = re.compile(r"=([^\s\"'{},=]*[./\\][^\s\"'{},=]*)")
+_IN_PATH = r"(?:[^\s\"'{},=]|[ ](?![\w-]+=))*"
+_PATH = re.compile(rf"=({_IN_PATH}[./\\]{_IN_PATH})")
 """A value that is a file name, which the grammar of pipelines wants in quotes: `target=tables/mine.toml`."""
 
 

@@ -27,6 +27,7 @@ from xdsl.rewriter import Rewriter
 
 from zeropoint.codegen.allocation import BYTE, Allocation, holds
 from zeropoint.codegen.graph import ALIGNMENT, Halo, Space, View, matrix_view
+from zeropoint.codegen.llvm.machine import CodegenError
 from zeropoint.codegen.memrefs import Memory
 from zeropoint.codegen.patterns.contraction import ContractionMatch, contraction_of
 from zeropoint.codegen.patterns.match import Found
@@ -34,6 +35,7 @@ from zeropoint.codegen.patterns.products import product_of
 from zeropoint.codegen.values import Values
 from zeropoint.codegen.views import has_even_rows, part, parts_of, reshaped, transposed
 from zeropoint.ir.constants import constant_op
+from zeropoint.ir.locations import describe
 from zeropoint.ir.native import KernelOp
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import StorageCastOp
@@ -102,8 +104,9 @@ class _Layout:
                 self.views[op.result] = transposed(self.views[op.operand], array_values(op.permutation))
         elif isinstance(op, PadOp):
             self.views[op.result] = self._padded(op)
+        elif not isinstance(op, ConcatenateOp):
+            raise CodegenError(f"{describe(op)}: found an op outside of kernels, expected none; run 'group' before", op)
         else:
-            assert isinstance(op, ConcatenateOp), f"{op.name} outside of kernels"
             self.views[op.result] = self._concatenated(op)
 
     def _returned(self, op: ReturnOp, index: int) -> View:

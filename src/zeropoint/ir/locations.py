@@ -16,10 +16,13 @@ from xdsl.dialects.builtin import (
     UnknownLoc,
     UnregisteredOp,
 )
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import BlockArgument, Data, Operation, OpResult, SSAValue
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
+
+from zeropoint.ir.annotations import NAME
 
 
 @dataclass(frozen=True)
@@ -103,4 +106,12 @@ def value_name(value: SSAValue) -> str:
         text = location_text(value.op.location) or value.op.name
         return text if len(value.op.results) == 1 else f"{text}#{value.index}"
     assert isinstance(value, BlockArgument)
-    return location_text(value.location) or f"argument {value.index}"
+    return location_text(value.location) or _input_name(value) or f"argument {value.index}"
+
+
+def _input_name(argument: BlockArgument) -> str | None:
+    """The name of an input of the model, which is in the attributes of the function's argument."""
+    function = argument.owner.parent_op()
+    attributes = function.arg_attrs if isinstance(function, FuncOp) else None
+    name = None if attributes is None else attributes.data[argument.index].data.get(NAME)
+    return name.data if isinstance(name, StringAttr) else None

@@ -21,7 +21,14 @@ _llvm: Any = llvmlite.binding  # it has no type stubs
 
 
 class CodegenError(Error, ValueError):
-    """What native code cannot be made of, or made for; says what was found, what was expected, and the fix."""
+    """What native code cannot be made of, or made for; says what was found, what was expected, and the fix.
+
+    `op` is the operation at fault, where its place in a text is wanted.
+    """
+
+    def __init__(self, message: str, op: object = None):
+        super().__init__(message)
+        self.op = op
 
 
 @functools.cache
