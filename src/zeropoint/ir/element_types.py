@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from typing import cast
 
-from xdsl.dialects.builtin import AnyFloat, ModuleOp, TensorType, f32
+from xdsl.dialects.builtin import AnyFloat, FunctionType, ModuleOp, TensorType, f32
 from xdsl.dialects.func import CallOp, FuncOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
@@ -37,6 +37,7 @@ from zeropoint.ir.quant import (
     StatisticsRefOp,
     UniformQuantizedType,
 )
+from zeropoint.ir.quant.containers import ranked_shape
 from zeropoint.ir.tensors import element_of, with_element
 
 OPEN = (AnyQuantizedType, CalibratedQuantizedType, NoQuantizedType)
@@ -64,7 +65,9 @@ def take_element_types(module: ModuleOp) -> None:
                 if op.dialect_name() == "stablehlo" or isinstance(op, _SAYS):
                     _take(op)
             _take_edges(block)
-            function.update_function_type()
+            declared = function.function_type
+            ends = [[_float_of(found) for found in types] for types in (declared.inputs, declared.outputs)]
+            function.function_type = FunctionType.from_lists(*ends)
 
 
 def _element(value: SSAValue) -> Attribute | None:
@@ -122,6 +125,12 @@ def _forget(region: Region) -> None:
     for block in region.blocks:
         for argument in list(block.args):
             _make_float(argument)
+
+
+def _float_of(made: Attribute) -> Attribute:
+    """The type that a function declares, of floats where its element type is open."""
+    element = None if ranked_shape(made) is None else element_of(made)
+    return with_element(made, _expressed(element)) if isinstance(element, OPEN) else made
 
 
 def _make_float(value: SSAValue) -> None:
