@@ -10,8 +10,9 @@ import struct
 import subprocess
 import sys
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -502,11 +503,69 @@ def test_opt_runs_passes_on_a_file_and_on_the_standard_input() -> None:
     assert Path("fused.mlir").read_text() == done("opt float.mlir -p fuse")
 
 
-def test_opt_uses_the_weights_beside_the_file_and_prints_them_when_asked() -> None:
-    assert "dialect_resources" not in done("opt quantized.mlir")
+def test_opt_writes_the_weights_that_its_output_needs_into_a_pipe_or_beside_the_file() -> None:
+    assert "dialect_resources" in done("opt quantized.mlir")
     assert "dialect_resources" in done("opt quantized.mlir --inline-weights")
+    done("opt quantized.mlir -o copy.mlir")
+    for suffix in ("mlir", "safetensors"):
+        assert Path(f"copy.{suffix}").read_bytes() == Path(f"quantized.{suffix}").read_bytes()
+    assert done("opt -", done("opt quantized.mlir")) == done("opt quantized.mlir")
     assert 'loc("the_gemm")' in done("opt quantized.mlir --locations")
     assert '"stablehlo.dot_general"' in done("opt quantized.mlir --generic")
+
+
+def test_opt_reads_onnx_and_shows_the_program_after_each_pass() -> None:
+    assert 'logical_kernel = "softmax"' in done("opt softmax.onnx -p simplify,fuse")
+    result = invoke("opt softmax.onnx --pass-pipeline builtin.module(simplify,fuse) --mlir-print-ir-after-all")
+    assert result.exit_code == 0
+    dumps = [line for line in result.stderr.splitlines() if "IR Dump" in line]
+    assert dumps == [f"// -----// IR Dump After {name} //----- //" for name in ("simplify", "fuse")]
+
+
+def test_every_stage_can_be_saved_edited_and_gone_on_from() -> None:
+    done("quantize model.onnx --data data.npz -o whole.mlir --effort none --save-stages stages")
+    names = ("1-fused", "2-calibrated", "3-propagated", "4-corrected", "5-quantized", "6-integer")
+    assert sorted(path.name for path in Path("stages").glob("*.mlir")) == [f"{name}.mlir" for name in names]
+    rest = "propagate,move-rescales,express-accumulators,materialize,integer-program"
+    for stage, passes in (("2-calibrated", rest), ("4-corrected", "materialize,integer-program")):
+        done(f"opt stages/{stage}.mlir -p {passes} -o resumed.mlir")
+        for suffix in ("mlir", "safetensors"):
+            assert Path(f"resumed.{suffix}").read_bytes() == Path(f"whole.{suffix}").read_bytes()
+
+
+def test_statistics_go_through_a_file_that_people_may_edit() -> None:
+    done("opt model.onnx -p simplify,fuse,instrument{target=cpu} -o asked.mlir")
+    done("calibrate asked.mlir --data data.npz -o stats.json")
+    done("calibrate model.onnx --data data.npz -o calibrated.mlir")
+    done("opt asked.mlir -p state-statistics{file=stats.json} -o stated.mlir")
+    assert Path("stated.mlir").read_bytes() == Path("calibrated.mlir").read_bytes()
+    found = json.loads(Path("stats.json").read_text())
+    low = found["values"]["x"]["minimum"]
+    found["values"]["x"]["minimum"] = low - 1
+    Path("edited.json").write_text(json.dumps(found))
+    assert f"{low - 1:e}"[:6] in done("opt asked.mlir -p state-statistics{file=edited.json}")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda found: found.pop("format"), "stats_bad.json: found no statistics, expected JSON with"),
+        (lambda found: found["values"].pop("x"), "found no statistics of 'x', expected them for every quant.stats_ref"),
+        (
+            lambda found: found["values"]["x"].update(minimum="a"),
+            "value 'x': key 'minimum': found 'a', expected a finite",
+        ),
+        (lambda found: found["values"]["x"].update(minimum=9e9), "value 'x': found minimum 9000000000.0 above maximum"),
+        (lambda found: found["values"]["x"].update(count=-1), "value 'x': found counts [-1, 0, 0], expected integers"),
+    ],
+)
+def test_statistics_that_do_not_fit_are_refused(change: Callable[[Any], object], message: str) -> None:
+    done("opt model.onnx -p simplify,fuse,instrument{target=cpu} -o asked.mlir")
+    done("calibrate asked.mlir --data data.npz -o stats.json")
+    found = json.loads(Path("stats.json").read_text())
+    change(found)
+    Path("stats_bad.json").write_text(json.dumps(found))
+    assert message in refused("opt asked.mlir -p state-statistics{file=stats_bad.json}")
 
 
 def test_opt_splits_its_input() -> None:
@@ -636,7 +695,7 @@ def test_opt_lists_its_passes() -> None:
         ("nothing.mlir -p fuse", "pass 'fuse': found no function; expected a function @main"),
         ("unknown.mlir", "unknown.mlir:2:"),
         ("truncated.mlir", "truncated.safetensors: found a truncated or foreign file, expected safetensors"),
-        ("no_data.mlir --inline-weights", "no_data.mlir: found dense_resource<w1> with no data"),
+        ("no_data.mlir --inline-weights", "found dense_resource<w1> with no data"),
     ],
 )
 def test_opt_refuses_in_one_line(arguments: str, message: str) -> None:

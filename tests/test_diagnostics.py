@@ -17,7 +17,7 @@ def program(*body: str) -> str:
 
 
 def problems(text: str, passes: str = "", **reading: bool) -> list[str]:
-    return opt.verify_diagnostics(text, opt.parse_passes(passes), name="a.mlir", **reading)
+    return opt.verify_diagnostics(text, opt.parse_passes(passes), opt.Reading("a.mlir", **reading))
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from xdsl.utils.arg_spec import parse_pipeline
@@ -27,19 +28,37 @@ class PipelineError(Error, ValueError):
     """A pipeline that names no pass or gives options that a pass does not take, or a program that a pass refuses."""
 
 
-def parse_passes(pipeline: str) -> list[Callable[[Program], Program]]:
-    """The functions that a pipeline text names, in order.
+_WHOLE = re.compile(r"\s*builtin\.module\((.*)\)\s*", re.DOTALL)
+"""A pipeline as mlir-opt spells it."""
+Shown = Callable[[str, Program], None]
+"""Sees the program after a pass, with the pass's name."""
 
-    Raises PipelineError, naming the passes or the options there are.
+
+@dataclass(frozen=True)
+class Reading:
+    """How a text is read: its name in messages, whether `// -----` separates programs, whether foreign
+    ops are taken."""
+
+    name: str = "<stdin>"
+    split: bool = False
+    allow_unregistered: bool = False
+
+
+def parse_passes(pipeline: str, after: Shown | None = None) -> list[Callable[[Program], Program]]:
+    """The functions that a pipeline text names, in order: `a,b{option=value}`, also within `builtin.module(...)`.
+
+    `after` is called with each pass's name and result. Raises PipelineError, naming the passes or the options there
+    are.
     """
+    whole = _WHOLE.fullmatch(pipeline)
     try:
-        specs = list(parse_pipeline(_PATH.sub(r'="\1"', pipeline)))
+        specs = list(parse_pipeline(_PATH.sub(r'="\1"', pipeline if whole is None else whole[1])))
     except ArgSpecParseError as error:
         raise PipelineError(f"found pipeline '{pipeline}', expected 'a,b{{option=value}}'") from error
-    return [_bound(spec.name, spec.normalize_parameter_names().parameters) for spec in specs]
+    return [_bound(spec.name, spec.normalize_parameter_names().parameters, after) for spec in specs]
 
 
-def _bound(name: str, given: Mapping[str, tuple[Any, ...]]) -> Callable[[Program], Program]:
+def _bound(name: str, given: Mapping[str, tuple[Any, ...]], after: Shown | None) -> Callable[[Program], Program]:
     if name not in PASSES:
         raise PipelineError(f"found pass '{name}', expected one of: {', '.join(PASSES)}")
     entry = PASSES[name]
@@ -51,7 +70,10 @@ def _bound(name: str, given: Mapping[str, tuple[Any, ...]]) -> Callable[[Program
 
     def run(program: Program) -> Program:
         try:
-            return entry(program, settings)
+            result = entry(program, settings)
+            if after is not None:
+                after(name, result)
+            return result
         except InvalidProgram:
             raise
         except (ValueError, VerifyException) as error:
@@ -78,54 +100,49 @@ def run_passes(program: Program, passes: list[Callable[[Program], Program]]) -> 
     return program
 
 
-def optimize(
+def optimized(
     text: str,
     passes: list[Callable[[Program], Program]],
-    *,
-    name: str = "<stdin>",
+    reading: Reading,
     weights: Weights | None = None,
-    split: bool = False,
-    allow_unregistered: bool = False,
-    **printing: bool,
-) -> str:
-    """The text of every program after the passes.
+) -> Iterator[Program]:
+    """Every program of a text after the passes.
 
     Raises PipelineError, and the parser's and verifier's errors.
     """
-    printed: list[str] = []
-    for part in split_input(text, split):
+    for part in split_input(text, reading.split):
         try:
-            program = parse_program(part, name, weights, allow_unregistered=allow_unregistered, annotated=bool(passes))
+            program = parse_program(
+                part, reading.name, weights, allow_unregistered=reading.allow_unregistered, annotated=bool(passes)
+            )
         except ValueError as error:  # a resource section that does not fit its uses
-            raise PipelineError(f"{name}: {error}") from error
+            raise PipelineError(f"{reading.name}: {error}") from error
         try:
             program = run_passes(program, passes)
         except Error as error:
             if not isinstance(error.__cause__, TargetError):
-                error.place = nearest_place(error, part, name)
+                error.place = nearest_place(error, part, reading.name)
             raise
-        try:
-            printed.append(print_program(program, **printing))
-        except ValueError as error:  # weights that are not there
-            raise PipelineError(f"{name}: {error}") from error
-    return "\n// -----\n\n".join(printed)
+        yield program
+
+
+def printed(programs: Iterable[Program], **printing: bool) -> str:
+    """The text of programs, with `// -----` between them. Raises MissingWeights for a constant that is not there."""
+    return "\n// -----\n\n".join(print_program(program, **printing) for program in programs)
 
 
 def verify_diagnostics(
     text: str,
     passes: list[Callable[[Program], Program]],
-    *,
-    name: str,
-    split: bool = False,
-    allow_unregistered: bool = False,
+    reading: Reading,
 ) -> list[str]:
     """What differs between the errors that `expected-error` comments announce and those that occur, a line each."""
     problems: list[str] = []
-    for part in split_input(text, split):
+    for part in split_input(text, reading.split):
         found: list[Diagnostic] = []
         try:
-            run_passes(parse_program(part, name, allow_unregistered=allow_unregistered), passes)
+            run_passes(parse_program(part, reading.name, allow_unregistered=reading.allow_unregistered), passes)
         except (Error, ParseError, VerifyException, ValueError) as error:
             found = of_error(error)
-        problems += differences(name, expectations(part), found)
+        problems += differences(reading.name, expectations(part), found)
     return problems

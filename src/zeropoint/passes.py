@@ -130,6 +130,14 @@ def _instrument(program: Program, target: Target | None = None) -> Program:
     return calibrate.instrument(program, asks=calibrate.asks_all if target is None else wanted_statistics(target))
 
 
+def _state_statistics(program: Program, file: str = "") -> Program:
+    from zeropoint.calibrate.statistics import read_statistics
+
+    if not file:
+        raise PassError("found no file, expected one of `zeropoint calibrate`: state-statistics{file=stats.json}")
+    return calibrate.state_ranges(program, read_statistics(file))
+
+
 def _group(program: Program, isa: str = "avx2") -> Program:
     from zeropoint.codegen.group import group  # LLVM's library takes its time to load
     from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS
@@ -216,6 +224,7 @@ OTHER_PASSES = (
     Pass(merge_sums, "merge zero-point corrections into biases"),
     Pass(normalize_quant_types, "sub-channel types as per-layer or per-channel ones"),
     Pass(pin_constants, "simulated quantization of constants to pinned parameters"),
+    Pass(_state_statistics, "the statistics of a file in the place of requests for them"),
     Pass(strip_func_quant_types, "storage integers in the headers of functions"),
     Pass(transform, "data movement on storage, casts of the quant dialect at the edges"),
     Pass(unfuse, "regions back to their ops, with casts"),

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from math import inf, isfinite
 from operator import length_hint
+from pathlib import Path
 
 from zeropoint.bit_widths import BitWidthError, Search, Widths, least_output_sqnr, narrow_losses, widenings
 from zeropoint.calibrate import (
@@ -28,6 +29,7 @@ from zeropoint.engines import QuickestEngine
 from zeropoint.errors import Error
 from zeropoint.frontend import ModelError
 from zeropoint.interp import Engine
+from zeropoint.ir.files import save_program
 from zeropoint.ir.program import Program
 from zeropoint.ir.tensors import Array
 from zeropoint.lower import integer_io
@@ -99,6 +101,25 @@ class Quantization:
     """What was propagated, before corrections."""
     widths: Widths | None = None
     """What the search for bit widths found, where a least SQNR was asked for."""
+
+    @property
+    def stages(self) -> dict[str, Program]:
+        """The programs by the names of their stages, in order; docs/passes.md says which passes lie between them."""
+        names = ("fused", "calibrated", "propagated", "corrected", "quantized", "integer")
+        found = (self.fused, self.calibrated, self.decided, self.propagated, self.quantized, self.integer)
+        return dict(zip(names, found, strict=True))
+
+    def save_stages(self, folder: str | Path) -> list[Path]:
+        """Write every stage into a folder, `1-fused.mlir` and so on, each with its weights; the files written.
+
+        Raises OSError where they cannot be written.
+        """
+        folder = Path(folder)
+        folder.mkdir(exist_ok=True)
+        written: list[Path] = []
+        for number, (name, program) in enumerate(self.stages.items(), start=1):
+            written += save_program(program, folder / f"{number}-{name}.mlir")
+        return written
 
     @property
     def warnings(self) -> list[str]:

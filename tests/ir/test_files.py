@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 import pytest
+from safetensors import safe_open
 
 from ir.constant_programs import constant, constant_program, constants
 from oracle import mlir
@@ -17,6 +19,7 @@ from zeropoint.ir.files import WeightsError, load_program, load_weights, save_pr
 from zeropoint.ir.outputs import write_atomically
 from zeropoint.ir.program import Program
 from zeropoint.ir.text import parse_program, print_program
+from zeropoint.ir.weights import Weights
 
 ARRAYS = [
     np.arange(70, dtype=np.float32).reshape(7, 10),
@@ -66,7 +69,7 @@ def test_the_safetensors_library_reads_the_weights(tmp_path: Path) -> None:
 
     save_program(constant_program(ARRAYS[0]), tmp_path / "net.mlir")
     (array,) = load_file(tmp_path / "net.safetensors").values()
-    assert np.array_equal(array, ARRAYS[0].reshape(-1))
+    assert np.array_equal(array, ARRAYS[0])
 
 
 def test_upstream_reads_a_file_with_inline_weights(tmp_path: Path) -> None:
@@ -275,3 +278,31 @@ def test_an_inline_blob_wins_over_weights_beside_it(tmp_path: Path) -> None:
     with_header(path, {handle: {"dtype": "F32", "shape": [70], "data_offsets": [0, 280]}})
     save_program(program, tmp_path / "net.mlir", inline_weights=True)
     assert np.array_equal(constants(load_program(tmp_path / "net.mlir"))[0], ARRAYS[0])
+
+
+def test_files_call_values_and_tensors_as_the_model_does(tmp_path: Path) -> None:
+    weight = np.arange(96, dtype=np.float32).reshape(8, 12)
+    program = parse_program(
+        """func.func @main(%x: tensor<1x8xf32> loc("in/put")) -> tensor<1x12xf32> {
+          %0 = stablehlo.constant dense_resource<w1> : tensor<8x12xf32> loc("head.weight")
+          %1 = stablehlo.dot_general %x, %0, contracting_dims = [1] x [0]
+            : (tensor<1x8xf32>, tensor<8x12xf32>) -> tensor<1x12xf32> loc("head")
+          %2 = stablehlo.add %1, %1 : tensor<1x12xf32> loc("head")
+          %3 = stablehlo.add %2, %2 : tensor<1x12xf32> loc("2nd")
+          return %3 : tensor<1x12xf32>
+        }""",
+        weights=Weights({"w1": weight}),
+    )
+    save_program(program, tmp_path / "a.mlir")
+    text = (tmp_path / "a.mlir").read_text()
+    assert "@main(%in_put: tensor<1x8xf32>" in text
+    assert "%head_weight = stablehlo.constant dense_resource<head_weight> : tensor<8x12xf32>" in text
+    assert "%head_1 = stablehlo.add %head, %head" in text
+    assert "%_2nd = stablehlo.add %head_1, %head_1" in text
+    with safe_open(tmp_path / "a.safetensors", "np") as held:
+        np.testing.assert_array_equal(held.get_tensor("head_weight"), weight)
+        digests = json.loads(held.metadata()["zeropoint"])["sha256"]
+    assert digests == {"head_weight": hashlib.sha256(weight.tobytes()).hexdigest()}
+    save_program(load_program(tmp_path / "a.mlir"), tmp_path / "b.mlir")
+    for suffix in (".mlir", ".safetensors"):
+        assert (tmp_path / f"a{suffix}").read_bytes() == (tmp_path / f"b{suffix}").read_bytes()

@@ -27,14 +27,12 @@ def test_the_passes_turn_the_input_into_what_the_checks_say(path: Path) -> None:
     run = RUN.search(source)
     assert run is not None, f"{path} has no RUN line"
     passes = opt.parse_passes(run["passes"])
-    reading = {
-        "split": "--split-input-file" in run["flags"],
-        "allow_unregistered": "--allow-unregistered-dialect" in run["flags"],
-    }
-    if "--verify-diagnostics" in run["flags"]:
+    flags = run["flags"]
+    reading = opt.Reading(path.name, "--split-input-file" in flags, "--allow-unregistered-dialect" in flags)
+    if "--verify-diagnostics" in flags:
         assert "expected-error" in source
-        assert opt.verify_diagnostics(source, passes, name=path.name, **reading) == []
+        assert opt.verify_diagnostics(source, passes, reading) == []
         return
     assert "// CHECK" in source
-    printed = opt.optimize(source, passes, name=path.name, locations="--locations" in run["flags"], **reading)
+    printed = opt.printed(opt.optimized(source, passes, reading), locations="--locations" in flags)
     assert filecheck(path, printed) == 0, printed

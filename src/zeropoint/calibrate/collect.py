@@ -144,11 +144,14 @@ def state_ranges(program: Program, report: Report) -> Program:
     """Replace each `quant.stats_ref` by a `quant.stats` with the range that the report has for its key.
 
     A range of one value, or of 0 only, is stated as it is; `zeropoint.numerics` says which scale it gets.
-    Raises KeyError where the report lacks a key.
+    Raises CalibrationError where the report lacks a key.
     """
     program = program.clone()
     for reference in [op for op in program.module.walk() if isinstance(op, StatisticsRefOp)]:
-        observation = report.observations[reference.stats_key.data]
+        key = reference.stats_key.data
+        if key not in report.observations:
+            raise CalibrationError(f"found no statistics of '{key}', expected them for every quant.stats_ref")
+        observation = report.observations[key]
         stated = StatisticsOp(reference.arg, (observation.minimum, observation.maximum))
         stated.location = reference.location
         if observation.quantiles:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import click
 
 from zeropoint import __version__
+from zeropoint.cli.calibration import calibrate
 from zeropoint.cli.compilation import compile_
 from zeropoint.cli.execution import compare, run
 from zeropoint.cli.export import export
@@ -22,7 +23,7 @@ from zeropoint.cli.sensitivity import sensitivity
 
 
 @click.group(
-    commands=[quantize, run, compare, explain, sensitivity, compile_, export, opt, targets],
+    commands=[quantize, run, compare, explain, sensitivity, compile_, export, calibrate, opt, targets],
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(__version__, prog_name="zeropoint")

@@ -1,14 +1,18 @@
-"""`zeropoint opt`: passes on program text."""
+"""`zeropoint opt`: passes on programs."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
 from zeropoint.cli.files import INPUT_FILE, OUTPUT_FILE, check_output, program_text, weights_of
+from zeropoint.cli.idle import refuse_idle
 from zeropoint.cli.limits import limit_options
 from zeropoint.cli.refusals import reports_errors
+from zeropoint.cli.shapes import SHAPE
 
 
 def _list_passes(context: click.Context, parameter: click.Parameter, value: bool) -> None:
@@ -32,15 +36,19 @@ class _WithPasses(click.Command):
 
 @click.command(cls=_WithPasses)
 @click.argument("file", type=INPUT_FILE)
-@click.option("-p", "--passes", default="", help="Passes in order: 'simplify,fuse,propagate{target=litert}'.")
-@click.option("-o", "--output", type=OUTPUT_FILE, default=None, help="Where to write; default: the terminal.")
+@click.option(
+    "-p", "--passes", "--pass-pipeline", default="", help="Passes in order: 'simplify,fuse,propagate{target=litert}'."
+)
+@click.option("-o", "--output", type=OUTPUT_FILE, default=None, help="Where to write; default: the standard output.")
 @click.option("--split-input-file", is_flag=True, help="Treat the parts between '// -----' lines one by one.")
 @click.option("--verify-diagnostics", is_flag=True, help="Check the errors that expected-error comments announce.")
 @click.option("--allow-unregistered-dialect", is_flag=True, help="Take ops of other dialects, in the generic form.")
+@click.option("--mlir-print-ir-after-all", "after_all", is_flag=True, help="Print the program after each pass.")
 @click.option("--generic", is_flag=True, help="Print ops in the generic form.")
-@click.option("--locations", is_flag=True, help="Print locations.")
+@click.option("--locations", is_flag=True, help="Print locations; a file always has them.")
 @click.option("--inline-weights", is_flag=True, help="Print large constants as a resource section.")
 @click.option("--list-passes", is_flag=True, is_eager=True, expose_value=False, callback=_list_passes)
+@SHAPE
 @limit_options
 @reports_errors
 def opt(
@@ -50,38 +58,64 @@ def opt(
     split_input_file: bool,
     verify_diagnostics: bool,
     allow_unregistered_dialect: bool,
+    after_all: bool,
     generic: bool,
     locations: bool,
     inline_weights: bool,
+    shapes: tuple[tuple[str, tuple[int, ...]], ...],
 ) -> None:
-    """Run passes on the program text in FILE ('-' is the standard input), as mlir-opt does."""
-    from zeropoint import opt as optimizer
-    from zeropoint.ir.outputs import write_atomically
+    """Run passes on the program in FILE (.mlir, .onnx; '-' is the standard input), as mlir-opt does.
 
+    Large constants are written beside the output, as NAME.safetensors. A pipe gets them in the text; a terminal only
+    with --inline-weights.
+    """
+    from zeropoint import opt as optimizer
+
+    is_text = file.suffix != ".onnx"
+    refuse_idle(
+        *((name, not is_text, file.name) for name in ("split_input_file", "verify_diagnostics")),
+        ("allow_unregistered_dialect", not is_text, file.name),
+        ("shapes", is_text, file.name),
+    )
     if output is not None:
         check_output(output, (), file)
-    chain = optimizer.parse_passes(passes)
-    text, name = program_text(file)
-    if verify_diagnostics:
-        problems = optimizer.verify_diagnostics(
-            text, chain, name=name, split=split_input_file, allow_unregistered=allow_unregistered_dialect
-        )
-        for problem in problems:
-            click.echo(problem, err=True)
-        raise SystemExit(1 if problems else 0)
-    weights = weights_of(file)
-    printed = optimizer.optimize(
-        text,
-        chain,
-        name=name,
-        weights=weights,
-        split=split_input_file,
-        allow_unregistered=allow_unregistered_dialect,
-        generic=generic,
-        locations=locations,
-        inline_weights=inline_weights,
-    )
-    if output is None:
-        click.echo(printed, nl=False)
+    chain = optimizer.parse_passes(passes, _show if after_all else None)
+    if not is_text:
+        from zeropoint.frontend import load_model
+
+        programs = [optimizer.run_passes(load_model(file, dict(shapes)), chain)]
     else:
-        write_atomically(output, lambda temporary: temporary.write_text(printed))
+        text, name = program_text(file)
+        reading = optimizer.Reading(name, split_input_file, allow_unregistered_dialect)
+        if verify_diagnostics:
+            problems = optimizer.verify_diagnostics(text, chain, reading)
+            for problem in problems:
+                click.echo(problem, err=True)
+            raise SystemExit(1 if problems else 0)
+        programs = list(optimizer.optimized(text, chain, reading, weights_of(file)))
+    _write(programs, output, generic=generic, locations=locations, inline_weights=inline_weights)
+
+
+def _show(name: str, program: Any) -> None:
+    """The program after a pass, on the standard error, as mlir-opt prints it; without the weights."""
+    from zeropoint.ir.text import print_program
+
+    click.echo(f"// -----// IR Dump After {name} //----- //\n{print_program(program, names=True)}", err=True)
+
+
+def _write(programs: list[Any], output: Path | None, *, generic: bool, locations: bool, inline_weights: bool) -> None:
+    from zeropoint.ir.files import save_program
+    from zeropoint.ir.outputs import write_atomically
+    from zeropoint.ir.text import resource_handles
+    from zeropoint.opt import printed
+
+    if output is not None and len(programs) == 1:
+        save_program(programs[0], output, inline_weights=inline_weights, generic=generic)
+        return
+    known = all(resource_handles(program.module).keys() <= program.weights.keys() for program in programs)
+    inline = inline_weights or (known and (output is not None or not sys.stdout.isatty()))
+    text = printed(programs, generic=generic, locations=locations, inline_weights=inline, names=True)
+    if output is None:
+        click.echo(text, nl=False)
+    else:
+        write_atomically(output, lambda temporary: temporary.write_text(text))

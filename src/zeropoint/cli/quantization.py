@@ -71,6 +71,13 @@ from zeropoint.cli.shapes import SHAPE
     help="In .onnx: float ops between casts, which runtimes fuse, or operators on integers.",
 )
 @click.option("--integer-only", is_flag=True, help="Fail, with the list of them, if any float op is left inside.")
+@click.option(
+    "--save-stages",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=None,
+    metavar="DIR",
+    help="Also write the program after every stage, as text and weights; `zeropoint opt` goes on from any of them.",
+)
 @click.option("--inline-weights", is_flag=True, help="One self-contained .mlir file instead of .mlir + .safetensors.")
 @click.option(
     "--workers",
@@ -99,6 +106,7 @@ def quantize(
     emit: str,
     onnx_format: str,
     integer_only: bool,
+    save_stages: Path | None,
     inline_weights: bool,
     workers: int,
     resume: bool,
@@ -140,6 +148,8 @@ def quantize(
     result = _quantized(model, data, validation, options, dict(shapes), _work(output, workers, resume))
     for warning in result.warnings:
         click.echo(f"zeropoint: warning: {warning}", err=True)
+    for path in result.save_stages(save_stages) if save_stages is not None else ():
+        click.echo(f"wrote {path}")
     if integer_only:
         require_integers(result)
     if output.suffix in FORMATS:

@@ -1,6 +1,7 @@
 """Programs on disk.
 
-`NAME.mlir` and, where the program has large constants, `NAME.safetensors` beside it; with inline weights one
+`NAME.mlir` and, where the program has large constants, `NAME.safetensors` beside it, in which tensors have names and
+shapes of the model, and the metadata their SHA-256; with inline weights one
 self-contained `.mlir` file that C++ MLIR reads. Files are written under a temporary name and renamed, so that a reader
 never sees half of one.
 """
@@ -8,6 +9,7 @@ never sees half of one.
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
 import math
 import os
@@ -23,13 +25,17 @@ from zeropoint.ir.outputs import Write, write_together
 from zeropoint.ir.program import Program
 from zeropoint.ir.tensors import Array
 from zeropoint.ir.text import parse_program, print_program, resource_arrays
+from zeropoint.ir.value_names import handle_names
 from zeropoint.ir.weights import Weights
 
 _HEADER_BYTES = 8
 MOST_HEADER = 100_000_000
 """Bytes of a header, as in the safetensors format."""
-_METADATA = {"format": "zeropoint"}
-"""What marks a file as ours."""
+_METADATA = "zeropoint"
+"""The key of the metadata that marks a file as ours; its text is JSON, with the SHA-256 of each tensor's bytes.
+
+It is the only key: safetensors writes several in an order that changes from run to run.
+"""
 # The dtype names of the safetensors format.
 _DTYPES: dict[str, np.dtype[Any]] = {
     "BOOL": np.dtype(np.bool_),
@@ -61,14 +67,14 @@ def check_weights_file(path: Path) -> None:
     if path.exists() or not weights_path.exists():
         return
     with suppress(UnreadableFile), reading(weights_path):
-        if _header(np.memmap(weights_path, np.uint8, mode="r"))[0].get("__metadata__") == _METADATA:
+        if _METADATA in _header(np.memmap(weights_path, np.uint8, mode="r"))[0].get("__metadata__", {}):
             return
     raise WeightsError(
         f"{weights_path}: found a file that no program of zeropoint wrote, expected none; give the output another name"
     )
 
 
-def save_program(program: Program, path: Path, *, inline_weights: bool = False) -> list[Path]:
+def save_program(program: Program, path: Path, *, inline_weights: bool = False, generic: bool = False) -> list[Path]:
     """Write a program and return the files written: the text, and the weights where there are any beside it.
 
     The weights get their name first: a text never names a handle whose data is not there yet.
@@ -81,9 +87,11 @@ def save_program(program: Program, path: Path, *, inline_weights: bool = False) 
     held = {} if inline_weights else resource_arrays(program)
     weights_path = path.with_suffix(".safetensors")
     if held:
-        arrays = {handle: _storable(np.ascontiguousarray(held[handle])) for handle in sorted(held)}
+        names = handle_names(program.module)
+        named = {names.get(handle, handle): array for handle, array in held.items()}
+        arrays = {name: _storable(np.ascontiguousarray(named[name])) for name in sorted(named)}
         writes[weights_path] = lambda temporary: _save_arrays(arrays, temporary)
-    text = print_program(program, locations=True, inline_weights=inline_weights)
+    text = print_program(program, locations=True, generic=generic, inline_weights=inline_weights, names=True)
     writes[path] = lambda temporary: temporary.write_text(text)
     write_together(writes)
     return [path, *(written for written in writes if written != path)]
@@ -94,14 +102,20 @@ def _save_arrays(arrays: dict[str, Array], path: Path) -> None:
     from safetensors.numpy import save_file  # pyright: ignore[reportUnknownVariableType]
 
     try:
-        save_file(arrays, path, _METADATA)
+        digests = {name: _digest(array) for name, array in arrays.items()}
+        save_file(arrays, path, {_METADATA: json.dumps({"sha256": digests}, sort_keys=True)})
     except SafetensorError as error:  # it hides what the system said: there is no room, as a rule
         raise OSError(errno.EIO, f"cannot be written ({error})", str(path)) from error
 
 
 def _storable(array: Array) -> Array:
     """The array, or its bytes where the format has no name for its dtype; the text says what they are."""
-    return array if array.dtype in _DTYPES.values() else array.view(np.uint8)
+    return array if array.dtype in _DTYPES.values() else array.reshape(-1).view(np.uint8)
+
+
+def _digest(array: Array) -> str:
+    """The SHA-256 of the bytes in the file."""
+    return hashlib.sha256(array.reshape(-1).view(np.uint8).data).hexdigest()
 
 
 def load_program(path: Path) -> Program:

@@ -14,12 +14,13 @@ from xdsl.dialects.builtin import (
     LocationAttr,
 )
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, BlockArgument, Operation, Region
+from xdsl.ir import Attribute, BlockArgument, Operation, Region, SSAValue
 from xdsl.printer import Printer
 
 from zeropoint.ir.floats import FORMATS, format_float
 from zeropoint.ir.locations import is_given
 from zeropoint.ir.tensors import Array
+from zeropoint.ir.value_names import Names, value_identifier
 from zeropoint.ir.weights import inline_array
 
 # From this number of elements on, the elements are printed as one hexadecimal string.
@@ -27,11 +28,35 @@ _HEXADECIMAL_ELEMENTS = 101
 
 
 class ProgramPrinter(Printer):
-    """Prints the locations that are known, and no others; floats in full; dictionaries in alphabetical order."""
+    """Prints the locations that are known, and no others; floats in full; dictionaries in alphabetical order.
 
-    def __init__(self, stream: IO[str], *, locations: bool = False, generic: bool = False):
+    With `handles`, values have the names of the original model, and handles those given (`value_names.py`).
+    """
+
+    def __init__(
+        self,
+        stream: IO[str],
+        *,
+        locations: bool = False,
+        generic: bool = False,
+        handles: Mapping[str, str] | None = None,
+    ):
         super().__init__(stream, print_generic_format=generic)
         self._locations = locations
+        self._handles = handles
+        self._names = Names()
+
+    def print_ssa_value(self, value: SSAValue) -> str:
+        """Print the name of a value; the first time, find one."""
+        if self._handles is not None and value not in self._ssa_values:
+            wanted = value_identifier(value) or value.name_hint
+            if wanted is not None:
+                self._ssa_values[value] = self._names.free(wanted)
+        return super().print_ssa_value(value)
+
+    def print_resource_handle(self, dialect: str, handle: str) -> None:
+        """Print a handle by its name."""
+        super().print_resource_handle(dialect, (self._handles or {}).get(handle, handle))
 
     def print_op(self, op: Operation) -> None:
         """Print an op, then its location."""

@@ -21,6 +21,7 @@ from zeropoint.ir.program import Program
 from zeropoint.ir.resources import ResourceTable, blob_text
 from zeropoint.ir.stablehlo import ConstantOp
 from zeropoint.ir.tensors import Array, element_dtype, element_of
+from zeropoint.ir.value_names import handle_names
 from zeropoint.ir.verification import verify
 from zeropoint.ir.weights import INLINE_ELEMENTS, MissingWeights, Weights, inline_array
 
@@ -32,44 +33,52 @@ class BlobError(Error, ValueError):
     """A resource section that does not fit the program's use of it."""
 
 
-def resource_handles(module: ModuleOp) -> list[str]:
-    """The handles that a module refers to, each once, in order of first use."""
-    handles: dict[str, None] = {}
+def resource_handles(module: ModuleOp) -> dict[str, tuple[int, ...]]:
+    """The handles that a module refers to, each once, in order of first use; with the shape that it is used in."""
+    handles: dict[str, tuple[int, ...]] = {}
     for op in module.walk():
         for attribute in (*op.properties.values(), *op.attributes.values()):
             if isinstance(attribute, DenseResourceAttr):
-                handles[attribute.resource_handle.data] = None
-    return list(handles)
+                handles.setdefault(attribute.resource_handle.data, attribute.type.get_shape())
+    return handles
 
 
 def resource_arrays(program: Program) -> dict[str, Array]:
-    """The arrays behind the handles that a program refers to, in order of first use.
+    """The arrays behind the handles that a program refers to, in order of first use, in the shape of that use.
 
     Raises MissingWeights for a handle without an array.
     """
     arrays: dict[str, Array] = {}
-    for handle in resource_handles(program.module):
+    for handle, shape in resource_handles(program.module).items():
         if handle not in program.weights:
             raise MissingWeights(
                 f"found dense_resource<{handle}> with no data, expected an array in the program's weights"
             )
-        arrays[handle] = program.weights[handle]
+        array = program.weights[handle]
+        arrays[handle] = array.reshape(shape) if array.size == math.prod(shape) else array
     return arrays
 
 
 def print_program(
-    program: Program, *, locations: bool = False, generic: bool = False, inline_weights: bool = False
+    program: Program,
+    *,
+    locations: bool = False,
+    generic: bool = False,
+    inline_weights: bool = False,
+    names: bool = False,
 ) -> str:
     """The text of a program; with `inline_weights` the large constants follow as a resource section.
 
     `locations` says where each op and argument comes from; `generic` prints every op in the form that needs no
-    knowledge of its dialect.
+    knowledge of its dialect; with `names`, values and handles are called as in the original model (`value_names.py`).
     """
     stream = StringIO()
-    ProgramPrinter(stream, locations=locations, generic=generic).print_op(program.module)
+    handles = handle_names(program.module) if names else None
+    ProgramPrinter(stream, locations=locations, generic=generic, handles=handles).print_op(program.module)
     stream.write("\n")
     if inline_weights and (arrays := resource_arrays(program)):
-        entries = ",\n".join(f'      {handle}: "{blob_text(array)}"' for handle, array in arrays.items())
+        named = {(handles or {}).get(handle, handle): array for handle, array in arrays.items()}
+        entries = ",\n".join(f'      {handle}: "{blob_text(array)}"' for handle, array in named.items())
         stream.write(f"\n{{-#\n  dialect_resources: {{\n    builtin: {{\n{entries}\n    }}\n  }}\n#-}}\n")
     return stream.getvalue()
 

@@ -1,0 +1,68 @@
+"""`zeropoint calibrate`: the ranges of a model's values, as a file of statistics or in the program."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from zeropoint.cli.files import INPUT_FILE, OUTPUT_FILE, check_output
+from zeropoint.cli.limits import limit_options
+from zeropoint.cli.refusals import fail, reports_errors
+from zeropoint.cli.shapes import SHAPE
+
+SUFFIXES = (".json", ".mlir")
+
+
+@click.command()
+@click.argument("model", type=INPUT_FILE)
+@click.option("--data", required=True, type=INPUT_FILE, help="Calibration data: .npz, or a folder of .npy files.")
+@click.option(
+    "-o", "--output", required=True, type=OUTPUT_FILE, help="STATISTICS.json, or NAME.mlir with quant.stats in it."
+)
+@click.option("--target", default="cpu", show_default=True, help="Whose kernels decide what is observed.")
+@click.option("--observer", default="output", show_default=True, help="output, mse, minmax, or percentile:99.99.")
+@SHAPE
+@limit_options
+@reports_errors
+def calibrate(
+    model: Path,
+    data: Path,
+    output: Path,
+    target: str,
+    observer: str,
+    shapes: tuple[tuple[str, tuple[int, ...]], ...],
+) -> None:
+    """Observe the values of MODEL on data and write their ranges.
+
+    MODEL is a float model, or a program with quant.stats_ref in it (`zeropoint opt -p 'fuse,instrument'`). The pass
+    state-statistics puts a file of statistics into such a program, so that it can be edited in between.
+    """
+    from zeropoint.calibrate import bar, collect, observer_factory, samples, state_ranges, stats_keys
+    from zeropoint.calibrate.statistics import statistics_text
+    from zeropoint.frontend import load_model
+    from zeropoint.ir.files import save_program
+    from zeropoint.ir.outputs import write_atomically
+    from zeropoint.passes import ASKING_PASSES, FLOAT_PASSES, run_all
+    from zeropoint.targets import target as named_target
+
+    check_output(output, SUFFIXES, model, data)
+    try:
+        observer_factory(observer)
+        named_target(target)
+    except ValueError as error:
+        fail(str(error))
+    program = load_model(model, dict(shapes))
+    if not stats_keys(program):
+        program = run_all((*FLOAT_PASSES, *ASKING_PASSES), program, {"target": target})
+    report = collect(program, samples(data, program.inputs), observer=observer, progress=bar)
+    for warning in report.warnings:
+        click.echo(f"zeropoint: warning: {warning}", err=True)
+    if output.suffix == ".json":
+        text = statistics_text(report, observer)
+        write_atomically(output, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+        click.echo(f"wrote {output}")
+    else:
+        for path in save_program(state_ranges(program, report), output):
+            click.echo(f"wrote {path}")
+    click.echo(f"{len(report.observations)} values observed on {report.samples} samples")

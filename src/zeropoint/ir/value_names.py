@@ -1,0 +1,64 @@
+"""Names of the original model in a program's text: `%stem_conv`, `dense_resource<stem_conv_weight>`.
+
+A value is called after the location of its op, or of the argument that it is; a handle after the constant that holds
+it. Whatever MLIR does not allow in a name is `_`. A name that is taken gets `_1`, `_2`, in program order, so that the
+same program has the same text, and a text that is read and written again is the same.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from xdsl.dialects.builtin import DenseResourceAttr, ModuleOp, NameLoc
+from xdsl.ir import Operation, SSAValue
+
+from zeropoint.ir.locations import location_text
+from zeropoint.ir.stablehlo import ConstantOp
+
+_FOREIGN = re.compile(r"[^A-Za-z0-9_]+")
+
+
+class Names:
+    """Free names, each given once."""
+
+    def __init__(self) -> None:
+        self._taken: set[str] = set()
+        self._numbers: dict[str, int] = {}
+
+    def free(self, wanted: str) -> str:
+        """The name, or with the first number behind it that makes it free."""
+        name, number = wanted, self._numbers.get(wanted, 0)
+        while name in self._taken:
+            number += 1
+            name = f"{wanted}_{number}"
+        self._numbers[wanted] = number
+        self._taken.add(name)
+        return name
+
+
+def identifier(name: str) -> str | None:
+    """A name of the model as MLIR writes one; None where nothing of it is left."""
+    found = _FOREIGN.sub("_", name).strip("_")
+    if not found:
+        return None
+    return found if not found[0].isdigit() else f"_{found}"
+
+
+def value_identifier(value: SSAValue) -> str | None:
+    """What a value is to be called, None where the model has no name for it."""
+    location = value.owner.location if isinstance(value.owner, Operation) else getattr(value, "location", None)
+    text = location_text(location) if isinstance(location, NameLoc) else None
+    return None if text is None else identifier(text)
+
+
+def handle_names(module: ModuleOp) -> Mapping[str, str]:
+    """The names of the handles that constants hold, by handle; others stay as they are."""
+    names, found = Names(), dict[str, str]()
+    for op in module.walk():
+        if isinstance(op, ConstantOp) and isinstance(op.value, DenseResourceAttr):
+            handle = op.value.resource_handle.data
+            wanted = value_identifier(op.output)
+            if handle not in found and wanted is not None:
+                found[handle] = names.free(wanted)
+    return found
