@@ -20,8 +20,8 @@ from zeropoint.calibrate import Report, Work, collect
 from zeropoint.calibrate.choices import observer_factory
 from zeropoint.calibrate.collect import stats_keys
 from zeropoint.calibrate.spread import CHUNK_SAMPLES
-from zeropoint.calibrate.states import add
-from zeropoint.calibrate.workers import observed
+from zeropoint.calibrate.states import add, take
+from zeropoint.calibrate.workers import observe
 from zeropoint.engines import QuickestEngine
 from zeropoint.frontend import load_model
 from zeropoint.ir.program import Program
@@ -50,7 +50,8 @@ def everything(report: Report) -> list[object]:
 def arithmetic(asked: Program, samples: list[dict[str, Array]], seconds: float) -> None:
     """What a chunk costs, and how many workers one process can keep busy; `seconds` is what a sample takes a worker."""
     states = {key: observer_factory("mse")() for key in stats_keys(asked)}
-    packed = observed(QuickestEngine().prepare(asked), states, samples[:CHUNK_SAMPLES])
+    observe(QuickestEngine().prepare(asked), states, samples[:CHUNK_SAMPLES])
+    packed = take(states)
     began = time.perf_counter()
     for _ in range(10):
         add(states, packed)

@@ -21,8 +21,8 @@ from zeropoint.calibrate.choices import observer_factory
 from zeropoint.calibrate.journal import Journal, JournalError
 from zeropoint.calibrate.observers import Observer
 from zeropoint.calibrate.progress import Progress
-from zeropoint.calibrate.states import Packed, add, take
-from zeropoint.calibrate.workers import Chunk, Sample, by_workers, observed
+from zeropoint.calibrate.states import Packed, add, pack
+from zeropoint.calibrate.workers import Chunk, Sample, by_workers, observe
 from zeropoint.interp import Engine, Runnable
 from zeropoint.ir.program import Program
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
@@ -62,47 +62,40 @@ class Spread:
     count: int = 0
     _known: dict[int, tuple[int, bytes]] = field(default_factory=dict[int, tuple[int, bytes]])
     _run: Runnable | None = None
+    _what: bytes = b""
 
     def __call__(self, samples: Iterable[Sample], progress: Progress) -> dict[str, Observer]:
         """The observers, which have seen all samples.
 
         Raises JournalError, WorkerError, and what running the program raises.
         """
-        states, recent = self._states(), self._states()
-        what = _identity(self.program, self.observers, self._chunk_samples()) if self.work.journal is not None else b""
-        journal = Journal(self.work.journal, what)
-        try:
-            for packed in journal.resume(states) if self.work.resume else ():
+        states = self._states()
+        journal = Journal(self.work.journal, self._identity)
+        if self.work.resume and (packed := journal.resume(states)) is not None:
+            add(states, packed)
+        for number, packed in _counted(self._results(samples, journal, states), samples, self._known, progress):
+            if packed is not None:
                 add(states, packed)
-            chunks: dict[int, bytes] = {}
-            for number, packed in _counted(self._results(samples, journal), samples, self._known, progress):
-                if packed is None:
-                    continue
-                add(recent, packed)
-                chunks[number] = self._known[number][1]
-                if journal.is_due():
-                    add(states, told := take(recent))
-                    journal.write(chunks, told)
-                    chunks = {}
-            add(states, told := take(recent))
-            if journal.is_begun and chunks:
-                journal.write(chunks, told)
-            return states
-        finally:
-            journal.close()
+            journal.seen[number] = self._known[number][1]
+            if journal.is_due():
+                journal.write(pack(states))
+        if journal.is_begun:
+            journal.write(pack(states))
+        return states
 
     def _states(self) -> dict[str, Observer]:
         return {key: observer_factory(name)() for key, name in self.observers.items()}
 
-    def _results(self, samples: Iterable[Sample], journal: Journal) -> Iterator[tuple[int, Packed | None]]:
-        """The chunks by number with what was seen in each; None for those that the journal has."""
+    def _results(
+        self, samples: Iterable[Sample], journal: Journal, states: Mapping[str, Observer]
+    ) -> Iterator[tuple[int, Packed | None]]:
+        """The chunks by number with what was seen in each; None where it was seen by `states` themselves."""
         skipped: list[int] = []
-        open_chunks = self._open_chunks(samples, journal, skipped)
+        open_chunks = self._open_chunks(samples, dict(journal.seen), skipped)
+        here = partial(self._here, states)
         if self.work.workers == 1:
-            states = self._states()
-            results = ((chunk.number, self._here(states, chunk)) for chunk in open_chunks)
+            results: Iterator[tuple[int, Packed | None]] = ((chunk.number, here(chunk)) for chunk in open_chunks)
         else:
-            here = partial(self._here, self._states())
             results = by_workers(
                 self.program, self.observers, self.engine, self.work.workers, self.work.journal, open_chunks, here
             )
@@ -111,21 +104,21 @@ class Spread:
             yield result
         yield from ((number, None) for number in _drained(skipped))
 
-    def _open_chunks(self, samples: Iterable[Sample], journal: Journal, skipped: list[int]) -> Iterator[Chunk]:
+    def _open_chunks(self, samples: Iterable[Sample], done: Mapping[int, bytes], skipped: list[int]) -> Iterator[Chunk]:
         """The chunks that are to be run. Raises JournalError where one that was run is not what it was."""
         for chunk in _chunks(samples, self._chunk_samples(), self.see):
             self.count += len(chunk.samples)
             self._known[chunk.number] = len(chunk.samples), chunk.digest
-            if chunk.number not in journal.done:
+            if chunk.number not in done:
                 yield chunk
-            elif journal.done[chunk.number] == chunk.digest:
+            elif done[chunk.number] == chunk.digest:
                 skipped.append(chunk.number)
             else:
                 raise JournalError(
                     f"{self.work.journal}: found other samples than those that the journal is of, in chunk "
                     f"{chunk.number}, expected the same; run without --resume, which begins anew"
                 )
-        missing = journal.done.keys() - self._known.keys()
+        missing = done.keys() - self._known.keys()
         if missing:
             raise JournalError(
                 f"{self.work.journal}: found {self.count} samples, expected more: the journal has chunk {max(missing)} "
@@ -138,11 +131,22 @@ class Spread:
         size = sum(math.prod(shape_of(found)) * element_dtype(element_of(found)).itemsize for found in types)
         return max(1, min(self.work.chunk, CHUNK_BYTES // max(size, 1)))
 
-    def _here(self, states: Mapping[str, Observer], chunk: Chunk) -> Packed:
-        """A chunk, run by this process."""
+    def _here(self, states: Mapping[str, Observer], chunk: Chunk) -> None:
+        """Run a chunk in this process, seen by the observers themselves."""
         if self._run is None:
             self._run = self.engine.prepare(self.program)
-        return observed(self._run, states, chunk.samples)
+        observe(self._run, states, chunk.samples)
+
+    def _identity(self) -> bytes:
+        """What a journal is of: the size of a chunk, the observers, the program and its weights."""
+        if not self._what:
+            digest = hashlib.sha256(f"{self._chunk_samples()} {dict(self.observers)}\n".encode())
+            digest.update(print_program(self.program).encode())
+            for handle, array in sorted(resource_arrays(self.program).items()):
+                digest.update(handle.encode())
+                digest.update(_bytes(array))
+            self._what = digest.digest()
+        return self._what
 
 
 def _bytes(array: Array) -> memoryview:
@@ -200,12 +204,3 @@ def _counted(
             yield from [None] * (known[result[0]][0] - 1)
 
     return (item for item in progress(_Hinted(items(), samples), "calibrate") if item is not None)
-
-
-def _identity(program: Program, observers: Mapping[str, str], chunk: int) -> bytes:
-    """What a journal is of."""
-    digest = hashlib.sha256(f"{chunk} {dict(observers)}\n{print_program(program)}".encode())
-    for handle, array in sorted(resource_arrays(program).items()):
-        digest.update(handle.encode())
-        digest.update(_bytes(array))
-    return digest.digest()

@@ -37,6 +37,16 @@ def _parts(state: Observer) -> tuple[MinMaxObserver, Array]:
 
 def take(states: Mapping[str, Observer]) -> dict[str, Array]:
     """Pack what the observers have seen, and let them forget it."""
+    packed = pack(states)
+    for state, bins in zip(states.values(), np.split(packed["bins"], np.cumsum(packed["filled"])[:-1]), strict=True):
+        seen, histogram = _parts(state)
+        histogram[bins] = 0
+        _become(seen, MinMaxObserver())
+    return packed
+
+
+def pack(states: Mapping[str, Observer]) -> dict[str, Array]:
+    """What the observers have seen."""
     counts: list[list[int]] = []
     extremes: list[list[float]] = []
     bins: list[Array] = []
@@ -47,8 +57,6 @@ def take(states: Mapping[str, Observer]) -> dict[str, Array]:
         extremes.append([seen.minimum, seen.maximum])
         bins.append(np.flatnonzero(histogram))
         values.append(histogram[bins[-1]])
-        histogram[bins[-1]] = 0
-        _become(seen, MinMaxObserver())
     made: dict[str, Any] = {
         "counts": np.array(counts).reshape(-1, 3),
         "extremes": np.array(extremes).reshape(-1, 2),

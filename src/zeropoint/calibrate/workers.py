@@ -30,7 +30,7 @@ from zeropoint.ir.tensors import Array
 from zeropoint.limits import Limits, limited, limits
 
 Sample = Mapping[str, Array]
-Here = Callable[["Chunk"], Packed]
+Here = Callable[["Chunk"], None]
 
 DEATHS = 3
 """How often workers may die without a chunk done in between."""
@@ -66,15 +66,14 @@ _PREPARED: dict[Path, tuple[Runnable, dict[str, Observer]]] = {}
 """The program of the last job, ready to run; in each worker."""
 
 
-def observed(run: Runnable, states: Mapping[str, Observer], samples: Iterable[Sample]) -> Packed:
-    """What the observers see in these samples, packed; they forget it."""
+def observe(run: Runnable, states: Mapping[str, Observer], samples: Iterable[Sample]) -> None:
+    """Let the observers see what there is in these samples."""
 
-    def observe(key: str, array: Array) -> None:
+    def see(key: str, array: Array) -> None:
         states[key].update(array)
 
     for sample in samples:
-        run(sample, observe=observe)
-    return take(states)
+        run(sample, observe=see)
 
 
 def _work(job: Job, number: int, samples: list[Sample]) -> tuple[int, Packed | None]:
@@ -85,7 +84,9 @@ def _work(job: Job, number: int, samples: list[Sample]) -> tuple[int, Packed | N
                 _PREPARED.clear()
                 states = {key: observer_factory(name)() for key, name in job.observers.items()}
                 _PREPARED[job.program] = job.engine.prepare(load_program(job.program)), states
-            return number, observed(*_PREPARED[job.program], samples)
+            run, states = _PREPARED[job.program]
+            observe(run, states, samples)
+            return number, take(states)
     except Exception:
         _PREPARED.clear()
         return number, None
@@ -99,8 +100,8 @@ def by_workers(
     journal: Path | None,
     chunks: Iterator[Chunk],
     here: Here,
-) -> Iterator[tuple[int, Packed]]:
-    """What is seen in each chunk, by its number, as they are done; `here` runs one in this process.
+) -> Iterator[tuple[int, Packed | None]]:
+    """What is seen in each chunk, by its number, as they are done; None where `here` ran one in this process.
 
     Raises WorkerError, and what iterating the chunks or `here` raise.
     """
@@ -115,7 +116,9 @@ def by_workers(
                     number, packed = found
                     if number in pending.chunks:  # not by a worker that was given up
                         chunk, deaths = pending.chunks.pop(number), 0
-                        yield number, here(chunk) if packed is None else packed
+                        if packed is None:
+                            here(chunk)
+                        yield number, packed
             finally:
                 _close(results)
             deaths += 1

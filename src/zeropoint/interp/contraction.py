@@ -81,7 +81,9 @@ def float_contraction(form: Contraction, result: DType, rhs: Array | None) -> Bi
     dtype = result if result == FLOAT64 or result.kind == "c" else FLOAT32
 
     def laid_out(rhs: Array) -> Array:
-        return np.ascontiguousarray(form.weights(rhs.astype(dtype, copy=False)))
+        weights = form.weights(rhs.astype(dtype, copy=False))
+        # `apply` reads them with the last two axes exchanged: a matrix that lies so already is not copied.
+        return weights if weights.swapaxes(-2, -1).flags.c_contiguous else np.ascontiguousarray(weights)
 
     constant = None if rhs is None else laid_out(rhs)
     product = np.matmul if dtype.kind == "c" else sums_of_products

@@ -42,6 +42,16 @@ def _frozen(array: Array) -> Array:
     return view
 
 
+def _is_mapped(array: Array) -> bool:
+    """Whether an array is part of a file that is mapped to be read: it may be kept as it is."""
+    found: object = array
+    while isinstance(found, np.ndarray):
+        if isinstance(found, np.memmap):
+            return found.mode == "r"
+        found = cast("object", found.base)
+    return False
+
+
 class Weights(Mapping[str, Array]):
     """Handles to read-only arrays, flat; the type at the handle's use gives the shape."""
 
@@ -70,7 +80,8 @@ class Weights(Mapping[str, Array]):
         digest.update(flat.view(np.uint8).data)
         handle = f"w{digest.hexdigest()[:20]}"
         if handle not in self._arrays:
-            self._arrays[handle] = _frozen(flat.copy() if flat.base is not None or flat is array else flat)
+            shared = (flat.base is not None or flat is array) and not _is_mapped(flat)
+            self._arrays[handle] = _frozen(flat.copy() if shared else flat)
         return handle
 
     def attribute(self, array: Array, element_type: Attribute | None = None) -> ElementsAttr:

@@ -5,6 +5,7 @@ External data is memory-mapped and read when it is used; `raw_data` is viewed.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import prod
 from pathlib import Path
 from typing import cast
@@ -111,7 +112,17 @@ def _external(tensor: TensorProto, folder: Path) -> Array:
     """The part of a data file that a tensor points at, memory-mapped."""
     path, start = _external_place(tensor, folder)
     dtype, shape = _dtype_and_shape(tensor)
-    return np.memmap(path, dtype, mode="r", offset=start, shape=shape) if prod(shape) else np.empty(shape, dtype)
+    if not prod(shape):
+        return np.empty(shape, dtype)
+    found = path.stat()
+    data = _mapped(path, found.st_mtime_ns, found.st_size, found.st_ino)
+    return data[start : start + prod(shape) * dtype.itemsize].view(dtype).reshape(shape)
+
+
+@lru_cache(maxsize=4)
+def _mapped(path: Path, *_: int) -> Array:
+    """The bytes of a file, mapped once: a system has room for some ten thousand mappings of a process."""
+    return np.memmap(path, np.uint8, mode="r")
 
 
 def check_external(tensor: TensorProto, folder: Path) -> None:
