@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Literal
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -86,3 +89,14 @@ def test_an_array_of_another_width_does_not_fit() -> None:
 def test_an_attribute_without_elements() -> None:
     with pytest.raises(TypeError, match='found "text", expected dense elements'):
         Weights().array(StringAttr("text"))
+
+
+@pytest.mark.parametrize("mode", ["r", "r+", "c"])
+def test_a_file_that_is_mapped_to_be_read_is_not_copied(mode: Literal["r", "r+", "c"], tmp_path: Path) -> None:
+    np.arange(400, dtype=np.float32).tofile(tmp_path / "w")
+    mapped = np.memmap(tmp_path / "w", np.uint8, mode=mode)
+    weights = Weights()
+    part = mapped[100:1300].view(np.float32).reshape(30, 10)
+    kept = weights[weights.add(part)]
+    assert np.shares_memory(kept, mapped) == (mode == "r")
+    np.testing.assert_array_equal(kept, np.arange(25, 325, dtype=np.float32))
