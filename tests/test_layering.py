@@ -28,6 +28,7 @@ MAY_IMPORT = {
     "report": {"ir", "numerics", "targets", "ranges"},
     "codegen": {"ir", "numerics"},
     "export": {"ir", "numerics", "targets"},
+    "check_target": {"ir", "targets", "frontend", "interp", "export", "pipeline"},
 }
 FOR_ALL = {"errors", "limits", "litert_schema"}
 PACKAGES = sorted(MAY_IMPORT)

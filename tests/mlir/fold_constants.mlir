@@ -41,3 +41,18 @@ func.func @main(%x: tensor<2x2x3xf32>) -> tensor<2x1x3xf32> {
 // CHECK:       %[[B:.*]] = stablehlo.constant dense<{{\[}}{{\[}}[1.000000e+00, 2.000000e+00]], {{\[}}[1.000000e+00, 2.000000e+00]]]> : tensor<2x1x2xf32>
 // CHECK-NOT:   broadcast_in_dim
 // CHECK:       stablehlo.dot_general %[[B]], %{{.*}}
+
+// -----
+
+// Elements in the opposite order are stored in the same type.
+func.func @main(%x: tensor<1x2x3xf32>) -> tensor<1x3x1xf32> {
+  %w = stablehlo.constant {zeropoint.pinned = !quant.uniform<i8:f32:0, {0.5,0.25}>} dense<[[[1.0, 2.0]], [[3.0, 4.0]]]> : tensor<2x1x2xf32>
+  %r = stablehlo.reverse %w, dims = [2] : tensor<2x1x2xf32>
+  %y = stablehlo.dot_general %x, %r, batching_dims = [] x [], contracting_dims = [0, 1] x [1, 0] : (tensor<1x2x3xf32>, tensor<2x1x2xf32>) -> tensor<3x2xf32>
+  %z = stablehlo.slice %y [0:3, 0:1] : (tensor<3x2xf32>) -> tensor<3x1xf32>
+  %a = stablehlo.reshape %z : (tensor<3x1xf32>) -> tensor<1x3x1xf32>
+  return %a : tensor<1x3x1xf32>
+}
+// CHECK-LABEL: func.func @main
+// CHECK:       stablehlo.constant {{.*}}zeropoint.pinned = !quant.uniform<i8:f32:0, {5.000000e-01,2.500000e-01}>{{.*}}dense<{{\[}}{{\[}}[2.000000e+00, 1.000000e+00]], {{\[}}[4.000000e+00, 3.000000e+00]]]>
+// CHECK-NOT:   stablehlo.reverse

@@ -12,6 +12,7 @@ from importlib.metadata import version
 
 import pytest
 
+from zeropoint.check_target.models import row_id
 from zeropoint.targets import KernelRow, port_text, relation_text, target
 
 
@@ -19,13 +20,6 @@ def row_text(row: KernelRow) -> str:
     """`add (const i8) -> act i8, free`."""
     ports = ", ".join(map(port_text, row.inputs))
     return f"{row.kernel} ({ports}) -> {port_text(row.output)}, {relation_text(row.relation)}"
-
-
-def row_id(row: KernelRow) -> str:
-    """`add-i8-i8`, for the name of a test."""
-    return "-".join(
-        [row.kernel, *(port_text(rule).split()[-1 if rule.role.value == "other" else 1] for rule in row.inputs)]
-    )
 
 
 def rows(name: str) -> list[object]:

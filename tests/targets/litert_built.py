@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from oracle.litert import Port, evaluate, model
-from targets.confirmation import row_id
 from targets.litert_case import Case
+from zeropoint.check_target.models import row_id
 from zeropoint.ir.quant import Storage
 from zeropoint.targets import DATA, FixedScale, KernelRow, Role, SameScale
 

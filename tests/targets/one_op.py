@@ -12,9 +12,8 @@ from xdsl.dialects.builtin import TensorType, f32
 from xdsl.ir import SSAValue
 
 from networks import Network, channels_last
-from oracle.qdq import Port
-from targets.confirmation import row_id
-from targets.qdq_case import Built, Case, built, loaded, propagated, signatures
+from targets.qdq_case import loaded, propagated
+from zeropoint.check_target.models import Built, Case, Port, built, row_id, signatures
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp, QuantizeRegionOp, UniformQuantizedType
 from zeropoint.ir.stablehlo import AddOp, ConvolutionOp

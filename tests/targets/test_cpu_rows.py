@@ -12,7 +12,7 @@ import pytest
 from codegen.exactness import HERE, assert_native_is_exact
 from targets.confirmation import confirming
 from targets.one_op import float_program, kernels, regions_of, variants
-from targets.qdq_case import Built
+from zeropoint.check_target.models import Built
 from zeropoint.lower import integer_program
 from zeropoint.materialize import materialize
 from zeropoint.targets import KernelRow

@@ -17,9 +17,10 @@ from xdsl.dialects.builtin import StringAttr
 
 from oracle.litert import Port, Refused
 from targets import litert_case as lists
-from targets.confirmation import confirming, row_id, rows
+from targets.confirmation import confirming, rows
 from targets.litert_built import Built, built, is_wide
 from targets.litert_cases import CASES
+from zeropoint.check_target.models import row_id
 from zeropoint.interp import Interpreter
 from zeropoint.ir.annotations import PROFILE
 from zeropoint.ir.text import parse_program

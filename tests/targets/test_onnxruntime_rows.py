@@ -15,9 +15,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from oracle.qdq import Optimized, Port, optimized
-from targets.confirmation import confirming, row_id
-from targets.qdq_case import Built, Case, built, loaded, propagated, signatures
+from oracle.qdq import Optimized, optimized
+from targets.confirmation import confirming
+from targets.qdq_case import loaded, propagated
+from zeropoint.check_target.cases import CASES as SHARED
+from zeropoint.check_target.cases import IMAGE, NO_ROI, TWICE
+from zeropoint.check_target.models import Built, Case, Port, built, row_id, signatures
 from zeropoint.interp import run
 from zeropoint.ir.quant import Storage
 from zeropoint.materialize import materialize
@@ -26,62 +29,7 @@ from zeropoint.targets import EitherSign, KernelRow, SameScale, target
 NAME, PACKAGE = "onnxruntime", "onnxruntime"
 
 
-IMAGE = (2, 3, 12, 11)
-NO_ROI, TWICE = np.zeros(0, np.float32), np.array([1, 1, 2, 2], np.float32)
-CASES: dict[str, tuple[Case, ...]] = {
-    "convolution": (Case("Conv", (IMAGE,), "QLinearConv", (5, 3, 3, 3), bias=True, scale=0.06),),
-    "depthwise_convolution": (
-        Case("Conv", (IMAGE,), "QLinearConv", (3, 1, 3, 3), bias=True, attributes={"group": 3}, scale=0.04),
-    ),
-    "fully_connected": (
-        Case("Gemm", ((70, 9),), "QGemm", (9, 6), 1, bias=True, scale=0.04),
-        Case("Gemm", ((70, 9),), "QGemm", (6, 9), bias=True, attributes={"transB": 1}, scale=0.04),
-        Case("MatMul", ((70, 9),), "QLinearMatMul", (9, 6), 1, scale=0.04),
-    ),
-    "batch_matmul": (Case("MatMul", ((3, 8, 9), (3, 9, 10)), "QLinearMatMul"),),
-    "multiply": (Case("Mul", (IMAGE, IMAGE), "QLinearMul"),),
-    "add": (Case("Add", (IMAGE, IMAGE), "QLinearAdd"),),
-    "logistic": (Case("Sigmoid", (IMAGE,), "QLinearSigmoid", scale=1 / 256),),
-    "leaky_relu": (Case("LeakyRelu", (IMAGE,), "QLinearLeakyRelu", attributes={"alpha": 0.137}),),
-    "softmax": (
-        Case(
-            "Softmax",
-            ((90, 7),),
-            "QLinearSoftmax",
-            attributes={"axis": -1},
-            scale=1 / 256,
-            steps=1,
-            why="of i8, whose kernel wraps around and is left to ARM, we compute in f32",
-        ),
-    ),
-    "average_pool": (
-        Case(
-            "AveragePool",
-            (IMAGE,),
-            "QLinearAveragePool",
-            attributes={"kernel_shape": [2, 3]},
-        ),
-    ),
-    # A mean over other dimensions stays float.
-    "mean": (Case("GlobalAveragePool", ((9, 8, 5, 5),), "QLinearGlobalAveragePool", scale=0.02),),
-    "concatenate": (Case("Concat", (IMAGE, IMAGE), "QLinearConcat", attributes={"axis": 1}),),
-    "select": (Case("Where", (IMAGE, IMAGE), "QLinearWhere", condition=True),),
-    "reshape": (Case("Reshape", (IMAGE,), others=([6, -1],)),),
-    "transpose": (Case("Transpose", (IMAGE,), attributes={"perm": [0, 2, 3, 1]}),),
-    "slice": (Case("Slice", (IMAGE,), others=([1, 2], [9, 10], [2, 3])),),
-    "squeeze": (Case("Squeeze", ((1, 12, 11),), others=([0],)),),
-    "expand_dims": (Case("Unsqueeze", (IMAGE,), others=([1],)),),
-    "broadcast": (Case("Expand", ((2, 3, 12, 1),), others=([2, 3, 12, 4],)),),
-    "tile": (Case("Tile", (IMAGE,), others=([1, 2, 1, 1],), loaded=False),),
-    "flatten": (Case("Flatten", (IMAGE,)),),
-    "gather": (Case("Gather", (IMAGE,), others=([2, 0],), attributes={"axis": 1}),),
-    "max_pool": (Case("MaxPool", (IMAGE,), attributes={"kernel_shape": [2, 2]}),),
-    "reduce_min": (Case("ReduceMin", (IMAGE,), others=([2],)),),
-    "reduce_max": (Case("ReduceMax", (IMAGE,), others=([2],)),),
-    "depth_to_space": (Case("DepthToSpace", ((2, 8, 6, 5),), attributes={"blocksize": 2}),),
-    "resize": (Case("Resize", (IMAGE,), others=(NO_ROI, TWICE), attributes={"mode": "nearest"}),),
-    "split": (Case("Split", ((2, 3, 12, 10),), attributes={"axis": 3, "num_outputs": 2}, results=2),),
-}
+CASES = {kernel: cases for kernel, cases in SHARED.items() if kernel in target(NAME).by_kernel}
 
 
 def variants() -> list[Any]:

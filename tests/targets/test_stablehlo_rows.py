@@ -17,7 +17,7 @@ from interp.programs import upstream
 from oracle import mlir
 from targets.confirmation import confirming
 from targets.one_op import float_program, kernels, regions_of, variants
-from targets.qdq_case import Built
+from zeropoint.check_target.models import Built
 from zeropoint.interp import run
 from zeropoint.ir.text import print_program
 from zeropoint.materialize import materialize

@@ -14,8 +14,8 @@ from oracle import tosa
 from targets import tosa_programs as programs
 from targets.confirmation import confirming
 from targets.one_op import float_program, kernels, regions_of, variants
-from targets.qdq_case import Built, Case
 from targets.tosa_programs import Function, Program
+from zeropoint.check_target.models import Built, Case
 from zeropoint.interp import run
 from zeropoint.materialize import materialize
 from zeropoint.targets import KernelRow

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from oracle.qdq import Port
-from targets.qdq_case import Built
+from zeropoint.check_target.models import Built, Port
 from zeropoint.numerics.affine import dequantize, quantize
 from zeropoint.numerics.elementwise import TosaAdd
 from zeropoint.numerics.profile import profile

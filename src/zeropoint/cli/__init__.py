@@ -12,6 +12,7 @@ import click
 
 from zeropoint import __version__
 from zeropoint.cli.calibration import calibrate
+from zeropoint.cli.check_target import check_target
 from zeropoint.cli.compilation import compile_
 from zeropoint.cli.execution import compare, run
 from zeropoint.cli.export import export
@@ -23,7 +24,7 @@ from zeropoint.cli.sensitivity import sensitivity
 
 
 @click.group(
-    commands=[quantize, run, compare, explain, sensitivity, compile_, export, calibrate, opt, targets],
+    commands=[quantize, run, compare, explain, sensitivity, compile_, export, calibrate, opt, targets, check_target],
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(__version__, prog_name="zeropoint")

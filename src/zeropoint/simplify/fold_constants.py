@@ -33,10 +33,12 @@ from zeropoint.ir.stablehlo import (
     MultiplyOp,
     NegateOp,
     ReshapeOp,
+    ReverseOp,
     SqrtOp,
     SubtractOp,
     TransposeOp,
 )
+from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 from zeropoint.ir.weights import Weights
 
@@ -47,6 +49,7 @@ FOLDERS: dict[type[Operation], Callable[[Operation, tuple[Array, ...]], Array]] 
     DivideOp: lambda _, operands: operands[0] / operands[1],
     MultiplyOp: lambda _, operands: operands[0] * operands[1],
     NegateOp: lambda _, operands: -operands[0],
+    ReverseOp: lambda op, operands: _reversed(op, operands[0]),
     ReshapeOp: lambda op, operands: operands[0].reshape(shape_of(op.results[0])),
     SqrtOp: lambda _, operands: np.sqrt(operands[0]),
     SubtractOp: lambda _, operands: operands[0] - operands[1],
@@ -73,13 +76,24 @@ def _stays(op: Operation) -> bool:
     return not any(isinstance(use.operation, ConvolutionOp | DotGeneralOp) for use in op.result.uses)
 
 
-def _carry_pinned(op: TransposeOp, folded: ConstantOp) -> None:
-    """Parameters that a constant is pinned to hold for its transpose, along the dimension where their axis goes."""
+def _reversed(op: Operation, array: Array) -> Array:
+    assert isinstance(op, ReverseOp)
+    return np.flip(array, array_values(op.dimensions))
+
+
+def _carry_pinned(op: TransposeOp | ReverseOp, folded: ConstantOp) -> None:
+    """Parameters that a constant is pinned to hold for its transpose, along the dimension where their axis goes.
+
+    They hold for elements in the opposite order, where each has the scale that it had.
+    """
     given = op.operand.owner
     pinned = given.attributes.get(PINNED) if isinstance(given, ConstantOp) else None
     if not isinstance(pinned, UniformQuantizedType):
         return
-    if pinned.axis is not None:
+    if isinstance(op, ReverseOp):
+        if pinned.axis in array_values(op.dimensions):
+            return
+    elif pinned.axis is not None:
         axis = op.permutation.get_values().index(pinned.axis)
         pinned = UniformQuantizedType.per_channel(pinned.storage, axis, pinned.scales, pinned.zero_points)
     folded.attributes[PINNED] = pinned
@@ -106,7 +120,7 @@ class FoldConstant(RewritePattern):
         if len(known) != len(arrays) or (known[0].dtype.kind != "f" and not _makes_floats(op)):
             return
         folded = constant_op(folder(op, known), self.weights, location=op.location)
-        if isinstance(op, TransposeOp):
+        if isinstance(op, TransposeOp | ReverseOp):
             _carry_pinned(op, folded)
         rewriter.replace(op, folded)
 

@@ -1,0 +1,6 @@
+"""What the installed runtime computes of every row of a target's table, beside our prediction."""
+
+from zeropoint.check_target.check import Finding, check_rows
+from zeropoint.check_target.text import finding_page, finding_table
+
+__all__ = ["Finding", "check_rows", "finding_page", "finding_table"]

@@ -1,0 +1,81 @@
+"""One op, or a few, for each kernel that tables name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from zeropoint.check_target.models import Case
+
+IMAGE = (2, 3, 12, 11)
+ROWS = (90, 7)
+NO_ROI, TWICE = np.zeros(0, np.float32), np.array([1, 1, 2, 2], np.float32)
+SHARES = {"scale": 1 / 256}
+"""Of functions between 0 and 1."""
+
+CASES: Mapping[str, tuple[Case, ...]] = {
+    "convolution": (Case("Conv", (IMAGE,), "QLinearConv", (5, 3, 3, 3), bias=True, scale=0.06),),
+    "depthwise_convolution": (
+        Case("Conv", (IMAGE,), "QLinearConv", (3, 1, 3, 3), bias=True, attributes={"group": 3}, scale=0.04),
+    ),
+    "transpose_convolution": (
+        Case("ConvTranspose", (IMAGE,), "", (3, 2, 3, 3), 1, bias=True, attributes={"strides": [2, 2]}),
+    ),
+    "fully_connected": (
+        Case("Gemm", ((70, 9),), "QGemm", (9, 6), 1, bias=True, scale=0.04),
+        Case("Gemm", ((70, 9),), "QGemm", (6, 9), bias=True, attributes={"transB": 1}, scale=0.04),
+        Case("MatMul", ((70, 9),), "QLinearMatMul", (9, 6), 1, scale=0.04),
+    ),
+    "batch_matmul": (Case("MatMul", ((3, 8, 9), (3, 9, 10)), "QLinearMatMul"),),
+    "multiply": (Case("Mul", (IMAGE, IMAGE), "QLinearMul"),),
+    "add": (Case("Add", (IMAGE, IMAGE), "QLinearAdd"),),
+    "subtract": (Case("Sub", (IMAGE, IMAGE)),),
+    "maximum": (Case("Max", (IMAGE, IMAGE)),),
+    "minimum": (Case("Min", (IMAGE, IMAGE)),),
+    "logistic": (Case("Sigmoid", (IMAGE,), "QLinearSigmoid", scale=1 / 256),),
+    "tanh": (Case("Tanh", (IMAGE,), scale=1 / 128),),
+    "gelu": (Case("Gelu", (IMAGE,)),),
+    "hard_swish": (Case("HardSwish", (IMAGE,)),),
+    "elu": (Case("Elu", (IMAGE,)),),
+    "abs": (Case("Abs", (IMAGE,)),),
+    "exp": (Case("Exp", (IMAGE,)),),
+    "relu": (Case("Relu", (IMAGE,)),),
+    "leaky_relu": (Case("LeakyRelu", (IMAGE,), "QLinearLeakyRelu", attributes={"alpha": 0.137}),),
+    "elementwise_unary": (Case("Exp", (IMAGE,)), Case("Elu", (IMAGE,))),
+    "softmax": (
+        Case(
+            "Softmax",
+            (ROWS,),
+            "QLinearSoftmax",
+            attributes={"axis": -1},
+            scale=1 / 256,
+            steps=1,
+            why="of i8, whose kernel wraps around and is left to ARM, we compute in f32",
+        ),
+    ),
+    "log_softmax": (Case("LogSoftmax", (ROWS,), attributes={"axis": -1}),),
+    "average_pool": (Case("AveragePool", (IMAGE,), "QLinearAveragePool", attributes={"kernel_shape": [2, 3]}),),
+    # A mean over other dimensions stays float in onnxruntime.
+    "mean": (Case("GlobalAveragePool", ((9, 8, 5, 5),), "QLinearGlobalAveragePool", scale=0.02),),
+    "sum": (Case("ReduceSum", ((9, 8, 4, 4),), attributes={"keepdims": 0}, others=([2, 3],), scale=0.8),),
+    "concatenate": (Case("Concat", (IMAGE, IMAGE), "QLinearConcat", attributes={"axis": 1}),),
+    "select": (Case("Where", (IMAGE, IMAGE), "QLinearWhere", condition=True),),
+    "reshape": (Case("Reshape", (IMAGE,), others=([6, -1],)),),
+    "transpose": (Case("Transpose", (IMAGE,), attributes={"perm": [0, 2, 3, 1]}),),
+    "slice": (Case("Slice", (IMAGE,), others=([1, 2], [9, 10], [2, 3])),),
+    "pad": (Case("Pad", (IMAGE,), others=([0, 0, 1, 1, 0, 0, 1, 1],)),),
+    "squeeze": (Case("Squeeze", ((1, 12, 11),), others=([0],)),),
+    "expand_dims": (Case("Unsqueeze", (IMAGE,), others=([1],)),),
+    "broadcast": (Case("Expand", ((2, 3, 12, 1),), others=([2, 3, 12, 4],)),),
+    "tile": (Case("Tile", (IMAGE,), others=([1, 2, 1, 1],), loaded=False),),
+    "flatten": (Case("Flatten", (IMAGE,)),),
+    "gather": (Case("Gather", (IMAGE,), others=([2, 0, 0, 1],), attributes={"axis": 1}),),
+    "max_pool": (Case("MaxPool", (IMAGE,), attributes={"kernel_shape": [2, 2]}),),
+    "reduce_min": (Case("ReduceMin", (IMAGE,), others=([2],)),),
+    "reduce_max": (Case("ReduceMax", (IMAGE,), others=([2],)),),
+    "depth_to_space": (Case("DepthToSpace", ((2, 8, 6, 5),), attributes={"blocksize": 2}),),
+    "resize": (Case("Resize", (IMAGE,), others=(NO_ROI, TWICE), attributes={"mode": "nearest"}),),
+    "split": (Case("Split", ((2, 3, 12, 10),), attributes={"axis": 3, "num_outputs": 2}, results=2),),
+}
+"""By logical kernel."""

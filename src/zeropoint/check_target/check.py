@@ -1,0 +1,159 @@
+"""Rows as models of one op: quantized, exported, run by the runtime, compared with our interpreter bit for bit."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import inf
+from pathlib import Path
+from types import MappingProxyType
+
+import numpy as np
+
+from zeropoint.check_target.cases import CASES
+from zeropoint.check_target.causes import cause_of
+from zeropoint.check_target.models import Built, Case, Port, built, signatures
+from zeropoint.check_target.runtimes import Runtime, runtimes_of
+from zeropoint.errors import Error
+from zeropoint.export import export_program
+from zeropoint.frontend.onnx import load_onnx_model
+from zeropoint.interp import Interpreter
+from zeropoint.ir.annotations import FLOAT_REASON
+from zeropoint.ir.program import Program
+from zeropoint.ir.quant import QuantizeRegionOp, Storage, UniformQuantizedType
+from zeropoint.ir.tensors import Array
+from zeropoint.pipeline import Options, quantize
+from zeropoint.targets import KernelRow, Target, target
+
+ENDS = MappingProxyType({0: "", -1: "least zero points", 1: "greatest zero points"})
+OTHER_NAMES = MappingProxyType(
+    {"squeeze": "reshape", "expand_dims": "reshape", "flatten": "reshape", "strided_slice": "slice", "split": "slice"}
+)
+"""Kernels that our programs have under another name."""
+
+
+class CheckError(Error, ValueError):
+    """A target that no installed runtime can be asked about."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What one runtime made of a row, a case and its parameters.
+
+    `values` were compared, `equal` of them are equal, `steps` is the largest difference in storage steps. Where nothing
+    could be compared, `problem` says why.
+    """
+
+    row: KernelRow
+    case: Case | None
+    variant: str
+    runtime: str
+    values: int = 0
+    equal: int = 0
+    steps: float = 0
+    problem: str = ""
+
+    @property
+    def is_explained(self) -> bool:
+        """Whether nothing differs, or no more than the case says, and why."""
+        return self.outcome != "differs" or bool(self.cause)
+
+    @property
+    def cause(self) -> str:
+        """Why the results differ; empty where nobody knows."""
+        if self.case is not None and self.steps <= self.case.steps:
+            return self.case.why
+        return cause_of(self.runtime.partition(" ")[0], self.row)
+
+    @property
+    def outcome(self) -> str:
+        """`equal`, `differs` or `not compared`."""
+        if not self.values:
+            return "not compared"
+        return "equal" if self.equal == self.values else "differs"
+
+
+def check_rows(name: str, kernels: Sequence[str] = ()) -> Iterator[Finding]:
+    """The findings for the rows of a built-in target, in the order of its table; for `kernels` alone, if any are named.
+
+    Raises CheckError for a target whose files no runtime here runs, or whose runtime is not installed.
+    """
+    table, found = target(name), runtimes_of(name)
+    if not found:
+        raise CheckError(
+            f"found target '{name}', expected one whose exported files a runtime runs: litert, litert-16x8, onnxruntime"
+        )
+    for runtime in found:
+        if not runtime.version:
+            raise CheckError(f"found no package '{runtime.package}', expected it to check target '{name}'; install it")
+    unknown = set(kernels) - set(table.by_kernel)
+    if unknown:
+        raise CheckError(f"found kernel '{min(unknown)}', expected one of: {', '.join(table.by_kernel)}")
+    for row in table.rows:
+        if not kernels or row.kernel in kernels:
+            for runtime in found:
+                if row.output.storage.type.width in runtime.widths:
+                    yield from _check_row(row, table, runtime)
+
+
+def _check_row(row: KernelRow, table: Target, runtime: Runtime) -> Iterator[Finding]:
+    cases = [case for case in CASES.get(row.kernel, ()) if case.loaded]
+    if not cases:
+        yield Finding(row, None, "", runtime.name, problem="no program of ours has this kernel by itself")
+    for case in cases:
+        for storages in signatures(row):
+            for end, zero_points in ENDS.items():
+                for per_channel in (True, False) if case.weight else (True,):
+                    made = built(row, case, storages, per_channel, end)
+                    yield _finding(row, table, runtime, made, _variant(storages, case, per_channel, zero_points))
+
+
+def _variant(storages: Sequence[Storage], case: Case, per_channel: bool, zero_points: str) -> str:
+    parts = [str(storages[-1]), ("per channel" if per_channel else "per tensor") if case.weight else "", zero_points]
+    return ", ".join(part for part in parts if part)
+
+
+def _finding(row: KernelRow, table: Target, runtime: Runtime, made: Built, variant: str) -> Finding:
+    try:
+        # With the target's own profile, rows have theirs.
+        profile = None if runtime.profile == table.profile else runtime.profile
+        options = Options(target=table.name, profile=profile)
+        result = quantize(load_onnx_model(made.proto, {}), None, options)
+        problem = _other_kernel(result.propagated, row)
+        if problem:
+            return Finding(row, made.case, variant, runtime.name, problem=problem)
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / f"row{runtime.suffix}"
+            export_program(result.propagated, path)
+            theirs = runtime.open(path)(made.inputs)
+        ours = Interpreter(result.quantized)(made.inputs)
+    except Error as error:
+        return Finding(row, made.case, variant, runtime.name, problem=" ".join(str(error).split()))
+    values = equal = 0
+    steps = 0.0
+    for port, name in zip(made.results, ours, strict=True):
+        difference = _difference(port, theirs[name], ours[name])
+        values, equal = values + difference.size, equal + int((difference == 0).sum())
+        steps = max(steps, float(difference.max(initial=0)))
+    return Finding(row, made.case, variant, runtime.name, values, equal, steps)
+
+
+def _difference(port: Port, theirs: Array, ours: Array) -> Array:
+    """By how many storage steps real results differ."""
+    if theirs.shape != ours.shape:
+        return np.full(ours.shape, inf)
+    pair = [np.rint(real.astype(np.float64) / np.float32(port.scale)) for real in (theirs, ours)]
+    return np.abs(pair[0] - pair[1])
+
+
+def _other_kernel(program: Program, row: KernelRow) -> str:
+    """Why the program does not ask the row's kernel; empty where it does."""
+    regions = [op for op in program.entry.ops if isinstance(op, QuantizeRegionOp)]
+    for op in regions:
+        if not isinstance(op.output_specs.data[0], UniformQuantizedType):
+            reason = op.attributes.get(FLOAT_REASON)
+            return f"stays float: {getattr(reason, 'data', 'no reason stated')}"
+    names = {op.logical_kernel.data for op in regions}
+    expected = OTHER_NAMES.get(row.kernel, row.kernel)
+    return "" if expected in names else f"is {' and '.join(sorted(names)) or 'no kernel'} in our programs"

@@ -1,0 +1,78 @@
+"""The runtimes that exported files run in, each set of kernels by its name."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Protocol
+
+from zeropoint.export.litert.runtime import LiteRTFile
+from zeropoint.export.onnx.runtime import OnnxFile
+from zeropoint.ir.tensors import Array
+
+VNNI = ("avx512_vnni", "avx_vnni")
+
+
+class File(Protocol):
+    """An exported file, ready to run."""
+
+    def __call__(self, inputs: Mapping[str, Array], /) -> dict[str, Array]: ...
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """A package, its kernels by name, the suffix of its files, and the profile that has their arithmetic.
+
+    `widths` are those of activations that these kernels have; others fall to the runtime's other kernels.
+    """
+
+    package: str
+    kernels: str
+    suffix: str
+    profile: str
+    open: Callable[[Path], File]
+    widths: tuple[int, ...] = (8, 16)
+
+    @property
+    def name(self) -> str:
+        """`onnxruntime 1.31.1, x64 without VNNI`."""
+        return f"{self.package} {self.version}, {self.kernels}"
+
+    @property
+    def version(self) -> str:
+        """The version that is installed; empty where none is."""
+        try:
+            return version(self.package)
+        except PackageNotFoundError:
+            return ""
+
+
+def _processor() -> str:
+    """The kernels that a runtime chooses by the processor."""
+    machine = platform.machine()
+    if machine not in ("x86_64", "AMD64"):
+        return machine
+    info = Path("/proc/cpuinfo")
+    flags = info.read_text() if info.is_file() else ""
+    return f"x64 {'with' if any(flag in flags for flag in VNNI) else 'without'} VNNI"
+
+
+def runtimes_of(target: str) -> Sequence[Runtime]:
+    """The runtimes of a target's files; none for a target that has none, or whose runtime rounds in its own way."""
+    if target == "onnxruntime":
+        return [Runtime("onnxruntime", _processor(), ".onnx", "onnxruntime", OnnxFile)]
+    if target in ("litert", "litert-16x8"):
+        return [
+            Runtime(
+                "ai-edge-litert",
+                "reference kernels",
+                ".tflite",
+                "fixed32-double",
+                lambda path: LiteRTFile(path, reference=True),
+            ),
+            Runtime("ai-edge-litert", "XNNPACK", ".tflite", "xnnpack", LiteRTFile, (8,)),
+        ]
+    return []
