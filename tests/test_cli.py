@@ -515,7 +515,7 @@ def test_opt_writes_the_weights_that_its_output_needs_into_a_pipe_or_beside_the_
 
 
 def test_opt_reads_onnx_and_shows_the_program_after_each_pass() -> None:
-    assert 'logical_kernel = "softmax"' in done("opt softmax.onnx -p simplify,fuse")
+    assert 'quant.region "softmax"' in done("opt softmax.onnx -p simplify,fuse")
     result = invoke("opt softmax.onnx --pass-pipeline builtin.module(simplify,fuse) --mlir-print-ir-after-all")
     assert result.exit_code == 0
     dumps = [line for line in result.stderr.splitlines() if "IR Dump" in line]

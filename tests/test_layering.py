@@ -27,7 +27,7 @@ MAY_IMPORT = {
     "correct": {"ir", "numerics", "interp", "calibrate", "materialize", "solve", "targets", "lower"},
     "report": {"ir", "numerics", "targets", "ranges"},
     "codegen": {"ir", "numerics"},
-    "export": {"ir", "numerics", "targets"},
+    "export": {"ir", "numerics", "targets", "materialize"},
     "check_target": {"ir", "targets", "frontend", "interp", "export", "pipeline"},
 }
 FOR_ALL = {"errors", "limits", "litert_schema"}

@@ -21,7 +21,7 @@ def check_output(path: Path, suffixes: tuple[str, ...], *inputs: Path | None) ->
 
     No suffixes means any. What a killed process left of it goes.
     """
-    if suffixes and path.suffix not in suffixes:
+    if suffixes and not (path.suffix and path.name.endswith(suffixes)):
         fail(f"{path}: found suffix '{path.suffix}', expected {' or '.join(suffixes)}")
     if not path.parent.is_dir():
         fail(f"{path}: found no folder '{path.parent}', expected one to write into; make it first")

@@ -23,7 +23,11 @@ from zeropoint.cli.shapes import SHAPE
     help="Calibration data: .npz, or a folder of .npy files. A model that says all ranges itself needs none.",
 )
 @click.option(
-    "-o", "--output", required=True, type=OUTPUT_FILE, help="Where to write: NAME.mlir, NAME.tflite, NAME.onnx."
+    "-o",
+    "--output",
+    required=True,
+    type=OUTPUT_FILE,
+    help="Where to write: NAME.mlir, NAME.tflite, NAME.onnx, NAME.stablehlo.mlir, NAME.mlirbc.",
 )
 @click.option(
     "--target",
@@ -113,16 +117,17 @@ def quantize(
     shapes: tuple[tuple[str, tuple[int, ...]], ...],
 ) -> None:
     """Calibrate MODEL on data and write it as an integer program."""
-    from zeropoint.export import FORMATS, ExportOptions, check_target, export_program
+    from zeropoint.export import FORMATS, ExportOptions, check_target, export_program, format_suffix
     from zeropoint.ir.files import check_weights_file, save_program
     from zeropoint.pipeline import Options, require_integers
     from zeropoint.recipe import load_recipe
     from zeropoint.targets import target as named_target
 
     check_output(output, (".mlir", *FORMATS), model, data, validation, recipe_file)
-    if output.suffix == ".mlir" and not inline_weights:
+    is_text = format_suffix(output) is None
+    if is_text and not inline_weights:
         check_weights_file(output)
-    is_text, observed = output.suffix == ".mlir", "a model that is calibrated already (no --data)"
+    observed = "a model that is calibrated already (no --data)"
     refuse_idle(
         ("onnx_format", output.suffix != ".onnx", output.name),
         ("inline_weights", not is_text, output.name),
@@ -152,7 +157,7 @@ def quantize(
         click.echo(f"wrote {path}")
     if integer_only:
         require_integers(result)
-    if output.suffix in FORMATS:
+    if not is_text:
         settings = ExportOptions(integer_io=io == "integer", onnx_format=onnx_format)
         for path in export_program(result.propagated, output, settings):
             click.echo(f"wrote {path}")

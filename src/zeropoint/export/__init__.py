@@ -12,8 +12,9 @@ from zeropoint.ir.annotations import TARGET
 from zeropoint.ir.outputs import write_together
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp
+from zeropoint.materialize import materialize
 
-__all__ = ["FORMATS", "ExportError", "ExportOptions", "check_target", "export_program"]
+__all__ = ["FORMATS", "ExportError", "ExportOptions", "check_target", "export_program", "format_suffix"]
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class ExportOptions:
 
 @dataclass(frozen=True)
 class Format:
-    """A file format: the targets whose kernels its runtime has, and what makes the bytes of its files.
+    """A file format: the targets whose kernels its runtime has (none: any), and what makes the bytes of its files.
 
     `encode` gets the name of the file; what it gives is by name, the file itself last.
     """
@@ -56,11 +57,37 @@ def _onnx(program: Program, name: str, options: ExportOptions) -> Mapping[str, b
     return files_of(onnx_model(program, integer_io=options.integer_io, qoperators=qoperators), name)
 
 
+def _stablehlo(program: Program, name: str, options: ExportOptions) -> Mapping[str, bytes]:
+    from zeropoint.export.stablehlo import stablehlo_text
+
+    _refuse_integer_io(options)
+    return {name: stablehlo_text(materialize(program)).encode()}
+
+
+def _artifact(program: Program, name: str, options: ExportOptions) -> Mapping[str, bytes]:
+    from zeropoint.export.stablehlo import portable_artifact
+
+    _refuse_integer_io(options)
+    return {name: portable_artifact(materialize(program))}
+
+
+def _refuse_integer_io(options: ExportOptions) -> None:
+    if options.integer_io:
+        raise ExportError("found --io integer, expected floats at inputs and outputs of quantized StableHLO")
+
+
 FORMATS: Mapping[str, Format] = {
+    ".mlirbc": Format("StableHLO", (), _artifact),
     ".onnx": Format("ONNX", ("onnxruntime", "openvino"), _onnx),
+    ".stablehlo.mlir": Format("StableHLO", (), _stablehlo),
     ".tflite": Format("LiteRT", ("litert", "litert-16x8"), _tflite),
 }
-"""By suffix."""
+"""By how the file's name ends."""
+
+
+def format_suffix(path: Path) -> str | None:
+    """How the file's name ends, where that is a format's; `model.mlir` is none."""
+    return next((suffix for suffix in FORMATS if path.name.endswith(suffix) and path.name != suffix), None)
 
 
 def export_program(program: Program, path: Path, options: ExportOptions | None = None) -> list[Path]:
@@ -69,9 +96,10 @@ def export_program(program: Program, path: Path, options: ExportOptions | None =
     The files written are given back, the model first. Raises ExportError for a suffix without a format, a program of
     another stage or target, and for what the format has no operator for; nothing is written then.
     """
-    found = FORMATS.get(path.suffix)
-    if found is None:
+    suffix = format_suffix(path)
+    if suffix is None:
         raise ExportError(f"{path}: found suffix '{path.suffix}', expected one of: {', '.join(FORMATS)}")
+    found = FORMATS[suffix]
     _check_stage(program, path)
     encoded = found.encode(program, path.name, options or ExportOptions())
     written = {path.with_name(name): partial(Path.write_bytes, data=data) for name, data in encoded.items()}
@@ -81,8 +109,9 @@ def export_program(program: Program, path: Path, options: ExportOptions | None =
 
 def check_target(path: Path, target: object) -> None:
     """Raise ExportError where a target is not one of the file's runtime."""
-    found = FORMATS.get(path.suffix)
-    if found is not None and target not in found.targets:
+    suffix = format_suffix(path)
+    found = None if suffix is None else FORMATS[suffix]
+    if found is not None and found.targets and target not in found.targets:
         raise ExportError(
             f"{path}: found a program for target {target!r}, expected one for {' or '.join(found.targets)}; "
             f"quantize with --target {found.targets[0]}"

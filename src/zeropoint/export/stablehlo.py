@@ -1,0 +1,88 @@
+"""A quantized program as StableHLO that others read: text, or a portable artifact in MLIR's bytecode.
+
+What only zeropoint reads (facts, targets, names of ports) is left out, and constants stand in the text. Kernels whose
+arithmetic no quantized StableHLO op has (`fxpmath`, casts to storage) are refused.
+
+Source: the StableHLO document "Compatibility", section "APIs": artifacts are versioned VHLO in bytecode.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, Operation
+
+from zeropoint.export.errors import ExportError
+from zeropoint.ir.program import Program
+from zeropoint.ir.tensors import Array
+from zeropoint.ir.text import print_program, resource_arrays
+
+OURS = "zeropoint."
+DIALECTS = frozenset({"builtin", "func", "stablehlo"})
+_HANDLE = re.compile(r"dense_resource<(\"?)([^\">]+)\1>")
+
+
+def stablehlo_text(program: Program) -> str:
+    """The text of a quantized program with all constants in it.
+
+    Raises ExportError for an op of another dialect than StableHLO and func.
+    """
+    program = program.clone()
+    for op in program.module.walk():
+        _plain(op)
+    arrays = resource_arrays(program)
+    return _HANDLE.sub(lambda found: _dense(arrays[found[2]]), print_program(program))
+
+
+def _plain(op: Operation) -> None:
+    if op.name.partition(".")[0] not in DIALECTS:
+        raise ExportError(
+            f"found {op.name}, expected quantized StableHLO; quantize for target stablehlo or cpu, whose profiles need "
+            "no other ops",
+            op,
+        )
+    for name in [name for name in op.attributes if name.startswith(OURS)]:
+        del op.attributes[name]
+    if isinstance(op, FuncOp):
+        op.arg_attrs, op.res_attrs = _without_ours(op.arg_attrs), _without_ours(op.res_attrs)
+
+
+def _without_ours(listed: ArrayAttr[DictionaryAttr] | None) -> ArrayAttr[DictionaryAttr] | None:
+    if listed is None:
+        return None
+    kept: list[dict[str, Attribute]] = [
+        {name: value for name, value in entry.data.items() if not name.startswith(OURS)} for entry in listed.data
+    ]
+    return ArrayAttr([DictionaryAttr(entry) for entry in kept]) if any(kept) else None
+
+
+def _dense(array: Array) -> str:
+    """The elements as MLIR has them in hexadecimal: little-endian, booleans eight to a byte."""
+    data = np.packbits(array.reshape(-1), bitorder="little") if array.dtype == np.bool_ else np.ascontiguousarray(array)
+    return f'dense<"0x{data.tobytes().hex().upper()}">'
+
+
+def portable_artifact(program: Program) -> bytes:
+    """The bytecode of the text in the current version of StableHLO, which its compatibility window reads.
+
+    Raises ExportError where the text is refused, or the package with StableHLO's serializer is missing.
+    """
+    library, text = _library(), stablehlo_text(program)
+    try:
+        return library.serialize_portable_artifact_str(text, library.get_current_version())
+    except (RuntimeError, ValueError) as error:
+        raise ExportError(f"found a program that StableHLO does not serialize: {error}") from error
+
+
+def _library() -> Any:
+    try:
+        return importlib.import_module("torch_mlir._mlir_libs._stablehlo")
+    except ImportError as error:
+        raise ExportError(
+            "found no package 'torch-mlir', expected it for portable artifacts; pip install 'zeropoint[stablehlo]'"
+        ) from error

@@ -1,0 +1,93 @@
+"""Quantized StableHLO leaves as text and as a portable artifact that C++ StableHLO reads, verifies and evaluates."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from interp.programs import upstream
+from oracle import mlir
+from zeropoint.calibrate import samples
+from zeropoint.cli import main
+from zeropoint.export import ExportError, export_program
+from zeropoint.export.stablehlo import portable_artifact, stablehlo_text
+from zeropoint.frontend import load_model
+from zeropoint.interp import Interpreter
+from zeropoint.ir.text import parse_program
+from zeropoint.pipeline import Options, Quantization, quantize
+
+DIGITS = Path(__file__).parents[2] / "examples" / "digits"
+
+
+def digits(target: str) -> Quantization:
+    program = load_model(DIGITS / "digits.onnx")
+    return quantize(program, list(samples(DIGITS / "calib.npz", program.inputs))[:8], Options(target=target))
+
+
+@pytest.fixture(scope="module")
+def quantized() -> Quantization:
+    return digits("stablehlo")
+
+
+def test_the_text_verifies_and_holds_every_constant(quantized: Quantization) -> None:
+    mlir.require()
+    text = stablehlo_text(quantized.quantized)
+    assert "zeropoint." not in text
+    assert "dense_resource" not in text
+    assert not mlir.needs_unregistered(text)
+    mlir.canonical(text)
+    sample = dict(next(iter(samples(DIGITS / "test.npz", load_model(DIGITS / "digits.onnx").inputs))))
+    (mine,) = Interpreter(quantized.quantized)(sample).values()
+    (again,) = Interpreter(parse_program(text)).run_values(list(sample.values()))
+    np.testing.assert_array_equal(again, mine)
+
+
+DENSE = """func.func @main(%x: tensor<2x4xf32> {zeropoint.name = "x"}) -> (tensor<2x3xf32> {zeropoint.name = "y"}) {
+  %w = stablehlo.constant dense<[[0.5, 1.0, -1.0], [0.25, 2.0, 1.5], [1.0, 0.0, 0.0], [3.0, 1.0, 0.5]]>
+    : tensor<4x3xf32>
+  %0 = stablehlo.dot_general %x, %w, contracting_dims=[1] x [0] : (tensor<2x4xf32>, tensor<4x3xf32>) -> tensor<2x3xf32>
+  return %0 : tensor<2x3xf32>
+}"""
+
+
+def test_c_plus_plus_stablehlo_evaluates_the_text_to_our_integers() -> None:
+    mlir.require()
+    random = np.random.default_rng(0)
+    data = [{"x": random.normal(0, 1, (2, 4)).astype(np.float32)} for _ in range(4)]
+    result = quantize(parse_program(DENSE), data, Options(target="stablehlo"))
+    text = stablehlo_text(result.quantized)
+    (theirs,) = upstream(text, data[0]["x"], passes="stablehlo-legalize-quantized-op-to-qdq")
+    np.testing.assert_array_equal(theirs, Interpreter(result.quantized)(data[0])["y"])
+
+
+def test_the_artifact_is_read_back_as_the_same_program(quantized: Quantization) -> None:
+    library = pytest.importorskip("torch_mlir._mlir_libs._stablehlo")
+    ir = pytest.importorskip("torch_mlir.ir")
+    artifact = portable_artifact(quantized.quantized)
+    assert artifact.startswith(b"ML\xefR")
+    with ir.Context() as context:
+        text = str(library.deserialize_portable_artifact(context, artifact))
+    sample = dict(next(iter(samples(DIGITS / "test.npz", load_model(DIGITS / "digits.onnx").inputs))))
+    (mine,) = Interpreter(quantized.quantized)(sample).values()
+    (again,) = Interpreter(parse_program(text)).run_values(list(sample.values()))
+    np.testing.assert_array_equal(again, mine)
+
+
+def test_the_command_line_writes_both(tmp_path: Path) -> None:
+    pytest.importorskip("torch_mlir")
+    base = ["quantize", str(DIGITS / "digits.onnx"), "--data", str(DIGITS / "calib.npz"), "--effort", "none"]
+    for name in ("m.stablehlo.mlir", "m.mlirbc"):
+        answer = CliRunner().invoke(main, [*base, "--target", "stablehlo", "-o", str(tmp_path / name)])
+        assert answer.exit_code == 0, answer.output
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["m.mlirbc", "m.stablehlo.mlir"]
+    assert "!quant.uniform" in (tmp_path / "m.stablehlo.mlir").read_text()
+
+
+def test_arithmetic_that_stablehlo_lacks_is_refused_and_nothing_is_written(tmp_path: Path) -> None:
+    result = digits("litert")
+    with pytest.raises(ExportError, match=r"expected quantized StableHLO; quantize for target stablehlo"):
+        export_program(result.propagated, tmp_path / "m.stablehlo.mlir")
+    assert not list(tmp_path.iterdir())
