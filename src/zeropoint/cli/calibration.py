@@ -8,6 +8,7 @@ import click
 
 from zeropoint.cli.files import INPUT_FILE, OUTPUT_FILE, check_output
 from zeropoint.cli.limits import limit_options
+from zeropoint.cli.observers import OBSERVER
 from zeropoint.cli.refusals import fail, reports_errors
 from zeropoint.cli.shapes import SHAPE
 
@@ -20,8 +21,8 @@ SUFFIXES = (".json", ".mlir")
 @click.option(
     "-o", "--output", required=True, type=OUTPUT_FILE, help="STATISTICS.json, or NAME.mlir with quant.stats in it."
 )
-@click.option("--target", default="cpu", show_default=True, help="Whose kernels decide what is observed.")
-@click.option("--observer", default="output", show_default=True, help="output, mse, minmax, or percentile:99.99.")
+@click.option("--target", default="cpu", show_default=True, help="Target whose kernels decide what is observed.")
+@OBSERVER
 @SHAPE
 @limit_options
 @reports_errors

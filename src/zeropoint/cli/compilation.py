@@ -15,11 +15,11 @@ from zeropoint.cli.refusals import reports_errors
 @click.argument("model", type=INPUT_FILE)
 @click.option("-o", "--output", required=True, type=OUTPUT_FILE, help="Where to write: libNAME.so, or NAME.o.")
 @click.option(
-    "--cpu", default=None, metavar="NAME", help="The processor to compile for, as LLVM calls it; default: this one."
+    "--cpu", default=None, metavar="NAME", help="LLVM's name of the processor to compile for.  [default: this one]"
 )
 @click.option("--isa", default=None, metavar="NAME", help="The instruction set to compile for: avx2, portable, ...")
-@click.option("--triple", default=None, metavar="TRIPLE", help="Another system: aarch64-unknown-linux-gnu.")
-@click.option("--name", default=None, help="What the functions begin with; default: from the file's name.")
+@click.option("--triple", default=None, metavar="TRIPLE", help="Compile for another system: aarch64-unknown-linux-gnu.")
+@click.option("--name", default=None, help="Prefix of the C functions.  [default: the file's name]")
 @limit_options
 @reports_errors
 def compile_(model: Path, output: Path, cpu: str | None, isa: str | None, triple: str | None, name: str | None) -> None:

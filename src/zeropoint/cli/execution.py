@@ -18,7 +18,7 @@ ENGINE = click.option(
     type=click.Choice(["auto", "interp", "native"]),
     default="auto",
     show_default=True,
-    help="What runs MODEL: the interpreter, or machine code, which gives the same bits; auto: the one that is quicker.",
+    help="Interpreter or native code; both give the same bits. auto takes the faster one.",
 )
 THREADS = click.option(
     "--threads",
@@ -151,8 +151,8 @@ def _exported(reference: Any, model: Path, layers: bool) -> Any:
 @click.argument("reference", type=INPUT_FILE)
 @click.argument("model", type=INPUT_FILE)
 @click.option("--data", required=True, type=INPUT_FILE, help="Test data: .npz, or a folder of .npy files.")
-@click.option("--layers", is_flag=True, help="Also compare every value that both programs name.")
-@click.option("--json", "as_json", is_flag=True, help="For tools.")
+@click.option("--layers", is_flag=True, help="Also compare every inner value that has the same name in both programs.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @ENGINE
 @THREADS
 @SHAPE

@@ -26,14 +26,14 @@ from zeropoint.cli.refusals import reports_errors
     type=click.Choice(["channels-last", "model"]),
     default="channels-last",
     show_default=True,
-    help="Order of dimensions of images at inputs and outputs.",
+    help="Dimension order of images at inputs and outputs.",
 )
 @click.option(
     "--onnx-format",
     type=click.Choice(["qdq", "qoperator"]),
     default="qdq",
     show_default=True,
-    help="In .onnx: float ops between casts, which runtimes fuse, or operators on integers.",
+    help="Form of .onnx files: float ops between casts, which runtimes fuse, or integer operators.",
 )
 @limit_options
 @reports_errors

@@ -20,11 +20,11 @@ from zeropoint.cli.shapes import SHAPE
     "--target",
     default="cpu",
     show_default=True,
-    help="For a float model: whose kernels decide; Python code in a file is run.",
+    help="Target to explain a float model for; Python code in a target file is run.",
 )
-@click.option("--ranges", is_flag=True, help="Bounds of an integer program's numbers, their bits and headroom.")
-@click.option("--json", "as_json", is_flag=True, help="For tools.")
-@click.option("--native", is_flag=True, help="Which kernel of native code takes which ops, and why not a better one.")
+@click.option("--ranges", is_flag=True, help="Bounds, bits and headroom of the values of an integer program.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--native", is_flag=True, help="The native kernel of every op, and why a faster one did not fit.")
 @SHAPE
 @limit_options
 @reports_errors

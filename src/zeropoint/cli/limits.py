@@ -48,7 +48,7 @@ _OPTIONS = (
         metavar="SIZE",
         expose_value=False,
         callback=_memory,
-        help="Refuse a tensor of more than that: 512M, 8G.  [default: half of this machine's memory]",
+        help="Size of the largest tensor allowed: 512M, 8G.  [default: half of this machine's memory]",
     ),
     click.option(
         "--max-trips",
@@ -56,7 +56,7 @@ _OPTIONS = (
         metavar="N",
         expose_value=False,
         callback=_trips,
-        help="Stop a `while` after so many trips.  [default: 1000000]",
+        help="Largest number of iterations of a `while`.  [default: 1000000]",
     ),
 )
 

@@ -40,8 +40,8 @@ class _WithPasses(click.Command):
     "-p", "--passes", "--pass-pipeline", default="", help="Passes in order: 'simplify,fuse,propagate{target=litert}'."
 )
 @click.option("-o", "--output", type=OUTPUT_FILE, default=None, help="Where to write; default: the standard output.")
-@click.option("--split-input-file", is_flag=True, help="Treat the parts between '// -----' lines one by one.")
-@click.option("--verify-diagnostics", is_flag=True, help="Check the errors that expected-error comments announce.")
+@click.option("--split-input-file", is_flag=True, help="Process the parts between '// -----' lines separately.")
+@click.option("--verify-diagnostics", is_flag=True, help="Check that errors match the expected-error comments.")
 @click.option("--allow-unregistered-dialect", is_flag=True, help="Take ops of other dialects, in the generic form.")
 @click.option("--mlir-print-ir-after-all", "after_all", is_flag=True, help="Print the program after each pass.")
 @click.option("--generic", is_flag=True, help="Print ops in the generic form.")

@@ -10,6 +10,7 @@ import click
 from zeropoint.cli.files import INPUT_FILE, OUTPUT_FILE, check_output
 from zeropoint.cli.idle import refuse_idle
 from zeropoint.cli.limits import limit_options
+from zeropoint.cli.observers import OBSERVER
 from zeropoint.cli.refusals import fail, reports_errors
 from zeropoint.cli.shapes import SHAPE
 
@@ -20,7 +21,7 @@ from zeropoint.cli.shapes import SHAPE
     "--data",
     type=INPUT_FILE,
     default=None,
-    help="Calibration data: .npz, or a folder of .npy files. A model that says all ranges itself needs none.",
+    help="Calibration data: .npz, or a folder of .npy files. Not needed if the model states all ranges.",
 )
 @click.option(
     "-o",
@@ -33,10 +34,10 @@ from zeropoint.cli.shapes import SHAPE
     "--target",
     default="cpu",
     show_default=True,
-    help="Whose kernels decide: see `zeropoint targets`; or a .toml or .py, whose Python code is run.",
+    help="Target whose kernels are used: see `zeropoint targets`; or a .toml or .py (its Python code is run).",
 )
-@click.option("--profile", default=None, help="Rounding of every step; default: the target's.")
-@click.option("--observer", default="output", show_default=True, help="output, mse, minmax, or percentile:99.99.")
+@click.option("--profile", default=None, help="Numerics profile: how every step rounds.  [default: the target's]")
+@OBSERVER
 @click.option("--recipe", "recipe_file", type=INPUT_FILE, default=None, help="Rules for parts of the model: .yaml.")
 @click.option(
     "--least-sqnr",
@@ -50,14 +51,20 @@ from zeropoint.cli.shapes import SHAPE
     type=click.Choice(["none", "fast", "balanced", "best"]),
     default="balanced",
     show_default=True,
-    help="How much is done to bring outputs nearer to float.",
+    help="How many corrections to try, to bring the outputs closer to float.",
 )
-@click.option("--correct", "corrections", default=None, metavar="NAMES", help="Corrections by name instead, by commas.")
+@click.option(
+    "--correct",
+    "corrections",
+    default=None,
+    metavar="NAMES",
+    help="Corrections to try, by commas; replaces --effort.",
+)
 @click.option(
     "--validation",
     type=INPUT_FILE,
     default=None,
-    help="Data that corrections are judged on; default: a quarter of the calibration data, which is held back.",
+    help="Data to judge corrections on.  [default: a quarter of the calibration data, held back]",
 )
 @click.option("--io", type=click.Choice(["float", "integer"]), default="float", show_default=True)
 @click.option(
@@ -65,22 +72,22 @@ from zeropoint.cli.shapes import SHAPE
     type=click.Choice(["integer", "stablehlo", "kernels"]),
     default="integer",
     show_default=True,
-    help="The integer program, the quantized StableHLO it comes from, or the kernels with their types (for export).",
+    help="What to write: the integer program, the quantized StableHLO before it, or the kernels with their types.",
 )
 @click.option(
     "--onnx-format",
     type=click.Choice(["qdq", "qoperator"]),
     default="qdq",
     show_default=True,
-    help="In .onnx: float ops between casts, which runtimes fuse, or operators on integers.",
+    help="Form of .onnx files: float ops between casts, which runtimes fuse, or integer operators.",
 )
-@click.option("--integer-only", is_flag=True, help="Fail, with the list of them, if any float op is left inside.")
+@click.option("--integer-only", is_flag=True, help="Fail if any op stays in float, and list them.")
 @click.option(
     "--save-stages",
     type=click.Path(path_type=Path, file_okay=False),
     default=None,
     metavar="DIR",
-    help="Also write the program after every stage, as text and weights; `zeropoint opt` goes on from any of them.",
+    help="Also write the program after every stage; `zeropoint opt` resumes from any of them.",
 )
 @click.option("--inline-weights", is_flag=True, help="One self-contained .mlir file instead of .mlir + .safetensors.")
 @click.option(
@@ -88,9 +95,9 @@ from zeropoint.cli.shapes import SHAPE
     type=click.IntRange(min=-1),
     default=1,
     show_default=True,
-    help="Processes that share the calibration; -1: as many as there are processors. The bits are the same.",
+    help="Number of calibration processes; -1 for one per processor. The result is the same.",
 )
-@click.option("--resume", is_flag=True, help="Go on with a calibration that was broken off (a crash, kill -9).")
+@click.option("--resume", is_flag=True, help="Continue an interrupted calibration.")
 @SHAPE
 @limit_options
 @reports_errors

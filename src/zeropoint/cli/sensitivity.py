@@ -8,6 +8,7 @@ import click
 
 from zeropoint.cli.files import INPUT_FILE
 from zeropoint.cli.limits import limit_options
+from zeropoint.cli.observers import OBSERVER
 from zeropoint.cli.refusals import fail, reports_errors
 from zeropoint.cli.shapes import SHAPE
 
@@ -15,18 +16,33 @@ from zeropoint.cli.shapes import SHAPE
 @click.command()
 @click.argument("model", type=INPUT_FILE)
 @click.option("--data", required=True, type=INPUT_FILE, help="Calibration data: .npz, or a folder of .npy files.")
-@click.option("--target", default="cpu", show_default=True, help="Whose kernels decide; Python code in a file is run.")
-@click.option("--observer", default="output", show_default=True, help="output, mse, minmax, or percentile:99.99.")
+@click.option(
+    "--target",
+    default="cpu",
+    show_default=True,
+    help="Target whose kernels are used; a file's Python code is run.",
+)
+@OBSERVER
 @click.option(
     "--effort",
     type=click.Choice(["none", "fast", "balanced", "best"]),
     default="balanced",
     show_default=True,
-    help="Which corrections come first, as in quantize.",
+    help="Corrections to apply first, as in quantize.",
 )
-@click.option("--exact", is_flag=True, help="What outputs lose when only one kernel has 8 bits: a run for each.")
-@click.option("--worst", type=click.IntRange(1), default=None, metavar="N", help="Only the N kernels that add most.")
-@click.option("--json", "as_json", is_flag=True, help="For tools.")
+@click.option(
+    "--exact",
+    is_flag=True,
+    help="Also run each kernel alone in 8 bits and measure the outputs.",
+)
+@click.option(
+    "--worst",
+    type=click.IntRange(1),
+    default=None,
+    metavar="N",
+    help="Print only the N worst kernels.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @SHAPE
 @limit_options
 @reports_errors
