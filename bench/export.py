@@ -1,9 +1,10 @@
-"""Exported files in the runtime that they are for: are the bytes what we predicted, and how fast are they?
+"""Exported files in the runtimes that they are for: are the bytes what we predicted, and how fast are they?
 
-For each model: quantized for LiteRT, exported, and run there with reference kernels (profile fixed32-double) and with
-XNNPACK (profile xnnpack). `equal` is the share of output values that equal the prediction of our interpreter; `float
-ops` counts operators of the file that compute in floats, those at the edges left out; latencies are medians of one
-thread, ours beside the runtime's.
+Each model is quantized for LiteRT, with the profile of its reference kernels and with XNNPACK's, and for onnxruntime,
+as QDQ and with QOperators; exported, and run there. `equal` is the share of output values that equal the prediction of
+our interpreter; `float ops` counts nodes of onnxruntime's optimized graph that compute in floats, the casts at the
+edges left out; latencies are medians of one thread. `its own` is a file that onnxruntime's static quantization made of
+the same model (u8, weights i8 per channel), in the same runtime.
 
     python bench/export.py [--samples 4] [NAME=MODEL.onnx:CALIBRATION.npz ...]
 
@@ -16,13 +17,19 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import onnx
+import onnxruntime
 
+from ort_static import quantize_feeds
 from zeropoint.calibrate import samples as read_samples
-from zeropoint.export import ExportError, export_program
+from zeropoint.export import ExportError, ExportOptions, export_program
 from zeropoint.export.litert.runtime import LiteRTFile
+from zeropoint.export.onnx.runtime import OnnxFile
 from zeropoint.frontend import load_model
 from zeropoint.interp import Interpreter
 from zeropoint.pipeline import Options, quantize
@@ -31,7 +38,62 @@ HERE = Path(__file__).resolve().parent
 DIGITS = HERE.parent / "examples" / "digits"
 SHAPES = {"ppocr_cls": {"x": (1, 3, 48, 192)}}
 """Of inputs with dynamic dimensions, by the stem of the file."""
-PROFILES = {"fixed32-double": "reference", "xnnpack": "XNNPACK"}
+
+
+@dataclass(frozen=True)
+class Way:
+    """A target and a profile, the file that is written, and what runs it."""
+
+    name: str
+    target: str
+    profile: str | None
+    suffix: str
+    open: Callable[[Path], Any]
+    options: ExportOptions = field(default_factory=ExportOptions)
+
+
+WAYS = (
+    Way("LiteRT, reference", "litert", None, ".tflite", lambda path: LiteRTFile(path, reference=True)),
+    Way("LiteRT, XNNPACK", "litert", "xnnpack", ".tflite", LiteRTFile),
+    Way("onnxruntime, QDQ", "onnxruntime", None, ".onnx", OnnxFile),
+    Way("onnxruntime, QOperator", "onnxruntime", None, ".onnx", OnnxFile, ExportOptions(onnx_format="qoperator")),
+)
+INTEGER = frozenset(
+    {"Clip", "Concat", "Expand", "Flatten", "Gather", "MaxPool", "NhwcMaxPool", "QGemm", "Reshape", "Slice", "Squeeze"}
+    | {"Transpose", "Unsqueeze"}
+)
+"""Operators on integers, or that move them, beside those whose name begins with QLinear."""
+
+
+def float_nodes(path: Path) -> str:
+    """How many nodes of onnxruntime's optimized graph compute in floats; nothing for files of another runtime."""
+    if path.suffix != ".onnx":
+        return ""
+    with tempfile.TemporaryDirectory() as folder:
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level, options.optimized_model_filepath = 4, str(Path(folder) / "optimized.onnx")
+        session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        ops = [node.op_type for node in onnx.load(options.optimized_model_filepath).graph.node]
+    left = [op for op in ops if not op.startswith("QLinear") and op not in INTEGER]
+    return str(len(left) - len(session.get_inputs()) - len(session.get_outputs()))
+
+
+def its_own(model: Path, calibration: list, test: dict) -> str:
+    """The latency of the file that onnxruntime's static quantization makes of a model."""
+    with tempfile.TemporaryDirectory() as folder:
+        fixed, path = Path(folder) / "fixed.onnx", Path(folder) / "static.onnx"
+        proto = onnx.load(model)
+        for value in proto.graph.input:
+            sizes = test[value.name].shape if value.name in test else ()
+            for dim, size in zip(value.type.tensor_type.shape.dim, sizes, strict=False):
+                dim.dim_value = size
+        onnx.save(proto, fixed)
+        try:
+            quantize_feeds(fixed, calibration, path)
+            file = OnnxFile(path)
+        except Exception as error:  # of its tools, which have no base class
+            return f"not quantized: {type(error).__name__}"
+        return f"{median_ms(lambda: file(test)):.2f}"
 
 
 def median_ms(run: Callable[[], object], repeats: int = 20) -> float:
@@ -45,17 +107,17 @@ def median_ms(run: Callable[[], object], repeats: int = 20) -> float:
     return 1000 * statistics.median(times)
 
 
-def measured(name: str, model: Path, calibration: list, tests: list, profile: str) -> str:
+def measured(name: str, model: Path, calibration: list, tests: list, way: Way) -> str:
     """One row of the table."""
     program = load_model(model, SHAPES.get(model.stem))
-    result = quantize(program, calibration, Options(target="litert", profile=profile))
+    result = quantize(program, calibration, Options(target=way.target, profile=way.profile))
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "model.tflite"
+        path = Path(folder) / f"model{way.suffix}"
         try:
-            export_program(result.propagated, path)
+            export_program(result.propagated, path, way.options)
         except ExportError as error:
-            return f"| {name} | {profile} | not exported: {error} |"
-        file = LiteRTFile(path, reference=profile == "fixed32-double")
+            return f"| {name} | {way.name} | not exported: {error} |"
+        file = way.open(path)
         predict, exact = Interpreter(result.quantized), Interpreter(program)
         equal = total = same = 0
         for sample in tests:
@@ -65,9 +127,11 @@ def measured(name: str, model: Path, calibration: list, tests: list, profile: st
                 total += array.size
                 same += int(found[key].argmax() == real[key].argmax())
         milliseconds = median_ms(lambda: file(tests[0]))
-        size = path.stat().st_size / 1e6
+        peer = its_own(model, calibration, tests[0]) if way.name == "onnxruntime, QDQ" else ""
+        size, floats = path.stat().st_size / 1e6, float_nodes(path)
     share = f"{100 * equal / total:.2f} % of {total}"
-    return f"| {name} | {PROFILES[profile]} | {share} | {same}/{len(tests)} | {milliseconds:.2f} | {size:.2f} MB |"
+    cells = (name, way.name, share, floats, f"{same}/{len(tests)}", f"{milliseconds:.2f}", peer, f"{size:.2f} MB")
+    return f"| {' | '.join(cells)} |"
 
 
 def synthetic(model: Path, count: int) -> list:
@@ -98,7 +162,8 @@ def main() -> None:
             name, _, files = text.partition("=")
             model, _, data = files.partition(":")
             rows.append((name, Path(model), Path(data) if data else None))
-    print("| model | kernels | bytes equal to the prediction | top-1 as float | ms | file |\n|---|---|---|---|---|---|")
+    heads = ("model", "kernels", "equal", "float ops", "top-1 as float", "ms", "its own, ms", "file")
+    print(f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}")
     for name, model, data in rows:
         count = 16 + arguments.samples
         everything = (
@@ -107,8 +172,8 @@ def main() -> None:
             else list(read_samples(data, load_model(model, SHAPES.get(model.stem)).inputs))
         )
         calibration, tests = everything[:16], everything[16:count]
-        for profile in PROFILES:
-            print(measured(name, model, calibration, tests, profile), flush=True)
+        for way in WAYS:
+            print(measured(name, model, calibration, tests, way), flush=True)
 
 
 if __name__ == "__main__":

@@ -28,7 +28,6 @@ from onnxruntime.quantization import CalibrationDataReader, CalibrationMethod, Q
 from onnxruntime.quantization.shape_inference import quant_pre_process
 
 from agreement import sqnr_db, top1_agreement
-from photographs import crops
 
 Arithmetic = Literal["written", "precise", "default"]
 
@@ -147,6 +146,8 @@ VARIANTS = {
 
 def main() -> None:
     """Quantizes with every variant and prints how far each is from float on the held-out crops."""
+    from photographs import crops  # wants packages that quantizing does not
+
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("model", type=Path)
     parser.add_argument("--variant", choices=VARIANTS, action="append", help="only these (default: all)")
