@@ -1,4 +1,4 @@
-"""Propagation: the parameters of every port, by the target's table."""
+"""Propagation: choose the quantization parameters of every port from the target's kernel table."""
 
 from zeropoint.solve.check import check_fully_quantized, check_kernels, unquantized_ports, violations
 from zeropoint.solve.classes import DEFAULT_RANGES, RANGE_RULES

@@ -1,4 +1,4 @@
-"""Give the masks of attention the least finite numbers that still hide a score.
+"""Raise the very negative numbers of attention masks to the least value that still hides a score.
 
 ```mlir
 %s = "quant.stats"(%scores) {layerStats = dense<[-4.0, 5.0]> : tensor<2xf32>} : ...
@@ -14,10 +14,11 @@ becomes
 %1 = "quant.stats"(%0) {layerStats = dense<[-12.0, 5.0]> : tensor<2xf32>} : ...
 ```
 
--inf (or -1e9) in a sum that is quantized has no scale, or one in which every score is 0. The softmax behind it reads
-differences: a hidden score of at most e^-8 = 0.0003 of the least one that is shown is less than a tenth of a step of
-its 8-bit output. So a hidden number is bounded by the least score less the greatest less 8 where it is added, and by
-the least score less 8 where `select` puts it. A number that is above its bound is left as it is.
+A quantized sum with -inf (or -1e9) in it has no usable scale: none at all, or one at which every score becomes 0. The
+softmax that follows depends on differences only: if the exponential of a hidden score is at most e^-8 = 0.0003 of that
+of the least visible one, it is less than a tenth of a step of the 8-bit output. So a mask value is clamped from below:
+to (least score - greatest score - 8) where it is added, to (least score - 8) where `select` inserts it. Values above
+the bound are unchanged.
 """
 
 from __future__ import annotations
@@ -39,14 +40,14 @@ from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 from zeropoint.ir.weights import Weights, inline_array
 
 MARGIN = 8.0
-"""How far a hidden score is below the least shown one."""
+"""Distance of a hidden score below the least visible one."""
 
 
 @dataclass(frozen=True)
 class Mask:
-    """A constant that hides scores: `op` adds or selects operand `index`, of `values`, where softmax reads the result.
+    """A constant mask: operand `index` of `op`, which adds or selects it; a softmax reads the result.
 
-    `least` is the bound of its numbers, `shown` the range of the scores that are not hidden.
+    `values` are its elements, `least` is their lower bound, `shown` is the range of the scores that stay visible.
     """
 
     op: Operation
@@ -64,7 +65,7 @@ def _range(statistics: StatisticsOp) -> tuple[float, float]:
 
 
 def _combination(op: Operation) -> type[AddOp | SelectOp] | None:
-    """What an op, or the kernel of a region, does with scores and mask: add them, or choose between them."""
+    """How an op, or the kernel of a region, combines scores and mask: `add` or `select`; None for anything else."""
     if isinstance(op, SelectOp):
         return SelectOp
     if not isinstance(op, QuantizeRegionOp):
@@ -74,7 +75,7 @@ def _combination(op: Operation) -> type[AddOp | SelectOp] | None:
 
 
 def _numbers(value: SSAValue, weights: Weights) -> Array | None:
-    """The floats of a constant, or of the broadcast of a scalar."""
+    """The array of a float constant or of a broadcast scalar; None otherwise."""
     array = constant_array(value, weights)
     if array is None and (number := splat_value(value, weights)) is not None:
         array = np.full(shape_of(value), number, element_dtype(element_of(value)))
@@ -82,7 +83,7 @@ def _numbers(value: SSAValue, weights: Weights) -> Array | None:
 
 
 def _mask(region: Operation, weights: Weights) -> Mask | None:
-    """The mask before a softmax, where there is one with numbers that need not be so low."""
+    """The mask before a softmax region if it has values below the bound; None otherwise."""
     if not isinstance(region, QuantizeRegionOp) or region.logical_kernel.data != "softmax":
         return None
     statistics = region.inputs[0].owner
@@ -113,7 +114,7 @@ def _masks(program: Program) -> Iterator[Mask]:
 
 
 def bound_masks(program: Program) -> Program:
-    """The calibrated program with bounded masks before softmax; the program itself where it has none."""
+    """A copy of the calibrated program with bounded masks before softmax; the program itself if there are none."""
     if next(_masks(program), None) is None:
         return program
     program = program.clone()

@@ -1,4 +1,4 @@
-"""Whether a program with specs obeys a target's table, and whether it is fully quantized.
+"""Check that a program's specs obey the target's table, and that it is fully quantized.
 
 Source: the RFC on quantization transformations, section "Propagation pass": at each step the constraints of the current
 kernel are satisfied; a model is fully quantized when all its kernels have parameters for all their quantizable ports.
@@ -49,7 +49,7 @@ def region_name(region: QuantizeRegionOp) -> str:
 
 
 def unquantized_ports(program: Program) -> list[str]:
-    """A sentence for each port of a kernel that could be quantized and has no uniform type; empty: fully quantized."""
+    """A sentence for each quantizable port without a uniform type; an empty list if the program is fully quantized."""
     return [
         f"{region_name(region)}: {kind} {index} has {spec}{_reason(region)}"
         for region in regions_of(program)
@@ -59,7 +59,7 @@ def unquantized_ports(program: Program) -> list[str]:
 
 
 def check_fully_quantized(program: Program) -> Program:
-    """The program itself. Raises PropagationError, listing the ports, where it is not fully quantized."""
+    """The program itself. Raises PropagationError, listing the ports, if it is not fully quantized."""
     left = unquantized_ports(program)
     if left:
         raise PropagationError(f"found {len(left)} ports without parameters, expected none: {'; '.join(left)}")
@@ -81,12 +81,12 @@ def _ports(region: QuantizeRegionOp) -> Iterator[tuple[str, int, SSAValue, Attri
 
 
 def violations(program: Program, target: Target) -> list[str]:
-    """A sentence for each port whose type the kernel's row, or the maker of its value, does not allow."""
+    """A sentence for each port whose type contradicts the kernel's row or the op that defines its value."""
     return [sentence for region in regions_of(program) for sentence in _of_region(region, target)]
 
 
 def check_kernels(program: Program, target: Target) -> Program:
-    """The program itself. Raises PropagationError, with a list, where a kernel's constraints do not hold."""
+    """The program itself. Raises PropagationError, listing all violations, if a kernel's constraints do not hold."""
     found = violations(program, target)
     if found:
         raise PropagationError(f"found {len(found)} constraints that do not hold: {'; '.join(found)}")
@@ -113,7 +113,7 @@ def _of_region(region: QuantizeRegionOp, target: Target) -> Iterator[str]:
             yield f"{name}: changes nothing"
         return
     if target.real_results and _gives_accumulators(region, types):
-        del types[OUTPUT]  # `express-accumulators`: what only floats read is not brought to the row's storage
+        del types[OUTPUT]  # after `express-accumulators`, a result that only floats read keeps its i32 accumulator
     for sentence in _of_row(region, types, target):
         yield f"{name}: {sentence}"
 
@@ -128,7 +128,7 @@ def _of_row(region: QuantizeRegionOp, types: dict[int, UniformQuantizedType], ta
 
 
 def _gives_accumulators(region: QuantizeRegionOp, types: dict[int, UniformQuantizedType]) -> bool:
-    """Whether the output is what a contraction sums: i32 at the scale of the products, zero point 0."""
+    """Whether the output is a contraction's accumulator: i32 at scale s_in * s_w, zero point 0."""
     output = types.get(OUTPUT)
     if output is None or output.storage != ACCUMULATOR or 0 not in types or 1 not in types:
         return False
@@ -178,7 +178,7 @@ def _of_relation(region: QuantizeRegionOp, row: KernelRow, types: dict[int, Unif
 
 
 def _of_function(region: QuantizeRegionOp, row: KernelRow, types: dict[int, UniformQuantizedType]) -> Iterator[str]:
-    """Whether the function, asked again, derives the types that are there: from the inputs, or from the output."""
+    """Call the row's function again, on the inputs or else on the output; report types that differ from its result."""
     assert isinstance(row.relation, Custom)
     values = {**dict(enumerate(region.inputs)), OUTPUT: region.outputs[0]}
     settable = {port: value for port, value in values.items() if is_settable(row, region, port)}

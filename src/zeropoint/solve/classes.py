@@ -1,7 +1,7 @@
-"""What a set of ports that share their quantization parameters demands, and the parameters that follow.
+"""A scale class: ports that share quantization parameters, their constraints, and the parameters that follow.
 
-A class has at most one type that is fixed (by a kernel, or pinned by the model), or else the range that was observed
-over all its members; kernels may want its zero point at a number and its scale at least at one.
+A class has either one fixed type (set by a kernel or pinned by the model) or the range observed over all its members.
+Kernels may also require a given zero point and a minimum scale.
 
 Source: the RFC on quantization transformations, section "Propagation pass: resolving target constraints".
 """
@@ -29,7 +29,7 @@ from zeropoint.solve.errors import MissingStatistics
 
 RangeRule = Callable[[float, float, int, int], AffineParameters]
 RANGE_RULES: Mapping[str, RangeRule] = {"asymmetric": asymmetric, "minmax-nudged": minmax_nudged}
-"""How a range becomes a scale and a zero point, by name."""
+"""Name -> rule that turns a range into a scale and a zero point."""
 DEFAULT_RANGES = "asymmetric"
 
 
@@ -45,7 +45,7 @@ def real_range(fixed: UniformQuantizedType) -> tuple[float, float]:
 
 
 def holds(fixed: UniformQuantizedType, minimum: float | None, maximum: float | None) -> bool:
-    """Whether a range lies inside what `fixed` can express, half a step of slack at both ends; True where unknown."""
+    """Whether `fixed` can express a range, up to rounding at both ends. True for an unknown range."""
     if minimum is None or maximum is None:
         return True
     low = (fixed.storage.minimum - fixed.zero_point - 0.5) * fixed.scale
@@ -55,11 +55,11 @@ def holds(fixed: UniformQuantizedType, minimum: float | None, maximum: float | N
 
 @dataclass(eq=False)
 class ScaleClass:
-    """Ports that have one scale and zero point.
+    """Ports that share one scale and zero point.
 
-    `storage` is what they are stored in, `name` and `reader` say whose statistics are missing where they are; `members`
-    is the number of values; `need` is the scale that readers want (`precision.py`). It is open until a kernel's
-    function has read or set its parameters.
+    `storage` is their storage type. `name` and `reader` name a value and a kernel for the error about missing
+    statistics. `members` is the number of values. `need` is the scale that readers want (`precision.py`). A class is
+    open until a kernel's function reads or sets its parameters.
     """
 
     storage: Storage
@@ -80,13 +80,13 @@ class ScaleClass:
 
     @property
     def is_known(self) -> bool:
-        """Whether parameters follow from what is known."""
+        """Whether a fixed type or a range is known, so that the parameters follow."""
         return self.fixed is not None or self.minimum is not None
 
     def parameters(self) -> UniformQuantizedType:
-        """The type that every member takes.
+        """The type of every member.
 
-        Raises MissingStatistics where no kernel fixes it and nothing was observed.
+        Raises MissingStatistics if the type is not fixed and no range was observed.
         """
         if self.fixed is not None:
             return self.fixed
@@ -108,19 +108,19 @@ class ScaleClass:
         return UniformQuantizedType.per_layer(storage, float(held), zero_point)
 
     def at_least(self, scale: float, source: str) -> None:
-        """Demand a scale; parameters that are fixed, or that a function has read, stay."""
+        """Require a scale of at least `scale`. No effect on a fixed or settled class."""
         if self.fixed is None and self.is_open and scale > self.parameters().scale:
             self.least_scale, self._decided = scale, None
             self.facts.append(Fact("least scale", f"{scale:g}", "kernel", source))
 
     def settle(self) -> UniformQuantizedType:
-        """The parameters, which stay from now on: something else is derived from them."""
+        """Freeze the parameters and return them. Called when other parameters are derived from them."""
         made = self.parameters()
         self.is_open = False
         return made
 
     def fix(self, fixed: UniformQuantizedType, source: str) -> None:
-        """Take parameters that a kernel's function derived."""
+        """Set the parameters that a kernel's function derived, and freeze them."""
         self.fixed, self.is_open = fixed, False
         self.facts.append(Fact("parameters", str(fixed), "kernel", source))
 
@@ -134,6 +134,6 @@ class ScaleClass:
 
 
 def _around(zero_point: int, minimum: float, maximum: float, storage: Storage) -> AffineParameters:
-    """The least scale that holds a range with 0 at a given stored integer."""
+    """Parameters with a given zero point and the least scale that covers the range."""
     scale = least_scale(zero_point, minimum, maximum, storage.minimum, storage.maximum)
     return AffineParameters(np.array(scale or UNIT_SCALE), np.array(zero_point), storage.minimum, storage.maximum)

@@ -1,14 +1,14 @@
-"""Give every port that reads a constant a constant of its own.
+"""Give every port that reads a constant its own copy of it.
 
 ```mlir
 %w = stablehlo.constant dense<...>
 %0 = "quant.region"(%x, %w) ...
 %1 = "quant.region"(%y, %w) ...
 ```
-becomes the same with `%w` and a copy of it, so that each port may have its own parameters. The array is one: both name
-it by the same handle.
+becomes the same with a copy of `%w` for the second region, so that each port can have its own parameters. The array is
+not copied: both constants refer to it by the same handle.
 
-Source: the RFC on quantization transformations, section "Propagation pass"; 2019's converter did the same first.
+Source: the RFC on quantization transformations, section "Propagation pass"; the 2019 converter also started with this.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from zeropoint.solve.constraints import Constraints
 
 
 def duplicate_constants(program: Program, constraints: Constraints | None = None) -> None:
-    """Copy constants, in place, until each has at most one port of a region that reads it."""
+    """Copy constants, in place, until at most one region port reads each of them."""
     taken: set[SSAValue] = set()
     for op in list(program.entry.ops):
         if not isinstance(op, QuantizeRegionOp):

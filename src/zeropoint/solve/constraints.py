@@ -1,4 +1,4 @@
-"""Model constraints: what the annotated program says of its values, collected from every form that says it.
+"""Collect model constraints: what the program states about its values, in any of the forms below.
 
 ```mlir
 %1 = "quant.stats"(%0) {layerStats = dense<[-1.0, 1.0]> : tensor<2xf32>} ...      a range that was observed
@@ -6,10 +6,10 @@
 %4 = quant.dcast %3 : tensor<4x!quant.uniform<i8:f32, 0.5>> to tensor<4xf32>      pinned parameters
 %6 = "quant.coupled_ref"(%5) {coupledKey = "gate"} ...                            one type for all values of a key
 ```
-A pair of casts with `!quant.any` asks for a bit width, with `!quant.calibrated` states a range, with `!quant.none`
-keeps the value float. The specs of regions say the same of single ports. A value that a `dcast` makes of one that is
-quantized already, or that a `qcast` turns into a program's quantized result, is pinned to that element type. The ops
-that only said something are gone afterwards.
+A pair of casts with `!quant.any` requests a bit width, one with `!quant.calibrated` states a range, and one with
+`!quant.none` keeps the value float. The specs of regions state the same for single ports. If a `dcast` produces a value
+from an already quantized one, or a `qcast` turns it into a quantized result of the program, the value is pinned to that
+element type. Ops that only carry such annotations are removed.
 
 Source: the RFC on quantization transformations, section "Model Constraints"; "MLIR Quantization", section
 "Instrumentation and constraint ops".
@@ -52,17 +52,17 @@ from zeropoint.solve.rescale import rescale_region
 QUANTIZES = (QuantizeCastOp, UniformQuantizeOp)
 DEQUANTIZES = (DequantizeCastOp, UniformDequantizeOp)
 STRENGTH: Mapping[Salience, int] = {"default": 0, "calibrated": 1, "user": 2, "kernel": 3}
-"""Which fact wins; of two that are equally strong, ranges are united and parameters collide."""
+"""Precedence of facts. Of equally strong facts, ranges are merged; differing parameters are an error."""
 
 WIDEST = 16
-"""The bits of the widest activation; wider types are of accumulators."""
+"""Bits of the widest activation. Wider types are accumulators."""
 
 
 @dataclass
 class ValueConstraint:
-    """What is known of one value.
+    """The constraints on one value.
 
-    `strength` is that of the range; `quantiles` are the middles of parts of equal count.
+    `strength` is the precedence of the range. `quantiles` are the medians of equal-count bins of the observed values.
     """
 
     minimum: float | None = None
@@ -76,7 +76,7 @@ class ValueConstraint:
     facts: list[Fact] = field(default_factory=list[Fact])
 
     def observe(self, minimum: float, maximum: float, salience: Salience, source: str) -> None:
-        """A range: a stronger one replaces what was known, one as strong is united with it."""
+        """Add a range. It replaces a weaker one, is merged with an equally strong one, and yields to a stronger one."""
         strength = STRENGTH[salience]
         self.facts.append(Fact("range", f"[{minimum:g}, {maximum:g}]", salience, source))
         if strength < self.strength:
@@ -86,7 +86,7 @@ class ValueConstraint:
         self.minimum, self.maximum, self.strength = minimum, maximum, strength
 
     def state(self, stated: QuantizedType, salience: Salience, source: str) -> None:
-        """What a quantized type says of the value. Raises ValueError for a second type that is pinned."""
+        """Add what a quantized type states about the value. Raises ValueError for a second, different pinned type."""
         if isinstance(stated, UniformQuantizedType):
             if self.pinned not in (None, stated):
                 raise ValueError(f"found pinned types {self.pinned} and {stated}, expected one")
@@ -104,21 +104,21 @@ class ValueConstraint:
 
 @dataclass
 class Constraints:
-    """The constraints of every value that has some; `simulated` has the types of casts that were taken off."""
+    """The constraints of all values; `simulated` has the types of the removed quantize/dequantize pairs."""
 
     of_value: dict[SSAValue, ValueConstraint] = field(default_factory=dict[SSAValue, ValueConstraint])
     simulated: dict[SSAValue, UniformQuantizedType] = field(default_factory=dict[SSAValue, UniformQuantizedType])
 
     def of(self, value: SSAValue) -> ValueConstraint:
-        """The constraint of a value; an empty one where nothing is known."""
+        """The constraint of a value; adds an empty one if there is none."""
         return self.of_value.setdefault(value, ValueConstraint())
 
     def get(self, value: SSAValue) -> ValueConstraint | None:
-        """The constraint of a value, None where nothing is known."""
+        """The constraint of a value, or None."""
         return self.of_value.get(value)
 
     def state(self, value: SSAValue, stated: QuantizedType, salience: Salience, source: str) -> None:
-        """What a type says of a value. Raises PropagationError for a second type that is pinned."""
+        """Add what a type states about a value. Raises PropagationError for a second, different pinned type."""
         try:
             self.of(value).state(stated, salience, source)
         except ValueError as error:
@@ -126,7 +126,7 @@ class Constraints:
 
 
 def root(value: SSAValue) -> SSAValue:
-    """The value behind ops that only say something of it."""
+    """The value that a chain of annotation ops (statistics, references, cast pairs) passes through."""
     while isinstance(value, OpResult):
         if isinstance(value.op, StatisticsOp | StatisticsRefOp | CoupledRefOp):
             value = value.op.arg
@@ -138,7 +138,7 @@ def root(value: SSAValue) -> SSAValue:
 
 
 def _simulated(op: Operation) -> SSAValue | None:
-    """What `dcast(qcast(x))` simulates quantization of: x. None for another op."""
+    """The x of `dcast(qcast(x))`, a simulated quantization; None for any other op."""
     if not isinstance(op, DEQUANTIZES):
         return None
     made = op.operands[0].owner
@@ -149,7 +149,7 @@ _SAYS = (StatisticsOp, StatisticsRefOp, CoupledRefOp, *QUANTIZES)
 
 
 def _meets_region(value: SSAValue) -> bool:
-    """Whether a region makes the value or, behind ops that only say something, reads it."""
+    """Whether a region produces the value, or reads it directly or through annotation ops."""
     if isinstance(value.owner, QuantizeRegionOp):
         return True
     pending = [value]
@@ -164,7 +164,7 @@ def _meets_region(value: SSAValue) -> bool:
 
 
 def _read(op: Operation, constraints: Constraints) -> SSAValue | None:
-    """Take what an op says; the value that stands for its result from now on, None where the op stays."""
+    """Record what an op states. Returns the value that replaces its result, or None if the op stays."""
     if isinstance(op, StatisticsOp):
         low, high = inline_array(op.layer_stats).tolist()
         value = root(op.arg)
@@ -201,7 +201,7 @@ def _read(op: Operation, constraints: Constraints) -> SSAValue | None:
 
 
 def _read_pair(op: Operation, value: SSAValue, constraints: Constraints) -> SSAValue:
-    """Take what a pair of casts says of a value; the value that stands for its result."""
+    """Record what a pair of casts states about a value. Returns the value that replaces its result."""
     if OF_TARGET in op.attributes:
         _observe_fixed(constraints, value, op)
         return value
@@ -215,7 +215,7 @@ def _read_pair(op: Operation, value: SSAValue, constraints: Constraints) -> SSAV
 
 
 def _observe_fixed(constraints: Constraints, value: SSAValue, op: Operation) -> None:
-    """The range of a type that another target's kernel fixed; of accumulators nothing is known that way."""
+    """Record the range of a type that another target's kernel fixed. Accumulator types (> 16 bits) give no range."""
     element = element_of(op.operands[0])
     if isinstance(element, UniformQuantizedType) and element.is_per_layer and element.storage.type.width <= WIDEST:
         low, high = real_range(element)
@@ -223,7 +223,7 @@ def _observe_fixed(constraints: Constraints, value: SSAValue, op: Operation) -> 
 
 
 def _rescaled(value: SSAValue, given: UniformQuantizedType, wanted: UniformQuantizedType, op: Operation) -> SSAValue:
-    """The value of one type cast to a second one: the model itself rescales here."""
+    """A rescale of a value pinned to `given` and then cast to `wanted`: the model itself asks for it."""
     source = f"{op.name} '{value_name(op.results[0])}'"
     made = rescale_region(value, given, wanted, (str(given), f"{wanted} ({source})"))
     state_facts(made, [Fact("has", str(given), "user", source), Fact("wants", str(wanted), "user", source)])
@@ -239,7 +239,7 @@ def _state_element(constraints: Constraints, value: SSAValue, quantized: SSAValu
 
 
 def _read_edges(program: Program, constraints: Constraints) -> None:
-    """Values whose quantized form the program itself has, before or after."""
+    """Pin values that the program dequantizes before a region or quantizes after one."""
     for op in program.entry.ops:
         if isinstance(op, DEQUANTIZES) and _meets_region(op.results[0]):
             _state_element(constraints, op.results[0], op.operands[0], op)
@@ -253,7 +253,10 @@ def _ports(region: QuantizeRegionOp) -> Iterator[tuple[SSAValue, Attribute]]:
 
 
 def _read_specs(region: QuantizeRegionOp, constraints: Constraints) -> None:
-    """What the specs of a region say of the values at its ports; `!quant.none` and `!quant.any` are of the port."""
+    """Record what a region's specs state about the values at its ports.
+
+    `!quant.none` and `!quant.any` apply to the port alone, not to the value (see `kernels.py`).
+    """
     source = f"specs of {region.logical_kernel.data} '{value_name(region.outputs[0])}'"
     for value, spec in _ports(region):
         if isinstance(spec, UniformQuantizedType | CalibratedQuantizedType):
@@ -261,7 +264,7 @@ def _read_specs(region: QuantizeRegionOp, constraints: Constraints) -> None:
 
 
 def restore_simulation(program: Program, value: SSAValue, quantized: UniformQuantizedType) -> None:
-    """Put the casts back on a value that no kernel quantizes after all, in place."""
+    """Reinsert the pair of casts on a value that no kernel quantizes, in place."""
     stored = QuantizeCastOp(value, with_element(value, quantized))
     real = DequantizeCastOp(stored.result, value.type)
     if isinstance(value, OpResult):
@@ -275,9 +278,9 @@ def restore_simulation(program: Program, value: SSAValue, quantized: UniformQuan
 
 
 def take_constraints(program: Program) -> Constraints:
-    """Collect the constraints of a program, in which the ops that only state them are removed.
+    """Collect the constraints of a program. Removes the ops that only state them, in place.
 
-    Raises PropagationError where a value is pinned to two types.
+    Raises PropagationError if a value is pinned to two types or a range is not finite.
     """
     constraints = Constraints()
     for op in list(program.entry.ops):
@@ -298,7 +301,7 @@ def take_constraints(program: Program) -> Constraints:
 
 
 def _drop_inside(region: QuantizeRegionOp) -> None:
-    """What fusion put inside a region, and nothing reads, is not considered; a region in the model's own text stays."""
+    """Remove annotations that fusion moved into a region: they have no uses. Those the model itself put there stay."""
     for op in list(region.body.block.ops):
         if isinstance(op, StatisticsOp | CoupledRefOp) and op.res.first_use is None:
             Rewriter.erase_op(op)

@@ -1,7 +1,7 @@
-"""What is known of how a value is distributed, and what rounding it costs the result of a function.
+"""The distribution of a value, and how much rounding the value costs the result of a function.
 
-Calibration tells the middles of parts of equal count (`zeropoint.quantiles`). Where only a range is known, values are
-taken as spread evenly over it, in their logarithm where they all have one sign.
+Calibration gives the medians of equal-count bins (`zeropoint.quantiles`). If only a range is known, a uniform
+distribution over it is assumed; log-uniform if all values have the same sign.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from zeropoint.numerics import dequantize, quantize
 from zeropoint.numerics.ranges import asymmetric
 
 ASSUMED = 64
-"""Points of a value of which only a range is known."""
+"""Number of points to assume when only a range is known."""
 ROUNDINGS = 4.0
-"""Times the noise of rounding the result itself to 8 bits: noise below that is no reason for a wider operand."""
+"""A multiple of the noise of rounding the result itself to 8 bits. Noise below it does not justify a wider operand."""
 STEPS = 255
 
 Function = Callable[[Array], Array]
-"""From points of a value to the results of the function that reads it, element by element."""
+"""An elementwise function, from points of its operand to results."""
 
 
 @dataclass(frozen=True, eq=False)
 class Distribution:
-    """Points of equal weight, f32, and the range that the value is going to be stored with."""
+    """Points of equal weight (f32), and the range that the value will be stored with."""
 
     points: Array
     minimum: float
@@ -47,11 +47,11 @@ class Distribution:
         return Distribution(points.astype(np.float32), minimum, maximum)
 
     def step(self, storage: Storage) -> float:
-        """The scale in a storage."""
+        """The scale of the range in a storage type."""
         return float(asymmetric(self.minimum, self.maximum, storage.minimum, storage.maximum).scale)
 
     def rounded(self, storage: Storage) -> Array:
-        """The points as they come back from a storage."""
+        """The points after quantizing to a storage type and dequantizing."""
         chosen = asymmetric(self.minimum, self.maximum, storage.minimum, storage.maximum)
         bounds = (storage.minimum, storage.maximum)
         stored = quantize(self.points, chosen.scale, chosen.zero_point, *bounds, expressed=np.float64)
@@ -64,12 +64,12 @@ class Distribution:
 
 
 def loss(function: Function, points: Array, changed: Iterable[tuple[float, Array]]) -> float:
-    """The SQNR of a function's results, in dB of their variance, where its points are changed.
+    """The SQNR in dB of a function's results when its points are perturbed; the signal power is their variance.
 
-    Where the results do not vary, as those of a clamp that every point saturates, it is in dB of their mean square.
-    `changed` are forms of the points with their weights. Results that are not finite without a change do not count;
-    those that a change makes so leave nothing: -inf. Noise that is small beside the rounding of the result itself to 8
-    bits is none: +inf.
+    If the results are constant, for example because a clamp saturates every point, the mean square is used instead.
+    `changed` lists perturbed points with their weights. Points whose unperturbed result is not finite are ignored. The
+    SQNR is -inf if a perturbation makes a result non-finite, and +inf if the noise is small beside the rounding of the
+    result itself to 8 bits (`ROUNDINGS`).
     """
     with np.errstate(all="ignore"):
         expected = function(points).astype(np.float64)
@@ -89,6 +89,6 @@ def loss(function: Function, points: Array, changed: Iterable[tuple[float, Array
 
 
 def with_noise(points: Array, deviation: float) -> list[tuple[float, Array]]:
-    """Points with normal noise added, by three nodes of Gauss-Hermite quadrature."""
+    """Points with normal noise added, as (weight, points) at the three nodes of Gauss-Hermite quadrature."""
     far = np.float32(np.sqrt(3.0) * deviation)
     return [(1 / 6, points - far), (2 / 3, points), (1 / 6, points + far)]

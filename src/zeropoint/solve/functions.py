@@ -1,9 +1,9 @@
 """QuantFn: a Python function that derives the types of some ports of a kernel from those of others.
 
-It sees the types of the RFC: `!quant.uniform` of what is decided, `!quant.calibrated` of what is open and was observed,
-`!quant.any` of what is open otherwise; None at ports that are never quantized. A constant weight has the type that it
-would have by itself as soon as its input is decided, one scale per output channel where the row allows it, a bias that
-of the products; a constant operand has its range. The function may set any of them.
+It sees the types of the RFC: `!quant.uniform` for decided ports, `!quant.calibrated` for open ports with an observed
+range, `!quant.any` for other open ports, and None for ports that are never quantized. Once the input is decided, a
+constant weight has its default type (one scale per output channel if the row allows it) and the bias has the scale of
+the products. Other constant operands have their range. The function may set any of them.
 
 Source: the RFC on quantization transformations, section "Target Constraints": QuantFn(inputs, outputs) returns the
 indices of the ports that it updated.
@@ -34,11 +34,11 @@ from zeropoint.solve.operands import operand_type
 from zeropoint.targets import OUTPUT, Custom, KernelRow, Role
 
 Types = dict[int, QuantizedType | None]
-"""What a function sees, by port."""
+"""The types that a function sees, by port index."""
 
 
 def open_type(value: SSAValue, storage: Storage, minimum: float | None, maximum: float | None) -> QuantizedType:
-    """The type of a port that is not decided: `!quant.calibrated` where its range is known, else `!quant.any`."""
+    """The type of an open port: `!quant.calibrated` if its range is known, else `!quant.any`."""
     expressed = element_of(value)
     assert isinstance(expressed, AnyFloat)
     if minimum is None or maximum is None or not min(minimum, 0.0) < max(maximum, 0.0):
@@ -54,7 +54,7 @@ def constant_port(
     weights: Weights,
     pinned: UniformQuantizedType | None = None,
 ) -> QuantizedType:
-    """The type of a constant operand as a function sees it, given those of the operands `before` it, and its pin."""
+    """The type of a constant operand as a function sees it, given the types of the operands `before` it and its pin."""
     value, storage = kernel.region.inputs[index], kernel.storage(index)
     needed = {Role.WEIGHT: 1, Role.BIAS: 2}.get(kernel.row.input_rule(index).role, 0)
     known = [found for found in before[:needed] if isinstance(found, UniformQuantizedType)]
@@ -79,9 +79,9 @@ def is_settable(row: KernelRow, region: QuantizeRegionOp, port: int) -> bool:
 
 
 def ask(row: KernelRow, region: QuantizeRegionOp, source: str, known: Types) -> list[tuple[int, UniformQuantizedType]]:
-    """What the function of a row derives from the types that it sees, by port.
+    """The (port, type) pairs that the function of a row derives from the `known` types.
 
-    Raises PropagationError, naming `source`, for a function that fails or sets what a port cannot have.
+    Raises PropagationError, naming `source`, if the function fails or sets a type that its port cannot have.
     """
     assert isinstance(row.relation, Custom)
     inputs: list[QuantizedType | None] = [known.get(i) for i in range(len(region.inputs))]
@@ -107,10 +107,10 @@ def ask(row: KernelRow, region: QuantizeRegionOp, source: str, known: Types) -> 
 def checked_constant(
     kernel: Kernel, index: int, made: UniformQuantizedType, before: Sequence[Attribute], weights: Weights, source: str
 ) -> UniformQuantizedType:
-    """The type that a function gave a constant operand, once those of the operands `before` it are settled.
+    """The type `made` that a function gave a constant operand, checked against the settled types `before` it.
 
-    Raises PropagationError for a weight whose sums the accumulator would not hold, and for a bias that is not at the
-    scale of the products.
+    Raises PropagationError if a weight's sums would overflow the accumulator, or if a bias is not at the scale of the
+    products.
     """
     role, named = kernel.row.input_rule(index).role, kernel.row.port_name(index)
     if role is Role.WEIGHT:

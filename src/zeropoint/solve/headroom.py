@@ -1,10 +1,9 @@
-"""The least output scale of a kernel, from the greatest result that its operands can make.
+"""The least output scale of a kernel, from the greatest result that its operands can produce.
 
-Where the observed range is tiny beside that (a clip to almost nothing, sums that cancel), the multiplier of the
-requantization would pass what the rounding behaviours take: `fixed32-double` and `tosa-double` have 32 bits for an
-accumulator times a multiplier above one, and an addition has one common scale. With an output scale of at least
-2^-25 of the greatest result every profile has room, and a range of 255 steps loses nothing but noise: it is below
-2^-17 of that result.
+If the observed range is tiny beside that result (a clip to almost nothing, sums that cancel), the requantization
+multiplier would exceed what the rounding profiles support: `fixed32-double` and `tosa-double` have 32 bits for an
+accumulator times a multiplier above one, and an addition has one common scale. An output scale of at least 2^-25 of the
+greatest result leaves room in every profile. It costs only noise: 255 such steps are below 2^-17 of that result.
 
 Source: the project's numerics notes, "Requantize": x << e is an unchecked i32 product: bound |x| and refuse otherwise.
 """
@@ -31,7 +30,7 @@ LEAST_SHARE = 2.0**-25
 
 @dataclass(frozen=True)
 class Ports:
-    """A kernel with the greatest |real value| of each of its operands; `arrays` has those that are constant."""
+    """A kernel with the greatest |real value| of each operand; `arrays` has the constant operands, None for others."""
 
     region: QuantizeRegionOp
     greatest: tuple[float, ...]
@@ -40,7 +39,7 @@ class Ports:
 
 
 def greatest_real(spec: object, array: Array | None) -> float:
-    """The greatest |real value| of an operand: of the array itself where it is constant, 0 where it has no numbers."""
+    """The greatest |real value| of an operand: of `array` if it is constant, else of its type; 0 without either."""
     if array is not None:
         return float(np.abs(array).max(initial=0.0))
     if not isinstance(spec, UniformQuantizedType):
@@ -49,7 +48,7 @@ def greatest_real(spec: object, array: Array | None) -> float:
 
 
 def _of_contraction(ports: Ports) -> float:
-    """The greatest sum |w| over the channels, times the greatest input, and the bias."""
+    """Greatest sum |w| over the channels, times the greatest input, plus the greatest bias."""
     op = next(op for op in ports.region.body.block.ops if isinstance(op, ConvolutionOp | DotGeneralOp))
     weight, axis = ports.arrays[1], weight_channel_axis(op)
     assert weight is not None and axis is not None
@@ -72,7 +71,7 @@ def _of_product(ports: Ports) -> float:
 
 
 def _of_reduction(ports: Ports) -> float:
-    """As many inputs as are summed, divided or multiplied by what follows."""
+    """The greatest input times the number of summed elements, then divided or multiplied as in the region."""
     greatest = ports.greatest[0]
     for op in ports.region.body.block.ops:
         if isinstance(op, ReduceOp):
@@ -80,7 +79,7 @@ def _of_reduction(ports: Ports) -> float:
         elif isinstance(op, ReduceWindowOp):
             greatest *= prod(array_values(op.window_dimensions))
         elif isinstance(op, DivideOp | MultiplyOp):
-            number = splat_value(op.rhs, ports.weights) or 1.0  # counts that differ: of windows, and small
+            number = splat_value(op.rhs, ports.weights) or 1.0  # per-window counts are small: 1 is safe
             greatest = greatest / number if isinstance(op, DivideOp) else greatest * number
     return greatest
 
@@ -98,11 +97,11 @@ GREATEST: Mapping[str, Callable[[Ports], float]] = {
     "sum": _of_reduction,
     "transpose_convolution": _of_contraction,
 }
-"""Kernels that requantize sums and products; the others move data, or are tables."""
+"""Kernels that requantize sums or products. The others move data or are lookup tables."""
 
 
 def greatest_result(ports: Ports) -> float:
-    """The greatest |real value| that the kernel can make; 0 for kernels that sum and multiply nothing."""
+    """The greatest |real value| that the kernel can produce; 0 for kernels not in `GREATEST`."""
     rule = GREATEST.get(ports.region.logical_kernel.data)
     return 0.0 if rule is None else rule(ports)
 

@@ -1,4 +1,4 @@
-"""What the parameters of the program's inputs came from, as attributes of the arguments of `@main`."""
+"""Record the origin of the input parameters, as attributes of the arguments of `@main`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from zeropoint.solve.specs import Specs
 
 
 def state_input_facts(program: Program, specs: Specs) -> None:
-    """Put `zeropoint.facts` on every argument that a kernel reads. Changes the program."""
+    """Set `zeropoint.facts` on every argument that a kernel reads, in place."""
     function = program.main
     given = function.arg_attrs
     known = [DictionaryAttr({})] * len(program.entry.args) if given is None else given.data

@@ -1,4 +1,4 @@
-"""Kernels that would give values of very different size one scale, for floats only: they stay float.
+"""Keep a kernel float if it would force one scale on values of very different ranges and only floats read it.
 
 ```mlir
 %boxes  = ... observed in [0, 320]
@@ -6,11 +6,10 @@
 %both = "quant.region"(%boxes, %scores) ({ concatenate }) ...    one scale of 1.25: every score becomes 0 or 1.25
 return %both
 ```
-Of the kernels that share a scale (`same_scale` in the tables) these are the ones with more than one operand, and those
-that put a number in themselves: concatenate, pack, select, maximum, minimum, pad. Where only floats and the caller read
-the result, also behind kernels that hand the scale on, float costs nothing that they would not pay anyway. A kernel
-of integers reads one scale whatever happens: for it the value would be quantized to the same scale right after, so
-that a join that it reads stays quantized.
+Such joins are the `same_scale` kernels with more than one operand or with a number of their own: concatenate, pack,
+select, maximum, minimum, pad. If only float ops and the caller read the result, directly or through kernels that pass
+the scale on, then keeping it float costs nothing extra. An integer kernel reads one scale in any case: the value would
+be quantized to that scale right after the join. So a join with an integer reader stays quantized.
 """
 
 from __future__ import annotations
@@ -34,11 +33,11 @@ from zeropoint.solve.specs import Specs
 from zeropoint.targets import OUTPUT, Target
 
 PART_TOLERANCE = 8.0
-"""A part of a join that only floats read may have a scale so many times coarser than its own: three bits."""
+"""How many times coarser than its own scale an operand of a join may become before the join stays float: 3 bits."""
 
 
 def settle_kernels(program: Program, target: Target, constraints: Constraints, ranges: str) -> tuple[PortGraph, Specs]:
-    """The kernels of a program with the types of their ports, without joins that stay float; those carry the reason."""
+    """Choose kernels and port types, without the joins that stay float; those regions carry the reason."""
     left: dict[QuantizeRegionOp, str] = {}
     while True:
         kernels = KernelChoice(target, constraints, left).choose(program)
@@ -51,7 +50,7 @@ def settle_kernels(program: Program, target: Target, constraints: Constraints, r
 
 
 def _uneven_joins(program: Program, specs: Specs) -> dict[QuantizeRegionOp, str]:
-    """Joins that only floats read and that hurt a part, and what hands their results on; with the reason."""
+    """The joins that must stay float, and the kernels that pass their results on, each with the reason."""
     kernels: dict[Operation, Kernel] = {kernel.region: kernel for kernel in specs.graph.kernels}
     found: dict[QuantizeRegionOp, str] = {}
     for kernel in kernels.values():
@@ -70,7 +69,7 @@ def _uneven_joins(program: Program, specs: Specs) -> dict[QuantizeRegionOp, str]
 
 
 def _hurt_part(program: Program, kernel: Kernel, specs: Specs) -> tuple[str, float] | None:
-    """The operand that loses most by the kernel's one scale, and how many times coarser that is than its own."""
+    """The operand that loses most by the shared scale, as (name, ratio to its own scale); None if none loses much."""
     if not kernel.quantizes_output or is_rescale(kernel.region):
         return None
     shared = specs.port_class((kernel.region, OUTPUT))
@@ -87,7 +86,7 @@ def _hurt_part(program: Program, kernel: Kernel, specs: Specs) -> tuple[str, flo
 
 
 def _own_step(program: Program, kernel: Kernel, index: int, value: SSAValue, graph: PortGraph) -> float:
-    """The scale that an operand has by itself; 0 where it is not known, or only 0."""
+    """The scale that an operand would have by itself; 0 if it is unknown or the operand is all zeros."""
     if kernel.is_data(index, value):
         return graph.own_step(value)
     array = constant_array(value, program.weights)
@@ -99,7 +98,10 @@ def _own_step(program: Program, kernel: Kernel, index: int, value: SSAValue, gra
 def _only_for_floats(
     kernel: Kernel, kernels: Mapping[Operation, Kernel], constraints: Constraints
 ) -> list[QuantizeRegionOp] | None:
-    """The kernels that hand a result on to the floats that read it; None where integers do, or where somebody asked."""
+    """The kernels that pass a result on to its float readers.
+
+    None if an integer kernel reads it, or if a recipe or a pinned type asks for quantization.
+    """
     behind: dict[QuantizeRegionOp, None] = {}
     pending = [kernel]
     while pending:

@@ -1,8 +1,9 @@
-"""Which row of the target's table each region gets, or why it stays float.
+"""Select the row of the target's table for each region, or the reason why it stays float.
 
-The key is the logical kernel and the signature: what pinned types and bit widths say of the storage at each port, and
-what the kernel reads. Regions are visited in program order, so that this is known. A kernel that only moves data takes
-the width of what it reads; any other takes the row that its table has first, if that wants a rescale before it.
+The lookup key is the logical kernel and the signature: the storage of each port as stated by pinned types, bit widths
+and the storage of the operands. Regions are visited in program order, so that the operands' storage is known. A kernel
+that only moves data takes the width of its operand. Any other kernel takes the first fitting row of the table, even if
+that needs a rescale before it.
 
 Source: the RFC on quantization transformations, section "Target Constraints".
 """
@@ -52,16 +53,16 @@ from zeropoint.targets import (
 
 _ANY = PortRule(Role.ACTIVATION, Storage.of("i8"), wildcard=True)
 SUMS = ("add", "subtract")
-"""Kernels that cost no more in floats, between floats."""
+"""Kernels that are as cheap in float when their neighbours are float."""
 RESCALE_ROWS = (KernelRow(RESCALE_KERNEL, (_ANY,), _ANY, Free()),)
-"""What every target can do: change parameters, of any storage to any other."""
+"""Rows that every target has: a rescale from any storage to any other."""
 
 
 @dataclass
 class Kernel:
-    """A region with its row; `storages` has one entry per operand and, last, that of the output.
+    """A region with its row. `storages` has one entry per operand, then one for the output.
 
-    `position` is its number in an order that the program's text does not decide (`order.py`); makers before readers.
+    `position` is its rank in the canonical order (`order.py`), in which definitions come before uses.
     """
 
     region: QuantizeRegionOp
@@ -84,7 +85,7 @@ class Kernel:
 
     @property
     def quantizes_output(self) -> bool:
-        """Whether the kernel makes a quantized value."""
+        """Whether the kernel produces a quantized value."""
         return self.row.output.role is not Role.OTHER
 
     def data_ports(self) -> Iterator[tuple[int, SSAValue]]:
@@ -107,7 +108,7 @@ def _is_float(value: SSAValue) -> bool:
 
 
 def rebased(pinned: UniformQuantizedType, storage: Storage) -> UniformQuantizedType:
-    """The same real values in storage of the other sign, where `storage` has that; else the type as it is."""
+    """The same real values in storage of the other signedness if `storage` has that; else `pinned` unchanged."""
     if pinned.storage.type == storage.type or pinned.storage.type.width != storage.type.width:
         return pinned
     other = EitherSign(pinned.storage).other
@@ -120,7 +121,7 @@ def rebased(pinned: UniformQuantizedType, storage: Storage) -> UniformQuantizedT
 
 @dataclass
 class KernelChoice:
-    """The rows of the regions of a program, found in one walk. `left` has regions that stay float, and why."""
+    """Selects the rows of a program's regions in one walk. `left` has regions that must stay float, with the reason."""
 
     target: Target
     constraints: Constraints
@@ -130,7 +131,7 @@ class KernelChoice:
     weights: Weights = field(init=False)
 
     def choose(self, program: Program) -> list[Kernel]:
-        """The regions that have a kernel; the others carry the reason why they stay float."""
+        """The kernels of the regions that have one. Sets the reason (`FLOAT_REASON`) on the others."""
         kernels: list[Kernel] = []
         self.weights = program.weights
         self.widths = FunctionWidths.of(program, self.target, self.constraints)
@@ -149,9 +150,9 @@ class KernelChoice:
         return self._without_sums_of_floats(kernels) if self.target.real_results else kernels
 
     def _without_sums_of_floats(self, kernels: list[Kernel]) -> list[Kernel]:
-        """Leave a sum to the floats that alone read it: its operands would be rounded for nobody.
+        """Keep a sum float if only float ops read it: quantizing its operands would only add rounding error.
 
-        Readers come later in the program, so that the last sum is decided first.
+        Visits kernels in reverse, because a sum's readers have to be decided first.
         """
         chosen = {kernel.region for kernel in kernels}
         for kernel in reversed(kernels):
@@ -171,7 +172,7 @@ class KernelChoice:
         return [kernel for kernel in kernels if kernel.region in chosen]
 
     def _kernel(self, region: QuantizeRegionOp, position: int) -> Kernel | str:
-        """The kernel of a region, or why it has none."""
+        """The kernel of a region, or the reason why it has none."""
         name = region.logical_kernel.data
         kept = self.left.get(region) or self._kept_float(region)
         if kept is not None:
@@ -192,7 +193,7 @@ class KernelChoice:
         return self._unfit(region, found[0]) or Kernel(region, *found, position, demands, self.target.scale_type)
 
     def _why_none(self, region: QuantizeRegionOp, rows: Sequence[KernelRow], asked: Signature) -> str:
-        """Why no row fits: what is stated of one port, and what the kernel takes there; else all that is asked."""
+        """Why no row fits: the pinned port that no row accepts if there is one, else the whole signature."""
         name, whole = region.logical_kernel.data, f"target {self.target.name} has no kernel"
         row = rows[0]
         values = [*enumerate(region.inputs), (OUTPUT, region.outputs[0])]
@@ -211,16 +212,16 @@ class KernelChoice:
         return f"{whole} '{name}' for {asked}"
 
     def _least_stored(self, value: SSAValue, pinned: UniformQuantizedType) -> int | None:
-        """The least integer of a constant that is pinned; None of another value."""
+        """The least stored integer of a pinned constant; None for other values."""
         array = constant_array(value, self.weights)
         return None if array is None or not array.size else int(quantize(array, pinned, expressed=np.float64).min())
 
     def _match(
         self, region: QuantizeRegionOp, rows: Sequence[KernelRow], signature: Signature, demands: dict[str, str]
     ) -> tuple[KernelRow, tuple[Storage, ...]] | None:
-        """The first row that fits, one of the width that a recipe demands before others, and its storage.
+        """The first fitting row with its storages; rows of the output width that a recipe demands take precedence.
 
-        Rows that the pinned operands are nothing for come last.
+        A row that the operands do not fit (`_unfit`) is returned only if there is no other.
         """
         fitting = [(row, storages) for row in rows if (storages := row.storages(signature)) is not None]
         asked = demands.get("bits")
@@ -239,7 +240,7 @@ class KernelChoice:
         return self.widths.floats.get(region)
 
     def _unfit(self, region: QuantizeRegionOp, row: KernelRow) -> str | None:
-        """Why the operands are not what the row speaks of."""
+        """Why the operands do not fit the row; None if they do."""
         for index, value in enumerate(region.inputs):
             rule = row.input_rule(index)
             if rule.role in (Role.WEIGHT, Role.BIAS) and not is_constant(value):
@@ -251,7 +252,7 @@ class KernelChoice:
         return self._unfit_pin(row, OUTPUT, region.outputs[0])
 
     def _unfit_pin(self, row: KernelRow, port: int, value: SSAValue) -> str | None:
-        """Why the type that a value is pinned to is none for a port, whatever is rescaled."""
+        """Why a port cannot take the type that its value is pinned to, not even after a rescale; None if it can."""
         known, rule = self.constraints.get(value), row.rule(port)
         if known is None or known.pinned is None or rule.role is Role.BIAS:
             return None
@@ -289,7 +290,7 @@ class KernelChoice:
 
 
 def left_float(program: Program) -> dict[QuantizeRegionOp, str]:
-    """The regions of a solved program that stay float, with the reasons that they carry."""
+    """The regions of a solved program that stay float, with the reason for each."""
     found: dict[QuantizeRegionOp, str] = {}
     for op in program.entry.ops:
         if isinstance(op, QuantizeRegionOp) and isinstance(reason := op.attributes.get(FLOAT_REASON), StringAttr):
@@ -298,12 +299,12 @@ def left_float(program: Program) -> dict[QuantizeRegionOp, str]:
 
 
 def _is_tied(row: KernelRow) -> bool:
-    """Whether the kernel only moves what it reads, in whatever storage that is."""
+    """Whether the kernel's ports share one scale, so that it works in any storage."""
     return isinstance(row.relation, SameScale)
 
 
 def _of_either_sign(signature: Signature) -> Signature:
-    """The signature with every storage in either sign; that of 32 bits, of biases, has one."""
+    """The signature with each storage allowed in either signedness; 32-bit storage, used for biases, stays signed."""
 
     def other(demand: Demand) -> Demand:
         return EitherSign(demand) if isinstance(demand, Storage) and demand.type.width < 32 else demand

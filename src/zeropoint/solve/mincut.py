@@ -1,7 +1,7 @@
-"""The cheapest edges that separate two sets of nodes: maximum flow by Dinic's algorithm, in whole numbers.
+"""Minimum cut between two sets of nodes, by Dinic's maximum flow with integer capacities.
 
-Source: E. A. Dinic, "Algorithm for solution of a problem of maximum flow in networks with power estimation" (1970). The
-cut that is found is the one nearest to the sources, so it depends on the graph alone, not on the order of its edges.
+Source: E. A. Dinic, "Algorithm for solution of a problem of maximum flow in networks with power estimation" (1970). Of
+all minimum cuts, the one nearest to the sources is found, so the result does not depend on the order of the edges.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 
 class FlowNetwork:
-    """A directed graph with capacities; nodes are numbers from 0."""
+    """A directed graph with capacities; nodes are numbered from 0."""
 
     def __init__(self, nodes: int):
         self._arcs: list[list[int]] = [[] for _ in range(nodes)]
@@ -20,12 +20,12 @@ class FlowNetwork:
         self._total = 1
 
     def add_node(self) -> int:
-        """A new node."""
+        """Add a node and return its number."""
         self._arcs.append([])
         return len(self._arcs) - 1
 
     def connect(self, first: int, second: int, capacity: int, backward: int = 0) -> None:
-        """An arc, and one back with a capacity of its own."""
+        """Add an arc with `capacity`, and its reverse with capacity `backward`."""
         for tail, head, room in ((first, second, capacity), (second, first, backward)):
             self._arcs[tail].append(len(self._head))
             self._head.append(head)
@@ -34,11 +34,11 @@ class FlowNetwork:
 
     @property
     def unbounded(self) -> int:
-        """A capacity that no cut of the arcs so far reaches."""
+        """A capacity greater than that of any cut of the arcs so far."""
         return self._total
 
     def source_side(self, sources: Iterable[int], sinks: Iterable[int]) -> set[int]:
-        """The nodes on the sources' side of a cheapest cut between two sets of nodes."""
+        """The nodes on the source side of a minimum cut between two sets of nodes."""
         source, sink = self.add_node(), self.add_node()
         unbounded = self.unbounded
         for node in sources:
@@ -52,7 +52,7 @@ class FlowNetwork:
             self._saturate(source, sink, levels)
 
     def _levels(self, source: int) -> dict[int, int]:
-        """The distance of each node that arcs with room reach."""
+        """The BFS distance from the source of each node reachable over arcs with residual capacity."""
         levels = {source: 0}
         pending = deque([source])
         while pending:
@@ -65,7 +65,7 @@ class FlowNetwork:
         return levels
 
     def _saturate(self, source: int, sink: int, levels: dict[int, int]) -> None:
-        """Push flow along shortest paths until each of them is full."""
+        """Find a blocking flow: push along shortest paths until all are saturated."""
         cursor = dict.fromkeys(levels, 0)
         path: list[int] = []
         node = source

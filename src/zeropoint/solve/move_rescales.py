@@ -1,4 +1,4 @@
-"""Move rescales to where they cost nothing, or less: cancel, merge, absorb, push forward.
+"""Remove rescales or move them to where they cost less: cancel, merge, absorb, push forward.
 
 ```mlir
 %1 = "quant.region"(%0, %w) ... {logical_kernel = "convolution", output_specs = [A]}
@@ -8,13 +8,16 @@ becomes, where nothing else reads `%1`,
 ```mlir
 %1 = "quant.region"(%0, %w) ... {logical_kernel = "convolution", output_specs = [B]}
 ```
-One after the other, until none applies: a rescale to the same type, or to one that the value has already, is dropped;
-of two in a row only one is left; a kernel whose output scale is free makes the wanted type itself; a kernel that takes
-any parameters reads the value as it was, or as another rescale made it; a kernel that shares its scale and makes a
-smaller value goes before the rescale.
-Each step lowers the number of rescales or, with the same number, their cost, or takes a reader off one, so that this
-ends. A rescale that cuts
-values off is left alone where leaving it out would let them through.
+The moves are applied until none fits:
+
+- A rescale to the type that the value has, or a second rescale of a value to the same type, is dropped.
+- Two rescales in a row become one.
+- A kernel whose output scale is free produces the wanted type itself.
+- A kernel that accepts any parameters reads the value before the rescale, or another rescaled form of it.
+- A kernel that shares its scale and has a smaller result moves before the rescale.
+
+Each move lowers the number of rescales, or their cost, or the number of readers of one; so this terminates. A rescale
+that saturates values is kept if removing it would let them through.
 
 Source: the RFC on quantization transformations, section "Export": the scaling of inputs can be pushed forward and
 combined with the scaling of the outputs.
@@ -63,14 +66,14 @@ def rescale_count(program: Program) -> int:
 
 
 def _types(region: QuantizeRegionOp) -> tuple[UniformQuantizedType, UniformQuantizedType]:
-    """What a rescale reads and makes."""
+    """The types that a rescale converts from and to."""
     given, made = region.input_specs.data[0], region.output_specs.data[0]
     assert isinstance(given, UniformQuantizedType) and isinstance(made, UniformQuantizedType)
     return given, made
 
 
 def _cuts_off(through: UniformQuantizedType, source: UniformQuantizedType) -> bool:
-    """Whether values of `source` are lost on their way through a type, a step at either end apart."""
+    """Whether `through` saturates values that `source` can hold; one step of `source` at each end is allowed."""
     low, high = real_range(source)
     return not holds(through, low + source.scale, high - source.scale)
 
@@ -86,7 +89,7 @@ class _Moves:
     kernels: Mapping[Operation, Kernel]
 
     def step(self, rescale: QuantizeRegionOp) -> bool:
-        """Make the first move that fits; False where none does."""
+        """Make the first move that fits. Returns False if none does."""
         return (
             self._drop(rescale)
             or self._share(rescale)
@@ -102,7 +105,7 @@ class _Moves:
         Rewriter.erase_op(rescale)
 
     def _drop(self, rescale: QuantizeRegionOp) -> bool:
-        """One that nothing reads, or that changes nothing."""
+        """Drop a rescale that has no uses or does not change the type."""
         given, made = _types(rescale)
         if given != made and rescale.outputs[0].first_use is not None:
             return False
@@ -110,7 +113,7 @@ class _Moves:
         return True
 
     def _share(self, rescale: QuantizeRegionOp) -> bool:
-        """A second one of a value to the same type."""
+        """Drop a second rescale of a value to the same type."""
         for use in rescale.inputs[0].uses:
             other = use.operation
             if other is rescale or not isinstance(other, QuantizeRegionOp) or not is_rescale(other):
@@ -121,7 +124,7 @@ class _Moves:
         return False
 
     def _join(self, rescale: QuantizeRegionOp) -> bool:
-        """Of two in a row the first is left out; both, where the second undoes it."""
+        """Skip the first of two rescales in a row, or both if the second undoes the first."""
         before = rescale.inputs[0].owner
         if not isinstance(before, QuantizeRegionOp) or not is_rescale(before):
             return False
@@ -139,7 +142,7 @@ class _Moves:
         return True
 
     def _merge(self, rescale: QuantizeRegionOp) -> bool:
-        """The kernel that makes the value makes the wanted type."""
+        """Let the kernel that produces the value produce the wanted type instead."""
         value, (_, wanted) = rescale.inputs[0], _types(rescale)
         kernel = self.kernels.get(value.owner) if isinstance(value.owner, Operation) else None
         if kernel is None or is_rescale(kernel.region) or not value.has_one_use():
@@ -160,7 +163,7 @@ class _Moves:
         return least_output_scale(Ports(kernel.region, greatest, arrays, self.program.weights))
 
     def _absorb(self, rescale: QuantizeRegionOp) -> bool:
-        """Kernels that take any parameters read the value as it was before."""
+        """Let kernels that accept any parameters read the value before the rescale."""
         given, made = _types(rescale)
         if _cuts_off(made, given):
             return False
@@ -168,11 +171,11 @@ class _Moves:
         return any([self._read_instead(user, index, rescale.inputs[0], given) for user, index in uses])
 
     def _serve(self, rescale: QuantizeRegionOp) -> bool:
-        """Kernels that take any parameters read another rescaled form of the value that is nearly as fine."""
+        """Let kernels that accept any parameters read another rescaled form of the value, at most 2x as coarse."""
         _, made = _types(rescale)
         uses = [(use.operation, use.index) for use in rescale.outputs[0].uses]
         if len({user for user, _ in uses}) < len(uses):
-            return False  # what one port may read depends on what the kernel reads at the other
+            return False  # a kernel reads it at two ports, and the type allowed at one depends on the other
         for use in rescale.inputs[0].uses:
             other = use.operation
             if other is rescale or not isinstance(other, QuantizeRegionOp) or not is_rescale(other):
@@ -193,7 +196,7 @@ class _Moves:
         return False
 
     def _read_instead(self, user: Operation, index: int, value: SSAValue, given: UniformQuantizedType) -> bool:
-        """Let a kernel that takes any parameters there read a value of type `given`; False where it does not."""
+        """Let a kernel read `value`, of type `given`, at operand `index`. Returns False if it cannot."""
         specs = self._specs_reading(user, index, given)
         if specs is None or not isinstance(user, QuantizeRegionOp):
             return False
@@ -202,7 +205,7 @@ class _Moves:
         return True
 
     def _specs_reading(self, user: Operation, index: int, given: UniformQuantizedType) -> list[Attribute] | None:
-        """The input specs of a kernel that reads `given` at a port; None where it cannot."""
+        """The input specs of a kernel if it reads `given` at operand `index`; None if it cannot."""
         kernel = self.kernels.get(user)
         if kernel is None or is_rescale(kernel.region) or not isinstance(kernel.row.relation, FREE_INPUT):
             return None
@@ -225,7 +228,7 @@ class _Moves:
         return operand_type(kernel, index, before, output, self.program.weights, kept)
 
     def _push(self, rescale: QuantizeRegionOp) -> bool:
-        """A kernel that shares its scale and makes a smaller value goes first."""
+        """Move a kernel that shares its scale and has a smaller result before the rescale."""
         (given, made), value = _types(rescale), rescale.outputs[0]
         use = value.get_unique_use()
         kernel = None if use is None else self.kernels.get(use.operation)
@@ -247,9 +250,10 @@ class _Moves:
 
 
 def move_rescales(program: Program, target: Target) -> Program:
-    """Fewer and cheaper rescales in a program that propagation gave its specs; the module says how many there were.
+    """A copy of a propagated program with fewer and cheaper rescales.
 
-    The kernels are those of the target that the specs are for.
+    `target` must be the one that the specs are for. The module attribute `RESCALE_COUNTS` records the number of
+    rescales before and after.
     """
     program = program.clone()
     before = rescale_count(program)

@@ -1,4 +1,4 @@
-"""The nodes of the port graph: ports and values that have one type whatever happens, and what they demand."""
+"""The nodes of the port graph: ports and values that always share one type, with their constraints."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from zeropoint.ir.quant import Storage, UniformQuantizedType
 
 @dataclass(eq=False)
 class Node:
-    """Ports and values that have one type whatever happens.
+    """Ports and values that always share one type.
 
-    `position` is that of the first of them in the program, `reader` a kernel that has or reads it. `exposed` values are
-    read by something that takes any parameters. `need` is the scale that the readers of what goes through here want
-    (`precision.py`).
+    `position` is that of the first of them in the canonical order; `reader` is a kernel that has or reads it. A value
+    is `exposed` if a reader accepts any parameters. `need` is the scale wanted by the readers of the data that passes
+    through the node (`precision.py`).
     """
 
     position: int
@@ -33,7 +33,7 @@ class Node:
     facts: list[Fact] = field(default_factory=list[Fact])
 
     def widen(self, minimum: float | None, maximum: float | None, facts: list[Fact]) -> None:
-        """Take in a range; the facts of the nodes that decide an end are kept."""
+        """Extend the range; the facts of the ranges that set an end are kept."""
         if minimum is None or maximum is None:
             return
         if self.minimum is None or self.maximum is None:
@@ -44,10 +44,10 @@ class Node:
         self.minimum, self.maximum = min(self.minimum, minimum), max(self.maximum, maximum)
 
     def fix(self, fixed: UniformQuantizedType, by: str, salience: Salience) -> None:
-        """Demand parameters."""
+        """Require the type `fixed`; `by` says what requires it."""
         self.fixed, self.fixed_by = fixed, by
         self.facts.append(Fact("parameters", str(fixed), salience, by))
 
 
 FACTS_KEPT = 8
-"""Facts of a node before those of a wider range: a class of many members lists the ones that count."""
+"""Facts that a node keeps when a wider range arrives: a bound on the list for a class of many members."""

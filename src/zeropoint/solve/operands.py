@@ -1,4 +1,4 @@
-"""The types of the operands of a kernel whose parameters follow from those of others: weights, biases, constants."""
+"""Types of the operands whose parameters follow from others: weights, biases and other constants."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ def operand_type(
     weights: Weights,
     pinned: UniformQuantizedType | None = None,
 ) -> Attribute:
-    """The type of operand `index`, which is no activation, given those of the operands `before` it and of the output.
+    """The type of operand `index`, not an activation, given the types of the operands `before` it and of the output.
 
-    A weight that training pinned keeps its type, but for channels whose sums the accumulator would not hold; a bias is
+    A weight pinned by training keeps its type, except for channels whose sums would overflow the accumulator. A bias is
     always at the scale of the products. Operands that are not quantized keep their spec. Raises PropagationError for a
-    weight whose channels are not known.
+    weight without a known channel axis.
     """
     region, rule = kernel.region, kernel.row.input_rule(index)
     array = constant_array(region.inputs[index], weights)
@@ -69,7 +69,7 @@ def _weight_type(
     weights: Weights,
     pinned: UniformQuantizedType | None,
 ) -> Attribute:
-    """The type of a weight. Sums of more bits than a quantized type has are stored in as many as it has."""
+    """The type of a weight. Accumulators wider than the widest quantized type are treated as of that width."""
     contraction, bits = _contraction_in(kernel.region), kernel.row.accumulator_bits
     axis = None if contraction is None else weight_channel_axis(contraction)
     if axis is None or bits is None or not isinstance(given, UniformQuantizedType):
@@ -78,7 +78,7 @@ def _weight_type(
         raise PropagationError(f"{kernel.name}: found a weight without output channels, expected a contraction's")
     bias = constant_array(kernel.region.inputs[2], weights) if len(kernel.region.inputs) > 2 else None
     limit = (1 << (min(bits, MAX_WIDTH) - 2)) - 1
-    # Sums of 64 bits need no room: of them only the bias is stored in 32.
+    # A 64-bit accumulator needs no headroom; only its bias is limited to 32 bits.
     greatest = None if bits <= MAX_WIDTH or output is None else 0.0
     if pinned is not None:
         return held_weight_type(
@@ -100,7 +100,7 @@ def _weight_type(
 
 
 def weight_facts(kernel: Kernel, found: Sequence[Attribute], pinned: UniformQuantizedType | None) -> list[Fact]:
-    """Why a pinned weight has not the scales that it is pinned to, where it has others."""
+    """The fact that explains why a pinned weight has greater scales than its pin; empty if it has the pinned ones."""
     if pinned is None or len(found) < 2 or kernel.row.input_rule(1).role is not Role.WEIGHT:
         return []
     asked, made = rebased(pinned, kernel.storage(1)), found[1]

@@ -1,9 +1,9 @@
-"""An order of a program's ops that its text does not decide: swapping independent ops leaves it as it is.
+"""A canonical order of a program's ops: swapping independent ops in the text does not change it.
 
-Where two cuts cost the same, or two kernels could be asked first, something has to come first. Ops are ordered by their
-depth in the dataflow, then by what they are, what they read, who reads them and what is known of their values: two
-rounds of hashes along the edges and against them. Only ops that all of this cannot tell apart are ordered by their
-names, and those without different names by their position.
+It breaks ties: between cuts of equal cost, and between kernels whose functions could run first. Ops are ordered by
+depth in the dataflow, then by a hash of the op, its operands, its users and the constraints on its values, from two
+rounds of hashing along the edges and against them. Ops that this cannot tell apart are ordered by name, then by
+position.
 
 Source: the RFC on quantization transformations, section "Propagation pass": it is deterministic. The hashes are color
 refinement: B. Weisfeiler and A. Leman, "The reduction of a graph to canonical form" (1968).
@@ -25,7 +25,7 @@ from zeropoint.solve.constraints import Constraints
 
 ROUNDS = 2
 SHOWN = 16
-"""Elements at either end of a constant that tell it from others of its shape."""
+"""Number of elements at each end of a constant that enter its hash."""
 
 
 def _hash(*parts: object) -> str:
@@ -37,7 +37,7 @@ def _properties(op: Operation) -> str:
 
 
 def _known(value: SSAValue, constraints: Constraints) -> object:
-    """The type of a value and what the model says of it."""
+    """The type of a value and the constraints that the model puts on it."""
     found = constraints.get(value)
     if found is None:
         return str(value.type)
@@ -46,7 +46,7 @@ def _known(value: SSAValue, constraints: Constraints) -> object:
 
 
 def _itself(op: Operation, program: Program, constraints: Constraints) -> str:
-    """What an op is, whatever stands around it."""
+    """The hash of an op by itself, without its operands and users."""
     known = [_known(result, constraints) for result in op.results]
     if isinstance(op, ConstantOp):
         array = constant_array(op.output, program.weights)
@@ -68,7 +68,7 @@ def _operand(value: SSAValue, hashes: dict[Operation, str], constraints: Constra
 
 
 def _around(ops: Sequence[Operation], hashes: dict[Operation, str], constraints: Constraints) -> dict[Operation, str]:
-    """The hashes with what ops read, through all that stands before them, and then with those that read them."""
+    """One round: combine each hash with those of all ops that it depends on, then with those of all its users."""
     before: dict[Operation, str] = {}
     for op in ops:
         before[op] = _hash(hashes[op], [_operand(operand, before, constraints) for operand in op.operands])
@@ -80,7 +80,7 @@ def _around(ops: Sequence[Operation], hashes: dict[Operation, str], constraints:
 
 
 def canonical_ranks(program: Program, constraints: Constraints) -> dict[Operation, int]:
-    """The position of each op of the entry function in that order; what an op reads comes before it."""
+    """The rank of each op of the entry function in the canonical order; definitions come before uses."""
     ops = list(program.entry.ops)
     depths: dict[Operation, int] = {}
     for op in ops:

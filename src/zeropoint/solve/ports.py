@@ -1,8 +1,8 @@
-"""The ports of all kernels as a graph: what must have the same parameters, and where a rescale may go.
+"""The ports of all kernels as a graph: which must have the same parameters, and where a rescale may go.
 
-Nodes are values, operands that read them, and outputs that make them. `same_scale` ties the ports of a kernel and
-`coupled_ref` ties values: such nodes are one. An edge joins a value to the output that makes it and to each operand
-that reads it; an edge may be cut, which is where a rescale goes, at the cost of its elements times their width.
+Nodes are values, the operands that read them, and the outputs that define them. `same_scale` ties the ports of a kernel
+and `coupled_ref` ties values; tied nodes are merged. Edges connect a value to the output that defines it and to each
+operand that reads it. Cutting an edge inserts a rescale there; the cost is the number of elements times their width.
 
 Source: the RFC on quantization transformations, section "Target Constraints": an indexed input or output of a kernel is
 a port.
@@ -31,7 +31,7 @@ from zeropoint.targets import OUTPUT, FixedScale, SameScale
 
 @dataclass(eq=False)
 class Edge:
-    """A value and a port of it. `reason` says why it is cut: what the value has, and what the port wants."""
+    """An edge between a value and a port. If it is cut, `reason` has what the value has and what the port wants."""
 
     value: SSAValue
     port: Port
@@ -43,13 +43,13 @@ class Edge:
 
     @property
     def is_output(self) -> bool:
-        """Whether the port makes the value."""
+        """Whether the port is the output that defines the value."""
         return self.port[1] == OUTPUT
 
 
 @dataclass
 class PortGraph:
-    """Nodes by number; ties are resolved, edges are not. `read` has the values that floats or callers read."""
+    """The graph: nodes by number, tied nodes merged, edges uncut. `read` has the values read by floats or callers."""
 
     kernels: list[Kernel]
     constraints: Constraints
@@ -64,7 +64,7 @@ class PortGraph:
 
     @staticmethod
     def of(kernels: list[Kernel], constraints: Constraints) -> PortGraph:
-        """The graph of a program's kernels. Raises PropagationError where coupled values are pinned to two types."""
+        """The graph of a program's kernels. Raises PropagationError if coupled values are pinned to two types."""
         graph = PortGraph(kernels, constraints)
         graph.kernels = sorted(kernels, key=lambda kernel: kernel.position)
         for kernel in graph.kernels:
@@ -79,7 +79,7 @@ class PortGraph:
         return len(self.parents) - 1
 
     def find(self, number: int) -> int:
-        """The number that stands for a node and all that is tied to it."""
+        """The representative of a node and all nodes tied to it (union-find)."""
         root = number
         while self.parents[root] != root:
             root = self.parents[root]
@@ -96,7 +96,7 @@ class PortGraph:
         return self.find(self.value_nodes[value])
 
     def own_step(self, value: SSAValue) -> float:
-        """The scale that a value would have if every edge were rescaled; 0 where it is not known."""
+        """The scale that a value would have if every edge were rescaled; 0 if it is unknown."""
         return self.steps[self.value_nodes[value]]
 
     def of_port(self, port: Port) -> int:
@@ -159,7 +159,10 @@ class PortGraph:
                     self.read.add(self.value_nodes[value])
 
     def _fill_needs(self) -> None:
-        """Hand back what readers want; the parts of a node are taken one by one, as data goes through one of them."""
+        """Propagate what readers want backwards.
+
+        Works on the unmerged nodes: data passes through one part of a merged node, not through all of them.
+        """
         flows = [(e.port_node, e.value_node) if e.is_output else (e.value_node, e.port_node) for e in self.edges]
         read = set(self.read)
         for kernel in self.kernels:
@@ -176,7 +179,7 @@ class PortGraph:
             node.need = min(node.need, need)
 
     def _note_made(self, at_value: Node, at_port: Node, value: SSAValue) -> None:
-        """What a value is known by because of the kernel that makes it."""
+        """Record the zero point and the range that a value has because of the kernel that produces it."""
         at_value.zero_point, at_value.zero_point_by = at_port.zero_point, at_port.zero_point_by
         if at_port.fixed is not None and at_value.fixed is None:
             self.made_ranges[value] = real_range(at_port.fixed)
@@ -187,7 +190,7 @@ class PortGraph:
             yield OUTPUT, kernel.output
 
     def _tied_uses(self) -> set[Port]:
-        """The operands that share parameters with other ports, or want a zero point: not free to take any."""
+        """The operands that cannot take arbitrary parameters: tied to other ports, or with a required zero point."""
         return {
             (kernel.region, index)
             for kernel in self.kernels
@@ -196,7 +199,7 @@ class PortGraph:
         }
 
     def _known(self, value: SSAValue, kernel: Kernel, index: int) -> ValueConstraint:
-        """What is known of a value; a type that is fixed stands for the range that was observed."""
+        """The constraint of a value as this port sees it; a fixed type replaces the observed range."""
         known = self.constraints.get(value) or ValueConstraint()
         if known.pinned is not None:
             pinned = rebased(known.pinned, kernel.storage(index))

@@ -1,14 +1,13 @@
-"""How fine each node of the port graph has to be: what its readers want, handed back to whoever makes the value.
+"""The scale that each node of the port graph needs: what readers want, propagated back to the defining kernel.
 
-A rescale to a finer scale does not bring back what was rounded away. So a reader asks something of every node that its
-value comes through, as far back as the kernel that computes it: none of them may be much coarser than what the reader
-wants.
+A rescale to a finer scale does not recover what was rounded away. So a reader constrains every node that its value
+passes through, back to the kernel that computes it: none of them may be much coarser than what the reader wants.
 
-A reader is a kernel that does not hand the scale of its operand on, a float op, or the caller. It wants the scale of
-its value's own range. It cannot have a finer one than any node that its value comes through has by itself: ports that
-a kernel ties and values that are coupled have the range of all of them, a kernel or a pin may fix a type, a kernel may
-want a zero point. The coarsest of these is what the reader would get if every edge of the graph were rescaled: it is
-the only way, and it is what the reader wants.
+A reader is a kernel that does not pass the scale of its operand on, a float op, or the caller. Ideally it would get the
+scale of its value's own range. But it cannot get a finer scale than any node on the way has by itself: tied ports and
+coupled values have the union of their ranges, a kernel or a pin may fix a type, and a kernel may require a zero point.
+The coarsest of these is the scale that the reader would get if every edge of the graph were rescaled. That is the best
+possible scale, and the one that the reader wants.
 
 ```
 add [-3, 4] ──▶ transpose ──▶ convolution        wants 7/255, of 'add' too
@@ -28,37 +27,37 @@ from zeropoint.solve.classes import middle
 from zeropoint.solve.nodes import Node
 
 TOLERANCE = 2.0
-"""A reader takes a scale that is at most twice as coarse as it could have: one bit."""
+"""A reader accepts a scale at most twice as coarse as the best possible: one bit."""
 _ROUNDING = 1 + 1e-9
 
 
 def coarser(scale: float, wanted: float) -> bool:
-    """Whether a scale costs somebody more than a bit."""
+    """Whether a scale costs a reader that wants `wanted` more than one bit."""
     return scale > TOLERANCE * wanted * _ROUNDING
 
 
 def step_of(minimum: float | None, maximum: float | None, storage: Storage, zero_point: int | None) -> float:
-    """The scale of a range that is stored with a zero point, or with the best one; 0 where nothing is known."""
+    """The scale of a range with the given zero point, or with the best one for None; 0 for an unknown range."""
     low, high = min(minimum or 0.0, 0.0), max(maximum or 0.0, 0.0)
     if zero_point is None:
         return (high - low) / (storage.maximum - storage.minimum)
-    if zero_point == middle(storage):  # as `numerics.ranges.symmetric` has it
+    if zero_point == middle(storage):  # same as `numerics.ranges.symmetric`
         return max(-low, high) / (storage.maximum - zero_point)
     return least_scale(zero_point, low, high, storage.minimum, storage.maximum)
 
 
 def own_step(node: Node) -> float:
-    """The scale of a node by itself."""
+    """The scale that a node has by itself: of its fixed type, or of its range."""
     return node.fixed.scale if node.fixed else step_of(node.minimum, node.maximum, node.storage, node.zero_point)
 
 
 def needs(
     steps: Sequence[float], flows: Iterable[tuple[int, int]], read: Container[int]
 ) -> tuple[list[float], list[float]]:
-    """The finest scale that each node can have; and the one that the readers behind it want, infinite without any.
+    """Per node: the finest scale that it can have, and the scale that its readers want (inf without readers).
 
-    `steps` has the scale of each node by itself, 0 where it is not known or does not matter; `flows` says from where
-    to where data goes, and `read` where somebody reads it.
+    `steps` has the scale of each node by itself, 0 if unknown or irrelevant. `flows` has the (from, to) pairs of the
+    dataflow. `read` has the nodes with a reader.
     """
     ahead: list[list[int]] = [[] for _ in steps]
     behind: list[list[int]] = [[] for _ in steps]
@@ -71,7 +70,7 @@ def needs(
 
 
 def _least_before(numbers: Sequence[float], next_to: Sequence[Sequence[int]]) -> list[float]:
-    """For each node the least number of all nodes from which it is reached, its own included."""
+    """For each node, the least number of all nodes that reach it, itself included."""
     least = list(numbers)
     pending = deque(range(len(least)))
     while pending:

@@ -1,4 +1,4 @@
-"""Decide the parameters of every port of every region by the target's table; rescale where two demands collide.
+"""Decide the parameters of every port of every region by the target's table; insert rescales between conflicting ports.
 
 ```mlir
 %1 = "quant.stats"(%0) {layerStats = dense<[0.0, 6.0]> : tensor<2xf32>} ...
@@ -9,13 +9,13 @@ becomes
 %2 = "quant.region"(%0) ({...}) {logical_kernel = "max_pool",
        input_specs = [!quant.uniform<i8:f32, 0.0235:-128>], output_specs = [!quant.uniform<i8:f32, 0.0235:-128>]} ...
 ```
-In order: shared constants are duplicated, model constraints taken (`constraints`), rows chosen (`kernels`), ports tied
-(`ports`) and parted where demands collide (`separate`), joins of uneven parts left float (`joins`), parameters decided
-(`specs`), specs written here.
+The steps: collect model constraints (`constraints`), duplicate shared constants (`constants`), choose rows (`kernels`),
+tie ports (`ports`) and separate them where demands conflict (`separate`), keep joins of uneven ranges float (`joins`),
+decide the parameters (`specs`), and write the specs (here).
 
-Source: the RFC on quantization transformations, section "Propagation pass". Every port is set once, or rescaled once,
-so the pass ends; ties are broken by the dataflow and by what is known of values (`order.py`), so that swapping
-independent ops changes no type.
+Source: the RFC on quantization transformations, section "Propagation pass". Each port is set once and rescaled at most
+once, so the pass terminates. Ties are broken by the canonical order (`order.py`), so that swapping independent ops
+changes no type.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ from zeropoint.targets import OUTPUT, Target
 
 @dataclass
 class _Settlement:
-    """The specs of regions, written one by one in program order.
+    """Writes the specs of the regions, one by one in program order.
 
-    `versions` has, for each value, the values that hold it under each of its types: itself, and its rescaled forms.
+    `versions` maps each value to its forms by type: the value itself, and its rescaled copies.
     """
 
     program: Program
@@ -74,7 +74,10 @@ class _Settlement:
         return self.program.weights
 
     def leave_room(self, kernel: Kernel) -> None:
-        """Raise the output scale of a kernel to what its requantization can do with."""
+        """Raise the output scale of a kernel to the least one that its requantization supports (`headroom.py`).
+
+        Raises PropagationError for a constant with NaN or infinities.
+        """
         region = kernel.region
         arrays = tuple(constant_array(value, self.weights) for value in region.inputs)
         for array in arrays:
@@ -98,7 +101,7 @@ class _Settlement:
         return self.specs.port_type((kernel.region, index)) if kernel.is_data(index, value) else None
 
     def settle(self, kernel: Kernel) -> None:
-        """Write the specs of a region, rescale the operands that want it, and its output where that does."""
+        """Write the specs of a region, and insert the rescales that its operands and its output need."""
         region, value = kernel.region, kernel.output
         output = self.specs.port_type((region, OUTPUT)) if kernel.quantizes_output else None
         found: list[Attribute] = []
@@ -126,7 +129,7 @@ class _Settlement:
         self._rescale_output(kernel, value, output)
 
     def _pinned(self, constant: SSAValue) -> UniformQuantizedType | None:
-        """What the model pins a constant to; the constant keeps it, for rescales that are moved later."""
+        """The type that the model pins a constant to. Also set as an attribute: `move_rescales` reads it later."""
         known = self.constraints.get(constant)
         if known is None or known.pinned is None:
             return None
@@ -143,7 +146,7 @@ class _Settlement:
         return [*found.facts, *chosen]
 
     def _rescale_output(self, kernel: Kernel, value: SSAValue, output: UniformQuantizedType) -> None:
-        """Where the value itself is to have other parameters than the kernel gives it, all its users read those."""
+        """If the value's class has other parameters than the kernel's output, rescale; all users read the result."""
         own = self.specs.value_class(value).parameters()
         if own == output:
             return
@@ -159,7 +162,7 @@ class _Settlement:
         self.specs.graph.value_nodes[made.outputs[0]] = self.specs.graph.value_nodes[value]
 
     def _as(self, value: SSAValue, wanted: UniformQuantizedType, kernel: Kernel, index: int) -> SSAValue:
-        """The value with the type that a port wants: itself, or a rescaled form of it."""
+        """The value with the type that a port wants: itself or a rescaled copy, reused if there is one."""
         own = self.specs.value_class(value).parameters()
         versions = self.versions.setdefault(value, {own: value})
         if wanted not in versions:
@@ -177,11 +180,11 @@ class _Settlement:
 
 
 def propagate(program: Program, target: Target, profile: str | None = None, *, ranges: str = DEFAULT_RANGES) -> Program:
-    """Specs for every region that `target` has a kernel for; the others say why they stay float.
+    """A copy with specs for every region that `target` has a kernel for; the others carry the reason to stay float.
 
-    A kernel that rounds in its own way says so, unless a `profile` is given for all. `ranges` names how a range becomes
-    a scale and a zero point: `asymmetric`, `minmax-nudged`. Raises MissingStatistics where parameters have to be
-    decided for a value that nobody observed, PropagationError for values that no parameters can hold.
+    If a kernel's row names its own rounding profile, its region carries that, unless a `profile` is given for all.
+    `ranges` is the rule from a range to scale and zero point: `asymmetric` or `minmax-nudged`. Raises MissingStatistics
+    if parameters are needed for a value without statistics, PropagationError if constraints cannot be satisfied.
     """
     if ranges not in RANGE_RULES:
         raise PropagationError(f"found ranges '{ranges}', expected one of: {', '.join(RANGE_RULES)}")

@@ -1,4 +1,4 @@
-"""Which kernels can hand their accumulators to float ops, on a target with real results."""
+"""Which kernels can pass their accumulators to float ops, on a target with real results."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from zeropoint.ir.stablehlo import AddOp, BroadcastInDimOp, ConvolutionOp, DotGe
 
 
 def plain_contraction(region: QuantizeRegionOp) -> ConvolutionOp | DotGeneralOp | None:
-    """The one contraction of a region that is nothing else but its bias; its weights are constant."""
+    """The contraction of a region that has only it and its bias; None for other regions.
+
+    The weight must be constant. Grouped convolutions do not count.
+    """
     arguments = region.body.block.args
     first, *others = region.body.block.ops  # the terminator at least
     if not isinstance(first, ConvolutionOp | DotGeneralOp) or (first.lhs, first.rhs) != tuple(arguments[:2]):

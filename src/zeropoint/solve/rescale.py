@@ -29,9 +29,10 @@ def is_rescale(op: object) -> bool:
 def rescale_region(
     value: SSAValue, given: UniformQuantizedType, wanted: UniformQuantizedType, demands: tuple[str, str]
 ) -> QuantizeRegionOp:
-    """A region from one type to another, with the two demands that collided: the value's, and its reader's.
+    """A region that converts `value` from one type to another.
 
-    Raises VerifyException for types that no value can have.
+    `demands` are the two conflicting demands, the value's and its reader's; they are recorded on the region. Raises
+    VerifyException for invalid types.
     """
     block = Block(arg_types=[value.type])
     block.add_op(ReturnOp([block.args[0]]))

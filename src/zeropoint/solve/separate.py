@@ -1,9 +1,9 @@
-"""Cut the port graph where demands collide, at the cheapest edges, until every piece can have one type.
+"""Cut the port graph where demands conflict, at the cheapest edges, until every piece can have one type.
 
-Three collisions are looked for, the strongest first: two types that are fixed, or one that cannot hold a range; a zero
-point that a kernel wants where others do not; a scale so coarse that a reader would lose more than a bit, at whatever
-node its value comes through (`precision.py`). Each cut parts the two sides for good, so that there are fewer cuts than
-nodes.
+There are three kinds of conflict, checked in this order: two fixed types, or a fixed type that cannot represent a
+range; a zero point that one kernel requires and another reader does not; a scale so coarse that a reader would lose
+more than one bit at any node that its value passes through (`precision.py`). A cut separates the two sides for good, so
+there are fewer cuts than nodes.
 
 Source: the RFC on quantization transformations, section "Propagation pass": a conflict is resolved by a rescale; the
 cheapest edge is ours (a minimum cut, cost = elements times width, ties by the order of `order.py`).
@@ -35,14 +35,14 @@ class Collision:
 
 @dataclass
 class Pieces:
-    """The connected pieces of a graph whose edges get cut."""
+    """The connected pieces of a graph as its edges are cut. `around` has the uncut edges at each node."""
 
     graph: PortGraph
     around: dict[int, list[Edge]]
 
     @staticmethod
     def of(graph: PortGraph) -> Pieces:
-        """The pieces of a graph, with nothing cut but edges whose two ends differ in themselves."""
+        """The pieces of a graph in which only edges with incompatible ends are cut."""
         around: dict[int, list[Edge]] = {number: [] for number in graph.nodes}
         for edge in graph.edges:
             value, port = graph.find(edge.value_node), graph.find(edge.port_node)
@@ -58,7 +58,7 @@ class Pieces:
         return self.graph.find(edge.value_node), self.graph.find(edge.port_node)
 
     def collect(self, start: int, seen: set[int]) -> list[int]:
-        """The nodes that edges reach from one, in the order of the program."""
+        """The nodes reachable from `start`, in canonical order."""
         found, pending = [start], [start]
         seen.add(start)
         while pending:
@@ -71,12 +71,12 @@ class Pieces:
         return sorted(found, key=lambda number: (self.graph.nodes[number].position, number))
 
     def split(self, piece: Sequence[int]) -> list[list[int]]:
-        """The pieces that a piece falls into."""
+        """The connected pieces of a piece after a cut."""
         seen: set[int] = set()
         return [self.collect(number, seen) for number in piece if number not in seen]
 
     def cut(self, piece: Sequence[int], collision: Collision) -> None:
-        """Cut the cheapest edges between the two sides of a collision."""
+        """Cut the cheapest edges between the two sides of a collision. Raises NoProgress if there is nothing to cut."""
         side = self._side(piece, collision)
         edges = [edge for edge in self._edges(piece) if len(side.intersection(self.ends(edge))) == 1]
         if not edges:
@@ -93,11 +93,11 @@ class Pieces:
         return list(dict.fromkeys(edge for number in piece for edge in self.around[number]))
 
     def _side(self, piece: Sequence[int], collision: Collision) -> set[int]:
-        """The nodes on the first side of a cheapest cut."""
+        """The nodes on the first side of a minimum cut."""
         edges = self._edges(piece)
         index = {number: i for i, number in enumerate(piece)}
-        # One step of cost outweighs the sum of all positions, by which ties are decided; a cut at the output comes
-        # last, so that users in float keep the value as it is made.
+        # One unit of cost outweighs the sum of all positions, which break ties. Of equal cuts, one at the output is
+        # taken last, so that float users keep the value as the kernel produces it.
         last = max(edge.position for edge in edges) + 1
         unit = (2 * last + 1) * (len(edges) + 1)
         network = FlowNetwork(len(piece))
@@ -113,11 +113,11 @@ class Pieces:
         for uses in users.values():
             self._connect_users(network, index, uses, unit, unbounded)
         near = network.source_side([index[i] for i in collision.first], [index[i] for i in collision.second])
-        # Of several readers on no side by themselves, those that nothing ties to the second side stay with the first.
+        # Readers that belong to neither side stay with the first side unless an edge connects them to the second.
         return set(piece) - self._reached(collision.second, {number for number in piece if index[number] in near})
 
     def _reached(self, start: Sequence[int], barred: set[int]) -> set[int]:
-        """The nodes that edges reach from some, without going through others."""
+        """The nodes reachable from `start` without passing through `barred`."""
         seen, pending = set(start), list(start)
         while pending:
             for edge in self.around[pending.pop()]:
@@ -130,7 +130,10 @@ class Pieces:
     def _connect_users(
         self, network: FlowNetwork, index: dict[int, int], uses: Sequence[Edge], unit: int, unbounded: int
     ) -> None:
-        """A value and the ports that read it: however many of them are on the other side, one rescale serves them."""
+        """Connect a value to the ports that read it.
+
+        One rescale serves all readers on the other side, so the cost is counted once, through an auxiliary node.
+        """
         value = index[self.ends(uses[0])[0]]
         capacity = uses[0].cost * unit + min(edge.position for edge in uses)
         if len(uses) == 1:
@@ -146,7 +149,7 @@ class Pieces:
 
 
 def _differ(value: Node, port: Node) -> tuple[str, str] | None:
-    """Why the two ends of an edge cannot have one type whatever else holds: what the value has, what the port wants."""
+    """Why the two ends of an edge can never have one type, as (value's, port's) demand; None if they can."""
     if value.fixed is not None and port.fixed is not None and value.fixed != port.fixed:
         return f"{value.fixed} ({value.fixed_by})", f"{port.fixed} ({port.fixed_by})"
     if value.storage.type != port.storage.type:
@@ -155,7 +158,7 @@ def _differ(value: Node, port: Node) -> tuple[str, str] | None:
 
 
 def separate(graph: PortGraph) -> list[list[int]]:
-    """The pieces that can have one type each, in the order of the program; edges between them carry the reason."""
+    """The pieces that can have one type each, in canonical order. The edges cut between them get a reason."""
     pieces = Pieces.of(graph)
     pending = pieces.split(sorted(graph.nodes, key=lambda number: (graph.nodes[number].position, number)))[::-1]
     settled: list[list[int]] = []
@@ -174,12 +177,12 @@ Numbered = Sequence[tuple[int, Node]]
 
 
 def find_collision(piece: Numbered) -> Collision | None:
-    """Two sides of a piece that cannot have one type, the strongest reason first."""
+    """Two sides of a piece that cannot have one type, by the strongest reason; None if the piece can have one."""
     return _of_fixed(piece) or _of_zero_points(piece) or _of_ranges(piece)
 
 
 def _of_fixed(piece: Numbered) -> Collision | None:
-    """The first type that is fixed against all that it does not suit."""
+    """The first fixed type against all nodes that it does not suit."""
     fixed = next((node for _, node in piece if node.fixed is not None), None)
     if fixed is None or fixed.fixed is None:
         return None
@@ -200,7 +203,7 @@ def _unsuited(node: Node, fixed: Node) -> bool:
 
 
 def _wish(node: Node) -> str:
-    """What a node wants, in words."""
+    """What a node wants, for messages."""
     if node.fixed is not None:
         return f"{node.fixed} ({node.fixed_by})"
     if node.zero_point is not None:
@@ -209,7 +212,7 @@ def _wish(node: Node) -> str:
 
 
 def _of_zero_points(piece: Numbered) -> Collision | None:
-    """A zero point that kernels want, against other ones and against values that others read."""
+    """A required zero point against other ones, and against values with readers that accept any."""
     wanting = next((node for _, node in piece if node.zero_point is not None), None)
     if wanting is None or any(node.fixed is not None for _, node in piece):
         return None
@@ -227,7 +230,7 @@ def _of_zero_points(piece: Numbered) -> Collision | None:
 
 
 def _of_ranges(piece: Numbered) -> Collision | None:
-    """What readers want of some nodes, against nodes for whose range that would be too coarse."""
+    """Nodes whose readers need a finer scale than the shared one, against the nodes whose ranges make it coarse."""
     nodes = [node for _, node in piece]
     if any(node.fixed is not None for node in nodes):
         return None
@@ -246,7 +249,7 @@ def _of_ranges(piece: Numbered) -> Collision | None:
 
 
 def _shared_step(nodes: Sequence[Node]) -> float:
-    """The scale of nodes that share one type."""
+    """The scale of nodes if they share one type."""
     lows = [node.minimum for node in nodes if node.minimum is not None]
     highs = [node.maximum for node in nodes if node.maximum is not None]
     zero_point = next((node.zero_point for node in nodes if node.zero_point is not None), None)
@@ -254,7 +257,7 @@ def _shared_step(nodes: Sequence[Node]) -> float:
 
 
 def _farthest(node: Node, piece: Numbered) -> list[tuple[int, Node]]:
-    """The nodes that reach farthest beyond the range of one, where no other makes it too coarse alone."""
+    """The nodes that extend farthest beyond the range of `node`; used if no single one makes it too coarse."""
 
     def beyond(other: Node) -> float:
         low, high = (node.minimum or 0.0) - (other.minimum or 0.0), (other.maximum or 0.0) - (node.maximum or 0.0)

@@ -1,8 +1,8 @@
-"""The type of every port once the pieces are known: the worklist of functions, and room for each requantization.
+"""The type of every port once the pieces are known, and the worklist of kernel functions.
 
-Functions (`functions.py`) run first, in the order of the program, on what is fixed; then on what ranges say. A
-function is called again when a port next to it gets parameters. Each port is set at most once, and rescaled at most
-once, so that this ends.
+Functions (`functions.py`) run in canonical order, first on fixed types, then on those that follow from ranges. A
+function is called again when an adjacent port gets parameters. Each port is set at most once and rescaled at most once,
+so this terminates.
 
 Source: the RFC on quantization transformations, section "Propagation pass": QuantFn returns the ports that it updated,
 so that a worklist can infer the parameters of adjacent kernels.
@@ -31,7 +31,7 @@ from zeropoint.targets import OUTPUT, Custom
 
 @dataclass
 class Specs:
-    """The class of each node, the ports that a function set apart from their class, and the constants that it set."""
+    """The class of each node, the ports whose type a function set apart from their class, and the constants it set."""
 
     graph: PortGraph
     class_of: dict[int, ScaleClass]
@@ -60,13 +60,13 @@ class Specs:
         return self.class_of[self.graph.of_port(port)]
 
     def port_type(self, port: Port) -> UniformQuantizedType:
-        """The type that a kernel sees at a port. Raises MissingStatistics where nothing decides it."""
+        """The type that a kernel sees at a port. Raises MissingStatistics if nothing decides it."""
         return self.apart[port][0] if port in self.apart else self.port_class(port).parameters()
 
     def run_functions(self, kernels: list[Kernel], weights: Weights) -> None:
         """Call the functions of kernels until none of them sets anything.
 
-        Raises PropagationError for a function that does what it must not.
+        Raises PropagationError if a function fails or sets a type that its port cannot have.
         """
         custom = [kernel for kernel in kernels if isinstance(kernel.row.relation, Custom)]
         if custom:
@@ -93,7 +93,7 @@ class Specs:
                         waiting.add(position)
 
     def _readers(self, custom: list[Kernel]) -> dict[int, list[int]]:
-        """The positions of the kernels with a function at each class."""
+        """For each class (by id), the positions of the kernels whose functions see one of its ports."""
         readers: dict[int, list[int]] = {}
         for kernel in custom:
             for index, _ in _data(kernel):
@@ -101,7 +101,7 @@ class Specs:
         return readers
 
     def _known(self, port: Port, done: set[Port], from_ranges: bool) -> UniformQuantizedType | None:
-        """The type of a port where it is decided; from ranges, those of the inputs are."""
+        """The type of a port if it is decided, else None; with `from_ranges`, input ranges count as decided."""
         if port in self.apart:
             return self.apart[port][0]
         found = self.port_class(port)
@@ -111,7 +111,7 @@ class Specs:
         return found.settle()
 
     def _seen(self, kernel: Kernel, known: Mapping[int, UniformQuantizedType | None], weights: Weights) -> Types:
-        """What the function of a kernel sees where these types are known."""
+        """The types that the function of a kernel sees, given the known ones."""
         seen: Types = {}
         data = {index for index, _ in _data(kernel)}
         for index, value in enumerate(kernel.region.inputs):
@@ -131,7 +131,7 @@ class Specs:
         return open_type(value, found.storage, found.minimum, found.maximum)
 
     def _call(self, kernel: Kernel, done: set[Port], weights: Weights, from_ranges: bool) -> list[ScaleClass]:
-        """Call the function of a kernel; the classes that it decided."""
+        """Call the function of a kernel. Returns the classes that it decided."""
         ports: dict[int, Port] = {index: (kernel.region, index) for index, _ in _data(kernel)}
         known = {index: self._known(port, done, from_ranges) for index, port in ports.items()}
         decided: list[ScaleClass] = []
@@ -142,10 +142,10 @@ class Specs:
         return decided
 
     def _confirm(self, kernel: Kernel, weights: Weights) -> None:
-        """Set apart what the function derives otherwise than other demands have it; take what it gives constants.
+        """Set apart the ports whose type the function derives differently from their class; take its constants' types.
 
-        A function may leave alone what is known already, though it does not agree with it; so it is asked what follows
-        from its inputs, and where nothing does, what follows from its output.
+        A function may leave a known port alone even if it disagrees with its type. So it is called without the output's
+        type, and if it then derives nothing, with the output's type only.
         """
         ports: dict[int, Port] = {index: (kernel.region, index) for index, _ in _data(kernel)}
         known = {i: self.port_type(port) if self._has_type(port) else None for i, port in ports.items()}
@@ -159,7 +159,7 @@ class Specs:
             (i, made) for i, made in asked({OUTPUT: known.get(OUTPUT)}) if i in ports
         ]
         for index in ports if derived else ():
-            self.port_class(ports[index]).is_open = False  # what was asked about stays as it is
+            self.port_class(ports[index]).is_open = False  # the function has seen these types, so they must not change
         for index, made in derived:
             if known[index] is not None and made != known[index]:
                 self.apart[ports[index]] = (made, source_of(kernel))
@@ -168,7 +168,7 @@ class Specs:
         return port in self.apart or self.port_class(port).is_known
 
     def _set(self, port: Port, made: UniformQuantizedType, source: str) -> list[ScaleClass]:
-        """Give a port its type: that of its whole class where the others can have it, else its alone."""
+        """Set the type of a port: for its whole class if the other members can have it, else for the port alone."""
         found = self.port_class(port)
         if found.fixed == made or (not found.is_open and found.parameters() == made):
             return []
@@ -182,8 +182,8 @@ class Specs:
     def _suits(self, port: Port, made: UniformQuantizedType) -> bool:
         """Whether the class of a port can have a type that a function derived there.
 
-        What a kernel makes it makes: the value has that type, and so has what only hands it on. What else is in the
-        class must find its range in it; what a kernel reads others may want finer.
+        An output's type is given: the value has it, and so have the ports that only pass it on. The other members must
+        be able to represent their range with it, at a scale fine enough for their readers.
         """
         found, own = self.port_class(port), self.graph.of_port(port)
         if found.members == 1:
@@ -193,7 +193,7 @@ class Specs:
         return all(holds(made, node.minimum, node.maximum) and not coarser(made.scale, node.need) for node in others)
 
     def _handed_on(self, start: int) -> set[int]:
-        """A port that makes a value, the value, and the ports and values that it is handed on to without a cut."""
+        """The nodes reachable from an output along the dataflow over uncut edges, itself included."""
         ahead: dict[int, list[int]] = {}
         for edge in self.graph.edges:
             if edge.reason is None:
@@ -210,7 +210,7 @@ class Specs:
 
 
 def source_of(kernel: Kernel) -> str:
-    """A kernel's function, for messages."""
+    """The name of a kernel and its function, for messages."""
     assert isinstance(kernel.row.relation, Custom)
     return f"kernel {kernel.name}: {kernel.row.relation.name}"
 
@@ -223,7 +223,7 @@ def _data(kernel: Kernel) -> list[tuple[int, SSAValue | None]]:
 
 
 def _class_of(nodes: list[Node], rule: str, scale_type: str) -> ScaleClass:
-    """The demands of nodes that share one type; their facts, those that decide first."""
+    """The class of nodes that share one type, with their constraints and facts; deciding facts come first."""
     first = nodes[0]
     fixed = next((node for node in nodes if node.fixed is not None), None)
     wanting = next((node for node in nodes if node.zero_point is not None), None)
@@ -254,7 +254,7 @@ NAMES_SHOWN = 4
 
 
 def _storage(nodes: list[Node]) -> Storage:
-    """The storage of a class: the part of the range that every member has."""
+    """The storage of a class: the intersection of its members' storage ranges."""
     first = nodes[0].storage
     low = max(node.storage.minimum for node in nodes)
     high = min(node.storage.maximum for node in nodes)

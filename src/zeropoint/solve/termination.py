@@ -1,4 +1,4 @@
-"""That propagation ends: each port is set once, and rescaled at most once, so that the pass ends.
+"""Check that propagation terminates: each port is set once and rescaled at most once.
 
 Source: the RFC on quantization transformations, section "Propagation pass": it stops when no parameters can be updated.
 """
@@ -16,11 +16,11 @@ Port = tuple[Operation, int]
 
 
 class NoProgress(AssertionError):
-    """A port is set or rescaled twice, or not at all: a fault of this package, whatever the program is."""
+    """A port was set or rescaled twice, or never set: a bug in this package, not in the program."""
 
 
 class Termination:
-    """What has been done to the ports of a program. Steps are at most twice as many as ports."""
+    """Records which ports were set and rescaled. There are at most two steps per port."""
 
     def __init__(self, ports: Iterable[Port]):
         self._left = set(ports)
@@ -28,19 +28,19 @@ class Termination:
         self._rescaled: set[Port] = set()
 
     def set(self, port: Port, made: UniformQuantizedType) -> None:
-        """A port got its type. Raises NoProgress for a second one."""
+        """Record that a port got its type. Raises NoProgress the second time."""
         if port not in self._left:
             raise NoProgress(f"port {port[1]} of {port[0].name}: found types {self._types.get(port)} and {made}")
         self._left.remove(port)
         self._types[port] = made
 
     def rescale(self, port: Port) -> None:
-        """A rescale stands between a port and its value. Raises NoProgress for a second one."""
+        """Record a rescale between a port and its value. Raises NoProgress the second time."""
         if port in self._rescaled:
             raise NoProgress(f"port {port[1]} of {port[0].name}: found two rescales")
         self._rescaled.add(port)
 
     def finish(self) -> None:
-        """Raise NoProgress where a port was never set."""
+        """Raise NoProgress if a port was never set."""
         if self._left:
             raise NoProgress(f"found {len(self._left)} ports that were never set")

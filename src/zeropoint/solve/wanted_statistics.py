@@ -1,8 +1,8 @@
-"""Which values calibration has to observe, for a target.
+"""Which values calibration has to observe for a target.
 
-Statistics decide something where a kernel reads or makes a value whose parameters nothing else settles. Not asked:
-what only float ops touch, what the model pins, what a kernel fixes, and what only moves or picks out elements of such a
-value.
+A value needs statistics if a kernel reads or produces it and nothing else determines its parameters. Excluded are
+values that only float ops use, that the model pins, that a kernel fixes, and that only move or select elements of an
+excluded value.
 
 Source: "MLIR Quantization", section "Solver tools", instrument: at points where statistics may yield solutions.
 """
@@ -22,7 +22,7 @@ from zeropoint.solve.specs import Specs
 from zeropoint.targets import OUTPUT, SameScale, Target
 
 ADDS_ELEMENTS = ("pad",)
-"""Kernels of one operand and one scale whose result may hold a number that the operand does not."""
+"""Kernels of one operand and one scale whose result may contain a value that the operand does not."""
 
 
 def _values(program: Program) -> list[SSAValue]:
@@ -31,7 +31,10 @@ def _values(program: Program) -> list[SSAValue]:
 
 
 def wanted_statistics(target: Target) -> Callable[[Program], Callable[[SSAValue], bool]]:
-    """For a program, whether one of its values has to be observed. Raises PropagationError as `propagate` does."""
+    """A function from a program to a predicate: whether one of its values has to be observed.
+
+    The inner function raises PropagationError as `propagate` does.
+    """
 
     def of_program(program: Program) -> Callable[[SSAValue], bool]:
         copy = program.clone()

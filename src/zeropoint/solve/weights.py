@@ -1,8 +1,8 @@
 """Parameters of weights, biases and constant operands, from their values.
 
 Source: the project's numerics notes, sections "Range to scale and zero point" (symmetric, narrow) and "Accumulators":
-where a bias at scale s_in * s_w or the sum of products would leave the accumulator, the weight scale of that channel
-grows just enough.
+if a bias at scale s_in * s_w or the sum of products would overflow the accumulator, the weight scale of that channel
+is increased just enough.
 """
 
 from __future__ import annotations
@@ -31,11 +31,12 @@ def weight_type(
 ) -> UniformQuantizedType:
     """`!quant.uniform` per channel along `axis`, or per layer, such that no accumulator of any input exceeds `limit`.
 
-    At scale s a channel sums to at most reach * (sum |w| / s + n / 2) + |b| / (s_in * s): each of its n weights that
-    are not 0 is rounded by up to 1/2. So sum |w| * reach * s_in grows the scale as a bias does. The caller leaves a bit
-    of the accumulator free: `fixed16` adds a rounding term of up to 2^30. With `greatest_output`, the greatest |real
-    value| of the output, a sum may pass the limit where it is so far past the output that saturation is no loss: of
-    16-bit activations, whose sums a kernel takes in 64 bits. Raises ValueError for some 2^23 weights a channel.
+    At scale s the accumulator of a channel is at most reach * (sum |w| / s + n / 2) + |b| / (s_in * s): each of its n
+    nonzero weights is rounded by up to 1/2. So sum |w| * reach * s_in bounds the scale in the same way as a bias. The
+    caller leaves one bit of the accumulator free, because `fixed16` adds a rounding term of up to 2^30. With
+    `greatest_output`, the greatest |real value| of the output, a sum may exceed the limit if it is so far beyond the
+    output that saturation loses nothing; this is for 16-bit activations, which kernels sum in 64 bits. Raises
+    ValueError for about 2^23 weights per channel.
     """
     channels = weights_by_channel(weight, axis).astype(np.float64)
     narrow = storage.minimum > storage.type.min
@@ -76,10 +77,10 @@ def held_weight_type(
     greatest_output: float | None = None,
     scale_type: str = "f64",
 ) -> UniformQuantizedType:
-    """A pinned type, with the least greater scale for the channels whose sums or bias `limit` would not hold.
+    """The pinned type, with increased scales for the channels whose sums or bias exceed `limit`.
 
-    What a kernel requires is stronger than what the model pins. All channels that fit keep their scale; a type per
-    layer has one for all.
+    A kernel's requirement overrides the pin. The increase is the least that suffices; channels that fit keep their
+    scale. A per-layer type has one scale for all channels.
     """
     channels = weights_by_channel(weight, axis).astype(np.float64)
     scales = np.broadcast_to(pinned.scales, channels.shape[:1])
@@ -99,9 +100,10 @@ def held_weight_type(
 
 
 def bias_type(storage: Storage, input_type: UniformQuantizedType, weight: UniformQuantizedType) -> UniformQuantizedType:
-    """Scale s_in * s_w, per channel as the weight is, zero point 0 (`multiplier_accumulator_scale`).
+    """Scale s_in * s_w, per channel if the weight is, zero point 0 (`multiplier_accumulator_scale`).
 
-    A storage of more than 32 bits is one of 32 here: no quantized type holds more, and no bias is let out of them.
+    A storage of more than 32 bits becomes i32: quantized types are at most that wide, and `weight_type` keeps every
+    bias within it.
     """
     if storage.type.width > MAX_WIDTH:
         storage = Storage.of("i32")
@@ -114,7 +116,10 @@ def bias_type(storage: Storage, input_type: UniformQuantizedType, weight: Unifor
 def constant_type(
     array: Array, storage: Storage, zero_point: int | None, scale_type: str = "f64"
 ) -> UniformQuantizedType:
-    """The per-layer type of a constant activation: its own range, asymmetric where the kernel takes any zero point."""
+    """The per-layer type of a constant activation from its own range.
+
+    Asymmetric for `zero_point` None, which means that the kernel accepts any; otherwise symmetric.
+    """
     low, high = float(array.min()), float(array.max())
     if zero_point is None:
         chosen = asymmetric(low, high, storage.minimum, storage.maximum)
