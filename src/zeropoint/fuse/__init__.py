@@ -1,4 +1,4 @@
-"""Fusion: float ops into the regions that one kernel covers, and back."""
+"""Fusion: group float ops into regions that one kernel covers, and undo it."""
 
 from zeropoint.fuse.fuse import fuse
 from zeropoint.fuse.unfuse import unfuse

@@ -1,11 +1,11 @@
-"""Composites: ops that say what they are, with a function that says what they mean.
+"""Composites: named ops with a function that gives their decomposition.
 
 ```mlir
 %0 = stablehlo.composite "aten.gelu" %x {decomposition = @gelu} : (tensor<4xf32>) -> tensor<4xf32>
 ```
-becomes a region of the kernel `gelu` that holds the ops of `@gelu`. So does a composite that a row of the target's
-table names (`composites = ["my.gate"]`). Any other, or one that hands out more than one value, becomes its ops, and the
-patterns look at those.
+becomes a region of the kernel `gelu` with the ops of `@gelu`. So does a composite named by a row of the target's table
+(`composites = ["my.gate"]`). Any other composite, or one with several results, is replaced by its decomposition, which
+the patterns then match.
 
 Source: the StableHLO specification, "composite": it means the same as its decomposition.
 """
@@ -43,11 +43,11 @@ KERNELS: Mapping[str, str] = {
     "swish": "silu",
     "tanh": "tanh",
 }
-"""The kernel of a composite, by the part of its name behind the namespace and before a variant: `aten.gelu.default`."""
+"""Composite name -> kernel. The key is the part between namespace and variant: `gelu` in `aten.gelu.default`."""
 
 
 def composite_kernel(op: CompositeOp, own: Mapping[str, str]) -> str | None:
-    """The logical kernel that a composite names: `own` has those that the target's table names, in full."""
+    """The logical kernel that a composite names, or None. `own` maps full names from the target's table to kernels."""
     if op.composite_name.data in own:
         return own[op.composite_name.data]
     parts = op.composite_name.data.lower().split(".")
@@ -56,9 +56,9 @@ def composite_kernel(op: CompositeOp, own: Mapping[str, str]) -> str | None:
 
 @dataclass(frozen=True)
 class Expanded:
-    """What a composite was: the kernel that it names, its operands, its result, and the ops that make it.
+    """An expanded composite: the kernel that it names, its operands, its result, and the ops of its decomposition.
 
-    `own` says that a row of the target's table names the composite, whatever it computes.
+    `own` is set if a row of the target's table names the composite; its ops are then not analyzed.
     """
 
     kernel: str
@@ -69,7 +69,7 @@ class Expanded:
 
 
 def composite_match(composite: Expanded, graph: Graph) -> Match | None:
-    """The ops of a composite as one kernel: of a function of one value, where they are that, else of its own name."""
+    """The match of a composite's ops: as a function of one value if they are one, else under the composite's name."""
     ops: set[Operation] = set()
     pending = [composite.result.owner]
     while pending:
@@ -89,12 +89,12 @@ def composite_match(composite: Expanded, graph: Graph) -> Match | None:
 
 
 def expand_composites(program: Program, own: Mapping[str, str]) -> list[Expanded]:
-    """Put the ops of every composite in its place; those that name a kernel are returned.
+    """Replace every composite by its decomposition, in place. Returns those that name a kernel.
 
-    `own` has the kernels of the composites that the target's table names. Changes the program. Composites inside
-    decompositions are expanded as well, under the name of the outermost.
+    `own` has the kernels of the composites that the target's table names. Composites inside decompositions are expanded
+    too, as parts of the outermost one.
 
-    Raises RecursionInProgram for a decomposition that holds itself.
+    Raises RecursionInProgram for a decomposition that contains itself.
     """
     if any(isinstance(op, CompositeOp) for op in program.entry.ops):
         check_calls(program)
@@ -102,7 +102,7 @@ def expand_composites(program: Program, own: Mapping[str, str]) -> list[Expanded
     named: list[Expanded] = []
     for op in list(program.entry.ops):
         if isinstance(op, CompositeOp):
-            # Statements are taken out after composites are expanded.
+            # Annotation ops are lifted only after composites are expanded, so look through them here.
             kernel, inputs = composite_kernel(op, own), tuple(dict.fromkeys(map(unstated, op.inputs)))
             ops, results = _expand(op, functions)
             if kernel is not None and len(results) == 1 and inputs:
@@ -112,7 +112,7 @@ def expand_composites(program: Program, own: Mapping[str, str]) -> list[Expanded
 
 
 def _expand(op: CompositeOp, functions: Mapping[str, FuncOp]) -> tuple[tuple[Operation, ...], tuple[SSAValue, ...]]:
-    """Replace a composite by copies of the ops of its decomposition, which carry its location; those, its results."""
+    """Replace a composite by copies of the ops of its decomposition, with its location. Returns (ops, results)."""
     block = functions[op.decomposition.root_reference.data].body.block
     copies, results = copy_body(block, op.inputs, op)
     made: list[Operation] = []

@@ -22,7 +22,7 @@ def _kernel_name(op: ConvolutionOp | DotGeneralOp) -> str:
 
 
 def match_contraction(op: Operation, graph: Graph) -> Match | None:
-    """`convolution | dot_general` by a constant, then `add` of a channel constant, then bounds."""
+    """`convolution | dot_general` with a constant, then `add` of a per-channel constant, then clamps."""
     if not isinstance(op, ConvolutionOp | DotGeneralOp) or not graph.is_float(op.result):
         return None
     if graph.array(op.rhs) is None or weight_channel_axis(op) is None:

@@ -1,4 +1,4 @@
-"""Elementwise ops: functions of one activation, however many ops they take, and sums and products of two."""
+"""Elementwise ops: functions of one activation, which may span many ops, and binary ops on two activations."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from zeropoint.ir.stablehlo import (
 from zeropoint.ir.tensors import element_dtype, element_of, shape_of
 
 GENERIC = "elementwise_unary"
-"""The kernel of any function of one value: a table."""
+"""The kernel of an arbitrary function of one value: a lookup table."""
 BINARY: dict[type[Operation], str] = {
     AddOp: "add",
     DivideOp: "divide",
@@ -32,7 +32,7 @@ BINARY: dict[type[Operation], str] = {
 
 
 def _one_activation(slice_ops: set[Operation], graph: Graph) -> SSAValue | None:
-    """The only value from outside that the ops read, numbers apart."""
+    """The only non-constant value from outside that the ops read; None if there are several."""
     sources = {
         operand
         for op in slice_ops
@@ -43,9 +43,9 @@ def _one_activation(slice_ops: set[Operation], graph: Graph) -> SSAValue | None:
 
 
 def _absorb(latest: set[Operation], slice_ops: set[Operation], graph: Graph) -> set[Operation]:
-    """The elementwise producers all of whose uses are in the slice already; of ops that were the latest to join it.
+    """The elementwise producers of the `latest` ops all of whose uses are in the slice already.
 
-    Only these can bring new ones: the last use of a producer has just joined.
+    It is enough to look at the latest ops, because the last use of a new candidate must have just joined.
     """
     found: set[Operation] = set()
     for op in latest:
@@ -62,14 +62,14 @@ def _absorb(latest: set[Operation], slice_ops: set[Operation], graph: Graph) -> 
 
 
 class _Sources:
-    """The values from outside that a growing slice reads, numbers apart."""
+    """The non-constant values from outside that a growing slice reads."""
 
     def __init__(self, graph: Graph):
         self._graph = graph
         self._found: set[SSAValue] = set()
 
     def grow(self, latest: set[Operation], slice_ops: set[Operation]) -> bool:
-        """Take in the ops that were the latest to join; whether there is one source."""
+        """Add the ops that have just joined. Returns whether there is exactly one source."""
         self._found.difference_update(result for op in latest for result in op.results)
         for op in latest:
             for operand in op.operands:
@@ -80,7 +80,7 @@ class _Sources:
 
 
 def _bounds_a_sum(slice_ops: set[Operation], source: SSAValue, graph: Graph) -> bool:
-    """Whether the ops only bound a sum or product of two tensors: then its kernel takes them (residual add, relu)."""
+    """Whether the ops only clamp the result of a binary op, whose kernel then absorbs them (residual add, relu)."""
     made = source.owner
     if not isinstance(made, Operation) or type(made) not in BINARY or made in graph.covered:
         return False
@@ -95,7 +95,7 @@ def match_unary(op: Operation, graph: Graph) -> Match | None:
     latest: set[Operation] = {op}
     slice_ops: set[Operation] = set()
     joined: list[Operation] = []
-    count = 0  # how many of those that joined make the largest slice with one source
+    count = 0  # length of the longest prefix of `joined` with one source
     sources = _Sources(graph)
     while latest:
         slice_ops |= latest
@@ -124,7 +124,7 @@ def match_unary(op: Operation, graph: Graph) -> Match | None:
 
 
 def _one_bound(op: Operation, graph: Graph) -> Match | None:
-    """A maximum or minimum with a number, which no kernel before it takes in; None for other ops of two operands."""
+    """A maximum or minimum with a number that no preceding kernel absorbs; None for other binary ops."""
     source = _one_activation({op}, graph)
     if not isinstance(op, MaximumOp | MinimumOp) or source is None or op.lhs is op.rhs:
         return None
@@ -132,9 +132,9 @@ def _one_bound(op: Operation, graph: Graph) -> Match | None:
 
 
 def function_match(ops: tuple[Operation, ...], source: SSAValue, graph: Graph) -> Match:
-    """The match of a function of one value: the kernel of its own name where the target has it, else the generic one.
+    """The match of a function of one value: the kernel of its own name if the target has it, else the generic one.
 
-    Where the target has neither, the name stays: it says what is missing.
+    If the target has neither, the specific name is kept, so that messages can name the missing kernel.
     """
     values = evaluate_chain(ops[-1].results[0], source, POINTS.astype(element_dtype(element_of(source))), graph.weights)
     name = function_kernel(values)
@@ -143,12 +143,12 @@ def function_match(ops: tuple[Operation, ...], source: SSAValue, graph: Graph) -
 
 
 def match_binary(op: Operation, graph: Graph) -> Match | None:
-    """One op on two tensors, then bounds; a constant operand is a port of its own."""
+    """One binary op on tensors, then clamps; a constant operand has its own port."""
     kernel = BINARY.get(type(op))
     if kernel is None or not isinstance(op, BinaryOp) or not graph.is_float(op.result):
         return None
     if isinstance(op, MaximumOp | MinimumOp) and any(graph.splat(operand) is not None for operand in op.operands):
-        return None  # a bound, which the kernel before it takes in
+        return None  # a clamp, which the preceding kernel absorbs
     broadcasts: list[Operation] = []
     inputs: list[SSAValue] = []
     for operand in dict.fromkeys(op.operands):

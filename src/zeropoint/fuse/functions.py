@@ -1,8 +1,8 @@
-"""Functions of one value that targets have kernels for, found by what they compute, however many ops spell them.
+"""Recognize functions of one value by what they compute, not by the ops that express them.
 
-A chain of elementwise ops is evaluated at the points below with the interpreter's own functions; a row of the table
-recognizes the values. So x / (1 + exp(-x)) and x * logistic(x) are one function, and 0.5 * x * (1 + erf(x / sqrt 2)) is
-`gelu` in whatever order its factors come.
+A chain of elementwise ops is evaluated at the points below with the interpreter's own functions, and the values are
+compared with those of known functions. So x / (1 + exp(-x)) and x * logistic(x) are the same function, and
+0.5 * x * (1 + erf(x / sqrt 2)) is `gelu` in any order of its factors.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from zeropoint.numerics.functions import UNARY
 POINTS: Array = np.concatenate(
     [np.linspace(-8, 8, 129), np.geomspace(8.5, 3000, 12), -np.geomspace(8.5, 3000, 12)]
 ).astype(np.float32)
-"""Near 0, where functions bend, and far from it, where a clip would show."""
+"""Sample points: dense near 0, where functions bend, and sparse far away, where a clip would show."""
 
 
 def _near(found: Array, expected: Array) -> bool:
@@ -29,9 +29,9 @@ def _near(found: Array, expected: Array) -> bool:
 
 
 def _is(reference: Callable[[Array], Array]) -> Callable[[Array], bool]:
-    """Whether the values at the points are those of `reference`."""
+    """A predicate: whether values at the points are those of `reference`."""
     with np.errstate(all="ignore"):
-        expected = reference(POINTS.astype(np.float64)).astype(np.float32)  # an exponential ends in an infinity
+        expected = reference(POINTS.astype(np.float64)).astype(np.float32)  # exp overflows f32 at the far points
     return lambda found: _near(found, expected)
 
 
@@ -48,21 +48,21 @@ def _at(found: Array, point: float) -> float:
 
 
 def _is_hard_sigmoid(found: Array) -> bool:
-    """clamp(0, slope * x + offset, 1) of any rising slope."""
+    """clamp(0, slope * x + offset, 1) with slope > 0 and 0 < offset < 1."""
     offset = _at(found, 0.0)
     slope = (_at(found, 0.125) - offset) * 8
     return 0 < offset < 1 and slope > 0 and _near(found, np.clip(slope * POINTS + offset, 0, 1))
 
 
 def _is_leaky_relu(found: Array) -> bool:
-    """x where x >= 0, slope * x elsewhere."""
+    """x for x >= 0, slope * x otherwise."""
     slope = -_at(found, -1.0)
     return slope != 0.0 and not _near(found, POINTS) and _near(found, np.where(POINTS >= 0, POINTS, slope * POINTS))
 
 
 @dataclass(frozen=True)
 class NamedFunction:
-    """A logical kernel, and whether values at the points are those of its function."""
+    """A logical kernel, and the predicate on values at the points that recognizes its function."""
 
     kernel: str
     matches: Callable[[Array], bool]
@@ -93,7 +93,7 @@ FUNCTIONS = (
 
 
 def function_kernel(values: Array) -> str | None:
-    """The logical kernel of the function that has these values at the points; None for one without a name."""
+    """The logical kernel of the function with these values at `POINTS`; None if it has no name."""
     return _named(values.astype(np.float64).tobytes())
 
 

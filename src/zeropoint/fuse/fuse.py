@@ -51,9 +51,9 @@ def _clone_constant(value: SSAValue, block: Block, mapping: dict[SSAValue, SSAVa
 
 
 def _ports(match: Match, block: Block) -> dict[SSAValue, list[SSAValue]]:
-    """The arguments that stand for each input: x in `dot_general(x, x)` has two ports, which may differ in type.
+    """The block arguments of each input. In `dot_general(x, x)`, x has two ports, which may differ in type.
 
-    Uses take them in order; those after the last port read that one.
+    Uses take the ports in order; further uses read the last one.
     """
     ports: dict[SSAValue, list[SSAValue]] = {}
     for value, argument in zip(match.inputs, block.args, strict=True):
@@ -62,7 +62,7 @@ def _ports(match: Match, block: Block) -> dict[SSAValue, list[SSAValue]]:
 
 
 def _body(match: Match, stated: Statements) -> Block:
-    """Copies of the ops of a match, of the numbers that they read, and what is stated of the values inside."""
+    """The body of a region: copies of the matched ops, of the constants that they read, and of inner annotations."""
     block = Block(arg_types=[value.type for value in match.inputs])
     ports = _ports(match, block)
     mapping: dict[SSAValue, SSAValue] = {value: arguments[-1] for value, arguments in ports.items()}
@@ -83,7 +83,7 @@ def _body(match: Match, stated: Statements) -> Block:
 
 
 def wrap(match: Match, stated: Statements) -> QuantizeRegionOp:
-    """Replace the ops of a match by a region in the place of the last of them."""
+    """Replace the ops of a match by a region, inserted at the last of them."""
     root = match.ops[-1]
     region = QuantizeRegionOp(
         match.inputs,
@@ -126,9 +126,9 @@ def _take(match: Match, graph: Graph) -> None:
 
 
 def fuse(program: Program, target: Target | None = None) -> Program:
-    """Wrap every op that some kernel covers, by the patterns of a target (`cpu` unless given).
+    """A copy with every op that some kernel covers wrapped into a region, for a target (default `cpu`).
 
-    What stays outside has no kernel on any target.
+    Ops that stay outside have no kernel on any target.
     """
     target = target or named_target("cpu")
     program = program.clone()
@@ -149,6 +149,6 @@ def fuse(program: Program, target: Target | None = None) -> Program:
 
 
 def _is_there(value: SSAValue, program: Program) -> bool:
-    """Whether anything in the entry function still reads a value that it makes."""
+    """Whether a value is still defined in the entry function and has uses."""
     block = value.owner if isinstance(value.owner, Block) else value.owner.parent
     return block is program.entry and value.first_use is not None

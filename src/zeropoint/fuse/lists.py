@@ -1,8 +1,8 @@
-"""The patterns of fusion, in the order in which they get their chance.
+"""The fusion patterns, in the order in which they are tried.
 
-A pattern is a small function from an op to a match. The kernels that they name come from the target's table: a function
-of one value is named `gelu` where the target has that kernel, and `elementwise_unary` where it makes a table of any. So
-do the bounds that its kernels take in, and the composites that they cover: fusion differs by the target's data only.
+A pattern is a function from an op to a match. Fusion depends on the target only through its table. The table decides
+the kernel names: a function of one value is `gelu` if the target has that kernel, and `elementwise_unary` if the target
+uses a lookup table for any function. It also decides which clamps kernels absorb and which composites they cover.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from zeropoint.fuse.match import Pattern
 
 FORWARD, BACKWARD = 1, -1
 ROUNDS: tuple[tuple[int, tuple[Pattern, ...]], ...] = (
-    # Whole idioms before the kernels that their parts would be.
+    # Whole idioms come before the kernels that would match their parts.
     (FORWARD, normalization.PATTERNS),
     (FORWARD, (*contraction.PATTERNS, *pooling.PATTERNS)),
-    # From the last op to the first, so that a function of many ops is found from its end.
+    # Last op first: a function of many ops is matched from its end.
     (BACKWARD, elementwise.PATTERNS),
     (FORWARD, movement.PATTERNS),
 )

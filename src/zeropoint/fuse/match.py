@@ -1,4 +1,4 @@
-"""What fusion patterns look at and what they return."""
+"""The input and result types of fusion patterns."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from zeropoint.ir.weights import Weights
 class Match:
     """Ops that one logical kernel covers.
 
-    `ops` are in program order; the last one makes the output. `inputs` are the ports in the order of the kernel's
-    rules; every other operand of the covered ops is a constant, which moves into the region. `function` names the
-    function of one value that the kernel computes, where it has a name.
+    `ops` are in program order; the last one defines the output. `inputs` are the ports in the order of the kernel's
+    rules; every other operand of the covered ops is a constant, which is copied into the region. `function` names the
+    function of one value that the kernel computes, if it is one.
     """
 
     kernel: str
@@ -41,14 +41,14 @@ class Match:
 
 @dataclass
 class Graph:
-    """The float program as patterns see it: who uses what, what is constant, what is covered already."""
+    """The float program as patterns see it: uses, constants, and the ops covered so far."""
 
     weights: Weights
     positions: dict[Operation, int]
     kernels: Collection[str]
     """The logical kernels that the target has."""
     bounds: Collection[tuple[float, float]] | None = None
-    """The bounds that its kernels take in behind a sum or product; None for all."""
+    """The clamp bounds that its kernels absorb after a sum or product; None for any."""
     stated: Statements = field(default_factory=dict[SSAValue, list[Operation]])
     covered: set[Operation] = field(default_factory=set[Operation])
 
@@ -57,16 +57,16 @@ class Graph:
         return tuple(sorted(ops, key=self.positions.__getitem__))
 
     def only_user(self, value: SSAValue) -> Operation | None:
-        """The op that alone uses `value` and that no match covers yet."""
+        """The only user of `value` if no match covers it yet; None otherwise."""
         use = value.get_unique_use()
         return use.operation if use is not None and use.operation not in self.covered else None
 
     def splat(self, value: SSAValue) -> float | None:
-        """The number that a constant or its broadcast repeats."""
+        """The number that a splat constant or its broadcast repeats; None otherwise."""
         return splat_value(value, self.weights)
 
     def array(self, value: SSAValue) -> Array | None:
-        """The array behind a constant, or behind one that is quantized and dequantized: a weight of a trained model."""
+        """The array of a constant, also through quantize/dequantize pairs, as around quantization-aware weights."""
         while isinstance(dequantized := value.owner, DequantizeCastOp | UniformDequantizeOp):
             quantized = dequantized.operands[0].owner
             if not isinstance(quantized, QuantizeCastOp | UniformQuantizeOp):
@@ -79,14 +79,14 @@ class Graph:
         return isinstance(element_of(value), AnyFloat)
 
     def channel_constant(self, value: SSAValue, axis: int) -> SSAValue | None:
-        """The rank-1 constant whose broadcast along `axis` is `value`."""
+        """The rank-1 constant whose broadcast along `axis` is `value`; None otherwise."""
         op = value.owner
         if isinstance(op, BroadcastInDimOp) and op.broadcast_dimensions.get_values() == (axis,):
             return op.operand if self.array(op.operand) is not None else None
         return None
 
     def clamp_after(self, value: SSAValue) -> Operation | None:
-        """The op that alone uses `value` and only bounds it by numbers: relu, relu6, a clip."""
+        """The only user of `value` if it just clamps it by numbers (relu, relu6, clip); None otherwise."""
         user = self.only_user(value)
         if isinstance(user, MaximumOp | MinimumOp):
             other = user.rhs if user.lhs is value else user.lhs
@@ -97,7 +97,7 @@ class Graph:
         return None
 
     def with_clamps(self, ops: list[Operation]) -> tuple[Operation, ...]:
-        """`ops` and the bounds that follow their last one."""
+        """`ops` and the clamps after the last one, as many as the target's kernels absorb."""
         taken, bounds = [*ops], Bounds()
         while (clamp := self.clamp_after(taken[-1].results[0])) is not None:
             bounds.then(clamp, self.weights)

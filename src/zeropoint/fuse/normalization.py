@@ -1,4 +1,4 @@
-"""Softmax, its logarithm and layer normalization, in the forms in which frameworks and our importer decompose them."""
+"""Softmax, log-softmax and layer normalization, as decomposed by frameworks and by our importer."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from zeropoint.ir.stablehlo.bodies import body_op
 from zeropoint.ir.tensors import shape_of
 
 Way = list[Operation]
-"""Ops that a match covers on the way from one value to another."""
+"""The ops of a match on the path from one value to another."""
 
 
 def _behind(value: SSAValue, graph: Graph) -> tuple[SSAValue, Way]:
-    """What `value` repeats or reshapes, bounds below by -inf left out, and the ops in between."""
+    """The source of `value` through broadcasts, reshapes and maximum(-inf, x), and the ops in between."""
     way: Way = []
     while True:
         owner = value.owner
@@ -46,7 +46,7 @@ def _behind(value: SSAValue, graph: Graph) -> tuple[SSAValue, Way]:
 
 
 def _reduced(value: SSAValue, body: type[Operation], graph: Graph) -> tuple[SSAValue, Way] | None:
-    """What a reduction, whose broadcast `value` is, reduces."""
+    """The input of the reduction with `body` that `value` broadcasts, and the ops in between; None otherwise."""
     value, way = _behind(value, graph)
     owner = value.owner
     if isinstance(owner, ReduceOp) and body_op(owner.body) is body and len(owner.inputs) == 1:
@@ -55,7 +55,7 @@ def _reduced(value: SSAValue, body: type[Operation], graph: Graph) -> tuple[SSAV
 
 
 def _exponentials(shifted: SSAValue, graph: Graph) -> tuple[SSAValue, Way] | None:
-    """The x of x - max(x)."""
+    """The x of `shifted` = x - max(x), and its ops; None otherwise."""
     owner = shifted.owner
     if not isinstance(owner, SubtractOp):
         return None
@@ -64,7 +64,7 @@ def _exponentials(shifted: SSAValue, graph: Graph) -> tuple[SSAValue, Way] | Non
 
 
 def _match(kernel: str, ops: Iterable[Operation], inputs: tuple[SSAValue, ...], graph: Graph) -> Match | None:
-    """The match, unless something else reads a value in the middle or another kernel has it already."""
+    """The match, or None if an intermediate value has other users or another kernel covers an op."""
     covered = graph.in_order(set(ops))
     inside = set(covered)
     for op in covered[:-1]:
@@ -86,9 +86,10 @@ def match_softmax(op: Operation, graph: Graph) -> Match | None:
 
 
 def _mask_before(value: SSAValue, graph: Graph) -> tuple[Way, tuple[SSAValue, ...]]:
-    """The sum of scores and a computed, repeated mask, where the target has no softmax and it stays float.
+    """The addition of a computed, broadcast mask before a softmax that stays float, and the ports of the match.
 
-    A mask is some -10000 where it hides a score: 8 bits that hold it hold nothing of the scores.
+    A mask is about -10000 where it hides a score. An 8-bit scale that covers it leaves no resolution for the scores, so
+    on a target without softmax the addition joins the float kernel.
     """
     add = value.owner
     if "softmax" not in graph.kernels and isinstance(add, AddOp):
@@ -113,7 +114,7 @@ def match_log_softmax(op: Operation, graph: Graph) -> Match | None:
 
 
 def _mean(value: SSAValue, graph: Graph) -> tuple[SSAValue, Way] | None:
-    """The x of a mean that `value` is, or repeats: a sum divided by a count, or multiplied by its reciprocal."""
+    """The x of `value` = mean(x), or its broadcast: a sum divided by the count or multiplied by its reciprocal."""
     value, way = _behind(value, graph)
     owner = value.owner
     if not isinstance(owner, DivideOp | MultiplyOp):
@@ -128,7 +129,7 @@ def _mean(value: SSAValue, graph: Graph) -> tuple[SSAValue, Way] | None:
 
 
 def _square(value: SSAValue, graph: Graph) -> tuple[SSAValue, Operation] | None:
-    """The x of x * x, or of the second power of x."""
+    """The x of `value` = x * x or power(x, 2), and the op; None otherwise."""
     owner = value.owner
     if isinstance(owner, MultiplyOp) and owner.lhs is owner.rhs:
         return owner.lhs, owner
@@ -138,7 +139,7 @@ def _square(value: SSAValue, graph: Graph) -> tuple[SSAValue, Operation] | None:
 
 
 def _variance(value: SSAValue, centred: SubtractOp, graph: Graph) -> Way | None:
-    """The ops of a variance of x: the mean of (x - mean)^2, or the mean of x^2 minus the mean's square, not below 0."""
+    """The ops of a variance of x: mean((x - mean)^2), or max(mean(x^2) - mean^2, 0); None otherwise."""
     value, way = _behind(value, graph)
     owner = value.owner
     if isinstance(owner, MaximumOp) and 0 in (graph.splat(owner.lhs), graph.splat(owner.rhs)):
@@ -186,7 +187,7 @@ def _deviation(value: SSAValue, inverse: bool, centred: SubtractOp, graph: Graph
 
 
 def _scaled(value: SSAValue, graph: Graph) -> tuple[SSAValue, SSAValue | None, Way]:
-    """The v and the constant of v * constant, where `value` is such a product; `value` itself where it is none."""
+    """For `value` = v * constant: v, the constant and the ops; otherwise `value` itself, None and no ops."""
     product, way = _behind(value, graph)
     if isinstance(owner := product.owner, MultiplyOp):
         for inner, other in ((owner.lhs, owner.rhs), (owner.rhs, owner.lhs)):
@@ -198,7 +199,10 @@ def _scaled(value: SSAValue, graph: Graph) -> tuple[SSAValue, SSAValue | None, W
 
 
 def _normalized(op: Operation, graph: Graph) -> tuple[SSAValue, SSAValue | None, Way] | None:
-    """The x of (x - mean(x)) / deviation(x), by a division or by a product with the inverse, which may be scaled."""
+    """The x of (x - mean(x)) / deviation(x), a scale if there is one, and the ops; None otherwise.
+
+    The deviation is a divisor, or its inverse is a factor, which may be multiplied by the scale first.
+    """
     if isinstance(op, DivideOp):
         sides = [(op.lhs, op.rhs)]
     elif isinstance(op, MultiplyOp):
@@ -219,7 +223,7 @@ def _normalized(op: Operation, graph: Graph) -> tuple[SSAValue, SSAValue | None,
 
 
 def _affine_step(value: SSAValue, kind: type[Operation], graph: Graph) -> tuple[Operation, SSAValue, Way] | None:
-    """The multiplication by, or addition of, a constant that alone uses `value`; that constant, and its broadcast."""
+    """The only user of `value` if it is a `kind` with a constant: that op, the constant, and the ops; else None."""
     user = graph.only_user(value)
     if not isinstance(user, kind):
         return None
@@ -232,7 +236,7 @@ def _affine_step(value: SSAValue, kind: type[Operation], graph: Graph) -> tuple[
 
 
 def match_layer_norm(op: Operation, graph: Graph) -> Match | None:
-    """(x - mean) / sqrt(variance + epsilon), then `multiply` by a constant, then `add` of one; both may be missing."""
+    """(x - mean) / sqrt(variance + epsilon), then optionally `multiply` by a constant and `add` of a constant."""
     found = _normalized(op, graph)
     if found is None:
         return None

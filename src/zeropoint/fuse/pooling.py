@@ -1,4 +1,4 @@
-"""Pooling, mean and sum."""
+"""Pooling, mean, sum, and maximum or minimum along dimensions."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ EXTREMES: dict[type[Operation], tuple[str, float]] = {
     MaximumOp: ("reduce_max", float("-inf")),
     MinimumOp: ("reduce_min", float("inf")),
 }
-"""Bodies of reductions, the kernel of each, and its initial value."""
+"""Reduction body -> kernel and required initial value."""
 
 
-# The kernel multiplies a sum by round(2^22 / count) where windows differ: counts up to 2^14 keep it to 8 bits and more.
+# If window counts differ, the kernel multiplies by round(2^22 / count): at count 2^14 that factor still has 8 bits.
 GREATEST_COUNT = 1 << 14
 
 
 def _divided(value: SSAValue, graph: Graph) -> Operation | None:
-    """The division by a count, or the multiplication by the reciprocal of one, that alone uses `value`."""
+    """The only user of `value` if it divides by counts or multiplies by their reciprocals; None otherwise."""
     user = graph.only_user(value)
     if not isinstance(user, DivideOp | MultiplyOp) or user.lhs is not value:
         return None
@@ -58,7 +58,7 @@ def match_max_pool(op: Operation, graph: Graph) -> Match | None:
 
 
 def match_average_pool(op: Operation, graph: Graph) -> Match | None:
-    """`reduce_window` with `add`, then `divide` by the count of each window; a sum without that."""
+    """`reduce_window` with `add`, then `divide` by the count of each window; without the division, a `sum`."""
     if not isinstance(op, ReduceWindowOp) or body_op(op.body) is not AddOp or not _starts_at_zero(op, graph):
         return None
     division = _divided(op.results[0], graph)
@@ -68,7 +68,7 @@ def match_average_pool(op: Operation, graph: Graph) -> Match | None:
 
 
 def match_mean(op: Operation, graph: Graph) -> Match | None:
-    """`reduce` with `add`, perhaps `reshape` or `broadcast_in_dim` that puts the dimensions back, `divide`."""
+    """`reduce` with `add`, optionally `reshape` or `broadcast_in_dim` that restores dimensions of size 1, `divide`."""
     if not isinstance(op, ReduceOp) or body_op(op.body) is not AddOp or not _starts_at_zero(op, graph):
         return None
     ops: list[Operation] = [op]
@@ -82,7 +82,7 @@ def match_mean(op: Operation, graph: Graph) -> Match | None:
 
 
 def match_extreme(op: Operation, graph: Graph) -> Match | None:
-    """`reduce` with `maximum` or `minimum`: among others a global maximum pool."""
+    """`reduce` with `maximum` or `minimum`, for example a global max pool."""
     if not isinstance(op, ReduceOp) or len(op.inputs) != 1 or not graph.is_float(op.inputs[0]):
         return None
     found = EXTREMES.get(body_op(op.body) or type(op))

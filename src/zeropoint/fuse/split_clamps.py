@@ -1,4 +1,4 @@
-"""Take clamps apart for targets that have no kernel with such bounds, but kernels for one bound at a time.
+"""Split clamps into maximum and minimum, for targets that have kernels for these but none for the whole clamp.
 
 ```mlir
 %0 = stablehlo.clamp %low, %x, %high : (tensor<f32>, tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
@@ -33,14 +33,14 @@ ONE_BOUND = {"maximum", "minimum"}
 
 @dataclass
 class SplitClamp(RewritePattern):
-    """clamp(low, x, high) -> minimum(maximum(x, low), high), where the bounds are no kernel of their own."""
+    """clamp(low, x, high) -> minimum(maximum(x, low), high), unless the target has a kernel for the clamp (relu6)."""
 
     weights: Weights
     kernels: Collection[str]
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: ClampOp, rewriter: PatternRewriter) -> None:
-        """Rewrite one clamp by numbers."""
+        """Rewrite one clamp with constant bounds."""
         low, high = splat_value(op.min, self.weights), splat_value(op.max, self.weights)
         if low is None or high is None or function_kernel(np.clip(POINTS, low, high)) in self.kernels:
             return
@@ -57,7 +57,7 @@ class SplitClamp(RewritePattern):
 
 
 def split_clamps(program: Program, kernels: Collection[str]) -> None:
-    """Split the clamps by numbers whose bounds are no kernel of a target that has `maximum` and `minimum`; in place."""
+    """Split clamps in place. Does nothing for a target with generic functions or without `maximum` and `minimum`."""
     if GENERIC in kernels or not set(kernels) >= ONE_BOUND:
         return
     pattern = SplitClamp(program.weights, kernels)

@@ -1,14 +1,14 @@
-"""Ops that only state something of a value: fusion sees through them.
+"""Annotation ops, which only state something about a value: fusion sees through them.
 
 ```mlir
 %1 = stablehlo.add %x, %y : tensor<4xf32>
 %2 = "quant.stats"(%1) {layerStats = dense<[-1.0, 1.0]> : tensor<2xf32>} : (tensor<4xf32>) -> tensor<4xf32>
 %3 = stablehlo.maximum %2, %zero : tensor<4xf32>
 ```
-is one kernel, as without the `quant.stats`, which goes inside. There it decides nothing: a program with statistics
-after every op gets the same kernels and parameters as one that was fused first. What is stated of a value at the port
-of a region stays outside, behind the region that makes it. A pair of casts with `!quant.calibrated`, which element
-types become, is taken like a `quant.stats`; inside it is one.
+is one kernel, as it would be without the `quant.stats`, which moves into the region. There it has no effect: a program
+with statistics after every op gets the same kernels and parameters as one that was fused first. Annotations of a value
+at a port of a region stay outside, after the region that defines it. A pair of casts with `!quant.calibrated`, from
+element types, is treated like a `quant.stats` and becomes one inside a region.
 
 Source: the RFC on quantization transformations, section "Quantization region": constraints on tensors inside are not
 considered.
@@ -31,13 +31,13 @@ from zeropoint.ir.quant import (
 from zeropoint.ir.tensors import element_of
 
 STATES = (StatisticsOp, StatisticsRefOp, CoupledRefOp)
-"""Identities that say something of what they read."""
+"""Identity ops that annotate their operand."""
 Statements = dict[SSAValue, list[Operation]]
-"""What is stated of each value: ops without uses, that belong to no block."""
+"""The annotations of each value: detached ops without uses."""
 
 
 def lift_statements(program: Program) -> Statements:
-    """Take the ops that only state something out of the entry function; what read them reads their values. In place."""
+    """Detach the annotation ops of the entry function, in place; their users read the annotated values directly."""
     stated: Statements = {}
     for op in list(program.entry.ops):
         if isinstance(op, STATES):
@@ -52,7 +52,7 @@ def lift_statements(program: Program) -> Statements:
 
 
 def _range_readers(op: QuantizeCastOp) -> list[DequantizeCastOp]:
-    """The casts back to floats of a value whose range an element type states; none if anything else reads it."""
+    """The casts back to float of a `!quant.calibrated` value; empty if anything else reads it."""
     readers = [use.operation for use in op.result.uses]
     back = [reader for reader in readers if isinstance(reader, DequantizeCastOp)]
     calibrated = isinstance(element_of(op.result), CalibratedQuantizedType)
@@ -72,7 +72,7 @@ def _lift_range(op: QuantizeCastOp, readers: list[DequantizeCastOp], stated: Sta
 
 
 def unstated(value: SSAValue) -> SSAValue:
-    """The value that a chain of ops that only state something hands on."""
+    """The value behind a chain of annotation ops."""
     while True:
         owner = value.owner
         if isinstance(owner, DequantizeCastOp) and isinstance(owner.input.owner, QuantizeCastOp):
@@ -85,19 +85,19 @@ def unstated(value: SSAValue) -> SSAValue:
 
 
 def put_inside(stated: Statements, value: SSAValue, inner: SSAValue, block: Block) -> None:
-    """Move what is stated of a value, which becomes an inner one of a region, to the end of the region's ops."""
+    """Append the annotations of `value` to a region's block, on `inner`, which replaces it there."""
     for op in stated.pop(value, []):
         if isinstance(op, QuantizeCastOp):
             calibrated = element_of(op.result)
             assert isinstance(calibrated, CalibratedQuantizedType)
             block.add_op(StatisticsOp(inner, (calibrated.minimum, calibrated.maximum)))
-        elif not isinstance(op, StatisticsRefOp | DequantizeCastOp):  # nobody has to ask any more
+        elif not isinstance(op, StatisticsRefOp | DequantizeCastOp):  # these two mean nothing inside a region
             op.operands = [inner]
             block.add_op(op)
 
 
 def restore_statements(program: Program, stated: Statements) -> None:
-    """Put what is stated of values at the ports of regions behind these values; their readers read it. In place."""
+    """Reinsert the annotations of region ports after their values, in place; users read the annotated value."""
     for value, ops in stated.items():
         for op in ops:
             op.operands = [value]
@@ -112,7 +112,7 @@ def restore_statements(program: Program, stated: Statements) -> None:
 
 
 def reroute(program: Program) -> None:
-    """After unfusing: what reads a value reads it through what is stated of it. In place."""
+    """After unfusing: let the users of a value read it through its annotations, in place."""
     for op in list(program.entry.ops):
         if isinstance(op, STATES) and op.results[0].first_use is None:
             value = op.operands[0]

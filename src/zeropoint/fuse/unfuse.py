@@ -1,4 +1,4 @@
-"""Inline every region, with casts where its specs say something, so that fusion can run again, for another target.
+"""Inline every region, with casts for its quantized specs, so that fusion can run again for another target.
 
 ```mlir
 %0 = "quant.region"(%x) ({ tanh }) {logical_kernel = "tanh", input_specs = [f32],
@@ -10,9 +10,9 @@ becomes
 %1 = quant.qcast %0 : tensor<4xf32> to tensor<4x!quant.uniform<i8:f32, 7.812500e-03>>
 %2 = quant.dcast %1 : tensor<4x!quant.uniform<i8:f32, 7.812500e-03>> to tensor<4xf32>
 ```
-A spec that is the float type itself leaves no cast. Statistics stay where they are. What only the old target wanted
-does not bind another one: its rescales go, and casts to types that its kernels fix are marked (`zeropoint.of_target`),
-so that propagation takes their range and decides anew.
+A spec that is the float type itself adds no cast. Statistics stay where they are. Requirements of the old target do not
+bind the new one: its rescales are removed, and casts to types fixed by its kernels are marked (`zeropoint.of_target`),
+so that propagation uses only their range and decides anew.
 
 Source: the RFC on quantization transformations, "Kernel fusion pass": the decision can be reversed by restoring the
 high-precision ops with appropriate casts.
@@ -40,7 +40,7 @@ from zeropoint.ir.tensors import with_element
 
 
 def _insert(op: IRDLOperation, region: QuantizeRegionOp) -> SSAValue:
-    """Put an op before a region, under its name."""
+    """Insert an op before a region, with its location."""
     op.location = region.location
     assert region.parent is not None
     region.parent.insert_op_before(op, region)
@@ -48,7 +48,7 @@ def _insert(op: IRDLOperation, region: QuantizeRegionOp) -> SSAValue:
 
 
 def _cast(value: SSAValue, spec: Attribute, region: QuantizeRegionOp) -> SSAValue:
-    """The value through a cast to the type of a spec and back; the value itself where that changes nothing."""
+    """The value cast to the type of a spec and back; the value itself if that changes nothing."""
     if not isinstance(spec, QuantizedType) or spec.expressed_type is None:
         return value
     quantized = with_element(value, spec)
@@ -59,18 +59,18 @@ def _cast(value: SSAValue, spec: Attribute, region: QuantizeRegionOp) -> SSAValu
 
 
 def _wanted_by(region: QuantizeRegionOp, name: str) -> str | None:
-    """How strong the last fact of a name on a region is; None where it has none."""
+    """The salience of the last fact of that name on a region; None without one."""
     found = [fact.salience for fact in facts_of(region) if fact.name == name]
     return found[-1] if found else None
 
 
 def _is_of_target(region: QuantizeRegionOp) -> bool:
-    """Whether the old target alone decided what a region gives: its kernel fixes it, or a rescale of its demands."""
+    """Whether the old target alone decided the output type: its kernel fixes it, or one of its rescales made it."""
     return _wanted_by(region, "wants" if RESCALE in region.attributes else "parameters") == "kernel"
 
 
 def _given(value: SSAValue, region: QuantizeRegionOp) -> SSAValue:
-    """What a region gives, through casts that say so where the old target alone decided their type."""
+    """The output of a region through its casts, which are marked if the old target alone decided their type."""
     cast = _cast(value, region.output_specs.data[0], region)
     if cast is not value and _is_of_target(region) and isinstance(cast.owner, DequantizeCastOp):
         cast.owner.attributes[OF_TARGET] = UnitAttr()
@@ -89,7 +89,7 @@ def _inline(region: QuantizeRegionOp, free: set[tuple[QuantizeRegionOp, int]]) -
 
 
 def unfuse(program: Program) -> Program:
-    """A program without regions and without the rescales that only the old target wanted."""
+    """A copy without regions and without the rescales that only the old target wanted."""
     program = program.clone()
     regions = [op for op in program.entry.ops if isinstance(op, QuantizeRegionOp)]
     free = {
