@@ -52,7 +52,8 @@ def test_commands_are_found() -> None:
 def test_every_command_takes_the_options_that_it_is_printed_with(document: str, line: str) -> None:
     words = shlex.split(line.partition(" #")[0].partition(" > ")[0].partition(" | ")[0])[1:]
     command = main.commands[words[0]]
-    context = click.Context(command, info_name=words[0])
+    whole = click.Context(main, info_name="zeropoint", **main.context_settings)
+    context = click.Context(command, parent=whole, info_name=words[0])
     try:
         command.parse_args(context, words[1:])
     except click.UsageError as error:
