@@ -7,9 +7,10 @@ of the operand want the wider storage of the target's rows; where there is none,
 function and the kernel that makes the operand.
 
 That kernel reads rounded values, too. It is asked the same question with the function behind it: moves hand on what
-they read, functions are composed, and the rounding of what a sum reads is normal noise on the sum. The walk goes on
-while the answer is no, through one contraction at most (the filter bank before the logarithm): what is behind the next
-one is rounded as ever.
+they read, functions are composed, and the rounding of what a sum reads is normal noise on the sum. Float ops between,
+as those that the target has no kernel for, round nothing and are asked as well: what a kernel makes for them would be
+rounded. The walk goes on while the answer is no, through two contractions at most (a filter bank before the logarithm,
+a transform before that): what is behind them is rounded as ever.
 
 Source: the RFC on quantization transformations, section "Target Constraints": which storage a kernel takes is the
 table's to say.
@@ -18,13 +19,13 @@ table's to say.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod, sqrt
 
 import numpy as np
 from xdsl.dialects.builtin import AnyFloat
 from xdsl.dialects.func import ReturnOp
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from zeropoint.ir.annotations import DEMANDS, Fact, facts_of
 from zeropoint.ir.constants import constant_array, is_constant
@@ -33,7 +34,7 @@ from zeropoint.ir.functions import evaluate_chain, function_name, is_function
 from zeropoint.ir.locations import location_text
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, Storage, UniformQuantizedType
-from zeropoint.ir.stablehlo import BroadcastInDimOp, ConvolutionOp, DotGeneralOp
+from zeropoint.ir.stablehlo import BroadcastInDimOp, ConvolutionOp, DotGeneralOp, SelectOp
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 from zeropoint.ir.weights import Weights
 from zeropoint.solve.classes import real_range
@@ -43,6 +44,7 @@ from zeropoint.solve.real_results import plain_contraction
 from zeropoint.solve.rescale import is_rescale
 from zeropoint.solve.termination import Port
 from zeropoint.targets import DATA, OUTPUT, FixedScale, KernelRow, SameScale, Target
+from zeropoint.targets.logical_kernels import MOVEMENTS
 
 WORSE = 6.0
 """dB by which a function's result has to be worse than its rounded operand for the function to be the cause."""
@@ -58,10 +60,16 @@ ONE_BYTE = Storage.of("i8")
 class _Reader:
     """A function with what its operand has to become: `bits` wide, or float where that is None; `why` says so."""
 
-    function: Function
+    steps: tuple[Function, ...]
     bits: int | None
     why: str
     contractions: int = 0
+
+    def function(self, points: Array) -> Array:
+        """The steps, one after the other."""
+        for step in self.steps:
+            points = step(points)
+        return points
 
 
 @dataclass
@@ -114,7 +122,7 @@ class FunctionWidths:
             self.wide[region, index] = enough.type.width
             note = Fact("bits", f"at least {enough.type.width}", "kernel", why)
             self.constraints.of(region.inputs[index]).facts.append(note)
-        reader = _Reader(function, None if enough is None else enough.type.width, why)
+        reader = _Reader((function,), None if enough is None else enough.type.width, why)
         self._trace(region.inputs[index], reader)
 
     def _left(self, function: Function, seen: Distribution, storage: Storage) -> float | None:
@@ -135,29 +143,43 @@ class FunctionWidths:
                         yield Storage.of(f"{'i' if rule.storage.type.signed else 'u'}{width}")
 
     def _trace(self, value: SSAValue, reader: _Reader) -> None:
-        """Have the maker of a value not round it, and look at what it reads."""
-        region = value.owner
-        if not isinstance(region, QuantizeRegionOp) or region in self.floats or self._is_given(value):
-            return
-        rows = self._rows(region)
-        if not rows or _is_demanded(region) or is_rescale(region):
-            return
-        exact = reader.bits is None and self._gives_reals(region)
-        if not exact:
-            self._keep(region, value, reader)
-        for index, operand in _activations(region):
-            behind = self._behind(region, index, value, reader)
+        """Have the makers of a value not round it, and of what those read, where the reader does not bear it."""
+        pending: list[tuple[SSAValue, _Reader]] = [(value, reader)]
+        asked: set[SSAValue] = set()
+        while pending:
+            value, reader = pending.pop()
+            if value not in asked:
+                asked.add(value)
+                pending += reversed(self._ask(value, reader))
+
+    def _ask(self, value: SSAValue, reader: _Reader) -> list[tuple[SSAValue, _Reader]]:
+        """Have the maker of a value not round it; which of its operands are to be asked next, and for what."""
+        maker = value.owner
+        if not isinstance(maker, Operation) or self._is_given(value):
+            return []
+        kernel = maker if isinstance(maker, QuantizeRegionOp) and self._rounds(maker) else None
+        if kernel is not None:
+            if _is_demanded(kernel):
+                return []
+            if reader.bits is not None or not self._gives_reals(kernel):
+                self._keep(kernel, value, reader)
+        found: list[tuple[SSAValue, _Reader]] = []
+        for index, operand in _activations(maker):
+            behind = self._behind(maker, index, value, reader)
             if behind is None:
                 continue
-            if reader.bits is not None and region not in self.floats:
-                self.wide[region, index] = reader.bits
-            else:
-                self._keep(region, value, reader)
+            if kernel is not None and behind.bits is not None and kernel not in self.floats:
+                self.wide[kernel, index] = behind.bits
+            elif kernel is not None:
+                self._keep(kernel, value, behind)
             if behind.contractions < CONTRACTIONS_KEPT:
-                self._trace(operand, behind)
+                found.append((operand, behind))
+        return found
 
     def _keep(self, region: QuantizeRegionOp, value: SSAValue, reader: _Reader) -> None:
         """Make the output of a region wide where a row can, else leave it float."""
+        if region in self.floats:
+            return
         rows = self._rows(region)
         if reader.bits is not None and any(max(row.output.widths) >= reader.bits for row in rows):
             self.wide[region, OUTPUT] = reader.bits
@@ -168,30 +190,53 @@ class FunctionWidths:
         if known.minimum is None and seen is not None:  # a kernel would have said it, or what it moves
             known.observe(seen.minimum, seen.maximum, "default", "the kernel that stays float")
 
-    def _behind(self, region: QuantizeRegionOp, index: int, value: SSAValue, reader: _Reader) -> _Reader | None:
+    def _behind(self, maker: Operation, index: int, value: SSAValue, reader: _Reader) -> _Reader | None:
         """The function of an operand whose rounding the reader of the result does not bear; None where it does."""
-        name, operand = region.logical_kernel.data, region.inputs[index]
+        name = maker.logical_kernel.data if isinstance(maker, QuantizeRegionOp) else ""
+        operand = maker.operands[index]
         made, read = self._seen(value), self._seen(operand)
-        if made is None or read is None:
+        if is_rescale(maker) or (read is None and self._rounds(operand.owner)):
             return None
-        rule = self._rows(region)[0].input_rule(index)
-        own = self._function(region, index) if name not in LINEAR else None
-        contractions = reader.contractions + (name in CONTRACTIONS)
-        if isinstance(self._rows(region)[0].relation, SameScale):
-            return _Reader(reader.function, reader.bits, reader.why, contractions)
+        reader = replace(reader, contractions=reader.contractions + (name in CONTRACTIONS))
+        if self._moves(maker):
+            return reader
+        own = self._function(maker, index) if name not in LINEAR or made is None else None
         if own is not None:
-            function = _composed(reader.function, own)
-            left = loss(function, read.points, [(1.0, read.rounded(rule.storage))])
-        else:
-            gain = self._gain(region, index)
-            if gain is None:
-                return None
-            left = loss(
-                reader.function, made.points, with_noise(made.points, read.step(rule.storage) * sqrt(gain / 12))
-            )
-            function = _scaled(reader.function, sqrt(made.power / read.power) if read.power else 1.0)
-        enough = left >= self.target.least_sqnr
-        return None if enough else _Reader(function, reader.bits, reader.why, contractions)
+            composed = replace(reader, steps=(own, *reader.steps))
+            return composed if read is None else self._unborne(composed, read, self._storage(maker, index))
+        gain = self._gain(maker, index) if isinstance(maker, QuantizeRegionOp) else None
+        if gain is None or made is None or read is None:
+            return None
+        noise = read.step(self._storage(maker, index)) * sqrt(gain / 12)
+        if loss(reader.function, made.points, with_noise(made.points, noise)) >= self.target.least_sqnr:
+            return None
+        return replace(reader, steps=(_scaled(sqrt(made.power / read.power) if read.power else 1.0), *reader.steps))
+
+    def _unborne(self, reader: _Reader, read: Distribution, storage: Storage) -> _Reader | None:
+        """The reader of an operand, for floats where the width that it asks for is too little; None where 8 bits do."""
+
+        def bears(storage: Storage) -> bool:
+            return loss(reader.function, read.points, [(1.0, read.rounded(storage))]) >= self.target.least_sqnr
+
+        if bears(storage):
+            return None
+        return reader if reader.bits is None or bears(Storage.of(f"i{reader.bits}")) else replace(reader, bits=None)
+
+    def _rounds(self, maker: object) -> bool:
+        """Whether what an op makes is going to be rounded: it has a kernel and is not left float."""
+        return self._is_kernel(maker) and maker not in self.floats
+
+    def _moves(self, maker: Operation) -> bool:
+        """Whether an op hands on elements of its operands as they are."""
+        if not isinstance(maker, QuantizeRegionOp):
+            return isinstance(maker, SelectOp)
+        rows = self._rows(maker)
+        return isinstance(rows[0].relation, SameScale) if rows else maker.logical_kernel.data in MOVEMENTS
+
+    def _storage(self, maker: Operation, index: int) -> Storage:
+        """In what the operand of a kernel is stored, or that of a float op, where a kernel makes it."""
+        rows = self._rows(maker) if isinstance(maker, QuantizeRegionOp) else ()
+        return rows[0].input_rule(index).storage if rows else ONE_BYTE
 
     def _gain(self, region: QuantizeRegionOp, index: int) -> float | None:
         """The variance of a result where the elements of an operand have independent noise of variance 1."""
@@ -243,22 +288,22 @@ class FunctionWidths:
     def _is_kernel(self, reader: object) -> bool:
         return isinstance(reader, QuantizeRegionOp) and bool(self._rows(reader))
 
-    def _function(self, region: QuantizeRegionOp, index: int) -> Function | None:
-        """A region as a function of the elements of one operand, the others at their usual size; None for another."""
-        arguments = region.body.block.args
+    def _function(self, op: Operation, index: int) -> Function | None:
+        """An op as a function of the elements of one operand, the others at their usual size; None for another."""
+        region = op if isinstance(op, QuantizeRegionOp) else None
+        arguments = op.operands if region is None else region.body.block.args
+        result = op.results[0] if region is None else _returned(region)
         others: dict[SSAValue, float] = {}
-        for other, (argument, value) in enumerate(zip(arguments, region.inputs, strict=True)):
-            if other != index:
+        for other, (argument, value) in enumerate(zip(arguments, op.operands, strict=True)):
+            if other != index and argument is not arguments[index]:
                 size = self._usual_size(value)
                 if size is None:
                     return None
                 others[argument] = size
-        for op in region.body.block.ops:
-            if isinstance(op, BroadcastInDimOp) and op.operand in others:
-                others[op.result] = others[op.operand]
-        terminator = region.body.block.last_op
-        assert terminator is not None
-        result, dtype = terminator.operands[0], element_dtype(element_of(arguments[index]))
+        for inner in () if region is None else region.body.block.ops:
+            if isinstance(inner, BroadcastInDimOp) and inner.operand in others:
+                others[inner.result] = others[inner.operand]
+        dtype = element_dtype(element_of(arguments[index]))
 
         def evaluate(points: Array) -> Array:
             domain = points.astype(dtype)
@@ -283,12 +328,18 @@ class FunctionWidths:
         return None if seen is None else sqrt(seen.power)
 
 
-def _activations(region: QuantizeRegionOp) -> list[tuple[int, SSAValue]]:
+def _activations(op: Operation) -> list[tuple[int, SSAValue]]:
     return [
         (index, value)
-        for index, value in enumerate(region.inputs)
+        for index, value in enumerate(op.operands)
         if not is_constant(value) and isinstance(element_of(value), AnyFloat)
     ]
+
+
+def _returned(region: QuantizeRegionOp) -> SSAValue:
+    terminator = region.body.block.last_op
+    assert terminator is not None
+    return terminator.operands[0]
 
 
 def _is_demanded(region: QuantizeRegionOp) -> bool:
@@ -304,12 +355,8 @@ def _name(region: QuantizeRegionOp) -> str:
     return f"{steps[-1] if steps else region.logical_kernel.data} '{location}'"
 
 
-def _composed(outer: Function, inner: Function) -> Function:
-    return lambda points: outer(inner(points))
-
-
-def _scaled(function: Function, factor: float) -> Function:
-    return lambda points: function(points * np.float32(factor))
+def _scaled(factor: float) -> Function:
+    return lambda points: points * np.float32(factor)
 
 
 def _contraction_gain(region: QuantizeRegionOp, weights: Weights) -> float | None:
