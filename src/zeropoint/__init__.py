@@ -144,7 +144,7 @@ def compare(reference: Any, model: Any, data: Data, *, layers: bool = False) -> 
 
     Each is a Model or whatever `load` takes.
 
-    Raises ComparisonError where inputs or outputs differ in name or type, DataError for data that does not fit.
+    Raises ComparisonError if inputs or outputs differ in name or type, DataError for data that does not fit.
     """
     from zeropoint.calibrate import samples
     from zeropoint.model import Model

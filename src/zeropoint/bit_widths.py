@@ -1,9 +1,9 @@
-"""Which values need the wider storage of a target's kernels: a search that writes `!quant.any` where it does.
+"""Which values need the wider storage of a target's kernels: a search that writes `!quant.any` if it does.
 
 Every kernel that the target has in two widths is tried: all of them wide but one, on a few samples. What the outputs
 then lose is the noise of that one. Kernels become wide, those of the most noise first, until every output has the SQNR
 that was asked for; they get `!quant.any` of the wide storage as their output's spec, which propagation takes as a
-demand of the user. The pipeline then measures the program on all samples, and widens more where that is not enough.
+demand of the user. The pipeline then measures the program on all samples, and widens more if that is not enough.
 
 Source: the RFC on quantization transformations, "Intermediate transformations": the bit widths that a parameter search
 explored become AnyQuantizedType.
@@ -82,7 +82,7 @@ class Search:
         self._names = {index: location_text(regions[index].location) or str(index) for index in self._storage}
 
     def _wide_storage(self, region: QuantizeRegionOp) -> Storage | None:
-        """The wider of two storages that the target's rows of a kernel give; None where there is one width only."""
+        """The wider of two storages that the target's rows of a kernel give; None if there is one width only."""
         rows = self.target.by_kernel.get(region.logical_kernel.data, ())
         given = [row.output.storage for row in rows if row.output.role is not Role.OTHER]
         free = all(isinstance(spec, AnyFloat) for spec in region.output_specs)
@@ -139,7 +139,7 @@ def widenings(search: Search, least_sqnr: float) -> Iterator[tuple[int, ...]]:
     """Sets of kernels to make wide, each larger than the one before; the first reaches `least_sqnr` on the samples.
 
     The first is none of them where the program is near enough as it is, also where wide kernels would be worse.
-    Raises BitWidthError where neither it nor all kernels wide are near enough.
+    Raises BitWidthError if neither it nor all kernels wide are near enough.
     """
     order: list[int] = []
     count, every, start = 0, search.candidates, search.sqnr(())

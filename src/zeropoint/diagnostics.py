@@ -35,7 +35,7 @@ _QUOTED = re.compile(r"'([^']+)'")
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """An error, or a note that belongs to one. `line` counts from 1; None where no line is at fault."""
+    """An error, or a note that belongs to one. `line` counts from 1; None if no line is at fault."""
 
     kind: str
     line: int | None

@@ -20,7 +20,7 @@ COMPILING = 7_000_000
 
 
 def _compiled(program: Program) -> Runnable | None:
-    """The program as native code; None where an op has no native form."""
+    """The program as native code; None if an op has no native form."""
     from zeropoint.codegen.llvm.machine import CodegenError  # imports LLVM, and only needed here
     from zeropoint.codegen.runtime.observed import ObservedProgram
 
@@ -60,7 +60,7 @@ class Warming:
 class QuickestEngine:
     """Native code for programs that do much, the interpreter for others and those with ops of no native form.
 
-    `runs` is how often a program is going to run, where that is known; where it is not, it is compiled in time.
+    `runs` is how often a program is going to run, if that is known; if it is not, it is compiled in time.
     """
 
     runs: int = 1

@@ -21,7 +21,7 @@ def schema() -> Any:
 
 
 def flatbuffers() -> Any:
-    """The flatbuffers package. Raises MissingPackage, which names the extra, where it is not installed."""
+    """The flatbuffers package. Raises MissingPackage, which names the extra, if it is not installed."""
     return _module("flatbuffers")
 
 

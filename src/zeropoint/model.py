@@ -67,7 +67,7 @@ class Model:
         """Run a sample, or a batch of them: `model(image=array)`, or `model(array)` in the order of the inputs.
 
         Arrays may be tensors of PyTorch. Where every array has a leading axis of n samples, outputs are stacked as
-        those of `run_samples`. Raises InputError where names, shapes or dtypes do not match the inputs.
+        those of `run_samples`. Raises InputError if names, shapes or dtypes do not match the inputs.
         """
         if len(arrays) > len(self.inputs):
             raise InputError(f"found {len(arrays)} arrays, expected {len(self.inputs)}: {signature(self.inputs)}")
@@ -86,7 +86,7 @@ class Model:
     def profile(self, *arrays: Any, rounds: int = 20, **inputs: Any) -> Timing:
         """The time of every kernel in native code, of one thread, on one sample.
 
-        Raises CodegenError where an op has no kernel, InputError where the arrays do not fit.
+        Raises CodegenError if an op has no kernel, InputError where the arrays do not fit.
         """
         from zeropoint.codegen.runtime.native import NativeProgram
         from zeropoint.codegen.runtime.profiling import profile
@@ -127,7 +127,7 @@ class Model:
         """The same model, run by machine code for this processor: the same integers, faster.
 
         `threads` share the work of a call; `callers` says how many calls may run at once, others wait. It is compiled
-        here, not at the first call. Raises CodegenError where an op has no kernel, ValueError for impossible numbers.
+        here, not at the first call. Raises CodegenError if an op has no kernel, ValueError for impossible numbers.
         """
         from zeropoint.codegen.runtime.native import NativeEngine  # imports LLVM, and only needed here
 
@@ -179,7 +179,7 @@ class Model:
         return save_program(self.program, path, inline_weights=inline_weights)
 
     def explain(self, value: str | None = None, *, target: str = "cpu") -> Explanation:
-        """Why values have their parameters, why rescales are there, why ops are float; of one name, where it is given.
+        """Why values have their parameters, why rescales are there, why ops are float; of one name, if it is given.
 
         Of a float model: the kernels that `target` has for it, what stays float, and the statistics that are missing.
         Raises ExplanationError for a name that the model does not have, ValueError for an unknown target.
@@ -241,7 +241,7 @@ def compare(
 ) -> Comparison:
     """Run both models on the same samples, by the engine of each; with `layers` by the quickest.
 
-    Raises ComparisonError where their inputs or outputs differ in name or number, or there are no samples.
+    Raises ComparisonError if their inputs or outputs differ in name or number, or there are no samples.
     """
     _check_ports(reference, model)
     outputs = {port.name: Accumulated(port.name) for port in reference.outputs}

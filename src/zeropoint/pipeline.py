@@ -112,7 +112,7 @@ class Quantization:
     def save_stages(self, folder: str | Path) -> list[Path]:
         """Write every stage into a folder, `1-fused.mlir` and so on, each with its weights; the files written.
 
-        Raises OSError where they cannot be written.
+        Raises OSError if they cannot be written.
         """
         folder = Path(folder)
         folder.mkdir(exist_ok=True)
@@ -195,7 +195,7 @@ def quantize(
     and keeps a journal of it, which goes when all is done. Raises the errors of
     the stages: ModelError for a program that is quantized already, DataError and CalibrationError, PropagationError,
     LoweringError; RecipeError for a rule that does not fit the model; ValueError for options that do not exist.
-    MissingStatistics, with their names, for values that are open where there are no samples.
+    MissingStatistics, with their names, for values that are open if there are no samples.
     """
     options = options or Options()
     check_options(options)
@@ -273,7 +273,7 @@ class _Finish:
 def _widened(finish: _Finish, calibrated: Program, samples: Iterable[Sample]) -> Quantization:
     """The result with so many wide kernels that every output has the least SQNR on all samples.
 
-    Raises BitWidthError where that cannot be.
+    Raises BitWidthError if that cannot be.
     """
     least, target = finish.options.least_sqnr, named_target(finish.options.target)
     assert least is not None

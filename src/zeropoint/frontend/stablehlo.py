@@ -19,7 +19,7 @@ from zeropoint.quant_passes import legalize_chlo
 
 
 def load_stablehlo(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> Program:
-    """The program in a `.mlir` file, with the weights in the `.safetensors` file beside it where there is one.
+    """The program in a `.mlir` file, with the weights in the `.safetensors` file beside it if there is one.
 
     `shapes` may repeat the shapes of inputs; they cannot change them.
 
@@ -47,7 +47,7 @@ def load_stablehlo(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> Program
 
 
 def _inputs(program: Program) -> dict[str, tuple[int, ...]]:
-    """The shapes of the inputs. Raises ModelError where an input or output is no ranked tensor."""
+    """The shapes of the inputs. Raises ModelError if an input or output is no ranked tensor."""
     try:
         _ = program.outputs
         return {port.name: port.type.get_shape() for port in program.inputs}

@@ -31,7 +31,7 @@ def load_torch(
     """The float program of an `nn.Module` with example inputs, or of an `ExportedProgram`, which needs none.
 
     `example` is a tensor, a tuple of tensors, or a dict of keyword arguments. The module is exported in eval mode, with
-    the shapes of the example. Raises ModelError where it cannot be exported or holds what is not supported.
+    the shapes of the example. Raises ModelError if it cannot be exported or holds what is not supported.
     """
     torch: Any = importlib.import_module("torch")  # not a dependency: who has a module has PyTorch
     from zeropoint.frontend.onnx import load_onnx_model

@@ -74,7 +74,7 @@ def is_quantized(element_type: Attribute) -> bool:
 
 
 def affine(element_type: Attribute) -> Affine:
-    """The numbers of a type that has to be quantized. Raises UnsupportedError where it is not."""
+    """The numbers of a type that has to be quantized. Raises UnsupportedError if it is not."""
     return Affine.of(_quantized(element_type))
 
 

@@ -23,7 +23,7 @@ Spread = Callable[[Array], Array]
 
 
 def _on_reals(op: BatchNormOp, scope: Scope, kernel: Callable[..., tuple[Array, ...]]) -> Kernel:
-    """The kernel between dequantized operands and quantized results, where they are quantized."""
+    """The kernel between dequantized operands and quantized results, if they are quantized."""
 
     def edge(value: SSAValue, convert: Callable[[Attribute], Unary]) -> Unary:
         element = element_of(value)

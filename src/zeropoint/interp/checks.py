@@ -137,12 +137,12 @@ def _against_constant(op: ExpectEqConstOp | ExpectAlmostEqConstOp, holds: Holds)
 
 
 def expect_eq(op: ExpectEqOp, scope: Scope) -> Kernel:
-    """Fails where an element differs."""
+    """Fails if an element differs."""
     return _against_operand(op, equal)
 
 
 def expect_eq_const(op: ExpectEqConstOp, scope: Scope) -> Kernel:
-    """Fails where an element differs from the constant's."""
+    """Fails if an element differs from the constant's."""
     return _against_constant(op, equal)
 
 
@@ -151,24 +151,24 @@ def _tolerance(op: ExpectAlmostEqOp | ExpectAlmostEqConstOp) -> float:
 
 
 def expect_almost_eq(op: ExpectAlmostEqOp, scope: Scope) -> Kernel:
-    """Fails where an element differs by more than the tolerance, or in its sign."""
+    """Fails if an element differs by more than the tolerance, or in its sign."""
     return _against_operand(op, almost_equal(_tolerance(op)))
 
 
 def expect_almost_eq_const(op: ExpectAlmostEqConstOp, scope: Scope) -> Kernel:
-    """Fails where an element differs from the constant's by more than the tolerance, or in its sign."""
+    """Fails if an element differs from the constant's by more than the tolerance, or in its sign."""
     return _against_constant(op, almost_equal(_tolerance(op)))
 
 
 def expect_close(op: ExpectCloseOp, scope: Scope) -> Kernel:
-    """Fails where the number of floats between two elements is not within the bounds."""
+    """Fails if the number of floats between two elements is not within the bounds."""
     least = 0 if op.min_ulp_difference is None else op.min_ulp_difference.value.data
     greatest = DEFAULT_ULPS if op.max_ulp_difference is None else op.max_ulp_difference.value.data
     return _against_operand(op, close(least, greatest))
 
 
 def expect_serialized_eq(op: ExpectSerializedEqOp, scope: Scope) -> Kernel:
-    """Fails where the value is not what the latest probe of that name saw."""
+    """Fails if the value is not what the latest probe of that name saw."""
     check, probes, name = _checked(op, op.expected, equal), scope.probes, op.probe_id.data
     turn = -1 if op.iter is None else op.iter.value.data
 
@@ -194,7 +194,7 @@ _CALLS: dict[str, Holds] = {
 
 
 def custom_call(op: CustomCallOp, scope: Scope) -> Function:
-    """A check by its name; where it has a result, that is true.
+    """A check by its name; if it has a result, that is true.
 
     Raises UnsupportedError for any other target.
     """

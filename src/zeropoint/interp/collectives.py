@@ -49,7 +49,7 @@ from zeropoint.ir.testing.interpreter_ops import PrintOp, ProbeOp, RunParallelOp
 from zeropoint.ir.values import value_text
 
 Across = Callable[[Sequence[Sequence[int]], ProcessId, Grid], list[ProcessId] | None]
-"""Replica groups to the group of a process; None where it is in none."""
+"""Replica groups to the group of a process; None if it is in none."""
 Exchange = Callable[[Any], tuple[list[Any], int] | None]
 """A value to the values of the group and the process's position in it; None for a process that is in no group."""
 
@@ -166,7 +166,7 @@ def collective_broadcast(op: CollectiveBroadcastOp, scope: Scope) -> Kernel:
 
 
 def collective_permute(op: CollectivePermuteOp, scope: Scope) -> Kernel:
-    """result = the operand of the process that has this one for its target; zeros where there is none."""
+    """result = the operand of the process that has this one for its target; zeros if there is none."""
     pairs, key = replica_groups(op.source_target_pairs), f"{op.name} on channel {channel_id(op)}"
     by_partition = channel_id(op) > 0
 

@@ -136,7 +136,7 @@ def _rounded(values: Array, float_type: Attribute) -> Array:
 def integer_contraction(form: Contraction, lhs_magnitude: int | None, rhs: Array | None) -> Binary:
     """Exact sums of products of integers, in the dtype that is exact for their ranges (`zeropoint.interp.exactness`).
 
-    `lhs_magnitude` bounds |lhs|; without it the values are looked at. `rhs` is the right operand where it is constant:
+    `lhs_magnitude` bounds |lhs|; without it the values are looked at. `rhs` is the right operand if it is constant:
     it is then looked at, and laid out, once.
     """
     constant = None if rhs is None else np.ascontiguousarray(form.weights(rhs))

@@ -22,7 +22,7 @@ Functions = Mapping[str, FuncOp]
 
 
 def function_body(functions: Functions, name: str) -> Block:
-    """The block of a function. Raises UnsupportedError where the module has none of that name, or only its header."""
+    """The block of a function. Raises UnsupportedError if the module has none of that name, or only its header."""
     if name not in functions:
         known = ", ".join(f"@{function}" for function in functions)
         raise UnsupportedError(f"found a use of @{name}; expected one of the module's functions: {known}")

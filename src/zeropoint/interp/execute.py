@@ -33,7 +33,7 @@ class Outcome:
 def entries(program: Program) -> list[FuncOp]:
     """The functions that a run begins with.
 
-    Raises InputError where there is none.
+    Raises InputError if there is none.
     """
     functions = [op for op in program.module.ops if isinstance(op, FuncOp)]
     main = [function for function in functions if function.sym_name.data == "main"] or functions[: len(functions) == 1]
@@ -66,7 +66,7 @@ def execute(
 ) -> Iterator[Outcome]:
     """Run the entries, one after the other, each on the given arguments; `interpreter.print` writes with `write`.
 
-    Raises CheckFailed where a check does not hold, ExecutionError for processes that block each other, InputError for
+    Raises CheckFailed if a check does not hold, ExecutionError for processes that block each other, InputError for
     arguments that do not fit, UnsupportedError for ops that have no semantics.
     """
     for function in entries(program):

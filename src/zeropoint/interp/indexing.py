@@ -115,7 +115,7 @@ def _region(starts: Sequence[Array], sizes: Sequence[int], slices: Sequence[int]
 
 
 def iota(op: IotaOp, scope: Scope) -> Function:
-    """output[output_index] = output_index[iota_dimension], in the element type, quantized where that is; read-only."""
+    """output[output_index] = output_index[iota_dimension], in the element type, quantized if that is; read-only."""
     shape, element, axis = shape_of(op.output), element_of(op.output), int(op.iota_dimension.value.data)
     counted = np.arange(shape[axis])
     if isinstance(element, UniformQuantizedType):

@@ -14,7 +14,7 @@ class Interpreter:
     """A program made ready once, to be called many times.
 
     Arrays of a quantized type hold its storage integers. Safe to call from several threads at once.
-    Raises UnsupportedError where the program holds ops that have no semantics.
+    Raises UnsupportedError if the program holds ops that have no semantics.
     """
 
     def __init__(self, program: Program):
@@ -29,7 +29,7 @@ class Interpreter:
 
         `observe(key, array)` is called at every `quant.stats_ref`; `trace(op, results)` after every op that was run
         (constants, and what follows from them alone, are computed before).
-        Raises InputError where names, shapes or dtypes do not fit the program's inputs.
+        Raises InputError if names, shapes or dtypes do not fit the program's inputs.
         """
         results = self.run_values(in_order(inputs, self.inputs), observe=observe, trace=trace)
         return {port.name: result for port, result in zip(self.outputs, results, strict=True)}

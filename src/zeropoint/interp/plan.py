@@ -149,7 +149,7 @@ class PlanBuilder:
         return tuple(self._slot(value, values) for value in terminator.operands)
 
     def finish(self, arguments: Sequence[int], results: Sequence[int]) -> Plan:
-        """The plan of what has been laid out. Raises UnsupportedError where something has no semantics."""
+        """The plan of what has been laid out. Raises UnsupportedError if something has no semantics."""
         if self.refused and self._outer is None:
             raise UnsupportedError("the interpreter cannot run:\n  " + "\n  ".join(self.refused))
         return Plan(_with_frees(self.steps, results), tuple(self.slots), tuple(arguments), tuple(results))
@@ -273,7 +273,7 @@ class _BoundScope:
 
 
 def _function(plan: Plan) -> Body:
-    """A plan as a function; without the plan's bookkeeping where it is one op on the arguments (add, maximum)."""
+    """A plan as a function; without the plan's bookkeeping if it is one op on the arguments (add, maximum)."""
 
     def run(*operands: Array) -> tuple[Array, ...]:
         return plan.run_inside(operands)

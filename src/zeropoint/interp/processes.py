@@ -41,7 +41,7 @@ class Grid:
     def meet(self, process: ProcessId, group: Sequence[ProcessId], key: Hashable, value: Any) -> list[Any]:
         """The values of the group's processes, in the order of the group, once all have come.
 
-        Raises ExecutionError where they cannot all come.
+        Raises ExecutionError if they cannot all come.
         """
         members = tuple(group)
         if process not in members:
@@ -131,7 +131,7 @@ CURRENT: ContextVar[tuple[Grid, ProcessId]] = ContextVar("process", default=(Gri
 
 
 def cross_replica(groups: Sequence[Sequence[int]], process: ProcessId, grid: Grid) -> list[ProcessId] | None:
-    """The group of a process where groups list replicas, each partition by itself; None where it is in no group."""
+    """The group of a process where groups list replicas, each partition by itself; None if it is in no group."""
     replica, partition = process
     return next(([(other, partition) for other in group] for group in groups if replica in group), None)
 

@@ -154,7 +154,7 @@ def binary(op: BinaryOp, scope: Scope) -> Binary:
 
 
 def _order_preserving(op: Operation, scope: Scope, function: Function) -> Function:
-    """A function that commutes with any increasing map: on storage where all types are equal."""
+    """A function that commutes with any increasing map: on storage if all types are equal."""
     return function if _one_type(op) else dequantize_op_quantize(op, scope, function)
 
 
@@ -166,7 +166,7 @@ def select(op: SelectOp, scope: Scope) -> Ternary:
 
 
 def compare(op: CompareOp, scope: Scope) -> Binary:
-    """Comparison of the real values; of storage where both types are equal."""
+    """Comparison of the real values; of storage if both types are equal."""
     kernel = elementwise.compare(op, scope)
     if element_of(op.lhs) == element_of(op.rhs) and affine(element_of(op.lhs)).is_per_layer:
         return kernel
@@ -232,7 +232,7 @@ def sum_of_one_type(numbers: Affine, sign: int) -> Binary:
 
 
 def multiply(op: MultiplyOp, scope: Scope) -> Binary:
-    """(lhs - z1) * (rhs - z2), requantized by s1 * s2 / s_out; of any width exact where that is 1."""
+    """(lhs - z1) * (rhs - z2), requantized by s1 * s2 / s_out; of any width exact if that is 1."""
     parameters = [affine(element_type) for element_type in _types(op)]
     if _has_scale_of_product(*parameters):
         return _exact_product(*parameters)

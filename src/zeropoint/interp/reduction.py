@@ -93,7 +93,7 @@ def _flat(values: Array, dims: Sequence[int]) -> Array:
 
 
 def _extreme(values: Array, function: np.ufunc, dims: Sequence[int]) -> Array:
-    """The greatest or least number over `dims`; NaN where there is one, and -0 below +0."""
+    """The greatest or least number over `dims`; NaN if there is one, and -0 below +0."""
     dims = tuple(dims)
     with np.errstate(all="ignore"):
         found = np.asarray(function.reduce(values, axis=dims))

@@ -54,7 +54,7 @@ def case(op: CaseOp, scope: Scope) -> Kernel:
 def while_(op: WhileOp, scope: Scope) -> Kernel:
     """results = operands while not cond(operands), else the same of body(operands); so many trips at most.
 
-    Raises ExecutionError where the trips do not end.
+    Raises ExecutionError if the trips do not end.
     """
     cond, body, count = scope.branch(op.cond.block), scope.branch(op.body.block), len(op.inputs)
     place = describe(op)

@@ -60,7 +60,7 @@ def _plain_key(comparator: Block) -> tuple[int, bool, bool] | None:
 
 
 def _by_key(keys: Array, descending: bool, total: bool) -> Array | None:
-    """The stable order of one key; None where NumPy has an order of its own (NaN)."""
+    """The stable order of one key; None if NumPy has an order of its own (NaN)."""
     if keys.dtype.kind not in "iub":
         if not total and bool(np.isnan(keys).any()):
             return None

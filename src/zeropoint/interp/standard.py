@@ -250,7 +250,7 @@ def _generic(op: Any, scope: Scope) -> Kernel:
 
 
 def _read(array: Array, found: AffineMap, loops: Sequence[Array], shape: tuple[int, ...]) -> Array:
-    """The elements of an operand at each point of the loops. Raises InputError where the operand has another size."""
+    """The elements of an operand at each point of the loops. Raises InputError if the operand has another size."""
     if _is_identity(found, len(shape)):
         _check_shape(array.shape, shape)
         return array

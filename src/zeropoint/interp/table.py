@@ -247,7 +247,7 @@ QUANTIZED: dict[type[Operation], Rule] = {
 
 
 def rule_of(op: Operation) -> Rule | None:
-    """The rule of an op, by its class and by whether a value of it is quantized; None where there is none."""
+    """The rule of an op, by its class and by whether a value of it is quantized; None if there is none."""
     either = EITHER.get(type(op)) or standard.STANDARD.get(op.name)
     if either is not None:
         return either

@@ -29,7 +29,7 @@ DEMANDS = "zeropoint.demands"
 """On a region: what the user's recipe demands of it, a list of facts of salience `user`: `quantize` (true, false),
 `bits`, `granularity` (per_channel, per_tensor; of weights), `symmetric` (true, false; of activations), `observer`."""
 FUNCTION = "zeropoint.function"
-"""On a region of the kernel `elementwise_unary`: the name of its function, where it has one: gelu, hard_swish."""
+"""On a region of the kernel `elementwise_unary`: the name of its function, if it has one: gelu, hard_swish."""
 FLOAT_REASON = "zeropoint.float_reason"
 """On a region, and then on its ops, that stay float: why."""
 KERNEL = "zeropoint.kernel"
@@ -95,7 +95,7 @@ class Fact:
 
     @staticmethod
     def of(attribute: Attribute) -> Fact:
-        """The fact that an attribute holds. Raises KeyError where an entry is missing."""
+        """The fact that an attribute holds. Raises KeyError if an entry is missing."""
         entries = cast("DictionaryAttr", attribute).data
         name, value, salience, source = (
             cast("StringAttr", entries[key]).data for key in ("name", "value", "salience", "source")

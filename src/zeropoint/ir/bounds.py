@@ -28,7 +28,7 @@ class Bounds:
         self.low, self.high = min(self.low, bound), min(self.high, bound)
 
     def then(self, op: Operation, weights: Weights) -> bool:
-        """Follow by an op that bounds by numbers; False where the op is none."""
+        """Follow by an op that bounds by numbers; False if the op is none."""
         if isinstance(op, ClampOp):
             low, high = splat_value(op.min, weights), splat_value(op.max, weights)
             if low is None or high is None:

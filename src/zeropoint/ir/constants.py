@@ -20,7 +20,7 @@ def is_constant(value: SSAValue) -> bool:
 def elements(op: ConstantOp, weights: Weights) -> Array:
     """The array of a constant, read-only, in the dtype of its result type.
 
-    The elements in the IR have no sign where they are the storage of a quantized type: the bytes of `u8` stand there as
+    The elements in the IR have no sign if they are the storage of a quantized type: the bytes of `u8` stand there as
     `i8`, because upstream has it so.
     """
     array = weights.array(op.value)
@@ -28,14 +28,14 @@ def elements(op: ConstantOp, weights: Weights) -> Array:
 
 
 def constant_array(value: SSAValue, weights: Weights) -> Array | None:
-    """The array behind a constant, read-only, None where the value is no constant."""
+    """The array behind a constant, read-only, or None if the value is not a constant."""
     if isinstance(value, OpResult) and isinstance(value.op, ConstantOp):
         return elements(value.op, weights)
     return None
 
 
 def splat_value(value: SSAValue, weights: Weights) -> float | None:
-    """The one number that a constant, or the broadcast of one, repeats; None where there is no such number."""
+    """The one number that a constant, or the broadcast of one, repeats; None if there is no such number."""
     while isinstance(value, OpResult) and isinstance(value.op, BroadcastInDimOp):
         value = value.op.operand
     array = constant_array(value, weights)

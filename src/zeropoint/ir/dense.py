@@ -16,7 +16,7 @@ class DenseElement(AttrParser._TensorLiteralElement):  # pyright: ignore[reportP
     """An element as it stands in the text; of a complex one, `value` is the pair of its parts."""
 
     def to_type(self, parser: AttrParser, type: Any) -> Any:
-        """The number that xDSL keeps; what bits the text gave goes to `parser.dense_bits`, None where it gave none."""
+        """The number that xDSL keeps; what bits the text gave goes to `parser.dense_bits`, or None if it gave none."""
         bits = self._bits(parser, type)
         cast("Any", parser).dense_bits.append(bits)
         if bits is not None:

@@ -61,7 +61,7 @@ class WeightsError(Error, ValueError):
 def check_weights_file(path: Path) -> None:
     """Check that the weights of a program may be written beside it: networks lie beside a `.safetensors` of others.
 
-    `path` is the program's. Raises WeightsError where that file exists and is not ours.
+    `path` is the program's. Raises WeightsError if that file exists and is not ours.
     """
     weights_path = path.with_suffix(".safetensors")
     if path.exists() or not weights_path.exists():
@@ -75,7 +75,7 @@ def check_weights_file(path: Path) -> None:
 
 
 def save_program(program: Program, path: Path, *, inline_weights: bool = False, generic: bool = False) -> list[Path]:
-    """Write a program and return the files written: the text, and the weights where there are any beside it.
+    """Write a program and return the files written: the text, and the weights if there are any beside it.
 
     The weights get their name first: a text never names a handle whose data is not there yet.
 
@@ -127,9 +127,9 @@ def load_program(path: Path) -> Program:
 
 
 def weights_beside(path: Path) -> Weights:
-    """The weights in the `.safetensors` file beside a program, none where there is no such file.
+    """The weights in the `.safetensors` file beside a program, none if there is no such file.
 
-    Raises WeightsError as `load_weights`, and for a file that is no regular one (a pipe would be waited for) or that a
+    Raises WeightsError as `load_weights`, and for a file that is not a regular one (a pipe would be waited for) or that a
     link puts outside of the program's folder.
     """
     found = path.with_suffix(".safetensors")
@@ -146,7 +146,7 @@ def weights_beside(path: Path) -> Weights:
 def load_weights(path: Path) -> Weights:
     """The arrays of a safetensors file, memory-mapped, read-only.
 
-    Raises WeightsError where the file is truncated or of another format.
+    Raises WeightsError if the file is truncated or of another format.
     """
     with reading(path):
         return _mapped_weights(path)

@@ -1,7 +1,7 @@
 """The floating-point formats of the IR, and numbers as upstream MLIR writes them.
 
 Source: the "'quant' Dialect" document, "scale: Floating-point value of type expressedType"; the text of a number is the
-one of MLIR's assembly printer: six digits where they are exact, as many as the format needs where they are not, the
+one of MLIR's assembly printer: six digits if they are exact, as many as the format needs if they are not, the
 bits where both would read as an integer.
 """
 
@@ -30,7 +30,7 @@ class FloatFormat:
     """A floating-point format.
 
     `precision` counts the bits of the significand, the hidden one included; `smallest` and `largest` are the least and
-    the greatest positive finite value as f64 (0 and infinity where f64 cannot hold them); `dtype` is None where NumPy
+    the greatest positive finite value as f64 (0 and infinity where f64 cannot hold them); `dtype` is None if NumPy
     has none.
     """
 

@@ -35,7 +35,7 @@ def evaluate_chain(
     """What `value`, a chain of elementwise ops on `source` and on repeated numbers, is at every point of `domain`.
 
     `others` has the points of further values that the chain reads. The functions are those of the interpreter, in the
-    dtype of the ops. Raises ValueError where the chain holds anything else.
+    dtype of the ops. Raises ValueError if the chain holds anything else.
     """
     memo = {source: domain, **(others or {})}
     order = _order(value, memo, weights)

@@ -27,7 +27,7 @@ class RecursionInProgram(Error, ValueError):
 def check_calls(program: Program) -> None:
     """Check that every function can be put in the place of its calls.
 
-    Raises RecursionInProgram where one calls itself, LimitExceeded where that makes more than ten million ops.
+    Raises RecursionInProgram if one calls itself, LimitExceeded where that makes more than ten million ops.
     """
     functions = {op.sym_name.data: op for op in program.module.ops if isinstance(op, FuncOp)}
     if len(functions) < 2 and not any(_called(op, functions) for op in functions.values()):
@@ -80,7 +80,7 @@ def inline_region(
 ) -> list[Operation]:
     """Put copies of the ops of a region in its place; these.
 
-    `operand` and `result` say what stands for input and output number n of the region, where that is not the value
+    `operand` and `result` say what stands for input and output number n of the region, if that is not the value
     itself.
     """
     inputs = list(region.inputs) if operand is None else [operand(value, n) for n, value in enumerate(region.inputs)]

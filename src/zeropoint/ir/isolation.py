@@ -40,7 +40,7 @@ def read_values(op: Operation) -> list[SSAValue]:
 
 
 def activations(op: Operation) -> list[SSAValue]:
-    """What an op reads that is no constant."""
+    """What an op reads that is not a constant."""
     return [value for value in read_values(op) if not is_constant(value)]
 
 

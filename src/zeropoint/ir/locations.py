@@ -41,7 +41,7 @@ class Place:
 class TextLoc(Data[Place]):
     """The location of an op that was read from a text which gives it none.
 
-    It serves errors, is no name, and is never printed: a program that is read and printed stays as it is.
+    It serves errors, is not a name, and is never printed: a program that is read and printed stays as it is.
     """
 
     name = "zeropoint.text_loc"
@@ -62,7 +62,7 @@ def text_location(place: Place) -> LocationAttr:
 
 
 def text_place(op: Operation) -> Place | None:
-    """Where an op was read, None where it has a location of its own or was made."""
+    """Where an op was read, or None if it has a location of its own or was made."""
     found = cast("object", op.location)
     return found.data if isinstance(found, TextLoc) else None
 
@@ -78,7 +78,7 @@ def name_location(name: str) -> LocationAttr:
 
 
 def location_text(location: LocationAttr) -> str | None:
-    """A location as a person would say it, None where it is unknown."""
+    """A location as a person would say it, or None if it is unknown."""
     if isinstance(location, NameLoc):
         return location.desc.data
     if isinstance(location, FileLineColLoc):

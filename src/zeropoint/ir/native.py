@@ -47,7 +47,7 @@ KINDS = (
 
 
 def memory_of(value: SSAValue | Attribute) -> MemRefType[Attribute]:
-    """The memref type of a value. Raises TypeError where it has none."""
+    """The memref type of a value. Raises TypeError if it has none."""
     found = value.type if isinstance(value, SSAValue) else value
     if not isinstance(found, MemRefType):
         raise TypeError(f"found {found}, expected a memref")

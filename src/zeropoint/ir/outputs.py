@@ -78,7 +78,7 @@ def _give_names(temporaries: Mapping[Path, Path]) -> None:
 
 
 def _link(path: Path, aside: Path) -> None:
-    """Give a file, where there is one, another name too."""
+    """Give a file, if there is one, another name too."""
     try:
         os.link(path, aside)
     except FileNotFoundError:

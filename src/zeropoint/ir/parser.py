@@ -124,7 +124,7 @@ class ProgramParser(Parser):
     def parse_dense_int_or_fp_elements_attr(self, type: Any) -> DenseIntOrFPElementsAttr[Any]:
         """Parse `dense<...>`. One number that is repeated is parsed once: xDSL makes a Python object of every element.
 
-        Raises LimitExceeded where the elements need more than the limit of memory.
+        Raises LimitExceeded if the elements need more than the limit of memory.
         """
         self.dense_bits, self._is_splat, self._repeated = [], False, None
         found = with_bits(super().parse_dense_int_or_fp_elements_attr(type), self.dense_bits)

@@ -32,7 +32,7 @@ class Port:
     index_size: int | None = None
 
     def misfit(self, array: Array) -> str | None:
-        """Why the values of an array are none of this input, which indexes; None where they are."""
+        """Why the values of an array are none of this input, which indexes; None if they are."""
         size = self.index_size
         if size is None or not array.size or (array.min() >= -size and array.max() < size):
             return None
@@ -41,7 +41,7 @@ class Port:
 
 
 def port_names(attributes: ArrayAttr[DictionaryAttr] | None, count: int, prefix: str) -> list[str]:
-    """The names in a function's argument or result attributes; `prefix` and the index where one has none."""
+    """The names in a function's argument or result attributes; `prefix` and the index if one has none."""
     names: list[str] = []
     for index in range(count):
         name = None if attributes is None else attributes.data[index].data.get(NAME)
@@ -82,7 +82,7 @@ class Program:
     def main(self) -> FuncOp:
         """The entry function.
 
-        Raises NoEntry, a ValueError, where there is none.
+        Raises NoEntry, a ValueError, if there is none.
         """
         functions = [op for op in self.module.ops if isinstance(op, FuncOp)]
         for function in functions:
@@ -97,7 +97,7 @@ class Program:
     def entry(self) -> Block:
         """The only block of the entry function.
 
-        Raises NoEntry, a ValueError, where there is none.
+        Raises NoEntry, a ValueError, if there is none.
         """
         main = self.main
         if len(main.body.blocks) != 1:

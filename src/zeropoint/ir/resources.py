@@ -23,7 +23,7 @@ def blob_text(array: Array) -> str:
 def blob_bytes(text: str) -> bytes:
     """The elements of a blob.
 
-    Raises ValueError for text that is no blob.
+    Raises ValueError for text that is not a blob.
     """
     if not text.startswith("0x"):
         raise ValueError(f'found "{text[:12]}...", expected hexadecimal text that starts with "0x"')

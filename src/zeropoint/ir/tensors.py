@@ -77,7 +77,7 @@ def dtype_element(dtype: np.dtype[Any] | type) -> Attribute:
 def tensor_of(value: SSAValue | Attribute) -> TensorType[Attribute]:
     """The ranked tensor type of a value.
 
-    Raises UnheldType, a TypeError, where it has none.
+    Raises UnheldType, a TypeError, if it has none.
     """
     if type(value) is TensorType:  # the hot path of verification: isinstance on an abstract class is slow
         return value

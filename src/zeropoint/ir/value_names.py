@@ -38,7 +38,7 @@ class Names:
 
 
 def identifier(name: str) -> str | None:
-    """A name of the model as MLIR writes one; None where nothing of it is left."""
+    """A name of the model as MLIR writes one; None if nothing of it is left."""
     found = _FOREIGN.sub("_", name).strip("_")
     if not found:
         return None
@@ -46,7 +46,7 @@ def identifier(name: str) -> str | None:
 
 
 def value_identifier(value: SSAValue) -> str | None:
-    """What a value is to be called, None where the model has no name for it."""
+    """What a value is to be called, or None if the model has no name for it."""
     location = value.owner.location if isinstance(value.owner, Operation) else getattr(value, "location", None)
     text = location_text(location) if isinstance(location, NameLoc) else None
     return None if text is None else identifier(text)

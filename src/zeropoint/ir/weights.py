@@ -99,7 +99,7 @@ class Weights(Mapping[str, Array]):
     def array(self, attribute: Attribute) -> Array:
         """The read-only array that an elements attribute stands for, in its shape.
 
-        Raises MissingWeights where the handle is unknown, ForeignWeights where its array does not fit, TypeError where
+        Raises MissingWeights if the handle is unknown, ForeignWeights where its array does not fit, TypeError where
         the attribute holds no elements.
         """
         if isinstance(attribute, DenseResourceAttr):

@@ -58,7 +58,7 @@ def least_weight_scale(
 
     `bias` is real, a scalar or one a channel; `terms_bound` bounds the sum of products: K * max|q - z| * max|w|, say.
     The scale is rounded up by some 2^-50, so that the inequality holds in f64 arithmetic as well.
-    Raises ValueError where the terms alone leave no room for a bias.
+    Raises ValueError if the terms alone leave no room for a bias.
     """
     room = limit - np.asarray(terms_bound, dtype=np.float64) - 1.0  # 1: for rounding b / (s_in * s_w), by up to 1/2
     if (room <= 0).any():

@@ -81,7 +81,7 @@ def quantize(
     `scale` and `zero_point` are scalars, or arrays that broadcast with `x` (see `arrays.along_axis`). Every step up
     to the rounding is in the arithmetic of `expressed` (f16, bf16, f32, f64), as in a runtime that computes in it.
     NaN becomes the zero point, but where the behaviour says otherwise; infinities clamp, under every behaviour. The
-    result is `dtype`, or the smallest integer type that holds the range. Raises ValueError where the range is empty.
+    result is `dtype`, or the smallest integer type that holds the range. Raises ValueError if the range is empty.
     """
     if storage_min > storage_max:
         raise ValueError(f"found the storage range {storage_min}..{storage_max}; expected the minimum first")
@@ -126,7 +126,7 @@ def _rounded(rule: _Rule, reals: AnyArray, scales: AnyArray, zeros: IntArray) ->
 
 
 def _clamp(rounded: AnyArray, zeros: IntArray, storage_min: int, storage_max: int, rule: _Rule) -> AnyArray:
-    """Clamp integers that are floats, the zero point added where it is not yet; they stay floats, and exact."""
+    """Clamp integers that are floats, the zero point added if it is not yet; they stay floats, and exact."""
     offsets = np.zeros((), np.int64) if rule.zero_point_first else zeros
     low, high = storage_min - offsets, storage_max - offsets
     extreme = max(int(np.abs(low).max(initial=0)), int(np.abs(high).max(initial=0)))

@@ -24,7 +24,7 @@ def along_axis(parameter: AnyArray, rank: int, axis: int | None, name: str) -> A
     """Reshape one parameter a channel so that it broadcasts along `axis` of a tensor of `rank` dimensions.
 
     A single parameter, or one that has `rank` dimensions already (one a block, say), is returned as it is.
-    Raises ValueError where there are several parameters and no axis, or an axis that the tensor lacks.
+    Raises ValueError if there are several parameters and no axis, or an axis that the tensor lacks.
     """
     if parameter.size == 1:
         return parameter.reshape(())

@@ -77,7 +77,7 @@ class CommonScaleSum:
         """`signs` has +1 or -1 an operand (default: all added). 64-bit accumulators are for 16-bit storage.
 
         `multiplier_width` bounds the factors A_i, as signed integers, besides.
-        Raises ValueError where no N >= 1 exists: an operand's scale is some 2^22 output scales.
+        Raises ValueError if no N >= 1 exists: an operand's scale is some 2^22 output scales.
         """
         scales, zeros = _scalars(inputs)
         (out_scale,), (out_zero,) = _scalars([output])
@@ -133,7 +133,7 @@ class LiteRTAdd:
     def of(
         inputs: Sequence[AffineParameters], output: AffineParameters, signs: Sequence[int] | None = None
     ) -> LiteRTAdd:
-        """Of two operands; the second may have sign -1. Raises ValueError where the runtime would refuse the scales."""
+        """Of two operands; the second may have sign -1. Raises ValueError if the runtime would refuse the scales."""
         left_shift, real, zeros, sign = _guarded(inputs, output, signs)
         if real[2] >= 1.0:
             raise ValueError(
@@ -284,7 +284,7 @@ def addition(
 def _xnnpack_sum(
     inputs: Sequence[AffineParameters], output: AffineParameters, signs: Sequence[int] | None
 ) -> CommonScaleSum | None:
-    """The sum of 8-bit operands with XNNPACK's factors, None where it does not take them."""
+    """The sum of 8-bit operands with XNNPACK's factors, or None if it does not take them."""
     scales, zeros = _scalars(inputs)
     (out_scale,), (out_zero,) = _scalars([output])
     found = sum_factors(scales, out_scale) if _is_8_bit(inputs, output) else None
@@ -297,7 +297,7 @@ def _xnnpack_sum(
 def _narrow_sum(
     inputs: Sequence[AffineParameters], output: AffineParameters, signs: Sequence[int] | None
 ) -> CommonScaleSum | None:
-    """The sum with factors of 16 bits, None where they cost more than `NARROW_ERROR`."""
+    """The sum with factors of 16 bits, or None if they cost more than `NARROW_ERROR`."""
     scales, _ = _scalars(inputs)
     (out_scale,), _ = _scalars([output])
     if not _is_8_bit(inputs, output) or max(scales) >= 2**12 * out_scale:
@@ -332,7 +332,7 @@ class Multiplication:
     ) -> Multiplication:
         """Of two operands; `in_f32`: the multiplier is fl32(fl32(s1 * s2) / s_out).
 
-        Raises ValueError where a product may pass what the multiplier takes."""
+        Raises ValueError if a product may pass what the multiplier takes."""
         (first, second), zeros = _scalars(inputs)
         (out_scale,), (out_zero,) = _scalars([output])
         reach = inputs[0].reach * inputs[1].reach

@@ -275,7 +275,7 @@ def is_known(name: str) -> bool:
 def evaluate(name: str, operands: Sequence[AnyArray], direction: str | None = None) -> AnyArray:
     """The elementwise op `name` (StableHLO's, without its prefix) on its operands; `direction` is compare's.
 
-    Raises ValueError where there is no function of that name, or the number of operands is wrong.
+    Raises ValueError if there is not a function of that name, or the number of operands is wrong.
     """
     functions: dict[str, tuple[int, Callable[..., AnyArray]]] = {"clamp": (3, clamp), "select": (3, select)}
     if name in UNARY:

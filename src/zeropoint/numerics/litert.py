@@ -1,4 +1,4 @@
-"""What LiteRT's kernels compute where that is neither a requantized sum nor a real function that is rounded once.
+"""What LiteRT's kernels compute if that is neither a requantized sum nor a real function that is rounded once.
 
 A mean multiplies by one fixed-point number, into which the count is divided. A function of 8 bits is a table of 256
 entries: `abs` and `leaky_relu` multiply in fixed point, `hard_swish` computes in 16 bits, the others evaluate f32 and

@@ -14,7 +14,7 @@ from zeropoint.numerics.rounding import INT32_MAX, round_half_away
 
 
 def checked(m: npt.ArrayLike) -> FloatArray:
-    """`m` as f64. Raises ValueError where one is negative, infinite or NaN."""
+    """`m` as f64. Raises ValueError if one is negative, infinite or NaN."""
     real = np.asarray(m, dtype=np.float64)
     wrong = ~(np.isfinite(real) & (real >= 0))
     if wrong.any():
@@ -83,7 +83,7 @@ def tosa_multiplier(m: npt.ArrayLike) -> tuple[IntArray, IntArray]:
 
 
 def pot_shift(m: npt.ArrayLike) -> IntArray:
-    """n with m = 2^-n, in -31..62. Raises ValueError where m is no power of two.
+    """n with m = 2^-n, in -31..62. Raises ValueError if m is not a power of two.
 
     Beyond these ends nothing changes for an int32 accumulator: it vanishes, or saturates 31 bits of storage.
     """

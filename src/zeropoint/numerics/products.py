@@ -104,13 +104,13 @@ def _fused(a: AnyArray, b: AnyArray) -> AnyArray:
 
 
 def _least(x: AnyArray) -> float:
-    """The least |x| that is no zero, in f64."""
+    """The least |x| that is not a zero, in f64."""
     magnitude = np.abs(x)
     return float(np.min(magnitude, where=magnitude > 0, initial=np.inf))
 
 
 def _round_to_odd(total: AnyArray, product: AnyArray, sums: AnyArray, where: AnyArray) -> None:
-    """Of product + sums, rounded to nearest in `total`: the odd one of the two f64 around it, where it is none."""
+    """Of product + sums, rounded to nearest in `total`: the odd one of the two f64 around it, if it is none."""
     t, p, c = total[where], product[where], sums[where]
     # The error of a sum (Knuth, TwoSum).
     back = t - p

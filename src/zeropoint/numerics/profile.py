@@ -141,7 +141,7 @@ DEFAULT_PROFILE = "stablehlo"
 
 
 def profile(name: str) -> Profile:
-    """The profile of that name. Raises ValueError, listing the names, where there is none."""
+    """The profile of that name. Raises ValueError, listing the names, if there is none."""
     found = PROFILES.get(name)
     if found is None:
         raise ValueError(f"found the numerics profile '{name}'; expected one of {', '.join(PROFILES)}")

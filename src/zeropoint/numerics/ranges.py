@@ -107,7 +107,7 @@ def asymmetric(
 
     scale = (max - min) / (storage_max - storage_min); zero_point = round(storage_min - min / scale), clamped. A range
     of exactly 0..0 gets `zero_range_scale`, and the storable value nearest 0 as its zero point.
-    Raises ValueError where a range is not finite or turned around, or the storage range has fewer than two values.
+    Raises ValueError if a range is not finite or turned around, or the storage range has fewer than two values.
     """
     low, high = _widened(minimum, maximum, storage_min, storage_max)
     scale = _extent(low, high, float(storage_max - storage_min))

@@ -110,7 +110,7 @@ class Multiplier:
         fixed16 becomes fixed32 for the whole op where one channel has m >= 1 (a longer shift left than its guard bits),
         where the storage is wider than 8 bits, or the accumulator wider than 32. With 64-bit accumulators the 32-bit
         forms (fixed32, fixed32-double, tosa-double) become LiteRT's 16x8 form, a fixed32 of 15-bit multipliers.
-        Raises ValueError where m is negative, not finite, no power of two (pot), or too large for wide storage.
+        Raises ValueError if m is negative, not finite, no power of two (pot), or too large for wide storage.
         """
         real = checked(real_multiplier)
         behaviour = RequantizeBehaviour(behaviour)
@@ -216,7 +216,7 @@ def requantize(
 
     A multiplier, and a zero point, of one element a channel belongs to the channels along `axis`. The result is
     `dtype`, or the smallest integer type that holds storage_min..storage_max.
-    Every behaviour is defined for every int32 accumulator. Raises ValueError where one of int64 is past what the steps
+    Every behaviour is defined for every int32 accumulator. Raises ValueError if one of int64 is past what the steps
     of the behaviour hold in 64 bits (`accumulator_limit`), where fixed16 meets storage wider than 8 bits, and where
     several multipliers have no axis, or not one of their number.
     """

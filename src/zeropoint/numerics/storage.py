@@ -27,7 +27,7 @@ class StorageType:
 
     @staticmethod
     def parse(text: str) -> StorageType:
-        """`i8` is signed, `u8` unsigned. Raises ValueError where `text` is neither."""
+        """`i8` is signed, `u8` unsigned. Raises ValueError if `text` is neither."""
         match = _SPELLING.fullmatch(text)
         if match is None:
             raise ValueError(f"found storage type '{text}'; expected i or u and a width, such as i8 or u8")

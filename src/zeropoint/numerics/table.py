@@ -49,7 +49,7 @@ def table(
 def apply_table(entries: AnyArray, q: npt.ArrayLike, storage: StorageType | None = None) -> AnyArray:
     """entries[q - minimum of q's storage type]; without `storage` the type is that of the array: int8 or uint8, say.
 
-    Raises ValueError where the table has not one entry for each value of the storage type.
+    Raises ValueError if the table has not one entry for each value of the storage type.
     """
     stored = np.asarray(q)
     storage = StorageType(stored.dtype.kind == "i", stored.dtype.itemsize * 8) if storage is None else storage

@@ -190,7 +190,7 @@ def acos(s: Steps[V], x: V) -> V:
 
 
 def sinh(s: Steps[V], x: V) -> V:
-    """(e + e / (e + 1)) / 2 with e = e^|x| - 1, with the sign of x; in two factors where e^|x| is no f64."""
+    """(e + e / (e + 1)) / 2 with e = e^|x| - 1, with the sign of x; in two factors where e^|x| is not an f64."""
     magnitude = s.magnitude(x)
     e = exponential_minus_one(s, magnitude)
     result = s.times(s.plus(e, s.over(e, s.plus(e, 1.0))), 0.5)
@@ -200,7 +200,7 @@ def sinh(s: Steps[V], x: V) -> V:
 
 
 def cosh(s: Steps[V], x: V) -> V:
-    """(e + 1 / e) / 2 with e = e^|x|; in two factors where that is no f64."""
+    """(e + 1 / e) / 2 with e = e^|x|; in two factors if that is not an f64."""
     magnitude = s.magnitude(x)
     e = exponential(s, magnitude)
     result = s.times(s.plus(e, s.over(s.number(x, 1.0), e)), 0.5)

@@ -1,4 +1,4 @@
-"""What XNNPACK's 8-bit kernels compute where that is not a product with one f32 number.
+"""What XNNPACK's 8-bit kernels compute if that is not a product with one f32 number.
 
 Sources: XNNPACK's qs8-vcvt, qs8-vlrelu (8 fractional bits, half up) and qs8-vadd (21-bit factors, half up).
 """

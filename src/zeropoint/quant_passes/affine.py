@@ -155,7 +155,7 @@ def _scaled(ops: Elementwise, value: SSAValue, parameters: Parameters, rule: _Ru
 
 
 def _clamped(ops: Elementwise, value: SSAValue, of_nan: SSAValue | None, low: SSAValue, high: SSAValue) -> SSAValue:
-    """The value between two bounds; NaN becomes `of_nan`, 0 where that is None."""
+    """The value between two bounds; NaN becomes `of_nan`, 0 if that is None."""
     emit = ops.emitter
     if of_nan is None:
         of_nan = emit.real(0.0, cast("AnyFloat", value.type))

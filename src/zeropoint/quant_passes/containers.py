@@ -116,7 +116,7 @@ def _parameter_map(value: SSAValue, quantized: UniformQuantizedType, axis: int |
 
 
 def _generic(emit: Emitter, value: SSAValue, conversion: Conversion, parameter_map: AffineMap | None) -> SSAValue:
-    """A `linalg.generic` over the elements; the parameters are operands where there is a map to them."""
+    """A `linalg.generic` over the elements; the parameters are operands if there is a map to them."""
     quantized, shape = conversion.quantized, ranked_shape(value.type)
     assert shape is not None
     inputs = [value]

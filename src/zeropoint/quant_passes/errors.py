@@ -8,7 +8,7 @@ from zeropoint.errors import Error
 
 
 class LoweringError(Error, ValueError):
-    """A quantized op that has no integer form, with its name and place. `op` is that op, where it is given."""
+    """A quantized op that has no integer form, with its name and place. `op` is that op, if it is given."""
 
     def __init__(self, message: str, op: Operation | None = None):
         super().__init__(message)

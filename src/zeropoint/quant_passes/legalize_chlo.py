@@ -76,7 +76,7 @@ class Builder:
         return self.add(BroadcastInDimOp(self.scalar(number, element_of(like)), like.type, ()))
 
     def spread(self, value: SSAValue, shape: Sequence[int], dims: Sequence[int]) -> SSAValue:
-        """`broadcast_in_dim` to `shape`, or the value itself where it has that."""
+        """`broadcast_in_dim` to `shape`, or the value itself if it has that."""
         if tuple(shape_of(value)) == tuple(shape):
             return value
         return self.add(BroadcastInDimOp(value, TensorType(element_of(value), shape), dims))

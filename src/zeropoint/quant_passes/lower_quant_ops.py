@@ -96,7 +96,7 @@ def _replace(op: Operation, value: SSAValue) -> None:
 def lower_quant_ops(program: Program, profile: str | None = None) -> Program:
     """Replace every `quant.qcast` and `quant.dcast`; `quant.scast` stays.
 
-    `profile` names the rounding and clamping: the program's own where None, StableHLO's where it has none. Raises
+    `profile` names the rounding and clamping: the program's own where None, StableHLO's if it has none. Raises
     LoweringError for a type without a scale, or whose storage is no signless integer, and ValueError for an unknown
     profile.
     """

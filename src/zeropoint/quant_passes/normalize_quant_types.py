@@ -12,7 +12,7 @@ tensor<2x6x!quant.uniform<i8:f32, 2.0>>
 so that a target that knows the two older granularities can take the program.
 
 Source: upstream MLIR's pass `normalize-quant-types`. Unlike it, blocks of more than one index stay as they are: one
-scale for three rows is no scale per row.
+scale for three rows is not a scale per row.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ _CONVERTED = (ReturnOp, CallOp)
 
 
 def stripped_type(found: Attribute, op: Operation) -> Attribute:
-    """The type of the storage integers, the type itself where it is not quantized.
+    """The type of the storage integers, the type itself if it is not quantized.
 
     Raises LoweringError for a quantized type that is not stored as signless integers.
     """

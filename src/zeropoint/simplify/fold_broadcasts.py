@@ -47,7 +47,7 @@ ARITHMETIC = (AddOp, MultiplyOp, SubtractOp)
 
 
 def _channel_axis(op: BinaryOp, index: int) -> int | None:
-    """The dimension that counts the channels of the contraction which the other operand is; None where it is none."""
+    """The dimension that counts the channels of the contraction which the other operand is; None if it is none."""
     made = op.operands[1 - index].owner
     return output_channel_axis(made) if isinstance(made, ConvolutionOp | DotGeneralOp) else None
 

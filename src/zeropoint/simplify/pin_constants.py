@@ -10,7 +10,7 @@ becomes
 %d = stablehlo.constant {zeropoint.pinned = !quant.uniform<i8<-127:127>:f32, 0.5>} dense<[1.0, -0.5]> : tensor<2xf32>
 ```
 with the values that quantization rounds them to, so that the patterns of fusion see a constant. The storage range
-leaves out the least integer where no value has it: kernels take weights of a narrow range.
+leaves out the least integer if no value has it: kernels take weights of a narrow range.
 
 Source: "MLIR Quantization", section "TFLite Native Quantization": (constant_float -> Q) becomes (constant_quant); the
 RFC on quantization transformations: emulation ops of training are converted to uniform quantized types.
@@ -35,7 +35,7 @@ from zeropoint.ir.weights import Weights
 
 
 def _narrowed(pinned: UniformQuantizedType, stored: Array) -> UniformQuantizedType:
-    """The type without the least storage value, where nothing uses it."""
+    """The type without the least storage value, if nothing uses it."""
     kind = pinned.storage.type
     least_used = pinned.storage.minimum > kind.min or bool((stored == kind.min).any())
     if pinned.is_sub_channel or least_used or kind.width > 16 or bool((pinned.zero_points == kind.min).any()):

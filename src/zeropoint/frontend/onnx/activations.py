@@ -83,7 +83,7 @@ def _clipped_by_attributes(node: Node, value: SSAValue, build: Builder) -> SSAVa
 
 
 def _says_something(node: Node, index: int, sign: int) -> bool:
-    """Whether a bound is given and, where it is constant, inside the range of f32 on its side."""
+    """Whether a bound is given and, if it is constant, inside the range of f32 on its side."""
     array = node.constant(index)
     return node.has(index) and (array is None or sign * float(array.reshape(())) < _GREATEST)
 

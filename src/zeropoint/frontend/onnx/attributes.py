@@ -1,6 +1,6 @@
 """Attributes that a converter does not read: refused, unless they say nothing.
 
-An attribute says nothing where it has its default, or where a table here says why it changes no result.
+An attribute says nothing if it has its default, or where a table here says why it changes no result.
 """
 
 from __future__ import annotations

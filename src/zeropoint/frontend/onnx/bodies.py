@@ -77,7 +77,7 @@ def _say_types(graph: GraphProto) -> None:
 def inline_bodies(model: ModelProto, known: Collection[str]) -> ModelProto:
     """The model with the bodies of all operators that are not `known` and have one.
 
-    Raises ModelError where a body cannot be inlined.
+    Raises ModelError if a body cannot be inlined.
     """
     for _ in range(_DEPTH):
         versions = {"" if i.domain == "ai.onnx" else i.domain: i.version for i in model.opset_import}

@@ -25,7 +25,7 @@ def broadcast_to(value: SSAValue, shape: Sequence[int], build: Builder) -> SSAVa
         %c = stablehlo.constant dense<...> : tensor<8xf32>
         %b = stablehlo.broadcast_in_dim %c, dims = [1] : (tensor<8xf32>) -> tensor<1x8x4x4xf32>
 
-    Raises NodeError where the value does not broadcast to `shape`.
+    Raises NodeError if the value does not broadcast to `shape`.
     """
     found = shape_of(value)
     if found == tuple(shape):
@@ -45,7 +45,7 @@ def broadcast_to(value: SSAValue, shape: Sequence[int], build: Builder) -> SSAVa
 def common_shape(values: Sequence[SSAValue]) -> tuple[int, ...]:
     """The shape that all values broadcast to.
 
-    Raises NodeError where there is none.
+    Raises NodeError if there is none.
     """
     shapes = [shape_of(value) for value in values]
     try:

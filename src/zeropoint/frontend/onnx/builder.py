@@ -28,7 +28,7 @@ ArrayReader = Callable[[], Array]
 class Builder:
     """Appends ops to the program's entry block.
 
-    `values` are tensors of the graph by name, `readers` its constants; a constant becomes an op where it is first used.
+    `values` are tensors of the graph by name, `readers` its constants; a constant becomes an op if it is first used.
     Every op inserted carries `location`, the name of the node that is being converted. `convert_node` converts a node
     of a graph inside of a node. `integers` are tensors that others than dequantizing ops read, `clipped` those that a
     Clip bounds before they are dequantized, with the bounds; `index_sizes` are the sizes of what arguments of the entry
@@ -49,7 +49,7 @@ class Builder:
         self._arrays: dict[str, Array] = {}
 
     def array(self, name: str) -> Array | None:
-        """The constant of that name in the model's dtype, None where the tensor is computed."""
+        """The constant of that name in the model's dtype, or None if the tensor is computed."""
         if name not in self._arrays and name in self._readers:
             self._arrays[name] = self._readers[name]()
         return self._arrays.get(name)
@@ -65,7 +65,7 @@ class Builder:
     def inline(self, graph: GraphProto, given: Sequence[SSAValue | Array]) -> list[SSAValue]:
         """The results of a graph inside of a node, its inputs being `given`; it sees the tensors around it.
 
-        Raises NodeError where it has another number of inputs.
+        Raises NodeError if it has another number of inputs.
         """
         assert self.convert_node is not None
         if len(graph.input) != len(given):
@@ -87,7 +87,7 @@ class Builder:
     def value(self, name: str) -> SSAValue:
         """The value of the tensor of that name.
 
-        Raises NodeError where there is none.
+        Raises NodeError if there is none.
         """
         if name not in self.values:
             array = self.array(name)
@@ -150,7 +150,7 @@ class Builder:
         return self.insert(BroadcastInDimOp(value, result_type, dimensions))
 
     def reshape(self, value: SSAValue, shape: Sequence[int]) -> SSAValue:
-        """`reshape`, or the value itself where it has that shape."""
+        """`reshape`, or the value itself if it has that shape."""
         if shape_of(value) == tuple(shape):
             return value
         return self.insert(ReshapeOp(value, with_shape(value, shape)))

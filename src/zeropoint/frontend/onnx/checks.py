@@ -55,7 +55,7 @@ def _tensors(graphs: Iterable[GraphProto], nodes: Iterable[NodeProto]) -> Iterat
 def check_external_data(model: ModelProto, folder: Path) -> None:
     """Check where the model's tensors point.
 
-    Raises ModelError for a file outside of the model's folder, one that is no regular file, or is too short.
+    Raises ModelError for a file outside of the model's folder, one that is not a regular file, or is too short.
     """
     for tensor in _tensors(_graphs(model), _nodes(model)):
         if uses_external_data(tensor):

@@ -76,7 +76,7 @@ def _summed(term: _Term, kept: str, build: Builder) -> _Term:
 
 
 def _product(lhs: _Term, rhs: _Term, kept: str, build: Builder) -> _Term:
-    """The product of two terms: labels of both are batches where they are kept, and contracted where not."""
+    """The product of two terms: labels of both are batches if they are kept, and contracted where not."""
     shared = [label for label in lhs.labels if label in rhs.labels]
     batch, contracted = [x for x in shared if x in kept], [x for x in shared if x not in kept]
     sizes = dict(zip(lhs.labels + rhs.labels, shape_of(lhs.value) + shape_of(rhs.value), strict=True))

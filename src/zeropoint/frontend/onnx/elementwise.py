@@ -35,7 +35,7 @@ def unary(op: type[UnaryOp]) -> Convert:
 
 
 def binary(op: type[BinaryOp]) -> Convert:
-    """A converter to a binary op, applied from the left where there are more inputs than two (`Max`, `Min`, `Sum`).
+    """A converter to a binary op, applied from the left if there are more inputs than two (`Max`, `Min`, `Sum`).
 
     %0 = stablehlo.broadcast_in_dim %b, dims = [1]
     %1 = stablehlo.add %a, %0
@@ -140,5 +140,5 @@ def saturated(value: SSAValue, element: Attribute, build: Builder) -> SSAValue:
 
 
 def converted(value: SSAValue, element: Attribute, build: Builder) -> SSAValue:
-    """`convert`, or the value itself where it has that element type."""
+    """`convert`, or the value itself if it has that element type."""
     return value if element == element_of(value) else build.insert(ConvertOp(value, with_element(value, element)))

@@ -46,7 +46,7 @@ def node_name(node: NodeProto) -> str:
 
 
 def describe_node(node: NodeProto) -> str:
-    """A node as errors name it: `'conv1' (Conv)`, with the domain where it is not ONNX's own."""
+    """A node as errors name it: `'conv1' (Conv)`, with the domain if it is not ONNX's own."""
     domain = "" if node.domain in DEFAULT_DOMAINS else f"{node.domain}::"
     return f"'{node_name(node)}' ({domain}{node.op_type})"
 

@@ -83,7 +83,7 @@ def _imported(
 def _read(path: Path) -> ModelProto:
     """The model in a file; external data is not read yet.
 
-    Raises ModelError for what is no ONNX file, and for an opset that is too old or too new.
+    Raises ModelError for what is not an ONNX file, and for an opset that is too old or too new.
     """
     size = path.stat().st_size
     try:

@@ -84,7 +84,7 @@ def concat(node: Node, build: Builder) -> SSAValue:
 
 
 def concatenated(values: Sequence[SSAValue], axis: int, build: Builder) -> SSAValue:
-    """`concatenate` along `axis`, or the value itself where there is only one."""
+    """`concatenate` along `axis`, or the value itself if there is only one."""
     rests = {shape_of(value)[:axis] + shape_of(value)[axis + 1 :] for value in values}
     if len(rests) > 1 or len({len(shape_of(value)) for value in values}) > 1:
         text = ", ".join(str(list(shape_of(value))) for value in values)

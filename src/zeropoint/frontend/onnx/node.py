@@ -65,9 +65,9 @@ class Node:
         return self._build.array(self._inputs[index]) if self.has(index) else None
 
     def parameter(self, index: int, name: str) -> Array | None:
-        """The array of an input that has to be constant, such as axes; None where it is left out.
+        """The array of an input that has to be constant, such as axes; None if it is left out.
 
-        Raises NodeError where it is computed.
+        Raises NodeError if it is computed.
         """
         if not self.has(index):
             return None
@@ -79,7 +79,7 @@ class Node:
     def scalar(self, index: int) -> SSAValue:
         """An input that holds one number, as a tensor of rank 0.
 
-        Raises NodeError where it holds more.
+        Raises NodeError if it holds more.
         """
         value = self.operand(index)
         if prod(shape_of(value)) != 1:
@@ -103,7 +103,7 @@ class Node:
         return int(self._attribute(name, default))
 
     def integers(self, name: str) -> tuple[int, ...] | None:
-        """A list of integers, None where it is left out."""
+        """A list of integers, or None if it is left out."""
         values = self._attribute(name)
         return None if values is None else tuple(int(value) for value in values)
 
@@ -112,7 +112,7 @@ class Node:
         return float(self._attribute(name, default))
 
     def numbers(self, name: str) -> tuple[float, ...] | None:
-        """A list of floats, None where it is left out."""
+        """A list of floats, or None if it is left out."""
         values = self._attribute(name)
         return None if values is None else tuple(float(value) for value in values)
 
@@ -132,13 +132,13 @@ class Node:
         return value
 
     def texts(self, name: str) -> list[str]:
-        """A list of strings, empty where it is left out."""
+        """A list of strings, empty if it is left out."""
         return [value.decode() for value in self._attribute(name, [])]
 
     def graph(self, name: str) -> GraphProto:
         """A graph attribute that the schema demands.
 
-        Raises NodeError where it is no graph.
+        Raises NodeError if it is no graph.
         """
         found = self._attribute(name)
         if not isinstance(found, GraphProto):
@@ -146,7 +146,7 @@ class Node:
         return found
 
     def tensor(self, name: str) -> TensorProto | None:
-        """A tensor attribute, None where it is left out."""
+        """A tensor attribute, or None if it is left out."""
         return self._attribute(name)
 
     def has_attribute(self, name: str) -> bool:
@@ -166,7 +166,7 @@ class Node:
 def axis_of(axis: int, rank: int) -> int:
     """A dimension counted from the end where negative, as one counted from the start.
 
-    Raises NodeError where there is no such dimension.
+    Raises NodeError if there is no such dimension.
     """
     if not -rank <= axis < rank:
         raise NodeError(f"found axis {axis}, expected {-rank} to {rank - 1}")
@@ -176,7 +176,7 @@ def axis_of(axis: int, rank: int) -> int:
 def axes_of(axes: Sequence[int], rank: int) -> tuple[int, ...]:
     """`axis_of` of each, in order of size.
 
-    Raises NodeError where one is named twice.
+    Raises NodeError if one is named twice.
     """
     found = sorted(axis_of(axis, rank) for axis in axes)
     if len(set(found)) != len(found):

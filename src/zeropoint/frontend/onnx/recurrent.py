@@ -220,7 +220,7 @@ def _direction(
 
 
 def _lengths(node: Node, steps: int, build: Builder) -> SSAValue | None:
-    """The length of each sequence of the batch, None where all are whole."""
+    """The length of each sequence of the batch, or None if all are whole."""
     array = node.constant(4)
     if not node.has(4) or (array is not None and bool((array == steps).all())):
         return None

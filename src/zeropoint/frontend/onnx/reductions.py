@@ -98,7 +98,7 @@ def reduce_mean(node: Node, build: Builder) -> SSAValue:
 def either_boolean(
     numbers: Callable[[SSAValue, SSAValue], Operation], booleans: Callable[[SSAValue, SSAValue], Operation]
 ) -> Callable[[SSAValue, SSAValue], Operation]:
-    """`numbers` where the elements are numbers, `booleans` where they are i1."""
+    """`numbers` where the elements are numbers, `booleans` if they are i1."""
 
     def op(lhs: SSAValue, rhs: SSAValue) -> Operation:
         return (booleans if element_of(lhs) == i1 else numbers)(lhs, rhs)

@@ -24,7 +24,7 @@ Coordinates = Callable[[Array, int, int, np.float32], Array]
 
 
 def _align_corners(x: Array, size: int, out: int, scale: np.float32) -> Array:
-    """The first and the last element stay where they are.
+    """The first and the last element stay if they are.
 
     The length that is aligned is scale * size with its fraction, as ONNX's reference implementation and its test cases
     have it; onnxruntime rounds it down to the size of the output.

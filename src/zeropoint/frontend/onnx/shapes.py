@@ -166,11 +166,11 @@ def is_foldable(node: NodeProto, derived: set[str]) -> bool:
 
 
 def fold_shapes(model: ModelProto, folder: Path) -> ModelProto:
-    """The model without the nodes that compute shapes; the model itself where it has none.
+    """The model without the nodes that compute shapes; the model itself if it has none.
 
     Tensors of more than 8192 elements are left alone: those are weights, and folding them is the compiler's work.
 
-    Raises ModelError where folding fails.
+    Raises ModelError if folding fails.
     """
     derived = derived_from_shapes(model.graph)
     if not any(is_foldable(node, derived) for node in model.graph.node):

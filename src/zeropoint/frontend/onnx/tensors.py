@@ -74,7 +74,7 @@ def as_program_array(array: Array) -> Array:
 
 
 def integer_of(element: Attribute) -> IntegerType | None:
-    """The element type where it is an integer."""
+    """The element type if it is an integer."""
     return cast("IntegerType", element) if isinstance(element, IntegerType) else None
 
 
@@ -128,7 +128,7 @@ def _mapped(path: Path, *_: int) -> Array:
 def check_external(tensor: TensorProto, folder: Path) -> None:
     """Check where a tensor of external data points.
 
-    Raises ModelError for a file that is not in the model's folder or below it, is no regular file, or is too short.
+    Raises ModelError for a file that is not in the model's folder or below it, is not a regular file, or is too short.
     """
     if is_held(tensor.data_type):
         _external_place(tensor, folder)

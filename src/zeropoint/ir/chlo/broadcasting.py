@@ -105,7 +105,7 @@ class BroadcastOp(IRDLOperation):
 def broadcast_shape(shapes: Sequence[Sequence[int]], placements: Sequence[Sequence[int]]) -> list[int]:
     """The shape that operands of `shapes` have in common where their dimensions are placed so.
 
-    Raises VerifyException where there is none.
+    Raises VerifyException if there is none.
     """
     rank = max(len(shape) for shape in shapes)
     common = [1] * rank

@@ -69,7 +69,7 @@ def check_behaviour(op: Operation, name: str) -> RequantizeBehaviour:
 def check_multiplier(
     op: Operation, behaviour: RequantizeBehaviour, multiplier: SSAValue, shift: SSAValue | None, channels: int | None
 ) -> None:
-    """One multiplier, or one for each of `channels`, of the behaviour's type; shifts where it has some; in range."""
+    """One multiplier, or one for each of `channels`, of the behaviour's type; shifts if it has some; in range."""
     expected: Attribute = {RequantizeBehaviour.FLOAT32_RNE: f32, RequantizeBehaviour.EXACT: f64}.get(
         behaviour, IntegerType(WORD)
     )

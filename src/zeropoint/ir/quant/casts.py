@@ -64,7 +64,7 @@ def _check_quantization(quantized: Attribute, expressed: Attribute) -> None:
 
 
 def _undone(op: _CastOp, inverse: type[_CastOp]) -> tuple[SSAValue] | None:
-    """What `inverse` made the operand from, where that is of the result's type."""
+    """What `inverse` made the operand from, if that is of the result's type."""
     source = op.input.op if isinstance(op.input, OpResult) else None
     return (source.input,) if isinstance(source, inverse) and source.input.type == op.result.type else None
 
@@ -131,5 +131,5 @@ class StorageCastOp(_CastOp, HasFolderInterface):
         check_container(self.result.type)
 
     def fold(self) -> tuple[SSAValue] | None:
-        """`scast(scast(x))` is x where it is of the result's type."""
+        """`scast(scast(x))` is x if it is of the result's type."""
         return _undone(self, StorageCastOp)

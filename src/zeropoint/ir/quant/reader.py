@@ -58,7 +58,7 @@ class TypeReader:
         return self._parser.parse_optional_punctuation(punctuation) is not None
 
     def expect(self, punctuation: PunctuationSpelling) -> None:
-        """Take a punctuation; where it is missing, the error stands at the end of the token before."""
+        """Take a punctuation; if it is missing, the error stands at the end of the token before."""
         if not self.accept(punctuation):
             self.error(f"expected '{punctuation}'", self._previous_end())
 
@@ -67,7 +67,7 @@ class TypeReader:
         return len(self._content[:position].rstrip(_NEWLINES_AND_SPACES))
 
     def until(self, end: str) -> str:
-        """The text from the next token to the first `end` inclusive; nothing where there is none."""
+        """The text from the next token to the first `end` inclusive; nothing if there is none."""
         content, start = self._content, self.position
         return content[start : content.find(end, start) + len(end)]
 

@@ -36,7 +36,7 @@ _FLOAT_SPELLINGS: dict[str, Attribute] = {str(kind()): kind() for kind in FLOAT_
 class Storage:
     """A storage type and the part of its range that is used: `i8<-127:127>`.
 
-    `minimum` and `maximum` are inclusive. `spelling` is the type as the text has it where that is not `i8` or `u8`:
+    `minimum` and `maximum` are inclusive. `spelling` is the type as the text has it if that is not `i8` or `u8`:
     `si8`, `ui8`, `f8E4M3FN`, a quantile type; `type` then has its sign and width.
     """
 
@@ -49,7 +49,7 @@ class Storage:
     def of(text: str, minimum: int | None = None, maximum: int | None = None) -> Storage:
         """`Storage.of("i8")` is the whole range of i8, `Storage.of("i8", -127)` the narrow one.
 
-        Raises ValueError for a text that is no storage type.
+        Raises ValueError for a text that is not a storage type.
         """
         found = _SIGNED_SPELLING.fullmatch(text)
         if text in _FLOAT_SPELLINGS:
@@ -91,7 +91,7 @@ class Storage:
     def dtype(self) -> np.dtype[Any]:
         """The NumPy dtype that holds stored values; of a quantile type, that of its storage type.
 
-        Raises TypeError where NumPy has none.
+        Raises TypeError if NumPy has none.
         """
         if self.spelling is None or isinstance(stored_type(self.spelling), IntegerType):
             return np.dtype(self.type.dtype)
@@ -131,7 +131,7 @@ def type_is_signed(found: Attribute) -> bool:
 
 
 def type_range(found: Attribute) -> tuple[int, int]:
-    """The least and the greatest integer that a storage type holds; of a quantile type, its bounds where it has any."""
+    """The least and the greatest integer that a storage type holds; of a quantile type, its bounds if it has any."""
     if isinstance(found, QuantileType) and found.data.bounds is not None:
         return found.data.bounds
     stored = stored_type(found)

@@ -95,7 +95,7 @@ _ENTRY = re.compile(rf"({_SCALE})(?::({_ZERO_POINT}))?", re.ASCII)
 
 @lru_cache(maxsize=256)
 def _flat_list(text: str) -> tuple[tuple[float, ...], tuple[int, ...]] | None:
-    """The scales and zero points of a list, None where it is nested or wrong.
+    """The scales and zero points of a list, or None if it is nested or wrong.
 
     A type is written out wherever it is used, so most lists were read before.
     """
@@ -114,7 +114,7 @@ class _ScaleList:
     zero_points: list[int] = field(default_factory=list[int])
 
     def read_flat(self, reader: TypeReader) -> bool:
-        """A whole list without nesting at once, where it is right; the slow way says what is wrong."""
+        """A whole list without nesting at once, if it is right; the slow way says what is wrong."""
         text = reader.until("}")
         found = _flat_list(text)
         if found is None:

@@ -32,12 +32,12 @@ class QuantizedType(TypeAttribute):
 
     @property
     def storage(self) -> Storage | None:
-        """The storage, or None where the type leaves it open."""
+        """The storage, or None if the type leaves it open."""
         raise NotImplementedError
 
     @property
     def expressed_type(self) -> Attribute | None:
-        """The floating-point type of the value expressed, or None where the type leaves it open."""
+        """The floating-point type of the value expressed, or None if the type leaves it open."""
         raise NotImplementedError
 
 

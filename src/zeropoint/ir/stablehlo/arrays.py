@@ -39,7 +39,7 @@ def array_values(attribute: DenseArrayBase[Any] | None, default: Sequence[int] =
 
 
 def padding_values(attribute: DenseIntOrFPElementsAttr[Any] | None, rank: int) -> tuple[tuple[int, int], ...]:
-    """The (low, high) pairs of an optional padding attribute; zeros where it is absent."""
+    """The (low, high) pairs of an optional padding attribute; zeros if it is absent."""
     if attribute is None:
         return ((0, 0),) * rank
     pairs = np.frombuffer(attribute.data.data, dtype="<i8").reshape(-1, 2)

@@ -100,7 +100,7 @@ class SameOperandsAndResultType(CustomDirective):
         self.result.set(state, found.outputs.data)
 
     def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
-        """Print the short form where it says the same."""
+        """Print the short form if it says the same."""
         state.print_whitespace(printer)
         (result,) = op.result_types
         if all(operand == result for operand in op.operand_types):
@@ -131,7 +131,7 @@ class SelectOpType(CustomDirective):
             directive.set(state, (second,))
 
     def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
-        """Print the short form where it says the same."""
+        """Print the short form if it says the same."""
         state.print_whitespace(printer)
         pred, on_true, on_false = op.operand_types
         (result,) = op.result_types
@@ -258,7 +258,7 @@ def _parse_pair(parser: Parser) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 @irdl_custom_directive
 class DotDimensionNumbers(CustomDirective):
-    """`batching_dims = [0] x [0], contracting_dims = [2] x [1]`; the first is left out where it is empty."""
+    """`batching_dims = [0] x [0], contracting_dims = [2] x [1]`; the first is left out if it is empty."""
 
     dimensions: AttributeVariable
 
@@ -287,7 +287,7 @@ class DotDimensionNumbers(CustomDirective):
 
 @irdl_custom_directive
 class SliceRanges(CustomDirective):
-    """`[0:4:2, 1:8]`: start, limit and, where it is not 1, stride of each dimension."""
+    """`[0:4:2, 1:8]`: start, limit and, if it is not 1, stride of each dimension."""
 
     start_indices: AttributeVariable
     limit_indices: AttributeVariable

@@ -58,6 +58,6 @@ def replica_groups(attribute: DenseIntOrFPElementsAttr[Any]) -> list[list[int]]:
 
 
 def channel_id(op: IRDLOperation) -> int:
-    """The number of the op's channel, 0 where it has none."""
+    """The number of the op's channel, 0 if it has none."""
     channel = op.properties.get("channel_handle")
     return channel.data.handle if isinstance(channel, ChannelHandleAttr) else 0

@@ -69,7 +69,7 @@ class ConstantOp(SignatureOp):
         return cls.create(properties=properties, attributes=attributes, result_types=results)
 
     def print(self, printer: Printer) -> None:
-        """Print the short form where the elements have the result's type."""
+        """Print the short form if the elements have the result's type."""
         if self.value.get_type() != self.output.type:
             printer.print_op_with_default_format(self)
             return

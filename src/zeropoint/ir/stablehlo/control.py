@@ -59,7 +59,7 @@ _LOOPED = TensorConstraint(
 
 @irdl_op_definition
 class IfOp(SignatureOp):
-    """The results of the first region where `pred` is true, of the second one where it is false."""
+    """The results of the first region where `pred` is true, of the second one if it is false."""
 
     name = "stablehlo.if"
     SIGNATURE: ClassVar[Signature] = Signature((PREDICATE,), _VALUES)
@@ -79,7 +79,7 @@ class IfOp(SignatureOp):
 
 @irdl_op_definition
 class CaseOp(SignatureOp):
-    """The results of the region that `index` counts to; of the last one where there is no such region."""
+    """The results of the region that `index` counts to; of the last one if there is no such region."""
 
     name = "stablehlo.case"
     SIGNATURE: ClassVar[Signature] = Signature((INT32,), _VALUES)

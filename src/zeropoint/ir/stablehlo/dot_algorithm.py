@@ -165,7 +165,7 @@ class DotAlgorithmAttr(Data[DotAlgorithm]):
 
 @irdl_custom_directive
 class PrecisionConfigAndAlgorithm(CustomDirective):
-    """`, precision = [DEFAULT, DEFAULT], algorithm = <...>`, each where there is one."""
+    """`, precision = [DEFAULT, DEFAULT], algorithm = <...>`, each if there is one."""
 
     precision: AttributeVariable
     algorithm: AttributeVariable

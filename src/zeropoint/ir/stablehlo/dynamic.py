@@ -203,7 +203,7 @@ def _check_sizes_operand(found: Attribute, position: int, rank: int = 1) -> None
 
 
 def constant_sizes(value: SSAValue) -> tuple[int, ...] | None:
-    """The numbers that a constant operand holds, None where it is no small constant."""
+    """The numbers that a constant operand holds, or None if it is not a small constant."""
     if not isinstance(value, OpResult) or not isinstance(value.op, ConstantOp):
         return None
     found = value.op.value

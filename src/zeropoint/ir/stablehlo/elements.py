@@ -162,7 +162,7 @@ def real_element(element_type: Attribute) -> Attribute:
 
 
 def quantized(value: Attribute) -> UniformQuantizedType | None:
-    """A quantized element type, None where it is of another kind."""
+    """A quantized element type, or None if it is of another kind."""
     return value if isinstance(value, UniformQuantizedType) else None
 
 

@@ -169,7 +169,7 @@ class AbsOp(UnaryOp):
         super().__init__(operand, real if result_type is None else result_type)
 
     def verify_(self) -> None:
-        """Check that the result has the operand's type (C1), real where that is complex (C2)."""
+        """Check that the result has the operand's type (C1), real if that is complex (C2)."""
         super().verify_()
         check_inferred([(shape_of(self.operand), real_element(element_of(self.operand)))], self.result_types)
 

@@ -83,7 +83,7 @@ class ReduceOp(SignatureOp):
         return op
 
     def print(self, printer: Printer) -> None:
-        """Print the short form where it says the same."""
+        """Print the short form if it says the same."""
         dimensions = list(array_values(self.dimensions))
         parts = ReduceParts(
             self.inputs, self.init_values, self.result_types, dimensions, self.body, dict(self.attributes)
@@ -220,7 +220,7 @@ def check_reduced(
 
 
 def _check_computed(made: Sequence[_Inferred], kept: Sequence[_Inferred], results: Sequence[Attribute]) -> None:
-    """Check results as the body returns them; upstream's sentence, and where there are others the types allowed too."""
+    """Check results as the body returns them; upstream's sentence, and if there are others the types allowed too."""
     try:
         check_inferred(made, results)
     except VerifyException as error:

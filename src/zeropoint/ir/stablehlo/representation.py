@@ -149,7 +149,7 @@ class ComplexOpType(CustomDirective):
         self.result.set(state, (tensor,))
 
     def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
-        """Print the short form where it says the same."""
+        """Print the short form if it says the same."""
         state.print_whitespace(printer)
         result = tensor_of(op.results[0])
         part = with_element(result, real_element(result.element_type))
@@ -180,7 +180,7 @@ class ComplexOp(BinaryOp):
 
 @irdl_op_definition
 class BitcastConvertOp(SignatureOp):
-    """The bits read as elements of another type; where that is narrower, there is a last dimension for its elements.
+    """The bits read as elements of another type; if that is narrower, there is a last dimension for its elements.
 
     ```mlir
     %0 = stablehlo.bitcast_convert %a : (tensor<f32>) -> tensor<4xui8>

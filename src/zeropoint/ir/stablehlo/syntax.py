@@ -125,7 +125,7 @@ def parse_dimensions(parser: AttrParser, kind: type[Dimensions]) -> Dimensions:
 
 
 def print_dimensions(printer: Printer, dimensions: DotDimensions | GatherDimensions | ScatterDimensions) -> None:
-    """The inverse of `parse_dimensions`: the lists that are not empty, and `index_vector_dim` where it is not 0."""
+    """The inverse of `parse_dimensions`: the lists that are not empty, and `index_vector_dim` if it is not 0."""
     entries = {field.name: getattr(dimensions, field.name) for field in fields(dimensions)}
     texts = {name: value if isinstance(value, int) else list(value) for name, value in entries.items() if value}
     printer.print_string(", ".join(f"{name} = {value}" for name, value in texts.items()))

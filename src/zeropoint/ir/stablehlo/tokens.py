@@ -86,7 +86,7 @@ class OptimizationBarrierOp(SignatureOp):
 
     @classmethod
     def parse(cls, parser: Parser) -> OptimizationBarrierOp:
-        """Parse `%a, %b : type, type`, or `()` where there is nothing."""
+        """Parse `%a, %b : type, type`, or `()` if there is nothing."""
         attributes = parser.parse_optional_attr_dict()
         if parser.parse_optional_punctuation("("):
             parser.parse_punctuation(")")
@@ -102,7 +102,7 @@ class OptimizationBarrierOp(SignatureOp):
         return cls.create(operands=values, result_types=results, attributes=attributes)
 
     def print(self, printer: Printer) -> None:
-        """Print `%a, %b : type, type`, or `()` where there is nothing."""
+        """Print `%a, %b : type, type`, or `()` if there is nothing."""
         printer.print_op_attributes(self.attributes)
         if not self.inputs:
             printer.print_string("()")

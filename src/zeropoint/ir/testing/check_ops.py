@@ -8,7 +8,7 @@ check.expect_almost_eq_const %x, dense<5.0> : tensor<f64> {tolerance = 0.1 : f64
 check.expect_close %x, %y, max_ulp_difference = 3, min_ulp_difference = 0 : tensor<f16>, tensor<f16>
 check.expect_serialized_eq %x, probe_id = "probe" : tensor<2xi64>
 ```
-None of them has a result; each fails the run where it does not hold. Source: upstream StableHLO's CheckOps.
+None of them has a result; each fails the run if it does not hold. Source: upstream StableHLO's CheckOps.
 """
 
 from __future__ import annotations
