@@ -1,4 +1,4 @@
-"""The arrays that a program is given: whether they fit its inputs."""
+"""Checks of the arrays passed to a program against its inputs."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 
 
 class InputError(Error, ValueError):
-    """The arrays given do not fit the program's inputs: a name, a shape or a dtype."""
+    """An array does not match the program's input: its name, shape or dtype is wrong."""
 
 
 def in_order(inputs: Mapping[str, Array], ports: Sequence[Port]) -> list[Array]:
-    """Arrays by name in the order of the inputs. Raises InputError for other names than theirs."""
+    """The named arrays in the order of the inputs. Raises InputError if a name is missing or unknown."""
     if set(inputs) != {port.name for port in ports}:
         found = ", ".join(sorted(inputs)) or "no input"
         raise InputError(f"found inputs {found}; expected {signature(ports)}")
@@ -29,7 +29,7 @@ def in_order(inputs: Mapping[str, Array], ports: Sequence[Port]) -> list[Array]:
 
 
 def checked_arguments(values: Sequence[Array], ports: Sequence[Port]) -> list[Array]:
-    """The arrays, where they fit the inputs one by one. Raises InputError for another number, shape or dtype."""
+    """The arrays, checked against the inputs. Raises InputError if the number, a shape or a dtype differs."""
     if len(values) != len(ports):
         raise InputError(f"found {len(values)} arrays, expected {len(ports)}: {signature(ports)}")
     return [
@@ -39,9 +39,9 @@ def checked_arguments(values: Sequence[Array], ports: Sequence[Port]) -> list[Ar
 
 
 def checked_argument(value: Array, found: Attribute, name: str) -> Array:
-    """The array, where it fits the type of what it is given for.
+    """The array, checked against the type `found` of the input `name`.
 
-    Raises InputError for another shape or dtype.
+    Raises InputError if its shape or dtype differs.
     """
     if isinstance(found, UnrankedTensorType | AnyFloat | IntegerType | UniformQuantizedType):
         wanted, is_scalar = (
@@ -66,5 +66,5 @@ def checked_argument(value: Array, found: Attribute, name: str) -> Array:
 
 
 def signature(ports: Sequence[Port]) -> str:
-    """Names and types, to be read."""
+    """Names and types of the ports, for messages."""
     return ", ".join(f"{port.name}: {port.type}" for port in ports) or "no input"

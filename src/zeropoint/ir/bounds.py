@@ -1,4 +1,4 @@
-"""Chains of ops that only bound a value by numbers: relu, relu6, clips."""
+"""Chains of ops that only clamp a value to constant bounds: relu, relu6, clip."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from zeropoint.ir.weights import Weights
 
 @dataclass
 class Bounds:
-    """The composition of relu, relu6, clips: min(max(x, low), high)."""
+    """The composition of relu, relu6 and clip: min(max(x, low), high)."""
 
     low: float = -inf
     high: float = inf
 
     def then_at_least(self, bound: float) -> None:
-        """Follow by max(x, bound)."""
+        """Compose with max(x, bound)."""
         self.low, self.high = max(self.low, bound), max(self.high, bound)
 
     def then_at_most(self, bound: float) -> None:
-        """Follow by min(x, bound)."""
+        """Compose with min(x, bound)."""
         self.low, self.high = min(self.low, bound), min(self.high, bound)
 
     def then(self, op: Operation, weights: Weights) -> bool:
-        """Follow by an op that bounds by numbers; False if the op is none."""
+        """Compose with an op that clamps to constants; False if the op is of another kind."""
         if isinstance(op, ClampOp):
             low, high = splat_value(op.min, weights), splat_value(op.max, weights)
             if low is None or high is None:

@@ -1,4 +1,4 @@
-"""Constants in a program: reading the array behind a value, making a constant op of an array."""
+"""Constants in a program: reads the array of a constant, builds a constant op from an array."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def is_constant(value: SSAValue) -> bool:
 def elements(op: ConstantOp, weights: Weights) -> Array:
     """The array of a constant, read-only, in the dtype of its result type.
 
-    The elements in the IR have no sign if they are the storage of a quantized type: the bytes of `u8` stand there as
-    `i8`, because upstream has it so.
+    As upstream, the IR holds the storage of a quantized type in signless integers: `u8` elements appear as `i8` of the
+    same bits.
     """
     array = weights.array(op.value)
     return array.view(element_dtype(element_of(op.output)))
@@ -35,7 +35,7 @@ def constant_array(value: SSAValue, weights: Weights) -> Array | None:
 
 
 def splat_value(value: SSAValue, weights: Weights) -> float | None:
-    """The one number that a constant, or the broadcast of one, repeats; None if there is no such number."""
+    """The number that every element of a constant, or of a broadcast constant, has; None if they differ."""
     while isinstance(value, OpResult) and isinstance(value.op, BroadcastInDimOp):
         value = value.op.operand
     array = constant_array(value, weights)
@@ -53,7 +53,7 @@ def constant_op(
     element_type: Attribute | None = None,
     location: LocationAttr | None = None,
 ) -> ConstantOp:
-    """A `stablehlo.constant` of `array`; of a quantized type where given, whose storage integers the array holds."""
+    """A `stablehlo.constant` of `array`. If `quantized` is given, the array holds its storage integers."""
     if quantized is not None:
         element_type = IntegerType(quantized.storage.type.width)
     value = weights.attribute(np.asarray(array), element_type)

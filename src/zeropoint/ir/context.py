@@ -20,9 +20,9 @@ DIALECTS = (Check, Chlo, Func, FxpMath, InterpreterDialect, Native, Quant, Stabl
 
 
 def new_context(resources: ResourceTable | None = None, *, allow_unregistered: bool = False) -> Context:
-    """A context with every dialect of zeropoint, standard ones on demand, and a resource table of its own.
+    """A context with every dialect of zeropoint, standard dialects on demand, and a resource table of its own.
 
-    With `allow_unregistered`, ops, types and attributes of other dialects are taken as they are.
+    With `allow_unregistered`, ops, types and attributes of other dialects are accepted unchecked.
 
     xDSL's builtin dialect keeps `dense_resource` blobs in one table for the whole process; a fresh builtin dialect with
     its own table keeps two programs apart.

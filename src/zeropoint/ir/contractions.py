@@ -1,4 +1,4 @@
-"""Convolutions and matrix products: which dimensions count output channels, weights as a matrix of channels."""
+"""Convolutions and matrix products: their output channel dimensions, and weights as a (channels, terms) matrix."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ Contraction = ConvolutionOp | DotGeneralOp
 
 
 def output_channel_axis(op: Contraction) -> int:
-    """The dimension of the result that counts output channels: the feature dimension, or the last of a product."""
+    """The output channel dimension of the result: the feature dimension, or the last one of a matrix product."""
     if isinstance(op, ConvolutionOp):
         return op.dimension_numbers.data.output_feature_dimension
     return len(shape_of(op.result)) - 1
 
 
 def weight_channel_axis(op: Contraction) -> int | None:
-    """The dimension of the weight that counts output channels; None for a product with several free dimensions."""
+    """The output channel dimension of the weight; None for a product with several free dimensions."""
     if isinstance(op, ConvolutionOp):
         return op.dimension_numbers.data.kernel_output_feature_dimension
     dimensions = op.dot_dimension_numbers.data
@@ -28,5 +28,5 @@ def weight_channel_axis(op: Contraction) -> int | None:
 
 
 def weights_by_channel(weights: Array, axis: int) -> Array:
-    """Weights whose dimension `axis` counts output channels, as a matrix (channels, terms)."""
+    """Weights with output channels along `axis`, as a matrix of shape (channels, terms)."""
     return np.moveaxis(weights, axis, 0).reshape(weights.shape[axis], -1)

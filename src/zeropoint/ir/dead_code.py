@@ -8,12 +8,12 @@ from xdsl.traits import Pure
 
 
 def remove_dead_ops(block: Block) -> None:
-    """Erase pure ops of `block` with no use, in one walk from the end, so that whole chains go at once."""
+    """Erase unused pure ops of `block`. One walk from the end removes whole chains."""
     for op in list(block.ops)[::-1]:
         remove_if_dead(op)
 
 
 def remove_if_dead(op: Operation) -> None:
-    """Erase a pure op with no use."""
+    """Erase the op if it is pure and unused."""
     if op.has_trait(Pure) and not any(result.first_use for result in op.results):
         Rewriter.erase_op(op)

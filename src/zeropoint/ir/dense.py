@@ -1,7 +1,7 @@
-"""Elements of `dense<...>` as MLIR means them: hexadecimal floats are bits, and NaN keeps the bits that are given.
+"""Elements of `dense<...>` as MLIR reads them: hexadecimal floats are bit patterns, and a NaN keeps its payload.
 
-xDSL 0.74 takes 0x7F800000 for the number 2139095040.0, wants both parts of a complex number spelled alike, and keeps
-elements as Python floats, which have one NaN.
+xDSL 0.74 reads 0x7F800000 as the number 2139095040.0, requires both parts of a complex number in the same notation,
+and keeps elements as Python floats, which lose the payload of a NaN.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from xdsl.parser import AttrParser
 
 
 class DenseElement(AttrParser._TensorLiteralElement):  # pyright: ignore[reportPrivateUsage] (the parser has no hook for elements)
-    """An element as it stands in the text; of a complex one, `value` is the pair of its parts."""
+    """An element as written in the text; for a complex element, `value` is the pair of its parts."""
 
     def to_type(self, parser: AttrParser, type: Any) -> Any:
-        """The number that xDSL keeps; what bits the text gave goes to `parser.dense_bits`, or None if it gave none."""
+        """The number that xDSL keeps. Appends to `parser.dense_bits` the bits given in the text, None if not in hex."""
         bits = self._bits(parser, type)
         cast("Any", parser).dense_bits.append(bits)
         if bits is not None:
@@ -28,7 +28,7 @@ class DenseElement(AttrParser._TensorLiteralElement):  # pyright: ignore[reportP
         return super().to_type(parser, type)
 
     def _bits(self, parser: AttrParser, type: Any) -> bytes | None:
-        """The bytes of an element that is given by its bits; of a complex one that has such a part."""
+        """The bytes of an element written as bits, or of a complex element with a part written as bits."""
         if isinstance(type, ComplexType):
             part_type: Any = cast("ComplexType[Any]", type).element_type
             parts = self._parts(parser)
@@ -52,7 +52,7 @@ class DenseElement(AttrParser._TensorLiteralElement):  # pyright: ignore[reportP
 
 
 def with_bits(elements: DenseIntOrFPElementsAttr[Any], given: list[bytes | None]) -> DenseIntOrFPElementsAttr[Any]:
-    """The elements with the bits that the text gave, one entry an element, or a single one of a splat."""
+    """The elements with the bits that the text gave: one entry per element, or a single entry for a splat."""
     if not any(bits is not None for bits in given):
         return elements
     data = elements.data.data

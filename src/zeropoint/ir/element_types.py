@@ -1,4 +1,4 @@
-"""Model constraints that are set as element types of float ops, as pairs of casts.
+"""Converts model constraints, written as element types of float ops, to pairs of casts.
 
 ```mlir
 %0 = stablehlo.tanh %x : tensor<4x!quant.calibrated<f32<-1.0:1.0>>>
@@ -9,9 +9,9 @@ becomes
 %b = stablehlo.tanh %a : tensor<4xf32>
 %0 = quant.qcast %b : tensor<4xf32> to tensor<4x!quant.calibrated<f32<-1.0:1.0>>>
 ```
-StableHLO's verifier takes no such element. It takes `!quant.uniform` where all values of an op have it: that op is
-quantized already and stays. Beside floats it is a constraint like the others, except in ops that are defined on both
-(`uniform_quantize`, a contraction by quantized weights).
+StableHLO's verifier rejects such element types. It accepts `!quant.uniform` if all values of an op have it: that op is
+already quantized and stays as it is. Next to float values it is a constraint like the others, except in ops that are
+defined on both (`uniform_quantize`, a contraction with quantized weights).
 
 Source: the RFC on quantization transformations, "Model Constraints": set by replacing the tensor element type.
 """
@@ -41,20 +41,20 @@ from zeropoint.ir.quant.containers import ranked_shape
 from zeropoint.ir.tensors import element_of, with_element
 
 OPEN = (AnyQuantizedType, CalibratedQuantizedType, NoQuantizedType)
-"""Types that no op computes with."""
+"""Types that no op can compute with: their storage is not fixed."""
 OF_BOTH = ("uniform_quantize", "uniform_dequantize", "dot_general", "convolution", "dynamic_conv", "custom_call")
-"""Ops of StableHLO that are defined on floats beside quantized values."""
+"""StableHLO ops that are defined on a mix of float and quantized values."""
 
 
 _SAYS = (CallOp, CoupledRefOp, StatisticsOp, StatisticsRefOp)
-"""Ops of other dialects that have such elements."""
+"""Ops of other dialects whose values may have such element types."""
 
 
 def take_element_types(module: ModuleOp) -> None:
     """Put casts around the ops of `module`'s functions whose element types are constraints. Changes the module.
 
-    Arguments and results of functions with such elements become floats. Inside the regions of an op, of which nothing
-    is considered, they are floats, too.
+    Arguments and results of functions with such elements become floats. Constraints inside the regions of an op are
+    dropped: those values become floats, too.
     """
     for function in module.ops:
         if isinstance(function, FuncOp) and function.body.blocks:
@@ -96,7 +96,7 @@ def _take_operands(op: Operation, stated: tuple[type[QuantizedType], ...]) -> No
 
 
 def _take_made(value: SSAValue, op: Operation, place: InsertPoint) -> None:
-    """Make a value a float, which is cast to its element type for its readers."""
+    """Change a value to float and cast it back to its element type for its users."""
     element = element_of(value)
     assert isinstance(element, QuantizedType)
     real = Rewriter.replace_value_with_new_type(value, with_element(value, _expressed(element)))
@@ -109,7 +109,7 @@ def _take_made(value: SSAValue, op: Operation, place: InsertPoint) -> None:
 
 
 def _take_edges(block: Block) -> None:
-    """Arguments and results of a function: a caller has floats for what is open."""
+    """Change arguments and results of a function to float: callers pass and receive floats."""
     first, last = block.first_op, block.last_op
     assert first is not None and last is not None
     _take_operands(last, OPEN)
@@ -128,7 +128,7 @@ def _forget(region: Region) -> None:
 
 
 def _float_of(made: Attribute) -> Attribute:
-    """The type that a function declares, of floats where its element type is open."""
+    """The type that the function declares: its element type becomes a float if it is open."""
     element = None if ranked_shape(made) is None else element_of(made)
     return with_element(made, _expressed(element)) if isinstance(element, OPEN) else made
 
@@ -140,7 +140,7 @@ def _make_float(value: SSAValue) -> None:
 
 
 def _expressed(element: QuantizedType) -> AnyFloat:
-    """The float type that a type expresses; f32 where it leaves that open."""
+    """The expressed type of a quantized type; f32 if unspecified."""
     return cast("AnyFloat", element.expressed_type or f32)
 
 

@@ -1,9 +1,8 @@
 """Programs on disk.
 
-`NAME.mlir` and, where the program has large constants, `NAME.safetensors` beside it, in which tensors have names and
-shapes of the model, and the metadata their SHA-256; with inline weights one
-self-contained `.mlir` file that C++ MLIR reads. Files are written under a temporary name and renamed, so that a reader
-never sees half of one.
+A program is `NAME.mlir` and, if it has large constants, `NAME.safetensors` beside it. Tensors there have the model's
+names and shapes; the metadata holds their SHA-256. With inline weights, a program is one self-contained `.mlir` file
+that C++ MLIR reads. Files are written under a temporary name and renamed, so a reader never sees a partial file.
 """
 
 from __future__ import annotations
@@ -30,11 +29,11 @@ from zeropoint.ir.weights import Weights
 
 _HEADER_BYTES = 8
 MOST_HEADER = 100_000_000
-"""Bytes of a header, as in the safetensors format."""
+"""Maximum size of a header in bytes, the limit of the safetensors format."""
 _METADATA = "zeropoint"
 """The key of the metadata that marks a file as ours; its text is JSON, with the SHA-256 of each tensor's bytes.
 
-It is the only key: safetensors writes several in an order that changes from run to run.
+It is the only key: safetensors writes several keys in an order that changes from run to run.
 """
 # The dtype names of the safetensors format.
 _DTYPES: dict[str, np.dtype[Any]] = {
@@ -55,13 +54,13 @@ _DTYPES: dict[str, np.dtype[Any]] = {
 
 
 class WeightsError(Error, ValueError):
-    """A file beside a program that does not hold its weights."""
+    """The file beside a program does not hold its weights."""
 
 
 def check_weights_file(path: Path) -> None:
-    """Check that the weights of a program may be written beside it: networks lie beside a `.safetensors` of others.
+    """Check that writing the program's weights would not overwrite a foreign `.safetensors` file, such as a checkpoint.
 
-    `path` is the program's. Raises WeightsError if that file exists and is not ours.
+    `path` is the program's file. Raises WeightsError if its weights file exists and was not written by zeropoint.
     """
     weights_path = path.with_suffix(".safetensors")
     if path.exists() or not weights_path.exists():
@@ -75,11 +74,11 @@ def check_weights_file(path: Path) -> None:
 
 
 def save_program(program: Program, path: Path, *, inline_weights: bool = False, generic: bool = False) -> list[Path]:
-    """Write a program and return the files written: the text, and the weights if there are any beside it.
+    """Write a program and return the written files: the text and, if there are any, the weights.
 
-    The weights get their name first: a text never names a handle whose data is not there yet.
+    The weights are renamed first, so a text never refers to a handle whose data is not there yet.
 
-    Raises OSError, WeightsError where a file is in the place of the weights that zeropoint did not write, and
+    Raises OSError, WeightsError if a file that zeropoint did not write is in the place of the weights, and
     MissingWeights, a ValueError, for a handle without an array.
     """
     check_weights_file(path)
@@ -98,18 +97,18 @@ def save_program(program: Program, path: Path, *, inline_weights: bool = False, 
 
 
 def _save_arrays(arrays: dict[str, Array], path: Path) -> None:
-    from safetensors import SafetensorError  # heavy, imported where it is needed
+    from safetensors import SafetensorError  # heavy: imported only when weights are written
     from safetensors.numpy import save_file  # pyright: ignore[reportUnknownVariableType]
 
     try:
         digests = {name: _digest(array) for name, array in arrays.items()}
         save_file(arrays, path, {_METADATA: json.dumps({"sha256": digests}, sort_keys=True)})
-    except SafetensorError as error:  # it hides what the system said: there is no room, as a rule
+    except SafetensorError as error:  # it hides the system's error, usually a full disk
         raise OSError(errno.EIO, f"cannot be written ({error})", str(path)) from error
 
 
 def _storable(array: Array) -> Array:
-    """The array, or its bytes where the format has no name for its dtype; the text says what they are."""
+    """The array, or its bytes if the format has no name for its dtype; the program's text gives the element type."""
     return array if array.dtype in _DTYPES.values() else array.reshape(-1).view(np.uint8)
 
 
@@ -119,18 +118,18 @@ def _digest(array: Array) -> str:
 
 
 def load_program(path: Path) -> Program:
-    """Read a program; arrays of a `.safetensors` file beside it stay memory-mapped until they are used.
+    """Read a program. Arrays of a `.safetensors` file beside it stay memory-mapped until they are used.
 
-    Raises OSError, ValueError for a weights file that is no safetensors file, and the parser's and verifier's errors.
+    Raises OSError, ValueError for an invalid safetensors file, and the parser's and verifier's errors.
     """
     return parse_program(path.read_text(), str(path), weights_beside(path), annotated=True)
 
 
 def weights_beside(path: Path) -> Weights:
-    """The weights in the `.safetensors` file beside a program, none if there is no such file.
+    """The weights in the `.safetensors` file beside a program; empty if there is no such file.
 
-    Raises WeightsError as `load_weights`, and for a file that is not a regular one (a pipe would be waited for) or that a
-    link puts outside of the program's folder.
+    Raises WeightsError as `load_weights`, and if the file is not a regular one (reading a pipe would block) or is a
+    link to a file outside of the program's folder.
     """
     found = path.with_suffix(".safetensors")
     if not os.path.lexists(found):
@@ -165,7 +164,7 @@ def _mapped_weights(path: Path) -> Weights:
 
 
 def _header(mapped: Array) -> tuple[dict[str, Any], int]:
-    """What a safetensors file says of its arrays, and the byte where they begin. Raises ValueError."""
+    """The JSON header of a safetensors file and the offset of its data in bytes. Raises ValueError if it is invalid."""
     size = int.from_bytes(mapped[:_HEADER_BYTES].tobytes(), "little")
     if size > min(mapped.size, MOST_HEADER):
         raise ValueError(f"header of {size} bytes in a file of {mapped.size}, expected up to {MOST_HEADER}")

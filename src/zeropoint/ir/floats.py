@@ -1,8 +1,8 @@
-"""The floating-point formats of the IR, and numbers as upstream MLIR writes them.
+"""The floating-point formats of the IR, and numbers as upstream MLIR prints them.
 
-Source: the "'quant' Dialect" document, "scale: Floating-point value of type expressedType"; the text of a number is the
-one of MLIR's assembly printer: six digits if they are exact, as many as the format needs if they are not, the
-bits where both would read as an integer.
+Source: the "'quant' Dialect" document, "scale: Floating-point value of type expressedType". The text of a number
+follows MLIR's assembly printer: six digits if they are exact, otherwise as many as the format needs, and the bits in
+hexadecimal if both would read as an integer.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from xdsl.ir import Attribute
 
 SHORT_DIGITS = 6
 MAX_LEADING_ZEROS = 3
-# A bound of log2(10) from above, and of log10(2) from below, as MLIR's arbitrary-precision floats use it.
+# 196/59 > log2(10) and 59/196 < log10(2): the bound that MLIR's arbitrary-precision floats use.
 _LOG_NUMERATOR, _LOG_DENOMINATOR = 196, 59
 
 
@@ -29,9 +29,9 @@ _LOG_NUMERATOR, _LOG_DENOMINATOR = 196, 59
 class FloatFormat:
     """A floating-point format.
 
-    `precision` counts the bits of the significand, the hidden one included; `smallest` and `largest` are the least and
-    the greatest positive finite value as f64 (0 and infinity where f64 cannot hold them); `dtype` is None if NumPy
-    has none.
+    `precision` is the number of significand bits, including the hidden one. `smallest` and `largest` are the least and
+    the greatest positive finite value as f64 (0 and infinity if f64 cannot hold them). `dtype` is None if NumPy has
+    none.
     """
 
     precision: int
@@ -88,10 +88,10 @@ def round_to(value: float, float_type: AnyFloat) -> float:
 
 
 def _decimal(value: float, precision: int) -> tuple[str, int]:
-    """(digits, exponent): at most `precision` digits of a positive finite number, no trailing zeros.
+    """(digits, exponent): at most `precision` digits of a positive finite number, without trailing zeros.
 
-    MLIR cuts the exact number down to about `precision` digits before it rounds half up, so its last digit is not
-    always the nearest one; this does the same, in integers.
+    MLIR truncates the exact number to about `precision` digits before it rounds half up, so its last digit is not
+    always the nearest one. This function does the same in integers.
     """
     numerator, denominator = value.as_integer_ratio()
     exponent = 1 - denominator.bit_length()
@@ -119,7 +119,7 @@ def _short_text(magnitude: float) -> str:
 
 
 def _long_text(magnitude: float, precision: int) -> str:
-    """As many digits as tell all numbers of a format apart, with an exponent only where the zeros would be many."""
+    """Enough digits to tell all numbers of a format apart; with an exponent only if there would be many zeros."""
     count = 2 + precision * _LOG_DENOMINATOR // _LOG_NUMERATOR
     digits, exponent = _decimal(magnitude, count)
     power = exponent + len(digits) - 1
@@ -134,7 +134,7 @@ def _long_text(magnitude: float, precision: int) -> str:
 
 
 def _reads_back(text: str, value: float, float_type: AnyFloat) -> bool:
-    """Whether `float_type` has no number nearer to the one that `text` writes than `value`, which is one of its own."""
+    """Whether `text`, rounded to `float_type`, is `value`, which must be a number of that type."""
     precision = float_format(float_type).precision
     if precision <= float_format(builtin.f64).precision:
         return round_to(float(text), float_type) == value
@@ -146,7 +146,7 @@ def _reads_back(text: str, value: float, float_type: AnyFloat) -> bool:
 
 
 def format_float(value: float, float_type: AnyFloat = builtin.f64) -> str:
-    """A number that `float_type` holds, as upstream MLIR prints it; it reads back as the same number, always."""
+    """A number of `float_type` as upstream MLIR prints it; it always reads back as the same number."""
     if math.isfinite(value):
         sign = "-" if math.copysign(1.0, value) < 0 else ""
         short = sign + _short_text(abs(value))
@@ -161,7 +161,7 @@ def format_float(value: float, float_type: AnyFloat = builtin.f64) -> str:
 
 
 def format_double(value: float) -> str:
-    """An f64 as upstream MLIR prints it; it reads back as the same number, always."""
+    """An f64 as upstream MLIR prints it; it always reads back as the same number."""
     return format_float(value)
 
 

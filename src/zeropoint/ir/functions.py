@@ -1,4 +1,4 @@
-"""Chains of elementwise ops as functions of one value: what an op computes, and the values a chain of them takes."""
+"""Chains of elementwise ops as functions of one value: names of the functions, and evaluation at given points."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ Elementwise = UnaryOp | BinaryOp | ClampOp | CompareOp | SelectOp
 
 
 def function_name(op: Operation) -> str:
-    """The op as `numerics.functions` names it: without its dialect."""
+    """The op's name in `numerics.functions`: without the dialect."""
     return op.name.partition(".")[2]
 
 
 def is_function(op: object) -> TypeIs[Elementwise]:
-    """Whether the op is elementwise and a table of its values can be made: not a conversion, nothing on bits."""
+    """Whether the op is elementwise and can be tabulated: conversions and bitwise ops cannot."""
     return isinstance(op, Elementwise) and functions.is_known(function_name(op))
 
 
 def evaluate_chain(
     value: SSAValue, source: SSAValue, domain: Array, weights: Weights, others: Mapping[SSAValue, Array] | None = None
 ) -> Array:
-    """What `value`, a chain of elementwise ops on `source` and on repeated numbers, is at every point of `domain`.
+    """Evaluate `value`, a chain of elementwise ops on `source` and splat constants, at every point of `domain`.
 
-    `others` has the points of further values that the chain reads. The functions are those of the interpreter, in the
-    dtype of the ops. Raises ValueError if the chain holds anything else.
+    `others` gives the points of other values that the chain uses. The functions are the interpreter's, in the dtype of
+    the ops. Raises ValueError if the chain contains any other op.
     """
     memo = {source: domain, **(others or {})}
     order = _order(value, memo, weights)
@@ -45,13 +45,13 @@ def evaluate_chain(
         for operand in step.op.operands if step.number is None else ():
             reads[operand] -= 1
             if not reads[operand] and operand is not source:
-                del memo[operand]  # a long chain holds a few arrays, not one an op
+                del memo[operand]  # so a long chain keeps a few arrays alive, not one per op
     return memo[value]
 
 
 @dataclass(frozen=True, eq=False)
 class _Step:
-    """A value of a chain: the result of its op, or the number that it repeats."""
+    """A value of a chain: the result of its op, or a splat constant."""
 
     value: OpResult
     number: float | None
@@ -69,7 +69,7 @@ class _Step:
 
 
 def _order(value: SSAValue, known: Collection[SSAValue], weights: Weights) -> list[_Step]:
-    """What has to be computed for a value, operands first. Not by recursion: chains are as long as programs."""
+    """The steps that compute a value, operands first. Iterative, because a chain may be as long as the program."""
     found = set(known)
     order: list[_Step] = []
     pending = [value]

@@ -1,4 +1,4 @@
-"""Putting the ops of a body in the place of the op that stands for them."""
+"""Inlining: replaces an op by the ops of its body."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from zeropoint.ir.quant import QuantizeRegionOp
 from zeropoint.limits import LimitExceeded
 
 MOST_OPS = 10_000_000
-"""Ops of a program with the bodies of its functions in the place of their calls."""
+"""Maximum number of ops in a program after all calls are inlined."""
 ValueMap = Callable[[SSAValue, int], SSAValue]
 
 
 class RecursionInProgram(Error, ValueError):
-    """A function that calls itself, which has no finite program without calls."""
+    """A function calls itself, so its calls cannot be inlined."""
 
 
 def check_calls(program: Program) -> None:
-    """Check that every function can be put in the place of its calls.
+    """Check that all calls can be inlined.
 
-    Raises RecursionInProgram if one calls itself, LimitExceeded where that makes more than ten million ops.
+    Raises RecursionInProgram if a function calls itself, LimitExceeded if inlining makes more than ten million ops.
     """
     functions = {op.sym_name.data: op for op in program.module.ops if isinstance(op, FuncOp)}
     if len(functions) < 2 and not any(_called(op, functions) for op in functions.values()):
@@ -41,7 +41,7 @@ def check_calls(program: Program) -> None:
 
 
 def _called(function: FuncOp, functions: Mapping[str, FuncOp]) -> list[tuple[Operation, str]]:
-    """The ops of a function that name another one, or itself, and which."""
+    """The ops of a function that refer to a function, each with the name of that function."""
     return [
         (op, part.string_value())
         for op in function.walk()
@@ -51,7 +51,7 @@ def _called(function: FuncOp, functions: Mapping[str, FuncOp]) -> list[tuple[Ope
 
 
 def _size(name: str, functions: Mapping[str, FuncOp], sizes: dict[str, int], around: tuple[str, ...]) -> int:
-    """Ops of a function without calls; `around` are the functions that lead to it."""
+    """Number of ops of a function after inlining; `around` is the stack of callers."""
     if name not in sizes:
         size = sum(1 for _ in functions[name].walk())
         for op, called in _called(functions[name], functions):
@@ -66,7 +66,7 @@ def _size(name: str, functions: Mapping[str, FuncOp], sizes: dict[str, int], aro
 
 
 def copy_body(block: Block, operands: Sequence[SSAValue], before: Operation) -> tuple[list[Operation], list[SSAValue]]:
-    """Copies of a block's ops in front of `before`, its arguments being `operands`; and what its terminator returns."""
+    """Copy a block's ops before `before`, with `operands` for its arguments. Returns the copies and yielded values."""
     values: dict[SSAValue, SSAValue] = dict(zip(block.args, operands, strict=True))
     *ops, terminator = block.ops
     copies = [op.clone(values) for op in ops]
@@ -78,10 +78,10 @@ def copy_body(block: Block, operands: Sequence[SSAValue], before: Operation) -> 
 def inline_region(
     region: QuantizeRegionOp, *, operand: ValueMap | None = None, result: ValueMap | None = None
 ) -> list[Operation]:
-    """Put copies of the ops of a region in its place; these.
+    """Replace a region by copies of its ops, and return them.
 
-    `operand` and `result` say what stands for input and output number n of the region, if that is not the value
-    itself.
+    `operand` and `result` map input and output number n of the region to the value that replaces it; by default, it is
+    the value itself.
     """
     inputs = list(region.inputs) if operand is None else [operand(value, n) for n, value in enumerate(region.inputs)]
     copies, values = copy_body(region.body.block, inputs, region)

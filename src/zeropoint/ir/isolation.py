@@ -1,4 +1,4 @@
-"""One op of a program as a program of its own: what runs where networks are looked at kernel by kernel.
+"""One op of a program as a program of its own, to run a network kernel by kernel.
 
 ```mlir
 %1 = "quant.region"(%0, %w, %b) ({ convolution, add, clamp }) {input_specs = [...], output_specs = [...], ...}
@@ -12,7 +12,7 @@ func.func @main(%0: tensor<1x3x8x8xf32>) -> tensor<1x4x8x8xf32> {
   return %1 : tensor<1x4x8x8xf32>
 }
 ```
-The float form drops the specs, and has the ops of the region instead of it.
+The float form drops the specs and contains the ops of the region instead of the region.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from zeropoint.ir.stablehlo import ConstantOp
 
 
 def read_values(op: Operation) -> list[SSAValue]:
-    """What an op reads, its bodies too, each value once."""
+    """The values that an op and its regions use, each once."""
     inside = {result for inner in op.walk() for result in inner.results}
     inside |= {
         argument for inner in op.walk() for region in inner.regions for b in region.blocks for argument in b.args
@@ -40,12 +40,12 @@ def read_values(op: Operation) -> list[SSAValue]:
 
 
 def activations(op: Operation) -> list[SSAValue]:
-    """What an op reads that is not a constant."""
+    """The values that an op uses and that are not constants."""
     return [value for value in read_values(op) if not is_constant(value)]
 
 
 def isolated(program: Program, op: Operation) -> Program:
-    """An op alone: its activations are arguments, its results are returned; ports are named by their number."""
+    """A program of one op: its activations are arguments, its results are returned. Ports are named by number."""
     arguments = activations(op)
     block = Block(arg_types=[value.type for value in arguments])
     values: dict[SSAValue, SSAValue] = dict(zip(arguments, block.args, strict=True))
@@ -65,7 +65,7 @@ def isolated(program: Program, op: Operation) -> Program:
 
 
 def float_form(program: Program, op: Operation) -> Program:
-    """An op alone, in float: what it computes of float inputs, whatever its specs say."""
+    """A program of one op in float: it takes float inputs and ignores the specs."""
     made = isolated(program, op)
     made.module.attributes.clear()
     for region in [found for found in made.entry.ops if isinstance(found, QuantizeRegionOp)]:
@@ -79,7 +79,7 @@ def computing(program: Program) -> list[Operation]:
 
 
 def last_readers(block: Block) -> dict[Operation, list[SSAValue]]:
-    """By op, the values that nobody reads behind it."""
+    """Maps each op to the values whose last use it is."""
     last: dict[SSAValue, Operation] = {}
     for op in block.ops:
         for value in activations(op):
@@ -93,7 +93,7 @@ def last_readers(block: Block) -> dict[Operation, list[SSAValue]]:
 
 
 def most_alive(block: Block, size: Callable[[SSAValue], int]) -> int:
-    """The most that the values alive at one op take in sum: what it makes, and what it or a later op reads."""
+    """The peak total size of live values: at each op, its results and all values that it or a later op uses."""
     last = last_readers(block)
     most = alive = sum(map(size, block.args))
     for op in block.ops:

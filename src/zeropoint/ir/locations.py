@@ -1,4 +1,4 @@
-"""Names of the original model: each op carries its node's name as a location; one without, its place in a text."""
+"""Locations: an op carries its node's name in the original model or, if it has none, its place in the parsed text."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ class Place:
 
 @irdl_attr_definition
 class TextLoc(Data[Place]):
-    """The location of an op that was read from a text which gives it none.
+    """The place of an op that was parsed from text without a location.
 
-    It serves errors, is not a name, and is never printed: a program that is read and printed stays as it is.
+    It is used in errors only and never printed, so that parsing and printing a program does not change it.
     """
 
     name = "zeropoint.text_loc"
 
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> Place:
-        """Refuse: there is no text of it."""
+        """Fail: this attribute has no text."""
         parser.raise_error("a place in a text has no text of its own")
 
     def print_parameter(self, printer: Printer) -> None:
@@ -62,13 +62,13 @@ def text_location(place: Place) -> LocationAttr:
 
 
 def text_place(op: Operation) -> Place | None:
-    """Where an op was read, or None if it has a location of its own or was made."""
+    """The place where an op was parsed; None if it has a location of its own or was created by a pass."""
     found = cast("object", op.location)
     return found.data if isinstance(found, TextLoc) else None
 
 
 def is_given(location: LocationAttr) -> bool:
-    """Whether a location was stated, by a text or by a frontend."""
+    """Whether a text or a frontend gave the location."""
     return not isinstance(cast("object", location), UnknownLoc | TextLoc)
 
 
@@ -78,7 +78,7 @@ def name_location(name: str) -> LocationAttr:
 
 
 def location_text(location: LocationAttr) -> str | None:
-    """A location as a person would say it, or None if it is unknown."""
+    """A location in readable form, or None if it is unknown."""
     if isinstance(location, NameLoc):
         return location.desc.data
     if isinstance(location, FileLineColLoc):
@@ -90,7 +90,7 @@ def location_text(location: LocationAttr) -> str | None:
 
 
 def op_name(op: Operation) -> str:
-    """The name of an op, of a foreign one too."""
+    """The name of an op, also of an unregistered one."""
     return op.op_name.data if isinstance(op, UnregisteredOp) else op.name
 
 
@@ -101,7 +101,7 @@ def describe(op: Operation) -> str:
 
 
 def value_name(value: SSAValue) -> str:
-    """The name of the op that makes the value, or of the argument it is."""
+    """The name of the op that defines the value, or of the block argument."""
     if isinstance(value, OpResult):
         text = location_text(value.op.location) or value.op.name
         return text if len(value.op.results) == 1 else f"{text}#{value.index}"
@@ -110,7 +110,7 @@ def value_name(value: SSAValue) -> str:
 
 
 def _input_name(argument: BlockArgument) -> str | None:
-    """The name of an input of the model, which is in the attributes of the function's argument."""
+    """The name of a model input, from the attributes of the function's argument."""
     function = argument.owner.parent_op()
     attributes = function.arg_attrs if isinstance(function, FuncOp) else None
     name = None if attributes is None else attributes.data[argument.index].data.get(NAME)

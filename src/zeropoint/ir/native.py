@@ -1,6 +1,6 @@
-"""The `native` dialect: which kernel of native code computes which ops, and where its operands and results lie.
+"""The `native` dialect: native kernels, the ops that each computes, and the memory of its operands and results.
 
-After `group` kernels have tensors:
+After `group`, kernels take and return tensors:
 
     %1 = "native.kernel"(%0) <{kind = "contraction"}> ({
     ^bb0(%x: tensor<1x8x4x4xi8>):
@@ -8,9 +8,9 @@ After `group` kernels have tensors:
       "native.yield"(%r) : (tensor<1x8x4x4xi8>) -> ()
     }) : (tensor<1x8x4x4xi8>) -> tensor<1x8x4x4xi8>
 
-After `layout` they have memrefs, of which the last ones are written. The body is the same: it computes on tensors with
-the elements of the memrefs. Memory spaces are "arena", "input", "output" and "weights". Elements of i8 in the arena are
-stored with the offset of the instruction set (128 where its dot product takes unsigned bytes).
+After `layout` they take memrefs; the last ones are written. The body is the same: it computes on tensors with the
+elements of the memrefs. Memory spaces are "arena", "input", "output" and "weights". i8 elements in the arena are stored
+with the offset of the instruction set (128 if its dot product takes unsigned 8-bit integers).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ KINDS = (
     "contraction", "product", "bytes", "quantize", "dequantize", "rows", "nest", "fold", "sort",
     "update", "copy", "fill",
 )  # fmt: skip
-"""What a kernel is made by; `zeropoint.codegen.schedule` has one function for each."""
+"""Kinds of kernels; `zeropoint.codegen.schedule` has one function for each."""
 
 
 def memory_of(value: SSAValue | Attribute) -> MemRefType[Attribute]:
@@ -77,10 +77,10 @@ class YieldOp(IRDLOperation):
 
 @irdl_op_definition
 class KernelOp(IRDLOperation):
-    """One kernel: on tensors with results, or on memrefs, of which it writes `outputs`.
+    """One kernel: on tensors with results, or on memrefs, the `outputs` of which it writes.
 
-    `declined` says why better kernels did not take its ops. `row` is the dimension that the rows of a kernel of that
-    kind run along.
+    `declined` gives the reasons why faster kernels did not match its ops. `row` is the dimension along which a kernel
+    of kind "rows" computes.
     """
 
     name = "native.kernel"
@@ -114,14 +114,14 @@ class KernelOp(IRDLOperation):
 
     @property
     def terminator(self) -> YieldOp:
-        """What its body ends with."""
+        """The terminator of its body."""
         last = self.body.block.last_op
         assert isinstance(last, YieldOp)
         return last
 
     @property
     def reasons(self) -> list[str]:
-        """Why better kernels did not take its ops."""
+        """The reasons why faster kernels did not match its ops."""
         return [] if self.declined is None else [cast("StringAttr", reason).data for reason in self.declined]
 
     def verify_(self) -> None:
@@ -153,7 +153,7 @@ def _check_alike(inner: str, inside: Sequence[Attribute], outer: str, outside: S
 
 @irdl_op_definition
 class BorderOp(IRDLOperation):
-    """Fill the padding around an image: `sides` are (top, left, bottom, right) pixels of one stored value."""
+    """Fill the padding around an image with one stored value; `sides` is (top, left, bottom, right) in pixels."""
 
     name = "native.border"
     image = operand_def(MemRefType)

@@ -1,11 +1,12 @@
-"""Files that are written as a whole or not at all, whatever ends the process: an error, a signal, a full disk.
+"""Atomic file output: a file is written completely or not at all, also after an error, a signal or a full disk.
 
-Every file is written under another name beside its own, flushed to the disk, and renamed. The other name says whose it
-is, `.NAME.HOST.PID.XXXX.tmp`; what a process left that was killed goes when the same file is written again.
+Every file is written under a temporary name beside its own, flushed to disk, and renamed. The temporary name,
+`.NAME.HOST.PID.XXXX.tmp`, identifies its process. Leftovers of a killed process are removed when the same file is
+written again.
 
-Two renames are not one: between them a text would stand beside the weights of another program. So the file that is
-named last is taken away before the first is named. An error or Ctrl-C there brings the old files back; kill -9 within
-those microseconds leaves no text, but never a pair that does not belong together.
+Two renames are not atomic: between them, a text would stand beside the weights of another program. So the file that is
+renamed last is moved away before the first rename. An error or Ctrl-C in between restores the old files. kill -9 within
+those microseconds leaves no text, but never a text and weights of different programs.
 """
 
 from __future__ import annotations
@@ -20,17 +21,17 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 Write = Callable[[Path], object]
-"""Fills the file of the name that it is given."""
+"""Writes the file at the given path."""
 _SUFFIX = ".tmp"
 
 
 def write_atomically(path: Path, write: Write) -> None:
-    """Let `write` fill a temporary file beside `path`, then give it its name; on failure nothing is left behind."""
+    """Let `write` fill a temporary file beside `path`, then rename it. On failure, nothing is left behind."""
     write_together({path: write})
 
 
 def write_together(files: Mapping[Path, Write]) -> None:
-    """The same for several files: none gets its name before all are written. They are named in the order given.
+    """The same for several files: none is renamed before all are written. They are renamed in the order given.
 
     Raises OSError, and what a `write` raises.
     """
@@ -55,7 +56,7 @@ def _give_names(temporaries: Mapping[Path, Path]) -> None:
         ((path, temporary),) = temporaries.items()
         os.replace(temporary, path)
         return
-    # Also keeps the renames quick: the space of an old file is given back after them, which takes milliseconds.
+    # This also keeps the renames quick: freeing the space of an old file takes milliseconds and happens afterwards.
     asides = {path: temporary.with_name(f"{temporary.stem}old{_SUFFIX}") for path, temporary in temporaries.items()}
     kept = False
     try:
@@ -69,7 +70,7 @@ def _give_names(temporaries: Mapping[Path, Path]) -> None:
         for path, aside in asides.items():
             if aside.exists():
                 os.replace(aside, path)
-            elif kept:  # there was no file
+            elif kept:  # there was no old file
                 path.unlink(missing_ok=True)
         raise
     finally:
@@ -78,7 +79,7 @@ def _give_names(temporaries: Mapping[Path, Path]) -> None:
 
 
 def _link(path: Path, aside: Path) -> None:
-    """Give a file, if there is one, another name too."""
+    """Hard-link a file, if it exists, to another name."""
     try:
         os.link(path, aside)
     except FileNotFoundError:
@@ -89,13 +90,13 @@ def _link(path: Path, aside: Path) -> None:
 
 @contextmanager
 def workspace(path: Path) -> Generator[Path]:
-    """A folder beside `path` for what is made on the way to it; if the process is killed, it goes as files do."""
+    """A temporary folder beside `path` for intermediate files; leftovers of a killed process are removed as above."""
     with tempfile.TemporaryDirectory(prefix=_prefix(path), suffix=_SUFFIX, dir=path.parent) as folder:
         yield Path(folder)
 
 
 def _of(path: Path, error: OSError) -> OSError:
-    """The error with the name that the file was to have."""
+    """The error with the name of the final file instead of the temporary one."""
     return OSError(error.errno, error.strerror, str(path)) if error.errno is not None else error
 
 
@@ -122,7 +123,7 @@ def _prefix(path: Path) -> str:
 
 
 def _finish(temporary: Path, path: Path) -> None:
-    """Give a file the rights of the one that it replaces, or of a new one, and see that the disk has it."""
+    """Set a file's permissions to those of the file it replaces, or of a new file, and flush it to disk."""
     try:
         mode = path.stat().st_mode & 0o777
     except FileNotFoundError:
@@ -142,11 +143,11 @@ def _flush(path: Path) -> None:
 
 
 def remove_leftovers(path: Path) -> None:
-    """Remove what processes of this machine that are gone left of a file."""
+    """Remove temporary files for `path` that dead processes of this machine left."""
     pattern = re.compile(rf"\.{re.escape(path.name)}\.{re.escape(_host())}\.(\d+)\.\w+{re.escape(_SUFFIX)}")
     try:
         names = [entry.name for entry in os.scandir(path.parent)]
-    except OSError:  # writing says why
+    except OSError:  # writing reports the reason
         return
     for name in names:
         match = pattern.fullmatch(name)

@@ -1,6 +1,6 @@
-"""The parser of programs: xDSL's, with what C++ MLIR prints and xDSL 0.74 does not read, or reads as something else.
+"""The parser of programs: xDSL's, extended by syntax that C++ MLIR prints and xDSL 0.74 does not read or misreads.
 
-Names that no dialect has are refused in C++ MLIR's sentences. Ops without a location get their place in the text.
+Unknown ops and types are rejected with C++ MLIR's messages. Ops without a location get their place in the text.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _UNKNOWN_DIALECT = (
 
 
 class InvalidText(Error, ParseError):
-    """A text that does not parse: the sentence, and the place in the text."""
+    """A text does not parse: the message and the place in the text."""
 
 
 class InvalidAttribute(Error, VerifyException):
@@ -48,13 +48,13 @@ class InvalidAttribute(Error, VerifyException):
 
 
 class _Lexer(MLIRLexer):
-    """Looks for the end of a string without going back: xDSL takes time exponential in the length of an open one."""
+    """Lexes strings without backtracking: xDSL takes time exponential in the length of an unterminated string."""
 
     _unescaped_characters_regex = re.compile(r'"(?:[^"\\\n\v\f]++|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*+"')
 
 
 class _AliasParser(Parser):
-    """Parses nothing but definitions of aliases."""
+    """Parses only alias definitions."""
 
     def parse_aliases(self) -> dict[str, Attribute]:
         while self._current_token.kind != MLIRTokenKind.EOF:
@@ -65,7 +65,7 @@ class _AliasParser(Parser):
 class ProgramParser(Parser):
     """Reads hexadecimal floats in dense literals, and location aliases that are defined after their use.
 
-    In a context that allows unregistered ops, those of the dialects that the context has are refused nevertheless.
+    A context may allow unregistered ops; unknown ops of its registered dialects are still rejected.
     """
 
     _TensorLiteralElement = DenseElement
@@ -93,9 +93,9 @@ class ProgramParser(Parser):
             self.attribute_aliases.update(aliases)
 
     def parse_program(self) -> ModuleOp:
-        """Parse the whole text, which may leave out the module around it.
+        """Parse the whole text; the enclosing module may be omitted.
 
-        Raises InvalidText and InvalidAttribute; any other exception of the parser is noted with its line.
+        Raises InvalidText and InvalidAttribute. Any other exception of the parser gets a note with its line.
         """
         try:
             return self.parse_module()
@@ -110,7 +110,7 @@ class ProgramParser(Parser):
             raise
 
     def _parse_optional_complex(self) -> Any:
-        """`(1.0, 0x7FC00000)`: a pair of elements, of which each may be given by its bits."""
+        """`(1.0, 0x7FC00000)`: a pair of elements, each of which may be given by its bits."""
         start = self._current_token.span
         if self.parse_optional_punctuation("(") is None:
             return None
@@ -122,9 +122,9 @@ class ProgramParser(Parser):
         return (real, imaginary), Span(start.start, end, start.input)
 
     def parse_dense_int_or_fp_elements_attr(self, type: Any) -> DenseIntOrFPElementsAttr[Any]:
-        """Parse `dense<...>`. One number that is repeated is parsed once: xDSL makes a Python object of every element.
+        """Parse `dense<...>`. A splat is parsed once, because xDSL makes a Python object of every element.
 
-        Raises LimitExceeded if the elements need more than the limit of memory.
+        Raises LimitExceeded if the elements exceed the memory limit.
         """
         self.dense_bits, self._is_splat, self._repeated = [], False, None
         found = with_bits(super().parse_dense_int_or_fp_elements_attr(type), self.dense_bits)
@@ -159,7 +159,7 @@ class ProgramParser(Parser):
         super()._parse_alias_def()
 
     def parse_operation(self) -> Operation:
-        """Parse an operation; where the text gives it no location, its place becomes one."""
+        """Parse an operation. If the text gives no location, its place in the text becomes the location."""
         op = super().parse_operation()
         start = self._op_starts.pop()
         if not is_given(op.location):
@@ -168,7 +168,7 @@ class ProgramParser(Parser):
 
     def _parse_op_result_list(self) -> list[tuple[Span, int]]:
         results = super()._parse_op_result_list()
-        # The place of an op is that of its name, which comes next.
+        # An op's place is the place of its name, which is the next token.
         self._op_starts.append(self._current_token.span.start)
         return results
 
@@ -188,11 +188,11 @@ class ProgramParser(Parser):
 
     @property
     def _is_generic(self) -> bool:
-        """Whether the op that is being read is in the generic form: its name is a string."""
+        """Whether the current op is in the generic form: its name is a string."""
         return self.lexer.input.content[self._op_starts[-1]] == '"'
 
     def _refuse_op(self, name: str) -> NoReturn:
-        """Raise a ParseError for an op that no dialect has."""
+        """Raise a ParseError for an unknown op."""
         start = self._op_starts[-1]
         dialect, dot, _ = name.partition(".")
         is_known = dialect in self.ctx.registered_dialect_names

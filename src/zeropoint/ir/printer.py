@@ -1,4 +1,4 @@
-"""The printer of programs: xDSL's, with the constants, dictionaries and locations as C++ MLIR prints them."""
+"""The printer of programs: xDSL's, with constants, dictionaries and locations as C++ MLIR prints them."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from zeropoint.ir.tensors import Array
 from zeropoint.ir.value_names import Names, value_identifier
 from zeropoint.ir.weights import inline_array
 
-# From this number of elements on, the elements are printed as one hexadecimal string.
+# Constants with this number of elements or more are printed as one hexadecimal string, as in C++ MLIR.
 _HEXADECIMAL_ELEMENTS = 101
 
 
 class ProgramPrinter(Printer):
-    """Prints the locations that are known, and no others; floats in full; dictionaries in alphabetical order.
+    """Prints only known locations, floats in full, and dictionaries in alphabetical order.
 
-    With `handles`, values have the names of the original model, and handles those given (`value_names.py`).
+    With `handles`, values are named as in the original model, and handles as given (`value_names.py`).
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class ProgramPrinter(Printer):
         self._names = Names()
 
     def print_ssa_value(self, value: SSAValue) -> str:
-        """Print the name of a value; the first time, find one."""
+        """Print the name of a value; it is chosen the first time."""
         if self._handles is not None and value not in self._ssa_values:
             wanted = value_identifier(value) or value.name_hint
             if wanted is not None:
@@ -60,7 +60,7 @@ class ProgramPrinter(Printer):
 
     def print_op(self, op: Operation) -> None:
         """Print an op, then its location."""
-        # xDSL prints the locations of a function's arguments, which stand after their attributes, in this mode only.
+        # Only in this mode does xDSL print locations of a function's arguments; they follow the arguments' attributes.
         self.print_debuginfo = isinstance(op, FuncOp) and self._locations and _has_argument_locations(op)
         super().print_op(op)
         self.print_debuginfo = False
@@ -73,7 +73,7 @@ class ProgramPrinter(Printer):
         print_empty_block: bool = True,
         print_block_terminators: bool = True,
     ) -> None:
-        """Print a region; the arguments of a function stand before it."""
+        """Print a region. A function's arguments are printed before it, not as block arguments."""
         self.print_debuginfo = False
         super().print_region(region, print_entry_block_args, print_empty_block, print_block_terminators)
 
@@ -107,7 +107,7 @@ class ProgramPrinter(Printer):
         super().print_attribute(attribute)
 
     def _print_dense_floats(self, attribute: DenseIntOrFPElementsAttr[Any], element_type: AnyFloat) -> None:
-        # xDSL compares the values to find out whether they are all one, and then -0.0 is 0.0 and NaN is not NaN.
+        # xDSL detects splats by comparing values, so it takes -0.0 for 0.0 and NaN for different from NaN.
         array = inline_array(attribute)
         element = attribute.data.data[: array.dtype.itemsize]
         if array.size > 0 and attribute.data.data == element * array.size:
@@ -123,7 +123,7 @@ class ProgramPrinter(Printer):
 
 
 def _part_type(element_type: Attribute) -> Attribute:
-    """The type of the parts of a complex number; any other type is its own."""
+    """The element type of a complex type; any other type is returned as it is."""
     return (
         cast("ComplexType[Any]", element_type).element_type if isinstance(element_type, ComplexType) else element_type
     )

@@ -17,14 +17,14 @@ from zeropoint.ir.weights import Weights
 
 
 class NoEntry(Error, ValueError):
-    """A module without an entry function of one block."""
+    """The module has no entry function with exactly one block."""
 
 
 @dataclass(frozen=True)
 class Port:
     """An input or output of a program.
 
-    `index_size` is n for an input whose values pick elements of a dimension of size n; they are -n to n - 1.
+    `index_size` is n if the values are indices into a dimension of size n; they range from -n to n - 1.
     """
 
     name: str
@@ -32,7 +32,7 @@ class Port:
     index_size: int | None = None
 
     def misfit(self, array: Array) -> str | None:
-        """Why the values of an array are none of this input, which indexes; None if they are."""
+        """The reason why an array's values are out of range for this index input; None if they are valid."""
         size = self.index_size
         if size is None or not array.size or (array.min() >= -size and array.max() < size):
             return None
@@ -50,7 +50,7 @@ def port_names(attributes: ArrayAttr[DictionaryAttr] | None, count: int, prefix:
 
 
 def name_attributes(names: list[str], index_sizes: Mapping[int, int] | None = None) -> ArrayAttr[DictionaryAttr]:
-    """Argument or result attributes that hold the given names, and what those of some numbers index."""
+    """Argument or result attributes with the given names; `index_sizes` maps argument numbers to index sizes."""
     found: list[DictionaryAttr] = []
     for number, name in enumerate(names):
         size = (index_sizes or {}).get(number)
@@ -60,7 +60,7 @@ def name_attributes(names: list[str], index_sizes: Mapping[int, int] | None = No
 
 
 def _index_sizes(attributes: ArrayAttr[DictionaryAttr] | None, count: int) -> list[int | None]:
-    """The sizes of what arguments index, None for those that do not."""
+    """The index size of each argument; None for arguments that hold no indices."""
     if attributes is None:
         return [None] * count
     found = [attribute.data.get(INDEX_SIZE) for attribute in attributes]
@@ -75,7 +75,7 @@ class Program:
     weights: Weights = field(default_factory=Weights)
 
     def clone(self) -> Program:
-        """A program that may be changed without changing this one; the arrays are shared."""
+        """An independent copy of the module; the arrays are shared."""
         return Program(self.module.clone(), self.weights.copy())
 
     @property

@@ -1,6 +1,6 @@
 """The text of `dense_resource` blobs: `{-# dialect_resources: { builtin: { w1: "0x04000000..." } } #-}`.
 
-A blob is "0x", the alignment as four little-endian bytes, then the elements; the form that C++ MLIR reads.
+A blob is "0x", the alignment as four little-endian bytes, then the elements, as C++ MLIR reads it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _ALIGNMENT_BYTES = 4
 
 
 def blob_text(array: Array) -> str:
-    """The hexadecimal text of an array's elements, after their alignment."""
+    """The hexadecimal text of a blob: the alignment, then the array's elements."""
     alignment = max(array.dtype.itemsize, 1)
     return f"0x{alignment.to_bytes(_ALIGNMENT_BYTES, 'little').hex().upper()}{array.tobytes().hex().upper()}"
 
@@ -31,7 +31,7 @@ def blob_bytes(text: str) -> bytes:
 
 
 class ResourceTable(OpAsmDialectInterface):
-    """The blobs of one parse. A handle keeps its name, however often it is used."""
+    """The blobs of one parse. Handles are not renamed."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -46,5 +46,5 @@ class ResourceTable(OpAsmDialectInterface):
         self.blobs[key] = blob_bytes(val)
 
     def build_resources(self, keys: Iterable[str]) -> dict[str, str]:
-        """Nothing: `zeropoint.ir.text` prints resources from a program's weights."""
+        """Return nothing: `zeropoint.ir.text` prints resources from a program's weights."""
         return {}

@@ -1,8 +1,8 @@
-"""Between NumPy and MLIR: element types and dtypes, tensor types and shapes. The one home of type conversion.
+"""Conversion between NumPy dtypes and MLIR element types, and between shapes and tensor types.
 
-i1 is bool; signless and signed integers are NumPy's signed ones, unsigned ones NumPy's unsigned ones; widths below 8
-bits live in 8-bit containers, and so do floats of 4 and 6 bits. Complex numbers have parts of f32 or f64. A quantized
-element type has the dtype of its storage.
+i1 maps to bool, signless and signed integers to NumPy's signed ones, unsigned to unsigned ones. Integers below 8 bits,
+and floats of 4 and 6 bits, are held in 8-bit containers. Complex numbers have parts of f32 or f64. A quantized element
+type maps to the dtype of its storage.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _COMPLEX: dict[Attribute, np.dtype[Any]] = {f32: np.dtype(np.complex64), f64: np
 
 
 class UnheldType(Error, TypeError):
-    """A type that no array has: no ranked tensor, or elements that NumPy cannot hold."""
+    """A type without an array form: not a ranked tensor, or elements that NumPy cannot hold."""
 
 
 def element_dtype(element_type: Attribute) -> np.dtype[Any]:

@@ -1,4 +1,4 @@
-"""Programs as text: parse and print. `zeropoint.ir.files` puts them on disk."""
+"""Programs as text: parse and print. `zeropoint.ir.files` reads and writes files."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from zeropoint.ir.verification import verify
 from zeropoint.ir.weights import INLINE_ELEMENTS, MissingWeights, Weights, inline_array
 
 SEPARATOR = re.compile(r"^// -----.*$", re.MULTILINE)
-"""Between two programs of one file."""
+"""The line that separates two programs in one file."""
 
 
 class BlobError(Error, ValueError):
-    """A resource section that does not fit the program's use of it."""
+    """A resource section does not match its use in the program."""
 
 
 def resource_handles(module: ModuleOp) -> dict[str, tuple[int, ...]]:
-    """The handles that a module refers to, each once, in order of first use; with the shape that it is used in."""
+    """The handles that a module refers to, in order of first use, with the shape of that use."""
     handles: dict[str, tuple[int, ...]] = {}
     for op in module.walk():
         for attribute in (*op.properties.values(), *op.attributes.values()):
@@ -69,8 +69,8 @@ def print_program(
 ) -> str:
     """The text of a program; with `inline_weights` the large constants follow as a resource section.
 
-    `locations` says where each op and argument comes from; `generic` prints every op in the form that needs no
-    knowledge of its dialect; with `names`, values and handles are called as in the original model (`value_names.py`).
+    `locations` prints the location of each op and argument; `generic` prints every op in MLIR's generic form; `names`
+    names values and handles as in the original model (`value_names.py`).
     """
     stream = StringIO()
     handles = handle_names(program.module) if names else None
@@ -84,7 +84,7 @@ def print_program(
 
 
 def print_ops(ops: Iterable[Operation]) -> str:
-    """Some ops of a program, a line each, with the same names for the same values; no locations."""
+    """The text of some ops, one per line, with consistent value names and without locations."""
     stream = StringIO()
     printer = ProgramPrinter(stream)
     for op in ops:
@@ -94,7 +94,7 @@ def print_ops(ops: Iterable[Operation]) -> str:
 
 
 def split_input(text: str, split: bool) -> list[str]:
-    """The programs of a file, between lines of `// -----`; each on the lines that it has in the file."""
+    """The programs of a file, separated by `// -----` lines. Each keeps its line numbers in the file."""
     if not split:
         return [text]
     starts = [0, *(match.end() for match in SEPARATOR.finditer(text))]
@@ -110,13 +110,13 @@ def parse_program(
     allow_unregistered: bool = False,
     annotated: bool = False,
 ) -> Program:
-    """The program that `text` holds, verified; blobs of a resource section and large inline constants become weights.
+    """Parse and verify a program. Blobs of a resource section and large inline constants become weights.
 
-    With `allow_unregistered`, ops of dialects that zeropoint does not have are taken in the generic form. With
-    `annotated`, element types of float ops that are model constraints become casts (`element_types.py`).
+    With `allow_unregistered`, ops of unknown dialects are accepted in the generic form. With `annotated`, element types
+    of float ops that are model constraints become casts (`element_types.py`).
 
     Raises InvalidText (a ParseError), InvalidAttribute and InvalidProgram (VerifyExceptions), BlobError, and
-    UnreadableFile for what the parser did not foresee.
+    UnreadableFile for any other failure of the parser.
     """
     table = ResourceTable()
     with reading(name):
@@ -152,6 +152,6 @@ def _typed_blob(handle: str, blob: bytes, use: DenseResourceAttr) -> Array:
 
 
 def _move_out(op: ConstantOp, value: DenseIntOrFPElementsAttr, weights: Weights) -> None:
-    """Put the elements of a large constant behind a handle."""
+    """Move the elements of a large constant to `weights` and refer to them by a handle."""
     if math.prod(value.get_shape()) > INLINE_ELEMENTS:
         op.value = weights.attribute(inline_array(value), cast("Attribute", value.get_element_type()))

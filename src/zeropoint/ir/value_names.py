@@ -1,8 +1,8 @@
 """Names of the original model in a program's text: `%stem_conv`, `dense_resource<stem_conv_weight>`.
 
-A value is called after the location of its op, or of the argument that it is; a handle after the constant that holds
-it. Whatever MLIR does not allow in a name is `_`. A name that is taken gets `_1`, `_2`, in program order, so that the
-same program has the same text, and a text that is read and written again is the same.
+A value is named after the location of its op or argument; a handle after the constant that holds it. Characters that
+MLIR does not allow in a name become `_`. Repeated names get `_1`, `_2`, in program order. So the same program has the
+same text, and parsing and printing a text does not change it.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _FOREIGN = re.compile(r"[^A-Za-z0-9_]+")
 
 
 class Names:
-    """Free names, each given once."""
+    """Hands out unique names."""
 
     def __init__(self) -> None:
         self._taken: set[str] = set()
         self._numbers: dict[str, int] = {}
 
     def free(self, wanted: str) -> str:
-        """The name, or with the first number behind it that makes it free."""
+        """The wanted name, with the first numeric suffix that makes it unique if it is taken."""
         name, number = wanted, self._numbers.get(wanted, 0)
         while name in self._taken:
             number += 1
@@ -38,7 +38,7 @@ class Names:
 
 
 def identifier(name: str) -> str | None:
-    """A name of the model as MLIR writes one; None if nothing of it is left."""
+    """A name of the model as an MLIR identifier; None if no valid character is left."""
     found = _FOREIGN.sub("_", name).strip("_")
     if not found:
         return None
@@ -46,14 +46,14 @@ def identifier(name: str) -> str | None:
 
 
 def value_identifier(value: SSAValue) -> str | None:
-    """What a value is to be called, or None if the model has no name for it."""
+    """The identifier for a value, or None if the model has no name for it."""
     location = value.owner.location if isinstance(value.owner, Operation) else getattr(value, "location", None)
     text = location_text(location) if isinstance(location, NameLoc) else None
     return None if text is None else identifier(text)
 
 
 def handle_names(module: ModuleOp) -> Mapping[str, str]:
-    """The names of the handles that constants hold, by handle; others stay as they are."""
+    """Maps the handles of constants to their names; other handles keep theirs."""
     names, found = Names(), dict[str, str]()
     for op in module.walk():
         if isinstance(op, ConstantOp) and isinstance(op.value, DenseResourceAttr):

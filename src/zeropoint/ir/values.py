@@ -1,4 +1,4 @@
-"""Values as text, in the form of upstream's interpreter, and constants as values.
+"""Prints values in the format of upstream's interpreter, and parses constants as values.
 
 ```
 tensor<2x2xf32> {
@@ -43,11 +43,11 @@ from zeropoint.ir.tensors import Array, element_dtype, element_of
 from zeropoint.ir.weights import inline_array
 
 SHOWN_ELEMENTS = 4096
-"""Tensors of more elements are not written out."""
+"""Tensors with more elements are not printed in full."""
 
 
 def value_text(value: Any, found: Attribute) -> str:
-    """A value of a tensor, tuple or token type; of a quantized type, its storage integers."""
+    """The text of a value of tensor, tuple or token type; for a quantized type, of its storage integers."""
     if isinstance(found, TupleType):
         parts = zip(cast("Sequence[Any]", value), found.types, strict=True)
         return "(" + ", ".join(value_text(part, part_type) for part, part_type in parts) + ")"
@@ -84,13 +84,13 @@ def _element_text(entry: Any, element: Attribute) -> str:
 
 
 class ValuesError(Error, ValueError):
-    """A text of values that is none, in upstream's words."""
+    """A text of values that does not parse; the message is upstream's."""
 
 
 def parse_values(text: str) -> list[Array]:
-    """The arrays in `[dense<1> : tensor<2xi32>, dense<2.0> : tensor<f32>]`; a number is an array of no dimensions.
+    """The arrays in `[dense<1> : tensor<2xi32>, dense<2.0> : tensor<f32>]`; a number is an array of rank 0.
 
-    Raises ValuesError, in upstream's words, for text of another kind.
+    Raises ValuesError, with upstream's message, for any other text.
     """
     example = "i.e. --args=[dense<1> : tensor<2xi32>, ...]"
     with reading("--args"):
@@ -106,7 +106,7 @@ def _parsed_values(text: str, example: str) -> list[Array]:
         raise ValuesError(f"expected array attribute string for args, {example}")
     arrays: list[Array] = []
     for entry in cast("ArrayAttr[Attribute]", found):
-        if isinstance(entry, FloatAttr | IntegerAttr):  # `1.5 : f32`, for an argument that is no tensor
+        if isinstance(entry, FloatAttr | IntegerAttr):  # `1.5 : f32`, for an argument that is not a tensor
             number = cast("Any", entry)
             arrays.append(np.asarray(number.value.data).astype(element_dtype(number.type)))
             continue

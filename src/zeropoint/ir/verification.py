@@ -1,4 +1,4 @@
-"""Verification with an error that names the op: xDSL's own prints the whole module."""
+"""Verification with errors that name the op; xDSL's error prints the whole module."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from zeropoint.errors import Error
 from zeropoint.ir.locations import describe, op_name
 from zeropoint.ir.quant.containers import check_holder
 
-# xDSL's sentence for what C++ MLIR says in others.
+# xDSL's message for a wrong operand or result count. C++ MLIR's wording differs.
 _COUNT = re.compile(r"Expected (?P<expected>\d+) (?P<kind>operand|result)s?, but got (?P<found>\d+)")
 ISOLATION_NOTE = "required by region isolation constraints"
 
 
 class InvalidProgram(Error, VerifyException):
-    """A program that breaks a rule of its dialects.
+    """A program breaks a rule of its dialects.
 
-    `op` is the one that does; `isolated` the one around it, where the rule is that nothing from outside is used;
-    `others` the first errors of the functions after the one with this error.
+    `op` is the op at fault. `isolated` is the enclosing isolated op, if the fault is the use of a value from outside
+    it. `others` are the first errors of the functions after this one.
     """
 
     def __init__(self, message: str, op: Operation, isolated: Operation | None = None):
@@ -34,9 +34,9 @@ class InvalidProgram(Error, VerifyException):
 
 
 def verify(module: ModuleOp) -> None:
-    """Check every rule of every op.
+    """Verify every op of the module.
 
-    Raises InvalidProgram: the op with its place, then the rule's own sentence.
+    Raises InvalidProgram: the op with its place, then the verifier's message.
     """
     try:
         module.verify()
@@ -53,7 +53,7 @@ def verify(module: ModuleOp) -> None:
 
 
 def _verify_types(op: Operation) -> None:
-    """What xDSL's own types let through and C++ MLIR's do not."""
+    """Check types that xDSL accepts and C++ MLIR rejects."""
     for result in op.results:
         check_holder(result.type)
     for region in op.regions:
@@ -67,9 +67,10 @@ def _verify_types(op: Operation) -> None:
 
 
 def _first_error(root: Operation) -> InvalidProgram | None:
-    """The error of the first op that does not verify by itself; of a function, that of the first such op in it.
+    """The error of the first op that fails to verify; for a function, of the first such op in its body.
 
-    C++ MLIR verifies an op before what is inside of it; functions say nothing of their bodies.
+    As in C++ MLIR, an op is verified before the ops in its regions. But a function's own error is reported only if its
+    body has none.
     """
     found: tuple[Operation, VerifyException] | None = None
     for op in root.walk():
@@ -91,7 +92,7 @@ def _invalid(op: Operation, error: VerifyException) -> InvalidProgram:
 
 
 def _intruder(isolated: Operation) -> Operation | None:
-    """The first op in an isolated one that uses a value from outside it."""
+    """The first op inside an isolated op that uses a value from outside it."""
     for op in isolated.walk():
         if op is not isolated and any(
             not isolated.is_ancestor(operand.owner) or operand.owner is isolated for operand in op.operands

@@ -1,8 +1,7 @@
-"""The constants of a program: small ones in the IR, large ones behind a handle.
+"""The constants of a program: small ones are inline in the IR, large ones are behind handles.
 
-A constant of more than 64 elements is a `dense_resource<w...>` in the IR, where the handle is a hash of its content,
-and an array in `Weights`. So an error message or a clone never drags megabytes of text along, and equal weights are
-one.
+A constant of more than 64 elements is an array in `Weights` and a `dense_resource<w...>` in the IR, whose handle is a
+hash of the content. So error messages and clones stay small, and equal weights are stored once.
 """
 
 from __future__ import annotations
@@ -26,14 +25,14 @@ ElementsAttr = DenseIntOrFPElementsAttr | DenseResourceAttr
 
 
 class MissingWeights(Error, KeyError, ValueError):
-    """A handle of which no array is known."""
+    """A handle has no array."""
 
     def __str__(self) -> str:
         return str(self.args[0])  # KeyError would quote it
 
 
 class ForeignWeights(Error, ValueError):
-    """An array that does not fit the type at the use of its handle."""
+    """An array does not fit the type at the use of its handle."""
 
 
 def _frozen(array: Array) -> Array:
@@ -43,7 +42,7 @@ def _frozen(array: Array) -> Array:
 
 
 def _is_mapped(array: Array) -> bool:
-    """Whether an array is part of a file that is mapped to be read: it may be kept as it is."""
+    """Whether an array is a view of a read-only memory-mapped file, so that no copy is needed."""
     found: object = array
     while isinstance(found, np.ndarray):
         if isinstance(found, np.memmap):
@@ -53,7 +52,7 @@ def _is_mapped(array: Array) -> bool:
 
 
 class Weights(Mapping[str, Array]):
-    """Handles to read-only arrays, flat; the type at the handle's use gives the shape."""
+    """Maps handles to flat, read-only arrays. The type at the handle's use gives the shape."""
 
     def __init__(self, arrays: Mapping[str, Array] | None = None):
         self._arrays: dict[str, Array] = {key: _frozen(array.reshape(-1)) for key, array in (arrays or {}).items()}
@@ -68,7 +67,7 @@ class Weights(Mapping[str, Array]):
         return len(self._arrays)
 
     def copy(self) -> Weights:
-        """Another mapping to the same arrays."""
+        """A new mapping to the same arrays."""
         copied = Weights()
         copied._arrays = dict(self._arrays)
         return copied
@@ -87,7 +86,7 @@ class Weights(Mapping[str, Array]):
     def attribute(self, array: Array, element_type: Attribute | None = None) -> ElementsAttr:
         """`array` as an elements attribute: inline up to 64 elements, by handle above.
 
-        `element_type` is the type of the elements where the dtype does not say it (i4 in 8-bit containers).
+        `element_type` is needed if the dtype does not determine it (i4 in 8-bit containers).
         """
         array = np.asarray(array)
         element_type = dtype_element(array.dtype) if element_type is None else element_type
@@ -97,10 +96,10 @@ class Weights(Mapping[str, Array]):
         return DenseIntOrFPElementsAttr(tensor, BytesAttr(np.ascontiguousarray(array).tobytes()))
 
     def array(self, attribute: Attribute) -> Array:
-        """The read-only array that an elements attribute stands for, in its shape.
+        """The read-only array of an elements attribute, in its shape.
 
-        Raises MissingWeights if the handle is unknown, ForeignWeights where its array does not fit, TypeError where
-        the attribute holds no elements.
+        Raises MissingWeights if the handle is unknown, ForeignWeights if its array does not fit, TypeError if the
+        attribute is not an elements attribute.
         """
         if isinstance(attribute, DenseResourceAttr):
             handle = attribute.resource_handle.data
@@ -118,7 +117,7 @@ class Weights(Mapping[str, Array]):
 def _shaped(array: Array, use: DenseResourceAttr) -> Array:
     shape, expected = use.type.get_shape(), element_dtype(element_of(use.type))
     if array.dtype == np.uint8 and expected.kind not in "iub" and array.size % expected.itemsize == 0:
-        array = array.view(expected)  # a file has the bytes of narrow floats and complex numbers
+        array = array.view(expected)  # a file holds narrow floats and complex numbers as bytes
     if array.size != math.prod(shape) or array.itemsize != expected.itemsize:
         raise ForeignWeights(
             f"found {array.size} elements of {array.dtype} behind dense_resource<{use.resource_handle.data}>, expected "

@@ -1,6 +1,6 @@
-"""The chlo dialect: ops that framework exporters leave beside StableHLO.
+"""The chlo dialect: ops that framework exporters emit besides StableHLO.
 
-`zeropoint.quant_passes.legalize_chlo` spells out those that StableHLO has ops for; functions of one number stay.
+`zeropoint.quant_passes.legalize_chlo` expands ops that StableHLO can express; unary functions stay.
 """
 
 from xdsl.ir import Dialect

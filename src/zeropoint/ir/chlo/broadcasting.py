@@ -1,7 +1,7 @@
-"""Operations of StableHLO on operands of different shapes.
+"""StableHLO ops with implicit broadcasting.
 
-`broadcast_dimensions` says which dimensions of the result those of the operand of lower rank are; without it, the last
-ones. Then dimensions of size 1 are repeated. Source: upstream's op definitions of the chlo dialect; operand and
+`broadcast_dimensions` maps the dimensions of the operand of lower rank to dimensions of the result, by default to the
+last ones. Then dimensions of size 1 are repeated. Source: upstream's op definitions of the chlo dialect; operand and
 attribute names are upstream's.
 """
 
@@ -103,7 +103,7 @@ class BroadcastOp(IRDLOperation):
 
 
 def broadcast_shape(shapes: Sequence[Sequence[int]], placements: Sequence[Sequence[int]]) -> list[int]:
-    """The shape that operands of `shapes` have in common where their dimensions are placed so.
+    """The broadcast shape of operands of `shapes`, whose dimensions map to those of the result by `placements`.
 
     Raises VerifyException if there is none.
     """
@@ -156,36 +156,36 @@ def _broadcasting(plain: type[BinaryOp]) -> type[BroadcastOp]:
 
 
 PLAIN: Mapping[type[Operation], type[BinaryOp]] = {_broadcasting(plain): plain for plain in PLAIN_OPS}
-"""What each broadcasting op computes, of which the plain op decides nothing else: a class is made for each."""
+"""Maps each broadcasting op to its plain StableHLO op. The classes are generated; only the plain op differs."""
 
 
 @irdl_op_definition
 class BroadcastComplexOp(BroadcastOp):
-    """`stablehlo.complex` on operands of different shapes."""
+    """`stablehlo.complex` with implicit broadcasting."""
 
     name = "chlo.broadcast_complex"
 
     def result_element(self) -> Attribute:
-        """Complex numbers of such parts."""
+        """The complex type with the operands' element type."""
         return ComplexType(cast("Any", element_of(self.lhs)))
 
 
 @irdl_op_definition
 class BroadcastCompareOp(BroadcastOp):
-    """`stablehlo.compare` on operands of different shapes."""
+    """`stablehlo.compare` with implicit broadcasting."""
 
     name = "chlo.broadcast_compare"
     comparison_direction = prop_def(ComparisonDirectionAttr)
     compare_type = opt_prop_def(ComparisonTypeAttr)
 
     def result_element(self) -> Attribute:
-        """Booleans."""
+        """i1."""
         return i1
 
 
 @irdl_op_definition
 class BroadcastSelectOp(IRDLOperation):
-    """`stablehlo.select` on operands of different shapes: those of lower rank have the last dimensions."""
+    """`stablehlo.select` with implicit broadcasting: operands of lower rank are aligned to the last dimensions."""
 
     name = "chlo.broadcast_select"
     pred = operand_def()

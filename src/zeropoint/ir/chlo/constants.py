@@ -32,7 +32,7 @@ class ConstantOp(StableHloConstantOp):
 
 @irdl_op_definition
 class ConstantLikeOp(IRDLOperation):
-    """A tensor of the operand's shape that repeats `value`."""
+    """A tensor of the operand's shape, filled with `value`."""
 
     name = "chlo.constant_like"
     operand = operand_def()

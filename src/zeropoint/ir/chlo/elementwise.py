@@ -1,6 +1,6 @@
 """Elementwise functions that StableHLO has no op for.
 
-Source: upstream's op definitions of the chlo dialect; op and operand names are upstream's, and so are the sentences.
+Source: upstream's op definitions of the chlo dialect; op names, operand names and error messages are upstream's.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class AtanhOp(FunctionOp):
 
 @irdl_op_definition
 class ConjOp(FunctionOp):
-    """The conjugate of complex numbers; real numbers stay."""
+    """The complex conjugate; real numbers are unchanged."""
 
     name = "chlo.conj"
     SIGNATURE: ClassVar[Signature] = elementwise(FLOAT_OR_COMPLEX)
@@ -140,7 +140,7 @@ class SinhOp(FunctionOp):
 
 @irdl_op_definition
 class SquareOp(FunctionOp):
-    """The product with itself."""
+    """The square."""
 
     name = "chlo.square"
     SIGNATURE: ClassVar[Signature] = elementwise(FLOAT_OR_COMPLEX)
@@ -155,7 +155,7 @@ class TanOp(FunctionOp):
 
 
 class PredicateOp(IRDLOperation):
-    """An i1 tensor: whether the operand is of a kind. `chlo.is_inf %x : tensor<4xf32> -> tensor<4xi1>`."""
+    """An elementwise predicate: `chlo.is_inf %x : tensor<4xf32> -> tensor<4xi1>`."""
 
     operand = operand_def()
     result = result_def()
@@ -195,7 +195,7 @@ class IsPosInfOp(PredicateOp):
 
 
 class _SameTypeOp(BinaryOp):
-    """A function of two numbers of one type: `chlo.mulhi %x, %y : tensor<4xi8>, tensor<4xi8> -> tensor<4xi8>`."""
+    """A binary function on one type: `chlo.mulhi %x, %y : tensor<4xi8>, tensor<4xi8> -> tensor<4xi8>`."""
 
     SIGNATURE: ClassVar[Signature] = elementwise(FLOAT)
     custom_directives = ()
@@ -204,7 +204,7 @@ class _SameTypeOp(BinaryOp):
 
 @irdl_op_definition
 class MulhiOp(_SameTypeOp):
-    """The upper half of the product of two integers, which has twice their bits."""
+    """The upper half of the double-width product of two integers."""
 
     name = "chlo.mulhi"
     SIGNATURE: ClassVar[Signature] = elementwise(INTEGER)
@@ -212,7 +212,7 @@ class MulhiOp(_SameTypeOp):
 
 @irdl_op_definition
 class NextAfterOp(_SameTypeOp):
-    """The float next to `lhs` in the direction of `rhs`; its operands are of one type."""
+    """The float next to `lhs` in the direction of `rhs`."""
 
     name = "chlo.next_after"
 

@@ -1,6 +1,6 @@
-"""`chlo.ragged_dot`: products of groups of rows, each with a matrix of its own (mixtures of experts).
+"""`chlo.ragged_dot`: multiplies each group of rows by a matrix of its own (mixture of experts).
 
-Source: the public programs that use it; names are theirs.
+Source: public programs that use it; the names are theirs.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class PrecisionAttr(EnumAttribute[Precision], SpacedOpaqueSyntaxAttribute):
 
 @dataclass(frozen=True)
 class RaggedDotDimensions(DotDimensions):
-    """Those of `dot_general`, the one whose rows are grouped, and the one of the right operand that counts groups."""
+    """The dimensions of `dot_general`, the ragged dimension of `lhs`, and the group dimension of `rhs`."""
 
     lhs_ragged_dimensions: tuple[int, ...] = ()
     rhs_group_dimensions: tuple[int, ...] = ()
@@ -55,7 +55,7 @@ class RaggedDotDimensionNumbersAttr(Data[RaggedDotDimensions]):
 
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> RaggedDotDimensions:
-        """Parse `<lhs_contracting_dimensions = [1], ...>`; a list that is left out is empty."""
+        """Parse `<lhs_contracting_dimensions = [1], ...>`; an omitted list is empty."""
         with parser.in_angle_brackets():
             return syntax.parse_dimensions(parser, RaggedDotDimensions)
 
@@ -67,10 +67,10 @@ class RaggedDotDimensionNumbersAttr(Data[RaggedDotDimensions]):
 
 @irdl_op_definition
 class RaggedDotOp(IRDLOperation):
-    """`dot_general` of each group of rows of `lhs` with its part of `rhs`; rows after the last group are zeros.
+    """`dot_general` of each group of rows of `lhs` with its slice of `rhs`; rows after the last group are zeros.
 
-    `group_sizes` counts the rows of each group along the ragged dimension of `lhs`. Where that is one that is summed
-    or a batch, the op means other things, which are read but not computed.
+    `group_sizes` counts the rows of each group along the ragged dimension of `lhs`. If that is a contracting or batch
+    dimension, the op has other semantics; such ops are parsed but not computed.
     """
 
     name = "chlo.ragged_dot"
@@ -95,13 +95,13 @@ class RaggedDotOp(IRDLOperation):
         )
 
     def has_groups_of_rows(self) -> bool:
-        """Whether the ragged dimension is a free one of `lhs`, and `group_sizes` holds a number for each group."""
+        """Whether the ragged dimension is a free dimension of `lhs` and `group_sizes` has one number per group."""
         dims = self.ragged_dot_dimension_numbers.data
         taken = {*dims.lhs_batching_dimensions, *dims.lhs_contracting_dimensions}
         return not taken & set(dims.lhs_ragged_dimensions) and len(shape_of(self.group_sizes)) == 1
 
     def verify_(self) -> None:
-        """Check that dimensions are there, once, and fit, and the shape of a product of groups of rows."""
+        """Check that dimensions are in range, unique and matching, and the result's shape for groups of rows."""
         dims = self.ragged_dot_dimension_numbers.data
         lhs, rhs = shape_of(self.lhs), shape_of(self.rhs)
         if len(dims.lhs_ragged_dimensions) != 1:

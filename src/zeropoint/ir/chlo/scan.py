@@ -1,6 +1,6 @@
 """`chlo.scan`.
 
-Source: the public programs that use it; names are theirs.
+Source: public programs that use it; the names are theirs.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from zeropoint.ir.tensors import element_of, shape_of
 
 @irdl_op_definition
 class ScanOp(IRDLOperation):
-    """The body on one slice of the inputs after the other, along `dimension`, with values that it carries along.
+    """Applies the body to successive slices of the inputs along `dimension`, with carried values.
 
-    The body gets the slices, without that dimension, and what is carried; it returns slices of the outputs and what
-    is carried next. The results are the outputs and what was carried last.
+    The body takes the slices, without that dimension, and the carried values. It returns slices of the outputs and the
+    next carried values. The results are the outputs and the last carried values.
 
     ```mlir
     %sums, %sum = chlo.scan(%x) inits(%zero) dimension=0 {
@@ -123,7 +123,7 @@ class ScanOp(IRDLOperation):
         printer.print_operation_type(self)
 
     def verify_(self) -> None:
-        """Check that inputs and outputs are as long along `dimension`, and the types that go in and out of the body."""
+        """Check that inputs and outputs have the same size along `dimension`, and the types of the body."""
         axis = int(self.dimension.value.data)
         scanned = [value.type for value in (*self.inputs, *self.outputs)]
         lengths: set[int] = set()

@@ -1,6 +1,6 @@
 """`chlo.top_k`.
 
-Source: upstream's op definition of the chlo dialect; names and sentences are upstream's.
+Source: upstream's op definition of the chlo dialect; names and error messages are upstream's.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from zeropoint.ir.tensors import element_of, shape_of
 
 @irdl_op_definition
 class TopKOp(IRDLOperation):
-    """The `k` greatest elements along the last dimension, greatest first, and where they stand.
+    """The `k` greatest elements along the last dimension, greatest first, and their indices.
 
     ```mlir
     %values, %indices = chlo.top_k(%x, k = 2) : tensor<3x7xf32> -> (tensor<3x2xf32>, tensor<3x2xi32>)
@@ -43,7 +43,7 @@ class TopKOp(IRDLOperation):
         )
 
     def verify_(self) -> None:
-        """Check that there are `k` elements, and the types of the results."""
+        """Check that the last dimension has at least `k` elements, and the types of the results."""
         shape, count = shape_of(self.operand), int(self.k.value.data)
         if not shape:
             raise VerifyException("operand's rank must be at least 1")

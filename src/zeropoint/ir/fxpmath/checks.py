@@ -1,7 +1,7 @@
-"""What fixed-point ops must satisfy, so that everything that runs them computes the same.
+"""Verification of fixed-point ops. It ensures that every implementation computes the same.
 
-Numbers that are constants of up to 64 elements are checked here; larger ones, which lie outside of the text, where they
-are used (`numerics.requantize.Multiplier`).
+Constants of up to 64 elements are checked here. Larger ones, which are not in the program's text, are checked at their
+use (`numerics.requantize.Multiplier`).
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ def number(attribute: IntegerAttr[Any]) -> int:
 
 
 def _element(value: SSAValue) -> Attribute | None:
-    """The element type of a ranked tensor; None of another value."""
+    """The element type of a ranked tensor; None for any other value."""
     return element_of(value) if isinstance(value.type, TensorType) else None
 
 
 def check_tensor(op: Operation, role: str, value: SSAValue, widths: Sequence[int]) -> None:
-    """A ranked tensor of signless integers of one of some widths."""
+    """Check that a value is a ranked tensor of signless integers of one of the given widths."""
     if _element(value) not in [IntegerType(width) for width in widths]:
         listed = " or ".join(f"i{width}" for width in widths)
         raise refusal(op, f"{role} must be a tensor of {listed}, but got '{value.type}'")
 
 
 def check_same_shape(op: Operation, role: str, value: SSAValue, like: SSAValue) -> None:
-    """Operands and results meet element by element: nothing broadcasts."""
+    """Check that two values have the same shape: these ops do not broadcast."""
     if shape_of(value) != shape_of(like):
         raise refusal(op, f"{role} must have the shape of the result, but got '{value.type}' and '{like.type}'")
 
 
 def check_bounds(op: Operation, result: SSAValue, zero_point: int, low: int, high: int) -> None:
-    """Bounds in order; bounds and zero point inside the result's type."""
+    """Check that the bounds are in order, and that bounds and zero point are in the range of the result's type."""
     element = element_of(result)
     assert isinstance(element, IntegerType)
     width: int = element.bitwidth
@@ -59,7 +59,7 @@ def check_bounds(op: Operation, result: SSAValue, zero_point: int, low: int, hig
 
 
 def check_behaviour(op: Operation, name: str) -> RequantizeBehaviour:
-    """One of the behaviours that `numerics` has."""
+    """The requantization behaviour of that name; it must be one that `numerics` defines."""
     if name not in {behaviour.value for behaviour in RequantizeBehaviour}:
         listed = ", ".join(behaviour.value for behaviour in RequantizeBehaviour)
         raise refusal(op, f"behaviour must be one of {listed}, but got '{name}'")
@@ -69,7 +69,7 @@ def check_behaviour(op: Operation, name: str) -> RequantizeBehaviour:
 def check_multiplier(
     op: Operation, behaviour: RequantizeBehaviour, multiplier: SSAValue, shift: SSAValue | None, channels: int | None
 ) -> None:
-    """One multiplier, or one for each of `channels`, of the behaviour's type; shifts if it has some; in range."""
+    """Check the count (1 or `channels`), types and ranges of multipliers, and of shifts if the behaviour has them."""
     expected: Attribute = {RequantizeBehaviour.FLOAT32_RNE: f32, RequantizeBehaviour.EXACT: f64}.get(
         behaviour, IntegerType(WORD)
     )
@@ -91,7 +91,7 @@ def check_multiplier(
 
 
 def _check_numbers(op: Operation, behaviour: RequantizeBehaviour, multiplier: SSAValue, shift: SSAValue | None) -> None:
-    """Constants in the ranges of the behaviour."""
+    """Check that inline constants are in the ranges of the behaviour."""
     multipliers, shifts = behaviour_ranges(behaviour)
     for role, value, bounds in (("multiplier", multiplier, multipliers), ("shift", shift, shifts)):
         array = None if value is None else inline_array(value)
@@ -105,7 +105,7 @@ def _check_numbers(op: Operation, behaviour: RequantizeBehaviour, multiplier: SS
 
 
 def inline_array(value: SSAValue) -> Array | None:
-    """The elements of a constant that stand in the program's text; None for any other value."""
+    """The elements of an inline constant; None for any other value."""
     if not isinstance(value, OpResult) or not isinstance(value.op, ConstantOp):
         return None
     attribute = value.op.value
@@ -113,7 +113,7 @@ def inline_array(value: SSAValue) -> Array | None:
 
 
 def check_factors(op: Operation, role: str, numbers: Sequence[int], count: int) -> None:
-    """One number of 32 bits an input. That the sum of the terms fits too, `zeropoint.ranges` shows."""
+    """Check that there is one 32-bit number per input. `zeropoint.ranges` proves that the sum of the terms fits."""
     if len(numbers) != count:
         raise refusal(op, f"{role} must be one an input ({count}), but got {len(numbers)}")
     half = 1 << (WORD - 1)
@@ -123,7 +123,7 @@ def check_factors(op: Operation, role: str, numbers: Sequence[int], count: int) 
 
 
 def check_table(op: Operation, operand: SSAValue, table: SSAValue, result: SSAValue) -> None:
-    """256 entries of the result's type, for operands of 8 bits of either sign."""
+    """Check that the table has 256 entries of the result's type, and the operand 8 bits, signed or unsigned."""
     if _element(operand) not in (IntegerType(8), IntegerType(8, Signedness.UNSIGNED)):
         raise refusal(op, f"operand must be a tensor of i8 or ui8, but got '{operand.type}'")
     check_tensor(op, "result", result, (8, 16, WORD))

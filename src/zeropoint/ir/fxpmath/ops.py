@@ -1,8 +1,8 @@
-"""Fixed-point ops of the integer program: requantize, weighted addition, table look-up.
+"""Fixed-point ops of the integer program: requantize, weighted addition, table lookup.
 
 Source: "MLIR Quantization", section "FxpMath Dialect" (fixed-point math ops), and the lowering of quantized
-contractions (requantization scaling, output zero point, clamp and cast). Each op names the rounding behaviour that it
-computes with (`zeropoint.numerics`), so that a program says by itself what it computes.
+contractions (requantization scaling, output zero point, clamp and cast). Each op names its rounding behaviour
+(`zeropoint.numerics`), so a program fully specifies its results.
 
 ```mlir
 %y = "fxpmath.requantize"(%acc, %multiplier, %shift) {axis = 1 : i64, behaviour = "fixed32", zero_point = -128 : i64,
@@ -49,11 +49,11 @@ from zeropoint.numerics.requantize import Multiplier, Requantization, Requantize
 
 @irdl_op_definition
 class RequantizeOp(IRDLOperation):
-    """Accumulators to storage integers: clamp(round(acc * m) + zero_point, storage_min, storage_max).
+    """Requantizes accumulators to storage integers: clamp(round(acc * m) + zero_point, storage_min, storage_max).
 
-    Accumulators have 32 bits, or 64 with a multiplier of 15 bits (LiteRT's 16x8 form).
-    `multiplier` and `shift` have one element, or one per index of `axis`; what they mean, and the rounding, is what
-    `behaviour` names. The floating behaviours (`float32-rne`, `exact`) have a float `multiplier` and no `shift`.
+    Accumulators have 32 bits, or 64 with a multiplier of 15 bits (LiteRT's 16x8 form). `multiplier` and `shift` have
+    one element, or one per index of `axis`. `behaviour` names their encoding of m and the rounding. The floating
+    behaviours (`float32-rne`, `exact`) have a float `multiplier` and no `shift`.
     """
 
     name = "fxpmath.requantize"
@@ -94,7 +94,7 @@ class RequantizeOp(IRDLOperation):
         )
 
     def requantization(self, multiplier: Array, shift: Array | None = None) -> Requantization:
-        """What the op computes with these multipliers and shifts, which are operands of it."""
+        """The op's computation as a `numerics` object, given the values of its multiplier and shift operands."""
         return Requantization(
             Multiplier(RequantizeBehaviour(self.behaviour.data), multiplier, shift),
             number(self.zero_point),
@@ -104,7 +104,7 @@ class RequantizeOp(IRDLOperation):
         )
 
     def verify_(self) -> None:
-        """Types, shapes, bounds, and the multipliers and shifts that the behaviour has."""
+        """Check types, shapes, bounds, and the multipliers and shifts against the behaviour."""
         check_tensor(self, "accumulator", self.accumulator, (32, 64))
         check_tensor(self, "result", self.result, (8, 16, 32))
         check_same_shape(self, "accumulator", self.accumulator, self.result)
@@ -122,10 +122,10 @@ class RequantizeOp(IRDLOperation):
 
 @irdl_op_definition
 class WeightedSumOp(IRDLOperation):
-    """Sum of storage integers of different scales, one rounding.
+    """Adds storage integers of different scales with a single rounding.
 
     clamp(zero_point + (sum_i (x_i - zero_points[i]) * multipliers[i] + 2^(shift-1)) >> shift), in i32, shift 1 to 31.
-    The factors have to be such that no sum leaves 32 bits (`zeropoint.ranges`).
+    The factors must be small enough that no sum overflows 32 bits (`zeropoint.ranges` proves it).
     """
 
     name = "fxpmath.weighted_sum"
@@ -160,7 +160,7 @@ class WeightedSumOp(IRDLOperation):
 
     @property
     def sum(self) -> CommonScaleSum:
-        """What the op computes, in the terms of `zeropoint.numerics`."""
+        """The op's computation as a `numerics` object."""
         return CommonScaleSum(
             array_values(self.multipliers),
             array_values(self.zero_points),
@@ -171,7 +171,7 @@ class WeightedSumOp(IRDLOperation):
         )
 
     def verify_(self) -> None:
-        """Types, shapes, bounds, one factor and zero point an input."""
+        """Check types, shapes and bounds, and that there is one factor and one zero point per input."""
         if not self.inputs:
             raise refusal(self, "inputs must be at least one, but got none")
         check_tensor(self, "result", self.result, (8, 16))
@@ -188,7 +188,7 @@ class WeightedSumOp(IRDLOperation):
 
 @irdl_op_definition
 class TableOp(IRDLOperation):
-    """A function of 8-bit storage by look-up: result = table[x - minimum of x's type]."""
+    """Applies a function to 8-bit storage integers by table lookup: result = table[x - minimum of x's type]."""
 
     name = "fxpmath.table"
     operand = operand_def()
@@ -200,5 +200,5 @@ class TableOp(IRDLOperation):
         super().__init__(operands=[operand, table], result_types=[result_type])
 
     def verify_(self) -> None:
-        """256 entries of the result's type, for operands of 8 bits."""
+        """Check that the table has 256 entries of the result's type, and that the operand has 8 bits."""
         check_table(self, self.operand, self.table, self.result)

@@ -1,4 +1,4 @@
-"""`quant.qcast`, `quant.dcast`, `quant.scast`: between expressed, quantized and storage values.
+"""`quant.qcast`, `quant.dcast`, `quant.scast`: casts between expressed, quantized and storage values.
 
 Source: the "'quant' Dialect" document, section "Operations".
 """
@@ -64,17 +64,17 @@ def _check_quantization(quantized: Attribute, expressed: Attribute) -> None:
 
 
 def _undone(op: _CastOp, inverse: type[_CastOp]) -> tuple[SSAValue] | None:
-    """What `inverse` made the operand from, if that is of the result's type."""
+    """The operand of the `inverse` cast that defines this op's operand, if it has the result's type; None otherwise."""
     source = op.input.op if isinstance(op.input, OpResult) else None
     return (source.input,) if isinstance(source, inverse) and source.input.type == op.result.type else None
 
 
 @irdl_op_definition
 class QuantizeCastOp(_CastOp, HasFolderInterface):
-    """A floating-point value to a quantized one: `quant.qcast %x : tensor<2xf32> to tensor<2x!quant.uniform<...>>`.
+    """Quantizes a floating-point value: `quant.qcast %x : tensor<2xf32> to tensor<2x!quant.uniform<...>>`.
 
-    clamp(convert(x / scale + zero_point), storage_min, storage_max); the rounding is the one of the numerics profile
-    that lowers or evaluates it.
+    clamp(convert(x / scale + zero_point), storage_min, storage_max). The numerics profile of the lowering or evaluation
+    determines the rounding.
     """
 
     name = "quant.qcast"
@@ -87,13 +87,13 @@ class QuantizeCastOp(_CastOp, HasFolderInterface):
         _check_quantization(self.result.type, self.input.type)
 
     def fold(self) -> tuple[SSAValue] | None:
-        """`qcast(dcast(q))` is q where both are of one type."""
+        """`qcast(dcast(q))` is q if both have the same type."""
         return _undone(self, DequantizeCastOp)
 
 
 @irdl_op_definition
 class DequantizeCastOp(_CastOp):
-    """A quantized value to the floating-point value that it expresses: (stored - zero_point) * scale."""
+    """Dequantizes a value to the float that it expresses: (stored - zero_point) * scale."""
 
     name = "quant.dcast"
     traits = traits_def(Pure())
@@ -107,7 +107,7 @@ class DequantizeCastOp(_CastOp):
 
 @irdl_op_definition
 class StorageCastOp(_CastOp, HasFolderInterface):
-    """A quantized value to its signless storage integer, or back; no data changes."""
+    """Casts a quantized value to its signless storage integer or back; the bits do not change."""
 
     name = "quant.scast"
     traits = traits_def(Pure())
@@ -131,5 +131,5 @@ class StorageCastOp(_CastOp, HasFolderInterface):
         check_container(self.result.type)
 
     def fold(self) -> tuple[SSAValue] | None:
-        """`scast(scast(x))` is x if it is of the result's type."""
+        """`scast(scast(x))` is x if x has the result's type."""
         return _undone(self, StorageCastOp)

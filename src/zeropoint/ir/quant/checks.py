@@ -1,8 +1,8 @@
-"""What a quantized type must satisfy by itself, in upstream MLIR's sentences; and the form of an op's error.
+"""Verification of quantized types on their own, with upstream MLIR's messages; and the form of an op's error.
 
-Source: upstream MLIR's `QuantizedType::verifyInvariants` and its kin. Each function raises VerifyException. Some checks
-are ours alone, where upstream accepts a type that means nothing: a scale of 0 or NaN, a zero point that the storage
-type does not hold, an axis with two block sizes.
+Source: upstream MLIR's `QuantizedType::verifyInvariants` and related checks. Each function raises VerifyException. Some
+checks exist only here, because upstream accepts some meaningless types: a scale of 0 or NaN, a zero point outside of
+the storage type, an axis with two block sizes.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from zeropoint.ir.quant.storage import MAX_WIDTH, Storage
 
 
 def refusal(op: Operation, sentence: str) -> VerifyException:
-    """The error of an op that breaks a rule of its own, with its name as upstream's `emitOpError` puts it."""
+    """The error of an op that fails verification, prefixed by its name as in upstream's `emitOpError`."""
     return VerifyException(f"'{op.name}' op {sentence}")
 
 
 def check_storage(storage: Storage) -> None:
-    """1 to 32 bits; bounds in order and inside the range of the type."""
+    """Check for 1 to 32 bits, and bounds that are in order and inside the range of the type."""
     if storage.type.width > MAX_WIDTH:
         raise VerifyException(f"illegal storage type size: {storage.type.width}")
     least, greatest = storage.range
@@ -34,7 +34,7 @@ def check_storage(storage: Storage) -> None:
 
 
 def check_expressed(expressed_type: object) -> None:
-    """A floating-point type."""
+    """Check that the expressed type is a floating-point type."""
     try:
         float_format(expressed_type)  # pyright: ignore[reportArgumentType] (what is no type is refused)
     except TypeError as error:
@@ -42,24 +42,24 @@ def check_expressed(expressed_type: object) -> None:
 
 
 def check_scale(scale: float, expressed_type: AnyFloat) -> None:
-    """A positive number in the range of the expressed type."""
+    """Check that the scale is a positive number in the range of the expressed type."""
     number_format = float_format(expressed_type)
-    # The comparisons are false for NaN; a format wider than f64 has 0 for its least value.
+    # The comparisons are false for NaN. For a format wider than f64, `smallest` is 0, so 0 is excluded separately.
     if not (number_format.smallest <= scale <= number_format.largest) or scale == 0:
         smallest, largest = diagnostic_text(number_format.smallest), diagnostic_text(number_format.largest)
         raise VerifyException(f"scale {diagnostic_text(scale)} out of expressed type range [{smallest}, {largest}]")
 
 
 def scales_fit(scales: Sequence[float], expressed_type: AnyFloat) -> bool:
-    """Whether `check_scale` accepts every one."""
+    """Whether `check_scale` accepts every scale."""
     number_format = float_format(expressed_type)
-    # A NaN among them makes the sum NaN, whatever the minimum and the maximum make of it.
+    # min and max may skip a NaN, but the sum is NaN if any scale is.
     in_range = number_format.smallest <= min(scales) and max(scales) <= number_format.largest
     return in_range and min(scales) > 0 and not math.isnan(sum(scales))
 
 
 def check_uniform(parameters: UniformParameters) -> None:
-    """Everything that `!quant.uniform` must satisfy without its container."""
+    """Check the parameters of `!quant.uniform`, apart from its container."""
     check_storage(parameters.storage)
     check_expressed(parameters.expressed_type)
     scales, points = parameters.scales, parameters.zero_points
@@ -90,14 +90,14 @@ def _check_axes(parameters: UniformParameters) -> None:
 
 
 def check_any(parameters: AnyParameters) -> None:
-    """Everything that `!quant.any` must satisfy."""
+    """Check the parameters of `!quant.any`."""
     check_storage(parameters.storage)
     if parameters.expressed_type is not None:
         check_expressed(parameters.expressed_type)
 
 
 def check_calibrated(parameters: CalibratedParameters) -> None:
-    """Everything that `!quant.calibrated` must satisfy; a range with NaN is none."""
+    """Check the parameters of `!quant.calibrated`; a range with NaN is invalid."""
     check_expressed(parameters.expressed_type)
     if not parameters.minimum < parameters.maximum:
         minimum, maximum = diagnostic_text(parameters.minimum), diagnostic_text(parameters.maximum)

@@ -1,4 +1,4 @@
-"""What a quantized type must satisfy in the tensor that holds it, in upstream MLIR's sentences.
+"""Verification of a quantized type against the tensor that holds it, with upstream MLIR's messages.
 
 Source: the "'quant' Dialect" document, sections "Per-axis quantization integrity" and "Sub-channel quantization
 integrity". Each function raises VerifyException.
@@ -16,7 +16,7 @@ from zeropoint.ir.quant.types import QuantizedType, UniformQuantizedType
 
 
 def check_holder(found: Attribute) -> None:
-    """A quantized element may sit in a tensor, not in a vector or a memref; xDSL lets it."""
+    """Check that a quantized element type is in a tensor, not in a vector or memref, which xDSL accepts."""
     held = cast("VectorType[Attribute]", found).element_type if isinstance(found, VectorType | MemRefType) else None
     if not isinstance(held, QuantizedType):
         return
@@ -36,7 +36,7 @@ def ranked_shape(found: Attribute) -> tuple[int, ...] | None:
 
 
 def element_or_self(found: Attribute) -> Attribute:
-    """The element type of a tensor, any other type itself."""
+    """The element type of a tensor; any other type itself."""
     return cast("TensorType[Attribute]", found).element_type if is_tensor(found) else found
 
 
@@ -46,7 +46,7 @@ def shapes_match(one: Attribute, other: Attribute) -> bool:
 
 
 def check_container(container: Attribute) -> None:
-    """The rules for the quantized type in `container`; nothing for a type without axes."""
+    """Check the quantized type in `container`; a type without axes is always valid."""
     quantized = element_or_self(container)
     if not isinstance(quantized, UniformQuantizedType):
         return

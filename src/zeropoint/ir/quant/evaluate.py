@@ -1,7 +1,7 @@
-"""Quantizing and dequantizing NumPy arrays by a type, of any granularity and any shape.
+"""Quantizes and dequantizes NumPy arrays of any shape by a quantized type of any granularity.
 
-Source: the "'quant' Dialect" document, `quantize` and `dequantize` of `quant.qcast` and `quant.dcast`; which scale an
-element has, sections "Per-channel quantization" and "Sub-channel quantization".
+Source: the "'quant' Dialect" document, `quantize` and `dequantize` of `quant.qcast` and `quant.dcast`; for the scale of
+each element, sections "Per-channel quantization" and "Sub-channel quantization".
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 class SizeError(Error, ValueError):
-    """An array whose shape its quantized type does not fit; where dimensions are dynamic, known when it runs."""
+    """An array's shape does not fit its quantized type; with dynamic dimensions, this is found at run time."""
 
 
 def element_parameters(shape: tuple[int, ...], quantized: UniformQuantizedType) -> tuple[Array, Array]:
     """The scales (f64) and zero points (i64) of a tensor's elements, as arrays that broadcast to `shape`.
 
     Element [i0, i1, ...] of a sub-channel type has the parameters [i0 / block0, i1 / block1, ...]. Raises SizeError,
-    with the verifier's sentence, for a shape that the type does not fit.
+    with the verifier's message, if the shape does not fit the type.
     """
     scales, points = quantized.data.arrays()
     if quantized.is_per_layer:
@@ -51,7 +51,7 @@ def element_parameters(shape: tuple[int, ...], quantized: UniformQuantizedType) 
 
 
 def expressed_dtype(quantized: UniformQuantizedType) -> np.dtype[Any]:
-    """The dtype of the values that a type expresses.
+    """The dtype of a type's expressed values.
 
     Raises TypeError for a float type that NumPy does not have.
     """
@@ -68,19 +68,19 @@ def quantize(
     *,
     expressed: npt.DTypeLike | None = None,
 ) -> Array:
-    """Real values to the integers that store them, by a type and under a numerics profile.
+    """Quantize real values to storage integers, by a quantized type and under a numerics profile.
 
-    `x` has any shape and real dtype, and is rounded to the expressed type first (or to `expressed`). The result has its
-    shape and the dtype of the storage type (`quantized.storage.dtype`: int8 of i8 and i4, uint8 of u8 and u4). A
-    per-channel type wants as many scales as `x` has indices along its axis, a sub-channel type blocks that divide the
-    shape.
+    `x` has any shape and real dtype; it is rounded to the expressed type (or to `expressed`) first. The result has the
+    same shape and the dtype of the storage type (`quantized.storage.dtype`: int8 for i8 and i4, uint8 for u8 and u4). A
+    per-channel type must have one scale per index of `x` along its axis; the blocks of a sub-channel type must divide
+    the shape.
 
-    Arithmetic, rounding and clamping are those of `numerics.affine.quantize` in the expressed type; NaN becomes the
-    zero point, infinities clamp. To a float storage type, x / scale + zero_point is clamped and rounded to the nearest
-    number of it; to a quantile type it becomes the stored number whose value is nearest, the first of two equally near
-    ones, under every profile.
+    Arithmetic, rounding and clamping are those of `numerics.affine.quantize` in the expressed type. NaN becomes the
+    zero point, infinities are clamped. For a float storage type, x / scale + zero_point is clamped and rounded to its
+    nearest number. For a quantile type, it becomes the stored number with the nearest value; ties take the first one,
+    under every profile.
 
-    Raises ValueError, with the verifier's sentence, for a shape that the type does not fit, and for an unknown profile;
+    Raises ValueError, with the verifier's message, for a shape that does not fit the type, and for an unknown profile;
     TypeError for an expressed or storage type that NumPy does not have.
 
     Source: the "'quant' Dialect" document, `quantize` in section "quant.qcast".
@@ -109,7 +109,7 @@ def quantize(
 
 
 def stored_array(array: npt.ArrayLike, quantized: UniformQuantizedType) -> Array:
-    """The storage integers of a constant, which are found before a program runs: in f64, ties to even.
+    """The storage integers of a constant. They are computed at compile time in f64, with ties to even.
 
     Shapes, dtypes and errors are those of `quantize`.
     """
@@ -117,14 +117,14 @@ def stored_array(array: npt.ArrayLike, quantized: UniformQuantizedType) -> Array
 
 
 def dequantize(q: npt.ArrayLike, quantized: UniformQuantizedType, *, expressed: npt.DTypeLike | None = None) -> Array:
-    """Stored integers to the real values that they express, by a type.
+    """Dequantize stored integers to real values, by a quantized type.
 
-    `q` has any shape and holds numbers of the storage type, in any dtype that holds them; the result has its shape and
-    the dtype of the expressed type (or `expressed`): (float(q) - float(zero_point)) * scale, each step rounded to it.
-    Of a quantile type, float(q) is the value that q stands for.
+    `q` has any shape and holds numbers of the storage type, in any dtype that can represent them. The result has the
+    same shape and the dtype of the expressed type (or `expressed`): (float(q) - float(zero_point)) * scale, each step
+    rounded to that dtype. For a quantile type, float(q) is the table's value for q.
 
-    Raises ValueError, with the verifier's sentence, for a shape that the type does not fit, and for a number that a
-    quantile type gives no value; TypeError for an expressed type that NumPy does not have.
+    Raises ValueError, with the verifier's message, for a shape that does not fit the type, and for a number without a
+    value in a quantile type; TypeError for an expressed type that NumPy does not have.
 
     Source: the "'quant' Dialect" document, `dequantize` in section "quant.dcast".
     """
@@ -137,7 +137,7 @@ def dequantize(q: npt.ArrayLike, quantized: UniformQuantizedType, *, expressed: 
 
 
 def _table(storage: Storage) -> Array:
-    """The values that the stored numbers of a quantile type stand for, from the least stored number on."""
+    """The values of a quantile type's stored numbers, in order from the least stored number."""
     quantile = storage.spelling
     assert isinstance(quantile, QuantileType)
     if len(quantile.data.values) != storage.range[1] - storage.range[0] + 1:
@@ -146,7 +146,7 @@ def _table(storage: Storage) -> Array:
 
 
 def _nearest_quantile(values: Array, storage: Storage) -> Array:
-    """The stored numbers, within the storage bounds, whose values are nearest."""
+    """The stored numbers within the storage bounds whose values are nearest to `values`."""
     least = storage.range[0]
     table = _table(storage)[storage.minimum - least : storage.maximum - least + 1]
     distinct, first = np.unique(table, return_index=True)

@@ -1,7 +1,7 @@
-"""`quant.const_fake_quant`, `quant.const_fake_quant_per_axis`: what quantization-aware training leaves behind.
+"""`quant.const_fake_quant`, `quant.const_fake_quant_per_axis`: fake quantization from quantization-aware training.
 
 Source: "MLIR Quantization", sections "Instrumentation and constraint ops" and "Integration with simulated quantization
-at training time"; names and attributes are those of the ops that upstream MLIR had.
+at training time". Names and attributes are those of upstream MLIR's former ops.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ class _FakeQuantOp(IRDLOperation):
 
     @property
     def is_narrow(self) -> bool:
-        """Whether the least storage value stays unused."""
+        """Whether the least storage value is unused (narrow range)."""
         return self.narrow_range is not None and bool(self.narrow_range.value.data)
 
     @property
     def is_signed_storage(self) -> bool:
-        """Whether the storage is signed; unsigned where the attribute is left out."""
+        """Whether the storage is signed; unsigned if the attribute is absent."""
         return self.is_signed is not None and bool(self.is_signed.value.data)
 
     def verify_(self) -> None:
@@ -95,7 +95,7 @@ class ConstFakeQuantOp(_FakeQuantOp):
 
 @irdl_op_definition
 class ConstFakeQuantPerAxisOp(_FakeQuantOp):
-    """The same with a range of its own for each index of `axis`: `min` and `max` are arrays of floats."""
+    """The same with one range per index of `axis`: `min` and `max` are arrays of floats."""
 
     name = "quant.const_fake_quant_per_axis"
     min = attr_def(ArrayAttr[FloatAttr])

@@ -1,4 +1,4 @@
-"""What the quantized types hold: storage bounds, scales, zero points; immutable, hashed once.
+"""Parameters of the quantized types: storage bounds, scales, zero points. They are immutable and hashed once.
 
 Source: the "'quant' Dialect" document, section "The !quant.uniform type".
 """
@@ -22,8 +22,8 @@ class UniformParameters:
     """The parameters of `!quant.uniform`: real = (stored - zero_point) * scale.
 
     Per layer, `scales` and `zero_points` have one entry. Per channel, `axis` is set and they have one entry per index
-    of it. Sub-channel, `blocks` holds (axis, block size) pairs, and they have the entries of a tensor of `shape`, row
-    by row: one per block, and one for all of an axis that has no block size.
+    of that axis. Sub-channel, `blocks` holds (axis, block size) pairs, and they have the entries of a tensor of `shape`
+    in row-major order: one per block; an axis without a block size counts as one block.
     """
 
     storage: Storage
@@ -60,14 +60,14 @@ class UniformParameters:
 
     @cached_property
     def texts(self) -> tuple[str, ...]:
-        """`scale:zero_point` as upstream prints them, one per scale; a zero point of 0 is left out."""
+        """`scale:zero_point` as upstream prints it, one text per scale; a zero point of 0 is omitted."""
         number_type = f64 if self.blocks is None else self.expressed_type
         numbers = [format_float(scale, number_type) for scale in self.scales]
         pairs = zip(numbers, self.zero_points, strict=True)
         return tuple(f"{scale}:{point}" if point else scale for scale, point in pairs)
 
     def arrays(self) -> tuple[np.ndarray[Any, np.dtype[np.float64]], np.ndarray[Any, np.dtype[np.int64]]]:
-        """Scales (f64) and zero points (i64), of `shape` for sub-channel quantization, flat otherwise."""
+        """Scales (f64) and zero points (i64): of shape `shape` for sub-channel quantization, flat otherwise."""
         scales, points = np.array(self.scales, np.float64), np.array(self.zero_points, np.int64)
         return (scales, points) if self.blocks is None else (scales.reshape(self.shape), points.reshape(self.shape))
 
@@ -80,7 +80,7 @@ class UniformParameters:
 
 @dataclass(frozen=True)
 class AnyParameters:
-    """The parameters of `!quant.any`: a storage, and an expressed type that may be left open."""
+    """The parameters of `!quant.any`: a storage and an optional expressed type."""
 
     storage: Storage
     expressed_type: AnyFloat | None = None
@@ -88,7 +88,7 @@ class AnyParameters:
 
 @dataclass(frozen=True)
 class CalibratedParameters:
-    """The parameters of `!quant.calibrated`: the range of real values that was observed."""
+    """The parameters of `!quant.calibrated`: the observed range of real values."""
 
     expressed_type: AnyFloat
     minimum: float

@@ -1,4 +1,4 @@
-"""`!quant.quantile`: stored numbers that stand for the values of a table, such as the 16 values of NF4.
+"""`!quant.quantile`: stored numbers that index a table of values, such as the 16 values of NF4.
 
 Source: upstream MLIR's `QuantileType`; it may be the storage type of `!quant.uniform` and `!quant.any`.
 """
@@ -21,10 +21,10 @@ from zeropoint.ir.quant.reader import TypeReader
 
 @dataclass(frozen=True)
 class QuantileParameters:
-    """The parameters of `!quant.quantile`: the value that each stored number stands for.
+    """The parameters of `!quant.quantile`: the value of each stored number.
 
-    `values[i]` is what the i-th stored number means, counted from the least one of `bounds`, or of the storage type
-    where `bounds` is None.
+    `values[i]` is the value of the i-th stored number, counted from the least one in `bounds`, or in the storage type
+    if `bounds` is None.
     """
 
     storage_type: Attribute
@@ -34,7 +34,7 @@ class QuantileParameters:
 
     @property
     def value_count(self) -> int:
-        """How many stored numbers there are to give a meaning to."""
+        """The number of stored numbers, each of which needs a value."""
         if self.bounds is not None:
             return self.bounds[1] - self.bounds[0] + 1
         return 1 << bit_width(self.storage_type)
@@ -52,7 +52,7 @@ def bit_width(found: Attribute) -> int:
 
 
 def _power_text(value: int) -> str:
-    """A number, as a power of two past 64 bits, where its digits would fill pages."""
+    """The text of a number. Beyond 64 bits, it is a power of two, because the digits could fill pages."""
     return str(value) if value.bit_length() <= 64 else f"2^{value.bit_length() - 1}"
 
 

@@ -1,4 +1,4 @@
-"""Reading the text of a type with upstream MLIR's sentences, each at the place where upstream reports it."""
+"""Parses the text of a type with upstream MLIR's error messages, reported at the same places as upstream."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def _integer_width(found: Attribute | None) -> int:
 
 
 class TypeReader:
-    """A parser that stands just after the name of a type."""
+    """Parses the text that follows the name of a type."""
 
     def __init__(self, parser: AttrParser):
         self._parser = parser
         self._start = parser.pos
-        # `!quant<uniform<...>>` has one bracket more, before the name.
+        # `!quant<uniform<...>>` has one more bracket, before the name.
         before_name = self._name_start() - 1
         self._outermost = before_name if self._content[before_name] == "<" else self._start
 
@@ -41,12 +41,12 @@ class TypeReader:
         return self._parser.pos
 
     def error(self, message: str, position: int | None = None) -> NoReturn:
-        """Raise a ParseError; at the next token where no position is given."""
+        """Raise a ParseError at `position`, by default at the next token."""
         self._check_balanced()
         self._parser.raise_error(message, self.position if position is None else position)
 
     def type_error(self, error: VerifyException) -> NoReturn:
-        """Raise a ParseError for a type that was read well and means nothing, at its name."""
+        """Raise a ParseError, at the name of the type, for a type that parses but does not verify."""
         self._parser.raise_error(str(error), self._name_start())
 
     def _name_start(self) -> int:
@@ -54,11 +54,11 @@ class TypeReader:
         return max(self._content.rfind(mark, 0, name_end) for mark in "!.<") + 1
 
     def accept(self, punctuation: PunctuationSpelling) -> bool:
-        """Take a punctuation where it comes next."""
+        """Consume a punctuation if it comes next; returns whether it did."""
         return self._parser.parse_optional_punctuation(punctuation) is not None
 
     def expect(self, punctuation: PunctuationSpelling) -> None:
-        """Take a punctuation; if it is missing, the error stands at the end of the token before."""
+        """Consume a punctuation. If it is missing, raise a ParseError at the end of the previous token."""
         if not self.accept(punctuation):
             self.error(f"expected '{punctuation}'", self._previous_end())
 
@@ -67,12 +67,12 @@ class TypeReader:
         return len(self._content[:position].rstrip(_NEWLINES_AND_SPACES))
 
     def until(self, end: str) -> str:
-        """The text from the next token to the first `end` inclusive; nothing if there is none."""
+        """The text from the next token to the first `end` inclusive; empty if there is none."""
         content, start = self._content, self.position
         return content[start : content.find(end, start) + len(end)]
 
     def skip(self, length: int) -> None:
-        """Go on `length` characters after the start of the next token."""
+        """Continue `length` characters after the start of the next token."""
         self._parser._resume_from(self.position + length)  # pyright: ignore[reportPrivateUsage] (types are read by character)
 
     def integer(self, bits: int) -> int:
@@ -107,7 +107,7 @@ class TypeReader:
         return struct.unpack(">d", bits.to_bytes(8, "big"))[0]
 
     def optional_type(self) -> Attribute | None:
-        """A type, where one comes next; of a broken builtin type the error is xDSL's."""
+        """A type if one comes next, else None. Errors inside a builtin type are xDSL's."""
         position = self.position
         try:
             found = self._parser.parse_optional_type()
@@ -135,7 +135,7 @@ class TypeReader:
         return word
 
     def _check_balanced(self) -> None:
-        """Raise a ParseError for brackets that do not close; upstream looks at them before it reads anything."""
+        """Raise a ParseError for unbalanced brackets. Upstream checks them before it parses the type."""
         unbalanced = self._unbalanced()
         if unbalanced is not None:
             self._parser.raise_error(f"unbalanced '{unbalanced}' character in pretty dialect name", self._outermost)

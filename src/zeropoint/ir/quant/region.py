@@ -7,8 +7,8 @@
   quant.return %3 : tensor<4xf32>
 }
 ```
-A port without `as` has its own element type as specification. The generic form, with `input_specs`, `output_specs` and
-`logical_kernel` as attributes, is read as well.
+The specification of a port without `as` is its element type. The generic form, with `input_specs`, `output_specs` and
+`logical_kernel` as attributes, is accepted as well.
 
 Source: the RFC on quantization transformations, section "Quantization region: the 'logical' kernel", which leaves the
 syntax open.
@@ -44,7 +44,7 @@ from zeropoint.ir.quant.types import QuantizedType
 def is_valid_spec(spec: Attribute, port_type: Attribute) -> bool:
     """Whether a port of `port_type` may have this specification.
 
-    Either the element type of the port itself, or a quantized type that expresses it or leaves open what it expresses.
+    It is either the element type of the port, or a quantized type with that expressed type or with none.
     """
     element = element_or_self(port_type)
     if isinstance(spec, QuantizedType):
@@ -54,7 +54,7 @@ def is_valid_spec(spec: Attribute, port_type: Attribute) -> bool:
 
 @irdl_op_definition
 class ReturnOp(IRDLOperation):
-    """The values that a region hands out."""
+    """Terminates a region and returns its results."""
 
     name = "quant.return"
     results_ = var_operand_def()
@@ -67,10 +67,10 @@ class ReturnOp(IRDLOperation):
 
 @irdl_op_definition
 class QuantizeRegionOp(IRDLOperation):
-    """The logical kernel: isolated from above, its ports are its operands and results.
+    """The logical kernel. It is isolated from above; its ports are its operands and results.
 
-    `input_specs` and `output_specs` hold one type per port: the expressed type itself (not quantized, or not decided
-    yet), or a quantized type.
+    `input_specs` and `output_specs` hold one type per port: the expressed type (not quantized, or not decided yet), or
+    a quantized type.
     """
 
     name = "quant.region"
@@ -165,7 +165,7 @@ class QuantizeRegionOp(IRDLOperation):
 
 
 _SHOWN = ("input_specs", "logical_kernel", "output_specs")
-"""The attributes that the custom form has no names for."""
+"""The attributes that the custom form prints outside of the attribute dictionary."""
 
 
 def _print_input(printer: Printer, argument: BlockArgument, value: SSAValue, spec: Attribute) -> None:

@@ -1,4 +1,4 @@
-"""`quant.stats_ref` asks for statistics at a point, `quant.stats` states them, `quant.coupled_ref` couples points.
+"""`quant.stats_ref` requests statistics of a value, `quant.stats` holds them, `quant.coupled_ref` couples values.
 
 Source: "MLIR Quantization", section "Instrumentation and constraint ops".
 """
@@ -24,7 +24,7 @@ from zeropoint.ir.quant.containers import is_tensor, ranked_shape
 
 
 class _IdentityOp(IRDLOperation):
-    """An op that says something of a value and leaves it as it is."""
+    """An op that annotates a value and returns it unchanged."""
 
     arg = operand_def()
     res = result_def()

@@ -1,7 +1,7 @@
-"""Storage: the type that quantized values are stored in, as it is spelled, and the part of its range that is used.
+"""Storage of quantized values: the type with its spelling, and the part of its range that is used.
 
-Source: the "'quant' Dialect" document, `storedType`, `storageMin` and `storageMax`; beside `i8` and `u8` upstream MLIR
-takes `si8`, `ui8`, three narrow float formats and `!quant.quantile`, and keeps them apart.
+Source: the "'quant' Dialect" document, `storedType`, `storageMin` and `storageMax`. Upstream MLIR also accepts `si8`,
+`ui8`, three narrow float formats and `!quant.quantile`, as types distinct from `i8` and `u8`.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ _FLOAT_SPELLINGS: dict[str, Attribute] = {str(kind()): kind() for kind in FLOAT_
 class Storage:
     """A storage type and the part of its range that is used: `i8<-127:127>`.
 
-    `minimum` and `maximum` are inclusive. `spelling` is the type as the text has it if that is not `i8` or `u8`:
-    `si8`, `ui8`, `f8E4M3FN`, a quantile type; `type` then has its sign and width.
+    `minimum` and `maximum` are inclusive. `spelling` is the type as written if that is not `i8` or `u8`: `si8`, `ui8`,
+    `f8E4M3FN` or a quantile type. `type` then has its signedness and width.
     """
 
     type: StorageType
@@ -84,12 +84,12 @@ class Storage:
 
     @property
     def mlir_type(self) -> Attribute:
-        """The type that `quant.scast` reaches: signless for `i8` and `u8`, the spelling itself otherwise."""
+        """The storage side of `quant.scast`: signless for `i8` and `u8`, otherwise the type as spelled."""
         return IntegerType(self.type.width) if self.spelling is None else self.spelling
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The NumPy dtype that holds stored values; of a quantile type, that of its storage type.
+        """The NumPy dtype of stored values; for a quantile type, the dtype of its storage type.
 
         Raises TypeError if NumPy has none.
         """
@@ -106,12 +106,12 @@ class Storage:
 
 
 def is_storage_type(found: Attribute) -> bool:
-    """Whether a type may store quantized values, its width apart."""
+    """Whether a type may store quantized values, regardless of its width."""
     return isinstance(found, (IntegerType, QuantileType, *FLOAT_STORAGE))
 
 
 def stored_type(found: Attribute) -> Attribute:
-    """The number type that a storage type is: of a quantile type, its storage type."""
+    """The number type behind a storage type: for a quantile type its storage type, otherwise the type itself."""
     return found.data.storage_type if isinstance(found, QuantileType) else found
 
 
@@ -121,17 +121,17 @@ def type_width(found: Attribute) -> int:
 
 
 def signedness_of(found: Attribute) -> Signedness | None:
-    """The signedness of an integer type, None for another type."""
+    """The signedness of an integer type; None for any other type."""
     return cast("IntegerType", found).signedness.data if isinstance(found, IntegerType) else None
 
 
 def type_is_signed(found: Attribute) -> bool:
-    """Whether stored values have a sign; signless integers count as signed."""
+    """Whether stored values are signed; signless integers count as signed."""
     return signedness_of(stored_type(found)) is not Signedness.UNSIGNED
 
 
 def type_range(found: Attribute) -> tuple[int, int]:
-    """The least and the greatest integer that a storage type holds; of a quantile type, its bounds if it has any."""
+    """The least and greatest integer of a storage type; for a quantile type, its bounds if it has any."""
     if isinstance(found, QuantileType) and found.data.bounds is not None:
         return found.data.bounds
     stored = stored_type(found)

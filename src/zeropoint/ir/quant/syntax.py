@@ -1,7 +1,7 @@
 """Text of the quantized types, as upstream MLIR prints and parses it.
 
 Source: the "'quant' Dialect" document, the grammars of `!quant.uniform`. Upstream prints the per-channel separator as
-`,` with no space, the sub-channel one with a space; it leaves out a zero point of 0 and storage bounds that span the
+`,` with no space, the sub-channel one with a space. It omits a zero point of 0 and storage bounds that span the
 storage type.
 """
 
@@ -31,7 +31,7 @@ _Parameters = TypeVar("_Parameters")
 def _checked(
     parser: AttrParser, read: Callable[[TypeReader], _Parameters], check: Callable[[_Parameters], None]
 ) -> _Parameters:
-    """What `read` reads; where `check` refuses it, a parse error at the type's name."""
+    """The parameters that `read` parses. If `check` rejects them, raises a parse error at the type's name."""
     reader = TypeReader(parser)
     parameters = read(reader)
     try:
@@ -50,7 +50,7 @@ def _read_storage_type(reader: TypeReader) -> Storage:
         if not 1 <= type_width(found) <= MAX_WIDTH:
             reader.error(f"illegal storage type size: {type_width(found)}", position)
         return storage_of(found)
-    # `u8` is no type of MLIR, so it lexes as a bare identifier.
+    # `u8` is not an MLIR type, so it lexes as a bare identifier.
     word = reader.keyword()
     if not word.startswith("u"):
         reader.error("illegal storage type prefix", position)
@@ -95,9 +95,9 @@ _ENTRY = re.compile(rf"({_SCALE})(?::({_ZERO_POINT}))?", re.ASCII)
 
 @lru_cache(maxsize=256)
 def _flat_list(text: str) -> tuple[tuple[float, ...], tuple[int, ...]] | None:
-    """The scales and zero points of a list, or None if it is nested or wrong.
+    """The scales and zero points of a list, or None if it is nested or malformed.
 
-    A type is written out wherever it is used, so most lists were read before.
+    Cached: a type is printed in full at every use, so most lists repeat.
     """
     if _FLAT_LIST.fullmatch(text) is None:
         return None
@@ -107,14 +107,14 @@ def _flat_list(text: str) -> tuple[tuple[float, ...], tuple[int, ...]] | None:
 
 @dataclass
 class _ScaleList:
-    """Scales and zero points as they are read, and how many there are in each dimension."""
+    """Collects scales and zero points as they are parsed, and the shape of their list."""
 
     expressed_type: AnyFloat
     scales: list[float] = field(default_factory=list[float])
     zero_points: list[int] = field(default_factory=list[int])
 
     def read_flat(self, reader: TypeReader) -> bool:
-        """A whole list without nesting at once, if it is right; the slow way says what is wrong."""
+        """Parse a list without nesting at once; False if it is malformed, so that the slow path reports the error."""
         text = reader.until("}")
         found = _flat_list(text)
         if found is None:
@@ -143,7 +143,7 @@ class _ScaleList:
         return ()
 
     def read_rest(self, reader: TypeReader) -> tuple[int, ...]:
-        """Elements up to a closing brace, all of one shape; the shape of the whole."""
+        """Parse elements of one shape up to a closing brace. Returns the shape of the whole."""
         shape = self._read_element(reader)
         count = 1
         while reader.accept(","):
@@ -168,7 +168,7 @@ def _read_blocks(reader: TypeReader) -> tuple[tuple[int, int], ...]:
 
 
 def _wrap(zero_point: int, storage: Storage) -> int:
-    """Upstream prints a zero point of unsigned sub-channel storage as a signed number: -1 means 255 of u8."""
+    """Undo upstream's printing of zero points of unsigned sub-channel storage as signed numbers: -1 is 255 in u8."""
     least, greatest = storage.range
     unsigned = storage.is_integer and least == 0
     return zero_point + greatest + 1 if unsigned and -(greatest + 1) // 2 <= zero_point < 0 else zero_point
@@ -210,7 +210,7 @@ def parse_uniform(parser: AttrParser) -> UniformParameters:
 
 
 def _nested(texts: Sequence[str], shape: tuple[int, ...]) -> str:
-    """The texts of a tensor's elements in nested braces."""
+    """Nest the texts of a tensor's elements in braces."""
     for count in reversed(shape):
         texts = [f"{{{', '.join(texts[i : i + count])}}}" for i in range(0, len(texts), count)]
     return ", ".join(texts)

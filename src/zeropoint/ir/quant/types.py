@@ -3,8 +3,8 @@
 Source: the "'quant' Dialect" document, section "The !quant.uniform type"; the RFC on quantization transformations,
 section "Model Constraints".
 
-A type holds one immutable Python value (`Data`) instead of a tree of attributes: a per-channel type of 512 channels is
-compared and hashed in constant time, because the hash is computed once.
+A type holds one immutable Python value (`Data`) instead of a tree of attributes. Its hash is computed once, so a
+per-channel type of 512 channels is compared and hashed in constant time.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 class QuantizedType(TypeAttribute):
-    """What all quantized types share: a storage and an expressed type."""
+    """Base class of the quantized types, with a storage and an expressed type."""
 
     @property
     def storage(self) -> Storage | None:
-        """The storage, or None if the type leaves it open."""
+        """The storage, or None if the type does not specify it."""
         raise NotImplementedError
 
     @property
     def expressed_type(self) -> Attribute | None:
-        """The floating-point type of the value expressed, or None if the type leaves it open."""
+        """The expressed type, or None if the type does not specify it."""
         raise NotImplementedError
 
 
@@ -45,7 +45,7 @@ class QuantizedType(TypeAttribute):
 class UniformQuantizedType(Data[UniformParameters], QuantizedType):
     """`!quant.uniform<i8:f32, 0.5:3>`, `!quant.uniform<i8<-127:127>:f32:0, {0.5,0.25}>`.
 
-    Every way to make one raises VerifyException for parameters that upstream MLIR refuses.
+    All constructors raise VerifyException for parameters that upstream MLIR rejects.
     """
 
     name = "quant.uniform"
@@ -69,7 +69,7 @@ class UniformQuantizedType(Data[UniformParameters], QuantizedType):
         expressed_type: AnyFloat = f32,
     ) -> UniformQuantizedType:
         """One scale and zero point for each index along `axis`; zero points default to 0."""
-        # Through NumPy, because a layer may have thousands of channels.
+        # NumPy, not a Python loop: a layer may have thousands of channels.
         factors = np.fromiter(scales, np.float64)
         points = np.zeros(len(factors), np.int64) if zero_points is None else np.fromiter(zero_points, np.int64)
         return UniformQuantizedType(
@@ -87,8 +87,8 @@ class UniformQuantizedType(Data[UniformParameters], QuantizedType):
     ) -> UniformQuantizedType:
         """One scale and zero point for each block of elements.
 
-        `blocks` are (axis, block size) pairs; `scales` and `zero_points` have the tensor's rank and one entry per
-        block, one alone along an axis without a block size. Scales are rounded to `expressed_type`.
+        `blocks` are (axis, block size) pairs. `scales` and `zero_points` have the tensor's rank and one entry per
+        block; along an axis without a block size, they have size 1. Scales are rounded to `expressed_type`.
         """
         scales = np.asarray(scales, np.float64)
         points = np.zeros(scales.shape, np.int64) if zero_points is None else np.asarray(zero_points)
@@ -162,7 +162,7 @@ class UniformQuantizedType(Data[UniformParameters], QuantizedType):
 
     @property
     def affine(self) -> AffineParameters:
-        """The parameters in the terms of `zeropoint.numerics`: a scalar per layer, else in the shape of `scales`."""
+        """The parameters for `zeropoint.numerics`: scalars for a per-layer type, else in the shape of `scales`."""
         scales, points = self.data.arrays()
         if self.is_per_layer:
             scales, points = scales.reshape(()), points.reshape(())
@@ -170,7 +170,7 @@ class UniformQuantizedType(Data[UniformParameters], QuantizedType):
 
     @property
     def scales(self) -> np.ndarray[Any, np.dtype[np.float64]]:
-        """The scales, f64: [1] per layer, [channels] per channel, one per block in the tensor's rank sub-channel."""
+        """The scales, f64, of shape [1] per layer, [channels] per channel, or one per block in the tensor's rank."""
         return self.data.arrays()[0]
 
     @property
@@ -190,13 +190,13 @@ class UniformQuantizedType(Data[UniformParameters], QuantizedType):
 
 @irdl_attr_definition
 class AnyQuantizedType(Data[AnyParameters], QuantizedType):
-    """`!quant.any<i8<-8:7>:f32>`: to be quantized with this storage, parameters not known yet."""
+    """`!quant.any<i8<-8:7>:f32>`: to be quantized with this storage; the parameters are not known yet."""
 
     name = "quant.any"
 
     @classmethod
     def of(cls, storage: Storage, expressed_type: AnyFloat | None = None) -> AnyQuantizedType:
-        """`!quant.any` of a storage; without an expressed type it fits every float."""
+        """`!quant.any` of a storage; without an expressed type, it fits every float type."""
         return cls(AnyParameters(storage, expressed_type))
 
     def verify(self) -> None:
@@ -222,7 +222,7 @@ class AnyQuantizedType(Data[AnyParameters], QuantizedType):
 
 @irdl_attr_definition
 class CalibratedQuantizedType(Data[CalibratedParameters], QuantizedType):
-    """`!quant.calibrated<f32<-0.998:1.2321>>`: a range of real values, storage not chosen yet."""
+    """`!quant.calibrated<f32<-0.998:1.2321>>`: a range of real values; the storage is not chosen yet."""
 
     name = "quant.calibrated"
 
@@ -259,7 +259,7 @@ class CalibratedQuantizedType(Data[CalibratedParameters], QuantizedType):
 
 @irdl_attr_definition
 class NoQuantizedType(Data[AnyFloat], QuantizedType):
-    """`!quant.none<f32>`: to stay as it is, even where a quantized kernel exists. The RFC's NoQuantizedType."""
+    """`!quant.none<f32>`: stays float even if a quantized kernel exists. The RFC's NoQuantizedType."""
 
     name = "quant.none"
 

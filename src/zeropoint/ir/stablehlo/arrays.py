@@ -29,7 +29,7 @@ def i64_array(values: Sequence[int] | None) -> I64Array | None: ...
 
 
 def i64_array(values: Sequence[int] | None) -> I64Array | None:
-    """`array<i64: ...>`, or nothing."""
+    """`array<i64: ...>` of the values; None for None."""
     return None if values is None else DenseArrayBase.from_list(i64, [int(value) for value in values])
 
 
@@ -47,7 +47,7 @@ def padding_values(attribute: DenseIntOrFPElementsAttr[Any] | None, rank: int) -
 
 
 def check_not_negative(name: str, value: int) -> None:
-    """Check the value of an i64 attribute.
+    """Check that the value of an i64 attribute is not negative.
 
     Raises VerifyException.
     """

@@ -1,6 +1,6 @@
-"""The parts of op syntax that a declarative format cannot say, as custom directives; the formats stand at the ops.
+"""Custom directives for op syntax that a declarative assembly format cannot express. The ops define their formats.
 
-Source: the text that upstream StableHLO prints. The names of the directives are those of upstream's formats.
+Source: the text that upstream StableHLO prints. The directives have the names that upstream's formats use.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def parse_operands(parser: Parser) -> list[UnresolvedOperand]:
 
 
 def print_operands(printer: Printer, operands: Sequence[SSAValue]) -> None:
-    """The inverse of `parse_operands`, with the space that stands before."""
+    """The inverse of `parse_operands`, with a leading space."""
     printer.print_string(" ")
     printer.print_list(operands, printer.print_operand)
 
@@ -67,7 +67,7 @@ def _print(printer: Printer, state: PrintingState, text: str) -> None:
 def assign_signature(
     parser: Parser, state: ParsingState, operands: Sequence[TypeDirective], result: TypeDirective, found: FunctionType
 ) -> None:
-    """Give operands and the result the types of a signature."""
+    """Assign the types of a signature to the operands and the result."""
     if len(found.inputs) != len(operands):
         parser.raise_error(f"{len(operands)} operands present, but expected {len(found.inputs)}")
     if len(found.outputs) != 1:
@@ -79,7 +79,7 @@ def assign_signature(
 
 @irdl_custom_directive
 class SameOperandsAndResultType(CustomDirective):
-    """`type` where every operand and the result have it, `(types) -> type` otherwise."""
+    """`type` if all operands and the result have that type, otherwise `(types) -> type`."""
 
     operands: TypeDirective
     result: TypeDirective
@@ -111,7 +111,7 @@ class SameOperandsAndResultType(CustomDirective):
 
 @irdl_custom_directive
 class SelectOpType(CustomDirective):
-    """`pred-type, type` where both branches and the result have it, `(types) -> type` otherwise."""
+    """`pred-type, type` if both branches and the result have type `type`, otherwise `(types) -> type`."""
 
     pred: TypeDirective
     on_true: TypeDirective
@@ -148,7 +148,7 @@ class VariadicOperandWithAttribute(CustomDirective):
     operands: VariadicOperandVariable
 
     def parse(self, parser: Parser, state: ParsingState) -> None:
-        """Parse operands until something else stands where one could."""
+        """Parse operands, each with its comma, until the next token is not an operand."""
         found: list[UnresolvedOperand] = []
         while (operand := parser.parse_optional_unresolved_operand()) is not None:
             found.append(operand)
@@ -156,7 +156,7 @@ class VariadicOperandWithAttribute(CustomDirective):
         self.operands.set(state, found)
 
     def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
-        """Print the operands, each with its comma. (Upstream prints the comma of no operand, and does not read it.)"""
+        """Print the operands, each with its comma. (Without operands, upstream prints a comma that it cannot parse.)"""
         self.operands.print(printer, state, op)
         if self.operands.get(op):
             printer.print_string(",")
@@ -207,7 +207,7 @@ def _window_text(attribute: Attribute) -> str:
 
 @irdl_custom_directive
 class WindowAttributes(CustomDirective):
-    """`stride = [1, 1], pad = [[1, 1], [1, 1]], ...`: those that are present."""
+    """`stride = [1, 1], pad = [[1, 1], [1, 1]], ...`: the attributes that are present."""
 
     window_strides: AttributeVariable
     padding: AttributeVariable
@@ -258,7 +258,7 @@ def _parse_pair(parser: Parser) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 @irdl_custom_directive
 class DotDimensionNumbers(CustomDirective):
-    """`batching_dims = [0] x [0], contracting_dims = [2] x [1]`; the first is left out if it is empty."""
+    """`batching_dims = [0] x [0], contracting_dims = [2] x [1]`; empty batching_dims are omitted."""
 
     dimensions: AttributeVariable
 
@@ -287,7 +287,7 @@ class DotDimensionNumbers(CustomDirective):
 
 @irdl_custom_directive
 class SliceRanges(CustomDirective):
-    """`[0:4:2, 1:8]`: start, limit and, if it is not 1, stride of each dimension."""
+    """`[0:4:2, 1:8]`: start, limit and stride of each dimension; a stride of 1 is omitted."""
 
     start_indices: AttributeVariable
     limit_indices: AttributeVariable

@@ -125,7 +125,7 @@ class ComparisonTypeAttr(EnumAttribute[ComparisonType], SpacedOpaqueSyntaxAttrib
 
 
 class Precision(StrEnum):
-    """The precision asked of a contraction; zeropoint computes every one of them exactly in integers."""
+    """The requested precision of a contraction; for integers, zeropoint computes exactly with each of them."""
 
     DEFAULT = "DEFAULT"
     HIGH = "HIGH"
@@ -140,7 +140,7 @@ class PrecisionAttr(EnumAttribute[Precision], SpacedOpaqueSyntaxAttribute):
 
 
 class FftType(StrEnum):
-    """Which discrete Fourier transform."""
+    """The kind of discrete Fourier transform."""
 
     FFT = "FFT"
     IFFT = "IFFT"
@@ -156,7 +156,7 @@ class FftTypeAttr(EnumAttribute[FftType], SpacedOpaqueSyntaxAttribute):
 
 
 class Transpose(StrEnum):
-    """In which form `triangular_solve` takes its matrix."""
+    """How `triangular_solve` transposes its matrix."""
 
     INVALID = "TRANSPOSE_INVALID"
     NO_TRANSPOSE = "NO_TRANSPOSE"

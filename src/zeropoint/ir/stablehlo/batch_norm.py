@@ -1,7 +1,7 @@
 """The batch normalisations.
 
 Source: the StableHLO specification, "batch_norm_inference" (C1 to C7), "batch_norm_training" (C1 to C7),
-"batch_norm_grad" (C1 to C5); the sentences are upstream's.
+"batch_norm_grad" (C1 to C5); the error messages are upstream's.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _FEATURES = TensorConstraint((ElementKind.FLOAT, ElementKind.PER_TENSOR), "1D te
 
 
 class _BatchNormOp(SignatureOp):
-    """What they share: a feature dimension, and what is added to the variance."""
+    """Base class: ops with a feature dimension and an epsilon, which is added to the variance."""
 
     epsilon = prop_def(FloatAttr)
     feature_index = prop_def(IntegerAttr)
@@ -43,11 +43,11 @@ class _BatchNormOp(SignatureOp):
 
     @property
     def feature(self) -> int:
-        """The dimension that has one scale per index."""
+        """The feature dimension: it has one scale per index."""
         return int(self.feature_index.value.data)
 
     def check(self, whole: Sequence[SSAValue], per_feature: Sequence[SSAValue]) -> None:
-        """Check operands of the full shape, and those of one value a feature."""
+        """Check operands of the full shape, and operands with one value per feature."""
         if self.feature < 0:
             raise VerifyException(
                 "attribute 'feature_index' failed to satisfy constraint: 64-bit signless integer attribute whose value "
@@ -82,7 +82,7 @@ def _properties(epsilon: float, feature_index: int) -> dict[str, FloatAttr | Int
 
 @irdl_op_definition
 class BatchNormInferenceOp(_BatchNormOp):
-    """(operand - mean) / sqrt(variance + epsilon) * scale + offset, along every dimension but the features'."""
+    """(operand - mean) / sqrt(variance + epsilon) * scale + offset, with one mean, variance, ... per feature."""
 
     name = "stablehlo.batch_norm_inference"
     SIGNATURE: ClassVar[Signature] = Signature((REAL, _FEATURES), REAL, (compatible_element_types,))
@@ -104,7 +104,7 @@ class BatchNormInferenceOp(_BatchNormOp):
 
 @irdl_op_definition
 class BatchNormTrainingOp(_BatchNormOp):
-    """The same with the operand's own mean and variance, which are results too."""
+    """The same with the operand's own mean and variance, which are also results."""
 
     name = "stablehlo.batch_norm_training"
     SIGNATURE: ClassVar[Signature] = Signature((REAL, _FEATURES), REAL, (compatible_element_types,))
@@ -127,7 +127,7 @@ class BatchNormTrainingOp(_BatchNormOp):
 
 @irdl_op_definition
 class BatchNormGradOp(_BatchNormOp):
-    """The gradients of batch_norm_training's operands, for the gradient of its output."""
+    """The gradients of batch_norm_training's operands, given the gradient of its output."""
 
     name = "stablehlo.batch_norm_grad"
     SIGNATURE: ClassVar[Signature] = Signature(

@@ -1,4 +1,4 @@
-"""StableHLO ops on the bits of integers and booleans: logic, counts, shifts.
+"""Bitwise StableHLO ops on integers and booleans: logic, counts, shifts.
 
 Source: the StableHLO specification; op and operand names are upstream's. `and` and `or` are in `elementwise`.
 """
@@ -15,7 +15,7 @@ from zeropoint.ir.stablehlo.signatures import BITS, INTEGERS, Signature, element
 
 @irdl_op_definition
 class XorOp(BinaryOp):
-    """Bitwise or logical exclusive disjunction."""
+    """Bitwise or logical exclusive or."""
 
     name = "stablehlo.xor"
     SIGNATURE: ClassVar[Signature] = elementwise(BITS)
@@ -23,7 +23,7 @@ class XorOp(BinaryOp):
 
 @irdl_op_definition
 class ShiftLeftOp(BinaryOp):
-    """The bits of `lhs` moved up by `rhs`; zeros come in."""
+    """`lhs` shifted left by `rhs` bits, filled with zeros."""
 
     name = "stablehlo.shift_left"
     SIGNATURE: ClassVar[Signature] = elementwise(INTEGERS)
@@ -31,7 +31,7 @@ class ShiftLeftOp(BinaryOp):
 
 @irdl_op_definition
 class ShiftRightArithmeticOp(BinaryOp):
-    """The bits of `lhs` moved down by `rhs`; copies of the sign bit come in."""
+    """`lhs` shifted right by `rhs` bits, filled with the sign bit."""
 
     name = "stablehlo.shift_right_arithmetic"
     SIGNATURE: ClassVar[Signature] = elementwise(INTEGERS)
@@ -39,7 +39,7 @@ class ShiftRightArithmeticOp(BinaryOp):
 
 @irdl_op_definition
 class ShiftRightLogicalOp(BinaryOp):
-    """The bits of `lhs` moved down by `rhs`; zeros come in."""
+    """`lhs` shifted right by `rhs` bits, filled with zeros."""
 
     name = "stablehlo.shift_right_logical"
     SIGNATURE: ClassVar[Signature] = elementwise(INTEGERS)
@@ -55,7 +55,7 @@ class NotOp(UnaryOp):
 
 @irdl_op_definition
 class PopcntOp(UnaryOp):
-    """How many bits are set."""
+    """The number of set bits."""
 
     name = "stablehlo.popcnt"
     SIGNATURE: ClassVar[Signature] = elementwise(INTEGERS)
@@ -63,7 +63,7 @@ class PopcntOp(UnaryOp):
 
 @irdl_op_definition
 class CountLeadingZerosOp(UnaryOp):
-    """How many bits above the highest set one are clear."""
+    """The number of zero bits above the highest set bit."""
 
     name = "stablehlo.count_leading_zeros"
     SIGNATURE: ClassVar[Signature] = elementwise(INTEGERS)

@@ -1,4 +1,4 @@
-"""What the regions of StableHLO ops are made of: the `return` that ends them, bodies of one op.
+"""Regions of StableHLO ops: their terminator `return`, and bodies of a single op.
 
 Source: the StableHLO specification, "return".
 """
@@ -15,7 +15,7 @@ from xdsl.traits import IsTerminator, Pure
 
 @irdl_op_definition
 class ReturnOp(IRDLOperation):
-    """Ends a region of a StableHLO op."""
+    """Terminates a region of a StableHLO op."""
 
     name = "stablehlo.return"
     results_ = var_operand_def()
@@ -36,7 +36,7 @@ def binary_body(op: Callable[[SSAValue, SSAValue], Operation], element_type: Att
 
 
 def body_op(body: Region) -> type[Operation] | None:
-    """The one op that a body applies to its two arguments; None for any other body."""
+    """The class of the single op that a body applies to its two arguments; None for any other body."""
     ops = list(body.block.ops)
     applied = len(ops) == 2 and set(ops[0].operands) == set(body.block.args)
     if applied and tuple(ops[1].operands) == tuple(ops[0].results):

@@ -1,6 +1,6 @@
-"""Which processes an op of several talks to: the channel's handle and the replica groups.
+"""Communication attributes of collective ops: the channel handle and the replica groups.
 
-Source: the StableHLO specification, "channel_id", "replica_groups" of the ops that several processes run together.
+Source: the StableHLO specification, "channel_id" and "replica_groups" of the collective ops.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from xdsl.printer import Printer
 
 @dataclass(frozen=True)
 class Channel:
-    """The number that ops of one exchange share, and its kind: 1 between devices, 2 to the host, 3 from the host."""
+    """The id that communicating ops share, and the kind of channel: 1 between devices, 2 to the host, 3 from it."""
 
     handle: int
     type: int
@@ -49,7 +49,7 @@ class ChannelHandleAttr(Data[Channel]):
 
 
 def replica_groups(attribute: DenseIntOrFPElementsAttr[Any]) -> list[list[int]]:
-    """The groups, without the -1 that fill short ones up."""
+    """The replica groups, without the -1 that pad short groups."""
     rows = np.frombuffer(attribute.data.data, np.int64)
     shape = attribute.get_shape()
     if len(rows) == 1:  # a splat
@@ -58,6 +58,6 @@ def replica_groups(attribute: DenseIntOrFPElementsAttr[Any]) -> list[list[int]]:
 
 
 def channel_id(op: IRDLOperation) -> int:
-    """The number of the op's channel, 0 if it has none."""
+    """The id of the op's channel, 0 if it has none."""
     channel = op.properties.get("channel_handle")
     return channel.data.handle if isinstance(channel, ChannelHandleAttr) else 0

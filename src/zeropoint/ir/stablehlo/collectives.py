@@ -1,7 +1,7 @@
-"""Ops that the processes of a group run together: reductions, gathers and moves across them.
+"""Collective ops: reductions, gathers and data movement across the processes of a group.
 
-Source: the StableHLO specification, "all_reduce" and the other ops that have replica groups; the sentences of the
-verifiers are upstream's.
+Source: the StableHLO specification, "all_reduce" and the other ops that have replica groups; the error messages are
+upstream's.
 """
 
 from __future__ import annotations
@@ -248,7 +248,7 @@ def check_broadcast(op: IRDLOperation, groups: Groups, has_root: bool) -> None:
 
 
 class _Reducing(SignatureOp):
-    """What the ops share whose body combines the values of several processes."""
+    """Base class of ops whose body combines the values of several processes."""
 
     replica_groups = prop_def(DenseIntOrFPElementsAttr)
     channel_handle = opt_prop_def(ChannelHandleAttr)
@@ -257,7 +257,7 @@ class _Reducing(SignatureOp):
 
 @irdl_op_definition
 class AllReduceOp(_Reducing):
-    """The values of all processes of a group, reduced with the body, on every process of the group."""
+    """Reduces the values of a group's processes with the body; every process of the group gets the result."""
 
     name = "stablehlo.all_reduce"
     SIGNATURE: ClassVar[Signature] = Signature((VARIADIC,), VARIADIC)
@@ -273,7 +273,7 @@ class AllReduceOp(_Reducing):
 
 @irdl_op_definition
 class ReduceScatterOp(_Reducing):
-    """The values of all processes of a group, reduced with the body; every process has its part of the result."""
+    """Reduces the values of a group's processes with the body; every process gets its part of the result."""
 
     name = "stablehlo.reduce_scatter"
     SIGNATURE: ClassVar[Signature] = Signature((ANY,), ANY)
@@ -290,7 +290,7 @@ class ReduceScatterOp(_Reducing):
 
 @irdl_op_definition
 class CollectiveReduceOp(_Reducing):
-    """The values of all processes of a group, reduced with the body, on the first process; zeros on the others."""
+    """Reduces the values of a group's processes with the body; the first process gets the result, the others zeros."""
 
     name = "stablehlo.collective_reduce"
     inputs = var_operand_def()
@@ -304,7 +304,7 @@ class CollectiveReduceOp(_Reducing):
 
 @irdl_op_definition
 class AllGatherOp(SignatureOp):
-    """The values of all processes of a group, one after the other along a dimension, on every process."""
+    """Concatenates the values of a group's processes along a dimension; every process gets the result."""
 
     name = "stablehlo.all_gather"
     SIGNATURE: ClassVar[Signature] = Signature((VARIADIC,), VARIADIC)
@@ -323,7 +323,7 @@ class AllGatherOp(SignatureOp):
 
 @irdl_op_definition
 class AllToAllOp(SignatureOp):
-    """Every process cuts its value into as many parts as its group has processes, and gives one to each."""
+    """Every process splits its value into one part per process of its group and sends one part to each."""
 
     name = "stablehlo.all_to_all"
     SIGNATURE: ClassVar[Signature] = Signature((VARIADIC,), VARIADIC)
@@ -346,7 +346,7 @@ class AllToAllOp(SignatureOp):
 
 @irdl_op_definition
 class CollectivePermuteOp(SignatureOp):
-    """The value of the source process on the target process; zeros where a process is no target."""
+    """Sends the value of each source process to its target process; other processes get zeros."""
 
     name = "stablehlo.collective_permute"
     SIGNATURE: ClassVar[Signature] = Signature((ANY,), ANY, (same_element_type,))
@@ -363,10 +363,10 @@ class CollectivePermuteOp(SignatureOp):
 
 @irdl_op_definition
 class CollectiveBroadcastOp(SignatureOp):
-    """The value of the first process of a group on all its processes; zeros where a process is in no group.
+    """Sends the value of a group's first process to all its processes; processes outside of all groups get zeros.
 
-    With `has_dynamic_root` the last operand says, for each of the others, whose value it is; this form is newer than
-    what the C++ StableHLO that zeropoint is compared with reads.
+    With `has_dynamic_root`, the last operand gives the root process for each of the other operands. This form is newer
+    than the C++ StableHLO that zeropoint is compared with.
     """
 
     name = "stablehlo.collective_broadcast"

@@ -1,4 +1,4 @@
-"""`composite`: an op made of other ops, with a function that says what it means.
+"""`composite`: an op composed of other ops, with a function that defines its semantics.
 
 Source: the StableHLO specification, "composite".
 """
@@ -28,7 +28,7 @@ _NAME = "^[a-zA-Z][a-zA-Z0-9_]*([.][a-zA-Z0-9_$]+)+$"
 
 
 class _CallsDecomposition(SymbolUserOpInterface):
-    """The decomposition is a function of the op's operand and result types."""
+    """Verifies that the decomposition is a function with the op's operand and result types."""
 
     def verify(self, op: Operation) -> None:
         assert isinstance(op, CompositeOp)

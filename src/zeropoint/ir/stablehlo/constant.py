@@ -30,7 +30,7 @@ _STATIC = TensorConstraint(
 
 @irdl_op_definition
 class ConstantOp(SignatureOp):
-    """A constant tensor. Of a quantized result type, `value` holds the storage integers.
+    """A constant tensor. If the result type is quantized, `value` holds the storage integers.
 
     ```mlir
     %0 = stablehlo.constant dense<0.000000e+00> : tensor<f32>
@@ -51,7 +51,7 @@ class ConstantOp(SignatureOp):
 
     @classmethod
     def parse(cls, parser: Parser) -> ConstantOp:
-        """Parse `attr-dict? elements`, or the generic form where the result has another type than the elements."""
+        """Parse `attr-dict? elements`, or the generic form if result and elements have different types."""
         if parser.parse_optional_punctuation("("):
             parser.parse_punctuation(")")
             properties = parser.parse_optional_properties_dict()
@@ -80,7 +80,7 @@ class ConstantOp(SignatureOp):
         printer.print_attribute(self.value)
 
     def verify_(self) -> None:
-        """Check that the elements have the result's type; of a quantized one, that of its storage, without a sign."""
+        """Check that the elements have the result's type or, if that is quantized, its signless storage type."""
         super().verify_()
         value = self.value.get_type()
         result = quantized(element_of(self.output))

@@ -334,7 +334,7 @@ def _check_dot_general(op: DotGeneralOp) -> None:
 
 
 def _dot_general_shape(lhs: Sequence[int], rhs: Sequence[int], dims: DotDimensions) -> list[int]:
-    """The shape of a result: batching dimensions, then what is left of lhs, then what is left of rhs."""
+    """The result shape: batching dimensions, then the free dimensions of lhs, then those of rhs."""
     lhs_used = {*dims.lhs_batching_dimensions, *dims.lhs_contracting_dimensions}
     rhs_used = {*dims.rhs_batching_dimensions, *dims.rhs_contracting_dimensions}
     batch = [lhs[dim] for dim in dims.lhs_batching_dimensions]

@@ -1,4 +1,4 @@
-"""`if`, `case`, `while`: bodies that run or do not run. `map`: a body on every element. `custom_call`: a name.
+"""Control flow: `if`, `case`, `while`. `map`: a body applied elementwise. `custom_call`: a call by name.
 
 Source: the StableHLO specification, "if", "case", "while", "map", "custom_call".
 """
@@ -59,7 +59,7 @@ _LOOPED = TensorConstraint(
 
 @irdl_op_definition
 class IfOp(SignatureOp):
-    """The results of the first region where `pred` is true, of the second one if it is false."""
+    """The results of the first region if `pred` is true, otherwise of the second."""
 
     name = "stablehlo.if"
     SIGNATURE: ClassVar[Signature] = Signature((PREDICATE,), _VALUES)
@@ -79,7 +79,7 @@ class IfOp(SignatureOp):
 
 @irdl_op_definition
 class CaseOp(SignatureOp):
-    """The results of the region that `index` counts to; of the last one if there is no such region."""
+    """The results of region number `index`; of the last region if `index` is out of range."""
 
     name = "stablehlo.case"
     SIGNATURE: ClassVar[Signature] = Signature((INT32,), _VALUES)
@@ -98,7 +98,7 @@ class CaseOp(SignatureOp):
 
 @irdl_op_definition
 class WhileOp(SignatureOp):
-    """The operands, replaced by what `body` makes of them for as long as `cond` says true of them.
+    """Applies `body` to the operands repeatedly, as long as `cond` returns true.
 
     ```mlir
     %0:2 = stablehlo.while(%iterArg = %x, %iterArg_0 = %n) : tensor<2xf32>, tensor<i64>
@@ -150,7 +150,7 @@ class WhileOp(SignatureOp):
         )
 
     def print(self, printer: Printer) -> None:
-        """Print `(%a = %x) : type cond {...} do {...}`; both regions call their arguments the same."""
+        """Print `(%a = %x) : type cond {...} do {...}`; both regions use the same argument names."""
         with printer.in_parens():
             printer.print_list(
                 zip(self.body.block.args, self.inputs, strict=True), lambda pair: _print_pair(printer, pair)
@@ -185,7 +185,7 @@ def _print_pair(printer: Printer, pair: tuple[BlockArgument, SSAValue]) -> None:
 
 @irdl_op_definition
 class MapOp(SignatureOp):
-    """The body on the elements that stand at one place in all the inputs, for every place."""
+    """Applies the body elementwise to all inputs."""
 
     name = "stablehlo.map"
     SIGNATURE: ClassVar[Signature] = Signature((VARIADIC,), ANY, (at_least_one, same_shape))
@@ -211,7 +211,7 @@ class MapOp(SignatureOp):
 
 @irdl_op_definition
 class CustomCallOp(IRDLOperation):
-    """A call of something that only its name says.
+    """A call of an implementation-defined op by name.
 
     ```mlir
     %0 = stablehlo.custom_call @check.eq(%x, %y) : (tensor<2xf32>, tensor<2xf32>) -> tensor<i1>
@@ -267,12 +267,12 @@ class CustomCallOp(IRDLOperation):
 
 
 def _returned_types(block: Block) -> list[Attribute]:
-    """The types of what the block's terminator hands out."""
+    """The operand types of the block's terminator."""
     return [] if block.last_op is None else list(block.last_op.operand_types)
 
 
 def _check_branches(op: Operation, selector: SSAValue) -> None:
-    """Check `if` and `case`: a scalar selects, branches have no arguments and return what the op does.
+    """Check `if` and `case`: the selector is a scalar, branches have no arguments and return the op's result types.
 
     Raises VerifyException.
     """
@@ -309,7 +309,7 @@ def _is_predicate(found: Attribute) -> bool:
 
 
 def _check_while(op: WhileOp) -> None:
-    """Check `while`: operands, arguments of both regions, what the body returns and the results have the same types.
+    """Check `while`: operands, arguments of both regions, values returned by the body, and results have equal types.
 
     Raises VerifyException.
     """

@@ -1,4 +1,4 @@
-"""The dimensions that convolutions, products, gathers and scatters name, as plain values.
+"""Dimension numbers of convolutions, dot products, gathers and scatters as plain values.
 
 Source: the StableHLO specification, "convolution", "dot_general", "gather" and "scatter".
 """
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class ConvolutionLayout:
-    """Which dimension of each tensor is batch, feature or a spatial one; names as in the StableHLO specification."""
+    """The batch, feature and spatial dimensions of each tensor; names as in the StableHLO specification."""
 
     input_batch_dimension: int
     input_feature_dimension: int
@@ -41,7 +41,7 @@ class DotDimensions:
 
 @dataclass(frozen=True)
 class GatherDimensions:
-    """Which dimensions of `gather` hold slices, positions and batches; names as in the StableHLO specification."""
+    """The slice, index and batch dimensions of `gather`; names as in the StableHLO specification."""
 
     offset_dims: tuple[int, ...] = ()
     collapsed_slice_dims: tuple[int, ...] = ()
@@ -53,7 +53,7 @@ class GatherDimensions:
 
 @dataclass(frozen=True)
 class ScatterDimensions:
-    """Which dimensions of `scatter` hold windows, positions and batches; names as in the StableHLO specification."""
+    """The window, index and batch dimensions of `scatter`; names as in the StableHLO specification."""
 
     update_window_dims: tuple[int, ...] = ()
     inserted_window_dims: tuple[int, ...] = ()

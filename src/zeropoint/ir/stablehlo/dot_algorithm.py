@@ -1,7 +1,7 @@
-"""`#stablehlo.dot_algorithm<...>`: in which precision a `dot_general` multiplies and adds.
+"""`#stablehlo.dot_algorithm<...>`: the precision of multiplication and accumulation in `dot_general`.
 
-Source: the StableHLO specification, "dot_general" (C21 to C24, and the list of known algorithms); the text and the
-sentences are upstream's.
+Source: the StableHLO specification, "dot_general" (C21 to C24, and the list of known algorithms); the syntax and the
+error messages are upstream's.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ tf32 = FloatTF32Type()
 
 @dataclass(frozen=True)
 class DotAlgorithm:
-    """Element types that operands are rounded to, the type that products are added in, and how many products of parts
-    of the operands there are; names as in the StableHLO specification.
+    """The element types that operands are rounded to, the accumulation type, and the number of primitive products that
+    emulate one product; names as in the StableHLO specification.
     """
 
     lhs_precision_type: Attribute
@@ -66,7 +66,7 @@ _KNOWN: dict[tuple[Attribute, Attribute], tuple[int, ...]] = {
     (f64, f64): (1,),
     (tf32, f32): (1, 3),
 }
-"""Types of operands and accumulation, and the numbers of primitive operations that hardware is known to do."""
+"""(Operand type, accumulation type) to the numbers of primitive operations that known hardware supports."""
 _NARROW = (
     Float8E3M4Type,
     Float8E4M3B11FNUZType,
@@ -79,7 +79,7 @@ _NARROW = (
 
 
 def check_known(algorithm: DotAlgorithm) -> None:
-    """Check that there is such an algorithm (C22 to C24).
+    """Check that the algorithm is a known one (C22 to C24).
 
     Raises VerifyException.
     """
@@ -115,7 +115,7 @@ def _is_known(algorithm: DotAlgorithm) -> bool:
 
 
 def parse_algorithm(parser: AttrParser) -> DotAlgorithm:
-    """`<lhs_precision_type = tf32, ...>`: every entry, in upstream's order."""
+    """`<lhs_precision_type = tf32, ...>`: all entries, in upstream's order."""
     values: dict[str, Any] = {}
     position = parser.pos
     with parser.in_angle_brackets():
@@ -165,13 +165,13 @@ class DotAlgorithmAttr(Data[DotAlgorithm]):
 
 @irdl_custom_directive
 class PrecisionConfigAndAlgorithm(CustomDirective):
-    """`, precision = [DEFAULT, DEFAULT], algorithm = <...>`, each if there is one."""
+    """`, precision = [DEFAULT, DEFAULT], algorithm = <...>`; both are optional."""
 
     precision: AttributeVariable
     algorithm: AttributeVariable
 
     def parse(self, parser: Parser, state: ParsingState) -> None:
-        """Parse the entries that there are."""
+        """Parse the entries that are present."""
         if parser.parse_optional_punctuation(",") is None:
             return
         if parser.parse_optional_keyword("precision") is not None:
@@ -187,7 +187,7 @@ class PrecisionConfigAndAlgorithm(CustomDirective):
         self.algorithm.set(state, DotAlgorithmAttr(parse_algorithm(parser)))
 
     def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
-        """Print the entries that there are."""
+        """Print the entries that are present."""
         precision, algorithm = self.precision.get(op), self.algorithm.get(op)
         if precision is not None:
             names = [entry.data.value for entry in cast("ArrayAttr[PrecisionAttr]", precision)]

@@ -1,4 +1,4 @@
-"""Ops whose attributes are operands: shapes, paddings and slices that are known when the program runs.
+"""Dynamic ops: their shapes, paddings and slice sizes are operands, known only at run time.
 
 Source: the StableHLO specification, "dynamic_broadcast_in_dim", "dynamic_conv", "dynamic_gather", "dynamic_iota",
 "dynamic_pad", "dynamic_reshape", "get_dimension_size".
@@ -66,7 +66,7 @@ class GetDimensionSizeOp(SignatureOp):
 
 @irdl_op_definition
 class DynamicReshapeOp(SignatureOp):
-    """The same elements in row-major order under the shape that the second operand holds."""
+    """`reshape` to the shape that the second operand holds."""
 
     name = "stablehlo.dynamic_reshape"
     SIGNATURE: ClassVar[Signature] = Signature((ANY_OR_AXIS, FREE), ANY_OR_AXIS)
@@ -127,7 +127,7 @@ class DynamicIotaOp(SignatureOp):
 
 @irdl_op_definition
 class DynamicPadOp(SignatureOp):
-    """`pad` by as much as the last three operands hold."""
+    """`pad` by the amounts that the last three operands hold."""
 
     name = "stablehlo.dynamic_pad"
     SIGNATURE: ClassVar[Signature] = Signature((ANY, SCALAR, FREE), ANY)
@@ -174,7 +174,7 @@ class DynamicConvOp(SignatureOp):
 
 @irdl_op_definition
 class DynamicGatherOp(SignatureOp):
-    """`gather` of slices as great as the third operand holds."""
+    """`gather` of slices of the sizes that the third operand holds."""
 
     name = "stablehlo.dynamic_gather"
     SIGNATURE: ClassVar[Signature] = Signature((ANY, POSITIONS, FREE), ANY)
@@ -188,7 +188,7 @@ class DynamicGatherOp(SignatureOp):
 
 
 def _check_sizes_operand(found: Attribute, position: int, rank: int = 1) -> None:
-    """Operands that hold sizes are tensors of integers, in one dimension."""
+    """Check that an operand with sizes is a one-dimensional tensor of integers."""
     fits = (
         type(found) is TensorType
         and len(shape_of(found)) == rank
@@ -203,7 +203,7 @@ def _check_sizes_operand(found: Attribute, position: int, rank: int = 1) -> None
 
 
 def constant_sizes(value: SSAValue) -> tuple[int, ...] | None:
-    """The numbers that a constant operand holds, or None if it is not a small constant."""
+    """The numbers in a constant operand, or None if it is not an inline constant."""
     if not isinstance(value, OpResult) or not isinstance(value.op, ConstantOp):
         return None
     found = value.op.value

@@ -1,6 +1,6 @@
-"""The element types that operands and results may have, and which element types and shapes go together.
+"""Element type constraints on operands and results, and compatibility of element types and shapes.
 
-Source: upstream StableHLO's type constraints and its `isCompatibleForHloTypeInference`; the sentences are upstream's.
+Source: upstream StableHLO's type constraints and its `isCompatibleForHloTypeInference`; the messages are upstream's.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from zeropoint.ir.tensors import element_of, shape_of
 
 
 class ElementKind(Enum):
-    """A group of element types, by the words that upstream has for it."""
+    """A group of element types; the value is upstream's description."""
 
     FLOAT = "4/6/8/16/32/64-bit float"
     BOOL = "bool"
@@ -45,7 +45,7 @@ class ElementKind(Enum):
 
 @dataclass(frozen=True)
 class TensorConstraint:
-    """Tensors whose elements are of one of `kinds`; `container` is what upstream calls the tensor."""
+    """Tensors whose elements are of one of `kinds`; `container` is upstream's word for the tensor."""
 
     kinds: tuple[ElementKind, ...]
     container: str = "ranked tensor"
@@ -55,7 +55,7 @@ class TensorConstraint:
     or_per_axis: bool = False
     or_token: bool = False
     afterwards: str = ""
-    """What upstream's sentence ends in: types that no program here has."""
+    """The end of upstream's message: types that do not occur here."""
 
     def check(self, found: Attribute, position: str) -> None:
         """Check the type of an operand or result; `position` is `operand #0`.
@@ -81,7 +81,7 @@ class TensorConstraint:
         raise VerifyException(f"{position} must be {self.text()}, but got '{found}'")
 
     def text(self) -> str:
-        """The constraint in upstream's words."""
+        """Upstream's description of the constraint."""
         kinds = " or ".join(kind.value for kind in self.kinds)
         per_axis = " or ranked tensor of per-axis integer quantized values" if self.or_per_axis else ""
         return f"{self.container} of {kinds} values{per_axis}{' or token' if self.or_token else ''}{self.afterwards}"
@@ -155,24 +155,24 @@ def _quantized_kind(element: UniformQuantizedType, shape: Sequence[int]) -> Elem
 
 
 def real_element(element_type: Attribute) -> Attribute:
-    """The type of the parts of a complex number; a real type is its own."""
+    """The element type of a complex type; a real type itself."""
     return (
         cast("ComplexType[Any]", element_type).element_type if isinstance(element_type, ComplexType) else element_type
     )
 
 
 def quantized(value: Attribute) -> UniformQuantizedType | None:
-    """A quantized element type, or None if it is of another kind."""
+    """The element type if it is quantized, else None."""
     return value if isinstance(value, UniformQuantizedType) else None
 
 
 def same_storage_type(first: UniformQuantizedType, second: UniformQuantizedType) -> bool:
-    """Whether two quantized types have storage of one width; upstream's storage types have no sign."""
+    """Whether two quantized types have storage of the same width; upstream's storage types are signless."""
     return first.storage.type.width == second.storage.type.width
 
 
 def compatible_elements(first: Attribute, second: Attribute) -> bool:
-    """Equal, or quantized alike but for scales, zero points and the axis."""
+    """Whether two types are equal, or quantized types that differ only in scales, zero points and axis."""
     if first is second or first == second:
         return True
     if not isinstance(first, UniformQuantizedType) or not isinstance(second, UniformQuantizedType):
@@ -185,19 +185,19 @@ def compatible_elements(first: Attribute, second: Attribute) -> bool:
 
 
 def compatible_shapes(first: Sequence[int], second: Sequence[int]) -> bool:
-    """Equal but for dynamic dimensions."""
+    """Whether two shapes are equal; a dynamic dimension matches any size."""
     if first == second:
         return True
     return len(first) == len(second) and all(compatible_sizes(a, b) for a, b in zip(first, second, strict=True))
 
 
 def compatible_sizes(first: int, second: int) -> bool:
-    """Equal, or one of them dynamic."""
+    """Whether two sizes are equal or one is dynamic."""
     return first == second or DYNAMIC_INDEX in (first, second)
 
 
 def inferred_fits(inferred: Sequence[tuple[Sequence[int], Attribute]], found: Sequence[Attribute]) -> bool:
-    """Whether types are those that were inferred, but for dynamic sizes, scales and zero points."""
+    """Whether types match the inferred ones, apart from dynamic sizes, scales and zero points."""
     return len(inferred) == len(found) and all(
         compatible_shapes(tuple(shape), shape_of(actual)) and compatible_elements(element, element_of(actual))
         for (shape, element), actual in zip(inferred, found, strict=True)
@@ -222,7 +222,7 @@ def types_text(types: Iterable[Attribute]) -> str:
 
 
 def compatible_types(first: Sequence[Attribute], second: Sequence[Attribute]) -> bool:
-    """Whether two lists of types go together: tensors by shapes and elements, tuples entry by entry, others equal."""
+    """Whether two lists of types are compatible: tensors by shape and element, tuples by entry, others if equal."""
     return len(first) == len(second) and all(_compatible(a, b) for a, b in zip(first, second, strict=True))
 
 

@@ -54,7 +54,7 @@ _NOT_QUANTIZED = TensorConstraint(EVERY_KIND)
 
 
 class UnaryOp(SignatureOp):
-    """One operand, one result; the result type is the operand's unless given (quantized ops may differ)."""
+    """One operand, one result. The result type defaults to the operand's; for quantized ops it may differ."""
 
     operand = operand_def()
     result = result_def()
@@ -67,7 +67,7 @@ class UnaryOp(SignatureOp):
 
 
 class BinaryOp(SignatureOp):
-    """Two operands of one shape, one result; the result type is the left one's unless given."""
+    """Two operands of one shape, one result. The result type defaults to the left operand's."""
 
     lhs = operand_def()
     rhs = operand_def()
@@ -88,7 +88,7 @@ class AddOp(BinaryOp):
     SIGNATURE: ClassVar[Signature] = Signature((ANY_OR_AXIS,), ANY_OR_AXIS, (same_shape,))
 
     def verify_(self) -> None:
-        """Check the constraints of `add`: quantized operands may differ in scale, and be per channel."""
+        """Check the constraints of `add`: quantized operands may differ in scale and may be per channel."""
         super().verify_()
         check_add(element_of(self.lhs), element_of(self.rhs), element_of(self.result))
 
@@ -127,7 +127,7 @@ class MultiplyOp(BinaryOp):
 
 @irdl_op_definition
 class PowerOp(BinaryOp):
-    """The left operand to the power of the right one."""
+    """The left operand raised to the power of the right one."""
 
     name = "stablehlo.power"
     SIGNATURE: ClassVar[Signature] = elementwise(NUMBER)
@@ -143,7 +143,7 @@ class SubtractOp(BinaryOp):
 
 @irdl_op_definition
 class AndOp(BinaryOp):
-    """Bitwise or logical conjunction."""
+    """Bitwise or logical and."""
 
     name = "stablehlo.and"
     SIGNATURE: ClassVar[Signature] = elementwise(BITS)
@@ -151,7 +151,7 @@ class AndOp(BinaryOp):
 
 @irdl_op_definition
 class OrOp(BinaryOp):
-    """Bitwise or logical disjunction."""
+    """Bitwise or logical or."""
 
     name = "stablehlo.or"
     SIGNATURE: ClassVar[Signature] = elementwise(BITS)
@@ -159,7 +159,7 @@ class OrOp(BinaryOp):
 
 @irdl_op_definition
 class AbsOp(UnaryOp):
-    """The absolute value; of complex numbers, which has the type of their parts."""
+    """The absolute value; for complex numbers, the result is real."""
 
     name = "stablehlo.abs"
     SIGNATURE: ClassVar[Signature] = Signature((_SIGNED,), _SIGNED_REAL, (same_shape_and_base,))
@@ -169,14 +169,14 @@ class AbsOp(UnaryOp):
         super().__init__(operand, real if result_type is None else result_type)
 
     def verify_(self) -> None:
-        """Check that the result has the operand's type (C1), real if that is complex (C2)."""
+        """Check that the result has the operand's type (C1), or the real type of a complex operand (C2)."""
         super().verify_()
         check_inferred([(shape_of(self.operand), real_element(element_of(self.operand)))], self.result_types)
 
 
 @irdl_op_definition
 class CeilOp(UnaryOp):
-    """The least integer not below."""
+    """The least integer not below the operand."""
 
     name = "stablehlo.ceil"
     SIGNATURE: ClassVar[Signature] = elementwise(REAL)
@@ -208,7 +208,7 @@ class ExponentialMinusOneOp(UnaryOp):
 
 @irdl_op_definition
 class FloorOp(UnaryOp):
-    """The greatest integer not above."""
+    """The greatest integer not above the operand."""
 
     name = "stablehlo.floor"
     SIGNATURE: ClassVar[Signature] = elementwise(REAL)
@@ -288,7 +288,7 @@ class TanhOp(UnaryOp):
 
 @irdl_op_definition
 class ConvertOp(UnaryOp):
-    """Element type conversion; the shape stays."""
+    """Element type conversion."""
 
     name = "stablehlo.convert"
     SIGNATURE: ClassVar[Signature] = Signature((_NOT_QUANTIZED,), _NOT_QUANTIZED, (same_shape,))
@@ -329,7 +329,7 @@ class ClampOp(SignatureOp):
 
 @irdl_op_definition
 class CompareOp(SignatureOp):
-    """An i1 tensor: whether `lhs` stands in the given relation to `rhs`."""
+    """Compares `lhs` with `rhs` elementwise in the given direction; the result is an i1 tensor."""
 
     name = "stablehlo.compare"
     SIGNATURE: ClassVar[Signature] = Signature(

@@ -1,4 +1,4 @@
-"""Ops whose positions are values: gather, dynamic_slice, dynamic_update_slice; and iota, which makes positions.
+"""Ops indexed by values: gather, dynamic_slice, dynamic_update_slice; and iota, which makes indices.
 
 Source: the StableHLO specification; op and operand names are upstream's.
 """
@@ -36,7 +36,7 @@ _COUNTED = TensorConstraint(NUMBER.kinds, "statically shaped tensor", is_static=
 
 @irdl_op_definition
 class GatherOp(SignatureOp):
-    """Slices of the operand, at the positions that `start_indices` holds; positions are clamped into the operand.
+    """Slices of the operand at the positions in `start_indices`; positions are clamped so that slices are in bounds.
 
     ```mlir
     %0 = "stablehlo.gather"(%table, %rows) <{dimension_numbers = #stablehlo.gather<offset_dims = [1],
@@ -83,7 +83,7 @@ class GatherOp(SignatureOp):
 
 @irdl_op_definition
 class DynamicSliceOp(SignatureOp):
-    """The elements from `start_indices` on, `slice_sizes` of them; the start is clamped so that they are all there."""
+    """A slice of `slice_sizes` elements at `start_indices`; the start is clamped so that the slice is in bounds."""
 
     name = "stablehlo.dynamic_slice"
     SIGNATURE: ClassVar[Signature] = Signature((ANY, _INDICES), ANY)
@@ -113,7 +113,7 @@ class DynamicSliceOp(SignatureOp):
 
 @irdl_op_definition
 class DynamicUpdateSliceOp(SignatureOp):
-    """The operand with `update` in it from `start_indices` on; the start is clamped so that all of it fits."""
+    """The operand with `update` written at `start_indices`; the start is clamped so that the update is in bounds."""
 
     name = "stablehlo.dynamic_update_slice"
     SIGNATURE: ClassVar[Signature] = Signature((ANY, ANY, _INDICES), ANY)
@@ -135,7 +135,7 @@ class DynamicUpdateSliceOp(SignatureOp):
 
 @irdl_op_definition
 class IotaOp(SignatureOp):
-    """0, 1, 2, ... along `iota_dimension`, the same for every index of the others."""
+    """0, 1, 2, ... along `iota_dimension`, constant along the other dimensions."""
 
     name = "stablehlo.iota"
     SIGNATURE: ClassVar[Signature] = Signature((), _COUNTED)
@@ -148,7 +148,7 @@ class IotaOp(SignatureOp):
         super().__init__(result_types=[result_type], properties={"iota_dimension": IntegerAttr(iota_dimension, i64)})
 
     def verify_(self) -> None:
-        """Check the constraints of `iota`: (C1) `iota_dimension` is one of the result's."""
+        """Check the constraints of `iota`: (C1) `iota_dimension` is a dimension of the result."""
         dimension = self.iota_dimension.value.data
         check_not_negative("iota_dimension", dimension)
         super().verify_()
@@ -230,7 +230,7 @@ def _check_gather_dimensions(dims: GatherDimensions, operand: Sequence[int], ind
 
 
 def _gather_shape(dims: GatherDimensions, slices: Sequence[int], indices: Sequence[int]) -> list[int]:
-    """The shape of a gather's result (C22): sizes of batches, with those of slices at `offset_dims`.
+    """The shape of a gather's result (C22): batch sizes, with the slice sizes at `offset_dims`.
 
     Raises VerifyException for offset dimensions that the result does not have (C5).
     """
@@ -323,7 +323,7 @@ def check_each_in_bounds(dims: Sequence[int], bound: int, name: str, bound_name:
 
 
 def check_distinct(first: Sequence[int], second: Sequence[int], first_name: str, second_name: str) -> None:
-    """Check that two lists of dimensions have nothing in common, and nothing twice.
+    """Check that two lists of dimensions are disjoint and free of duplicates.
 
     Raises VerifyException.
     """

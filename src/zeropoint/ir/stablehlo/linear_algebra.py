@@ -1,7 +1,7 @@
 """`cholesky`, `triangular_solve` and `fft`.
 
 Source: the StableHLO specification, "cholesky" (C1 to C4), "triangular_solve" (C1 to C6), "fft" (C1 to C5); the
-sentences are upstream's.
+error messages are upstream's.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def _sizes(shape: Sequence[int]) -> str:
 
 @irdl_op_definition
 class CholeskyOp(SignatureOp):
-    """The triangular factor of each of a batch of positive definite matrices; `lower` says which half is used."""
+    """The Cholesky factor of each positive definite matrix of a batch; `lower` selects the half that is used."""
 
     name = "stablehlo.cholesky"
     SIGNATURE: ClassVar[Signature] = Signature((FUNCTION,), FUNCTION)
@@ -65,7 +65,7 @@ class CholeskyOp(SignatureOp):
         if parser.parse_optional_punctuation(","):
             parser.parse_keyword("lower")
             parser.parse_punctuation("=")
-            if parser.parse_boolean():  # false is what it is anyway
+            if parser.parse_boolean():  # false is the default
                 properties["lower"] = BoolAttr.from_bool(True)
         attributes = parser.parse_optional_attr_dict()
         parser.parse_punctuation(":")
@@ -97,7 +97,7 @@ class CholeskyOp(SignatureOp):
 
 @irdl_op_definition
 class TriangularSolveOp(SignatureOp):
-    """x of op(a) x = b, or of x op(a) = b, for each of a batch of triangular matrices."""
+    """Solves op(a) x = b, or x op(a) = b, for x, for each triangular matrix of a batch."""
 
     name = "stablehlo.triangular_solve"
     SIGNATURE: ClassVar[Signature] = Signature((FLOAT_OR_COMPLEX,), FLOAT_OR_COMPLEX, (compatible_element_types,))
@@ -132,7 +132,7 @@ class TriangularSolveOp(SignatureOp):
 
 @irdl_op_definition
 class FftOp(SignatureOp):
-    """The discrete Fourier transform over the last dimensions, of real or of complex values, or back."""
+    """The discrete Fourier transform over the last dimensions, real or complex, forward or inverse."""
 
     name = "stablehlo.fft"
     SIGNATURE: ClassVar[Signature] = Signature((FLOAT_OR_COMPLEX,), FLOAT_OR_COMPLEX)
@@ -191,7 +191,7 @@ class FftOp(SignatureOp):
 
 
 def _transformed(operand: Attribute, kind: FftType, lengths: Sequence[int]) -> tuple[tuple[int, ...], Attribute]:
-    """The shape and the element type of a transform's result. Raises VerifyException for a transform that is none."""
+    """The shape and element type of a transform's result. Raises VerifyException for an invalid transform."""
     rank, shape, element = len(lengths), shape_of(operand), element_of(operand)
     if not 1 <= rank <= 3:
         raise VerifyException(f"rank must be between 1 and 3, but got {rank}.")

@@ -1,7 +1,7 @@
 """Ops that move data: broadcast, reshape, transpose, concatenate, pad, slice.
 
-Source: the StableHLO specification. Result types are inferred from the operands, per-layer quantized types included;
-give `result_type` where a quantized axis moves.
+Source: the StableHLO specification. Result types are inferred from the operands, including per-layer quantized types;
+pass `result_type` if a quantized axis moves.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _BOUNDED = TensorConstraint(
 
 @irdl_op_definition
 class BroadcastInDimOp(SignatureOp):
-    """Dimension i of the operand becomes dimension `broadcast_dimensions[i]` of the result; size 1 is repeated."""
+    """Dimension i of the operand becomes dimension `broadcast_dimensions[i]` of the result; size 1 is broadcast."""
 
     name = "stablehlo.broadcast_in_dim"
     SIGNATURE: ClassVar[Signature] = Signature((ANY_OR_AXIS,), _BOUNDED, (compatible_element_types,))
@@ -74,7 +74,7 @@ class BroadcastInDimOp(SignatureOp):
 
 @irdl_op_definition
 class ReshapeOp(SignatureOp):
-    """The same elements in row-major order under another shape."""
+    """The same elements, in row-major order, in another shape."""
 
     name = "stablehlo.reshape"
     SIGNATURE: ClassVar[Signature] = Signature((ANY_OR_AXIS,), _BOUNDED, (compatible_element_types,))
@@ -121,7 +121,7 @@ class TransposeOp(SignatureOp):
 
 @irdl_op_definition
 class ConcatenateOp(SignatureOp):
-    """The operands one after the other along `dimension`."""
+    """The operands concatenated along `dimension`."""
 
     name = "stablehlo.concatenate"
     SIGNATURE: ClassVar[Signature] = Signature((VARIADIC,), ANY, (same_element_type,))
@@ -152,7 +152,7 @@ class ConcatenateOp(SignatureOp):
 
 @irdl_op_definition
 class PadOp(SignatureOp):
-    """Surround and interleave the operand with a scalar; negative padding removes elements."""
+    """Pads the operand with a scalar at the edges and between elements; negative padding removes elements."""
 
     name = "stablehlo.pad"
     SIGNATURE: ClassVar[Signature] = Signature((ANY, SCALAR), ANY, (same_element_type,))

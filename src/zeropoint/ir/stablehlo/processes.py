@@ -1,7 +1,7 @@
-"""What a process is called, and what it sends, receives and is fed.
+"""Ops for process ids, point-to-point communication, and infeed and outfeed.
 
-Source: the StableHLO specification, "partition_id", "replica_id", "send", "recv", "infeed", "outfeed"; the sentences of
-the verifiers are upstream's.
+Source: the StableHLO specification, "partition_id", "replica_id", "send", "recv", "infeed", "outfeed"; the error
+messages are upstream's.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def check_channel(kind: int, is_host_transfer: BoolAttr | None, name: str, expec
 
 
 def check_infeed(op: IRDLOperation) -> None:
-    """Check the results of infeed and recv: tensors, and a token at the end.
+    """Check the results of infeed and recv: tensors, then a token.
 
     Raises VerifyException.
     """
@@ -79,7 +79,7 @@ def check_infeed(op: IRDLOperation) -> None:
 
 @irdl_op_definition
 class PartitionIdOp(IRDLOperation):
-    """The number of this process within its replica."""
+    """The id of this process within its replica."""
 
     name = "stablehlo.partition_id"
     result = result_def()
@@ -92,7 +92,7 @@ class PartitionIdOp(IRDLOperation):
 
 @irdl_op_definition
 class ReplicaIdOp(IRDLOperation):
-    """The number of the replica that this process belongs to."""
+    """The id of this process's replica."""
 
     name = "stablehlo.replica_id"
     result = result_def()
@@ -105,7 +105,7 @@ class ReplicaIdOp(IRDLOperation):
 
 @irdl_op_definition
 class SendOp(IRDLOperation):
-    """Put values into a channel."""
+    """Sends values to a channel."""
 
     name = "stablehlo.send"
     inputs = var_operand_def()
@@ -116,13 +116,13 @@ class SendOp(IRDLOperation):
     source_target_pairs = opt_prop_def(DenseIntOrFPElementsAttr)
 
     def verify_(self) -> None:
-        """C1: the channel's type is that of the transfer."""
+        """C1: the channel's type matches the kind of transfer."""
         check_channel(self.channel_handle.data.type, self.is_host_transfer, "DEVICE_TO_HOST", 2)
 
 
 @irdl_op_definition
 class RecvOp(IRDLOperation):
-    """Take values out of a channel."""
+    """Receives values from a channel."""
 
     name = "stablehlo.recv"
     token = operand_def(TokenType)
@@ -132,14 +132,14 @@ class RecvOp(IRDLOperation):
     source_target_pairs = opt_prop_def(DenseIntOrFPElementsAttr)
 
     def verify_(self) -> None:
-        """C1 to C4: the channel's type is that of the transfer; the last result is a token."""
+        """C1 to C4: the channel's type matches the kind of transfer; the last result is a token."""
         check_channel(self.channel_handle.data.type, self.is_host_transfer, "HOST_TO_DEVICE", 3)
         check_infeed(self)
 
 
 @irdl_op_definition
 class InfeedOp(IRDLOperation):
-    """Take values out of the infeed."""
+    """Reads values from the infeed."""
 
     name = "stablehlo.infeed"
     token = operand_def(TokenType)
@@ -154,7 +154,7 @@ class InfeedOp(IRDLOperation):
 
 @irdl_op_definition
 class OutfeedOp(IRDLOperation):
-    """Put values into the outfeed."""
+    """Writes values to the outfeed."""
 
     name = "stablehlo.outfeed"
     inputs = var_operand_def()

@@ -1,7 +1,7 @@
-"""What quantized operands and results of one op have to have in common.
+"""Constraints between the quantized operands and results of an op.
 
 Source: the constraints of the StableHLO specification on quantized tensors (add, convolution, dot_general, reshape,
-transpose, broadcast_in_dim); the sentences are upstream's.
+transpose, broadcast_in_dim); the error messages are upstream's.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _check_add_axes(lhs: UniformQuantizedType, rhs: UniformQuantizedType, result
 
 
 def check_contraction(lhs: Attribute, rhs: Attribute, result: Attribute) -> None:
-    """What `convolution` and `dot_general` share (C28, C31 to C34 of `convolution`), on element types.
+    """Constraints shared by `convolution` and `dot_general` (C28, C31 to C34 of `convolution`), on element types.
 
     Raises VerifyException.
     """
@@ -73,7 +73,7 @@ def check_contraction(lhs: Attribute, rhs: Attribute, result: Attribute) -> None
 
 
 def check_convolution_axes(rhs: Attribute, result: Attribute, kernel_feature: int, output_feature: int) -> None:
-    """C29 and C30 of `convolution`: the quantized axis is that of the output features.
+    """C29 and C30 of `convolution`: the quantized axis is the output feature dimension.
 
     Raises VerifyException.
     """
@@ -111,7 +111,7 @@ def check_same_parameters_per_layer(operand: Attribute, result: Attribute) -> No
 
 
 def check_same_parameters(operand: Attribute, result: Attribute) -> None:
-    """Data movement keeps scales and zero points; the axis may be another one.
+    """Data movement keeps scales and zero points; the axis may change.
 
     Raises VerifyException.
     """
@@ -119,7 +119,7 @@ def check_same_parameters(operand: Attribute, result: Attribute) -> None:
     first, second = quantized(element_of(operand)), quantized(element_of(result))
     if first is None or second is None or not (first.is_per_channel and second.is_per_channel):
         return
-    # Upstream compares as many as the shorter of the two lists has.
+    # As upstream, compare only up to the length of the shorter list.
     pairs = zip(
         zip(first.data.scales, first.data.zero_points, strict=True),
         zip(second.data.scales, second.data.zero_points, strict=True),
@@ -166,7 +166,7 @@ def check_transpose_axis(operand: Attribute, result: Attribute, permutation: Seq
 
 
 def check_broadcast_axis(operand: Attribute, result: Attribute, dimensions: Sequence[int]) -> None:
-    """C6 of `broadcast_in_dim`: the quantized axis moves with its dimension; one channel may become many alike.
+    """C6 of `broadcast_in_dim`: the quantized axis moves with its dimension; a single channel may be broadcast.
 
     Raises VerifyException.
     """

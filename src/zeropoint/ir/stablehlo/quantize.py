@@ -24,7 +24,7 @@ _FLOAT_OR_QUANTIZED = TensorConstraint((ElementKind.FLOAT, ElementKind.PER_TENSO
 
 @irdl_op_definition
 class UniformQuantizeOp(SignatureOp):
-    """A float or quantized tensor to a quantized one."""
+    """Quantizes a float tensor, or requantizes a quantized one."""
 
     name = "stablehlo.uniform_quantize"
     SIGNATURE: ClassVar[Signature] = Signature((_FLOAT_OR_QUANTIZED,), _QUANTIZED, (same_shape_and_base,))
@@ -38,7 +38,7 @@ class UniformQuantizeOp(SignatureOp):
         super().__init__(operands=[operand], result_types=[result_type])
 
     def verify_(self) -> None:
-        """Check the constraints of `uniform_quantize`: operand and result express the same float type."""
+        """Check the constraints of `uniform_quantize`: operand and result have the same expressed type."""
         super().verify_()
         operand, result = element_of(self.operand), quantized(element_of(self.result))
         source = quantized(operand)
@@ -51,7 +51,7 @@ class UniformQuantizeOp(SignatureOp):
 
 @irdl_op_definition
 class UniformDequantizeOp(SignatureOp):
-    """A quantized tensor to the float tensor that it expresses."""
+    """Dequantizes a quantized tensor."""
 
     name = "stablehlo.uniform_dequantize"
     SIGNATURE: ClassVar[Signature] = Signature((_QUANTIZED,), FLOAT, (same_shape_and_base,))
@@ -68,7 +68,7 @@ class UniformDequantizeOp(SignatureOp):
         super().__init__(operands=[operand], result_types=[result])
 
     def verify_(self) -> None:
-        """Check that the result has the float type that the operand expresses."""
+        """Check that the result has the operand's expressed type."""
         super().verify_()
         source = element_of(self.operand)
         assert isinstance(source, UniformQuantizedType)

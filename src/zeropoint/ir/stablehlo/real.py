@@ -1,4 +1,4 @@
-"""StableHLO functions of real numbers that exporters leave behind seldom: roots, angles, rounding, remainder.
+"""Real functions of StableHLO that are rare in exported models: roots, angles, rounding, remainder.
 
 Source: the StableHLO specification; op and operand names are upstream's.
 """
@@ -36,7 +36,7 @@ class Atan2Op(BinaryOp):
 
 @irdl_op_definition
 class RemainderOp(BinaryOp):
-    """What the division leaves; it has the sign of the dividend."""
+    """The remainder of division, with the sign of the dividend."""
 
     name = "stablehlo.remainder"
     SIGNATURE: ClassVar[Signature] = elementwise(NUMBER)
@@ -44,7 +44,7 @@ class RemainderOp(BinaryOp):
 
 @irdl_op_definition
 class CbrtOp(UnaryOp):
-    """The cubic root."""
+    """The cube root."""
 
     name = "stablehlo.cbrt"
     SIGNATURE: ClassVar[Signature] = elementwise(FUNCTION)
@@ -60,7 +60,7 @@ class RoundNearestAfzOp(UnaryOp):
 
 @irdl_op_definition
 class RoundNearestEvenOp(UnaryOp):
-    """The nearest integer, ties to the even one."""
+    """The nearest integer, ties to even."""
 
     name = "stablehlo.round_nearest_even"
     SIGNATURE: ClassVar[Signature] = elementwise(REAL)

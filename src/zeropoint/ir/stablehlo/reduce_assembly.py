@@ -1,4 +1,4 @@
-"""Text of `stablehlo.reduce`: one line where the body is one commutative op, the body in full otherwise.
+"""Text of `stablehlo.reduce`: one line if the body is a single commutative op, otherwise the full body.
 
 ```mlir
 %0 = stablehlo.reduce(%x init: %z) applies stablehlo.add across dimensions = [1] : (tensor<2x3xf32>, tensor<f32>)
@@ -8,7 +8,7 @@
   ...
 }
 ```
-Source: the forms that upstream StableHLO prints and parses, and its conditions for the first one.
+Source: the two forms that upstream StableHLO prints and parses, and its conditions for the short one.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _COMMUTATIVE: dict[str, type[BinaryOp]] = {
 
 
 class ReduceParts(NamedTuple):
-    """What the text of a `reduce` says."""
+    """The parsed parts of a `reduce`."""
 
     inputs: Sequence[SSAValue]
     init_values: Sequence[SSAValue]
@@ -45,9 +45,9 @@ class ReduceParts(NamedTuple):
 
 
 def _short_body(op: Operation, parts: ReduceParts) -> BinaryOp | None:
-    """The body's op where naming it says everything: one commutative op on the block's arguments, in their order.
+    """The body's op if the short form loses nothing: a single commutative op on the block's arguments, in order.
 
-    Upstream also shortens a body whose op has attributes or a location of its own, and loses them; this does not.
+    Upstream also shortens a body whose op has attributes or its own location, and loses them; this does not.
     """
     block = parts.body.block
     inner = block.first_op

@@ -47,7 +47,7 @@ _Inferred = tuple[Sequence[int], Attribute]
 
 @irdl_op_definition
 class ReduceOp(SignatureOp):
-    """Reduce the listed dimensions with the body, starting at the initial values."""
+    """Reduces the listed dimensions with the body, starting from the initial values."""
 
     name = "stablehlo.reduce"
     SIGNATURE: ClassVar[Signature] = Signature((VARIADIC,), VARIADIC)
@@ -76,7 +76,7 @@ class ReduceOp(SignatureOp):
 
     @classmethod
     def parse(cls, parser: Parser) -> ReduceOp:
-        """Parse the short form or the one with the body in full."""
+        """Parse the short form or the form with the full body."""
         inputs, init_values, result_types, dimensions, body, attributes = parse_reduce(parser)
         op = cls(inputs, init_values, result_types, dimensions, body)
         op.attributes.update(attributes)
@@ -98,7 +98,7 @@ class ReduceOp(SignatureOp):
 
 @irdl_op_definition
 class ReduceWindowOp(SignatureOp):
-    """Reduce every window with the body, starting at the initial values."""
+    """Reduces every window with the body, starting from the initial values."""
 
     name = "stablehlo.reduce_window"
     SIGNATURE: ClassVar[Signature] = Signature((VARIADIC,), VARIADIC)
@@ -196,10 +196,10 @@ def check_reduced(
     init_values: Sequence[Attribute],
     results: Sequence[Attribute],
 ) -> None:
-    """Check the types of results: elements as the body returns them, or, as the RFC has it, as the inputs have them.
+    """Check the result types: element types that the body returns or, by the RFC, those of the inputs.
 
     The RFC's constraints: baseline_element_type(inputs...) = baseline_element_type(results...) and
-    element_type(inputs...) = element_type(init_values...). Upstream knows the first form only.
+    element_type(inputs...) = element_type(init_values...). Upstream supports the first form only.
 
     Raises VerifyException.
     """
@@ -220,7 +220,7 @@ def check_reduced(
 
 
 def _check_computed(made: Sequence[_Inferred], kept: Sequence[_Inferred], results: Sequence[Attribute]) -> None:
-    """Check results as the body returns them; upstream's sentence, and if there are others the types allowed too."""
+    """Check results against the body's types, with upstream's message; it lists the other allowed types, if any."""
     try:
         check_inferred(made, results)
     except VerifyException as error:
@@ -253,7 +253,7 @@ def __common_shape(inputs: Sequence[Attribute]) -> tuple[int, ...]:
 def check_reducer(
     body: Block, inputs: Sequence[Attribute], init_values: Sequence[Attribute], allowed: Sequence[int]
 ) -> list[Attribute]:
-    """Check a body, whose arguments may have dimensions out of `allowed`, and give the types that it returns."""
+    """Check a body, whose arguments may have dimensions of sizes in `allowed`. Returns the types that it returns."""
     count = len(inputs)
     arguments = [argument.type for argument in body.args]
     if len(arguments) != 2 * count:
@@ -328,7 +328,7 @@ def _check_argument(index: int, operand: Attribute, argument: Attribute, count: 
 
 
 def _promotable(first: Attribute, second: Attribute) -> bool:
-    """Whether values of one element type go into another one; floats go into floats of any precision."""
+    """Whether one element type is promotable to another; any float type is promotable to any other."""
     if isinstance(first, AnyFloat) and isinstance(second, AnyFloat):
         return True
     if isinstance(first, IntegerType) and isinstance(second, IntegerType):

@@ -1,4 +1,4 @@
-"""Ops on how numbers are represented: the parts of complex numbers, the bits of any number, fewer digits.
+"""Ops on the representation of numbers: parts of complex numbers, bitcasts, reduced precision.
 
 Source: the StableHLO specification; op and operand names are upstream's.
 """
@@ -56,7 +56,7 @@ _FORMAT = re.compile(r"e(\d+)m(\d+)")
 
 
 def bit_width(element_type: Attribute) -> int:
-    """How many bits an element has: of a complex one, both parts; of a quantized one, its storage."""
+    """The width of an element in bits: of both parts of a complex type, of the storage of a quantized type."""
     if isinstance(element_type, ComplexType):
         return 2 * bit_width(cast("ComplexType[Any]", element_type).element_type)
     if isinstance(element_type, UniformQuantizedType):
@@ -67,8 +67,8 @@ def bit_width(element_type: Attribute) -> int:
 def check_bitcast_convert(operand: Attribute, result: Attribute) -> None:
     """Check the types of a bitcast_convert.
 
-    Upstream does not look at the last dimensions of a shape that is longer than the other one where both element types
-    have one width; this does.
+    If both element types have the same width but the shapes differ in rank, upstream ignores the last dimensions of the
+    longer shape; this check does not.
 
     Raises VerifyException.
     """
@@ -104,14 +104,14 @@ class _PartOp(UnaryOp):
         super().__init__(operand, with_element(operand, real_element(element_of(operand))))
 
     def verify_(self) -> None:
-        """Check the constraints: (C1) one shape, (C2) the element type of the parts."""
+        """Check the constraints: (C1) equal shapes, (C2) the element type of the parts."""
         super().verify_()
         check_inferred([(shape_of(self.operand), real_element(element_of(self.operand)))], self.result_types)
 
 
 @irdl_op_definition
 class RealOp(_PartOp):
-    """The real part; of a real number, the number."""
+    """The real part; for a real operand, the operand."""
 
     name = "stablehlo.real"
     SIGNATURE: ClassVar[Signature] = Signature((FLOAT_OR_COMPLEX,), FLOAT, (same_shape_and_base,))
@@ -119,7 +119,7 @@ class RealOp(_PartOp):
 
 @irdl_op_definition
 class ImagOp(_PartOp):
-    """The imaginary part; of a real number, 0."""
+    """The imaginary part; for a real operand, 0."""
 
     name = "stablehlo.imag"
     SIGNATURE: ClassVar[Signature] = Signature((FLOAT_OR_COMPLEX,), FLOAT, (same_shape_and_base,))
@@ -127,7 +127,7 @@ class ImagOp(_PartOp):
 
 @irdl_custom_directive
 class ComplexOpType(CustomDirective):
-    """`tensor<2xcomplex<f32>>` where the parts have the shape and the element type, `(types) -> type` otherwise."""
+    """`tensor<2xcomplex<f32>>` if the operands have its shape and part type, otherwise `(types) -> type`."""
 
     lhs: TypeDirective
     rhs: TypeDirective
@@ -161,7 +161,7 @@ class ComplexOpType(CustomDirective):
 
 @irdl_op_definition
 class ComplexOp(BinaryOp):
-    """Complex numbers of real and imaginary parts."""
+    """Complex numbers from real and imaginary parts."""
 
     name = "stablehlo.complex"
     SIGNATURE: ClassVar[Signature] = Signature((_PART,), _COMPLEX, (same_operand_elements, same_shape))
@@ -180,7 +180,7 @@ class ComplexOp(BinaryOp):
 
 @irdl_op_definition
 class BitcastConvertOp(SignatureOp):
-    """The bits read as elements of another type; if that is narrower, there is a last dimension for its elements.
+    """The operand's bits as elements of another type; a narrower type adds a last dimension.
 
     ```mlir
     %0 = stablehlo.bitcast_convert %a : (tensor<f32>) -> tensor<4xui8>
@@ -236,7 +236,7 @@ class ExponentMantissa(CustomDirective):
 
 @irdl_op_definition
 class ReducePrecisionOp(SignatureOp):
-    """The value rounded to a format of `exponent_bits` and `mantissa_bits`, and back."""
+    """The value rounded to a float format with `exponent_bits` and `mantissa_bits`, in the operand's type."""
 
     name = "stablehlo.reduce_precision"
     SIGNATURE: ClassVar[Signature] = Signature((REAL,), REAL, (same_shape_and_base, compatible_types))

@@ -1,6 +1,6 @@
-"""The op that turns dimensions around.
+"""`reverse`.
 
-Source: the StableHLO specification; the sentences are upstream's.
+Source: the StableHLO specification; the error messages are upstream's.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class ReverseOp(SignatureOp):
         )
 
     def verify_(self) -> None:
-        """Check the constraints of `reverse`: (C2) unique dimensions, (C3) that the operand has, (C1) one type."""
+        """Check the constraints of `reverse`: (C1) equal types, (C2) unique dimensions, (C3) in range."""
         super().verify_()
         dimensions, shape = array_values(self.dimensions), shape_of(self.operand)
         if len(set(dimensions)) < len(dimensions):

@@ -35,8 +35,8 @@ from zeropoint.ir.tensors import element_of, shape_of, with_element
 
 @irdl_op_definition
 class ScatterOp(SignatureOp):
-    """The inputs with `updates` in them, at the positions that `scatter_indices` holds; what is there already and the
-    update go through the body. Updates that do not lie inside are left out.
+    """The inputs with `updates` applied at the positions in `scatter_indices`. The body combines the present element
+    with the update. Updates that are out of bounds are skipped.
 
     ```mlir
     %0 = "stablehlo.scatter"(%counts, %rows, %ones) <{scatter_dimension_numbers = #stablehlo.scatter<
@@ -171,7 +171,7 @@ def _check_batching(dims: ScatterDimensions, operand: Sequence[int], indices: Se
 def __check_update_shape(
     dims: ScatterDimensions, operand: Sequence[int], indices: Sequence[int], update: Sequence[int]
 ) -> None:
-    """(C4): windows fit into the operand, and there is one for each position."""
+    """(C4): windows fit into the operand, and there is one for each index."""
     dropped = {*dims.inserted_window_dims, *dims.input_batching_dims}
     bounds = [size for dim, size in enumerate(operand) if dim not in dropped]
     for dim, bound in zip(dims.update_window_dims, bounds, strict=True):

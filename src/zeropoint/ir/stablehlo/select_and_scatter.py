@@ -1,7 +1,7 @@
-"""`select_and_scatter`: the gradient of a pooling.
+"""`select_and_scatter`: the gradient of pooling.
 
 Source: the StableHLO specification, "select_and_scatter"; the RFC "StableHLO quantization for reduction ops" lets its
-`scatter` compute in a wider element type. The sentences are upstream's.
+`scatter` compute in a wider element type. The error messages are upstream's.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from zeropoint.ir.tensors import element_of, shape_of
 
 @irdl_op_definition
 class SelectAndScatterOp(SignatureOp):
-    """Add up, with `scatter`, the values of `source` at the elements that `select` chooses in windows of `operand`."""
+    """Combines, with `scatter`, the values of `source` at the elements that `select` picks in windows of `operand`."""
 
     name = "stablehlo.select_and_scatter"
     SIGNATURE: ClassVar[Signature] = Signature((ANY,), ANY)
@@ -78,7 +78,7 @@ class SelectAndScatterOp(SignatureOp):
         returned = check_reducer(self.scatter.block, [TensorType(element_of(source), [])], [init], ())  # (C10)
         _check_windows(self)
         operand = self.operand.type
-        # (C11), and the RFC's constraints: elements as scatter returns them, or as the operand has them.
+        # (C11), and the RFC's constraints: the element types that scatter returns, or the operand's.
         check_reduced([shape_of(operand)], returned, [operand], [init], self.result_types)
 
 
@@ -102,7 +102,7 @@ def _check_select(op: SelectAndScatterOp) -> None:
 
 
 def _same_elements(first: Attribute, second: Attribute) -> bool:
-    """Whether elements are of one type; the precision of floats does not matter to upstream."""
+    """Whether element types are equal; as upstream, float types of any precision count as equal."""
     one, other = element_of(first), element_of(second)
     return one == other or (isinstance(one, AnyFloat) and isinstance(other, AnyFloat))
 
@@ -112,7 +112,7 @@ def _same_but_for_precision(first: Attribute, second: Attribute) -> bool:
 
 
 def _check_windows(op: SelectAndScatterOp) -> None:
-    """C1, C2, C4 to C8: the windows, and a value of source for each."""
+    """C1, C2, C4 to C8: the windows, with one value of `source` for each."""
     sizes, operand = array_values(op.window_dimensions), op.operand.type
     rank = len(shape_of(operand))
     if len(sizes) != rank:

@@ -1,6 +1,6 @@
-"""What upstream's op definitions say of each op: element types of operands and results, and the rules that bind them.
+"""Type signatures of the ops: element types of operands and results, and the rules between them.
 
-Source: upstream StableHLO's op definitions (operand and result constraints, traits); the sentences are upstream's.
+Source: upstream StableHLO's op definitions (operand and result constraints, traits); error messages are upstream's.
 """
 
 from __future__ import annotations
@@ -37,60 +37,60 @@ def _all_elements_match(types: list[Attribute]) -> bool:
 
 
 def at_least_one(op: Operation) -> None:
-    """There is an operand."""
+    """Check that there is at least one operand."""
     if not op.operands:
         raise VerifyException("expected 1 or more operands, but found 0")
 
 
 def same_shape(op: Operation) -> None:
-    """All operands and results have one shape."""
+    """Check that all operands and results have the same shape."""
     if not _all_shapes_match(_types(op)):
         raise VerifyException("requires the same shape for all operands and results")
 
 
 def compatible_types(op: Operation) -> None:
-    """All operands and results have one shape and one element type, but for scales and zero points."""
+    """Check that all operands and results have the same shape and element type, apart from scales and zero points."""
     types = _types(op)
     if not (_all_shapes_match(types) and _all_elements_match(types)):
         raise VerifyException("requires compatible types for all operands and results")
 
 
 def compatible_element_types(op: Operation) -> None:
-    """All operands and results have one element type, but for scales and zero points."""
+    """Check that all operands and results have the same element type, apart from scales and zero points."""
     if not _all_elements_match(_types(op)):
         raise VerifyException("requires compatible element types for all operands and results")
 
 
 def compatible_operand_element_types(op: Operation) -> None:
-    """All operands have one element type, but for scales and zero points."""
+    """Check that all operands have the same element type, apart from scales and zero points."""
     if not _all_elements_match(list(op.operand_types)):
         raise VerifyException("requires compatible element types for all operands")
 
 
 def same_operand_elements(op: Operation) -> None:
-    """All operands have one element type."""
+    """Check that all operands have the same element type."""
     if len({element_of(found) for found in op.operand_types}) > 1:
         raise VerifyException("requires the same element type for all operands")
 
 
 def same_element_type(op: Operation) -> None:
-    """All operands and results have one element type."""
+    """Check that all operands and results have the same element type."""
     first, *others = (element_of(found) for found in _types(op))
     if any(other != first for other in others):
         raise VerifyException("requires the same element type for all operands and results")
 
 
 def same_shape_and_base(op: Operation) -> None:
-    """All operands and results are tensors of one shape."""
+    """Check that all operands and results are tensors of the same shape."""
     if not _all_shapes_match(_types(op)):
         raise VerifyException("all non-scalar operands/results must have the same shape and base type")
 
 
 @dataclass(frozen=True)
 class Signature:
-    """One constraint per operand, of which the last holds for all that follow; one for the results; and rules.
+    """One constraint per operand (the last one also holds for all following operands), one for the results, and rules.
 
-    With `middle`, one operand stands between two groups of as many operands each.
+    With `middle`, a single operand stands between two operand groups of equal size.
     """
 
     operands: tuple[TensorConstraint, ...]
@@ -118,24 +118,24 @@ POSITIONS = TensorConstraint((ElementKind.ANY_INTEGER,))
 BITS = TensorConstraint((ElementKind.BOOL, ElementKind.INTEGER))
 PREDICATE = TensorConstraint((ElementKind.BOOL,))
 FREE = TensorConstraint((), is_free=True)
-"""What the op's own check says something of."""
+"""No constraint: the op's own verifier checks the type."""
 INT32 = TensorConstraint((ElementKind.INT32,))
 FLOAT = TensorConstraint((ElementKind.FLOAT,))
 FLOAT_OR_COMPLEX = TensorConstraint((ElementKind.FLOAT, ElementKind.COMPLEX))
 
 
 def elementwise(constraint: TensorConstraint) -> Signature:
-    """Operands and results of one shape and one element type, which is one of the constraint's."""
+    """The signature of an elementwise op: all operands and results have the same type, which meets `constraint`."""
     return Signature((constraint,), constraint, (compatible_types,))
 
 
 class SignatureOp(IRDLOperation):
-    """An op whose class says what types it takes."""
+    """An op whose class defines a type signature."""
 
     SIGNATURE: ClassVar[Signature]
 
     def verify_(self) -> None:
-        """Check what the op's definition says of its types.
+        """Check the op's types against its signature.
 
         Raises VerifyException.
         """

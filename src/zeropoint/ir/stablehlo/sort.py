@@ -1,6 +1,6 @@
 """`sort`.
 
-Source: the StableHLO specification; the sentences are upstream's.
+Source: the StableHLO specification; the error messages are upstream's.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from zeropoint.ir.stablehlo.signatures import VARIADIC, Signature, SignatureOp, 
 from zeropoint.ir.tensors import element_of, shape_of
 
 LAST_DIMENSION = -1
-"""What a sort without `dimension` sorts along."""
+"""The default of `dimension`."""
 
 
 @irdl_op_definition
 class SortOp(SignatureOp):
-    """The inputs, each line along `dimension` in the order that the comparator gives; it says whether the first of two
-    positions comes before the second, by the elements of all inputs there.
+    """Sorts the inputs together along `dimension`. The comparator takes the elements of all inputs at two positions and
+    returns whether the first position comes before the second.
 
     ```mlir
     %0 = "stablehlo.sort"(%x) <{dimension = 0 : i64, is_stable = true}> ({
@@ -62,7 +62,7 @@ class SortOp(SignatureOp):
         )
 
     def axis(self) -> int:
-        """The dimension that is sorted along, from 0 on; negative ones count from the last."""
+        """The sorted dimension, with a negative `dimension` counted from the last."""
         given = LAST_DIMENSION if self.dimension is None else int(self.dimension.value.data)
         return given % len(shape_of(self.inputs[0]))
 

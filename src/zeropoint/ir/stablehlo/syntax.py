@@ -1,4 +1,4 @@
-"""Text of the StableHLO attributes that have a grammar of their own."""
+"""Text of the StableHLO attributes with their own grammar."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _parse_dimension(parser: AttrParser) -> str | int:
 
 
 def _layout_side(parser: AttrParser, first: str, second: str) -> tuple[int, int, tuple[int, ...]]:
-    """`[b, f, 0, 1]` as the position of `first`, that of `second`, and those of 0, 1, ...."""
+    """Parse `[b, f, 0, 1]`. Returns the position of `first`, that of `second`, and those of 0, 1, ...."""
     position = parser.pos
     names = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, lambda: _parse_dimension(parser))
     spatial = range(len(names) - 2)
@@ -72,7 +72,7 @@ def _parse_raw_layout(parser: AttrParser) -> ConvolutionLayout:
 
 def _side_text(first: int, first_name: str, second: int, second_name: str, spatial: tuple[int, ...]) -> str:
     names = {first: first_name, second: second_name} | {dim: str(i) for i, dim in enumerate(spatial)}
-    # A layout that does not verify may leave dimensions out; it is printed all the same, in the error.
+    # A layout that does not verify may lack dimensions. It must still be printable, for the error message.
     return f"[{', '.join(names.get(i, '?') for i in range(max(names) + 1))}]"
 
 
@@ -95,7 +95,7 @@ def print_convolution_layout(printer: Printer, layout: ConvolutionLayout) -> Non
 
 
 def _named_entries(parser: AttrParser, names: Sequence[str]) -> dict[str, Any]:
-    """`offset_dims = [0], index_vector_dim = 1`: each at most once, in any order; numbers, and lists as tuples."""
+    """Parse `offset_dims = [0], index_vector_dim = 1`: each at most once, in any order. Lists become tuples."""
 
     def integer() -> int:
         return parser.parse_integer(allow_boolean=False)
@@ -120,7 +120,7 @@ Dimensions = TypeVar("Dimensions", bound=DotDimensions | GatherDimensions | Scat
 
 
 def parse_dimensions(parser: AttrParser, kind: type[Dimensions]) -> Dimensions:
-    """`lhs_batching_dimensions = [0], ...`: what is left out is empty, or 0."""
+    """`lhs_batching_dimensions = [0], ...`: omitted entries are empty, or 0."""
     return kind(**_named_entries(parser, [field.name for field in fields(kind)]))
 
 

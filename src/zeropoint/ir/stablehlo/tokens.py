@@ -1,4 +1,4 @@
-"""Values that are no tensors: tokens, and tuples of values.
+"""Values that are not tensors: tokens, and tuples of values.
 
 Source: the StableHLO specification, "Types", "after_all", "tuple", "get_tuple_element", "optimization_barrier".
 """
@@ -35,14 +35,14 @@ _KEPT = TensorConstraint((*EVERY_KIND, ElementKind.PER_TENSOR), "variadic of ran
 
 @irdl_attr_definition
 class TokenType(ParametrizedAttribute, TypeAttribute):
-    """`!stablehlo.token`: orders ops that have an effect; it holds nothing."""
+    """`!stablehlo.token`: orders ops with side effects; it carries no data."""
 
     name = "stablehlo.token"
 
 
 @irdl_op_definition
 class AfterAllOp(IRDLOperation):
-    """A token that follows all the given ones."""
+    """A token that depends on all given tokens."""
 
     name = "stablehlo.after_all"
     inputs = var_operand_def(TokenType)
@@ -54,7 +54,7 @@ class AfterAllOp(IRDLOperation):
 
     @classmethod
     def parse(cls, parser: Parser) -> AfterAllOp:
-        """Parse `%a, %b : !stablehlo.token`, the type being that of all operands and of the result."""
+        """Parse `%a, %b : !stablehlo.token`; the type holds for all operands and the result."""
         operands = parse_operands(parser)
         attributes = parser.parse_optional_attr_dict()
         parser.parse_punctuation(":")
@@ -73,7 +73,7 @@ class AfterAllOp(IRDLOperation):
 
 @irdl_op_definition
 class OptimizationBarrierOp(SignatureOp):
-    """The operands; whatever makes them is not moved across."""
+    """Returns the operands. Ops that produce them are not moved across the barrier."""
 
     name = "stablehlo.optimization_barrier"
     SIGNATURE: ClassVar[Signature] = Signature((_KEPT,), _KEPT)
@@ -188,7 +188,7 @@ class GetTupleElementOp(IRDLOperation):
         super().__init__(operands=[operand], result_types=[found], properties={"index": IntegerAttr(index, i32)})
 
     def verify_(self) -> None:
-        """C1 and C2: the index lies in the tuple, the result has that element's type."""
+        """C1 and C2: the index is in range, and the result has that element's type."""
         types, index = element_types(cast("TupleType", self.operand.type)), position_of(self)
         if not 0 <= index < len(types):
             raise VerifyException(f"index {index} is out of bounds of operand with size {len(types)}")
@@ -210,7 +210,7 @@ def element_types(found: TupleType) -> tuple[Attribute, ...]:
 
 
 def position_of(op: GetTupleElementOp) -> int:
-    """Which element an op takes."""
+    """The index of the element that the op extracts."""
     return int(op.index.value.data)
 
 

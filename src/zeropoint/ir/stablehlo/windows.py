@@ -1,6 +1,6 @@
-"""Windows of `convolution` and `reduce_window`: their attributes and the shape they make.
+"""Windows of `convolution` and `reduce_window`: their attributes and the result shape.
 
-Source: the StableHLO specification, "reduce_window" and "convolution"; the sentences are upstream's.
+Source: the StableHLO specification, "reduce_window" and "convolution"; the error messages are upstream's.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from zeropoint.ir.stablehlo.arrays import array_values, padding_values
 
 @dataclass(frozen=True)
 class Window:
-    """A window in one dimension; `base_dilation` spreads the operand, `window_dilation` the window."""
+    """A window in one dimension; `base_dilation` dilates the operand, `window_dilation` the window."""
 
     size: int
     stride: int = 1
@@ -26,7 +26,7 @@ class Window:
     window_dilation: int = 1
 
     def output_size(self, operand_size: int) -> int:
-        """The number of positions of the window in an operand of this size; DYNAMIC_INDEX where a size is."""
+        """The number of window positions in an operand of this size; DYNAMIC_INDEX if a size is dynamic."""
         if operand_size < 0 or self.size < 0:
             return DYNAMIC_INDEX
         padded = self.padding[0] + _dilated(operand_size, self.base_dilation) + self.padding[1]
@@ -83,7 +83,7 @@ def check_windows(
     window_dilations: DenseArrayBase[Any] | None,
     reversal: DenseArrayBase[Any] | None = None,
 ) -> list[Window]:
-    """The windows that attributes describe, one per dimension; an attribute that is absent is 1s, padding 0s.
+    """The windows that the attributes describe, one per dimension. Absent attributes default to 1, padding to 0.
 
     Raises VerifyException.
     """

@@ -1,6 +1,6 @@
-"""Dialects of standard MLIR that lowered programs use: xDSL's own, and what it lacks of `arith`, `tensor`, `shape`.
+"""Upstream MLIR dialects that lowered programs use: xDSL's own, and what it lacks of `arith`, `tensor` and `shape`.
 
-They are loaded when a text or a pass first uses them, because importing them takes time.
+They are loaded at their first use in a text or a pass, because importing them is slow.
 """
 
 from __future__ import annotations
@@ -61,4 +61,4 @@ STANDARD_DIALECTS: dict[str, Callable[[], Dialect]] = {
     "shape": _shape,
     "tensor": _tensor,
 }
-"""Name to dialect, for `Context.register_dialect`."""
+"""Maps names to functions that load a dialect, for `Context.register_dialect`."""

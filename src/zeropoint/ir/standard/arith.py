@@ -1,4 +1,4 @@
-"""MLIR's arith dialect: xDSL's, with casts between integers and floats that take tensors too.
+"""MLIR's arith dialect: xDSL's, with casts between integers and floats that also take tensors.
 
 Source: MLIR's "'arith' Dialect" page; xDSL's casts take scalars only.
 """
@@ -17,7 +17,7 @@ from zeropoint.ir.quant.containers import element_or_self, shapes_match
 
 
 class _CastOp(IRDLOperation):
-    """A cast of each element: operand and result have one shape."""
+    """An elementwise cast: operand and result have the same shape."""
 
     input = operand_def()
     result = result_def()
@@ -47,7 +47,7 @@ class _ToFloatOp(_CastOp):
 
 @irdl_op_definition
 class FPToSIOp(_FromFloatOp):
-    """Floats to signed integers, cut off towards 0."""
+    """Floats to signed integers, truncated towards 0."""
 
     name = "arith.fptosi"
     traits = traits_def(Pure())
@@ -55,7 +55,7 @@ class FPToSIOp(_FromFloatOp):
 
 @irdl_op_definition
 class FPToUIOp(_FromFloatOp):
-    """Floats to unsigned integers, cut off towards 0."""
+    """Floats to unsigned integers, truncated towards 0."""
 
     name = "arith.fptoui"
     traits = traits_def(Pure())

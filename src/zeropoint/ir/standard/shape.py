@@ -1,4 +1,4 @@
-"""The ops of MLIR's shape dialect that handle the shape of an unranked tensor as a 1-D tensor of extents.
+"""The ops of MLIR's shape dialect that represent the shape of an unranked tensor as a 1-D tensor of extents.
 
 Source: MLIR's "'shape' Dialect" page; xDSL has no such dialect.
 """
@@ -11,7 +11,7 @@ from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, result_def
 from xdsl.traits import Pure
 
 EXTENTS = TensorType(IndexType(), [DYNAMIC_INDEX])
-"""The extents of a tensor of unknown rank."""
+"""The type of the extents of a tensor of unknown rank."""
 
 
 @irdl_op_definition
@@ -44,7 +44,7 @@ class NumElementsOp(IRDLOperation):
 
 @irdl_op_definition
 class SplitAtOp(IRDLOperation):
-    """`"shape.split_at"(%extents, %index)`: the extents before `index`, and those from it on."""
+    """`"shape.split_at"(%extents, %index)`: the extents before `index`, and the rest."""
 
     name = "shape.split_at"
     operand = operand_def()

@@ -1,4 +1,4 @@
-"""MLIR's tensor dialect: xDSL's, with a `reshape` that takes and makes unranked and dynamic tensors.
+"""MLIR's tensor dialect: xDSL's, with a `reshape` that also takes and returns unranked and dynamic tensors.
 
 Source: MLIR's "'tensor' Dialect" page, `tensor.reshape`; xDSL's op takes static shapes only.
 """

@@ -1,4 +1,4 @@
-"""The dialects of test programs: `check` says what they expect, `interpreter` how they run."""
+"""The dialects of test programs: `check` holds expected results, `interpreter` controls the run."""
 
 from xdsl.ir import Dialect
 

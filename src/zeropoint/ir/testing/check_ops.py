@@ -8,7 +8,7 @@ check.expect_almost_eq_const %x, dense<5.0> : tensor<f64> {tolerance = 0.1 : f64
 check.expect_close %x, %y, max_ulp_difference = 3, min_ulp_difference = 0 : tensor<f16>, tensor<f16>
 check.expect_serialized_eq %x, probe_id = "probe" : tensor<2xi64>
 ```
-None of them has a result; each fails the run if it does not hold. Source: upstream StableHLO's CheckOps.
+The ops have no results. The run fails if a check does not hold. Source: upstream StableHLO's CheckOps.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from xdsl.utils.exceptions import VerifyException
 from zeropoint.ir.floats import format_float
 
 DEFAULT_TOLERANCE = 0.001
-"""The greatest |x - y| of an `expect_almost_eq` that names none."""
+"""The default tolerance of `expect_almost_eq`: the greatest accepted |x - y|."""
 DEFAULT_ULPS = 3
-"""The greatest number of floats between x and y of an `expect_close` that names none."""
+"""The default of `expect_close`: the greatest accepted number of floats between x and y."""
 
 
 class CheckOp(IRDLOperation):
-    """An assertion: no result, and an effect, so that it is never removed."""
+    """An assertion. It has no results but a side effect, so it is never removed as dead code."""
 
     def verify_(self) -> None:
-        """Check that both sides have one type."""
+        """Check that both sides have the same type."""
         types = [value.type for value in self.operands]
         constant = self.properties.get("value")
         if isinstance(constant, DenseIntOrFPElementsAttr):
@@ -129,7 +129,7 @@ class ExpectEqConstOp(CheckOp):
 
 @irdl_op_definition
 class ExpectAlmostEqOp(CheckOp):
-    """Floats (or the parts of complex numbers) differ by at most `tolerance`, and not in their sign."""
+    """Floats (or the parts of complex numbers) have the same sign and differ by at most `tolerance`."""
 
     name = "check.expect_almost_eq"
     lhs = operand_def()
@@ -160,7 +160,7 @@ class ExpectAlmostEqOp(CheckOp):
 
 @irdl_op_definition
 class ExpectAlmostEqConstOp(CheckOp):
-    """Floats (or the parts of complex numbers) differ from a constant by at most `tolerance`, and not in their sign."""
+    """Floats (or the parts of complex numbers) have a constant's sign and differ from it by at most `tolerance`."""
 
     name = "check.expect_almost_eq_const"
     lhs = operand_def()
@@ -187,7 +187,7 @@ class ExpectAlmostEqConstOp(CheckOp):
 
 @irdl_op_definition
 class ExpectCloseOp(CheckOp):
-    """Floats (or the parts of complex numbers) have from `min` to `max_ulp_difference` floats between them."""
+    """Floats (or the parts of complex numbers) are `min_ulp_difference` to `max_ulp_difference` floats apart."""
 
     name = "check.expect_close"
     lhs = operand_def()
@@ -229,7 +229,7 @@ class ExpectCloseOp(CheckOp):
 
 @irdl_op_definition
 class ExpectSerializedEqOp(CheckOp):
-    """The tensor is equal to what an `interpreter.probe` of that name saw: the latest time, or that number `iter`."""
+    """The tensor is equal to a value of the `interpreter.probe` of that name: the latest one, or number `iter`."""
 
     name = "check.expect_serialized_eq"
     expected = operand_def()

@@ -1,11 +1,11 @@
-"""The interpreter dialect: ops that say how a test program is run, outside of the StableHLO specification.
+"""The interpreter dialect: ops that control how a test program runs. They are not part of the StableHLO specification.
 
 ```mlir
 %0:2 = "interpreter.run_parallel"(%x, %y) {programs = [[@f], [@g]]} : (tensor<4xi64>, tensor<4xi64>) -> (...)
 %1 = interpreter.print %x : tensor<4xi64>
 %2 = interpreter.probe %x, probe_id = "x" : tensor<4xi64>
 ```
-Source: upstream StableHLO's InterpreterOps; the sentences are upstream's.
+Source: upstream StableHLO's InterpreterOps; the error messages are upstream's.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from xdsl.utils.exceptions import VerifyException
 class RunParallelOp(IRDLOperation):
     """Run a grid of processes, `programs[replica][partition]`, at the same time.
 
-    The operands are the arguments of all programs, one after the other; the results likewise. `infeed` names functions
-    that make the values which `stablehlo.infeed` takes, in order.
+    The operands are the concatenated arguments of all programs; the results likewise. `infeed` names the functions that
+    produce the values for `stablehlo.infeed`, in order.
     """
 
     name = "interpreter.run_parallel"
@@ -59,7 +59,7 @@ class RunParallelOp(IRDLOperation):
         return [entry.root_reference.data for entry in cast("ArrayAttr[SymbolRefAttr]", self.infeed)]
 
     def verify_(self) -> None:
-        """Check that the functions are there and that their arguments and results are all given."""
+        """Check that the functions exist, and that operands and results match theirs."""
         grid = self.grid
         if not grid or not grid[0]:
             raise VerifyException("`programs` attribute cannot be empty")
@@ -97,7 +97,7 @@ class RunParallelOp(IRDLOperation):
 
 @irdl_op_definition
 class PrintOp(IRDLOperation):
-    """The operand, written out as it passes."""
+    """The identity; prints the operand when it runs."""
 
     name = "interpreter.print"
     operand = operand_def()
@@ -122,7 +122,7 @@ class PrintOp(IRDLOperation):
 
 @irdl_op_definition
 class ProbeOp(IRDLOperation):
-    """The operand, kept under a name as it passes."""
+    """The identity; records the operand under a name when it runs."""
 
     name = "interpreter.probe"
     operand = operand_def()
