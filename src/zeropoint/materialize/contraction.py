@@ -1,8 +1,9 @@
 """Contractions: exact products summed in i32 at scale s_in * s_w, bias added there, then one requantization.
 
-Quantized StableHLO wants operands of one storage width, and zero point 0 on the right (`convolution` C30, `dot_general`
-C15 and C17). What has others is brought to these first, exactly: 8-bit weights beside 16-bit activations are stored in
-16 bits, and of two activations with zero points both are stored in 16 bits less their zero points.
+Quantized StableHLO requires operands of the same storage width and zero point 0 on the right (`convolution` C30,
+`dot_general` C15 and C17). Other operands are first converted, exactly: 8-bit weights with 16-bit activations are
+stored in 16 bits. If both operands are activations and the right one has a zero point, both are stored in 16 bits with
+their zero points subtracted.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ BYTE = 8
 
 
 def accumulator_type(op: Contraction, lhs: UniformQuantizedType, rhs: UniformQuantizedType) -> UniformQuantizedType:
-    """i32 with zero point 0 and the scale of a product: per output channel where the weight has one scale each."""
+    """i32 with zero point 0 and the scale of the products; per output channel if the weight is per channel."""
     if rhs.is_per_channel:
         scales = (lhs.scale * rhs.scales).tolist()
         return UniformQuantizedType.per_channel(ACCUMULATOR, output_channel_axis(op), scales)
@@ -36,14 +37,14 @@ def accumulator_type(op: Contraction, lhs: UniformQuantizedType, rhs: UniformQua
 
 
 def _same_scales(like: UniformQuantizedType, storage: Storage) -> UniformQuantizedType:
-    """The type with the scales of another one, zero point 0, in other storage."""
+    """The type with the scales of `like`, zero point 0, and the given storage."""
     if like.is_per_channel and like.axis is not None:
         return UniformQuantizedType.per_channel(storage, like.axis, like.scales.tolist())
     return UniformQuantizedType.per_layer(storage, like.scale)
 
 
 def _centred_constant(kernel: Kernel, value: SSAValue, stored: Array, width: int) -> None:
-    """The constant behind `value` less its zero points, in storage of at least `width` bits."""
+    """Replace a constant by one with its zero points subtracted, in storage of at least `width` bits."""
     quantized = kernel.type_of(value)
     points = quantized.zero_points
     low, high = quantized.affine.centred_range
@@ -55,7 +56,7 @@ def _centred_constant(kernel: Kernel, value: SSAValue, stored: Array, width: int
 
 
 def _widened(kernel: Kernel, value: SSAValue) -> None:
-    """An 8-bit activation less its zero point, in 16 bits at its scale."""
+    """Replace an 8-bit activation by i16 at the same scale, with its zero point subtracted."""
     quantized = kernel.type_of(value)
     wide = UniformQuantizedType.per_layer(Storage.of("i16"), quantized.scale)
     narrow = kernel.values[value]
@@ -63,7 +64,7 @@ def _widened(kernel: Kernel, value: SSAValue) -> None:
 
 
 def _share_storage(kernel: Kernel, op: Contraction) -> bool:
-    """Give both operands one storage width, and the right one zero point 0; False where 16 bits are too few."""
+    """Give both operands the same storage width and the right one zero point 0; False if that needs over 16 bits."""
     width = kernel.type_of(op.lhs).storage.type.width
     rhs = kernel.type_of(op.rhs)
     stored = constant_array(kernel.values[op.rhs], kernel.weights)
@@ -80,7 +81,7 @@ def _share_storage(kernel: Kernel, op: Contraction) -> bool:
 
 
 def _passes_32_bits(kernel: Kernel, op: Contraction) -> bool:
-    """Whether some sum of products, with a bias of up to 32 bits, might pass 32 bits, from the stored weights."""
+    """Whether a sum of products plus the bias can exceed 32 bits, given the stored weights."""
     stored, given = constant_array(kernel.values[op.rhs], kernel.weights), kernel.type_of(op.lhs)
     axis = weight_channel_axis(op)
     if stored is None or axis is None:
@@ -93,7 +94,7 @@ def _passes_32_bits(kernel: Kernel, op: Contraction) -> bool:
 
 
 def _greatest(kernel: Kernel, op: AddOp) -> int:
-    """The greatest magnitude of a constant that is added, broadcast or not."""
+    """The greatest magnitude of the constant operands of an addition, broadcast or not."""
     found = 0
     for operand in op.operands:
         made = operand.owner
@@ -105,7 +106,7 @@ def _greatest(kernel: Kernel, op: AddOp) -> int:
 
 
 def _summed(kernel: Kernel, op: Operation, accumulator: UniformQuantizedType, *, long: bool) -> SSAValue:
-    """The op on accumulators, of 64 bits where they are long."""
+    """The op on accumulators; with `long`, they are marked as 64-bit."""
     value = kernel.retyped(op, accumulator)
     if long and isinstance(value.owner, Operation):
         value.owner.attributes[annotations.ACCUMULATOR] = i64
@@ -115,8 +116,8 @@ def _summed(kernel: Kernel, op: Operation, accumulator: UniformQuantizedType, *,
 def contraction(kernel: Kernel) -> SSAValue:
     """`convolution | dot_general`, `add` of the bias, `uniform_quantize` unless the accumulators are wanted, `clamp`.
 
-    Of two 16-bit activations the op requantizes its sums itself, which 32 bits might not hold. Sums with constant
-    weights that 32 bits might not hold have 64, which `zeropoint.accumulator` says.
+    For 16-bit activations without constant weights, sums may exceed 32 bits, so the op itself requantizes them. With
+    constant weights, sums that may exceed 32 bits are marked as 64-bit by `zeropoint.accumulator`.
     """
     op = next(op for op in kernel.body if isinstance(op, Contraction))
     is_wide = kernel.type_of(op.lhs).storage.type.width > BYTE

@@ -1,4 +1,4 @@
-"""Kernels of several operands that are coarser than the ops here: the types between are derived from the ports.
+"""Kernels of several operands that cover several ops: types of intermediate values are derived from the ports.
 
 ```mlir
 %2 = "quant.region"(%0, %1) ({ multiply of %0 and logistic of %1 }) {logical_kernel = "gate", ...}
@@ -8,9 +8,9 @@ becomes
 %a = stablehlo.uniform_quantize (stablehlo.logistic (uniform_dequantize %1)) : a table of 256 entries
 %2 = stablehlo.multiply %0, %a : (tensor<4x!quant.uniform<i8:f32, 0.5>>, ...) -> tensor<4x!quant.uniform<i8:f32, 0.2>>
 ```
-A chain of functions of one 8-bit value is one table, whose type has the range of its 256 values. A sum, difference or
-product of two values has the range that those of its operands allow; the last one, with the bounds behind it, has the
-type of the output.
+A chain of functions of one 8-bit value becomes one table, whose type covers the range of its 256 values. The type of a
+sum, difference or product of two values covers every result that the operand types allow. The last op, with the clamps
+after it, has the type of the output.
 
 Source: the RFC on quantization transformations, "Export": parameters of intermediate tensors are derived from those of
 the ports, where regions are coarser than the target's ops.
@@ -51,14 +51,18 @@ BYTE = 8
 
 
 def derived(kernel: Kernel) -> SSAValue | None:
-    """The kernel on quantized values; None where an op of it has no integer form, or a port is not of 8 bits."""
+    """The kernel on quantized values; None if one of its ops has no integer form or a port is not 8-bit."""
     plan = _Plan.of(kernel)
     return None if plan is None else _Emission(kernel, plan).result()
 
 
 @dataclass(frozen=True)
 class _Plan:
-    """`sources` has, for a function of one quantized value, that value; `ends` are the bounds behind the last op."""
+    """How to emit a kernel.
+
+    `sources` maps a function of one quantized value to that value, and any other value to itself. `last` is the output
+    before the final clamps, `bounds` are those clamps, `steps` are the ops to emit.
+    """
 
     sources: dict[SSAValue, SSAValue]
     last: SSAValue
@@ -67,7 +71,7 @@ class _Plan:
 
     @staticmethod
     def of(kernel: Kernel) -> _Plan | None:
-        """What each op is; None where one is nothing that is known here."""
+        """The plan of a kernel; None if it has an op of another kind."""
         kinds = [element_of(kernel.values[argument]) for argument in kernel.arguments]
         storage = kernel.output_type.storage
         fits = all(isinstance(k, UniformQuantizedType) and k.is_per_layer and k.storage == storage for k in kinds)
@@ -98,7 +102,7 @@ class _Plan:
 def _without_bounds(
     kernel: Kernel, value: SSAValue, steps: list[Operation]
 ) -> tuple[SSAValue, Bounds, list[Operation]]:
-    """The value before the bounds that end a kernel, those bounds, and the ops before them."""
+    """Split off the final clamps: the value before them, their bounds, and the ops before them."""
     ending: list[Operation] = []
     while isinstance(op := value.owner, Operation) and Bounds().then(op, kernel.weights):
         data = [operand for operand in op.operands if splat_value(operand, kernel.weights) is None]
@@ -114,7 +118,7 @@ def _without_bounds(
 
 @dataclass
 class _Emission:
-    """Quantized values by the values of the body that they stand for, and real ones of the chains between them."""
+    """Emits a plan. `real` maps body values inside chains of functions to emitted float values."""
 
     kernel: Kernel
     plan: _Plan
@@ -149,7 +153,7 @@ class _Emission:
             kernel.retyped(op, self._type(op))
 
     def _type(self, op: Operation) -> UniformQuantizedType:
-        """The output's type for the last op; of another one that of every value that its operands' types allow."""
+        """The output type for the last op; for others, a type that covers every result the operand types allow."""
         if op.results[0] is self.plan.last:
             return self.kernel.output_type
         (a, b), (c, d) = (_range(element_of(self._quantized(operand))) for operand in op.operands)
@@ -169,13 +173,13 @@ class _Emission:
         return UniformQuantizedType.per_layer(output.storage, scale, point, expressed_type=output.expressed_type)
 
     def _dequantized(self, value: SSAValue) -> None:
-        """Have the real value that a quantized one expresses."""
+        """Emit the dequantized form of a value, once."""
         if value not in self.real:
             made = UniformDequantizeOp(self.kernel.values[value])
             self.real[value] = self.kernel.insert(made, self.kernel.region).result
 
     def _quantized(self, value: SSAValue) -> SSAValue:
-        """The quantized value; at the end of a chain of a type that holds the 256 values that the chain takes."""
+        """The quantized value. At the end of a chain, its type covers the 256 values that the chain takes."""
         if value not in self.kernel.values:
             source = self.plan.sources[value]
             kind = self.kernel.type_of(source)
@@ -191,7 +195,7 @@ class _Emission:
         self.kernel.values[value] = self.kernel.insert(made, self.kernel.region).result
 
     def _as(self, value: SSAValue, wanted: UniformQuantizedType) -> SSAValue:
-        """The quantized value in a type."""
+        """The value quantized to the type `wanted`."""
         if value not in self.kernel.values:
             self._end_chain(value, wanted)
         found = self.kernel.values[value]
@@ -201,7 +205,7 @@ class _Emission:
 
 
 def _range(kind: object) -> tuple[float, float]:
-    """The least and the greatest real value of a type per layer."""
+    """The least and the greatest real value of a per-layer type."""
     assert isinstance(kind, UniformQuantizedType)
     storage, point = kind.storage, kind.zero_point
     return (storage.minimum - point) * kind.scale, (storage.maximum - point) * kind.scale

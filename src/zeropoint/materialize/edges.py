@@ -1,4 +1,4 @@
-"""Where quantized values meet casts that the program has already: no cast is added to one that undoes it."""
+"""Reuse casts that the program already has where quantized values meet floats, instead of adding inverse ones."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from zeropoint.ir.tensors import element_of
 
 
 def quantized_before(value: SSAValue, spec: UniformQuantizedType) -> SSAValue | None:
-    """The value of type `spec` that a float one was dequantized from, None where there is none."""
+    """The value of type `spec` that `value` was dequantized from, or None."""
     made = value.owner
     if isinstance(made, DequantizeCastOp | UniformDequantizeOp) and element_of(made.operands[0]) == spec:
         return made.operands[0]
@@ -20,7 +20,7 @@ def quantized_before(value: SSAValue, spec: UniformQuantizedType) -> SSAValue | 
 
 
 def cast_constant(value: SSAValue, spec: UniformQuantizedType) -> SSAValue:
-    """The constant behind a pair of casts to type `spec`; the value itself where there is none."""
+    """The constant behind a pair of casts to type `spec`; `value` itself if there is none."""
     stored = quantized_before(value, spec)
     if stored is not None and isinstance(stored.owner, QuantizeCastOp | UniformQuantizeOp):
         constant = stored.owner.operands[0]
@@ -29,7 +29,7 @@ def cast_constant(value: SSAValue, spec: UniformQuantizedType) -> SSAValue:
 
 
 def take_over_casts(value: SSAValue, quantized: SSAValue) -> None:
-    """Give what is cast from `value` to the type of `quantized` the latter instead."""
+    """Replace casts of `value` to the type of `quantized` by `quantized`."""
     for use in list(value.uses):
         user = use.operation
         if isinstance(user, QuantizeCastOp | UniformQuantizeOp) and user.results[0].type == quantized.type:

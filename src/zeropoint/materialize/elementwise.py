@@ -1,4 +1,4 @@
-"""Sums and products of two tensors, functions of one, and changes of parameters."""
+"""Elementwise kernels: binary arithmetic, functions of one value, and rescales."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from zeropoint.ir.tensors import element_of, with_element
 from zeropoint.materialize.kernel import Kernel
 
 TABLE_WIDTH = 8
-"""Functions of so many bits are tables."""
+"""Functions of values of up to this many bits become tables."""
 
 
 def binary(kernel: Kernel) -> SSAValue:
@@ -44,10 +44,10 @@ def binary(kernel: Kernel) -> SSAValue:
 
 
 def encased(kernel: Kernel, reason: str | None = None) -> SSAValue:
-    """`uniform_dequantize` of every quantized operand, the float ops as they are, `uniform_quantize` of the result.
+    """`uniform_dequantize` of every quantized operand, the float ops unchanged, `uniform_quantize` of the result.
 
-    What any kernel means; the form of those that have no integer one here, for targets whose runtime has it. Their ops
-    say so, by `reason` where that is given. Of a function of one 8-bit value the lowering makes a table.
+    This is the meaning of any kernel. It is emitted for kernels that have an integer form only in the target's runtime.
+    Their float ops carry a reason, `reason` if given. The lowering turns a function of one 8-bit value into a table.
     """
     values: dict[SSAValue, SSAValue] = {}
     for argument in kernel.arguments:
@@ -69,7 +69,7 @@ def encased(kernel: Kernel, reason: str | None = None) -> SSAValue:
 
 
 def _why_float(kernel: Kernel) -> str | None:
-    """Why the ops of a kernel stay float; None for a function of one 8-bit value, of which there is a table."""
+    """Why the ops of a kernel stay float; None for a function of one 8-bit value, which becomes a table."""
     name = kernel.region.logical_kernel.data
     if not all(is_function(op) or splat_value(op.results[0], kernel.weights) is not None for op in kernel.body):
         return f"kernel '{name}' has no integer form but in the target's runtime"
@@ -83,7 +83,7 @@ def _why_float(kernel: Kernel) -> str | None:
 
 
 def ordered(kernel: Kernel) -> SSAValue:
-    """`maximum | minimum` of values of one type on storage; of a number `uniform_quantize` to the result, `clamp`."""
+    """`maximum | minimum` on storage for values of one type; with a number, `uniform_quantize` and `clamp`."""
     bounds = Bounds()
     value: SSAValue | None = None
     for op in kernel.body:

@@ -1,4 +1,4 @@
-"""Let a contraction whose result only floats read give them its accumulators.
+"""If only float ops read a contraction, dequantize its i32 accumulator directly.
 
 ```mlir
 %1 = "quant.region"(%x, %w) ({ dot_general })
@@ -13,8 +13,8 @@ becomes
         output_specs = [!quant.uniform<i32:f32:1, {0.05,0.1}>]}
 %2 = stablehlo.exponential %1
 ```
-Rounding to 8 bits would only lose what the accumulators know. Results of the program keep their storage, which callers
-may ask for; so do bounded results, products of two activations and depthwise convolutions.
+Requantizing to 8 bits first would only lose precision. Results of the program keep their storage, because callers may
+ask for it. So do clamped results, products of two activations, and depthwise convolutions.
 
 Source: the RFC on quantization transformations, section "Export", code-gen kernel targets: extra primitives are
 eliminated.
@@ -39,7 +39,7 @@ EXACT = Fact("parameters", "accumulators in i32", "kernel", "only floats read it
 
 
 def _express(region: QuantizeRegionOp) -> None:
-    """Give the output of a region the type of its accumulators."""
+    """Give the output of a region its accumulator type if only float ops read it."""
     contraction = plain_contraction(region)
     if contraction is None or not is_quantized(region) or not _is_for_floats(region):
         return
@@ -64,7 +64,10 @@ def _wants_storage(reader: Operation) -> bool:
 
 
 def express_accumulators(program: Program, target: Target) -> Program:
-    """Every contraction with constant weights whose result only floats read, with the type of its accumulators."""
+    """A copy in which contractions with constant weights that only float ops read have their accumulator type.
+
+    The program itself if the target has no real results.
+    """
     if not target.real_results:
         return program
     program = program.clone()

@@ -1,4 +1,4 @@
-"""Put the casts that the specs of regions say around them: the form with (dcast -> op -> qcast).
+"""Insert casts around regions according to their specs: the (dcast -> op -> qcast) form.
 
 ```mlir
 %1 = "quant.region"(%0, %w) ... {input_specs = [A, W], output_specs = [B]}
@@ -12,8 +12,8 @@ becomes
 %r = quant.qcast %1 : tensor<...xf32> to tensor<...xB>
 %s = quant.dcast %r : tensor<...xB> to tensor<...xf32>
 ```
-The program computes in float what the quantized one stands for. Materialization takes (dcast -> region -> qcast) for
-the quantized op, and (constant -> qcast) for the quantized constant.
+The program simulates the quantized one in float. Materialization rewrites (dcast -> region -> qcast) to the quantized
+op, and (constant -> qcast) to the quantized constant.
 
 Source: "MLIR Quantization", section "TFLite Native Quantization", general algorithm.
 """
@@ -39,7 +39,7 @@ def _pair(
 
 
 def insert_casts(program: Program) -> Program:
-    """Casts around every region at the ports that have a uniform type; one pair for a value and a type."""
+    """A copy with casts at every region port that has a uniform type; one pair per value and type."""
     program = program.clone()
     block = program.entry
     made: dict[tuple[SSAValue, UniformQuantizedType], SSAValue] = {}

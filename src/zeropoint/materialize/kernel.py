@@ -1,4 +1,4 @@
-"""What the materialization of one region works with."""
+"""The context for materializing one region."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ OperationT = TypeVar("OperationT", bound=Operation)
 
 @dataclass
 class Kernel:
-    """A region on its way to quantized ops, which go before it.
+    """A region being rewritten to quantized ops, which are inserted before it.
 
-    `values` maps what the region's body knows (its arguments, results of its ops) to quantized values.
+    `values` maps values of the region's body (its arguments and op results) to the emitted quantized values.
     """
 
     region: QuantizeRegionOp
@@ -41,7 +41,7 @@ class Kernel:
 
     @property
     def arguments(self) -> tuple[BlockArgument, ...]:
-        """The region's ports inside its body."""
+        """The block arguments of the region."""
         return self.region.body.block.args
 
     @property
@@ -52,19 +52,19 @@ class Kernel:
         return spec
 
     def type_of(self, value: SSAValue) -> UniformQuantizedType:
-        """The quantized element type of the value that stands for `value`."""
+        """The element type of the quantized value that replaces `value`."""
         found = element_of(self.values[value])
         assert isinstance(found, UniformQuantizedType)
         return found
 
     def insert(self, op: OperationT, origin: Operation) -> OperationT:
-        """Add an op that stands for `origin`, with its location."""
+        """Insert an op that replaces `origin`, with its location and the region's profile."""
         op.location = origin.location
         carry(self.region, op, PROFILE)
         return self.builder.insert(op)
 
     def retyped(self, op: Operation, element_type: Attribute, region: Region | None = None) -> SSAValue:
-        """The same op on the quantized operands, with another element type of its result."""
+        """Emit the same op on the quantized operands, with the given result element type."""
         result = op.results[0]
         made = type(op).create(
             operands=[self.values[operand] for operand in op.operands],
@@ -87,9 +87,9 @@ class Kernel:
         return int(stored_array(number, quantized))
 
     def bounded(self, value: SSAValue, bounds: Bounds, origin: Operation) -> SSAValue:
-        """`clamp` on storage, where a bound lies inside the storage range.
+        """`clamp` on storage if a bound lies inside the storage range; else `value` itself.
 
-        Rounding is monotone, so bounding after quantization is the same as before it.
+        Rounding is monotonic, so clamping after quantization gives the same result as before it.
         """
         quantized = self.output_type
         low, high = self.stored(bounds.low, quantized), self.stored(bounds.high, quantized)

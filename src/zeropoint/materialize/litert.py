@@ -1,12 +1,12 @@
-"""Kernels of LiteRT on storage integers, where its arithmetic is not what StableHLO says of quantized types.
+"""LiteRT kernels on storage integers, where their arithmetic differs from StableHLO's on quantized types.
 
 ```mlir
 %1 = "quant.region"(%0) ({ reduce with add, divide by 49 }) {logical_kernel = "mean"} : ...
 ```
-becomes, under a profile whose kernels are LiteRT's,
+becomes, under a profile with LiteRT's kernels,
 ```mlir
 %s = quant.scast %0 : tensor<1x7x7x8x!quant.uniform<i8:f32, 0.1:-3>> to tensor<1x7x7x8xi8>
-%c = (convert %s to i32, less the zero point)
+%c = (convert %s to i32, minus the zero point)
 %a = stablehlo.reduce(%c init: 0) applies stablehlo.add across dimensions = [1, 2] : ... -> tensor<1x8xi32>
 %r = "fxpmath.requantize"(%a, %multiplier, %shift) {behaviour = "fixed32-double", ...} : ... -> tensor<1x8xi8>
 %1 = quant.scast %r : tensor<1x8xi8> to tensor<1x8x!quant.uniform<i8:f32, 0.05>>
@@ -62,7 +62,7 @@ from zeropoint.numerics.rounding import INT32_MAX
 
 
 def mean(kernel: Kernel) -> SSAValue:
-    """Centred integers summed, and requantized with the count inside the multiplier."""
+    """Sum of centred integers (q - z), requantized; the division by the count is folded into the multiplier."""
     division = division_of(kernel)
     op = next(op for op in kernel.body if isinstance(op, ReduceOp))
     terms = prod(shape_of(op.inputs[0])[axis] for axis in array_values(op.dimensions))
@@ -78,7 +78,7 @@ def mean(kernel: Kernel) -> SSAValue:
 
 
 def _windows(op: ReduceWindowOp) -> Array:
-    """How many values of the input each window holds, padding left out: of the shape of the result."""
+    """The number of input elements in each window, without padding, in the shape of the result."""
     shape, sizes = shape_of(op.inputs[0]), array_values(op.window_dimensions)
     rank = len(shape)
     strides, dilations = (array_values(array, (1,) * rank) for array in (op.window_strides, op.window_dilations))
@@ -91,9 +91,9 @@ def _windows(op: ReduceWindowOp) -> Array:
 
 
 def average_pool(kernel: Kernel) -> SSAValue:
-    """Stored integers summed and divided, the quotient rounded half away from zero.
+    """Sum of stored integers divided by the count, rounded half away from zero.
 
-    Padding that counts holds the zero point.
+    If padding is included in the count, it holds the zero point.
     """
     op = next(op for op in kernel.body if isinstance(op, ReduceWindowOp))
     division = division_of(kernel)
@@ -131,7 +131,7 @@ def _padded_sums(kernel: Kernel, op: ReduceWindowOp, zero_point: int) -> SSAValu
 
 
 def _away(kernel: Kernel, total: SSAValue, half: SSAValue) -> SSAValue:
-    """total + half where it is positive, total - half elsewhere: a division that truncates then rounds to nearest."""
+    """total + half if total > 0, else total - half: a truncating division then rounds half away from zero."""
     positive = kernel.insert(CompareOp(total, repeated(kernel, 0, total), ComparisonDirection.GT), kernel.region).result
     more = kernel.insert(AddOp(total, half), kernel.region).result
     less = kernel.insert(SubtractOp(total, half), kernel.region).result
@@ -139,7 +139,7 @@ def _away(kernel: Kernel, total: SSAValue, half: SSAValue) -> SSAValue:
 
 
 def function(kernel: Kernel) -> SSAValue:
-    """A function of 8 bits as the runtime's own table."""
+    """A function of one 8-bit value, with the entries of the runtime's own table."""
     given, wanted = element_of(kernel.values[kernel.arguments[0]]), kernel.output_type
     if not isinstance(given, UniformQuantizedType) or not is_plain(kernel) or given.storage.type.width != 8:
         return encased(kernel)
@@ -156,7 +156,7 @@ def _name(kernel: Kernel) -> str:
 
 
 def value_at(kernel: Kernel) -> Callable[[float], float]:
-    """The function of the kernel's body at a point."""
+    """The function that the kernel's body computes, on a float."""
     returned = kernel.region.body.block.last_op
     assert isinstance(returned, Operation)
 
@@ -178,5 +178,5 @@ KERNELS: Mapping[str, Callable[[Kernel], SSAValue]] = {
     "log": function,
     "mean": mean,
 }
-"""By logical kernel; the others are as `materialize` has them. Logistic and tanh have scales that are powers of two,
-where a reciprocal rounds nothing."""
+"""By logical kernel; `materialize` has the default for the others. Logistic and tanh need no own entry: their output
+scales are powers of two, so a multiplication by the reciprocal is exact."""

@@ -11,7 +11,7 @@ becomes
 %2 = stablehlo.add %1, (broadcast of the i32 bias)
 %3 = stablehlo.uniform_quantize %2 : (...) -> tensor<1x2x6x6x!quant.uniform<i8:f32, 0.02:-128>>
 ```
-A region that propagation left float is inlined as it was; each of its ops carries the reason.
+A region that propagation kept float is inlined unchanged; each of its ops carries the reason.
 
 Source: the RFC on quantization transformations, section "Export: materializing quantization" (code-gen targets).
 """
@@ -62,7 +62,7 @@ KERNELS: Mapping[str, Callable[[Kernel], SSAValue]] = {
     **movement.KERNELS,
     **reduction.KERNELS,
 }
-"""By logical kernel; of any other the ops are taken one by one (`_any_kernel`)."""
+"""By logical kernel; any other kernel is emitted op by op (`_any_kernel`)."""
 
 OWN_ARITHMETIC: Mapping[KernelBehaviour, Mapping[str, Callable[[Kernel], SSAValue]]] = {
     KernelBehaviour.REAL: KERNELS,
@@ -70,17 +70,17 @@ OWN_ARITHMETIC: Mapping[KernelBehaviour, Mapping[str, Callable[[Kernel], SSAValu
     KernelBehaviour.XNNPACK: {**KERNELS, **litert.KERNELS, **xnnpack.KERNELS},
     KernelBehaviour.ONNXRUNTIME: {**KERNELS, **onnxruntime.KERNELS},
 }
-"""The kernels of a profile."""
+"""The kernels for each kernel behaviour of a profile."""
 
 
 def _any_kernel(kernel: Kernel) -> SSAValue:
-    """Of several operands with types derived in between; else in `uniform_dequantize` and `uniform_quantize`."""
+    """A kernel of several operands with derived intermediate types; else the float ops between casts (`encased`)."""
     found = derived(kernel) if len(kernel.arguments) > 1 else None
     return elementwise.encased(kernel) if found is None else found
 
 
 def _covered(region: QuantizeRegionOp) -> Fact:
-    """The kernel that a region was, and the ops of the original model that it covers."""
+    """A fact with the logical kernel of a region and the names of the model's ops that it covers."""
     names = dict.fromkeys(location_text(op.location) for op in region.body.block.ops)
     function = region.attributes.get(FUNCTION)
     kernel = region.logical_kernel.data + (f" ({function.data})" if isinstance(function, StringAttr) else "")
@@ -94,7 +94,7 @@ class _Materialization:
     quantized: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
 
     def operand(self, value: SSAValue, spec: UniformQuantizedType, builder: Builder) -> SSAValue:
-        """The quantized value that stands for a float one: a constant, one made before, or a quantize op."""
+        """The quantized form of a float value: a constant, an existing quantized value, or a new quantize op."""
         array = constant_array(cast_constant(value, spec), self.weights)
         if array is not None:
             return builder.insert(constant_op(stored_array(array, spec), self.weights, quantized=spec)).output
@@ -109,7 +109,7 @@ class _Materialization:
         return self.quantized[value]
 
     def replace(self, region: QuantizeRegionOp) -> None:
-        """Put quantized ops before a region."""
+        """Emit the quantized ops of a region before it."""
         builder = Builder(InsertPoint.before(region))
         kernel = Kernel(region, builder, self.weights)
         for argument, value, spec in zip(kernel.arguments, region.inputs, region.input_specs, strict=True):
@@ -124,7 +124,7 @@ class _Materialization:
             state_facts(result.owner, [_covered(region), *facts_of(region, DEMANDS), *facts_of(region)])
 
     def release(self, region: QuantizeRegionOp) -> None:
-        """Give the float users of a region's output its dequantized value, and erase the region."""
+        """Redirect the float users of a region's output to its dequantized value, and erase the region."""
         output = region.outputs[0]
         take_over_casts(output, self.quantized[output])
         if output.first_use is not None:
@@ -137,7 +137,7 @@ class _Materialization:
 
 
 def _leave_in_float(region: QuantizeRegionOp) -> None:
-    """Put the ops of a region in its place, each with the reason why it stays float."""
+    """Inline a float region; each of its ops carries the reason why it stays float."""
     for op in inline_region(region):
         if not isinstance(op, ConstantOp):
             carry(region, op, FLOAT_REASON)
@@ -145,7 +145,7 @@ def _leave_in_float(region: QuantizeRegionOp) -> None:
 
 
 def materialize(program: Program) -> Program:
-    """Quantized StableHLO instead of regions."""
+    """A copy with every region replaced by quantized StableHLO, or inlined if it is float."""
     program = program.clone()
     run = _Materialization(program.weights, program.profile or DEFAULT_PROFILE)
     regions = [op for op in program.entry.ops if isinstance(op, QuantizeRegionOp)]

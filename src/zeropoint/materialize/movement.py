@@ -11,14 +11,14 @@ from zeropoint.materialize.kernel import Kernel
 
 
 def movement(kernel: Kernel) -> SSAValue:
-    """The op itself on quantized operands; a padding value becomes its storage integer."""
+    """The same op on quantized operands; a padding value becomes its storage integer."""
     op = next(op for op in kernel.body if not isinstance(op, ConstantOp) and op.operands[0] in kernel.values)
     quantized = kernel.output_type
     if isinstance(op, PadOp):
         number = splat_value(op.padding_value, kernel.weights)
         assert number is not None
         kernel.values[op.padding_value] = kernel.scalar(kernel.stored(number, quantized), quantized)
-    for operand in op.operands:  # a kernel that joins values of several types rescales them itself
+    for operand in op.operands:  # a join whose operands have several types rescales them
         value = kernel.values[operand]
         if element_of(value) != quantized:
             changed = UniformQuantizeOp(value, with_element(value, quantized))

@@ -1,4 +1,4 @@
-"""Kernels of onnxruntime that compute in floats, on stored integers, as its x64 kernels do.
+"""onnxruntime kernels that compute in float on stored integers, exactly as its x64 kernels do.
 
 ```mlir
 %2 = "quant.region"(%0, %1) ({ add }) {logical_kernel = "add"} : ...
@@ -8,10 +8,10 @@ becomes, under profile `onnxruntime`,
 %a = (%0 in f64: its stored integers)     %b = (the same of %1)
 %t = (%b * 0.84 - 12.6 in f64, rounded to f32: a fused multiply-add)
 %u = (%a * 1.27 + %t in f64, rounded to f32)
-%2 = (%u rounded to even, less the zero point, as i32 of the result's scale; `uniform_quantize` clamps it)
+%2 = (%u rounded to even, minus the zero point, as i32 at the result's scale; `uniform_quantize` clamps it)
 ```
-Integers that are centred stand as i32 of the operand's scale with zero point 0, so that u8 needs no arithmetic of its
-own. What has no row here, or other storage than one scale of 8 bits, is what StableHLO says.
+Centred integers (q - z) are i32 at the operand's scale with zero point 0, so that u8 needs no special case. Kernels
+that are not listed here, or have storage other than 8 bits with one scale, follow StableHLO.
 """
 
 from __future__ import annotations
@@ -45,47 +45,47 @@ TABLE_ENTRIES = 256
 
 @dataclass(frozen=True)
 class _Arithmetic:
-    """Ops in front of a kernel's region."""
+    """Emits ops before a kernel's region."""
 
     kernel: Kernel
 
     def made(self, op: Operation) -> SSAValue:
-        """Insert an op; of floats, it says why."""
+        """Insert an op; a float op gets the reason."""
         if not isinstance(op, hlo.UniformQuantizeOp | StorageCastOp) and element_of(op.results[0]) != i32:
             op.attributes[FLOAT_REASON] = StringAttr(REASON)
         return self.kernel.insert(op, self.kernel.region).results[0]
 
     def to(self, value: SSAValue, element: Attribute) -> SSAValue:
-        """The numbers in another type."""
+        """`value` converted to another element type."""
         return self.made(hlo.ConvertOp(value, with_element(value, element)))
 
     def filled(self, like: SSAValue, number: float | np.float32) -> SSAValue:
-        """A number in the type of `like`."""
+        """A number broadcast to the type of `like`."""
         return repeated(self.kernel, number, like)  # pyright: ignore[reportArgumentType] (of any dtype)
 
     def plus(self, value: SSAValue, number: float | np.float32) -> SSAValue:
-        """A number added."""
+        """value + number."""
         return self.made(hlo.AddOp(value, self.filled(value, number))) if number else value
 
     def times(self, value: SSAValue, number: float | np.float32) -> SSAValue:
-        """A number multiplied."""
+        """value * number."""
         return self.made(hlo.MultiplyOp(value, self.filled(value, number)))
 
     def centred(self, value: SSAValue, like: UniformQuantizedType) -> SSAValue:
-        """Stored integers less their zero point, as i32."""
+        """Stored integers minus their zero point, as i32."""
         wide = UniformQuantizedType.per_layer(WORD, like.scale)
         quantized = self.made(hlo.UniformQuantizeOp(value, with_element(value, wide)))
         return self.made(StorageCastOp(quantized, with_element(value, i32)))
 
     def stored(self, integers: SSAValue) -> SSAValue:
-        """The kernel's result of integers that are centred, clamped to its storage."""
+        """The kernel's result from centred i32 integers, clamped to its storage."""
         kind = self.kernel.output_type
         wide = UniformQuantizedType.per_layer(WORD, kind.scale)
         quantized = self.made(StorageCastOp(integers, with_element(integers, wide)))
         return self.made(hlo.UniformQuantizeOp(quantized, with_element(integers, kind)))
 
     def rounded(self, value: SSAValue, zero_point: int = 0) -> SSAValue:
-        """A float result, rounded to even, less the zero point that is in it."""
+        """The kernel's result from a float that includes the zero point: round half to even, then subtract it."""
         whole = self.to(self.made(hlo.RoundNearestEvenOp(value)), i32)
         return self.stored(self.plus(whole, -zero_point))
 
@@ -98,7 +98,7 @@ class _Arithmetic:
 
 
 def _is_plain(kernel: Kernel) -> bool:
-    """Whether all operands and the result are of 8 bits with one scale."""
+    """Whether all operands and the result are 8-bit with one scale."""
     kinds = [element_of(kernel.values[argument]) for argument in kernel.arguments]
     return all(
         isinstance(kind, UniformQuantizedType) and kind.is_per_layer and kind.storage.type.width == 8
@@ -121,7 +121,7 @@ def _bounded(kernel: Kernel, value: SSAValue) -> SSAValue:
 
 
 def _is_one_number(kernel: Kernel, value: SSAValue, other: SSAValue) -> bool:
-    """Whether the innermost dimension that counts repeats one element of `value` beside many of `other`."""
+    """Whether `value` is broadcast along the innermost dimension in which either operand has several elements."""
     shapes = [_spread(kernel, operand) for operand in (value, other)]
     for first, second in zip(*map(reversed, shapes), strict=True):
         if max(first, second) > 1:
@@ -140,7 +140,7 @@ def _spread(kernel: Kernel, value: SSAValue) -> Sequence[int]:
 
 
 def add(kernel: Kernel) -> SSAValue:
-    """Two fused multiply-adds of stored integers."""
+    """Two fused multiply-adds on stored integers; a broadcast left operand is added first."""
     op = next(op for op in kernel.body if isinstance(op, hlo.AddOp))
     if not _is_plain(kernel):
         return elementwise.binary(kernel)
@@ -156,7 +156,7 @@ def add(kernel: Kernel) -> SSAValue:
 
 
 def multiply(kernel: Kernel) -> SSAValue:
-    """An exact product, times one f32 number, the zero point added before rounding."""
+    """The exact product times one f32 factor; the zero point is added before rounding."""
     op = next(op for op in kernel.body if isinstance(op, hlo.MultiplyOp))
     if not _is_plain(kernel):
         return elementwise.binary(kernel)
@@ -170,7 +170,7 @@ def multiply(kernel: Kernel) -> SSAValue:
 
 
 def average_pool(kernel: Kernel) -> SSAValue:
-    """Real numbers summed in f32 in the order of the window, divided by the count and by the scale."""
+    """Dequantized values summed in f32 in window order, divided by the count, then by the output scale."""
     op = next(op for op in kernel.body if isinstance(op, hlo.ReduceWindowOp))
     division = division_of(kernel)
     counts = None if division is None else counts_of(kernel, division)
@@ -190,7 +190,7 @@ def average_pool(kernel: Kernel) -> SSAValue:
 
 
 def mean(kernel: Kernel) -> SSAValue:
-    """The sum of centred integers times one f32 number."""
+    """The sum of centred integers times one f32 factor."""
     op = next(op for op in kernel.body if isinstance(op, hlo.ReduceOp))
     terms = prod(shape_of(op.inputs[0])[axis] for axis in array_values(op.dimensions))
     division = division_of(kernel)
@@ -209,7 +209,7 @@ def mean(kernel: Kernel) -> SSAValue:
 
 
 def softmax(kernel: Kernel) -> SSAValue:
-    """Exponentials from a table, summed in order in f32. Numbers past f32 give 0, as the kernel has it."""
+    """Exponentials from a table, summed in order in f32. Results beyond f32 become 0, as in the runtime's kernel."""
     op = next(op for op in kernel.body if isinstance(op, hlo.ReduceOp))
     axes, given, wanted = array_values(op.dimensions), kernel.type_of(kernel.arguments[0]), kernel.output_type
     shape = shape_of(op.inputs[0])
@@ -233,7 +233,7 @@ def softmax(kernel: Kernel) -> SSAValue:
 def _along(
     run: _Arithmetic, value: SSAValue, axis: int, op: type[hlo.AddOp] | type[hlo.MaximumOp], initial: int
 ) -> SSAValue:
-    """The elements along a dimension combined from the first to the last, and repeated."""
+    """The elements along a dimension combined from first to last, broadcast back to the shape."""
     shape, kind = shape_of(value), element_of(value)
     window = [size if i == axis else 1 for i, size in enumerate(shape)]
     result = with_shape(value, [1 if i == axis else size for i, size in enumerate(shape)])
@@ -252,14 +252,14 @@ def _others(rank: int, axis: int) -> list[int]:
 
 
 def rescale(kernel: Kernel) -> SSAValue:
-    """DequantizeLinear, QuantizeLinear."""
+    """DequantizeLinear, then QuantizeLinear."""
     value = kernel.values[kernel.arguments[0]]
     real = kernel.insert(hlo.UniformDequantizeOp(value), kernel.region).result
     return kernel.insert(hlo.UniformQuantizeOp(real, with_element(real, kernel.output_type)), kernel.region).result
 
 
 def concatenate(kernel: Kernel) -> SSAValue:
-    """Operands of other parameters by DequantizeLinear and QuantizeLinear."""
+    """Concatenation; operands with other parameters go through DequantizeLinear and QuantizeLinear."""
     run = _Arithmetic(kernel)
     for argument in kernel.arguments:
         value = kernel.values[argument]

@@ -1,4 +1,4 @@
-"""Pooling, mean, sum: sums are taken in i32, so that nothing saturates before the end."""
+"""Pooling, mean and sum; sums are computed in i32, so that nothing saturates before the end."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def max_pool(kernel: Kernel) -> SSAValue:
 
 
 def extreme(kernel: Kernel) -> SSAValue:
-    """`reduce` with `maximum` or `minimum` on storage; the end of the storage range stands for the infinity."""
+    """`reduce` with `maximum` or `minimum` on storage; the end of the storage range stands for -inf or inf."""
     op = next(op for op in kernel.body if isinstance(op, ReduceOp))
     quantized, body = kernel.output_type, body_op(op.body)
     assert body is MaximumOp or body is MinimumOp
@@ -52,7 +52,7 @@ def extreme(kernel: Kernel) -> SSAValue:
 
 
 def _widened(kernel: Kernel) -> UniformQuantizedType:
-    """Replace the input by itself in i32 at the same scale with zero point 0; exact."""
+    """Convert the input to i32 at the same scale with zero point 0, which is exact. Returns the new type."""
     argument = kernel.arguments[0]
     wide = UniformQuantizedType.per_layer(SUM, kernel.type_of(argument).scale)
     narrow = kernel.values[argument]
@@ -82,14 +82,17 @@ def _times_reciprocal(
 
 
 def _terms(op: ReduceOp | ReduceWindowOp) -> int:
-    """How many values make one sum."""
+    """The number of terms of each sum."""
     if isinstance(op, ReduceWindowOp):
         return prod(array_values(op.window_dimensions))
     return prod(shape_of(op.inputs[0])[axis] for axis in array_values(op.dimensions))
 
 
 def _fits(kernel: Kernel) -> bool:
-    """Whether no sum passes i32, nor its product with a reciprocal; one count divides all sums of more than bytes."""
+    """Whether neither sums nor their products with a reciprocal exceed i32.
+
+    If counts differ, the factor has 22 fractional bits, which leaves room for 8-bit values only (`RECIPROCAL_BITS`).
+    """
     reach = kernel.type_of(kernel.arguments[0]).affine.reach
     for op in kernel.body:
         if isinstance(op, ReduceOp | ReduceWindowOp) and _terms(op) * reach > SUM.maximum:

@@ -1,4 +1,4 @@
-"""Arithmetic on the storage integers of a kernel, for runtimes whose kernels are not what StableHLO says."""
+"""Arithmetic on the storage integers of a kernel, for runtimes whose kernels differ from StableHLO."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ def stored_input(kernel: Kernel) -> SSAValue:
 
 
 def expressed(kernel: Kernel, stored: SSAValue) -> SSAValue:
-    """The quantized value of the kernel's result whose storage integers are given."""
+    """The kernel's result from its storage integers."""
     return kernel.insert(StorageCastOp(stored, with_element(stored, kernel.output_type)), kernel.region).result
 
 
 def constant(kernel: Kernel, array: Array) -> SSAValue:
-    """A constant that stands before the kernel."""
+    """A constant, inserted before the kernel."""
     return kernel.builder.insert(constant_op(array, kernel.weights)).output
 
 
 def repeated(kernel: Kernel, number: int | Array, like: SSAValue) -> SSAValue:
-    """A number, or an array of the shape, in the element type of `like`."""
+    """A number or array as a constant of the type of `like`, broadcast if its shape differs."""
     array = np.asarray(number, element_dtype(element_of(like)))
     made = constant(kernel, array)
     if array.shape == shape_of(like):
@@ -55,7 +55,7 @@ def repeated(kernel: Kernel, number: int | Array, like: SSAValue) -> SSAValue:
 
 
 def is_plain(kernel: Kernel) -> bool:
-    """Whether input and output have signed storage and one scale."""
+    """Whether input and output are signed 8- or 16-bit with one scale."""
     kinds = (element_of(kernel.values[kernel.arguments[0]]), kernel.output_type)
     return all(
         isinstance(kind, UniformQuantizedType)
@@ -67,12 +67,12 @@ def is_plain(kernel: Kernel) -> bool:
 
 
 def division_of(kernel: Kernel) -> DivideOp | MultiplyOp | None:
-    """The op that divides the sums of the body, None where nothing does."""
+    """The op that divides the sums of the body, or None."""
     return next((op for op in kernel.body if isinstance(op, DivideOp | MultiplyOp)), None)
 
 
 def counts_of(kernel: Kernel, op: DivideOp | MultiplyOp) -> Array | None:
-    """The integers that sums are divided by."""
+    """The counts that sums are divided by (int64); None if they are not constant integers."""
     number = splat_value(op.operands[1], kernel.weights)
     numbers = constant_array(op.operands[1], kernel.weights) if number is None else np.array(number)
     if numbers is None:
@@ -88,7 +88,7 @@ def widened(kernel: Kernel) -> SSAValue:
 
 
 def reduced(kernel: Kernel) -> SSAValue:
-    """The sums of the body on the i32 values that stand for its input, before the division."""
+    """The sums of the body in i32, from the i32 values of its input, before the division."""
     value = kernel.values[kernel.arguments[0]]
     for op in kernel.body:
         if isinstance(op, ReduceOp | ReduceWindowOp):
@@ -100,14 +100,14 @@ def reduced(kernel: Kernel) -> SSAValue:
 
 
 def centred(kernel: Kernel) -> SSAValue:
-    """The input's storage integers less its zero point, in i32."""
+    """The input's storage integers minus its zero point, in i32."""
     wide = widened(kernel)
     point = kernel.type_of(kernel.arguments[0]).zero_point
     return kernel.insert(SubtractOp(wide, repeated(kernel, point, wide)), kernel.region).result
 
 
 def requantized(kernel: Kernel, total: SSAValue, multiplier: Multiplier) -> SSAValue:
-    """i32 values to the storage integers of the kernel's result, by a multiplier that is resolved already."""
+    """Requantize i32 values to the storage integers of the kernel's result, by a resolved multiplier."""
     wanted = kernel.output_type
     if multiplier.shift is None:
         parts = [np.atleast_1d(multiplier.multiplier)]

@@ -1,4 +1,4 @@
-"""Quantized StableHLO in terms of the quant dialect: data movement works on storage, casts stand at the edges.
+"""Rewrite quantized StableHLO with the quant dialect: data movement on storage integers, casts at the edges.
 
 ```mlir
 %0 = stablehlo.uniform_quantize %x : (tensor<2x2xf32>) -> tensor<2x2x!quant.uniform<i8:f32, 0.5>>
@@ -14,8 +14,8 @@ becomes
 %d = quant.dcast %1 : tensor<2x2x!quant.uniform<i8:f32, 0.5>> to tensor<2x2xf32>
 %2 = stablehlo.tanh %d : tensor<2x2xf32>
 ```
-A chain of movements has one `scast` at either end; a value is cast to a type once, whoever reads it. Ops that compute
-keep the quantized type; float ops stay between `dcast` and `qcast`.
+A chain of movements has one `scast` at each end. A value is cast to a type at most once, for all its users. Ops that
+compute keep the quantized type; float ops stay between `dcast` and `qcast`.
 
 Source: "MLIR Quantization", section "Solver tools": transform, and simplify (as few casts as possible).
 """
@@ -46,11 +46,11 @@ from zeropoint.ir.tensors import element_of, with_element
 from zeropoint.ir.weights import Weights
 
 PASSES_THROUGH = (BroadcastInDimOp, ConcatenateOp, PadOp, ReshapeOp, ReverseOp, SliceOp, TransposeOp)
-"""Ops that do no arithmetic: what holds for storage integers holds for the real values."""
+"""Ops without arithmetic: the same op is correct on storage integers."""
 
 
 def _moves_storage(op: Operation) -> bool:
-    """Whether an op only moves stored integers of one type with signless storage."""
+    """Whether an op only moves values of one per-layer type with signless storage."""
     if not isinstance(op, PASSES_THROUGH):
         return False
     elements = {element_of(value) for value in (*op.operands, *op.results)}
@@ -59,12 +59,12 @@ def _moves_storage(op: Operation) -> bool:
 
 
 def _reads_float(op: UniformQuantizeOp) -> bool:
-    """Whether an op quantizes a float value; others change the parameters of a quantized one."""
+    """Whether an op quantizes a float value, rather than requantizing a quantized one."""
     return not isinstance(element_of(op.operand), UniformQuantizedType)
 
 
 def _on_storage(op: Operation, stored: dict[SSAValue, SSAValue], weights: Weights) -> None:
-    """Replace a movement of quantized values by one of their storage."""
+    """Replace data movement on quantized values by the same op on their storage."""
     builder = Builder(InsertPoint.before(op))
 
     def insert(made: IRDLOperation) -> SSAValue:
@@ -96,7 +96,7 @@ def _on_storage(op: Operation, stored: dict[SSAValue, SSAValue], weights: Weight
 
 
 def _once(op: StorageCastOp, stored: dict[SSAValue, SSAValue]) -> None:
-    """Note what a cast of a kernel that computes on storage says; drop it where its integers are there already."""
+    """Record the integers of a storage cast emitted by a kernel; drop the cast if they are available already."""
     if not isinstance(element_of(op.input), UniformQuantizedType):
         stored[op.result] = op.input
     elif op.input in stored:
@@ -107,11 +107,11 @@ def _once(op: StorageCastOp, stored: dict[SSAValue, SSAValue]) -> None:
 
 
 Made = dict[tuple[SSAValue, Attribute], SSAValue]
-"""What each value was cast to already, by the type."""
+"""Existing casts, by value and result type."""
 
 
 def _as_cast(op: UniformQuantizeOp | UniformDequantizeOp, made: Made) -> None:
-    """Replace a conversion between a float and a quantized value by the cast of the quant dialect, one for all."""
+    """Replace a conversion between float and quantized by a cast of the quant dialect, shared by all users."""
     key = op.operands[0], op.results[0].type
     if key in made:
         op.results[0].replace_all_uses_with(made[key])
@@ -126,7 +126,7 @@ def _as_cast(op: UniformQuantizeOp | UniformDequantizeOp, made: Made) -> None:
 
 
 def transform(program: Program) -> Program:
-    """A materialized program with `qcast` and `dcast` around what is float, and data movement on storage."""
+    """A copy of a materialized program with `qcast` and `dcast` around float ops, and data movement on storage."""
     program = program.clone()
     stored: dict[SSAValue, SSAValue] = {}
     made: Made = {}

@@ -1,7 +1,7 @@
-"""Kernels of XNNPACK on storage integers, as LiteRT's delegate has them, and the kernels that the delegate leaves.
+"""XNNPACK kernels on storage integers, as used by LiteRT's delegate, and the list of kernels that it delegates.
 
-Means and sums multiply by one f32 number and round to even. A change of parameters, and a leaky relu, multiply by a
-number of 8 fractional bits: ((q - z_in) * round(256 * s_in / s_out) + 128) >> 8, then the zero point.
+Mean and sum multiply by one f32 factor and round half to even. Rescale and leaky relu multiply by a factor with 8
+fractional bits: ((q - z_in) * round(256 * s_in / s_out) + 128) >> 8, then add the zero point.
 
 Sources: XNNPACK's qs8-rsum, qs8-vcvt and qs8-vlrelu.
 """
@@ -44,12 +44,12 @@ DELEGATED = frozenset(
         "transpose_convolution",
     }
 )  # fmt: skip
-"""The kernels that XNNPACK takes. LiteRT's own compute the others, by the profile below."""
+"""The kernels that XNNPACK executes. LiteRT's own kernels execute the others, under the profile below."""
 UNDELEGATED_PROFILE = "fixed32-double"
 
 
 def mean(kernel: Kernel) -> SSAValue:
-    """Centred integers summed, times fl32(fl32(s_in / s_out) / count); a sum has the count 1."""
+    """Sum of centred integers, times fl32(fl32(s_in / s_out) / count); for `sum` the count is 1."""
     op = next((op for op in kernel.body if isinstance(op, ReduceOp)), None)
     if op is None or not is_plain(kernel):
         return summed(kernel)
@@ -72,7 +72,7 @@ def mean(kernel: Kernel) -> SSAValue:
 
 
 def rescale(kernel: Kernel) -> SSAValue:
-    """A change of parameters in 8.8 fixed point."""
+    """A rescale in 8.8 fixed point."""
     if not is_plain(kernel):
         return elementwise.rescale(kernel)
     given, wanted = kernel.type_of(kernel.arguments[0]), kernel.output_type
@@ -87,7 +87,7 @@ def rescale(kernel: Kernel) -> SSAValue:
 
 
 def leaky_relu(kernel: Kernel) -> SSAValue:
-    """A factor of 8.8 bits for either sign, as a table."""
+    """A table of x * factor, with one 8.8 fixed-point factor per sign."""
     given, wanted = kernel.type_of(kernel.arguments[0]), kernel.output_type
     if not is_plain(kernel) or given.storage.type.width != 8 or wanted.storage.type.width != 8:
         return elementwise.encased(kernel)
