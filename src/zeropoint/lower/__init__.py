@@ -1,4 +1,4 @@
-"""Lowering: the quantized program to the integer program."""
+"""Lowering: from the quantized program to the integer program."""
 
 from zeropoint.ir.program import Program
 from zeropoint.lower.context import LoweringError
@@ -11,5 +11,5 @@ __all__ = ["LoweringError", "fold_bounds", "integer_io", "integer_program", "low
 
 
 def integer_program(program: Program, profile: str | None = None) -> Program:
-    """`lower`, then the biases merged and the clamps folded."""
+    """`lower`, then `merge_sums` and `fold_bounds`."""
     return fold_bounds(merge_sums(lower(program, profile)))

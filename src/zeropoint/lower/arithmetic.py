@@ -1,4 +1,4 @@
-"""Quantized sums, products, bounds and changes of parameters on integers.
+"""Lower quantized sums, products and requantizations to integers.
 
 Source: the project's numerics notes, "Elementwise" and "Requantize".
 """
@@ -45,7 +45,7 @@ def _types(op: Operation) -> tuple[list[UniformQuantizedType], UniformQuantizedT
 
 
 def lower_requantize(lowering: Lowering, op: UniformQuantizeOp) -> SSAValue:
-    """`uniform_quantize` of a quantized value: (q - z_in) * s_in / s_out, rounded as the profile says."""
+    """`uniform_quantize` of a quantized value: (q - z_in) * s_in / s_out + z_out, rounded by the profile."""
     (source,), result = _types(op)
     stored = lowering.stored(op.operand)
     if is_wide(op.operand) and source != result and not result.is_per_channel:
@@ -60,7 +60,7 @@ def requantized(
     source: UniformQuantizedType,
     result: UniformQuantizedType,
 ) -> SSAValue:
-    """The integers that those of one type are in another; `op` is named where the profile has no arithmetic for it."""
+    """Requantize integers from one type to another. Errors name `op` if the profile cannot do it."""
     if source == result:
         return stored
     if result.is_per_channel or (source.is_per_channel and source.zero_points.any()):
@@ -74,7 +74,7 @@ def requantized(
 def rescaled_accumulator(
     lowering: Lowering, accumulator: SSAValue, source: UniformQuantizedType, result: UniformQuantizedType
 ) -> SSAValue:
-    """Integers of a type, without its zero point, in another type."""
+    """Requantize integers of a type, with its zero point already subtracted, to another type."""
     real = lowering.profile.ratio(source.scales, result.scale)
     if result.storage.type.width == 32 and result.zero_point == 0 and (real == 1.0).all():
         storage = result.storage
@@ -84,7 +84,7 @@ def rescaled_accumulator(
 
 
 def change_multiplier(profile: Profile, source: UniformQuantizedType, result: UniformQuantizedType) -> Multiplier:
-    """The multiplier from one type to another: for accumulators of 64 bits where 32 do not hold stored - zero_point."""
+    """The multiplier from one type to another; for 64-bit accumulators if q - zero_point does not fit 32 bits."""
     points = source.zero_points
     low, high = source.storage.minimum - int(points.max()), source.storage.maximum - int(points.min())
     needed = 32 if low >= INT32_MIN and high <= INT32_MAX else 64
@@ -95,7 +95,10 @@ def change_multiplier(profile: Profile, source: UniformQuantizedType, result: Un
 def _requantize_channels(
     lowering: Lowering, op: Operation, stored: SSAValue, source: UniformQuantizedType, result: UniformQuantizedType
 ) -> SSAValue:
-    """(q - z_in[c]) * s_in[c] / s_out[c] in i32, then + z_out[c], clamped: `fxpmath.requantize` has one zero point."""
+    """(q - z_in[c]) * s_in[c] / s_out[c] in i32, then + z_out[c] and a clamp.
+
+    The output zero points are added separately because `fxpmath.requantize` has only one.
+    """
     axes = {axis for axis in (source.axis, result.axis) if axis is not None}
     behaviour = lowering.profile.requantize(result.storage.type.width)
     if len(axes) != 1 or behaviour is RequantizeBehaviour.FIXED16:
@@ -116,7 +119,10 @@ def _requantize_channels(
 
 
 def lower_sum(lowering: Lowering, op: AddOp | SubtractOp) -> SSAValue:
-    """i32 sums at one scale as they are; 8-bit operands of any scales as one `fxpmath.weighted_sum`."""
+    """Lower a sum or difference, by the profile's addition (`fxpmath.weighted_sum`, LiteRT's or TOSA's).
+
+    i32 operands with the scale of the result and zero point 0 are added directly.
+    """
     (lhs, rhs), result = _types(op)
     if lhs == rhs == result and not result.zero_points.any() and result.storage.type.width == 32:
         return _sum_of_accumulators(lowering, op)
@@ -144,14 +150,14 @@ def lower_sum(lowering: Lowering, op: AddOp | SubtractOp) -> SSAValue:
 
 
 def _sum_of_accumulators(lowering: Lowering, op: AddOp | SubtractOp) -> SSAValue:
-    """In i32 where that holds every sum; in i64 otherwise, clamped to what 32 bits hold."""
+    """A sum in i32 if every result fits; otherwise in i64, clamped to 32 bits unless the result is 64-bit."""
     lhs, rhs = (lowering.stored(operand) for operand in op.operands)
     total = lowering.combined(type(op), lhs, rhs)
     return lowering.converted(total, i64) if is_wide(op.result) else lowering.saturated_result(total, op)
 
 
 def _check_width(op: Operation, width: int) -> None:
-    """Raise LoweringError for operands or a result of wider storage."""
+    """Raise LoweringError if an operand or result has wider storage."""
     for value in (*op.operands, *op.results):
         element = quantized_element(value)
         if element is not None and element.storage.type.width > width:
@@ -175,7 +181,7 @@ def _weighted_sum(
 def _litert_sum(
     lowering: Lowering, operands: list[SSAValue], result: UniformQuantizedType, parameters: LiteRTAdd
 ) -> SSAValue:
-    """(q - z) << L, a rescale of each, their sum or difference, a rescale of that."""
+    """LiteRT's addition: (q - z) << L, a rescale of each operand, their sum or difference, a rescale of that."""
     rescaled: list[SSAValue] = []
     for index, operand in enumerate(operands):
         wide = lowering.widened(operand, parameters.zero_points[index])
@@ -190,7 +196,7 @@ def _litert_sum(
 def _tosa_sum(
     lowering: Lowering, operands: list[SSAValue], result: UniformQuantizedType, parameters: TosaAdd
 ) -> SSAValue:
-    """A rescale of each operand with the guard bits in its multiplier, their sum or difference, a rescale of that."""
+    """TOSA's addition: a rescale of each operand, with guard bits in its multiplier, then sum and final rescale."""
     rescaled = [
         lowering.rescaled(lowering.widened(operand, zero_point), multiplier, 0, SYMMETRIC_INT32)
         for operand, zero_point, multiplier in zip(
@@ -206,7 +212,7 @@ def _step(parameters: LiteRTAdd, index: int) -> tuple[Array, Array]:
 
 
 def lower_product(lowering: Lowering, op: MultiplyOp) -> SSAValue:
-    """(q_a - z_a)(q_b - z_b) in i32, then a requantization by s_a * s_b / s_out."""
+    """(q_a - z_a)(q_b - z_b) in the profile's accumulator width, then a requantization by s_a * s_b / s_out."""
     (lhs, rhs), result = _types(op)
     width = result.storage.type.width
     if width == 32 and lhs.scale * rhs.scale == result.scale:
@@ -227,7 +233,7 @@ def lower_product(lowering: Lowering, op: MultiplyOp) -> SSAValue:
 def _exact_product(
     lowering: Lowering, op: MultiplyOp, lhs: UniformQuantizedType, rhs: UniformQuantizedType
 ) -> SSAValue:
-    """A product whose scale is the product of the scales, which saturates; times 1 nothing is left to do."""
+    """A product at scale s_a * s_b, saturated to 32 bits. A factor of 1 needs no multiplication."""
     factor = splat_value(lowering.stored(op.rhs), lowering.weights)
     value = lowering.widened(lowering.stored(op.lhs), lhs.zero_point)
     if factor == 1 and rhs.zero_point == 0:

@@ -1,4 +1,4 @@
-"""What the lowering of one op works with."""
+"""The context for lowering one op."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def storage_element(quantized: UniformQuantizedType) -> IntegerType:
 
 
 def stored_element(value: SSAValue) -> UniformQuantizedType | None:
-    """The quantized element type of a value as the program has it, None where it has another."""
+    """The quantized element type of a value as the program has it, or None."""
     if not isinstance(value.type, TensorType):
         return None
     element = element_of(value)
@@ -52,9 +52,9 @@ def stored_element(value: SSAValue) -> UniformQuantizedType | None:
 
 
 def quantized_element(value: SSAValue) -> UniformQuantizedType | None:
-    """The quantized element type of a value in the integer program, None where it has another: that of signed storage.
+    """The quantized element type of a value in the integer program, where all storage is signed; or None.
 
-    An unsigned type stands for the signed one whose integers and zero points are half the range less.
+    An unsigned type becomes signed by subtracting half the range from its integers and zero points.
     """
     kind = stored_element(value)
     return kind if kind is None or kind.storage.type.signed else signed(kind)
@@ -69,7 +69,7 @@ def signed(kind: UniformQuantizedType) -> UniformQuantizedType:
 
 
 def signed_integers(array: Array) -> Array:
-    """Unsigned storage integers as the signed ones that stand for them: half the range less. Others as they are."""
+    """Unsigned storage integers minus half the range, as signed integers. Signed arrays are returned unchanged."""
     if array.dtype.kind != "u":
         return array
     half = array.dtype.type(1 << (8 * array.dtype.itemsize - 1))
@@ -77,7 +77,7 @@ def signed_integers(array: Array) -> Array:
 
 
 def check_storage(op: Operation) -> None:
-    """Raise LoweringError for storage that has no place in the integer program."""
+    """Raise LoweringError for storage that the integer program does not support."""
     for value in (*op.operands, *op.results):
         element = stored_element(value)
         if element is None:
@@ -88,7 +88,7 @@ def check_storage(op: Operation) -> None:
 
 
 def check_width(op: Operation, element: UniformQuantizedType, where: Attribute) -> None:
-    """Raise LoweringError for storage of a width, or without a sign, that the integer program does not have."""
+    """Raise LoweringError for a storage width or signedness that the integer program does not support."""
     storage = element.storage.type
     plain = storage.signed or (element.storage.spelling is None and storage.width < 32)
     if not plain or storage.width not in (8, 16, 32):
@@ -96,7 +96,7 @@ def check_width(op: Operation, element: UniformQuantizedType, where: Attribute) 
 
 
 def is_widening(before: UniformQuantizedType, after: UniformQuantizedType) -> bool:
-    """Whether a change of parameters only takes the zero point off: stored - zero_point, which the other type holds."""
+    """Whether a requantization only subtracts the zero point, and the result always fits the other type."""
     if before.is_per_channel or after.is_per_channel or before.scale != after.scale or after.zero_point != 0:
         return False
     low, high = before.affine.centred_range
@@ -104,7 +104,7 @@ def is_widening(before: UniformQuantizedType, after: UniformQuantizedType) -> bo
 
 
 def widened_from(value: SSAValue) -> SSAValue:
-    """What a value is without the `uniform_quantize` that only takes its zero point off; else the value itself."""
+    """The operand of a `uniform_quantize` that only subtracts the zero point; otherwise the value itself."""
     made = value.owner
     if not isinstance(made, UniformQuantizeOp):
         return value
@@ -113,7 +113,7 @@ def widened_from(value: SSAValue) -> SSAValue:
 
 
 def refusal(op: Operation, what: str, found: Interval, bits: int, remedy: str) -> str:
-    """Why some numbers are too large for the type that they are computed in: the channel, the bound, what to do."""
+    """The message for numbers too large for their type: the op, the channel, the bound, and the remedy."""
     bound = int(found.magnitude.max(initial=0))
     number = f"up to {bound}" if bound <= 1 << 62 else "beyond 2^62"
     channel = f"channel {', '.join(map(str, found.worst))}: " if found.worst else ""
@@ -123,10 +123,10 @@ def refusal(op: Operation, what: str, found: Interval, bits: int, remedy: str) -
 
 @dataclass
 class Lowering:
-    """State of one walk: integer values that stand for quantized ones.
+    """The state of one lowering.
 
-    `values` maps quantized values to tensors of their storage integers, `ranges` says what those can be, `made` are the
-    ops so far.
+    `values` maps quantized values to tensors of their storage integers, `ranges` has their bounds, `made` lists the ops
+    emitted so far.
     """
 
     profile: Profile
@@ -138,36 +138,36 @@ class Lowering:
     location: LocationAttr | None = None
 
     def stored(self, value: SSAValue) -> SSAValue:
-        """The storage integers of a quantized value; a value from outside is cast once, where it is made."""
+        """The storage integers of a quantized value. A value not lowered here is cast, once."""
         if value not in self.values:
             self.values[value] = self.cast(value)
         return self.values[value]
 
     def cast(self, value: SSAValue) -> SSAValue:
-        """The storage integers of a quantized value that is no integer one, signed."""
+        """Emit a cast from a quantized value to its signed storage integers."""
         element = stored_element(value)
         assert element is not None
         cast = self.insert(StorageCastOp(value, with_element(value, storage_element(element))))
         return cast.result if element.storage.type.signed else self.flipped(cast.result)
 
     def quantized_again(self, integers: SSAValue, kind: UniformQuantizedType) -> SSAValue:
-        """The quantized value of a type whose (signed) storage integers are given."""
+        """Emit a cast from signed storage integers to a quantized value of type `kind`."""
         stored = integers if kind.storage.type.signed else self.flipped(integers)
         return self.insert(StorageCastOp(stored, with_element(stored, kind))).result
 
     def flipped(self, integers: SSAValue) -> SSAValue:
-        """Stored integers of one sign to those of the other: the highest bit flips."""
+        """Convert stored integers between signed and unsigned by flipping the highest bit."""
         width = 8 * element_dtype(element_of(integers)).itemsize
         half = self.filled(integers, -(1 << (width - 1)), IntegerType(width))
         return self.insert(XorOp(integers, half)).result
 
     def integers(self, value: SSAValue) -> Array | None:
-        """The (signed) storage integers of a constant, None for another value."""
+        """The signed storage integers of a constant; None for other values."""
         array = constant_array(value, self.weights)
         return None if array is None else signed_integers(array)
 
     def insert(self, op: OperationT) -> OperationT:
-        """Add an op at the place, and with the location, of the op that is being lowered."""
+        """Insert an op at the op that is being lowered, with its location."""
         if self.location is not None:
             op.location = self.location
         self.made.append(op)
@@ -178,7 +178,7 @@ class Lowering:
         return self.insert(constant_op(array, self.weights)).output
 
     def filled(self, like: SSAValue, number: int, element_type: IntegerType = i32) -> SSAValue:
-        """A tensor of the shape of `like` that repeats one number."""
+        """A number broadcast to the shape of `like`."""
         dtype = np.dtype(f"i{element_type.width.data // 8}")
         scalar = self.constant(np.array(number, dtype))
         if not shape_of(like):
@@ -186,18 +186,18 @@ class Lowering:
         return self.insert(BroadcastInDimOp(scalar, with_element(like, element_type), [])).result
 
     def channels(self, like: SSAValue, array: Array, axis: int) -> SSAValue:
-        """A tensor of the shape of `like` that repeats `array` along every dimension but `axis`."""
+        """`array`, of one number per index of `axis`, broadcast to the shape of `like`."""
         constant = self.constant(array)
         return self.insert(BroadcastInDimOp(constant, with_element(like, element_of(constant)), [axis])).result
 
     def converted(self, value: SSAValue, element: IntegerType) -> SSAValue:
-        """The same integers in another type, which holds them."""
+        """Convert integers to a type that can represent them."""
         if element_of(value) == element:
             return value
         return self.insert(ConvertOp(value, with_element(value, element))).result
 
     def widened(self, value: SSAValue, zero_point: int, element: IntegerType = i32) -> SSAValue:
-        """`value - zero_point` in i32, or in another type that holds it."""
+        """`value - zero_point` in i32, or in another type that can represent it."""
         if zero_point == 0:
             return self.converted(value, element)
         width = max(element.width.data, 8 * element_dtype(element_of(value)).itemsize)
@@ -206,7 +206,7 @@ class Lowering:
         return self.converted(less, element)
 
     def combined(self, kind: type[Combination], lhs: SSAValue, rhs: SSAValue) -> SSAValue:
-        """lhs + rhs, lhs - rhs or lhs * rhs: in i32 where that holds every result, in i64 otherwise."""
+        """lhs + rhs, lhs - rhs or lhs * rhs: in i32 if every possible result fits, otherwise in i64."""
         a, b = self.ranges.of(lhs), self.ranges.of(rhs)
         exact = {AddOp: a + b, SubtractOp: a - b, MultiplyOp: a * b}[kind]
         narrow = element_of(lhs) == element_of(rhs) == i32 and exact.fits(32)
@@ -214,31 +214,31 @@ class Lowering:
         return self.insert(kind(self.converted(lhs, element), self.converted(rhs, element))).result
 
     def saturated(self, value: SSAValue, low: int, high: int, element: IntegerType) -> SSAValue:
-        """The integers in a type that holds low..high, clamped to these bounds where they might pass them."""
+        """Convert integers to a type that covers low..high, with a clamp if they may be outside."""
         if self.ranges.of(value).within(low, high):
             return self.converted(value, element)
         return self.clamped(value, low, high, element)
 
     def clamped(self, value: SSAValue, low: int, high: int, element: IntegerType) -> SSAValue:
-        """The integers clamped to low..high, in a type that holds these."""
+        """Clamp integers to low..high and convert them to a type that covers these."""
         dtype = element_dtype(element_of(value))
         least, greatest = (self.constant(np.array(bound, dtype)) for bound in (low, high))
         return self.converted(self.insert(ClampOp(least, value, greatest)).result, element)
 
     def saturated_result(self, value: SSAValue, op: Operation) -> SSAValue:
-        """The integers that the op's quantized result stores: clamped to its storage where they might pass it."""
+        """Convert integers to the storage of the op's quantized result, with a clamp if they may be outside."""
         result = quantized_element(op.results[0])
         assert result is not None
         return self.saturated(value, result.storage.minimum, result.storage.maximum, storage_element(result))
 
     def check_fits(self, op: Operation, value: SSAValue, bits: int, what: str, remedy: str) -> None:
-        """Raise LoweringError, with the channel and the bound, where some integers need more than so many bits."""
+        """Raise LoweringError, with the channel and the bound, if some integers need more than `bits` bits."""
         found = self.ranges.of(value)
         if not found.fits(bits):
             raise LoweringError(refusal(op, what, found, bits, remedy), op)
 
     def shifted(self, accumulator: SSAValue, amount: Array | int, axis: int | None) -> SSAValue:
-        """`accumulator + amount`, the amount per channel where there is an axis; in i64 where i32 might not hold it."""
+        """`accumulator + amount`, per channel along `axis` if the amount is an array; in i64 if i32 may overflow."""
         amounts = np.asarray(amount, np.int64)
         if not amounts.any():
             return accumulator
@@ -254,7 +254,7 @@ class Lowering:
     def rescaled(
         self, accumulator: SSAValue, multiplier: Multiplier, zero_point: int, storage: Storage, axis: int | None = None
     ) -> SSAValue:
-        """`fxpmath.requantize` by a multiplier that is resolved already."""
+        """Emit `fxpmath.requantize` with a resolved multiplier."""
         constants = multiplier_arrays(multiplier)
         op = RequantizeOp(
             accumulator,
@@ -270,7 +270,7 @@ class Lowering:
         return self.insert(op).result
 
     def retyped(self, op: Operation, element_type: Attribute, region: Region | None = None) -> SSAValue:
-        """The same op on storage integers."""
+        """Emit the same op on storage integers."""
         made = type(op).create(
             operands=[
                 operand if quantized_element(operand) is None else self.stored(operand) for operand in op.operands
@@ -284,7 +284,7 @@ class Lowering:
 
 
 def multiplier_arrays(multiplier: Multiplier) -> Sequence[Array]:
-    """The operands of `fxpmath.requantize`: i32 multipliers and shifts, or float multipliers alone."""
+    """The constant operands of `fxpmath.requantize`: i32 multipliers and shifts, or only float multipliers."""
     if multiplier.shift is None:
         return [np.atleast_1d(multiplier.multiplier)]
     return [

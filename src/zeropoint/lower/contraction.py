@@ -1,11 +1,12 @@
-"""Quantized contractions to integer ones: padding by the zero point, correction after the products.
+"""Lower quantized contractions to integer ones: pad with the zero point, correct after the products.
 
-sum (q_x - z_x) q_w = sum q_x q_w - z_x sum q_w, where the padding holds z_x, so that the correction is one constant per
-output channel; it is added to the bias. Of constant weights with zero points q_w is what is left without them, where 8
-bits (of 16-bit operands: 16) hold that. Otherwise, and of two activations, zero points are subtracted before.
+sum (q_x - z_x) q_w = sum q_x q_w - z_x sum q_w. Padding holds z_x, so the correction is one constant per output
+channel; it is added to the bias. If constant weights have zero points, these are subtracted from q_w at compile time,
+provided the result fits 8 bits (16 bits for 16-bit operands). Otherwise, and for two activations, zero points are
+subtracted before the contraction.
 
-Sums are of i32 where every partial sum, in any order and for any input, fits; else of i64. A quantized value of 32 bits
-saturates, so what is summed in i64 is clamped to them.
+Sums are i32 if every partial sum fits, in any order and for any input; otherwise i64. A 32-bit quantized value
+saturates, so i64 sums are then clamped to 32 bits.
 
 Source: the lowering of quantized contractions ("Zero-Point Correction"); the project's numerics notes, "Accumulators".
 """
@@ -32,7 +33,7 @@ BYTE = 8
 
 
 def _padded(lowering: Lowering, op: ConvolutionOp, value: SSAValue, zero_point: int) -> SSAValue:
-    """The input surrounded (and, where the input is dilated, interleaved) by its zero point."""
+    """The input padded with its zero point; also between elements if the input is dilated."""
     spatial = op.dimension_numbers.data.input_spatial_dimensions
     pairs = padding_values(op.padding, len(spatial))
     dilation = op.lhs_dilation.get_values() if op.lhs_dilation is not None else (1,) * len(spatial)
@@ -66,7 +67,7 @@ def _integer_convolution(
 
 
 def _centred_weights(lowering: Lowering, op: Contraction) -> Array | None:
-    """The constant weights less their zero points, where the storage of the operands holds that; else None."""
+    """The constant weights minus their zero points; None if not constant or if they do not fit the input's storage."""
     stored, kind, given = lowering.integers(op.rhs), quantized_element(op.rhs), quantized_element(op.lhs)
     assert kind is not None and given is not None
     if stored is None or weight_channel_axis(op) is None:
@@ -78,7 +79,7 @@ def _centred_weights(lowering: Lowering, op: Contraction) -> Array | None:
 
 
 def _weights(lowering: Lowering, op: Contraction, weight: Array) -> SSAValue:
-    """The weights without zero points: 8 bits of them beside 16-bit activations are converted where they are used."""
+    """The weights without zero points. With 16-bit activations, 8-bit weights stay i8 and are converted where used."""
     kind, given = quantized_element(op.rhs), quantized_element(op.lhs)
     assert kind is not None and given is not None
     element = storage_element(given)
@@ -92,16 +93,17 @@ def _weights(lowering: Lowering, op: Contraction, weight: Array) -> SSAValue:
 
 
 def _requantizes(op: Contraction) -> bool:
-    """Whether the result is not the sum of products itself, but is requantized from it."""
+    """Whether the result has another scale than the sum of products, so that it must be requantized."""
     lhs, rhs, result = quantized_element(op.lhs), quantized_element(op.rhs), quantized_element(op.result)
     assert lhs is not None and rhs is not None and result is not None
     return bool((lhs.scale * rhs.scales / result.scales != 1.0).any())
 
 
 def lower_contraction(lowering: Lowering, op: Contraction) -> SSAValue:
-    """`convolution | dot_general` to sum (q_x - z_x)(q_w - z_w), which saturates as its quantized type does.
+    """Lower `convolution | dot_general` to sum (q_x - z_x)(q_w - z_w), saturated to the storage of the result.
 
-    A result of another scale than that of the products is requantized.
+    A result whose scale is not that of the products is requantized. Raises LoweringError for a per-channel left
+    operand, or operands or a result that are not quantized.
     """
     lhs, rhs, result = quantized_element(op.lhs), quantized_element(op.rhs), quantized_element(op.result)
     if lhs is None or rhs is None or result is None or lhs.is_per_channel:
@@ -119,13 +121,13 @@ def lower_contraction(lowering: Lowering, op: Contraction) -> SSAValue:
 
 
 def _sums(lowering: Lowering, op: Contraction, weight: Array) -> SSAValue:
-    """By constant weights without zero points: raw products, corrected after."""
+    """Sums with constant weights without zero points: raw products, corrected afterwards."""
     lhs = quantized_element(op.lhs)
     assert lhs is not None
     axis = weight_channel_axis(op)
     assert axis is not None  # `_centred_weights`
     channels, weights = weights_by_channel(weight, axis), _weights(lowering, op, weight)
-    # Padding may be by the zero point: it is one of the values that are stored.
+    # Padding with the zero point is covered by this bound, because the zero point is a storage value.
     bound = accumulator_bound(channels, lhs.storage.minimum, lhs.storage.maximum)
     element = i32 if int(bound.max(initial=0)) <= INT32_MAX else i64
     if isinstance(op, ConvolutionOp):
@@ -137,7 +139,7 @@ def _sums(lowering: Lowering, op: Contraction, weight: Array) -> SSAValue:
 
 
 def _requantized(lowering: Lowering, op: Contraction, sums: SSAValue) -> SSAValue:
-    """The sums in the type of the result, which is per layer: 16-bit operands have the form of 64-bit accumulators."""
+    """The sums requantized to the per-layer result type; 16-bit operands use the 64-bit accumulator form."""
     lhs, rhs, result = quantized_element(op.lhs), quantized_element(op.rhs), quantized_element(op.result)
     assert lhs is not None and rhs is not None and result is not None
     if result.is_per_channel:
@@ -165,7 +167,7 @@ def _product(lowering: Lowering, op: Contraction, operands: list[SSAValue], elem
 
 
 def _two_activations(lowering: Lowering, op: Contraction) -> SSAValue:
-    """Both zero points subtracted first: of 8 bits |q - z| <= 255, so that 33025 products fit i32."""
+    """Both zero points are subtracted first. For 8 bits |q - z| <= 255, so that 33025 products fit i32."""
     sources = [widened_from(operand) for operand in (op.lhs, op.rhs)]
     kinds = [quantized_element(source) for source in sources]
     reaches = [kind.affine.reach for kind in kinds if kind is not None]
@@ -175,7 +177,7 @@ def _two_activations(lowering: Lowering, op: Contraction) -> SSAValue:
 
 
 def _less_zero_points(lowering: Lowering, value: SSAValue, element: IntegerType) -> SSAValue:
-    """`value - zero_point` of each channel, in a type that holds it."""
+    """`value - zero_point`, per channel if there are several, in a type that can represent it."""
     kind = quantized_element(value)
     assert kind is not None
     stored = lowering.stored(value)

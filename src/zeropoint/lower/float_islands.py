@@ -1,4 +1,4 @@
-"""Ops on quantized values that have no integer form: computed in the expressed type, between integers.
+"""Quantized ops without an integer form: computed in the expressed type, between dequantize and quantize.
 
 ```mlir
 %0 = stablehlo.divide %a, %b : tensor<4x!quant.uniform<i8:f32, 0.5>>
@@ -11,7 +11,7 @@ becomes
 %5 = stablehlo.uniform_quantize %4 : ... -> tensor<4x!quant.uniform<i8:f32, 0.5>>
 %6 = quant.scast %5 : ... to tensor<4xi8>
 ```
-Source: the StableHLO specification, `dequantize_op_quantize`: what the op means.
+Source: the StableHLO specification, `dequantize_op_quantize`, which defines the op's meaning.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from zeropoint.lower.context import Lowering, quantized_element, stored_element
 
 
 def lower_in_float(lowering: Lowering, op: Operation, reason: str) -> SSAValue:
-    """The integers of dequantize_op_quantize; `reason` stays on the float op."""
+    """The result integers of dequantize_op_quantize; the float op carries `reason`."""
     (result,) = lower_several_in_float(lowering, op, reason)
     return result
 
 
 def lower_several_in_float(lowering: Lowering, op: Operation, reason: str) -> list[SSAValue]:
-    """The same of an op whose results, one or several, are all quantized."""
+    """The same for an op with one or more results, all quantized."""
     kinds = [stored_element(result) for result in op.results]
     made = type(op).create(
         operands=[_dequantized(lowering, operand) for operand in op.operands],

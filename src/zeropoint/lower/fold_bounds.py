@@ -25,7 +25,7 @@ from zeropoint.ir.weights import Weights
 
 @dataclass
 class FoldBounds(RewritePattern):
-    """clamp(requantize(x)) -> requantize(x) with tighter bounds, where nothing else uses the wide result."""
+    """clamp(requantize(x)) -> requantize(x) with tighter bounds, if nothing else uses the unclamped result."""
 
     weights: Weights
 
@@ -46,7 +46,7 @@ class FoldBounds(RewritePattern):
 
 
 def fold_bounds(program: Program) -> Program:
-    """Every clamp right after a requantization or weighted sum."""
+    """A copy in which every clamp right after a requantization or weighted sum is folded into it."""
     program = program.clone()
     PatternRewriteWalker(FoldBounds(program.weights), apply_recursively=False).rewrite_module(program.module)
     remove_dead_ops(program.entry)

@@ -9,8 +9,8 @@ becomes
 ```mlir
 func.func @main(%x: tensor<4xi8> {zeropoint.expressed = !quant.uniform<i8:f32, 0.5>}) -> ...
 ```
-and likewise for results that are dequantized at the end. Integers are signed; `zeropoint.expressed` says what they
-stand for, also where the target stores them unsigned.
+and likewise for results that are dequantized at the end. The integers are signed. `zeropoint.expressed` has their
+quantized type, with signed storage even if the target stores them unsigned.
 """
 
 from __future__ import annotations
@@ -30,7 +30,10 @@ from zeropoint.lower.context import LoweringError, quantized_element, storage_el
 
 
 def _integer_argument(argument: BlockArgument, name: str) -> UniformQuantizedType | None:
-    """Change an argument to integers; its quantized type, None where only integer ops or nothing uses it as it is."""
+    """Redirect the users of an argument to integers. Returns its quantized type.
+
+    Raises LoweringError unless all uses quantize it to one type.
+    """
     users = [use.operation for use in argument.uses]
     quantizes = [user for user in users if isinstance(user, UniformQuantizeOp)]
     types = {quantized_element(user.result) for user in quantizes}
@@ -49,7 +52,7 @@ def _integer_argument(argument: BlockArgument, name: str) -> UniformQuantizedTyp
 
 
 def _signed(cast: StorageCastOp) -> list[SSAValue]:
-    """The signed integers that a cast gives: of unsigned storage, those behind it whose highest bit is flipped."""
+    """The signed integers from a cast: its result, or for unsigned storage, its uses with the highest bit flipped."""
     kind = stored_element(cast.input)
     if kind is None or kind.storage.type.signed:
         return [cast.result]
@@ -74,9 +77,9 @@ def _with_expressed(attributes: ArrayAttr[DictionaryAttr] | None, types: list[Un
 
 
 def integer_io(program: Program) -> Program:
-    """Integer inputs and outputs; the types that they express are attributes of the function.
+    """A copy with integer inputs and outputs; their quantized types become attributes of the function.
 
-    Raises LoweringError, with the name of the input or output, where a float op stands at an edge.
+    Raises LoweringError, with the name of the input or output, if a float op uses or produces it.
     """
     inputs, outputs = program.inputs, program.outputs
     program = program.clone()

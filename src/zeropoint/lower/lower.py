@@ -1,4 +1,4 @@
-"""The quantized program to the integer program.
+"""Lower the quantized program to the integer program.
 
 ```mlir
 %1 = stablehlo.convolution(%0, %w) ... : (...i8:f32, 0.5:3..., ...) -> ...!quant.uniform<i32:f32:1, {...}>
@@ -12,7 +12,7 @@ becomes
 %2 = stablehlo.add %1, (broadcast of bias - zero_point * sum of weights) : tensor<...xi32>
 %3 = "fxpmath.requantize"(%2, %multiplier, %shift) {behaviour = "fixed16", ...} : ... -> tensor<...xi8>
 ```
-Quantized values that meet float ops do so through `quant.scast`, then `uniform_quantize | uniform_dequantize`.
+Between integers and float ops stand `quant.scast` and `uniform_quantize | uniform_dequantize`.
 
 Source: the lowering of quantized contractions; the RFC on quantization transformations, "Code-gen kernel targets".
 """
@@ -127,10 +127,11 @@ LOWERINGS: dict[type[Operation], Callable[[Lowering, Any], SSAValue | None]] = {
     TransposeOp: lower_movement,
     UniformQuantizeOp: lower_requantize,
 }
-"""Ops whose result is quantized. Bounds are movement: comparing stored integers compares what they express."""
+"""Lowerings of ops with a quantized result. Maximum, minimum and clamp count as movement: stored integers have the same
+order as the real values."""
 
 REMEDY = "quantize its operands to fewer bits, split its sums, or widen the scale of its result"
-"""What to do about numbers that no integer type here holds."""
+"""Advice in messages about numbers that fit no integer type."""
 
 
 SEVERAL: dict[type[Operation], Callable[[Lowering, Any], Sequence[SSAValue] | None]] = {
@@ -143,7 +144,7 @@ SEVERAL: dict[type[Operation], Callable[[Lowering, Any], Sequence[SSAValue] | No
 
 
 def _lower_op(lowering: Lowering, op: Operation) -> Sequence[SSAValue] | None:
-    """The integers that stand for the op's results, None where the op stays as it is."""
+    """The integers that replace the op's results; None if the op stays unchanged."""
     if any(quantized_element(result) is None for result in op.results):
         return None
     if len(op.results) == 1:
@@ -155,7 +156,7 @@ def _lower_op(lowering: Lowering, op: Operation) -> Sequence[SSAValue] | None:
 
 
 def _lower_value(lowering: Lowering, op: Operation) -> SSAValue | None:
-    """The integers that stand for the op's one result, None where the op stays as it is."""
+    """The integers that replace the op's only result; None if the op stays unchanged."""
     if isinstance(op, UniformQuantizeOp) and quantized_element(op.operand) is None:
         source = function_source(op, lowering)
         return _signed_quantize(lowering, op) if source is None else lower_table(lowering, op, source)
@@ -175,7 +176,7 @@ def _lower_value(lowering: Lowering, op: Operation) -> SSAValue | None:
 
 
 def _signed_quantize(lowering: Lowering, op: UniformQuantizeOp) -> SSAValue | None:
-    """The integers of a float value that become unsigned: signed ones at once, where the profile's rounding allows."""
+    """Quantize a float value of unsigned type directly to signed integers, if the profile's rounding allows it."""
     kind = stored_element(op.result)
     if kind is None or kind.storage.type.signed or not lowering.profile.quantize.shifts_with_zero_point:
         return None
@@ -185,14 +186,17 @@ def _signed_quantize(lowering: Lowering, op: UniformQuantizeOp) -> SSAValue | No
 
 
 def _quantized_again(lowering: Lowering, value: SSAValue, op: Operation) -> SSAValue:
-    """A quantized value for an op that stays float, cast from its integers; real ones do not depend on their sign."""
+    """A quantized value for an op that stays float, cast from its integers.
+
+    For dequantization the signed type will do, because it expresses the same real values.
+    """
     kind = quantized_element(value) if isinstance(op, UniformDequantizeOp) else stored_element(value)
     assert kind is not None
     return lowering.quantized_again(lowering.values[value], kind)
 
 
 def _keep(lowering: Lowering, op: Operation, replaced: set[SSAValue]) -> None:
-    """Give an op that stays as it is its quantized operands back, and say why it stays."""
+    """Restore the quantized operands of an op that stays unchanged, and record the reason."""
     for index, operand in enumerate(op.operands):
         if operand in replaced:
             op.operands[index] = _quantized_again(lowering, operand, op)
@@ -202,7 +206,7 @@ def _keep(lowering: Lowering, op: Operation, replaced: set[SSAValue]) -> None:
 
 
 def _note_expressed(integers: SSAValue, result: SSAValue, op: Operation) -> None:
-    """Say on an integer value which real values it stands for, and what its parameters came from; reports read it."""
+    """Record on an integer value its quantized type and the origin of its parameters, for reports."""
     quantized = quantized_element(result)
     computes = (RequantizeOp, WeightedSumOp, TableOp)
     if isinstance(integers.owner, Operation):
@@ -213,7 +217,7 @@ def _note_expressed(integers: SSAValue, result: SSAValue, op: Operation) -> None
 
 
 def _stored_bits(lowering: Lowering, op: StorageCastOp) -> SSAValue | None:
-    """The integers that a cast of a quantized value gives; None for a cast to one, and for a value from outside."""
+    """The integers from a cast of a lowered quantized value; None for a cast to one, or for other values."""
     kind = stored_element(op.input)
     if kind is None or op.input not in lowering.values:
         return None
@@ -222,7 +226,7 @@ def _stored_bits(lowering: Lowering, op: StorageCastOp) -> SSAValue | None:
 
 
 def _as_stablehlo(block: Block) -> None:
-    """Casts that a model pinned around ops which stayed float, as StableHLO's, which have a lowering."""
+    """Replace `quant` casts that the model has around float ops by the StableHLO ops, which have a lowering."""
     for op in list(block.ops):
         if isinstance(op, QuantizeCastOp | DequantizeCastOp):
             quantizes = isinstance(op, QuantizeCastOp)
@@ -236,12 +240,12 @@ def _as_stablehlo(block: Block) -> None:
 def lower(program: Program, profile: str | None = None) -> Program:
     """The integer program under a numerics profile: the given one, or those that the program and its ops carry.
 
-    Raises LoweringError, with the op's name and place, for a quantized op that has no integer form; ValueError for an
-    unknown profile.
+    Raises LoweringError, with the op's name and location, for a quantized op without an integer form or an integer that
+    may overflow its type; ValueError for an unknown profile.
     """
     program = program.clone()
     chosen = named_profile(profile or program.profile or DEFAULT_PROFILE)
-    program.module.attributes[PROFILE] = StringAttr(chosen.name)  # the edges round as the rest does
+    program.module.attributes[PROFILE] = StringAttr(chosen.name)  # the edges round by it as well
     block = program.entry
     _as_stablehlo(block)
     lowering = Lowering(chosen, program.weights, Builder(InsertPoint.at_start(block)), ranges_of(program))
@@ -262,7 +266,7 @@ def lower(program: Program, profile: str | None = None) -> Program:
         except LoweringError as error:
             error.op = error.op or op
             raise
-        except ValueError as error:  # parameters that the profile's arithmetic has no room for
+        except ValueError as error:  # parameters outside the domain of the profile's arithmetic
             raise LoweringError(f"{describe(op)}: {error}", op) from error
         for result, value in zip(op.results, integers or (), strict=False):
             lowering.values[result] = value
@@ -275,8 +279,8 @@ def lower(program: Program, profile: str | None = None) -> Program:
 
 
 def _settle(lowering: Lowering, original: list[Operation], replaced: set[SSAValue]) -> None:
-    """Take out the ops that integers stand for now; what stays gets quantized operands."""
-    # The float ops that became tables go before the others get their quantized operands back.
+    """Erase the ops that integers have replaced, and restore quantized operands on the others."""
+    # First erase float ops that became tables, so that they do not get quantized operands back.
     for op in reversed(original):
         remove_if_dead(op)
     meetings = [op for op in original if isinstance(op, AllReduceOp | ReduceScatterOp) and op.results[0] in replaced]
@@ -286,12 +290,12 @@ def _settle(lowering: Lowering, original: list[Operation], replaced: set[SSAValu
             lowering.builder = Builder(InsertPoint.before(op))
             lowering.location = op.location
             _keep(lowering, op, replaced)
-    for op in reversed(meetings):  # what other processes take part in is never dead
+    for op in reversed(meetings):  # collectives have effects on other processes, so `remove_if_dead` keeps them
         Rewriter.erase_op(op)
 
 
 def _prove(lowering: Lowering) -> None:
-    """Raise LoweringError for an op that was made and whose numbers its type might not hold. Nothing wraps around."""
+    """Raise LoweringError if an emitted op may overflow its type. So nothing in the program wraps around."""
     for op in lowering.made:
         for shown in obligations(lowering.ranges, op) if op.parent is not None else ():
             if not shown.holds:

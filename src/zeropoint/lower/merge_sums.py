@@ -1,11 +1,11 @@
-"""Merge two sums of channel constants: the zero-point correction into the bias.
+"""Merge two additions of per-channel constants: the zero-point correction and the bias.
 
 ```mlir
 %1 = stablehlo.add %0, (broadcast of %correction along axis 1) : tensor<1x4x6x6xi32>
 %2 = stablehlo.add %1, (broadcast of %bias along axis 1) : tensor<1x4x6x6xi32>
 ```
-becomes one sum with `%correction + %bias`, where 32 bits hold that. What the two sums make was proved to fit when they
-were made, and one sum makes the same.
+becomes one addition of `%correction + %bias`, if that fits 32 bits. The final sums are unchanged, and the lowering has
+proved that they fit.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class MergeSums(RewritePattern):
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: AddOp, rewriter: PatternRewriter) -> None:
-        """Rewrite the outer sum."""
+        """Rewrite the outer addition."""
         inner = op.lhs.owner
         if not isinstance(inner, AddOp) or not op.lhs.has_one_use():
             return
@@ -63,7 +63,7 @@ class MergeSums(RewritePattern):
 
 
 def merge_sums(program: Program) -> Program:
-    """One bias per contraction."""
+    """A copy with one bias per contraction."""
     program = program.clone()
     PatternRewriteWalker(MergeSums(program.weights), apply_recursively=False).rewrite_module(program.module)
     remove_dead_ops(program.entry)

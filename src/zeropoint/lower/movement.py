@@ -1,4 +1,4 @@
-"""Data movement, maxima and sums on storage integers."""
+"""Lower data movement, maxima, minima and comparisons to storage integers."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def lower_constant(lowering: Lowering, op: ConstantOp) -> SSAValue:
 
 
 def lower_movement(lowering: Lowering, op: Operation) -> SSAValue:
-    """The same op on storage; operands and result have one type, so that nothing has to be computed.
+    """The same op on storage. Operands and result must have the same type; LoweringError otherwise.
 
-    Operands that are not quantized (indices, predicates) stay as they are.
+    Integer operands that are not quantized (indices, predicates) stay unchanged.
     """
     result = quantized_element(op.results[0])
     assert result is not None
@@ -51,7 +51,7 @@ def lower_movement(lowering: Lowering, op: Operation) -> SSAValue:
 
 
 def lower_bits(lowering: Lowering, op: BitcastConvertOp) -> SSAValue:
-    """`bitcast_convert` to a quantized type: the same op to its storage; nothing where that is the operand's type."""
+    """`bitcast_convert` to a quantized type: the same op to its storage type; no op if the operand has it already."""
     result = stored_element(op.result)
     assert result is not None
     if not result.storage.type.signed:
@@ -65,7 +65,7 @@ def lower_bits(lowering: Lowering, op: BitcastConvertOp) -> SSAValue:
 
 
 def lower_comparison(lowering: Lowering, op: CompareOp) -> SSAValue | None:
-    """`compare` of two values of one type per layer on their storage, whose order is theirs; None for others."""
+    """`compare` on storage, which has the same order, if both values have one per-layer type; otherwise None."""
     lhs, rhs = quantized_element(op.lhs), quantized_element(op.rhs)
     if lhs is None or lhs != rhs or lhs.is_per_channel:
         return None

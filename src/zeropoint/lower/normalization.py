@@ -1,15 +1,15 @@
-"""Batch normalisations of quantized values.
+"""Batch normalization of quantized values.
 
 ```mlir
 %0 = "stablehlo.batch_norm_inference"(%x, %scale, %offset, %mean, %variance) : tensor<8x3x4x!quant.uniform<i8:f32, 0.5>>
 ```
-becomes, where the last four are constants and the operand has 8 bits,
+becomes, if the last four are constants and the operand is 8-bit,
 ```mlir
 %1 = (convert %x to i32) + (128 + 256 * channel)
 %0 = "stablehlo.gather"(%table, %1) : (tensor<768xi8>, tensor<8x3x4xi32>) -> tensor<8x3x4xi8>
 ```
-The table has the 256 values of each channel, computed as the op says, so that nothing is rounded twice. Otherwise, and
-in training, where the mean and the variance are those of the operand, it is computed in float, with the reason.
+The table has 256 entries per channel, computed by the op's definition, so that values are rounded only once. Otherwise,
+and in training, where mean and variance depend on the operand, it is computed in float, with the reason.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ GRADIENT = "the gradient of a batch normalisation has no integer form"
 
 
 def lower_inference(lowering: Lowering, op: BatchNormInferenceOp) -> SSAValue:
-    """A look-up for each channel; in float of computed parameters, and of more than 8 bits."""
+    """A table lookup per channel; in float for computed parameters or more than 8 bits."""
     given, result = quantized_element(op.operand), stored_element(op.result)
     constants = [_reals(lowering, value) for value in op.operands[1:]]
     parameters = [array for array in constants if array is not None]
@@ -56,7 +56,7 @@ def lower_inference(lowering: Lowering, op: BatchNormInferenceOp) -> SSAValue:
 
 
 def _reals(lowering: Lowering, value: SSAValue) -> Array | None:
-    """The real numbers of a constant, quantized or not; None of another value."""
+    """The real values of a constant, quantized or not; None for other values."""
     kind, stored = quantized_element(value), lowering.integers(value)
     return dequantize(stored, kind) if stored is not None and kind is not None else stored
 
@@ -73,10 +73,10 @@ def _looked_up(lowering: Lowering, op: BatchNormInferenceOp, table: SSAValue) ->
 
 
 def lower_training(lowering: Lowering, op: BatchNormTrainingOp) -> Sequence[SSAValue]:
-    """In float."""
+    """Computed in float: the statistics of a batch have no integer form."""
     return lower_several_in_float(lowering, op, STATISTICS)
 
 
 def lower_gradient(lowering: Lowering, op: BatchNormGradOp) -> Sequence[SSAValue]:
-    """In float."""
+    """Computed in float."""
     return lower_several_in_float(lowering, op, GRADIENT)

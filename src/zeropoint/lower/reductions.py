@@ -1,4 +1,4 @@
-"""Reductions of quantized values on integers.
+"""Lower reductions of quantized values to integers.
 
 ```mlir
 %0 = stablehlo.reduce(%x init: %z) across dimensions = [1]      : operands i8 at 0.5:10, result i8 at 2.0:3
@@ -6,15 +6,15 @@
 ```
 becomes
 ```mlir
-%1 = "fxpmath.requantize"(convert %x to i32, less 10), by 0.5 / 0.25, to i32 with zero point 0
+%1 = "fxpmath.requantize"(convert %x to i32, minus 10), by 0.5 / 0.25, to i32 with zero point 0
 %2 = stablehlo.reduce(%1 init: constant) applies stablehlo.add across dimensions = [1] : (tensor<5x4xi32>, ...)
 %0 = "fxpmath.requantize"(%2), by 0.25 / 2.0, zero point 3, to i8
 ```
-The body works on integers without zero points: (a - z) + (b - z) is (a + b - z) - z. A sum is exact, in i64 where 32
-bits might not hold it for some input, and saturates to the type of the body once, at the end; so it does not depend on
-the schedule. Maxima and minima keep their order under any change of parameters.
+The body works on integers with the zero point subtracted: (a - z) + (b - z) = (a + b - z) - z. A sum is exact, in i64
+if it may overflow i32 for some input, and saturates to the type of the body once, at the end. So it does not depend on
+the schedule. Requantization preserves the order of values, so it commutes with maxima and minima.
 
-A reduction whose body is anything else stays as it is, with the reason.
+A reduction with any other body stays unchanged, with the reason.
 
 Source: the RFC "StableHLO quantization for reduction ops"; `interp/reduction.py` states the schedule.
 """
@@ -69,17 +69,17 @@ _COMBINING: dict[type[Operation] | None, Combining] = {AddOp: AddOp, MaximumOp: 
 
 @dataclass(frozen=True)
 class _Form:
-    """What a reduction is made of: the values that are combined, the initial one, the body, the types."""
+    """The parts of a reduction: the combined values, the combining op, and the types of the body and the result."""
 
     values: Sequence[SSAValue]
-    """The values that are combined, an initial one included."""
+    """The combined values, including the initial one."""
     combine: Combining
     body: UniformQuantizedType
     result: UniformQuantizedType
 
 
 def lower_reduction(lowering: Lowering, op: Reduction) -> SSAValue | None:
-    """The integers of a sum, a maximum or a minimum; None, with the reason on the op, for another body."""
+    """The result integers of a sum, maximum or minimum; for another body None, with the reason on the op."""
     form = _form(op)
     if isinstance(form, str):
         op.attributes.setdefault(FLOAT_REASON, StringAttr(form))
@@ -99,7 +99,7 @@ def lower_reduction(lowering: Lowering, op: Reduction) -> SSAValue | None:
 
 
 def _in_word(lowering: Lowering, value: SSAValue, word: IntegerType) -> SSAValue:
-    """The integers in a wider type; a constant stays one, as padding has to be."""
+    """Convert integers to a wider type. A constant stays a constant, as padding must be."""
     array = lowering.integers(value)
     if array is None or element_of(value) == word:
         return lowering.converted(value, word)
@@ -107,14 +107,14 @@ def _in_word(lowering: Lowering, value: SSAValue, word: IntegerType) -> SSAValue
 
 
 def keep_reduction(lowering: Lowering, op: Reduction) -> None:
-    """Say why a reduction of several operands stays as it is."""
+    """Record why a reduction of several operands stays unchanged."""
     del lowering
     reason = "it reduces several operands together: only reductions of one have an integer form"
     op.attributes.setdefault(FLOAT_REASON, StringAttr(reason))
 
 
 def _finished(lowering: Lowering, op: Reduction, form: _Form, total: SSAValue) -> SSAValue:
-    """The integers of the result, of the body's integers without zero point that might pass its storage."""
+    """The result integers, from the body's total without zero point, which is first saturated to the body's storage."""
     body, point = form.body, form.body.zero_point
     low, high = body.storage.minimum - point, body.storage.maximum - point
     word = i32 if low >= INT32_MIN and high <= INT32_MAX else i64
@@ -127,7 +127,7 @@ def _finished(lowering: Lowering, op: Reduction, form: _Form, total: SSAValue) -
 
 
 def _centred(lowering: Lowering, op: Operation, value: SSAValue, body: UniformQuantizedType) -> SSAValue:
-    """What a value is in the body's type, less its zero point: of a constant a constant."""
+    """A value requantized to the body's type, minus the zero point. A constant stays a constant."""
     source, constant = quantized_element(value), lowering.integers(value)
     assert source is not None
     if constant is not None and source.is_per_layer:
@@ -142,9 +142,9 @@ def _centred(lowering: Lowering, op: Operation, value: SSAValue, body: UniformQu
 
 
 def _less_zero_point(op: Operation, source: UniformQuantizedType, body: UniformQuantizedType) -> UniformQuantizedType:
-    """A type of 32 bits whose integers are the body's less its zero point, as far as values of `source` reach.
+    """A 32-bit type whose integers are the body's minus its zero point.
 
-    Raises LoweringError where they might reach past 32 bits.
+    Raises LoweringError if values of `source` may exceed 32 bits in it.
     """
     point = body.zero_point
     low, high = body.storage.minimum - point, body.storage.maximum - point
@@ -159,7 +159,7 @@ def _less_zero_point(op: Operation, source: UniformQuantizedType, body: UniformQ
 
 
 def _changed(profile: Profile, stored: Array, source: UniformQuantizedType, body: UniformQuantizedType) -> Array:
-    """The same of an array."""
+    """`_centred` for the array of a constant."""
     centred, storage, point = stored.astype(np.int64) - source.zero_point, body.storage, body.zero_point
     if source != body:
         multiplier = change_multiplier(profile, source, body)
@@ -170,7 +170,7 @@ def _changed(profile: Profile, stored: Array, source: UniformQuantizedType, body
 
 
 def _form(op: Reduction) -> _Form | str:
-    """What a reduction is made of, or why it has no integer form."""
+    """The parts of a reduction, or the reason why it has no integer form."""
     values, regions = PARTS[type(op)](op)
     block: Block = regions[-1].block
     combine = _COMBINING.get(body_op(regions[-1]))
@@ -207,7 +207,7 @@ def _compares(block: Block) -> bool:
 def _made(
     lowering: Lowering, op: Reduction, form: _Form, values: Sequence[SSAValue], element: IntegerType
 ) -> Operation:
-    """The reduction of integers; it is not in the program yet."""
+    """The reduction on integers, not yet inserted into the program."""
     regions = [binary_body(form.combine, element)]
     operands = list(values)
     if isinstance(op, SelectAndScatterOp):
@@ -226,7 +226,7 @@ def _made(
 
 
 def _comparison(block: Block, element: IntegerType) -> Region:
-    """The comparison of a select on integers, whose order is that of what they stand for."""
+    """The comparison of a select on integers, which have the same order as the real values."""
     found = block.first_op
     assert isinstance(found, CompareOp)
     made = Block(arg_types=[TensorType(element, [])] * 2)
@@ -245,4 +245,4 @@ PARTS: dict[type[Operation], Callable[[Any], tuple[Sequence[SSAValue], Sequence[
     ReduceWindowOp: lambda op: (op.operands, op.regions),
     SelectAndScatterOp: lambda op: (op.operands[1:], op.regions),
 }
-"""The values that each kind of reduction combines, and its regions, of which the last combines."""
+"""The values that each kind of reduction combines, and its regions; the last region is the combining body."""

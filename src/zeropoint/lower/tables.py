@@ -1,12 +1,12 @@
-"""A function of 8-bit values as a table of 256 entries.
+"""Lower a function of one 8-bit value to a table of 256 entries.
 
 ```mlir
 %1 = stablehlo.uniform_dequantize %0 : (tensor<4x!quant.uniform<i8:f32, 0.1>>) -> tensor<4xf32>
 %2 = stablehlo.logistic %1 : tensor<4xf32>
 %3 = stablehlo.uniform_quantize %2 : (tensor<4xf32>) -> tensor<4x!quant.uniform<i8:f32, 3.906250e-03:-128>>
 ```
-becomes `fxpmath.table` with the constant that these three ops make of the 256 stored values; so does a function of
-quantized types, which means the same.
+becomes `fxpmath.table` with a constant: the results of these three ops for the 256 stored values. So does a function
+directly on quantized types, which means the same.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from zeropoint.numerics import functions
 
 
 def function_source(op: UniformQuantizeOp, lowering: Lowering) -> UniformDequantizeOp | None:
-    """The one dequantized 8-bit value that a float chain of elementwise ops before `op` is a function of."""
+    """The dequantization of the only 8-bit value that the elementwise float chain before `op` depends on, or None."""
     sources: set[UniformDequantizeOp] = set()
     pending: list[SSAValue] = [op.operand]
     seen: set[Operation] = set()
@@ -42,7 +42,7 @@ def function_source(op: UniformQuantizeOp, lowering: Lowering) -> UniformDequant
             if producer not in seen:
                 seen.add(producer)
                 pending += producer.operands
-        else:  # among others what a user or the target leaves in float
+        else:  # includes ops kept float by a recipe or the target
             return None
     if len(sources) != 1:
         return None
@@ -53,7 +53,7 @@ def function_source(op: UniformQuantizeOp, lowering: Lowering) -> UniformDequant
 
 
 def lower_table(lowering: Lowering, op: UniformQuantizeOp, source: UniformDequantizeOp) -> SSAValue:
-    """`fxpmath.table` of the stored values."""
+    """`fxpmath.table` for the float chain between `source` and `op`."""
     given, result = quantized_element(source.operand), stored_element(op.result)
     assert given is not None and result is not None
     stored = np.arange(given.storage.type.min, given.storage.type.max + 1, dtype=np.int32)
@@ -63,7 +63,7 @@ def lower_table(lowering: Lowering, op: UniformQuantizeOp, source: UniformDequan
 
 
 def _looked_up(lowering: Lowering, operand: SSAValue, image: Array, result: UniformQuantizedType) -> SSAValue:
-    """`fxpmath.table` of the real values that the stored values of `operand` become."""
+    """`fxpmath.table` with the real values `image`, one per stored value of `operand`, quantized to `result`."""
     entries = quantize(image, result, lowering.profile.name)
     table = lowering.constant(signed_integers(entries))
     value = lowering.stored(operand)
@@ -71,7 +71,7 @@ def _looked_up(lowering: Lowering, operand: SSAValue, image: Array, result: Unif
 
 
 def lower_function(lowering: Lowering, op: UnaryOp) -> SSAValue:
-    """A function of a quantized value: of 8 bits per layer a table, of others the float op."""
+    """A function of a quantized value: a table for 8-bit per-layer types, otherwise the op in float."""
     given, result = quantized_element(op.operand), stored_element(op.result)
     assert given is not None and result is not None
     if given.storage.type.width > 8 or given.is_per_channel or result.is_per_channel:
