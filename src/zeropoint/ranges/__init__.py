@@ -1,4 +1,4 @@
-"""Ranges: what every integer of a program can be, and whether what computes it holds it."""
+"""Range analysis: bounds of every integer in a program, and the proof that none overflows its type."""
 
 from zeropoint.ranges.analysis import Ranges
 from zeropoint.ranges.interval import Interval

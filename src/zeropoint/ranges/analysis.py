@@ -1,8 +1,8 @@
-"""What every integer value of a program can be.
+"""Bounds of the integer values of a program.
 
-A forward analysis: the range of a value follows from those of the operands of its op, from the program's inputs on. It
-is asked for by value and remembered, so that it can run while a program is being made. A value whose op is not in
-`RULES` can be whatever its type holds.
+A forward analysis: the range of a result follows from the ranges of the op's operands. Ranges are computed on demand
+and cached, so that the analysis can run while a program is being built. The result of an op that is not in `RULES` has
+the range of its type.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Rule = Callable[["Ranges", Any], Interval]
 
 
 def type_range(element: Attribute) -> Interval:
-    """All integers of a type; of booleans 0 and 1. Of what is no integer, whose range is never asked for, 0."""
+    """All integers of a type; 0 and 1 for booleans. 0 for other types, whose ranges are never used."""
     if isinstance(element, UniformQuantizedType):
         return Interval.of(element.storage.minimum, element.storage.maximum)
     dtype = element_dtype(element)
@@ -39,10 +39,10 @@ def type_range(element: Attribute) -> Interval:
 
 @dataclass
 class Ranges:
-    """The ranges of a program's values, found when they are asked for.
+    """The ranges of a program's values, computed on demand.
 
-    `rules` has a function for each kind of op. `arguments` has what is known of the inputs; without it an input can be
-    whatever its type holds.
+    `rules` has a function for each kind of op. `known` has the ranges found so far. An input has the range of its type
+    unless `known` has a narrower one.
     """
 
     weights: Weights
@@ -50,7 +50,7 @@ class Ranges:
     known: dict[SSAValue, Interval] = field(default_factory=dict[SSAValue, Interval])
 
     def of(self, value: SSAValue) -> Interval:
-        """The range of a value of integers. The operands come first, without recursion: programs are long."""
+        """The range of an integer value. Operands are visited with an explicit stack, because programs are deep."""
         pending = [value]
         while pending:
             current = pending[-1]
@@ -64,18 +64,18 @@ class Ranges:
         return self.known[value]
 
     def array(self, value: SSAValue) -> Array | None:
-        """The array of a constant of integers, or of one in another type; None for another value, or other elements."""
+        """The array of an integer constant, also behind `convert`; None for other values and element types."""
         while isinstance(value, OpResult) and isinstance(value.op, ConvertOp):
             value = value.op.operand
         found = constant_array(value, self.weights)
         return found if found is not None and found.dtype.kind in "biu" else None
 
     def splat(self, value: SSAValue) -> float | None:
-        """The number that a constant repeats."""
+        """The number that a splat constant repeats; None otherwise."""
         return splat_value(value, self.weights)
 
     def _needed(self, value: SSAValue) -> list[SSAValue]:
-        """The operands that a rule asks about."""
+        """The operands whose ranges the rule of a value may need."""
         if isinstance(value, OpResult) and type(value.op) in self.rules and len(value.op.results) == 1:
             return list(value.op.operands)
         return []
@@ -86,5 +86,5 @@ class Ranges:
         if rule is None or element_dtype(element_of(value)).kind not in "biu" or not isinstance(value, OpResult):
             return whole
         found = rule(self, value.op)
-        # What leaves its type wraps around there: then it can be anything.
+        # A result that may exceed its type wraps around, so it can be any value of the type.
         return found if found.is_bounded and found.within(whole.least, whole.greatest) else whole

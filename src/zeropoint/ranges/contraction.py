@@ -1,7 +1,7 @@
 """The ranges of sums of products and of reductions.
 
-A sum over constant weights has bounds for each output channel: every positive weight meets the greatest input and every
-negative one the least, or the other way around. Both bounds are attained, by inputs that have these values.
+A sum with constant weights has bounds per output channel. For the upper bound, every positive weight is multiplied by
+the greatest input and every negative one by the least; the reverse for the lower bound. Both bounds are attained.
 
 Source: the project's numerics notes, "Accumulators": the proof for each output channel, from the actual weights.
 """
@@ -25,19 +25,19 @@ from zeropoint.ranges.interval import Interval, product
 
 @dataclass(frozen=True)
 class Sums:
-    """What a contraction sums: the whole sums, and every partial sum of any of their terms in any order."""
+    """The ranges of the complete sums of a contraction, and of all partial sums of their terms in any order."""
 
     whole: Interval
     partial: Interval
 
 
 def contraction(ranges: Ranges, op: Contraction) -> Interval:
-    """The whole sums."""
+    """The range of the complete sums."""
     return sums_of(ranges, op).whole
 
 
 def sums_of(ranges: Ranges, op: Contraction) -> Sums:
-    """From the actual weights where one operand is constant; else from how many products there are."""
+    """From the actual weights if one operand is constant; otherwise from the number of terms."""
     lhs, rhs = ranges.array(op.lhs), ranges.array(op.rhs)
     pads = isinstance(op, hlo.ConvolutionOp) and _pads(op)
     rank = len(shape_of(op.result))
@@ -51,7 +51,7 @@ def sums_of(ranges: Ranges, op: Contraction) -> Sums:
 
 
 def _weighted(weights: Array, axis: int | None, rank: int, x: Interval, *, pads: bool) -> Sums:
-    """`weights` are (channels, terms); without an axis the channels are not told apart."""
+    """Sums with `weights` (channels, terms); if `axis` is None, one range covers all channels."""
     positive = _total(np.maximum(weights, 0))
     negative = _total(np.maximum(-weights.astype(np.int64), 0))
     up, down = Interval(positive, positive), Interval(negative, negative)
@@ -65,7 +65,7 @@ def _weighted(weights: Array, axis: int | None, rank: int, x: Interval, *, pads:
 
 
 def _total(weights: Array) -> IntArray:
-    """Sums over terms, of numbers that are not negative."""
+    """Sums of nonnegative numbers over the terms; if they might exceed i64, a checked upper bound instead."""
     count, greatest = weights.shape[1], int(weights.max(initial=0))
     if count * greatest <= 1 << 62:
         return weights.sum(axis=1, dtype=np.int64)
@@ -74,7 +74,7 @@ def _total(weights: Array) -> IntArray:
 
 
 def _weights(op: Contraction, array: Array) -> tuple[Array, int | None]:
-    """The weights as (channels, terms), and the dimension of the result that counts the channels."""
+    """The weights as (channels, terms), and the channel dimension of the result, or None."""
     axis = weight_channel_axis(op)
     if axis is not None:
         return weights_by_channel(array, axis), output_channel_axis(op)
@@ -90,20 +90,20 @@ def _left_weights(op: hlo.DotGeneralOp, array: Array) -> tuple[Array, int | None
 
 
 def _rows(array: Array, contracting: tuple[int, ...]) -> Array:
-    """(channels, terms): one row for each index of the dimensions that stay."""
+    """(channels, terms): one row for each index of the dimensions that are not contracted."""
     kept = [d for d in range(array.ndim) if d not in contracting]
     return array.transpose(*kept, *contracting).reshape(-1, prod(array.shape[d] for d in contracting))
 
 
 def _pads(op: hlo.ConvolutionOp) -> bool:
-    """Whether some sums lack terms: those of padding, or between the elements of a dilated input."""
+    """Whether some sums have fewer terms, because of padding or a dilated input."""
     rank = len(op.dimension_numbers.data.input_spatial_dimensions)
     dilation = (1,) * rank if op.lhs_dilation is None else op.lhs_dilation.get_values()
     return any(side for pair in padding_values(op.padding, rank) for side in pair) or any(d != 1 for d in dilation)
 
 
 def terms(op: Contraction | hlo.ReduceOp | hlo.ReduceWindowOp) -> int:
-    """How many numbers make one sum."""
+    """The number of terms of one sum."""
     if isinstance(op, hlo.ConvolutionOp):
         kernel = shape_of(op.rhs)
         return prod(kernel) // max(kernel[op.dimension_numbers.data.kernel_output_feature_dimension], 1)
@@ -115,7 +115,7 @@ def terms(op: Contraction | hlo.ReduceOp | hlo.ReduceWindowOp) -> int:
 
 
 def combined(op: hlo.ReduceOp | hlo.ReduceWindowOp) -> str | None:
-    """The name of the one op of a body on both of its arguments; None for a body of another form."""
+    """The name of the only op of a body, on both arguments; None for a body of another form."""
     block = op.body.block
     inner = list(block.ops)
     plain = len(op.inputs) == 1 and len(inner) == 2 and set(inner[0].operands) == set(block.args)
@@ -123,12 +123,12 @@ def combined(op: hlo.ReduceOp | hlo.ReduceWindowOp) -> str | None:
 
 
 def reduction(ranges: Ranges, op: hlo.ReduceOp | hlo.ReduceWindowOp) -> Interval:
-    """Sums, maxima and minima; of another body whatever the result's type holds."""
+    """The range of a sum, maximum or minimum; the range of the result's type for another body."""
     return reduction_sums(ranges, op).whole
 
 
 def reduction_sums(ranges: Ranges, op: hlo.ReduceOp | hlo.ReduceWindowOp) -> Sums:
-    """The whole sums (maxima, minima) and every partial one, the initial value included."""
+    """The complete and the partial sums (or maxima, minima), including the initial value."""
     name, whole = combined(op), type_range(element_of(op.results[0]))
     if name not in ("add", "maximum", "minimum"):
         return Sums(whole, whole)
@@ -157,7 +157,7 @@ def _sums(op: hlo.ReduceOp, each: Interval, start: Interval) -> Sums:
 
 
 def _window_sums(op: hlo.ReduceWindowOp, each: Interval, start: Interval) -> Sums:
-    """Each window has so many elements of the operand; padding is the initial value again."""
+    """Sums over windows: `_counts` elements of the operand each; the padding contributes the initial value."""
     each, counts = each.without(_moving(op)), _counts(op)
     inside, outside = Interval.made(counts, counts), Interval.made(terms(op) - counts, terms(op) - counts)
     partial = inside * each.with_zero() + outside * start.with_zero() + start.with_zero()
@@ -165,7 +165,7 @@ def _window_sums(op: hlo.ReduceWindowOp, each: Interval, start: Interval) -> Sum
 
 
 def _counts(op: hlo.ReduceWindowOp) -> IntArray:
-    """How many elements of the operand each window has: the product over dimensions of the taps that meet one."""
+    """The number of operand elements in each window: the product over dimensions of the taps that hit one."""
     before, after = shape_of(op.inputs[0]), shape_of(op.results[0])
     rank = len(before)
     ones = (1,) * rank

@@ -1,7 +1,7 @@
 """The ranges of elementwise ops on integers.
 
-Source: the StableHLO specification; what an op is there, here on bounds. Results are exact integers: whether the
-result's type holds them is asked apart (`obligations.py`).
+Source: the StableHLO specification, applied to bounds. Results are exact integers; whether they fit the result type is
+checked separately (`obligations.py`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def subtract(ranges: Ranges, op: hlo.SubtractOp) -> Interval:
 
 
 def multiply(ranges: Ranges, op: hlo.MultiplyOp) -> Interval:
-    """lhs * rhs; a square is not negative."""
+    """lhs * rhs; a square is nonnegative."""
     lhs, rhs = ranges.of(op.lhs), ranges.of(op.rhs)
     result = lhs * rhs
     return Interval(np.maximum(result.low, 0), result.high) if op.lhs is op.rhs else result
@@ -70,7 +70,7 @@ def select(ranges: Ranges, op: hlo.SelectOp) -> Interval:
 
 
 def shift_left(ranges: Ranges, op: hlo.ShiftLeftOp) -> Interval:
-    """operand * 2^amount, for amounts that are known."""
+    """operand * 2^amount for a constant amount; otherwise the range of the type."""
     amount = ranges.splat(op.rhs)
     if amount is None or not 0 <= amount < 63:
         return type_range(element_of(op.result))
@@ -78,7 +78,7 @@ def shift_left(ranges: Ranges, op: hlo.ShiftLeftOp) -> Interval:
 
 
 def shift_right(ranges: Ranges, op: hlo.ShiftRightArithmeticOp) -> Interval:
-    """floor(operand / 2^amount), for amounts that are known."""
+    """floor(operand / 2^amount) for a constant amount; otherwise the range of the type."""
     amount = ranges.splat(op.rhs)
     if amount is None or not 0 <= amount < 63:
         return type_range(element_of(op.result))
@@ -86,7 +86,7 @@ def shift_right(ranges: Ranges, op: hlo.ShiftRightArithmeticOp) -> Interval:
 
 
 def convert(ranges: Ranges, op: hlo.ConvertOp) -> Interval:
-    """The same number in another type, where that holds it; any number of the type otherwise, and of a float."""
+    """The range of the operand if it fits the new type; otherwise, and for float operands, the range of the type."""
     source, whole = ranges.of(op.operand), type_range(element_of(op.result))
     exact = element_dtype(element_of(op.operand)).kind in "biu" and source.within(whole.least, whole.greatest)
     return source if exact else whole

@@ -1,7 +1,7 @@
 """The ranges of fixed-point ops: requantizations, weighted sums, tables.
 
-Every behaviour of a requantization never decreases with the accumulator, so that the bounds of its result are what it
-makes of the bounds of its accumulator.
+Every requantization behaviour is monotonic in the accumulator, so the bounds of the result are the images of the
+accumulator's bounds.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from zeropoint.ranges.interval import Interval, of_array
 
 
 def requantization_of(ranges: Ranges, op: RequantizeOp) -> Requantization | None:
-    """What the op computes, where its multiplier is constant."""
+    """The op's computation if its multiplier is constant; None otherwise."""
     parts = [ranges.array(value) for value in op.operands[1:]]
     known = [part for part in parts if part is not None]
     return op.requantization(*known) if len(known) == len(parts) else None
 
 
 def channels_of(op: RequantizeOp, numbers: IntArray) -> IntArray:
-    """Multipliers or shifts as they broadcast with the accumulator."""
+    """Multipliers or shifts, reshaped to broadcast with the accumulator."""
     if numbers.size <= 1 or op.axis is None:
         return numbers.reshape(())
     return along_axis(numbers, len(shape_of(op.accumulator)), int(op.axis.value.data), "multiplier")
 
 
 def requantized(ranges: Ranges, op: RequantizeOp) -> Interval:
-    """What the bounds of the accumulator become."""
+    """The images of the accumulator's bounds."""
     steps, acc = requantization_of(ranges, op), ranges.of(op.accumulator)
     whole = Interval.of(number(op.storage_min), number(op.storage_max))
     if steps is None or not acc.is_bounded:
@@ -47,7 +47,7 @@ def requantized(ranges: Ranges, op: RequantizeOp) -> Interval:
 
     try:
         return acc.narrowed().mapped(image)
-    except ValueError:  # past what the behaviour is defined for, which is refused
+    except ValueError:  # outside the behaviour's domain; the lowering rejects it
         return whole
 
 
@@ -69,7 +69,7 @@ def weighted_sum(ranges: Ranges, op: WeightedSumOp) -> Interval:
 
 
 def table(ranges: Ranges, op: TableOp) -> Interval:
-    """The entries that the operand can ask for."""
+    """The range of the table entries that the operand can select."""
     entries = ranges.array(op.table)
     if entries is None:
         return ranges.of(op.table).hull

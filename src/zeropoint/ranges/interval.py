@@ -1,6 +1,6 @@
-"""Bounds of an integer tensor, which broadcast with it: one pair for all elements, one a channel, one a position.
+"""Bounds of an integer tensor, which broadcast with it: one pair for all elements, per channel, or per position.
 
-Bounds are exact up to 2^62 in magnitude. Greater ones are `UNBOUNDED`: what reaches them is never proved to fit.
+Bounds are exact up to 2^62 in magnitude. Greater ones are `UNBOUNDED`, and are never proved to fit.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from zeropoint.numerics.arrays import AnyArray, IntArray
 EXACT = 1 << 62
 UNBOUNDED = (1 << 63) - 1
 LARGEST = 1 << 16
-"""Bounds are told apart for so many parts of a tensor; for more of them the dimension of most parts has one pair."""
+"""Most pairs of bounds kept for one tensor. Beyond that, the largest dimension is collapsed to one pair."""
 
 
 @dataclass(frozen=True, eq=False)
 class Interval:
-    """low <= x <= high: int64 arrays of one shape, that of no dimensions or one that broadcasts with the tensor's."""
+    """low <= x <= high: int64 arrays of the same shape, which is () or broadcasts with the tensor's."""
 
     low: IntArray
     high: IntArray
@@ -34,7 +34,7 @@ class Interval:
 
     @staticmethod
     def made(low: npt.ArrayLike, high: npt.ArrayLike) -> Interval:
-        """Bounds of arrays that broadcast with each other, of as many parts as are told apart."""
+        """Bounds from two arrays that broadcast with each other, narrowed to at most `LARGEST` pairs."""
         arrays = np.broadcast_arrays(np.asarray(low, np.int64), np.asarray(high, np.int64))
         return Interval(*arrays).narrowed()
 
@@ -46,7 +46,7 @@ class Interval:
         return Interval.made(low.reshape(shape), high.reshape(shape))
 
     def narrowed(self) -> Interval:
-        """With a dimension of one pair less, as long as there are too many."""
+        """Collapse the largest dimension until there are at most `LARGEST` pairs."""
         low, high = self.low, self.high
         while low.size > LARGEST:
             axis = int(np.argmax(low.shape))
@@ -54,7 +54,7 @@ class Interval:
         return Interval(low, high)
 
     def without(self, axes: Sequence[int]) -> Interval:
-        """With one pair along some dimensions."""
+        """Collapse some dimensions to one pair."""
         axes = [axis for axis in axes if self.low.ndim and self.low.shape[axis] > 1]
         if not axes:
             return self
@@ -62,33 +62,33 @@ class Interval:
 
     @property
     def hull(self) -> Interval:
-        """One pair of bounds for all elements; of no elements it is 0."""
+        """One pair of bounds for all elements; 0 if there are none."""
         return self if self.low.ndim == 0 else Interval.of(self.least, self.greatest)
 
     @property
     def least(self) -> int:
-        """The least bound of any part."""
+        """The least lower bound."""
         return int(self.low.min()) if self.low.size else 0
 
     @property
     def greatest(self) -> int:
-        """The greatest bound of any part."""
+        """The greatest upper bound."""
         return int(self.high.max()) if self.high.size else 0
 
     @property
     def magnitude(self) -> IntArray:
-        """The greatest |x| of each part."""
+        """The greatest |x| for each pair of bounds."""
         return np.maximum(np.abs(self.low), np.abs(self.high))
 
     @property
     def axis(self) -> int | None:
-        """The dimension of which each index has its own bounds, where there is one such dimension."""
+        """The only dimension with own bounds per index; None if there is none or several."""
         long = [axis for axis, size in enumerate(self.low.shape) if size > 1]
         return long[0] if len(long) == 1 else None
 
     @property
     def worst(self) -> tuple[int, ...]:
-        """The indices, of dimensions that have several bounds, of the part with the greatest |x|."""
+        """The index of the pair with the greatest |x|, in the dimensions that have several pairs."""
         if self.low.size <= 1:
             return ()
         index = np.unravel_index(int(self.magnitude.argmax()), self.low.shape)
@@ -99,7 +99,7 @@ class Interval:
         return low <= self.least and self.greatest <= high
 
     def fits(self, bits: int) -> bool:
-        """Whether a signed integer of so many bits, two's complement, holds every element."""
+        """Whether every element fits a two's complement integer of that many bits."""
         return self.within(-(1 << (bits - 1)), (1 << (bits - 1)) - 1) and self.is_bounded
 
     @property
@@ -123,19 +123,19 @@ class Interval:
         return Interval.made(np.minimum.reduce(corners), np.maximum.reduce(corners))
 
     def times(self, count: int) -> Interval:
-        """The sum of so many elements."""
+        """The sum of `count` elements."""
         return self * Interval.of(count, count)
 
     def any_of(self, count: int) -> Interval:
-        """The sum of any of so many elements: every partial sum, in any order."""
+        """All partial sums of `count` elements, in any order."""
         return self.with_zero().times(count)
 
     def summed(self, shape: Sequence[int], axes: Sequence[int]) -> Interval:
-        """The sum over dimensions of a tensor of some shape, which are left out."""
+        """The sum over dimensions `axes` of a tensor of the given shape; these dimensions are removed."""
         if self.low.ndim == 0:
             return self.times(math.prod(shape[axis] for axis in axes))
         once = math.prod(shape[axis] for axis in axes if self.low.shape[axis] == 1)
-        # In f64 first: a sum of int64 may wrap.
+        # The f64 estimate detects overflow: a sum of int64 may wrap.
         parts = [
             _checked(bounds.sum(axis=tuple(axes), dtype=np.float64), bounds.sum(axis=tuple(axes)))
             for bounds in (self.low, self.high)
@@ -143,32 +143,32 @@ class Interval:
         return Interval(*parts).times(once)
 
     def with_zero(self) -> Interval:
-        """The least interval that holds 0 besides."""
+        """The least interval that also contains 0."""
         return Interval(np.minimum(self.low, 0), np.maximum(self.high, 0))
 
     def join(self, other: Interval) -> Interval:
-        """The least interval that holds both."""
+        """The least interval that contains both."""
         return Interval.made(np.minimum(self.low, other.low), np.maximum(self.high, other.high))
 
     def extreme(self, other: Interval, function: np.ufunc) -> Interval:
-        """`np.maximum` or `np.minimum` of elements."""
+        """Elementwise `np.maximum` or `np.minimum`."""
         return Interval.made(function(self.low, other.low), function(self.high, other.high))
 
     def clamped(self, low: int, high: int) -> Interval:
-        """What is left after elements past a bound have become that bound."""
+        """The bounds after clamping elements to low..high."""
         return Interval(np.clip(self.low, low, high), np.clip(self.high, low, high))
 
     def mapped(self, function: Callable[[AnyArray], AnyArray]) -> Interval:
-        """The image under a function that never decreases."""
+        """The image under a nondecreasing function."""
         return Interval.made(function(self.low), function(self.high))
 
     def moved(self, function: Callable[[IntArray], IntArray]) -> Interval:
-        """The bounds where a function of arrays puts them; of one pair the same."""
+        """Apply a data movement function to the arrays of bounds; a single pair is unchanged."""
         return self if self.low.ndim == 0 else Interval.made(function(self.low), function(self.high))
 
 
 def joined(intervals: Iterable[Interval]) -> Interval:
-    """The least interval that holds all of them."""
+    """The least interval that contains all of them."""
     first, *others = intervals
     for other in others:
         first = first.join(other)
@@ -176,7 +176,7 @@ def joined(intervals: Iterable[Interval]) -> Interval:
 
 
 def of_array(array: AnyArray) -> Interval:
-    """The bounds of an array's own elements: one pair along dimensions in which all of them are equal."""
+    """The bounds of a constant array: its own elements, with dimensions along which they are equal collapsed."""
     if array.size == 0:
         return Interval.of(0, 0)
     if array.size > LARGEST:
@@ -190,7 +190,7 @@ def of_array(array: AnyArray) -> Interval:
 
 
 def product(a: IntArray, b: IntArray) -> IntArray:
-    """a * b, `UNBOUNDED` past 2^62."""
+    """a * b, or `UNBOUNDED` beyond 2^62."""
     return _checked(a.astype(np.float64) * b.astype(np.float64), a * b)
 
 
@@ -199,7 +199,7 @@ def _sum(a: IntArray, b: IntArray) -> IntArray:
 
 
 def _checked(estimate: npt.NDArray[np.float64], exact: IntArray) -> IntArray:
-    """`exact` where its estimate, which is off by less than one part in 2^40, is at most 2^62 in magnitude."""
+    """`exact` if its f64 estimate (relative error below 2^-40) is at most 2^62 in magnitude, else +-`UNBOUNDED`."""
     past = np.abs(estimate) > EXACT
     return np.asarray(np.where(past, np.where(estimate > 0, UNBOUNDED, -UNBOUNDED), exact), np.int64)
 

@@ -1,4 +1,4 @@
-"""The ranges of values that are moved: their bounds go where they go."""
+"""The ranges of data movement: bounds move with the elements."""
 
 from __future__ import annotations
 
@@ -40,7 +40,10 @@ def broadcast_in_dim(ranges: Ranges, op: hlo.BroadcastInDimOp) -> Interval:
 
 
 def reshape(ranges: Ranges, op: hlo.ReshapeOp) -> Interval:
-    """The same elements in order; of a large tensor channels stay where as many elements come before and after."""
+    """The same elements in order.
+
+    For a large tensor, per-channel bounds are kept if the result has the channels as one dimension.
+    """
     source, before, after = ranges.of(op.operand), shape_of(op.operand), shape_of(op.result)
     if prod(before) <= LARGEST:
         return source.moved(lambda bounds: np.broadcast_to(bounds, before).reshape(after))
@@ -59,7 +62,7 @@ def transpose(ranges: Ranges, op: hlo.TransposeOp) -> Interval:
 
 
 def slice_(ranges: Ranges, op: hlo.SliceOp) -> Interval:
-    """Every stride-th part from a start to a limit."""
+    """Every stride-th element from start to limit, along each dimension."""
     numbers = (array_values(numbers) for numbers in (op.start_indices, op.limit_indices, op.strides))
     parts = [slice(*part) for part in zip(*numbers, strict=True)]
 
@@ -70,12 +73,12 @@ def slice_(ranges: Ranges, op: hlo.SliceOp) -> Interval:
 
 
 def reverse(ranges: Ranges, op: hlo.ReverseOp) -> Interval:
-    """From the last to the first along some dimensions."""
+    """Bounds reversed along some dimensions."""
     return ranges.of(op.operand).moved(lambda bounds: np.flip(bounds, array_values(op.dimensions)))
 
 
 def concatenate(ranges: Ranges, op: hlo.ConcatenateOp) -> Interval:
-    """The parts one after the other along a dimension; one pair where that would be too many."""
+    """The parts one after the other along a dimension; one pair along it if there would be too many."""
     parts, axis = [ranges.of(value) for value in op.inputs], int(op.dimension.value.data)
     if all(part.low.ndim == 0 or part.low.shape[axis] == 1 for part in parts):
         return joined(parts)
@@ -90,7 +93,7 @@ def concatenate(ranges: Ranges, op: hlo.ConcatenateOp) -> Interval:
 
 
 def pad(ranges: Ranges, op: hlo.PadOp) -> Interval:
-    """The operand or the padding value; one pair along the dimensions that are padded."""
+    """The operand's bounds joined with the padding value's; one pair along padded dimensions."""
     source = ranges.of(op.operand)
     amounts = [array_values(a) for a in (op.edge_padding_low, op.edge_padding_high, op.interior_padding)]
     padded = [axis for axis in range(len(amounts[0])) if any(amount[axis] for amount in amounts)]
@@ -98,22 +101,22 @@ def pad(ranges: Ranges, op: hlo.PadOp) -> Interval:
 
 
 def first_operand(ranges: Ranges, op: Operation) -> Interval:
-    """Elements of the first operand, wherever they come from."""
+    """One pair of bounds for all elements of the first operand."""
     return ranges.of(op.operands[0]).hull
 
 
 def same(ranges: Ranges, op: Operation) -> Interval:
-    """The operand as it is."""
+    """The bounds of the operand."""
     return ranges.of(op.operands[0])
 
 
 def either(ranges: Ranges, op: Any) -> Interval:
-    """Elements of the first operand or of the update."""
+    """One pair of bounds for the elements of the first two operands."""
     return ranges.of(op.operands[0]).hull.join(ranges.of(op.operands[1]).hull)
 
 
 def storage_cast(ranges: Ranges, op: StorageCastOp) -> Interval:
-    """What the quantized type stores, where its bits mean the same number as a signless integer."""
+    """The storage range of a signed quantized type cast to integers; otherwise the range of the result type."""
     kind, made = element_of(op.input), element_of(op.result)
     if isinstance(kind, UniformQuantizedType) and kind.storage.type.signed and isinstance(made, IntegerType):
         return Interval.of(kind.storage.minimum, kind.storage.maximum)

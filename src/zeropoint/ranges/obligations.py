@@ -1,7 +1,7 @@
-"""What has to be shown for an op of integers: every number that it makes on the way fits the type that it is made in.
+"""Proof obligations of integer ops: every intermediate number must fit the type that it is computed in.
 
-An op that computes in one step has one obligation. A contraction has two: its whole sums, and every partial one, in
-whatever order its terms are added. A requantization multiplies in 64 bits; a weighted sum adds in 32.
+An op that computes in one step has one obligation, its result. For a contraction, all partial sums must fit, in any
+order of the terms. A requantization multiplies in 64 bits; a weighted sum adds in 32.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from zeropoint.ranges.interval import Interval
 
 @dataclass(frozen=True)
 class Obligation:
-    """A number that an op makes, what it can be, and in how many bits it is made."""
+    """A number that an op computes, its range, and the number of bits it is computed in."""
 
     op: Operation
     what: str
@@ -41,17 +41,17 @@ class Obligation:
 
     @property
     def needed(self) -> IntArray:
-        """The bits that the number needs, one a channel, its sign included; 64 and more where they are not known."""
+        """The bits that the number needs, including the sign, per channel; at least 64 if it is unbounded."""
         return bits_of(self.range)
 
     @property
     def headroom(self) -> IntArray:
-        """How many of the bits stay free, one number a channel; less than 0 where there are too few."""
+        """The number of unused bits per channel; negative if there are too few."""
         return self.bits - self.needed
 
 
 def bits_of(interval: Interval) -> IntArray:
-    """The bits of the least signed integer that holds a range, one number a channel."""
+    """The width of the smallest signed integer that can represent a range, per channel."""
     # x >= 0 needs bit_length(x) + 1 bits, and so does -x - 1.
     magnitude = np.maximum(interval.high, -interval.low - 1).clip(min=0).astype(np.uint64)
     bits = np.ones(magnitude.shape, np.int64)
@@ -67,7 +67,7 @@ def _width(op: Operation) -> int:
 
 
 def _result(what: str) -> Callable[[Ranges, Any], list[Obligation]]:
-    """The obligation of an op that makes its result in one step."""
+    """The obligation of an op that computes its result in one step."""
 
     def found(ranges: Ranges, op: Operation) -> list[Obligation]:
         return [Obligation(op, what, ranges.rules[type(op)](ranges, op), _width(op))]
@@ -80,7 +80,7 @@ def _contraction(ranges: Ranges, op: hlo.ConvolutionOp | hlo.DotGeneralOp) -> li
 
 
 def _reduction(ranges: Ranges, op: hlo.ReduceOp | hlo.ReduceWindowOp) -> list[Obligation]:
-    """A body of several ops says itself what it does where a sum does not fit."""
+    """The partial sums of a reduction. For a body of several ops, the range of the type, which always holds."""
     return [Obligation(op, "sums", reduction_sums(ranges, op).partial, _width(op))]
 
 
@@ -94,7 +94,7 @@ _DOUBLED = {RequantizeBehaviour.FIXED32, RequantizeBehaviour.FIXED32_DOUBLE, Req
 
 
 def _requantize(ranges: Ranges, op: RequantizeOp) -> list[Obligation]:
-    """The accumulator times the multiplier, with the rounding term; `fixed16` saturates to 16 bits before."""
+    """accumulator * multiplier + rounding term, in 64 bits. `fixed16` has none: it saturates to 16 bits first."""
     steps, acc = requantization_of(ranges, op), ranges.of(op.accumulator)
     multiplier = None if steps is None else steps.multiplier
     if multiplier is None or multiplier.shift is None or multiplier.behaviour not in _DOUBLED:
@@ -107,7 +107,7 @@ def _requantize(ranges: Ranges, op: RequantizeOp) -> list[Obligation]:
             acc, factor = acc.mapped(lambda bounds: bounds >> np.int64(16)), np.where(shift >= 17, factor, 0)
             rounding = factor + (rounding >> 16)
     elif multiplier.behaviour is RequantizeBehaviour.FIXED32_DOUBLE:
-        acc = acc.clamped(INT32_MIN, INT32_MAX)  # what the shift left saturates to
+        acc = acc.clamped(INT32_MIN, INT32_MAX)  # the left shift saturates
         rounding = np.full(factor.shape, 1 << 30)
     else:
         rounding = (np.int64(1) << (shift - 1)) + (1 << 30)
@@ -141,11 +141,11 @@ OBLIGATIONS: Mapping[type[Operation], Callable[[Ranges, Any], list[Obligation]]]
     RequantizeOp: _requantize,
     WeightedSumOp: _weighted_sum,
 }
-"""Ops whose numbers may leave their type; any other one moves, compares or looks up what fits already."""
+"""Ops that may overflow. Other ops only move, compare or look up numbers that fit already."""
 
 
 def obligations(ranges: Ranges, op: Operation) -> list[Obligation]:
-    """What has to be shown for an op; nothing for one that computes no integers."""
+    """The obligations of an op; empty for one that computes no integers."""
     rule = OBLIGATIONS.get(type(op))
     if rule is None or len(op.results) != 1 or element_dtype(element_of(op.results[0])).kind not in "iu":
         return []

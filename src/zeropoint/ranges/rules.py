@@ -1,4 +1,4 @@
-"""The range of each op's result: the one table of them."""
+"""The table of range rules, by op."""
 
 from __future__ import annotations
 
@@ -57,5 +57,5 @@ RULES: Mapping[type[Operation], Rule] = {
 
 
 def ranges_of(program: Program | Weights) -> Ranges:
-    """The ranges of a program's values, or of a program that is being made over some weights."""
+    """The ranges of a program's values, or of a program being built with the given weights."""
     return Ranges(program if isinstance(program, Weights) else program.weights, RULES)

@@ -1,4 +1,4 @@
-"""The ranges of reductions over what is not a part of one tensor: `select_and_scatter`, and the values of processes.
+"""The ranges of `select_and_scatter` and of reductions over processes.
 
 Source: the StableHLO specification, "select_and_scatter", "all_reduce", "reduce_scatter".
 """
@@ -16,11 +16,11 @@ from zeropoint.ranges.analysis import Ranges, type_range
 from zeropoint.ranges.interval import Interval
 
 MOST_PROCESSES = 1 << 30
-"""The processes of a group that the op does not list."""
+"""Assumed number of processes if the op does not list its groups."""
 
 
 def select_and_scatter(ranges: Ranges, op: hlo.SelectAndScatterOp) -> Interval:
-    """The initial value and as many values of the source as there are windows over one element."""
+    """The initial value combined with as many source values as there are windows over one element."""
     body, start, each = body_op(op.scatter), ranges.of(op.init_value).hull, ranges.of(op.source).hull
     if body is hlo.AddOp:
         return start + each.with_zero().any_of(_windows(op))
@@ -30,14 +30,14 @@ def select_and_scatter(ranges: Ranges, op: hlo.SelectAndScatterOp) -> Interval:
 
 
 def _windows(op: hlo.SelectAndScatterOp) -> int:
-    """How many windows an element is in at most."""
+    """The greatest number of windows that contain one element."""
     ones = (1,) * len(shape_of(op.operand))
     sizes, strides = array_values(op.window_dimensions, ones), array_values(op.window_strides, ones)
     return prod(-(-size // step) for size, step in zip(sizes, strides, strict=True))
 
 
 def over_processes(ranges: Ranges, op: hlo.AllReduceOp | hlo.ReduceScatterOp) -> Interval:
-    """The values of a group's processes, which run the same program on inputs of the same types."""
+    """The combined values of a group of processes, all of which run this program on inputs of the same types."""
     body, each = body_op(op.computation), ranges.of(op.operands[0]).hull
     if body is hlo.AddOp:
         return each.with_zero().any_of(_processes(op))
