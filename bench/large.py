@@ -35,7 +35,7 @@ def make(path: Path, ops: int, size: float) -> int:
     rng = np.random.default_rng(0)
     with data.open("wb") as file:
         for n in range(blocks):
-            weights = rng.standard_normal((width, width), np.float32) / math.sqrt(width)
+            weights = rng.standard_normal((width, width), np.float32) / (math.sqrt(width) * blocks)
             for name, array in ((f"w{n}", weights), (f"b{n}", weights[0])):
                 tensor = TensorProto(name=name, data_type=TensorProto.FLOAT, dims=array.shape)
                 tensor.data_location = TensorProto.EXTERNAL
@@ -93,7 +93,7 @@ def main() -> None:
         weights = make(Path(model), arguments.ops, 1e9 * arguments.gigabytes)
         width = math.isqrt(weights // 4 // max(1, arguments.ops // OPS_A_BLOCK))
         np.savez(data, x0=np.random.default_rng(1).standard_normal((arguments.samples, width), np.float32))
-        print(f"{arguments.ops} ops, {weights / 1e9:.2f} GB of weights (baseline: import zeropoint, an empty run)")
+        print(f"{arguments.ops} ops, {weights / 1e9:.2f} GB of weights")
         python, zeropoint = [sys.executable, "-c"], [sys.executable, "-m", "zeropoint"]
         quantize = [*zeropoint, "quantize", model, "--data", data, "--effort", "none", "-o", integers]
         run = [*zeropoint, "run", integers, "--input", data, "-o", str(folder / "o.npz")]
