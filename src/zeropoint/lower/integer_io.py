@@ -38,17 +38,28 @@ def _integer_argument(argument: BlockArgument, name: str) -> UniformQuantizedTyp
     quantizes = [user for user in users if isinstance(user, UniformQuantizeOp)]
     types = {quantized_element(user.result) for user in quantizes}
     if len(quantizes) != len(users) or len(types) != 1:
-        found = next((user.name for user in users if user not in quantizes), f"{len(types)} quantized types")
-        raise LoweringError(f"input '{name}': found {found} on its float value, expected one quantize; keep --io float")
+        found = _other_reader(users) or f"{len(types)} quantized types on its float value"
+        raise LoweringError(f"input '{name}': found {found}, expected one quantize; keep --io float")
     (quantized,) = types
     assert quantized is not None
     for user in quantizes:
         for use in list(user.result.uses):
             if not isinstance(use.operation, StorageCastOp):
-                raise LoweringError(f"input '{name}': found {use.operation.name}, expected integers; keep --io float")
+                found = f"float ops that read its rounded value ({use.operation.name})"
+                raise LoweringError(f"input '{name}': found {found}, expected integer ops only; keep --io float")
             for integers in _signed(use.operation):
                 integers.replace_all_uses_with(argument)
     return quantized
+
+
+def _other_reader(users: list[Operation]) -> str | None:
+    """What uses an argument beside quantizes, for a message; None where only these do."""
+    if not users:
+        return "nothing that reads it"
+    other = next((user for user in users if not isinstance(user, UniformQuantizeOp)), None)
+    if isinstance(other, ReturnOp):
+        return "that it is an output itself"
+    return None if other is None else f"{other.name} on its float value"
 
 
 def _signed(cast: StorageCastOp) -> list[SSAValue]:
@@ -65,7 +76,10 @@ def _integer_result(value: SSAValue, name: str) -> tuple[SSAValue, UniformQuanti
         quantized = quantized_element(dequantize.operand)
         assert quantized is not None
         return cast.input, quantized
-    made_by = dequantize.name if isinstance(dequantize, Operation) else "an input"
+    maker = value.owner
+    while isinstance(maker, UniformDequantizeOp | UniformQuantizeOp):  # rounded behind the float op
+        maker = maker.operand.owner
+    made_by = maker.name if isinstance(maker, Operation) else "an input"
     raise LoweringError(f"output '{name}': found {made_by}, which computes in float; keep --io float")
 
 
