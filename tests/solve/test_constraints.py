@@ -185,7 +185,7 @@ def test_a_value_that_nobody_observed_is_named() -> None:
     net = Network([(1, 4)])
     net.layer("the sum")
     program = net.finish([net.insert(AddOp(net.values[0], net.values[0]))])
-    with pytest.raises(MissingStatistics, match="found no statistics for 'argument 0'"):
+    with pytest.raises(MissingStatistics, match="found no statistics for 'x0'"):
         propagate(instrument(fuse(program)), CPU)
 
 
