@@ -21,21 +21,21 @@ from typing import TYPE_CHECKING, Any
 from zeropoint.errors import Error
 
 if TYPE_CHECKING:
-    from zeropoint.calibrate import Progress
+    from zeropoint.calibrate import Images, Progress
     from zeropoint.ir.tensors import Array
     from zeropoint.model import Model
     from zeropoint.report.agreement import Comparison
 
-__all__ = ["Data", "Error", "Model", "Recipe", "__version__", "compare", "load", "quantize"]
+__all__ = ["Data", "Error", "Images", "Model", "Recipe", "__version__", "compare", "load", "quantize"]
 
 __version__ = "0.1.0"
 
 logging.getLogger(__name__).addHandler(logging.NullHandler())
 
 Data = str | Path | Mapping[str, Any] | Iterable[Any] | Callable[[], Iterable[Any]]
-"""An .npz file, a folder of .npy files, a dict of arrays with a leading sample axis, an array for the only input, or
-samples or batches from an iterable, a generator function, a PyTorch DataLoader or a Hugging Face dataset; each a dict,
-an array, or a tuple of inputs that a label may follow."""
+"""An .npz file, a folder of .npy files, `zp.Images` of a folder, a dict of arrays with a leading sample axis, an array
+for the only input, or samples or batches from an iterable, a generator function, a PyTorch DataLoader or a Hugging Face
+dataset; each a dict, an array, or a tuple of inputs that a label may follow."""
 Recipe = str | Path | Sequence[Mapping[str, Any]]
 """A YAML file of rules, or the rules as dicts."""
 
@@ -45,6 +45,10 @@ def __getattr__(name: str) -> Any:
         from zeropoint.model import Model
 
         return Model
+    if name == "Images":
+        from zeropoint.calibrate import Images
+
+        return Images
     raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
 
 

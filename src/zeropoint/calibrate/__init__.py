@@ -5,6 +5,7 @@ from zeropoint.calibrate.choices import DEFAULT_OBSERVER, OBSERVERS, observer_fa
 from zeropoint.calibrate.collect import CalibrationError, calibrate, collect, state_ranges, stats_keys
 from zeropoint.calibrate.data import DataError, Sample, Source, samples
 from zeropoint.calibrate.histogram import PercentileObserver
+from zeropoint.calibrate.images import Images, Preprocessing
 from zeropoint.calibrate.instrument import Asks, asks_all, instrument
 from zeropoint.calibrate.mse import MeanSquareObserver
 from zeropoint.calibrate.observers import MinMaxObserver, Observer, ObserverFactory
@@ -19,6 +20,7 @@ __all__ = [
     "Asks",
     "CalibrationError",
     "DataError",
+    "Images",
     "JournalError",
     "Kept",
     "MeanSquareObserver",
@@ -27,6 +29,7 @@ __all__ = [
     "Observer",
     "ObserverFactory",
     "PercentileObserver",
+    "Preprocessing",
     "Progress",
     "Report",
     "Sample",

@@ -1,8 +1,8 @@
 """Samples for a program: read, checked, one at a time.
 
-Sources: an .npz, several of them, a folder of .npy (or of .npz) files, a dict of arrays, an array for the only input,
-or anything that yields samples or batches (`zeropoint.calibrate.items`): an iterable, a function that returns one, a
-PyTorch DataLoader or Dataset, a Hugging Face dataset.
+Sources: an .npz, several of them, a folder of .npy (or of .npz) files, `Images` of a folder, a dict of arrays, an array
+for the only input, or anything that yields samples or batches (`zeropoint.calibrate.items`): an iterable, a function
+that returns one, a PyTorch DataLoader or Dataset, a Hugging Face dataset.
 
 In a file, folder or dict, an input NAME of shape S has either one array NAME whose leading axis counts the samples, of
 shape (n, *S), or (n * S[0], *S[1:]) where the input has a batch axis, or one array per sample: NAME_0, NAME_1, ... of
@@ -27,6 +27,7 @@ from zeropoint.calibrate.columns import (
     npz_columns,
 )
 from zeropoint.calibrate.fitting import Fit
+from zeropoint.calibrate.images import Images, image_files
 from zeropoint.calibrate.items import as_array, is_array, names_do_not_match, split
 from zeropoint.errors import reading
 from zeropoint.ir.program import Port
@@ -52,7 +53,9 @@ def samples(source: Any, ports: Sequence[Port]) -> Iterable[Sample]:
     do not fit, no samples, NaN and infinities, and inputs with different numbers of samples.
     """
     name = str(source) if _is_path(source) else "data"
-    if _is_path(source):
+    if isinstance(source, Images):
+        stream = Pictures(source, ports)
+    elif _is_path(source):
         stream = _of_path(Path(source), ports)
     elif isinstance(source, Mapping):
         stream = Table(array_columns(cast("Mapping[str, Any]", source)), ports, "data")
@@ -96,6 +99,11 @@ def _of_folder(path: Path, ports: Sequence[Port]) -> Table | Chain:
     if columns := folder_columns(path):
         return Table(columns, ports, str(path))
     archives = sorted(path.glob("*.npz"))
+    if not archives and image_files(path):
+        raise DataError(
+            f"{path}: found images, expected how to make inputs of them as well: --preprocess 'resize=256 crop=224 "
+            f"mean=0.5 std=0.5', in Python zp.Images(folder, ...)"
+        )
     if not archives:
         names = ", ".join(f"{port.name}.npy" for port in ports)
         raise DataError(f"{path}: found a folder with no .npy and no .npz file; expected {names}")
@@ -136,6 +144,20 @@ class Chain:
 
     def __iter__(self) -> Iterator[Sample]:
         return chain.from_iterable(self._parts)
+
+
+class Pictures:
+    """The images of a folder, decoded each time they are taken."""
+
+    def __init__(self, images: Images, ports: Sequence[Port]):
+        self._images, self._ports = images, ports
+        self._count = len(images.files())
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[Sample]:
+        return self._images.samples(self._ports)
 
 
 class Stream:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from zeropoint.cli.data import PREPROCESS, data_source
 from zeropoint.cli.files import INPUT_FILE, OUTPUT_FILE, check_output
 from zeropoint.cli.limits import limit_options
 from zeropoint.cli.observers import OBSERVER
@@ -18,6 +19,7 @@ SUFFIXES = (".json", ".mlir")
 @click.command()
 @click.argument("model", type=INPUT_FILE)
 @click.option("--data", required=True, type=INPUT_FILE, help="Calibration data: .npz, or a folder of .npy files.")
+@PREPROCESS
 @click.option(
     "-o", "--output", required=True, type=OUTPUT_FILE, help="STATISTICS.json, or NAME.mlir with quant.stats in it."
 )
@@ -29,6 +31,7 @@ SUFFIXES = (".json", ".mlir")
 def calibrate(
     model: Path,
     data: Path,
+    preprocess: str | None,
     output: Path,
     target: str,
     observer: str,
@@ -56,7 +59,7 @@ def calibrate(
     program = load_model(model, dict(shapes))
     if not stats_keys(program):
         program = run_all((*FLOAT_PASSES, *ASKING_PASSES), program, {"target": target})
-    report = collect(program, samples(data, program.inputs), observer=observer, progress=bar)
+    report = collect(program, samples(data_source(data, preprocess), program.inputs), observer=observer, progress=bar)
     for warning in report.warnings:
         click.echo(f"zeropoint: warning: {warning}", err=True)
     if output.suffix == ".json":

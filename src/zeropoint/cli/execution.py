@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from zeropoint.cli.data import PREPROCESS, data_source
 from zeropoint.cli.files import INPUT_FILE, OUTPUT_FILE, check_output, program_text, weights_of
 from zeropoint.cli.idle import refuse_idle
 from zeropoint.cli.limits import limit_options
@@ -151,6 +152,7 @@ def _exported(reference: Any, model: Path, layers: bool) -> Any:
 @click.argument("reference", type=INPUT_FILE)
 @click.argument("model", type=INPUT_FILE)
 @click.option("--data", required=True, type=INPUT_FILE, help="Test data: .npz, or a folder of .npy files.")
+@PREPROCESS
 @click.option("--layers", is_flag=True, help="Also compare every inner value that has the same name in both programs.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @ENGINE
@@ -162,6 +164,7 @@ def compare(
     reference: Path,
     model: Path,
     data: Path,
+    preprocess: str | None,
     layers: bool,
     as_json: bool,
     engine: str,
@@ -180,5 +183,5 @@ def compare(
         fail("found --layers with --engine native, expected --engine auto, which sees inner values")
     first = Model(load_model(reference, dict(shapes)))
     second = _exported(first, model, layers) or _engine(Model(load_model(model, dict(shapes))), engine, threads)
-    result = compare(first, second, samples(data, first.inputs), layers=layers, progress=bar)
+    result = compare(first, second, samples(data_source(data, preprocess), first.inputs), layers=layers, progress=bar)
     click.echo(result.json() if as_json else result.table())

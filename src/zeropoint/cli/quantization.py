@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from zeropoint.cli.data import PREPROCESS, data_source
 from zeropoint.cli.files import INPUT_FILE, OUTPUT_FILE, check_output
 from zeropoint.cli.idle import refuse_idle
 from zeropoint.cli.limits import limit_options
@@ -23,6 +24,7 @@ from zeropoint.cli.shapes import SHAPE
     default=None,
     help="Calibration data: .npz, or a folder of .npy files. Not needed if the model states all ranges.",
 )
+@PREPROCESS
 @click.option(
     "-o",
     "--output",
@@ -104,6 +106,7 @@ from zeropoint.cli.shapes import SHAPE
 def quantize(
     model: Path,
     data: Path | None,
+    preprocess: str | None,
     output: Path,
     target: str,
     profile: str | None,
@@ -142,7 +145,7 @@ def quantize(
         ("io", is_text and emit != "integer", f"--emit {emit}"),
         ("effort", corrections is not None, "--correct"),
         ("validation", effort == "none" and corrections is None, "--effort none"),
-        *((name, data is None, observed) for name in ("observer", "effort", "corrections", "validation")),
+        *((name, data is None, observed) for name in ("observer", "effort", "corrections", "validation", "preprocess")),
     )
     recipe = None if recipe_file is None else load_recipe(recipe_file)
     options = Options(
@@ -157,7 +160,8 @@ def quantize(
     )
     _check_options(options)
     check_target(output, named_target(target).name)
-    result = _quantized(model, data, validation, options, dict(shapes), _work(output, workers, resume))
+    sources = [None if path is None else data_source(path, preprocess) for path in (data, validation)]
+    result = _quantized(model, sources[0], sources[1], options, dict(shapes), _work(output, workers, resume))
     for warning in result.warnings:
         click.echo(f"zeropoint: warning: {warning}", err=True)
     for path in result.save_stages(save_stages) if save_stages is not None else ():
@@ -203,7 +207,7 @@ def _check_options(options: Any) -> None:
 
 
 def _quantized(
-    model: Path, data: Path | None, validation: Path | None, options: Any, shapes: dict[str, tuple[int, ...]], work: Any
+    model: Path, data: Any, validation: Any, options: Any, shapes: dict[str, tuple[int, ...]], work: Any
 ) -> Any:
     from zeropoint.calibrate import bar, samples
     from zeropoint.frontend import load_model

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from zeropoint.cli.data import PREPROCESS, data_source
 from zeropoint.cli.files import INPUT_FILE
 from zeropoint.cli.limits import limit_options
 from zeropoint.cli.observers import OBSERVER
@@ -16,6 +17,7 @@ from zeropoint.cli.shapes import SHAPE
 @click.command()
 @click.argument("model", type=INPUT_FILE)
 @click.option("--data", required=True, type=INPUT_FILE, help="Calibration data: .npz, or a folder of .npy files.")
+@PREPROCESS
 @click.option(
     "--target",
     default="cpu",
@@ -49,6 +51,7 @@ from zeropoint.cli.shapes import SHAPE
 def sensitivity(
     model: Path,
     data: Path,
+    preprocess: str | None,
     target: str,
     observer: str,
     effort: str,
@@ -71,6 +74,8 @@ def sensitivity(
     except ValueError as error:
         fail(str(error))
     program = load_model(model, dict(shapes))
-    found = sensitivity(program, samples(data, program.inputs), options, exact=exact, progress=bar)
+    found = sensitivity(
+        program, samples(data_source(data, preprocess), program.inputs), options, exact=exact, progress=bar
+    )
     listed = found if worst is None else ranked(found)[:worst]
     click.echo(json.dumps([one.record() for one in listed], indent=2) if as_json else sensitivity_table(listed))

@@ -1,0 +1,242 @@
+"""Images in a folder as samples: decoded by Pillow, resized, cropped, normalized, in the layout of the input.
+
+```
+resize=256 crop=224 mean=0.485,0.456,0.406 std=0.229,0.224,0.225
+```
+The steps are those of torchvision's classification presets, in this order: the shorter side is resized (bilinear, with
+antialiasing), the middle is cropped, pixels are divided by 255, `mean` is subtracted, the result is divided by `std`.
+An input of 8-bit integers takes the pixels as they are.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from math import isfinite
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+
+from zeropoint.calibrate.columns import DataError
+from zeropoint.ir.program import Port
+from zeropoint.ir.tensors import Array, element_dtype
+
+SUFFIXES = frozenset({".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp"})
+WHITE = 255.0
+MODES = {1: "L", 3: "RGB", 4: "RGBA"}
+"""Pillow's name for images of so many channels."""
+LAYOUTS = ("nchw", "nhwc")
+ORDERS = ("rgb", "bgr")
+
+
+@dataclass(frozen=True)
+class Preprocessing:
+    """From an image to an input.
+
+    `resize` is the length of the shorter side, or (height, width). `crop` is the (height, width) taken from the middle,
+    that of the input unless given. `mean` and `std` have a number for each channel, or one for all. `layout` is `nchw`
+    or `nhwc`, found by the input's shape unless given; `channels` is `rgb` or `bgr`.
+    """
+
+    resize: tuple[int, ...] | None = None
+    crop: tuple[int, ...] | None = None
+    mean: tuple[float, ...] = (0.0,)
+    std: tuple[float, ...] = (1.0,)
+    layout: str | None = None
+    channels: str = "rgb"
+
+    @staticmethod
+    def parse(text: str) -> Preprocessing:
+        """The steps that a text spells, `resize=256 crop=224 mean=0.5 std=0.25`.
+
+        Raises DataError, naming the key, for what it cannot read.
+        """
+        given: dict[str, Any] = {}
+        for word in text.split():
+            key, equals, value = word.partition("=")
+            if key not in _KEYS or not equals:
+                raise DataError(f"preprocessing: found '{word}', expected KEY=VALUE with a key of: {', '.join(_KEYS)}")
+            if key in given:
+                raise DataError(f"preprocessing: found key '{key}' twice, expected it once")
+            expected, read = _KEYS[key]
+            try:
+                given[key] = read(value)
+            except ValueError as error:
+                raise DataError(f"preprocessing: key '{key}': found '{value}', expected {expected}") from error
+        return Preprocessing(**given)
+
+
+def _listed(value: Any) -> Any:
+    if isinstance(value, tuple | str | None):
+        return cast("Any", value)
+    return tuple(cast("list[Any]", value)) if isinstance(value, list) else (value,)
+
+
+def _sizes(text: str) -> tuple[int, ...]:
+    found = tuple(int(part) for part in text.split("x"))
+    if len(found) > 2 or min(found) < 1:
+        raise ValueError
+    return found
+
+
+def _numbers(text: str) -> tuple[float, ...]:
+    found = tuple(float(part) for part in text.split(","))
+    if not all(map(isfinite, found)):
+        raise ValueError
+    return found
+
+
+def _divisors(text: str) -> tuple[float, ...]:
+    found = _numbers(text)
+    if not all(found):
+        raise ValueError
+    return found
+
+
+def _one_of(names: Sequence[str]) -> Callable[[str], str]:
+    def read(text: str) -> str:
+        if text.lower() not in names:
+            raise ValueError
+        return text.lower()
+
+    return read
+
+
+_KEYS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
+    "resize": ("the length of the shorter side, or HEIGHTxWIDTH", _sizes),
+    "crop": ("the length of both sides, or HEIGHTxWIDTH", _sizes),
+    "mean": ("numbers, 0 to 1, one for each channel", _numbers),
+    "std": ("numbers other than 0, one for each channel", _divisors),
+    "layout": (f"one of: {', '.join(LAYOUTS)}", _one_of(LAYOUTS)),
+    "channels": (f"one of: {', '.join(ORDERS)}", _one_of(ORDERS)),
+}
+assert list(_KEYS) == [field.name for field in fields(Preprocessing)]
+
+
+def image_files(folder: Path) -> list[Path]:
+    """The images in a folder and in the folders in it, as those of classes, in the order of their names."""
+    return sorted(path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES and path.is_file())
+
+
+class Images:
+    """The images of a folder, each a sample of a program's only input.
+
+    `steps` are those of `Preprocessing` by name; `Images(folder, resize=256, crop=224, mean=(0.5, 0.5, 0.5))`.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str], preprocessing: Preprocessing | str | None = None, **steps: Any):
+        self.folder = folder
+        if isinstance(preprocessing, str):
+            preprocessing = Preprocessing.parse(preprocessing)
+        listed = {key: _listed(value) for key, value in steps.items()}
+        try:
+            self.preprocessing = replace(preprocessing or Preprocessing(), **listed)
+        except TypeError as error:
+            raise DataError(f"images: found {', '.join(steps)}, expected some of: {', '.join(_KEYS)}") from error
+
+    def samples(self, ports: Sequence[Port]) -> Iterator[dict[str, Array]]:
+        """The samples, decoded as they are taken.
+
+        Raises DataError for a folder without images, a file that is no image, and an input that is no image of 1, 3 or
+        4 channels.
+        """
+        if len(ports) != 1:
+            names = ", ".join(f"'{port.name}'" for port in ports)
+            raise DataError(f"{self.folder}: found images, expected arrays for {names}; images are for one input")
+        form = _Form.of(ports[0], self.preprocessing, str(self.folder))
+        files = self.files()
+        if not files:
+            raise DataError(f"{self.folder}: found no images, expected files of: {', '.join(sorted(SUFFIXES))}")
+        for path in files:
+            yield {ports[0].name: form.of_file(path, self.preprocessing)}
+
+    def files(self) -> list[Path]:
+        """The files, in order."""
+        return image_files(Path(self.folder))
+
+
+@dataclass(frozen=True)
+class _Form:
+    """The array that an input takes."""
+
+    shape: tuple[int, ...]
+    channels: int
+    height: int
+    width: int
+    last: bool
+    dtype: np.dtype[Any]
+
+    @staticmethod
+    def of(port: Port, asked: Preprocessing, place: str) -> _Form:
+        shape = tuple(port.type.get_shape())
+        if len(shape) == 4 and shape[0] == 1:
+            last = asked.layout == "nhwc" or (asked.layout is None and shape[1] not in MODES and shape[3] in MODES)
+            channels, height, width = (shape[3], *shape[1:3]) if last else shape[1:]
+            if channels in MODES:
+                dtype = element_dtype(port.type.element_type)
+                _check_channels(asked, channels, dtype, place)
+                return _Form(shape, channels, height, width, last, dtype)
+        layouts = "1xCxHxW or 1xHxWxC" if asked.layout is None else asked.layout
+        shown = "x".join(map(str, shape))
+        raise DataError(
+            f"{place}: found images, input '{port.name}' has shape {shown}, expected {layouts} with 1, 3 or 4 channels"
+        )
+
+    def of_file(self, path: Path, asked: Preprocessing) -> Array:
+        pixels = _pixels(path, MODES[self.channels], asked.resize, asked.crop or (self.height, self.width))
+        if pixels.shape[:2] != (self.height, self.width):
+            found = f"{pixels.shape[0]}x{pixels.shape[1]}"
+            raise DataError(
+                f"{path}: found {found} pixels after resize and crop, expected {self.height}x{self.width}; say "
+                f"crop={self.height}x{self.width}, and resize to no less"
+            )
+        if asked.channels == "bgr":
+            pixels = pixels[:, :, ::-1]
+        if self.dtype.kind != "u":
+            mean, std = (np.array(given, np.float32) for given in (asked.mean, asked.std))
+            pixels = (pixels.astype(np.float32) / np.float32(WHITE) - mean) / std
+        return np.ascontiguousarray(pixels if self.last else pixels.transpose(2, 0, 1), self.dtype).reshape(self.shape)
+
+
+def _check_channels(asked: Preprocessing, channels: int, dtype: np.dtype[Any], place: str) -> None:
+    for key, given in (("mean", asked.mean), ("std", asked.std)):
+        if len(given) not in (1, channels):
+            raise DataError(f"{place}: found {len(given)} numbers for '{key}', expected 1 or {channels}")
+    if dtype.kind == "u" and (any(asked.mean) or asked.std != (1.0,)):
+        raise DataError(f"{place}: found mean or std for an input of {dtype}, expected pixels as they are")
+    if dtype.kind not in "uf":
+        raise DataError(f"{place}: found images for an input of {dtype}, expected floats or unsigned 8-bit integers")
+
+
+def _pixels(path: Path, mode: str, resize: tuple[int, ...] | None, crop: tuple[int, ...]) -> Array:
+    """The pixels of an image, height x width x channels, resized and cropped."""
+    try:
+        from PIL import Image, UnidentifiedImageError
+    except ImportError as error:
+        raise DataError(f"{path}: found no Pillow, which reads images: pip install 'zeropoint[images]'") from error
+    try:
+        with Image.open(path) as opened:
+            image = opened.convert(mode)
+    except (UnidentifiedImageError, OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+        raise DataError(f"{path}: found no image that Pillow reads: {error}") from error
+    if resize is not None:
+        image = image.resize(_resized(image.size, resize), Image.Resampling.BILINEAR)
+    height, width = (crop[0], crop[-1])
+    left, top = round((image.width - width) / 2), round((image.height - height) / 2)  # half to even, as torchvision
+    if left < 0 or top < 0:
+        raise DataError(
+            f"{path}: found {image.height}x{image.width} pixels, expected {height}x{width} or more; resize first"
+        )
+    pixels = np.asarray(image.crop((left, top, left + width, top + height)))
+    return pixels.reshape(height, width, -1)
+
+
+def _resized(size: tuple[int, int], resize: tuple[int, ...]) -> tuple[int, int]:
+    """Width and height after resizing; of one length, the shorter side has it, and the other is rounded down."""
+    if len(resize) == 2:
+        return resize[1], resize[0]
+    width, height = size
+    shorter = min(size)
+    return resize[0] * width // shorter, resize[0] * height // shorter
