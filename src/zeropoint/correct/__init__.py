@@ -1,4 +1,4 @@
-"""Corrections: constants of quantized kernels moved so that outputs come nearer to float; judged on other samples."""
+"""Corrections: adjust constants of quantized kernels to bring outputs closer to float; judged on held-back samples."""
 
 from zeropoint.correct.effort import Attempt, Corrections, Figures, Parts, check_methods, correct
 from zeropoint.correct.methods import DEFAULT_EFFORT, METHODS, PRESETS, Platform

@@ -1,9 +1,9 @@
-"""Analytic bias correction: take off what rounding the weights adds to the mean of each channel.
+"""Analytic bias correction: subtract the shift of each channel's mean that weight rounding causes.
 
     b -= sum over t of (Wq - W)[o, t] * E[x_t]
 
-with the means of the inputs per channel in the float network. It needs no quantized run, and knows nothing of what
-rounding activations did before.
+where E[x_t] is the mean input per channel in the float network. It needs no quantized run, and ignores the rounding of
+activations upstream.
 
 Source: Nagel et al., "Data-Free Quantization Through Weight Equalization and Bias Correction", section 4.2.
 """
@@ -26,13 +26,13 @@ from zeropoint.ir.tensors import Array, shape_of
 from zeropoint.targets import Target
 
 POSITIONS = 256
-"""Output positions of a sample that means are taken over."""
+"""Most output positions per sample that means are taken over."""
 
 
 def correct_biases(
     program: Program, samples: Sequence[Mapping[str, Array]], engine: Engine, target: Target, progress: Progress
 ) -> dict[str, str]:
-    """Replace the biases of a propagated program, in place; what was done, by the name of the kernel."""
+    """Replace the biases of a propagated program, in place. Returns a description per kernel name."""
     regions = [op for op in program.entry.ops if isinstance(op, QuantizeRegionOp)]
     found = (contraction_kernel(region, program.weights, target) for region in regions)
     kernels = [kernel for kernel in found if kernel is not None]
@@ -53,7 +53,7 @@ def correct_biases(
 
 
 def _mean_row(kernel: ContractionKernel, array: Array) -> Array:
-    """The mean row of an input, (groups, 1, terms), over some of the output positions."""
+    """The mean input row, (groups, 1, terms), over evenly spaced output positions."""
     every = kernel.geometry.positions(tuple(shape_of(kernel.op.result)))
     positions = np.unique(np.linspace(0, every - 1, min(every, POSITIONS)).astype(np.int64))
     return kernel.geometry.rows(array, positions).mean(axis=1, keepdims=True, dtype=np.float64)
@@ -66,7 +66,7 @@ def _correct(kernel: ContractionKernel, mean: Array) -> str:
 
 
 def _asking(program: Program, keys: Mapping[SSAValue, str]) -> Program:
-    """The float form of a propagated program, which asks for some of its values."""
+    """The float form of a propagated program, with a `quant.stats_ref` on the values in `keys`."""
     values: dict[SSAValue, SSAValue] = {}
     copy = Program(program.module.clone(), program.weights.copy())
     block = copy.entry

@@ -1,13 +1,13 @@
-"""Asymmetric closed form: the weights that make float results of quantized inputs, then error-aware rounding.
+"""Asymmetric closed form: the weights that map quantized inputs to float results, then error-aware rounding.
 
-For rows x of the float network and q of the quantized one, at the same positions, and means taken off,
+For input rows x of the float network and q of the quantized one, at the same positions and with means subtracted,
 
     V = argmin E |W x - V q|^2 + r |W - V|^2 = W (C + r I) (H + r I)^-1,   H = E q q^T,  C = E x q^T
 
-so that what rounding did upstream is corrected here. r is a ridge relative to the mean diagonal of H: without it the
-weights learn the samples (a ridge of 0.05 gave 37 dB on the calibration data of EfficientNet-Lite0, and 20 dB on
-others). V gets scales of its own and is rounded by `rounding` with H + d I; the bias makes the means agree behind the
-bounds. A fully connected layer keeps V = W: it has many weights and few rows, and learns the samples soonest.
+so that this also corrects the rounding upstream. r is a ridge relative to the mean diagonal of H; without it the
+weights overfit the samples (a ridge of 0.05 gave 37 dB on the calibration data of EfficientNet-Lite0, but 20 dB on
+other data). V gets its own scales and is rounded by `rounding` with H + d I. The bias then makes the means after the
+kernel's clamp agree. A fully connected layer keeps V = W: with many weights and few rows it overfits most easily.
 
 Source: least squares of Nagel et al., "Up or Down? Adaptive Rounding for Post-Training Quantization", section 3
 (asymmetric reconstruction), solved in closed form; Frantar et al. (GPTQ) for the rounding.
@@ -27,12 +27,12 @@ from zeropoint.ir.tensors import Array
 RIDGE = 10.0
 DAMPING = 0.05
 MOST_TERMS = 4608
-"""Terms of an output beyond which the matrices of moments are too large; the bias is corrected there, and no more."""
+"""Most terms per output. Beyond this the moment matrices are too large, and only the bias is corrected."""
 LEAST_MOMENT = 1e-12
 
 
 def reconstruct(kernel: ContractionKernel, step: Step, ridge: float = RIDGE, *, asymmetric: bool = True) -> str:
-    """Replace weights and bias of a kernel, or the bias alone where moments are not solvable; what was done."""
+    """Replace weights and bias of a kernel, or only the bias if the system is not solvable. Returns a description."""
     chosen = Chosen.of(kernel, step)
     quantized = quantized_rows(kernel, step.inputs[0], chosen)
     exact = exact_rows(kernel, step.inputs[0], chosen)
@@ -62,7 +62,7 @@ def _moments(quantized: Array, exact: Array) -> tuple[Array, Array]:
 
 
 def _diagonal(moments: Array, share: float) -> Array:
-    """A share of the mean diagonal of each group, on a diagonal."""
+    """A diagonal matrix per group: `share` times the mean of the group's diagonal."""
     mean = np.maximum(np.trace(moments, axis1=1, axis2=2) / moments.shape[1], LEAST_MOMENT)
     return share * mean[:, None, None] * np.eye(moments.shape[1])
 
@@ -74,7 +74,7 @@ def _least_squares(weight: Array, moments: Array, cross: Array, ridge: float) ->
 
 
 def _set_rounded(kernel: ContractionKernel, real: Array, moments: Array) -> float:
-    """Give the kernel weights rounded to scales of their own; the error against that of rounding to nearest."""
+    """Set the kernel's weights, rounded to new scales. Returns the error relative to that of rounding to nearest."""
     kind = kernel.types_for(real, kernel.float_bias)
     scales = np.broadcast_to(kind.scales, (kernel.channels,)).reshape(*real.shape[:2], 1)
     point = int(kind.zero_points.reshape(-1)[0])
@@ -94,5 +94,5 @@ def _error(difference: Array, moments: Array) -> float:
 
 
 def is_feasible(kernel: ContractionKernel) -> bool:
-    """Whether the matrices of moments are of a size to solve, and sums have to fit 32 bits."""
+    """Whether the kernel has 8-bit inputs and at most `MOST_TERMS` terms per output."""
     return kernel.is_narrow and kernel.float_weight.shape[2] <= MOST_TERMS

@@ -1,9 +1,9 @@
-"""A contraction with constant weights as matrices: rows of inputs, weights, results, at some of its output positions.
+"""A contraction with constant weights as matrices of input rows, weights and results, at some of its output positions.
 
 A convolution of G groups is y[g, p, o] = sum over t of x[g, p, t] * w[g, o, t] + b[g, o], where p is an output position
-and t runs over the input features and the taps of a group; a fully connected layer is one group. Corrections are found
-from these matrices, and what they find goes back into the program as constants: a bias that is rounded to its scale
-already, a weight that is a multiple of its scale, so that quantizing them gives exactly the integers that were chosen.
+and t runs over the input features and the taps of a group; a fully connected layer is one group. Corrections work on
+these matrices. Their results go back into the program as float constants that are exact multiples of their scale, so
+that quantizing them gives exactly the chosen integers.
 """
 
 from __future__ import annotations
@@ -37,31 +37,31 @@ from zeropoint.solve.weights import bias_type, weight_type
 from zeropoint.targets import Role, Target
 
 F32_STEP = 1 << 7
-"""How far an integer of up to 2^31 may be from the f32 number that it is stored as in a float program."""
+"""Bound on the rounding error of an integer of up to 2^31 stored as f32 in a float program."""
 BYTE = 8
 
 
 class Geometry(Protocol):
-    """How inputs, weights and results of a contraction lie as matrices."""
+    """Conversion of a contraction's inputs, weights and results to and from matrices."""
 
     def rows(self, x: Array, positions: Array, fill: int = 0) -> Array:
-        """(groups, positions, terms) of an input; `fill` is what padding adds."""
+        """The rows (groups, positions, terms) of an input; `fill` is the padding value."""
         ...
 
     def matrix(self, weight: Array) -> Array:
-        """(groups, outputs, terms) of a weight."""
+        """The matrix (groups, outputs, terms) of a weight."""
         ...
 
     def weight(self, matrix: Array, like: Array) -> Array:
-        """The weight of a matrix, in the shape of another weight."""
+        """The inverse of `matrix`: a weight in the shape of `like`."""
         ...
 
     def results(self, y: Array, positions: Array) -> Array:
-        """(positions, channels) of a result; channels in the order of groups, then outputs."""
+        """The rows (positions, channels) of a result; channels are ordered by group, then output."""
         ...
 
     def positions(self, shape: tuple[int, ...]) -> int:
-        """How many output positions a result of a shape has."""
+        """The number of output positions of a result of that shape."""
         ...
 
 
@@ -72,7 +72,7 @@ class ConvolutionGeometry:
     convolution: Convolution
     taps: tuple[int, ...]
     sizes: tuple[int, ...]
-    """Of the output, in its spatial dimensions."""
+    """Spatial sizes of the output."""
 
     def rows(self, x: Array, positions: Array, fill: int = 0) -> Array:
         layout, form = self.convolution.layout, self.convolution
@@ -114,7 +114,7 @@ class ConvolutionGeometry:
 
 @dataclass(frozen=True)
 class ProductGeometry:
-    """A product with a matrix; `contracted` are the dimensions of the left side that it sums over."""
+    """A matrix product; `contracted` and `weight_contracted` are the dimensions of each side that are summed over."""
 
     contracted: tuple[int, ...]
     weight_contracted: tuple[int, ...]
@@ -143,7 +143,7 @@ class ProductGeometry:
 
 
 def _geometry(op: ConvolutionOp | DotGeneralOp) -> Geometry | None:
-    """None for products with batches, which have no constant weight, and convolutions with batch groups."""
+    """The geometry of an op; None for products with batch dimensions and convolutions with batch groups."""
     if isinstance(op, DotGeneralOp):
         dimensions = op.dot_dimension_numbers.data
         if dimensions.lhs_batching_dimensions:
@@ -161,7 +161,7 @@ def _geometry(op: ConvolutionOp | DotGeneralOp) -> Geometry | None:
 
 @dataclass(eq=False)
 class ContractionKernel:
-    """A quantized region that is a contraction with constant weights and a bias, and bounds behind it."""
+    """A quantized region with a contraction with constant weight and bias, followed by clamps (`bounds`)."""
 
     region: QuantizeRegionOp
     op: ConvolutionOp | DotGeneralOp
@@ -169,7 +169,7 @@ class ContractionKernel:
     geometry: Geometry
     bounds: Bounds
     limit: int
-    """What sums of products and bias stay below; one bit of the accumulator is free (docs/architecture.md)."""
+    """Greatest magnitude of products plus bias; leaves one bit of the accumulator free (docs/architecture.md)."""
     scale_type: str
 
     @property
@@ -211,7 +211,7 @@ class ContractionKernel:
 
     @cached_property
     def channels(self) -> int:
-        """Output channels of all groups."""
+        """The number of output channels of all groups."""
         return len(self.float_bias)
 
     @property
@@ -220,7 +220,7 @@ class ContractionKernel:
 
     @property
     def is_narrow(self) -> bool:
-        """Whether its input has 8 bits, so that its sums have to fit the accumulator."""
+        """Whether the input is 8-bit, so that sums have to fit the accumulator."""
         return self.input_type.storage.type.width <= BYTE
 
     @property
@@ -230,22 +230,23 @@ class ContractionKernel:
         return np.broadcast_to(self.weight_type.scales, (self.channels,)).reshape(*shape, 1)
 
     def integers(self) -> Array:
-        """The weight as storage integers less their zero point, (groups, outputs, terms), f64."""
+        """The weight as storage integers minus their zero point, (groups, outputs, terms), f64."""
         return rounded(self.float_weight, self.weight_scales, self.weight_type)
 
     def quantized_weight(self) -> Array:
-        """The weight as it comes back from storage, (groups, outputs, terms), f64."""
+        """The weight after quantizing and dequantizing, (groups, outputs, terms), f64."""
         return self.integers() * self.weight_scales
 
     def quantized_bias(self) -> Array:
-        """The bias as it comes back from storage, (channels,), f64."""
+        """The bias after quantizing and dequantizing, (channels,), f64."""
         scales = self.bias_type.scales
         return np.rint(self.float_bias / scales) * scales
 
     def set_bias(self, bias: Array) -> int:
-        """Replace the bias, rounded to its scale; how many channels keep theirs, as their sums would not fit.
+        """Replace the bias (channels,), real numbers, rounded to its scale.
 
-        `bias` is (channels,), in real numbers. A channel keeps its bias too where the new one is not finite.
+        A channel keeps its bias if its sums would not fit the accumulator with the new one, or if that is not finite.
+        Returns the number of such channels.
         """
         scales = np.broadcast_to(self.bias_type.scales, (self.channels,))
         found, before = np.rint(bias / scales), np.rint(self.float_bias / scales)
@@ -259,7 +260,7 @@ class ContractionKernel:
         return int(kept.sum())
 
     def types_for(self, matrix: Array, bias: Array) -> UniformQuantizedType:
-        """The type that other weights of the kernel would have: (groups, outputs, terms) and (channels,)."""
+        """The weight type for other weights (groups, outputs, terms) and bias (channels,) of the kernel."""
         axis, made = self.weight_type.axis, self.geometry.weight(matrix, self._array(1))
         return weight_type(
             made.astype(np.float32),
@@ -279,7 +280,10 @@ class ContractionKernel:
         return next(dim for dim in range(len(shape_of(self.op.rhs))) if dim not in used)
 
     def set_weight(self, integers: Array, kind: UniformQuantizedType) -> None:
-        """Replace the weight by integers (groups, outputs, terms) of a type; the types of bias and sums follow."""
+        """Replace the weight by integers minus zero point (groups, outputs, terms) of type `kind`.
+
+        Updates the types of the bias and of an accumulator output.
+        """
         products = accumulator_type(self.op, self.input_type, self.weight_type)
         specs, outputs = list(self.region.input_specs), self.region.output_specs.data
         scales = np.broadcast_to(kind.scales, (self.channels,)).reshape(*integers.shape[:2], 1)
@@ -300,16 +304,16 @@ class ContractionKernel:
 
 
 def rounded(matrix: Array, scales: Array, kind: UniformQuantizedType) -> Array:
-    """Real weights to storage integers less their zero point: to nearest, within the storage."""
+    """Real weights as storage integers minus their zero point, rounded to nearest and saturated."""
     point = int(kind.zero_points.reshape(-1)[0])
     bounds = (kind.storage.minimum, kind.storage.maximum)
     return quantize(matrix, scales, point, *bounds, expressed=np.float64).astype(np.float64) - point
 
 
 def contraction_kernel(region: QuantizeRegionOp, weights: Weights, target: Target) -> ContractionKernel | None:
-    """The matrices of a region; None where it is no quantized contraction with constant weights and a bias.
+    """The contraction of a region; None if it is not quantized or lacks a constant weight and bias.
 
-    Nor where the model pins the parameters of either: these are the model's own quantization.
+    Also None if the model pins the parameters of either, because that is the model's own quantization.
     """
     specs = (*region.input_specs, *region.output_specs)
     if len(region.inputs) != 3 or not all(isinstance(spec, UniformQuantizedType) for spec in specs):
@@ -330,19 +334,19 @@ def contraction_kernel(region: QuantizeRegionOp, weights: Weights, target: Targe
 
 
 def _own_constant(value: SSAValue, weights: Weights) -> Array | None:
-    """The array of a constant whose parameters are not pinned."""
+    """The array of a constant whose parameters are not pinned; None otherwise."""
     pinned = isinstance(value.owner, Operation) and PINNED in value.owner.attributes
     return None if pinned else constant_array(value, weights)
 
 
 def _accumulator_bits(region: QuantizeRegionOp, target: Target) -> int:
-    """The least width in which the target sums products of the kernel, 32 at most."""
+    """The least accumulator width among the target's rows for the kernel, at most 32."""
     rows = target.by_kernel.get(region.logical_kernel.data, ())
     return min([MAX_WIDTH, *(row.accumulator_bits for row in rows if row.accumulator_bits is not None)])
 
 
 def _bounds(ops: list[Operation], bias: SSAValue, weights: Weights) -> Bounds | None:
-    """The bounds behind a contraction and one sum with its bias; None where there is anything else."""
+    """The clamps after a contraction and its bias addition; None if there are other ops."""
     bounds = Bounds()
     for op in ops:
         if not isinstance(op, AddOp | BroadcastInDimOp) and op.operands and not bounds.then(op, weights):
@@ -353,7 +357,7 @@ def _bounds(ops: list[Operation], bias: SSAValue, weights: Weights) -> Bounds | 
 
 
 def give_biases(program: Program, target: Target) -> None:
-    """Give every quantized contraction that has none a bias of zeros, where the target's kernel takes one; in place."""
+    """Add a zero bias, in place, to quantized contractions without one, if the target's kernel has a bias operand."""
     for region in [op for op in program.entry.ops if isinstance(op, QuantizeRegionOp)]:
         rows = target.by_kernel.get(region.logical_kernel.data, ())
         specs = (*region.input_specs, *region.output_specs)

@@ -1,6 +1,6 @@
-"""Try the corrections of an effort, judge each on samples that it has not seen, keep the one that is nearest to float.
+"""Try the corrections of an effort, judge each on held-back samples, and keep the best.
 
-What was tried, and what it gained, is an attribute of the module:
+The methods tried and their results are an attribute of the module:
 
 ```mlir
 builtin.module attributes {zeropoint.corrections = [{name = "empirical_bias", salience = "calibrated",
@@ -24,14 +24,14 @@ from zeropoint.ir.program import Program
 from zeropoint.ir.tensors import Array
 
 PARTS = 4
-"""One of so many samples is held back."""
+"""One of this many samples is held back."""
 JUDGED = 16
-"""The most samples of either part that outputs are compared on."""
+"""Most samples of either part on which outputs are compared."""
 
 
 @dataclass(frozen=True)
 class Parts:
-    """The samples that corrections are found on, and those that they are judged on; `apart` where none is in both."""
+    """The samples that corrections are fitted on, and those they are judged on; `apart` if the two are disjoint."""
 
     fitted: Samples
     held: Samples
@@ -40,7 +40,7 @@ class Parts:
 
     @staticmethod
     def of(samples: Samples, validation: Samples = ()) -> Parts:
-        """Every fourth sample held back, unless there is data for validation; of fewer than four, all in both parts."""
+        """Hold back every fourth sample, unless there is validation data. Fewer than four samples are in both parts."""
         if validation:
             return Parts(samples, validation, validation=True)
         if len(samples) < PARTS:
@@ -50,7 +50,7 @@ class Parts:
 
     @property
     def judges(self) -> str:
-        """What corrections are judged on, for people."""
+        """A description of the samples that corrections are judged on."""
         count = min(len(self.held), JUDGED)
         samples = f"{count} sample{'' if count == 1 else 's'}"
         kind = "of the validation data" if self.validation else "held back" if self.apart else "of the calibration data"
@@ -59,7 +59,7 @@ class Parts:
 
 @dataclass(frozen=True)
 class Figures:
-    """SQNR of the outputs in dB on samples that were fitted, and on those that were held back."""
+    """SQNR of the outputs in dB, on the fitted samples and on the held-back ones."""
 
     calibration: float
     held: float
@@ -67,7 +67,7 @@ class Figures:
 
 @dataclass(frozen=True)
 class Attempt:
-    """A method that was tried."""
+    """A method that was tried, and its result."""
 
     method: str
     figures: Figures
@@ -75,7 +75,7 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Corrections:
-    """What an effort tried: `before` without corrections, `attempts` in order, and which of them was kept."""
+    """The result of an effort: figures `before` any correction, `attempts` in order, and the name of the one kept."""
 
     effort: str
     judges: str
@@ -85,7 +85,7 @@ class Corrections:
 
     @property
     def after(self) -> Figures | None:
-        """The figures of the program as it is."""
+        """The figures of the returned program."""
         return next((a.figures for a in self.attempts if a.method == self.kept), self.before)
 
     def facts(self) -> list[Fact]:
@@ -103,7 +103,7 @@ class Corrections:
         ]
 
     def summary(self) -> str:
-        """One line: the figures of the program, and what was kept or undone."""
+        """One line: the figures of the program, and which methods were kept or undone."""
         after, before = self.after, self.before
         if after is None or before is None:
             return "no corrections"
@@ -115,7 +115,7 @@ class Corrections:
 
 
 def check_methods(effort: str, methods: Sequence[str] | None) -> tuple[str, ...]:
-    """The methods that an effort, or a list of names, stands for. Raises ValueError for names that do not exist."""
+    """The methods of an effort, or the given `methods`. Raises ValueError for unknown names."""
     if effort not in PRESETS:
         raise ValueError(f"found effort '{effort}', expected one of: {', '.join(PRESETS)}")
     for method in methods or ():
@@ -133,9 +133,10 @@ def correct(
     methods: Sequence[str] | None = None,
     progress: Progress = silent,
 ) -> tuple[Program, Corrections]:
-    """The propagated program with the corrections that bring it nearest to float on other samples; what was tried.
+    """The propagated program with the correction that brings it closest to float on the held-back samples.
 
-    Raises ValueError for an effort or a method that does not exist, and what the engines raise.
+    Also returns a record of what was tried. Raises ValueError for an unknown effort or method, and what the engines
+    raise.
     """
     names = check_methods(effort, methods)
     if not names or not parts.fitted:

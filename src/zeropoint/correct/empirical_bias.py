@@ -1,15 +1,14 @@
-"""Empirical bias correction: move each bias until the quantized kernel has the mean of the float one, per channel.
+"""Empirical bias correction: shift each bias so that the quantized kernel's mean equals the float one, per channel.
 
-Rounding weights moves the mean of a channel, and so does what was rounded before; in convolutional networks this shift
-is most of the noise. The mean that has to agree is the one behind the bounds of the kernel (relu6), which is what the
-next kernel reads:
+Rounding the weights shifts the mean of a channel, and so does rounding upstream. In convolutional networks this shift
+is most of the noise. The means must agree after the kernel's clamp (relu6), because that is what the next kernel reads:
 
     b += (mean(clamp(y)) - mean(clamp(z + b))) / (share of z + b inside the bounds)
 
-a few times, where y is what the float kernel sums up and z what the quantized one does from what it really reads.
+iterated a few times, where y is the sum of the float kernel and z that of the quantized kernel on its quantized inputs.
 
 Source: Nagel et al., "Data-Free Quantization Through Weight Equalization and Bias Correction", section 4.2 and appendix
-D (empirical correction); the iteration through the bounds is ours.
+D (empirical correction); the iteration through the clamp is ours.
 """
 
 from __future__ import annotations
@@ -23,12 +22,12 @@ from zeropoint.ir.tensors import Array
 
 ITERATIONS = 4
 LEAST_INSIDE = 0.02
-"""Where fewer results than this share are inside the bounds, a bias says nothing about the mean."""
+"""If a smaller share of results is inside the bounds, the bias hardly affects the mean, and is left alone."""
 LEAST_SLOPE = 0.05
 
 
 def correct_bias(kernel: ContractionKernel, step: Step) -> str:
-    """Replace the bias of a kernel; what was done, for people."""
+    """Replace the bias of a kernel. Returns a description."""
     chosen = Chosen.of(kernel, step)
     sums = products(quantized_rows(kernel, step.inputs[0], chosen), kernel.quantized_weight())
     before = kernel.quantized_bias()
@@ -38,9 +37,9 @@ def correct_bias(kernel: ContractionKernel, step: Step) -> str:
 
 
 def balanced_bias(kernel: ContractionKernel, exact: Array, sums: Array, bias: Array) -> Array:
-    """The bias (channels,) with which `sums` (positions, channels) have the means of `exact` behind the bounds.
+    """The bias (channels,) with which `sums` (positions, channels) have the means of `exact` after the clamp.
 
-    Starts from `bias`, to which channels fall back whose results are nearly all outside the bounds.
+    Iterates from `bias`. A channel whose results are nearly all outside the bounds is not updated.
     """
     low, high = kernel.bounds.low, kernel.bounds.high
     target = exact.mean(axis=0, dtype=np.float64)
@@ -56,7 +55,7 @@ def balanced_bias(kernel: ContractionKernel, exact: Array, sums: Array, bias: Ar
 
 
 def moved(kernel: ContractionKernel, shift: Array, kept: int) -> str:
-    """How far biases moved, in steps of the output."""
+    """A description of how far biases moved, in steps of the output."""
     output = kernel.region.output_specs.data[0]
     scales = np.broadcast_to(getattr(output, "scales", 1.0), shift.shape)
     steps = np.abs(shift) / scales

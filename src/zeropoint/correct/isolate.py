@@ -1,6 +1,7 @@
-"""A quantized kernel of a program as an integer program of its own: what the walk of both networks runs.
+"""Extract a quantized kernel as an integer program of its own, to run in the walk over both networks.
 
-The kernel is materialized and lowered, with integers at its edges where it can; `zeropoint.ir.isolation` takes it out.
+`zeropoint.ir.isolation` extracts the kernel. It is then materialized and lowered, with integer inputs and outputs if
+possible.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ from zeropoint.materialize import materialize
 
 
 def integer_form(program: Program, op: QuantizeRegionOp) -> Program:
-    """A quantized kernel alone, as integers: the same as the same kernel in the whole program computes.
+    """A quantized kernel alone, as an integer program that computes the same as it does in the whole program.
 
-    Its inputs and outputs are storage integers; where a float op stands at an edge they are all real numbers.
+    Its inputs and outputs are storage integers, or all floats if a float op stands at one of them.
     """
     lowered = integer_program(materialize(isolated(program, op)))
     try:

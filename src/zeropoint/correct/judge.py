@@ -1,4 +1,4 @@
-"""How near the outputs of a propagated program are to float, on samples that corrections have not seen."""
+"""Measure how close the outputs of a propagated program are to float, on samples not used for fitting."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MOST_RATIO = 1e3
 
 
 class Judge:
-    """The float outputs on some samples, to compare programs with."""
+    """Compares programs with the float outputs on some samples."""
 
     def __init__(self, program: Program, samples: Sequence[Mapping[str, Array]], engine: Engine):
         self.samples, self._engine = samples, engine
@@ -27,11 +27,11 @@ class Judge:
         self._expected = [run(sample) for sample in samples]
 
     def sqnr(self, program: Program) -> float:
-        """The SQNR in dB of the integer program that a propagated one becomes: `Noise.sqnr`."""
+        """The SQNR in dB of the integer program made from a propagated one: `Noise.sqnr`."""
         return self.noise(program).sqnr
 
     def noise(self, program: Program) -> Noise:
-        """Signal and noise of the outputs of the integer program that a propagated one becomes, sample by sample."""
+        """Signal and noise, per sample and output, of the integer program made from a propagated one."""
         run = self._engine.prepare(integer_program(materialize(program)))
         signal, noise = (np.zeros((len(self.samples), len(program.outputs))) for _ in "sn")
         for number, (sample, expected) in enumerate(zip(self.samples, self._expected, strict=True)):
@@ -44,24 +44,24 @@ class Judge:
 
 @dataclass(frozen=True, eq=False)
 class Noise:
-    """Squared values and squared differences, (samples, outputs)."""
+    """Sums of squared float values and of squared differences, each (samples, outputs)."""
 
     signal: Array
     noise: Array
 
     @property
     def sqnr(self) -> float:
-        """In dB, over all samples; of several outputs by their mean noise over signal, so that they count alike."""
+        """SQNR in dB over all samples, from the mean noise/signal of the outputs: all outputs weigh the same."""
         signal, noise = self.signal.sum(axis=0), self.noise.sum(axis=0)
         shares = noise[signal > 0] / signal[signal > 0]
         mean = float(shares.mean()) if shares.size else 0.0
         return float(-10 * np.log10(mean)) if mean else float("inf")
 
     def is_less(self, other: Noise) -> bool:
-        """Whether there is less noise than in another run on the same samples, by more than chance would have it.
+        """Whether there is significantly less noise than in another run on the same samples.
 
-        The SQNR is better, and so is the mean over the samples of the dB by which they are better, by more than its
-        standard error: a few samples may be better by luck, and one of them may have most of the noise.
+        The SQNR must be better, and the mean gain per sample in dB must exceed its standard error. The SQNR alone can
+        improve by chance on few samples, and a single sample may dominate it.
         """
         if not self.sqnr > other.sqnr:
             return False
@@ -72,7 +72,7 @@ class Noise:
 
 
 def _decibels(ours: float, theirs: float) -> float:
-    """By how much noise is less, in dB, cut off where one of the two is next to nothing."""
+    """The gain theirs/ours in dB, limited to `MOST_RATIO` in case one of the two is almost zero."""
     if ours == theirs:
         return 0.0
     ratio = theirs / ours if ours else np.inf
@@ -80,7 +80,7 @@ def _decibels(ours: float, theirs: float) -> float:
 
 
 def without_specs(program: Program) -> Program:
-    """The float program that a propagated one came from, or what corrections made of its constants."""
+    """The float form of a propagated program, with its current constants."""
     program = program.clone()
     for region in [op for op in program.entry.ops if isinstance(op, QuantizeRegionOp)]:
         inline_region(region)

@@ -1,4 +1,4 @@
-"""The corrections by name, and the presets of them, each listed in one place."""
+"""The corrections by name, and the presets that combine them."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from zeropoint.targets import Target
 
 Samples = Sequence[Mapping[str, Array]]
 Correction = Callable[[ContractionKernel, Step], str]
-"""Changes the constants of a kernel and says what it did."""
+"""Changes the constants of a kernel in place and returns a description."""
 
 
 @dataclass(frozen=True)
 class Platform:
-    """What runs whole programs, what runs kernels over a number of samples, and the target that they are for."""
+    """The engine for whole programs, the engine for single kernels by number of samples, and the target."""
 
     programs: Engine
     kernels: Callable[[int], Engine]
@@ -33,14 +33,14 @@ class Platform:
 
 @dataclass(frozen=True)
 class Method:
-    """A correction of a propagated program, changed in place, on samples; and one line that says what it does."""
+    """A correction, which changes a propagated program in place, and a one-line summary of it."""
 
     run: Callable[[Program, Samples, Platform, Progress], None]
     summary: str
 
 
 def in_lock_step(name: str, correction: Callable[[ContractionKernel], Correction]) -> Callable[..., None]:
-    """A method that corrects one kernel after the other, each on what the corrected ones before it make."""
+    """A method that corrects kernels in order, each on the outputs of the corrected ones before it."""
 
     def run(program: Program, samples: Samples, platform: Platform, progress: Progress) -> None:
         used = fitting(program, samples)
@@ -88,7 +88,7 @@ METHODS: Mapping[str, Method] = {
     "closed_form_30": _reconstruction(30.0),
     "closed_form_3": _reconstruction(3.0),
 }
-"""By name. Each starts from the program as it was propagated; the one that is best on held-back samples is kept."""
+"""By name. Each starts from the uncorrected program; the best on the held-back samples is kept."""
 
 PRESETS: Mapping[str, tuple[str, ...]] = {
     "none": (),

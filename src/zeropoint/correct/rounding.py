@@ -1,8 +1,8 @@
-"""Rounding weights so that the error of the results is least, not that of the weights (GPTQ).
+"""Round weights to minimize the error of the results, not that of the weights (GPTQ).
 
-Weights V (outputs, terms) go to integers Q of scales s, column after column in the order of falling variance of their
-inputs. What rounding a column costs is taken up by the columns that are not rounded yet, by the inverse of H, the
-second moments of the inputs: the error that is left is (V - sQ) H (V - sQ)^T.
+Weights V (outputs, terms) are rounded to integers Q with scales s, one column at a time, in descending order of the
+variance of their inputs. The error of a column is compensated by the columns not yet rounded, using the inverse of H,
+the second moments of the inputs. The remaining error is (V - sQ) H (V - sQ)^T.
 
 Source: Frantar et al., "GPTQ: Accurate Post-Training Quantization for Generative Pre-trained Transformers", section 3:
 Cholesky form, blocks of columns.
@@ -21,7 +21,7 @@ def error_aware_rounding(matrix: Array, moments: Array, scales: Array, least: in
     """Integers (groups, outputs, terms) in [least, greatest] for weights of that shape.
 
     `moments` is (groups, terms, terms), symmetric and positive definite; `scales` (groups, outputs, 1). All f64.
-    Raises numpy.linalg.LinAlgError where moments are not positive definite.
+    Raises numpy.linalg.LinAlgError if the moments are not positive definite.
     """
     order = np.argsort(-np.diagonal(moments, axis1=1, axis2=2), axis=1, kind="stable")
     left = np.take_along_axis(matrix, order[:, None, :], axis=2)

@@ -1,7 +1,7 @@
-"""Rows of inputs and results of a contraction at some output positions, the same ones in both networks.
+"""Rows of inputs and results of a contraction at sampled output positions, the same ones in both networks.
 
-All positions of all samples would be gigabytes and say no more: float and quantized are compared at the same positions,
-so that the difference of two means is known far better than either mean.
+Using all positions of all samples would take gigabytes for little gain: float and quantized are compared at the same
+positions, so that the difference of the two means is far more accurate than either mean.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from zeropoint.correct.walk import Step, Value
 from zeropoint.ir.tensors import Array
 
 POSITIONS = 16384
-"""Output positions that a kernel is looked at, over all samples."""
+"""Number of output positions sampled per kernel, over all samples."""
 ELEMENTS = 1 << 24
-"""The most elements of the rows of one input."""
+"""Most elements in the rows of one input."""
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """Which output positions of each sample are looked at."""
+    """The sampled output positions of each sample."""
 
     positions: tuple[Array, ...]
 
     @staticmethod
     def of(kernel: ContractionKernel, step: Step) -> Chosen:
-        """About `POSITIONS` of them, fewer where rows are long; drawn at random, the same in every run."""
+        """About `POSITIONS` random positions, fewer if rows are long. Seeded, so the same in every run."""
         count, matrix = len(step.exact), kernel.float_weight
         every = kernel.geometry.positions(step.exact[0].shape)
         most = max(count, min(POSITIONS, ELEMENTS // max(matrix.shape[0] * matrix.shape[2], 1)))
@@ -43,12 +43,12 @@ class Chosen:
 
 
 def exact_rows(kernel: ContractionKernel, value: Value, chosen: Chosen) -> Array:
-    """What the float kernel reads, (groups, positions, terms), f32."""
+    """The input rows of the float kernel, (groups, positions, terms), f32."""
     return np.concatenate([kernel.geometry.rows(value.exact[n], positions) for n, positions in chosen], axis=1)
 
 
 def quantized_rows(kernel: ContractionKernel, value: Value, chosen: Chosen) -> Array:
-    """What the quantized kernel reads, as real numbers, (groups, positions, terms), f32."""
+    """The dequantized input rows of the quantized kernel, (groups, positions, terms), f32."""
     kind = value.kind
     if kind is None or kind.axis is not None:
         return np.concatenate([kernel.geometry.rows(value.real(n), positions) for n, positions in chosen], axis=1)
@@ -58,7 +58,7 @@ def quantized_rows(kernel: ContractionKernel, value: Value, chosen: Chosen) -> A
 
 
 def exact_results(kernel: ContractionKernel, step: Step, chosen: Chosen) -> Array:
-    """What the float kernel makes, bounds included, (positions, channels), f32."""
+    """The results of the float kernel, after its clamps, (positions, channels), f32."""
     return np.concatenate([kernel.geometry.results(step.exact[n], positions) for n, positions in chosen])
 
 

@@ -1,16 +1,16 @@
-"""Where the noise of a quantized network comes from: what each kernel adds, what it inherits, what 16 bits would gain.
+"""Where the noise of a quantized network comes from: noise added and inherited per kernel, and the gain of 16 bits.
 
-For the float result y of a kernel, its result q in the quantized network, and f(x) of the float kernel on what the
-quantized one reads:
+For the float result y of a kernel, its result q in the quantized network, and the result f(x) of the float kernel on
+the quantized inputs:
 
-    total      E (q - y)^2       what its readers get
-    inherited  E (f(x) - y)^2    what came in, as the kernel passes it on
-    added      E (q - f(x))^2    rounding its weights and its result, and cutting its range
-    rounding   share * s^2 / 12  of that, rounding the result to steps of s, for the share of results inside the range
+    total      E (q - y)^2       noise of the result
+    inherited  E (f(x) - y)^2    noise of the inputs, as passed on by the kernel
+    added      E (q - f(x))^2    from rounding the weights and the result, and from clipping its range
+    rounding   share * s^2 / 12  the part of `added` from rounding to steps of s, for the share of results in range
 
-all relative to E y^2. A 16-bit result would be without the last one: to first order it gains
-10 log10 (total / (total - rounding)) dB here. One walk over both networks gives all of it. What 8 bits cost the
-outputs of the network exactly is `bit_widths.narrow_losses`, which takes a run of the whole network for each kernel.
+all relative to E y^2. A 16-bit result would avoid `rounding`: to first order it gains
+10 log10 (total / (total - rounding)) dB at this kernel. One walk over both networks gives all of these. The exact cost
+of 8 bits at the network's outputs is `bit_widths.narrow_losses`, which needs a run of the whole network per kernel.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ BYTE = 8
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """One kernel: noise over signal at its result, as a share; gains in dB.
+    """The sensitivity of one kernel: noise/signal ratios at its result, and gains in dB.
 
-    `wide_gain` is the first-order gain of a 16-bit result at the kernel, 0 where it is wider than 8 bits already;
-    `exact_loss` what the network's outputs lose when the kernel alone is narrow, without corrections: None where it was
-    not asked for, or the target has the kernel in one width only.
+    `wide_gain` is the first-order gain of a 16-bit result at the kernel, 0 if it is wider than 8 bits already.
+    `exact_loss` is the loss at the network's outputs if only this kernel is narrow, without corrections; None if not
+    requested, or if the target has the kernel in one width only.
     """
 
     name: str
@@ -51,7 +51,7 @@ class Sensitivity:
     exact_loss: float | None = None
 
     def record(self) -> dict[str, Any]:
-        """For tools: what is infinite or not a number is null."""
+        """The fields as a JSON-compatible dict; infinities and NaN become None."""
         fields = asdict(self)
         return {key: None if isinstance(v, float) and not isfinite(v) else v for key, v in fields.items()}
 
@@ -69,10 +69,10 @@ class _Sums:
 def sensitivities(
     program: Program, reference: Program, samples: Samples, platform: Platform, progress: Progress = silent
 ) -> list[Sensitivity]:
-    """Every quantized kernel of a propagated program, in program order.
+    """The sensitivity of every quantized kernel of a propagated program, in program order.
 
-    `reference` is the program before corrections, whose constants are those of the float network. Walks over as many
-    samples as there is memory for. Raises what the engines raise.
+    `reference` is the program before corrections, with the constants of the float network. Uses as many samples as fit
+    in memory. Raises what the engines raise.
     """
     used = fitting(program, samples)
     engine = platform.kernels(len(used))
@@ -119,12 +119,12 @@ def _sensitivity(region: QuantizeRegionOp, sums: _Sums, kind: UniformQuantizedTy
 
 
 def ranked(found: Sequence[Sensitivity]) -> list[Sensitivity]:
-    """Those whose loss is greatest first: by the exact loss where that is known, then by the noise that they add."""
+    """Sorted by descending exact loss if known, then by descending added noise."""
     return sorted(found, key=lambda one: (-(one.exact_loss or 0.0), -one.added))
 
 
 def sensitivity_table(found: Sequence[Sensitivity]) -> str:
-    """A row for each kernel: SQNR at its result, that of what it inherits and of what it adds, and the gains, in dB."""
+    """A text table with a row per kernel: SQNR in dB of total, inherited and added noise, and the gains in dB."""
     rows: list[tuple[str, ...]] = [("kernel", "of", "SQNR", "inherited", "added", "16 bits gain", "8 bits lose")]
     for one in found:
         exact = "-" if one.exact_loss is None else f"{one.exact_loss:.2f}"

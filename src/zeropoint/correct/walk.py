@@ -1,9 +1,9 @@
-"""The float network and the quantized one side by side, kernel by kernel, over all samples at once.
+"""Run the float and the quantized network side by side, kernel by kernel, over all samples at once.
 
-Every op of a propagated program runs alone, first in float on what the float network has there, then quantized on what
-the quantized network has there: with the integers, and the rounding, of the program that it becomes. In between a
-visitor may look at both sides and change the constants of the kernel, which is what corrections do. A value is let go
-behind its last reader, so that memory is that of the values alive at one op, times the samples.
+Every op of a propagated program runs alone: first in float on the values of the float network, then quantized on the
+values of the quantized network, with exactly the integers and the rounding of the final program. In between, a visitor
+may inspect both sides and change the constants of the kernel; corrections do that. A value is released after its last
+reader, so peak memory is the values alive at one op, times the samples.
 """
 
 from __future__ import annotations
@@ -28,33 +28,33 @@ from zeropoint.numerics.profile import DEFAULT_PROFILE
 from zeropoint.solve import is_quantized
 
 MEMORY = 480 << 20
-"""Bytes that the values of both networks may take; there are as many samples as fit."""
+"""Most bytes for the values of both networks; it limits the number of samples."""
 FLOAT_BYTES = 4
 
 
 @dataclass(eq=False)
 class Value:
-    """A value of both networks, by sample: `exact` in float; `stored` as `kind` has it, in float where that is None."""
+    """A value in both networks, by sample: `exact` in float; `stored` as integers of `kind`, or floats for None."""
 
     exact: list[Array]
     stored: list[Array]
     kind: UniformQuantizedType | None = None
 
     def real(self, sample: int) -> Array:
-        """What the quantized network has, as real numbers in f32."""
+        """The value in the quantized network, dequantized to f32."""
         stored = self.stored[sample]
         return stored if self.kind is None else evaluate.dequantize(stored, self.kind)
 
 
 @dataclass(eq=False)
 class Step:
-    """A quantized kernel that is about to run: what it reads, and what it made in float."""
+    """A quantized kernel that is about to run: its inputs, and its float results by sample."""
 
     region: QuantizeRegionOp
     inputs: list[Value]
     exact: list[Array]
     alone: Program
-    """The kernel in float, as a program: inputs are named by their number."""
+    """The float kernel as a program, with inputs named by their number."""
 
 
 Visitor = Callable[[Step], None]
@@ -66,17 +66,17 @@ def ignore(step: Step, value: Value) -> None:
 
 
 def _edges(attributes: ArrayAttr[DictionaryAttr] | None, count: int) -> list[UniformQuantizedType | None]:
-    """The quantized types that arguments or results express, None where they are floats."""
+    """The quantized types of arguments or results; None for floats."""
     listed = [None] * count if attributes is None else [entry.data.get(EXPRESSED) for entry in attributes.data]
     return [kind if isinstance(kind, UniformQuantizedType) else None for kind in cast("list[Attribute | None]", listed)]
 
 
 @dataclass
 class Walk:
-    """One walk over a program; the program is changed where the visitor changes it.
+    """One walk over a program, which the visitor may change.
 
-    `follower` sees a kernel and its result when the kernel has run. `reference` is the program whose kernels the float
-    network has, of the same ops: the program itself, unless its constants have been changed.
+    `follower` is called with a kernel and its result after it has run. `reference` is a program of the same ops that
+    provides the float network: the program itself, unless its constants have been changed.
     """
 
     program: Program
@@ -94,7 +94,7 @@ class Walk:
             self.values[argument] = Value(arrays, arrays)
         last = last_readers(block)
         ops, exact_ops = computing(self.program), computing(self.reference or self.program)
-        with np.errstate(all="ignore"):  # what is not finite in the samples is not finite here
+        with np.errstate(all="ignore"):  # non-finite samples give non-finite values
             for op, exact_op in progress(list(zip(ops, exact_ops, strict=True)), "kernels"):
                 self._step(op, exact_op, len(samples))
                 for value in last.get(op, ()):
@@ -118,7 +118,7 @@ class Walk:
             self.values[result] = Value(exact[number], stored[number], kinds[number])
 
     def _as_read(self, region: QuantizeRegionOp, inputs: list[Value]) -> list[Value]:
-        """What a region reads: floats of the program's inputs, or of float ops, rounded as they are on the way in."""
+        """The inputs of a region. Floats, from program inputs or float ops, are quantized by the region's specs."""
         specs = dict(zip(region.inputs, region.input_specs, strict=True))
         name = self.program.profile or DEFAULT_PROFILE
         found: list[Value] = []
@@ -150,7 +150,7 @@ class Walk:
 
 
 class _Converted(Sequence[Array]):
-    """A value in another form, made when a sample is asked for."""
+    """A value converted lazily, sample by sample."""
 
     def __init__(self, value: Value, convert: Callable[[int], Array]):
         self._value, self._convert = value, convert
@@ -171,7 +171,7 @@ def _as_stored(value: Value, kind: UniformQuantizedType | None, name: str) -> Se
 
 
 def bytes_a_sample(program: Program) -> int:
-    """The most bytes that the values of both networks take at one op, for a sample."""
+    """Peak bytes per sample of the values of both networks alive at one op."""
     return most_alive(program.entry, _bytes)
 
 
@@ -183,7 +183,7 @@ def _bytes(value: SSAValue) -> int:
 def fitting(
     program: Program, samples: Sequence[Mapping[str, Array]], memory: int = MEMORY
 ) -> list[Mapping[str, Array]]:
-    """As many of the samples as a walk has memory for, spread evenly; one at least."""
+    """As many samples as a walk has memory for, evenly spaced; at least one."""
     count = max(1, min(len(samples), memory // max(bytes_a_sample(program), 1)))
     return [samples[index * len(samples) // count] for index in range(count)]
 
@@ -195,9 +195,9 @@ def walk(
     visitor: Visitor,
     progress: Progress = silent,
 ) -> None:
-    """Visit the quantized kernels of a propagated program in order, both networks run up to each.
+    """Visit the quantized kernels of a propagated program in order, with both networks run up to each.
 
-    `visitor` may change the constants of the kernel that it sees, and their specs; what is behind reads what the
-    changed kernel makes. Raises what the engine raises.
+    `visitor` may change the constants of its kernel and their specs; later kernels read the changed results. Raises
+    what the engine raises.
     """
     Walk(program, engine, visitor).run(samples, progress)
