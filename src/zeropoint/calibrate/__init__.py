@@ -1,4 +1,4 @@
-"""Calibration: ask at the ports that it has to decide, run samples, state the ranges that were observed."""
+"""Calibration: instrument the values that need a range, run samples, and record the observed ranges."""
 
 from zeropoint.calibrate.candidates import Kept
 from zeropoint.calibrate.choices import DEFAULT_OBSERVER, OBSERVERS, observer_factory

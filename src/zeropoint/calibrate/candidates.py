@@ -1,4 +1,4 @@
-"""Ranges to choose from by what they cost the kernels that read the value, and the samples to judge them with."""
+"""Candidate ranges, chosen by their cost to the kernels that read the value, and the samples to judge them with."""
 
 from __future__ import annotations
 
@@ -15,38 +15,38 @@ from zeropoint.calibrate.output_noise import Noise, Range
 from zeropoint.ir.tensors import Array
 
 JUDGED = 8
-"""The most samples that ranges are judged with: a quarter of them all, so that it takes as long as to observe them."""
+"""Most samples to judge ranges with. About a quarter of all are used, so that judging takes as long as observing."""
 LEAST_JUDGED = 4
 MOST_BYTES = 128 << 20
-"""Fewer samples are kept where they would take more, but not fewer than `JUDGED`."""
+"""Most bytes of kept samples; but at least `JUDGED` samples may be kept."""
 CLOSE = 0.01
-"""Two ranges whose ends differ by less than this share of the wider one are one."""
+"""Two ranges are the same if their ends differ by at most this share of the width of both together."""
 BETTER = 0.8
-"""A range is taken before that of least error of the value if its noise is so many times that one's, or less: 1 dB."""
+"""Another range replaces that of least squared error if its noise is at most this factor of it: 1 dB."""
 
 
 @dataclass(eq=False)
 class OutputObserver(MeanSquareObserver):
-    """Several ranges, of which the one with the least noise behind the value's readers is taken.
+    """An observer with several candidate ranges; the one with the least noise at the value's readers is chosen.
 
-    Alone it says that of the least squared error of the value; `collect` has the candidates judged.
+    By itself, `range` gives that of least squared error of the value. `collect` judges the candidates.
     """
 
     def merge(self, other: MeanSquareObserver) -> OutputObserver:
-        """What both have seen."""
+        """An observer that has seen what both have."""
         return OutputObserver(self.seen.merge(other.seen))
 
     def candidates(self) -> list[Range]:
-        """The range of least squared error, and the observed one where that is wider."""
+        """The range of least squared error, and the observed range if that is clearly wider."""
         narrow, (low, high) = self.range(), self.seen.range()
         wide = min(low, 0.0), max(high, 0.0)
         return [narrow] if _is_close(narrow, wide) else [narrow, wide]
 
     def choice(self, ranges: Sequence[Range], noise: Noise) -> Range:
-        """The range whose readers have the least noise.
+        """The range with the least noise at the readers.
 
-        A few samples hardly have the rare values that a narrow range cuts off. So they only tell which part of a
-        value's noise its readers hand on; how much is cut off follows from the histogram of everything.
+        A few samples rarely contain the outliers that a narrow range clips. So the samples only tell how much of the
+        value's noise reaches its readers; the amount clipped comes from the histogram of all samples.
         """
         own, lacking = noise.own.sum(axis=1), [self.cut_off(limits) * noise.size for limits in ranges]
         lacking -= noise.cut.sum(axis=1)
@@ -61,10 +61,10 @@ def _is_close(first: Range, second: Range) -> bool:
 
 
 def best(costs: Array) -> int:
-    """The number of the range to take, of costs by range and sample.
+    """The index of the range to choose, from costs (ranges, samples).
 
-    It is the first unless another one costs clearly less: by the factor `BETTER` in all, and on average over the
-    samples by more than the standard error.
+    It is 0 unless another range is clearly cheaper: by the factor `BETTER` in total, and by more than the standard
+    error on average over the samples.
     """
     totals, gains = costs.sum(axis=1), costs[0] - costs
     count = costs.shape[1]
@@ -75,7 +75,7 @@ def best(costs: Array) -> int:
 
 @dataclass
 class Kept:
-    """The samples of the least digests among those seen: a choice that neither their order nor a merge changes."""
+    """Keeps the samples with the least digests, so that the choice does not depend on their order."""
 
     most: int = JUDGED
     entries: list[tuple[int, int, Mapping[str, Array]]] = field(
@@ -84,7 +84,7 @@ class Kept:
     count: int = 0
 
     def see(self, sample: Mapping[str, Array]) -> None:
-        """Keep a sample, unless the digests of as many others are less."""
+        """Keep a sample if its digest is among the least seen so far."""
         if not self.most:
             return
         digest = hashlib.blake2b(digest_size=8)
@@ -100,28 +100,28 @@ class Kept:
             heapq.heappushpop(self.entries, entry)
 
     def watch(self, samples: Iterable[Mapping[str, Array]]) -> Iterable[Mapping[str, Array]]:
-        """The samples, seen as they pass."""
+        """The same samples; each is seen as it passes."""
         return _Watched(self, samples)
 
     @property
     def judged(self) -> list[Mapping[str, Array]]:
-        """Those to judge ranges with, by rising digest."""
+        """The samples to judge ranges with, in ascending order of digest."""
         return self.samples[: max(LEAST_JUDGED, self.count // 4)]
 
     @property
     def samples(self) -> list[Mapping[str, Array]]:
-        """What was kept, by rising digest."""
+        """The kept samples, in ascending order of digest."""
         return [sample for _, _, sample in sorted(self.entries, key=lambda entry: (-entry[0], entry[1]))]
 
     @property
     def in_order(self) -> list[Mapping[str, Array]]:
-        """What was kept, in the order in which it was seen."""
+        """The kept samples, in the order in which they were seen."""
         return [sample for _, _, sample in sorted(self.entries, key=lambda entry: entry[1])]
 
 
 @dataclass(frozen=True)
 class _Watched:
-    """An iterable that knows its length where the one behind it does."""
+    """An iterable that passes samples on, with the length hint of its source."""
 
     kept: Kept
     samples: Iterable[Mapping[str, Array]]

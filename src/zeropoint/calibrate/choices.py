@@ -1,4 +1,4 @@
-"""The observers by name, listed in one place."""
+"""The observers by name."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from zeropoint.calibrate.mse import MeanSquareObserver
 from zeropoint.calibrate.observers import ObserverFactory
 
 DEFAULT_OBSERVER = "output"
-"""What `quantize` observes with unless told: the range of `mse`, or of `minmax` where the kernels that read the value
-have clearly less noise by that (docs/accuracy.md)."""
+"""The default observer: the range of `mse`, or that of `minmax` if it gives clearly less noise at the kernels that read
+the value (docs/accuracy.md)."""
 
 
 def _minmax(argument: str) -> ObserverFactory:
@@ -47,13 +47,13 @@ OBSERVERS: dict[str, Callable[[str], ObserverFactory]] = {
     "output": _output,
     "percentile": _percentile,
 }
-"""By name: from what follows the colon ("99.9" of "percentile:99.9") to a maker of observers."""
+"""Name -> function from the argument after the colon ("99.9" in "percentile:99.9") to an observer factory."""
 
 
 def observer_factory(text: str) -> ObserverFactory:
-    """The maker of observers that `text` names: "minmax", "percentile", "percentile:99.9".
+    """The observer factory for a name such as "minmax", "percentile" or "percentile:99.9".
 
-    Raises ValueError, naming the choices.
+    Raises ValueError, naming the choices, for an unknown name or a bad argument.
     """
     name, _, argument = text.partition(":")
     if name not in OBSERVERS:

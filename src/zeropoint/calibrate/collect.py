@@ -1,4 +1,4 @@
-"""Run an instrumented program over samples and state what was observed.
+"""Run an instrumented program over samples and record the observed ranges.
 
 ```mlir
 %1 = "quant.stats_ref"(%0) {statsKey = "conv1"} : (tensor<1x4x8x8xf32>) -> tensor<1x4x8x8xf32>
@@ -36,7 +36,7 @@ from zeropoint.ir.tensors import Array
 
 
 class CalibrationError(Error, ValueError):
-    """The samples do not decide a range: there are none, or a point shows no finite value."""
+    """The samples do not determine a range: there are none, or a value is never finite."""
 
 
 def stats_keys(program: Program) -> list[str]:
@@ -57,14 +57,14 @@ def collect(
 ) -> Report:
     """Run the program once per sample and observe the value at each `quant.stats_ref`.
 
-    A sample maps each input's name to an array of its shape and dtype; samples are taken one at a time and let go.
-    `observers` names another observer for some of the keys. `engine` runs the program (the reference interpreter unless
-    given); `progress` shows how far the run is. `work` spreads the samples over processes, and keeps a journal; the
-    report has the same bits. It wants observers by name.
+    A sample maps each input's name to an array of its shape and dtype; samples are consumed one at a time and not kept.
+    `observers` overrides the observer, by name, for some of the keys. `engine` runs the program (default: the reference
+    interpreter); `progress` reports progress. `work` distributes the samples over processes and keeps a journal; the
+    report is bit-identical. It requires observers to be given by name.
 
-    A program that asks nothing is not run. Raises CalibrationError where there are no samples, and where a point shows
-    values and none of them is finite; ValueError for an observer that does not exist, or a maker of observers with
-    `work`; what the engine raises for inputs that do not fit; and with `work` JournalError and WorkerError.
+    A program without `quant.stats_ref` is not run. Raises CalibrationError if there are no samples, or if all values at
+    a point are NaN or infinite; ValueError for an unknown observer, or an observer factory together with `work`; what
+    the engine raises for inputs that do not fit; with `work`, also JournalError and WorkerError.
     """
     factory = observer_factory(observer) if isinstance(observer, str) else observer
     factories = {key: observer_factory(name) for key, name in (observers or {}).items()}
@@ -100,7 +100,7 @@ def _observe(
     progress: Progress,
     see: Callable[[Mapping[str, Array]], object] | None,
 ) -> int:
-    """Run the samples one by one in this process; how many there were."""
+    """Run the samples one by one in this process. Returns their number."""
     run, count = engine.prepare(program), 0
 
     def observe(key: str, array: Array) -> None:
@@ -117,7 +117,7 @@ def _observe(
 def _judged(
     program: Program, states: Mapping[str, Observer], kept: Kept, engine: Engine, progress: Progress
 ) -> dict[str, tuple[float, float]]:
-    """The ranges of the values that are judged by what their readers make of them."""
+    """The chosen ranges of values whose candidates are judged by the noise at their readers."""
     judged = {key: state for key, state in states.items() if isinstance(state, OutputObserver) and state.count}
     ranges = {key: candidates for key, state in judged.items() if len(candidates := state.candidates()) > 1}
     if not ranges:
@@ -141,10 +141,10 @@ def _f32_elements(values: tuple[float, ...]) -> DenseIntOrFPElementsAttr:
 
 
 def state_ranges(program: Program, report: Report) -> Program:
-    """Replace each `quant.stats_ref` by a `quant.stats` with the range that the report has for its key.
+    """A copy in which each `quant.stats_ref` is replaced by a `quant.stats` with the report's range for its key.
 
-    A range of one value, or of 0 only, is stated as it is; `zeropoint.numerics` says which scale it gets.
-    Raises CalibrationError where the report lacks a key.
+    A range of a single value, even 0, is recorded unchanged; `zeropoint.numerics` decides its scale.
+    Raises CalibrationError if the report lacks a key.
     """
     program = program.clone()
     for reference in [op for op in program.module.walk() if isinstance(op, StatisticsRefOp)]:

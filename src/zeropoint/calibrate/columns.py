@@ -1,8 +1,8 @@
-"""Named arrays of a file or folder, read row by row: what `zeropoint.calibrate.data` cuts samples from.
+"""Named arrays of a file or folder, read row by row; `zeropoint.calibrate.data` splits them into samples.
 
-A column knows its shape and dtype from its header; its rows (slices along the first axis) are read one at a time, so
-that the memory in use does not grow with the file. Members of an .npz, compressed or not, are read as a stream; a .npy
-is memory-mapped.
+The shape and dtype of a column come from its header. Its rows (slices along the first axis) are read one at a time, so
+that memory use does not grow with the file. Members of an .npz, compressed or not, are streamed; a .npy is
+memory-mapped.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from zeropoint.ir.tensors import Array
 
 
 class DataError(Error, ValueError):
-    """The data cannot be used: one line that says what was found, what was expected, and the fix."""
+    """The data cannot be used. The message is one line with what was found, what was expected, and the fix."""
 
 
 class Column(Protocol):
@@ -77,7 +77,7 @@ class ArrayColumn:
 
 @dataclass(frozen=True)
 class Header:
-    """What the header of a .npy says."""
+    """The header of a .npy."""
 
     shape: tuple[int, ...]
     fortran_order: bool
@@ -85,9 +85,9 @@ class Header:
 
     @staticmethod
     def read(stream: IO[bytes], name: str) -> Header:
-        """Read the header; the stream then stands at the first element.
+        """Read the header and leave the stream at the first element.
 
-        Raises DataError for another format, and for pickled objects, which are not read.
+        Raises DataError for another format or for pickled objects, which are never loaded.
         """
         readers = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
         try:
@@ -123,7 +123,7 @@ class NpzColumn:
         return self.header.dtype
 
     def rows(self) -> Iterator[Array]:
-        """The slices along the first axis, each read as it is asked for; a Fortran-ordered array is read whole."""
+        """The slices along the first axis, read lazily; a Fortran-ordered array is read whole."""
         if self.header.fortran_order:
             yield from self.whole()
             return
@@ -137,7 +137,7 @@ class NpzColumn:
         return data.reshape(self.shape, order="F" if self.header.fortran_order else "C")
 
     def _read(self, count: int, elements: int) -> Iterator[Array]:
-        """`count` flat arrays of so many elements, to the end of the member, where its checksum is compared."""
+        """`count` flat arrays of `elements` elements each. Reads to the end of the member, which checks its CRC."""
         size = elements * self.dtype.itemsize
         with _reading(self.path), zipfile.ZipFile(self.path) as archive, archive.open(self.member) as stream:
             Header.read(stream, f"{self.path}: {self.member}")
@@ -152,7 +152,7 @@ class NpzColumn:
 
 @contextmanager
 def _reading(path: Path) -> Generator[None]:
-    """Turn what `zipfile` raises for a file that is not what its name says into a DataError."""
+    """Convert the exceptions of `zipfile` for damaged or foreign files into DataError."""
     try:
         yield
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError) as error:
@@ -163,7 +163,7 @@ def _reading(path: Path) -> Generator[None]:
 def npz_columns(path: Path) -> dict[str, Column]:
     """The arrays of an .npz by name; only their headers are read.
 
-    Raises DataError where the file is no .npz.
+    Raises DataError if the file is not an .npz.
     """
     columns: dict[str, Column] = {}
     with _reading(path), zipfile.ZipFile(path) as archive:
@@ -177,7 +177,7 @@ def npz_columns(path: Path) -> dict[str, Column]:
 def npy_column(path: Path) -> Column:
     """The array of a .npy file, memory-mapped.
 
-    Raises DataError where the file is no .npy.
+    Raises DataError if the file is not a .npy.
     """
     try:
         with path.open("rb") as stream:
@@ -192,10 +192,10 @@ def npy_column(path: Path) -> Column:
 
 
 def folder_columns(path: Path) -> dict[str, Column]:
-    """The .npy files of a folder by their names without the suffix."""
+    """The .npy files of a folder, by file name without the suffix."""
     return {file.stem: npy_column(file) for file in sorted(path.glob("*.npy"))}
 
 
 def array_columns(arrays: Mapping[str, Any]) -> dict[str, Column]:
-    """Arrays in memory by name; lists become arrays."""
+    """Columns of in-memory arrays or lists, by name."""
     return {name: ArrayColumn(np.asarray(array)) for name, array in arrays.items()}

@@ -1,12 +1,12 @@
-"""Samples for a program: read, checked, one at a time.
+"""Read and check samples for a program, one at a time.
 
 Sources: an .npz, several of them, a folder of .npy (or of .npz) files, `Images` of a folder, a dict of arrays, an array
 for the only input, or anything that yields samples or batches (`zeropoint.calibrate.items`): an iterable, a function
 that returns one, a PyTorch DataLoader or Dataset, a Hugging Face dataset.
 
 In a file, folder or dict, an input NAME of shape S has either one array NAME whose leading axis counts the samples, of
-shape (n, *S), or (n * S[0], *S[1:]) where the input has a batch axis, or one array per sample: NAME_0, NAME_1, ... of
-shape S (or S without a leading 1). Other arrays, such as labels, are passed over.
+shape (n, *S), or (n * S[0], *S[1:]) if the input has a batch axis, or one array per sample: NAME_0, NAME_1, ... of
+shape S (or S without a leading 1). Other arrays, such as labels, are ignored.
 """
 
 from __future__ import annotations
@@ -36,21 +36,21 @@ from zeropoint.ir.tensors import Array
 __all__ = ["DataError", "Sample", "Source", "samples"]
 
 Sample = dict[str, Array]
-"""An array for each input, of its shape and dtype."""
+"""An array for each input by name, of its shape and dtype."""
 Source = str | os.PathLike[str] | Mapping[str, Any] | Iterable[Any] | Callable[[], Iterable[Any]]
-"""See above."""
+"""Any of the sources listed in the module's docstring."""
 
 
 def samples(source: Any, ports: Sequence[Port]) -> Iterable[Sample]:
-    """The samples of a `Source` for a program with these inputs: a stream that starts anew each time it is iterated.
+    """The samples of a `Source` for a program with these inputs, as an iterable that restarts on each iteration.
 
-    Every sample has an array of each input's shape and dtype: wider and narrower floats are converted. `len` of the
-    result is the number of samples where the source tells it. Files, folders and dicts of arrays are read through and
-    checked at once; an iterable is checked item by item as it is taken, and never held. An iterator can be taken once;
-    a function is called each time.
+    Every sample has an array of each input's shape and dtype; floats of other widths are converted. `len` of the result
+    is the number of samples if the source knows it. Files, folders and dicts of arrays are read and checked completely
+    up front. An iterable is checked item by item and never held in memory. An iterator can be consumed only once; a
+    function is called for each iteration.
 
-    Raises DataError, one line: for what is not there or not readable, names that do not match, shapes and dtypes that
-    do not fit, no samples, NaN and infinities, and inputs with different numbers of samples.
+    Raises DataError, with a one-line message, for missing or unreadable files, names that do not match, shapes and
+    dtypes that do not fit, no samples, NaN and infinities, and inputs with different numbers of samples.
     """
     name = str(source) if _is_path(source) else "data"
     if isinstance(source, Images):
@@ -111,7 +111,7 @@ def _of_folder(path: Path, ports: Sequence[Port]) -> Table | Chain:
 
 
 class Table:
-    """Samples cut from named arrays."""
+    """Samples taken from named arrays."""
 
     def __init__(self, columns: Mapping[str, Column], ports: Sequence[Port], name: str):
         self._name = name
@@ -161,9 +161,9 @@ class Pictures:
 
 
 class Stream:
-    """Samples from Python, checked as they come.
+    """Samples from a Python iterable, checked as they are consumed.
 
-    Its length is a hint: the number of items, which may be batches.
+    The length hint is the number of items, which may be batches.
     """
 
     def __init__(self, source: Any, ports: Sequence[Port]):
@@ -182,7 +182,7 @@ class Stream:
             return source
         if hasattr(source, "__call__"):  # noqa: B004 (its type is then known)
             return source()
-        return (source[index] for index in range(len(source)))  # a Dataset of PyTorch
+        return (source[index] for index in range(len(source)))  # a PyTorch Dataset
 
     def __iter__(self) -> Iterator[Sample]:
         index = -1
@@ -195,7 +195,7 @@ class Stream:
 def _match(
     columns: Mapping[str, Column], ports: Sequence[Port], name: str
 ) -> Iterator[tuple[Port, Column | list[Column]]]:
-    """For each input its one array, or the list of its arrays, one per sample."""
+    """For each input, its single array or the list of its arrays, one per sample."""
     matched = [(port, columns.get(port.name) or _numbered(columns, port, ports, name)) for port in ports]
     if any(not found for _, found in matched):
         raise DataError(names_do_not_match(name, columns, ports))
@@ -205,7 +205,7 @@ def _match(
 
 
 def _numbered(columns: Mapping[str, Column], port: Port, ports: Sequence[Port], name: str) -> list[Column] | None:
-    """The arrays NAME_0, NAME_1, ... of an input; other inputs' own names do not count."""
+    """The arrays NAME_0, NAME_1, ... of an input, or None. Arrays named like other inputs do not count."""
     others = {other.name for other in ports}
     pattern = re.compile(re.escape(port.name) + r"_(\d+)")
     found = {

@@ -1,4 +1,4 @@
-"""Whether an array fits a program's input, and the samples that it then holds."""
+"""Check that an array fits a program's input, and split it into samples."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FLOAT_NAMES = ("float16", "bfloat16", "float32", "float64")
 class Fit:
     """An input together with the arrays that hold its samples.
 
-    `rows_per_sample` is None where each column is a sample; otherwise there is one column, and each sample is so many
+    `rows_per_sample` is None if each column is a sample; otherwise there is one column, and each sample has that many
     of its rows.
     """
 
@@ -32,9 +32,9 @@ class Fit:
 
     @staticmethod
     def of(port: Port, found: Column | list[Column], place: str) -> Fit:
-        """Find out how the arrays hold the samples of an input.
+        """Determine how the arrays hold the samples of an input.
 
-        Raises DataError where shape or dtype do not fit.
+        Raises DataError if shape or dtype do not fit.
         """
         if isinstance(found, list):
             for index, column in enumerate(found):
@@ -68,7 +68,7 @@ class Fit:
 
 
 def fit_array(array: Array, port: Port, place: str) -> Array:
-    """One sample, in the shape and dtype of an input; floats are converted between each other.
+    """One sample in the shape and dtype of an input; float types are converted.
 
     Raises DataError for a shape or dtype that does not fit, for values that are not finite in the input's dtype, and
     for integers that its dtype cannot hold.
@@ -96,7 +96,7 @@ def fit_array(array: Array, port: Port, place: str) -> Array:
 
 
 def check_dtype(dtype: np.dtype[Any], port: Port, place: str) -> None:
-    """Raise DataError where data of a dtype cannot become the input: floats do for floats, integers for integers."""
+    """Raise DataError if the dtype cannot be converted to the input's: floats to floats, integers to integers."""
     expected = element_dtype(port.type.element_type)
     if expected.kind in "biu":
         fits = dtype == expected if expected.kind == "b" else dtype.kind in "iu"
@@ -109,18 +109,18 @@ def check_dtype(dtype: np.dtype[Any], port: Port, place: str) -> None:
 
 
 def is_exact(shape: Sequence[int], port: Port) -> bool:
-    """Whether an array of this shape has the shape of an input."""
+    """Whether a shape is that of an input."""
     return _equal(shape, port.type.get_shape())
 
 
 def is_one_sample(shape: Sequence[int], port: Port) -> bool:
-    """Whether an array of this shape is one sample of an input, with or without its leading 1."""
+    """Whether a shape is that of one sample of an input, with or without its leading 1."""
     expected = port.type.get_shape()
     return _equal(shape, expected) or (_has_batch_of_one(expected) and _equal(shape, expected[1:]))
 
 
 def check_shape(shape: Sequence[int], port: Port, place: str) -> bool:
-    """Whether one sample of this shape lacks the input's leading 1. Raises DataError where it does not fit."""
+    """Whether one sample of this shape lacks the input's leading 1. Raises DataError if the shape does not fit."""
     expected = port.type.get_shape()
     if _equal(shape, expected):
         return False
@@ -132,7 +132,7 @@ def check_shape(shape: Sequence[int], port: Port, place: str) -> bool:
 
 
 def _rows_per_sample(shape: Sequence[int], port: Port, place: str) -> int:
-    """How many rows of an array of many samples make one."""
+    """The number of rows per sample in an array of many samples. Raises DataError if its shape does not fit."""
     expected = port.type.get_shape()
     if shape and _equal(shape[1:], expected):
         return 1
@@ -161,7 +161,7 @@ def _equal(shape: Sequence[int], expected: Sequence[int]) -> bool:
 
 
 def _fix(shape: Sequence[int], expected: Sequence[int]) -> str:
-    """What makes an array fit: channels that are last (or first) are moved, other shapes are for the user to make."""
+    """The fix for a shape: a transpose if the channels are on the other side, otherwise a reshape."""
     if len(shape) == len(expected) - 1 and _has_batch_of_one(expected):
         expected = expected[1:]
     for first in (0, 1):

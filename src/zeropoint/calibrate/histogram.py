@@ -1,4 +1,4 @@
-"""Percentiles of what was seen, from a histogram of fixed bins over the f32 number line."""
+"""Percentiles of the observed values, from a histogram with fixed bins over the f32 number line."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from zeropoint.calibrate.observers import MinMaxObserver, as_f32
 from zeropoint.ir.tensors import Array
 
 MANTISSA_BITS = 7
-"""How many bits of the mantissa tell the histogram's bins apart, beside the sign and the exponent."""
+"""Mantissa bits that select a histogram bin, besides the sign and the exponent."""
 RELATIVE_ERROR = 2.0 ** -(MANTISSA_BITS + 1)
 """Half the width of a bin, relative to any value in it."""
 ABSOLUTE_ERROR = 2.0 ** (-126 - MANTISSA_BITS)
-"""The width of a bin of subnormals; the two that meet at zero count as zero."""
+"""The width of a bin of subnormals; values in the two bins next to zero count as zero."""
 
 _EXPONENT_BITS, _F32_MANTISSA_BITS = 8, 23
 _SHIFT = _F32_MANTISSA_BITS - MANTISSA_BITS
@@ -31,17 +31,18 @@ def _new_histogram() -> Array:
 class PercentileObserver:
     """The range between the (100 - percentile)th and the percentile-th percentile of the finite values.
 
-    The values are counted in a histogram over the f32 number line whose bins are fixed: sign, exponent and the top
-    `MANTISSA_BITS` bits of the mantissa (2^16 counts, 512 KiB). A percentile is the one of `numpy.percentile` (linear
-    interpolation between two order statistics), with each order statistic known up to its bin: an order statistic x is
-    off by at most RELATIVE_ERROR * |x| + ABSOLUTE_ERROR, and a percentile by no more than the worse of its two. The
-    result never leaves the observed minimum and maximum, which are exact; `percentile` 100 gives just these.
+    Values are counted in a histogram over the f32 number line with fixed bins: sign, exponent and the top
+    `MANTISSA_BITS` bits of the mantissa (2^16 counts, 512 KiB). Percentiles are defined as in `numpy.percentile`
+    (linear interpolation between two order statistics), but each order statistic is known only up to its bin: an order
+    statistic x has an error of at most RELATIVE_ERROR * |x| + ABSOLUTE_ERROR, and a percentile at most the greater
+    error of its two. The result stays within the observed minimum and maximum, which are exact; `percentile` 100 gives
+    exactly these.
     """
 
     percentile: float = 99.99
     extremes: MinMaxObserver = field(default_factory=MinMaxObserver)
     histogram: Array = field(default_factory=_new_histogram, repr=False)
-    """Counts by the top bits of the f32: positive values upwards from 0, negative ones downwards in the second half."""
+    """Counts indexed by the top bits of the f32: positive values first, then negative ones by increasing magnitude."""
 
     def __post_init__(self) -> None:
         if not 50 < self.percentile <= 100:
@@ -63,22 +64,22 @@ class PercentileObserver:
         return self.extremes.infinite_count
 
     def update(self, array: Array) -> None:
-        """See the values of a float array. Raises TypeError for one that holds no floats."""
+        """Count the values of a float array. Raises TypeError for other dtypes."""
         values = np.ascontiguousarray(as_f32(array)).reshape(-1)
         self.extremes.update(values)
         counts = np.bincount(values.view(np.uint32) >> _SHIFT)
-        filled = np.flatnonzero(counts)  # pages of the histogram that nobody writes take no memory
+        filled = np.flatnonzero(counts)  # untouched pages of the histogram take no memory
         self.histogram[filled] += counts[filled]
 
     def merge(self, other: PercentileObserver) -> PercentileObserver:
-        """The sum of the counts. Raises ValueError where the percentiles differ."""
+        """An observer with the counts of both. Raises ValueError if the percentiles differ."""
         if self.percentile != other.percentile:
             raise ValueError(f"found percentiles {self.percentile:g} and {other.percentile:g}; expected equal ones")
         merged = self.extremes.merge(other.extremes)
         return PercentileObserver(self.percentile, merged, self.histogram + other.histogram)
 
     def quantiles(self, parts: int) -> tuple[float, ...]:
-        """The middles of `parts` parts of equal count, as accurate as percentiles are."""
+        """The medians of `parts` equal-count bins, as accurate as the percentiles."""
         counts, middles = bin_middles(self)
         ranks = (np.arange(parts) + 0.5) / parts * self.count
         found = middles[np.searchsorted(counts.cumsum(), ranks, side="right")]
@@ -86,14 +87,14 @@ class PercentileObserver:
         return tuple(map(float, kept))
 
     def range(self) -> tuple[float, float]:
-        """The two percentiles, rounded to f32. Raises ValueError where no finite value was seen."""
+        """The two percentiles, rounded to f32. Raises ValueError if no finite value was seen."""
         self.extremes.range()
         negative = self.histogram[_HALF_LINE : _HALF_LINE + _FIRST_NON_FINITE]
         cumulative = np.concatenate([negative[::-1], self.histogram[:_FIRST_NON_FINITE]]).cumsum()
         return self._at(cumulative, 100.0 - self.percentile), self._at(cumulative, self.percentile)
 
     def _at(self, cumulative: Array, percent: float) -> float:
-        """Linear interpolation between the order statistics on both sides of rank percent / 100 * (count - 1)."""
+        """The percentile: linear interpolation between the order statistics around rank percent / 100 * (count - 1)."""
         rank = percent / 100.0 * (self.count - 1)
         below = math.floor(rank)
         low = self._order_statistic(cumulative, below)
@@ -102,7 +103,7 @@ class PercentileObserver:
         return float(np.float32((1.0 - weight) * low + weight * high)) + 0.0  # no -0.0, as in MinMaxObserver
 
     def _order_statistic(self, cumulative: Array, rank: int) -> float:
-        """The middle of the bin with the rank-th smallest value (from 0), or the extreme that cuts it off."""
+        """The middle of the bin with the rank-th smallest value (from 0), clamped to the observed extremes."""
         if rank == 0:
             return self.extremes.minimum
         if rank == self.count - 1:
@@ -113,13 +114,13 @@ class PercentileObserver:
 
 
 def _bin_middle(index: int) -> float:
-    """The middle of the index-th bin above zero; zero for the first one, in which zero itself is."""
-    # The f32 whose mantissa goes on with a one and then zeros, which is half way up in a bin of subnormals too.
+    """The middle of the index-th bin above zero; zero for the first one, which contains zero."""
+    # The bin's bits followed by a one and zeros. This is the middle for subnormals too.
     return float(np.uint32((2 * index + 1) << (_SHIFT - 1)).view(np.float32)) if index else 0.0
 
 
 def bin_middles(observer: PercentileObserver) -> tuple[Array, Array]:
-    """The counts of the bins that hold finite values, and the middle of each in f64, in rising order."""
+    """The counts of the bins of finite values, and their middles in f64, in ascending order."""
     negative = observer.histogram[_HALF_LINE : _HALF_LINE + _FIRST_NON_FINITE]
     counts = np.concatenate([negative[::-1], observer.histogram[:_FIRST_NON_FINITE]])
     half = np.arange(_FIRST_NON_FINITE, dtype=np.uint32)

@@ -1,4 +1,4 @@
-"""Ask for statistics at the ports that calibration has to decide.
+"""Insert requests for statistics (`quant.stats_ref`) on the values that calibration has to observe.
 
 ```mlir
 func.func @main(%x: tensor<1x3x8x8xf32> {zeropoint.name = "image"}) -> ... {
@@ -15,8 +15,8 @@ func.func @main(%x: tensor<1x3x8x8xf32> {zeropoint.name = "image"}) -> ... {
   %3 = "quant.stats_ref"(%2) {statsKey = "pool1"}
 ```
 
-Source: "MLIR Quantization", section "Solver tools": instrument mode. Which points a target needs is
-the solver's to say (`asks`).
+Source: "MLIR Quantization", section "Solver tools": instrument mode. The solver decides which points a target needs
+(`asks`).
 """
 
 from __future__ import annotations
@@ -40,20 +40,20 @@ from zeropoint.ir.stablehlo import UniformDequantizeOp
 from zeropoint.ir.tensors import element_of
 
 Asks = Callable[[Program], Callable[[SSAValue], bool]]
-"""For a program, whether calibration has to observe one of its values; not where its kernel fixes the parameters."""
+"""From a program to a predicate: whether calibration has to observe a value of it."""
 
 _STATISTICS = (StatisticsOp, StatisticsRefOp)
-# The parameters of what these make are known.
+# The parameters of the results of these ops are known.
 _ANSWERED = (*_STATISTICS, DequantizeCastOp, UniformDequantizeOp)
 
 
 def asks_all(program: Program) -> Callable[[SSAValue], bool]:
-    """Every value that a region makes or reads."""
+    """Observe every value that a region produces or reads."""
     return lambda value: True
 
 
 def _is_open_float(value: SSAValue) -> bool:
-    """A tensor of floats about which nothing is stated or asked yet."""
+    """Whether a value is a float tensor without statistics and without a request for them."""
     if not (isinstance(value.type, TensorType) and isinstance(element_of(value), AnyFloat)):
         return False
     if isinstance(value.owner, _ANSWERED):
@@ -62,7 +62,7 @@ def _is_open_float(value: SSAValue) -> bool:
 
 
 def _varying(block: Block) -> set[SSAValue]:
-    """The values that depend on an argument; the others are constants, or computed of constants alone."""
+    """The values that depend on an argument; all others are computed from constants alone."""
     varying: set[SSAValue] = set(block.args)
     for op in block.ops:
         if any(operand in varying for operand in op.operands):
@@ -71,7 +71,7 @@ def _varying(block: Block) -> set[SSAValue]:
 
 
 def _is_asked(value: SSAValue, asks: Callable[[SSAValue], bool]) -> bool:
-    """Whether a value is an output of a region that is not decided, or an input of one that no region makes."""
+    """Whether to observe a value: an undecided region output, or a region input that no region produces."""
     if isinstance(value, OpResult) and isinstance(value.op, QuantizeRegionOp):
         spec = value.op.output_specs.data[value.index]
         return not isinstance(spec, UniformQuantizedType | CalibratedQuantizedType) and asks(value)
@@ -104,7 +104,7 @@ def _result_name(result: OpResult) -> str:
 
 
 def _unique(name: str, taken: dict[str, int]) -> str:
-    """The name, with a number where an earlier point has it already; `taken` has the last number of each name."""
+    """The name, with a number appended if it is taken; `taken` has the last number used for each name."""
     key, number = name, taken.get(name, 0)
     while key in taken:
         number += 1
@@ -115,7 +115,7 @@ def _unique(name: str, taken: dict[str, int]) -> str:
 
 
 def _ask(value: SSAValue, key: str, before: Operation) -> None:
-    """Lead every use of `value` through a `quant.stats_ref`, which goes before an op."""
+    """Route every use of `value` through a new `quant.stats_ref`, inserted before an op."""
     reference = StatisticsRefOp(value, key)
     reference.location = value.op.location if isinstance(value, OpResult) else name_location(key)
     assert before.parent is not None
@@ -124,15 +124,15 @@ def _ask(value: SSAValue, key: str, before: Operation) -> None:
 
 
 def instrument(program: Program, *, asks: Asks = asks_all, every_result: bool = False) -> Program:
-    """Insert one `quant.stats_ref` per float value that calibration has to decide; all its uses go through it.
+    """A copy with one `quant.stats_ref` per float value that calibration has to observe; all its uses go through it.
 
-    That is: each argument of `@main` and each result of a float op outside regions that a region reads, and each
-    result of a region, unless `asks` declines it or its spec says it already. Constants, and what is computed of
-    constants alone, are never asked: their range is known. A value that has statistics keeps them. With `every_result`,
-    for programs without regions, each float argument in use and each float result is asked.
+    These values are the arguments of `@main` and results of float ops that a region reads, and the results of regions,
+    unless `asks` declines them or their spec decides them already. Values computed from constants alone are never
+    observed, because their range is known. A value that has statistics keeps them. With `every_result`, meant for
+    programs without regions, every used float argument and every float result is observed.
 
-    Keys are the names of the original model, with `#index` where an op has several results and a number where two
-    points have one name; the same program gives the same keys.
+    Keys are the names of the original model, with `#index` if an op has several results, and a number if two points
+    have the same name. The same program always gives the same keys.
     """
     program = program.clone()
     block = program.entry
@@ -146,7 +146,7 @@ def instrument(program: Program, *, asks: Asks = asks_all, every_result: bool = 
 
 
 def _next_in_order(value: SSAValue) -> Operation | None:
-    """The op before which statistics of a result go: the next one that is no statistics of an earlier result."""
+    """The op to insert statistics of a result before: the next op after the statistics of earlier results."""
     assert isinstance(value, OpResult)
     following = value.op.next_op
     while isinstance(following, StatisticsRefOp) and following.arg.owner is value.op:

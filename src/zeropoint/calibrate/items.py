@@ -1,14 +1,14 @@
-"""What users' iterables yield, as samples: dicts, arrays, tensors or tuples of them; one sample or a batch of any size.
+"""Convert items of users' iterables to samples: dicts, arrays, tensors or tuples; one sample or a batch of any size.
 
 | item                                    | read as                                               |
 |-----------------------------------------|-------------------------------------------------------|
-| `{"image": x, "label": y}`              | inputs by name; other entries are passed over         |
+| `{"image": x, "label": y}`              | inputs by name; other entries are ignored             |
 | `x`                                     | the only input                                        |
-| `(x, y)`, `[x, y]`                      | inputs by position; what follows them is passed over  |
+| `(x, y)`, `[x, y]`                      | inputs by position; further entries are ignored       |
 | `({"image": x}, y)`, `((a, b), y)`      | the first entry, as above                             |
 
-An array is what NumPy takes for one, or a tensor with `detach` and `cpu`, as PyTorch's. An array of shape (n, *S), or
-(n, *S[1:]) where the input has a leading axis of 1, holds n samples of an input of shape S.
+An array is anything that NumPy converts to one, or a tensor with `detach` and `cpu`, as in PyTorch. An array of shape
+(n, *S), or (n, *S[1:]) if the input has a leading axis of 1, holds n samples of an input of shape S.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from zeropoint.ir.tensors import Array
 
 
 def as_array(value: Any) -> Array:
-    """A NumPy array of an array, a tensor or nested lists; a tensor that needs gradients is detached."""
+    """Convert an array, a tensor or nested lists to a NumPy array; a tensor that requires gradients is detached."""
     if hasattr(value, "detach"):
         value = value.detach().cpu()
-        if str(value.dtype) == "torch.bfloat16":  # NumPy has no such type, and f32 holds every value of it
+        if str(value.dtype) == "torch.bfloat16":  # NumPy has no bfloat16; f32 represents it exactly
             value = value.float()
     return np.asarray(value)
 
@@ -39,7 +39,7 @@ def is_array(value: object) -> bool:
 
 
 def split(item: object, ports: Sequence[Port], place: str) -> Iterator[dict[str, Array]]:
-    """The samples in what an iterable yielded, in the shapes and dtypes of the inputs.
+    """The samples in one item, in the shapes and dtypes of the inputs.
 
     Raises DataError for names, shapes, dtypes and values that do not fit, and for inputs of different batch sizes.
     """
@@ -58,7 +58,7 @@ def split(item: object, ports: Sequence[Port], place: str) -> Iterator[dict[str,
 
 
 def batch_size(arrays: Mapping[str, Array], ports: Sequence[Port]) -> int | None:
-    """The number of samples in arrays that all have a leading axis of them; None for one sample, or other shapes."""
+    """The batch size if all arrays have a leading sample axis; None for a single sample or other shapes."""
     found: set[int] = set()
     for port in ports:
         array = arrays.get(port.name)
@@ -71,13 +71,13 @@ def batch_size(arrays: Mapping[str, Array], ports: Sequence[Port]) -> int | None
 
 
 def batched(arrays: Mapping[str, Array], ports: Sequence[Port], count: int) -> Iterator[dict[str, Array]]:
-    """The samples of such arrays, in the shapes of the inputs; views."""
+    """The samples of batched arrays, as views in the shapes of the inputs."""
     for index in range(count):
         yield with_batch_of_one({port.name: arrays[port.name][index] for port in ports}, ports)
 
 
 def with_batch_of_one(arrays: Mapping[str, Array], ports: Sequence[Port]) -> dict[str, Array]:
-    """The arrays of one sample, with the leading 1 of an input where it is missing; what does not fit stays."""
+    """The arrays of one sample, with an input's leading 1 added if missing; arrays that do not fit are unchanged."""
     found = dict(arrays)
     for port in ports:
         array = found.get(port.name)
@@ -87,7 +87,7 @@ def with_batch_of_one(arrays: Mapping[str, Array], ports: Sequence[Port]) -> dic
 
 
 def _by_name(item: Any, ports: Sequence[Port], place: str) -> Mapping[str, Any]:
-    """The values of an item by input."""
+    """The values of an item by input name. Raises DataError if there are none for an input."""
     if isinstance(item, Mapping):
         named = cast("Mapping[str, Any]", item)
         if any(port.name not in named for port in ports):
@@ -111,7 +111,7 @@ def _by_name(item: Any, ports: Sequence[Port], place: str) -> Mapping[str, Any]:
 
 
 def _is_group(item: Any) -> bool:
-    """Whether an item is several values, and not an array that is written out as nested lists of numbers."""
+    """Whether an item is a group of values, rather than an array written as nested lists of numbers."""
     return isinstance(item, tuple | list) and bool(cast("Sequence[Any]", item)) and not _is_numbers(item)
 
 
@@ -122,7 +122,7 @@ def _is_numbers(item: Any) -> bool:
 
 
 def names_do_not_match(place: str, found: Mapping[str, object] | Sequence[str], ports: Sequence[Port]) -> str:
-    """The sentence for arrays whose names are not those of the inputs."""
+    """The message for arrays whose names are not those of the inputs."""
     shown = ", ".join(f"'{key}'" for key in found) or "nothing"
     return f"{place}: found {shown}; expected {_names(ports)}; name each array after its input"
 

@@ -1,9 +1,9 @@
-"""What a calibration has seen so far, on disk: a run that was killed goes on from there.
+"""The journal of a calibration: its progress on disk, so that a run that was killed can resume.
 
-The file is a first line, the SHA-256 of what follows, and arrays as `numpy.savez` writes them (nothing in it is run):
-what is calibrated, the numbers and digests of the chunks of samples that were seen, and what the observers keep of them
-(`zeropoint.calibrate.states`). It is replaced as a whole. Nothing is written before `SECONDS` have passed: who is done
-by then needs no journal.
+The file has a first line, the SHA-256 of the rest, and arrays in the format of `numpy.savez`, loaded without pickle:
+the identity of the calibration, the numbers and digests of the chunks of samples seen, and the states of the observers
+(`zeropoint.calibrate.states`). It is always replaced as a whole. Nothing is written in the first `SECONDS`, because a
+run that short needs no journal.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from zeropoint.ir.outputs import write_atomically
 from zeropoint.ir.tensors import Array
 
 SECONDS = 10.0
-"""Between two records: so much work is lost at most."""
+"""Least seconds between two records; about the most work that can be lost."""
 SHARE = 20
-"""Writing takes one part in so many of the time at most."""
+"""Writing takes at most 1/SHARE of the time."""
 _FIRST_LINE = b"zeropoint calibration journal 1\n"
 _DIGEST_BYTES = 32
 _OURS = ("what", "chunks", "digests")
 
 
 class JournalError(Error, ValueError):
-    """A journal of something else than what is calibrated."""
+    """A journal that does not belong to this calibration."""
 
 
 class Journal:
-    """The journal of one calibration; `what` tells it from any other: the program, its weights, the observers.
+    """The journal of one calibration. `what` returns its identity: a digest of program, weights and observers.
 
-    `seen` has the digest of every chunk that was seen, by its number. None as the path keeps nothing.
+    `seen` maps the number of every chunk seen to its digest. With `path` None nothing is written.
     """
 
     def __init__(self, path: Path | None, what: Callable[[], bytes]):
@@ -48,9 +48,9 @@ class Journal:
         self.is_begun = False
 
     def resume(self, states: Mapping[str, Observer]) -> Packed | None:
-        """What the observers have seen according to the journal; None where there is none.
+        """The observers' states from the journal; None if there is no journal.
 
-        Raises JournalError where it is damaged, or of another model or other observers; OSError.
+        Raises JournalError if it is damaged or belongs to another model or other observers; OSError.
         """
         if self._path is None or not self._path.exists():
             return None
@@ -71,7 +71,7 @@ class Journal:
         return self._path is not None and time.monotonic() >= self._due
 
     def write(self, packed: Packed) -> None:
-        """Replace the journal by what is seen now, and see that the disk has it. Raises OSError."""
+        """Replace the journal with the current state, atomically. Raises OSError."""
         assert self._path is not None
         began = time.monotonic()
         digests = np.frombuffer(b"".join(self.seen.values()), np.uint8).reshape(-1, _DIGEST_BYTES)
@@ -87,7 +87,7 @@ class Journal:
 
 
 def _read(path: Path) -> dict[str, Array]:
-    """The arrays of a journal; none of a file that is damaged or something else."""
+    """The arrays of a journal; empty for a file that is damaged or not a journal."""
     found = path.read_bytes()
     start = len(_FIRST_LINE) + _DIGEST_BYTES
     if not found.startswith(_FIRST_LINE) or hashlib.sha256(found[start:]).digest() != found[len(_FIRST_LINE) : start]:

@@ -1,8 +1,8 @@
-"""The range that quantizes with the least mean squared error, from a histogram.
+"""The range with the least mean squared quantization error, from a histogram.
 
-Of x in a range of `STEPS` steps of size s, a value inside is off by s^2 / 12 on average and one outside by its distance
-from the nearer end, squared. A narrower range has smaller steps and cuts off more. Zero is exact in every range that
-holds it, so it costs nothing: after a relu that is most of the values.
+In a range of `STEPS` steps of size s, a value inside has a mean squared error of s^2 / 12; a value outside has the
+squared distance from the nearer end. A narrower range has smaller steps but clips more. Zero is exact in every range
+that contains it, so it costs nothing; after a relu, that is most of the values.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from zeropoint.ir.tensors import Array
 STEPS = 255
 """Steps of 8-bit storage."""
 CANDIDATES = 96
-"""Ends that are tried on either side: multiples of 1/CANDIDATES of the observed one, down to a quarter of it."""
+"""Candidate ends on each side are multiples of 1/CANDIDATES of the observed end, down to a quarter of it."""
 LEAST_SHARE = 0.25
 
 
@@ -29,8 +29,8 @@ def _everything() -> PercentileObserver:
 class MeanSquareObserver:
     """The range, inside the observed one, with the least expected squared error of 8-bit storage.
 
-    The state is the histogram of `PercentileObserver`, so it is of constant size, merges exactly, and does not depend
-    on the order of the samples.
+    The state is the histogram of `PercentileObserver`: it has constant size, merges exactly, and does not depend on the
+    order of the samples.
     """
 
     seen: PercentileObserver = field(default_factory=_everything)
@@ -51,24 +51,24 @@ class MeanSquareObserver:
         return self.seen.infinite_count
 
     def update(self, array: Array) -> None:
-        """See the values of a float array. Raises TypeError for one that holds no floats."""
+        """Count the values of a float array. Raises TypeError for other dtypes."""
         self.seen.update(array)
 
     def merge(self, other: MeanSquareObserver) -> MeanSquareObserver:
-        """What both have seen."""
+        """An observer that has seen what both have."""
         return MeanSquareObserver(self.seen.merge(other.seen))
 
     def quantiles(self, parts: int) -> tuple[float, ...]:
-        """The middles of `parts` parts of equal count."""
+        """The medians of `parts` equal-count bins."""
         return self.seen.quantiles(parts)
 
     def range(self) -> tuple[float, float]:
-        """The two ends, each a f32. Raises ValueError where no finite value was seen."""
+        """The two ends, each an f32. Raises ValueError if no finite value was seen."""
         minimum, maximum = self.seen.range()
         counts, values = bin_middles(self.seen)
         low_ends, low_cost = _ends(max(-minimum, 0.0), counts[values < 0][::-1], -values[values < 0][::-1])
         high_ends, high_cost = _ends(max(maximum, 0.0), counts[values > 0], values[values > 0])
-        # Every candidate low end with every candidate high end; ends are magnitudes.
+        # All pairs of a candidate low end and a candidate high end; ends are magnitudes.
         step = (low_ends[:, None] + high_ends[None, :]) / STEPS
         rounded = float(counts[values != 0].sum())
         error = low_cost[:, None] + high_cost[None, :] + rounded * step**2 / 12.0
@@ -76,18 +76,18 @@ class MeanSquareObserver:
         return float(np.float32(-low_ends[low])) + 0.0, float(np.float32(high_ends[high]))
 
     def cut_off(self, limits: tuple[float, float]) -> float:
-        """What a range cuts off, squared: the mean over all values of the squared distance from it."""
+        """The clipping error of a range: the mean over all values of the squared distance from it."""
         counts, values = bin_middles(self.seen)
         extremes = self.seen.extremes
-        values = np.clip(values, extremes.minimum, extremes.maximum)  # a bin's middle may lie beyond them
+        values = np.clip(values, extremes.minimum, extremes.maximum)  # a bin's middle may lie outside
         return float((counts * (values - np.clip(values, *limits)) ** 2).sum() / self.count)
 
 
 def _ends(extreme: float, counts: Array, magnitudes: Array) -> tuple[Array, Array]:
-    """Candidate ends on one side, as magnitudes, and what each cuts off: the sum of (x - end)^2 over x > end.
+    """Candidate ends on one side, as magnitudes, and the clipping error of each: the sum of (x - end)^2 over x > end.
 
-    `magnitudes` rise; `extreme` is the greatest one seen, 0 where there is none on this side. With the sums of 1, x and
-    x^2 over the values above an end, that is S2 - 2 end S1 + end^2 S0.
+    `magnitudes` is ascending; `extreme` is the greatest magnitude seen, 0 if there is none on this side. With S0, S1
+    and S2 the sums of 1, x and x^2 over the values above an end, the error is S2 - 2 end S1 + end^2 S0.
     """
     if extreme == 0.0:
         return np.zeros(1), np.zeros(1)
@@ -97,5 +97,5 @@ def _ends(extreme: float, counts: Array, magnitudes: Array) -> tuple[Array, Arra
     above = np.searchsorted(magnitudes, ends, side="right")
     s0, s1, s2 = (tail[above] for tail in tails)
     cut = np.maximum(s2 - 2.0 * ends * s1 + ends**2 * s0, 0.0)
-    cut[-1] = 0.0  # the observed extreme itself cuts nothing; its bin's middle may lie above it
+    cut[-1] = 0.0  # the observed extreme clips nothing, but its bin's middle may lie above it
     return ends, cut

@@ -1,8 +1,8 @@
-"""What is kept of the values seen at one point of a program, and the range that follows from it.
+"""Observers: what is kept of the values seen at one point of a program, and the range that follows from it.
 
-Every observer has a state of fixed size that depends on the multiset of the values only: the order of the samples, and
-how they were split among observers that are merged later, change no bit of it. Values are observed in f32, in which
-`quant.stats` states them; f16 and bf16 widen exactly, f64 rounds (and saturates).
+Every observer has a state of fixed size that depends only on the multiset of values: neither the order of the samples
+nor how they are split among observers that are merged later changes a bit of it. Values are observed in f32, the type
+of `quant.stats`; f16 and bf16 widen exactly, f64 rounds (and saturates).
 """
 
 from __future__ import annotations
@@ -30,28 +30,28 @@ class Observer(Protocol):
 
     @property
     def nan_count(self) -> int:
-        """The number of NaN seen; they take no part in the range."""
+        """The number of NaN seen; the range ignores them."""
         ...
 
     @property
     def infinite_count(self) -> int:
-        """The number of infinities seen; they take no part in the range."""
+        """The number of infinities seen; the range ignores them."""
         ...
 
     def update(self, array: Array) -> None:
-        """See the values of a float array of any shape."""
+        """Observe the values of a float array of any shape."""
         ...
 
     def merge(self, other: Self) -> Self:
-        """An observer that has seen what both have; neither changes."""
+        """A new observer that has seen what both have."""
         ...
 
     def quantiles(self, parts: int) -> tuple[float, ...]:
-        """The middles of `parts` parts of equal count, rising, each a f32; none where the values are not kept."""
+        """The medians of `parts` equal-count bins, ascending, each an f32; empty if the distribution is not kept."""
         ...
 
     def range(self) -> tuple[float, float]:
-        """(minimum, maximum) to represent, each a f32. Raises ValueError where no finite value was seen."""
+        """(minimum, maximum) to represent, each an f32. Raises ValueError if no finite value was seen."""
         ...
 
 
@@ -69,11 +69,11 @@ class MinMaxObserver:
     infinite_count: int = 0
 
     def update(self, array: Array) -> None:
-        """See the values of a float array. Raises TypeError for one that holds no floats."""
+        """Observe the values of a float array. Raises TypeError for other dtypes."""
         values = as_f32(array)
         if values.size == 0:
             return
-        low, high = values.min(), values.max()  # NaN wins in both, so two finite extremes prove every value finite
+        low, high = values.min(), values.max()  # both propagate NaN, so two finite extremes prove every value finite
         if not (np.isfinite(low) and np.isfinite(high)):
             nan_count = int(np.count_nonzero(np.isnan(values)))
             finite = values[np.isfinite(values)]
@@ -84,12 +84,12 @@ class MinMaxObserver:
                 return
             low, high = values.min(), values.max()
         self.count += values.size
-        # Adding 0.0 turns -0.0 into 0.0: which of the two a minimum finds depends on the order.
+        # Adding 0.0 turns -0.0 into 0.0. Otherwise the result would depend on the order of the values.
         self.minimum = min(self.minimum, float(low) + 0.0)
         self.maximum = max(self.maximum, float(high) + 0.0)
 
     def merge(self, other: MinMaxObserver) -> MinMaxObserver:
-        """The extremes of both."""
+        """An observer with the extremes and counts of both."""
         return MinMaxObserver(
             min(self.minimum, other.minimum),
             max(self.maximum, other.maximum),
@@ -99,20 +99,20 @@ class MinMaxObserver:
         )
 
     def quantiles(self, parts: int) -> tuple[float, ...]:
-        """None: two numbers are kept."""
+        """Empty: only two numbers are kept."""
         return ()
 
     def range(self) -> tuple[float, float]:
-        """The least and the greatest finite value. Raises ValueError where there was none."""
+        """The least and the greatest finite value. Raises ValueError if there was none."""
         if not self.count:
             raise ValueError("found no finite value; expected at least one before the range is asked for")
         return self.minimum, self.maximum
 
 
 def as_f32(array: Array) -> Array:
-    """The values of a float array in f32; f64 is rounded, and finite values past the range of f32 saturate.
+    """A float array converted to f32; f64 is rounded, and finite values beyond the range of f32 saturate.
 
-    Raises TypeError where the array holds no floats.
+    Raises TypeError for other dtypes.
     """
     array = np.asarray(array)
     if array.dtype == _F32:

@@ -1,18 +1,18 @@
-"""What the range of a value costs the kernels that read it, measured kernel by kernel.
+"""Measure the noise that the range of a value causes in the kernels that read it, kernel by kernel.
 
 ```mlir
 %1 = "quant.stats_ref"(%0) {statsKey = "conv1"} : (tensor<1x4x8x8xf32>) -> tensor<1x4x8x8xf32>
 %2 = "quant.region"(%1, %w, %b) ({...}) {logical_kernel = "convolution", ...}
 ```
-The region runs alone in float, once on %0 and, for every range that is tried, on
+The region runs alone in float, once on %0 and, for every candidate range, once on
 
 ```
 %q = clip(round(%0 / scale), low, high) * scale
 ```
-The noise of that range is the sum of (%2 of %q - %2 of %0)^2, its signal that of %2^2. Everything but the one value is
-float, so that values are judged apart from each other. A kernel that only moves what it reads is looked through.
-Readers weigh the same: the cost of a range is the sum of noise over signal, over all of them; what floats or the caller
-read counts by the value itself.
+The noise of the range is the sum of (%2 of %q - %2 of %0)^2, the signal is the sum of %2^2. All other values are float,
+so that each value is judged independently. Kernels that only move data are looked through. All readers weigh the same:
+the cost of a range is the sum of noise/signal over the readers. For float ops and the caller, the noise is that of the
+value itself.
 """
 
 from __future__ import annotations
@@ -35,24 +35,24 @@ from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 from zeropoint.numerics import asymmetric, dequantize, quantize
 
 MEMORY = 480 << 20
-"""Bytes that values and their rounded forms may take; there are as many samples as fit, one at least."""
+"""Most bytes for values and their rounded forms; it limits the number of samples, but at least one is used."""
 FORMS = 3
-"""A value in float and rounded to two ranges."""
+"""Forms of a value in memory: in float, and rounded to two ranges."""
 
 Range = tuple[float, float]
 Form = tuple[str, int]
-"""A value rounded to one of the ranges that are tried: the key of its statistics and the number of the range."""
+"""A value rounded to a candidate range: the key of its statistics and the index of the range."""
 MOVES = ("reshape", "transpose", "slice", "pad", "broadcast", "squeeze", "expand_dims", "flatten", "reverse")
-"""Kernels whose result is what they read: the rounding of their operand is judged by those that read the result."""
+"""Kernels that only move data: the rounding of their operand is judged at the readers of the result."""
 
 
 @dataclass(eq=False)
 class Noise:
-    """What ranges of one value cost, by range and sample.
+    """The noise of the candidate ranges of one value; arrays are (ranges, samples).
 
-    `readers` is the noise of the value's readers over their signal, whose sums are taken over all samples; a reader
-    that is 0 throughout counts nothing. `own` is the squared error of the value itself, and `cut` that of what lies
-    outside the range alone; both are sums over the elements, `size` is their number in all samples.
+    `readers` is the noise of the value's readers over their signal, where the signal is summed over all samples; a
+    reader that is always 0 does not count. `own` is the squared error of the value itself, `cut` the part of it from
+    clipping; both are sums over elements. `size` is the number of elements in all samples.
     """
 
     readers: Array
@@ -62,7 +62,7 @@ class Noise:
 
 
 def rounded(array: Array, limits: Range) -> Array:
-    """An f32 array as it comes back from 8 bits of a range."""
+    """An f32 array quantized to 8 bits over a range, and dequantized."""
     chosen = asymmetric(*limits, -128, 127)
     stored = quantize(array, chosen.scale, chosen.zero_point, -128, 127)
     return dequantize(stored, chosen.scale, chosen.zero_point)
@@ -74,7 +74,7 @@ def _energy(array: Array) -> float:
 
 @dataclass
 class _Walk:
-    """The values of the float network by sample, and rounded forms of those that kernels have moved."""
+    """The walk over the float network. `values` has the values by sample, `moved` rounded forms of moved values."""
 
     program: Program
     ranges: Mapping[str, Sequence[Range]]
@@ -91,7 +91,7 @@ class _Walk:
             self.found[key] = Noise(none, none.copy(), none.copy())
 
     def enter(self, value: SSAValue, arrays: list[Array]) -> None:
-        """A value that has been computed: its own noise, which counts where floats or the caller read it."""
+        """Add a computed value and measure its own noise, which counts if float ops or the caller read it."""
         self.values[value] = arrays
         key = self.keys.get(value, "")
         for number, limits in enumerate(self.ranges.get(key, ())):
@@ -104,7 +104,7 @@ class _Walk:
                 self._add(form, arrays, made)
 
     def step(self, op: Operation) -> None:
-        """Run an op in float, and a kernel on every rounded form of what it reads, too."""
+        """Run an op in float; run a kernel also on every rounded form of its operands."""
         run = self.engine.prepare(float_form(self.program, op))
         inputs = activations(op)
         exact = self._run(run, [self.values[value] for value in inputs])
@@ -126,14 +126,14 @@ class _Walk:
                     self._add(form, exact, made)
 
     def _forms(self, value: SSAValue) -> Iterator[tuple[Form, list[Array]]]:
-        """The rounded forms of a value, by sample: of its own ranges, and as kernels have moved them here."""
+        """The rounded forms of a value, by sample: from its own ranges, and moved here by kernels."""
         key = self.keys.get(value, "")
         for number, limits in enumerate(self.ranges.get(key, ())):
             yield (key, number), [rounded(array, limits) for array in self.values[value]]
         yield from self.moved.get(value, {}).items()
 
     def _add(self, form: Form, exact: list[Array], made: list[Array]) -> None:
-        """A reader of a rounded form: what it makes of the value as it is and of the form."""
+        """Add the noise of a reader: `exact` are its results on the float value, `made` on the rounded form."""
         noise = np.array([_energy(found - right) for found, right in zip(made, exact, strict=True)])
         signal = sum(map(_energy, exact))
         if signal:
@@ -148,13 +148,13 @@ class _Walk:
         return [list(arrays) for arrays in zip(*rows, strict=True)]
 
     def leave(self, value: SSAValue) -> None:
-        """Behind its last reader."""
+        """Release a value after its last reader."""
         self.values.pop(value, None)
         self.moved.pop(value, None)
 
 
 def _is_kernel(op: Operation) -> bool:
-    """Whether an op is a region whose first result is f32: one that has a signal, and noise."""
+    """Whether an op is a region whose first result is f32, so that it has a signal and noise."""
     return isinstance(op, QuantizeRegionOp) and element_of(op.outputs[0]) == f32
 
 
@@ -163,7 +163,7 @@ def _bytes(value: SSAValue) -> int:
 
 
 def _without_references(program: Program) -> tuple[Program, dict[SSAValue, str]]:
-    """The program that asks nothing, and the keys of the f32 values that it asked for."""
+    """A copy without `quant.stats_ref` ops, and the keys of the f32 values that had one."""
     program = program.clone()
     keys: dict[SSAValue, str] = {}
     for op in [op for op in program.entry.ops if isinstance(op, StatisticsRefOp)]:
@@ -181,7 +181,7 @@ def output_noise(
     engine: Engine,
     progress: Progress = silent,
 ) -> dict[str, Noise]:
-    """For each key, what each of its ranges costs on each of the samples, or on the first of them that fit the memory.
+    """For each key, the noise of each of its ranges on each sample; only the first samples that fit in memory are used.
 
     Every op runs alone, over all samples at once. Raises what the engine raises.
     """
@@ -189,7 +189,7 @@ def output_noise(
     samples = samples[: max(1, MEMORY // max(1, FORMS * most_alive(program.entry, _bytes)))]
     walk = _Walk(program, ranges, keys, engine, len(samples))
     last = last_readers(program.entry)
-    with np.errstate(all="ignore"):  # what is not finite in the samples is not finite here
+    with np.errstate(all="ignore"):  # non-finite samples give non-finite values
         for argument, port in zip(program.entry.args, program.inputs, strict=True):
             walk.enter(argument, [np.asarray(sample[port.name]) for sample in samples])
         for op in progress(computing(program), "choose ranges"):

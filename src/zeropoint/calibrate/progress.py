@@ -11,10 +11,10 @@ T = TypeVar("T")
 
 
 class Progress(Protocol):
-    """Hands on the items of an iterable and shows how far it is."""
+    """Passes the items of an iterable on and shows progress."""
 
     def __call__(self, items: Iterable[T], description: str) -> Iterator[T]:
-        """The same items; `description` says what is being done."""
+        """The same items; `description` labels the progress display."""
         ...
 
 
@@ -24,15 +24,15 @@ def silent(items: Iterable[T], description: str) -> Iterator[T]:
 
 
 def bar(items: Iterable[T], description: str) -> Iterator[T]:
-    """The items, with a bar on stderr that shows the count, the time spent and the time left; it goes when done.
+    """The items, with a bar on stderr that shows count, elapsed and remaining time, and is removed when done.
 
-    Where stderr is no terminal nothing is shown and rich is not even imported. An iterable that does not know its
-    length (see `operator.length_hint`) gets a bar without an end and without the time left.
+    If stderr is not a terminal, nothing is shown and rich is not imported. For an iterable without a length hint
+    (`operator.length_hint`), the bar is indeterminate.
     """
     if not sys.stderr.isatty():
         yield from items
         return
-    # Heavy, and only for eyes.
+    # Heavy, and only needed on a terminal.
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
     from rich.progress import Progress as RichProgress

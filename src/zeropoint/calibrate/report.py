@@ -1,4 +1,4 @@
-"""What calibration saw, point by point, and what in it deserves a warning."""
+"""The observations of a calibration, point by point, and warnings about them."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 from zeropoint.calibrate.observers import Observer
 
 PARTS = 64
-"""Parts of equal count that an observation tells of a distribution: it shows what 2 % of the values do."""
+"""Number of equal-count bins in an observation; one bin is about 2 % of the values."""
 
 
 @dataclass(frozen=True)
 class Observation:
-    """What was seen at one point: the range to represent, and how many values there were of each kind.
+    """The observation at one point: the range to represent, and counts of values by kind.
 
-    `minimum` and `maximum` are f32 values; both are 0 where no value was seen at all. `count` is the number of finite
-    values; NaN and infinities are counted apart and take no part in the range.
+    `minimum` and `maximum` are f32 values; both are 0 if no value was seen. `count` is the number of finite values; NaN
+    and infinities are counted separately and ignored in the range.
     """
 
     minimum: float
@@ -25,22 +25,22 @@ class Observation:
     nan_count: int = 0
     infinite_count: int = 0
     quantiles: tuple[float, ...] = field(default=(), compare=False, repr=False)
-    """The middles of `PARTS` parts of equal count; none where the observer keeps too little for that."""
+    """The medians of `PARTS` equal-count bins; empty if the observer does not keep the distribution."""
 
     @staticmethod
     def of(observer: Observer) -> Observation:
-        """The state of an observer."""
+        """The observation from an observer's state."""
         minimum, maximum = observer.range() if observer.count else (0.0, 0.0)
         quantiles = observer.quantiles(PARTS) if observer.count else ()
         return Observation(minimum, maximum, observer.count, observer.nan_count, observer.infinite_count, quantiles)
 
     @property
     def not_finite(self) -> int:
-        """The number of values that no range can hold."""
+        """The number of NaN and infinities."""
         return self.nan_count + self.infinite_count
 
     def warnings(self, key: str) -> list[str]:
-        """A line for each thing that is odd here."""
+        """A line for each suspicious finding."""
         lines: list[str] = []
         if self.not_finite:
             total = self.count + self.not_finite
@@ -64,7 +64,7 @@ class Report:
 
     @property
     def warnings(self) -> list[str]:
-        """What deserves a look, in program order."""
+        """All warnings, in program order."""
         if not self.observations:
             return ["found no quant.stats_ref, so that nothing was observed; instrument the program first"]
         return [line for key, observation in self.observations.items() for line in observation.warnings(key)]

@@ -1,7 +1,7 @@
-"""Calibration that is cut into chunks of samples: spread over workers, and kept in a journal.
+"""Calibration in chunks of samples, distributed over workers and recorded in a journal.
 
-What the observers have seen in a chunk is packed (`states.py`) and added up here. The sums are the same whatever worker
-did what, and when, so they have the same bits for any number of workers and any number of runs.
+The observer states of a chunk are packed (`states.py`) and added up here. The sums are exact, so the result is
+bit-identical for any number of workers, any order, and any number of resumed runs.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from zeropoint.ir.text import print_program, resource_arrays
 
 CHUNK_SAMPLES = 8
 CHUNK_BYTES = 64 << 20
-"""A chunk has fewer samples where these would be more."""
+"""Most bytes of samples in a chunk, unless a single sample has more."""
 
 
 @dataclass(frozen=True)
 class Work:
-    """How a calibration is spread.
+    """How a calibration is distributed.
 
-    `workers` is the number of processes that run the program: 1 is this one alone, -1 as many as there are processors
-    (or as joblib's backend has). `journal` is a file that keeps what was seen; with `resume` a run goes on from it.
-    `chunk` is how many samples a worker is given at a time; hundreds of workers want more of them.
+    `workers` is the number of processes that run the program: 1 for this process alone, -1 for one per processor (or as
+    many as joblib's backend has). `journal` is a file that records progress; with `resume` a run continues from it.
+    `chunk` is the number of samples per task; hundreds of workers need a greater one.
     """
 
     workers: int = 1
@@ -50,22 +50,22 @@ class Work:
 
 @dataclass
 class Spread:
-    """One calibration that is spread: `collect` with a `Work`."""
+    """One distributed calibration: `collect` with a `Work`."""
 
     program: Program
     observers: Mapping[str, str]
-    """By key, the name of each point's observer."""
+    """The name of each point's observer, by key."""
     engine: Engine
     work: Work
     see: Callable[[Sample], object] | None = None
-    """Told every sample, in order."""
+    """Called with every sample, in order."""
     count: int = 0
     _known: dict[int, tuple[int, bytes]] = field(default_factory=dict[int, tuple[int, bytes]])
     _run: Runnable | None = None
     _what: bytes = b""
 
     def __call__(self, samples: Iterable[Sample], progress: Progress) -> dict[str, Observer]:
-        """The observers, which have seen all samples.
+        """The observers, after all samples.
 
         Raises JournalError, WorkerError, and what running the program raises.
         """
@@ -89,7 +89,7 @@ class Spread:
     def _results(
         self, samples: Iterable[Sample], journal: Journal, states: Mapping[str, Observer]
     ) -> Iterator[tuple[int, Packed | None]]:
-        """The chunks by number with what was seen in each; None where it was seen by `states` themselves."""
+        """(number, packed states) for each chunk; None for the states if `states` were updated directly."""
         skipped: list[int] = []
         open_chunks = self._open_chunks(samples, dict(journal.seen), skipped)
         here = partial(self._here, states)
@@ -105,7 +105,7 @@ class Spread:
         yield from ((number, None) for number in _drained(skipped))
 
     def _open_chunks(self, samples: Iterable[Sample], done: Mapping[int, bytes], skipped: list[int]) -> Iterator[Chunk]:
-        """The chunks that are to be run. Raises JournalError where one that was run is not what it was."""
+        """The chunks still to run. Raises JournalError if the samples differ from those of the journal."""
         for chunk in _chunks(samples, self._chunk_samples(), self.see):
             self.count += len(chunk.samples)
             self._known[chunk.number] = len(chunk.samples), chunk.digest
@@ -126,19 +126,19 @@ class Spread:
             )
 
     def _chunk_samples(self) -> int:
-        """Samples of a chunk; follows from the program alone, so that a journal fits whatever the workers."""
+        """Samples per chunk. Independent of the number of workers, so that a journal fits any number."""
         types = [port.type for port in self.program.inputs]
         size = sum(math.prod(shape_of(found)) * element_dtype(element_of(found)).itemsize for found in types)
         return max(1, min(self.work.chunk, CHUNK_BYTES // max(size, 1)))
 
     def _here(self, states: Mapping[str, Observer], chunk: Chunk) -> None:
-        """Run a chunk in this process, seen by the observers themselves."""
+        """Run a chunk in this process and update the observers directly."""
         if self._run is None:
             self._run = self.engine.prepare(self.program)
         observe(self._run, states, chunk.samples)
 
     def _identity(self) -> bytes:
-        """What a journal is of: the size of a chunk, the observers, the program and its weights."""
+        """The identity of a journal: a digest of chunk size, observers, program and weights."""
         if not self._what:
             digest = hashlib.sha256(f"{self._chunk_samples()} {dict(self.observers)}\n".encode())
             digest.update(print_program(self.program).encode())
@@ -177,7 +177,7 @@ def _chunks(samples: Iterable[Sample], size: int, see: Callable[[Sample], object
 
 @dataclass
 class _Hinted:
-    """An item for each sample that is done, of an iterable that knows how many there are."""
+    """Items, one per finished sample, with the length hint of the samples."""
 
     items: Iterator[Any]
     samples: Iterable[Sample]
@@ -196,7 +196,7 @@ def _counted(
     known: Mapping[int, tuple[int, bytes]],
     progress: Progress,
 ) -> Iterator[tuple[int, Packed | None]]:
-    """The results, while `progress` sees an item for each sample."""
+    """The results, with one item per sample for `progress`."""
 
     def items() -> Iterator[tuple[int, Packed | None] | None]:
         for result in results:

@@ -1,7 +1,7 @@
-"""The states of observers as a few arrays: small enough to send to another process, or to append to a journal.
+"""Observer states packed into a few arrays, small enough to send to another process or write to a journal.
 
-Of a histogram of 2^16 bins a network fills some thousands; only these are packed. What is unpacked is added up exactly
-(counts are integers), so that neither the order nor the number of the parts changes a bit.
+A network typically fills a few thousand of a histogram's 2^16 bins; only these are packed. Unpacked states are added
+exactly (counts are integers), so that neither the order nor the number of the parts changes a bit.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from zeropoint.calibrate.observers import MinMaxObserver, Observer
 from zeropoint.ir.tensors import Array
 
 Packed = Mapping[str, Array]
-"""`counts` (keys, 3) i64: finite values, NaN, infinities; `extremes` (keys, 2) f64; `filled` (keys) i64: bins of a key;
-`bins` u16 and `values` i64 of all keys, one after the other."""
+"""`counts` (keys, 3) i64: finite values, NaN, infinities; `extremes` (keys, 2) f64; `filled` (keys) i64: the number of
+nonempty bins per key; `bins` u16 and `values` i64: indices and counts of the bins of all keys, concatenated."""
 DTYPES = {"counts": np.int64, "extremes": np.float64, "filled": np.int64, "bins": np.uint16, "values": np.int64}
 _NO_BINS = np.zeros(0, np.int64)
 
 
 def _parts(state: Observer) -> tuple[MinMaxObserver, Array]:
-    """The extremes and the histogram of a state, which it owns. Raises TypeError for an observer of the user's own."""
+    """The extremes and the histogram of a state, not copied. Raises TypeError for a user-defined observer."""
     if isinstance(state, MeanSquareObserver):
         state = state.seen
     if isinstance(state, PercentileObserver):
@@ -36,7 +36,7 @@ def _parts(state: Observer) -> tuple[MinMaxObserver, Array]:
 
 
 def take(states: Mapping[str, Observer]) -> dict[str, Array]:
-    """Pack what the observers have seen, and let them forget it."""
+    """Pack the observers' states and reset them."""
     packed = pack(states)
     for state, bins in zip(states.values(), np.split(packed["bins"], np.cumsum(packed["filled"])[:-1]), strict=True):
         seen, histogram = _parts(state)
@@ -46,7 +46,7 @@ def take(states: Mapping[str, Observer]) -> dict[str, Array]:
 
 
 def pack(states: Mapping[str, Observer]) -> dict[str, Array]:
-    """What the observers have seen."""
+    """Pack the observers' states."""
     counts: list[list[int]] = []
     extremes: list[list[float]] = []
     bins: list[Array] = []
@@ -68,7 +68,7 @@ def pack(states: Mapping[str, Observer]) -> dict[str, Array]:
 
 
 def add(states: Mapping[str, Observer], packed: Packed) -> None:
-    """Let the observers have seen what is packed, too."""
+    """Add packed states to the observers, in place."""
     ends = np.cumsum(packed["filled"])
     for number, state in enumerate(states.values()):
         seen, histogram = _parts(state)
@@ -86,7 +86,7 @@ def _become(seen: MinMaxObserver, other: MinMaxObserver) -> None:
 
 
 def fits(states: Mapping[str, Observer], packed: Packed) -> bool:
-    """Whether packed arrays have the form of the states of these observers."""
+    """Whether packed arrays have the names, dtypes and shapes of these observers' states."""
     if set(packed) != set(DTYPES) or any(packed[name].dtype != dtype for name, dtype in DTYPES.items()):
         return False
     keys, total = len(states), int(packed["filled"].sum())

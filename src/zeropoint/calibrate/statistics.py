@@ -1,10 +1,10 @@
-"""What calibration saw, as a file: people can read and edit it, and `state-statistics` puts it into a program.
+"""Calibration statistics as a JSON file, which can be read and edited; `state-statistics` puts it into a program.
 
 ```json
 {"format": "zeropoint statistics 1", "observer": "mse", "samples": 200,
  "values": {"stem.act": {"minimum": 0.0, "maximum": 5.98, "count": 627200, "quantiles": [0.0, 0.01]}}}
 ```
-The names are the keys of `quant.stats_ref`. `minimum` and `maximum` are needed, the others may be left out.
+The names are the keys of `quant.stats_ref`. `minimum` and `maximum` are required, the other fields are optional.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ FORMAT = "zeropoint statistics 1"
 
 
 class StatisticsError(Error, ValueError):
-    """A file of statistics that cannot be read, or that lacks a value of the program."""
+    """A statistics file that cannot be read, or that lacks a value of the program."""
 
 
 def statistics_text(report: Report, observer: str) -> str:
-    """The text of the file: JSON, a line each value."""
+    """The text of the file: JSON with one line per value."""
     values: list[str] = []
     for key, seen in report.observations.items():
         entry: dict[str, Any] = {"minimum": seen.minimum, "maximum": seen.maximum, "count": seen.count}
@@ -40,9 +40,9 @@ def statistics_text(report: Report, observer: str) -> str:
 
 
 def read_statistics(path: Path | str) -> Report:
-    """The report that a file holds.
+    """The report in a file.
 
-    Raises StatisticsError for a file of another format, naming the value and the key; OSError.
+    Raises StatisticsError, naming the value and the key, for a file of another format; OSError.
     """
     with reading(path, StatisticsError):
         try:

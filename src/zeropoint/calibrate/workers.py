@@ -1,8 +1,8 @@
-"""Workers of a calibration: processes, of this machine or of others, that run a program on chunks of samples.
+"""Workers of a calibration: local or remote processes that run a program on chunks of samples.
 
-joblib starts them: processes of this machine unless `joblib.parallel_config` names another backend (Dask, Ray). They
-read the program from a file, so that its weights are mapped, not copied to each. A worker that is killed takes its
-chunk with it; the chunk is run again.
+joblib starts them: local processes, unless `joblib.parallel_config` selects another backend (Dask, Ray). They load the
+program from a file, so that its weights are memory-mapped and not copied to each. If a worker is killed, its chunk is
+run again.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ Sample = Mapping[str, Array]
 Here = Callable[["Chunk"], None]
 
 DEATHS = 3
-"""How often workers may die without a chunk done in between."""
+"""Number of worker crashes, without a finished chunk in between, after which to give up."""
 
 WAVE = 4
-"""Chunks for each worker at a time, where a backend of joblib does not take a stream of them."""
+"""Chunks per worker submitted at a time, for joblib backends without streaming."""
 
 
 class WorkerError(Error, RuntimeError):
-    """Workers die, however often the work is given to them."""
+    """Workers keep crashing."""
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """Samples that follow each other, and their digest."""
+    """Consecutive samples and their digest."""
 
     number: int
     samples: list[Sample]
@@ -54,7 +54,7 @@ class Chunk:
 
 @dataclass(frozen=True)
 class Job:
-    """All that a worker needs beside samples: where the program lies, what runs it, the observers' names by key."""
+    """All that a worker needs besides samples: the program's file, the engine, observer names by key, and limits."""
 
     program: Path
     engine: Engine
@@ -63,11 +63,11 @@ class Job:
 
 
 _PREPARED: dict[Path, tuple[Runnable, dict[str, Observer]]] = {}
-"""The program of the last job, ready to run; in each worker."""
+"""The prepared program and observers of the last job, in each worker."""
 
 
 def observe(run: Runnable, states: Mapping[str, Observer], samples: Iterable[Sample]) -> None:
-    """Let the observers see what there is in these samples."""
+    """Run samples and update the observers."""
 
     def see(key: str, array: Array) -> None:
         states[key].update(array)
@@ -77,7 +77,7 @@ def observe(run: Runnable, states: Mapping[str, Observer], samples: Iterable[Sam
 
 
 def _work(job: Job, number: int, samples: list[Sample]) -> tuple[int, Packed | None]:
-    """In a worker: a chunk. None where it fails; the process that asked then runs it, and meets the error itself."""
+    """Run a chunk in a worker. Returns None on failure; the parent then runs it itself and gets the exception."""
     try:
         with limited(memory=job.limits.memory, trips=job.limits.trips):
             if job.program not in _PREPARED:
@@ -101,9 +101,9 @@ def by_workers(
     chunks: Iterator[Chunk],
     here: Here,
 ) -> Iterator[tuple[int, Packed | None]]:
-    """What is seen in each chunk, by its number, as they are done; None where `here` ran one in this process.
+    """(number, packed states) for each chunk, in order of completion; None if `here` ran it in this process.
 
-    Raises WorkerError, and what iterating the chunks or `here` raise.
+    Raises WorkerError, and what iterating the chunks or `here` raises.
     """
     pending, deaths = _Pending(chunks), 0
     with _folder(journal) as folder:
@@ -114,7 +114,7 @@ def by_workers(
             try:
                 while (found := _next(results, pending, deaths)) is not None:
                     number, packed = found
-                    if number in pending.chunks:  # not by a worker that was given up
+                    if number in pending.chunks:  # else a late result of an abandoned worker
                         chunk, deaths = pending.chunks.pop(number), 0
                         if packed is None:
                             here(chunk)
@@ -129,10 +129,10 @@ def by_workers(
 def _next(
     results: Iterator[tuple[int, Packed | None]], pending: _Pending, deaths: int
 ) -> tuple[int, Packed | None] | None:
-    """The next result; None where there is none, or the workers have died. Raises WorkerError where they always do."""
+    """The next result; None at the end or if workers crashed. Raises WorkerError if they keep crashing."""
     try:
         return next(results, None)
-    except Exception as error:  # each of joblib's backends has an exception of its own for a worker that has died
+    except Exception as error:  # each joblib backend has its own exception for a crashed worker
         if deaths + 1 < DEATHS:
             return None
         raise WorkerError(
@@ -142,7 +142,7 @@ def _next(
 
 
 def _close(results: Iterator[tuple[int, Packed | None]]) -> None:
-    """End what workers still do, without joblib's warning that it was for nothing."""
+    """Stop the workers, and suppress joblib's warning about discarded results."""
     close = getattr(results, "close", None)
     if close is not None:
         with warnings.catch_warnings():
@@ -151,9 +151,10 @@ def _close(results: Iterator[tuple[int, Packed | None]]) -> None:
 
 
 class _Pending:
-    """Chunks that were given to workers and are not done; iterated, what there is to do.
+    """Chunks that were given to workers and are not finished; `to_do` iterates over the remaining work.
 
-    An error of the samples ends the iteration and is kept: joblib iterates in threads of its own, which would lose it.
+    An exception from the samples ends the iteration and is kept in `error`: joblib iterates in its own threads, where
+    it would be lost.
     """
 
     def __init__(self, source: Iterator[Chunk]):
@@ -164,11 +165,11 @@ class _Pending:
         self._lock = threading.Lock()
 
     def is_done(self) -> bool:
-        """Whether every chunk is done."""
+        """Whether every chunk is finished."""
         return self._exhausted and not self.chunks
 
     def to_do(self) -> Iterator[Chunk]:
-        """What was given to a worker that died, then the rest."""
+        """Unfinished chunks of crashed workers first, then the rest."""
         return chain(list(self.chunks.values()), iter(self._next, None))  # pyright: ignore[reportReturnType] (ends at None)
 
     def _next(self) -> Chunk | None:
@@ -185,7 +186,7 @@ class _Pending:
 
 
 def _parallel(job: Job, workers: int, pending: _Pending) -> Iterator[tuple[int, Packed | None]]:
-    """The chunks as workers have done them, in the order in which they are."""
+    """The results of the workers, in order of completion."""
     import joblib  # pyright: ignore[reportMissingTypeStubs] (starts processes, and only needed here)
 
     delayed: Any = joblib.delayed  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
@@ -194,7 +195,7 @@ def _parallel(job: Job, workers: int, pending: _Pending) -> Iterator[tuple[int, 
     tasks = (run(chunk.number, chunk.samples) for chunk in pending.to_do())
     try:
         parallel: Any = joblib.Parallel(return_as="generator_unordered", **settings)
-    except ValueError:  # the backend of Ray gives a list only
+    except ValueError:  # Ray's backend only returns lists
         count: Any = joblib.effective_n_jobs
         return _in_waves(joblib.Parallel(**settings), tasks, WAVE * count(workers))
     return iter(parallel(tasks))
@@ -207,7 +208,7 @@ def _in_waves(parallel: Any, tasks: Iterator[Any], size: int) -> Iterator[tuple[
 
 @contextmanager
 def _folder(journal: Path | None) -> Generator[Path]:
-    """A folder for the program: beside the journal, which all machines see, else one for temporary files."""
+    """A folder for the program: next to the journal, which all machines can read, else a temporary folder."""
     if journal is None:
         with tempfile.TemporaryDirectory(prefix="zeropoint-") as name:
             yield Path(name)
