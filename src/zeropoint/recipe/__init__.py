@@ -1,4 +1,4 @@
-"""Recipes: what a user demands of parts of a model, as ordered rules."""
+"""Recipes: a user's requirements for parts of a model, as ordered rules."""
 
 from zeropoint.recipe.apply import apply_recipe
 from zeropoint.recipe.load import load_recipe, recipe_of

@@ -1,4 +1,4 @@
-"""Write what a recipe demands onto the regions that its rules select.
+"""Apply a recipe: write its demands onto the regions that its rules select.
 
 ```mlir
 %1 = "quant.region"(%0) ({...}) {logical_kernel = "softmax", input_specs = [f32], output_specs = [f32]} loc("probs")
@@ -8,10 +8,10 @@ with the rule `{op: softmax, quantize: false}` becomes
 %1 = "quant.region"(%0) ({...}) {logical_kernel = "softmax", input_specs = [!quant.none<f32>],
        output_specs = [!quant.none<f32>], zeropoint.float_reason = "...", zeropoint.demands = [{name = "quantize"...}]}
 ```
-A bit width becomes `!quant.any<i16:f32>` on the output, a range `!quant.calibrated`, scale and zero point
-`!quant.uniform` (of 8 bits, or as many as the recipe says); an input of the model gets statistics, or a pair of
-casts. Names are those of the original model: an op is found by its own name whichever kernel took it in, and the
-whole kernel takes the demand.
+A bit width becomes `!quant.any<i16:f32>` on the output, a range becomes `!quant.calibrated`, and scale and zero point
+become `!quant.uniform` (8 bits unless the recipe has `bits`). An input of the model gets statistics or a pair of casts.
+Names are those of the original model: an op is found by its own name even if it was fused into a kernel, and the demand
+then applies to the whole kernel.
 
 Source: the RFC on quantization transformations, "Model Constraints" and "Quantization region".
 """
@@ -52,7 +52,7 @@ def op_names(op: Operation) -> set[str]:
 
 
 def op_kinds(op: Operation) -> set[str]:
-    """What an op is: `stablehlo.add`; a region also its kernel, its function and the ops inside it."""
+    """The kinds of an op, for example `stablehlo.add`; for a region its kernel, its function and its inner ops."""
     kinds = {inner.name for inner in op.walk() if inner.name.startswith(("stablehlo.", "chlo."))}
     if isinstance(op, QuantizeRegionOp):
         kinds.add(op.logical_kernel.data)
@@ -86,7 +86,7 @@ def _makers(op: Operation) -> Iterator[Operation]:
 
 
 def _named(program: Program, name: str, rule: Rule) -> list[Operation]:
-    """The ops of a name, or those that read the input of that name."""
+    """The ops of that name, and the users of the input of that name. Raises RecipeError if there are none."""
     found = [op for op in _candidates(program) if name in op_names(op)]
     for argument, port in zip(program.entry.args, program.inputs, strict=True):
         if port.name == name:
@@ -113,7 +113,7 @@ def _selected(program: Program, rule: Rule) -> list[Operation]:
 
 
 def _check_effect(program: Program, rule: Rule, selected: list[Operation], original: Program | None) -> None:
-    """Raise RecipeError for a rule without effect: it matches nothing, or nothing that it can change."""
+    """Raise RecipeError if a rule has no effect: it matches nothing, or nothing that it can change."""
     if not selected and _inputs_of(program, rule):
         return
     if not selected:
@@ -126,13 +126,13 @@ def _check_effect(program: Program, rule: Rule, selected: list[Operation], origi
 
 
 def _specs(values: Iterable[SSAValue], make: Callable[[AnyFloat], Attribute]) -> ArrayAttr[Attribute]:
-    """The specs that `make` gives float ports; others keep their own type."""
+    """The specs from `make` for float ports; other ports keep their own type."""
     elements = [element_of(value) for value in values]
     return ArrayAttr([make(element) if isinstance(element, AnyFloat) else element for element in elements])
 
 
 def _stated(demands: Mapping[str, Fact], element: AnyFloat) -> QuantizedType | None:
-    """The type that says what a recipe demands of a tensor: parameters, a range, or a least width."""
+    """The type that expresses a demand on a tensor: parameters, a range, or a minimum width; None without one."""
     storage = Storage.of(f"i{demands['bits'].value}" if "bits" in demands else "i8")
     if "scale" in demands:
         zero_point = int(demands["zero_point"].value) if "zero_point" in demands else 0
@@ -150,7 +150,7 @@ def _stated(demands: Mapping[str, Fact], element: AnyFloat) -> QuantizedType | N
 
 
 def _inputs_of(program: Program, rule: Rule) -> list[SSAValue]:
-    """The inputs of the model that a rule on tensors names."""
+    """The inputs of the model that a rule with settings for tensors selects."""
     if not set(rule.settings) & set(OF_TENSORS) or isinstance(rule.pattern, Subgraph) or rule.selector == "op":
         return []
     pattern = rule.pattern if isinstance(rule.pattern, re.Pattern) else re.compile(re.escape(rule.pattern))
@@ -159,7 +159,7 @@ def _inputs_of(program: Program, rule: Rule) -> list[SSAValue]:
 
 
 def _pin_input(program: Program, argument: SSAValue, demands: Mapping[str, Fact]) -> None:
-    """Lead every use of an input through statistics, or a pair of casts, that say what a recipe demands of it."""
+    """Route every use of an input through statistics or a pair of casts that express the demand."""
     element, first = element_of(argument), program.entry.first_op
     assert first is not None
     stated = _stated(demands, element) if isinstance(element, AnyFloat) else None
@@ -177,7 +177,7 @@ def _pin_input(program: Program, argument: SSAValue, demands: Mapping[str, Fact]
 
 
 def _demand(region: QuantizeRegionOp, facts: list[Fact]) -> None:
-    """Put facts on a region, and what types can say into its specs."""
+    """Record facts on a region, and express them in its specs where a type can."""
     merged = {fact.name: fact for fact in (*facts_of(region, DEMANDS), *facts)}
     state_facts(region, merged.values(), DEMANDS)
     region.attributes.pop(FLOAT_REASON, None)
@@ -191,10 +191,10 @@ def _demand(region: QuantizeRegionOp, facts: list[Fact]) -> None:
 
 
 def apply_recipe(program: Program, recipe: Recipe, original: Program | None = None) -> Program:
-    """A fused program with the demands of a recipe on its regions.
+    """A copy of a fused program with the demands of a recipe on its regions.
 
-    `original` is the program as it was imported; it tells a name that was folded away from one that never was. Raises
-    RecipeError for a rule that matches nothing, or nothing that it can change.
+    `original` is the program as imported; with it, messages can tell a name that was folded away from an unknown one.
+    Raises RecipeError for a rule that matches nothing, or nothing that it can change.
     """
     program = program.clone()
     pinned: dict[SSAValue, dict[str, Fact]] = {}

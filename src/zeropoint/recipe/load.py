@@ -25,7 +25,7 @@ from zeropoint.recipe.rules import SELECTORS, SETTINGS, Key, Pattern, Recipe, Re
 def load_recipe(path: Path | str) -> Recipe:
     """The recipe in a YAML file.
 
-    Raises RecipeError, which names the file, the line, the rule and the key; OSError where the file cannot be read.
+    Raises RecipeError, which names the file, the line, the rule and the key; OSError if the file cannot be read.
     """
     with reading(path, RecipeError):
         return _read_file(Path(path))
@@ -54,7 +54,7 @@ def _read_file(path: Path) -> Recipe:
 
 
 def recipe_of(rules: Sequence[Mapping[str, Any]], name: str = "recipe") -> Recipe:
-    """The recipe that Python dicts spell, one a rule, with the keys of the file. Raises RecipeError."""
+    """The recipe from Python dicts, one per rule, with the same keys as in a file. Raises RecipeError."""
     if not rules:
         raise RecipeError(f"{name}: found no rules, expected one or more")
     made = (_rule(f"{name}: rule {number}", list(rule.items())) for number, rule in enumerate(rules, start=1))
@@ -62,7 +62,7 @@ def recipe_of(rules: Sequence[Mapping[str, Any]], name: str = "recipe") -> Recip
 
 
 def _entries(place: str, node: yaml.Node, loader: yaml.SafeLoader) -> list[tuple[str, Any]]:
-    """The keys and values of a rule; a key that occurs twice stays twice, which YAML's own dicts would hide."""
+    """The (key, value) pairs of a rule. Duplicate keys, which a dict would hide, are kept so that they are reported."""
     if not isinstance(node, yaml.MappingNode):
         raise RecipeError(f"{place}: expected keys and values, as 'name: conv1'")
     try:

@@ -1,6 +1,6 @@
-"""YAML text as nodes, within limits: a few lines of it can stand for terabytes, or hold themselves.
+"""Parse YAML to nodes, within limits: through aliases, a few lines can expand to terabytes or contain themselves.
 
-Only the tags of YAML's safe loader exist, so that a file makes nothing but texts, numbers, lists and dicts.
+Only the tags of YAML's safe loader are supported, so a file can only create strings, numbers, lists and dicts.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from zeropoint.recipe.rules import RecipeError
 MOST_BYTES = 4 << 20
 MOST_DEPTH = 16
 MOST_NODES = 200_000
-"""Of the text with every alias written out."""
+"""Limit on nodes with all aliases expanded."""
 
 
 class LimitedLoader(yaml.SafeLoader):
-    """The safe loader, for nodes no deeper than `MOST_DEPTH`."""
+    """The safe loader, limited to nodes nested at most `MOST_DEPTH` deep."""
 
     def __init__(self, text: str, path: Path):
         super().__init__(text)
@@ -27,7 +27,7 @@ class LimitedLoader(yaml.SafeLoader):
         self._depth = 0
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        """One node with those below it. Raises RecipeError past the limit."""
+        """Compose one node and its children. Raises RecipeError beyond the limit."""
         self._depth += 1
         if self._depth > MOST_DEPTH:
             event = cast("Any", self.peek_event())  # pyright: ignore[reportUnknownMemberType] (yaml has no types)
@@ -39,9 +39,9 @@ class LimitedLoader(yaml.SafeLoader):
 
 
 def read_nodes(path: Path) -> tuple[LimitedLoader, yaml.Node | None]:
-    """The loader of a file, and the node of its one document.
+    """The loader of a file, and the root node of its only document.
 
-    Raises RecipeError past a limit, OSError, and the errors of YAML and of UTF-8.
+    Raises RecipeError beyond a limit, OSError, yaml.YAMLError and UnicodeDecodeError.
     """
     size = path.stat().st_size
     if size > MOST_BYTES:
@@ -54,9 +54,9 @@ def read_nodes(path: Path) -> tuple[LimitedLoader, yaml.Node | None]:
 
 
 def _count(node: yaml.Node, counts: dict[int, int | None], path: Path) -> int:
-    """Nodes below and with this one, those behind an alias each time that it is named."""
+    """The number of nodes in this subtree, with every alias expanded."""
     if id(node) not in counts:
-        counts[id(node)] = None  # it is being counted: who meets it again is inside of it
+        counts[id(node)] = None  # marks a node being counted: meeting it again means a cycle
         counts[id(node)] = 1 + sum(_count(child, counts, path) for child in _children(node))
     found = counts[id(node)]
     place = f"{path}:{node.start_mark.line + 1}"

@@ -1,7 +1,7 @@
-"""The rules of a recipe: what they select, what they set, and which values they take.
+"""The rules of a recipe: what they select, what they set, and which values they accept.
 
 Source: the RFC on quantization transformations, "Model Constraints": what a user knows about a tensor goes into the
-program before propagation. `!quant.none` keeps a tensor as it is, `!quant.any` demands a bit width.
+program before propagation. `!quant.none` keeps a tensor float, `!quant.any` demands a bit width.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Pattern = str | re.Pattern[str] | Subgraph
 
 @dataclass(frozen=True)
 class Rule:
-    """One rule: `selector` is `name`, `regex`, `op` or `subgraph`; `settings` are texts by the key they set."""
+    """One rule: `selector` is `name`, `regex`, `op` or `subgraph`; `settings` maps keys to values as text."""
 
     place: str
     selector: str
@@ -47,13 +47,13 @@ class Rule:
         return f"{self.place} ({self.selector} '{shown}')"
 
     def facts(self) -> list[Fact]:
-        """What the rule sets, as facts that a user forces."""
+        """The settings of the rule, as facts with salience `user`."""
         return [Fact(name, value, "user", str(self)) for name, value in self.settings.items()]
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """Rules in order: a later one overrides what an earlier one sets."""
+    """Rules in order; later rules override earlier ones."""
 
     name: str
     rules: tuple[Rule, ...]
@@ -97,7 +97,7 @@ def _granularity(found: object) -> str | None:
 
 @dataclass(frozen=True)
 class Key:
-    """A key of a rule: what it takes, in words, and the reader that gives None for anything else."""
+    """A key of a rule: a description of its values, and a reader that returns None for invalid ones."""
 
     expected: str
     read: Callable[[object], Pattern | None]
@@ -108,7 +108,7 @@ def _number(found: object) -> float | None:
 
 
 def _range(found: object) -> str | None:
-    """Two numbers in order, as text that keeps them exactly."""
+    """Two numbers in ascending order, as text that represents them exactly; None otherwise."""
     listed = [_number(end) for end in found] if isinstance(found, list) else []  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType] (what YAML gave)
     low, high = listed if len(listed) == 2 else (None, None)
     if low is None or high is None or not -inf < low < high < inf:
@@ -131,7 +131,7 @@ SELECTORS: Mapping[str, Key] = {
     "op": Key("a kind of op: a kernel as 'convolution', or an op as 'stablehlo.add'", _name),
     "subgraph": Key("{from: NAME, to: NAME}, each a name or a list of names", _subgraph),
 }
-"""What a rule applies to; one of these in each rule."""
+"""Keys that select what a rule applies to; each rule has exactly one."""
 
 SETTINGS: Mapping[str, Key] = {
     "bits": Key("an integer from 2 to 32, the least width of the output's storage", _bits),
@@ -143,6 +143,6 @@ SETTINGS: Mapping[str, Key] = {
     "zero_point": Key("an integer, the zero point of the output, with its scale", _zero_point),
     "quantize": Key("true or false; false leaves the ops in float", _boolean),
 }
-"""What a rule sets; one or more of these in each rule."""
+"""Keys that a rule sets; each rule has at least one."""
 OF_TENSORS = ("range", "scale", "zero_point")
-"""What a rule may set of an input of the model, too."""
+"""Settings that also apply to inputs of the model."""
