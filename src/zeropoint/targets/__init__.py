@@ -1,6 +1,6 @@
-"""Kernel tables of targets, and the list of them.
+"""Targets and their kernel tables.
 
-Each built-in table is a file of `tables/`, read when it is first asked for, by the reader that reads a user's table.
+Each built-in table is a file in `tables/`. It is loaded on first use, by the same reader as a user's table.
 """
 
 from functools import cache
@@ -66,11 +66,11 @@ def _built_in(name: str) -> Target:
 
 
 def target(name: str) -> Target:
-    """A built-in target by its name, or the one in the user's `.toml` or `.py` file of that path.
+    """A built-in target by name, or the target in a user's `.toml` or `.py` file.
 
-    Python in a file, or named in its table, is run.
+    Python in such a file, or referenced by its table, is executed.
 
-    Raises TargetError, a ValueError, naming the targets there are; or row and column of a bad table.
+    Raises TargetError, a ValueError, that names the available targets, or the row and column of an invalid table.
     """
     if name in TARGETS:
         return _built_in(name)

@@ -1,6 +1,6 @@
-"""What a kernel table must satisfy; a bad row is named with its column.
+"""Validation of kernel tables; errors name the row and the column.
 
-The checks hold for tables from files and for `Target` objects that a user builds alike.
+The same checks apply to tables from files and to `Target` objects built in Python.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from zeropoint.targets.logical_kernels import FUSED, WRITTEN
 
 ACCUMULATOR_BITS = (16, 32, 40, 48, 64)
 LARGEST_SQNR = 100
-"""What 16 bits hold of a value that uses all of them is 98 dB."""
+"""Upper limit for `least_sqnr` in dB: a value that uses all of 16 bits has 98 dB."""
 
 
 class TargetError(Error, ValueError):
-    """A kernel table with a row that means nothing, or a target that is not there."""
+    """An invalid kernel table, or an unknown target."""
 
 
 def place(target: str, number: int, kernel: str, column: str) -> str:
-    """Where in a table something stands; rows count from 1."""
+    """A location in a table, for messages; rows count from 1."""
     return f"target '{target}', row {number} (kernel '{kernel}'), column '{column}'"
 
 
 def check_target(target: Target) -> Target:
-    """The target itself. Raises TargetError, naming row and column, for a table that means nothing."""
+    """The target itself. Raises TargetError, naming row and column, for an invalid table."""
     if target.profile not in PROFILES:
         raise TargetError(
             f"target '{target.name}': found profile '{target.profile}', expected one of {', '.join(PROFILES)}"
@@ -62,7 +62,7 @@ def check_target(target: Target) -> Target:
 
 
 def _problem(row: KernelRow) -> tuple[str, str] | None:
-    """The first column that is wrong, and what is wrong with it."""
+    """The first invalid column and what is wrong with it; None for a valid row."""
     if not row.kernel:
         return "name", "found no name, expected that of a logical kernel"
     if not row.inputs:
@@ -78,7 +78,7 @@ def _problem(row: KernelRow) -> tuple[str, str] | None:
 
 
 def _kernel_problem(row: KernelRow) -> tuple[str, str] | None:
-    """Whether anything makes a kernel of that name; a kernel with an operand pattern of its own is no composite."""
+    """Check the kernel name: nothing would ever match an unknown one, and a fused kernel cannot cover composites."""
     if row.composites is None and row.kernel not in FUSED | WRITTEN:
         near = get_close_matches(row.kernel, sorted(FUSED | WRITTEN), 1)
         hint = f"'{near[0]}'" if near else "one that fusion makes"

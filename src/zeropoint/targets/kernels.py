@@ -1,7 +1,7 @@
-"""Rows of a kernel table: what one kernel of a target demands of its ports.
+"""Rows of a kernel table: what a kernel of a target requires of its ports.
 
 Source: the RFC on quantization transformations, section "Target Constraints": per (logical kernel, signature) a
-relation between the quantization parameters of the ports. Columns as in the project's target notes.
+relation between the quantization parameters of the ports. The columns are those of the project's target notes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from zeropoint.targets.signature import AtLeast, Demand, EitherSign, Signature
 
 
 class Role(Enum):
-    """What a port carries."""
+    """The role of a port."""
 
     ACTIVATION = "act"
     WEIGHT = "weight"
@@ -28,22 +28,22 @@ class Role(Enum):
 
 
 DATA = (Role.ACTIVATION, Role.CONSTANT)
-"""The roles whose parameters are decided by propagation; those of weights and biases follow."""
+"""The roles whose parameters propagation decides; parameters of weights and biases follow from these."""
 OUTPUT = -1
 """The index of the output in a group of ports."""
 
 
 WIDEST_TYPE = 32
-"""The bits of the widest quantized type: a bias that a kernel keeps in more is written as one of these."""
+"""Bits of the widest quantized type. A bias that a kernel stores in more bits has this width in the IR."""
 
 
 @dataclass(frozen=True)
 class PortRule:
     """Storage and parameters that a kernel accepts at a port.
 
-    `zero_point` None means any. `per_channel` means one scale per output channel; `axis` is the quantized dimension in
-    the target's own layout. `wildcard` accepts every integer storage (of a width in `bits`, where that says something)
-    and takes `storage` where nothing asks for another.
+    `zero_point` None means any. `per_channel` allows one scale per output channel; `axis` is the quantized dimension in
+    the target's own layout. `wildcard` accepts every integer storage (only widths in `bits`, if given); `storage` is
+    then the default.
     """
 
     role: Role
@@ -55,7 +55,7 @@ class PortRule:
     bits: tuple[int, ...] = ()
 
     def accepts(self, demand: Demand) -> bool:
-        """Whether the port can have what is demanded of its storage; a part of the storage range is as good."""
+        """Whether the port accepts a demand on its storage; a subrange of its storage is accepted too."""
         if demand is None:
             return True
         if isinstance(demand, AtLeast):
@@ -71,11 +71,11 @@ class PortRule:
 
     @property
     def widths(self) -> tuple[int, ...]:
-        """The widths in bits of the storage that the port accepts."""
+        """The storage widths in bits that the port accepts."""
         return (self.bits or (8, 16, 32)) if self.wildcard else (self.storage.type.width,)
 
     def resolve(self, demand: Demand) -> Storage:
-        """The storage for a demand that the port accepts."""
+        """The storage that satisfies a demand, which the port must accept."""
         if isinstance(demand, Storage):
             return demand
         if isinstance(demand, EitherSign):
@@ -88,17 +88,17 @@ class PortRule:
 
 @dataclass(frozen=True)
 class Free:
-    """The output's parameters are its own: they come from what was observed."""
+    """The output has its own parameters, from its observed range."""
 
 
 @dataclass(frozen=True)
 class MultiplierScale:
-    """As free; the kernel multiplies by s_1 * s_2 / s_out, a number that the profile must have room for."""
+    """Like `Free`; the kernel multiplies by s_1 * s_2 / s_out, which must be in the range that the profile supports."""
 
 
 @dataclass(frozen=True)
 class SameScale:
-    """The ports of `group` (all data ports, where it is empty) have the same scale and zero point."""
+    """The ports of `group` (all data ports if empty) have the same scale and zero point."""
 
     group: tuple[int, ...] = ()
 
@@ -108,7 +108,7 @@ class SameScale:
 
 @dataclass(frozen=True)
 class FixedScale:
-    """The output, or those ports that are listed, have these parameters, whatever was observed."""
+    """The listed ports (default: the output) always have these parameters."""
 
     scale: float
     zero_point: int
@@ -125,13 +125,13 @@ class MultiplierAccumulatorScale:
 
 Specs = list[QuantizedType | None]
 QuantFunction = Callable[[Specs, Specs], tuple[Sequence[int], Sequence[int]]]
-"""`QuantFn(inputs, outputs) -> (updated inputs, updated outputs)`: sets in the two lists what it can derive, and
-returns the indices of what it set. A port that is not decided yet is None."""
+"""`QuantFn(inputs, outputs) -> (updated inputs, updated outputs)`: sets the types that it can derive in the two lists,
+and returns the indices that it set. For what it sees at each port, see `zeropoint.solve.functions`."""
 
 
 @dataclass(frozen=True)
 class Custom:
-    """A Python function derives parameters of some ports from those of others; `name` is how the table calls it."""
+    """A Python function derives parameters of some ports from those of others; `name` is its name in the table."""
 
     function: QuantFunction
     name: str
@@ -144,13 +144,12 @@ Relation = Free | MultiplierScale | SameScale | FixedScale | MultiplierAccumulat
 class KernelRow:
     """One kernel.
 
-    `inputs` are the rules of the operands in order; where an operand list is longer (concat), the last rule repeats,
-    and an operand that is left out (no bias) takes no rule. `accumulator_bits` is the width in which products are
-    summed; `intermediate` names a narrower sum that saturates, where the instruction has one. `same_storage` says that
-    all wildcards take one storage. `profile` is the kernel's own rounding, where it differs from the target's.
-    `checked` names the runtime version and the test that confirmed the row; empty where nobody has. `composites` are
-    the names of the `stablehlo.composite` ops that the kernel covers; None where patterns make it, empty where only
-    regions in the program's own text are of it.
+    `inputs` are the rules of the operands in order. If there are more operands (concat), the last rule repeats. An
+    operand may be missing (no bias). `accumulator_bits` is the width in which products are summed; `intermediate`
+    names a narrower saturating sum, if the instruction has one. `same_storage` requires one storage for all wildcards.
+    `profile` is the kernel's own rounding, if it differs from the target's. `checked` names the runtime version and the
+    test that confirmed the row; empty if unconfirmed. `composites` are the names of the `stablehlo.composite` ops that
+    the kernel covers; None for kernels made by fusion patterns, empty if only regions in the program's text use it.
     """
 
     kernel: str
@@ -187,10 +186,10 @@ class KernelRow:
         return isinstance(relation, SameScale) and index in relation and OUTPUT in relation
 
     def storages(self, signature: Signature) -> tuple[Storage, ...] | None:
-        """The storage of each port, output last; None where the row does not fit the signature.
+        """The storage of each port, output last; None if the row does not fit the signature.
 
-        What the signature leaves open is the row's; a wildcard that stays open takes the row's default, or what the
-        other wildcards took where they go together.
+        Ports that the signature leaves open get the row's storage. An open wildcard gets its default, or with
+        `same_storage` the storage of the other wildcards.
         """
         rules = [*(self.input_rule(i) for i in range(len(signature.inputs))), self.output]
         demands = [*signature.inputs, signature.output]
@@ -216,29 +215,28 @@ class KernelRow:
 
 @dataclass(frozen=True)
 class Target:
-    """A target: its kernels, the first row that fits wins, and the numerics profile it computes with."""
+    """A target: its kernel rows, of which the first that fits is used, and its numerics profile."""
 
     name: str
     profile: str
     rows: tuple[KernelRow, ...]
     description: str = ""
     real_results: bool = False
-    """Whether contractions can give floats, from their accumulators: what only floats read is then never rounded to
-    storage, and a sum that only floats read is left to them."""
+    """Whether contractions can return floats, dequantized from their accumulators. If so, a contraction that only
+    floats read is not requantized, and a sum that only floats read stays float."""
     least_sqnr: float = 0.0
-    """How many dB of its own variance the result of a function has to keep where only what it reads is rounded: where
-    the values that calibration saw leave less, the function and what makes its operand are wider, or float. 0: nothing
-    is looked at."""
+    """Minimum SQNR, in dB of the result's variance, of a function whose operand alone is rounded. If the calibrated
+    values give less, the function and the kernel that produces its operand use wider storage or float. 0: no check."""
     scale_type: str = "f64"
-    """The type in which the runtime keeps scales: parameters are chosen such that it holds them exactly.
-    `power_of_two` where it shifts instead of multiplying."""
+    """The type in which the runtime stores scales; parameters are chosen to be exact in it. `power_of_two` for runtimes
+    that shift instead of multiplying."""
     bounds: frozenset[tuple[float, float]] | None = None
-    """The bounds that kernels of sums and products take in behind them. None: any, as of kernels that clamp what they
-    make to any two integers."""
+    """The clamp bounds that sum and product kernels can absorb. None: any, for kernels that clamp to arbitrary
+    integers."""
 
     @cached_property
     def composites(self) -> Mapping[str, str]:
-        """The kernel of each composite that a row names."""
+        """Composite name -> kernel, for all composites that rows name."""
         return {name: row.kernel for row in reversed(self.rows) for name in row.composites or ()}
 
     @cached_property
@@ -250,7 +248,7 @@ class Target:
         return found
 
     def row(self, kernel: str, signature: Signature | None = None) -> KernelRow | None:
-        """The first row of a logical kernel that fits; None where the target has none."""
+        """The first row of a logical kernel that fits the signature, or None."""
         for row in self.by_kernel.get(kernel, ()):
             if signature is None or row.storages(signature) is not None:
                 return row

@@ -1,12 +1,15 @@
-"""Kernel tables from files: TOML, or Python that makes a `Target`.
+"""Load kernel tables from files: TOML, or Python that defines a `Target`.
 
-A table in TOML is a name, a profile, and one `[[kernel]]` for each row; `extends` puts the rows of another target
-behind its own, `prefer = 16` puts those rows in front whose output has so many bits, `real_results = true` says that
-contractions can give floats, `least_sqnr = 20` how much of a function's result rounding its operand may cost, and
-`bounds = [[0, inf], [0, 6]]` which bounds behind a sum or product its kernels take in (`"any"`: all).
+A TOML table has a name, a profile, and one `[[kernel]]` per row. Optional keys:
 
-Python in a target is run, with all rights of the user. Only the user names a target (`--target`, an option of a pass,
-an argument of a function), never a model; a table names files of its own folder only.
+- `extends`: append the rows of another target.
+- `prefer = 16`: move rows whose output has that many bits to the front.
+- `real_results = true`: contractions can return floats.
+- `least_sqnr = 20`: minimum SQNR in dB of a function's result when its operand is rounded.
+- `bounds = [[0, inf], [0, 6]]`: clamp bounds that kernels absorb after a sum or product (`"any"`: all).
+
+Python in a target is executed with the user's rights. Only the user can name a target (`--target`, an option of a pass,
+an argument of a function), never a model; and a table can only name files in its own folder.
 """
 
 from __future__ import annotations
@@ -52,13 +55,13 @@ REQUIRED = ("name", "inputs", "output", "relation")
 
 ValueT = TypeVar("ValueT")
 Extends = Callable[[str], Target]
-"""From the name of a target to it."""
+"""Returns a target by name."""
 
 
 def load_target(path: Path, extends: Extends) -> Target:
     """The target in a `.toml` or `.py` file.
 
-    Raises TargetError, naming file, row and column, for a table that means nothing; OSError where there is no file.
+    Raises TargetError, naming file, row and column, for an invalid table; OSError if the file cannot be read.
     """
     if path.suffix == ".toml":
         with reading(path, TargetError):
@@ -92,7 +95,7 @@ def _from_python(path: Path) -> Target:
 
 
 def _beside(path: Path, name: str) -> Path:
-    """The file that a table names. Raises ValueError for one outside of the table's folder."""
+    """The file that a table names. Raises ValueError if it is outside the table's folder."""
     folder = path.parent.resolve()
     found = (folder / name).resolve()
     if not found.is_relative_to(folder):
@@ -101,7 +104,7 @@ def _beside(path: Path, name: str) -> Path:
 
 
 def _base(path: Path, name: str, extends: Extends) -> Target:
-    """The target that a table extends: a built-in one, or a table beside it."""
+    """The target that a table extends: a built-in one, or a file in the same folder."""
     if not name.endswith((".toml", ".py")):
         return extends(name)
     try:
@@ -111,7 +114,7 @@ def _base(path: Path, name: str, extends: Extends) -> Target:
 
 
 def _function(path: Path, text: str) -> QuantFunction:
-    """The function `FILE.py:NAME`, from a file beside the table."""
+    """The function `FILE.py:NAME`, from a file in the table's folder."""
     file, _, name = text.rpartition(":")
     source = _beside(path, file)
     if not file or source.suffix != ".py" or not source.is_file():
@@ -176,7 +179,7 @@ def _text(table: Mapping[str, Any], key: str, path: Path) -> str:
 
 @dataclass(frozen=True)
 class _Entry:
-    """One `[[kernel]]`, and what to call it in messages."""
+    """One `[[kernel]]` entry, with its position for messages."""
 
     columns: Mapping[str, object]
     number: int
@@ -190,13 +193,13 @@ class _Entry:
         return self.texts("name") if isinstance(found, list) else [self.text("name")]
 
     def wrong(self, column: str, sentence: str) -> TargetError:
-        """The error of a column."""
+        """An error for a column."""
         found = self.columns.get("name", "")
         kernel = "|".join(map(str, cast("list[object]", found))) if isinstance(found, list) else str(found)
         return TargetError(f"{place(self.target, self.number, kernel, column)}: {sentence}")
 
     def of_type(self, column: str, kind: type[ValueT], expected: str, default: ValueT | None = None) -> ValueT:
-        """The value of a column."""
+        """The value of a column. Raises TargetError if it is not of type `kind`."""
         value = self.columns.get(column, default)
         if not isinstance(value, kind) or isinstance(value, bool) != (kind is bool):
             raise self.wrong(column, f"found {value!r}, expected {expected}")
@@ -215,14 +218,14 @@ class _Entry:
         return cast("list[str]", found)
 
     def read(self, column: str, text: str, reader: Callable[[str], ValueT]) -> ValueT:
-        """A text as `reader` understands it."""
+        """The result of `reader` on a text; its ValueError becomes a TargetError for the column."""
         try:
             return reader(text)
         except ValueError as error:
             raise self.wrong(column, str(error)) from error
 
     def relation(self, text: str) -> Relation:
-        """The relation, with its function where it is one."""
+        """The relation; if it is a function, it is loaded."""
         return parse_relation(text, lambda function: _function(self.path, function))
 
 

@@ -1,7 +1,7 @@
-"""The names of logical kernels: what a row of a kernel table can be of.
+"""The names of logical kernels that rows of a kernel table may have.
 
-A row whose kernel nothing makes would never be looked up. So a name is one that fusion's patterns make, or one that
-only a program's own regions have, or the row says which composites it covers.
+A row for an unknown kernel would never be used. So the name must be one that fusion patterns produce, one that only
+regions in a program's own text have, or the row must list the composites that it covers.
 
 Source: the RFC on quantization transformations, sections "Target Constraints" (the key) and "Kernel fusion pass".
 """
@@ -36,13 +36,13 @@ FUNCTIONS = (
     "sqrt",
     "tanh",
 )
-"""Functions of one value; `elementwise_unary` is any of them."""
+"""Functions of one value; `elementwise_unary` is any function."""
 BINARY = ("add", "divide", "maximum", "minimum", "multiply", "subtract")
 REDUCTIONS = ("average_pool", "max_pool", "mean", "reduce_max", "reduce_min", "sum")
 NORMALIZATIONS = ("layer_norm", "log_softmax", "softmax")
 MOVEMENTS = ("broadcast", "concatenate", "gather", "pad", "reshape", "reverse", "slice", "transpose")
 FUSED = frozenset({*CONTRACTIONS, *FUNCTIONS, *BINARY, *REDUCTIONS, *NORMALIZATIONS, *MOVEMENTS})
-"""What the patterns of fusion make."""
+"""Kernels that fusion patterns produce."""
 WRITTEN = frozenset(
     {
         "arg_max",
@@ -69,4 +69,4 @@ WRITTEN = frozenset(
         "unpack",
     }
 )
-"""Kernels of runtimes that no pattern makes: a region in the program's own text may be one."""
+"""Kernels of runtimes that no pattern produces; only regions in a program's own text can have them."""

@@ -1,4 +1,4 @@
-"""The second half of a table's key: what is known of the storage at each port of a kernel.
+"""The second half of a table's key: what is known about the storage at each port of a kernel.
 
 Source: the RFC on quantization transformations, section "Target Constraints": the signature is a sequence of storage
 types and ranges for all inputs and outputs; it can be partially specified.
@@ -14,7 +14,7 @@ from zeropoint.numerics.storage import StorageType
 
 @dataclass(frozen=True)
 class AtLeast:
-    """Storage of `bits` bits or more, of whatever sign: what `!quant.any` asks for."""
+    """Storage of `bits` bits or more, signed or unsigned, as `!quant.any` requests."""
 
     bits: int
 
@@ -24,13 +24,13 @@ class AtLeast:
 
 @dataclass(frozen=True)
 class EitherSign:
-    """A storage, or the one of the other sign that holds the same real values: u8<1:255> for i8<-127:127>."""
+    """A storage, or the equivalent one of the other signedness: u8<1:255> for i8<-127:127>."""
 
     storage: Storage
 
     @property
     def other(self) -> Storage:
-        """The storage of the other sign."""
+        """The equivalent storage of the other signedness."""
         kind = self.storage.type
         offset = 1 << (kind.width - 1)
         shift = offset if kind.signed else -offset
@@ -42,7 +42,7 @@ class EitherSign:
 
 
 Demand = Storage | AtLeast | EitherSign | None
-"""What is asked of the storage of a port; None leaves it to the table."""
+"""A requirement on the storage of a port; None leaves it to the table."""
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """The columns of a kernel table as text: `act i8`, `weight i8<-127:127> zp=0 per_channel axis=0`, `same_scale(0, out)`.
 
-Each reader raises ValueError that says what was found and what was expected; `load` adds the row and the column.
+Each parser raises ValueError with what was found and what was expected; `load` adds the row and the column.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ RELATIONS = (
 )
 
 FunctionLoader = Callable[[str], QuantFunction]
-"""From `FILE.py:FUNCTION` to the function."""
+"""Returns the function for `FILE.py:FUNCTION`."""
 
 
 def parse_storage(text: str) -> tuple[Storage, bool]:
-    """`i8`, `i8<-127:127>`, or `*i8` for any storage with i8 as its default; the storage, and whether it is any."""
+    """Parse `i8`, `i8<-127:127>`, or `*i8` (any storage, default i8). Returns the storage, and whether it is any."""
     match = _STORAGE.fullmatch(text)
     if match is None:
         raise ValueError(f"found storage '{text}', expected one such as i8, u8, i8<-127:127>, or *i8 for any")
@@ -51,7 +51,7 @@ def parse_storage(text: str) -> tuple[Storage, bool]:
 
 
 def parse_port(text: str) -> PortRule:
-    """`ROLE STORAGE` and options."""
+    """Parse a port: `ROLE STORAGE` and options (`PORT_FORM`)."""
     words = text.split()
     roles = {role.value: role for role in Role}
     if not words or words[0] not in roles:
@@ -97,7 +97,7 @@ def _port(text: str, role: Role, storage: Storage, wildcard: bool, options: dict
 
 
 def parse_relation(text: str, load_function: FunctionLoader) -> Relation:
-    """One of `RELATIONS`."""
+    """Parse a relation, one of `RELATIONS`."""
     if text.startswith("python:"):
         return Custom(load_function(text.removeprefix("python:")), text)
     match = _CALL.fullmatch(text.replace(" ", ""))
@@ -137,7 +137,7 @@ def _number(text: str) -> float:
 
 
 def port_text(rule: PortRule) -> str:
-    """A port as the table has it."""
+    """A port in the table's syntax."""
     if rule.role is Role.OTHER:
         return rule.role.value
     words = [rule.role.value, f"{'*' if rule.wildcard else ''}{rule.storage}"]
@@ -153,7 +153,7 @@ def port_text(rule: PortRule) -> str:
 
 
 def relation_text(relation: Relation) -> str:
-    """A relation as the table has it."""
+    """A relation in the table's syntax."""
     match relation:
         case FixedScale(scale, zero_point, group):
             listed = "" if group == (OUTPUT,) else f", {_ports_text(group)}"
