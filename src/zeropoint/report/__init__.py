@@ -1,1 +1,1 @@
-"""What a person wants to know about a program."""
+"""Reports about programs, for people and tools."""

@@ -1,4 +1,4 @@
-"""How near the values of one program come to those of another."""
+"""Compare the values of one program with those of another."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from zeropoint.report.tables import preformatted, rendered
 
 
 class ComparisonError(Error, ValueError):
-    """Two models that cannot be compared: other inputs or outputs, or no data."""
+    """Two models cannot be compared: their inputs or outputs differ, or there is no data."""
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """How near one value comes to its reference, over all samples.
+    """The agreement of one value with its reference, over all samples.
 
-    `sqnr` is 10 log10 (sum reference^2 / sum difference^2) in dB, infinite where they are equal, minus infinite where
-    only the reference is 0 throughout; `cosine` of the flattened values, 1 where both are 0 and 0 where one is; `top1`
-    the share of samples whose greatest element is the same, None for values of one element.
+    `sqnr` is 10 log10 (sum reference^2 / sum difference^2) in dB; inf if they are equal, -inf if they differ and the
+    reference is all 0. `cosine` is that of the flattened values; 1 if both are 0, and 0 if only one is. `top1` is the
+    share of samples with the same argmax; None for values of one element.
     """
 
     name: str
@@ -37,7 +37,7 @@ class Agreement:
 
 
 class Accumulated:
-    """Sums over samples, so that no output has to be kept."""
+    """Sums over samples, so that outputs need not be kept."""
 
     def __init__(self, name: str):
         self.name = name
@@ -73,11 +73,10 @@ class Accumulated:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Outputs, and with layers every value that both programs name.
+    """The agreement of outputs and, with layers, of every value that has a name in both programs.
 
-    `ops` has what the compared program consists of, where it is quantized; a runtime's file does not say it. `parts`
-    has the operands of outputs that are concatenations, as `output: operand`: a small one can be lost while the
-    whole looks good.
+    `ops` counts the ops of the compared program if it is quantized; None for a runtime's file. `parts` has the operands
+    of outputs that are concatenations, as `output: operand`: a small part can be lost while the whole looks good.
     """
 
     samples: int
@@ -87,7 +86,7 @@ class Comparison:
     ops: Ops | None = None
 
     def json(self) -> str:
-        """For tools; what is infinite or not a number is null."""
+        """JSON text; infinities and NaN become null."""
 
         def entry(row: Agreement) -> dict[str, Any]:
             return {
@@ -101,7 +100,7 @@ class Comparison:
         return json.dumps({"samples": self.samples, **rows, **ops}, indent=2)
 
     def table(self) -> str:
-        """For people."""
+        """A text table."""
         table = agreement_table(self.samples, self.outputs, self.layers, self.parts)
         return table if self.ops is None else f"{table}\n\n{self.ops}"
 
@@ -115,7 +114,7 @@ class Comparison:
 def agreement_table(
     samples: int, outputs: Sequence[Agreement], layers: Sequence[Agreement], parts: Sequence[Agreement] = ()
 ) -> str:
-    """SQNR, cosine, greatest error and top-1 agreement of each value."""
+    """A text table with SQNR, cosine, greatest error and top-1 agreement of each value."""
     from rich import box  # heavy, and only needed here
     from rich.table import Table
 

@@ -1,4 +1,4 @@
-"""How much of a program is integer arithmetic."""
+"""Count the integer and float ops of a program."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from zeropoint.ir.stablehlo import ConstantOp, ConvolutionOp, DotGeneralOp, Unif
 from zeropoint.ir.tensors import element_of, shape_of
 
 UNCOVERED = "no kernel covers it"
-"""The reason of a float op that carries none."""
+"""The reason for a float op that carries none."""
 PLACES_SHOWN = 3
-"""Places in a line of a summary."""
+"""Number of places shown per line of a summary."""
 EDGES = (StorageCastOp, UniformDequantizeOp, UniformQuantizeOp)
 
 
@@ -28,8 +28,8 @@ EDGES = (StorageCastOp, UniformDequantizeOp, UniformQuantizeOp)
 class Counts:
     """Ops of the entry function, without constants and the return.
 
-    `integer` ops compute on integers, `floats` in float, wherever they are. `edges` convert between the two, `rescales`
-    (integer ops) only change parameters.
+    `integer` ops compute on integers, `floats` in float. `edges` convert between the two. `rescales` are the integer
+    ops that only change parameters.
     """
 
     integer: int
@@ -40,7 +40,7 @@ class Counts:
 
 @dataclass(frozen=True)
 class FloatKernel:
-    """Kernels of one kind that stay float for one reason: how many, their ops in all, and their places."""
+    """Kernels of one kind that stay float for one reason: their number, their total number of ops, and their places."""
 
     kernel: str
     reason: str
@@ -59,12 +59,12 @@ class FloatKernel:
 
 
 def is_float(op: Operation) -> bool:
-    """Whether an op makes a tensor of floats."""
+    """Whether an op produces a float tensor."""
     return any(isinstance(r.type, TensorType) and isinstance(element_of(r), AnyFloat) for r in op.results)
 
 
 def _is_not_integer(op: Operation) -> bool:
-    """Whether an op makes floats, or says why it is no integer one (it works on quantized values)."""
+    """Whether an op produces floats, or works on quantized values with a reason for not being an integer op."""
     return (is_float(op) or FLOAT_REASON in op.attributes) and not isinstance(op, EDGES)
 
 
@@ -73,7 +73,7 @@ def _computing(program: Program) -> list[Operation]:
 
 
 def why_float(op: Operation) -> str:
-    """Why an op is float: the reason that it carries, the kernel whose table it is part of, or that nothing has it."""
+    """Why an op is float: its own reason, the kernel whose table it becomes part of, or that no kernel covers it."""
     reason = op.attributes.get(FLOAT_REASON)
     if isinstance(reason, StringAttr):
         return reason.data
@@ -82,7 +82,7 @@ def why_float(op: Operation) -> str:
 
 
 def _kernel_around(op: Operation) -> str | None:
-    """The kernel whose float form an op is part of, `dequantize, ops, quantize`: the quantize op names it."""
+    """The kernel whose float form (dequantize, ops, quantize) an op is part of, from the facts of the quantize op."""
     seen: set[Operation] = set()
     pending = [op]
     while pending:
@@ -96,14 +96,14 @@ def _kernel_around(op: Operation) -> str | None:
 
 
 def float_ops(program: Program) -> list[tuple[str, str]]:
-    """Each float op with its place, and why it is float."""
+    """Each float op with its location, and why it is float."""
     return [(describe(op), why_float(op)) for op in _computing(program) if _is_not_integer(op)]
 
 
 def float_kernels(program: Program) -> list[FloatKernel]:
-    """The float ops of a program, by kernel and reason: those of one kernel that feed each other are one of it.
+    """The float ops of a program, grouped by kernel and reason. Connected ops of one kernel count as one instance.
 
-    An op that no kernel covers goes by its own name, `stablehlo.sine`.
+    An op that no kernel covers is listed under its own name, such as `stablehlo.sine`.
     """
     floats = [op for op in _computing(program) if _is_not_integer(op)]
     keys = {op: (_kernel_of(op), why_float(op)) for op in floats}
@@ -122,7 +122,7 @@ def _kernel_of(op: Operation) -> str:
 
 
 def _connected(ops: list[Operation]) -> int:
-    """The number of parts that some ops fall into, those in one that feed each other."""
+    """The number of connected components of some ops, by their operands."""
     part = {op: op for op in ops}
 
     def root(op: Operation) -> Operation:
@@ -145,25 +145,25 @@ def _places(ops: list[Operation]) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Ops:
-    """The ops of a program, counted, and the kernels that stay float."""
+    """The op counts of a program, and the kernels that stay float."""
 
     counts: Counts
     floats: tuple[FloatKernel, ...]
 
     @staticmethod
     def of(program: Program) -> Ops:
-        """Those of a program."""
+        """The counts and float kernels of a program."""
         return Ops(count_ops(program), tuple(float_kernels(program)))
 
     def __str__(self) -> str:
-        """`60 integer ops, 20 float ops, 3 rescales, 2 conversions`, then a line for the kernels that stay float."""
+        """`60 integer ops, 20 float ops, 3 rescales, 2 conversions`, then a line per group of float kernels."""
         found = self.counts
         line = f"{found.integer} integer ops, {found.floats} float ops, {found.rescales} rescales"
         return "\n".join([f"{line}, {found.edges} conversions", *(f"  {group}" for group in self.floats)])
 
 
 def count_ops(program: Program) -> Counts:
-    """The counts of a program."""
+    """The op counts of a program."""
     ops = _computing(program)
     edges = sum(isinstance(op, EDGES) for op in ops)
     floats = sum(_is_not_integer(op) for op in ops)
@@ -172,7 +172,7 @@ def count_ops(program: Program) -> Counts:
 
 
 def constant_bytes(program: Program) -> int:
-    """The bytes of the constants that the program refers to; one that occurs twice counts once."""
+    """Total bytes of the constants that the program refers to; shared constants count once."""
     sizes: dict[object, int] = {}
     for op in program.module.walk():
         if isinstance(op, ConstantOp):
@@ -181,7 +181,7 @@ def constant_bytes(program: Program) -> int:
 
 
 def multiplications(program: Program) -> int:
-    """Multiplications of the convolutions and products of a run; a dynamic dimension counts as one."""
+    """Number of multiplications in the convolutions and matrix products of one run; dynamic dimensions count as 1."""
     return sum(
         _elements(op.results[0]) * _summed(op)
         for op in program.module.walk()
@@ -194,7 +194,7 @@ def _elements(value: SSAValue) -> int:
 
 
 def _summed(op: ConvolutionOp | DotGeneralOp) -> int:
-    """Products that one element of the result is the sum of."""
+    """Number of products summed into one element of the result."""
     if isinstance(op, ConvolutionOp):
         outputs = shape_of(op.rhs)[op.dimension_numbers.data.kernel_output_feature_dimension]
         return _elements(op.rhs) // max(1, outputs)

@@ -1,4 +1,4 @@
-"""Programs that hand out the values in the middle, in real numbers, by the names of the original model."""
+"""Expose the intermediate values of a program as real numbers, under the names of the original model."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from zeropoint.ir.tensors import element_of, with_element
 
 
 def observed_layers(program: Program) -> Program:
-    """The program with a `quant.stats_ref` after every named value; running it with an observer hands them out.
+    """A copy with a `quant.stats_ref` after every named value, so that an observer sees them in a run.
 
-    A value is observed under the name of its op, the last of that name: a quantized one, or an integer one after it is
-    dequantized by the type that the lowering noted; a float one where nothing quantized has the name, because between
-    two casts floats are steps of a function that is one table in the end.
+    A value is observed under the name of its op; of several ops with one name, the last counts. Quantized values are
+    dequantized; integer values too, by the type that the lowering recorded. Float values are observed only if no
+    quantized value has the name, because floats between two casts are steps of a function that becomes one table.
     """
     program = program.clone()
     last: dict[str, SSAValue] = {}
@@ -41,12 +41,12 @@ def _observable(op: Operation) -> bool:
 
 
 def _is_real(op: Operation | Block) -> bool:
-    """Whether the op makes floats."""
+    """Whether the op produces floats."""
     return isinstance(op, Operation) and isinstance(element_of(op.results[0]), AnyFloat)
 
 
 def _observe(value: SSAValue, name: str) -> None:
-    """Put `stats_ref` after a value, and what makes it real in between."""
+    """Insert a `stats_ref` after a value, with casts in between that convert it to real numbers."""
     op = value.owner
     assert isinstance(op, Operation)
     made: list[Operation] = []

@@ -1,4 +1,4 @@
-"""The parts of concatenated values: one that is small beside the others can be lost while the whole looks good."""
+"""The parts of concatenated values. A part with small values can be lost while the whole looks good."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Part:
 
 
 def parts_of(value: SSAValue) -> tuple[Part, ...]:
-    """The parts of a value that a concatenation makes, also where it is transposed after that; none of another."""
+    """The parts of a concatenation, also behind transposes; empty for other values."""
     order = list(range(len(shape_of(value))))
     while isinstance(value.owner, TransposeOp):
         before = array_values(value.owner.permutation)
@@ -47,7 +47,7 @@ def parts_of(value: SSAValue) -> tuple[Part, ...]:
 
 
 def output_parts(program: Program) -> dict[str, tuple[Part, ...]]:
-    """The parts of the outputs of a float program, by the name of the output."""
+    """The parts of the outputs of a float program, by output name."""
     returned: Operation | None = program.entry.last_op
     assert isinstance(returned, ReturnOp)
     named = zip((port.name for port in program.outputs), returned.operands, strict=True)

@@ -20,12 +20,12 @@ def rendered(table: Any, width: int = 120) -> str:
 
 
 def preformatted(text: str) -> str:
-    """A text as HTML, for notebooks: as it is, in a fixed font, without line breaks of its own."""
+    """A text as preformatted HTML for notebooks, without line wrapping."""
     return f'<pre style="line-height:1.2;white-space:pre;overflow-x:auto">{html.escape(text)}</pre>'
 
 
 def target_list() -> str:
-    """Every built-in target, a line each."""
+    """All built-in targets, one per line."""
     return "\n".join(
         f"{found.name:13s}{found.description}; profile {found.profile}, {len(found.by_kernel)} kernels, "
         f"{_checked_count(found)}"
@@ -38,7 +38,7 @@ def _checked_count(target: Target) -> str:
 
 
 def checked_text(target: Target) -> str:
-    """How many rows were checked against the real runtime; by which, in which tests."""
+    """How many rows were checked against the real runtime, with the runtime version and the tests."""
     by = Counter(row.checked for row in target.rows if row.checked)
     found = (f"{count} by {runtime}{f' in{test}' if test else ''}" for runtime, test, count in map(_parts, by.items()))
     return "; ".join([_checked_count(target), *found])
@@ -50,7 +50,7 @@ def _parts(item: tuple[str, int]) -> tuple[str, str, int]:
 
 
 def target_table(target: Target) -> str:
-    """The kernel table of a target, in the words of its file, and what was checked of it."""
+    """The kernel table of a target, in the syntax of its file, and which rows were checked."""
     from rich import box
     from rich.table import Table
 

@@ -1,4 +1,4 @@
-"""Explanation: why a value has its parameters, why a rescale is there, why an op stayed float."""
+"""Explain why a value has its parameters, why a rescale exists, and why an op stays float."""
 
 from zeropoint.report.explain.explanation import Explanation
 from zeropoint.report.explain.kernels import NativeKernel, native_kernels, native_table

@@ -1,4 +1,4 @@
-"""An explanation: all that a program says of its own parameters, or the part that is about one name."""
+"""An explanation: all that a program records about its parameters, or the part about one name."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from zeropoint.report.tables import preformatted
 
 @dataclass(frozen=True)
 class Explanation:
-    """Everything that a program says of its own parameters."""
+    """All that a program records about its parameters."""
 
     values: tuple[Value, ...]
     rescales: tuple[Rescale, ...]
     float_ops: tuple[FloatOp, ...]
     missing: tuple[Missing, ...]
     corrections: tuple[Fact, ...] = ()
-    """What was tried to bring the outputs nearer to float, and what it gained; of the whole program only."""
+    """The corrections that were tried, and their gains; only for the whole program."""
     of_one: bool = False
-    """Whether it is about one name of the original model."""
+    """Whether this explains a single name of the original model."""
 
     def of(self, name: str) -> Explanation:
-        """The part that is about the values and ops of a name of the original model; empty where there is none."""
+        """The part about the values and ops with a name of the original model; empty for an unknown name."""
         values = tuple(value for value in self.values if name == value.name or name in value.names)
         known = {name, *(value.name for value in values)}
         return Explanation(
@@ -47,32 +47,32 @@ class Explanation:
         return bool(self.values or self.rescales or self.float_ops or self.missing)
 
     def names(self) -> list[str]:
-        """Every name that can be asked for, in program order."""
+        """Every name that `of` accepts, in program order."""
         found = [name for value in self.values for name in (value.name, *value.names)]
         return list(dict.fromkeys([*found, *(op.name for op in self.float_ops), *(one.value for one in self.missing)]))
 
     def record(self) -> dict[str, Any]:
-        """Lists and dictionaries, for tools."""
+        """The explanation as lists and dictionaries, for tools."""
         found = asdict(self)
         del found["of_one"]
         return found
 
     def overview(self) -> str:
-        """Every value with its type and what decided it, every rescale, every float op by its reason."""
+        """Every value with its type and the deciding fact, every rescale, and the float ops by reason."""
         parts = [value_table(self.values)] if self.values else []
         parts += [rescale_text(rescale) for rescale in self.rescales]
         parts += [*float_text(self.float_ops), *missing_text(self.missing), *correction_text(self.corrections)]
         return "\n\n".join(parts) or "nothing to explain: the program has no values that kernels read or make"
 
     def details(self) -> str:
-        """The chain of facts of every value, its rescales, and why ops of it are float."""
+        """The chain of facts of every value, its rescales, and the reasons of float ops."""
         parts = [value_text(value) for value in self.values]
         parts += [rescale_text(rescale) for rescale in self.rescales]
         parts += [f"{op.op} '{op.name}' is float: {op.reason}" for op in self.float_ops]
         return "\n\n".join([*parts, *missing_text(self.missing)])
 
     def __str__(self) -> str:
-        """The overview of a program; of one name, all details."""
+        """The overview of a program, or all details of one name."""
         return self.details() if self.of_one else self.overview()
 
     def _repr_html_(self) -> str:

@@ -1,4 +1,4 @@
-"""Which kernel of native code computes which ops, and why a better one did not, from a grouped program."""
+"""Which native kernel computes which ops, and why better ones declined them, from a grouped program."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WIDTH = 140
 
 @dataclass(frozen=True)
 class NativeKernel:
-    """One kernel: the pattern that made it, the name of its op in the model, its ops, and who declined them."""
+    """One kernel: its pattern, the name of its op in the model, its ops, and why other patterns declined them."""
 
     kind: str
     name: str
@@ -25,7 +25,7 @@ class NativeKernel:
     declined: tuple[str, ...]
 
     def record(self) -> dict[str, Any]:
-        """For tools."""
+        """The fields as a dict, for tools."""
         return asdict(self)
 
 
@@ -42,7 +42,7 @@ def _kernel(op: KernelOp) -> NativeKernel:
 
 
 def native_table(kernels: list[NativeKernel]) -> str:
-    """A row a kernel, for people."""
+    """A text table with one row per kernel."""
     from rich import box  # heavy, and only needed here
     from rich.table import Table
 

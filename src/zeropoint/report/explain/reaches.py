@@ -1,8 +1,8 @@
-"""How far the integers of a program reach: for each kernel and channel the bound, its bits, and those that stay free.
+"""The range report of a program: per kernel and channel, the bound, the bits that it needs, and the headroom.
 
-The bounds are those of `zeropoint.ranges`: from the actual weights and the storage of activations, attained by some
-input or above it. A weight's scale that grew, so that the bias or the sums of its channel fit, shows in the weights
-that are stored: without it the greatest of a channel would be the greatest that its storage holds.
+The bounds are those of `zeropoint.ranges`, from the actual weights and the storage of activations; they are attained by
+some input or conservative. If a channel's weight scale was increased, so that its bias or sums fit, this shows in the
+stored weights: otherwise the greatest weight of a channel would be the greatest value of its storage.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ CHANNELS = 1
 
 @dataclass(frozen=True)
 class Reach:
-    """What an op computes, in a type of `width` bits: one bound, and the bits that it needs and leaves, a channel.
+    """A number that an op computes in `width` bits: per channel its bound, the bits it needs, and the headroom.
 
-    `grown` is by how much the scale of a channel's weights is above the least that its weights allow, to the precision
-    of stored weights, 1 where it is that; empty for other ops. `grown_by` says for what: `bias`, `sums`.
+    `grown` is, per channel, the factor by which the weight scale exceeds the least that the weights allow (1 if it does
+    not), to the precision of stored weights; empty for other ops. `grown_by` is the cause: `bias` or `sums`.
     """
 
     name: str
@@ -54,14 +54,14 @@ class Reach:
         return max(range(len(self.bound)), key=self.bound.__getitem__)
 
     def record(self) -> dict[str, Any]:
-        """For tools."""
+        """The fields as a dict, for tools."""
         return asdict(self)
 
 
 def reaches(program: Program, value: str | None = None) -> list[Reach]:
-    """Every number of a lowered program that its type might not hold, in program order; of one name, where it is given.
+    """Every number of a lowered program that is subject to overflow, in program order; only of one name if given.
 
-    Raises ExplanationError for a program that has no integer ops, and for a name that it does not have.
+    Raises ExplanationError for a program without integer ops, and for an unknown name.
     """
     ranges = ranges_of(program)
     found = [
@@ -103,7 +103,7 @@ def _numbers(array: AnyArray) -> tuple[int, ...]:
 def _growth(
     program: Program, op: ConvolutionOp | DotGeneralOp, bound: Sequence[int]
 ) -> tuple[tuple[float, ...], tuple[str, ...]]:
-    """By how much the scale of each channel's weights grew, and for what."""
+    """The growth factor of each channel's weight scale, and its cause."""
     weights, axis = _stored(program, op), weight_channel_axis(op)
     if weights is None or axis is None or weights.dtype != np.int8:
         return (), ()
@@ -124,7 +124,7 @@ def _stored(program: Program, op: ConvolutionOp | DotGeneralOp) -> Array | None:
 
 
 def _bias(program: Program, op: Operation) -> Array:
-    """|constant| that is added to the sums of each channel, the zero-point correction included; 0 for none."""
+    """Per channel |constant added to the sums|, including the zero-point correction; 0 without one."""
     users = [use.operation for use in op.results[0].uses]
     for user in users:
         if isinstance(user, AddOp) and isinstance(user.rhs.owner, BroadcastInDimOp):
@@ -135,7 +135,7 @@ def _bias(program: Program, op: Operation) -> Array:
 
 
 def range_table(found: Sequence[Reach]) -> str:
-    """A line for each op: its channel with the greatest bound, and how many channels' weights grew."""
+    """A text table with a row per op: the channel with the greatest bound, and how many weight scales grew."""
     from rich import box  # heavy, and only needed here
     from rich.table import Table
 
@@ -154,7 +154,7 @@ def range_table(found: Sequence[Reach]) -> str:
 
 
 def range_details(found: Sequence[Reach]) -> str:
-    """Every channel of every op."""
+    """A line for every channel of every op."""
     lines: list[str] = []
     for reach in found:
         lines.append(f"{reach.name}: {reach.what} of {reach.op} in {reach.width} bits")

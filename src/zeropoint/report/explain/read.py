@@ -1,8 +1,8 @@
-"""Read the facts that a program carries, whatever stage it is at.
+"""Read the facts that a program carries, at any stage of compilation.
 
-A fused or propagated program has them on its regions, a quantized or integer program on the ops that make the values
-(`zeropoint.facts`), on rescales (`zeropoint.rescale`) and on ops that stay float (`zeropoint.float_reason`). Ops in
-between, such as a sum of products before its requantization, are looked through.
+A fused or propagated program has them on its regions. A quantized or integer program has them on the ops that produce
+the values (`zeropoint.facts`), on rescales (`zeropoint.rescale`) and on ops that stay float
+(`zeropoint.float_reason`). Ops in between, such as a sum of products before its requantization, are looked through.
 
 Source: the project's design, "every decision can be explained".
 """
@@ -35,7 +35,7 @@ from zeropoint.report.explain.records import FloatOp, Missing, Rescale, Value
 
 
 class ExplanationError(Error, ValueError):
-    """A question about a value that the program does not have."""
+    """The program has no value of the given name, or nothing to explain."""
 
 
 def _name(op: Operation) -> str:
@@ -43,13 +43,13 @@ def _name(op: Operation) -> str:
 
 
 def _is_stop(op: Operation) -> bool:
-    """Whether an op makes a value that has a name in an explanation."""
+    """Whether an op produces a value that explanations name."""
     return FACTS in op.attributes or isinstance(op, QuantizeRegionOp) or FLOAT_REASON in op.attributes
 
 
 @dataclass(frozen=True)
 class _Names:
-    """The names of the program's inputs, and where in the program each op is."""
+    """The names of the program's inputs, and the position of each op."""
 
     inputs: dict[SSAValue, str]
     positions: dict[Operation, int]
@@ -74,7 +74,7 @@ class _Names:
 def _nearest(
     start: Iterable[SSAValue], step: Callable[[SSAValue], Iterator[SSAValue]], known: _Names
 ) -> tuple[str, ...]:
-    """The names of the nearest values that have one, in one direction; in program order."""
+    """The names of the nearest named values in the direction of `step`, in program order."""
     found: dict[SSAValue, str] = {}
     seen: set[SSAValue] = set()
     pending = list(start)
@@ -113,7 +113,7 @@ def _facts(op: Operation) -> tuple[str, tuple[str, ...], tuple[Fact, ...]]:
 
 
 def _type(value: SSAValue, facts: tuple[Fact, ...]) -> str:
-    """The quantized type of a value: its own, the one that its integers express, or what the last fact decided."""
+    """The type of a value: its own, the recorded one of its integers, or that of the last fact."""
     owner = value.owner
     if isinstance(owner, QuantizeRegionOp):
         return str(owner.output_specs.data[0])
@@ -161,7 +161,7 @@ def _rescales(program: Program, known: _Names) -> Iterator[Rescale]:
 
 
 def _float_ops(block: Block) -> Iterator[FloatOp]:
-    """Ops that compute in float. Of a region that stays float every op counts, of one that is open none does."""
+    """Ops that compute in float. All ops of a region that stays float count; those of an undecided region do not."""
     skipped = (ConstantOp, ReturnOp, StatisticsOp, StatisticsRefOp, *EDGES)
     for op in block.ops:
         reason = op.attributes.get(FLOAT_REASON)
@@ -174,7 +174,7 @@ def _float_ops(block: Block) -> Iterator[FloatOp]:
 
 
 def _missing(block: Block) -> Iterator[Missing]:
-    """The points that ask for statistics and have none."""
+    """The values that still need statistics."""
     for op in block.ops:
         if isinstance(op, StatisticsRefOp):
             made = op.arg.owner
@@ -183,9 +183,9 @@ def _missing(block: Block) -> Iterator[Missing]:
 
 
 def explain(program: Program, value: str | None = None) -> Explanation:
-    """What a program says of its values, rescales and float ops; of one name, where one is given.
+    """What a program records about its values, rescales and float ops; only about one name if given.
 
-    Raises ExplanationError for a name that the program does not have.
+    Raises ExplanationError for an unknown name.
     """
     known = _Names.of(program)
     found = Explanation(
@@ -204,7 +204,7 @@ def explain(program: Program, value: str | None = None) -> Explanation:
 
 
 def _nearby(name: str, names: list[str]) -> str:
-    """A few names that look like one, or the first ones."""
+    """A few similar names for a message, or the first ones."""
     from difflib import get_close_matches
 
     close = get_close_matches(name, names, 4, 0.5) or names[:4]

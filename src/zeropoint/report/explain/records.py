@@ -1,4 +1,4 @@
-"""What an explanation holds: plain records, in program order."""
+"""The records of an explanation."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from zeropoint.ir.annotations import Fact
 
 @dataclass(frozen=True)
 class Value:
-    """A value that kernels read or make.
+    """A value that kernels read or produce.
 
-    `kind` is the kernel that makes it, or `input`; `names` are the ops of the original model that the kernel covers, or
-    the input's name. `type` is the quantized type, or the element type of a value that is not quantized. `made_from`
-    and `read_by` are values by their names.
+    `kind` is the kernel that produces it, or `input`. `names` are the ops of the original model that the kernel covers,
+    or the input's name. `type` is the quantized type, or the element type if it is not quantized. `made_from` and
+    `read_by` are names of values.
     """
 
     name: str
@@ -27,7 +27,7 @@ class Value:
 
 @dataclass(frozen=True)
 class Rescale:
-    """A change of parameters: what the value has and why, what its readers want and why."""
+    """A rescale: the parameters that the value has and why, and those that its readers want and why."""
 
     value: str
     given: str
@@ -48,7 +48,7 @@ class FloatOp:
 
 @dataclass(frozen=True)
 class Missing:
-    """A value without statistics that somebody has to decide: the tensor, and the op that makes it."""
+    """A value that needs statistics and has none: its name, and the op that produces it."""
 
     value: str
     op: str

@@ -1,4 +1,4 @@
-"""An explanation for people."""
+"""An explanation as text."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BECAUSE: Mapping[Salience, str] = {
     "user": "forced by the user",
     "kernel": "required by a kernel",
 }
-"""A salience in words."""
+"""Salience -> words for it."""
 
 
 def value_table(values: Sequence[Value]) -> str:
@@ -36,7 +36,7 @@ def value_table(values: Sequence[Value]) -> str:
 
 
 def _short(text: str) -> str:
-    """A text whose numbers are rounded to six decimals; the details have all of them."""
+    """The text with long decimals rounded to six places; the details show all of them."""
     return _DIGITS.sub(lambda found: f"{Decimal(found[0]):.6f}", text)
 
 
@@ -44,7 +44,7 @@ _DIGITS = re.compile(r"\d+\.\d{7,}(?!\d*e)")
 
 
 def value_text(value: Value) -> str:
-    """A value: its type, what makes and reads it, and its chain of facts."""
+    """A value: its type, its kernel, its readers, and its chain of facts."""
     lines = [f"{value.name}: {value.type}"]
     covers = ", ".join(f"'{name}'" for name in value.names)
     made = "an input" if value.kind == "input" else f"kernel {value.kind}" + (f", of {covers}" if covers else "")
@@ -70,7 +70,7 @@ def rescale_text(rescale: Rescale) -> str:
 
 
 def float_text(ops: Sequence[FloatOp]) -> list[str]:
-    """Float ops by their reason, the names once each."""
+    """Float ops grouped by reason, each name once."""
     by_reason: dict[str, list[FloatOp]] = {}
     for op in ops:
         by_reason.setdefault(op.reason, []).append(op)
@@ -98,7 +98,7 @@ def missing_text(missing: Sequence[Missing]) -> list[str]:
 
 
 def correction_text(corrections: Sequence[Fact]) -> list[str]:
-    """The corrections that were tried, each with what it gained on the samples that it was judged on."""
+    """The corrections that were tried, each with its SQNR on the samples that it was judged on."""
     if not corrections:
         return []
     lines = [f"  {fact.name}: {fact.value}" for fact in corrections]
