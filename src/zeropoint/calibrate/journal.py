@@ -71,7 +71,7 @@ class Journal:
         return self._path is not None and time.monotonic() >= self._due
 
     def write(self, packed: Packed) -> None:
-        """Replace the journal with the current state, atomically. Raises OSError."""
+        """Replace the journal with the current state, atomically and flushed to disk. Raises OSError."""
         assert self._path is not None
         began = time.monotonic()
         digests = np.frombuffer(b"".join(self.seen.values()), np.uint8).reshape(-1, _DIGEST_BYTES)
