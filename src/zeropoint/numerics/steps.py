@@ -24,155 +24,155 @@ class Steps(Protocol[V]):
     Where a number is given for an operand, it is rounded to the other one's type.
     """
 
-    def number(self, like: V, value: float) -> V:
+    def number(self, like: V, value: float, /) -> V:
         """A number in the type of `like`."""
         ...
 
-    def plus(self, a: V, b: V | float) -> V:
+    def plus(self, a: V, b: V | float, /) -> V:
         """a + b, rounded to nearest, as all that follows."""
         ...
 
-    def minus(self, a: V, b: V | float) -> V:
+    def minus(self, a: V, b: V | float, /) -> V:
         """a - b."""
         ...
 
-    def times(self, a: V, b: V | float) -> V:
+    def times(self, a: V, b: V | float, /) -> V:
         """a b."""
         ...
 
-    def over(self, a: V, b: V) -> V:
+    def over(self, a: V, b: V, /) -> V:
         """a / b."""
         ...
 
-    def root(self, x: V) -> V:
+    def root(self, x: V, /) -> V:
         """The square root."""
         ...
 
-    def negated(self, x: V) -> V:
+    def negated(self, x: V, /) -> V:
         """-x."""
         ...
 
-    def magnitude(self, x: V) -> V:
+    def magnitude(self, x: V, /) -> V:
         """|x|."""
         ...
 
-    def signed(self, x: V, sign: V) -> V:
+    def signed(self, x: V, sign: V, /) -> V:
         """|x| with the sign of another float."""
         ...
 
-    def nearest(self, x: V) -> V:
+    def nearest(self, x: V, /) -> V:
         """The nearest integer, ties to even, as a float."""
         ...
 
-    def towards_zero(self, x: V) -> V:
+    def towards_zero(self, x: V, /) -> V:
         """The integer part, as a float."""
         ...
 
-    def is_less(self, a: V, b: V | float) -> V:
+    def is_less(self, a: V, b: V | float, /) -> V:
         """a < b; false for NaN, as the next two."""
         ...
 
-    def is_greater(self, a: V, b: V | float) -> V:
+    def is_greater(self, a: V, b: V | float, /) -> V:
         """a > b."""
         ...
 
-    def is_equal(self, a: V, b: V | float) -> V:
+    def is_equal(self, a: V, b: V | float, /) -> V:
         """a = b."""
         ...
 
-    def is_nan(self, x: V) -> V:
+    def is_nan(self, x: V, /) -> V:
         """Whether x is NaN."""
         ...
 
-    def both(self, a: V, b: V) -> V:
+    def both(self, a: V, b: V, /) -> V:
         """Of masks."""
         ...
 
-    def either(self, a: V, b: V) -> V:
+    def either(self, a: V, b: V, /) -> V:
         """Of masks."""
         ...
 
-    def inverse(self, mask: V) -> V:
+    def inverse(self, mask: V, /) -> V:
         """Of a mask."""
         ...
 
-    def select(self, mask: V, yes: V, no: V) -> V:
+    def select(self, mask: V, yes: V, no: V, /) -> V:
         """`yes` where the mask holds, else `no`."""
         ...
 
-    def bits(self, x: V) -> V:
+    def bits(self, x: V, /) -> V:
         """The bits of floats, as integers."""
         ...
 
-    def of_bits(self, n: V) -> V:
+    def of_bits(self, n: V, /) -> V:
         """The floats of some bits."""
         ...
 
-    def to_integers(self, x: V) -> V:
+    def to_integers(self, x: V, /) -> V:
         """Floats that are integers of at most 31 bits, as integers; of any other anything."""
         ...
 
-    def to_floats(self, n: V) -> V:
+    def to_floats(self, n: V, /) -> V:
         """Integers to the nearest float of their width."""
         ...
 
-    def of_short(self, n: V) -> V:
+    def of_short(self, n: V, /) -> V:
         """Integers of at most 31 bits as floats of their width."""
         ...
 
-    def integer(self, like: V, value: int) -> V:
+    def integer(self, like: V, value: int, /) -> V:
         """An integer in the type of `like`, which are integers."""
         ...
 
-    def added(self, a: V, b: V | int) -> V:
+    def added(self, a: V, b: V | int, /) -> V:
         """a + b of integers, modulo their width, as the next two."""
         ...
 
-    def subtracted(self, a: V, b: V) -> V:
+    def subtracted(self, a: V, b: V, /) -> V:
         """a - b of integers."""
         ...
 
-    def multiplied(self, a: V, b: V) -> V:
+    def multiplied(self, a: V, b: V, /) -> V:
         """a b of integers."""
         ...
 
-    def upper_product(self, a: V, b: V) -> V:
+    def upper_product(self, a: V, b: V, /) -> V:
         """The upper half of the product of unsigned integers of 64 bits."""
         ...
 
-    def masked(self, a: V, b: int) -> V:
+    def masked(self, a: V, b: int, /) -> V:
         """The bits of `a` that are set in `b`."""
         ...
 
-    def merged(self, a: V, b: V | int) -> V:
+    def merged(self, a: V, b: V | int, /) -> V:
         """The bits that are set in either."""
         ...
 
-    def up(self, n: V, count: int) -> V:
+    def up(self, n: V, count: int, /) -> V:
         """Bits moved to the left."""
         ...
 
-    def down(self, n: V, count: int) -> V:
+    def down(self, n: V, count: int, /) -> V:
         """Bits moved to the right, zeros behind them."""
         ...
 
-    def halved(self, n: V, count: int) -> V:
+    def halved(self, n: V, count: int, /) -> V:
         """Bits moved to the right, the sign behind them."""
         ...
 
-    def window(self, words: Sequence[int], start: V, count: int) -> list[V]:
+    def window(self, words: Sequence[int], start: V, count: int, /) -> list[V]:
         """`count` words of 64 bits from bit `start` of a table on."""
         ...
 
-    def is_below(self, a: V, b: V) -> V:
+    def is_below(self, a: V, b: V, /) -> V:
         """a < b of unsigned integers."""
         ...
 
-    def is_set(self, n: V, bit: int) -> V:
+    def is_set(self, n: V, bit: int, /) -> V:
         """Whether a bit of integers is set."""
         ...
 
-    def bounded(self, n: V, low: int, high: int) -> V:
+    def bounded(self, n: V, low: int, high: int, /) -> V:
         """Signed integers between two bounds."""
         ...
 

@@ -82,8 +82,7 @@ def row_places(
     for loop in range(len(sizes) - 1, -1, -1):
         at = index
         if loop:
-            index = f.binary("udiv", at, i64(sizes[loop]))
-            at = f.binary("sub", at, f.mul(index, sizes[loop]))
+            index, at = f.divided(at, sizes[loop])
         for n, steps in enumerate(strides):
             if steps[loop]:
                 places[n] = f.at(places[n], f.mul(at, steps[loop]))
@@ -171,10 +170,7 @@ class Elements:
         elif stride == 0:
             value = f.broadcast(f.load(access.type, pointer), count)
         else:
-            value = Value(type_, "poison")
-            for lane in range(count):
-                scalar = f.load(access.type, pointer, lane * stride)
-                value = f.let(type_, f"insertelement {value}, {scalar}, i64 {lane}")
+            value = f.joined(type_, (f.load(access.type, pointer, lane * stride) for lane in range(count)))
         return value
 
     def _gathered(self, gather: Gather, count: int, along: int, sources: list[Value]) -> Value:
@@ -187,8 +183,7 @@ class Elements:
             for index in gather.indices:
                 of = self.reads[index.operand]
                 read = f.load(of.type, sources[index.operand], lane * of.strides[along])
-                wide = f.cast("sext", read, "i64") if of.type != "i64" else read
-                inside = f.minimum(f.maximum(wide, i64(0)), i64(index.most))
+                inside = f.minimum(f.maximum(f.cast("sext", read, "i64"), i64(0)), i64(index.most))
                 pointer = f.at(pointer, f.mul(inside, index.stride))
             return pointer
 
@@ -197,9 +192,7 @@ class Elements:
             # One place for all lanes, from which on they are read as those of any operand.
             value = self._loaded(place(0), access.strides[along], count, access)
         else:
-            value = Value(type_, "poison")
-            for lane in range(count):
-                value = f.let(type_, f"insertelement {value}, {f.load(access.type, place(lane))}, i64 {lane}")
+            value = f.joined(type_, (f.load(access.type, place(lane)) for lane in range(count)))
         return self._register(value, access)
 
     def _register(self, value: Value, access: Access) -> Value:
@@ -227,17 +220,14 @@ class Elements:
         f = self.f
         access = self.reads[operand]
         count = lanes(value.type)
-        result = Value(vector(count, access.type), "poison")
         places = f.binary("xor", value, constant(value.type, -128))
         if (operand, count) in self._tables:
             isa = self.isa.of_bytes(count)
             assert isa is not None
             return looked_up(f, isa, self._tables[operand, count], places)
-        for lane in range(count):
-            index = f.cast("zext", f.let("i8", f"extractelement {places}, i64 {lane}"), "i64")
-            scalar = f.load(access.type, sources[operand], f.mul(index, access.size))
-            result = f.let(result.type, f"insertelement {result}, {scalar}, i64 {lane}")
-        return self._register(result, access)
+        indices = (f.cast("zext", f.lane(places, lane), "i64") for lane in range(count))
+        entries = (f.load(access.type, sources[operand], f.mul(index, access.size)) for index in indices)
+        return self._register(f.joined(vector(count, access.type), entries), access)
 
     def store(self, value: Value, access: Access, along: int, pointer: Value) -> None:
         """Write the elements of a vector, which follow each other in loop `along`."""
@@ -252,11 +242,10 @@ class Elements:
         if count == 1 or stride == access.size:
             return f.store(value, pointer)
         for lane in range(count):
-            scalar = f.let(access.type, f"extractelement {value}, i64 {lane}")
-            f.store(scalar, pointer, lane * stride)
+            f.store(f.lane(value, lane), pointer, lane * stride)
         return None
 
     def index(self, operand: int, pointer: Value, *, signed: bool) -> Value:
         """The one integer of an operand that stands at `pointer`, as i64."""
-        value = self.f.let(self.reads[operand].type, f"extractelement {self.loaded(operand, pointer)}, i64 0")
-        return value if value.type == "i64" else self.f.cast("sext" if signed else "zext", value, "i64")
+        value = self.f.lane(self.loaded(operand, pointer), 0)
+        return self.f.cast("sext" if signed else "zext", value, "i64")

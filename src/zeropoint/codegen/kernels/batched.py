@@ -99,8 +99,7 @@ class Packing:
         groups = self.kernel.columns(isa)
 
         def task(index: Value, _: list[Value]) -> None:
-            batch = f.binary("udiv", index, i64(groups.count))
-            group = f.binary("sub", index, f.mul(batch, groups.count))
+            batch, group = f.divided(index, groups.count)
             (here,) = row_places(f, batch, self.sizes, [self.steps], [source])
             there = f.at(out, f.mul(batch, self.batch_bytes(isa)))
             place = parameters = 0
@@ -147,8 +146,7 @@ class _Group:
     def _chunk(self, number: Value, source: Value, block: Value, channel: Value) -> None:
         """Chunk m is element 4 (m / count) on of vector m % count (`channel_order`)."""
         f, isa, packing = self.f, self.isa, self.packing
-        lane = f.binary("udiv", number, i64(self.count))
-        vector = f.binary("sub", number, f.mul(lane, self.count))
+        lane, vector = f.divided(number, self.count)
         place = f.add(f.mul(vector, isa.bytes), f.mul(lane, 16))
         target = f.at(block, place)
         narrow = isa.narrowest
@@ -187,9 +185,7 @@ class _Group:
         """Four terms of four channels, as signed weights: [channel][term]."""
         f, packing, narrow = self.f, self.packing, self.isa.narrowest
         step = f.mul(index, 4 if packing.row == 1 else 4 * packing.row)
-        words = Value(narrow.i32, "poison")
-        for lane, column in enumerate(columns):
-            words = f.let(narrow.i32, f"insertelement {words}, {f.load('i32', column, step)}, i64 {lane}")
+        words = f.joined(narrow.i32, (f.load("i32", column, step) for column in columns))
         bytes_ = f.bits(words, narrow.i8)
         if packing.row != 1:
             bytes_ = f.shuffle(bytes_, None, [4 * term + c for c in range(CHUNK) for term in range(4)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from zeropoint.codegen.llvm.isa import InstructionSet
-from zeropoint.codegen.llvm.text import Module, Value, i64
+from zeropoint.codegen.llvm.text import Module, Value
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,7 @@ class Border:
                 f.fill(start, self.value, size)
 
         def row(index: Value, _: list[Value]) -> None:
-            image = f.binary("udiv", index, i64(self.rows))
-            y = f.binary("sub", index, f.mul(image, self.rows))
+            image, y = f.divided(index, self.rows)
             first = f.at(out, f.mul(image, self.image))
             here = f.at(first, f.mul(y, self.row))
             behind = f.at(here, self.length)

@@ -260,8 +260,7 @@ class _Emitter:
         self.ahead = f.at(f.at(weights, size), f.mul(index, self.lines * len(self.starts) * ALIGNMENT))
         y, x = i64(0), index
         if shape.rows > 1:
-            y = f.binary("udiv", index, i64(pixels.count))
-            x = f.binary("sub", index, f.mul(y, pixels.count))
+            y, x = f.divided(index, pixels.count)
 
         def sized(part: Part) -> None:
             start = f.add(f.mul(f.add(x, -part.before), part.size), part.first)

@@ -139,8 +139,7 @@ class Depthwise(DepthwiseShape):
 
         def task(index: Value, _: list[Value]) -> None:
             inner = self.passes if self.by_block else total
-            outer = f.binary("udiv", index, i64(inner))
-            rest = f.binary("sub", index, f.mul(outer, inner))
+            outer, rest = f.divided(index, inner)
             row, which = (rest, outer) if self.by_block else (outer, rest)
             y = f.minimum(f.mul(row, self.paired), i64(self.rows - self.paired))
             here = f.at(source, f.mul(y, self.strides[0] * self.in_row))

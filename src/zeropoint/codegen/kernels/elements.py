@@ -20,7 +20,6 @@ from zeropoint.codegen.kernels.rounding import requantized
 from zeropoint.codegen.kernels.scalars import (
     FLOATS,
     WIDTHS,
-    bounded,
     compared,
     converted,
     filled,
@@ -311,7 +310,7 @@ def _requantize(f: Function, i: Scalar, operands: Sequence[Scalar], values: Sequ
     acc, multiplier, *shift = values
     zero = filled(like(acc, "i32"), i.what.zero_point)
     total = requantized(f, i.what.behaviour, acc, multiplier, shift[0] if shift else None, zero)
-    return converted(f, bounded(f, total, i.what.low, i.what.high), i.type, signed=True)
+    return converted(f, f.clamp(total, i.what.low, i.what.high), i.type, signed=True)
 
 
 def _weighted_sum(f: Function, i: Scalar, operands: Sequence[Scalar], values: Sequence[Value]) -> Value:
@@ -324,7 +323,7 @@ def _weighted_sum(f: Function, i: Scalar, operands: Sequence[Scalar], values: Se
     assert total is not None
     total = f.add(total, 1 << by.shift >> 1)
     shifted = f.add(f.binary("ashr", total, filled(total.type, by.shift)), by.zero_point)
-    return converted(f, bounded(f, shifted, by.storage_min, by.storage_max), i.type, signed=True)
+    return converted(f, f.clamp(shifted, by.storage_min, by.storage_max), i.type, signed=True)
 
 
 def _quantize(f: Function, i: Scalar, operands: Sequence[Scalar], values: Sequence[Value]) -> Value:

@@ -6,8 +6,9 @@ addition unless it is asked to, and changes the order of nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 from zeropoint.codegen.kernels.scalars import compared, filled, intrinsic, like
 from zeropoint.codegen.llvm.text import Function, Value, element, lanes, vector
@@ -15,140 +16,113 @@ from zeropoint.numerics.approximations import BINARY, IN_DOUBLE, IN_FLOAT
 from zeropoint.numerics.steps import Steps
 
 
+def _instruction(name: str) -> Callable[[VectorSteps, Value, Value | float], Value]:
+    """A step that is one instruction on two operands."""
+
+    def step(steps: VectorSteps, a: Value, b: Value | float) -> Value:
+        return steps.f.binary(name, a, b if isinstance(b, Value) else filled(a.type, b))
+
+    return step
+
+
+def _comparison(name: str) -> Callable[[VectorSteps, Value, Value | float], Value]:
+    """A step that compares two operands."""
+
+    def step(steps: VectorSteps, a: Value, b: Value | float) -> Value:
+        return compared(steps.f, name, a, b if isinstance(b, Value) else filled(a.type, b))
+
+    return step
+
+
+def _intrinsic(name: str) -> Callable[..., Value]:
+    """A step that is an intrinsic of its operands."""
+
+    def step(steps: VectorSteps, *operands: Value) -> Value:
+        return intrinsic(steps.f, name, *operands)
+
+    return step
+
+
 class VectorSteps:
     """`Steps` on vectors of f32 and i32, or of f64 and i64."""
 
     def __init__(self, f: Function):
-        self._f = f
+        self.f = f
 
     def number(self, like: Value, value: float) -> Value:
         return filled(like.type, value)
 
     integer = number
 
-    def _both(self, instruction: str, a: Value, b: Value | float) -> Value:
-        return self._f.binary(instruction, a, b if isinstance(b, Value) else filled(a.type, b))
-
-    def plus(self, a: Value, b: Value | float) -> Value:
-        return self._both("fadd", a, b)
-
-    def minus(self, a: Value, b: Value | float) -> Value:
-        return self._both("fsub", a, b)
-
-    def times(self, a: Value, b: Value | float) -> Value:
-        return self._both("fmul", a, b)
-
-    def over(self, a: Value, b: Value) -> Value:
-        return self._both("fdiv", a, b)
-
-    def root(self, x: Value) -> Value:
-        return intrinsic(self._f, "sqrt", x)
+    plus = _instruction("fadd")
+    minus = _instruction("fsub")
+    times = _instruction("fmul")
+    over = _instruction("fdiv")
+    root = _intrinsic("sqrt")
+    magnitude = _intrinsic("fabs")
+    signed = _intrinsic("copysign")
+    nearest = _intrinsic("roundeven")
+    towards_zero = _intrinsic("trunc")
+    is_less = _comparison("fcmp olt")
+    is_greater = _comparison("fcmp ogt")
+    is_equal = _comparison("fcmp oeq")
+    both = masked = _instruction("and")
+    either = merged = _instruction("or")
+    added = _instruction("add")
+    subtracted = _instruction("sub")
+    multiplied = _instruction("mul")
+    up = _instruction("shl")
+    down = _instruction("lshr")
+    halved = _instruction("ashr")
+    is_below = _comparison("icmp ult")
 
     def negated(self, x: Value) -> Value:
-        return self._f.let(x.type, f"fneg {x}")
-
-    def magnitude(self, x: Value) -> Value:
-        return intrinsic(self._f, "fabs", x)
-
-    def signed(self, x: Value, sign: Value) -> Value:
-        return intrinsic(self._f, "copysign", x, sign)
-
-    def nearest(self, x: Value) -> Value:
-        return intrinsic(self._f, "roundeven", x)
-
-    def towards_zero(self, x: Value) -> Value:
-        return intrinsic(self._f, "trunc", x)
-
-    def _compared(self, instruction: str, a: Value, b: Value | float) -> Value:
-        return compared(self._f, instruction, a, b if isinstance(b, Value) else filled(a.type, b))
-
-    def is_less(self, a: Value, b: Value | float) -> Value:
-        return self._compared("fcmp olt", a, b)
-
-    def is_greater(self, a: Value, b: Value | float) -> Value:
-        return self._compared("fcmp ogt", a, b)
-
-    def is_equal(self, a: Value, b: Value | float) -> Value:
-        return self._compared("fcmp oeq", a, b)
+        return self.f.let(x.type, f"fneg {x}")
 
     def is_nan(self, x: Value) -> Value:
-        return self._compared("fcmp uno", x, x)
-
-    def both(self, a: Value, b: Value) -> Value:
-        return self._f.binary("and", a, b)
-
-    def either(self, a: Value, b: Value) -> Value:
-        return self._f.binary("or", a, b)
+        return compared(self.f, "fcmp uno", x, x)
 
     def inverse(self, mask: Value) -> Value:
-        return self._f.binary("xor", mask, Value(mask.type, "splat (i1 true)"))
+        return self.f.binary("xor", mask, Value(mask.type, "splat (i1 true)"))
 
     def select(self, mask: Value, yes: Value, no: Value) -> Value:
-        return self._f.select(mask, yes, no)
+        return self.f.select(mask, yes, no)
 
     def bits(self, x: Value) -> Value:
-        return self._f.bits(x, like(x, "i32" if element(x.type) == "float" else "i64"))
+        return self.f.bits(x, like(x, "i32" if element(x.type) == "float" else "i64"))
 
     def of_bits(self, n: Value) -> Value:
-        return self._f.bits(n, like(n, "float" if element(n.type) == "i32" else "double"))
+        return self.f.bits(n, like(n, "float" if element(n.type) == "i32" else "double"))
 
     def to_integers(self, x: Value) -> Value:
         # Few machines convert to 64 bits at once.
-        short = self._f.cast("fptosi", x, like(x, "i32"))
-        return short if element(x.type) == "float" else self._f.cast("sext", short, like(x, "i64"))
+        short = self.f.cast("fptosi", x, like(x, "i32"))
+        return short if element(x.type) == "float" else self.f.cast("sext", short, like(x, "i64"))
 
     def to_floats(self, n: Value) -> Value:
-        return self._f.cast("sitofp", n, like(n, "float" if element(n.type) == "i32" else "double"))
+        return self.f.cast("sitofp", n, like(n, "float" if element(n.type) == "i32" else "double"))
 
     def of_short(self, n: Value) -> Value:
         if element(n.type) == "i32":
             return self.to_floats(n)
-        return self._f.cast("sitofp", self._f.cast("trunc", n, like(n, "i32")), like(n, "double"))
-
-    def added(self, a: Value, b: Value | int) -> Value:
-        return self._both("add", a, b)
-
-    def subtracted(self, a: Value, b: Value) -> Value:
-        return self._both("sub", a, b)
-
-    def multiplied(self, a: Value, b: Value) -> Value:
-        return self._both("mul", a, b)
+        return self.f.cast("sitofp", self.f.cast("trunc", n, like(n, "i32")), like(n, "double"))
 
     def upper_product(self, a: Value, b: Value) -> Value:
-        f, wide = self._f, vector(lanes(a.type), "i128")
+        f, wide = self.f, vector(lanes(a.type), "i128")
         product = f.binary("mul", f.cast("zext", a, wide), f.cast("zext", b, wide))
         return f.cast("trunc", f.binary("lshr", product, filled(wide, 64)), a.type)
 
-    def masked(self, a: Value, b: int) -> Value:
-        return self._both("and", a, b)
-
-    def merged(self, a: Value, b: Value | int) -> Value:
-        return self._both("or", a, b)
-
-    def up(self, n: Value, count: int) -> Value:
-        return self._both("shl", n, count)
-
-    def down(self, n: Value, count: int) -> Value:
-        return self._both("lshr", n, count)
-
-    def halved(self, n: Value, count: int) -> Value:
-        return self._both("ashr", n, count)
-
     def window(self, words: Sequence[int], start: Value, count: int) -> list[Value]:
-        f, table = self._f, self._f.module.table(words)
+        f, table = self.f, self.f.module.table(words)
         index, shift = self.down(start, 6), self.masked(start, 63)
         read = [f.gather(start.type, table, self.up(f.add(index, n), 3), 8) for n in range(count + 1)]
         return [intrinsic(f, "fshl", read[n], read[n + 1], shift) for n in range(count)]
 
-    def is_below(self, a: Value, b: Value) -> Value:
-        return compared(self._f, "icmp ult", a, b)
-
     def is_set(self, n: Value, bit: int) -> Value:
-        return self._f.compare("ne", self.masked(n, bit), 0)
+        return self.f.compare("ne", self.masked(n, bit), 0)
 
     def bounded(self, n: Value, low: int, high: int) -> Value:
-        raised = intrinsic(self._f, "smax", n, filled(n.type, low))
-        return intrinsic(self._f, "smin", raised, filled(n.type, high))
+        return self.f.clamp(n, low, high)
 
 
 def of_vectors(function: Callable[..., Value], f: Function, *operands: Value) -> Value:
@@ -157,19 +131,17 @@ def of_vectors(function: Callable[..., Value], f: Function, *operands: Value) ->
     return function(steps, *operands)
 
 
-FLOAT_FUNCTIONS: dict[str, Callable[..., Value]] = {
-    name: partial(of_vectors, function) for name, function in IN_FLOAT.items()
-}
+def _on_vectors(functions: Mapping[str, Callable[..., Any]]) -> dict[str, Callable[..., Value]]:
+    return {name: partial(of_vectors, function) for name, function in functions.items()}
+
+
+FLOAT_FUNCTIONS = _on_vectors(IN_FLOAT)
 """Functions that f32 has in f32, by StableHLO's and chlo's names: function(f, operand)."""
 
-DOUBLE_FUNCTIONS: dict[str, Callable[..., Value]] = {
-    name: partial(of_vectors, function) for name, function in IN_DOUBLE.items()
-}
+DOUBLE_FUNCTIONS = _on_vectors(IN_DOUBLE)
 """Functions of f64."""
 
-DOUBLE_BINARY: dict[str, Callable[..., Value]] = {
-    name: partial(of_vectors, function) for name, function in BINARY.items()
-}
+DOUBLE_BINARY = _on_vectors(BINARY)
 """Functions of two f64."""
 
 

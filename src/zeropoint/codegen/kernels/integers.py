@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 
 from zeropoint.codegen.kernels.functions import power_of_two
-from zeropoint.codegen.kernels.scalars import WIDTHS, bounded, compared, filled, intrinsic, like, suffix
+from zeropoint.codegen.kernels.scalars import WIDTHS, compared, filled, intrinsic, like, suffix
 from zeropoint.codegen.llvm.text import Function, Value, element, i64
 
 Binary = Callable[[Function, Value, Value, bool], Value]
@@ -106,7 +106,7 @@ UNARY_INTEGERS: dict[str, Callable[[Function, Value], Value]] = {
     "negate": lambda f, x: f.binary("sub", _zeros(x), x),
     "not": lambda f, x: f.binary("xor", x, filled(x.type, -1)),
     "popcnt": lambda f, x: intrinsic(f, "ctpop", x),
-    "sign": lambda f, x: bounded(f, x, -1, 1),
+    "sign": lambda f, x: f.clamp(x, -1, 1),
 }
 """By StableHLO's names."""
 

@@ -165,8 +165,8 @@ class _Emitter:
         def task(index: Value, _: list[Value]) -> None:
             rest, start, stop = index, i64(0), i64(length)
             if pieces > 1:
-                rest = f.binary("udiv", index, i64(pieces))
-                start = f.mul(f.binary("sub", index, f.mul(rest, pieces)), piece)
+                rest, number = f.divided(index, pieces)
+                start = f.mul(number, piece)
                 stop = f.minimum(f.add(start, piece), i64(length))
             strides = [access.strides for access in (*nest.reads, nest.write)]
             *sources, out = row_places(f, rest, nest.sizes[: self.row], strides, [*self.sources, self.out])

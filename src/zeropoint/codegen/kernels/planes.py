@@ -55,10 +55,8 @@ class Planes:
             reals, bytes_ = bytes_, reals
 
         def row(index: Value, _: list[Value]) -> None:
-            group = f.binary("udiv", index, i64(self.rows))
-            y = f.binary("sub", index, f.mul(group, self.rows))
-            image = f.binary("udiv", group, i64(self.groups))
-            group = f.binary("sub", group, f.mul(image, self.groups))
+            group, y = f.divided(index, self.rows)
+            image, group = f.divided(group, self.groups)
             real = f.at(f.at(reals, f.mul(image, self.real_image)), f.mul(y, self.real_row))
             byte = f.at(f.at(bytes_, f.mul(image, self.byte_image)), f.mul(y, self.byte_row))
             real, byte = f.at(real, f.mul(group, 16 * self.plane)), f.at(byte, f.mul(group, 16))

@@ -164,9 +164,8 @@ class Epilogue:
         right = [reader.take(isa.i32) for _ in sums]
         if self.left:
             if self.saturated:
-                bounds = [constant(isa.i32, value) for value in (-(1 << 15), (1 << 15) - 1)]
                 # Only where the right shift is 0; elsewhere the left one is, and the sum stays as it is.
-                sums = [_saturated_where(f, acc, shift, bounds) for acc, shift in zip(sums, right, strict=True)]
+                sums = [_saturated_where(f, acc, shift) for acc, shift in zip(sums, right, strict=True)]
             sums = [f.binary("shl", acc, reader.take(isa.i32)) for acc in sums]
         shifted = [f.binary("ashr", acc, shift) for acc, shift in zip(sums, right, strict=True)]
         words = _packed_words(f, isa, shifted)
@@ -191,8 +190,8 @@ class _Reader:
         return value
 
 
-def _saturated_where(f: Function, acc: Value, right: Value, bounds: Sequence[Value]) -> Value:
-    return f.select(f.compare("eq", right, 0), f.clamp(acc, *bounds), acc)
+def _saturated_where(f: Function, acc: Value, right: Value) -> Value:
+    return f.select(f.compare("eq", right, 0), f.clamp(acc, -(1 << 15), (1 << 15) - 1), acc)
 
 
 def _packed_words(f: Function, isa: InstructionSet, vectors: Sequence[Value]) -> list[Value]:
@@ -217,7 +216,6 @@ def _fixed32(f: Function, isa: InstructionSet, sums: Sequence[Value], reader: _R
     factors, shifts = [reader.take(isa.i32) for _ in sums], [reader.take(isa.i32) for _ in sums]
     zero = reader.take(isa.i32)
     wide = vector(isa.width, "i64")
-    bounds = [constant(wide, value) for value in (-(1 << 20), 1 << 20)]
     results: list[Value] = []
     for acc, factor, shift in zip(sums, factors, shifts, strict=True):
         product = f.binary("mul", f.cast("sext", acc, wide), f.cast("sext", factor, wide))
@@ -226,7 +224,7 @@ def _fixed32(f: Function, isa: InstructionSet, sums: Sequence[Value], reader: _R
         left = f.binary("sub", right, n)
         rounding = f.binary("lshr", f.binary("shl", constant(wide, 1), right), constant(wide, 1))
         scaled = f.binary("ashr", f.add(f.binary("shl", product, left), rounding), right)
-        results.append(f.add(f.cast("trunc", f.clamp(scaled, *bounds), isa.i32), zero))
+        results.append(f.add(f.cast("trunc", f.clamp(scaled, -(1 << 20), 1 << 20), isa.i32), zero))
     return results
 
 

@@ -5,7 +5,7 @@ Any vector width, any machine; `requantize.py` has the forms of fixed16 and fixe
 
 from __future__ import annotations
 
-from zeropoint.codegen.kernels.scalars import bounded, compared, filled, intrinsic, like, suffix
+from zeropoint.codegen.kernels.scalars import compared, filled, intrinsic, like, suffix
 from zeropoint.codegen.llvm.text import Function, Value
 from zeropoint.numerics import RequantizeBehaviour
 from zeropoint.numerics.rounding import INT32_MAX, INT32_MIN
@@ -23,8 +23,8 @@ def requantized(
     wide, narrow = like(acc, "i64"), like(acc, "i32")
     if behaviour is RequantizeBehaviour.FIXED16:
         assert shift is not None
-        parts = [_widened(f, part, acc.type) for part in (multiplier, shift, zero)]
-        return _truncated(f, _fixed16(f, acc, *parts), narrow)
+        parts = [f.cast("sext", part, acc.type) for part in (multiplier, shift, zero)]
+        return f.cast("trunc", _fixed16(f, acc, *parts), narrow)
     if behaviour is RequantizeBehaviour.FLOAT32_RNE:
         product = f.binary("fmul", f.cast("sitofp", acc, multiplier.type), multiplier)
         rounded = intrinsic(f, "roundeven", product)
@@ -35,27 +35,19 @@ def requantized(
         result = _exact(f, acc, multiplier)
     else:
         assert shift is not None
-        parts = [_widened(f, part, wide) for part in (acc, multiplier, shift)]
+        parts = [f.cast("sext", part, wide) for part in (acc, multiplier, shift)]
         long = behaviour is RequantizeBehaviour.FIXED32 and acc.type == wide
         result = (_fixed32_of_48_bits if long else _FORMS[behaviour])(f, *parts)
     total = f.add(result, f.cast("sext", zero, wide))
-    return f.cast("trunc", bounded(f, total, INT32_MIN, INT32_MAX), narrow)
-
-
-def _widened(f: Function, value: Value, type_: str) -> Value:
-    return value if value.type == type_ else f.cast("sext", value, type_)
-
-
-def _truncated(f: Function, value: Value, type_: str) -> Value:
-    return value if value.type == type_ else f.cast("trunc", value, type_)
+    return f.cast("trunc", f.clamp(total, INT32_MIN, INT32_MAX), narrow)
 
 
 def _fixed16(f: Function, acc: Value, m: Value, shift: Value, zero: Value) -> Value:
     one, none = filled(acc.type, 1), filled(acc.type, 0)
     right = intrinsic(f, "smax", f.binary("sub", shift, one), none)
     left = intrinsic(f, "smax", f.binary("sub", one, shift), none)
-    a = bounded(f, f.binary("ashr", acc, right), -65536, 65534)
-    a = bounded(f, f.binary("shl", a, left), -65536, 65534)
+    a = f.clamp(f.binary("ashr", acc, right), -65536, 65534)
+    a = f.clamp(f.binary("shl", a, left), -65536, 65534)
     a = f.binary("ashr", f.binary("add", a, one), one)
     product = f.add(f.binary("mul", a, m), 1 << 14)
     scaled = f.binary("ashr", product, filled(acc.type, 15))
@@ -81,7 +73,7 @@ def _fixed32_of_48_bits(f: Function, acc: Value, m: Value, shift: Value) -> Valu
     """The same for accumulators of i64: products of 79 bits."""
     long = like(acc, "i128")
     acc, m, shift = (f.cast("sext", value, long) for value in (acc, m, shift))
-    result = bounded(f, _fixed32(f, acc, m, shift), INT32_MIN * 2, INT32_MAX * 2)
+    result = f.clamp(_fixed32(f, acc, m, shift), INT32_MIN * 2, INT32_MAX * 2)
     return f.cast("trunc", result, like(acc, "i64"))
 
 
@@ -97,8 +89,8 @@ def _divided_by_power(f: Function, x: Value, k: Value) -> Value:
 
 def _fixed32_double(f: Function, acc: Value, m: Value, exponent: Value) -> Value:
     left, right = _positive(f, exponent)
-    inside = bounded(f, acc, INT32_MIN, INT32_MAX)
-    shifted = bounded(f, f.binary("shl", inside, left), INT32_MIN, INT32_MAX)
+    inside = f.clamp(acc, INT32_MIN, INT32_MAX)
+    shifted = f.clamp(f.binary("shl", inside, left), INT32_MIN, INT32_MAX)
     product = f.binary("mul", shifted, m)
     high = f.binary("ashr", f.add(product, 1 << 30), filled(acc.type, 31))
     return _divided_by_power(f, intrinsic(f, "smin", high, filled(acc.type, INT32_MAX)), right)

@@ -83,12 +83,6 @@ def _fused_in_double(f: Function, a: Value, b: Value, c: Value) -> Value:
     return f.cast("fptrunc", f.bits(number, wide), like(a, "float"))
 
 
-def bounded(f: Function, value: Value, low: int, high: int) -> Value:
-    """Signed integers between two bounds."""
-    raised = intrinsic(f, "smax", value, filled(value.type, low))
-    return intrinsic(f, "smin", raised, filled(value.type, high))
-
-
 def converted(f: Function, value: Value, target: str, *, signed: bool, to_signed: bool = True) -> Value:
     """As StableHLO's `convert`: integers wrap, floats truncate and saturate, NaN becomes 0, `i1` is "not zero"."""
     source, type_ = element(value.type), like(value, target)

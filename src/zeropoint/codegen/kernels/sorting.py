@@ -130,7 +130,7 @@ class _Line:
             centre = f.minimum(f.binary("lshr", f.binary("add", below, above), i64(1)), last)
             others = self._values(self._position(source, centre))
             pairs = [value for pair in zip(others, own, strict=True) for value in pair]
-            found = f.let("i1", f"extractelement {self.shape.region.computed(f, pairs)[0]}, i64 0")
+            found = f.lane(self.shape.region.computed(f, pairs)[0], 0)
             before = f.binary("and", open_, found)
             after = f.binary("and", open_, f.binary("xor", found, Value("i1", "true")))
             return [f.select(before, f.add(centre, 1), below), f.select(after, centre, above)]

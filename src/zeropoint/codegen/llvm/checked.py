@@ -166,8 +166,7 @@ class CheckedFunction(Function):
     def touch_each(self, pointer: Value, offsets: Value, size: int, align: int) -> None:
         """Report a fault and return, unless `size` bytes at each of the offsets belong to the pointer."""
         for lane in range(lanes(offsets.type)):
-            offset = self.let("i64", f"extractelement {offsets}, i64 {lane}")
-            self.touch(self.at(pointer, offset), size, align)
+            self.touch(self.at(pointer, self.lane(offsets, lane)), size, align)
 
     def _report(self, bad: Value, origin: _Origin, address: Value, size: int, kind: Value) -> None:
         said = ", ".join(map(str, (self._bounds, i64(origin.pointer), address, i64(size), kind)))

@@ -94,8 +94,7 @@ class InstructionSet:
         if self.pack_words is not None and width == self.width:
             return f.call(result, self.pack_words, low, high)
         joined = f.shuffle(low, high, _lane_order(width, 4))
-        bound = [constant(joined.type, value) for value in (-(1 << 15), (1 << 15) - 1)]
-        return f.cast("trunc", f.clamp(joined, *bound), result)
+        return f.cast("trunc", f.clamp(joined, -(1 << 15), (1 << 15) - 1), result)
 
     def narrow(self, f: Function, low: Value, high: Value) -> Value:
         """Two vectors of i16 to one of activation bytes, saturating; lane l holds low's eight of it, then high's."""
@@ -105,7 +104,7 @@ class InstructionSet:
             return f.call(result, self.pack_bytes, low, high)
         joined = f.shuffle(low, high, _lane_order(width, 8))
         first, last = (0, 255) if self.unsigned else (-128, 127)
-        return f.cast("trunc", f.clamp(joined, constant(joined.type, first), constant(joined.type, last)), result)
+        return f.cast("trunc", f.clamp(joined, first, last), result)
 
     def scaled(self, f: Function, a: Value, b: Value) -> Value:
         """(a * b + 2^14) >> 15 of i16."""

@@ -7,7 +7,7 @@ what the cache of compiled kernels rests on.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 _VECTOR = re.compile(r"<(\d+) x (\w+)>")
@@ -181,11 +181,27 @@ class Function:
         """A call of another function of this module, with the same pointers, moved, in the same order."""
         self.emit(f"call void @{name}({', '.join(map(str, arguments))})")
 
-    def clamp(self, value: Value, low: Value, high: Value) -> Value:
+    def clamp(self, value: Value, low: int, high: int) -> Value:
         """Signed integers between two bounds."""
         suffix = f"v{lanes(value.type)}{element(value.type)}" if value.type.startswith("<") else value.type
-        raised = self.call(value.type, f"llvm.smax.{suffix}", value, low)
-        return self.call(value.type, f"llvm.smin.{suffix}", raised, high)
+        raised = self.call(value.type, f"llvm.smax.{suffix}", value, constant(value.type, low))
+        return self.call(value.type, f"llvm.smin.{suffix}", raised, constant(value.type, high))
+
+    def divided(self, value: Value, by: int) -> tuple[Value, Value]:
+        """Quotient and remainder of an unsigned 64-bit scalar."""
+        quotient = self.binary("udiv", value, i64(by))
+        return quotient, self.binary("sub", value, self.mul(quotient, by))
+
+    def joined(self, type_: str, scalars: Iterable[Value]) -> Value:
+        """A vector of scalars."""
+        value = Value(type_, "poison")
+        for lane, scalar in enumerate(scalars):
+            value = self.let(type_, f"insertelement {value}, {scalar}, i64 {lane}")
+        return value
+
+    def lane(self, value: Value, number: int) -> Value:
+        """One element of a vector."""
+        return self.let(element(value.type), f"extractelement {value}, i64 {number}")
 
     def minimum(self, left: Value, right: Value) -> Value:
         """The lesser of two signed 64-bit scalars."""

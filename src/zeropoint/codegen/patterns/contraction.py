@@ -105,39 +105,14 @@ class ContractionMatch:
         return Match("contraction", (self.tail.result,), inputs, found=self)
 
 
-def match_requantize(values: Values, op: RequantizeOp) -> Match | Declined:
-    """A contraction of bytes whose accumulators are requantized."""
-    found = _requantized(values, op)
-    if isinstance(found, Declined):
-        return found
-    assert isinstance(found.arithmetic, Requantization)
-    for reach in _reaches(found.weights, found.bias):
-        if not has_room(found.arithmetic, reach):
-            return Declined("found accumulators that 32 bits do not hold with the rounding term of fixed16")
-    return found.match
-
-
-def match_dequantize(values: Values, op: UniformDequantizeOp) -> Match | Declined:
-    """A contraction of bytes whose accumulators only floats read."""
-    element = element_of(op.operand)
-    if not isinstance(element, UniformQuantizedType) or element.storage.type.width != 32:
-        return Declined()
-    found = _expressed(values, op)
-    return found.match if isinstance(found, ContractionMatch) else found
-
-
-def match_floats(values: Values, op: ConvolutionOp | DotGeneralOp) -> Match | Declined:
-    """A contraction of f32."""
-    found = _floats(values, op)
-    return found.match if isinstance(found, ContractionMatch) else found
-
-
 def contraction_of(program: Program, kernel: KernelOp, known: Found) -> ContractionMatch:
     """The contraction that a kernel computes: as it is known, else what its body says."""
     block = kernel.body.block
     if block not in known:
         values = Values.inside(program, block)
-        known[block] = next(rule(values, op) for kind, rule in _RULES.items() for op in block.ops if type(op) is kind)
+        match = next(rule(values, op) for kind, rule in _RULES.items() for op in block.ops if type(op) is kind)
+        assert isinstance(match, Match)
+        known[block] = match.found
     found = known[block]
     assert isinstance(found, ContractionMatch)
     return found
@@ -146,7 +121,8 @@ def contraction_of(program: Program, kernel: KernelOp, known: Found) -> Contract
 # Backwards: from what accumulators become to the contraction.
 
 
-def _requantized(values: Values, op: RequantizeOp) -> ContractionMatch | Declined:
+def match_requantize(values: Values, op: RequantizeOp) -> Match | Declined:
+    """A contraction of bytes whose accumulators are requantized."""
     if element_dtype(element_of(op.result)) != np.int8:
         return Declined(f"found a result of {element_of(op.result)}, expected i8")
     if element_dtype(element_of(op.accumulator)) != np.int32:
@@ -158,13 +134,18 @@ def _requantized(values: Values, op: RequantizeOp) -> ContractionMatch | Decline
     output = output_of(values, op, len(bias))
     if isinstance(output, Declined):
         return output
+    if not all(has_room(output, reach) for reach in _reaches(weights, bias)):
+        return Declined("found accumulators that 32 bits do not hold with the rounding term of fixed16")
     tail = summed(values, op) if _takes_residual(weights) else Tail(op.result)
-    return ContractionMatch(describe(op), source, weights, bias, tail, output)
+    return ContractionMatch(describe(op), source, weights, bias, tail, output).match
 
 
-def _expressed(values: Values, op: UniformDequantizeOp) -> ContractionMatch | Declined:
+def match_dequantize(values: Values, op: UniformDequantizeOp) -> Match | Declined:
+    """A contraction of bytes whose accumulators only floats read."""
     cast, type_ = owner_of(op.operand), element_of(op.operand)
-    if not isinstance(cast, StorageCastOp) or not isinstance(type_, UniformQuantizedType) or type_.zero_points.any():
+    if not isinstance(type_, UniformQuantizedType) or type_.storage.type.width != 32:
+        return Declined()
+    if not isinstance(cast, StorageCastOp) or type_.zero_points.any():
         return Declined("found stored integers, expected accumulators of zero point 0")
     if element_dtype(element_of(op.result)) != np.float32:
         return Declined(f"found a result of {element_of(op.result)}, expected f32")
@@ -181,10 +162,11 @@ def _expressed(values: Values, op: UniformDequantizeOp) -> ContractionMatch | De
     if tail.bias is not None:
         return Declined("found a bias of floats behind the accumulators")
     scales = Expressed(np.broadcast_to(type_.scales, (shape[axis],)))
-    return ContractionMatch(describe(op), source, weights, bias, tail, scales)
+    return ContractionMatch(describe(op), source, weights, bias, tail, scales).match
 
 
-def _floats(values: Values, op: ConvolutionOp | DotGeneralOp) -> ContractionMatch | Declined:
+def match_floats(values: Values, op: ConvolutionOp | DotGeneralOp) -> Match | Declined:
+    """A contraction of f32."""
     if not all(element_dtype(element_of(value)) == np.float32 for value in (op.lhs, op.rhs, op.result)):
         return Declined()
     if isinstance(op, ConvolutionOp) and not values.is_image(op.result):
@@ -198,14 +180,14 @@ def _floats(values: Values, op: ConvolutionOp | DotGeneralOp) -> ContractionMatc
     tail = followed(values, op.result, residual=_takes_residual(weights))
     channels = _channels(weights, source, values)
     bias = np.zeros(channels, np.float32) if tail.bias is None else np.broadcast_to(tail.bias, (channels,))
-    return ContractionMatch(describe(op), source, weights, bias, tail, None)
+    return ContractionMatch(describe(op), source, weights, bias, tail, None).match
 
 
-_RULES: dict[type[Operation], Callable[[Values, Any], ContractionMatch | Declined]] = {
-    RequantizeOp: _requantized,
-    UniformDequantizeOp: _expressed,
-    ConvolutionOp: _floats,
-    DotGeneralOp: _floats,
+_RULES: dict[type[Operation], Callable[[Values, Any], Match | Declined]] = {
+    RequantizeOp: match_requantize,
+    UniformDequantizeOp: match_dequantize,
+    ConvolutionOp: match_floats,
+    DotGeneralOp: match_floats,
 }
 """What a contraction is found from, in the order in which a body is searched."""
 

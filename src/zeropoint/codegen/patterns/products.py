@@ -65,21 +65,15 @@ class ProductMatch:
         return Match("product", (self.result,), inputs, found=self)
 
 
-def match_requantized_product(values: Values, op: RequantizeOp) -> Match | Declined:
-    """A product of bytes that is requantized."""
-    found = _of_bytes(values, op)
-    return found.match if isinstance(found, ProductMatch) else found
-
-
 def match_float_product(values: Values, op: DotGeneralOp) -> Match | Declined:
     """A product of f32."""
     found = _of_floats(values, op)
     if isinstance(found, Declined):
         return found
     moved = isinstance(op.lhs.owner, TransposeOp) and not values.has(op.lhs)
-    if found.dimensions.term != len(shape_of(op.lhs)) - 1 and not moved:
+    if op.dot_dimension_numbers.data.lhs_contracting_dimensions != (len(shape_of(op.lhs)) - 1,) and not moved:
         return Declined("found terms that are not adjacent")
-    return found.match
+    return found
 
 
 def product_of(program: Program, kernel: KernelOp, known: Found) -> ProductMatch:
@@ -89,13 +83,16 @@ def product_of(program: Program, kernel: KernelOp, known: Found) -> ProductMatch
         values = Values.inside(program, block)
         requantize = next((op for op in block.ops if isinstance(op, RequantizeOp)), None)
         product = next(op for op in block.ops if isinstance(op, DotGeneralOp))
-        known[block] = _of_floats(values, product) if requantize is None else _of_bytes(values, requantize)
+        match = _of_floats(values, product) if requantize is None else match_requantized_product(values, requantize)
+        assert isinstance(match, Match)
+        known[block] = match.found
     found = known[block]
     assert isinstance(found, ProductMatch)
     return found
 
 
-def _of_bytes(values: Values, op: RequantizeOp) -> ProductMatch | Declined:
+def match_requantized_product(values: Values, op: RequantizeOp) -> Match | Declined:
+    """A product of bytes that is requantized."""
     product = owner_of(op.accumulator)
     if not isinstance(product, DotGeneralOp) or values.constant(product.rhs) is not None:
         return Declined()
@@ -115,10 +112,10 @@ def _of_bytes(values: Values, op: RequantizeOp) -> ProductMatch | Declined:
         return Declined(f"found {terms} terms and zero point {other_zero}, expected a multiple of 4 and 0")
     if not has_room(output, np.full(channels, terms * 255 * 128, np.int64)):
         return Declined("found accumulators that 32 bits do not hold with the rounding term of fixed16")
-    return ProductMatch(describe(op), op.result, lhs, rhs, zero, dims, output)
+    return ProductMatch(describe(op), op.result, lhs, rhs, zero, dims, output).match
 
 
-def _of_floats(values: Values, op: DotGeneralOp) -> ProductMatch | Declined:
+def _of_floats(values: Values, op: DotGeneralOp) -> Match | Declined:
     if values.constant(op.rhs) is not None:
         return Declined()
     if any(element_dtype(element_of(v)) != np.float32 for v in (op.lhs, op.rhs, op.result)):
@@ -130,7 +127,7 @@ def _of_floats(values: Values, op: DotGeneralOp) -> ProductMatch | Declined:
         return Declined("found a product of images")
     if values.output(op.result) is not None:
         return Declined("found a product that is only returned, which a loop nest writes to the caller's array")
-    return ProductMatch(describe(op), op.result, op.lhs, op.rhs, 0, dims, None)
+    return ProductMatch(describe(op), op.result, op.lhs, op.rhs, 0, dims, None).match
 
 
 def _centred(values: Values, value: SSAValue) -> tuple[SSAValue, int] | Declined:
