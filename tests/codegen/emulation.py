@@ -69,7 +69,7 @@ def _pairs(f: Function, acc: Value, activations: Value, weights: Value) -> Value
         even, odd = (f.shuffle(total, None, range(first, lanes(total.type), 2)) for first in (0, 1))
         total = f.add(even, odd)
         if saturates:
-            total = f.clamp(total, *(constant(total.type, end) for end in (-(1 << 15), (1 << 15) - 1)))
+            total = f.clamp(total, -(1 << 15), (1 << 15) - 1)
     return f.add(acc, total)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from xdsl.dialects.builtin import MemRefType, StringAttr, TensorType
 from xdsl.ir import Block, Operation, Region, SSAValue
 
-from zeropoint.codegen.graph import ALIGNMENT, Halo, Space, View, image_view, matrix_view
+from zeropoint.codegen.graph import ALIGNMENT, Halo, Space, View, matrix_view
 from zeropoint.codegen.memrefs import Memory
 from zeropoint.codegen.patterns.contraction import contraction_of
 from zeropoint.codegen.patterns.match import Found
@@ -51,22 +51,22 @@ class Allocation:
         self.memory.allocate(view, type_)
         return view
 
-    def image(self, shape: tuple[int, ...], dtype: np.dtype[np.generic], multiple: int, halo: Halo | None) -> View:
-        assert self.values.channel is not None
-        pitch = -(-shape[self.values.channel] * dtype.itemsize // multiple) * multiple
-        return image_view(shape, self.values.channel, pitch, dtype, halo)
-
-    def floats_for(self, op: Operation, value: SSAValue) -> View:
-        """A new view for f32 in whole lines, with the padding (by 0) that its users want; its border is filled."""
-        halo = self.halo(value) if self.values.is_image(value) else None
-        if halo is None:
-            return self.values.fresh(shape_of(value), REAL, ALIGNMENT)
-        view = self.image(shape_of(value), REAL, ALIGNMENT, halo)
-        self.border(op, view, halo)
+    def padded(
+        self, op: Operation, shape: tuple[int, ...], dtype: np.dtype[np.generic], multiple: int, halo: Halo | None
+    ) -> View:
+        """A new view with padding around it; its border is filled."""
+        view = self.values.fresh(shape, dtype, multiple, halo)
+        if halo is not None:
+            self.memory.insert(BorderOp(self.memory.of(view), halo.sides, halo.value), op)
         return view
 
+    def floats_for(self, op: Operation, value: SSAValue) -> View:
+        """A new view for f32 in whole lines, with the padding (by 0) that its users want."""
+        halo = self.halo(value) if self.values.is_image(value) else None
+        return self.padded(op, shape_of(value), REAL, ALIGNMENT, halo)
+
     def bytes_for(self, op: Operation, value: SSAValue, *, narrow: bool = False) -> View:
-        """A new view for stored 8-bit integers, with the padding that their users want; its border is filled.
+        """A new view for stored 8-bit integers, with the padding that their users want.
 
         `narrow` allows 4 bytes a pixel for up to four channels, from kernels that write no more.
         """
@@ -83,10 +83,7 @@ class Allocation:
         if inside is not None:
             return inside
         few = narrow and shape[self.values.innermost(value)] <= 4
-        view = self.image(shape, BYTE, 4 if few else 16, halo)
-        if halo is not None:
-            self.border(op, view, halo)
-        return view
+        return self.padded(op, shape, BYTE, 4 if few else 16, halo)
 
     def _inside_concatenation(self, value: SSAValue) -> View | None:
         """Where a value lies in the concatenation that uses it, if kernels can write it there."""
@@ -139,9 +136,6 @@ class Allocation:
         return Halo(low[y], low[x], high[y], high[x], int(value))
 
     # Ops of the layout itself.
-
-    def border(self, op: Operation, view: View, halo: Halo) -> None:
-        self.memory.insert(BorderOp(self.memory.of(view), halo.sides, halo.value), op)
 
     def copy(self, op: Operation, source: View, target: View) -> View:
         """Write the elements of one view to another of the same shape and dtype, which is returned."""

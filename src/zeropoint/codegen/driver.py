@@ -139,9 +139,7 @@ def _pointer(f: Function, argument: View | Parameters) -> Value:
     if isinstance(argument, Parameters):
         return f.at(weights, argument.offset)
     buffer = argument.buffer
-    if buffer.space is Space.ARENA:
-        return f.at(arena, buffer.offset + argument.offset)
-    if buffer.space is Space.WEIGHTS:
-        return f.at(weights, buffer.offset + argument.offset)
+    if buffer.space in (Space.ARENA, Space.WEIGHTS):
+        return f.at(arena if buffer.space is Space.ARENA else weights, buffer.offset + argument.offset)
     table = inputs if buffer.space is Space.INPUT else outputs
     return f.at(f.load("ptr", table, i64(8 * buffer.index), align=8), argument.offset)

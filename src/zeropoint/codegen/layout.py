@@ -184,11 +184,8 @@ class _Layout:
 
     def _kernel(self, op: KernelOp) -> None:
         kind = op.kind.data
-        if kind == "contraction":
-            inputs, result = self._contraction(op)
-            return self._call(op, inputs, [result])
-        if kind == "product":
-            inputs, result = self._product(op)
+        if kind in ("contraction", "product"):
+            inputs, result = self._contraction(op) if kind == "contraction" else self._product(op)
             return self._call(op, inputs, [result])
         inputs = [self.views[value] for value in op.inputs]
         if kind == "bytes":
@@ -321,8 +318,7 @@ class _Layout:
         """An image with padding around it; the image is copied where that is not there."""
         if padding is None or (view.halo is not None and holds(view.halo, padding)):
             return view
-        made = self.allocation.image(view.shape, view.dtype, 16 if view.dtype == BYTE else ALIGNMENT, padding)
-        self.allocation.border(op, made, padding)
+        made = self.allocation.padded(op, view.shape, view.dtype, 16 if view.dtype == BYTE else ALIGNMENT, padding)
         return self.allocation.copy(op, view, made)
 
 

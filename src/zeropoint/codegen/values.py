@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import IntegerAttr, i64
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
 
-from zeropoint.codegen.graph import Buffer, Space, View, image_view, matrix_view, row_major
+from zeropoint.codegen.graph import Buffer, Halo, Space, View, image_view, matrix_view, row_major
 from zeropoint.ir.constants import constant_array, splat_value
 from zeropoint.ir.program import Program
 from zeropoint.ir.stablehlo import ConvolutionOp
@@ -74,11 +74,13 @@ class Values:
         channel = self.channel if self.is_image(value) else None
         return len(shape_of(value)) - 1 if channel is None else channel
 
-    def fresh(self, shape: tuple[int, ...], dtype: np.dtype[np.generic], multiple: int = 16) -> View:
+    def fresh(
+        self, shape: tuple[int, ...], dtype: np.dtype[np.generic], multiple: int = 16, halo: Halo | None = None
+    ) -> View:
         """A new view in the arena: of rank 4 channels innermost where there are images; pixels or rows are aligned."""
         if self.channel is not None and len(shape) == 4:
             pitch = -(-shape[self.channel] * dtype.itemsize // multiple) * multiple
-            return image_view(shape, self.channel, pitch, dtype, None)
+            return image_view(shape, self.channel, pitch, dtype, halo)
         return matrix_view(shape, dtype, multiple)
 
     def destination(self, value: SSAValue) -> View:

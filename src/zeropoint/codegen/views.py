@@ -32,26 +32,27 @@ def memory_form(view: View) -> tuple[str, str]:
     return type_, "activation" if view.activations else "plain"
 
 
+def access_of(view: View, strides: tuple[int, ...] | None = None) -> Access:
+    """A view as loops step through it: by its strides, if no others are given."""
+    type_, form = memory_form(view)
+    return Access(type_, view.strides if strides is None else strides, form)
+
+
 def copy(graph: Graph, name: str, source: View, target: View) -> None:
     """Append the step that writes the elements of one view to another of the same shape and dtype."""
-    read = _access(source)
+    read = access_of(source)
     body = (Scalar(Read(0), read.register),)
     _call(graph, name, body, [source], [read], target)
 
 
 def fill(graph: Graph, name: str, number: float, target: View) -> None:
     """Append the step that repeats a number."""
-    _call(graph, name, (Scalar(Number(number), _access(target).register),), [], [], target)
-
-
-def _access(view: View) -> Access:
-    type_, form = memory_form(view)
-    return Access(type_, view.strides, form)
+    _call(graph, name, (Scalar(Number(number), access_of(target).register),), [], [], target)
 
 
 def _call(graph: Graph, name: str, body: Body, sources: list[View], reads: list[Access], target: View) -> None:
     if math.prod(target.shape):
-        nest = Nest(target.shape, 0, tuple(reads), _access(target), None, body)
+        nest = Nest(target.shape, 0, tuple(reads), access_of(target), None, body)
         graph.call(name, nest.arranged(), sources, [target])
 
 

@@ -51,6 +51,13 @@ class Access:
         """The element type once it is loaded."""
         return _REGISTERS.get(self.form, self.type)
 
+    def moved(self, f: Function, pointer: Value, loop: int, index: Value | int) -> Value:
+        """Where a pointer is in round `index` of a loop."""
+        stride = self.strides[loop]
+        if isinstance(index, int):
+            return f.at(pointer, index * stride)
+        return f.at(pointer, f.mul(index, stride)) if stride else pointer
+
 
 _REGISTERS = {"boolean": "i1", "half": "float", "bfloat": "float"}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 
@@ -89,10 +89,7 @@ class Arithmetic(Protocol):
 class _IntegerSums:
     """Products of activation bytes and i8 weights, accumulated in i32; parameters begin with the biases."""
 
-    @property
-    def in_order(self) -> bool:
-        """Integers may be added in any order."""
-        return False
+    in_order: ClassVar[bool] = False
 
     def starts(self, f: Function, isa: InstructionSet, parameters: Value, count: int) -> list[Value]:
         """The biases."""
@@ -110,14 +107,10 @@ class Integers(_IntegerSums):
     Parameters are the biases (i32) and those of the epilogue. Two halves are for weights whose products could saturate.
     """
 
+    channel_bytes: ClassVar[int] = 1
     halves: int
     epilogue: Epilogue
     residual: Residual | None = None
-
-    @property
-    def channel_bytes(self) -> int:
-        """Bytes of one output channel."""
-        return 1
 
     def size(self, isa: InstructionSet, count: int) -> int:
         """Bytes of parameters of a group of `count` vectors."""
@@ -168,25 +161,13 @@ class Floats:
     the bias, or after the residual where `bounds_last`. Where `sparse`, weights of -0 take no part, whatever they meet.
     """
 
+    halves: ClassVar[int] = 1
+    channel_bytes: ClassVar[int] = 4
+    in_order: ClassVar[bool] = True  # every sum of floats is rounded
     bounds: tuple[float, float] | None = None
     bounds_last: bool = False
     residual: Residual | None = None
     sparse: bool = False
-
-    @property
-    def halves(self) -> int:
-        """One weight vector."""
-        return 1
-
-    @property
-    def channel_bytes(self) -> int:
-        """Bytes of one output channel."""
-        return 4
-
-    @property
-    def in_order(self) -> bool:
-        """Every sum of floats is rounded."""
-        return True
 
     def size(self, isa: InstructionSet, count: int) -> int:
         """Bytes of the biases."""
@@ -248,6 +229,7 @@ class Expressed(_IntegerSums):
     and a residual, is that of `floats`.
     """
 
+    channel_bytes: ClassVar[int] = 4
     halves: int
     floats: Floats
 
@@ -255,11 +237,6 @@ class Expressed(_IntegerSums):
     def residual(self) -> Residual | None:
         """What is added at the end."""
         return self.floats.residual
-
-    @property
-    def channel_bytes(self) -> int:
-        """Bytes of one output channel."""
-        return 4
 
     def size(self, isa: InstructionSet, count: int) -> int:
         """Bytes of biases and scales."""

@@ -15,7 +15,7 @@ from zeropoint.codegen.kernels.depthwise_shape import DepthwiseShape
 from zeropoint.codegen.kernels.requantize import GROUP
 from zeropoint.codegen.kernels.unpack import interleaved
 from zeropoint.codegen.llvm.isa import InstructionSet
-from zeropoint.codegen.llvm.text import Function, Value, i64, lanes, vector
+from zeropoint.codegen.llvm.text import Function, Value, i64, vector
 
 BUFFER = 16 << 10
 """Bytes of a row's columns up to which the first cache keeps them beside what else it has to hold."""
@@ -87,10 +87,7 @@ class LaneRow:
         if step == self.channels:
             return f.load(self.isa.i8, source, offset)
         read = [f.load(vector(self.channels, "i8"), source, offset + n * step) for n in range(self.pixels)]
-        while len(read) > 1:
-            size = 2 * lanes(read[0].type)
-            read = [f.shuffle(low, high, range(size)) for low, high in zip(read[::2], read[1::2], strict=True)]
-        return read[0]
+        return f.concatenated(read)
 
     def _outputs(self, out: Value, first: Value, together: int) -> None:
         """Requantized sums of the pixels of `together` vectors from `first` on."""

@@ -66,12 +66,7 @@ class DepthwiseShape(WindowShape):
         return ((((row * self.kernel[1] + kx) * self.groups + g) * self.halves + half) * GROUP + q) * isa.bytes
 
     def summed(
-        self,
-        f: Function,
-        isa: InstructionSet,
-        parameters: Value,
-        count: int,
-        taps: Callable[[int, int, int], list[Value]],
+        self, f: Function, isa: InstructionSet, parameters: Value, count: int, taps: Taps
     ) -> dict[tuple[int, int, int], Value]:
         """Accumulators by (output row, column, vector), all at a time: one chain of dot products alone is slow.
 

@@ -262,16 +262,12 @@ Special = Callable[[Function, Scalar, Sequence[Scalar], Sequence[Value]], Value]
 
 def _compare(f: Function, i: Scalar, operands: Sequence[Scalar], values: Sequence[Value]) -> Value:
     assert isinstance(i.what, Compare)
-    direction = i.what.direction
-    if i.what.total:
-        values = [_total_order(f, value) for value in values]
-        return compared(f, f"icmp {direction if direction in ('eq', 'ne') else 's' + direction}", *values)
-    if operands[0].type in FLOATS:
+    direction, total, of = i.what.direction, i.what.total, operands[0]
+    if of.type in FLOATS and not total:
         return compared(f, f"fcmp {'une' if direction == 'ne' else 'o' + direction}", *values)
-    if direction in ("eq", "ne"):
-        return compared(f, f"icmp {direction}", *values)
-    signed = operands[0].signed and operands[0].type != "i1"
-    return compared(f, f"icmp {'s' if signed else 'u'}{direction}", *values)
+    values = [_total_order(f, value) for value in values] if total else values
+    sign = "s" if total or (of.signed and of.type != "i1") else "u"
+    return compared(f, f"icmp {direction if direction in ('eq', 'ne') else sign + direction}", *values)
 
 
 def _total_order(f: Function, x: Value) -> Value:
@@ -282,22 +278,10 @@ def _total_order(f: Function, x: Value) -> Value:
     return f.select(negative, turned, bits)
 
 
-def _select(f: Function, i: Scalar, operands: Sequence[Scalar], values: Sequence[Value]) -> Value:
-    return f.select(*values)
-
-
 def _clamp(f: Function, i: Scalar, operands: Sequence[Scalar], values: Sequence[Value]) -> Value:
     low, x, high = values
     raised = _extreme(f, "max", i.signed, x, low)
     return _extreme(f, "min", i.signed, raised, high)
-
-
-def _convert(f: Function, i: Scalar, operands: Sequence[Scalar], values: Sequence[Value]) -> Value:
-    return converted(f, values[0], i.type, signed=operands[0].signed, to_signed=i.signed)
-
-
-def _bitcast(f: Function, i: Scalar, operands: Sequence[Scalar], values: Sequence[Value]) -> Value:
-    return f.bits(values[0], like(values[0], i.type))
 
 
 def _narrow(f: Function, i: Scalar, operands: Sequence[Scalar], values: Sequence[Value]) -> Value:
@@ -337,17 +321,32 @@ def _dequantize(f: Function, i: Scalar, operands: Sequence[Scalar], values: Sequ
 
 
 _SPECIAL: dict[str | type[What], Special] = {
-    "bitcast_convert": _bitcast,
+    "bitcast_convert": lambda f, i, _, values: f.bits(values[0], like(values[0], i.type)),
     "clamp": _clamp,
     Compare: _compare,
-    "convert": _convert,
+    "convert": lambda f, i, of, values: converted(f, values[0], i.type, signed=of[0].signed, to_signed=i.signed),
     Dequantize: _dequantize,
     Narrow: _narrow,
     Quantize: _quantize,
     Requantize: _requantize,
-    "select": _select,
+    "select": lambda f, i, _, values: f.select(*values),
     CommonScaleSum: _weighted_sum,
 }
+
+
+def combined(f: Function, op: str, like: Scalar, left: Value, right: Value) -> Value:
+    """Two numbers such as `like` is by an elementwise op."""
+    return apply(f, Scalar(Elementwise(op), like.type, (0, 1), like.signed), [like, like], [left, right])
+
+
+def folded(f: Function, op: str, like: Scalar, total: Value) -> Value:
+    """All elements of a vector combined, halves first."""
+    count = lanes(total.type)
+    while count > 1:
+        count //= 2
+        low, high = (f.shuffle(total, None, range(at, at + count)) for at in (0, count))
+        total = combined(f, op, like, low, high)
+    return total
 
 
 def is_ordered(op: str, type_: str) -> bool:

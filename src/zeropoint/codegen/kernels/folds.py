@@ -81,7 +81,7 @@ class Fold:
                 return f.add(done, 1)
 
             def step(i: Value, carried: list[Value]) -> list[Value]:
-                moved = [f.at(p, f.mul(i, a.strides[loop])) for p, a in zip(places, self.reads, strict=True)]
+                moved = [a.moved(f, p, loop, i) for p, a in zip(places, self.reads, strict=True)]
                 return [loops(loop + 1, moved, carried[0])]
 
             return f.loop(0, self.sizes[loop], 1, step, [done])[0]

@@ -68,20 +68,15 @@ def power(f: Function, x: Value, y: Value, signed: bool) -> Value:
                     result)  # fmt: skip
 
 
-def shift_left(f: Function, x: Value, y: Value, signed: bool) -> Value:
-    """x 2^y; 0 where y, read without a sign, is the width or more."""
-    return _shifted(f, "shl", x, y)
+def _shifted(instruction: str) -> Binary:
+    """The bits of x moved up or down, zeros behind them; 0 where y, read without a sign, is the width or more."""
 
+    def shifted(f: Function, x: Value, y: Value, signed: bool) -> Value:
+        inside = compared(f, "icmp ult", y, filled(y.type, _width(x)))
+        moved = f.binary(instruction, x, f.select(inside, y, _zeros(y)))
+        return f.select(inside, moved, _zeros(x))
 
-def shift_right_logical(f: Function, x: Value, y: Value, signed: bool) -> Value:
-    """The bits of x moved down, zeros above; 0 where y, read without a sign, is the width or more."""
-    return _shifted(f, "lshr", x, y)
-
-
-def _shifted(f: Function, instruction: str, x: Value, y: Value) -> Value:
-    inside = compared(f, "icmp ult", y, filled(y.type, _width(x)))
-    moved = f.binary(instruction, x, f.select(inside, y, _zeros(y)))
-    return f.select(inside, moved, _zeros(x))
+    return shifted
 
 
 def shift_right_arithmetic(f: Function, x: Value, y: Value, signed: bool) -> Value:
@@ -93,9 +88,9 @@ BINARY_INTEGERS: dict[str, Binary] = {
     "divide": divide,
     "power": power,
     "remainder": remainder,
-    "shift_left": shift_left,
+    "shift_left": _shifted("shl"),
     "shift_right_arithmetic": shift_right_arithmetic,
-    "shift_right_logical": shift_right_logical,
+    "shift_right_logical": _shifted("lshr"),
 }
 """By StableHLO's names."""
 

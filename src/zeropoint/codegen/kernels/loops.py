@@ -18,10 +18,9 @@ from enum import Enum
 from zeropoint.codegen.kernels.access import Access, Elements, arranged, merged, row_places
 from zeropoint.codegen.kernels.elements import (
     Body,
-    Elementwise,
-    Scalar,
     Total,
-    apply,
+    combined,
+    folded,
     identity,
     is_function,
     is_identity,
@@ -190,23 +189,20 @@ class _Emitter:
     def _elements(self, count: int, sources: list[Value], out: Value, x: Value) -> None:
         """`count` elements of the output, from x of its last loop on."""
         f, nest = self.f, self.nest
-        here = [
-            f.at(source, f.mul(x, access.strides[self.row])) if access.strides[self.row] else source
-            for source, access in zip(sources, nest.reads, strict=True)
-        ]
+        here = self._moved(sources, self.row, x)
         total = None if nest.reduction is None else self._total(nest.reduction, count, here)
         result = self.elements.evaluated(nest.body, count, self.row, here, total)
-        self.elements.store(result, nest.write, self.row, f.at(out, f.mul(x, nest.write.strides[self.row])))
+        self.elements.store(result, nest.write, self.row, nest.write.moved(f, out, self.row, x))
 
     # The reduction.
 
     def _total(self, reduction: Reduction, count: int, sources: list[Value]) -> Value:
-        last, first = reduction.body[-1], len(self.nest.outer)
+        f, last, first = self.f, reduction.body[-1], len(self.nest.outer)
         same = filled(vector(1 if self.across else count, last.type), reduction.identity)
         if self.across:
             neutral = filled(vector(self.lanes, last.type), reduction.identity)
             wide, rest = self._across(reduction, sources, first, [neutral, same])
-            total = self._combined(reduction, self._folded(reduction, wide), rest)
+            total = self._combined(reduction, folded(f, reduction.op, last, wide), rest)
         elif reduction.order is Order.PARTS and _combined_elements(self.nest) > 1:
             total = self._halved(reduction, self._in_parts(reduction, count, sources))
         else:
@@ -324,25 +320,7 @@ class _Emitter:
         return [wide, totals[1]]
 
     def _moved(self, sources: list[Value], loop: int, index: Value | int) -> list[Value]:
-        f = self.f
-        moved: list[Value] = []
-        for source, access in zip(sources, self.nest.reads, strict=True):
-            stride = access.strides[loop]
-            offset = index * stride if isinstance(index, int) else f.mul(index, stride) if stride else 0
-            moved.append(f.at(source, offset))
-        return moved
+        return [a.moved(self.f, source, loop, index) for source, a in zip(sources, self.nest.reads, strict=True)]
 
     def _combined(self, reduction: Reduction, left: Value, right: Value) -> Value:
-        last = reduction.body[-1]
-        combined = Scalar(Elementwise(reduction.op), last.type, (0, 1), last.signed)
-        return apply(self.f, combined, [last, last], [left, right])
-
-    def _folded(self, reduction: Reduction, total: Value) -> Value:
-        """All elements of a vector combined, halves first."""
-        count = self.lanes
-        while count > 1:
-            count //= 2
-            low = self.f.shuffle(total, None, range(count))
-            high = self.f.shuffle(total, None, range(count, 2 * count))
-            total = self._combined(reduction, low, high)
-        return total
+        return combined(self.f, reduction.op, reduction.body[-1], left, right)

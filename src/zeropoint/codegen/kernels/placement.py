@@ -93,7 +93,6 @@ class Placement:
 
 
 def _moved(f: Function, pointer: Value, access: Access, at: list[Value]) -> Value:
-    for i, stride in zip(at, access.strides, strict=True):
-        if stride:
-            pointer = f.at(pointer, f.mul(i, stride))
+    for loop, index in enumerate(at):
+        pointer = access.moved(f, pointer, loop, index)
     return pointer

@@ -8,6 +8,7 @@ pixel of up to four channels may have a pitch of 4 bytes: one vector of words is
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -82,20 +83,29 @@ class Planes:
 
 
 @dataclass(frozen=True)
-class QuantizePlanes:
-    """`uniform_quantize` from planes of f32 to pixels of activation bytes; all bytes of a pitch are written."""
+class _OfPlanes(ABC):
+    """A kernel between planes and pixels, in either direction."""
 
     planes: Planes
-    by: Quantize
 
     def tasks(self, isa: InstructionSet) -> int:
         """One a row of a group."""
         return self.planes.tasks
 
     def emit(self, module: Module, name: str, isa: InstructionSet) -> None:
-        """`void name(floats, bytes, begin, end)`."""
+        """`void name(source, target, begin, end)`."""
         f = module.kernel(name, "noalias in", "noalias out")
-        self.planes.emit(f, isa, self._tile, from_bytes=False)
+        self.planes.emit(f, isa, self._tile, from_bytes=isinstance(self, DequantizePlanes))
+
+    @abstractmethod
+    def _tile(self, f: Function, isa: InstructionSet, source: Value, out: Value, channels: int) -> None: ...
+
+
+@dataclass(frozen=True)
+class QuantizePlanes(_OfPlanes):
+    """`uniform_quantize` from planes of f32 to pixels of activation bytes; all bytes of a pitch are written."""
+
+    by: Quantize
 
     def _tile(self, f: Function, isa: InstructionSet, source: Value, out: Value, channels: int) -> None:
         if self.planes.pitch == 4:
@@ -120,20 +130,10 @@ class QuantizePlanes:
 
 
 @dataclass(frozen=True)
-class DequantizePlanes:
+class DequantizePlanes(_OfPlanes):
     """`uniform_dequantize` from pixels of activation bytes to planes of f32: (q - zp) * s in f32."""
 
-    planes: Planes
     by: Dequantize
-
-    def tasks(self, isa: InstructionSet) -> int:
-        """One a row of a group."""
-        return self.planes.tasks
-
-    def emit(self, module: Module, name: str, isa: InstructionSet) -> None:
-        """`void name(bytes, floats, begin, end)`."""
-        f = module.kernel(name, "noalias in", "noalias out")
-        self.planes.emit(f, isa, self._tile, from_bytes=True)
 
     def _tile(self, f: Function, isa: InstructionSet, source: Value, out: Value, channels: int) -> None:
         quads = [self._pixels(f, isa, source, first) for first in range(4)]
@@ -145,10 +145,7 @@ class DequantizePlanes:
         """16 bytes of every fourth pixel from `first` on, a pixel a lane."""
         four = vector(4, "i32")
         read = [f.load(four, source, (first + 4 * lane) * self.planes.pitch) for lane in range(isa.lanes)]
-        while len(read) > 1:
-            count = 2 * lanes(read[0].type)
-            read = [f.shuffle(low, high, range(count)) for low, high in zip(read[::2], read[1::2], strict=True)]
-        return read[0]
+        return f.concatenated(read)
 
     def _plane(self, f: Function, isa: InstructionSet, words: Value, channel: int, out: Value) -> None:
         byte = constant(words.type, 24)

@@ -148,7 +148,5 @@ def _packed(f: Function, isa: InstructionSet, bits: Value) -> Value:
         words = [isa.words(f, *parts[:2]), isa.words(f, *parts[2:])]
         packed = f.bits(isa.narrow(f, *words), isa.i32)
         stored.append(f.bits(f.shuffle(packed, None, order), isa.i8))
-    while len(stored) > 1:
-        both = [*range(2 * lanes(stored[0].type))]
-        stored = [f.shuffle(low, high, both) for low, high in zip(stored[::2], stored[1::2], strict=True)]
-    return f.binary("xor", stored[0], constant(stored[0].type, -128)) if isa.offset else stored[0]
+    whole = f.concatenated(stored)
+    return f.binary("xor", whole, constant(whole.type, -128)) if isa.offset else whole

@@ -165,7 +165,10 @@ class Epilogue:
         if self.left:
             if self.saturated:
                 # Only where the right shift is 0; elsewhere the left one is, and the sum stays as it is.
-                sums = [_saturated_where(f, acc, shift) for acc, shift in zip(sums, right, strict=True)]
+                sums = [
+                    f.select(f.compare("eq", shift, 0), f.clamp(acc, -(1 << 15), (1 << 15) - 1), acc)
+                    for acc, shift in zip(sums, right, strict=True)
+                ]
             sums = [f.binary("shl", acc, reader.take(isa.i32)) for acc in sums]
         shifted = [f.binary("ashr", acc, shift) for acc, shift in zip(sums, right, strict=True)]
         words = _packed_words(f, isa, shifted)
@@ -188,10 +191,6 @@ class _Reader:
         value = self._f.load(type_, self._pointer, self._offset, align=self._isa.bytes)
         self._offset += self._isa.bytes
         return value
-
-
-def _saturated_where(f: Function, acc: Value, right: Value) -> Value:
-    return f.select(f.compare("eq", right, 0), f.clamp(acc, -(1 << 15), (1 << 15) - 1), acc)
 
 
 def _packed_words(f: Function, isa: InstructionSet, vectors: Sequence[Value]) -> list[Value]:

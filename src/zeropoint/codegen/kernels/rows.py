@@ -19,14 +19,14 @@ from functools import cached_property
 from zeropoint.codegen.kernels.access import Access, Elements, arranged, merged, row_places
 from zeropoint.codegen.kernels.elements import (
     Body,
-    Elementwise,
     Gather,
     Number,
     Read,
     Reduce,
     Requantize,
     Scalar,
-    apply,
+    combined,
+    folded,
     identity,
     is_identity,
     is_ordered,
@@ -297,17 +297,11 @@ class _Emitter:
         return total
 
     def _both(self, reduction: Scalar, left: Value, right: Value) -> Value:
-        combined = Scalar(Elementwise(_of(reduction).op), reduction.type, (0, 1), reduction.signed)
-        return apply(self.f, combined, [reduction, reduction], [left, right])
+        return combined(self.f, _of(reduction).op, reduction, left, right)
 
     def _total(self, i: Scalar, total: Value) -> Value:
         """One number of a vector of totals and what the reduction starts with."""
-        f, count = self.f, lanes(total.type)
-        while count > 1:
-            count //= 2
-            low, high = (f.shuffle(total, None, range(at, at + count)) for at in (0, count))
-            total = self._both(i, low, high)
-        start = _of(i).start
+        total, start = folded(self.f, _of(i).op, i, total), _of(i).start
         if is_identity(start, _of(i).op, i.type, i.signed):
             return total
         return self._both(i, filled(total.type, start), total)
@@ -324,13 +318,14 @@ class _Emitter:
         if sweep == len(self.sweeps.needed) - 1:
             write = self.rows.write
             result = value(len(self.rows.body) - 1)
-            self.elements.store(result, write, self.along, self._moved(row.out, write, place))
+            self.elements.store(result, write, self.along, write.moved(self.f, row.out, self.along, place))
         return [value(n) for n in wanted]
 
     def _compute(self, needed: Sequence[int], count: int, place: Value | int, row: _Row) -> dict[int, Value]:
         """The values of some scalars."""
         body = self.rows.body
-        here = [self._moved(source, read, place) for source, read in zip(row.sources, self.rows.reads, strict=True)]
+        reads = zip(self.rows.reads, row.sources, strict=True)
+        here = [read.moved(self.f, source, self.along, place) for read, source in reads]
         found: dict[int, Value] = {}
         for n in needed:
             if isinstance(place, int) and (n, place) in row.values:
@@ -341,12 +336,6 @@ class _Emitter:
             found[n] = self.elements.value(body[n], body, found, count, self.along, here)
             self._keep(n, found[n], place, row)
         return found
-
-    def _moved(self, pointer: Value, access: Access, place: Value | int) -> Value:
-        stride = access.strides[self.along]
-        if isinstance(place, int):
-            return self.f.at(pointer, place * stride)
-        return self.f.at(pointer, self.f.mul(place, stride)) if stride else pointer
 
     def _given(self, n: int, count: int, place: Value | int, row: _Row) -> Value:
         """A number of the row for every element, or what has been computed before."""

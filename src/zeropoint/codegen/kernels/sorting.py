@@ -71,7 +71,7 @@ class _Line:
     def _values(self, position: Value) -> list[Value]:
         last = len(self.shape.sizes) - 1
         return [
-            self.elements.loaded(n, self.f.at(source, self.f.mul(position, access.strides[last])))
+            self.elements.loaded(n, access.moved(self.f, source, last, position))
             for n, (source, access) in enumerate(zip(self.sources, self.shape.reads, strict=True))
         ]
 
@@ -93,7 +93,7 @@ class _Line:
         def move(at: Value, _: list[Value]) -> None:
             values = self._values(self._position(side, at))
             for value, access, target in zip(values, self.shape.writes, self.targets, strict=True):
-                self.elements.store(value, access, last, f.at(target, f.mul(at, access.strides[last])))
+                self.elements.store(value, access, last, access.moved(f, target, last, at))
 
         f.loop(0, length, 1, move)
 

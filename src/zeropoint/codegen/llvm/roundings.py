@@ -66,7 +66,3 @@ def rounding_functions() -> str:
                 _FUNCTION.format(type=type_, suffix=suffix, limit=f"{limit:e}", name=name + ending, body=filled)
             )
     return "\n".join(texts)
-
-
-ROUNDING_NAMES = tuple(name + ending for _, ending, _ in _FORMATS.values() for name in _BODIES)
-"""The functions that `rounding_functions` defines."""

@@ -218,6 +218,13 @@ class Function:
         result = vector(len(indices), element(left.type))
         return self.let(result, f"shufflevector {left}, {left.type} {other}, <{len(indices)} x i32> <{mask}>")
 
+    def concatenated(self, vectors: Sequence[Value]) -> Value:
+        """Vectors of one type side by side; a power of two of them."""
+        while len(vectors) > 1:
+            every = range(2 * lanes(vectors[0].type))
+            vectors = [self.shuffle(low, high, every) for low, high in zip(vectors[::2], vectors[1::2], strict=True)]
+        return vectors[0]
+
     def broadcast(self, scalar: Value, count: int) -> Value:
         """One scalar in every element."""
         type_ = vector(count, scalar.type)

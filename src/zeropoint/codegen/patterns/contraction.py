@@ -22,23 +22,12 @@ from zeropoint.codegen.patterns.match import Declined, Found, Match
 from zeropoint.codegen.patterns.tail import Tail, followed, summed
 from zeropoint.codegen.patterns.windows import Windows
 from zeropoint.codegen.values import Values, owner_of
+from zeropoint.ir import stablehlo as hlo
 from zeropoint.ir.fxpmath import RequantizeOp
 from zeropoint.ir.locations import describe
 from zeropoint.ir.native import KernelOp
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import StorageCastOp, UniformQuantizedType
-from zeropoint.ir.stablehlo import (
-    AddOp,
-    BroadcastInDimOp,
-    ConvertOp,
-    ConvolutionOp,
-    DotGeneralOp,
-    ReduceOp,
-    ReduceWindowOp,
-    ReshapeOp,
-    SubtractOp,
-    UniformDequantizeOp,
-)
 from zeropoint.ir.stablehlo.arrays import array_values, padding_values
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 from zeropoint.numerics import Requantization, RequantizeBehaviour
@@ -140,7 +129,7 @@ def match_requantize(values: Values, op: RequantizeOp) -> Match | Declined:
     return ContractionMatch(describe(op), source, weights, bias, tail, output).match
 
 
-def match_dequantize(values: Values, op: UniformDequantizeOp) -> Match | Declined:
+def match_dequantize(values: Values, op: hlo.UniformDequantizeOp) -> Match | Declined:
     """A contraction of bytes whose accumulators only floats read."""
     cast, type_ = owner_of(op.operand), element_of(op.operand)
     if not isinstance(type_, UniformQuantizedType) or type_.storage.type.width != 32:
@@ -165,11 +154,11 @@ def match_dequantize(values: Values, op: UniformDequantizeOp) -> Match | Decline
     return ContractionMatch(describe(op), source, weights, bias, tail, scales).match
 
 
-def match_floats(values: Values, op: ConvolutionOp | DotGeneralOp) -> Match | Declined:
+def match_floats(values: Values, op: hlo.ConvolutionOp | hlo.DotGeneralOp) -> Match | Declined:
     """A contraction of f32."""
     if not all(element_dtype(element_of(value)) == np.float32 for value in (op.lhs, op.rhs, op.result)):
         return Declined()
-    if isinstance(op, ConvolutionOp) and not values.is_image(op.result):
+    if isinstance(op, hlo.ConvolutionOp) and not values.is_image(op.result):
         return Declined("found no images")
     weights = _weights_of(values, op.result, None)
     if isinstance(weights, Declined):
@@ -185,9 +174,9 @@ def match_floats(values: Values, op: ConvolutionOp | DotGeneralOp) -> Match | De
 
 _RULES: dict[type[Operation], Callable[[Values, Any], Match | Declined]] = {
     RequantizeOp: match_requantize,
-    UniformDequantizeOp: match_dequantize,
-    ConvolutionOp: match_floats,
-    DotGeneralOp: match_floats,
+    hlo.UniformDequantizeOp: match_dequantize,
+    hlo.ConvolutionOp: match_floats,
+    hlo.DotGeneralOp: match_floats,
 }
 """What a contraction is found from, in the order in which a body is searched."""
 
@@ -218,9 +207,9 @@ def _of_bytes(values: Values, accumulator: SSAValue) -> tuple[SSAValue, Weights,
 def _weights_of(values: Values, value: SSAValue, bias: IntArray | None) -> tuple[SSAValue, Weights] | Declined:
     """What a value that is accumulated reads, and the weights that it meets."""
     op = owner_of(value)
-    if isinstance(op, ConvolutionOp):
+    if isinstance(op, hlo.ConvolutionOp):
         return Windows.of(values, op)
-    if isinstance(op, DotGeneralOp):
+    if isinstance(op, hlo.DotGeneralOp):
         matrix = _matrix(values, op)
         return matrix if isinstance(matrix, Declined) else (op.lhs, matrix)
     pooled = _pooled(values, value)
@@ -234,7 +223,7 @@ def _weights_of(values: Values, value: SSAValue, bias: IntArray | None) -> tuple
     return image, pool
 
 
-def _matrix(values: Values, op: DotGeneralOp) -> Array | Declined:
+def _matrix(values: Values, op: hlo.DotGeneralOp) -> Array | Declined:
     """The weights (terms, channels) of rows times a constant matrix."""
     dimensions, rank = op.dot_dimension_numbers.data, len(shape_of(op.lhs))
     weights = values.constant(op.rhs)
@@ -272,12 +261,12 @@ def without_bias(values: Values, value: SSAValue) -> tuple[SSAValue, IntArray | 
 def _bias_and_rest(values: Values, value: SSAValue) -> tuple[Array, SSAValue] | None:
     """A constant of one value a channel, and what it is added to."""
     op = owner_of(value)
-    if not isinstance(op, AddOp):
+    if not isinstance(op, hlo.AddOp):
         return None
     axis = values.innermost(value)
     for operand, other in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
         broadcast = owner_of(other)
-        if isinstance(broadcast, BroadcastInDimOp):
+        if isinstance(broadcast, hlo.BroadcastInDimOp):
             bias = values.constant(broadcast.operand)
             if bias is not None and (bias.size == 1 or array_values(broadcast.broadcast_dimensions) == (axis,)):
                 return bias.reshape(-1), operand
@@ -319,20 +308,20 @@ def _reaches(weights: Weights, bias: IntArray) -> Iterator[IntArray]:
 def _pooled(values: Values, value: SSAValue) -> tuple[SSAValue, Pool] | None:
     """reduce or reduce_window (sum) of convert(x) - zero over the image dimensions, perhaps reshaped."""
     op = owner_of(value)
-    if isinstance(op, ReshapeOp):
+    if isinstance(op, hlo.ReshapeOp):
         op = owner_of(op.operand)
-    if not isinstance(op, ReduceOp | ReduceWindowOp) or len(op.operands) != 2:
+    if not isinstance(op, hlo.ReduceOp | hlo.ReduceWindowOp) or len(op.operands) != 2:
         return None
-    adds = isinstance(op.body.block.first_op, AddOp)
+    adds = isinstance(op.body.block.first_op, hlo.AddOp)
     centred = owner_of(op.operands[0])
-    if not adds or values.splat(op.operands[1]) != 0 or not isinstance(centred, SubtractOp):
+    if not adds or values.splat(op.operands[1]) != 0 or not isinstance(centred, hlo.SubtractOp):
         return None
     converted, zero = owner_of(centred.lhs), values.splat(centred.rhs)
-    if not isinstance(converted, ConvertOp) or zero is None or not values.is_image(converted.operand):
+    if not isinstance(converted, hlo.ConvertOp) or zero is None or not values.is_image(converted.operand):
         return None
     image = converted.operand
     shape, (y, x) = shape_of(image), values.spatial
-    if isinstance(op, ReduceOp):
+    if isinstance(op, hlo.ReduceOp):
         plain = array_values(op.dimensions) == (y, x)
         return (image, Pool((shape[y], shape[x]), (1, 1), int(zero))) if plain else None
     sizes, ones = array_values(op.window_dimensions), (1,) * 4

@@ -79,19 +79,16 @@ class Bounds:
             return f"argument {pointer}, which is read only: {said}"
         return f"byte {address - low} of argument {pointer}, expected 0 to {high - low}: {said}"
 
-    def _base(self, view: View, inputs: Sequence[int], outputs: Sequence[int]) -> int:
-        """The address of a view's buffer."""
-        buffer = view.buffer
-        if buffer.space in self._bases:
-            return self._bases[buffer.space] + buffer.offset
-        return (inputs if buffer.space is Space.INPUT else outputs)[buffer.index]
-
     def _read(self, argument: View | Parameters, inputs: Sequence[int], outputs: Sequence[int]) -> tuple[int, int]:
         if isinstance(argument, Parameters):
             start = self._bases[Space.WEIGHTS] + argument.offset
             return start, start + argument.size
-        start = self._base(argument, inputs, outputs)
-        return start, start + argument.buffer.size
+        buffer = argument.buffer
+        if buffer.space in self._bases:
+            start = self._bases[buffer.space] + buffer.offset
+        else:
+            start = (inputs if buffer.space is Space.INPUT else outputs)[buffer.index]
+        return start, start + buffer.size
 
     def _written(self, step: Step, index: int, inputs: Sequence[int], outputs: Sequence[int]) -> tuple[int, int]:
         argument = step.arguments[index]

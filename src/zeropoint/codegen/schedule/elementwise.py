@@ -39,32 +39,18 @@ from zeropoint.numerics.affine import QuantizeBehaviour
 from zeropoint.numerics.profile import DEFAULT_PROFILE, profile
 
 
-def _unary(e: Expression, op: Any, place: Place) -> int:
-    name = function_name(op)
-    _check(op, name in UNARY, name)
-    return _computed(e, op, name, [e.value(op.operand, place)])
-
-
-def _binary(e: Expression, op: Any, place: Place) -> int:
-    name = function_name(op)
-    _check(op, name in BINARY, name)
-    return _computed(e, op, name, [e.value(op.lhs, place), e.value(op.rhs, place)])
-
-
-def _computed(e: Expression, op: Any, name: str, operands: Sequence[int]) -> int:
+def _computed(e: Expression, op: Any, place: Place) -> int:
     """An op of some values; functions of f16 and bf16 are computed in f64 and rounded as `convert` rounds."""
-    form = half_of(op.result)
+    name, form = function_name(op), half_of(op.result)
+    if name not in UNARY | BINARY or (name in FLOAT_ONLY and scalar_type(op.result)[0] not in FLOATS):
+        raise CodegenError(f"{describe(op)}: found no native form of {name} of {op.result.type}; run it with the "
+                           "interpreter")  # fmt: skip
+    operands = [e.value(operand, place) for operand in op.operands]
     if form is None or (name not in IN_DOUBLE and name not in BINARY_IN_DOUBLE):
         return e.step(name, op.result, operands)
     wide = ("double", True)
     result = e.step(name, wide, [e.step("convert", wide, [operand]) for operand in operands])
     return result if form == "half" else e.step("convert", op.result, [result])
-
-
-def _check(op: Operation, known: bool, name: str) -> None:
-    if not known or (name in FLOAT_ONLY and scalar_type(op.results[0])[0] not in FLOATS):
-        raise CodegenError(f"{describe(op)}: found no native form of {name} of {op.results[0].type}; run it with the "
-                           "interpreter")  # fmt: skip
 
 
 def _convert(e: Expression, op: hlo.ConvertOp, place: Place) -> int:
@@ -135,9 +121,6 @@ def _per_layer(op: Operation, quantized: object) -> UniformQuantizedType:
     return quantized
 
 
-_DTYPES = {"float": np.dtype(np.float32), "double": np.dtype(np.float64)}
-
-
 def _quantize(e: Expression, op: hlo.UniformQuantizeOp, place: Place) -> int:
     type_ = element_of(op.result)
     if not isinstance(type_, UniformQuantizedType) or not type_.is_per_channel:
@@ -149,9 +132,12 @@ def _quantize(e: Expression, op: hlo.UniformQuantizeOp, place: Place) -> int:
             f"{describe(op)}: found {op.operand.type} to {type_} by '{behaviour.value}'; native code quantizes "
             "f32 and f64 to at most 16 bits and rounds to nearest"
         )
-    scales, reciprocal = type_.scales.astype(_DTYPES[source[0]]), behaviour is QuantizeBehaviour.RNE_RECIPROCAL
+    scales, reciprocal = (
+        type_.scales.astype(element_dtype(element_of(op.operand))),
+        behaviour is QuantizeBehaviour.RNE_RECIPROCAL,
+    )
     with np.errstate(all="ignore"):
-        scales = np.ones((), scales.dtype) / scales if reciprocal else scales
+        scales = np.ones((), scales.dtype) / scales if behaviour is QuantizeBehaviour.RNE_RECIPROCAL else scales
     values = [e.value(op.operand, place)]
     if type_.axis is not None:
         numbers = (scales, type_.zero_points.astype(scales.dtype))
@@ -294,16 +280,11 @@ ELEMENTWISE: dict[type[Operation], Rule] = {
             hlo.PopcntOp, hlo.RoundNearestAfzOp, hlo.RoundNearestEvenOp, hlo.RsqrtOp, hlo.SignOp, hlo.SineOp,
             hlo.SqrtOp, hlo.TanOp, hlo.TanhOp, chlo.AcosOp, chlo.AcoshOp, chlo.AsinOp, chlo.AsinhOp, chlo.AtanOp,
             chlo.AtanhOp, chlo.CoshOp, chlo.ErfOp, chlo.SinhOp,
-        ),
-        on_numbers(_unary),
-    ),
-    **dict.fromkeys(
-        (
             hlo.AddOp, hlo.AndOp, hlo.Atan2Op, hlo.DivideOp, hlo.MaximumOp, hlo.MinimumOp, hlo.MultiplyOp, hlo.OrOp,
             hlo.PowerOp, hlo.RemainderOp, hlo.ShiftLeftOp, hlo.ShiftRightArithmeticOp, hlo.ShiftRightLogicalOp,
             hlo.SubtractOp, hlo.XorOp,
         ),
-        on_numbers(_binary),
+        on_numbers(_computed),
     ),
     hlo.BitcastConvertOp: on_numbers(_bitcast),
     hlo.ClampOp: on_numbers(_selected),

@@ -31,7 +31,7 @@ from zeropoint.codegen.kernels.loops import Nest, Order, Reduction
 from zeropoint.codegen.kernels.rows import Rows
 from zeropoint.codegen.llvm.machine import CodegenError
 from zeropoint.codegen.values import Values
-from zeropoint.codegen.views import SCALAR_TYPES, memory_form
+from zeropoint.codegen.views import SCALAR_TYPES, access_of
 from zeropoint.ir import stablehlo as hlo
 from zeropoint.ir.locations import describe
 from zeropoint.ir.quant import UniformQuantizedType
@@ -123,7 +123,10 @@ def on_numbers(rule: Rule) -> Rule:
 
 
 class Expression:
-    """The scalars of a nest under construction: `members` are the ops that become part of it, by `rules`."""
+    """The scalars of a nest under construction: `members` are the ops that become part of it, by `rules`.
+
+    Of the result's dimensions `row` is the one that the reductions of rows run over.
+    """
 
     def __init__(
         self,
@@ -131,8 +134,9 @@ class Expression:
         members: frozenset[Operation],
         sizes: Sequence[int],
         rules: Mapping[type[Operation], Rule],
+        row: int = -1,
     ):
-        self.scope = scope
+        self.scope, self.row = scope, row
         self.taken: list[Operation] = []
         """The members that became scalars."""
         self.members = members
@@ -297,8 +301,7 @@ class Expression:
                     strides[inner] += step * stride
                 else:
                     strides[loop] += step * stride
-        type_, form = memory_form(view)
-        return Access(type_, tuple(strides), form)
+        return access_of(view, tuple(strides))
 
 
 def _reordered(access: Access, order: Sequence[int]) -> Access:
@@ -311,25 +314,14 @@ def _at(view: View, place: Place) -> View:
 
 
 class RowExpression(Expression):
-    """Rows under construction: of the result's dimensions `row` is the one that its reductions run over."""
-
-    def __init__(
-        self,
-        scope: Scope,
-        members: frozenset[Operation],
-        sizes: Sequence[int],
-        rules: Mapping[type[Operation], Rule],
-        row: int,
-    ):
-        super().__init__(scope, members, sizes, rules)
-        self._row = row
+    """Rows under construction."""
 
     def takes(self, op: Operation, place: Place) -> bool:
         """Of reductions those of a whole row, to what is the same for all of its elements."""
         if type(op) not in CONTRACTION_OPS:
             return True
-        return reduced_row(op) == self.sizes[self._row] and not any(
-            loop == self._row for axis in place for loop, _ in axis.steps
+        return reduced_row(op) == self.sizes[self.row] and not any(
+            loop == self.row for axis in place for loop, _ in axis.steps
         )
 
     def reduce(
@@ -341,13 +333,13 @@ class RowExpression(Expression):
         order: Order = Order.PARTS,
     ) -> int:
         """A reduction of the row, in parts where it is a sum of floats."""
-        result = inner([Axis(0, ((self._row, 1),))])
+        result = inner([Axis(0, ((self.row, 1),))])
         return self.step(Reduce(op, start), self.type_of(result), [result])
 
     def rows(self, result: int, target: View) -> tuple[Rows, list[View]]:
         """The kernel that writes `result` to `target`, whose dimensions are the loops; its operands."""
         body = [*self._parts[0], self._copy(self._parts[0][result], result)]
-        order = [*(d for d in range(len(self._shape)) if d != self._row), self._row]
+        order = [*(d for d in range(len(self._shape)) if d != self.row), self.row]
         reads = tuple(_reordered(self._access(view, place), order) for view, place in self._reads)
         write = _reordered(self._access(target, self.every), order)
         return Rows(tuple(self.sizes[d] for d in order), reads, write, tuple(body)).arranged(), self._operands

@@ -9,8 +9,8 @@ import numpy as np
 from zeropoint.codegen.graph import View
 from zeropoint.codegen.kernels.placement import Index, Placement
 from zeropoint.codegen.schedule.body import Body
-from zeropoint.codegen.schedule.regions import access_of, scatter_body
-from zeropoint.codegen.views import copy
+from zeropoint.codegen.schedule.regions import scatter_body
+from zeropoint.codegen.views import access_of, copy
 from zeropoint.ir.stablehlo import DynamicUpdateSliceOp, ScatterOp
 
 

@@ -19,6 +19,7 @@ from zeropoint.ir import stablehlo as hlo
 from zeropoint.ir.functions import function_name
 from zeropoint.ir.locations import describe
 from zeropoint.ir.stablehlo.arrays import array_values, padding_values
+from zeropoint.ir.stablehlo.bodies import body_op
 from zeropoint.ir.tensors import element_of, shape_of
 
 ORDER_ONLY = frozenset(("maximum", "minimum"))
@@ -27,18 +28,11 @@ ORDER_ONLY = frozenset(("maximum", "minimum"))
 
 def combiner(op: hlo.ReduceOp | hlo.ReduceWindowOp) -> tuple[str, SSAValue] | None:
     """The one op of a body on both of its arguments, its name and its result; None for a body of another form."""
-    block = op.body.block
-    first = block.first_op
-    plain = (
-        isinstance(first, hlo.BinaryOp)
-        and len(op.operands) == 2
-        and first.next_op is block.last_op
-        and set(first.operands) == set(block.args)
-        and len(block.args) == 2
-    )
-    if not plain or function_name(first) not in ("add", "maximum", "minimum", "multiply", "and", "or"):  # pyright: ignore
+    first = op.body.block.first_op
+    if first is None or body_op(op.body) is None or len(op.operands) != 2:
         return None
-    assert first is not None
+    if function_name(first) not in ("add", "maximum", "minimum", "multiply", "and", "or"):
+        return None
     return function_name(first), first.results[0]
 
 

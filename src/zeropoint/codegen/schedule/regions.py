@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from xdsl.ir import Attribute, Block, Operation
 
-from zeropoint.codegen.graph import View, matrix_view
-from zeropoint.codegen.kernels.access import Access
+from zeropoint.codegen.graph import matrix_view
 from zeropoint.codegen.kernels.elements import Argument, Gather, LookUp, Read, Region
 from zeropoint.codegen.kernels.folds import Fold
 from zeropoint.codegen.kernels.sorting import Sort
@@ -16,7 +15,7 @@ from zeropoint.codegen.llvm.machine import CodegenError
 from zeropoint.codegen.schedule.body import Body
 from zeropoint.codegen.schedule.elementwise import ELEMENTWISE
 from zeropoint.codegen.schedule.expression import Expression, Scope, scalar_type
-from zeropoint.codegen.views import memory_form
+from zeropoint.codegen.views import access_of
 from zeropoint.ir.locations import describe
 from zeropoint.ir.quant import UniformQuantizedType
 from zeropoint.ir.stablehlo import ReduceOp, ScatterOp, SortOp
@@ -30,6 +29,8 @@ def region_of(scope: Scope, op: Operation, block: Block, elements: Sequence[Attr
     Raises CodegenError for a body that converts at its edges, holds an op that is not elementwise, or takes a value
     from around it that is no number.
     """
+    for result in op.results:
+        scalar_type(result)
     found = [element_of(argument) for argument in block.args]
     if found != list(elements) or any(isinstance(element, UniformQuantizedType) for element in found):
         raise CodegenError(
@@ -53,15 +54,11 @@ def region_of(scope: Scope, op: Operation, block: Block, elements: Sequence[Attr
 
 def fold_body(scope: Scope, op: ReduceOp) -> Region:
     """What a reduction does with two elements of each of its operands."""
-    for result in op.results_:
-        scalar_type(result)
     return region_of(scope, op, op.body.block, [element_of(value) for value in (*op.inputs, *op.inputs)])
 
 
 def sort_body(scope: Scope, op: SortOp) -> Region:
     """How a sort compares two elements of each of its operands."""
-    for result in op.results_:
-        scalar_type(result)
     elements = [element for value in op.inputs for element in [element_of(value)] * 2]
     return region_of(scope, op, op.comparator.block, elements)
 
@@ -107,9 +104,3 @@ def schedule_sort(body: Body) -> None:
         return
     positions = matrix_view((kernel.tasks(body.isa), 2, kernel.length), np.dtype(np.int32), 4)
     body.graph.call(body.name, kernel, values, [*targets, positions])
-
-
-def access_of(view: View, strides: tuple[int, ...]) -> Access:
-    """A view as loops step through it."""
-    type_, form = memory_form(view)
-    return Access(type_, strides, form)
