@@ -132,10 +132,7 @@ def _quantize(e: Expression, op: hlo.UniformQuantizeOp, place: Place) -> int:
             f"{describe(op)}: found {op.operand.type} to {type_} by '{behaviour.value}'; native code quantizes "
             "f32 and f64 to at most 16 bits and rounds to nearest"
         )
-    scales, reciprocal = (
-        type_.scales.astype(element_dtype(element_of(op.operand))),
-        behaviour is QuantizeBehaviour.RNE_RECIPROCAL,
-    )
+    scales = type_.scales.astype(element_dtype(element_of(op.operand)))
     with np.errstate(all="ignore"):
         scales = np.ones((), scales.dtype) / scales if behaviour is QuantizeBehaviour.RNE_RECIPROCAL else scales
     values = [e.value(op.operand, place)]
