@@ -5,10 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import llvmlite.binding as llvm
-
-from zeropoint.codegen.llvm.isa import InstructionSet
-from zeropoint.codegen.llvm.machine import architecture, compile_bitcode, triple_of
+from zeropoint.codegen.llvm.machine import architecture
 from zeropoint.codegen.llvm.processors import instruction_set
 
 BITS = {"avx512-vnni": {"avx512_vnni", "avx512bw", "avx512vl"}, "avx-vnni": {"avx_vnni"}, "avx2": {"avx2"}}
@@ -31,11 +28,3 @@ ARM = {
     "neoverse-v1": instruction_set(cpu="neoverse-v1"),
     "portable": instruction_set(triple="aarch64-unknown-linux-gnu"),
 }
-
-
-def assembly(text: str, isa: InstructionSet) -> str:
-    """The machine's assembly of a module, optimized as the product does it."""
-    triple = triple_of(isa)
-    target = llvm.Target.from_triple(triple)
-    machine = target.create_target_machine(cpu=isa.cpu or "generic", features=isa.features, opt=3, reloc="pic")
-    return machine.emit_assembly(llvm.parse_bitcode(compile_bitcode(text, isa)))

@@ -14,9 +14,8 @@ import pytest
 from codegen.emulation import EVERYWHERE
 from codegen.exactness import HERE, assert_native_is_exact
 from codegen.loop_programs import SPECIAL, check_ulp, main, reals
-from codegen.machines import assembly
 from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS, InstructionSet
-from zeropoint.codegen.llvm.machine import CodegenError
+from zeropoint.codegen.llvm.machine import CodegenError, assembly
 from zeropoint.codegen.llvm.roundings import rounding_functions
 from zeropoint.codegen.lowering import steps_of
 from zeropoint.codegen.objects import objects_of

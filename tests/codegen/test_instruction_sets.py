@@ -14,10 +14,10 @@ import pytest
 
 from codegen.c_programs import PROGRAM, WARNINGS
 from codegen.classifier import CLASSES, classifier, image
-from codegen.machines import ARM, CROSS, assembly, runs_here
+from codegen.machines import ARM, CROSS, runs_here
 from zeropoint.codegen.aot.ahead_of_time import library, write
 from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS, InstructionSet
-from zeropoint.codegen.llvm.machine import CodegenError, best_of, compile_object, host
+from zeropoint.codegen.llvm.machine import CodegenError, assembly, best_of, compile_object, host
 from zeropoint.codegen.llvm.processors import PROCESSORS, instruction_set
 from zeropoint.codegen.lowering import steps_of
 from zeropoint.codegen.modules import kernels_of

@@ -116,6 +116,12 @@ def combined_object(modules: Iterable[bytes], isa: InstructionSet, exported: Col
     return machine.emit_object(first)
 
 
+def assembly(text: str, isa: InstructionSet) -> str:
+    """The machine's assembly of the module `text`, to be read."""
+    machine = _target_machine(isa)
+    return machine.emit_assembly(_optimized(text, machine))
+
+
 class Loaded:
     """Objects linked in memory; their functions are there as long as this is."""
 
