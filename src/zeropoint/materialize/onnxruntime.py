@@ -25,7 +25,7 @@ from xdsl.dialects.builtin import StringAttr, f32, f64, i32
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from zeropoint.ir import stablehlo as hlo
-from zeropoint.ir.annotations import FLOAT_REASON
+from zeropoint.ir.annotations import FLOAT_REASON, KERNEL
 from zeropoint.ir.bounds import Bounds
 from zeropoint.ir.quant import Storage, StorageCastOp, UniformQuantizedType
 from zeropoint.ir.stablehlo.arrays import array_values
@@ -52,7 +52,7 @@ class _Arithmetic:
     def made(self, op: Operation) -> SSAValue:
         """Insert an op; a float op gets the reason."""
         if not isinstance(op, hlo.UniformQuantizeOp | StorageCastOp) and element_of(op.results[0]) != i32:
-            op.attributes[FLOAT_REASON] = StringAttr(REASON)
+            self.excuse(op)
         return self.kernel.insert(op, self.kernel.region).results[0]
 
     def to(self, value: SSAValue, element: Attribute) -> SSAValue:
@@ -61,7 +61,15 @@ class _Arithmetic:
 
     def filled(self, like: SSAValue, number: float | np.float32) -> SSAValue:
         """A number broadcast to the type of `like`."""
-        return repeated(self.kernel, number, like)  # pyright: ignore[reportArgumentType] (of any dtype)
+        made = repeated(self.kernel, number, like)  # pyright: ignore[reportArgumentType] (of any dtype)
+        if isinstance(made.owner, hlo.BroadcastInDimOp) and element_of(made) != i32:
+            self.excuse(made.owner)
+        return made
+
+    def excuse(self, op: Operation) -> None:
+        """Say why an op is float, and of which kernel it is."""
+        op.attributes[FLOAT_REASON] = StringAttr(REASON)
+        op.attributes[KERNEL] = self.kernel.region.logical_kernel
 
     def plus(self, value: SSAValue, number: float | np.float32) -> SSAValue:
         """value + number."""
