@@ -1,19 +1,19 @@
-"""Functions that 8 bits of their operand are too few for, and the kernels before them that would round it.
+"""Find functions that need more than 8 bits for their operand, and widen or keep float the kernels before them.
 
-A logarithm of values that span decades has most of its results from values below one step. What that costs follows
-from the values that calibration saw: the function is evaluated on them as they are, and rounded. Where less than the
-target's `least_sqnr` is left, and at least `WORSE` dB less than of the rounded operand itself, the ports at both ends
-of the operand want the wider storage of the target's rows; where there is none, the operand stays float, and so do the
-function and the kernel that makes the operand.
+If a logarithm reads values that span decades, most of its results come from values below one step. The loss is measured
+on the calibrated values: the function is evaluated on them unrounded and rounded. If its SQNR is below the target's
+`least_sqnr`, and at least `WORSE` dB below that of the rounded operand itself, both ends of the operand get the wider
+storage of the target's rows. If there is none, the operand stays float, and so do the function and the kernel that
+produces the operand.
 
-That kernel reads rounded values, too. It is asked the same question with the function behind it: moves hand on what
-they read, functions are composed, and the rounding of what a sum reads is normal noise on the sum. Float ops between,
-as those that the target has no kernel for, round nothing and are asked as well: what a kernel makes for them would be
-rounded. The walk goes on while the answer is no, through two contractions at most (a filter bank before the logarithm,
-a transform before that): what is behind them is rounded as ever.
+The operands of that kernel are rounded, too, so the same test is applied to it, composed with the function: data
+movement passes its operand on, functions are composed, and the rounding of a sum's operands is normal noise on the sum.
+Float ops in between, such as those without a kernel on the target, do not round, but they are walked through: their
+operands may come from a kernel that would round. The walk continues while the noise is too large, through at most two
+contractions (a filter bank before the logarithm, a transform before that). Kernels before those are rounded as usual.
 
-Source: the RFC on quantization transformations, section "Target Constraints": which storage a kernel takes is the
-table's to say.
+Source: the RFC on quantization transformations, section "Target Constraints": the table decides which storage a kernel
+takes.
 """
 
 from __future__ import annotations
@@ -47,18 +47,18 @@ from zeropoint.targets import DATA, OUTPUT, FixedScale, KernelRow, SameScale, Ta
 from zeropoint.targets.logical_kernels import MOVEMENTS
 
 WORSE = 6.0
-"""dB by which a function's result has to be worse than its rounded operand for the function to be the cause."""
+"""Minimum difference in dB between a function's SQNR and that of its rounded operand, to blame the function."""
 LINEAR = ("add", "subtract", "multiply", "maximum", "minimum", "mean", "sum", "average_pool", "batch_matmul")
-"""Kernels whose operands are no reason for a wider storage: rounded, they cost the result what they lose themselves."""
+"""Kernels that never need wider operands: they pass the noise of a rounded operand on, but do not amplify it."""
 CONTRACTIONS = ("convolution", "depthwise_convolution", "transpose_convolution", "fully_connected")
 CONTRACTIONS_KEPT = 2
-"""Contractions that may stay float for one function: a filter bank before a logarithm, a transform before that."""
+"""Most contractions that may stay float for one function: a filter bank before a logarithm, a transform before that."""
 ONE_BYTE = Storage.of("i8")
 
 
 @dataclass(frozen=True)
 class _Reader:
-    """A function with what its operand has to become: `bits` wide, or float where that is None; `why` says so."""
+    """A function and what its operand must become: `bits` wide, or float if that is None. `why` is the reason."""
 
     steps: tuple[Function, ...]
     bits: int | None
@@ -66,7 +66,7 @@ class _Reader:
     contractions: int = 0
 
     def function(self, points: Array) -> Array:
-        """The steps, one after the other."""
+        """Apply the steps in order."""
         for step in self.steps:
             points = step(points)
         return points
@@ -74,7 +74,7 @@ class _Reader:
 
 @dataclass
 class FunctionWidths:
-    """Which regions stay float, with the reason, and which ports want storage of how many bits at least."""
+    """The regions that stay float, with the reason, and the minimum width in bits of ports that need more than 8."""
 
     target: Target
     constraints: Constraints
@@ -84,7 +84,7 @@ class FunctionWidths:
 
     @staticmethod
     def of(program: Program, target: Target, constraints: Constraints) -> FunctionWidths:
-        """Look at every function of a program that has its statistics; without them nothing is decided."""
+        """Check every function of a program whose operands have statistics."""
         found = FunctionWidths(target, constraints, program.weights)
         if target.least_sqnr:
             for op in reversed(list(program.entry.ops)):
@@ -96,7 +96,7 @@ class FunctionWidths:
         return self.target.by_kernel.get(region.logical_kernel.data, ())
 
     def _judge(self, region: QuantizeRegionOp) -> None:
-        """Decide for the operands of a region, where it is a function of them."""
+        """Decide the width of each operand of a region that is a function of it."""
         if region.logical_kernel.data in LINEAR or is_rescale(region) or len(region.outputs) != 1:
             return
         for index, value in _activations(region):
@@ -126,14 +126,14 @@ class FunctionWidths:
         self._trace(region.inputs[index], reader)
 
     def _left(self, function: Function, seen: Distribution, storage: Storage) -> float | None:
-        """What is left of a function's result in dB, where that is too little; None where it is enough."""
+        """The SQNR in dB of a function of the rounded operand if it is too low; None if it is sufficient."""
         rounded = seen.rounded(storage)
         left = loss(function, seen.points, [(1.0, rounded)])
         own = loss(lambda points: points, seen.points, [(1.0, rounded)])
         return left if left < min(self.target.least_sqnr, own - WORSE) else None
 
     def _storages(self, region: QuantizeRegionOp, index: int) -> Iterator[Storage]:
-        """The storages that the target's rows take at an operand, in the order of the table, the narrow ones first."""
+        """The storages that the target's rows accept at an operand, in table order; the narrow ones of a row first."""
         for row in self._rows(region):
             rule = row.input_rule(index)
             if rule.role in DATA:
@@ -143,7 +143,7 @@ class FunctionWidths:
                         yield Storage.of(f"{'i' if rule.storage.type.signed else 'u'}{width}")
 
     def _trace(self, value: SSAValue, reader: _Reader) -> None:
-        """Have the makers of a value not round it, and of what those read, where the reader does not bear it."""
+        """Keep the kernels before `value` from rounding it, backwards as far as the reader does not tolerate it."""
         pending: list[tuple[SSAValue, _Reader]] = [(value, reader)]
         asked: set[SSAValue] = set()
         while pending:
@@ -153,7 +153,7 @@ class FunctionWidths:
                 pending += reversed(self._ask(value, reader))
 
     def _ask(self, value: SSAValue, reader: _Reader) -> list[tuple[SSAValue, _Reader]]:
-        """Have the maker of a value not round it; which of its operands are to be asked next, and for what."""
+        """Keep the kernel that defines `value` from rounding it. Returns the operands to visit next, with readers."""
         maker = value.owner
         if not isinstance(maker, Operation) or self._is_given(value):
             return []
@@ -177,7 +177,7 @@ class FunctionWidths:
         return found
 
     def _keep(self, region: QuantizeRegionOp, value: SSAValue, reader: _Reader) -> None:
-        """Make the output of a region wide where a row can, else leave it float."""
+        """Widen the output of a region if a row allows it; otherwise keep the region float."""
         if region in self.floats:
             return
         rows = self._rows(region)
@@ -187,11 +187,11 @@ class FunctionWidths:
         self.floats[region] = f"not rounded on its way: {reader.why}"
         seen = self._seen(value)
         known = self.constraints.of(value)
-        if known.minimum is None and seen is not None:  # a kernel would have said it, or what it moves
+        if known.minimum is None and seen is not None:  # a float region no longer implies its range
             known.observe(seen.minimum, seen.maximum, "default", "the kernel that stays float")
 
     def _behind(self, maker: Operation, index: int, value: SSAValue, reader: _Reader) -> _Reader | None:
-        """The function of an operand whose rounding the reader of the result does not bear; None where it does."""
+        """The reader composed with `maker` as a function of operand `index`; None if it tolerates that rounding."""
         name = maker.logical_kernel.data if isinstance(maker, QuantizeRegionOp) else ""
         operand = maker.operands[index]
         made, read = self._seen(value), self._seen(operand)
@@ -213,7 +213,7 @@ class FunctionWidths:
         return replace(reader, steps=(_scaled(sqrt(made.power / read.power) if read.power else 1.0), *reader.steps))
 
     def _unborne(self, reader: _Reader, read: Distribution, storage: Storage) -> _Reader | None:
-        """The reader of an operand, for floats where the width that it asks for is too little; None where 8 bits do."""
+        """The reader of an operand, with `bits` None if that width is too small; None if `storage` is sufficient."""
 
         def bears(storage: Storage) -> bool:
             return loss(reader.function, read.points, [(1.0, read.rounded(storage))]) >= self.target.least_sqnr
@@ -223,23 +223,23 @@ class FunctionWidths:
         return reader if reader.bits is None or bears(Storage.of(f"i{reader.bits}")) else replace(reader, bits=None)
 
     def _rounds(self, maker: object) -> bool:
-        """Whether what an op makes is going to be rounded: it has a kernel and is not left float."""
+        """Whether the result of an op will be rounded: it has a kernel and does not stay float."""
         return self._is_kernel(maker) and maker not in self.floats
 
     def _moves(self, maker: Operation) -> bool:
-        """Whether an op hands on elements of its operands as they are."""
+        """Whether an op passes elements of its operands on unchanged."""
         if not isinstance(maker, QuantizeRegionOp):
             return isinstance(maker, SelectOp)
         rows = self._rows(maker)
         return isinstance(rows[0].relation, SameScale) if rows else maker.logical_kernel.data in MOVEMENTS
 
     def _storage(self, maker: Operation, index: int) -> Storage:
-        """In what the operand of a kernel is stored, or that of a float op, where a kernel makes it."""
+        """The storage of a kernel's operand; i8 for operands of float ops."""
         rows = self._rows(maker) if isinstance(maker, QuantizeRegionOp) else ()
         return rows[0].input_rule(index).storage if rows else ONE_BYTE
 
     def _gain(self, region: QuantizeRegionOp, index: int) -> float | None:
-        """The variance of a result where the elements of an operand have independent noise of variance 1."""
+        """The variance of a result if the elements of an operand have independent noise of variance 1, or None."""
         name = region.logical_kernel.data
         if name in CONTRACTIONS:
             return _contraction_gain(region, self.weights)
@@ -256,7 +256,7 @@ class FunctionWidths:
         return None
 
     def _seen(self, value: SSAValue) -> Distribution | None:
-        """What is known of a value's distribution, by its statistics or by the kernel that makes or moves it."""
+        """The distribution of a value, from its statistics or from the kernel that produces or moves it; or None."""
         known = self.constraints.get(value)
         if known is not None and known.minimum is not None and known.maximum is not None:
             return Distribution.of(known.minimum, known.maximum, known.quantiles)
@@ -272,12 +272,12 @@ class FunctionWidths:
         return self._seen(data[0]) if isinstance(relation, SameScale) and len(data) == 1 else None
 
     def _is_given(self, value: SSAValue) -> bool:
-        """Whether the model or the user says how a value is stored."""
+        """Whether the model or the user determines the storage of a value."""
         known = self.constraints.get(value)
         return known is not None and (known.pinned is not None or known.least_bits is not None)
 
     def _gives_reals(self, region: QuantizeRegionOp) -> bool:
-        """Whether float readers get what a contraction sums, and nothing else reads it."""
+        """Whether only float ops read a contraction, so that they get its dequantized accumulators."""
         readers = [use.operation for use in region.outputs[0].uses]
         floats = all(
             not isinstance(reader, ReturnOp) and (reader in self.floats or not self._is_kernel(reader))
@@ -289,7 +289,7 @@ class FunctionWidths:
         return isinstance(reader, QuantizeRegionOp) and bool(self._rows(reader))
 
     def _function(self, op: Operation, index: int) -> Function | None:
-        """An op as a function of the elements of one operand, the others at their usual size; None for another."""
+        """An op as an elementwise function of one operand, with the others set to their RMS; None if it is not one."""
         region = op if isinstance(op, QuantizeRegionOp) else None
         arguments = op.operands if region is None else region.body.block.args
         result = op.results[0] if region is None else _returned(region)
@@ -318,7 +318,7 @@ class FunctionWidths:
         return evaluate
 
     def _usual_size(self, value: SSAValue) -> float | None:
-        """The root of the mean square of an operand."""
+        """The RMS of an operand; None if it is unknown."""
         if not isinstance(element_of(value), AnyFloat):
             return None
         array = constant_array(value, self.weights)
@@ -343,13 +343,13 @@ def _returned(region: QuantizeRegionOp) -> SSAValue:
 
 
 def _is_demanded(region: QuantizeRegionOp) -> bool:
-    """Whether a recipe says the width of a region, or that it is to be quantized whatever it costs."""
+    """Whether a recipe sets the width of a region or forces its quantization."""
     demands = {fact.name: fact.value for fact in facts_of(region, DEMANDS)}
     return demands.get("quantize") == "true" or "bits" in demands
 
 
 def _name(region: QuantizeRegionOp) -> str:
-    """The functions of a region and its location: `log 'features'`."""
+    """The last function of a region and its location: `log 'features'`."""
     steps = [function_name(op) for op in region.body.block.ops if is_function(op)]
     location = location_text(region.location)
     return f"{steps[-1] if steps else region.logical_kernel.data} '{location}'"
@@ -360,7 +360,7 @@ def _scaled(factor: float) -> Function:
 
 
 def _contraction_gain(region: QuantizeRegionOp, weights: Weights) -> float | None:
-    """The greatest sum of squared weights over the channels."""
+    """The greatest sum of squared weights of a channel; None without constant weights."""
     op = next((op for op in region.body.block.ops if isinstance(op, ConvolutionOp | DotGeneralOp)), None)
     array = constant_array(region.inputs[1], weights)
     axis = None if op is None else weight_channel_axis(op)
