@@ -1,4 +1,4 @@
-"""Files of other formats to float programs. `load_model` takes any of them; the suffix says which."""
+"""Imports model files as float programs. `load_model` selects the format by the file's suffix."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from zeropoint.ir.tensors import Array
 __all__ = ["FORMATS", "Constants", "ModelError", "Shapes", "load_model"]
 
 Shapes = Mapping[str, tuple[int, ...]]
-"""Input names to the shapes that fix their dynamic dimensions."""
+"""Maps input names to the shapes that fix their dynamic dimensions."""
 Constants = Mapping[str, Array]
-"""Input names to arrays: these inputs become constants of the program."""
+"""Maps input names to arrays. These inputs become constants of the program."""
 
 
 def _onnx(path: Path, shapes: Shapes, constants: Constants) -> Program:
-    from zeropoint.frontend.onnx import load_onnx  # imports onnx, and only needed here
+    from zeropoint.frontend.onnx import load_onnx  # imports onnx, needed only here
 
     return load_onnx(path, shapes, constants)
 
@@ -32,7 +32,7 @@ def _stablehlo(path: Path, shapes: Shapes, constants: Constants) -> Program:
 
 
 def _litert(path: Path, shapes: Shapes, constants: Constants) -> Program:
-    from zeropoint.frontend.litert import load_litert  # imports the schema, and only needed here
+    from zeropoint.frontend.litert import load_litert  # imports the schema, needed only here
 
     _refuse(constants, path)
     return load_litert(path, shapes)
@@ -50,16 +50,16 @@ FORMATS: Mapping[str, Callable[[Path, Shapes, Constants], Program]] = {
     ".onnx": _onnx,
     ".tflite": _litert,
 }
-"""Suffixes and the loaders behind them."""
+"""Maps file suffixes to loaders."""
 
 
 def load_model(path: Path | str, shapes: Shapes | None = None, constants: Constants | None = None) -> Program:
     """The program in a model file.
 
-    `shapes` fixes dynamic dimensions of inputs, `{"x": (1, 3, 224, 224)}`; `constants` makes inputs constants,
-    `{"sr": np.array(16000)}`, which shapes and axes may then depend on.
+    `shapes` fixes dynamic dimensions of inputs, `{"x": (1, 3, 224, 224)}`. `constants` turns inputs into constants,
+    `{"sr": np.array(16000)}`; shapes and axes may then depend on them.
 
-    Raises ModelError for a file that is missing, of an unknown suffix, broken, or that holds what is not supported.
+    Raises ModelError for a file that is missing or broken, has an unknown suffix, or contains something unsupported.
     """
     path = Path(path)
     loader = FORMATS.get(path.suffix.lower())

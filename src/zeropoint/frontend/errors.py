@@ -1,4 +1,4 @@
-"""The error of every frontend, and that of a node inside of one."""
+"""Errors of the frontends: for a model, and for a single node."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from zeropoint.errors import Error
 
 
 class ModelError(Error, ValueError):
-    """A model file that cannot be read or holds something unsupported.
+    """A model file cannot be read or contains something unsupported.
 
-    Its text is one line for the user, whatever a broken file has in its names. `inputs_to_fix` are inputs of the model
-    that would have to be constants, because shapes, axes or the like depend on them.
+    The text is a single line, even if a broken file has line breaks in its names. `inputs_to_fix` are inputs of the
+    model that must be made constants, because shapes, axes or the like depend on them.
     """
 
     def __init__(self, message: str, inputs_to_fix: tuple[str, ...] = ()):
@@ -19,9 +19,9 @@ class ModelError(Error, ValueError):
 
 
 class NodeError(Error, ValueError):
-    """What keeps a node from being converted: found, and expected.
+    """A node cannot be converted. The message says what was found and expected.
 
-    `tensor` is the name of an input that is computed and would have to be constant.
+    `tensor` is the name of an input that is computed but must be constant.
     """
 
     def __init__(self, message: str = "", tensor: str | None = None):

@@ -1,4 +1,4 @@
-"""Whatever a user has a model as, to a float program: a path, an ONNX model, StableHLO text, a PyTorch module."""
+"""Imports a model in any form as a float program: a path, an ONNX model, StableHLO text or a PyTorch module."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ FORMS = "a path, an onnx.ModelProto, StableHLO text, a torch.nn.Module with exam
 def load_source(
     source: Any, shapes: Shapes | None = None, constants: Constants | None = None, example: Any = None
 ) -> Program:
-    """The program of a model in any form; `shapes` and `constants` as of `load_model`, `example` as of `load_torch`.
+    """The program of a model in any form; `shapes` and `constants` as in `load_model`, `example` as in `load_torch`.
 
-    Text is StableHLO if it has several lines or braces, else a path. Raises ModelError for what is none of these, and
-    as the loaders do.
+    A string is StableHLO text if it has several lines or braces, else a path. Raises ModelError for any other object,
+    and as the loaders do.
     """
     if is_torch(source):
         return load_torch(source, example, shapes or {}, constants or {})
@@ -32,7 +32,7 @@ def load_source(
     if isinstance(source, str | os.PathLike):
         return load_model(Path(cast("str | os.PathLike[str]", source)), shapes, constants)
     if type(source).__name__ == "ModelProto":
-        from zeropoint.frontend.onnx import load_onnx_model  # imports onnx, and only needed here
+        from zeropoint.frontend.onnx import load_onnx_model  # imports onnx, needed only here
 
         return load_onnx_model(source, shapes or {}, constants)
     raise ModelError(f"found {type(source).__name__}, expected {FORMS}")

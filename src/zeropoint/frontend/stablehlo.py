@@ -1,4 +1,4 @@
-"""StableHLO text as a float program."""
+"""Imports StableHLO text as a float program."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def load_stablehlo(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> Program
 
     `shapes` may repeat the shapes of inputs; they cannot change them.
 
-    Raises ModelError for text that does not parse or verify; OSError where the file cannot be read.
+    Raises ModelError for text that does not parse or verify; OSError if the file cannot be read.
     """
     try:
         program = legalize_chlo(load_program(path))
@@ -47,7 +47,7 @@ def load_stablehlo(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> Program
 
 
 def _inputs(program: Program) -> dict[str, tuple[int, ...]]:
-    """The shapes of the inputs. Raises ModelError if an input or output is no ranked tensor."""
+    """The shapes of the inputs. Raises ModelError if an input or output is not a ranked tensor."""
     try:
         _ = program.outputs
         return {port.name: port.type.get_shape() for port in program.inputs}

@@ -1,8 +1,8 @@
-"""PyTorch models as float programs, by PyTorch's own export to ONNX.
+"""Imports PyTorch models as float programs, through PyTorch's export to ONNX.
 
 `torch.onnx.export(dynamo=True)` traces the model with `torch.export`, decomposes its ops and keeps the names of inputs
-and parameters. The alternative, torch-mlir's FX importer, gives StableHLO of the ATen ops directly; it has no
-quantized_decomposed ops and no names.
+and parameters. The alternative, torch-mlir's FX importer, converts ATen ops to StableHLO directly, but supports no
+quantized_decomposed ops and loses names.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from zeropoint.ir.tensors import Array
 
 
 def is_torch(model: object) -> bool:
-    """Whether a model is PyTorch's, by where its class comes from; PyTorch is not imported."""
+    """Whether a model is a PyTorch object, by the module of its class. Does not import PyTorch."""
     return any(base.__module__.partition(".")[0] == "torch" for base in type(model).__mro__)
 
 
 def load_torch(
     model: Any, example: Any, shapes: Mapping[str, tuple[int, ...]], constants: Mapping[str, Array]
 ) -> Program:
-    """The float program of an `nn.Module` with example inputs, or of an `ExportedProgram`, which needs none.
+    """The float program of an `nn.Module` with example inputs, or of an `ExportedProgram`, which needs no example.
 
     `example` is a tensor, a tuple of tensors, or a dict of keyword arguments. The module is exported in eval mode, with
-    the shapes of the example. Raises ModelError if it cannot be exported or holds what is not supported.
+    the shapes of the example. Raises ModelError if it cannot be exported or contains something unsupported.
     """
-    torch: Any = importlib.import_module("torch")  # not a dependency: who has a module has PyTorch
+    torch: Any = importlib.import_module("torch")  # not a dependency: it is installed if the user has a module
     from zeropoint.frontend.onnx import load_onnx_model
 
     exported = isinstance(model, torch.export.ExportedProgram)
@@ -70,7 +70,7 @@ def _arguments(example: Any) -> tuple[tuple[Any, ...], dict[str, Any] | None]:
 
 @contextlib.contextmanager
 def _quiet() -> Any:
-    """Without what the exporter prints and logs of its own progress."""
+    """Suppress the exporter's progress output and logging."""
     level = logging.getLogger("torch.onnx").level
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)
     try:

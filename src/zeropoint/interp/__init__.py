@@ -1,4 +1,4 @@
-"""The reference interpreter: what every op means, one function an op, on NumPy arrays."""
+"""The reference interpreter: the semantics of every op on NumPy arrays, one function per op."""
 
 from zeropoint.interp.engine import Engine, ReferenceEngine, Runnable
 from zeropoint.interp.errors import CheckFailed, ExecutionError, InputError, UnsupportedError

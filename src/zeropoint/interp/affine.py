@@ -1,8 +1,8 @@
-"""A quantized type as numbers, and the conversions between quantized and real values, and between quantized types.
+"""The parameters of quantized types, and conversions: quantize, dequantize and requantize.
 
 Source: the "'quant' Dialect" document (affine values), the StableHLO specification (`uniform_quantize`,
-`uniform_dequantize`); the arithmetic is that of `zeropoint.numerics` under the program's profile. Casts take every
-granularity and storage; integer arithmetic on the stored numbers takes one scale, or one per channel.
+`uniform_dequantize`); the arithmetic is that of `zeropoint.numerics` under the program's profile. Casts support every
+granularity and storage; integer arithmetic on stored numbers supports one scale, or one per channel.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from zeropoint.numerics.rounding import INT32_MAX, INT32_MIN
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Affine(AffineParameters):
-    """The parameters of a type: one scale and zero point, or one for each index of `axis`; and how values are kept."""
+    """The parameters of a quantized type: one scale and zero point, or one per index of `axis`; and the dtype."""
 
     axis: int | None
     width: int
@@ -35,7 +35,7 @@ class Affine(AffineParameters):
 
     @staticmethod
     def of(element_type: UniformQuantizedType) -> Affine:
-        """The numbers of a type. Raises UnsupportedError for one that has scales per block, or no integer storage."""
+        """The parameters of a type. Raises UnsupportedError for sub-channel types and float storage."""
         storage = element_type.storage
         if not (element_type.is_per_layer or element_type.is_per_channel):
             raise UnsupportedError(f"found {element_type}; expected one scale, or one per channel")
@@ -59,11 +59,11 @@ class Affine(AffineParameters):
         return self.axis is None
 
     def zeros(self, rank: int) -> IntArray:
-        """The zero points, to broadcast with a tensor of `rank` dimensions."""
+        """The zero points, shaped to broadcast with a tensor of rank `rank`."""
         return along_axis(self.zero_point, rank, self.axis, "zero point")
 
     def centred(self, stored: Array, dtype: DType) -> Array:
-        """stored - zero_point, in `dtype`, which holds all of storage_min..storage_max and the difference."""
+        """stored - zero_point, in `dtype`, which must hold storage_min..storage_max and the difference."""
         integers = stored.astype(dtype, copy=False)
         return integers - self.zeros(stored.ndim).astype(dtype) if self.zero_point.any() else integers
 
@@ -74,7 +74,7 @@ def is_quantized(element_type: Attribute) -> bool:
 
 
 def affine(element_type: Attribute) -> Affine:
-    """The numbers of a type that has to be quantized. Raises UnsupportedError if it is not."""
+    """The parameters of an element type. Raises UnsupportedError if it is not quantized."""
     return Affine.of(_quantized(element_type))
 
 
@@ -85,13 +85,13 @@ def _quantized(element_type: Attribute) -> UniformQuantizedType:
 
 
 def quantization(target: Attribute, profile: Profile) -> Unary:
-    """Real values to stored ones of `target`, rounded as the profile quantizes; of any granularity and storage."""
+    """Real values to stored values of `target`, rounded by the profile; for any granularity and storage."""
     quantized = _quantized(target)
     return lambda operand: evaluate.quantize(operand, quantized, profile.name)
 
 
 def dequantization(source: Attribute) -> Unary:
-    """Stored values of `source` to real ones; of any granularity and storage."""
+    """Stored values of `source` to real values; for any granularity and storage."""
     quantized = _quantized(source)
     return lambda operand: evaluate.dequantize(operand, quantized)
 
@@ -99,8 +99,8 @@ def dequantization(source: Attribute) -> Unary:
 def requantization(source: Attribute, target: Attribute, profile: Profile, *, wide: bool = False) -> Unary:
     """clamp(round((stored - zero_point_in) * (scale_in / scale_out)) + zero_point_out); the identity on equal types.
 
-    Accumulators have 64 bits where stored - zero_point_in might pass 32, or the profile says so. `wide` ones are stored
-    in 64, whatever the multiplier.
+    The accumulator has 64 bits if stored - zero_point_in might overflow 32, or if the profile requires it. With `wide`,
+    the stored values have 64 bits, whatever the multiplier.
     """
     if source == target:
         return lambda operand: operand

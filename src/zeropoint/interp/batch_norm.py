@@ -1,7 +1,7 @@
-"""The batch normalisations, as the StableHLO specification writes them out of elementwise ops and sums.
+"""Batch normalisation ops, composed of elementwise ops and sums as in the StableHLO specification.
 
-Every step is computed in the (expressed) element type, in the specification's order; sums are those of `reduce`. Of
-quantized types: dequantize, the same, quantize.
+Every step is computed in the (expressed) element type, in the specification's order; sums are those of `reduce`.
+Quantized operands are dequantized first, and the results quantized.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Spread = Callable[[Array], Array]
 
 
 def _on_reals(op: BatchNormOp, scope: Scope, kernel: Callable[..., tuple[Array, ...]]) -> Kernel:
-    """The kernel between dequantized operands and quantized results, if they are quantized."""
+    """Wrap the kernel: dequantize quantized operands, quantize quantized results."""
 
     def edge(value: SSAValue, convert: Callable[[Attribute], Unary]) -> Unary:
         element = element_of(value)
@@ -40,20 +40,20 @@ def _on_reals(op: BatchNormOp, scope: Scope, kernel: Callable[..., tuple[Array, 
 
 
 def _spread(op: BatchNormOp) -> Spread:
-    """Values of the features along the dimension that counts them."""
+    """Broadcasts per-feature values along the feature dimension."""
     rank, feature = len(shape_of(op.operands[0])), op.feature
     shape = [-1 if dim == feature else 1 for dim in range(rank)]
     return lambda values: values.reshape(shape)
 
 
 def _sum(op: BatchNormOp) -> Unary:
-    """compute_sum of the specification: over every dimension but the features'."""
+    """The specification's compute_sum: over all dimensions except the feature dimension."""
     dims = tuple(dim for dim in range(len(shape_of(op.operands[0]))) if dim != op.feature)
     return lambda values: neighbour_sum(values, dims)
 
 
 def _count(op: BatchNormOp, like: Array) -> Array:
-    """The number of elements of each feature, in the dtype of `like`."""
+    """The number of elements per feature, in the dtype of `like`."""
     shape = shape_of(op.operands[0])
     return np.asarray(np.prod(shape) // max(1, shape[op.feature])).astype(like.dtype)
 
@@ -80,7 +80,7 @@ def _normalized(
 
 
 def training(op: BatchNormTrainingOp, scope: Scope) -> Kernel:
-    """The same with the operand's mean and variance, which follow."""
+    """The same with the operand's mean and variance, which are the other two results."""
     spread, total = _spread(op), _sum(op)
 
     def run(operand: Array, scale: Array, offset: Array) -> tuple[Array, ...]:

@@ -1,7 +1,7 @@
-"""What an op is bound to before a program runs: the function that computes it, from arrays to arrays.
+"""Rules and kernels: before a program runs, each op is bound to a function from arrays to arrays.
 
 An entry of the table (`zeropoint.interp.table`) is a `Rule`: it reads an op's attributes and types once and returns
-the `Kernel` that runs every time. A value is an ndarray; of a quantized type, the array of its storage integers.
+the `Kernel` that is called in every run. A value is an ndarray; for a quantized type, of its storage integers.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from zeropoint.ir.tensors import Array
 from zeropoint.numerics import Profile
 
 Kernel = Callable[..., Array | tuple[Array, ...]]
-"""Operand arrays to the result array; to a tuple of arrays for an op that has not exactly one result."""
+"""Maps operand arrays to the result array, or to a tuple of arrays unless the op has exactly one result."""
 Function = Callable[..., Array]
 """A kernel with one result, of any number of operands."""
 Unary = Callable[[Array], Array]
@@ -23,11 +23,11 @@ Binary = Callable[[Array, Array], Array]
 Ternary = Callable[[Array, Array, Array], Array]
 Body = Callable[..., tuple[Array, ...]]
 Branch = Callable[[Sequence[Array], Sequence[Array]], tuple[Array, ...]]
-"""A region as a function of its arguments, and of what the op's regions use from around it."""
+"""A region as a function of its arguments and of the values that the op's regions capture."""
 
 
 class Scope(Protocol):
-    """What a rule may ask about the program around its op."""
+    """The program around an op, as seen by the op's rule."""
 
     @property
     def profile(self) -> Profile:
@@ -35,17 +35,17 @@ class Scope(Protocol):
         ...
 
     def constant(self, value: SSAValue) -> Array | None:
-        """The array behind a value that is the same in every run, read-only; None for any other value."""
+        """The read-only array of a value that is the same in every run; None for any other value."""
         ...
 
     @property
     def probes(self) -> dict[str, list[Array]]:
-        """What the probes of the program have seen, by their names."""
+        """The values that the program's probes recorded, by probe name."""
         ...
 
     @property
     def write(self) -> Callable[[str], object]:
-        """Where `interpreter.print` writes."""
+        """The output function of `interpreter.print`."""
         ...
 
     def function(self, name: str) -> Body:
@@ -53,13 +53,13 @@ class Scope(Protocol):
         ...
 
     def argument_count(self, name: str) -> int:
-        """How many arguments a function of the module has."""
+        """The number of arguments of a function in the module."""
         ...
 
     def branch(self, block: Block) -> Branch:
-        """A region's block, which may use values from around it.
+        """A region's block, which may capture values from outside.
 
-        They are handed to the op's kernel after its operands, and go on from there to every branch of the op.
+        The op's kernel receives captured values after its operands and passes them to every branch.
         """
         ...
 

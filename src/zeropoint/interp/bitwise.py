@@ -1,7 +1,7 @@
-"""Shifts and counts of bits, at the width of the element type rather than that of the dtype that holds it.
+"""Shifts and bit counts, at the width of the element type rather than of the dtype that holds it.
 
-Source: the StableHLO specification. An i4 lives in an int8: it is masked to its four bits before, and what comes out
-is extended again by `elementwise.wrapped`.
+Source: the StableHLO specification. An i4 is held in an int8: operands are masked to four bits first, and
+`elementwise.wrapped` extends the results again.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def _width(element_type: Attribute) -> int:
 
 
 def _bits(values: Array, width: int) -> Array:
-    """The low `width` bits, as unsigned integers of 64 bits."""
+    """The low `width` bits as uint64."""
     return values.astype(np.uint64) & np.uint64((1 << width) - 1)
 
 
@@ -45,13 +45,13 @@ def popcnt(op: PopcntOp, scope: Scope) -> Unary:
 
 
 def count_leading_zeros(op: CountLeadingZerosOp, scope: Scope) -> Unary:
-    """result = the number of clear bits above the highest set one; the width for 0 (C1)."""
+    """result = the number of zero bits above the highest set bit; the width for 0 (C1)."""
     element = element_of(op.operand)
     width = _width(element)
 
     def run(operand: Array) -> Array:
         filled = _bits(operand, width)
-        # Every bit below the highest set one is set too; then their number is its position.
+        # Set all bits below the highest set bit; then their count is its position.
         for distance in (1, 2, 4, 8, 16, 32):
             filled = filled | (filled >> np.uint64(distance))
         return (width - np.bitwise_count(filled)).astype(operand.dtype)
@@ -60,12 +60,12 @@ def count_leading_zeros(op: CountLeadingZerosOp, scope: Scope) -> Unary:
 
 
 def shift_left(op: ShiftLeftOp, scope: Scope) -> Binary:
-    """result = lhs << rhs; 0 where rhs, read without a sign, is the width or more (C1)."""
+    """result = lhs << rhs; 0 where rhs, as an unsigned integer, is at least the width (C1)."""
     return _shift(op, np.left_shift)
 
 
 def shift_right_logical(op: ShiftRightLogicalOp, scope: Scope) -> Binary:
-    """result = lhs >> rhs on the bits without a sign; 0 where rhs, read without a sign, is the width or more (C1)."""
+    """result = lhs >> rhs, both as unsigned integers; 0 where rhs is at least the width (C1)."""
     return _shift(op, np.right_shift)
 
 
@@ -83,7 +83,7 @@ def _shift(op: ShiftLeftOp | ShiftRightLogicalOp, shift: np.ufunc) -> Binary:
 
 
 def shift_right_arithmetic(op: ShiftRightArithmeticOp, scope: Scope) -> Binary:
-    """result = lhs >> rhs, the highest bit repeated; only copies of it where rhs is the width or more (C1)."""
+    """result = lhs >> rhs, filled with the sign bit; all sign bits where rhs is at least the width (C1)."""
     element = element_of(op.result)
     width = _width(element)
 

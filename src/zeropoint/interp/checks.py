@@ -1,7 +1,7 @@
 """The check dialect, and the custom calls of the same names: assertions that fail a run.
 
-Source: upstream StableHLO's check ops. Equal: the same numbers, where NaN is NaN and 0 is -0. Almost equal: numbers of
-one sign that differ by at most a tolerance, both NaN, or equal. Close: a number of floats apart.
+Source: upstream StableHLO's check ops. Equal: the same numbers; NaN equals NaN, and 0 equals -0. Almost equal: numbers
+of the same sign that differ by at most a tolerance, both NaN, or equal. Close: within a number of ulps.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from zeropoint.ir.testing.check_ops import (
 from zeropoint.ir.weights import inline_array
 
 Holds = Callable[[Array, Array], Array]
-"""Whether a relation holds, element by element."""
+"""An elementwise relation."""
 SHOWN = 3
-"""How many of the elements that differ a message shows."""
+"""The number of differing elements that a message shows."""
 
 
 def equal(found: Array, expected: Array) -> Array:
-    """Elements that are the same number, or both NaN."""
+    """Whether elements are the same number, or both NaN."""
     same = found == expected
     if found.dtype.kind in "iub":
         return same
@@ -45,7 +45,7 @@ def equal(found: Array, expected: Array) -> Array:
 
 
 def almost_equal(tolerance: float) -> Holds:
-    """Elements that are equal, or of one sign and at most `tolerance` apart; of complex numbers both parts."""
+    """Whether elements are equal, or of the same sign and at most `tolerance` apart; both parts of complex numbers."""
 
     def holds(found: Array, expected: Array) -> Array:
         if found.dtype.kind == "c":
@@ -53,7 +53,7 @@ def almost_equal(tolerance: float) -> Holds:
         if found.dtype.kind in "iub":
             return found == expected
         one, other = found.astype(np.float64), expected.astype(np.float64)
-        with np.errstate(invalid="ignore"):  # infinities are equal or not, whatever their difference
+        with np.errstate(invalid="ignore"):  # the difference of infinities may be NaN; `equal` compares them
             near = (np.abs(one - other) <= tolerance) & (np.signbit(one) == np.signbit(other))
         return equal(one, other) | near
 
@@ -61,7 +61,7 @@ def almost_equal(tolerance: float) -> Holds:
 
 
 def close(least: int, greatest: int) -> Holds:
-    """Elements with `least` to `greatest` floats between them, both infinite alike, or both NaN."""
+    """Whether elements are `least` to `greatest` floats apart, the same infinity, or both NaN."""
 
     def holds(found: Array, expected: Array) -> Array:
         if found.dtype.kind == "c":
@@ -75,7 +75,7 @@ def close(least: int, greatest: int) -> Holds:
 
 
 def _position(floats: Array) -> Array:
-    """Where floats stand in the order of all floats of their type; -0 and 0 are equal."""
+    """The index of each float in the order of all floats of its type; -0 and 0 share one."""
     bits = floats.view(np.dtype(f"i{floats.dtype.itemsize}")).astype(np.int64)
     magnitude = bits & np.int64((1 << (8 * floats.dtype.itemsize - 1)) - 1)
     return np.where(np.signbit(floats), -magnitude, magnitude)
@@ -168,7 +168,7 @@ def expect_close(op: ExpectCloseOp, scope: Scope) -> Kernel:
 
 
 def expect_serialized_eq(op: ExpectSerializedEqOp, scope: Scope) -> Kernel:
-    """Fails if the value is not what the latest probe of that name saw."""
+    """Fails if the value differs from the latest value of the probe of that name."""
     check, probes, name = _checked(op, op.expected, equal), scope.probes, op.probe_id.data
     turn = -1 if op.iter is None else op.iter.value.data
 
@@ -190,11 +190,11 @@ _CALLS: dict[str, Holds] = {
     "check.expect_almost_eq": almost_equal(DEFAULT_TOLERANCE),
     "check.expect_close": close(0, DEFAULT_ULPS),
 }
-"""Custom calls by their target: the relation that has to hold between the two operands."""
+"""The relation that each custom call target checks between its two operands."""
 
 
 def custom_call(op: CustomCallOp, scope: Scope) -> Function:
-    """A check by its name; if it has a result, that is true.
+    """A check called by name. If it has a result, the result is true.
 
     Raises UnsupportedError for any other target.
     """

@@ -1,7 +1,7 @@
-"""Ops of several processes, and the interpreter dialect, which runs them.
+"""Collective and communication ops, and the interpreter dialect, which runs processes.
 
-Source: the StableHLO specification. What a reduction computes is that of `zeropoint.interp.reduction`, over the values
-of the group's processes in the order of the group.
+Source: the StableHLO specification. Reductions are those of `zeropoint.interp.reduction`, over the values of the
+group's processes in the order of the group.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ from zeropoint.ir.testing.interpreter_ops import PrintOp, ProbeOp, RunParallelOp
 from zeropoint.ir.values import value_text
 
 Across = Callable[[Sequence[Sequence[int]], ProcessId, Grid], list[ProcessId] | None]
-"""Replica groups to the group of a process; None if it is in none."""
+"""Maps replica groups to the group of a process; None if it is in no group."""
 Exchange = Callable[[Any], tuple[list[Any], int] | None]
-"""A value to the values of the group and the process's position in it; None for a process that is in no group."""
+"""Exchanges a value for the group's values and the process's position; None for a process in no group."""
 
 
 def _exchange(op: Any, across: Across) -> Exchange:
@@ -66,21 +66,21 @@ def _exchange(op: Any, across: Across) -> Exchange:
 
 
 def _all_ids(across: Across, grid: Grid) -> list[int]:
-    """Every id that a group may list: no groups at all mean one of all."""
+    """All ids that groups may list. Without groups, all ids form one group."""
     if across is flattened_ids:
         return list(range(grid.replicas * grid.partitions))
     return list(range(grid.partitions if across is cross_partition else grid.replicas))
 
 
 def _reducing_exchange(op: Any) -> Exchange:
-    """Groups of all_reduce, reduce_scatter, all_gather: which ids they list depends on the channel and the flag."""
+    """Groups of all_reduce, reduce_scatter, all_gather: channel and flag determine the kind of ids."""
     if channel_id(op) <= 0:
         return _exchange(op, cross_replica)
     return _exchange(op, flattened_ids if op.use_global_device_ids is not None else cross_replica_and_partition)
 
 
 def _moving_exchange(op: Any) -> Exchange:
-    """Groups of all_to_all and collective_broadcast: replicas, or on a channel partitions."""
+    """Groups of all_to_all and collective_broadcast: replica ids or, with a channel, partition ids."""
     return _exchange(op, cross_replica if channel_id(op) <= 0 else cross_partition)
 
 
@@ -114,7 +114,7 @@ def collective_reduce(op: CollectiveReduceOp, scope: Scope) -> Kernel:
 
 
 def reduce_scatter(op: ReduceScatterOp, scope: Scope) -> Kernel:
-    """result = this process's part of the body over the group's operands, cut along scatter_dimension."""
+    """result = the body over the group's operands, split along scatter_dimension; this process's part."""
     exchange, axis = _reducing_exchange(op), int(op.scatter_dimension.value.data)
     fold = folded(op.computation.block, op.operand, op.result, scope)
 
@@ -126,7 +126,7 @@ def reduce_scatter(op: ReduceScatterOp, scope: Scope) -> Kernel:
 
 
 def all_gather(op: AllGatherOp, scope: Scope) -> Kernel:
-    """result = the group's operands, one after the other along all_gather_dim."""
+    """result = the group's operands, concatenated along all_gather_dim."""
     exchange, axis = _reducing_exchange(op), int(op.all_gather_dim.value.data)
 
     def run(*operands: Array) -> tuple[Array, ...]:
@@ -137,7 +137,7 @@ def all_gather(op: AllGatherOp, scope: Scope) -> Kernel:
 
 
 def all_to_all(op: AllToAllOp, scope: Scope) -> Kernel:
-    """result = this process's part of each of the group's operands, one after the other along concat_dimension."""
+    """result = this process's part of each of the group's operands, concatenated along concat_dimension."""
     exchange = _moving_exchange(op)
     split, concat, count = (int(e.value.data) for e in (op.split_dimension, op.concat_dimension, op.split_count))
 
@@ -166,7 +166,7 @@ def collective_broadcast(op: CollectiveBroadcastOp, scope: Scope) -> Kernel:
 
 
 def collective_permute(op: CollectivePermuteOp, scope: Scope) -> Kernel:
-    """result = the operand of the process that has this one for its target; zeros if there is none."""
+    """result = the operand of the process whose target is this one; zeros if there is none."""
     pairs, key = replica_groups(op.source_target_pairs), f"{op.name} on channel {channel_id(op)}"
     by_partition = channel_id(op) > 0
 
@@ -185,17 +185,17 @@ def collective_permute(op: CollectivePermuteOp, scope: Scope) -> Kernel:
 
 
 def partition_id(op: PartitionIdOp, scope: Scope) -> Kernel:
-    """The partition of this process."""
+    """The partition id of this process."""
     return lambda: np.asarray(CURRENT.get()[1][1], np.uint32)
 
 
 def replica_id(op: ReplicaIdOp, scope: Scope) -> Kernel:
-    """The replica of this process."""
+    """The replica id of this process."""
     return lambda: np.asarray(CURRENT.get()[1][0], np.uint32)
 
 
 def send(op: SendOp, scope: Scope) -> Kernel:
-    """Puts the values into the channel."""
+    """Sends the values to the channel."""
     channel = channel_id(op)
 
     def run(*operands: Array) -> Array:
@@ -206,7 +206,7 @@ def send(op: SendOp, scope: Scope) -> Kernel:
 
 
 def recv(op: RecvOp, scope: Scope) -> Kernel:
-    """The oldest values of the channel, once there are some."""
+    """Receives the oldest values of the channel; waits until there are some."""
     channel = channel_id(op)
 
     def run(token: Array) -> tuple[Array, ...]:
@@ -225,7 +225,7 @@ def infeed(op: InfeedOp, scope: Scope) -> Kernel:
 
 
 def outfeed(op: OutfeedOp, scope: Scope) -> Kernel:
-    """Puts the values into the outfeed."""
+    """Writes the values to the outfeed."""
 
     def run(*operands: Array) -> Array:
         CURRENT.get()[0].outfeed.append(operands[:-1])
@@ -235,7 +235,7 @@ def outfeed(op: OutfeedOp, scope: Scope) -> Kernel:
 
 
 def run_parallel(op: RunParallelOp, scope: Scope) -> Kernel:
-    """Runs the programs of the grid at the same time, on their share of the operands."""
+    """Runs the programs of the grid in parallel, each on its share of the operands."""
     programs = [
         ((replica, partition), scope.function(name))
         for replica, row in enumerate(op.grid)
@@ -260,7 +260,7 @@ _WRITING = threading.Lock()
 
 
 def print_(op: PrintOp, scope: Scope) -> Kernel:
-    """The operand, written out in one piece."""
+    """The identity; prints the operand with a single write."""
     write, name, found = scope.write, _printed_name(op.operand), op.result.type
 
     def run(operand: Array) -> Array:
@@ -272,7 +272,7 @@ def print_(op: PrintOp, scope: Scope) -> Kernel:
 
 
 def _printed_name(value: SSAValue) -> str:
-    """What a printer calls the value: its name, or how many nameless ones stand before it in the function."""
+    """The printed name of a value: its own name, or the number of unnamed values before it in the function."""
     if value.name_hint:
         return value.name_hint
     parent: Operation | None = value.owner if isinstance(value.owner, Operation) else value.owner.parent_op()
@@ -285,7 +285,7 @@ def _printed_name(value: SSAValue) -> str:
 
 
 def probe(op: ProbeOp, scope: Scope) -> Kernel:
-    """The operand, kept under the probe's name."""
+    """The identity; records the operand under the probe's name."""
     probes, name = scope.probes, op.probe_id.data
 
     def run(operand: Array) -> Array:

@@ -1,12 +1,12 @@
 """`convolution` and `dot_general` on floats and integers.
 
-Source: the StableHLO specification. The order of the sums is left to the implementation: real floats are added in the
-order of `zeropoint.numerics.products`, in f32 for narrower types; integers are exact, whatever the order; complex
-numbers are added by BLAS.
+Source: the StableHLO specification. It leaves the order of the sums to the implementation: real floats are added in the
+order of `zeropoint.numerics.products`, in f32 for narrower types; integer sums are exact in any order; complex numbers
+are added by BLAS.
 
-The products of a sum are numbered as follows. Of `dot_general`: the contracting dimensions in the order in which the
-op lists them, the last one fastest. Of `convolution`: the positions of the window in row-major order, and for each of
-them the input features. Where the window lies in padding or between dilated elements, a product has the factor 0.
+The products of a sum are numbered as follows. For `dot_general`: the contracting dimensions in the order in which the
+op lists them, the last one fastest. For `convolution`: the window positions in row-major order, and at each of them the
+input features. In padding and between dilated elements, a product has the factor 0.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ from zeropoint.numerics.products import sums_of_products
 
 
 class Contraction(Protocol):
-    """A sum of products: its right operand in the form that the sum wants, and the sum."""
+    """A sum of products: the layout of its right operand, and the sum itself."""
 
     def weights(self, rhs: Array) -> Array:
         """The right operand as w[groups, outputs, terms...]."""
         ...
 
     def apply(self, lhs: Array, weights: Array, product: Product = np.matmul) -> Array:
-        """The sum, in the dtype of the arrays; `product` is a matrix product, which adds in the order of the terms."""
+        """The sum, in the dtype of the arrays; `product` is a matrix product that adds in the order of the terms."""
         ...
 
 
 def contraction_of(op: ConvolutionOp | DotGeneralOp) -> Contraction:
-    """The sum of products that `op` stands for."""
+    """The sum of products that `op` computes."""
     return Convolution.of(op) if isinstance(op, ConvolutionOp) else Dot.of(op)
 
 
@@ -66,7 +66,7 @@ def contraction(op: ConvolutionOp | DotGeneralOp, scope: Scope) -> Binary:
     if result.kind not in "iub":
         return float_contraction(form, result, rhs)
     lhs = element_dtype(element_of(op.lhs))
-    # Of 16 bits and less the type is a good bound; of more, the values are looked at.
+    # Up to 16 bits, the type's range is a good bound; for wider types, the values are inspected.
     bound = _type_magnitude(lhs) if lhs.itemsize <= 2 else None
     sums = integer_contraction(form, bound, None if rhs is None else rhs.astype(np.int64))
 
@@ -77,12 +77,12 @@ def contraction(op: ConvolutionOp | DotGeneralOp, scope: Scope) -> Binary:
 
 
 def float_contraction(form: Contraction, result: DType, rhs: Array | None) -> Binary:
-    """The kernel of real or complex floats of dtype `result`; a constant right operand is laid out once."""
+    """The kernel for real or complex floats of dtype `result`; a constant right operand is laid out once."""
     dtype = result if result == FLOAT64 or result.kind == "c" else FLOAT32
 
     def laid_out(rhs: Array) -> Array:
         weights = form.weights(rhs.astype(dtype, copy=False))
-        # `apply` reads them with the last two axes exchanged: a matrix that lies so already is not copied.
+        # `apply` reads the weights with the last two axes swapped; a matrix already in that layout is not copied.
         return weights if weights.swapaxes(-2, -1).flags.c_contiguous else np.ascontiguousarray(weights)
 
     constant = None if rhs is None else laid_out(rhs)
@@ -96,12 +96,12 @@ def float_contraction(form: Contraction, result: DType, rhs: Array | None) -> Bi
 
 
 _PARTS = {1: 1, 3: 2, 6: 3, 9: 3}
-"""Into how many parts operands are taken apart for so many products of parts."""
+"""The number of parts that operands are split into, by the number of partial products."""
 
 
 def _in_parts(form: Contraction, result: DType, algorithm: DotAlgorithm) -> Binary:
-    """dot_general with an algorithm: operands are taken apart into numbers of the precision types, the greatest part
-    first; of the products of parts those of the greatest are added, in the accumulation type.
+    """dot_general with an algorithm: operands are split into parts of the precision types, the greatest part first. The
+    products of the greatest parts are added in the accumulation type.
     """
     count = _PARTS[algorithm.num_primitive_operations]
     accumulation = element_dtype(algorithm.accumulation_type)
@@ -111,7 +111,7 @@ def _in_parts(form: Contraction, result: DType, algorithm: DotAlgorithm) -> Bina
     def run(lhs: Array, rhs: Array) -> Array:
         left = _parts(lhs.astype(word), algorithm.lhs_precision_type, count)
         right = _parts(rhs.astype(word), algorithm.rhs_precision_type, count)
-        # The least products first, so that they are not lost beside the greatest.
+        # Add the smallest products first, so that they are not lost in rounding.
         total = sum(form.apply(left[i], form.weights(right[j]), sums_of_products) for i, j in reversed(pairs))
         return np.asarray(total).astype(accumulation).astype(result, copy=False)
 
@@ -119,7 +119,7 @@ def _in_parts(form: Contraction, result: DType, algorithm: DotAlgorithm) -> Bina
 
 
 def _parts(values: Array, float_type: Attribute, count: int) -> list[Array]:
-    """Numbers of `float_type` whose sum is that of `values`, as nearly as so many can come."""
+    """Split `values` into `count` parts of `float_type` whose sum approximates them as closely as possible."""
     found: list[Array] = []
     for _ in range(count):
         found.append(_rounded(values, float_type))
@@ -128,7 +128,7 @@ def _parts(values: Array, float_type: Attribute, count: int) -> list[Array]:
 
 
 def _rounded(values: Array, float_type: Attribute) -> Array:
-    if isinstance(float_type, FloatTF32Type):  # the exponent of f32, the mantissa of f16; no dtype of NumPy's
+    if isinstance(float_type, FloatTF32Type):  # the exponent of f32, the mantissa of f16; NumPy has no dtype for it
         return reduced(values, f32, 8, 10)
     return values.astype(element_dtype(float_type)).astype(values.dtype)
 
@@ -136,8 +136,8 @@ def _rounded(values: Array, float_type: Attribute) -> Array:
 def integer_contraction(form: Contraction, lhs_magnitude: int | None, rhs: Array | None) -> Binary:
     """Exact sums of products of integers, in the dtype that is exact for their ranges (`zeropoint.interp.exactness`).
 
-    `lhs_magnitude` bounds |lhs|; without it the values are looked at. `rhs` is the right operand if it is constant:
-    it is then looked at, and laid out, once.
+    `lhs_magnitude` bounds |lhs|; without it the values are inspected in every run. `rhs` is the right operand if it is
+    constant: it is inspected and laid out only once.
     """
     constant = None if rhs is None else np.ascontiguousarray(form.weights(rhs))
     weight_sum = None if constant is None else greatest_sum(constant)

@@ -1,8 +1,7 @@
-"""Ops that only contain or name others: their bodies are run in place.
+"""Ops that only contain or refer to other ops: their bodies are inlined.
 
-`func.call`, `stablehlo.composite` (its decomposition) and `quant.region` (its body, in the types that it is written in)
-are flattened before the program runs; `quant.stats`, `quant.stats_ref` and `quant.coupled_ref` are the identity on
-values.
+`func.call`, `stablehlo.composite` (its decomposition) and `quant.region` (its body, in the types it is written in) are
+inlined before the program runs. `quant.stats`, `quant.stats_ref` and `quant.coupled_ref` are the identity.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ Functions = Mapping[str, FuncOp]
 
 
 def function_body(functions: Functions, name: str) -> Block:
-    """The block of a function. Raises UnsupportedError if the module has none of that name, or only its header."""
+    """The block of a function. Raises UnsupportedError if the function does not exist or has no body."""
     if name not in functions:
         known = ", ".join(f"@{function}" for function in functions)
         raise UnsupportedError(f"found a use of @{name}; expected one of the module's functions: {known}")
@@ -38,7 +37,7 @@ def call(op: CallOp, functions: Functions) -> Block:
 
 
 def composite(op: CompositeOp, functions: Functions) -> Block:
-    """The body of the decomposition: it is what the composite means."""
+    """The body of the decomposition, which defines the composite's semantics."""
     return function_body(functions, op.decomposition.root_reference.data)
 
 
@@ -52,9 +51,9 @@ INLINED: dict[type[Operation], Callable[[Any, Functions], Block]] = {
     CompositeOp: composite,
     QuantizeRegionOp: region,
 }
-"""Ops that are replaced by a block whose arguments are their operands and whose terminator's operands their results."""
+"""Ops that are replaced by a block: its arguments are the op's operands, its terminator's operands the results."""
 
 
 def statistics(op: StatisticsOp | StatisticsRefOp | CoupledRefOp, scope: Scope) -> Unary:
-    """The identity; the interpreter itself shows the value of a `quant.stats_ref` to its observer."""
+    """The identity. The interpreter passes the value of a `quant.stats_ref` to its observer."""
     return lambda arg: arg

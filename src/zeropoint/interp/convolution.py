@@ -1,7 +1,8 @@
-"""The sum of products of a convolution, on arrays: by matrix products, in whatever dtype the arrays have.
+"""The sum of products of a convolution, computed by matrix products in the dtype of the arrays.
 
-Source: the StableHLO specification, "convolution". Any layout is brought to x[N, G*I, spatial] and w[G, O, I, spatial]
-(G feature groups, I and O features a group) and the result y[N, G*O, spatial] back; lhs is padded and dilated first.
+Source: the StableHLO specification, "convolution". lhs is padded and dilated first. Any layout is transposed to
+x[N, G*I, spatial] and w[G, O, I, spatial] (G feature groups with I input and O output features each), and the result
+y[N, G*O, spatial] back.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ from zeropoint.ir.stablehlo.arrays import array_values, padding_values
 from zeropoint.ir.tensors import Array
 
 BLOCK_BYTES = 4 << 20
-"""The size of the buffer of windows: it stays in the caches of today's cores."""
+"""The size of the buffer of windows, chosen to fit into a core's caches."""
 
 Sizes = tuple[int, ...]
 Run = tuple[Sizes, int]
 Product = Callable[[Array, Array], Array]
-"""A matrix product of batches, as `np.matmul`."""
+"""A batched matrix product, as `np.matmul`."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class Convolution:
 
     @staticmethod
     def of(op: ConvolutionOp) -> Convolution:
-        """The attributes of `op`, the defaults of the specification where it leaves one out."""
+        """The attributes of `op`, with the specification's defaults for absent ones."""
         layout = op.dimension_numbers.data
         rank = len(layout.input_spatial_dimensions)
         ones, reversal = (1,) * rank, op.window_reversal
@@ -60,9 +61,9 @@ class Convolution:
         )
 
     def weights(self, rhs: Array) -> Array:
-        """The kernel as w[G, O, I, spatial], reversed where the window is. A view.
+        """The kernel as w[G, O, I, spatial], reversed in dimensions with window reversal. A view.
 
-        Batch groups are feature groups of an input whose batch groups have been laid along the features.
+        Batch groups become feature groups, of an input with its batch groups moved to the feature dimension.
         """
         layout = self.layout
         dims = (layout.kernel_output_feature_dimension, layout.kernel_input_feature_dimension)
@@ -72,7 +73,7 @@ class Convolution:
         return w.reshape(groups, w.shape[0] // groups, *w.shape[1:])
 
     def apply(self, lhs: Array, weights: Array, product: Product = np.matmul) -> Array:
-        """The result, of the shape that (C25) gives, in the dtype of the arrays, which are of one dtype."""
+        """The result, of the shape given by (C25), in the common dtype of the arrays."""
         layout = self.layout
         x = lhs.transpose(
             layout.input_batch_dimension, layout.input_feature_dimension, *layout.input_spatial_dimensions
@@ -113,7 +114,7 @@ def _windows_times_weights(
 def _im2col(
     x: Array, w: Array, strides: Sequence[int], dilation: Sequence[int], sizes: Sequence[int], product: Product
 ) -> Array:
-    """Windows copied side by side, a block of output rows at a time, times the weights; features are innermost."""
+    """im2col: copies the windows of a block of output rows into a matrix, features innermost, times the weights."""
     groups, outputs, features, *kernel = w.shape
     terms, row = features * math.prod(kernel), math.prod(sizes[1:])
     matrix = np.moveaxis(w, 2, -1).reshape(groups, outputs, terms)
@@ -145,11 +146,11 @@ def _im2col(
 def _depthwise(
     x: Array, w: Array, strides: Sequence[int], dilation: Sequence[int], sizes: Sequence[int], product: Product
 ) -> Array:
-    """One input feature a group: y[c*o, p] = sum over k of x[c, p * strides + k * dilation] * w[c, o, k].
+    """One input feature per group: y[c*o, p] = sum over k of x[c, p * strides + k * dilation] * w[c, o, k].
 
-    The input is split into the phases of the strides, each a dense grid, flattened. There each tap k reads one
-    contiguous run for all outputs at once, so that the columns of a matrix product are copied in long runs. A run
-    passes over the grid's right margin too: those outputs are computed and cut off.
+    The input is split into the phases of the strides; each phase is a dense grid, flattened. In it, each tap k reads
+    one contiguous run for all outputs, so the columns of the matrix product are copied in long runs. A run also covers
+    the grid's right margin; the outputs there are computed and discarded.
     """
     channels, outputs, *kernel = w.shape
     phases, grid = _phases(x, strides)
@@ -183,7 +184,7 @@ def _phases(x: Array, strides: Sequence[int]) -> tuple[Array, tuple[int, ...]]:
 
 @functools.cache
 def _runs(kernel: Sizes, strides: Sizes, dilation: Sizes, sizes: Sizes, grid: Sizes) -> tuple[int, list[Run]]:
-    """The length of every run, and for each tap in row-major order the phase that it reads and its run's offset."""
+    """The common length of the runs and, for each tap in row-major order, its phase and the offset of its run."""
     pitches = [math.prod(grid[axis + 1 :]) for axis in range(len(grid))]
     length = sum((size - 1) * pitch for size, pitch in zip(sizes, pitches, strict=True)) + 1
     runs: list[Run] = []

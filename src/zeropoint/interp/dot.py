@@ -38,7 +38,7 @@ class Dot:
         return _three_dimensional(rhs, dims.rhs_batching_dimensions, dims.rhs_contracting_dimensions)
 
     def apply(self, lhs: Array, weights: Array, product: Product = np.matmul) -> Array:
-        """result[batch, lhs free, rhs free] (C12), in the dtype of the arrays, which are of one dtype."""
+        """result[batch, lhs free, rhs free] (C12), in the common dtype of the arrays."""
         dims = self.dimensions
         x = _three_dimensional(lhs, dims.lhs_batching_dimensions, dims.lhs_contracting_dimensions)
         return product(x, weights.swapaxes(1, 2)).reshape(self.shape)
@@ -51,7 +51,7 @@ def _three_dimensional(operand: Array, batching: tuple[int, ...], contracting: t
 
 
 def ragged_dot(op: RaggedDotOp, scope: Scope) -> Function:
-    """result[rows of group g] = dot_general(lhs[rows of group g], rhs[g]); the rows of no group are zeros."""
+    """result[rows of group g] = dot_general(lhs[rows of group g], rhs[g]); rows outside of all groups are zeros."""
     if not op.has_groups_of_rows():
         raise UnsupportedError(
             "found a ragged dimension that is summed or a batch, or sizes for each batch; expected groups of rows"

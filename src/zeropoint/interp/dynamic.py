@@ -1,7 +1,7 @@
-"""Ops whose attributes are operands: what their static forms compute, with the values of the run.
+"""Dynamic ops: they compute what their static forms do, with attributes known only at run time.
 
-Source: the StableHLO specification. `dynamic_conv` and `dynamic_gather` are bound again for each padding, or slice
-size, that they meet.
+Source: the StableHLO specification. `dynamic_conv` and `dynamic_gather` are bound once for each distinct padding or
+slice size.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def get_dimension_size(op: GetDimensionSizeOp, scope: Scope) -> Unary:
 
 
 def dynamic_reshape(op: DynamicReshapeOp, scope: Scope) -> Binary:
-    """The elements in row-major order under the shape output_shape."""
+    """reshape to the shape output_shape."""
     return lambda operand, output_shape: operand.reshape(_sizes(output_shape))
 
 
@@ -94,7 +94,7 @@ def dynamic_pad(op: DynamicPadOp, scope: Scope) -> Kernel:
 
 
 def _bound_once(bind: Callable[[Array], Binary]) -> Ternary:
-    """A kernel for every value of the last operand, kept."""
+    """Binds a kernel for each distinct value of the last operand, and caches it."""
     kernels: dict[bytes, Binary] = {}
 
     def run(first: Array, second: Array, attribute: Array) -> Array:
@@ -110,7 +110,7 @@ def dynamic_conv(op: DynamicConvOp, scope: Scope) -> Ternary:
     """convolution with the padding of the third operand."""
 
     def bind(padding: Array) -> Binary:
-        # Its operands are nobody's: neither is known to be constant.
+        # The operands are fresh block arguments, so the rule cannot take one for a constant.
         block = Block(arg_types=[op.lhs.type, op.rhs.type])
         pairs = [(int(low), int(high)) for low, high in padding]
         static = ConvolutionOp.create(

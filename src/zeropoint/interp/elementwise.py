@@ -1,7 +1,6 @@
 """Elementwise ops on floats, integers and booleans; their functions are those of `zeropoint.numerics.functions`.
 
-Source: the StableHLO specification; the numbers are those of each op's constraints. Integer results wrap modulo their
-width.
+Source: the StableHLO specification; (C1) etc. refer to each op's constraints. Integer results wrap modulo 2^width.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ def binary(op: BinaryOp, scope: Scope) -> Function:
 
 
 def upper_product(op: MulhiOp, scope: Scope) -> Function:
-    """result = (lhs * rhs) >> bits of the type, with Python's integers: there is none of 128 bits in numpy."""
+    """result = (lhs * rhs) >> width, computed with Python integers, because NumPy has no 128-bit integers."""
     integer = cast("IntegerType", element_of(op.result))
     width, dtype = integer.width.data, element_dtype(integer)
 
@@ -68,8 +67,8 @@ def select(op: SelectOp, scope: Scope) -> Ternary:
 
 
 def compare(op: CompareOp, scope: Scope) -> Binary:
-    """result = lhs comparison_direction rhs, as compare_type says (C3): integers by their sign, floats as IEEE 754
-    compares or, in TOTALORDER, orders them; complex numbers by their real, then their imaginary parts.
+    """result = lhs comparison_direction rhs, by compare_type (C3): integers signed or unsigned, floats by IEEE 754's
+    comparison or, with TOTALORDER, its total order; complex numbers by their real, then their imaginary parts.
     """
     relation = functions.COMPARISONS[op.comparison_direction.data.value]
     if op.compare_type is not None and op.compare_type.data is ComparisonType.TOTALORDER:
@@ -90,9 +89,9 @@ def convert(op: ConvertOp, scope: Scope) -> Unary:
 def conversion(target: Attribute) -> Unary:
     """The conversion to `target`, which is not quantized.
 
-    Of a complex number, to a real one: its real part. To i1: whether it is not zero. Integer to integer: modulo the
-    width. To a float: to nearest, ties to even. Float to integer: towards zero, clamped to the range, NaN to 0; the
-    specification leaves values past the range open, and its reference implementation clamps.
+    Complex to real: the real part. To i1: whether the value is not zero. Integer to integer: modulo 2^width. To a
+    float: to nearest, ties to even. Float to integer: towards zero, clamped to the range, NaN to 0. The specification
+    leaves values outside of the range open; its reference implementation clamps.
     """
     dtype = element_dtype(target)
     integer = _integer_type(target)
@@ -118,7 +117,7 @@ def _integer_type(element_type: Attribute) -> IntegerType | None:
 
 
 def wrapped(function: Function, element_type: Attribute) -> Function:
-    """`function`, its results wrapped where the element type is narrower than the dtype that holds it (i4 in int8)."""
+    """`function`, with results wrapped if the element type is narrower than its dtype (i4 in int8)."""
     integer = _integer_type(element_type)
     if integer is None:
         return function
@@ -126,7 +125,7 @@ def wrapped(function: Function, element_type: Attribute) -> Function:
     spare = dtype.itemsize * 8 - width
     if width == 1 or spare == 0:
         return function
-    # Shifting up and down again keeps the low bits and extends the sign (or zeros, for an unsigned type).
+    # Shifting left and right again keeps the low bits and sign-extends them (zero-extends an unsigned type).
     bits = np.asarray(spare, dtype)
 
     def run(*operands: Array) -> Array:
@@ -140,7 +139,7 @@ def _integers(operand: Array, dtype: DType, target: IntegerType) -> Array:
         return operand.astype(dtype, copy=False)
     low, high = integer_range(target)
     truncated = np.nan_to_num(np.trunc(operand.astype(np.float64)), nan=0.0, posinf=np.inf, neginf=-np.inf)
-    # 2^63 - 1 is no f64: what lies at 2^63 or above is set by hand.
+    # 2^63 - 1 is not an f64, so values of 2^63 and above are clamped separately.
     inside = np.clip(truncated, float(low), float(high))
     above = inside >= float(1 << 63)
     integers = np.where(above, 0.0, inside).astype(np.uint64 if low == 0 and high >= 1 << 63 else np.int64)

@@ -1,4 +1,4 @@
-"""What can run a program: the interpreter, or native code with the same results."""
+"""Engines that run programs: the interpreter, or native code with the same results."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from zeropoint.ir.tensors import Array
 
 
 class Runnable(Protocol):
-    """A program that an engine has made ready."""
+    """A program prepared by an engine."""
 
     def __call__(self, inputs: Mapping[str, Array], *, observe: Observe | None = None) -> dict[str, Array]:
         """The outputs by name; `observe(key, array)` is called at every `quant.stats_ref`."""
@@ -23,7 +23,7 @@ class Engine(Protocol):
     """A way to run programs."""
 
     def prepare(self, program: Program) -> Runnable:
-        """The program made ready, to be called many times."""
+        """Prepare the program to be called many times."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""What can be wrong with a program that is to be run, with the arrays given to it, and with what it computes."""
+"""Errors of programs that cannot be run, of their runs, and of failed checks."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ class UnsupportedError(Error, ValueError):
 
 
 class ExecutionError(Error):
-    """A run cannot go on: processes wait for each other, or for one that there is not."""
+    """A run cannot continue: processes wait for each other, or for a process that does not exist."""
 
 
 class CheckFailed(Error):
-    """What a program says of a value does not hold: the function, the op with its place, found and expected."""
+    """A program's check failed. The message has the function, the op with its place, and found and expected values."""

@@ -1,9 +1,9 @@
-"""Which arithmetic a sum of products of integers is exact in, and quickest.
+"""Selects the fastest dtype in which a sum of products of integers is exact.
 
-Let B = max|a| * max over outputs of sum|w|. Every partial sum of the products, in any order and grouping, has a
-magnitude of at most B, and so has every product. BLAS in f32 rounds nothing while B <= 2^24, because all integers up
-to 2^24 are numbers of f32 (a fused multiply-add rounds once, to an integer within B); in f64 while B <= 2^53. Past
-that, int64 wraps modulo 2^64, and its low bits are those of the result type, whose overflow wraps in StableHLO.
+Let B = max|a| * max over outputs of sum|w|. Every product and every partial sum, in any order and grouping, has a
+magnitude of at most B. BLAS in f32 is exact for B <= 2^24, because f32 holds all integers up to 2^24 (a fused
+multiply-add rounds once, to an integer within B); BLAS in f64 is exact for B <= 2^53. Beyond that, int64 wraps modulo
+2^64; its low bits are the result, because overflow wraps in StableHLO, too.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ FLOAT32, FLOAT64, INT64 = (np.dtype(kind) for kind in (np.float32, np.float64, n
 
 
 def exact_dtype(bound: int) -> DType:
-    """The quickest dtype in which sums of magnitude up to `bound` are exact."""
+    """The fastest dtype in which sums of magnitude up to `bound` are exact."""
     if bound <= FLOAT32_INTEGERS:
         return FLOAT32
     return FLOAT64 if bound <= FLOAT64_INTEGERS else INT64
 
 
 def greatest_magnitude(integers: Array) -> int:
-    """max|a| of an array of integers, 0 of an empty one."""
+    """max|a| of an array of integers; 0 if it is empty."""
     if integers.size == 0:
         return 0
     return max(abs(int(integers.min())), abs(int(integers.max())))
 
 
 def greatest_sum(weights: Array) -> int:
-    """max over outputs of sum|w|, of weights of shape [outputs, terms] or [groups, outputs, terms...]; below 2^63."""
+    """max over outputs of sum|w|, for weights of shape [outputs, terms] or [groups, outputs, terms...]; below 2^63."""
     if weights.size == 0:
         return 0
     terms = weights.reshape(*weights.shape[:2], -1) if weights.ndim > 2 else weights
     count = terms.shape[-1]
     if greatest_magnitude(terms) * count > FLOAT64_INTEGERS:
-        # No float is exact with such weights; the sum itself might not fit int64.
+        # No float dtype is exact with such weights, and the sum itself might overflow int64.
         return FLOAT64_INTEGERS + 1
     return int(np.abs(terms.astype(np.int64)).sum(axis=-1).max())
 

@@ -1,6 +1,6 @@
-"""Programs that are run for what they say of themselves: tests with checks in them, programs without inputs.
+"""Runs self-contained programs: tests with check ops, programs without inputs.
 
-An entry is `@main`; in a module without one, every function that takes nothing and that nothing else uses.
+The entry is `@main`. In a module without it, every unused function without arguments is an entry.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from zeropoint.ir.tensors import Array
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a function returned: values, and their types."""
+    """The values that a function returned, and their types."""
 
     function: str
     values: tuple[Any, ...]
@@ -31,7 +31,7 @@ class Outcome:
 
 
 def entries(program: Program) -> list[FuncOp]:
-    """The functions that a run begins with.
+    """The entry functions of a program.
 
     Raises InputError if there is none.
     """
@@ -64,10 +64,10 @@ def _symbols(attribute: Attribute) -> Iterator[str]:
 def execute(
     program: Program, arguments: Sequence[Array] | None = None, write: Callable[[str], object] = sys.stdout.write
 ) -> Iterator[Outcome]:
-    """Run the entries, one after the other, each on the given arguments; `interpreter.print` writes with `write`.
+    """Run the entries one after the other, each on the given arguments. `interpreter.print` outputs with `write`.
 
-    Raises CheckFailed if a check does not hold, ExecutionError for processes that block each other, InputError for
-    arguments that do not fit, UnsupportedError for ops that have no semantics.
+    Raises CheckFailed if a check fails, ExecutionError if processes deadlock, InputError if arguments do not match,
+    UnsupportedError for ops without semantics.
     """
     for function in entries(program):
         if len(function.body.blocks) != 1:

@@ -1,7 +1,7 @@
-"""Fake quantization: what a value is after it has been quantized and dequantized.
+"""Fake quantization: quantize, then dequantize.
 
-Source: "MLIR Quantization", section "Integration with simulated quantization at training time"; the parameters are
-those of `zeropoint.numerics.ranges.fake_quant`, the rounding the program's profile's.
+Source: "MLIR Quantization", section "Integration with simulated quantization at training time". The parameters are
+those of `zeropoint.numerics.ranges.fake_quant`, the rounding is that of the program's profile.
 """
 
 from __future__ import annotations

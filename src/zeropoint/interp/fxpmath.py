@@ -1,4 +1,4 @@
-"""Fixed-point ops of the integer program; what they compute is `zeropoint.numerics`.
+"""Fixed-point ops of the integer program; their arithmetic is in `zeropoint.numerics`.
 
 Source: the docstrings of `zeropoint.ir.fxpmath`.
 """
@@ -13,7 +13,7 @@ from zeropoint.ir.tensors import Array, element_dtype, element_of
 
 
 def requantize(op: RequantizeOp, scope: Scope) -> Function:
-    """clamp(round(acc * m) + zero_point, storage_min, storage_max), m and the rounding as `behaviour` has them."""
+    """clamp(round(acc * m) + zero_point, storage_min, storage_max); `behaviour` defines m and the rounding."""
     dtype = element_dtype(element_of(op.result))
     operands = [scope.constant(value) for value in op.operands[1:]]
     known = [operand for operand in operands if operand is not None]

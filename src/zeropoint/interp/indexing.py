@@ -1,7 +1,7 @@
-"""Ops whose positions are values. They move elements, so a quantized value moves as its storage integers.
+"""Ops indexed by values. They only move elements, so quantized values are moved as storage integers.
 
-Source: the StableHLO specification. Positions are clamped so that slices lie inside; those of `scatter` that do not
-lie inside are left out.
+Source: the StableHLO specification. Positions are clamped so that slices are in bounds; out-of-bounds updates of
+`scatter` are skipped.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def gather(op: GatherOp, scope: Scope) -> Binary:
     dims, slices = op.dimension_numbers.data, array_values(op.slice_sizes)
     sizes, indices = shape_of(op.operand), shape_of(op.start_indices)
     vector_dim = dims.index_vector_dim
-    # Dimensions taken whole, whose start is clamped to 0, are not indexed: NumPy moves runs of them.
+    # Dimensions taken in full have a start of 0 and need no index, so NumPy copies contiguous runs.
     dropped = {*dims.collapsed_slice_dims, *dims.operand_batching_dims}
     whole = [d for d in range(len(sizes)) if d not in dropped and slices[d] == sizes[d]]
     indexed = [d for d in range(len(sizes)) if d not in whole]
@@ -66,7 +66,7 @@ def gather(op: GatherOp, scope: Scope) -> Binary:
 
 
 def _result_order(dims: GatherDimensions, batch_rank: int, found: Sequence[int]) -> list[int]:
-    """The transposition of [batches, operand dimensions in the order `found`] to the dimensions of the result."""
+    """The permutation from [batches, operand dimensions in the order `found`] to the dimensions of the result."""
     at_offset = dict(zip(dims.offset_dims, sorted(found), strict=True))
     batches = iter(range(batch_rank))
     rank = batch_rank + len(found)
@@ -74,12 +74,12 @@ def _result_order(dims: GatherDimensions, batch_rank: int, found: Sequence[int])
 
 
 def _counting(shape: Sequence[int], axis: int) -> Array:
-    """0, 1, ... along `axis`, to broadcast with `shape`."""
+    """0, 1, ... along `axis`, shaped to broadcast with `shape`."""
     return np.arange(shape[axis]).reshape([-1 if dim == axis else 1 for dim in range(len(shape))])
 
 
 def _with_window(position: Array, windows: Sequence[int], dim: int, size: int) -> Array:
-    """A dimension for each window behind the batches; along that of `dim` the position goes on for `size`."""
+    """Append a dimension per window to the batch dimensions; along that of `dim`, add 0 .. size - 1 to the position."""
     behind = position.reshape(position.shape + (1,) * len(windows))
     if dim not in windows:
         return behind
@@ -99,7 +99,7 @@ def dynamic_slice(op: DynamicSliceOp, scope: Scope) -> Function:
 
 
 def dynamic_update_slice(op: DynamicUpdateSliceOp, scope: Scope) -> Function:
-    """result = the operand with update from clamp(0, start_indices, shape(operand) - shape(update)) on (C1)."""
+    """result = the operand with update written at clamp(0, start_indices, shape(operand) - shape(update)) (C1)."""
 
     def run(operand: Array, update: Array, *start_indices: Array) -> Array:
         result = operand.copy()
@@ -115,7 +115,7 @@ def _region(starts: Sequence[Array], sizes: Sequence[int], slices: Sequence[int]
 
 
 def iota(op: IotaOp, scope: Scope) -> Function:
-    """output[output_index] = output_index[iota_dimension], in the element type, quantized if that is; read-only."""
+    """output[output_index] = output_index[iota_dimension], quantized if the element type is; read-only."""
     shape, element, axis = shape_of(op.output), element_of(op.output), int(op.iota_dimension.value.data)
     counted = np.arange(shape[axis])
     if isinstance(element, UniformQuantizedType):

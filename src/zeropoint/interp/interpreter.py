@@ -11,10 +11,10 @@ from zeropoint.ir.tensors import Array
 
 
 class Interpreter:
-    """A program made ready once, to be called many times.
+    """A program prepared once, to be called many times.
 
-    Arrays of a quantized type hold its storage integers. Safe to call from several threads at once.
-    Raises UnsupportedError if the program holds ops that have no semantics.
+    Arrays of a quantized type hold storage integers. Calls are thread-safe.
+    Raises UnsupportedError if the program has ops without semantics.
     """
 
     def __init__(self, program: Program):
@@ -27,9 +27,9 @@ class Interpreter:
     ) -> dict[str, Array]:
         """The outputs by name, for inputs by name.
 
-        `observe(key, array)` is called at every `quant.stats_ref`; `trace(op, results)` after every op that was run
-        (constants, and what follows from them alone, are computed before).
-        Raises InputError if names, shapes or dtypes do not fit the program's inputs.
+        `observe(key, array)` is called at every `quant.stats_ref`, `trace(op, results)` after every executed op
+        (constants, and ops on constants only, are computed once in advance).
+        Raises InputError if names, shapes or dtypes do not match the program's inputs.
         """
         results = self.run_values(in_order(inputs, self.inputs), observe=observe, trace=trace)
         return {port.name: result for port, result in zip(self.outputs, results, strict=True)}
@@ -43,12 +43,12 @@ class Interpreter:
     def run_samples(
         self, samples: Iterable[Mapping[str, Array]], *, observe: Observe | None = None
     ) -> Iterator[dict[str, Array]]:
-        """The outputs for one sample after the other, as they are asked for."""
+        """The outputs of each sample, computed lazily."""
         return (self(sample, observe=observe) for sample in samples)
 
 
 def run(
     program: Program, inputs: Mapping[str, Array], *, observe: Observe | None = None, trace: Trace | None = None
 ) -> dict[str, Array]:
-    """Run a program once; see `Interpreter`, which is quicker for many runs."""
+    """Run a program once. For many runs, `Interpreter` is faster."""
     return Interpreter(program)(inputs, observe=observe, trace=trace)

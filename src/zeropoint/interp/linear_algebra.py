@@ -22,7 +22,7 @@ def _wide(values: Array) -> Array:
 
 
 def cholesky(op: CholeskyOp, scope: Scope) -> Unary:
-    """result @ adjoint(result) = a where lower, adjoint(result) @ result = a elsewhere; the other half is 0.
+    """result @ adjoint(result) = a if lower, else adjoint(result) @ result = a; the other half is 0.
 
     A matrix that is not positive definite gives NaN.
     """
@@ -52,7 +52,7 @@ def _factor(matrices: Array) -> Array:
 
 
 def triangular_solve(op: TriangularSolveOp, scope: Scope) -> Binary:
-    """op(a) @ result = b where left_side, result @ op(a) = b elsewhere; only one half of a is read."""
+    """op(a) @ result = b if left_side, else result @ op(a) = b; only one half of a is read."""
     left, lower, unit = (bool(flag.value.data) for flag in (op.left_side, op.lower, op.unit_diagonal))
     kind = op.transpose_a.data
 
@@ -64,7 +64,7 @@ def triangular_solve(op: TriangularSolveOp, scope: Scope) -> Binary:
         if kind is Transpose.ADJOINT:
             matrix = np.conj(matrix)
         right = _wide(b)
-        if not left:  # x a = b is a^T x^T = b^T
+        if not left:  # x a = b is equivalent to a^T x^T = b^T
             matrix, right, is_lower = np.swapaxes(matrix, -1, -2), np.swapaxes(right, -1, -2), not is_lower
         solved = _substituted(matrix, right, is_lower, unit)
         return (solved if left else np.swapaxes(solved, -1, -2)).astype(b.dtype)
@@ -73,7 +73,7 @@ def triangular_solve(op: TriangularSolveOp, scope: Scope) -> Binary:
 
 
 def _substituted(matrix: Array, right: Array, lower: bool, unit: bool) -> Array:
-    """Row by row, each row of all the batch at once."""
+    """Substitution, row by row, vectorised over the batch."""
     size = matrix.shape[-1]
     result = np.zeros(right.shape, np.result_type(matrix, right))
     for row in range(size) if lower else reversed(range(size)):
@@ -84,7 +84,7 @@ def _substituted(matrix: Array, right: Array, lower: bool, unit: bool) -> Array:
 
 
 def fft(op: FftOp, scope: Scope) -> Unary:
-    """The transform over the last dimensions: FFT, its inverse, of real values, and back to real values."""
+    """The transform over the last dimensions: FFT, IFFT, RFFT or IRFFT."""
     kind, lengths = op.fft_type.data, array_values(op.fft_length)
     axes, dtype = tuple(range(-len(lengths), 0)), element_dtype(element_of(op.result))
 

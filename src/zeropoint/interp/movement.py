@@ -1,6 +1,6 @@
-"""Ops that move elements: no arithmetic, so a quantized value moves as its storage integers.
+"""Ops that only move elements, so quantized values are moved as storage integers.
 
-Source: the StableHLO specification; the numbers are those of each op's constraints.
+Source: the StableHLO specification; (C1) etc. refer to each op's constraints.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def broadcast_in_dim(op: BroadcastInDimOp, scope: Scope) -> Unary:
 
 
 def reshape(op: ReshapeOp, scope: Scope) -> Unary:
-    """result[result_index] = operand[operand_index], where both indices have one place in row-major order (C2)."""
+    """result[result_index] = operand[operand_index], with both indices at the same place in row-major order (C2)."""
     shape = shape_of(op.result)
     return lambda operand: operand.reshape(shape)
 
@@ -51,7 +51,7 @@ def reverse(op: ReverseOp, scope: Scope) -> Unary:
 
 
 def concatenate(op: ConcatenateOp, scope: Scope) -> Function:
-    """result = the inputs one after the other along `dimension`, whose sizes add up (C6)."""
+    """result = the inputs concatenated along `dimension` (C6)."""
     dimension = int(op.dimension.value.data)
 
     def run(*inputs: Array) -> Array:
@@ -83,9 +83,9 @@ def padded(
     interior: Sequence[int] | None = None,
     dtype: np.dtype[Any] | None = None,
 ) -> Array:
-    """`operand` with (low, high) elements of `fill` around each dimension, negative to remove, and `interior` between.
+    """`operand` padded with `fill` in each dimension: (low, high) at the edges, negative to crop, `interior` between.
 
-    Always a new array, of `dtype` where given.
+    Always a new array, of `dtype` if given.
     """
     steps = [1] * operand.ndim if interior is None else [between + 1 for between in interior]
     shape: list[int] = []
@@ -93,7 +93,7 @@ def padded(
     sources: list[slice] = []
     for size, (low, high), step in zip(operand.shape, padding, steps, strict=True):
         extent = max(low + (max(size - 1, 0) * step + 1 if size else 0) + high, 0)
-        # Operand index j lands on low + j * step; those that land inside are first..last.
+        # Operand index j moves to low + j * step; indices first..last are in bounds.
         first = max(-(low // step), 0)
         last = min(size - 1, (extent - 1 - low) // step)
         count = max(last - first + 1, 0)

@@ -1,7 +1,7 @@
-"""A program as a flat list of steps: what `Interpreter` runs.
+"""A program as a flat list of steps for `Interpreter`.
 
-Values live in numbered slots. Bodies of calls, composites and regions are laid in place, constants are filled in once,
-a step whose operands are all constant is computed once, and a value is freed after its last use.
+Values are kept in numbered slots. Bodies of calls, composites and regions are inlined. Constants, and steps whose
+operands are all constant, are computed once. A value is freed after its last use.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ Trace = Callable[[Operation, tuple[Array, ...]], None]
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One op: the slots it reads and writes, and those that nobody reads after it."""
+    """One op: the slots it reads and writes, and those that are free after it."""
 
     op: Operation
     kernel: Kernel
@@ -55,7 +55,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Steps in order; `slots` is what the slots hold before a run: constants, and None."""
+    """Steps in order. `slots` is the initial content of the slots: constants, or None."""
 
     steps: tuple[Step, ...]
     slots: tuple[Array | None, ...]
@@ -65,14 +65,14 @@ class Plan:
     def run(
         self, values: Sequence[Array], observe: Observe | None = None, trace: Trace | None = None
     ) -> tuple[Array, ...]:
-        """The results for the given arguments, which are taken as they are."""
+        """The results for the given arguments, which are not checked."""
         with np.errstate(all="ignore"):
             return self.run_inside(values, observe, trace)
 
     def run_inside(
         self, values: Sequence[Array], observe: Observe | None = None, trace: Trace | None = None
     ) -> tuple[Array, ...]:
-        """The same as part of another run: NumPy's warnings are off already."""
+        """The same as part of another run, which has already disabled NumPy's warnings."""
         slots = list(self.slots)
         for slot, value in zip(self.arguments, values, strict=True):
             slots[slot] = value
@@ -93,7 +93,7 @@ class Plan:
         except ValueError as error:
             _say_where(error, step)
             raise
-        # NumPy makes scalars of rank-0 arrays; a tuple of StableHLO is a Python tuple.
+        # NumPy functions return scalars instead of rank-0 arrays. A StableHLO tuple is a Python tuple.
         return tuple(_whole(slots[slot]) for slot in self.results)
 
 
@@ -110,7 +110,7 @@ def _whole(value: Any) -> Any:
 
 
 class PlanBuilder:
-    """Lays a program out. Ops without semantics are gathered in `refused`, so that one error names them all."""
+    """Builds a plan. Ops without semantics are collected in `refused`, so that one error names them all."""
 
     def __init__(
         self,
@@ -134,7 +134,7 @@ class PlanBuilder:
         self._captured = captured
 
     def lay(self, block: Block, arguments: Sequence[int]) -> tuple[int, ...]:
-        """Append the steps of a block; returns the slots of its terminator's operands."""
+        """Append the steps of a block. Returns the slots of its terminator's operands."""
         terminator = block.last_op
         assert terminator is not None
         if block in self._open:
@@ -149,7 +149,7 @@ class PlanBuilder:
         return tuple(self._slot(value, values) for value in terminator.operands)
 
     def finish(self, arguments: Sequence[int], results: Sequence[int]) -> Plan:
-        """The plan of what has been laid out. Raises UnsupportedError if something has no semantics."""
+        """The plan of the appended steps. Raises UnsupportedError if an op has no semantics."""
         if self.refused and self._outer is None:
             raise UnsupportedError("the interpreter cannot run:\n  " + "\n  ".join(self.refused))
         return Plan(_with_frees(self.steps, results), tuple(self.slots), tuple(arguments), tuple(results))
@@ -214,21 +214,21 @@ class PlanBuilder:
 
 
 def _afford(op: Operation) -> None:
-    """Check that no result is larger than the limit of memory. Raises LimitExceeded."""
+    """Check that no result exceeds the memory limit. Raises LimitExceeded."""
     for result in op.results:
         if isinstance(result.type, TensorType) and not isinstance(element_of(result), (IndexType, *OPEN)):
             afford(shape_of(result), element_dtype(element_of(result)).itemsize, "a result")
 
 
 class _BoundScope:
-    """The `Scope` of the ops of one block, as laid out in one place."""
+    """The `Scope` of the ops of one block at one place in the plan."""
 
     def __init__(self, builder: PlanBuilder, values: dict[SSAValue, int], op: Operation):
         self._builder = builder
         self._own = own_profile(op)
         self._values = values
         self.captured: dict[int, int] = {}
-        """The slots around the op that its branches read, and which of the captured values each is."""
+        """Maps outer slots that the op's branches read to indices of captured values."""
 
     @property
     def profile(self) -> Profile:
@@ -273,7 +273,7 @@ class _BoundScope:
 
 
 def _function(plan: Plan) -> Body:
-    """A plan as a function; without the plan's bookkeeping if it is one op on the arguments (add, maximum)."""
+    """A plan as a function. A plan of one op on the arguments (add, maximum) skips the bookkeeping."""
 
     def run(*operands: Array) -> tuple[Array, ...]:
         return plan.run_inside(operands)
@@ -293,7 +293,7 @@ def _function(plan: Plan) -> Body:
 
 
 def _with_frees(steps: Sequence[Step], results: Sequence[int]) -> tuple[Step, ...]:
-    """The steps, each with the slots that it is the last to use; a result that nobody uses is freed at once."""
+    """The steps, each with the slots to free after it: those that it uses last, and its unused results."""
     needed = set(results)
     freed: list[Step] = []
     for step in reversed(steps):
@@ -306,9 +306,9 @@ def _with_frees(steps: Sequence[Step], results: Sequence[int]) -> tuple[Step, ..
 def plan_of(program: Program, entry: Block | None = None, write: Callable[[str], object] = sys.stdout.write) -> Plan:
     """The plan of a function's body, by default the program's entry.
 
-    Raises UnsupportedError, naming every op without semantics; LimitExceeded where calls make too many of them.
+    Raises UnsupportedError, naming every op without semantics; LimitExceeded if inlined calls make too many ops.
     """
-    with suppress(RecursionInProgram):  # of which the plan says where it is met, if it is
+    with suppress(RecursionInProgram):  # the plan reports recursion with its place, if it is reached
         check_calls(program)
     builder, block = PlanBuilder(program, write=write), program.entry if entry is None else entry
     arguments = builder.arguments(block)

@@ -2,9 +2,9 @@
 
 Source: the StableHLO specification; the RFC "StableHLO quantization for reduction ops" for `scatter` in another type.
 
-`select` goes over a window in lexicographic order: it keeps what it has where it is true, and takes the next element
-where it is false; padding is never chosen. What several windows add to one element is added in the order of `source`,
-beginning with the initial value.
+`select` is applied to a window in lexicographic order: true keeps the current element, false takes the next one.
+Padding is never selected. Contributions of several windows to one element are added in the order of `source`, starting
+from the initial value.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from zeropoint.ir.tensors import Array, element_of, shape_of
 
 
 def select_and_scatter(op: SelectAndScatterOp, scope: Scope) -> Kernel:
-    """result[i] = scatter over init_value and the values of source whose windows choose operand[i]."""
+    """result[i] = scatter over init_value and the values of source whose windows select operand[i]."""
     shape, sizes = shape_of(op.operand), shape_of(op.source)
     rank = len(shape)
     window, strides = array_values(op.window_dimensions, (1,) * rank), array_values(op.window_strides, (1,) * rank)
@@ -30,7 +30,7 @@ def select_and_scatter(op: SelectAndScatterOp, scope: Scope) -> Kernel:
     select = scope.body(op.select.block)
     reducer = Reducer.of(op.scatter.block, [op.source], [op.init_value], [op.result], scope)
     chosen_from = implicit_conversion(element_of(op.operand), element_of(op.select.block.args[0]), scope.profile)
-    # Where each window begins, per dimension.
+    # The start of each window, per dimension.
     origins = [np.arange(size) * step - low for size, step, (low, _) in zip(sizes, strides, padding, strict=True)]
 
     def run(operand: Array, source: Array, init_value: Array) -> Array:
@@ -45,7 +45,7 @@ def select_and_scatter(op: SelectAndScatterOp, scope: Scope) -> Kernel:
 def _chosen(
     operand: Array, window: tuple[int, ...], origins: list[Array], sizes: tuple[int, ...], select: Body
 ) -> Array:
-    """The flat index of the element that each window chooses; -1 for a window that lies in the padding."""
+    """The flat index of the element that each window selects; -1 for a window that is all padding."""
     best = np.zeros(sizes, operand.dtype)
     positions = np.full(sizes, -1, np.int64)
     for tap in itertools.product(*(range(extent) for extent in window)):
@@ -65,7 +65,7 @@ def _chosen(
 
 
 def _add_up(total: Array, positions: Array, values: Array, scatter: Combine) -> None:
-    """Scatter values to their positions in order: first those that come first at theirs, then the second ones, ..."""
+    """Scatter values to their positions in order: first the first value of every position, then the second, ..."""
     order = np.argsort(positions, kind="stable")
     order = order[positions[order] >= 0]
     ordered = positions[order]

@@ -1,8 +1,8 @@
-"""Processes that run at the same time: a grid of replicas and partitions, and what they exchange.
+"""Parallel processes: a grid of replicas and partitions, and their communication.
 
-Each process is a thread. An exchange is a rendezvous: every process of a group brings its value, and goes on with the
-values of all once the last one has come. The results do not depend on who comes first. A process that ends, fails or
-waits for one that never comes ends the whole run with an error; nothing hangs.
+Each process is a thread. An exchange is a rendezvous: every process of a group contributes its value and continues with
+all values once the last process has arrived. The results do not depend on the order of arrival. If a process ends,
+fails or waits for one that never arrives, the whole run ends with an error; nothing hangs.
 
 Source: the StableHLO specification, "Execution": parallel execution, collective ops and their process groups.
 """
@@ -19,12 +19,12 @@ from typing import Any
 from zeropoint.interp.errors import ExecutionError
 
 ProcessId = tuple[int, int]
-"""The replica and the partition."""
+"""(replica id, partition id)."""
 
 
 @dataclass
 class Grid:
-    """The processes of one run, and their meetings."""
+    """The processes of one run, and their communication."""
 
     replicas: int
     partitions: int
@@ -39,9 +39,9 @@ class Grid:
     _broken: str | None = None
 
     def meet(self, process: ProcessId, group: Sequence[ProcessId], key: Hashable, value: Any) -> list[Any]:
-        """The values of the group's processes, in the order of the group, once all have come.
+        """The values of the group's processes, in the order of the group, once all have arrived.
 
-        Raises ExecutionError if they cannot all come.
+        Raises ExecutionError if some process can no longer arrive.
         """
         members = tuple(group)
         if process not in members:
@@ -62,27 +62,27 @@ class Grid:
             return [meeting[member] for member in members]
 
     def send(self, channel: int, values: Any) -> None:
-        """Put values into a channel."""
+        """Send values to a channel."""
         with self._changed:
             self._channels.setdefault(channel, deque()).append(values)
             self._changed.notify_all()
 
     def receive(self, channel: int) -> Any:
-        """Take the oldest values out of a channel, once there are some."""
+        """Receive the oldest values of a channel; waits until there are some."""
         with self._changed:
             queue = self._channels.setdefault(channel, deque())
             self._wait(lambda: len(queue) > 0, f"nothing comes on channel {channel}")
             return queue.popleft()
 
     def feed(self) -> Any:
-        """Take the oldest value out of the infeed."""
+        """Take the oldest value from the infeed."""
         with self._changed:
             if not self.infeed:
                 raise ExecutionError("found an empty infeed; expected a value for every stablehlo.infeed")
             return self.infeed.popleft()
 
     def _wait(self, ready: Callable[[], bool], complaint: str) -> None:
-        """Sleep until `ready` holds; all changes are made, and told, under the lock that is held here."""
+        """Sleep until `ready` holds. The caller holds the lock under which all changes are made and notified."""
         self._waiting.append(ready)
         while not ready() and self._broken is None:
             if len(self._waiting) == self._running and not any(other() for other in self._waiting):
@@ -95,7 +95,7 @@ class Grid:
             raise ExecutionError(str(self._broken))
 
     def run(self, programs: Sequence[tuple[ProcessId, Callable[[], Any]]]) -> list[Any]:
-        """The results of the programs, in order. Raises the first error of one of them."""
+        """The results of the programs, in order. Raises the first error of any of them."""
         results: list[Any] = [None] * len(programs)
         errors: list[Exception] = []
         self._running = len(programs)
@@ -127,17 +127,17 @@ class Grid:
 
 
 CURRENT: ContextVar[tuple[Grid, ProcessId]] = ContextVar("process", default=(Grid(1, 1), (0, 0)))
-"""The grid and the process that runs; a program that nobody runs in parallel is the only process of its grid."""
+"""The grid and the current process. A program outside of `run_parallel` is the only process of its grid."""
 
 
 def cross_replica(groups: Sequence[Sequence[int]], process: ProcessId, grid: Grid) -> list[ProcessId] | None:
-    """The group of a process where groups list replicas, each partition by itself; None if it is in no group."""
+    """The group of a process if groups list replica ids, separately per partition; None if it is in no group."""
     replica, partition = process
     return next(([(other, partition) for other in group] for group in groups if replica in group), None)
 
 
 def cross_partition(groups: Sequence[Sequence[int]], process: ProcessId, grid: Grid) -> list[ProcessId] | None:
-    """The group of a process where groups list partitions, each replica by itself."""
+    """The group of a process if groups list partition ids, separately per replica."""
     replica, partition = process
     return next(([(replica, other) for other in group] for group in groups if partition in group), None)
 
@@ -145,7 +145,7 @@ def cross_partition(groups: Sequence[Sequence[int]], process: ProcessId, grid: G
 def cross_replica_and_partition(
     groups: Sequence[Sequence[int]], process: ProcessId, grid: Grid
 ) -> list[ProcessId] | None:
-    """The group of a process where groups list replicas, with all their partitions."""
+    """The group of a process if groups list replica ids, each with all its partitions."""
     replica, _ = process
     found = next((group for group in groups if replica in group), None)
     if found is None:
@@ -154,7 +154,7 @@ def cross_replica_and_partition(
 
 
 def flattened_ids(groups: Sequence[Sequence[int]], process: ProcessId, grid: Grid) -> list[ProcessId] | None:
-    """The group of a process where groups list all processes, counted through replica by replica."""
+    """The group of a process if groups list process ids, numbered replica by replica."""
     number = process[0] * grid.partitions + process[1]
     found = next((group for group in groups if number in group), None)
     return None if found is None else [(other // grid.partitions, other % grid.partitions) for other in found]

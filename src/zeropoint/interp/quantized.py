@@ -1,15 +1,15 @@
 """Elementwise ops on quantized values, and the casts.
 
-Source: the StableHLO specification: an elementwise op on quantized types is dequantize_op_quantize, that is, computed
-on real values in the expressed type and quantized. What is computed on the storage integers instead has the same
-result, or is what the program's profile names:
+Source: the StableHLO specification: an elementwise op on quantized types is dequantize_op_quantize: it is computed on
+real values in the expressed type, and the result is quantized. Some ops are computed on storage integers instead, with
+the same result or with the behaviour that the program's profile names:
 
 - the sum of values of one type is exact in integers (all scales are equal);
-- maximum, minimum, clamp, select and comparison of values of one type act on storage: scales are positive, so the order
-  of the integers is that of the real values;
-- the product of values per layer is exact in integers where its scale is the product of theirs;
-- other sums and products of up to 16 bits per layer are the profile's `add` and `requantize`;
-- a function of 8-bit storage is looked up in the table of its 256 values.
+- maximum, minimum, clamp, select and comparison of values of one type act on storage: scales are positive, so integers
+  have the order of the real values;
+- a per-layer product is exact in integers if the result's scale is the product of the operands' scales;
+- other per-layer sums and products of up to 16 bits follow the profile's `add` and `requantize`;
+- a function of 8-bit storage is a lookup in the table of its 256 values.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ from zeropoint.numerics.profile import profile as named_profile
 from zeropoint.numerics.table import table
 
 NARROW_WIDTH = 16
-"""Storage of up to this many bits is added and multiplied as the profile says; wider storage in the expressed type."""
+"""Storage of up to this many bits is added and multiplied by the profile; wider storage in the expressed type."""
 
 
 def uniform_quantize(op: UniformQuantizeOp, scope: Scope) -> Unary:
-    """Of a float operand: quantize. Of a quantized one: requantize to the result's type. (C1) one shape, (C2) one
-    expressed type.
+    """Quantizes a float operand; requantizes a quantized one to the result's type. (C1) equal shapes, (C2) equal
+    expressed types.
     """
     source, target = element_of(op.operand), element_of(op.result)
     if is_quantized(source):
@@ -71,10 +71,10 @@ def uniform_dequantize(op: UniformDequantizeOp, scope: Scope) -> Unary:
 
 
 def quantize_cast(op: QuantizeCastOp, scope: Scope) -> Unary:
-    """quant.qcast: the quantized value of a float one, rounded as the profile quantizes.
+    """quant.qcast: quantizes a float value by the profile.
 
-    In a program that names no profile NaN becomes the zero point: StableHLO's semantics are not the quant dialect's.
-    To a type that is a model constraint, `!quant.calibrated`, it only says so.
+    In a program without a profile, NaN becomes the zero point, because StableHLO's semantics do not apply to the quant
+    dialect. A cast to a model constraint, `!quant.calibrated`, is the identity.
     """
     if isinstance(element_or_self(op.result.type), OPEN):
         return _identity
@@ -83,14 +83,14 @@ def quantize_cast(op: QuantizeCastOp, scope: Scope) -> Unary:
 
 
 def dequantize_cast(op: DequantizeCastOp, scope: Scope) -> Unary:
-    """quant.dcast: the float value that a quantized one expresses."""
+    """quant.dcast: dequantizes a value."""
     if isinstance(element_or_self(op.input.type), OPEN):
         return _identity
     return dequantization(element_or_self(op.input.type))
 
 
 def storage_cast(op: StorageCastOp, scope: Scope) -> Function:
-    """quant.scast: the same bits as a quantized value or as a signless integer."""
+    """quant.scast: the same bits, as a quantized value or a signless integer."""
     target = element_or_self(op.result.type)
     dtype = element_dtype(target)
     if isinstance(target, UniformQuantizedType):
@@ -113,7 +113,7 @@ def _one_type(op: Operation) -> bool:
 
 
 def dequantize_op_quantize(op: Operation, scope: Scope, kernel: Function) -> Function:
-    """quantize(kernel(dequantize(operands)...)), in the expressed type; float operands and results stay as they are."""
+    """quantize(kernel(dequantize(operands)...)), in the expressed type; float operands and results are unchanged."""
     edges = [dequantization(t) if is_quantized(t) else _identity for t in map(element_of, op.operands)]
     result = element_of(op.results[0])
     finish = quantization(result, scope.profile) if is_quantized(result) else _identity
@@ -129,7 +129,7 @@ def _identity(array: Array) -> Array:
 
 
 def unary(op: UnaryOp, scope: Scope) -> Unary:
-    """A function of one value; of 8-bit storage, per layer, by a table of its values."""
+    """A unary function; for per-layer 8-bit storage, by table lookup."""
     function = functions.UNARY[op.name.removeprefix(elementwise.PREFIX)]
     given, wanted = affine(element_of(op.operand)), affine(element_of(op.result))
     storage = element_of(op.operand)
@@ -154,19 +154,19 @@ def binary(op: BinaryOp, scope: Scope) -> Binary:
 
 
 def _order_preserving(op: Operation, scope: Scope, function: Function) -> Function:
-    """A function that commutes with any increasing map: on storage if all types are equal."""
+    """A function that commutes with increasing maps, so it acts on storage if all types are equal."""
     return function if _one_type(op) else dequantize_op_quantize(op, scope, function)
 
 
 def select(op: SelectOp, scope: Scope) -> Ternary:
-    """One of two values of the result's type (C2)."""
+    """pred ? on_true : on_false; both have the result's type (C2)."""
     if not element_of(op.on_true) == element_of(op.on_false) == element_of(op.result):
         raise UnsupportedError("found values and a result of different quantized types; expected one type")
     return functions.select
 
 
 def compare(op: CompareOp, scope: Scope) -> Binary:
-    """Comparison of the real values; of storage if both types are equal."""
+    """Compares real values, or storage if both types are equal."""
     kernel = elementwise.compare(op, scope)
     if element_of(op.lhs) == element_of(op.rhs) and affine(element_of(op.lhs)).is_per_layer:
         return kernel
@@ -174,12 +174,12 @@ def compare(op: CompareOp, scope: Scope) -> Binary:
 
 
 def add(op: AddOp, scope: Scope) -> Binary:
-    """lhs + rhs of real values (C2 to C7)."""
+    """lhs + rhs on real values (C2 to C7)."""
     return _sum(op, scope, 1)
 
 
 def subtract(op: SubtractOp, scope: Scope) -> Binary:
-    """lhs - rhs of real values."""
+    """lhs - rhs on real values."""
     return _sum(op, scope, -1)
 
 
@@ -198,7 +198,7 @@ def _sum(op: BinaryOp, scope: Scope, sign: int) -> Binary:
 
 
 def _wide_sum(sign: int) -> Binary:
-    """Of accumulators of 64 bits, with zero points of 0."""
+    """The sum of 64-bit accumulators with zero points of 0."""
     word = np.dtype(np.int64)
 
     def run(lhs: Array, rhs: Array) -> Array:
@@ -208,7 +208,7 @@ def _wide_sum(sign: int) -> Binary:
 
 
 def sum_of_one_type(numbers: Affine, sign: int) -> Binary:
-    """Of one scale: clamp(lhs +- (rhs - zero_point)), exact. A bias is added to accumulators like this."""
+    """The sum at one scale: clamp(lhs +- (rhs - zero_point)), exact. Also used to add a bias to accumulators."""
     word = np.dtype(np.int32 if numbers.width <= NARROW_WIDTH else np.int64)
     low, high = numbers.storage_min, numbers.storage_max
 
@@ -218,7 +218,7 @@ def sum_of_one_type(numbers: Affine, sign: int) -> Binary:
         return np.clip(total, low, high).astype(numbers.dtype)
 
     def accumulate(lhs: Array, rhs: Array) -> Array:
-        """32 bits, zero points of 0: in 32 bits where the extremes show that nothing is clamped."""
+        """For 32 bits and zero points of 0: adds in 32 bits if the extremes show that nothing is clamped."""
         if lhs.size == 0 or rhs.size == 0:
             return run(lhs, rhs)
         least, greatest = int(rhs.min()), int(rhs.max())
@@ -232,7 +232,7 @@ def sum_of_one_type(numbers: Affine, sign: int) -> Binary:
 
 
 def multiply(op: MultiplyOp, scope: Scope) -> Binary:
-    """(lhs - z1) * (rhs - z2), requantized by s1 * s2 / s_out; of any width exact if that is 1."""
+    """(lhs - z1) * (rhs - z2), requantized by s1 * s2 / s_out; exact at any width if that ratio is 1."""
     parameters = [affine(element_type) for element_type in _types(op)]
     if _has_scale_of_product(*parameters):
         return _exact_product(*parameters)
@@ -250,7 +250,7 @@ def _has_scale_of_product(lhs: Affine, rhs: Affine, result: Affine) -> bool:
 
 
 def _exact_product(lhs: Affine, rhs: Affine, result: Affine) -> Binary:
-    """Products below 2^63: of two 32-bit values with zero points in their storage."""
+    """The exact product; for two 32-bit values with zero points in their storage it is below 2^63."""
     word = np.dtype(np.int64)
 
     def run(first: Array, second: Array) -> Array:

@@ -1,9 +1,9 @@
 """`convolution` and `dot_general` on quantized operands.
 
-Source: the StableHLO specification, with the sum exact in integers: the sum of (x - z_x)(w - z_w), of scale s_x * s_w,
-where padding stands for real 0 and contributes nothing. Where the result is of that scale, the sum is its storage
-(with its zero point, clamped); otherwise it is requantized as the program's profile says. A float left operand and a
-quantized right one are multiplied in float (hybrid_dequantize_then_op).
+Source: the StableHLO specification, with the sum exact in integers: the sum of (x - z_x)(w - z_w), of scale s_x * s_w.
+Padding represents real 0 and contributes nothing. If the result has that scale, the sum is its storage (with its zero
+point, clamped); otherwise it is requantized by the program's profile. A float left operand and a quantized right one
+are multiplied in float (hybrid_dequantize_then_op).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def contraction(op: ContractionOp, scope: Scope) -> Binary:
     constant = scope.constant(op.rhs)
     centred = None if constant is None else w.centred(constant, INT64)
     sums = integer_contraction(contraction_of(op), x.reach, centred)
-    # The difference fits where the sum of products does; of 32-bit storage it might not, so it is taken in f64.
+    # x - z_x fits into f32 if its magnitude is below 2^24. For 32-bit storage it may not, so it is computed in f64.
     word = FLOAT32 if x.reach < 1 << 24 else FLOAT64
     finish = _finish(x, w, y, _result_axis(op, w, y), scope.profile)
     if is_wide(op.result):
@@ -50,7 +50,7 @@ def _finish(x: Affine, w: Affine, y: Affine, axis: int | None, profile: Profile)
     real = profile.ratio(x.scale * w.scale, y.scale)
     if (real == 1.0).all():
         return lambda sums: _as_storage(sums, y)
-    # Accumulators of two 8-bit operands have 32 bits; with a wider operand 64 (LiteRT's 16x8 kernels).
+    # Accumulators have 32 bits for two 8-bit operands, and 64 bits with a wider operand (LiteRT's 16x8 kernels).
     width = 32 if max(x.width, w.width) <= 8 else 64
     multiplier = profile.multiplier(real.reshape(()) if real.size == 1 else real, y.width, width)
 
@@ -63,7 +63,7 @@ def _finish(x: Affine, w: Affine, y: Affine, axis: int | None, profile: Profile)
 
 
 def _accumulated(sums: Array) -> Array:
-    """Sums of 64 bits, which do not saturate."""
+    """64-bit sums; they do not saturate."""
     return to_integers(sums, INT64)
 
 
@@ -75,7 +75,7 @@ def _as_storage(sums: Array, y: Affine) -> Array:
 
 
 def _accumulators(sums: Array) -> Array:
-    """Sums as int32, or int64 where they do not fit: `requantize` refuses what its behaviour has no room for."""
+    """Sums as int32, or as int64 if they do not fit; `requantize` rejects sums that its behaviour cannot hold."""
     if sums.dtype == FLOAT32:
         return sums.astype(np.int32)
     wide = to_integers(sums, INT64)
@@ -84,7 +84,7 @@ def _accumulators(sums: Array) -> Array:
 
 
 def _result_axis(op: ContractionOp, w: Affine, y: Affine) -> int | None:
-    """The result's dimension that has one scale per index: the weights' output features."""
+    """The dimension of the result with one scale per index: the weights' output features."""
     if y.axis is not None or w.axis is None:
         return y.axis
     if isinstance(op, ConvolutionOp):
@@ -98,7 +98,7 @@ def _result_axis(op: ContractionOp, w: Affine, y: Affine) -> int | None:
 
 
 def _hybrid(op: ContractionOp, scope: Scope) -> Binary:
-    """A float left operand (C34 of convolution, C20 of dot_general): the right one is dequantized, once if constant."""
+    """A float left operand (C34 of convolution, C20 of dot_general): dequantizes the right one, once if constant."""
     dequantize, result = dequantization(element_of(op.rhs)), element_dtype(element_of(op.result))
     constant = scope.constant(op.rhs)
     weights = None if constant is None else dequantize(constant)

@@ -4,21 +4,20 @@ Source: the StableHLO specification, and the RFC "StableHLO quantization for red
 another element type than operands and results; values are converted at its edges by `uniform_quantize` (A) or
 `convert` (F, G).
 
-The schedule is a full binary tree of our choice over the values in order. The values of a `reduce` are in the order of
-their indices in the dimensions that are reduced, the last dimension fastest; those of a window likewise, padding
-included. Ours is:
+The specification allows any full binary tree over the values in order as schedule. Values are ordered by their indices
+in the reduced dimensions, or in the window including padding, the last dimension fastest. Our schedule is:
 
-- One `add` or `multiply` of f32 or f64: `reduce` takes 16 parts, then halves (`zeropoint.numerics.sums`), a window goes
-  from left to right. The initial value comes from the left at the end.
-- One op on integers, one `maximum` or `minimum`: any order gives the same.
-- One `add` of quantized values: the exact sum of all, which saturates once, at the end. If every step saturates, the
-  result depends on the schedule. This is the result of a schedule that adds neighbours of opposite signs as long as
-  there are any: no such step saturates, and a sum of one sign stays at its bound once it is there. Where no step
-  saturates, it is the result of every schedule.
+- A single `add` or `multiply` of f32 or f64: `reduce` combines 16 parts, then halves (`zeropoint.numerics.sums`); a
+  window is combined from left to right. The initial value is combined last, from the left.
+- A single op on integers, a single `maximum` or `minimum`: every order gives the same result.
+- A single `add` of quantized values: the exact sum, saturated once at the end. If every step saturated, the result
+  would depend on the schedule. Ours is the result of a schedule that adds neighbours of opposite signs as long as there
+  are any: no such step saturates, and a sum of values of one sign stays at its bound once it reaches it. If no step
+  saturates, every schedule gives this result.
 - Any other body (f16, bf16, several ops, several operands): `reduce` combines neighbours, level by level, and the
-  initial value from the left at the end; a window goes from left to right, beginning with the initial value.
+  initial value last, from the left; a window is combined from left to right, starting with the initial value.
 
-Native code follows it, so that floats are equal in every bit.
+Native code uses the same schedule, so floats are equal bit for bit.
 """
 
 from __future__ import annotations
@@ -53,15 +52,15 @@ _EXACT: dict[str, np.ufunc] = {
     "multiply": np.multiply,
     "or": np.bitwise_or,
 }
-"""Functions that are associative and commutative on integers: NumPy may reduce with them in any order."""
+"""Functions that are associative and commutative on integers, so NumPy may reduce with them in any order."""
 _ORDER_ONLY = frozenset(("maximum", "minimum"))
-"""Those that are so on floats, too."""
+"""Functions that are also associative and commutative on floats."""
 _PARTED = frozenset((FLOAT32, FLOAT64))
-"""The types whose sums are taken in parts."""
+"""The types whose sums are computed in 16 parts."""
 
 
 def reduce(op: ReduceOp, scope: Scope) -> Kernel:
-    """results[j] = the body over inputs[j, :] and init_values, the dimensions listed being reduced."""
+    """results[j] = the body over inputs[j, :] and init_values, along the reduced dimensions."""
     dims = array_values(op.dimensions, ())
     count = len(op.inputs)
     shapes = [shape_of(result) for result in op.results_]
@@ -79,36 +78,36 @@ def reduce(op: ReduceOp, scope: Scope) -> Kernel:
 
 
 def neighbour_sum(values: Array, dims: Sequence[int]) -> Array:
-    """The sum over `dims` of neighbours, level by level, in the dtype of the values."""
+    """The sum over `dims`, neighbours first, level by level, in the dtype of the values."""
     flat = _flat(values, dims)
     zero = np.zeros(flat.shape[1:], values.dtype)
     return zero + _tree((flat,), lambda left, right: (left[0] + right[0],))[0] if len(flat) else zero
 
 
 def _flat(values: Array, dims: Sequence[int]) -> Array:
-    """The positions that are reduced as axis 0, in order. Its size is said: -1 has none where a dimension is 0."""
+    """The reduced dimensions flattened to axis 0. The size is explicit, because -1 fails if a dimension is 0."""
     kept = [dim for dim in range(values.ndim) if dim not in dims]
     count = math.prod(values.shape[dim] for dim in dims)
     return values.transpose((*dims, *kept)).reshape(count, *(values.shape[dim] for dim in kept))
 
 
 def _extreme(values: Array, function: np.ufunc, dims: Sequence[int]) -> Array:
-    """The greatest or least number over `dims`; NaN if there is one, and -0 below +0."""
+    """The maximum or minimum over `dims`; NaN if any value is NaN; -0 is below +0."""
     dims = tuple(dims)
     with np.errstate(all="ignore"):
         found = np.asarray(function.reduce(values, axis=dims))
     zero = found == 0
     if not zero.any():
         return found
-    # NumPy takes either zero for the other.
-    wanted = function is np.minimum  # the sign that wins
+    # NumPy does not order -0 and +0.
+    wanted = function is np.minimum  # the sign bit of the result if both zeros occur
     wins = ((values == 0) & (np.signbit(values) == wanted)).any(axis=dims)
     of_zeros = np.copysign(found, np.where(wins == wanted, -1, 1).astype(found.dtype))
     return np.where(zero, of_zeros, found)
 
 
 def _tree(values: Arrays, combine: Combine) -> Arrays:
-    """Combine along axis 0, neighbours first; an odd last one waits for the next level."""
+    """Combine along axis 0, neighbours first; an odd last value moves to the next level."""
     while (length := len(values[0])) > 1:
         pairs = length // 2
         combined = combine(
@@ -156,7 +155,7 @@ def reduce_window(op: ReduceWindowOp, scope: Scope) -> Kernel:
 def _taps(
     window: Sequence[int], dilations: Sequence[int], strides: Sequence[int], sizes: Sequence[int]
 ) -> list[tuple[slice, ...]]:
-    """For each element of the window, in lexicographic order, where all windows read it."""
+    """For each window element, in lexicographic order, the slices that all windows read it from."""
     if not math.prod(sizes):
         return []
     return [
@@ -169,7 +168,7 @@ def _taps(
 
 
 def folded(block: Block, operand: SSAValue, result: SSAValue, scope: Scope) -> Callable[[Sequence[Array]], Array]:
-    """The body over values in order, converted at its edges: what all_reduce does with those of a group's processes."""
+    """The body over values in order, with conversions at its edges: for all_reduce over a group's processes."""
     reducer = Reducer.of(block, [operand], [operand], [result], scope)
 
     def run(values: Sequence[Array]) -> Array:
@@ -183,8 +182,8 @@ def folded(block: Block, operand: SSAValue, result: SSAValue, scope: Scope) -> C
 class Reducer:
     """A body with the conversions at its edges (the RFC's A, F and G).
 
-    `into` takes operands and `start` initial values to what `combine` takes, `out_of` that to the results; `total`
-    combines everything over some dimensions by the schedule of `reduce`.
+    `into` converts operands, and `start` initial values, to the body's type; `out_of` converts the body's type to the
+    results'. `total` combines all values over some dimensions by the schedule of `reduce`.
     """
 
     into: Callable[[Sequence[Array]], Arrays]
@@ -201,7 +200,7 @@ class Reducer:
         results: Sequence[SSAValue],
         scope: Scope,
     ) -> Reducer:
-        """Of a body and the types around it."""
+        """The reducer of a body and the types around it."""
         arguments = [element_of(argument) for argument in block.args[: len(operands)]]
         into, start = (
             _each([element_of(value) for value in values], arguments, scope) for values in (operands, init_values)
@@ -229,13 +228,13 @@ class Reducer:
 
 
 def _sum_type(block: Block) -> Affine | None:
-    """The type of a body that is one `add` of quantized values; None for any other body."""
+    """The type of a body that is a single `add` of quantized values; None for any other body."""
     element = returned_elements(block)[0]
     return affine(element) if _one_op(block) == "add" and is_quantized(element) else None
 
 
 def returned_elements(block: Block) -> list[Attribute]:
-    """The element types of what a body returns."""
+    """The element types of the values that a body returns."""
     terminator = block.last_op
     assert terminator is not None
     return [element_of(value) for value in terminator.operands]
@@ -249,7 +248,7 @@ def _each(
 
 
 def _combiner(block: Block, scope: Scope) -> tuple[Combine, Callable[[Arrays, Sequence[int]], Arrays]]:
-    """The body on tuples of arrays, and what combines all over some dimensions by the schedule of `reduce`."""
+    """The body on tuples of arrays, and a function that reduces dimensions by the schedule of `reduce`."""
     body = scope.body(block)
 
     def combine(left: Arrays, right: Arrays) -> Arrays:
@@ -272,13 +271,13 @@ def _combiner(block: Block, scope: Scope) -> tuple[Combine, Callable[[Arrays, Se
 
 
 def _is_parted(block: Block) -> bool:
-    """Whether a body is one sum or product of f32 or f64."""
+    """Whether a body is a single sum or product of f32 or f64."""
     element = returned_elements(block)[0]
     return _one_op(block) in ("add", "multiply") and not is_quantized(element) and element_dtype(element) in _PARTED
 
 
 def _one_op(block: Block) -> str | None:
-    """The name of the only op of a body, on both of its arguments, of one type; None for a body of another form."""
+    """The name of a body's only op, if it takes both arguments and all types are equal; None for any other body."""
     op = block.first_op
     terminator = block.last_op
     if not isinstance(op, BinaryOp) or terminator is None or op.next_op is not terminator:

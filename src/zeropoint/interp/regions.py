@@ -1,4 +1,4 @@
-"""`if`, `case`, `while`, `map`, `chlo.scan`; tuples, tokens and barriers, which compute nothing.
+"""`if`, `case`, `while`, `map`, `chlo.scan`; and tuples, tokens and barriers, which do not compute.
 
 Source: the StableHLO specification. A token is an empty array, a tuple the Python tuple of its elements.
 """
@@ -41,7 +41,7 @@ def if_(op: IfOp, scope: Scope) -> Kernel:
 
 
 def case(op: CaseOp, scope: Scope) -> Kernel:
-    """results = branches[index](), of the last branch where index counts to none; only one of them runs."""
+    """results = branches[index](), or the last branch if index is out of range; only one of them runs."""
     branches = [scope.branch(region.block) for region in op.branches]
 
     def run(index: Array, *captured: Array) -> tuple[Array, ...]:
@@ -52,9 +52,9 @@ def case(op: CaseOp, scope: Scope) -> Kernel:
 
 
 def while_(op: WhileOp, scope: Scope) -> Kernel:
-    """results = operands while not cond(operands), else the same of body(operands); so many trips at most.
+    """Applies body to the operands as long as cond holds. The number of trips is limited.
 
-    Raises ExecutionError if the trips do not end.
+    Raises ExecutionError if the limit is reached.
     """
     cond, body, count = scope.branch(op.cond.block), scope.branch(op.body.block), len(op.inputs)
     place = describe(op)
@@ -73,7 +73,7 @@ def while_(op: WhileOp, scope: Scope) -> Kernel:
 
 
 def scan(op: ScanOp, scope: Scope) -> Kernel:
-    """outputs[i], carries = body(inputs[i], carries) along `dimension`, from its end where it `is_reverse`."""
+    """outputs[i], carries = body(inputs[i], carries) along `dimension`; from its end if `is_reverse`."""
     body, inputs, inits, outputs = scope.branch(op.body.block), len(op.inputs), len(op.inits), len(op.outputs)
     axis = int(op.dimension.value.data)
     length = shape_of([*op.inputs, *op.outputs][0])[axis]

@@ -1,4 +1,4 @@
-"""How numbers are represented: the parts of complex numbers, the bits of any number, fewer digits.
+"""Ops on the representation of numbers: parts of complex numbers, bitcasts, reduced precision.
 
 Source: the StableHLO specification.
 """
@@ -39,15 +39,15 @@ def complex_(op: ComplexOp, scope: Scope) -> Binary:
 
     def run(lhs: Array, rhs: Array) -> Array:
         result = np.empty(lhs.shape, dtype)
-        result.real, result.imag = lhs, rhs  # lhs + 1j * rhs makes NaN of infinities
+        result.real, result.imag = lhs, rhs  # lhs + 1j * rhs would turn infinities into NaN
         return result
 
     return run
 
 
 def bitcast_convert(op: BitcastConvertOp, scope: Scope) -> Unary:
-    """The bits of operand as elements of the result's type (C1): bits(result) = bits(operand), where the narrower
-    elements along the last dimension make up a wider one, the first of them its lowest bits.
+    """The operand's bits as elements of the result's type (C1): bits(result) = bits(operand). The narrower elements
+    along the last dimension form one wider element; the first of them has its lowest bits.
     """
     source, target = element_of(op.operand), element_of(op.result)
     given, wanted = bit_width(source), bit_width(target)
@@ -65,7 +65,7 @@ def _to_bits(values: Array, width: int) -> Array:
 
 
 def _from_bits(bits: Array, width: int, target: Attribute) -> Array:
-    """The inverse, of all bits there are: elements of `width` bits each, in containers, signs extended."""
+    """The inverse: groups all bits into elements of `width` bits, sign-extended in their containers."""
     dtype = element_dtype(target)
     grouped = bits.reshape(-1, width)
     padded = np.zeros((len(grouped), dtype.itemsize * BYTE), np.uint8)
@@ -83,9 +83,9 @@ def _from_bits(bits: Array, width: int, target: Attribute) -> Array:
 
 
 def reduce_precision(op: ReducePrecisionOp, scope: Scope) -> Unary:
-    """output = operand rounded, ties to even, to a float of exponent_bits and mantissa_bits, and back: what is past its
-    greatest number is infinite, what is below its least normal one is 0. NaN stays, but for mantissa_bits = 0, where
-    it becomes infinite.
+    """output = operand rounded, ties to even, to a float of exponent_bits and mantissa_bits, and converted back. Values
+    beyond its greatest number become infinite, values below its least normal number become 0. NaN is kept, except that
+    it becomes infinite if mantissa_bits = 0.
     """
     element = element_of(op.operand)
     widths = int(op.exponent_bits.value.data), int(op.mantissa_bits.value.data)
@@ -99,7 +99,7 @@ def _reduction(float_type: Attribute, exponent_bits: int, mantissa_bits: int) ->
 
 
 def reduced(values: Array, float_type: Attribute, exponent_bits: int, mantissa_bits: int) -> Array:
-    """`values` of `float_type` in fewer bits. Formats of one byte are rounded in f32, and from there to their own."""
+    """`values` of `float_type` in fewer bits. 8-bit formats are rounded in f32, then converted to their own."""
     dtype = values.dtype
     if dtype.itemsize == 1:
         return _reduced_bits(values.astype(np.float32), 23, exponent_bits, mantissa_bits).astype(dtype)

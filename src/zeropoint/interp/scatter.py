@@ -1,6 +1,6 @@
 """`scatter`.
 
-Source: the StableHLO specification. Updates are applied in the order of their indices, last dimension first; the
+Source: the StableHLO specification. Updates are applied in the order of their indices, the last dimension fastest; the
 specification leaves the order open.
 """
 
@@ -34,7 +34,7 @@ _UFUNCS: dict[str, np.ufunc] = {
 
 def scatter(op: ScatterOp, scope: Scope) -> Kernel:
     """results[result_index] = update_computation(results[result_index], updates[update_index]), where result_index =
-    full_start_index + full_batching_index + full_window_index, for each update_index whose result_index is inside.
+    full_start_index + full_batching_index + full_window_index, for each update_index whose result_index is in bounds.
     """
     dims, block, count = op.scatter_dimension_numbers.data, op.update_computation.block, len(op.inputs)
     elements = [element_of(value) for value in (*op.inputs, *op.updates)]
@@ -64,8 +64,8 @@ def scatter(op: ScatterOp, scope: Scope) -> Kernel:
 def target_indices(
     dims: ScatterDimensions, shape: Sequence[int], indices: Array, update_shape: Sequence[int]
 ) -> tuple[Array, Array]:
-    """Where updates go: flat indices into a result of `shape`, for the updates that are inside; and which ones are, of
-    `update_shape`.
+    """The targets of the updates: flat indices into a result of `shape` for the updates that are in bounds, and a mask
+    of those updates, of `update_shape`.
     """
     if dims.index_vector_dim == indices.ndim:
         indices = indices[..., np.newaxis]
@@ -91,8 +91,8 @@ def target_indices(
 
 
 def _bounded(positions: Array, size: int) -> Array:
-    """Positions of any integer dtype as NumPy indices; those far outside of [0, size) come nearer, and stay outside
-    whatever window is added.
+    """Positions of any integer dtype as NumPy indices. Positions far outside of [0, size) are clamped, such that they
+    stay out of bounds whatever window offset is added.
     """
     if positions.dtype.kind in "ub":
         return np.minimum(positions, np.uint64(size)).astype(np.intp)
@@ -100,12 +100,12 @@ def _bounded(positions: Array, size: int) -> Array:
 
 
 def _counting(shape: Sequence[int], axis: int) -> Array:
-    """0, 1, ... along `axis`, to broadcast with `shape`."""
+    """0, 1, ... along `axis`, shaped to broadcast with `shape`."""
     return np.arange(shape[axis]).reshape([-1 if dim == axis else 1 for dim in range(len(shape))])
 
 
 def _in_rounds(totals: Arrays, targets: Array, updates: Arrays, body: Body) -> Arrays:
-    """Every target's first update at once, then every target's second one, and so on."""
+    """Apply the first update of every target at once, then the second, and so on."""
     order = np.argsort(targets, kind="stable")
     grouped = targets[order]
     firsts = np.flatnonzero(np.diff(grouped, prepend=-1))
@@ -120,9 +120,9 @@ def _in_rounds(totals: Arrays, targets: Array, updates: Arrays, body: Body) -> A
 
 
 def _plain_ufunc(block: Block) -> np.ufunc | None:
-    """The NumPy function of a body that is one op on both arguments, which NumPy applies in the order of the updates.
+    """The ufunc of a body that is a single op on both arguments; `ufunc.at` applies it in the order of the updates.
 
-    None for quantized elements, and for integers narrower than the dtype that holds them, whose results wrap.
+    None for quantized elements, and for integers narrower than their dtype, because their results must wrap.
     """
     op, terminator = block.first_op, block.last_op
     if not isinstance(op, BinaryOp) or terminator is None or op.next_op is not terminator:

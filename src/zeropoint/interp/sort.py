@@ -1,6 +1,6 @@
 """`sort`.
 
-Source: the StableHLO specification. Every sort here is stable, whether `is_stable` asks for it or not.
+Source: the StableHLO specification. Every sort here is stable, regardless of `is_stable`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Arrays = tuple[Array, ...]
 
 
 def sort(op: SortOp, scope: Scope) -> Kernel:
-    """results[:, ..., j, ...] = the inputs' lines along `dimension`, sorted by the comparator; stable."""
+    """results[:, ..., j, ...] = the inputs sorted together along `dimension` by the comparator; stable."""
     axis, body = op.axis(), scope.body(op.comparator.block)
     key = _plain_key(op.comparator.block)
 
@@ -40,8 +40,8 @@ def sort(op: SortOp, scope: Scope) -> Kernel:
 
 
 def _plain_key(comparator: Block) -> tuple[int, bool, bool] | None:
-    """Of a comparator that is one LT or GT of the two elements of one input: which input, whether it descends, and
-    whether in total order.
+    """(input, descending, total order) of a comparator that is a single LT or GT of the two elements of one input; None
+    for any other comparator.
     """
     op, terminator = comparator.first_op, comparator.last_op
     if not isinstance(op, CompareOp) or terminator is None or op.next_op is not terminator:
@@ -60,7 +60,7 @@ def _plain_key(comparator: Block) -> tuple[int, bool, bool] | None:
 
 
 def _by_key(keys: Array, descending: bool, total: bool) -> Array | None:
-    """The stable order of one key; None if NumPy has an order of its own (NaN)."""
+    """The stable order by one key; None if NumPy would order differently (NaN)."""
     if keys.dtype.kind not in "iub":
         if not total and bool(np.isnan(keys).any()):
             return None
@@ -72,11 +72,11 @@ def _by_key(keys: Array, descending: bool, total: bool) -> Array | None:
 
 
 def merge_order(lines: Arrays, before: Callable[[Arrays, Arrays], Array]) -> Array:
-    """The stable order of lines along the last axis, by merging ever longer runs; all lines at once.
+    """The stable order of lines along the last axis by merge sort, vectorised over all lines.
 
-    `before` gets the elements of two positions, of any shape. Each element of a left run finds its position in the
-    right run by bisection, so `before` is called O(log^2 n) times, each time for half of the elements. A comparator
-    that is no strict weak order still gives a permutation.
+    `before` takes the elements of two positions, of any shape. Each element of a left run finds its position in the
+    right run by bisection, so `before` is called O(log^2 n) times, each time on half of the elements. A comparator
+    that is not a strict weak order still gives a permutation.
     """
     length: int = lines[0].shape[-1]
     order: Array = np.array(np.broadcast_to(np.arange(length), lines[0].shape))
@@ -103,7 +103,7 @@ def _merged(lines: Arrays, order: Array, width: int, before: Callable[[Arrays, A
         middle = np.minimum((low + high) // 2, length - 1)
         found = before(tuple(np.take_along_axis(x, middle, -1) for x in lines), own)
         low, high = np.where(open_ & found, middle + 1, low), np.where(open_ & ~found, middle, high)
-    # As many right elements come before a left one as before the one left of it, or more.
+    # The number of right elements before a left one never decreases; enforce it for inconsistent comparators.
     targets = left + np.maximum.accumulate(low, axis=-1) - mids
     taken = np.zeros(order.shape, np.bool_)
     np.put_along_axis(taken, targets, True, -1)

@@ -1,10 +1,10 @@
-"""The ops of MLIR's standard dialects that `lower-quant-ops` makes, and casts of tensors.
+"""The ops of upstream MLIR dialects that `lower-quant-ops` emits, and casts of tensors.
 
-A scalar is an array of no dimensions, an index one of i64; the extents of a tensor of unknown rank are an array of one
-dimension. Rules are found by the name of the op, so that only programs that have such ops load their dialects.
+A scalar is a rank-0 array, an index one of int64; the extents of a tensor of unknown rank are a 1-D array. Rules are
+looked up by the op's name, so that only programs with such ops load their dialects.
 
-Source: MLIR's pages of the dialects arith, linalg, math, shape and tensor. A float that its integer type does not hold
-is poison there, and some number here.
+Source: MLIR's pages of the dialects arith, linalg, math, shape and tensor. Conversion of a float that is out of range
+of the integer type is poison there, and an unspecified number here.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def constant(op: Any, weights: Weights) -> Array:
 
 
 def _function(function: Callable[..., Array]) -> Rule:
-    """A function of arrays, in the dtype of the result."""
+    """The rule for a function of arrays; the result has the op's result dtype."""
 
     def rule(op: Operation, scope: Scope) -> Kernel:
         del scope
@@ -81,7 +81,7 @@ def _width(value: SSAValue) -> int:
 
 
 def _unsigned(array: Array, width: int) -> Array:
-    """Signless integers as unsigned ones; those below 8 bits are kept in containers, with their sign."""
+    """Signless integers as unsigned ones. Integers below 8 bits are sign-extended in their containers."""
     return array.view(f"u{array.dtype.itemsize}") & np.asarray((1 << width) - 1, f"u{array.dtype.itemsize}")
 
 
@@ -142,9 +142,9 @@ _ORDERED: tuple[Callable[[Array, Array], Array], ...] = (
     lambda a, b: np.not_equal(a, b) & (a == a) & (b == b),
     lambda a, b: (a == a) & (b == b),
 )
-"""The predicates of `arith.cmpf` from 0 on: false, oeq, ogt, oge, olt, ole, one, ord; the rest hold for NaN too."""
+"""The predicates of `arith.cmpf` from 0 on: false, oeq, ogt, oge, olt, ole, one, ord; the others also hold for NaN."""
 _UNORDERED = {8: 1, 9: 2, 10: 3, 11: 4, 12: 5, 13: 6, 14: 0, 15: 7}
-"""ueq, ugt, uge, ult, ule, une, uno, true by the ordered predicate that they hold for besides NaN."""
+"""ueq, ugt, uge, ult, ule, une, uno, true: the ordered predicate that each extends to NaN."""
 
 
 def _compare(op: Any, scope: Scope) -> Kernel:
@@ -231,7 +231,7 @@ def _check_shape(found: tuple[int, ...], wanted: Sequence[int]) -> None:
 
 
 def _generic(op: Any, scope: Scope) -> Kernel:
-    """`linalg.generic` over parallel loops: the body on all elements at once."""
+    """`linalg.generic` with parallel loops: applies the body to all elements at once."""
     maps = [entry.data for entry in op.indexing_maps]
     rank = len(op.iterator_types)
     whole = next((n for n, found in enumerate(maps[:-1]) if _is_identity(found, rank)), None)
@@ -250,7 +250,7 @@ def _generic(op: Any, scope: Scope) -> Kernel:
 
 
 def _read(array: Array, found: AffineMap, loops: Sequence[Array], shape: tuple[int, ...]) -> Array:
-    """The elements of an operand at each point of the loops. Raises InputError if the operand has another size."""
+    """The elements of an operand at each loop index. Raises InputError if the operand's size does not match."""
     if _is_identity(found, len(shape)):
         _check_shape(array.shape, shape)
         return array
@@ -298,4 +298,4 @@ STANDARD: Mapping[str, Rule] = {
     "tensor.reshape": _binary(_reshape),
     "tensor.splat": _splat,
 }
-"""The rules, by the names of the ops."""
+"""The rules, by op name."""

@@ -1,9 +1,8 @@
-"""Which function computes which op: the one list of all that the interpreter can run.
+"""The table of all ops that the interpreter can run, with the function that computes each.
 
-`RULES` holds the ops on floats, integers and booleans, and those that are the same on quantized values, moved as
-storage; `QUANTIZED` the ops that compute with a quantized operand or result; `EITHER` the ops that have bodies or
-effects, or move values as they are, of whatever type. Ops that only hold or name a body are in
-`zeropoint.interp.control.INLINED`.
+`RULES` has the ops on floats, integers and booleans, and those that treat quantized values as storage; `QUANTIZED` the
+ops that compute with a quantized operand or result; `EITHER` the ops of any type that have bodies or side effects, or
+only move values. Ops that only contain or name a body are in `zeropoint.interp.control.INLINED`.
 """
 
 from __future__ import annotations
@@ -223,7 +222,7 @@ QUANTIZED: dict[type[Operation], Rule] = {
     hlo.TanhOp: quantized.unary,
     hlo.UniformDequantizeOp: quantized.uniform_dequantize,
     hlo.UniformQuantizeOp: quantized.uniform_quantize,
-    # These move storage, or have bodies that are looked up by themselves.
+    # These move storage, or have bodies whose ops are looked up separately.
     hlo.BitcastConvertOp: representation.bitcast_convert,
     hlo.BroadcastInDimOp: movement.broadcast_in_dim,
     hlo.ConcatenateOp: movement.concatenate,
@@ -247,7 +246,7 @@ QUANTIZED: dict[type[Operation], Rule] = {
 
 
 def rule_of(op: Operation) -> Rule | None:
-    """The rule of an op, by its class and by whether a value of it is quantized; None if there is none."""
+    """The rule of an op, by its class and by whether one of its values is quantized; None if there is none."""
     either = EITHER.get(type(op)) or standard.STANDARD.get(op.name)
     if either is not None:
         return either

@@ -1,6 +1,6 @@
-"""The one home of rounding, affine maps, storage ranges, fixed-point multipliers and requantization. NumPy only.
+"""Rounding, affine maps, storage ranges, fixed-point multipliers and requantization. Depends on NumPy only.
 
-Functions that have the name of their module (`profile`, `requantize`, `table`) are imported from it, so that
+Functions named like their module (`profile`, `requantize`, `table`) must be imported from it, so that
 `zeropoint.numerics.requantize` stays the module. The named behaviours are `QuantizeBehaviour`, `RequantizeBehaviour`
 and `AddBehaviour`; a `Profile` names one of each.
 """

@@ -1,7 +1,7 @@
-"""What an accumulator can reach: the proof that a sum of products never overflows, from the actual weights.
+"""Bounds on accumulators: proves from the actual weights that a sum of products cannot overflow.
 
 Source: "MLIR Quantization" and the lowering of quantized contractions: acc = sum (q_x - z_x) * w + b, or raw products
-q_x * w with the zero points corrected after.
+q_x * w with a zero point correction afterwards.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ def accumulator_range(
     input_zero_point: int = 0,
     bias: npt.ArrayLike = 0,
 ) -> tuple[IntArray, IntArray]:
-    """The least and the greatest value of any partial sum of sum (q - z) * w + b, per output channel; both reached.
+    """The least and greatest value of any partial sum of sum (q - z) * w + b, per output channel; both are attained.
 
-    `weights_by_channel` is an integer array (channels, terms): stored weights less their zero point. q is in
-    input_min..input_max; `bias` is a scalar or one integer a channel. A partial sum has any of the terms, in any
-    order, so the bounds hold for every schedule: each term adds to the one bound what it can in that direction, or
-    nothing. With 0 as the zero point (and 0 as bias) it is the range of raw products.
+    `weights_by_channel` is an integer array (channels, terms): stored weights minus their zero point. q is in
+    input_min..input_max; `bias` is a scalar or one integer per channel. A partial sum has any subset of the terms, so
+    the bounds hold for every schedule: each term extends each bound as far as it can in that direction, or not at all.
+    With a zero point of 0 (and a bias of 0), this is the range of raw products.
     """
     if weights_by_channel.ndim != 2:
         raise ValueError(f"found weights of shape {weights_by_channel.shape}; expected (channels, terms)")
@@ -46,7 +46,7 @@ def accumulator_bound(
     input_zero_point: int = 0,
     bias: npt.ArrayLike = 0,
 ) -> IntArray:
-    """max |acc| of `accumulator_range`, per output channel: it has to be at most 2^31 - 1 for an int32 accumulator."""
+    """max |acc| of `accumulator_range`, per output channel. An int32 accumulator needs it to be at most 2^31 - 1."""
     least, greatest = accumulator_range(weights_by_channel, input_min, input_max, input_zero_point, bias)
     return np.maximum(greatest, -least)
 
@@ -56,11 +56,11 @@ def least_weight_scale(
 ) -> FloatArray:
     """The smallest weight scale s_w with |round(b / (s_in * s_w))| + terms_bound <= limit; 0 for a bias of 0.
 
-    `bias` is real, a scalar or one a channel; `terms_bound` bounds the sum of products: K * max|q - z| * max|w|, say.
-    The scale is rounded up by some 2^-50, so that the inequality holds in f64 arithmetic as well.
+    `bias` is real, a scalar or one per channel; `terms_bound` bounds the sum of products, e.g. K * max|q - z| * max|w|.
+    The scale is rounded up by about 2^-50, so that the inequality also holds in f64 arithmetic.
     Raises ValueError if the terms alone leave no room for a bias.
     """
-    room = limit - np.asarray(terms_bound, dtype=np.float64) - 1.0  # 1: for rounding b / (s_in * s_w), by up to 1/2
+    room = limit - np.asarray(terms_bound, dtype=np.float64) - 1.0  # 1: rounding b / (s_in * s_w) adds up to 1/2
     if (room <= 0).any():
         raise ValueError(
             f"found sums of products up to {np.max(np.asarray(terms_bound))}; expected less than {limit - 1} "
@@ -71,11 +71,11 @@ def least_weight_scale(
 
 
 def least_saturating_scale(bias: npt.ArrayLike, input_scale: float, greatest_output: float) -> FloatArray:
-    """The smallest weight scale s_w at which a sum that leaves int32 is past the output's range, whatever is added.
+    """The smallest weight scale s_w at which a sum that overflows int32 is outside of the output's range in any case.
 
-    (2^31 - 2 - |b| / (s_in * s_w)) * s_in * s_w >= 2 * greatest_output: a sum that saturates in int32, the bias added,
-    is at least two times the greatest real output, so that it clamps to the same end as the sum in 64 bits. `bias` is
-    real, a scalar or one a channel; `greatest_output` is the greatest |real value| that the output's storage holds.
+    (2^31 - 2 - |b| / (s_in * s_w)) * s_in * s_w >= 2 * greatest_output: a sum that saturates in int32, with the bias
+    added, is at least twice the greatest real output, so it clamps to the same end as the sum in 64 bits. `bias` is
+    real, a scalar or one per channel; `greatest_output` is the greatest |real value| that the output's storage holds.
     """
     least = (2.0 * greatest_output + np.abs(np.asarray(bias, dtype=np.float64))) / ((INT32_MAX - 1.0) * input_scale)
     return least * (1.0 + 2.0**-50)

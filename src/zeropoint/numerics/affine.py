@@ -19,29 +19,29 @@ from zeropoint.numerics.storage import smallest_dtype
 
 
 class QuantizeBehaviour(StrEnum):
-    """How a real value becomes a stored one. They differ on ties, and past the storage range."""
+    """How a real value is quantized. The behaviours differ on ties and outside of the storage range."""
 
     RNE_AFTER_ZERO_POINT = "rne-after-zero-point"
     """clamp(rne(x / s + zp)): MLIR's quant dialect, StableHLO."""
     RNE_NAN_IS_STORED_ZERO = "rne-nan-is-stored-zero"
-    """clamp(rne(x / s + zp)), where NaN is stored as clamp(0): StableHLO's interpreter makes the integer 0 of it."""
+    """clamp(rne(x / s + zp)), with NaN stored as clamp(0): StableHLO's interpreter converts NaN to the integer 0."""
     RNE_BEFORE_ZERO_POINT = "rne-before-zero-point"
     """clamp(rne(x / s) + zp): ONNX, onnxruntime, "MLIR Quantization"."""
     HALF_AWAY_BEFORE_ZERO_POINT = "half-away-before-zero-point"
     """clamp(rha(x / s) + zp): LiteRT."""
     TRUNCATE_NO_CLAMP = "truncate-no-clamp"
-    """trunc(x / s + zp), clamped only to a part of a range: upstream's lower-quant-ops.
+    """trunc(x / s + zp), clamped only if storage bounds narrow the type: upstream's lower-quant-ops.
 
-    Past a full range upstream's result is poison; here it wraps modulo the width, as the usual machine code does.
+    Outside of a full range, upstream's result is poison; here it wraps modulo 2^width, as typical machine code does.
     """
     RNE_RECIPROCAL = "rne-reciprocal"
     """clamp(rne(x * (1 / s)) + zp): XNNPACK."""
 
     @property
     def shifts_with_zero_point(self) -> bool:
-        """Whether integers and zero point may be moved together: the zero point is added to the rounded integer.
+        """Whether shifting the zero point shifts all results alike, because it is added after rounding.
 
-        The others add it to a float before, whose rounding depends on it.
+        The other behaviours add it before rounding, so the result of the rounding depends on it.
         """
         return not _RULES[self].zero_point_first
 
@@ -76,11 +76,11 @@ def quantize(
     expressed: npt.DTypeLike = np.float32,
     dtype: npt.DTypeLike | None = None,
 ) -> AnyArray:
-    """Real values to storage integers, in [storage_min, storage_max].
+    """Quantize real values to storage integers in [storage_min, storage_max].
 
     `scale` and `zero_point` are scalars, or arrays that broadcast with `x` (see `arrays.along_axis`). Every step up
-    to the rounding is in the arithmetic of `expressed` (f16, bf16, f32, f64), as in a runtime that computes in it.
-    NaN becomes the zero point, but where the behaviour says otherwise; infinities clamp, under every behaviour. The
+    to the rounding uses the arithmetic of `expressed` (f16, bf16, f32, f64), as in a runtime that computes in it.
+    NaN becomes the zero point unless the behaviour says otherwise; infinities are clamped under every behaviour. The
     result is `dtype`, or the smallest integer type that holds the range. Raises ValueError if the range is empty.
     """
     if storage_min > storage_max:
@@ -88,7 +88,7 @@ def quantize(
     rule = _RULES[QuantizeBehaviour(behaviour)]
     expressed = np.dtype(expressed)
     zeros = np.asarray(zero_point, dtype=np.int64)
-    # Overflow to infinity is meant: it clamps. 0 / 0 (a scale that expressed rounds to 0) is NaN: it is zero_point.
+    # Overflow to infinity is intended: it is clamped. 0 / 0 (if `expressed` rounds the scale to 0) is NaN: zero_point.
     with np.errstate(all="ignore"):
         reals = np.asarray(x).astype(expressed, copy=False)
         scales = np.asarray(scale, dtype=np.float64).astype(expressed)
@@ -109,9 +109,9 @@ def quantize(
 def dequantize(
     q: npt.ArrayLike, scale: npt.ArrayLike, zero_point: npt.ArrayLike, expressed: npt.DTypeLike = np.float32
 ) -> AnyArray:
-    """Storage integers to real values: (float(q) - float(zero_point)) * scale, in the arithmetic of `expressed`.
+    """Dequantize storage integers: (float(q) - float(zero_point)) * scale, in the arithmetic of `expressed`.
 
-    `scale` and `zero_point` are scalars, or arrays that broadcast with `q`. Every runtime agrees on this formula.
+    `scale` and `zero_point` are scalars, or arrays that broadcast with `q`. All runtimes agree on this formula.
     """
     expressed = np.dtype(expressed)
     with np.errstate(all="ignore"):
@@ -126,11 +126,11 @@ def _rounded(rule: _Rule, reals: AnyArray, scales: AnyArray, zeros: IntArray) ->
 
 
 def _clamp(rounded: AnyArray, zeros: IntArray, storage_min: int, storage_max: int, rule: _Rule) -> AnyArray:
-    """Clamp integers that are floats, the zero point added if it is not yet; they stay floats, and exact."""
+    """Add the zero point if the rule adds it after rounding, and clamp. All values are exact integers in floats."""
     offsets = np.zeros((), np.int64) if rule.zero_point_first else zeros
     low, high = storage_min - offsets, storage_max - offsets
     extreme = max(int(np.abs(low).max(initial=0)), int(np.abs(high).max(initial=0)))
-    # The bounds have to be numbers of the float type: 2^31 - 1 is none of f32, 32767 none of f16.
+    # The float type must represent the bounds: f32 does not represent 2^31 - 1, f16 does not represent 32767.
     exact = np.float32 if rounded.dtype != np.float64 and extreme <= 1 << 24 else np.float64
     values = rounded.astype(exact, copy=False)
     unknown: BoolArray = np.isnan(values)
@@ -144,7 +144,7 @@ def _clamp(rounded: AnyArray, zeros: IntArray, storage_min: int, storage_max: in
 def _wrap(rounded: AnyArray, zeros: IntArray, storage_min: int, storage_max: int) -> AnyArray:
     values = rounded.astype(np.float64)
     finite: BoolArray = np.isfinite(values)
-    # fmod is exact, so any finite value wraps as an integer of unbounded width would.
+    # fmod is exact, so any finite value wraps like an integer of unbounded width.
     count = storage_max - storage_min + 1
     wrapped = np.fmod(np.where(finite, values, 0.0), float(count)).astype(np.int64)
     wrapped = (wrapped - storage_min) % count + storage_min
@@ -153,6 +153,6 @@ def _wrap(rounded: AnyArray, zeros: IntArray, storage_min: int, storage_max: int
 
 
 def _is_full_range(storage_min: int, storage_max: int) -> bool:
-    """Whether the range is all of some storage type, signed or unsigned."""
+    """Whether the range is the full range of some storage type, signed or unsigned."""
     count = storage_max - storage_min + 1
     return count & (count - 1) == 0 and storage_min in (0, -(count >> 1))

@@ -1,4 +1,4 @@
-"""The elementary functions by StableHLO's and chlo's names; see `elementary` and `trigonometry`."""
+"""Tables of the elementary functions by their StableHLO and chlo names; see `elementary` and `trigonometry`."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 from zeropoint.numerics import elementary, trigonometry
 
 Approximation = Callable[..., Any]
-"""function(steps, operands...), of and to what the steps are of."""
+"""function(steps, operands...): operands and result are values of the steps' type."""
 
 IN_FLOAT: dict[str, Approximation] = {
     "erf": elementary.erf_f32,
     "exponential": elementary.exponential_f32,
     "logistic": elementary.logistic_f32,
 }
-"""Functions that f32 has in f32."""
+"""Functions that are computed in f32 for f32."""
 
 IN_DOUBLE: dict[str, Approximation] = {
     "acos": trigonometry.acos,
@@ -39,7 +39,7 @@ IN_DOUBLE: dict[str, Approximation] = {
     "tan": trigonometry.tan,
     "tanh": elementary.tanh,
 }
-"""Functions that all other types have in f64, and then rounded."""
+"""Functions that are computed in f64 and rounded, for all other types."""
 
 BINARY: dict[str, Approximation] = {"atan2": trigonometry.atan2, "power": elementary.power}
 """Functions of two floats, in f64."""

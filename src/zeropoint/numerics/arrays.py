@@ -1,4 +1,4 @@
-"""The array types of this package, and how one parameter a channel meets a tensor."""
+"""The array types of this package, and broadcasting of per-channel parameters."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ AnyArray = npt.NDArray[Any]
 Block = tuple[slice | EllipsisType, ...]
 
 BLOCK_ELEMENTS = 1 << 15
-"""Elements computed at a time: the int64 intermediates of a block stay in a second-level cache."""
+"""Elements computed at a time: the int64 intermediates of a block fit into a second-level cache."""
 
 
 def along_axis(parameter: AnyArray, rank: int, axis: int | None, name: str) -> AnyArray:
-    """Reshape one parameter a channel so that it broadcasts along `axis` of a tensor of `rank` dimensions.
+    """Reshape a per-channel parameter so that it broadcasts along `axis` of a tensor of rank `rank`.
 
-    A single parameter, or one that has `rank` dimensions already (one a block, say), is returned as it is.
+    A single parameter, or one that already has rank `rank` (one per block, for example), is returned as it is.
     Raises ValueError if there are several parameters and no axis, or an axis that the tensor lacks.
     """
     if parameter.size == 1:
@@ -43,7 +43,7 @@ def along_axis(parameter: AnyArray, rank: int, axis: int | None, name: str) -> A
 
 
 def blocks(shape: tuple[int, ...]) -> Iterator[Block]:
-    """Indices that cut an array of that shape into parts of some BLOCK_ELEMENTS elements, in memory order."""
+    """Indices that split an array of that shape into blocks of about BLOCK_ELEMENTS elements, in memory order."""
     size = math.prod(shape)
     if size <= BLOCK_ELEMENTS:
         yield (...,)
@@ -60,7 +60,7 @@ def blocks(shape: tuple[int, ...]) -> Iterator[Block]:
 
 
 def part(parameter: AnyArray, block: Block) -> AnyArray:
-    """What of a parameter meets a block: all of a scalar, and of a dimension of size 1 that broadcasts."""
+    """The part of a parameter that applies to a block; scalars and broadcast dimensions of size 1 are kept whole."""
     if parameter.ndim == 0:
         return parameter
     kept = (cut if cut is ... or size > 1 else slice(None) for cut, size in zip(block, parameter.shape, strict=False))

@@ -1,11 +1,11 @@
 """Elementary functions as steps of arithmetic: one definition for the interpreter and for native code.
 
-exp and log reduce their argument by powers of two and take a Taylor series (of e^r on |r| <= ln 2 / 2; of artanh). erf
-is a polynomial in x^2 below 1, from there 1 - t exp(-x^2 + P(t)), t = 2 / (2 + x): both polynomials are least squares
-at 200 Chebyshev nodes, their errors are below 2^-47 of the result.
+exp and log reduce their argument by powers of two and use a Taylor series (of e^r on |r| <= ln 2 / 2; of artanh). erf
+is a polynomial in x^2 below 1, and 1 - t exp(-x^2 + P(t)), t = 2 / (2 + x), from 1 on. Both polynomials are
+least-squares fits at 200 Chebyshev nodes; their relative errors are below 2^-47.
 
-`IN_FLOAT` are computed in f32, for f32. `IN_DOUBLE` are computed in f64 and then rounded to the type, for every other
-one, too. Errors are measured in `tests/numerics/test_elementary.py`.
+`IN_FLOAT` functions are computed in f32 for f32. `IN_DOUBLE` functions are computed in f64 and rounded, for all other
+types, too. Errors are measured in `tests/numerics/test_elementary.py`.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from collections.abc import Callable, Sequence
 from zeropoint.numerics.steps import Steps, V
 
 _LN2_HIGH = float.fromhex("0x1.62e42fefa3800p-1")
-"""ln 2 with 42 bits: times an exponent it is exact."""
+"""ln 2 with 42 bits: its product with an exponent is exact."""
 _LN2_LOW = float.fromhex("0x1.ef35793c76730p-45")
 _LN2_HIGH_F32 = 355 / 512
-"""ln 2 with 9 bits: times an exponent of f32 it is exact."""
+"""ln 2 with 9 bits: its product with an exponent of f32 is exact in f32."""
 _LN2_LOW_F32 = math.log(2) - 355 / 512
 _EXP_F32 = (
     1.0, 1.0, 0.4999999341226158, 0.16666520105542568, 0.04166839425900351, 0.008368780622565816, 0.0013814464761396888,
 )  # fmt: skip
-"""e^r on |r| <= ln 2 / 2, with a relative error below 2^-27: the series but for its last terms, fitted."""
+"""e^r on |r| <= ln 2 / 2, with a relative error below 2^-27: the Taylor series, with its last terms fitted."""
 _ERF_BELOW = (
     0.9654687386698675, -0.14053608902271764, 0.019852496688987045, -0.0022854855611330535, 0.000217517156014883,
     -1.753716950640876e-05, 1.2233828210749006e-06, -7.511554105286796e-08, 4.115686638147927e-09,
@@ -60,17 +60,17 @@ def where(s: Steps[V], mask: V, yes: V | float, no: V) -> V:
 
 
 def keeping_nan(s: Steps[V], x: V, result: V) -> V:
-    """The result, NaN where x is."""
+    """The result; NaN where x is NaN."""
     return s.select(s.is_nan(x), x, result)
 
 
 def power_of_two(s: Steps[V], n: V) -> V:
-    """2^n of integers -1022..1023 (64 bits), in f64."""
+    """2^n in f64, for 64-bit integers n in -1022..1023."""
     return s.of_bits(s.up(s.added(n, 1023), 52))
 
 
 def within(s: Steps[V], x: V, low: float, high: float) -> V:
-    """Bounded; NaN becomes the lower bound."""
+    """x clamped to low..high; NaN becomes `low`."""
     raised = s.select(s.is_greater(x, low), x, s.number(x, low))
     return s.select(s.is_less(raised, high), raised, s.number(x, high))
 
@@ -84,7 +84,7 @@ def _reduced(s: Steps[V], x: V) -> tuple[V, V]:
 
 
 def _expm1_of_rest(s: Steps[V], r: V) -> V:
-    """e^r - 1, with all its relative precision: r (1 + r/2 + r^2/6 + ...)."""
+    """e^r - 1 with full relative precision: r (1 + r/2 + r^2/6 + ...)."""
     return s.times(r, polynomial(s, r, [1 / math.factorial(n + 1) for n in range(13)]))
 
 
@@ -94,10 +94,10 @@ def exponential(s: Steps[V], x: V) -> V:
 
 
 def _exponential_of_sum(s: Steps[V], x: V, low: V | None) -> V:
-    """e^(x + low), of a `low` that is far below x."""
+    """e^(x + low), with |low| far below |x|."""
     n, r = _reduced(s, within(s, x, -746.0, 710.0))
     r = r if low is None else s.plus(r, low)
-    # In two factors: neither over- nor underflows where the product does not.
+    # 2^n in two factors, so that neither over- nor underflows unless the product does.
     half = s.halved(n, 1)
     rest = s.subtracted(n, half)
     scaled = s.times(s.plus(_expm1_of_rest(s, r), 1.0), power_of_two(s, half))
@@ -110,19 +110,19 @@ def exponential_minus_one(s: Steps[V], x: V) -> V:
     half = s.halved(n, 1)
     first, second = power_of_two(s, half), power_of_two(s, s.subtracted(n, half))
     inverse = power_of_two(s, s.subtracted(s.integer(n, 0), half))
-    # Everything over 2^half, so that nothing overflows on the way.
+    # All terms are divided by 2^half, so that no intermediate result overflows.
     sum_ = plus_product(s, _expm1_of_rest(s, r), second, s.minus(second, inverse))
     result = s.times(sum_, first)
-    # -0 stays; beyond -60 it is -1 already.
+    # -0 is kept. Below -60 the result is -1.
     return keeping_nan(s, x, where(s, s.is_equal(x, 0.0), x, result))
 
 
 def _exponent_and_significand(s: Steps[V], x: V) -> tuple[V, V]:
-    """(e, m) with x = 2^e m, m in sqrt(1/2)..sqrt(2), of x > 0, finite."""
+    """(e, m) with x = 2^e m and m in sqrt(1/2)..sqrt(2), for finite x > 0."""
     subnormal = s.is_less(x, 2.0**-1022)
     scaled = s.select(subnormal, s.times(x, 2.0**54), x)
     bits = s.bits(scaled)
-    # The exponent of a significand in sqrt(1/2)..sqrt(2): what is carried into it from above sqrt(2) counts.
+    # The exponent for a significand in sqrt(1/2)..sqrt(2): a significand above sqrt(2) carries into the exponent.
     above = s.added(bits, 0x3FF0000000000000 - 0x3FE6A09E667F3BCD)
     exponent = s.added(s.halved(above, 52), -1023)
     m = s.of_bits(s.subtracted(bits, s.up(exponent, 52)))
@@ -131,7 +131,7 @@ def _exponent_and_significand(s: Steps[V], x: V) -> tuple[V, V]:
 
 
 def _logarithm(s: Steps[V], x: V) -> V:
-    """ln x of x > 0, finite."""
+    """ln x for finite x > 0."""
     e, m = _exponent_and_significand(s, x)
     d = s.minus(m, 1.0)
     q = s.over(d, s.plus(m, 1.0))
@@ -152,7 +152,7 @@ def log(s: Steps[V], x: V) -> V:
 
 
 def log_plus_one(s: Steps[V], x: V) -> V:
-    """ln (1 + x): the logarithm of the rounded sum, times what the rounding changed."""
+    """ln (1 + x): the logarithm of the rounded sum, corrected by a factor for its rounding."""
     total = s.plus(x, 1.0)
     rest = s.minus(total, 1.0)
     same = s.is_equal(rest, 0.0)
@@ -162,7 +162,7 @@ def log_plus_one(s: Steps[V], x: V) -> V:
 
 
 def logistic(s: Steps[V], x: V) -> V:
-    """1 / (1 + e^-x), as e / (1 + e) with e = e^-|x|, over 1 where x >= 0."""
+    """1 / (1 + e^-x), as e / (1 + e) with e = e^-|x|, or 1 / (1 + e) if x >= 0."""
     e = exponential(s, s.negated(s.magnitude(x)))
     return s.over(where(s, s.is_less(x, 0.0), e, s.number(x, 1.0)), s.plus(e, 1.0))
 
@@ -186,7 +186,7 @@ def _erf(
     end: float,
     exp: Callable[[Steps[V], V], V],
 ) -> V:
-    """By a polynomial each below and above 1; from `end` on the result is 1."""
+    """One polynomial below 1 and one above; the result is 1 from `end` on."""
     magnitude = s.magnitude(x)
     square = s.times(x, x)
     below = s.times(magnitude, polynomial(s, plus_product(s, square, 2.0, s.number(x, -1.0)), small))
@@ -205,7 +205,7 @@ def rsqrt(s: Steps[V], x: V) -> V:
 
 
 def cbrt(s: Steps[V], x: V) -> V:
-    """The cube root: exp(ln|x| / 3), one Newton step, with the sign of x."""
+    """The cube root: exp(ln|x| / 3) and one Newton step, with the sign of x."""
     magnitude = s.magnitude(x)
     first = exponential(s, s.times(_logarithm(s, magnitude), 1 / 3))
     correction = s.minus(first, s.over(magnitude, s.times(first, first)))
@@ -215,13 +215,13 @@ def cbrt(s: Steps[V], x: V) -> V:
 
 
 def _sum_of(s: Steps[V], a: V, b: V) -> tuple[V, V]:
-    """a + b of |a| >= |b| or a = 0, and what rounding took off it (Dekker 1971)."""
+    """a + b and its rounding error, for |a| >= |b| or a = 0 (Dekker 1971)."""
     total = s.plus(a, b)
     return total, s.minus(b, s.minus(total, a))
 
 
 def _product_of(s: Steps[V], a: V, b: V) -> tuple[V, V]:
-    """a b and what rounding took off it, of factors below 2^970 with a product above 2^-960 (Veltkamp, Dekker 1971)."""
+    """a b and its rounding error, for factors below 2^970 with a product above 2^-960 (Veltkamp, Dekker 1971)."""
     product = s.times(a, b)
     (high, low), (other_high, other_low) = _halves(s, a), _halves(s, b)
     rest = s.minus(s.times(high, other_high), product)
@@ -231,17 +231,17 @@ def _product_of(s: Steps[V], a: V, b: V) -> tuple[V, V]:
 
 
 def _halves(s: Steps[V], x: V) -> tuple[V, V]:
-    """The upper 26 bits of a significand, and the others."""
+    """x split into the upper 26 bits of its significand and the rest."""
     far = s.times(x, 2.0**27 + 1)
     high = s.minus(far, s.minus(far, x))
     return high, s.minus(x, high)
 
 
 def _logarithm_in_two(s: Steps[V], x: V) -> tuple[V, V]:
-    """ln x of x > 0, finite, as a sum of two numbers: within 2^-66 of it.
+    """ln x for finite x > 0 as an unevaluated sum of two numbers, with an error of at most 2^-66.
 
-    ln m = 2 artanh q = 2 q + 2/3 q^3 + q^5 (2/5 + ...), q = (m - 1) / (m + 1), |q| < 0.172: the first two terms are
-    sums of two numbers, too.
+    ln m = 2 artanh q = 2 q + 2/3 q^3 + q^5 (2/5 + ...), q = (m - 1) / (m + 1), |q| < 0.172. The first two terms are
+    also computed as sums of two numbers.
     """
     e, m = _exponent_and_significand(s, x)
     above, below = s.minus(m, 1.0), s.plus(m, 1.0)
@@ -264,13 +264,13 @@ def _logarithm_in_two(s: Steps[V], x: V) -> tuple[V, V]:
 
 
 def power(s: Steps[V], x: V, y: V) -> V:
-    """x^y as C's pow has it: exp(y ln|x|), negative where x is and y is odd, NaN where x < 0 and y is no integer.
+    """x^y as C's pow: exp(y ln|x|), negative if x < 0 and y is odd, NaN if x < 0 and y is not an integer.
 
-    The product has 64 bits and more, so that its error does not show in the result.
+    The product y ln|x| has at least 64 bits, so its error does not affect the result.
     """
     magnitude = s.magnitude(x)
     high, low = _logarithm_in_two(s, magnitude)
-    # Beyond, the result is 0, 1 or infinite whatever else y is; the products stay finite.
+    # Outside of these bounds, the result is 0, 1 or infinite for any y. The clamp keeps the products finite.
     near = s.signed(within(s, s.magnitude(y), 2.0**-400, 2.0**70), y)
     product, rest = _product_of(s, near, high)
     rest = plus_product(s, near, low, rest)
@@ -298,11 +298,11 @@ def power(s: Steps[V], x: V, y: V) -> V:
 def exponential_f32(s: Steps[V], x: V) -> V:
     """e^x in f32: a polynomial on |r| <= ln 2 / 2, within an ulp of the correctly rounded value.
 
-    n = x / ln 2 is rounded by a sum that leaves no room for a fraction, and stands in its last bits then. 2^n is the
-    product of two powers; from -150 downwards the first one is 0, and nothing underflows: that takes machines long, and
-    attention masks are full of it.
+    n = x / ln 2 is rounded by adding a number so large that the sum has no fraction bits; n is then in its last bits.
+    2^n is the product of two powers. For n <= -150 the first power is 0, which avoids subnormal results: they are slow
+    on many CPUs, and attention masks produce many of them.
     """
-    # NaN is neither below nor above, and goes through all that follows.
+    # NaN compares false with both bounds and propagates through the following steps.
     bounded = s.select(s.is_greater(x, 89.0), s.number(x, 89.0), x)
     bounded = s.select(s.is_less(bounded, -104.0), s.number(x, -104.0), bounded)
     rounder = 3 * 2.0**22 + 151
@@ -311,7 +311,7 @@ def exponential_f32(s: Steps[V], x: V) -> V:
     r = plus_product(s, n, -_LN2_HIGH_F32, bounded)
     r = plus_product(s, n, -_LN2_LOW_F32, r)
     total = polynomial(s, r, _EXP_F32)
-    # Exponents of f32 as it stores them, with 127 more: h = floor((n + 151) / 2) and n - h + 2 * 127.
+    # Biased exponents as stored in f32 (bias 127): h = floor((n + 151) / 2) and n - h + 2 * 127.
     exponent = s.bits(shifted)
     half = s.down(exponent, 1)
     for part in (half, s.added(s.subtracted(exponent, half), 2 * 127 - 151)):
@@ -326,5 +326,5 @@ def logistic_f32(s: Steps[V], x: V) -> V:
 
 
 def erf_f32(s: Steps[V], x: V) -> V:
-    """As `erf`, with as many terms as f32 tells apart; from 4 on it is 1."""
+    """As `erf`, with the number of terms that f32 precision needs; the result is 1 from 4 on."""
     return _erf(s, x, _ERF_BELOW[:9], _ERF_ABOVE[:12], 4.0, exponential_f32)

@@ -1,8 +1,8 @@
-"""Adding and multiplying quantized operands of different scales.
+"""Addition and multiplication of quantized operands with different scales.
 
-An addition is a frozen dataclass of parameters, made by `of(...)`, and `apply` computes with them. Three of them are
+An addition is a frozen dataclass of parameters, built by `of(...)`; `apply` computes the result. Three additions are
 integer-only: `CommonScaleSum` (ours), `LiteRTAdd` (LiteRT's reference kernel) and `TosaAdd` (three rescales).
-`FloatAdd` is StableHLO's dequantize_op_quantize. Operands and output are per tensor.
+`FloatAdd` is StableHLO's dequantize_op_quantize. Operands and output are quantized per tensor.
 """
 
 from __future__ import annotations
@@ -34,28 +34,28 @@ class AddBehaviour(StrEnum):
     """How operands of different scales are added."""
 
     COMMON_SCALE = "common-scale"
-    """One common fixed-point scale, one rounding, all in int32."""
+    """A common fixed-point scale and a single rounding, all in int32."""
     COMMON_SCALE_16 = "common-scale-16"
-    """The same with factors of 16 bits, for VPMADDWD, where they cost at most 1/32 of an output step."""
+    """The same with 16-bit factors, for VPMADDWD, if their error is at most 1/32 of an output step."""
     LITERT = "litert"
     """LiteRT's reference kernel: 20 (8 bits) or 15 (16 bits) guard bits, fixed32-double at every step."""
     XNNPACK = "xnnpack"
-    """Factors of 21 bits in int32, one rounding; `litert` where XNNPACK does not take the scales."""
+    """21-bit factors in int32, a single rounding; `litert` if XNNPACK does not support the scales."""
     TOSA = "tosa"
     """LiteRT's scales by TOSA rescales with DOUBLE_ROUND."""
     FLOAT32 = "float32"
     """Dequantize, add, quantize in f32."""
     FLOAT64 = "float64"
-    """Dequantize, add, quantize in f64: exact but for ties within its precision."""
+    """Dequantize, add, quantize in f64: exact, except for ties within the precision of f64."""
 
 
 @dataclass(frozen=True)
 class CommonScaleSum:
     """y = clamp(zp + ((sum_i (q_i - z_i) * A_i + 2^(N-1)) >> N)), A_i = round(sign_i * s_i / s_out * 2^N).
 
-    N is the greatest for which sum_i max|q_i - z_i| * |A_i| + 2^(N-1) <= 2^31 - 1, so that every partial sum, in any
-    order, stays in int32; then one shift, and zp + 2^31 / 2^N stays in too (N >= 1). The one rounding is of the sum:
-    against the exact sum the result is off by `error_bound` output steps before it, from rounding the A_i.
+    N is the greatest with sum_i max|q_i - z_i| * |A_i| + 2^(N-1) <= 2^31 - 1, so every partial sum, in any order, fits
+    int32. After the shift, zp + 2^31 / 2^N fits, too (N >= 1). Only the sum is rounded. Before that, it differs from
+    the exact sum by at most `error_bound` output steps, because the A_i are rounded.
     """
 
     multipliers: tuple[int, ...]
@@ -74,10 +74,10 @@ class CommonScaleSum:
         accumulator_width: int = 32,
         multiplier_width: int = 32,
     ) -> CommonScaleSum:
-        """`signs` has +1 or -1 an operand (default: all added). 64-bit accumulators are for 16-bit storage.
+        """`signs` has +1 or -1 per operand (default: all +1). 64-bit accumulators are for 16-bit storage.
 
-        `multiplier_width` bounds the factors A_i, as signed integers, besides.
-        Raises ValueError if no N >= 1 exists: an operand's scale is some 2^22 output scales.
+        The factors A_i must also fit signed integers of `multiplier_width` bits.
+        Raises ValueError if no N >= 1 exists: an operand's scale is about 2^22 times the output's.
         """
         scales, zeros = _scalars(inputs)
         (out_scale,), (out_zero,) = _scalars([output])
@@ -107,7 +107,7 @@ class CommonScaleSum:
         return y.astype(smallest_dtype(self.storage_min, self.storage_max))
 
     def error_bound(self, reach: Sequence[int]) -> float:
-        """The greatest distance from the exact sum before the rounding, in output steps; reach_i = max|q_i - z_i|."""
+        """The greatest error of the sum before rounding, in output steps; reach_i = max|q_i - z_i|."""
         return sum(reach) * 0.5 / 2.0**self.shift
 
 
@@ -117,7 +117,8 @@ class LiteRTAdd:
 
     y = clamp(zp + MBQM(MBQM((a - za) << L, m1) +- MBQM((b - zb) << L, m2), mo)), with t = 2 * max(s1, s2),
     m1 = s1 / t, m2 = s2 / t, mo = t / (2^L * s_out); L is 20 for 8-bit and 15 for 16-bit storage. |q - z| << L is below
-    2^28 and 2^31, and m1, m2 <= 1/2, so the sum stays in int32. Scales are f32 there, and are rounded to it here.
+    2^28 and 2^31, respectively, and m1, m2 <= 1/2, so the sum fits int32. LiteRT keeps scales in f32, so they are
+    rounded to f32 here.
     """
 
     left_shift: int
@@ -133,7 +134,7 @@ class LiteRTAdd:
     def of(
         inputs: Sequence[AffineParameters], output: AffineParameters, signs: Sequence[int] | None = None
     ) -> LiteRTAdd:
-        """Of two operands; the second may have sign -1. Raises ValueError if the runtime would refuse the scales."""
+        """For two operands; the second may have sign -1. Raises ValueError if the runtime would reject the scales."""
         left_shift, real, zeros, sign = _guarded(inputs, output, signs)
         if real[2] >= 1.0:
             raise ValueError(
@@ -168,7 +169,7 @@ class LiteRTAdd:
 class TosaAdd:
     """Three TOSA rescales with DOUBLE_ROUND: each operand by 2^L * s_i / t to int32, add, and t / (2^L * s_out).
 
-    L and t are LiteRT's; the guard bits are in the multiplier, so results may differ from LiteRT's by one.
+    L and t are as in LiteRT, but the guard bits are in the multiplier, so results may differ from LiteRT's by one.
     """
 
     operand_multipliers: tuple[Multiplier, Multiplier]
@@ -181,7 +182,7 @@ class TosaAdd:
 
     @staticmethod
     def of(inputs: Sequence[AffineParameters], output: AffineParameters, signs: Sequence[int] | None = None) -> TosaAdd:
-        """Of two operands; the second may have sign -1."""
+        """For two operands; the second may have sign -1."""
         left_shift, real, zeros, sign = _guarded(inputs, output, signs)
         behaviour = RequantizeBehaviour.TOSA_DOUBLE
         first, second = (Multiplier.of(m * 2.0**left_shift, behaviour, 16) for m in real[:2])
@@ -223,7 +224,7 @@ class FloatAdd:
         quantize: QuantizeBehaviour = QuantizeBehaviour.RNE_AFTER_ZERO_POINT,
         expressed: str = "float32",
     ) -> FloatAdd:
-        """`expressed` names a NumPy float dtype."""
+        """`expressed` is the name of a NumPy float dtype."""
         return FloatAdd(tuple(inputs), output, tuple(_signs(signs, len(inputs)).tolist()), quantize, expressed)
 
     def apply(self, *operands: npt.ArrayLike) -> AnyArray:
@@ -246,7 +247,7 @@ class FloatAdd:
 
 
 NARROW_ERROR = 1 / 32
-"""What the factors of common-scale-16 may cost, in output steps before the rounding."""
+"""The greatest accepted error of common-scale-16's factors, in output steps before rounding."""
 
 Addition = CommonScaleSum | LiteRTAdd | TosaAdd | FloatAdd
 
@@ -258,10 +259,10 @@ def addition(
     signs: Sequence[int] | None = None,
     quantize: QuantizeBehaviour = QuantizeBehaviour.RNE_AFTER_ZERO_POINT,
 ) -> Addition:
-    """The addition that `behaviour` names, for these operands (signs: +1 or -1 each); `.apply(*arrays)` computes it.
+    """The addition of `behaviour` for these operands (signs: +1 or -1 each); `.apply(*arrays)` computes it.
 
-    common-scale has 64-bit accumulators where storage is wider than 8 bits; common-scale-16 is common-scale there, and
-    where its factors would be too coarse. `quantize` matters to the float ones only.
+    common-scale uses 64-bit accumulators if storage is wider than 8 bits. common-scale-16 becomes common-scale in that
+    case, and if its factors would be too coarse. `quantize` is used by the float behaviours only.
     """
     if behaviour is AddBehaviour.COMMON_SCALE_16:
         narrow = _narrow_sum(inputs, output, signs)
@@ -284,7 +285,7 @@ def addition(
 def _xnnpack_sum(
     inputs: Sequence[AffineParameters], output: AffineParameters, signs: Sequence[int] | None
 ) -> CommonScaleSum | None:
-    """The sum of 8-bit operands with XNNPACK's factors, or None if it does not take them."""
+    """The sum of 8-bit operands with XNNPACK's factors, or None if XNNPACK does not support the scales."""
     scales, zeros = _scalars(inputs)
     (out_scale,), (out_zero,) = _scalars([output])
     found = sum_factors(scales, out_scale) if _is_8_bit(inputs, output) else None
@@ -297,7 +298,7 @@ def _xnnpack_sum(
 def _narrow_sum(
     inputs: Sequence[AffineParameters], output: AffineParameters, signs: Sequence[int] | None
 ) -> CommonScaleSum | None:
-    """The sum with factors of 16 bits, or None if they cost more than `NARROW_ERROR`."""
+    """The sum with 16-bit factors, or None if their error exceeds `NARROW_ERROR`."""
     scales, _ = _scalars(inputs)
     (out_scale,), _ = _scalars([output])
     if not _is_8_bit(inputs, output) or max(scales) >= 2**12 * out_scale:
@@ -330,9 +331,9 @@ class Multiplication:
         *,
         in_f32: bool = False,
     ) -> Multiplication:
-        """Of two operands; `in_f32`: the multiplier is fl32(fl32(s1 * s2) / s_out).
+        """For two operands. With `in_f32`, the multiplier is fl32(fl32(s1 * s2) / s_out).
 
-        Raises ValueError if a product may pass what the multiplier takes."""
+        Raises ValueError if a product may exceed the multiplier's limit."""
         (first, second), zeros = _scalars(inputs)
         (out_scale,), (out_zero,) = _scalars([output])
         reach = inputs[0].reach * inputs[1].reach
@@ -359,7 +360,7 @@ class Multiplication:
 def _guarded(
     inputs: Sequence[AffineParameters], output: AffineParameters, signs: Sequence[int] | None
 ) -> tuple[int, list[float], tuple[int, int], int]:
-    """LiteRT's guard bits L, its three real multipliers, the operands' zero points, and the second's sign."""
+    """LiteRT's guard bits L, its three real multipliers, the operands' zero points, and the second operand's sign."""
     if len(inputs) != 2:
         raise ValueError(f"found {len(inputs)} operands; expected 2 (add them two by two)")
     sign_first, sign_second = (int(sign) for sign in _signs(signs, 2))

@@ -1,17 +1,18 @@
-"""The float functions of elementwise ops, by StableHLO name; the interpreter and the 256-entry tables both call them.
+"""The float functions of elementwise ops, by StableHLO name. The interpreter and the 256-entry tables both call them.
 
-Each takes arrays and gives an array in the operands' dtype. Three rules make the result a function of the values alone,
-whatever the machine:
+Each takes arrays and returns an array in the operands' dtype. By three rules, results depend on the values only, not on
+the machine:
 
-- What IEEE 754 rounds correctly (add, subtract, multiply, divide, sqrt, abs, ...) is one NumPy operation in the dtype.
-- Elementary functions are steps of such operations, the same ones as in native code (`approximations`): exp, erf and
-  logistic of f32 in f32, within 2.5 ulp of the exact value; all others in f64, within 4 ulp of f64 (erf 7), and then
-  rounded to the dtype, so that all but about one f32 in 2^26 are rounded correctly.
-- Functions without a native form (digamma, erf_inv, erfc, lgamma) and complex ones are NumPy's or series (`special`)
-  in f64, rounded once.
+- Operations that IEEE 754 rounds correctly (add, subtract, multiply, divide, sqrt, abs, ...) are one NumPy operation in
+  the dtype.
+- Elementary functions are composed of such operations, in the same steps as native code (`approximations`): exp, erf
+  and logistic of f32 in f32, within 2.5 ulp of the exact value; all others in f64, within 4 ulp of f64 (erf 7), and
+  then rounded to the dtype, so that all but about one f32 in 2^26 are correctly rounded.
+- Functions without a native form (digamma, erf_inv, erfc, lgamma) and complex functions are NumPy's, or series
+  (`special`), in f64, rounded once.
 
-Source: StableHLO specification, the ops of these names, and upstream's chlo dialect. Integer operands wrap around in
-their dtype, and divide truncates towards zero, as the specification has it.
+Source: the StableHLO specification of the ops of these names, and upstream's chlo dialect. As specified, integer
+operations wrap around in their dtype, and integer division truncates towards zero.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ BinaryFunction = Callable[[AnyArray, AnyArray], AnyArray]
 
 
 BLOCK = 1 << 14
-"""Elements that are computed at a time."""
+"""Number of elements computed at a time."""
 
 
 def _is_float(x: AnyArray) -> bool:
@@ -46,7 +47,7 @@ def is_complex(x: AnyArray) -> bool:
 
 
 def _wide(x: AnyArray) -> AnyArray:
-    """In f64; of complex numbers, both parts."""
+    """x in f64; complex numbers in complex128."""
     return x.astype(np.complex128 if is_complex(x) else np.float64)
 
 
@@ -62,7 +63,7 @@ def _in_f64(function: UnaryFunction, of_complex: UnaryFunction | None = None) ->
 
 
 def _in_steps(name: str, of_complex: UnaryFunction) -> UnaryFunction:
-    """The elementary function of that name; `of_complex` is what f64 calls of complex numbers."""
+    """The elementary function of that name; `of_complex` computes it for complex numbers, in f64 parts."""
     in_double, in_float = IN_DOUBLE[name], IN_FLOAT.get(name)
     complex_function = _in_f64(of_complex)
 
@@ -71,14 +72,14 @@ def _in_steps(name: str, of_complex: UnaryFunction) -> UnaryFunction:
             return complex_function(x)
         if in_float is not None and x.dtype == np.float32:
             return _by_blocks(in_float, x)
-        with np.errstate(over="ignore"):  # past the largest number of the type is an infinity, as IEEE 754 has it
+        with np.errstate(over="ignore"):  # overflow gives infinity, as in IEEE 754
             return _by_blocks(in_double, x.astype(np.float64, copy=False)).astype(x.dtype, copy=False)
 
     return rounded
 
 
 def _by_blocks(function: Approximation, *operands: AnyArray) -> AnyArray:
-    """Some elements at a time: what is between the steps stays in the cache."""
+    """Evaluate in blocks, so that intermediate results stay in the cache."""
     shape = np.broadcast_shapes(*(x.shape for x in operands))
     flat = [np.broadcast_to(x, shape).reshape(-1) for x in operands]
     found = np.empty(flat[0].shape, operands[0].dtype)
@@ -98,7 +99,7 @@ def _native(function: Callable[[AnyArray], AnyArray]) -> UnaryFunction:
 
 
 def _exact_but_for_complex(function: BinaryFunction) -> BinaryFunction:
-    """A function that IEEE 754 rounds correctly; of complex numbers evaluated in f64 and rounded once."""
+    """A function that IEEE 754 rounds correctly; for complex numbers, it is evaluated in f64 and rounded once."""
 
     def quiet(x: AnyArray, y: AnyArray) -> AnyArray:
         with np.errstate(all="ignore"):
@@ -125,7 +126,7 @@ def _abs(x: AnyArray) -> AnyArray:
 
 
 def _sign(x: AnyArray) -> AnyArray:
-    """-1, 0 or 1; a zero keeps its sign and NaN stays, as in the specification. Of a complex number x / |x|."""
+    """-1, 0 or 1; zeros keep their sign and NaN stays NaN, as specified. For a complex number, x / |x|."""
     if is_complex(x):
         magnitude = np.abs(_wide(x))
         return np.where(magnitude == 0, x, _wide(x) / np.where(magnitude == 0, 1, magnitude)).astype(x.dtype)
@@ -141,7 +142,7 @@ def _divide(x: AnyArray, y: AnyArray) -> AnyArray:
     if _is_float(x):
         return np.divide(x, y)
     quotient = np.floor_divide(x, y)
-    # Python's division rounds down, the specification's towards zero.
+    # `//` rounds down; the specification rounds towards zero.
     return quotient + ((quotient < 0) & (quotient * y != x)).astype(x.dtype)
 
 
@@ -164,11 +165,11 @@ def _extreme(function: np.ufunc) -> BinaryFunction:
             if not _is_float(found) or is_complex(found):
                 return found
             if any(operand.size == 1 and operand.item() != 0 for operand in (x, y)):
-                return found  # a bound that is no zero
+                return found  # the bound is not zero, so the sign of zeros does not matter
             zeros = found == 0
             if not np.any(zeros):
                 return found
-            # Of two zeros the sum is the greater one. NumPy takes either.
+            # The sum of two zeros is the greater one. NumPy may return either zero.
             of_zeros = x + y if function is np.maximum else -(-x - y)
             zeros = zeros & (x == 0) & (y == 0)
             return np.where(zeros, of_zeros, found).astype(found.dtype, copy=False)
@@ -187,7 +188,7 @@ def _atan2(x: AnyArray, y: AnyArray) -> AnyArray:
 
 
 REAL_ONLY = frozenset(("remainder",))
-"""Functions that complex numbers do not have, though the op's signature has complex types."""
+"""Functions without complex semantics, although the op's signature accepts complex types."""
 
 UNARY: dict[str, UnaryFunction] = {
     "abs": _abs,
@@ -263,7 +264,7 @@ def compare(lhs: AnyArray, rhs: AnyArray, direction: str) -> BoolArray:
 
 
 def select(predicate: BoolArray, on_true: AnyArray, on_false: AnyArray) -> AnyArray:
-    """on_true where the predicate holds, else on_false; a scalar predicate chooses the whole."""
+    """on_true where the predicate holds, else on_false; a scalar predicate selects a whole array."""
     return np.where(predicate, on_true, on_false)
 
 
@@ -273,9 +274,9 @@ def is_known(name: str) -> bool:
 
 
 def evaluate(name: str, operands: Sequence[AnyArray], direction: str | None = None) -> AnyArray:
-    """The elementwise op `name` (StableHLO's, without its prefix) on its operands; `direction` is compare's.
+    """Evaluate the elementwise op `name` (StableHLO's, without its prefix); `direction` is for `compare`.
 
-    Raises ValueError if there is not a function of that name, or the number of operands is wrong.
+    Raises ValueError if there is no function of that name, or the number of operands is wrong.
     """
     functions: dict[str, tuple[int, Callable[..., AnyArray]]] = {"clamp": (3, clamp), "select": (3, select)}
     if name in UNARY:

@@ -1,8 +1,8 @@
-"""What LiteRT's kernels compute if that is neither a requantized sum nor a real function that is rounded once.
+"""The arithmetic of LiteRT's kernels that are neither a requantized sum nor a real function rounded once.
 
-A mean multiplies by one fixed-point number, into which the count is divided. A function of 8 bits is a table of 256
-entries: `abs` and `leaky_relu` multiply in fixed point, `hard_swish` computes in 16 bits, the others evaluate f32 and
-multiply by the reciprocal of the output scale.
+A mean multiplies by one fixed-point number that includes the division by the count. A function of 8-bit values is a
+table of 256 entries: `abs` and `leaky_relu` multiply in fixed point, `hard_swish` computes in 16 bits, the others
+evaluate f32 and multiply by the reciprocal of the output scale.
 
 Sources: TFLite's reduce.h (QuantizedMeanOrSum), leaky_relu.h, hard_swish.h, elementwise.cc, and LUTPopulate.
 """
@@ -23,13 +23,13 @@ from zeropoint.numerics.rounding import multiply_by_quantized_multiplier, round_
 
 STORED = np.arange(-128, 128, dtype=np.int64)
 TANH_GELU_AT_2 = 1.95459769
-"""The approximation of gelu by tanh at 2; gelu itself is 1.95449974 there."""
+"""The tanh approximation of gelu at 2; the exact gelu is 1.95449974 there."""
 
 
 def mean_multiplier(real: float, count: int) -> Multiplier:
-    """sum * m with m ~ real / count: the mantissa of `real`, shifted left by the bits of `count`, divided by it.
+    """The multiplier m ~ real / count: the mantissa of `real`, shifted left by about log2(count) bits, over `count`.
 
-    `real` is s_in / s_out. The quotient is truncated, so that m may lack what `quantize_multiplier(real / count)` has.
+    `real` is s_in / s_out. The quotient is truncated, so m may have less than `quantize_multiplier(real / count)`.
     """
     mantissa, exponent = (int(part) for part in quantize_multiplier(real))
     shift = min(count.bit_length() - 1, 32, 31 + exponent)
@@ -38,16 +38,16 @@ def mean_multiplier(real: float, count: int) -> Multiplier:
 
 
 def is_tanh_gelu(at_2: float) -> bool:
-    """Whether a gelu with this value at 2 is the approximation by tanh."""
+    """Whether a gelu with this value at 2 is the tanh approximation."""
     return abs(at_2 - TANH_GELU_AT_2) < 2e-5
 
 
 def function_table(
     name: str, given: AffineParameters, wanted: AffineParameters, at: Callable[[float], float]
 ) -> IntArray | None:
-    """The 256 entries of a function of int8, from -128 up; None for one that LiteRT computes in another way.
+    """The 256 entries of a function of int8, from -128 up; None if LiteRT does not use a table for it.
 
-    `name` is the logical kernel, `at` the function itself, of which `leaky_relu` takes its slope. Scales are f32.
+    `name` is the logical kernel, `at` the real function, from which `leaky_relu` derives its slope. Scales are f32.
     """
     rule = TABLES.get(name)
     if rule is None:
@@ -77,7 +77,7 @@ def _leaky_relu(values: IntArray, given: np.float32, wanted: np.float32, at: Cal
 
 
 def _high_product(a: IntArray, b: int) -> IntArray:
-    """SaturatingRoundingDoublingHighMul of 16 bits; b is positive, so nothing saturates."""
+    """16-bit SaturatingRoundingDoublingHighMul; b is positive, so it never saturates."""
     product = a * b
     nudged = product + np.where(product >= 0, 1 << 14, 1 - (1 << 14))
     return np.sign(nudged) * (np.abs(nudged) >> 15)
@@ -104,7 +104,7 @@ def _hard_swish(values: IntArray, given: np.float32, wanted: np.float32, at: Cal
     gate = (gate + (1 << 15)) >> 1
     product = gate * _high_product(wide, factor)
     high = np.sign(product) * (np.abs(product) >> 15)
-    # A positive exponent (an output scale below 1/128 of the input's) is refused by LiteRT.
+    # LiteRT rejects a positive exponent (an output scale below 1/128 of the input's).
     return rounding_divide_by_pot(high, max(-exponent, 0))
 
 
@@ -150,4 +150,4 @@ TABLES: Mapping[str, Rule] = {
     "logistic": _evaluated(functions.UNARY["logistic"]),
     "tanh": _evaluated(functions.UNARY["tanh"]),
 }
-"""By logical kernel."""
+"""The rules of the tables, by logical kernel."""

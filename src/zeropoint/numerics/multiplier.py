@@ -1,6 +1,6 @@
 """Real multipliers as integers: a mantissa and a shift.
 
-m is a finite f64 >= 0, or one a channel; results are int64 arrays of its shape.
+m is a finite f64 >= 0, or one per channel; results are int64 arrays of its shape.
 Sources: TFLite quantization_util (QuantizeMultiplier); "lowering of quantized conv and matmul" (M0, N).
 """
 
@@ -26,7 +26,7 @@ def checked(m: npt.ArrayLike) -> FloatArray:
 def quantize_multiplier(m: npt.ArrayLike) -> tuple[IntArray, IntArray]:
     """(M, e) with m ~ M / 2^31 * 2^e, 2^30 <= M < 2^31: gemmlowp's form, a positive e shifts left.
 
-    m below 2^-32 becomes (0, 0), as in TFLite: e < -31 would shift every int32 out.
+    m below 2^-32 becomes (0, 0), as in TFLite: e < -31 would shift out all bits of an int32.
     """
     mantissa, exponent = _mantissa(checked(m), 31)
     vanishes = exponent < -31
@@ -36,10 +36,10 @@ def quantize_multiplier(m: npt.ArrayLike) -> tuple[IntArray, IntArray]:
 def fixed32_multiplier(m: npt.ArrayLike) -> tuple[IntArray, IntArray]:
     """(M0, N) with m ~ M0 / 2^N, 2^30 <= M0 < 2^31 and 0 <= N <= 62, for the form (acc * M0 + 2^(N-1)) >> N.
 
-    m >= 1 has N <= 30. Bounded on both sides:
+    m >= 1 has N <= 30. Extreme values are replaced:
     - m >= 2^31 becomes (2^31 - 1, 0). A non-zero accumulator then gives at least 2^31 - 1 in magnitude, and so does
       the exact product; with the zero point inside a storage range of at most 31 bits, both clamp to the same end.
-    - m < 2^-32 becomes (0, 31). An int32 accumulator has |acc * m| <= 2^31 * m < 1/2, and what rounds to 0 is 0.
+    - m < 2^-32 becomes (0, 31). An int32 accumulator has |acc * m| <= 2^31 * m < 1/2, which rounds to 0.
     """
     mantissa, exponent = quantize_multiplier(m)
     huge = exponent > 31
@@ -49,8 +49,8 @@ def fixed32_multiplier(m: npt.ArrayLike) -> tuple[IntArray, IntArray]:
 def fixed16_multiplier(m: npt.ArrayLike) -> tuple[IntArray, IntArray]:
     """(M, s) with 64 * m ~ M / 2^15 / 2^s and 2^14 <= M < 2^15; the form holds for -6 <= s <= 31.
 
-    s is returned as it comes: s < -6 (m >= 1, rounded) is for `fixed32`, s > 31 vanishes (see `requantize`).
-    (0, 31) for m = 0.
+    s is not clamped: s < -6 (m >= 1, rounded) requires `fixed32`; for s > 31 all results are 0 (see `requantize`).
+    m = 0 gives (0, 31).
     """
     real = checked(m)
     mantissa, exponent = _mantissa(real, 15)
@@ -61,7 +61,7 @@ def wide_multiplier(m: npt.ArrayLike) -> tuple[IntArray, IntArray]:
     """(M', t) with m ~ M' / 2^t and M' < 2^15, for 64-bit accumulators: TFLite's 16x8 form, from (M, e).
 
     M' = (M + 2^15) >> 16, 0x7FFF from M = 0x7FFF0000 on; t = 15 - e. Here m >= 2^17 becomes (0x7FFF, -2): a non-zero
-    accumulator gives at least 2^16 in magnitude, beyond any 16-bit storage range, as the exact product does.
+    accumulator gives at least 2^16 in magnitude, which is outside of any 16-bit storage range, as is the exact product.
     """
     mantissa, exponent = quantize_multiplier(m)
     reduced = np.where(mantissa < 0x7FFF0000, (mantissa + (1 << 15)) >> 16, 0x7FFF)
@@ -72,8 +72,8 @@ def wide_multiplier(m: npt.ArrayLike) -> tuple[IntArray, IntArray]:
 def tosa_multiplier(m: npt.ArrayLike) -> tuple[IntArray, IntArray]:
     """(multiplier, shift) with m ~ multiplier / 2^shift and 2 <= shift <= 62, as TOSA's apply_scale_32 requires.
 
-    m < 2^-32 loses low bits of the multiplier, so that shift is 62 (as upstream MLIR's computeMultiplierAndShift).
-    m >= 2^29 becomes (2^31 - 1, 2): a non-zero value gives at least 2^29 - 1, beyond any storage of 28 bits.
+    For m < 2^-32, the multiplier loses low bits to keep shift at 62 (as in upstream MLIR's computeMultiplierAndShift).
+    m >= 2^29 becomes (2^31 - 1, 2): a non-zero value gives at least 2^29 - 1, outside of any storage of 28 bits.
     """
     mantissa, exponent = _mantissa(checked(m), 31)
     shift = 31 - exponent
@@ -85,7 +85,7 @@ def tosa_multiplier(m: npt.ArrayLike) -> tuple[IntArray, IntArray]:
 def pot_shift(m: npt.ArrayLike) -> IntArray:
     """n with m = 2^-n, in -31..62. Raises ValueError if m is not a power of two.
 
-    Beyond these ends nothing changes for an int32 accumulator: it vanishes, or saturates 31 bits of storage.
+    Clamping n to these limits does not change results for an int32 accumulator: they are 0, or saturate 31-bit storage.
     """
     real = checked(m)
     mantissa, exponent = np.frexp(real)

@@ -1,4 +1,4 @@
-"""Batch normalisation by given means and variances.
+"""Batch normalisation with given means and variances.
 
 Source: the StableHLO specification, "batch_norm_inference".
 """

@@ -1,9 +1,9 @@
-"""The numbers that onnxruntime's 8-bit kernels for x64 with AVX2 compute with, where they compute in floats.
+"""The float constants of onnxruntime's 8-bit kernels for x64 with AVX2.
 
-Products and convolutions multiply their sums by one f32 number, which is what `float32-rne` names. The others:
+Matrix products and convolutions multiply their sums by one f32 number (`float32-rne`). The other kernels:
 
-- QLinearAdd: fma(a, s_a / s, fma(b, s_b / s, c)) of stored integers; `sum_factors` has the constants.
-- QLinearMul: fl(fl((a - z_a) * (b - z_b)) * m) + z, both steps in f32, rounded once the zero point is added.
+- QLinearAdd: fma(a, s_a / s, fma(b, s_b / s, c)) on stored integers; `sum_factors` computes the constants.
+- QLinearMul: fl(fl((a - z_a) * (b - z_b)) * m) + z, both steps in f32, rounded after the zero point is added.
 - QLinearGlobalAveragePool: the sum times s_in / fl(s * count).
 - QLinearSoftmax: exponentials looked up by the distance from the greatest integer (`softmax_table`).
 
@@ -22,7 +22,7 @@ from zeropoint.numerics.ranges import AffineParameters
 F32 = np.float32
 F32Array = npt.NDArray[np.float32]
 RESERVED = 5.0
-"""The logarithm of the room that softmax leaves above its greatest sum."""
+"""The logarithm of the headroom that softmax leaves above its greatest sum."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class SumFactors:
 
 
 def sum_factors(first: AffineParameters, second: AffineParameters, result: AffineParameters) -> SumFactors:
-    """The factors of stored operands, and z - fma(first, z_a, fl(second * z_b))."""
+    """The factors of the stored operands, and the offset z - fma(first, z_a, fl(second * z_b))."""
     a, b = F32(first.scale) / F32(result.scale), F32(second.scale) / F32(result.scale)
     product = np.float64(b * F32(second.zero_point))
     moved = F32(np.float64(a) * np.float64(first.zero_point) + product)
@@ -53,7 +53,7 @@ def mean_factor(given: AffineParameters, wanted: AffineParameters, count: int) -
 
 
 def softmax_table(scale: float, terms: int) -> F32Array:
-    """Exponentials of (i - 255) * scale, i = 0 .. 255, times the greatest number that leaves room for the sum."""
+    """exp((i - 255) * scale) for i = 0 .. 255, times the greatest factor that leaves headroom for the sum."""
     room = np.log(np.float64(np.finfo(F32).max / F32(terms)))
     step = np.float64(F32(scale))
     shift = max(0.0, float(room) - RESERVED) / step

@@ -2,15 +2,15 @@
 
 The sum of a_0 b_0, a_1 b_1, ..., a_(n-1) b_(n-1) is one chain, from the first product to the last:
 
-1. s = +0; then s = a_k b_k + s for k = 0, 1, ..., n - 1. In f32 every such step is rounded once, as IEEE 754's
-   fusedMultiplyAdd has it. In f64 the product is rounded, and then the sum.
-2. The result is s + 0: a zero is +0.
+1. s = +0; then s = a_k b_k + s for k = 0, 1, ..., n - 1. In f32, every such step is rounded once, as in IEEE 754's
+   fusedMultiplyAdd. In f64, the product is rounded, and then the sum.
+2. The result is s + 0, so a zero result is +0.
 
-The result does not depend on the instruction set, on the number of threads, or on how the numbers lie in memory. A
-product with a zero, padding too, changes no bit of it where the other factor is finite.
+The result does not depend on the instruction set, the number of threads, or the memory layout. A product with a zero,
+as in padding, does not change the result if the other factor is finite.
 
 A product of two f32 is exact in f64. Its sum with s, rounded to f64 and then to f32, is the fused result unless the f64
-lies in the middle between two f32 and was itself rounded. There it is rounded to odd before (Boldo and Melquiond,
+lies midway between two f32 and was itself rounded. In that case, the f64 is first rounded to odd (Boldo and Melquiond,
 "Emulation of FMA and correctly rounded sums: proved algorithms using rounding to odd").
 """
 
@@ -23,20 +23,20 @@ import numpy as np
 from zeropoint.numerics.arrays import AnyArray
 
 BLOCK = 1 << 14
-"""Sums that are computed at a time: what is between the steps stays in the cache."""
+"""Number of sums computed at a time, so that intermediate results stay in the cache."""
 LONGEST = 1 << 12
-"""Of one row of them."""
+"""Number of sums of one row computed at a time."""
 
 _DROPPED = np.int64((1 << 29) - 1)
-"""The bits that an f64 has behind those of an f32."""
+"""Mask of the significand bits that an f64 has in addition to those of an f32."""
 _MIDDLE = np.int64(1 << 28)
 _LEAST_NORMAL = 2.0**-126
 _WHOLE = 2.0**-102
-"""A product of two f32 of at least this size is a multiple of 2^-149, as all f32 are (of 48 bits the last one is)."""
+"""A product of two f32 has at most 48 bits. From this magnitude on, it is a multiple of 2^-149, as all f32 are."""
 
 
 def sums_of_products(a: AnyArray, b: AnyArray) -> AnyArray:
-    """a[..., m, k] times b[..., k, n] as a matrix product, in the order above; both f32 or both f64."""
+    """The matrix product of a[..., m, k] and b[..., k, n], in the order above; both f32 or both f64."""
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     (m, terms), n = a.shape[-2:], b.shape[-1]
     count = math.prod(batch)
@@ -47,7 +47,7 @@ def sums_of_products(a: AnyArray, b: AnyArray) -> AnyArray:
         return found.reshape(*batch, m, n)
     with np.errstate(all="ignore"):
         if n < m:
-            # Factors change places, so that the longer side runs along memory.
+            # Swap the factors, so that the longer side is contiguous in memory.
             _by_blocks(right.swapaxes(1, 2), left.swapaxes(1, 2), found.swapaxes(1, 2))
         else:
             _by_blocks(left, right, found)
@@ -55,7 +55,7 @@ def sums_of_products(a: AnyArray, b: AnyArray) -> AnyArray:
 
 
 def _by_blocks(a: AnyArray, b: AnyArray, found: AnyArray) -> None:
-    """The sums of a[B, m, k] b[B, k, n] to found[B, m, n], a block of them after the other."""
+    """Write the products of a[B, m, k] and b[B, k, n] to found[B, m, n], block by block."""
     chain = _fused if found.dtype == np.float32 else _unfused
     batches, rows, columns = found.shape
     across = min(columns, LONGEST)
@@ -70,7 +70,7 @@ def _by_blocks(a: AnyArray, b: AnyArray, found: AnyArray) -> None:
 
 
 def _unfused(a: AnyArray, b: AnyArray) -> AnyArray:
-    """The sums over k of a[k, B, m] b[k, B, n], f64."""
+    """The sums over k of a[k, B, m] b[k, B, n], in f64."""
     sums = np.zeros((*a.shape[1:], b.shape[2]), a.dtype)
     product = np.empty_like(sums)
     for left, right in zip(a, b, strict=True):
@@ -80,7 +80,7 @@ def _unfused(a: AnyArray, b: AnyArray) -> AnyArray:
 
 
 def _fused(a: AnyArray, b: AnyArray) -> AnyArray:
-    """The same of f32, every step rounded once."""
+    """The same for f32, with every step rounded once."""
     shape = (*a.shape[1:], b.shape[2])
     rounded, sums = np.zeros(shape, np.float32), np.zeros(shape)
     product, total = np.empty(shape), np.empty(shape)
@@ -94,7 +94,7 @@ def _fused(a: AnyArray, b: AnyArray) -> AnyArray:
         np.bitwise_and(bits, _DROPPED, out=dropped)
         np.equal(dropped, _MIDDLE, out=middle)
         if tiny:
-            # Subnormal numbers have their middles at other bits.
+            # The midpoints between subnormal numbers are at other bits.
             middle |= np.abs(total) < _LEAST_NORMAL
         if middle.any():
             _round_to_odd(total, product, sums, middle)
@@ -104,13 +104,13 @@ def _fused(a: AnyArray, b: AnyArray) -> AnyArray:
 
 
 def _least(x: AnyArray) -> float:
-    """The least |x| that is not a zero, in f64."""
+    """The least non-zero |x|, in f64."""
     magnitude = np.abs(x)
     return float(np.min(magnitude, where=magnitude > 0, initial=np.inf))
 
 
 def _round_to_odd(total: AnyArray, product: AnyArray, sums: AnyArray, where: AnyArray) -> None:
-    """Of product + sums, rounded to nearest in `total`: the odd one of the two f64 around it, if it is none."""
+    """Change `total`, product + sums rounded to nearest, to rounding to odd: if inexact, take the odd neighbour."""
     t, p, c = total[where], product[where], sums[where]
     # The error of a sum (Knuth, TwoSum).
     back = t - p

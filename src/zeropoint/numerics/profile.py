@@ -1,6 +1,6 @@
-"""Numerics profiles: one named behaviour for each step that runtimes disagree on.
+"""Numerics profiles: one named behaviour for each rounding step that runtimes disagree on.
 
-A target names its profile, a program carries the name, and interpreter, lowering and native code compute by it.
+A target names its profile, a program carries the name, and interpreter, lowering and native code follow it.
 """
 
 from __future__ import annotations
@@ -17,26 +17,25 @@ from zeropoint.numerics.requantize import Multiplier, RequantizeBehaviour, ratio
 
 
 class KernelBehaviour(StrEnum):
-    """What a mean, and a function of 8 bits, computes."""
+    """The arithmetic of means and of functions of 8-bit values."""
 
     REAL = "real"
-    """The real number: a sum of centred integers requantized once, a table of a rounded function."""
+    """The exact result, rounded once: a requantized sum of centred integers, a table of a rounded function."""
     LITERT = "litert"
-    """LiteRT's own integers (`numerics.litert`): means of stored integers, multipliers with the count divided in."""
+    """LiteRT's arithmetic (`numerics.litert`): means of stored integers, with multipliers divided by the count."""
     XNNPACK = "xnnpack"
-    """XNNPACK's (`numerics.xnnpack`), and LiteRT's where the delegate leaves a kernel to it."""
+    """XNNPACK's arithmetic (`numerics.xnnpack`), and LiteRT's for kernels that the delegate does not take."""
     ONNXRUNTIME = "onnxruntime"
-    """Those of onnxruntime on x64 with AVX2 (`numerics.onnxruntime`), several of which compute in floats."""
+    """The arithmetic of onnxruntime on x64 with AVX2 (`numerics.onnxruntime`); several kernels compute in floats."""
 
 
 @dataclass(frozen=True)
 class Profile:
-    """The behaviour of each step: quantize a real, requantize to 8 bits or to more, add operands of several scales.
+    """The behaviour of each step: quantize, requantize to 8 bits or to more, add operands of different scales.
 
-    `kernels` is for kernels whose runtime rounds inside of them. `divides_in_f32` is for runtimes that compute
-    s_in * s_w / s_out in f32.
-    `wide_accumulator` is how many bits of an accumulator its requantization to 16-bit storage takes: with 64 it has
-    LiteRT's 16x8 form (`numerics.multiplier.wide_multiplier`), also where the accumulator is known to fit 32.
+    `kernels` is for kernels with intermediate roundings. `divides_in_f32` is for runtimes that compute
+    s_in * s_w / s_out in f32. `wide_accumulator` is the accumulator width for requantization to 16-bit storage: 64
+    selects LiteRT's 16x8 form (`numerics.multiplier.wide_multiplier`), even if the accumulator is known to fit 32 bits.
     """
 
     name: str
@@ -57,14 +56,14 @@ class Profile:
         return self.requantize_8bit if storage_width <= 8 else self.requantize_wide
 
     def accumulator_width(self, stored_width: int, storage_width: int) -> int:
-        """The bits of what is stored in `stored_width` bits and requantized to `storage_width`: 32 or 64.
+        """The accumulator width, 32 or 64, when values of `stored_width` bits are requantized to `storage_width`.
 
-        Accumulators, stored in 32 bits, are what `wide_accumulator` is about; narrower values have 32.
+        `wide_accumulator` applies to accumulators, which are stored in 32 bits; for narrower values the width is 32.
         """
         return self.wide_accumulator if stored_width == 32 and 8 < storage_width <= 16 else 32
 
     def multiplier(self, real_multiplier: npt.ArrayLike, storage_width: int, accumulator_width: int = 32) -> Multiplier:
-        """The real multiplier resolved as this profile requantizes (`Multiplier.of`)."""
+        """The real multiplier resolved for this profile's requantize behaviour (`Multiplier.of`)."""
         behaviour = self.requantize(storage_width)
         return Multiplier.of(real_multiplier, behaviour, storage_width, accumulator_width)
 
@@ -87,7 +86,7 @@ _Q, _R, _A, _K = QuantizeBehaviour, RequantizeBehaviour, AddBehaviour, KernelBeh
 
 PROFILES: dict[str, Profile] = dict(
     [
-        # Ours: integers only; the default of target cpu, and its form without the 16-bit multiply.
+        # Ours, integer-only: the default of target cpu, and its form without the 16-bit multiply.
         _profile("fixed16", _Q.RNE_AFTER_ZERO_POINT, _R.FIXED16, _R.FIXED32, _A.COMMON_SCALE_16),
         _profile("fixed32", _Q.RNE_AFTER_ZERO_POINT, _R.FIXED32, _R.FIXED32, _A.COMMON_SCALE),
         # LiteRT's reference kernels.
@@ -100,7 +99,7 @@ PROFILES: dict[str, Profile] = dict(
             64,
             _K.LITERT,
         ),
-        # LiteRT with XNNPACK, which is its default on CPUs: the delegate's 8-bit kernels; 16x8 stays LiteRT's.
+        # LiteRT with XNNPACK, its default on CPUs: the delegate's 8-bit kernels; 16x8 kernels are LiteRT's.
         _profile(
             "xnnpack",
             _Q.RNE_RECIPROCAL,
@@ -113,8 +112,8 @@ PROFILES: dict[str, Profile] = dict(
         ),
         # TOSA: rescale with DOUBLE_ROUND on both sides of an add.
         _profile("tosa-double", _Q.RNE_AFTER_ZERO_POINT, _R.TOSA_DOUBLE, _R.TOSA_DOUBLE, _A.TOSA),
-        # StableHLO's own, in which NaN is stored as 0: programs that name no profile. Under every other one NaN becomes
-        # the zero point, real 0.
+        # StableHLO's semantics, for programs without a profile: NaN is stored as the integer 0. Under every other
+        # profile, NaN becomes the zero point, which is real 0.
         _profile("stablehlo", _Q.RNE_NAN_IS_STORED_ZERO, _R.FLOAT32_RNE, _R.FLOAT32_RNE, _A.FLOAT32),
         # Dequantize, compute in f32, quantize.
         _profile("float32-rne", _Q.RNE_AFTER_ZERO_POINT, _R.FLOAT32_RNE, _R.FLOAT32_RNE, _A.FLOAT32),
@@ -128,16 +127,16 @@ PROFILES: dict[str, Profile] = dict(
             kernels=_K.ONNXRUNTIME,
             divides_in_f32=True,
         ),
-        # The yardstick of rounding errors.
+        # The reference for measuring rounding errors.
         _profile("exact", _Q.RNE_AFTER_ZERO_POINT, _R.EXACT, _R.EXACT, _A.FLOAT64),
-        # What upstream MLIR's lower-quant-ops does at the edges.
+        # The quantize steps of upstream MLIR's lower-quant-ops.
         _profile("upstream", _Q.TRUNCATE_NO_CLAMP, _R.FLOAT32_RNE, _R.FLOAT32_RNE, _A.FLOAT32),
     ]
 )
 
 
 DEFAULT_PROFILE = "stablehlo"
-"""The profile of a program that names none: StableHLO's own semantics."""
+"""The profile of a program that does not name one: StableHLO's semantics."""
 
 
 def profile(name: str) -> Profile:

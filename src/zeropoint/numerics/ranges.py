@@ -1,8 +1,8 @@
-"""From a range of real values to a scale and a zero point.
+"""Computes scale and zero point from a range of real values.
 
 Sources: the 2019 UniformParamsFromMinMaxSolver (`minmax_nudged`), quant.const_fake_quant and upstream's
 FakeQuantSupport (`fake_quant`), "MLIR Quantization" (real zero is an exact affine value).
-Ranges are f64 scalars, or arrays with one element a channel; everything is vectorised over channels.
+Ranges are f64 scalars, or arrays with one element per channel; everything is vectorised over channels.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from zeropoint.numerics.rounding import round_half_away
 from zeropoint.numerics.storage import StorageType
 
 SCALE_FLOOR = 2.0**-60
-"""The least scale that is chosen: the product of two of them, 2^-120, is still a normal f32."""
+"""The least scale that is ever chosen: the product of two such scales, 2^-120, is still a normal f32."""
 SCALE_TYPES = ("f32", "f64", "power_of_two")
-"""The types in which runtimes keep scales."""
+"""The types in which runtimes store scales."""
 UNIT_SCALE = 1.0
-"""The scale of an activation that is zero throughout: any would do, and 1 keeps its rescales ordinary."""
+"""The scale of an activation that is always zero. Any scale would do; 1 avoids extreme rescale factors."""
 
 _MAX_STEPS = 60
 _STEP_TOLERANCE = 1e-15
@@ -31,8 +31,8 @@ _STEP_TOLERANCE = 1e-15
 class AffineParameters:
     """real = (stored - zero_point) * scale, with storage_min <= stored <= storage_max.
 
-    `scale` is f64 and `zero_point` int64, scalars (0-d) or one element a channel. `degenerate` tells where the range
-    was too small for a scale of its own, so that a stated one (`SCALE_FLOOR`, `UNIT_SCALE`) stands in: for the report.
+    `scale` is f64 and `zero_point` int64, scalars (0-d) or one element per channel. `degenerate` marks ranges that were
+    too small for a scale of their own and got a default one (`SCALE_FLOOR`, `UNIT_SCALE`); it is used in reports.
     """
 
     scale: FloatArray
@@ -70,11 +70,10 @@ class AffineParameters:
 
 
 def held_scale(scale: npt.ArrayLike, scale_type: str) -> FloatArray:
-    """The least scale of a type (`f32`, `f64`, `power_of_two`) that is not below `scale`, as f64.
+    """`scale` rounded up to a scale type (`f32`, `f64`, `power_of_two`), as f64.
 
-    Runtimes that keep scales in f32 compute with the rounded number; rounding up keeps every bound on a sum. The ratio
-    of two powers of two is a shift: s_in * s_w / s_out too. Raises
-    ValueError for another type.
+    Runtimes that store scales in f32 compute with the rounded number; rounding up preserves every bound on a sum. With
+    power-of-two scales, ratios such as s_in * s_w / s_out are shifts. Raises ValueError for any other type.
     """
     if scale_type not in SCALE_TYPES:
         raise ValueError(f"found scale type '{scale_type}', expected {', '.join(SCALE_TYPES)}")
@@ -90,7 +89,7 @@ def held_scale(scale: npt.ArrayLike, scale_type: str) -> FloatArray:
 
 
 def least_scale(zero_point: int, minimum: float, maximum: float, storage_min: int, storage_max: int) -> float:
-    """The least scale that holds a range, widened to hold 0, where 0 is stored as `zero_point`; 0 for 0..0."""
+    """The least scale that covers a range, widened to include 0, with the given `zero_point`; 0 for the range 0..0."""
     above, below = storage_max - zero_point, zero_point - storage_min
     return max(max(maximum, 0.0) / above if above else 0.0, -min(minimum, 0.0) / below if below else 0.0)
 
@@ -103,11 +102,11 @@ def asymmetric(
     *,
     zero_range_scale: float = UNIT_SCALE,
 ) -> AffineParameters:
-    """The whole storage range for minimum..maximum, widened to hold 0, which is exact.
+    """Map minimum..maximum, widened to include 0, to the full storage range; 0 is exactly representable.
 
     scale = (max - min) / (storage_max - storage_min); zero_point = round(storage_min - min / scale), clamped. A range
     of exactly 0..0 gets `zero_range_scale`, and the storable value nearest 0 as its zero point.
-    Raises ValueError if a range is not finite or turned around, or the storage range has fewer than two values.
+    Raises ValueError if a range is not finite or reversed, or the storage range has fewer than two values.
     """
     low, high = _widened(minimum, maximum, storage_min, storage_max)
     scale = _extent(low, high, float(storage_max - storage_min))
@@ -128,8 +127,8 @@ def symmetric(
 ) -> AffineParameters:
     """A zero point of 0, or the midpoint 2^(width-1) of unsigned storage; scale = max(|min|, |max|) / steps above it.
 
-    `narrow` leaves out the least storage value, so that the steps on both sides are equal: [-127, 127] of i8. It
-    decides the storage range only, as the scale is that of the positive side. A range of exactly 0..0 gets
+    `narrow` excludes the least storage value, so that both sides have the same number of steps: [-127, 127] for i8. It
+    affects the storage range only, because the scale is determined by the positive side. A range of exactly 0..0 gets
     `zero_range_scale` (use `UNIT_SCALE` for an activation). Raises ValueError as `asymmetric` does.
     """
     storage_min = storage.narrow_min if narrow else storage.min
@@ -151,17 +150,17 @@ def minmax_nudged(
 ) -> AffineParameters:
     """The 2019 solver: the least scale that keeps 0 exact and shrinks neither end, found by bisection.
 
-    The range is widened to hold 0. With n = storage_max - storage_min steps of size d, the low end moves down to a
-    multiple of d, and the high end is n steps above it; d is bisected between (max - min) / n and that with two steps
-    more, until the larger overshoot is 0, or positive and d moves by less than 1e-15; 60 steps at most. Where those
-    end short of the range, the least d known to suffice is taken (the 2019 code did not look).
+    The range is widened to include 0. With n = storage_max - storage_min steps of size d, the low end moves down to a
+    multiple of d, and the high end is n steps above it. d is bisected between (max - min) / n and that with two steps
+    more, until the larger overshoot is 0, or is positive and d changes by less than 1e-15; at most 60 iterations. If
+    they end short of the range, the least d known to suffice is used (the 2019 code did not check).
     Raises ValueError as `asymmetric` does (the 2019 solver reported "unsat" there, and for 0..0).
     """
     low, high = _widened(minimum, maximum, storage_min, storage_max)
     levels = float(storage_max - storage_min)
     extent = _extent(low, high, levels)
     floored, degenerate = _floored(extent, low, high, zero_range_scale)
-    # A degenerate range has its scale already; bisect something harmless in its place.
+    # A degenerate range already has its scale; bisect a harmless range in its place.
     low_used, high_used = np.where(degenerate, -1.0, low), np.where(degenerate, 1.0, high)
     delta = _bisect(low_used, high_used, np.where(degenerate, 2.0 / levels, extent), levels)
     scale = np.where(degenerate, floored, delta)
@@ -179,12 +178,12 @@ def fake_quant(
     signed: bool = False,
     compat: bool = False,
 ) -> AffineParameters:
-    """The parameters that a fake quantization (min, max, num_bits, narrow_range, signed) stands for.
+    """The quantization parameters of a fake quantization (min, max, num_bits, narrow_range, signed).
 
-    The storage range is exactly `num_bits` wide (2 to 32), and a range that excludes 0 is widened to it. With `compat`
-    it is as upstream's fakeQuantAttrsToType has it since 2019: 8, 16 or 32 bits of storage, whichever hold num_bits;
-    a range that excludes 0 is shifted, its scale unchanged; max - min below the epsilon of f64 gives scale 1 and the
-    zero point storage_min. Raises ValueError for other widths, and as `asymmetric` does.
+    The storage range is exactly `num_bits` wide (2 to 32), and a range that excludes 0 is widened to include it. With
+    `compat`, the result is that of upstream's fakeQuantAttrsToType since 2019: the least of 8, 16 or 32 bits of storage
+    that holds num_bits; a range that excludes 0 is shifted, with its scale unchanged; max - min below the epsilon of
+    f64 gives scale 1 and zero point storage_min. Raises ValueError for other widths, and as `asymmetric` does.
     """
     if not 2 <= num_bits <= 32:
         raise ValueError(f"found {num_bits} bits of fake quantization; expected 2 to 32")
@@ -197,7 +196,7 @@ def fake_quant(
     empty = np.abs(high - low) < np.finfo(np.float64).eps
     scale = np.where(empty, UNIT_SCALE, _extent(low, high, float(storage_max - storage_min)))
     from_min, from_max = storage_min - low / scale, storage_max - high / scale
-    # The end with the smaller terms has the smaller rounding error.
+    # Compute from the end with the smaller terms: its rounding error is smaller.
     closer_min = abs(storage_min) + np.abs(low / scale) < abs(storage_max) + np.abs(high / scale)
     zero_point = round_half_away(np.clip(np.where(closer_min, from_min, from_max), storage_min, storage_max))
     zero_point = np.where(empty, storage_min, zero_point).astype(np.int64)
@@ -205,9 +204,9 @@ def fake_quant(
 
 
 def _bisect(low: FloatArray, high: FloatArray, extent: FloatArray, levels: float) -> FloatArray:
-    # At `lower` the range falls short or fits exactly: its n steps are no wider than high - low. At `upper` it never
-    # falls short: it has two first steps of room, and aligning the low end takes less than one of its own steps, which
-    # are at most twice the first ones (for n >= 2; one step cannot reach both sides of 0 at all).
+    # At `lower`, the range falls short or fits exactly: its n steps are no wider than high - low. At `upper`, it never
+    # falls short: it has room for two initial steps, and aligning the low end takes less than one of its own steps,
+    # which are at most twice the initial ones (for n >= 2; a single step cannot reach both sides of 0 at all).
     lower, upper = extent, (levels * extent + 2 * extent) / levels
     middle, previous = extent, np.zeros_like(extent)
     active = np.ones(extent.shape, dtype=np.bool_)
@@ -220,12 +219,12 @@ def _bisect(low: FloatArray, high: FloatArray, extent: FloatArray, levels: float
         lower = np.where(active & (overshoot <= 0), middle, lower)
         upper = np.where(active & (overshoot > 0), middle, upper)
         previous = np.where(active, middle, previous)
-    # The 2019 code could end on a step that falls short, beside a jump of floor(low / delta).
+    # The 2019 code could end on a step that falls short, next to a jump of floor(low / delta).
     return np.where(_overshoot(low, high, middle, levels) < 0, upper, middle)
 
 
 def _overshoot(low: FloatArray, high: FloatArray, delta: FloatArray, levels: float) -> FloatArray:
-    """How far the nudged range passes the given one at its worse end; negative where one end falls short."""
+    """How far the nudged range exceeds the given one at the worse end; negative if an end falls short."""
     nudged_low = delta * np.floor(low / delta)
     above, below = nudged_low + levels * delta - high, low - nudged_low
     return np.where(above < 0, above, np.where(below < 0, below, np.maximum(above, below)))
@@ -252,7 +251,7 @@ def _widened(
 
 
 def _extent(low: FloatArray, high: FloatArray, steps: float) -> FloatArray:
-    """(high - low) / steps, also where the difference is past the greatest f64."""
+    """(high - low) / steps, without overflow if the difference exceeds the greatest f64."""
     with np.errstate(over="ignore"):
         difference = high - low
     return np.where(np.isfinite(difference), difference / steps, high / steps - low / steps)

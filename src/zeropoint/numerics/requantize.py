@@ -1,11 +1,11 @@
 """Requantize: accumulators of scale s_in * s_w to storage integers of scale s_out, by m = s_in * s_w / s_out.
 
-y = clamp(round(acc * m) + zero_point, storage_min, storage_max). How the product is formed and rounded is what a
-`RequantizeBehaviour` names; a `Multiplier` is m resolved for one of them, one value or one a channel.
+y = clamp(round(acc * m) + zero_point, storage_min, storage_max). A `RequantizeBehaviour` names how the product is
+formed and rounded. A `Multiplier` is m resolved for a behaviour, one value or one per channel.
 
 | behaviour | `multiplier` | `shift` | round(acc * m) |
 |---|---|---|---|
-| fixed16 | M < 2^15 | s, -6..31 | see `_fixed16` (the zero point and the clamp take part) |
+| fixed16 | M < 2^15 | s, -6..31 | see `_fixed16` (zero point and clamp are part of it) |
 | fixed32 | M0 < 2^31 | N, -2..62 | (acc * M0 + 2^(N-1)) >> N |
 | fixed32-double | M < 2^31 | e, -31..30, left if > 0 | RDivByPOT(SRDHM(sat32(acc << max(e, 0)), M), max(-e, 0)) |
 | tosa-double | multiplier < 2^31 | 2..62 | apply_scale_32 with DOUBLE_ROUND |
@@ -46,15 +46,15 @@ from zeropoint.numerics.storage import smallest_dtype
 
 INT64_MAX = (1 << 63) - 1
 EXACT_LIMIT = 1 << 44
-"""The greatest magnitude of an accumulator that `exact` takes: its limbs of 18 bits times it fit 64 bits."""
+"""The greatest magnitude of an accumulator for `exact`: its product with an 18-bit limb fits 64 bits."""
 WIDE_STORAGE_LIMIT = 65536.0
 """The greatest real multiplier for storage wider than 16 bits."""
 GUARD_BITS = 6
-"""Of fixed16: its product is 64 * acc * m. It shifts an accumulator left by at most as many."""
+"""Guard bits of fixed16: its product is 64 * acc * m. It shifts an accumulator left by at most this number of bits."""
 
 
 class RequantizeBehaviour(StrEnum):
-    """How an accumulator is multiplied by a real number below one, and rounded. The table is in the module."""
+    """How an accumulator is multiplied by a real number and rounded; see the table in the module's docstring."""
 
     FIXED16 = "fixed16"
     FIXED32 = "fixed32"
@@ -67,11 +67,11 @@ class RequantizeBehaviour(StrEnum):
 
 @dataclass(frozen=True, eq=False)
 class Multiplier:
-    """A real multiplier resolved for a behaviour: what `requantize` computes with, and all that it needs.
+    """A real multiplier resolved for a behaviour: everything that `requantize` needs.
 
-    `multiplier` and `shift` are scalars (0-d) or have one element a channel; see the module's table. `multiplier` is
+    `multiplier` and `shift` are scalars (0-d) or have one element per channel; see the module's table. `multiplier` is
     int64, or float32/float64 for float32-rne/exact, which have no shift. `Multiplier(behaviour, multiplier, shift)`
-    rebuilds one from stored arrays; raises ValueError where they cannot belong to the behaviour.
+    rebuilds one from stored arrays, and raises ValueError if they are out of range for the behaviour.
     """
 
     behaviour: RequantizeBehaviour
@@ -105,17 +105,18 @@ class Multiplier:
         storage_width: int,
         accumulator_width: int = 32,
     ) -> Multiplier:
-        """Resolve m = s_in * s_w / s_out, one value or one a channel, for storage of `storage_width` bits.
+        """Resolve m = s_in * s_w / s_out, one value or one per channel, for storage of `storage_width` bits.
 
-        fixed16 becomes fixed32 for the whole op where one channel has m >= 1 (a longer shift left than its guard bits),
-        where the storage is wider than 8 bits, or the accumulator wider than 32. With 64-bit accumulators the 32-bit
-        forms (fixed32, fixed32-double, tosa-double) become LiteRT's 16x8 form, a fixed32 of 15-bit multipliers.
-        Raises ValueError if m is negative, not finite, no power of two (pot), or too large for wide storage.
+        fixed16 becomes fixed32 for the whole op if any channel has m >= 1 (it would need a left shift by more than the
+        guard bits), if the storage is wider than 8 bits, or the accumulator wider than 32. With 64-bit accumulators,
+        the 32-bit forms (fixed32, fixed32-double, tosa-double) become LiteRT's 16x8 form, a fixed32 with 15-bit
+        multipliers. Raises ValueError if m is negative, not finite, not a power of two (pot), or too large for wide
+        storage.
         """
         real = checked(real_multiplier)
         behaviour = RequantizeBehaviour(behaviour)
         if storage_width > 16 and (real > WIDE_STORAGE_LIMIT).any():
-            # The caps on large multipliers rest on saturation, which is proved for storage of 16 bits.
+            # The caps on large multipliers rely on saturation, which is proved for storage of up to 16 bits.
             raise ValueError(
                 f"found the real multiplier {real.max()} for storage of {storage_width} bits; expected at most 2^16"
             )
@@ -130,7 +131,7 @@ class Multiplier:
 
     @property
     def real(self) -> FloatArray:
-        """The multiplier that is computed with, in f64: what m became."""
+        """The effective real multiplier, in f64, after rounding m to integers."""
         m = self.multiplier.astype(np.float64)
         if self.shift is None:
             return m
@@ -143,7 +144,7 @@ class Multiplier:
 
 @dataclass(frozen=True, eq=False)
 class Requantization:
-    """clamp(round(acc * m) + zero_point, storage_min, storage_max); one multiplier, or one for each index of `axis`."""
+    """clamp(round(acc * m) + zero_point, storage_min, storage_max), with one multiplier, or one per index of `axis`."""
 
     multiplier: Multiplier
     zero_point: int
@@ -161,7 +162,7 @@ class Requantization:
 def ratio_of_scales(given: npt.ArrayLike, wanted: npt.ArrayLike, *, in_f32: bool = False) -> FloatArray:
     """given / wanted, the real multiplier from one scale to another: in f64, or rounded to f32 at each step.
 
-    The product of two scales that f32 holds is exact in f64, so that it is rounded once here.
+    The product of two f32 scales is exact in f64, so it is rounded only once here.
     """
     if not in_f32:
         return np.asarray(given, np.float64) / np.asarray(wanted, np.float64)
@@ -169,13 +170,13 @@ def ratio_of_scales(given: npt.ArrayLike, wanted: npt.ArrayLike, *, in_f32: bool
 
 
 def accumulator_limit(multiplier: Multiplier, accumulator_width: int = 32) -> IntArray:
-    """The greatest |acc| for which every step stays inside its integer type; of the multiplier's shape.
+    """The greatest |acc| for which no step overflows its integer type; of the multiplier's shape.
 
-    fixed16 adds 2^(s-1) in int32 before it shifts right, so |acc| <= 2^31 - 1 - 2^(s-1), and shifts left by -s.
-    `requantize` itself is defined for every acc (as if these had more bits); machine code in int32 equals it up to this
-    limit, and the rounding term may be folded into the bias then. fixed32-double shifts left in int32, where it
-    saturates (the runtime that it is named after does not, and is undefined there); tosa-double is specified for
-    |acc| < 2^(shift-1), and computes in 64 bits for any int32.
+    fixed16 adds 2^(s-1) in int32 before it shifts right, so |acc| <= 2^31 - 1 - 2^(s-1), or it shifts left by -s.
+    `requantize` itself is defined for every acc (as if these steps had more bits). Machine code in int32 gives the same
+    result up to this limit, and may then fold the rounding term into the bias. fixed32-double shifts left in int32 and
+    saturates (in the original runtime, overflow is undefined). tosa-double is specified for |acc| < 2^(shift-1); here
+    it computes in 64 bits for any int32.
     """
     behaviour, shift = multiplier.behaviour, multiplier.shift
     own = (1 << (accumulator_width - 1)) - 1
@@ -212,13 +213,13 @@ def requantize(
     axis: int | None = None,
     dtype: npt.DTypeLike | None = None,
 ) -> AnyArray:
-    """Accumulators (int32, or int64 where the multiplier is of the 16x8 form) to storage integers.
+    """Requantize accumulators (int32, or int64 for a multiplier of the 16x8 form) to storage integers.
 
-    A multiplier, and a zero point, of one element a channel belongs to the channels along `axis`. The result is
-    `dtype`, or the smallest integer type that holds storage_min..storage_max.
-    Every behaviour is defined for every int32 accumulator. Raises ValueError if one of int64 is past what the steps
-    of the behaviour hold in 64 bits (`accumulator_limit`), where fixed16 meets storage wider than 8 bits, and where
-    several multipliers have no axis, or not one of their number.
+    A multiplier or zero point with one element per channel applies along `axis`. The result is `dtype`, or the smallest
+    integer type that holds storage_min..storage_max.
+    Every behaviour is defined for every int32 accumulator. Raises ValueError if an int64 accumulator would overflow a
+    step of the behaviour in 64 bits (`accumulator_limit`), if fixed16 is used for storage wider than 8 bits, and if
+    there are several multipliers but no axis, or an axis of another size.
     """
     accumulator = np.asarray(acc)
     if accumulator.dtype.kind == "u":
@@ -244,22 +245,22 @@ def requantize(
 def _fixed16(acc: AnyArray, m: IntArray, shift: IntArray, zeros: IntArray) -> AnyArray:
     """a = sat16((acc + 2^(s-1)) >> s);  p = (a * M + 2^14) >> 15;  sat16(p + 64 * zp + 32) >> 6, not clamped yet.
 
-    a = sat16(acc << -s) where s <= 0: the small sums of a depthwise convolution, whose multipliers are large.
-    Six guard bits: p is 64 * acc * m, M / 2^15 / 2^s being 64 * m. On x86 this is VPSRAVD (and VPSLLVD), VPACKSSDW,
-    VPMULHRSW, VPADDSW, VPSRAW; the product is AArch64's SQRDMULH.
+    For s <= 0, a = sat16(acc << -s): this occurs for the small sums and large multipliers of depthwise convolutions.
+    There are six guard bits: M / 2^15 / 2^s is 64 * m, so p is 64 * acc * m. On x86 this is VPSRAVD (and VPSLLVD),
+    VPACKSSDW, VPMULHRSW, VPADDSW, VPSRAW; on AArch64, the product is SQRDMULH.
 
-    Saturation of a is harmless. At a = 32767 M >= 2^14 gives p >= 2^14, at a = -32768 p <= -2^14 (and p is monotone
-    in a). With any 8-bit storage, and zp inside it, p = 2^14 yields (2^14 + 64 * zp + 32) >> 6 = 256 + zp, above the
-    storage maximum, and p = -2^14 yields zp - 256, below its minimum: both clamp, as the unsaturated a would.
-    The last sat16 is harmless too: 32767 >> 6 = 511 and -32768 >> 6 = -512 lie outside, so it is left out here.
+    Saturation of a is harmless. With M >= 2^14, a = 32767 gives p >= 2^14, and a = -32768 gives p <= -2^14 (p is
+    monotone in a). For any 8-bit storage with zp inside it, p = 2^14 gives (2^14 + 64 * zp + 32) >> 6 = 256 + zp, above
+    the storage maximum, and p = -2^14 gives zp - 256, below its minimum: both clamp, as the unsaturated a would.
+    The last sat16 is harmless, too: 32767 >> 6 = 511 and -32768 >> 6 = -512 are out of range, so it is omitted here.
 
-    Against exact rounding some 0.8 % of unclamped outputs differ, by one step upwards: of values within 1/128 step
-    below a tie, p is the tie.
+    About 0.8 % of unclamped outputs differ from exact rounding, by one step upwards: for values within 1/128 step below
+    a tie, p is the tie.
     """
     word = np.int32 if acc.dtype.itemsize <= 4 else np.int64
-    # 2a first, which a shift by s - 1 gives: (acc + 2^(s-1)) >> s = ((acc >> (s-1)) + 1) >> 1, and 2 (acc << -s) is
-    # acc << (1-s), even. Saturating on both sides of the shift left, 2a to -2^16 and 2^16 - 2, keeps every step inside
-    # int32 for every int32 acc: 2^16 << 7, and |a * M| + 2^14 <= 2^30 + 2^14.
+    # Compute 2a first, by a shift by s - 1: (acc + 2^(s-1)) >> s = ((acc >> (s-1)) + 1) >> 1, and 2 (acc << -s) is
+    # acc << (1-s), which is even. Saturating 2a to -2^16 .. 2^16 - 2 before and after the left shift keeps every step
+    # inside int32 for every int32 acc: 2^16 << 7, and |a * M| + 2^14 <= 2^30 + 2^14.
     right, left = np.maximum(shift - 1, 0).astype(word), np.maximum(1 - shift, 0).astype(word)
     a = _saturated(np.asarray(acc.astype(word, copy=False) >> right))
     if left.any():
@@ -275,14 +276,14 @@ def _fixed16(acc: AnyArray, m: IntArray, shift: IntArray, zeros: IntArray) -> An
 
 
 def _saturated(doubled: AnyArray) -> AnyArray:
-    """2a, in place, such that a is of 16 bits."""
+    """Saturate 2a, in place, so that a fits 16 bits."""
     np.maximum(doubled, -65536, out=doubled)
     np.minimum(doubled, 65534, out=doubled)
     return doubled
 
 
 def _fixed32_parts(m: IntArray, shift: IntArray) -> tuple[IntArray, IntArray, IntArray]:
-    """(factor, rounding term, right shift): a negative shift is a left shift of the factor; N = 0 rounds nothing."""
+    """(factor, rounding term, right shift). A negative shift becomes a left shift of the factor; N = 0: no rounding."""
     right = np.maximum(shift, 0)
     return m << np.maximum(-shift, 0), (np.int64(1) << right) >> 1, right
 
@@ -302,8 +303,8 @@ def _fixed32(acc: AnyArray, m: IntArray, shift: IntArray, zeros: IntArray) -> In
 def _fixed32_of_48_bits(acc: AnyArray, factor: IntArray, right: IntArray, zeros: IntArray) -> IntArray:
     """(acc * M0 + 2^(N-1)) >> N with acc = high * 2^16 + low.
 
-    That is exactly (high * M0 + (low * M0 >> 16) + 2^(N-17)) >> N - 16. Where N < 17 the multiplier is at least 2^14,
-    and what is past 32 bits is past any storage, clamped to them or not.
+    This is exactly (high * M0 + (low * M0 >> 16) + 2^(N-17)) >> N - 16. For N < 17, the multiplier is at least 2^14, so
+    accumulators beyond 32 bits are out of any storage range, whether clamped to 32 bits or not.
     """
     acc = acc.astype(np.int64, copy=False)
     total = (acc >> 16) * factor + (((acc & 0xFFFF) * factor) >> 16)
@@ -324,13 +325,13 @@ def _float32_rne(acc: AnyArray, m: AnyArray, shift: IntArray, zeros: IntArray) -
     del shift
     with np.errstate(over="ignore"):
         product = np.rint(acc.astype(np.float32) * m)
-    # Beyond 2^62 (infinity included) the sum with a zero point would not fit int64; the clamp makes it the same.
+    # Beyond 2^62 (or at infinity), the sum with the zero point would overflow int64. The final clamp hides this bound.
     bound = np.float32(2.0**62)
     return np.asarray(np.clip(product, -bound, bound).astype(np.int64) + zeros)
 
 
 def _exact(acc: AnyArray, m: FloatArray, shift: IntArray, zeros: IntArray) -> IntArray:
-    """Round-half-even of acc * Q / 2^k, Q = q * 2^53 an integer of 53 bits: the product in limbs of 18, 18, 17 bits."""
+    """Round acc * Q / 2^k half to even. Q = q * 2^53, an integer of 53 bits, is multiplied in limbs of 18, 18, 17."""
     del shift
     acc = acc.astype(np.int64, copy=False)
     q, e = np.frexp(m)
@@ -338,10 +339,10 @@ def _exact(acc: AnyArray, m: FloatArray, shift: IntArray, zeros: IntArray) -> In
     mask = np.int64((1 << 18) - 1)
     first = acc * (integer & mask)
     second = acc * ((integer >> 18) & mask) + (first >> 18)
-    # acc * Q = high * 2^36 + low with 0 <= low < 2^36; low matters for a tie only.
+    # acc * Q = high * 2^36 + low with 0 <= low < 2^36; low only decides ties.
     high = acc * (integer >> 36) + (second >> 18)
     low_is_zero = ((second & mask) | (first & mask)) == 0
-    # k - 36 >= 0, for m <= 2^16. From 62 on |acc * m| < 2^44 * 2^53 / 2^98 < 1/2, which 62 rounds to 0 as well.
+    # k - 36 >= 0 because m <= 2^16. From 62 on, |acc * m| < 2^44 * 2^53 / 2^98 < 1/2, which rounds to 0, as with 62.
     k = np.clip(17 - e.astype(np.int64), 0, 62)
     y = high >> k
     twice_rest = (high - (y << k)) << 1
@@ -360,7 +361,7 @@ def _check_domain(acc: AnyArray, multiplier: Multiplier, axis: int | None, stora
     if multiplier.behaviour is RequantizeBehaviour.FIXED16:
         if storage_min < -128 or storage_max > 255 or storage_max - storage_min > 255:
             raise ValueError(f"found storage {storage_min}..{storage_max} for 'fixed16'; expected at most 8 bits of it")
-        return  # it saturates, and is defined for every accumulator
+        return  # it saturates, so it is defined for every accumulator
     if bits <= 32 or acc.size == 0 or multiplier.behaviour is RequantizeBehaviour.FIXED32_DOUBLE:
         return  # likewise
     limit = accumulator_limit(multiplier, 64)
@@ -379,15 +380,15 @@ def _check_domain(acc: AnyArray, multiplier: Multiplier, axis: int | None, stora
 
 def _check_range(behaviour: RequantizeBehaviour, name: str, values: AnyArray, bounds: tuple[float, float]) -> None:
     low, high = bounds
-    wrong = ~((values >= low) & (values <= high))  # NaN is wrong too
+    wrong = ~((values >= low) & (values <= high))  # true for NaN, too
     if wrong.any():
         raise ValueError(f"found the {name} {values[wrong].flat[0]}; '{behaviour.value}' has {low} to {high}")
 
 
 def _fixed16_parts(real: FloatArray) -> tuple[IntArray, IntArray]:
-    """For s > 31: 64 * m < 2^-32, so a = (acc + 2^(s-1)) >> s is 0 for every int32 acc, and p = 2^14 >> 15 = 0.
+    """For s > 31, 64 * m < 2^-32, so a = (acc + 2^(s-1)) >> s is 0 for every int32 acc, and p = 2^14 >> 15 = 0.
 
-    With M = 0 p is 0 as well, whatever a is: the same y, and s = 31 is a shift that the machine has.
+    With M = 0, p is 0 for any a, which gives the same y; and s = 31 is a shift that machines support.
     """
     mantissa, shift = fixed16_multiplier(real)
     tiny = shift > 31
@@ -395,19 +396,19 @@ def _fixed16_parts(real: FloatArray) -> tuple[IntArray, IntArray]:
 
 
 def _fixed32_double_parts(real: FloatArray) -> tuple[IntArray, IntArray]:
-    """TFLite shifts an int32 left by at most 30; its single-rounding build saturates the multiplier there, as here."""
+    """TFLite shifts an int32 left by at most 30. Beyond that, saturate the multiplier, as its single-rounding build."""
     mantissa, exponent = quantize_multiplier(real)
     huge = exponent > 30
     return np.where(huge, INT32_MAX, mantissa), np.where(huge, 30, exponent)
 
 
 def _float32_parts(real: FloatArray) -> tuple[AnyArray]:
-    """Capped at the greatest f32, so that 0 * m is 0 and not NaN."""
+    """m in f32, capped at the greatest f32, so that 0 * m is 0 and not NaN."""
     return (np.minimum(real, float(np.finfo(np.float32).max)).astype(np.float32),)
 
 
 def _exact_parts(real: FloatArray) -> tuple[AnyArray]:
-    """Capped at 2^16: a non-zero accumulator is then past any 16-bit storage range, as with the greater multiplier."""
+    """m capped at 2^16: any non-zero accumulator is then out of any 16-bit storage range, as with a greater m."""
     return (np.minimum(real, WIDE_STORAGE_LIMIT),)
 
 
@@ -418,7 +419,7 @@ def _pot_parts(real: FloatArray) -> tuple[IntArray, IntArray]:
 
 @dataclass(frozen=True)
 class _Form:
-    """How a behaviour resolves a real multiplier; round(acc * m) + zero_point with the result, not clamped yet."""
+    """How a behaviour resolves a real multiplier and computes round(acc * m) + zero_point, before the clamp."""
 
     of: Callable[[FloatArray], tuple[AnyArray] | tuple[AnyArray, IntArray]]
     function: Callable[[AnyArray, AnyArray, IntArray, IntArray], AnyArray]
@@ -444,6 +445,6 @@ _FORMS = {
 
 
 def behaviour_ranges(behaviour: RequantizeBehaviour) -> tuple[tuple[float, float], tuple[int, int] | None]:
-    """The least and greatest multiplier and shift of a behaviour; None for one without shifts."""
+    """The least and greatest multiplier and shift of a behaviour; None instead of shifts if it has none."""
     form = _FORMS[behaviour]
     return form.multipliers, form.shifts

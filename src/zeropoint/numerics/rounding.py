@@ -1,7 +1,7 @@
-"""Roundings of floats, and the integer roundings that fixed-point runtimes are made of.
+"""Rounding of floats, and the integer rounding primitives of fixed-point runtimes.
 
-The integer functions are exact on every int64 in the range that they state; they take integers of any dtype and
-return int64. Their names and formulas:
+The integer functions are exact on every int64 in the documented range. They take integers of any dtype and return
+int64. Their names and formulas are from:
 
 - `shift_right_half_up`: TFLite's single rounding, TOSA SINGLE_ROUND, `PMULHRSW`.
 - `rounding_divide_by_pot`, `saturating_rounding_doubling_high_mul`: gemmlowp, fixedpoint/fixedpoint.h.
@@ -20,14 +20,14 @@ INT32_MAX = (1 << 31) - 1
 
 
 def round_half_even(x: AnyArray) -> AnyArray:
-    """To the nearest integer, ties to the even one (IEEE 754 roundTiesToEven). Keeps the dtype."""
+    """To the nearest integer, ties to even (IEEE 754 roundTiesToEven). Keeps the dtype."""
     return np.rint(x)
 
 
 def round_half_away(x: AnyArray) -> AnyArray:
     """To the nearest integer, ties away from zero (C's `round`). Keeps the dtype."""
     whole = np.trunc(x)
-    # x - trunc(x) is exact: it has no more significant bits than x. So no tie is invented, as x + 0.5 would.
+    # x - trunc(x) is exact: it has no more significant bits than x. x + 0.5 could round, and so create false ties.
     half = np.asarray(0.5, dtype=x.dtype)
     away = (np.abs(x - whole) >= half).astype(x.dtype)
     return whole + np.copysign(away, x)
@@ -47,14 +47,14 @@ def truncate(x: AnyArray) -> AnyArray:
 
 
 def shift_right_half_up(x: npt.ArrayLike, n: npt.ArrayLike) -> IntArray:
-    """floor((x + 2^(n-1)) / 2^n): to the nearest, ties towards positive infinity; x for n = 0. 0 <= n <= 63."""
+    """floor((x + 2^(n-1)) / 2^n): to nearest, ties towards positive infinity; x for n = 0. 0 <= n <= 63."""
     x, n = np.asarray(x, dtype=np.int64), np.asarray(n, dtype=np.int64)
-    # The highest bit that is shifted out is the carry. x + 2^(n-1) might overflow; with n > 0 this cannot.
+    # Add the highest bit that is shifted out. x + 2^(n-1) might overflow; this cannot.
     return (x >> n) + ((x >> np.maximum(n - 1, 0)) & (n > 0))
 
 
 def rounding_divide_by_pot(x: npt.ArrayLike, k: npt.ArrayLike) -> IntArray:
-    """x / 2^k to the nearest, ties away from zero (gemmlowp RoundingDivideByPOT, widened to int64). 0 <= k <= 62."""
+    """x / 2^k to nearest, ties away from zero (gemmlowp RoundingDivideByPOT, widened to int64). 0 <= k <= 62."""
     x, k = np.asarray(x, dtype=np.int64), np.asarray(k, dtype=np.int64)
     mask = (np.int64(1) << k) - 1
     threshold = (mask >> 1) + (x < 0)
@@ -62,11 +62,11 @@ def rounding_divide_by_pot(x: npt.ArrayLike, k: npt.ArrayLike) -> IntArray:
 
 
 def saturating_rounding_doubling_high_mul(a: npt.ArrayLike, b: npt.ArrayLike) -> IntArray:
-    """2*a*b / 2^32 to the nearest, of int32 values; INT32_MIN * INT32_MIN gives INT32_MAX (gemmlowp; SQRDMULH).
+    """2*a*b / 2^32 to nearest, for int32 values; INT32_MIN * INT32_MIN gives INT32_MAX (gemmlowp; SQRDMULH).
 
-    gemmlowp writes (ab + (ab >= 0 ? 2^30 : 1 - 2^30)) / 2^31 with a division that truncates. For ab < 0 that is
-    -floor((-ab + 2^30 - 1) / 2^31) = ceil((ab - 2^30 + 1) / 2^31) = floor((ab + 2^30) / 2^31): ties go up for either
-    sign, and one arithmetic shift does it.
+    gemmlowp writes (ab + (ab >= 0 ? 2^30 : 1 - 2^30)) / 2^31 with truncating division. For ab < 0, that is
+    -floor((-ab + 2^30 - 1) / 2^31) = ceil((ab - 2^30 + 1) / 2^31) = floor((ab + 2^30) / 2^31): ties round up for either
+    sign, so one arithmetic shift suffices.
     """
     product = np.asarray(a, dtype=np.int64) * np.asarray(b, dtype=np.int64)
     # |ab| <= 2^62, so the rounding term fits; only INT32_MIN * INT32_MIN reaches 2^31.
@@ -76,8 +76,8 @@ def saturating_rounding_doubling_high_mul(a: npt.ArrayLike, b: npt.ArrayLike) ->
 def multiply_by_quantized_multiplier(x: npt.ArrayLike, multiplier: npt.ArrayLike, exponent: npt.ArrayLike) -> IntArray:
     """x * (multiplier / 2^31) * 2^exponent, rounded twice (TFLite MultiplyByQuantizedMultiplier, double rounding).
 
-    x * 2^max(exponent, 0) saturates to int32. The runtime does not check that product, which is undefined where it
-    overflows; an output that is to be what the runtime's is needs |x| <= 2^31 - 1 >> exponent (`accumulator_limit`).
+    x * 2^max(exponent, 0) saturates to int32. In the runtime, overflow of that product is undefined, so results are the
+    runtime's only for |x| <= 2^31 - 1 >> exponent (`accumulator_limit`).
     """
     exponent = np.asarray(exponent, dtype=np.int64)
     inside = np.clip(np.asarray(x, dtype=np.int64), INT32_MIN, INT32_MAX)  # shifted by 30 bits it stays in int64
@@ -102,6 +102,6 @@ def tosa_apply_scale_32(
 
 
 def tosa_apply_scale_16(value: npt.ArrayLike, multiplier: npt.ArrayLike, shift: npt.ArrayLike) -> IntArray:
-    """value * multiplier / 2^shift, ties up, of 48-bit values and multipliers below 2^15 (TOSA's apply_scale_16)."""
+    """value * multiplier / 2^shift, ties up, for 48-bit values and multipliers below 2^15 (TOSA's apply_scale_16)."""
     value, shift = np.asarray(value, dtype=np.int64), np.asarray(shift, dtype=np.int64)
     return (value * np.asarray(multiplier, dtype=np.int64) + (np.int64(1) << (shift - 1))) >> shift

@@ -1,7 +1,7 @@
-"""The error function and its kin, the gamma function's logarithm and its derivative, in f64.
+"""The error function and related functions, the logarithm of the gamma function and its derivative, in f64.
 
-Source: the series named at each function. Relative errors are a few units of 2^-53, but for `log_gamma` and `digamma`
-near their zeros, where the absolute error is.
+Source: the series named at each function. Relative errors are a few units of 2^-53; for `log_gamma` and `digamma` near
+their zeros, this holds for the absolute error.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from zeropoint.numerics.arrays import FloatArray
 _NODES = 48
 _TERMS = 30
 _CONTINUED = 2.0
-"""From here on erfc is a continued fraction, where its coefficients are made."""
+"""The coefficients of erfc are computed by a continued fraction from this argument on."""
 
 
 def erf(x: FloatArray) -> FloatArray:
@@ -33,7 +33,7 @@ def erf(x: FloatArray) -> FloatArray:
 
 
 def erfc(x: FloatArray) -> FloatArray:
-    """1 - erf(x), without cancellation where x is large."""
+    """1 - erf(x), without cancellation for large x."""
     upper = _erfc_of_positive(np.abs(x))
     return np.where(x < 0, 2.0 - upper, np.where(x < 0.5, 1.0 - erf(np.minimum(x, 0.5)), upper))
 
@@ -47,7 +47,7 @@ def _erfc_of_positive(x: FloatArray) -> FloatArray:
     last, before = np.zeros_like(t), np.zeros_like(t)
     for coefficient in coefficients[:0:-1]:
         last, before = 2.0 * argument * last - before + coefficient, last
-    # x^2 as the square of few digits, which is exact, and the rest: exp would magnify the rounding of x^2.
+    # Split x^2 into an exact square of few digits and a rest, because exp would amplify the rounding error of x^2.
     bounded = np.minimum(x, 40.0)
     head = bounded.astype(np.float32).astype(np.float64)
     rest = (bounded - head) * (bounded + head)
@@ -56,7 +56,7 @@ def _erfc_of_positive(x: FloatArray) -> FloatArray:
 
 @cache
 def _erfc_coefficients() -> list[float]:
-    """The Chebyshev series of log(erfc(x) / t) + x^2 in t, through its values at the Chebyshev nodes."""
+    """The Chebyshev series of log(erfc(x) / t) + x^2 in t, interpolated at the Chebyshev nodes."""
     angles = [math.pi * (k + 0.5) / _NODES for k in range(_NODES)]
     values: list[float] = []
     for angle in angles:
@@ -69,7 +69,7 @@ def _erfc_coefficients() -> list[float]:
 
 
 def _log_scaled_erfc(x: float) -> float:
-    """log(erfc(x) exp(x^2)); of large x by Laplace's continued fraction x + (1/2) / (x + 1 / (x + (3/2) / ...))."""
+    """log(erfc(x) exp(x^2)); for large x by Laplace's continued fraction x + (1/2) / (x + 1 / (x + (3/2) / ...))."""
     if x < _CONTINUED:
         return math.log(math.erfc(x)) + x * x
     fraction = x
@@ -79,14 +79,14 @@ def _log_scaled_erfc(x: float) -> float:
 
 
 def erf_inverse(x: FloatArray) -> FloatArray:
-    """The number whose erf is x: Winitzki's approximation, then Halley's steps; +-1 gives +-inf, beyond it NaN."""
+    """The inverse of erf: Winitzki's approximation, then Halley's steps; +-inf for x = +-1, NaN for |x| > 1."""
     magnitude = np.abs(x)
     inside = np.minimum(magnitude, 1.0 - 2.0**-53)
     logarithm = np.log1p(-inside) + np.log1p(inside)
     shift = 2.0 / (math.pi * 0.147) + logarithm / 2
     y = np.sqrt(np.sqrt(shift * shift - logarithm / 0.147) - shift)
     for _ in range(3):
-        # From the nearer end: 1 - x is exact where x is near 1.
+        # Compute from the nearer end: 1 - x is exact for x near 1.
         excess = np.where(inside < 0.5, erf(y) - inside, (1.0 - inside) - erfc(y))
         step = excess / (2.0 / math.sqrt(math.pi) * np.exp(-y * y))
         y = y - step / (1.0 + y * step)
@@ -105,7 +105,7 @@ _LANCZOS = (
     9.9843695780195716e-6,
     1.5056327351493116e-7,
 )
-"""Lanczos' approximation of the gamma function with g = 7 and nine terms."""
+"""Coefficients of Lanczos' approximation of the gamma function with g = 7 and nine terms."""
 
 
 def log_gamma(x: FloatArray) -> FloatArray:
@@ -116,11 +116,11 @@ def log_gamma(x: FloatArray) -> FloatArray:
         series = series + coefficient / (z + k)
     t = z + 7.5
     upper = 0.5 * math.log(2.0 * math.pi) + (z + 0.5) * np.log(t) - t + np.log(series)
-    # gamma(x) gamma(1 - x) = pi / sin(pi x); the sine of the distance to the nearest integer is accurate.
+    # gamma(x) gamma(1 - x) = pi / sin(pi x). The sine is taken of the distance to the nearest integer, for accuracy.
     sine = np.abs(np.sin(math.pi * (x - np.rint(x))))
     reflected = math.log(math.pi) - np.log(sine) - upper
     found = np.where(x < 0.5, np.where(sine == 0, np.inf, reflected), upper)
-    found = np.where((x == 1) | (x == 2), 0.0, found)  # its zeros, which the sum of large terms misses by some 2^-50
+    found = np.where((x == 1) | (x == 2), 0.0, found)  # the zeros, which the sum of large terms misses by about 2^-50
     return np.where(np.isinf(x), np.inf, found)
 
 

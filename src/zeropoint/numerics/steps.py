@@ -1,9 +1,9 @@
-"""The steps that elementary functions are made of, and what computes them on arrays.
+"""The primitive steps of elementary functions, and their implementation on arrays.
 
 `zeropoint.numerics.elementary` and `zeropoint.numerics.trigonometry` are written in these steps. `ARRAYS` computes them
-with NumPy, for the interpreter and for tables; native code has the same steps in LLVM (`zeropoint.codegen.kernels`).
-Each step is one operation that IEEE 754 or two's complement defines completely, so results are equal in every bit.
-There is no fused multiply-add among them: not every machine has one.
+with NumPy, for the interpreter and for tables; native code emits the same steps in LLVM (`zeropoint.codegen.kernels`).
+Each step is one operation that IEEE 754 or two's complement defines completely, so results are equal bit for bit.
+There is no fused multiply-add, because not every machine has one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ V = TypeVar("V")
 class Steps(Protocol[V]):
     """Operations on floats (f32 or f64), on integers of the same width, and on masks.
 
-    Where a number is given for an operand, it is rounded to the other one's type.
+    If an operand is a Python number, it is rounded to the other operand's type.
     """
 
     def number(self, like: V, value: float, /) -> V:
@@ -29,7 +29,7 @@ class Steps(Protocol[V]):
         ...
 
     def plus(self, a: V, b: V | float, /) -> V:
-        """a + b, rounded to nearest, as all that follows."""
+        """a + b, rounded to nearest, as are all following operations."""
         ...
 
     def minus(self, a: V, b: V | float, /) -> V:
@@ -69,7 +69,7 @@ class Steps(Protocol[V]):
         ...
 
     def is_less(self, a: V, b: V | float, /) -> V:
-        """a < b; false for NaN, as the next two."""
+        """a < b; false for NaN, as are the next two."""
         ...
 
     def is_greater(self, a: V, b: V | float, /) -> V:
@@ -85,15 +85,15 @@ class Steps(Protocol[V]):
         ...
 
     def both(self, a: V, b: V, /) -> V:
-        """Of masks."""
+        """Both masks."""
         ...
 
     def either(self, a: V, b: V, /) -> V:
-        """Of masks."""
+        """Either mask."""
         ...
 
     def inverse(self, mask: V, /) -> V:
-        """Of a mask."""
+        """not mask."""
         ...
 
     def select(self, mask: V, yes: V, no: V, /) -> V:
@@ -101,84 +101,84 @@ class Steps(Protocol[V]):
         ...
 
     def bits(self, x: V, /) -> V:
-        """The bits of floats, as integers."""
+        """The bits of floats as integers."""
         ...
 
     def of_bits(self, n: V, /) -> V:
-        """The floats of some bits."""
+        """The floats with the given bits."""
         ...
 
     def to_integers(self, x: V, /) -> V:
-        """Floats that are integers of at most 31 bits, as integers; of any other anything."""
+        """Floats with integer values of at most 31 bits as integers; unspecified for all other values."""
         ...
 
     def to_floats(self, n: V, /) -> V:
-        """Integers to the nearest float of their width."""
+        """The nearest floats of the integers' width."""
         ...
 
     def of_short(self, n: V, /) -> V:
-        """Integers of at most 31 bits as floats of their width."""
+        """Integers with values of at most 31 bits as floats of their width."""
         ...
 
     def integer(self, like: V, value: int, /) -> V:
-        """An integer in the type of `like`, which are integers."""
+        """An integer in the integer type of `like`."""
         ...
 
     def added(self, a: V, b: V | int, /) -> V:
-        """a + b of integers, modulo their width, as the next two."""
+        """a + b for integers, modulo 2^width, as are the next two."""
         ...
 
     def subtracted(self, a: V, b: V, /) -> V:
-        """a - b of integers."""
+        """a - b for integers."""
         ...
 
     def multiplied(self, a: V, b: V, /) -> V:
-        """a b of integers."""
+        """a b for integers."""
         ...
 
     def upper_product(self, a: V, b: V, /) -> V:
-        """The upper half of the product of unsigned integers of 64 bits."""
+        """The upper half of the product of unsigned 64-bit integers."""
         ...
 
     def masked(self, a: V, b: int, /) -> V:
-        """The bits of `a` that are set in `b`."""
+        """Bitwise a and b."""
         ...
 
     def merged(self, a: V, b: V | int, /) -> V:
-        """The bits that are set in either."""
+        """Bitwise a or b."""
         ...
 
     def up(self, n: V, count: int, /) -> V:
-        """Bits moved to the left."""
+        """Left shift."""
         ...
 
     def down(self, n: V, count: int, /) -> V:
-        """Bits moved to the right, zeros behind them."""
+        """Logical right shift."""
         ...
 
     def halved(self, n: V, count: int, /) -> V:
-        """Bits moved to the right, the sign behind them."""
+        """Arithmetic right shift."""
         ...
 
     def window(self, words: Sequence[int], start: V, count: int, /) -> list[V]:
-        """`count` words of 64 bits from bit `start` of a table on."""
+        """`count` 64-bit words of a table, starting at bit `start`."""
         ...
 
     def is_below(self, a: V, b: V, /) -> V:
-        """a < b of unsigned integers."""
+        """a < b for unsigned integers."""
         ...
 
     def is_set(self, n: V, bit: int, /) -> V:
-        """Whether a bit of integers is set."""
+        """Whether a bit of the integers is set."""
         ...
 
     def bounded(self, n: V, low: int, high: int, /) -> V:
-        """Signed integers between two bounds."""
+        """Signed integers clamped to low..high."""
         ...
 
 
 class _ArraySteps:
-    """`Steps` on arrays of NumPy. Warnings are the caller's to silence."""
+    """`Steps` on NumPy arrays. The caller silences warnings."""
 
     def number(self, like: AnyArray, value: float) -> AnyArray:
         return np.asarray(value, like.dtype)
@@ -282,7 +282,7 @@ class _ArraySteps:
     def window(self, words: Sequence[int], start: AnyArray, count: int) -> list[AnyArray]:
         table = np.array(words, np.int64).view(np.uint64)
         index, shift = start >> 6, (start & 63).astype(np.uint64)
-        # A shift by 64 is none of NumPy's: by 1 and by 63 - shift.
+        # NumPy does not define a shift by 64, so shift by 1 and by 63 - shift.
         parts = [(table[index + n] << shift) | (table[index + n + 1] >> 1 >> (63 - shift)) for n in range(count)]
         return [np.asarray(part).view(np.int64) for part in parts]
 
@@ -297,4 +297,4 @@ class _ArraySteps:
 
 
 ARRAYS: Steps[AnyArray] = _ArraySteps()
-"""The steps on arrays."""
+"""The steps on NumPy arrays."""

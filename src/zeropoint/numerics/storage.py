@@ -1,4 +1,4 @@
-"""Storage types: the integers that quantized values are stored as.
+"""Storage types: the integer types that hold quantized values.
 
 Source: the "'quant' Dialect" document (storage type, storage_min, storage_max); widths up to 32, and 64 for
 accumulators.
@@ -59,9 +59,9 @@ class StorageType:
 
 
 def smallest_dtype(minimum: int, maximum: int) -> np.dtype[np.signedinteger] | np.dtype[np.unsignedinteger]:
-    """The smallest NumPy integer that holds minimum..maximum; of two of one size, the signed one.
+    """The smallest NumPy integer that holds minimum..maximum; signed if both signs fit.
 
-    So 0..127 is int8: give a dtype where a part of the range of u8 is meant. Raises ValueError beyond 64 bits.
+    So 0..127 gives int8: pass a dtype if a part of u8's range is meant. Raises ValueError beyond 64 bits.
     """
     for bits in (8, 16, 32, 64):
         for signed in (True, False):

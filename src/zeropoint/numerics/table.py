@@ -1,4 +1,4 @@
-"""A function of one 8-bit value as a table of its 2^width results: exact for the profile, whatever the function."""
+"""Tabulates a function of one quantized value: 2^width results, exact under the profile for any function."""
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ def table(
 ) -> AnyArray:
     """quantize(function(dequantize(q))) for every q of the input's storage type, from its minimum up; shape (2^width,).
 
-    Input and output are per tensor. `storage` is the input's storage type; without it, i8 where the storage range goes
-    below 0, else u8. `function` takes and gives arrays of `expressed`. `dtype` is the entries' (see `quantize`).
+    Input and output are per tensor. `storage` is the input's storage type, by default i8 if the storage range goes
+    below 0, else u8. `function` maps arrays of `expressed` to arrays of `expressed`. `dtype` is that of the entries
+    (see `quantize`).
     Raises ValueError for storage wider than 16 bits.
     """
     storage = StorageType(input.storage_min < 0, 8) if storage is None else storage
@@ -47,9 +48,9 @@ def table(
 
 
 def apply_table(entries: AnyArray, q: npt.ArrayLike, storage: StorageType | None = None) -> AnyArray:
-    """entries[q - minimum of q's storage type]; without `storage` the type is that of the array: int8 or uint8, say.
+    """entries[q - minimum of q's storage type]; by default, the storage type is the array's dtype, e.g. int8 or uint8.
 
-    Raises ValueError if the table has not one entry for each value of the storage type.
+    Raises ValueError if the table does not have one entry per value of the storage type.
     """
     stored = np.asarray(q)
     storage = StorageType(stored.dtype.kind == "i", stored.dtype.itemsize * 8) if storage is None else storage

@@ -1,8 +1,8 @@
-"""sine, cosine, tangent, their inverses and hyperbolic relatives in f64, as steps of arithmetic.
+"""Sine, cosine, tangent, their inverses and the hyperbolic functions in f64, as steps of arithmetic.
 
-An angle is reduced with as many bits of 2 / pi as its exponent asks for: x = m 2^e, and of 2^e 2 / pi only what is
-below 4 matters, of which 192 bits are multiplied with m. What is left is at most pi / 4 and has all its relative
-precision, for the greatest f64 too. Source: Payne and Hanek, "Radian reduction for trigonometric functions".
+An angle is reduced with as many bits of 2 / pi as its exponent needs: for x = m 2^e, only the bits of 2^e 2 / pi below
+4 matter, and 192 of them are multiplied by m. The rest is at most pi / 4 and has full relative precision, even for the
+greatest f64. Source: Payne and Hanek, "Radian reduction for trigonometric functions".
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from zeropoint.numerics.elementary import (
 from zeropoint.numerics.steps import Steps, V
 
 COUNT = 21
-"""Words of 2 / pi behind the one of zeros that small exponents read."""
+"""Number of words of 2 / pi, after a leading zero word that small exponents read."""
 
 
 def _two_over_pi(bits: int) -> int:
@@ -43,7 +43,7 @@ def _two_over_pi(bits: int) -> int:
 
 
 def _words() -> list[int]:
-    """A zero, then the bits of 2 / pi behind its binary point, as signed 64-bit numbers."""
+    """A zero word, then the bits of 2 / pi after the binary point, as signed 64-bit numbers."""
     bits = _two_over_pi(64 * COUNT)
     words = [bits >> 64 * (COUNT - 1 - n) & (1 << 64) - 1 for n in range(COUNT)]
     return [0] + [word - (word >> 63 << 64) for word in words]
@@ -53,14 +53,14 @@ WORDS = _words()
 
 
 def _reduced(s: Steps[V], x: V) -> tuple[V, V]:
-    """(n, r) with |x| = n pi / 2 + r modulo 2 pi, |r| <= pi / 4; n as i64. Of infinities and NaN anything."""
+    """(n, r) with |x| = n pi / 2 + r modulo 2 pi, |r| <= pi / 4; n as i64. Unspecified for infinities and NaN."""
     magnitude = s.magnitude(x)
     small = s.inverse(s.is_greater(magnitude, math.pi / 4))
     bits = s.bits(magnitude)
-    # From 2^-1 on; what is smaller is chosen below.
+    # For 2^-1 and above; smaller arguments are selected below.
     exponent = s.bounded(s.down(bits, 52), 1022, 2046)
     m = s.merged(s.masked(bits, (1 << 52) - 1), 1 << 52)
-    # Bit j of 2 / pi (0 is the one of 1/2) weighs 2^(e - j - 1): from e - 2 on it is below 4.
+    # Bit j of 2 / pi (bit 0 is 1/2) has weight 2^(e - j - 1), which is below 4 from j = e - 2 on.
     high, middle, low = s.window(WORDS, s.added(exponent, 64 - 1075 - 2), 3)
     second = s.multiplied(m, middle)
     below = s.added(second, s.upper_product(m, low))
@@ -69,7 +69,7 @@ def _reduced(s: Steps[V], x: V) -> tuple[V, V]:
     above = s.select(carry, s.added(above, 1), above)
     quadrant = s.down(s.added(above, 1 << 61), 62)
     rest = s.subtracted(above, s.up(quadrant, 62))
-    # rest 2^-62 + below 2^-126 in three parts, each of fewer bits than a double has.
+    # rest 2^-62 + below 2^-126 as three parts, each with fewer bits than an f64 significand.
     parts = [
         (s.halved(rest, 11), 11 - 62),
         (s.masked(rest, (1 << 11) - 1), -62),
@@ -90,7 +90,7 @@ def _sine_of_rest(s: Steps[V], r: V) -> V:
 
 
 def _cosine_of_rest(s: Steps[V], r: V) -> V:
-    """cos r on |r| <= pi / 4: what 1 - r^2 / 2 loses by its rounding is added to the rest of the series."""
+    """cos r on |r| <= pi / 4: the rounding error of 1 - r^2 / 2 is added to the rest of the series."""
     z = s.times(r, r)
     half = s.times(z, 0.5)
     first = s.minus(s.number(r, 1.0), half)
@@ -100,12 +100,12 @@ def _cosine_of_rest(s: Steps[V], r: V) -> V:
 
 
 def _is_negative(s: Steps[V], x: V) -> V:
-    """Whether the sign is set, of a zero, too."""
+    """Whether the sign bit is set, also for zeros."""
     return s.is_less(s.signed(s.number(x, 1.0), x), 0.0)
 
 
 def _of_finite(s: Steps[V], x: V, result: V) -> V:
-    """NaN for infinities and NaN."""
+    """The result; NaN if x is infinite or NaN."""
     finite = s.is_less(s.magnitude(x), math.inf)
     return s.select(finite, result, s.number(x, math.nan))
 
@@ -135,7 +135,7 @@ def tan(s: Steps[V], x: V) -> V:
 
 
 def _arctangent_of_ratio(s: Steps[V], small: V, large: V) -> V:
-    """atan(small / large) of 0 <= small <= large; above tan(pi / 8) as pi / 4 + atan((s - l) / (s + l))."""
+    """atan(small / large) for 0 <= small <= large; above tan(pi / 8), as pi / 4 + atan((s - l) / (s + l))."""
     ratio = s.over(small, large)
     above = s.is_greater(ratio, math.sqrt(2) - 1)
     turned = s.over(s.minus(ratio, 1.0), s.plus(ratio, 1.0))
@@ -147,7 +147,7 @@ def _arctangent_of_ratio(s: Steps[V], small: V, large: V) -> V:
 
 
 def atan2(s: Steps[V], y: V, x: V) -> V:
-    """The angle of the point (x, y), as C's atan2 has it: signs of zeros count, two infinities are a diagonal."""
+    """The angle of the point (x, y), as C's atan2: the signs of zeros matter, two infinities give a diagonal."""
     rise, run = s.magnitude(y), s.magnitude(x)
     steep = s.is_greater(rise, run)
     small, large = s.select(steep, run, rise), s.select(steep, rise, run)
@@ -158,7 +158,7 @@ def atan2(s: Steps[V], y: V, x: V) -> V:
     small = s.select(same, s.select(none, s.number(x, 0.0), one), small)
     large = s.select(same, one, large)
     angle = _arctangent_of_ratio(s, small, large)
-    # pi / 2 in two numbers: the second one is far below an ulp of the first.
+    # pi / 2 as a sum of two numbers; the second one is far below an ulp of the first.
     across = s.minus(s.minus(s.number(x, math.pi / 2), angle), -6.123233995736766e-17)
     angle = s.select(steep, across, angle)
     backwards = _is_negative(s, x)
@@ -173,24 +173,24 @@ def atan(s: Steps[V], x: V) -> V:
 
 
 def _complement(s: Steps[V], x: V) -> V:
-    """sqrt(1 - x^2), NaN beyond 1."""
+    """sqrt(1 - x^2); NaN for |x| > 1."""
     product = s.times(s.minus(s.number(x, 1.0), x), s.plus(x, 1.0))
     return s.root(product)
 
 
 def asin(s: Steps[V], x: V) -> V:
-    """The arc sine, NaN beyond 1."""
+    """The arc sine; NaN for |x| > 1."""
     return atan2(s, x, _complement(s, x))
 
 
 def acos(s: Steps[V], x: V) -> V:
-    """The arc cosine, NaN beyond 1: 2 atan(sqrt((1 - x) / (1 + x)))."""
+    """The arc cosine, 2 atan(sqrt((1 - x) / (1 + x))); NaN for |x| > 1."""
     rise, run = s.minus(s.number(x, 1.0), x), s.plus(x, 1.0)
     return s.times(atan2(s, s.root(rise), s.root(run)), 2.0)
 
 
 def sinh(s: Steps[V], x: V) -> V:
-    """(e + e / (e + 1)) / 2 with e = e^|x| - 1, with the sign of x; in two factors where e^|x| is not an f64."""
+    """(e + e / (e + 1)) / 2 with e = e^|x| - 1, with the sign of x; in two factors if e^|x| overflows f64."""
     magnitude = s.magnitude(x)
     e = exponential_minus_one(s, magnitude)
     result = s.times(s.plus(e, s.over(e, s.plus(e, 1.0))), 0.5)
@@ -200,7 +200,7 @@ def sinh(s: Steps[V], x: V) -> V:
 
 
 def cosh(s: Steps[V], x: V) -> V:
-    """(e + 1 / e) / 2 with e = e^|x|; in two factors if that is not an f64."""
+    """(e + 1 / e) / 2 with e = e^|x|; in two factors if e^|x| overflows f64."""
     magnitude = s.magnitude(x)
     e = exponential(s, magnitude)
     result = s.times(s.plus(e, s.over(s.number(x, 1.0), e)), 0.5)
@@ -209,7 +209,7 @@ def cosh(s: Steps[V], x: V) -> V:
 
 
 def asinh(s: Steps[V], x: V) -> V:
-    """log(1 + x + x^2 / (1 + sqrt(1 + x^2))) of |x|, with the sign of x; log 2 x of great ones."""
+    """log(1 + x + x^2 / (1 + sqrt(1 + x^2))) of |x|, with the sign of x; log 2 x for large |x|."""
     magnitude = s.magnitude(x)
     square = s.times(magnitude, magnitude)
     root = s.root(s.plus(square, 1.0))
@@ -220,7 +220,7 @@ def asinh(s: Steps[V], x: V) -> V:
 
 
 def acosh(s: Steps[V], x: V) -> V:
-    """log(1 + t + sqrt(2 t + t^2)), t = x - 1, NaN below 1; log 2 x of great ones."""
+    """log(1 + t + sqrt(2 t + t^2)) with t = x - 1; NaN for x < 1; log 2 x for large x."""
     t = s.minus(x, 1.0)
     root = s.root(plus_product(s, t, t, s.times(t, 2.0)))
     result = log_plus_one(s, s.plus(t, root))
@@ -229,7 +229,7 @@ def acosh(s: Steps[V], x: V) -> V:
 
 
 def atanh(s: Steps[V], x: V) -> V:
-    """log((1 + x) / (1 - x)) / 2, NaN beyond 1."""
+    """log((1 + x) / (1 - x)) / 2; NaN for |x| > 1."""
     magnitude = s.magnitude(x)
     ratio = s.over(s.times(magnitude, 2.0), s.minus(s.number(x, 1.0), magnitude))
     return s.signed(s.times(log_plus_one(s, ratio), 0.5), x)

@@ -1,4 +1,4 @@
-"""What XNNPACK's 8-bit kernels compute if that is not a product with one f32 number.
+"""The arithmetic of XNNPACK's 8-bit kernels that do not multiply by a single f32 number.
 
 Sources: XNNPACK's qs8-vcvt, qs8-vlrelu (8 fractional bits, half up) and qs8-vadd (21-bit factors, half up).
 """
@@ -14,15 +14,15 @@ from zeropoint.numerics.ranges import AffineParameters
 
 FRACTION_BITS = 8
 LEAST_CONVERSION, GREATEST_CONVERSION = 2.0**-8, 2.0**7
-"""The ratios of scales that a change of parameters takes."""
+"""The range of scale ratios that XNNPACK supports in a conversion between quantized types."""
 LEAST_SUM, GREATEST_SUM = 2.0**-10, 2.0**8
-"""The ratios of an operand's scale to the result's that an addition takes."""
+"""The range of ratios of an operand's scale to the result's that XNNPACK supports in an addition."""
 SUM_BITS = 20
-"""The greatest factor of a sum lies in 2^20 .. 2^21."""
+"""The greatest factor of a sum is in 2^20 .. 2^21."""
 
 
 def conversion_factor(given: float, wanted: float) -> int | None:
-    """round(256 * s_in / s_out), all in f32; None beyond the ratios that XNNPACK takes."""
+    """round(256 * s_in / s_out), all in f32; None if XNNPACK does not support the ratio."""
     ratio = np.float32(given) / np.float32(wanted)
     if not LEAST_CONVERSION <= ratio <= GREATEST_CONVERSION:
         return None
@@ -40,7 +40,7 @@ def leaky_relu_table(given: AffineParameters, wanted: AffineParameters, slope: f
 
 
 def sum_factors(scales: Sequence[float], wanted: float) -> tuple[list[int], int] | None:
-    """The factors of the operands of a sum, and the shift behind it; None beyond the ratios that XNNPACK takes."""
+    """The factors of a sum's operands and its right shift; None if XNNPACK does not support the scale ratios."""
     ratios = [np.float32(scale) / np.float32(wanted) for scale in scales]
     if not all(LEAST_SUM <= ratio < GREATEST_SUM for ratio in ratios):
         return None

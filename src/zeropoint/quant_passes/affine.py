@@ -1,7 +1,7 @@
 """The affine map as arith and math ops: the formulas of `zeropoint.numerics.affine`, op for op.
 
-Source: the "'quant' Dialect" document, `quantize` and `dequantize` of `quant.qcast` and `quant.dcast`; the rounding and
-the clamping are those of a numerics profile.
+Source: the "'quant' Dialect" document, `quantize` and `dequantize` of `quant.qcast` and `quant.dcast`; rounding and
+clamping follow a numerics profile.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from zeropoint.quant_passes.emitter import Elementwise
 
 @dataclass(frozen=True)
 class Parameters:
-    """Scale and zero point of what is converted, as scalars; a zero point that is the constant 0 is None."""
+    """Scale and zero point of a conversion, as scalar values; a constant zero point of 0 is None."""
 
     quantized: UniformQuantizedType
     scale: SSAValue
@@ -54,7 +54,7 @@ class Parameters:
 
     @property
     def is_signed(self) -> bool:
-        """Whether the storage has a sign."""
+        """Whether the storage is signed."""
         return self.quantized.storage.type.signed
 
 
@@ -70,7 +70,7 @@ def dequantize(ops: Elementwise, stored: SSAValue, parameters: Parameters) -> SS
 
 
 def quantize_as_upstream(ops: Elementwise, value: SSAValue, parameters: Parameters) -> SSAValue:
-    """trunc(x / scale + zero_point), clamped in integers, and only to bounds that narrow the storage type."""
+    """trunc(x / scale + zero_point), clamped as an integer, and only if the bounds narrow the storage type."""
     emit, expressed, signed = ops.emitter, parameters.expressed, parameters.is_signed
     scaled = emit.value(DivfOp(value, ops.splat(parameters.scale)))
     if parameters.zero_point is not None:
@@ -106,7 +106,7 @@ _RULES = {
 
 
 def clamping_type(quantized: UniformQuantizedType) -> AnyFloat:
-    """The float type in which storage bounds, with a zero point added or taken away, are exact numbers."""
+    """The float type that exactly represents the storage bounds, also with the zero point added or subtracted."""
     least, greatest = quantized.storage.range
     return (
         quantized.expressed_type
@@ -118,9 +118,9 @@ def clamping_type(quantized: UniformQuantizedType) -> AnyFloat:
 def quantize_scalar(
     ops: Elementwise, value: SSAValue, parameters: Parameters, behaviour: QuantizeBehaviour
 ) -> SSAValue:
-    """Round, clamp and convert one number; infinities clamp, NaN becomes the zero point (or what the behaviour says).
+    """Round, clamp and convert a number. Infinities are clamped; NaN becomes the zero point (or as the behaviour says).
 
-    The clamp comes before the conversion, which is poison for numbers that the storage type does not hold.
+    The clamp precedes the conversion, because the conversion of a number out of range is poison.
     """
     emit, expressed, signed = ops.emitter, parameters.expressed, parameters.is_signed
     rule, exact = _RULES[behaviour], clamping_type(parameters.quantized)
@@ -129,7 +129,7 @@ def quantize_scalar(
         zero_point = ops.to_float(parameters.zero_point, exact, signed)
     scaled = _scaled(ops, value, parameters, rule)
     if rule.zero_point_first and parameters.zero_point is not None:
-        # The sum is rounded as a sum with the zero point in the expressed type is.
+        # Round the sum as if the zero point were added in the expressed type.
         addend = zero_point if exact == expressed else ops.to_float(parameters.zero_point, expressed, signed)
         scaled = emit.value(AddfOp(scaled, cast("SSAValue", addend)))
     rounded = emit.value(rule.rounding(scaled))
@@ -146,7 +146,7 @@ def quantize_scalar(
 
 
 def _scaled(ops: Elementwise, value: SSAValue, parameters: Parameters, rule: _Rule) -> SSAValue:
-    """The value over the scale, or times its reciprocal."""
+    """The value divided by the scale, or multiplied by its reciprocal."""
     emit = ops.emitter
     if not rule.reciprocal:
         return emit.value(DivfOp(value, parameters.scale))
@@ -155,7 +155,7 @@ def _scaled(ops: Elementwise, value: SSAValue, parameters: Parameters, rule: _Ru
 
 
 def _clamped(ops: Elementwise, value: SSAValue, of_nan: SSAValue | None, low: SSAValue, high: SSAValue) -> SSAValue:
-    """The value between two bounds; NaN becomes `of_nan`, 0 if that is None."""
+    """The value clamped to two bounds; NaN becomes `of_nan`, or 0 if that is None."""
     emit = ops.emitter
     if of_nan is None:
         of_nan = emit.real(0.0, cast("AnyFloat", value.type))

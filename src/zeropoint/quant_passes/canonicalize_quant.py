@@ -1,4 +1,4 @@
-"""Casts that undo each other, folded; of casts of one value to one type, one.
+"""Fold casts that undo each other, and merge equal casts of one value.
 
 ```mlir
 %x = quant.dcast %q : !quant.uniform<i8:f32, 2.0> to f32
@@ -7,8 +7,8 @@
 %s = quant.scast %i : i8 to !quant.uniform<i8:f32, 2.0>     // %s is %q
 ```
 
-`dcast(qcast(x))` stays: it is a fake quantization, and x is what it rounds away from. Upstream MLIR folds it to x,
-which turns a program with simulated quantization into the float program; `fold_fake_quant` does so here.
+`dcast(qcast(x))` stays: it is a fake quantization, which rounds x. Upstream MLIR folds it to x, which turns a program
+with simulated quantization into the float program; `fold_fake_quant` enables that here.
 
 Source: upstream MLIR's folders of `quant.qcast`, `quant.dcast` and `quant.scast`.
 """
@@ -26,7 +26,7 @@ from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp, StorageCastOp
 
 
 def _fold_fake_quant(op: DequantizeCastOp) -> SSAValue | None:
-    """The value that a fake quantization rounds."""
+    """The input of a fake quantization."""
     source = op.input.op if isinstance(op.input, OpResult) else None
     same = isinstance(source, QuantizeCastOp) and source.input.type == op.result.type
     return source.input if same and isinstance(source, QuantizeCastOp) else None
@@ -34,7 +34,7 @@ def _fold_fake_quant(op: DequantizeCastOp) -> SSAValue | None:
 
 @dataclass
 class FoldCast(RewritePattern):
-    """qcast(dcast(x)), scast(scast(x)) and, where wanted, dcast(qcast(x)) -> x."""
+    """qcast(dcast(x)), scast(scast(x)) and, optionally, dcast(qcast(x)) -> x."""
 
     fold_fake_quant: bool
 
@@ -56,7 +56,7 @@ def _casts(program: Program) -> list[Operation]:
 
 
 def _shared(casts: list[Operation]) -> None:
-    """Of several casts of one value to one type, let the others' users read the first, in a block before them."""
+    """Replace equal casts of one value by the first one in the block."""
     first: dict[tuple[object, SSAValue, object], Operation] = {}
     for op in casts:
         earlier = first.setdefault((op.parent, op.operands[0], op.results[0].type), op)
@@ -65,9 +65,9 @@ def _shared(casts: list[Operation]) -> None:
 
 
 def canonicalize_quant(program: Program, fold_fake_quant: bool = False) -> Program:
-    """Fold casts that undo each other, share those of one value to one type, and remove those that nothing uses.
+    """Fold casts that undo each other, merge equal casts of one value, and remove unused casts.
 
-    With `fold_fake_quant` also `dcast(qcast(x))` to `x`, which erases simulated quantization.
+    With `fold_fake_quant`, also fold `dcast(qcast(x))` to `x`, which erases simulated quantization.
     """
     program = program.clone()
     _shared(_casts(program))

@@ -1,4 +1,4 @@
-"""Converting scalars and tensors: ranked, dynamic and unranked ones, per layer, per channel and sub-channel.
+"""Converts scalars and tensors (ranked, dynamic and unranked) per layer, per channel and sub-channel.
 
 A tensor of unknown rank is reshaped to one dimension, or to three with the channels in the middle, and back.
 """
@@ -35,15 +35,15 @@ from zeropoint.quant_passes.affine import Parameters
 from zeropoint.quant_passes.emitter import Elementwise, Emitter
 
 Convert = Callable[[Elementwise, SSAValue, Parameters], SSAValue]
-"""Ops that convert a value, given its scale and zero point."""
+"""Emits ops that convert a value, given its scale and zero point."""
 
 
 @dataclass(frozen=True)
 class Conversion:
-    """How the values of one op are converted.
+    """The conversion of an op's values.
 
-    `result_element` is what each element becomes. `on_tensors` says whether `convert` takes whole tensors; otherwise it
-    takes scalars, and tensors go through a `linalg.generic`.
+    `result_element` is the element type of the result. With `on_tensors`, `convert` takes whole tensors; otherwise it
+    takes scalars, and tensors are converted in a `linalg.generic`.
     """
 
     quantized: UniformQuantizedType
@@ -68,14 +68,14 @@ def convert_value(emit: Emitter, value: SSAValue, conversion: Conversion) -> SSA
 
 
 def _flatten(emit: Emitter, value: SSAValue, extents: SSAValue) -> SSAValue:
-    """An unranked tensor as a 1-D one."""
+    """Reshape an unranked tensor to rank 1."""
     size = emit.value(NumElementsOp(extents))
     flat_extents = emit.value(tensor.FromElementsOp(size))
     return emit.value(ReshapeOp(value, flat_extents, TensorType(element_or_self(value.type), [DYNAMIC_INDEX])))
 
 
 def _flatten_around(emit: Emitter, value: SSAValue, extents: SSAValue, axis: int, channels: int) -> SSAValue:
-    """An unranked tensor as a 3-D one of shape [?, channels, ?]."""
+    """Reshape an unranked tensor to shape [?, channels, ?]."""
     before, after = emit.index(axis), emit.index(axis + 1)
     left = emit.value(NumElementsOp(emit.add(SplitAtOp(extents, before)).head))
     right = emit.value(NumElementsOp(emit.add(SplitAtOp(extents, after)).tail))
@@ -97,7 +97,7 @@ def _convert_ranked(emit: Emitter, value: SSAValue, conversion: Conversion, axis
 
 
 def _scalar_parameters(emit: Emitter, quantized: UniformQuantizedType) -> Parameters:
-    """Constants of a per-layer type."""
+    """The parameters of a per-layer type as scalar constants."""
     scale = emit.real(quantized.scale, quantized.expressed_type)
     unknown = Parameters(quantized, scale, None)
     zero_point = emit.integer(quantized.zero_point, unknown.integer)
@@ -105,7 +105,7 @@ def _scalar_parameters(emit: Emitter, quantized: UniformQuantizedType) -> Parame
 
 
 def _parameter_map(value: SSAValue, quantized: UniformQuantizedType, axis: int | None) -> AffineMap:
-    """From the indices of an element to those of its scale and zero point."""
+    """Maps the indices of an element to those of its scale and zero point."""
     rank = len(ranked_shape(value.type) or ())
     if axis is not None:
         return AffineMap(rank, 0, (AffineExpr.dimension(axis),))
@@ -147,7 +147,7 @@ def _parameter_elements(quantized: UniformQuantizedType, weights: Weights) -> tu
     else:
         rounded = [round_to(scale, expressed) for scale in quantized.data.scales]
         scales = DenseIntOrFPElementsAttr.from_list(TensorType(expressed, quantized.scales.shape), rounded)
-    # Signless integers of the same bits; narrower ones live sign-extended in their containers.
+    # Signless integers with the same bits; narrow ones are sign-extended in their containers.
     wrapped = quantized.zero_points
     if not storage.type.signed:
         wrapped = np.where(wrapped >= 1 << (storage.type.width - 1), wrapped - (1 << storage.type.width), wrapped)

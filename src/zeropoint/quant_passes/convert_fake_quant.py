@@ -1,4 +1,4 @@
-"""Fake quantization to a pair of casts.
+"""Convert fake quantization to a pair of casts.
 
 ```mlir
 %0 = "quant.const_fake_quant"(%x) {min = -1.0 : f32, max = 1.0 : f32, num_bits = 8 : i64} : ...
@@ -42,7 +42,7 @@ COMPAT_WIDTHS = (8, 16, 32)
 
 
 def fake_quant_type(op: ConstFakeQuantOp | ConstFakeQuantPerAxisOp, compat: bool) -> UniformQuantizedType:
-    """The type that a fake quantization simulates; with `compat` the one that TensorFlow's converter gave it in 2019.
+    """The type that a fake quantization simulates; with `compat`, the type of TensorFlow's converter of 2019.
 
     Raises ValueError for a range that is not finite.
     """
@@ -61,14 +61,14 @@ def fake_quant_type(op: ConstFakeQuantOp | ConstFakeQuantPerAxisOp, compat: bool
 
 
 class ConvertFakeQuant(RewritePattern):
-    """A fake quantization: `qcast` and `dcast`."""
+    """const_fake_quant(x) -> dcast(qcast(x))."""
 
     def __init__(self, compat: bool):
         self.compat = compat
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: ConstFakeQuantOp | ConstFakeQuantPerAxisOp, rewriter: PatternRewriter, /) -> None:
-        """Replace one. Raises LoweringError for a range that has no parameters."""
+        """Replace one op. Raises LoweringError for a range that has no parameters."""
         try:
             quantized = fake_quant_type(op, self.compat)
         except (ValueError, VerifyException) as error:

@@ -1,4 +1,4 @@
-"""Writing arith ops on scalars or on tensors alike, at one place of a program."""
+"""Emits arith ops on scalars and tensors alike, at one insertion point."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ OperationT = TypeVar("OperationT", bound=Operation)
 
 
 class Emitter:
-    """Adds ops at one place, with one location."""
+    """Inserts ops at one insertion point, with one location."""
 
     def __init__(self, builder: Builder, location: LocationAttr):
         self.builder = builder
@@ -41,7 +41,7 @@ class Emitter:
         return self.builder.insert(op)
 
     def value(self, op: Operation) -> SSAValue:
-        """Insert an op of one result."""
+        """Insert an op and return its only result."""
         return self.add(op).results[0]
 
     def index(self, value: int) -> SSAValue:
@@ -49,7 +49,7 @@ class Emitter:
         return self.value(ConstantOp(IntegerAttr(value, IndexType())))
 
     def integer(self, value: int, integer_type: IntegerType) -> SSAValue:
-        """An integer constant; an unsigned value past the sign bit becomes the signless one of the same bits."""
+        """An integer constant; a large unsigned value becomes the signless constant with the same bits."""
         width = integer_type.width.data
         signed = value - (1 << width) if value >= 1 << (width - 1) else value
         return self.value(ConstantOp(IntegerAttr(signed, integer_type)))
@@ -73,7 +73,7 @@ class Emitter:
 
 
 class Elementwise:
-    """Arithmetic on values of one shape: scalars where `shape` is None, tensors of it otherwise."""
+    """Arithmetic on values of one shape: scalars if `shape` is None, else tensors of that shape."""
 
     def __init__(self, emitter: Emitter, shape: tuple[int, ...] | None = None, sizes: Sequence[SSAValue] = ()):
         self.emitter = emitter
@@ -81,11 +81,11 @@ class Elementwise:
         self._sizes = sizes
 
     def type(self, element_type: Attribute) -> Attribute:
-        """The type of a value of `element_type` elements."""
+        """The type of a value with elements of `element_type`."""
         return element_type if self._shape is None else TensorType(element_type, self._shape)
 
     def splat(self, scalar: SSAValue) -> SSAValue:
-        """A scalar for every element."""
+        """A scalar splat to the shape."""
         if self._shape is None:
             return scalar
         return self.emitter.value(tensor.SplatOp(scalar, self._sizes, TensorType(scalar.type, self._shape)))
@@ -96,6 +96,6 @@ class Elementwise:
         return self.emitter.value(cast(value, self.type(float_type)))
 
     def to_integer(self, value: SSAValue, integer_type: Attribute, signed: bool) -> SSAValue:
-        """Floats to integers, cut off towards 0; poison for what the integer type does not hold."""
+        """Floats to integers, truncated towards 0; poison for numbers out of range."""
         cast = FPToSIOp if signed else FPToUIOp
         return self.emitter.value(cast(value, self.type(integer_type)))

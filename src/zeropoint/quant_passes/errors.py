@@ -1,4 +1,4 @@
-"""The error of every lowering."""
+"""The common error of all lowerings."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from zeropoint.errors import Error
 
 
 class LoweringError(Error, ValueError):
-    """A quantized op that has no integer form, with its name and place. `op` is that op, if it is given."""
+    """A quantized op has no integer form. The message has its name and place; `op` is the op, if given."""
 
     def __init__(self, message: str, op: Operation | None = None):
         super().__init__(message)

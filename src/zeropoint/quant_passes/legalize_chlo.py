@@ -1,4 +1,4 @@
-"""Spell out the chlo ops that StableHLO has ops for.
+"""Expand the chlo ops that StableHLO ops can express.
 
 ```mlir
 %0 = chlo.broadcast_add %x, %bias : (tensor<2x3xf32>, tensor<3xf32>) -> tensor<2x3xf32>
@@ -11,9 +11,9 @@ becomes
 %2 = stablehlo.multiply %1, %1 : tensor<2x3xf32>
 ```
 
-What is left are functions of one number (`chlo.erf`, `chlo.lgamma`, ...) and `chlo.next_after`: the interpreter
-computes them and the lowering makes tables of them, as of StableHLO's own functions; polynomials would say less.
-`chlo.mulhi`, `chlo.scan` and `chlo.ragged_dot` are left as well, for the interpreter.
+Unary functions (`chlo.erf`, `chlo.lgamma`, ...) and `chlo.next_after` stay: the interpreter computes them and the
+lowering makes tables of them, as of StableHLO's own functions; expanded to polynomials, they could not be recognized.
+`chlo.mulhi`, `chlo.scan` and `chlo.ragged_dot` stay as well, for the interpreter.
 """
 
 from __future__ import annotations
@@ -55,28 +55,28 @@ from zeropoint.ir.weights import Weights
 
 
 class Builder:
-    """Collects the ops that stand for one."""
+    """Collects the ops that replace one op."""
 
     def __init__(self, weights: Weights):
         self.weights = weights
         self.ops: list[Operation] = []
 
     def add(self, op: Operation) -> SSAValue:
-        """Append an op; its first result."""
+        """Append an op and return its first result."""
         self.ops.append(op)
         return op.results[0]
 
     def scalar(self, number: float, element_type: Attribute) -> SSAValue:
-        """A constant of rank 0."""
+        """A rank-0 constant."""
         array = np.asarray(number).astype(element_dtype(element_type))
         return self.add(constant_op(array, self.weights, element_type=element_type))
 
     def splat(self, number: float, like: SSAValue) -> SSAValue:
-        """A number in the shape and the element type of a value."""
+        """A constant with the shape and element type of a value."""
         return self.add(BroadcastInDimOp(self.scalar(number, element_of(like)), like.type, ()))
 
     def spread(self, value: SSAValue, shape: Sequence[int], dims: Sequence[int]) -> SSAValue:
-        """`broadcast_in_dim` to `shape`, or the value itself if it has that."""
+        """`broadcast_in_dim` to `shape`, or the value itself if it has that shape."""
         if tuple(shape_of(value)) == tuple(shape):
             return value
         return self.add(BroadcastInDimOp(value, TensorType(element_of(value), shape), dims))
@@ -148,7 +148,7 @@ def _tangent(op: chlo.TanOp, build: Builder) -> Sequence[SSAValue]:
 
 
 def _top_k(op: chlo.TopKOp, build: Builder) -> Sequence[SSAValue]:
-    """The first of the elements sorted in descending order, with their positions, stably."""
+    """The first k elements in descending order, with their positions; stable."""
     shape, element = shape_of(op.operand), element_of(op.operand)
     positions = build.add(IotaOp(with_element(op.operand, i32), len(shape) - 1))
     sort = SortOp([op.operand, positions], _descending([element, i32]), dimension=len(shape) - 1, stable=True)
@@ -159,7 +159,7 @@ def _top_k(op: chlo.TopKOp, build: Builder) -> Sequence[SSAValue]:
 
 
 def _descending(elements: Sequence[Attribute]) -> Region:
-    """Whether the first of two elements of the first input is the greater; of floats in total order."""
+    """A sort comparator: whether the first input's first element is greater; floats in total order."""
     block = Block(arg_types=[TensorType(element, []) for element in elements for _ in range(2)])
     compare = CompareOp(block.args[0], block.args[1], ComparisonDirection.GT)
     if element_dtype(elements[0]).kind not in "iub":
@@ -186,13 +186,13 @@ LEGALIZATIONS: Mapping[type[Operation], Legalization] = {
     chlo.TopKOp: _top_k,
     **dict.fromkeys(chlo.PLAIN, _broadcast),
 }
-"""What each op is spelled out as: the values of its results."""
+"""The expansion of each op; it returns the values of the op's results."""
 
 
 def legalize_chlo(program: Program) -> Program:
-    """Spell out every chlo op that StableHLO has ops for.
+    """Expand every chlo op that StableHLO ops can express.
 
-    Raises ValueError for a broadcasting op of dynamic shapes.
+    Raises ValueError for a broadcasting op with dynamic shapes.
     """
     if not any(type(op) in LEGALIZATIONS for op in program.module.walk()):
         return program

@@ -14,8 +14,8 @@ becomes, under a profile that rounds to nearest even after adding the zero point
 %5 = arith.fptosi %4 : f32 to i8
 %q = quant.scast %5 : i8 to !quant.uniform<i8:f32, 2.0:3>
 ```
-and under profile `upstream` the very ops of C++ MLIR's `lower-quant-ops`, which cut off towards 0, leave a full storage
-range unclamped, and so are poison for numbers past it.
+Under profile `upstream`, the ops are exactly those of C++ MLIR's `lower-quant-ops`: they truncate towards 0 and do not
+clamp to a full storage range, so numbers out of that range give poison.
 
 Source: the "'quant' Dialect" document, sections `quant.qcast` and `quant.dcast`; the profiles of `zeropoint.numerics`.
 """
@@ -41,7 +41,7 @@ from zeropoint.quant_passes.emitter import Emitter
 from zeropoint.quant_passes.errors import LoweringError
 
 DEFAULT_PROFILE = "float32-rne"
-"""What StableHLO's own quantized ops compute."""
+"""The profile that matches StableHLO's quantized ops."""
 
 
 def with_scalar(container: Attribute, scalar: Attribute) -> Attribute:
@@ -53,7 +53,7 @@ def with_scalar(container: Attribute, scalar: Attribute) -> Attribute:
 
 
 def _storable(op: Operation, value: SSAValue) -> UniformQuantizedType:
-    """The uniform type of a value that `quant.scast` can make integers of."""
+    """The uniform type of a value, if `quant.scast` can convert it to integers. Raises LoweringError otherwise."""
     found = element_or_self(value.type)
     if not isinstance(found, UniformQuantizedType):
         raise LoweringError(f"{describe(op)}: found type {found}, which has no scale; expected !quant.uniform", op)
@@ -96,8 +96,8 @@ def _replace(op: Operation, value: SSAValue) -> None:
 def lower_quant_ops(program: Program, profile: str | None = None) -> Program:
     """Replace every `quant.qcast` and `quant.dcast`; `quant.scast` stays.
 
-    `profile` names the rounding and clamping: the program's own where None, StableHLO's if it has none. Raises
-    LoweringError for a type without a scale, or whose storage is no signless integer, and ValueError for an unknown
+    `profile` names the rounding and clamping. It defaults to the program's profile, or StableHLO's if there is none.
+    Raises LoweringError for a type without a scale or without signless integer storage, and ValueError for an unknown
     profile.
     """
     program = program.clone()

@@ -1,4 +1,4 @@
-"""Sub-channel types that are per-layer or per-channel ones in disguise, written as such.
+"""Convert sub-channel types that are equivalent to per-layer or per-channel types.
 
 ```mlir
 tensor<2x6x!quant.uniform<i8:f32:{0:1}, {{1.0}, {0.5}}>>
@@ -9,7 +9,7 @@ become
 tensor<2x6x!quant.uniform<i8:f32:0, {1.0,0.5}>>
 tensor<2x6x!quant.uniform<i8:f32, 2.0>>
 ```
-so that a target that knows the two older granularities can take the program.
+so that a target that supports only the two simpler granularities accepts the program.
 
 Source: upstream MLIR's pass `normalize-quant-types`. Unlike it, blocks of more than one index stay as they are: one
 scale for three rows is not a scale per row.
@@ -44,7 +44,7 @@ def normalized_type(quantized: UniformQuantizedType) -> UniformQuantizedType:
 
 
 class _Types:
-    """Tensor types to their normal form, each computed once."""
+    """Maps tensor types to their normal form; each is computed once."""
 
     def __init__(self) -> None:
         self._known: dict[Attribute, Attribute] = {}
@@ -81,7 +81,7 @@ def _convert(module: ModuleOp, types: _Types) -> None:
 
 
 def normalize_quant_types(program: Program) -> Program:
-    """Write every sub-channel tensor type of values and signatures in its normal form."""
+    """Convert every sub-channel tensor type of values and signatures to its normal form."""
     program = program.clone()
     _convert(program.module, _Types())
     return program

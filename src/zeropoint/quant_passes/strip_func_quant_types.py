@@ -1,4 +1,4 @@
-"""Storage integers instead of quantized types in the headers of functions.
+"""Replace quantized types in function signatures by their storage types.
 
 ```mlir
 func.func @f(%x: tensor<2x!quant.uniform<i8:f32, 2.0>>) -> tensor<2xf32> {
@@ -11,7 +11,7 @@ func.func @f(%x: tensor<2xi8>) -> tensor<2xf32> {
   %0 = quant.dcast %q : tensor<2x!quant.uniform<i8:f32, 2.0>> to tensor<2xf32>
 ```
 
-Source: upstream MLIR's pass `strip-func-quant-types`; `func.return` and `func.call` are converted with the headers.
+Source: upstream MLIR's pass `strip-func-quant-types`; `func.return` and `func.call` are converted, too.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _CONVERTED = (ReturnOp, CallOp)
 
 
 def stripped_type(found: Attribute, op: Operation) -> Attribute:
-    """The type of the storage integers, the type itself if it is not quantized.
+    """The storage type of a quantized type; any other type itself.
 
     Raises LoweringError for a quantized type that is not stored as signless integers.
     """
@@ -47,7 +47,7 @@ def stripped_type(found: Attribute, op: Operation) -> Attribute:
 
 
 def _strip_source(value: SSAValue, op: Operation, point: InsertPoint) -> None:
-    """A value that comes in: its type becomes the storage one, its users get it cast back."""
+    """Change an argument or call result to its storage type, and cast it back for its users."""
     quantized = value.type
     found = stripped_type(quantized, op)
     if found == quantized:
@@ -63,7 +63,7 @@ def _strip_source(value: SSAValue, op: Operation, point: InsertPoint) -> None:
 
 
 def _strip_sinks(op: Operation) -> None:
-    """Operands that go out: their integers, one cast for a value that goes out twice."""
+    """Cast the operands of a return or call to storage integers; a repeated operand is cast once."""
     stored: dict[SSAValue, SSAValue] = {}
     for index, value in enumerate(op.operands):
         found = stripped_type(value.type, op)
@@ -96,7 +96,7 @@ def _strip_function(function: FuncOp) -> None:
 
 
 def strip_func_quant_types(program: Program) -> Program:
-    """Strip the headers of all functions, with their calls and returns.
+    """Strip the signatures of all functions, with their calls and returns.
 
     Raises LoweringError for a quantized type that is not stored as signless integers.
     """

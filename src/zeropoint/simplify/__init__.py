@@ -25,7 +25,7 @@ PASSES = (inline_calls, pin_constants, fold_constants, fold_broadcasts, fold_cou
 
 
 def simplify(program: Program) -> Program:
-    """Calls inlined, constants pinned and folded, batch norms and padding folded into contractions."""
+    """Inline calls, pin and fold constants, and fold batch norms and padding into contractions."""
     for simplification in PASSES:
         program = simplification(program)
     return program

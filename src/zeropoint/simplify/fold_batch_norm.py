@@ -1,4 +1,4 @@
-"""Fold a scale and a shift per channel into the contraction before them.
+"""Fold a per-channel scale and shift into the preceding contraction.
 
 ```mlir
 %0 = stablehlo.convolution(%x, %w) ...
@@ -6,7 +6,7 @@
 %2 = stablehlo.add %1, (broadcast of %shift along the channels)
 ```
 becomes one convolution by `w * scale` and one add of `shift`. Batch norms reach the compiler in this form. Products
-and sums are taken in f64 and rounded once to f32.
+and sums are computed in f64 and rounded once to f32.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def _per_channel(value: SSAValue, axis: int, weights: Weights) -> Array | None:
 
 
 def _contraction(value: SSAValue, weights: Weights) -> Contraction | None:
-    """The contraction by a constant that makes `value`, for one user only."""
+    """The contraction with constant weights that defines `value`, if `value` has only one user."""
     if not isinstance(value, OpResult) or not isinstance(value.op, ConvolutionOp | DotGeneralOp):
         return None
     if not value.has_one_use() or constant_array(value.op.rhs, weights) is None:
@@ -57,13 +57,13 @@ def _replace_by_broadcast(value: SSAValue, array: Array, axis: int, builder: Bui
 
 @dataclass
 class FoldScale(RewritePattern):
-    """(x * w) * scale -> x * (w * scale), through a bias that was added in between."""
+    """(x * w) * scale -> x * (w * scale), also across a bias addition."""
 
     weights: Weights
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: MultiplyOp, rewriter: PatternRewriter) -> None:
-        """Rewrite the product and the contraction behind it."""
+        """Rewrite the product and its contraction."""
         inner = op.lhs.owner
         contraction = _contraction(op.lhs, self.weights)
         bias: Array | None = None
@@ -99,7 +99,7 @@ class FoldScale(RewritePattern):
 
 @dataclass
 class MergeShifts(RewritePattern):
-    """(x * w + a) + b -> x * w + (a + b), `subtract` being the sum with -b."""
+    """(x * w + a) + b -> x * w + (a + b); `subtract` is an addition of -b."""
 
     weights: Weights
 
@@ -126,7 +126,7 @@ class MergeShifts(RewritePattern):
 
 
 def fold_batch_norm(program: Program) -> Program:
-    """One walk in program order folds a scale, then the shift behind it."""
+    """Fold all scales and shifts. One walk in program order folds a scale, then the shift after it."""
     program = program.clone()
     for pattern in (FoldScale(program.weights), MergeShifts(program.weights)):
         PatternRewriteWalker(pattern, apply_recursively=False).rewrite_module(program.module)

@@ -1,4 +1,4 @@
-"""Broadcast constants and broadcasts in one step, from what varies.
+"""Merge chains of broadcasts, and drop dimensions of size 1 of broadcast constants.
 
 ```mlir
 %0 = stablehlo.broadcast_in_dim %b, dims = [3] : (tensor<8xf32>) -> tensor<1x1x1x8xf32>
@@ -8,8 +8,8 @@ becomes
 ```mlir
 %1 = stablehlo.broadcast_in_dim %b, dims = [3] : (tensor<8xf32>) -> tensor<2x4x4x8xf32>
 ```
-and a constant loses its dimensions of size 1 before it is broadcast: a bias is a bias of rank 1 however it was spelled,
-also where a contraction has one element for each channel and the constant has the result's own shape, or one channel.
+A constant loses its dimensions of size 1 before it is broadcast. So a bias has rank 1 in whatever form the model has
+it, even if the contraction has one element per channel and the constant has the result's shape, or one channel.
 """
 
 from __future__ import annotations
@@ -43,17 +43,17 @@ from zeropoint.ir.tensors import shape_of
 from zeropoint.ir.weights import Weights
 
 ARITHMETIC = (AddOp, MultiplyOp, SubtractOp)
-"""What a bias or a scale per channel meets a contraction in."""
+"""The ops that apply a bias or a per-channel scale to a contraction."""
 
 
 def _channel_axis(op: BinaryOp, index: int) -> int | None:
-    """The dimension that counts the channels of the contraction which the other operand is; None if it is none."""
+    """The channel dimension of the other operand if it is a contraction, else None."""
     made = op.operands[1 - index].owner
     return output_channel_axis(made) if isinstance(made, ConvolutionOp | DotGeneralOp) else None
 
 
 def _kept(value: SSAValue, shape: tuple[int, ...], dimensions: tuple[int, ...]) -> list[int]:
-    """The dimensions of a constant that vary; of one number beside a contraction that of its channels."""
+    """The dimensions of a constant with a size above 1; for a single number next to a contraction, the channels."""
     kept = [i for i, size in enumerate(shape) if size != 1]
     users = [use for use in value.uses if isinstance(use.operation, ARITHMETIC)]
     axes = {_channel_axis(use.operation, use.index) for use in users if isinstance(use.operation, BinaryOp)}
@@ -61,7 +61,7 @@ def _kept(value: SSAValue, shape: tuple[int, ...], dimensions: tuple[int, ...]) 
 
 
 def _settled(op: BroadcastInDimOp, weights: Weights, rewriter: PatternRewriter) -> tuple[SSAValue, tuple[int, ...]]:
-    """What an op broadcasts in the end, and along which dimensions."""
+    """The value at the start of a chain of broadcasts, and the dimensions that it is broadcast along."""
     value, dimensions = op.operand, tuple(op.broadcast_dimensions.get_values())
     while isinstance(inner := value.owner, BroadcastInDimOp):
         value, dimensions = inner.operand, tuple(dimensions[i] for i in inner.broadcast_dimensions.get_values())
@@ -80,7 +80,7 @@ def _settled(op: BroadcastInDimOp, weights: Weights, rewriter: PatternRewriter) 
 
 @dataclass
 class FoldBroadcast(RewritePattern):
-    """broadcast(broadcast(x)) -> broadcast(x), of a constant without its dimensions of size 1."""
+    """broadcast(broadcast(x)) -> broadcast(x); a constant x loses its dimensions of size 1."""
 
     weights: Weights
 
@@ -96,7 +96,7 @@ class FoldBroadcast(RewritePattern):
 
 @dataclass
 class SpreadChannels(RewritePattern):
-    """contraction + [1, C, 1, 1] -> contraction + broadcast of [C]: a bias or scale of the result's own shape."""
+    """contraction + [1, C, 1, 1] -> contraction + broadcast of [C], for a bias or scale of the result's shape."""
 
     weights: Weights
 
@@ -123,7 +123,7 @@ class SpreadChannels(RewritePattern):
 
 
 def fold_broadcasts(program: Program) -> Program:
-    """One walk; what was broadcast in between goes where nothing else reads it."""
+    """Fold all broadcasts in one walk; unused intermediate broadcasts are removed."""
     program = program.clone()
     patterns = GreedyRewritePatternApplier([FoldBroadcast(program.weights), SpreadChannels(program.weights)])
     PatternRewriteWalker(patterns, apply_recursively=False).rewrite_module(program.module)

@@ -3,8 +3,8 @@
 ```mlir
 %t = stablehlo.transpose %cst, dims = [1, 0] : (tensor<10x64xf32>) -> tensor<64x10xf32>
 ```
-becomes a constant of type tensor<64x10xf32>. Broadcasts stay: they would only make a constant larger. Only what a
-contraction reads is broadcast, because its operand is a constant or a value that varies.
+becomes a constant of type tensor<64x10xf32>. Broadcasts are not folded, because that would only make a constant larger.
+The exception are broadcasts that a contraction uses: its operand must be a constant to be recognized as weights.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _broadcast(op: Operation, array: Array) -> Array:
 
 
 def _stays(op: Operation) -> bool:
-    """Whether an op is a broadcast that no contraction reads."""
+    """Whether an op is a broadcast that no contraction uses."""
     if not isinstance(op, BroadcastInDimOp):
         return False
     return not any(isinstance(use.operation, ConvolutionOp | DotGeneralOp) for use in op.result.uses)
@@ -82,9 +82,9 @@ def _reversed(op: Operation, array: Array) -> Array:
 
 
 def _carry_pinned(op: TransposeOp | ReverseOp, folded: ConstantOp) -> None:
-    """Parameters that a constant is pinned to hold for its transpose, along the dimension where their axis goes.
+    """Keep a constant's pinned parameters after a transpose, with the axis permuted, or after a reverse.
 
-    They hold for elements in the opposite order, where each has the scale that it had.
+    A reverse keeps them only if each element keeps its scale.
     """
     given = op.operand.owner
     pinned = given.attributes.get(PINNED) if isinstance(given, ConstantOp) else None
@@ -100,7 +100,7 @@ def _carry_pinned(op: TransposeOp | ReverseOp, folded: ConstantOp) -> None:
 
 
 def _makes_floats(op: Operation) -> bool:
-    """Whether an op converts to floats: of integers too, which are exact, or rounded to nearest as NumPy does."""
+    """Whether an op converts to floats. Integers convert exactly, or round to nearest as in NumPy."""
     return isinstance(op, ConvertOp) and isinstance(element_of(op.result), AnyFloat)
 
 
@@ -111,7 +111,7 @@ class FoldConstant(RewritePattern):
     weights: Weights
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
-        """Rewrite one op that `FOLDERS` has."""
+        """Fold one op that is in `FOLDERS`."""
         folder = FOLDERS.get(type(op))
         if folder is None or _stays(op):
             return
@@ -126,7 +126,7 @@ class FoldConstant(RewritePattern):
 
 
 def fold_constants(program: Program) -> Program:
-    """Fold in one walk: an operand that was folded is a constant by the time its user is reached."""
+    """Fold all constants in one walk: an operand is folded before its user is reached."""
     program = program.clone()
     PatternRewriteWalker(FoldConstant(program.weights), apply_recursively=False).rewrite_module(program.module)
     remove_dead_ops(program.entry)

@@ -1,10 +1,10 @@
-"""The sum of windows over a repeated number is a constant: so many elements as each window has.
+"""Fold a window sum over a splat to a constant: the number times the size of each window.
 
 ```mlir
 %ones = stablehlo.broadcast_in_dim %one, dims = [] : (tensor<f32>) -> tensor<1x5x5x2xf32>
 %n = "stablehlo.reduce_window"(%ones, %zero) ({ add }) {window_dimensions = [1, 2, 2, 1], padding = ...}
 ```
-becomes a constant. JAX divides by it to average over windows that stand out of the image.
+becomes a constant. JAX divides by it to average over windows that extend beyond the image.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from zeropoint.ir.weights import Weights
 
 
 def _counts(op: ReduceWindowOp) -> Array:
-    """How many elements each window has: the product over dimensions of the taps that fall inside."""
+    """The number of elements in each window: the product over dimensions of the taps that are in bounds."""
     sizes, outputs = shape_of(op.inputs[0]), shape_of(op.results[0])
     ones = (1,) * len(sizes)
     windows = array_values(op.window_dimensions)
@@ -49,14 +49,14 @@ def _is_count(op: ReduceWindowOp, weights: Weights) -> bool:
 
 
 class FoldCount(RewritePattern):
-    """A sum of windows over one number: a constant."""
+    """reduce_window(splat, add) -> constant."""
 
     def __init__(self, weights: Weights):
         self.weights = weights
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: ReduceWindowOp, rewriter: PatternRewriter, /) -> None:
-        """Replace a sum of windows by the number times how many elements each window has."""
+        """Replace a window sum by the number times the elements of each window."""
         number = splat_value(op.inputs[0], self.weights) if _is_count(op, self.weights) else None
         if number is None:
             return
@@ -65,7 +65,7 @@ class FoldCount(RewritePattern):
 
 
 def fold_counts(program: Program) -> Program:
-    """Every `reduce_window` with `add` over one number."""
+    """Fold every `reduce_window` with `add` over a splat."""
     program = program.clone()
     PatternRewriteWalker(FoldCount(program.weights), apply_recursively=False).rewrite_module(program.module)
     remove_dead_ops(program.entry)

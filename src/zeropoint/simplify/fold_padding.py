@@ -1,4 +1,4 @@
-"""Fold a `pad` with zeros into the convolution that alone uses it.
+"""Fold a `pad` with zeros into the convolution that is its only user.
 
 ```mlir
 %0 = stablehlo.pad %x, %zero, low = [0, 0, 0, 0], high = [0, 0, 1, 1], interior = [0, 0, 0, 0]
@@ -39,7 +39,7 @@ class FoldPad(RewritePattern):
         others = set(range(len(shape_of(pad.operand)))) - set(spatial)
         if any(pad.interior_padding.get_values()) or any(low[i] or high[i] for i in others) or op.lhs_dilation:
             return
-        if min(*low, *high) < 0:  # elements that are cut off; the convolution's own padding would bring them back
+        if min(*low, *high) < 0:  # negative padding crops; the convolution's own padding would bring the elements back
             return
         own = padding_values(op.padding, len(spatial))
         merged = [(int(low[d]) + lo, int(high[d]) + hi) for d, (lo, hi) in zip(spatial, own, strict=True)]
@@ -49,7 +49,7 @@ class FoldPad(RewritePattern):
 
 
 def fold_padding(program: Program) -> Program:
-    """Fold every pad of zeros that only convolutions use."""
+    """Fold every pad with zeros whose only users are convolutions."""
     program = program.clone()
     PatternRewriteWalker(FoldPad(program.weights), apply_recursively=False).rewrite_module(program.module)
     remove_dead_ops(program.entry)

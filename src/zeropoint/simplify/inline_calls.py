@@ -1,4 +1,4 @@
-"""Inline every call, so that each place that calls a function has ops of its own.
+"""Inline every call, so that each call site has its own ops.
 
 ```mlir
 func.func private @block(%a: tensor<4xf32>) -> tensor<4xf32> { ... }
@@ -6,8 +6,8 @@ func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
   %0 = func.call @block(%x) : (tensor<4xf32>) -> tensor<4xf32> loc("first")
   %1 = func.call @block(%0) : (tensor<4xf32>) -> tensor<4xf32> loc("second")
 ```
-becomes `@main` with the ops of `@block` twice, named `first/...` and `second/...`. Private functions that nothing names
-afterwards are gone.
+becomes `@main` with the ops of `@block` twice, named `first/...` and `second/...`. Private functions without uses are
+removed.
 
 Source: the RFC on quantization transformations, section "Propagation pass": functions are inlined or duplicated, as
 different call sites may use different parameters.
@@ -31,7 +31,7 @@ Functions = Mapping[str, FuncOp]
 
 
 def _named_under(call: Operation, op: Operation) -> LocationAttr:
-    """The place of an inlined op: the name of the call before its own."""
+    """The location of an inlined op: its name, prefixed by the call's name."""
     caller, own = location_text(call.location), location_text(op.location)
     if caller is None or own is None:
         return op.location if caller is None else call.location
@@ -39,7 +39,7 @@ def _named_under(call: Operation, op: Operation) -> LocationAttr:
 
 
 def _inline(call: CallOp, functions: Functions) -> None:
-    """Put the ops of the function in the place of a call, and inline the calls among them."""
+    """Replace a call by the ops of the function, and inline the calls among them."""
     name = call.callee.string_value()
     copies, results = copy_body(functions[name].body.block, call.arguments, call)
     for op in copies:
@@ -54,7 +54,7 @@ def _inline(call: CallOp, functions: Functions) -> None:
 
 
 def _named_functions(program: Program) -> set[str]:
-    """The functions that some op of the program names."""
+    """The names of the functions that ops of the program refer to."""
     return {
         part.string_value()
         for op in program.module.walk()
@@ -64,10 +64,9 @@ def _named_functions(program: Program) -> set[str]:
 
 
 def inline_calls(program: Program) -> Program:
-    """A program whose entry function calls nothing.
+    """A program whose entry function has no calls.
 
-    Raises RecursionInProgram, a ValueError, for a function that calls itself; LimitExceeded for more ops than a program
-    may have.
+    Raises RecursionInProgram, a ValueError, for a function that calls itself; LimitExceeded if there are too many ops.
     """
     if not any(isinstance(op, CallOp) for op in program.entry.ops):
         return program

@@ -1,4 +1,4 @@
-"""Take simulated quantization off constants; the constant says which parameters it is pinned to.
+"""Remove simulated quantization of constants, and pin the constants to its parameters.
 
 ```mlir
 %w = stablehlo.constant dense<[1.0, -0.5]> : tensor<2xf32>
@@ -9,8 +9,8 @@ becomes
 ```mlir
 %d = stablehlo.constant {zeropoint.pinned = !quant.uniform<i8<-127:127>:f32, 0.5>} dense<[1.0, -0.5]> : tensor<2xf32>
 ```
-with the values that quantization rounds them to, so that the patterns of fusion see a constant. The storage range
-leaves out the least integer if no value has it: kernels take weights of a narrow range.
+with the values that quantization rounds to, so that fusion patterns see a constant. The storage range excludes the
+least integer if it is unused, because kernels require weights of a narrow range.
 
 Source: "MLIR Quantization", section "TFLite Native Quantization": (constant_float -> Q) becomes (constant_quant); the
 RFC on quantization transformations: emulation ops of training are converted to uniform quantized types.
@@ -35,7 +35,7 @@ from zeropoint.ir.weights import Weights
 
 
 def _narrowed(pinned: UniformQuantizedType, stored: Array) -> UniformQuantizedType:
-    """The type without the least storage value, if nothing uses it."""
+    """The type with a narrow range if the least storage value is unused."""
     kind = pinned.storage.type
     least_used = pinned.storage.minimum > kind.min or bool((stored == kind.min).any())
     if pinned.is_sub_channel or least_used or kind.width > 16 or bool((pinned.zero_points == kind.min).any()):
@@ -50,7 +50,7 @@ def _narrowed(pinned: UniformQuantizedType, stored: Array) -> UniformQuantizedTy
 
 
 def _simulated(op: object, weights: Weights) -> tuple[SSAValue, Array, Attribute] | None:
-    """Of `dcast(qcast(constant))` the constant, its array and the quantized element type."""
+    """For `dcast(qcast(constant))`, the constant, its array and the quantized element type; None otherwise."""
     if not isinstance(op, DequantizeCastOp | UniformDequantizeOp):
         return None
     made = op.operands[0].owner
@@ -62,7 +62,7 @@ def _simulated(op: object, weights: Weights) -> tuple[SSAValue, Array, Attribute
 
 @dataclass
 class PinConstant(RewritePattern):
-    """dcast(qcast(constant)) -> the constant as it comes back from storage, with its type pinned."""
+    """dcast(qcast(constant)) -> the dequantized constant, with its type pinned."""
 
     weights: Weights
 
@@ -82,7 +82,7 @@ class PinConstant(RewritePattern):
 
 
 def pin_constants(program: Program) -> Program:
-    """Constants in place of constants with simulated quantization: per layer, per channel or per block."""
+    """Pin all constants with simulated quantization, per layer, per channel or per block."""
     if all(_simulated(op, program.weights) is None for op in program.entry.ops):
         return program
     program = program.clone()

@@ -1,4 +1,4 @@
-"""ONNX files to float programs: `load.py` reads, `converters.py` lists the ops, one file per kind of op has them."""
+"""Imports ONNX files as float programs. `load.py` is the entry point; `converters.py` lists the converters of all ops."""
 
 from zeropoint.frontend.onnx.load import load_onnx, load_onnx_model
 

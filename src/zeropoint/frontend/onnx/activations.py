@@ -1,6 +1,6 @@
 """Activation functions.
 
-Source: the ONNX operator specification. The solver matches these forms; there is one form per function.
+Source: the ONNX operator specification. Each function has one form, because the solver matches these forms.
 """
 
 from __future__ import annotations
@@ -49,11 +49,12 @@ def relu(node: Node, build: Builder) -> SSAValue:
 
 
 def clip(node: Node, build: Builder) -> SSAValue:
-    """`Clip`: `clamp` by two scalars, or `maximum` or `minimum` where only one bound says anything.
+    """`Clip`: `clamp` by two scalars, or `maximum` or `minimum` if only one bound is effective.
 
         %0 = stablehlo.clamp %low, %x, %high : (tensor<f32>, tensor<1x8xf32>, tensor<f32>) -> tensor<1x8xf32>
 
-    A constant bound at or past the lowest or highest f32 says nothing. The type of a quantized value has the bounds.
+    A constant bound at or beyond the lowest or highest f32 has no effect. For a quantized value, the bounds are in its
+    type.
     """
     value = node.operand(0)
     if isinstance(element_of(value), UniformQuantizedType):
@@ -72,7 +73,7 @@ def clip(node: Node, build: Builder) -> SSAValue:
 
 
 def _clipped_by_attributes(node: Node, value: SSAValue, build: Builder) -> SSAValue:
-    """The form before opset 11."""
+    """The form before opset 11, with the bounds as attributes."""
     low, high = node.number("min", -_GREATEST), node.number("max", _GREATEST)
     bounded = low > -_GREATEST, high < _GREATEST
     if all(bounded):
@@ -83,7 +84,7 @@ def _clipped_by_attributes(node: Node, value: SSAValue, build: Builder) -> SSAVa
 
 
 def _says_something(node: Node, index: int, sign: int) -> bool:
-    """Whether a bound is given and, if it is constant, inside the range of f32 on its side."""
+    """Whether a bound is given and has an effect: it is computed, or within the range of f32 on its side."""
     array = node.constant(index)
     return node.has(index) and (array is None or sign * float(array.reshape(())) < _GREATEST)
 
@@ -95,7 +96,7 @@ def leaky_relu(node: Node, build: Builder) -> SSAValue:
 
 
 def prelu(node: Node, build: Builder) -> SSAValue:
-    """`PRelu`: x where x >= 0, slope * x elsewhere; the slope is broadcast to x, before opset 7 by channel."""
+    """`PRelu`: x where x >= 0, slope * x elsewhere; the slope is broadcast to x, or per channel before opset 7."""
     value, slope = node.operand(0), node.operand(1)
     if node.opset < 7 and len(shape_of(slope)) == 1 and shape_of(slope) != (1,):
         return _select_positive(value, build.broadcast(slope, value.type, [1]), build)
@@ -131,7 +132,7 @@ def erf(node: Node, build: Builder) -> SSAValue:
 
 
 def gelu(node: Node, build: Builder) -> SSAValue:
-    """`Gelu`: x / 2 * (1 + erf(x / sqrt(2))), or with tanh(sqrt(2 / pi) * (x + 0.044715 * x^3)) in the place of erf."""
+    """`Gelu`: x / 2 * (1 + erf(x / sqrt(2))), or with tanh(sqrt(2 / pi) * (x + 0.044715 * x^3)) instead of erf."""
     value = node.operand(0)
 
     def scaled(number: float, operand: SSAValue) -> SSAValue:

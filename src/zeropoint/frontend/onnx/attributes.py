@@ -1,6 +1,6 @@
-"""Attributes that a converter does not read: refused, unless they say nothing.
+"""Rejects attributes that a converter does not read, unless they have no effect.
 
-An attribute says nothing if it has its default, or where a table here says why it changes no result.
+An attribute has no effect if it has its default value, or if the table below lists it with the reason.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from onnx import defs, helper
 from zeropoint.frontend.onnx.node import Node, NodeError
 
 WITHOUT_EFFECT: Mapping[str, frozenset[str]] = {
-    "": frozenset({"consumed_inputs"}),  # before opset 6: which inputs' memory may be used again
-    "BatchNormalization": frozenset({"momentum", "is_test"}),  # of training
-    "Cast": frozenset({"round_mode", "saturate"}),  # of the floats of 8 bits, read where one is made
-    "Dropout": frozenset({"ratio", "seed"}),  # of training
-    "LayerNormalization": frozenset({"stash_type"}),  # the width of inner floats; a program has f32
-    "MaxPool": frozenset({"storage_order"}),  # of the second output
-    "QuantizeLinear": frozenset({"axis", "precision", "saturate"}),  # axis: one scale; the rest: of small floats
-    "DequantizeLinear": frozenset({"axis", "output_dtype"}),  # axis: one scale; floats are f32
-    "Resize": frozenset({"extrapolation_value", "keep_aspect_ratio_policy"}),  # of a crop; of sizes
+    "": frozenset({"consumed_inputs"}),  # before opset 6: inputs whose memory may be reused
+    "BatchNormalization": frozenset({"momentum", "is_test"}),  # for training only
+    "Cast": frozenset({"round_mode", "saturate"}),  # for 8-bit floats; read when converting to one
+    "Dropout": frozenset({"ratio", "seed"}),  # for training only
+    "LayerNormalization": frozenset({"stash_type"}),  # the type of intermediate results; here always f32
+    "MaxPool": frozenset({"storage_order"}),  # for the second output only
+    "QuantizeLinear": frozenset({"axis", "precision", "saturate"}),  # axis: unused with one scale; the others: for small floats
+    "DequantizeLinear": frozenset({"axis", "output_dtype"}),  # axis: unused with one scale; floats are f32
+    "Resize": frozenset({"extrapolation_value", "keep_aspect_ratio_policy"}),  # for crops only; for sizes only
 }
-"""By op (`""` for every op), attributes that change no result of inference where the converter has not read them."""
+"""By op (`""` for every op), attributes without effect on inference results if the converter has not read them."""
 
 
 def check_unread_attributes(node: Node) -> None:
-    """Raise NodeError for an attribute that was not read and might say something."""
+    """Raise NodeError for an attribute that was not read and may have an effect."""
     harmless = WITHOUT_EFFECT[""] | WITHOUT_EFFECT.get(node.op_type, frozenset())
     for name, value in node.unread_attributes().items():
         if name not in harmless and value != _default(node, name):

@@ -1,4 +1,4 @@
-"""Bits, remainders, and questions about single floats.
+"""Bitwise ops, remainders, and float predicates.
 
 Source: the ONNX operator specification.
 """
@@ -30,7 +30,7 @@ from zeropoint.ir.tensors import element_dtype, element_of, shape_of, with_eleme
 
 
 def bit_shift(node: Node, build: Builder) -> SSAValue:
-    """`BitShift`: `shift_left`, or `shift_right_logical`; signed numbers, of opset 28, by `shift_right_arithmetic`."""
+    """`BitShift`: `shift_left` or `shift_right_logical`; `shift_right_arithmetic` for signed integers (opset 28)."""
     value, amount = broadcast_together(node.operands(), build)
     if node.choice("direction", "", ("LEFT", "RIGHT")) == "LEFT":
         return build.apply(ShiftLeftOp, value, amount)
@@ -58,7 +58,7 @@ def _width(element: Attribute) -> int:
 
 
 def mod(node: Node, build: Builder) -> SSAValue:
-    """`Mod`: `remainder`, with `fmod`; otherwise the rest has the divisor's sign, by adding the divisor."""
+    """`Mod`: `remainder` with `fmod`; otherwise the result gets the divisor's sign by adding the divisor."""
     lhs, rhs = broadcast_together(node.operands(), build)
     rest = build.apply(RemainderOp, lhs, rhs)
     if node.integer("fmod", 0) or element_dtype(element_of(lhs)).kind == "u":
@@ -76,7 +76,7 @@ def is_nan(node: Node, build: Builder) -> SSAValue:
 
 
 def is_inf(node: Node, build: Builder) -> SSAValue:
-    """`IsInf`: `compare` with inf and -inf, those that are asked for."""
+    """`IsInf`: `compare` with inf and -inf, as the attributes request."""
     value = node.operand(0)
     found = [
         build.compare(ComparisonDirection.EQ, value, sign * np.inf)

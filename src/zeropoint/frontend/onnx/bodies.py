@@ -1,4 +1,4 @@
-"""Operators whose definition is a function of other operators: ONNX's own body takes their place.
+"""Inlines operators that ONNX defines as functions of other operators.
 
 Source: the function bodies of the ONNX operator schemas (`onnx.defs.OpSchema.function_body`), by `onnx.inliner`.
 """
@@ -13,7 +13,7 @@ from zeropoint.frontend.errors import ModelError
 
 DOMAINS = ("", "ai.onnx", "ai.onnx.preview")
 _DEPTH = 8
-"""How many bodies may lie inside each other."""
+"""Maximum nesting depth of inlined bodies."""
 
 
 def graphs_inside_node(node: NodeProto) -> Iterator[GraphProto]:
@@ -22,7 +22,7 @@ def graphs_inside_node(node: NodeProto) -> Iterator[GraphProto]:
 
 
 def graphs_inside(graph: GraphProto, *, deep: bool = False) -> Iterator[GraphProto]:
-    """The graphs inside of a graph's nodes; `deep`: those inside of these as well."""
+    """The graphs inside of a graph's nodes; with `deep`, also the graphs nested in these."""
     for node in graph.node:
         for inner in graphs_inside_node(node):
             yield inner
@@ -46,13 +46,13 @@ def _schema(node: NodeProto, versions: dict[str, int]) -> defs.OpSchema | None:
 
 def _has_body(node: NodeProto, versions: dict[str, int]) -> bool:
     schema = _schema(node, versions)
-    # onnx's stub leaves these two out.
+    # onnx's type stubs lack these two.
     kinds = ("has_function", "has_context_dependent_function")
     return schema is not None and any(bool(getattr(schema, kind, False)) for kind in kinds)
 
 
 def _write_defaults(node: NodeProto, versions: dict[str, int]) -> None:
-    """Give a node the attributes that it leaves out: the inliner takes them as left out in the body as well."""
+    """Write a node's default attributes explicitly: the inliner would treat absent ones as absent in the body, too."""
     schema = _schema(node, versions)
     assert schema is not None
     given = {attribute.name for attribute in node.attribute}
@@ -62,7 +62,7 @@ def _write_defaults(node: NodeProto, versions: dict[str, int]) -> None:
 
 
 def _say_types(graph: GraphProto) -> None:
-    """Say the types of the graph's constants, which the inliner asks for, and one for ''."""
+    """Add types of the graph's constants, which the inliner needs, and one for the empty name ''."""
     said = {value.name for value in (*graph.input, *graph.value_info)}
     for tensor in graph.initializer:
         if tensor.name not in said:
@@ -75,7 +75,7 @@ def _say_types(graph: GraphProto) -> None:
 
 
 def inline_bodies(model: ModelProto, known: Collection[str]) -> ModelProto:
-    """The model with the bodies of all operators that are not `known` and have one.
+    """Inline all operators that have a body and are not `known`.
 
     Raises ModelError if a body cannot be inlined.
     """
@@ -96,7 +96,7 @@ def inline_bodies(model: ModelProto, known: Collection[str]) -> ModelProto:
             _write_defaults(node, versions)
         try:
             model = inliner.inline_selected_functions(model, sorted(wanted), inline_schema_functions=True)
-        except Exception as error:  # what the C++ inliner raises has no type of its own
+        except Exception as error:  # the C++ inliner raises no specific type
             names = ", ".join(sorted(name for _, name in wanted))
             raise ModelError(f"found {names}, whose bodies cannot be inlined: {error}") from error
     for value in [value for value in model.graph.value_info if not value.name]:

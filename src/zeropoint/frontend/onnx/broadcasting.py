@@ -1,4 +1,4 @@
-"""ONNX broadcasting: shapes are aligned at the right, and a dimension of size 1 or one that is missing repeats.
+"""ONNX broadcasting: shapes are aligned at the right; dimensions that are missing or of size 1 are repeated.
 
 Source: the ONNX specification, "Broadcasting in ONNX", multidirectional and unidirectional.
 """
@@ -17,10 +17,10 @@ from zeropoint.ir.tensors import shape_of, with_shape
 
 
 def broadcast_to(value: SSAValue, shape: Sequence[int], build: Builder) -> SSAValue:
-    """The value repeated to `shape` by `broadcast_in_dim`.
+    """The value broadcast to `shape` by `broadcast_in_dim`.
 
-    A constant loses its dimensions of size 1 first, so that a bias of shape [1, C, 1, 1] is a constant of shape [C]
-    broadcast along dimension 1, however the model spells it:
+    A constant first loses its dimensions of size 1. So a bias of shape [1, C, 1, 1] or any equivalent shape becomes a
+    constant of shape [C], broadcast along dimension 1:
 
         %c = stablehlo.constant dense<...> : tensor<8xf32>
         %b = stablehlo.broadcast_in_dim %c, dims = [1] : (tensor<8xf32>) -> tensor<1x8x4x4xf32>
@@ -56,6 +56,6 @@ def common_shape(values: Sequence[SSAValue]) -> tuple[int, ...]:
 
 
 def broadcast_together(values: Sequence[SSAValue], build: Builder) -> list[SSAValue]:
-    """All values in their common shape."""
+    """All values, broadcast to their common shape."""
     shape = common_shape(values)
     return [broadcast_to(value, shape, build) for value in values]

@@ -1,4 +1,4 @@
-"""Where converters put StableHLO: the program under construction, the values there are, and a few shorthands."""
+"""The builder that converters use to emit StableHLO, with the values of the graph so far."""
 
 from __future__ import annotations
 
@@ -20,19 +20,18 @@ from zeropoint.ir.weights import Weights
 from zeropoint.limits import LimitExceeded, afford
 
 MOST_OPS = 1_000_000
-"""Ops of a program, with loops written out."""
+"""Maximum number of ops in a program, with loops unrolled."""
 ArrayReader = Callable[[], Array]
-"""Reads a constant of the model when it is first wanted."""
+"""Reads a constant of the model at its first use."""
 
 
 class Builder:
     """Appends ops to the program's entry block.
 
-    `values` are tensors of the graph by name, `readers` its constants; a constant becomes an op if it is first used.
-    Every op inserted carries `location`, the name of the node that is being converted. `convert_node` converts a node
-    of a graph inside of a node. `integers` are tensors that others than dequantizing ops read, `clipped` those that a
-    Clip bounds before they are dequantized, with the bounds; `index_sizes` are the sizes of what arguments of the entry
-    index.
+    `values` maps names to the graph's tensors, `readers` to its constants; a constant becomes an op at its first use.
+    Every inserted op has `location`, the name of the current node. `convert_node` converts a node of a nested graph.
+    `integers` are tensors that ops other than dequantization read. `clipped` are tensors that a Clip bounds before
+    dequantization, with the bounds. `index_sizes` are the index sizes of the entry's arguments.
     """
 
     def __init__(self, block: Block, weights: Weights, readers: Mapping[str, ArrayReader]):
@@ -55,17 +54,17 @@ class Builder:
         return self._arrays.get(name)
 
     def set_array(self, name: str, array: Array) -> None:
-        """Say that a tensor is constant."""
+        """Make a tensor a known constant."""
         self._arrays[name] = array
 
     def forget_array(self, name: str) -> None:
-        """Say that a tensor is computed: the body of a loop computes it in a later trip."""
+        """Make a tensor computed, not constant: the body of a loop computes it in a later trip."""
         self._arrays.pop(name, None)
 
     def inline(self, graph: GraphProto, given: Sequence[SSAValue | Array]) -> list[SSAValue]:
-        """The results of a graph inside of a node, its inputs being `given`; it sees the tensors around it.
+        """Convert a nested graph with inputs `given`, and return its results. It may read tensors of outer graphs.
 
-        Raises NodeError if it has another number of inputs.
+        Raises NodeError if the number of inputs differs.
         """
         assert self.convert_node is not None
         if len(graph.input) != len(given):
@@ -97,13 +96,13 @@ class Builder:
         return self.values[name]
 
     def is_known(self, name: str) -> bool:
-        """Whether there is a tensor of that name."""
+        """Whether a tensor of that name exists."""
         return name in self.values or name in self._readers or name in self._arrays
 
     def insert(self, op: Operation) -> SSAValue:
         """Append an op and return its first result.
 
-        Raises LimitExceeded for a result that is larger than the limit of memory, or one op too many.
+        Raises LimitExceeded if the result exceeds the memory limit, or there are too many ops.
         """
         for result in op.results:
             afford(shape_of(result), element_dtype(element_of(result)).itemsize, "a result")
@@ -115,11 +114,11 @@ class Builder:
         return op.results[0]
 
     def apply(self, op: Callable[..., Operation], *operands: SSAValue) -> SSAValue:
-        """Append an op that takes nothing but operands."""
+        """Append an op that takes only operands."""
         return self.insert(op(*operands))
 
     def compare(self, direction: ComparisonDirection, lhs: SSAValue, rhs: SSAValue | float) -> SSAValue:
-        """`compare`, of a value with another or with a number."""
+        """`compare` a value with another value or a number."""
         other = rhs if isinstance(rhs, SSAValue) else self.splat(rhs, lhs)
         return self.insert(CompareOp(lhs, other, direction))
 
@@ -144,7 +143,7 @@ class Builder:
         return self.broadcast(self.scalar(number, like), like.type, ())
 
     def broadcast(self, value: SSAValue, result_type: Attribute, dimensions: Sequence[int]) -> SSAValue:
-        """`broadcast_in_dim`, or the value itself where that changes nothing."""
+        """`broadcast_in_dim`, or the value itself if its type does not change."""
         if value.type == result_type:
             return value
         return self.insert(BroadcastInDimOp(value, result_type, dimensions))
@@ -162,7 +161,7 @@ class Builder:
         initial: float,
         op: Callable[[SSAValue, SSAValue], Operation] = AddOp,
     ) -> SSAValue:
-        """`reduce` of `axes`, which go away."""
+        """`reduce` over `axes`, which are removed."""
         kept = [size for axis, size in enumerate(shape_of(value)) if axis not in axes]
         init = self.scalar(initial, value)
         body = binary_body(op, element_of(value))

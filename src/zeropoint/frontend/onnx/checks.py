@@ -1,4 +1,4 @@
-"""What is checked of a file before anything else reads it: ONNX's C++ takes more for granted than a file promises."""
+"""Checks of a file before anything else reads it, because ONNX's C++ code trusts its input."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _EQUATION = re.compile(rb"[A-Za-z., ]*(->[A-Za-z. ]*)?")
 
 
 def check_versions(model: ModelProto) -> None:
-    """Check that versions are those that ONNX can have, 32-bit integers.
+    """Check that versions are valid for ONNX: 32-bit integers.
 
     Raises ModelError.
     """
@@ -53,9 +53,9 @@ def _tensors(graphs: Iterable[GraphProto], nodes: Iterable[NodeProto]) -> Iterat
 
 
 def check_external_data(model: ModelProto, folder: Path) -> None:
-    """Check where the model's tensors point.
+    """Check the external data references of the model's tensors.
 
-    Raises ModelError for a file outside of the model's folder, one that is not a regular file, or is too short.
+    Raises ModelError if a file is outside of the model's folder, is not a regular file, or is too short.
     """
     for tensor in _tensors(_graphs(model), _nodes(model)):
         if uses_external_data(tensor):
@@ -63,7 +63,7 @@ def check_external_data(model: ModelProto, folder: Path) -> None:
 
 
 def _check_equation(equation: bytes, node: NodeProto) -> None:
-    if _EQUATION.fullmatch(equation) is None:  # ONNX's shape inference reads beyond the end of others
+    if _EQUATION.fullmatch(equation) is None:  # ONNX's shape inference reads past the end of invalid ones
         raise ModelError(
             f"node '{node.name or node.op_type}': found equation '{equation.decode(errors='replace')}', expected "
             f"letters, commas, '...' and '->'"
@@ -71,7 +71,7 @@ def _check_equation(equation: bytes, node: NodeProto) -> None:
 
 
 def check_attributes(model: ModelProto) -> None:
-    """Check that only functions refer to attributes of their calls, and that equations of Einsum are some.
+    """Check that only functions refer to attributes of their calls, and that equations of Einsum are valid.
 
     Raises ModelError.
     """

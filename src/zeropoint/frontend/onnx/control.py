@@ -1,7 +1,7 @@
-"""`If`, `Loop` and `Scan`: their graphs take their place.
+"""`If`, `Loop` and `Scan`: their graphs are inlined.
 
-A condition that is computed becomes `select`: both branches are computed, and every trip that a loop might make. All
-ops are pure, so nothing else is seen of it; native code and quantization then need no form of their own.
+A computed condition becomes a `select`: both branches are computed, and all trips that a loop may make. All ops are
+pure, so the results are the same, and native code and quantization need no support for control flow.
 
 Source: the ONNX operator specification.
 """
@@ -21,7 +21,7 @@ from zeropoint.ir.stablehlo import AndOp, SelectOp
 from zeropoint.ir.tensors import shape_of
 
 TRIPS = 512
-"""The most trips of a loop that are written out."""
+"""Maximum number of trips of an unrolled loop."""
 
 
 def _chosen(condition: SSAValue, on_true: SSAValue, on_false: SSAValue, build: Builder) -> SSAValue:
@@ -33,7 +33,7 @@ def _chosen(condition: SSAValue, on_true: SSAValue, on_false: SSAValue, build: B
 
 
 def if_(node: Node, build: Builder) -> tuple[SSAValue, ...]:
-    """`If`: the branch that a constant condition names, or a `select` between the results of both."""
+    """`If`: one branch for a constant condition, else a `select` between the results of both."""
     branches = [node.graph(name) for name in ("then_branch", "else_branch")]
     array = node.constant(0)
     if array is not None:
@@ -44,7 +44,7 @@ def if_(node: Node, build: Builder) -> tuple[SSAValue, ...]:
 
 
 def loop(node: Node, build: Builder) -> tuple[SSAValue, ...]:
-    """`Loop` of a constant number of trips: its body so many times, after a computed condition by `select`."""
+    """`Loop` with a constant trip count: unrolled; a computed condition selects between old and new values."""
     body = node.graph("body")
     most, start = node.parameter(0, "M"), node.constant(1)
     trips = TRIPS + 1 if most is None else min(int(most.reshape(-1)[0]), TRIPS + 1)
@@ -91,7 +91,7 @@ def _stacked(values: Sequence[SSAValue], axis: int, build: Builder) -> SSAValue:
 
 
 def scan(node: Node, build: Builder) -> tuple[SSAValue, ...]:
-    """`Scan`: its body once for each element of the scanned inputs."""
+    """`Scan`: unrolled, once per element of the scanned inputs."""
     if node.opset < 9:
         raise NodeError("found the form of opset 8, expected one of opset 9 or newer")
     body = node.graph("body")

@@ -1,4 +1,4 @@
-"""The ONNX ops that can be imported, and what converts each: the one list of them."""
+"""The table of all ONNX ops that can be imported, with their converters."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ from zeropoint.frontend.onnx.node import Node
 from zeropoint.ir import chlo, stablehlo
 
 Converter = Callable[[Node, Builder], SSAValue | tuple[SSAValue, ...]]
-"""Appends StableHLO for a node and returns its outputs; those that are missing at the end are not supported.
+"""Appends StableHLO for a node and returns its outputs; missing trailing outputs are not supported.
 
-Raises NodeError for what is not supported.
+Raises NodeError for unsupported forms.
 """
 
 CONVERTERS: Mapping[str, Converter] = {
@@ -192,4 +192,4 @@ CONVERTERS: Mapping[str, Converter] = {
     "QLinearMatMul": integer_products.qlinear_matmul,
     "QuantizeLinear": quantization.quantize_linear,
 }
-"""By op type of ONNX's default domain."""
+"""The converters, by op type in ONNX's default domain."""

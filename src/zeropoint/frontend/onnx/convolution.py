@@ -17,7 +17,7 @@ from zeropoint.ir.tensors import shape_of, with_shape
 
 
 def unless(default: int, values: Sequence[int]) -> Sequence[int] | None:
-    """The values, or nothing where all of them are the default, which is then left out of the op."""
+    """The values, or None if all are the default, so that the attribute is omitted."""
     return values if any(value != default for value in values) else None
 
 
@@ -29,7 +29,7 @@ def convolution(node: Node, build: Builder) -> SSAValue:
         %1 = stablehlo.broadcast_in_dim %bias, dims = [1]
         %2 = stablehlo.add %0, %1
 
-    Strides and dilations of 1 and padding of 0 are left out.
+    Strides and dilations of 1 and padding of 0 are omitted.
     """
     result = convolved(node, node.operand(0), node.operand(1), build)
     if node.has(2):
@@ -41,7 +41,7 @@ def convolution(node: Node, build: Builder) -> SSAValue:
 
 
 def convolved(node: Node, data: SSAValue, kernel: SSAValue, build: Builder) -> SSAValue:
-    """The `convolution` of data and kernel by a node's attributes."""
+    """The `convolution` of data and kernel with a node's attributes."""
     (batch, channels, *inputs), (features, group_channels, *sizes) = _shapes(data, kernel)
     groups = node.integer("group", 1)
     if groups < 1 or channels != group_channels * groups or features % groups:

@@ -1,6 +1,6 @@
-"""`Einsum`: one `dot_general` after the other.
+"""`Einsum`: a chain of `dot_general` ops.
 
-Source: the ONNX operator specification, and NumPy's, whose notation it is.
+Source: the ONNX operator specification, and NumPy's `einsum` for the notation.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class _Term:
 
 
 def _spelled(equation: str, ranks: Sequence[int]) -> tuple[list[str], str]:
-    """The labels of inputs and output; an ellipsis becomes capital letters that the equation does not use."""
+    """The labels of inputs and output; an ellipsis becomes unused capital letters."""
     left, arrow, right = equation.replace(" ", "").partition("->")
     inputs = left.split(",")
     free = [letter for letter in string.ascii_uppercase if letter not in equation]
@@ -52,7 +52,7 @@ def _spelled(equation: str, ranks: Sequence[int]) -> tuple[list[str], str]:
 
 
 def _without_repeats(term: _Term, build: Builder) -> _Term:
-    """A term of which every label stands once: diagonals are picked by a mask and a sum."""
+    """A term without repeated labels: diagonals are extracted by a mask and a sum."""
     value, labels = term.value, term.labels
     for label in sorted(set(labels)):
         while labels.count(label) > 1:
@@ -68,7 +68,7 @@ def _without_repeats(term: _Term, build: Builder) -> _Term:
 
 
 def _summed(term: _Term, kept: str, build: Builder) -> _Term:
-    """A term without the labels that nobody else has."""
+    """A term summed over the labels that no other term or the output has."""
     axes = [axis for axis, label in enumerate(term.labels) if label not in kept]
     if not axes:
         return term
@@ -76,7 +76,7 @@ def _summed(term: _Term, kept: str, build: Builder) -> _Term:
 
 
 def _product(lhs: _Term, rhs: _Term, kept: str, build: Builder) -> _Term:
-    """The product of two terms: labels of both are batches if they are kept, and contracted where not."""
+    """The product of two terms: shared labels are batch dimensions if they are kept, else contracted."""
     shared = [label for label in lhs.labels if label in rhs.labels]
     batch, contracted = [x for x in shared if x in kept], [x for x in shared if x not in kept]
     sizes = dict(zip(lhs.labels + rhs.labels, shape_of(lhs.value) + shape_of(rhs.value), strict=True))
@@ -90,7 +90,7 @@ def _product(lhs: _Term, rhs: _Term, kept: str, build: Builder) -> _Term:
 
 
 def einsum(node: Node, build: Builder) -> SSAValue:
-    """`Einsum`: sums of labels that one input has alone, a `dot_general` for each further input, a `transpose`."""
+    """`Einsum`: sums over labels that only one input has, a `dot_general` per further input, a `transpose`."""
     values = node.operands()
     inputs, output = _spelled(node.text("equation", ""), [len(shape_of(value)) for value in values])
     terms = [_without_repeats(_Term(*pair), build) for pair in zip(values, inputs, strict=True)]

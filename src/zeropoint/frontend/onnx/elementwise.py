@@ -1,4 +1,4 @@
-"""Arithmetic, element by element, with ONNX broadcasting.
+"""Elementwise arithmetic with ONNX broadcasting.
 
 Source: the ONNX operator specification.
 """
@@ -22,11 +22,11 @@ from zeropoint.ir.tensors import element_dtype, element_of, shape_of, with_eleme
 
 Convert = Callable[[Node, Builder], SSAValue]
 _NARROW = 60000.0
-"""More than the greatest number of any float of 8 bits."""
+"""An upper bound of the greatest number of every 8-bit float type."""
 
 
 def unary(op: type[UnaryOp]) -> Convert:
-    """A converter to one unary op: `%0 = stablehlo.tanh %x`."""
+    """A converter to a unary op: `%0 = stablehlo.tanh %x`."""
 
     def convert(node: Node, build: Builder) -> SSAValue:
         return build.insert(op(node.operand(0)))
@@ -35,7 +35,7 @@ def unary(op: type[UnaryOp]) -> Convert:
 
 
 def binary(op: type[BinaryOp]) -> Convert:
-    """A converter to a binary op, applied from the left if there are more inputs than two (`Max`, `Min`, `Sum`).
+    """A converter to a binary op, applied from left to right if there are more than two inputs (`Max`, `Min`, `Sum`).
 
     %0 = stablehlo.broadcast_in_dim %b, dims = [1]
     %1 = stablehlo.add %a, %0
@@ -53,7 +53,7 @@ def binary(op: type[BinaryOp]) -> Convert:
 
 
 def broadcast_from_axis(node: Node, build: Builder) -> tuple[SSAValue, SSAValue]:
-    """Two inputs before opset 7: the second one's dimensions are those of the first from `axis` on, or the last."""
+    """Broadcasting before opset 7: the second input's dimensions match the first's from `axis` on, or the last ones."""
     lhs, rhs = node.operand(0), node.operand(1)
     rank, size = len(shape_of(lhs)), len(shape_of(rhs))
     axis = axis_of(node.integer("axis", rank - size), rank) if size else 0
@@ -63,7 +63,7 @@ def broadcast_from_axis(node: Node, build: Builder) -> tuple[SSAValue, SSAValue]
 
 
 def power(node: Node, build: Builder) -> SSAValue:
-    """`Pow`: `multiply` of the base with itself for a constant exponent of 2, otherwise `power`."""
+    """`Pow`: `multiply` for a constant exponent of 2, otherwise `power`."""
     base = node.operand(0)
     exponent = node.constant(1)
     if exponent is not None and exponent.size == 1 and exponent.reshape(()) == 2 and exponent.ndim <= 1:
@@ -77,7 +77,7 @@ def power(node: Node, build: Builder) -> SSAValue:
 
 
 def mean(node: Node, build: Builder) -> SSAValue:
-    """`Mean`: the sum of all inputs, by their number."""
+    """`Mean`: the sum of all inputs, divided by their number."""
     total = binary(AddOp)(node, build)
     return build.apply(DivideOp, total, build.splat(float(node.input_count), total))
 
@@ -89,12 +89,12 @@ def reciprocal(node: Node, build: Builder) -> SSAValue:
 
 
 def identity(node: Node, build: Builder) -> SSAValue:
-    """`Identity`: the value itself, no op."""
+    """`Identity`: the value itself, without an op."""
     return node.operand(0)
 
 
 def dropout(node: Node, build: Builder) -> tuple[SSAValue, ...]:
-    """`Dropout` in inference: the value itself, no op; nothing is masked."""
+    """`Dropout` in inference: the value itself, without an op, and a mask that keeps all elements."""
     training = node.parameter(2, "training_mode")
     if training is not None and bool(training.any()):
         raise NodeError("found training_mode true, expected false; export the model for inference")
@@ -106,7 +106,7 @@ def dropout(node: Node, build: Builder) -> tuple[SSAValue, ...]:
 
 
 def cast(node: Node, build: Builder) -> SSAValue:
-    """`Cast`: `convert`; nothing between floats of 16 to 64 bits, all of which are f32 here."""
+    """`Cast`: `convert`; no op between floats of 16 to 64 bits, which are all f32 here."""
     to = node.text("to", "") if node.opset < 6 else node.integer("to", 0)
     code = TensorProto.DataType.Value(to) if isinstance(to, str) else to
     return _cast(node, program_element(code), build)
@@ -118,18 +118,18 @@ def cast_like(node: Node, build: Builder) -> SSAValue:
 
 
 def _cast(node: Node, element: Attribute, build: Builder) -> SSAValue:
-    """`convert`; to a float of 8 bits with `saturate`, numbers past its range become its greatest first."""
+    """`convert`; for an 8-bit float with `saturate`, numbers are clamped to its range first."""
     value = node.operand(0)
     if element != element_of(value) and isinstance(element, AnyFloat) and node.integer("saturate", 1):
         return saturated(value, element, build)
     integer = integer_of(element)
-    if integer is not None and 1 < integer.width.data < 8:  # the low bits, as of a wider integer
+    if integer is not None and 1 < integer.width.data < 8:  # take the low bits, as for wider integers
         value = converted(value, i32, build)
     return converted(value, element, build)
 
 
 def saturated(value: SSAValue, element: Attribute, build: Builder) -> SSAValue:
-    """`convert` to a float; to one of 8 bits and less numbers past its range become its greatest by `clamp` first."""
+    """`convert` to a float; for a float of 8 bits or less, numbers are clamped to its range first."""
     largest = FORMATS[type(element)].largest
     if largest < _NARROW:
         if not isinstance(element_of(value), AnyFloat):

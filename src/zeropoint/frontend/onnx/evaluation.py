@@ -1,6 +1,6 @@
-"""Integers that nodes compute from constants and shapes while the graph is converted: what folding left over.
+"""Evaluates integers that nodes compute from constants and shapes, if constant folding has left them.
 
-Source: ONNX's reference implementation evaluates the node.
+Source: ONNX's reference implementation, which evaluates the node.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from zeropoint.frontend.onnx.growth import result_elements
 from zeropoint.ir.tensors import Array, shape_of
 
 ELEMENTS = 8192
-"""The largest tensor that is evaluated."""
+"""Maximum number of elements of an evaluated tensor."""
 _LEFT = frozenset({"Constant", "DequantizeLinear", "If", "Loop", "QuantizeLinear", "Scan"})
 
 
 def evaluated(node: NodeProto, opset: int, build: Builder) -> list[Array] | None:
-    """The results of a node whose inputs are constant integers, or that reads a shape; None for any other."""
+    """The results of a node with constant integer inputs, or of a node that reads a shape; None for any other node."""
     if node.domain not in ("", "ai.onnx") or node.op_type in _LEFT:
         return None
     if node.op_type in ("Shape", "Size"):
         if not build.is_known(node.input[0]):
             return None
-        # Only the shape is read: an array that repeats one number is as good as the value.
+        # The node reads only the shape, so a broadcast number can replace the value.
         arrays: list[Array | None] = [np.broadcast_to(np.float32(0), shape_of(build.value(node.input[0])))]
     else:
         arrays = [build.array(name) if name else None for name in node.input]
@@ -41,7 +41,7 @@ def evaluated(node: NodeProto, opset: int, build: Builder) -> list[Array] | None
     model = _model(node, arrays, names, opset)
     try:
         found: Any = ReferenceEvaluator(model).run(None, _feeds(node, arrays))  # pyright: ignore[reportUnknownMemberType]
-    except Exception:  # evaluates a node of the file, which may fail in any way; the converter says why
+    except Exception:  # a node of the file may fail in any way; the converter reports the reason
         return None
     results = [np.asarray(array) for array in found]
     return results if all(array.size <= ELEMENTS and array.dtype.kind in "iubf" for array in results) else None

@@ -1,7 +1,7 @@
-"""The local functions of a model: checked, then written in the place of their calls by `onnx.inliner`.
+"""Local functions of a model: checked, then inlined by `onnx.inliner`.
 
-The inliner follows calls without end: functions that call themselves, or that double from one to the next, would take
-all memory.
+The checks are needed because the inliner has no limit: recursive functions, or functions whose size doubles with each
+call level, would exhaust memory.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from zeropoint.frontend.errors import ModelError
 from zeropoint.frontend.onnx.bodies import graphs_inside_node, nodes_of
 
 MOST_NODES = 1_000_000
-"""Nodes of a model with the bodies of its functions in the place of their calls."""
+"""Maximum number of nodes in a model after its functions are inlined."""
 
 _Key = tuple[str, str, str]
 
@@ -25,7 +25,7 @@ def _key(found: FunctionProto | NodeProto) -> _Key:
 
 
 def _with_inner(nodes: Iterable[NodeProto]) -> Iterator[NodeProto]:
-    """Nodes, and those of the graphs inside of them."""
+    """Nodes, and the nodes of their nested graphs."""
     for node in nodes:
         yield node
         for graph in graphs_inside_node(node):
@@ -44,7 +44,7 @@ def _by_key(model: ModelProto) -> dict[_Key, FunctionProto]:
 
 
 def _size(key: _Key, functions: Mapping[_Key, FunctionProto], known: dict[_Key, int], around: tuple[_Key, ...]) -> int:
-    """Nodes of a function with the bodies of those that it calls; `around` are the calls that lead to it."""
+    """Number of nodes of a function after inlining; `around` is the stack of callers."""
     if key in around or len(around) > len(functions):
         called = " -> ".join(name for _, name, _ in (*around[around.index(key) :], key))
         raise ModelError(f"found functions that call themselves ({called}), expected no recursion")
@@ -59,8 +59,8 @@ def _size(key: _Key, functions: Mapping[_Key, FunctionProto], known: dict[_Key, 
 def inline_functions(model: ModelProto) -> ModelProto:
     """The model without local functions.
 
-    Raises ModelError for functions that call themselves, that make more than a million nodes, two of one name, and
-    what the inliner refuses.
+    Raises ModelError for recursive functions, more than a million nodes, two functions with the same name, and anything
+    that the inliner rejects.
     """
     if not model.functions:
         return model
@@ -73,5 +73,5 @@ def inline_functions(model: ModelProto) -> ModelProto:
         raise ModelError(f"found functions that make {total:,} nodes where they are called, expected {MOST_NODES:,}")
     try:
         return inliner.inline_local_functions(model)
-    except Exception as error:  # what the C++ inliner raises has no type of its own
+    except Exception as error:  # the C++ inliner raises no specific type
         raise ModelError(f"found functions that cannot be inlined: {error}") from error

@@ -1,4 +1,4 @@
-"""Ops that make tensors of a shape, and masks: ranges, repeated numbers, triangles, one-hot vectors, tiles.
+"""Ops that generate tensors and masks: ranges, constants of a shape, triangles, one-hot vectors, tiles.
 
 Source: the ONNX operator specification.
 """
@@ -20,7 +20,7 @@ from zeropoint.limits import afford
 
 
 def range_(node: Node, build: Builder) -> SSAValue:
-    """`Range`: a constant, the shape of which is start, limit and delta."""
+    """`Range`: a constant; start, limit and delta must be constant, because they determine the shape."""
     numbers: list[Array] = []
     for index, name in enumerate(("start", "limit", "delta")):
         array = node.parameter(index, name)
@@ -37,7 +37,7 @@ def range_(node: Node, build: Builder) -> SSAValue:
 
 
 def constant_of_shape(node: Node, build: Builder) -> SSAValue:
-    """`ConstantOfShape`: a number, 0 unless said otherwise, broadcast."""
+    """`ConstantOfShape`: a broadcast number, by default 0."""
     shape = node.integers_at(0, "shape") or ()
     tensor = node.tensor("value")
     number = np.zeros((), np.float32) if tensor is None else numpy_helper.to_array(tensor).reshape(())
@@ -58,7 +58,7 @@ def eye_like(node: Node, build: Builder) -> SSAValue:
 
 
 def trilu(node: Node, build: Builder) -> SSAValue:
-    """`Trilu`: `select` by a constant mask; where k is computed, by `compare` of column - row with it."""
+    """`Trilu`: `select` by a constant mask or, if k is computed, by `compare` of column - row with k."""
     value = node.operand(0)
     shape, upper = shape_of(value), bool(node.integer("upper", 1))
     if len(shape) < 2:
@@ -84,7 +84,7 @@ def trilu(node: Node, build: Builder) -> SSAValue:
 
 
 def one_hot(node: Node, build: Builder) -> SSAValue:
-    """`OneHot`: `compare` of the indices, those below 0 counted from the end, with `iota`; `select` of two numbers."""
+    """`OneHot`: `compare` of the indices with `iota`, then `select` of two numbers; negative indices count from the end."""
     indices, depth, numbers = node.operand(0), node.integers_at(1, "depth") or (), node.operand(2)
     if len(depth) != 1 or shape_of(numbers) != (2,):
         raise NodeError(f"found depth {list(depth)} and values of shape {list(shape_of(numbers))}, expected 1 and [2]")
@@ -109,7 +109,7 @@ def _element(numbers: SSAValue, index: int, shape: list[int], build: Builder) ->
 
 
 def tile(node: Node, build: Builder) -> SSAValue:
-    """`Tile`: `reshape`, `broadcast_in_dim`, `reshape`; before opset 6 one dimension a number of times."""
+    """`Tile`: `reshape`, `broadcast_in_dim`, `reshape`; before opset 6, repeats a single dimension."""
     value = node.operand(0)
     shape = shape_of(value)
     if node.opset < 6:

@@ -1,4 +1,4 @@
-"""An ONNX graph with static shapes to a program: every node in order by its converter, all faults at once."""
+"""Converts an ONNX graph with static shapes to a program, node by node; all errors are reported together."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ from zeropoint.limits import LimitExceeded
 
 DEFAULT_DOMAINS = ("", "ai.onnx")
 PER_CHANNEL_OPSET = 13
-"""The first whose casts have an axis."""
+"""The first opset in which QuantizeLinear and DequantizeLinear have an axis."""
 
 
 def opset_of(model: ModelProto) -> int:
-    """The version of the default operator set that a model uses; 0 where it names none."""
+    """The version of the default operator set that a model uses; 0 if it does not import one."""
     return max((entry.version for entry in model.opset_import if entry.domain in DEFAULT_DOMAINS), default=0)
 
 
@@ -46,7 +46,7 @@ def node_name(node: NodeProto) -> str:
 
 
 def describe_node(node: NodeProto) -> str:
-    """A node as errors name it: `'conv1' (Conv)`, with the domain if it is not ONNX's own."""
+    """A node's name in errors: `'conv1' (Conv)`, with the domain if it is not ONNX's default."""
     domain = "" if node.domain in DEFAULT_DOMAINS else f"{node.domain}::"
     return f"'{node_name(node)}' ({domain}{node.op_type})"
 
@@ -68,7 +68,7 @@ def _constant_node_array(node: NodeProto, folder: Path) -> Array:
 
 
 def _constant_readers(graph: GraphProto, folder: Path) -> dict[str, ArrayReader]:
-    """What reads the constants of a graph, and of the graphs inside of its nodes."""
+    """Readers for the constants of a graph and of its nested graphs."""
     readers: dict[str, ArrayReader] = {}
     for inner in graphs_inside(graph):
         readers.update(_constant_readers(inner, folder))
@@ -81,7 +81,7 @@ def _constant_readers(graph: GraphProto, folder: Path) -> dict[str, ArrayReader]
 
 
 def _read_as_integers(graph: GraphProto, build: Builder) -> set[str]:
-    """The tensors that are results, or that an op reads which does not dequantize them by their own parameters."""
+    """The tensors that are outputs, or that are read by an op other than a dequantization with the same parameters."""
     graphs = [graph, *graphs_inside(graph, deep=True)]
     found = {value.name for each in graphs for value in each.output}
     renamed: dict[str, str] = {}
@@ -102,13 +102,13 @@ def _read_as_integers(graph: GraphProto, build: Builder) -> set[str]:
             if parameters and not _same(parameters, tuple(node.input[index + 1 : index + 3]), build):
                 found.add(node.input[index])
     for name in list(found):
-        while (name := renamed.get(name, "")) and name not in found:  # a broken file may go round in a circle
+        while (name := renamed.get(name, "")) and name not in found:  # a broken file may have a cycle
             found.add(name)
     return found
 
 
 def _original(name: str, renamed: Mapping[str, str]) -> str:
-    """What a tensor is a copy of."""
+    """The original tensor of a chain of copies."""
     seen: set[str] = set()
     while name in renamed and name not in seen:
         seen.add(name)
@@ -117,7 +117,7 @@ def _original(name: str, renamed: Mapping[str, str]) -> str:
 
 
 def _same(made: tuple[str, ...], read: tuple[str, ...], build: Builder) -> bool:
-    """Whether scale and zero point of a quantization are those of a dequantization."""
+    """Whether a quantization and a dequantization have the same scale and zero point."""
     if made == read:
         return True
     for first, second in zip_longest(made, read, fillvalue=""):
@@ -132,10 +132,10 @@ def _same(made: tuple[str, ...], read: tuple[str, ...], build: Builder) -> bool:
 
 
 class _GraphImporter:
-    """Converts the nodes of one graph and gathers what keeps them from being converted.
+    """Converts the nodes of one graph and collects their errors.
 
-    Outputs of a node that failed are `lost`: nodes that read them are only looked at for their op. `computed` are the
-    tensors that would have to be constant.
+    The outputs of a failed node are `lost`: for nodes that read them, only the op is checked. `computed` are tensors
+    that are computed but must be constant.
     """
 
     def __init__(self, model: ModelProto, build: Builder):
@@ -151,7 +151,7 @@ class _GraphImporter:
         self._context = checker.C.CheckerContext()
         self._context.ir_version = model.ir_version
         self._context.opset_imports = {entry.domain: entry.version for entry in model.opset_import}
-        # onnxruntime's tools write casts per channel into models of any opset.
+        # onnxruntime's tools write per-channel casts into models of any opset, so check casts by a newer one.
         self._of_casts = checker.C.CheckerContext()
         self._of_casts.ir_version = model.ir_version
         self._of_casts.opset_imports = {**self._context.opset_imports, "": max(self._opset, PER_CHANNEL_OPSET)}
@@ -184,7 +184,7 @@ class _GraphImporter:
         self._lost.update(node.output)
 
     def _convert_inside(self, node: NodeProto) -> None:
-        """Convert a node of a graph inside of a node. Raises NodeError, naming it."""
+        """Convert a node of a nested graph. Raises NodeError, which names the node."""
         if node.op_type == "Constant" and node.domain in DEFAULT_DOMAINS:
             return
         location = self._build.location
@@ -201,7 +201,7 @@ class _GraphImporter:
         self._build.location = location
 
     def _evaluate(self, node: NodeProto) -> bool:
-        """Take the results of a node that computes integers from constants alone; whether it is such a node."""
+        """Evaluate a node that computes integers from constants only. Returns whether it is such a node."""
         results = evaluated(node, self._opset, self._build)
         for name, array in zip([name for name in node.output if name], results or (), strict=False):
             self._build.values.pop(name, None)
@@ -209,7 +209,7 @@ class _GraphImporter:
         return results is not None
 
     def _check(self, node: NodeProto) -> None:
-        """Raise NodeError for what is wrong with a node whatever its inputs are; without words for its op itself."""
+        """Raise NodeError for errors that do not depend on a node's inputs; with an empty text for an unsupported op."""
         if node.domain not in DEFAULT_DOMAINS or node.op_type not in (*CONVERTERS, "Shape", "Size"):
             if self._is_consequence(node):
                 return
@@ -218,7 +218,7 @@ class _GraphImporter:
             if name and name not in self._lost and not self._build.is_known(name):
                 raise NodeError(f"found input '{name}', which nothing before it makes; the file is broken or truncated")
         if next(graphs_inside_node(node), None) is not None:
-            return  # the checker does not see the tensors around an inner graph
+            return  # the checker does not know the outer tensors of a nested graph
         try:
             casts = node.op_type in ("DequantizeLinear", "QuantizeLinear")
             checker.check_node(node, self._of_casts if casts else self._context)
@@ -226,7 +226,7 @@ class _GraphImporter:
             raise NodeError(str(error).strip().splitlines()[0]) from error
 
     def _is_consequence(self, node: NodeProto) -> bool:
-        """Whether a node computes with shapes and would have been folded, had an op before it been supported."""
+        """Whether a node fails only because an unsupported op before it prevented the folding of shapes."""
         return not self._lost.isdisjoint(node.input) and not self._derived.isdisjoint(node.output)
 
     def _convert(self, node: NodeProto) -> None:
@@ -248,7 +248,7 @@ class _GraphImporter:
 
 
 def import_graph(model: ModelProto, folder: Path) -> Program:
-    """The program of a model whose input shapes are static; `folder` is where external data lies.
+    """The program of a model with static input shapes; `folder` contains its external data.
 
     Raises ModelError, which names every node that cannot be converted.
     """

@@ -1,4 +1,4 @@
-"""Ops whose result is as large as the numbers in a constant say: how large, before ONNX's evaluator allocates it.
+"""Result sizes of ops that are determined by constants, to check them before ONNX's evaluator allocates the result.
 
 Source: the ONNX operator specification.
 """
@@ -49,11 +49,11 @@ _RESULTS: Mapping[str, tuple[int, Callable[..., float]]] = {
     "Tile": (2, _spread),
     "Upsample": (0, _any_number),
 }
-"""By op: how many of the first inputs say how many elements the result has at most, and the number."""
+"""By op: the number of leading inputs that bound the result's number of elements, and a function for that bound."""
 
 
 def result_elements(op_type: str, inputs: Sequence[Array | None]) -> float:
-    """How many elements the result of an op may have; 0 for an op whose result only its inputs' sizes decide."""
+    """An upper bound on the elements of an op's result; 0 if only the input sizes determine it."""
     count, elements = _RESULTS.get(op_type, (0, _nothing))
     given = [array for array in inputs[:count] if array is not None and array.size]
     return elements(*given) if len(given) == count else 0.0

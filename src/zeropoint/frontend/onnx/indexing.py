@@ -1,4 +1,4 @@
-"""Ops that pick elements by position: `Gather`, `Where`, and comparisons, which make conditions.
+"""Ops that select elements: `Gather`, `Where`, and comparisons, which give conditions.
 
 Source: the ONNX operator specification.
 """
@@ -32,12 +32,12 @@ Convert = Callable[[Node, Builder], SSAValue]
 
 
 def gather(node: Node, build: Builder) -> SSAValue:
-    """`Gather`: a `slice` for constant indices at equal distances, otherwise a `gather`.
+    """`Gather`: a `slice` for equally spaced constant indices, otherwise a `gather`.
 
         %0 = "stablehlo.gather"(%table, %rows) <{dimension_numbers = #stablehlo.gather<offset_dims = [2],
              collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 2>, slice_sizes = array<i64: 1, 4>}>
 
-    Negative indices count from the end; computed ones become so by `select`.
+    Negative indices count from the end; computed indices are adjusted by `select`.
     """
     value = node.operand(0)
     axis = axis_of(node.integer("axis", 0), len(shape_of(value)))
@@ -58,8 +58,8 @@ def gather(node: Node, build: Builder) -> SSAValue:
 def taken_along(value: SSAValue, axis: int, positions: Array, build: Builder) -> SSAValue:
     """The elements at constant positions along a dimension.
 
-    Positions at equal distances are a `slice`; every element so many times in turn is `reshape`, `broadcast_in_dim`,
-    `reshape`; anything else a `gather`.
+    Equally spaced positions become a `slice`; repeating each element n times becomes `reshape`, `broadcast_in_dim`,
+    `reshape`; anything else becomes a `gather`.
     """
     shape = shape_of(value)
     size, numbers = shape[axis], np.asarray(positions, np.int64)
@@ -79,7 +79,7 @@ def taken_along(value: SSAValue, axis: int, positions: Array, build: Builder) ->
 
 
 def gathered(value: SSAValue, indices: SSAValue, axis: int, build: Builder) -> SSAValue:
-    """`gather` along one dimension; the dimensions of the indices take its place."""
+    """`gather` along one dimension, which is replaced by the dimensions of the indices."""
     shape, rank = shape_of(value), len(shape_of(indices))
     offsets = [*range(axis), *range(axis + rank, rank + len(shape) - 1)]
     dimensions = GatherDimensions(
@@ -93,7 +93,7 @@ def gathered(value: SSAValue, indices: SSAValue, axis: int, build: Builder) -> S
 
 
 def from_start(indices: SSAValue, size: int, build: Builder) -> SSAValue:
-    """Indices with those below 0 counted from the end: a `select` of them and their sum with the size."""
+    """Indices counted from the start: `select` of negative indices plus the size, and the others."""
     origin = indices
     while isinstance(origin.owner, ReshapeOp | ConvertOp | BroadcastInDimOp | TransposeOp):
         origin = origin.owner.operands[0]
@@ -105,7 +105,7 @@ def from_start(indices: SSAValue, size: int, build: Builder) -> SSAValue:
 
 
 def where(node: Node, build: Builder) -> SSAValue:
-    """`Where`: `select`, all three inputs in their common shape."""
+    """`Where`: `select`, with all three inputs broadcast to their common shape."""
     condition, on_true, on_false = broadcast_together(node.operands(), build)
     return build.insert(SelectOp(condition, on_true, on_false))
 

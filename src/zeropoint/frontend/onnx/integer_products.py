@@ -1,4 +1,4 @@
-"""Products and convolutions of integers: `MatMulInteger`, `ConvInteger`, `QLinearMatMul`, `QLinearConv`.
+"""Matrix products and convolutions of integers: `MatMulInteger`, `ConvInteger`, `QLinearMatMul`, `QLinearConv`.
 
 Source: the ONNX operator specification.
 """
@@ -21,7 +21,7 @@ from zeropoint.ir.tensors import shape_of
 
 
 def _from_zero(node: Node, index: int, point: int, axis: int, build: Builder) -> SSAValue:
-    """An integer input as i32, less its zero point: one number, or one each along `axis`."""
+    """An integer input as i32 minus its zero point, which is one number or one per index of `axis`."""
     value = converted(node.operand(index), i32, build)
     if not node.has(point):
         return value
@@ -36,7 +36,7 @@ def _from_zero(node: Node, index: int, point: int, axis: int, build: Builder) ->
 
 
 def matmul_integer(node: Node, build: Builder) -> SSAValue:
-    """`MatMulInteger`: `dot_general` of i32, zero points taken off before."""
+    """`MatMulInteger`: `dot_general` in i32, after subtracting the zero points."""
     rank = len(shape_of(node.operand(0)))
     lhs = _from_zero(node, 0, 2, max(rank - 2, 0), build)
     rhs = _from_zero(node, 1, 3, len(shape_of(node.operand(1))) - 1, build)
@@ -44,7 +44,7 @@ def matmul_integer(node: Node, build: Builder) -> SSAValue:
 
 
 def conv_integer(node: Node, build: Builder) -> SSAValue:
-    """`ConvInteger`: `convolution` of i32, zero points taken off before."""
+    """`ConvInteger`: `convolution` in i32, after subtracting the zero points."""
     return convolved(node, _from_zero(node, 0, 2, 1, build), _from_zero(node, 1, 3, 0, build), build)
 
 
@@ -59,7 +59,7 @@ def qlinear_matmul(node: Node, build: Builder) -> SSAValue:
 
 
 def qlinear_conv(node: Node, build: Builder) -> SSAValue:
-    """`QLinearConv`: dequantize, convolve, add the bias, whose scale is the product of both, quantize."""
+    """`QLinearConv`: dequantize, convolve, add the bias (its scale is the product of both scales), quantize."""
     data = dequantized(node, 0, Parameters(1, 2), build)
     kernel = dequantized(node, 3, Parameters(4, 5, 0), build)
     result = convolved(node, data, kernel, build)

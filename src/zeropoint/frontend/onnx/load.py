@@ -1,4 +1,4 @@
-"""Reading an ONNX file: from bytes to a model with static shapes and no functions, then to a program."""
+"""Loads an ONNX file: makes shapes static, inlines functions, and converts the graph to a program."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ OLDEST_OPSET = 1
 def load_onnx(
     path: Path, shapes: Mapping[str, tuple[int, ...]], constants: Mapping[str, Array] | None = None
 ) -> Program:
-    """The float program of an ONNX file, in the file's own layout (channels first) and under its own names.
+    """The float program of an ONNX file, with the file's layout (channels first) and names.
 
-    Floats of every width become f32, in weights as in inputs and outputs. `shapes` fixes dynamic dimensions,
-    `constants` whole inputs.
+    Floats of every width become f32, in weights, inputs and outputs. `shapes` fixes dynamic dimensions, `constants`
+    turns inputs into constants.
 
-    Raises ModelError, one line that starts with the path; OSError where the file cannot be read.
+    Raises ModelError, a single line that starts with the path; OSError if the file cannot be read.
     """
     with _naming(path):
         return _imported(_read(path), path.parent, shapes, constants or {})
@@ -42,9 +42,9 @@ def load_onnx(
 def load_onnx_model(
     model: ModelProto, shapes: Mapping[str, tuple[int, ...]], constants: Mapping[str, Array] | None = None
 ) -> Program:
-    """The float program of an ONNX model in memory, as of a file; external data is looked for in the current folder.
+    """The float program of an ONNX model in memory. External data is looked up in the current folder.
 
-    The model is not changed. Raises ModelError, one line that starts with the graph's name.
+    The model is not changed. Raises ModelError, a single line that starts with the graph's name.
     """
     with _naming(model.graph.name or "model"):
         copied = ModelProto()
@@ -55,7 +55,7 @@ def load_onnx_model(
 
 @contextmanager
 def _naming(source: object) -> Generator[None]:
-    """Errors of a model begin with what it is called."""
+    """Prefix errors with the name of the model."""
     try:
         yield
     except (ModelError, InvalidProgram) as error:
@@ -83,7 +83,7 @@ def _imported(
 def _read(path: Path) -> ModelProto:
     """The model in a file; external data is not read yet.
 
-    Raises ModelError for what is not an ONNX file, and for an opset that is too old or too new.
+    Raises ModelError if it is not an ONNX file, or its opset is too old or too new.
     """
     size = path.stat().st_size
     try:

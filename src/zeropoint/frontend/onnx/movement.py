@@ -18,11 +18,11 @@ from zeropoint.ir.stablehlo import ConcatenateOp, ReverseOp, SliceOp, TransposeO
 from zeropoint.ir.tensors import shape_of
 
 DEPTH_ORDERS = {"CRD": (0, 1, 3, 5, 2, 4), "DCR": (0, 3, 5, 1, 2, 4)}
-"""By mode, how SpaceToDepth orders [N, C, rows, block, columns, block]."""
+"""By mode, SpaceToDepth's permutation of [N, C, rows, block, columns, block]."""
 
 
 def flatten(node: Node, build: Builder) -> SSAValue:
-    """`Flatten`: `reshape` to a matrix, cut before dimension `axis`."""
+    """`Flatten`: `reshape` to a matrix, split before dimension `axis`."""
     value = node.operand(0)
     shape = shape_of(value)
     axis = node.integer("axis", 1)
@@ -31,7 +31,7 @@ def flatten(node: Node, build: Builder) -> SSAValue:
 
 
 def reshape(node: Node, build: Builder) -> SSAValue:
-    """`Reshape`: `reshape`; 0 copies a dimension (unless allowzero), -1 is what is left."""
+    """`Reshape`: `reshape`; 0 copies a dimension (unless allowzero), -1 is inferred."""
     value = node.operand(0)
     shape = shape_of(value)
     wanted = list((node.integers("shape") if node.opset < 5 else node.integers_at(1, "shape")) or ())
@@ -47,7 +47,7 @@ def reshape(node: Node, build: Builder) -> SSAValue:
 
 
 def squeeze(node: Node, build: Builder) -> SSAValue:
-    """`Squeeze`: `reshape` without the dimensions named, or without all of size 1."""
+    """`Squeeze`: `reshape` without the given dimensions, or without all dimensions of size 1."""
     value = node.operand(0)
     shape = shape_of(value)
     axes = node.axes(13)
@@ -58,7 +58,7 @@ def squeeze(node: Node, build: Builder) -> SSAValue:
 
 
 def unsqueeze(node: Node, build: Builder) -> SSAValue:
-    """`Unsqueeze`: `reshape` with dimensions of size 1 put in."""
+    """`Unsqueeze`: `reshape` with inserted dimensions of size 1."""
     value = node.operand(0)
     axes = node.axes(13) or ()
     rank = len(shape_of(value)) + len(axes)
@@ -68,7 +68,7 @@ def unsqueeze(node: Node, build: Builder) -> SSAValue:
 
 
 def transpose(node: Node, build: Builder) -> SSAValue:
-    """`Transpose`: `transpose`; without `perm` the dimensions are reversed."""
+    """`Transpose`: `transpose`; without `perm`, dimensions are reversed."""
     value = node.operand(0)
     rank = len(shape_of(value))
     permutation = node.integers("perm") or tuple(range(rank))[::-1]
@@ -93,9 +93,9 @@ def concatenated(values: Sequence[SSAValue], axis: int, build: Builder) -> SSAVa
 
 
 def slice_(node: Node, build: Builder) -> SSAValue:
-    """`Slice`: `slice`; starts and ends count from the end where negative, and are clamped to the dimension.
+    """`Slice`: `slice`; negative starts and ends count from the end, and all are clamped to the dimension.
 
-    A negative step is a `slice` forward and a `reverse`.
+    A negative step becomes a forward `slice` and a `reverse`.
     """
     value = node.operand(0)
     rank = len(shape_of(value))
@@ -110,7 +110,7 @@ def slice_(node: Node, build: Builder) -> SSAValue:
             f"found starts {list(starts)}, ends {list(ends)}, axes {list(axes)} and steps {list(steps)}, expected "
             f"lists of one length and no step of 0"
         )
-    axes_of(axes, rank)  # each once
+    axes_of(axes, rank)  # raises for repeated axes
     chosen = [range(size) for size in shape_of(value)]
     for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
         axis = axis_of(axis, rank)
@@ -119,7 +119,7 @@ def slice_(node: Node, build: Builder) -> SSAValue:
 
 
 def taken(value: SSAValue, chosen: Sequence[range], build: Builder) -> SSAValue:
-    """The elements that one range per dimension counts: one `slice`, then what goes backwards."""
+    """The elements selected by one range per dimension: a `slice`, then a `reverse` of descending ranges."""
     shape = shape_of(value)
     forward = [positions[:: 1 if positions.step > 0 else -1] if positions else range(0) for positions in chosen]
     if forward != [range(size) for size in shape]:
@@ -133,14 +133,14 @@ def taken(value: SSAValue, chosen: Sequence[range], build: Builder) -> SSAValue:
 
 
 def part_of(value: SSAValue, axis: int, positions: range, build: Builder) -> SSAValue:
-    """The elements that a range counts along one dimension."""
+    """The elements selected by a range along one dimension."""
     chosen = [range(size) for size in shape_of(value)]
     chosen[axis] = positions
     return taken(value, chosen, build)
 
 
 def split(node: Node, build: Builder) -> tuple[SSAValue, ...]:
-    """`Split`: a `slice` per output; equal parts, the last one smaller, where no sizes are given."""
+    """`Split`: one `slice` per output. Without sizes, parts are equal; the last one may be smaller."""
     value = node.operand(0)
     axis = axis_of(node.integer("axis", 0), len(shape_of(value)))
     size = shape_of(value)[axis]
@@ -157,7 +157,7 @@ def split(node: Node, build: Builder) -> tuple[SSAValue, ...]:
 
 
 def expand(node: Node, build: Builder) -> SSAValue:
-    """`Expand`: `broadcast_in_dim` to the shape that the value and the one named broadcast to."""
+    """`Expand`: `broadcast_in_dim` to the common shape of the value and the given shape."""
     value = node.operand(0)
     wanted = node.integers_at(1, "shape") or ()
     try:
@@ -185,7 +185,7 @@ def depth_to_space(node: Node, build: Builder) -> SSAValue:
 
 
 def space_to_depth(node: Node, build: Builder) -> SSAValue:
-    """`SpaceToDepth`: `reshape`, `transpose`, `reshape`; modes DCR and CRD (from opset 28 on)."""
+    """`SpaceToDepth`: `reshape`, `transpose`, `reshape`; modes DCR and CRD (since opset 28)."""
     value = node.operand(0)
     batch, channels, height, width = _image(value)
     block = node.integer("blocksize", 1)

@@ -1,4 +1,4 @@
-"""A node of an ONNX graph as converters read it."""
+"""The view of an ONNX node that converters use."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from zeropoint.ir.tensors import Array, shape_of
 class Node:
     """Attributes and inputs of one node.
 
-    `opset` is the version of the default operator set, which decides between two forms of one op.
+    `opset` is the version of the default operator set, which determines the form of an op.
     """
 
     def __init__(self, proto: NodeProto, opset: int, build: Builder):
@@ -35,7 +35,7 @@ class Node:
 
     @property
     def input_count(self) -> int:
-        """The number of inputs, the ones left out in the middle included."""
+        """The number of inputs, including omitted ones in the middle."""
         return len(self._inputs)
 
     def has(self, index: int) -> bool:
@@ -43,15 +43,15 @@ class Node:
         return index < len(self._inputs) and self._inputs[index] != ""
 
     def is_read_as_integers(self) -> bool:
-        """Whether something other than a dequantizing op reads the output."""
+        """Whether an op other than a dequantization reads the output."""
         return self._outputs[0] in self._build.integers
 
     def bounds(self) -> tuple[int, int] | None:
-        """The least and the greatest integer that a Clip behind the node leaves of its output; None without one."""
+        """The least and greatest integer of the output after a following Clip; None if there is no Clip."""
         return self._build.clipped.get(self._outputs[0])
 
     def operand(self, index: int) -> SSAValue:
-        """The value of an input that the schema demands."""
+        """The value of a required input."""
         if not self.has(index):
             raise NodeError(f"found no input {index}, expected one")
         return self._build.value(self._inputs[index])
@@ -65,7 +65,7 @@ class Node:
         return self._build.array(self._inputs[index]) if self.has(index) else None
 
     def parameter(self, index: int, name: str) -> Array | None:
-        """The array of an input that has to be constant, such as axes; None if it is left out.
+        """The array of an input that must be constant, such as axes; None if it is omitted.
 
         Raises NodeError if it is computed.
         """
@@ -77,9 +77,9 @@ class Node:
         return array
 
     def scalar(self, index: int) -> SSAValue:
-        """An input that holds one number, as a tensor of rank 0.
+        """An input with a single number, as a tensor of rank 0.
 
-        Raises NodeError if it holds more.
+        Raises NodeError if it has more elements.
         """
         value = self.operand(index)
         if prod(shape_of(value)) != 1:
@@ -103,7 +103,7 @@ class Node:
         return int(self._attribute(name, default))
 
     def integers(self, name: str) -> tuple[int, ...] | None:
-        """A list of integers, or None if it is left out."""
+        """A list of integers, or None if it is absent."""
         values = self._attribute(name)
         return None if values is None else tuple(int(value) for value in values)
 
@@ -112,7 +112,7 @@ class Node:
         return float(self._attribute(name, default))
 
     def numbers(self, name: str) -> tuple[float, ...] | None:
-        """A list of floats, or None if it is left out."""
+        """A list of floats, or None if it is absent."""
         values = self._attribute(name)
         return None if values is None else tuple(float(value) for value in values)
 
@@ -122,9 +122,9 @@ class Node:
         return value.decode() if isinstance(value, bytes) else value
 
     def choice(self, name: str, default: str, known: Collection[str]) -> str:
-        """A string attribute that is one of a few.
+        """A string attribute with one of the `known` values.
 
-        Raises NodeError for any other.
+        Raises NodeError for any other value.
         """
         value = self.text(name, default)
         if value not in known:
@@ -132,13 +132,13 @@ class Node:
         return value
 
     def texts(self, name: str) -> list[str]:
-        """A list of strings, empty if it is left out."""
+        """A list of strings, empty if it is absent."""
         return [value.decode() for value in self._attribute(name, [])]
 
     def graph(self, name: str) -> GraphProto:
-        """A graph attribute that the schema demands.
+        """A required graph attribute.
 
-        Raises NodeError if it is no graph.
+        Raises NodeError if it is not a graph.
         """
         found = self._attribute(name)
         if not isinstance(found, GraphProto):
@@ -146,7 +146,7 @@ class Node:
         return found
 
     def tensor(self, name: str) -> TensorProto | None:
-        """A tensor attribute, or None if it is left out."""
+        """A tensor attribute, or None if it is absent."""
         return self._attribute(name)
 
     def has_attribute(self, name: str) -> bool:
@@ -155,7 +155,7 @@ class Node:
         return name in self._attributes
 
     def unread_attributes(self) -> dict[str, Any]:
-        """The attributes that nobody has asked for, by name."""
+        """The attributes that the converter has not read, by name."""
         return {name: value for name, value in self._attributes.items() if name in self._unread}
 
     def axes(self, input_since: int, index: int = 1) -> tuple[int, ...] | None:
@@ -164,7 +164,7 @@ class Node:
 
 
 def axis_of(axis: int, rank: int) -> int:
-    """A dimension counted from the end where negative, as one counted from the start.
+    """A possibly negative axis as a dimension counted from the start.
 
     Raises NodeError if there is no such dimension.
     """
@@ -174,9 +174,9 @@ def axis_of(axis: int, rank: int) -> int:
 
 
 def axes_of(axes: Sequence[int], rank: int) -> tuple[int, ...]:
-    """`axis_of` of each, in order of size.
+    """`axis_of` each axis, in ascending order.
 
-    Raises NodeError if one is named twice.
+    Raises NodeError if one is repeated.
     """
     found = sorted(axis_of(axis, rank) for axis in axes)
     if len(set(found)) != len(found):

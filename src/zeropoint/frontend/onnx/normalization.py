@@ -59,13 +59,13 @@ def batch_normalization(node: Node, build: Builder) -> SSAValue:
 
 
 def layer_normalization(node: Node, build: Builder) -> tuple[SSAValue, ...]:
-    """`LayerNormalization` over the dimensions from `axis` on: the difference from the mean, by the inverse deviation.
+    """`LayerNormalization` over the dimensions from `axis` on: (x - mean) times the inverse standard deviation.
 
     %d = stablehlo.subtract %x, (mean of %x)
     %v = (mean of %d * %d), by `reduce`, `reshape`, `divide`
     %r = stablehlo.rsqrt (%v + epsilon)
     %n = stablehlo.multiply %d, %r
-    then `multiply` by the scale and `add` of the bias. Mean and inverse deviation are the second and third output.
+    Then `multiply` by the scale and `add` the bias. Mean and inverse deviation are the second and third output.
     """
     value = node.operand(0)
     shape = shape_of(value)
@@ -86,7 +86,7 @@ def layer_normalization(node: Node, build: Builder) -> tuple[SSAValue, ...]:
 
 
 def instance_normalization(node: Node, build: Builder) -> SSAValue:
-    """`InstanceNormalization`: layer normalization over the spatial dimensions, scale and bias by channel."""
+    """`InstanceNormalization`: layer normalization over the spatial dimensions, with scale and bias per channel."""
     value = node.operand(0)
     shape = shape_of(value)
     axes = range(2, len(shape))
@@ -141,14 +141,14 @@ def lp_normalization(node: Node, build: Builder) -> SSAValue:
 
 def _channels(node: Node, index: int, name: str, channels: int) -> Array:
     array = node.parameter(index, name)
-    assert array is not None  # demanded by the schema
+    assert array is not None  # required by the schema
     if array.shape != (channels,):
         raise NodeError(f"found '{name}' of shape {list(array.shape)}, expected [{channels}]")
     return array.astype(np.float64)
 
 
 def _softmax_axes(node: Node, rank: int) -> list[int]:
-    """From opset 13 on one dimension; before, the one named and all after it, as if flattened into one."""
+    """Since opset 13, a single dimension; before, all dimensions from `axis` on, as if flattened into one."""
     if node.opset >= 13:
         return [axis_of(node.integer("axis", -1), rank)]
     return list(range(axis_of(node.integer("axis", 1), rank), rank))

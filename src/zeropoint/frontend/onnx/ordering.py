@@ -1,4 +1,4 @@
-"""Ops that compare elements with each other: positions of extremes, the greatest k, one-hot maxima.
+"""Ops that order elements: ArgMax and ArgMin, TopK, Hardmax.
 
 Source: the ONNX operator specification.
 """
@@ -32,7 +32,7 @@ Convert = Callable[[Node, Builder], SSAValue]
 
 
 def _extreme_position(value: SSAValue, axis: int, greatest: bool, last: bool, build: Builder) -> SSAValue:
-    """The positions of extremes along a dimension, which goes away: of equal ones the first, or the last.
+    """The positions of extremes along a dimension, which is removed; ties give the first position, or the last.
 
     %0 = stablehlo.reduce(%x) applies stablehlo.maximum, broadcast back
     %1 = stablehlo.compare EQ, %x, %0
@@ -53,7 +53,7 @@ def _extreme_position(value: SSAValue, axis: int, greatest: bool, last: bool, bu
 
 
 def arg_extreme(greatest: bool) -> Convert:
-    """A converter of `ArgMax` or `ArgMin`: see `_extreme_position`."""
+    """A converter for `ArgMax` or `ArgMin`: see `_extreme_position`."""
 
     def convert(node: Node, build: Builder) -> SSAValue:
         value = node.operand(0)
@@ -70,7 +70,7 @@ def arg_extreme(greatest: bool) -> Convert:
 
 
 def hardmax(node: Node, build: Builder) -> SSAValue:
-    """`Hardmax`: 1 at the first maximum, 0 elsewhere; before opset 13 over all dimensions from `axis` on."""
+    """`Hardmax`: 1 at the first maximum, 0 elsewhere; before opset 13, over all dimensions from `axis` on."""
     value = node.operand(0)
     shape = shape_of(value)
     axis = axis_of(node.integer("axis", -1 if node.opset >= 13 else 1), len(shape))
@@ -85,7 +85,7 @@ def hardmax(node: Node, build: Builder) -> SSAValue:
 
 
 def comparator(elements: list[Attribute], direction: ComparisonDirection) -> Region:
-    """The body of a `sort` by its first input; floats in total order, so that NaN has a place."""
+    """The comparator of a `sort` by its first input; floats are in total order, which includes NaN."""
     block = Block(arg_types=[TensorType(element, []) for element in elements for _ in range(2)])
     op = CompareOp(block.args[0], block.args[1], direction)
     if isinstance(elements[0], AnyFloat):
@@ -95,7 +95,7 @@ def comparator(elements: list[Attribute], direction: ComparisonDirection) -> Reg
 
 
 def top_k(node: Node, build: Builder) -> tuple[SSAValue, ...]:
-    """`TopK`: a stable `sort` of the values with their positions, of which the first k are a `slice`."""
+    """`TopK`: a stable `sort` of the values with their positions, then a `slice` of the first k."""
     value = node.operand(0)
     shape = shape_of(value)
     axis = axis_of(node.integer("axis", -1), len(shape))
@@ -103,7 +103,7 @@ def top_k(node: Node, build: Builder) -> tuple[SSAValue, ...]:
     if counts is None or len(counts) != 1 or not 0 <= counts[0] <= shape[axis]:
         raise NodeError(f"found k {counts}, expected 0 to {shape[axis]}")
     largest = bool(node.integer("largest", 1))
-    node.integer("sorted", 1)  # any order will do
+    node.integer("sorted", 1)  # read and ignored: with sorted = 0, any order is valid
     direction = ComparisonDirection.GT if largest else ComparisonDirection.LT
     positions = build.iota(shape, axis, i64)
     sort = SortOp([value, positions], comparator([element_of(value), i64], direction), dimension=axis, stable=True)

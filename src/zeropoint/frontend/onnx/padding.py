@@ -21,13 +21,13 @@ from zeropoint.limits import afford
 MODES: dict[str, Literal["constant", "reflect", "edge", "wrap"]] = {
     mode: mode for mode in ("constant", "reflect", "edge", "wrap")
 }
-"""ONNX's modes are NumPy's."""
+"""ONNX's modes have the same names as NumPy's."""
 MOST_RUNS = 16
-"""Pieces that are put together; more of them are one `gather`."""
+"""Maximum number of concatenated pieces; more pieces become one `gather`."""
 
 
 def pad(node: Node, build: Builder) -> SSAValue:
-    """`Pad`: `pad` with a scalar, or pieces of the value put together: reflected, repeated, from the other end.
+    """`Pad`: `pad` with a scalar or, for the modes reflect, edge and wrap, a concatenation of pieces of the value.
 
     Negative pads remove elements.
     """
@@ -52,7 +52,7 @@ def pad(node: Node, build: Builder) -> SSAValue:
 
 
 def _pads(node: Node, rank: int) -> tuple[list[int], list[int]]:
-    """How much is put before and behind each dimension; attributes before opset 11."""
+    """The padding before and after each dimension; given by attributes before opset 11."""
     if node.opset < 11:
         pads = node.integers("pads" if node.opset >= 2 else "paddings") or ()
         axes = None
@@ -68,7 +68,7 @@ def _pads(node: Node, rank: int) -> tuple[list[int], list[int]]:
 
 
 def along(value: SSAValue, axis: int, positions: Array, build: Builder) -> SSAValue:
-    """The elements at constant positions along a dimension: slices, turned around or repeated where these say so."""
+    """The elements at constant positions along a dimension: slices, reversed or repeated as the positions require."""
     pieces = _runs(positions)
     if len(pieces) > MOST_RUNS:
         return taken_along(value, axis, positions, build)
@@ -76,7 +76,7 @@ def along(value: SSAValue, axis: int, positions: Array, build: Builder) -> SSAVa
 
 
 def _runs(positions: Array) -> list[tuple[int, int, int]]:
-    """Places as (first, step of 1, -1 or 0, count)."""
+    """The positions as runs (first, step of 1, -1 or 0, count)."""
     found: list[tuple[int, int, int]] = []
     steps: list[Any] = np.diff(positions).tolist()
     at = 0

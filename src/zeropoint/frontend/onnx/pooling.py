@@ -1,4 +1,4 @@
-"""Pools: windows of maxima and means, over a part or the whole of the spatial dimensions.
+"""Pooling: maxima, means and norms over windows, or over all spatial dimensions.
 
 Source: the ONNX operator specification.
 """
@@ -71,7 +71,7 @@ def _reduce_window(
 
 
 def max_pool(node: Node, build: Builder) -> SSAValue | tuple[SSAValue, ...]:
-    """`MaxPool`: `reduce_window` with `maximum`, starting at -inf, which is what padding holds too.
+    """`MaxPool`: `reduce_window` with `maximum`; initial value and padding are -inf.
 
     %0 = "stablehlo.reduce_window"(%x, %minus_infinity) ({ maximum })
          {window_dimensions = [1, 1, 3, 3], window_strides = [1, 1, 2, 2], padding = [[0, 0], [0, 0], [1, 1], [1, 1]]}
@@ -84,9 +84,9 @@ def max_pool(node: Node, build: Builder) -> SSAValue | tuple[SSAValue, ...]:
 
 
 def _max_with_positions(node: Node, value: SSAValue, window: Window, build: Builder) -> tuple[SSAValue, ...]:
-    """Maxima and where they were in the flat input: a `reduce_window` of both, the first of equal ones kept.
+    """Maxima and their positions in the flat input: a `reduce_window` of both; ties keep the first.
 
-    With storage_order 1 positions count the spatial dimensions from the first.
+    With storage_order 1, the first spatial dimension varies fastest in the positions.
     """
     shape = shape_of(value)
     afford(shape, 16, "positions")
@@ -113,7 +113,7 @@ def _max_with_positions(node: Node, value: SSAValue, window: Window, build: Buil
 
 
 def _first_greatest(elements: Sequence[Attribute]) -> Region:
-    """The body that keeps the greater value and its position, the left one of two that are equal."""
+    """The body that keeps the greater value and its position, or the left one of equal values."""
     block = Block(arg_types=[TensorType(element, []) for element in (*elements, *elements)])
     left, left_position, right, right_position = block.args
     new = CompareOp(right, left, ComparisonDirection.GT)
@@ -154,10 +154,10 @@ def _root(value: SSAValue, node: Node, build: Builder) -> SSAValue:
 
 
 def average_pool(node: Node, build: Builder) -> SSAValue:
-    """`AveragePool`: `reduce_window` with `add`, then `divide` by how many elements each window counts.
+    """`AveragePool`: `reduce_window` with `add`, then `divide` by the number of elements of each window.
 
-    The divisor is a scalar broadcast where all windows count the same, otherwise a constant of the result's shape.
-    With count_include_pad the padding counts, except what ceil mode adds at the end.
+    The divisor is a broadcast scalar if it is the same for all windows, otherwise a constant of the result's shape.
+    With count_include_pad, padding is counted, except the padding that ceil mode adds at the end.
     """
     value = node.operand(0)
     demand_floats(value)
@@ -172,7 +172,7 @@ def average_pool(node: Node, build: Builder) -> SSAValue:
 
 
 def _counts(window: Window, inputs: Sequence[int], include_padding: bool) -> Array:
-    """How many elements each window counts: the product over dimensions of the taps that fall inside."""
+    """The number of elements counted in each window: the product over dimensions of the taps that are in bounds."""
     positions: list[Array] = []
     for axis, (size, count) in enumerate(zip(inputs, window.outputs(inputs), strict=True)):
         afford([count, window.sizes[axis]], 16, "the taps of a window")
@@ -181,18 +181,18 @@ def _counts(window: Window, inputs: Sequence[int], include_padding: bool) -> Arr
         taps = starts[:, None] + np.arange(window.sizes[axis]) * window.dilations[axis]
         inside = (taps >= -low) & (taps < size + high) if include_padding else (taps >= 0) & (taps < size)
         positions.append(inside.sum(axis=1))
-    # A window wholly in the padding counts nothing; its sum is 0, and so is its mean.
+    # A window entirely in the padding has a count of 0; with a divisor of 1, its mean is 0, as its sum.
     return np.maximum(reduce(np.multiply.outer, positions), 1)
 
 
 def global_average_pool(node: Node, build: Builder) -> SSAValue:
-    """`GlobalAveragePool`: the mean of all spatial dimensions, which stay with size 1 (see `mean_of`)."""
+    """`GlobalAveragePool`: the mean over all spatial dimensions, which are kept with size 1 (see `mean_of`)."""
     value = node.operand(0)
     return mean_of(value, range(2, 2 + len(_spatial(value))), True, build)
 
 
 def global_max_pool(node: Node, build: Builder) -> SSAValue:
-    """`GlobalMaxPool`: `reduce` of all spatial dimensions with `maximum`, then `reshape` that puts them back."""
+    """`GlobalMaxPool`: `reduce` of all spatial dimensions with `maximum`, then `reshape` to keep them with size 1."""
     value = node.operand(0)
     spatial = _spatial(value)
     greatest = build.reduce(value, range(2, 2 + len(spatial)), lowest(value), MaximumOp)

@@ -17,7 +17,7 @@ from zeropoint.ir.tensors import Array, shape_of, with_shape
 
 
 def _dot(lhs: SSAValue, rhs: SSAValue, left: int, right: int, batch: int, build: Builder) -> SSAValue:
-    """`dot_general` contracting dimension `left` with dimension `right`; the first `batch` dimensions go together."""
+    """`dot_general` contracting dimension `left` with `right`; the first `batch` dimensions are batching dimensions."""
     left_shape, right_shape = shape_of(lhs), shape_of(rhs)
     if left_shape[left] != right_shape[right] or left_shape[:batch] != right_shape[:batch]:
         raise NodeError(f"found shapes {list(left_shape)} and {list(right_shape)}, which do not multiply")
@@ -29,11 +29,11 @@ def _dot(lhs: SSAValue, rhs: SSAValue, left: int, right: int, batch: int, build:
 
 
 def matmul(node: Node, build: Builder) -> SSAValue:
-    """`MatMul` as NumPy's: one `dot_general`, without batching dimensions where the right side is a matrix.
+    """`MatMul` as in NumPy: one `dot_general`, without batching dimensions if the right side is a matrix.
 
         %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0]
 
-    A constant matrix on the left of a stack is multiplied from the right, so that it stays a weight with its channels:
+    A constant matrix on the left of a stack is multiplied from the right instead, so that it is a weight with channels:
 
         %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [1]
         %1 = stablehlo.transpose %0, dims = [0, 2, 1]
@@ -64,7 +64,7 @@ def multiplied(lhs: SSAValue, rhs: SSAValue, build: Builder) -> SSAValue:
 
 
 def _scaled(node: Node, index: int, factor: float, build: Builder) -> SSAValue:
-    """An input times a number, by which a constant is multiplied here (in f64, rounded once)."""
+    """An input times a number; a constant is multiplied at import (in f64, rounded once)."""
     value = node.operand(index)
     if factor == 1:
         return value
@@ -76,16 +76,16 @@ def _scaled(node: Node, index: int, factor: float, build: Builder) -> SSAValue:
 
 
 def gemm(node: Node, build: Builder) -> SSAValue:
-    """`Gemm`, alpha * A' * B' + beta * C: `dot_general`, then `add` of C broadcast.
+    """`Gemm`, alpha * A' * B' + beta * C: `dot_general`, then `add` of the broadcast C.
 
         %0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [1]
         %1 = stablehlo.broadcast_in_dim %c, dims = [1]
         %2 = stablehlo.add %0, %1
 
-    transA and transB choose the dimension that is contracted; alpha goes into B and beta into C.
+    transA and transB select the contracted dimensions; alpha is multiplied into B and beta into C.
     """
     if node.opset < 7:
-        node.integer("broadcast", 0)  # C is broadcast wherever it has to be
+        node.integer("broadcast", 0)  # C is always broadcast if needed
     lhs, rhs = node.operand(0), _scaled(node, 1, node.number("alpha", 1.0), build)
     if len(shape_of(lhs)) != 2 or len(shape_of(rhs)) != 2:
         raise NodeError(f"found shapes {list(shape_of(lhs))} and {list(shape_of(rhs))}, expected matrices")

@@ -1,6 +1,6 @@
-"""`RNN`, `GRU` and `LSTM`: one time step after the other, written out.
+"""`RNN`, `GRU` and `LSTM`, unrolled over time.
 
-Source: the ONNX operator specification: its equations, under their names.
+Source: the ONNX operator specification: its equations and their names.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from zeropoint.ir.stablehlo import (
 from zeropoint.ir.tensors import shape_of, with_shape
 
 STEPS = 1024
-"""The longest sequence that is written out."""
+"""Maximum length of an unrolled sequence."""
 Function = Callable[[SSAValue, Builder], SSAValue]
 ACTIVATIONS: dict[str, Function] = {
     "relu": lambda x, build: build.apply(MaximumOp, x, build.splat(0.0, x)),
@@ -72,7 +72,7 @@ def _product(build: Builder, *values: SSAValue) -> SSAValue:
 
 
 def _times(value: SSAValue, matrix: SSAValue, build: Builder) -> SSAValue:
-    """value [batch, n] by the transpose of matrix [m, n]."""
+    """value [batch, n] times the transpose of matrix [m, n]."""
     shape = with_shape(value, [shape_of(value)[0], shape_of(matrix)[0]])
     return build.insert(DotGeneralOp(value, matrix, shape, DotDimensions((), (), (1,), (1,))))
 
@@ -143,7 +143,7 @@ def _lstm(x: SSAValue, state: State, cell: Cell, build: Builder) -> State:
 
 @dataclass(frozen=True)
 class Kind:
-    """A recurrent operator: its step, how many gates and states it has, its default functions."""
+    """A recurrent operator: its step, its numbers of gates and states, its default activation functions."""
 
     step: Step
     gates: int
@@ -159,9 +159,9 @@ KINDS = {
 
 
 def recurrent(node: Node, build: Builder) -> tuple[SSAValue, ...]:
-    """`RNN`, `GRU`, `LSTM`: Y, Y_h and, of an LSTM, Y_c.
+    """`RNN`, `GRU`, `LSTM`: Y, Y_h and, for an LSTM, Y_c.
 
-    The products of all inputs are one `dot_general`; then every step is a `dot_general` of the state and the gates.
+    One `dot_general` computes the products of all inputs; then every step is a `dot_general` of the state and the gates.
     """
     kind = KINDS[node.op_type]
     value = node.operand(0)
@@ -196,7 +196,7 @@ def recurrent(node: Node, build: Builder) -> tuple[SSAValue, ...]:
 def _direction(
     node: Node, kind: Kind, value: SSAValue, index: int, reverse: bool, hidden: int, by_batch: bool, build: Builder
 ) -> tuple[SSAValue, State]:
-    """All steps of one direction: their outputs in the order of time, and the last state."""
+    """All steps of one direction: the outputs in order of time, and the last state."""
     steps, batch, size = shape_of(value)
     cell = _cell(node, kind, index, hidden, value, build)
     flat = _biased(_times(build.reshape(value, [steps * batch, size]), cell.inputs, build), cell.input_bias, build)
@@ -220,7 +220,7 @@ def _direction(
 
 
 def _lengths(node: Node, steps: int, build: Builder) -> SSAValue | None:
-    """The length of each sequence of the batch, or None if all are whole."""
+    """The length of each sequence in the batch, or None if all have full length."""
     array = node.constant(4)
     if not node.has(4) or (array is not None and bool((array == steps).all())):
         return None

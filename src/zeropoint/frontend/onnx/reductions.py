@@ -1,6 +1,6 @@
 """Reductions over whole dimensions.
 
-Source: the ONNX operator specification. `axes` is an attribute of older opsets and an input of newer ones.
+Source: the ONNX operator specification. `axes` is an attribute in older opsets and an input in newer ones.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ Convert = Callable[[Node, Builder], SSAValue]
 
 
 def lowest(value: SSAValue) -> float:
-    """The number that is below every other of the value's element type: -inf, the least integer, or false."""
+    """The least number of the value's element type: -inf, the least integer, or false."""
     if element_of(value) == i1:
         return 0
     return -np.inf if isinstance(element_of(value), AnyFloat) else int(_integers(value).min)
 
 
 def highest(value: SSAValue) -> float:
-    """The number that is above every other of the value's element type: inf, the greatest integer, or true."""
+    """The greatest number of the value's element type: inf, the greatest integer, or true."""
     if element_of(value) == i1:
         return 1
     return np.inf if isinstance(element_of(value), AnyFloat) else int(_integers(value).max)
@@ -43,7 +43,7 @@ def _integers(value: SSAValue) -> np.iinfo[Any]:
 
 
 def demand_floats(value: SSAValue) -> None:
-    """Raises NodeError for elements that are no floats: a mean of integers would be rounded."""
+    """Raise NodeError if the elements are not floats: a mean of integers would be rounded."""
     if not isinstance(element_of(value), AnyFloat):
         raise NodeError(f"found elements of type {element_of(value)}, expected floats")
 
@@ -62,7 +62,7 @@ def kept_shape(value: SSAValue, axes: Sequence[int]) -> list[int]:
 
 
 def mean_of(value: SSAValue, axes: Sequence[int], keep: bool, build: Builder) -> SSAValue:
-    """The mean over `axes`: `reduce` with `add`, `reshape` where they stay with size 1, `divide` by the count.
+    """The mean over `axes`: `reduce` with `add`, `reshape` if they are kept with size 1, `divide` by the count.
 
     %0 = stablehlo.reduce(%x init: %zero) applies stablehlo.add across dimensions = [2, 3]
     %1 = stablehlo.reshape %0
@@ -80,7 +80,7 @@ def mean_of(value: SSAValue, axes: Sequence[int], keep: bool, build: Builder) ->
 
 
 def _axes(node: Node, value: SSAValue, input_since: int) -> tuple[int, ...]:
-    """The dimensions to reduce: all of them where none is named, unless the node says that this means none."""
+    """The dimensions to reduce. Without axes, these are all dimensions, unless the node says that it means none."""
     rank = len(shape_of(value))
     axes, none_means_none = node.axes(input_since), node.integer("noop_with_empty_axes", 0)
     if not axes:
@@ -98,7 +98,7 @@ def reduce_mean(node: Node, build: Builder) -> SSAValue:
 def either_boolean(
     numbers: Callable[[SSAValue, SSAValue], Operation], booleans: Callable[[SSAValue, SSAValue], Operation]
 ) -> Callable[[SSAValue, SSAValue], Operation]:
-    """`numbers` where the elements are numbers, `booleans` if they are i1."""
+    """`numbers` if the elements are numbers, `booleans` if they are i1."""
 
     def op(lhs: SSAValue, rhs: SSAValue) -> Operation:
         return (booleans if element_of(lhs) == i1 else numbers)(lhs, rhs)
@@ -109,7 +109,7 @@ def either_boolean(
 def reduction(
     op: Callable[[SSAValue, SSAValue], Operation], initial: Callable[[SSAValue], float], input_since: int
 ) -> Convert:
-    """A converter to `reduce` with `op`, then `reshape` where the dimensions stay with size 1."""
+    """A converter to `reduce` with `op`, then `reshape` if the dimensions are kept with size 1."""
 
     def convert(node: Node, build: Builder) -> SSAValue:
         value = node.operand(0)

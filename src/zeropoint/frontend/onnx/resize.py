@@ -1,6 +1,6 @@
 """`Resize` and `Upsample`: nearest neighbours, linear and cubic interpolation.
 
-Source: the ONNX operator specification, "Resize": the coordinates of the input that each coordinate of the output has.
+Source: the ONNX operator specification, "Resize": the mapping from output coordinates to input coordinates.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of, wit
 from zeropoint.limits import afford
 
 Coordinates = Callable[[Array, int, int, np.float32], Array]
-"""From output positions, the input's size, the output's and the scale to positions in the input."""
+"""Maps output positions, given input size, output size and scale, to positions in the input."""
 
 
 def _align_corners(x: Array, size: int, out: int, scale: np.float32) -> Array:
-    """The first and the last element stay if they are.
+    """The first and the last element keep their positions.
 
-    The length that is aligned is scale * size with its fraction, as ONNX's reference implementation and its test cases
-    have it; onnxruntime rounds it down to the size of the output.
+    The aligned length is scale * size including its fraction, as in ONNX's reference implementation and test cases;
+    onnxruntime rounds it down to the output size.
     """
     length = np.float64(scale) * size
     length = np.rint(length) if np.isclose(length, np.rint(length), rtol=1e-6) else length
@@ -39,7 +39,7 @@ def _half_pixel(x: Array, size: int, out: int, scale: np.float32) -> Array:
 
 
 def _half_pixel_symmetric(x: Array, size: int, out: int, scale: np.float32) -> Array:
-    """As half_pixel, about the middle of the input where the scale makes no whole number of positions."""
+    """As half_pixel, but centred in the input if scale * size is not an integer."""
     adjusted = out / (scale * size)
     return size / 2 * (1 - adjusted) + (x + 0.5) / scale - 0.5
 
@@ -65,12 +65,12 @@ POLICIES: Mapping[str, Callable[[Sequence[float]], float] | None] = {
     "not_larger": min,
     "not_smaller": max,
 }
-"""How sizes keep the aspect ratio: which of the scales that they ask for every dimension gets."""
+"""How `sizes` keep the aspect ratio: the scale for all dimensions, of those that the sizes request."""
 
 
 @dataclass(frozen=True)
 class Sampling:
-    """What the attributes of a Resize say of every dimension."""
+    """The attributes of a Resize that apply to every dimension."""
 
     mode: str
     nearest: str
@@ -97,11 +97,11 @@ def _sampling(node: Node) -> Sampling:
 
 
 def resize(node: Node, build: Builder) -> SSAValue:
-    """`Resize` and `Upsample`, one dimension after the other.
+    """`Resize` and `Upsample`, one dimension at a time.
 
-    A whole factor repeats elements by `reshape`, `broadcast_in_dim`, `reshape`; other nearest neighbours are slices put
-    together, or a `gather`; linear and cubic interpolation, also with antialias, is a `dot_general` with a constant
-    matrix. What `tf_crop_and_resize` takes from outside of the input is `select`ed to be the extrapolation value.
+    For nearest neighbours, an integer factor repeats elements by `reshape`, `broadcast_in_dim`, `reshape`; other factors
+    are concatenated slices or a `gather`. Linear and cubic interpolation, also with antialias, is a `dot_general` with
+    a constant matrix. Positions of `tf_crop_and_resize` outside of the input get the extrapolation value by `select`.
     """
     value = node.operand(0)
     shape = shape_of(value)
@@ -110,7 +110,7 @@ def resize(node: Node, build: Builder) -> SSAValue:
     outputs, scales = _sizes(node, shape)
     inside: list[Array] = []
     for axis, (size, out, scale) in enumerate(zip(shape, outputs, scales, strict=True)):
-        # In f32, as onnxruntime has it: it decides between neighbours.
+        # In f32, as in onnxruntime, because the rounding decides between neighbours.
         afford([out], 32, "positions")
         counted = np.arange(out, dtype=np.float32)
         if crops is not None:
@@ -135,7 +135,7 @@ def resize(node: Node, build: Builder) -> SSAValue:
 
 
 def _crops(node: Node, rank: int) -> list[tuple[float, float]]:
-    """The part of each dimension, from 0 to 1, that is resized."""
+    """The resized part of each dimension, as fractions from 0 to 1."""
     roi, axes = node.parameter(1, "roi"), node.integers("axes")
     named = list(range(rank)) if axes is None else [axis_of(axis, rank) for axis in axes]
     if roi is None or roi.size != 2 * len(named):
@@ -154,10 +154,11 @@ def _cropped(x: Array, size: int, scale: float, crop: tuple[float, float]) -> Ar
 
 
 def _weights(positions: Array, size: int, scale: float, sampling: Sampling) -> Array:
-    """[size, outputs]: how much of each element each output takes.
+    """The interpolation weights, of shape [size, outputs].
 
-    A position between two elements takes 2 of them (linear) or 4 (cubic); with antialias, and a scale below 1, the
-    filter is as much wider. Elements outside of the input are those at its ends, or nothing with `exclude_outside`.
+    A position uses the nearest 2 elements (linear) or 4 elements (cubic). With antialias and a scale below 1, the
+    filter is wider by 1 / scale. Elements outside of the input equal those at its ends; with `exclude_outside`, they
+    have no weight.
     """
     stretch = min(float(scale), 1.0) if sampling.antialias else 1.0
     radius = 1 if sampling.mode == "linear" else 2
@@ -189,7 +190,7 @@ def _kernel(distances: Array, sampling: Sampling) -> Array:
 
 
 def _given(node: Node) -> tuple[Sequence[float], tuple[int, ...] | None]:
-    """The scales and the sizes of a node, as its opset has them."""
+    """The scales and sizes of a node, read by its opset's form."""
     if node.opset < 9 and node.op_type == "Upsample":
         scales = node.numbers("scales")
         return scales or (1.0, 1.0, node.number("height_scale", 1.0), node.number("width_scale", 1.0)), None
@@ -228,7 +229,7 @@ def _sizes(node: Node, shape: Sequence[int]) -> tuple[list[int], list[float]]:
 
 
 def _interpolated(value: SSAValue, axis: int, weights: Array, build: Builder) -> SSAValue:
-    """The values between neighbours along a dimension: `dot_general` with their weights, `transpose`."""
+    """Interpolate along a dimension: `dot_general` with the weights, then `transpose`."""
     shape = shape_of(value)
     rank = len(shape)
     matrix = build.constant(weights.astype(element_dtype(element_of(value))))

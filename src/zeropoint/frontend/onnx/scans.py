@@ -19,13 +19,13 @@ Convert = Callable[[Node, Builder], SSAValue]
 
 
 def scan(op: Callable[[SSAValue, SSAValue], Operation], neutral: float) -> Convert:
-    """A converter to log2(n) steps, each of which combines every element with the one 2^k before it.
+    """A converter to log2(n) steps; step k combines every element with the one 2^k positions before it.
 
         %0 = stablehlo.slice %x [0:7]           // all but the last 2^k
         %1 = stablehlo.pad %0, %zero, low = [1]
         %2 = stablehlo.add %x, %1               // k = 0; then 2, 4, ...
 
-    `exclusive` shifts by one first, `reverse` turns the dimension around before and after.
+    `exclusive` shifts by one first; `reverse` reverses the dimension before and after.
     """
 
     def convert(node: Node, build: Builder) -> SSAValue:

@@ -1,4 +1,4 @@
-"""Reading and writing single elements and slices at positions that are values.
+"""Ops that read and write elements and slices at computed positions.
 
 Source: the ONNX operator specification.
 """
@@ -42,7 +42,7 @@ REDUCTIONS: dict[str, Callable[[SSAValue, SSAValue], Operation] | None] = {
     "min": MinimumOp,
     "mul": MultiplyOp,
 }
-"""What a scatter does with an element that is there already; None puts the update in its place."""
+"""How a scatter combines an update with the present element; None replaces the element."""
 
 
 def _body(element: Attribute, reduction: str) -> Region:
@@ -55,7 +55,7 @@ def _body(element: Attribute, reduction: str) -> Region:
 
 
 def _positions(indices: SSAValue, axis: int, size: int, build: Builder) -> SSAValue:
-    """For each index the whole position of an element: its own, with the index along `axis`."""
+    """The full position for each index: the index's own position, with the index as the coordinate along `axis`."""
     indices = from_start(converted(indices, i64, build), size, build)
     shape = shape_of(indices)
     parts = [indices if dimension == axis else build.iota(shape, dimension, i64) for dimension in range(len(shape))]
@@ -63,7 +63,7 @@ def _positions(indices: SSAValue, axis: int, size: int, build: Builder) -> SSAVa
 
 
 def gather_elements(node: Node, build: Builder) -> SSAValue:
-    """`GatherElements`: a `gather` of single elements at whole positions."""
+    """`GatherElements`: a `gather` of single elements at full positions."""
     value, indices = node.operand(0), node.operand(1)
     rank = len(shape_of(value))
     axis = axis_of(node.integer("axis", 0), rank)
@@ -74,7 +74,7 @@ def gather_elements(node: Node, build: Builder) -> SSAValue:
 
 
 def scatter_elements(node: Node, build: Builder) -> SSAValue:
-    """`ScatterElements` and `Scatter`: a `scatter` of single elements at whole positions."""
+    """`ScatterElements` and `Scatter`: a `scatter` of single elements at full positions."""
     value, indices, updates = node.operand(0), node.operand(1), node.operand(2)
     rank = len(shape_of(value))
     axis = axis_of(node.integer("axis", 0), rank)
@@ -88,7 +88,7 @@ def scatter_elements(node: Node, build: Builder) -> SSAValue:
 
 
 def _nd_indices(indices: SSAValue, sizes: Sequence[int], build: Builder) -> SSAValue:
-    """Index vectors with those below 0 counted from the end of their dimension."""
+    """Index vectors with negative indices counted from the end of their dimension."""
     indices = converted(indices, i64, build)
     row = build.constant(np.array(sizes, np.int64))
     ends = build.broadcast(row, indices.type, [len(shape_of(indices)) - 1])
@@ -97,7 +97,7 @@ def _nd_indices(indices: SSAValue, sizes: Sequence[int], build: Builder) -> SSAV
 
 
 def gather_nd(node: Node, build: Builder) -> SSAValue:
-    """`GatherND`: a `gather` at index vectors, the first `batch_dims` dimensions together."""
+    """`GatherND`: a `gather` at index vectors; the first `batch_dims` dimensions are batching dimensions."""
     value, indices = node.operand(0), node.operand(1)
     shape, batches = shape_of(value), node.integer("batch_dims", 0)
     depth, rank = shape_of(indices)[-1], len(shape_of(indices)) - 1
@@ -133,7 +133,7 @@ def scatter_nd(node: Node, build: Builder) -> SSAValue:
 
 
 def tensor_scatter(node: Node, build: Builder) -> SSAValue:
-    """`TensorScatter`: the update is written along `axis` from each batch's index on, around the end where circular."""
+    """`TensorScatter`: writes the update along `axis` from each batch's index on; wraps around in mode circular."""
     value, update = node.operand(0), node.operand(1)
     shape = shape_of(update)
     axis = axis_of(node.integer("axis", -2), len(shape))
@@ -155,7 +155,7 @@ def tensor_scatter(node: Node, build: Builder) -> SSAValue:
 def compress(node: Node, build: Builder) -> SSAValue:
     """`Compress` by a constant condition: the elements at its true positions."""
     value, condition = node.operand(0), node.parameter(1, "condition")
-    assert condition is not None  # demanded by the schema
+    assert condition is not None  # required by the schema
     axis = 0
     if node.has_attribute("axis"):
         axis = axis_of(node.integer("axis", 0), len(shape_of(value)))
@@ -165,7 +165,7 @@ def compress(node: Node, build: Builder) -> SSAValue:
 
 
 def reverse_sequence(node: Node, build: Builder) -> SSAValue:
-    """`ReverseSequence`: a `gather` whose positions run backwards up to each batch's length."""
+    """`ReverseSequence`: a `gather` with positions reversed up to each batch's length."""
     value, lengths = node.operand(0), converted(node.operand(1), i64, build)
     shape = shape_of(value)
     batch, time = node.integer("batch_axis", 1), node.integer("time_axis", 0)

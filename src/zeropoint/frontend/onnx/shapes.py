@@ -1,7 +1,7 @@
-"""Shapes of an ONNX graph: input shapes are fixed first, then everything computed from shapes is folded.
+"""Makes the shapes of an ONNX graph static: fixes input shapes, then folds everything computed from shapes.
 
-Folding is onnxscript's constant folding, which evaluates with ONNX's own reference implementation and keeps the names
-of the nodes that stay.
+Folding is onnxscript's constant folding, which evaluates with ONNX's reference implementation and keeps the names of
+the remaining nodes.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from zeropoint.ir.tensors import Array
 _SHAPE_OPS = frozenset({"Shape", "Size"})
 _FOLDED_ELEMENTS = 8192
 _PINNING = frozenset({"DequantizeLinear", "QuantizeLinear"})
-"""What says the parameters of a constant, which its real numbers do not."""
+"""Ops that carry the quantization parameters of a constant; folding them would lose the parameters."""
 
 
 def graph_inputs(graph: GraphProto) -> list[ValueInfoProto]:
-    """The inputs that have to be given: older files list initializers among the inputs too."""
+    """The inputs without an initializer: older files also list initializers among the inputs."""
     constants = {tensor.name for tensor in graph.initializer}
     return [value for value in graph.input if value.name not in constants]
 
 
 def shape_text(value: ValueInfoProto) -> str:
-    """A shape for `--shape`, 1 in the place of each dynamic dimension: `1x3x224x224`, also where nothing is known."""
+    """A shape for `--shape`, with 1 for each dynamic dimension: `1x3x224x224`, also if no shape is known."""
     if not value.type.tensor_type.HasField("shape"):
         return "1x3x224x224"
     dims = value.type.tensor_type.shape.dim
@@ -39,9 +39,9 @@ def shape_text(value: ValueInfoProto) -> str:
 
 
 def fix_inputs(graph: GraphProto, constants: Mapping[str, Array]) -> None:
-    """Make constants of the inputs named.
+    """Replace the named inputs by constants.
 
-    Raises ModelError for a name, an element type, a rank or a size that does not fit the model.
+    Raises ModelError if a name, element type, rank or size does not match the model.
     """
     inputs = {value.name: value for value in graph_inputs(graph)}
     for name, array in constants.items():
@@ -61,9 +61,9 @@ def fix_inputs(graph: GraphProto, constants: Mapping[str, Array]) -> None:
 
 
 def fix_input_shapes(graph: GraphProto, shapes: Mapping[str, tuple[int, ...]]) -> None:
-    """Write `shapes` into the graph's inputs; a symbol that one input gives a size has it at every input.
+    """Write `shapes` into the graph's inputs. A symbolic dimension fixed by one input is fixed at every input.
 
-    Raises ModelError for a name, rank or size that does not fit the model, and for a dimension that stays dynamic.
+    Raises ModelError if a name, rank or size does not match the model, or a dimension stays dynamic.
     """
     inputs = graph_inputs(graph)
     for value in inputs:
@@ -82,12 +82,12 @@ def fix_input_shapes(graph: GraphProto, shapes: Mapping[str, tuple[int, ...]]) -
     if dynamic:
         wanted = " ".join(f"--shape {value.name}={shape_text(value)}" for value in inputs if _is_dynamic(value))
         raise ModelError(f"{'; '.join(dynamic)}; give the shape, for example: {wanted}")
-    # What the file says of other tensors was inferred with dynamic dimensions.
+    # The file's shapes of other tensors were inferred with dynamic dimensions.
     graph.ClearField("value_info")
 
 
 def _clear_unknown(value: ValueInfoProto) -> None:
-    """Leave open what some exporters write for an open dimension: a negative size, or a question mark."""
+    """Make dimensions dynamic that some exporters write as a negative size or a question mark."""
     for dim in value.type.tensor_type.shape.dim:
         if dim.HasField("dim_value") and dim.dim_value < 0:
             dim.ClearField("dim_value")
@@ -116,7 +116,7 @@ def _fix(value: ValueInfoProto, shape: tuple[int, ...], symbols: dict[str, int])
 
 
 def _dynamic_dimensions(value: ValueInfoProto, symbols: Mapping[str, int]) -> list[str]:
-    """What is dynamic at an input, after symbols with a known size are replaced by it."""
+    """The dynamic dimensions of an input, after replacing symbols of known size."""
     tensor = value.type.tensor_type
     if not tensor.HasField("shape"):
         return [f"input '{value.name}' has no shape"]
@@ -136,7 +136,7 @@ def _is_dynamic(value: ValueInfoProto) -> bool:
 
 
 def derived_from_shapes(graph: GraphProto) -> set[str]:
-    """The tensors that nodes compute from constants and shapes alone, whatever the inputs hold."""
+    """The tensors that are computed from constants and shapes only, not from input values."""
     derived: set[str] = set()
     known = {"", *(tensor.name for tensor in graph.initializer)}
     for node in graph.node:
@@ -149,7 +149,7 @@ def derived_from_shapes(graph: GraphProto) -> set[str]:
 
 
 def inputs_behind(graph: GraphProto, tensors: set[str]) -> tuple[str, ...]:
-    """The inputs that the values, not only the shapes, of some tensors depend on."""
+    """The inputs whose values, not only shapes, the given tensors depend on."""
     behind = set(tensors)
     for node in reversed(graph.node):
         if node.op_type not in _SHAPE_OPS and not behind.isdisjoint(node.output):
@@ -168,7 +168,7 @@ def is_foldable(node: NodeProto, derived: set[str]) -> bool:
 def fold_shapes(model: ModelProto, folder: Path) -> ModelProto:
     """The model without the nodes that compute shapes; the model itself if it has none.
 
-    Tensors of more than 8192 elements are left alone: those are weights, and folding them is the compiler's work.
+    Tensors of more than 8192 elements are not folded: they are weights, which the compiler folds.
 
     Raises ModelError if folding fails.
     """
@@ -188,13 +188,13 @@ def fold_shapes(model: ModelProto, folder: Path) -> ModelProto:
         arrays = [None if found is None else found.numpy() for found in inputs]
         return result_elements(node.op_type, arrays) <= _FOLDED_ELEMENTS
 
-    for package in ("onnx_ir", "onnxscript"):  # what they warn of is in our errors
+    for package in ("onnx_ir", "onnxscript"):  # our errors cover their warnings
         logging.getLogger(package).addHandler(logging.NullHandler())
     try:
         ir_model = onnx_ir.from_proto(model)
         set_base_dir(ir_model.graph, folder)
         fold_constants(ir_model, onnx_shape_inference=True, should_fold=is_small)
         return onnx_ir.to_proto(ir_model)
-    except Exception as error:  # evaluates nodes of the file, which may fail in any way
+    except Exception as error:  # nodes of the file are evaluated, which may fail in any way
         reason = f": {error.__cause__}" if error.__cause__ else ""
         raise ModelError(f"found shape arithmetic that cannot be evaluated: {error}{reason}") from error

@@ -1,6 +1,6 @@
 """Tensors of an ONNX file as NumPy arrays, without a Python object per element.
 
-External data is memory-mapped and read when it is used; `raw_data` is viewed.
+External data is memory-mapped and read at its first use; `raw_data` is not copied.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from zeropoint.frontend.errors import ModelError
 from zeropoint.ir.tensors import Array, dtype_element, element_dtype
 
 WIDE_AND_NARROW_FLOATS = (np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16), np.dtype(np.float64))
-"""Floats that a program holds as f32: what is quantized is f32, and each f16 and bf16 number is one."""
+"""Floats that a program holds as f32: quantization starts from f32, and f32 represents every f16 and bf16 number."""
 SHORT_INTEGERS = {
     "int2": (2, Signedness.SIGNLESS),
     "int4": (4, Signedness.SIGNLESS),
     "uint2": (2, Signedness.UNSIGNED),
     "uint4": (4, Signedness.UNSIGNED),
 }
-"""Integers below 8 bits by the names of their dtypes: width and sign."""
+"""Width and signedness of integers below 8 bits, by dtype name."""
 
 
 _NOT_HELD = frozenset(
@@ -37,7 +37,7 @@ _NOT_HELD = frozenset(
 
 
 PACKED = frozenset({*SHORT_INTEGERS, "float4_e2m1fn"})
-"""Element types of which a file has several in a byte."""
+"""Element types that a file packs several to a byte."""
 
 
 def is_held(data_type: int) -> bool:
@@ -46,7 +46,7 @@ def is_held(data_type: int) -> bool:
 
 
 def program_element(data_type: int) -> Attribute:
-    """The element type with which a program holds tensors of ONNX's `data_type`: f32 for floats of 16 to 64 bits.
+    """The program's element type for tensors of ONNX's `data_type`: f32 for floats of 16 to 64 bits.
 
     Raises ModelError for a type that a program cannot hold (strings).
     """
@@ -58,7 +58,7 @@ def program_element(data_type: int) -> Attribute:
 
 
 def element_of_dtype(dtype: np.dtype[np.generic]) -> Attribute:
-    """The element type with which a program holds arrays of a dtype."""
+    """The program's element type for arrays of a dtype."""
     if dtype in WIDE_AND_NARROW_FLOATS:
         return f32
     if dtype.name in SHORT_INTEGERS:
@@ -68,18 +68,18 @@ def element_of_dtype(dtype: np.dtype[np.generic]) -> Attribute:
 
 
 def as_program_array(array: Array) -> Array:
-    """The array in the dtype in which a program holds it: floats are f32, integers of 2 and 4 bits lie in 8."""
+    """The array in the program's dtype: floats are f32, integers of 2 and 4 bits are held in 8 bits."""
     element = element_of_dtype(array.dtype)
     return array.astype(element_dtype(element)) if array.dtype != element_dtype(element) else array
 
 
 def integer_of(element: Attribute) -> IntegerType | None:
-    """The element type if it is an integer."""
+    """The element type if it is an integer type, else None."""
     return cast("IntegerType", element) if isinstance(element, IntegerType) else None
 
 
 def read_tensor(tensor: TensorProto, folder: Path) -> Array:
-    """The array of a tensor in the file's own dtype; `folder` is where external data lies.
+    """The array of a tensor in the file's own dtype; `folder` contains external data.
 
     Raises ModelError for missing, short or foreign data.
     """
@@ -109,7 +109,7 @@ def _dtype_and_shape(tensor: TensorProto) -> tuple[np.dtype[np.generic], tuple[i
 
 
 def _external(tensor: TensorProto, folder: Path) -> Array:
-    """The part of a data file that a tensor points at, memory-mapped."""
+    """The part of a data file that a tensor refers to, memory-mapped."""
     path, start = _external_place(tensor, folder)
     dtype, shape = _dtype_and_shape(tensor)
     if not prod(shape):
@@ -121,12 +121,12 @@ def _external(tensor: TensorProto, folder: Path) -> Array:
 
 @lru_cache(maxsize=4)
 def _mapped(path: Path, *_: int) -> Array:
-    """The bytes of a file, mapped once: a system has room for some ten thousand mappings of a process."""
+    """The bytes of a file, mapped once, because the number of mappings per process is limited (some ten thousand)."""
     return np.memmap(path, np.uint8, mode="r")
 
 
 def check_external(tensor: TensorProto, folder: Path) -> None:
-    """Check where a tensor of external data points.
+    """Check a tensor's external data reference.
 
     Raises ModelError for a file that is not in the model's folder or below it, is not a regular file, or is too short.
     """
@@ -135,13 +135,13 @@ def check_external(tensor: TensorProto, folder: Path) -> None:
 
 
 def _external_place(tensor: TensorProto, folder: Path) -> tuple[Path, int]:
-    """The file that a tensor points at, and the first byte: a model must not read other files than those beside it."""
+    """The data file of a tensor and the offset in bytes. A model may only read files in its folder or below."""
     name = tensor.name
     info = ExternalDataInfo(tensor)
     try:
         path = (folder / info.location).resolve()
         inside, is_file = path.is_relative_to(folder.resolve()), path.is_file()
-    except (OSError, RuntimeError, ValueError) as error:  # a NUL in the name, links in a circle
+    except (OSError, RuntimeError, ValueError) as error:  # a NUL in the name, a cycle of links
         raise ModelError(f"tensor '{name}': external data '{info.location}' is no file name ({error})") from error
     if not inside:
         raise ModelError(f"tensor '{name}': external data '{info.location}' lies outside the model's folder")

@@ -19,14 +19,14 @@ from zeropoint.ir.tensors import shape_of, with_shape
 
 
 def conv_transpose(node: Node, build: Builder) -> SSAValue:
-    """`ConvTranspose`: a `convolution` of the dilated input with the kernel turned around, channels swapped.
+    """`ConvTranspose`: a `convolution` of the dilated input with the reversed kernel, with swapped channels.
 
         %0 = stablehlo.convolution(%x, %w) dim_numbers = [b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1],
              window = {pad = [[1, 1], [1, 1]], lhs_dilate = [2, 2]} {...}
         %1 = stablehlo.broadcast_in_dim %bias, dims = [1]
         %2 = stablehlo.add %0, %1
 
-    A constant kernel is turned around here.
+    A constant kernel is reversed at import.
     """
     data, kernel = node.operand(0), node.operand(1)
     data_shape, kernel_shape = shape_of(data), shape_of(kernel)
@@ -96,11 +96,11 @@ def _turned(node: Node, kernel: SSAValue, groups: int, build: Builder) -> SSAVal
 
 
 def _shares(total: int, upper: bool) -> tuple[int, int]:
-    """How much of a padding goes to the start and to the end.
+    """Split a total padding into start and end.
 
-    The odd element is taken off at the end for SAME_UPPER and at the start otherwise. A negative padding, of an output
-    larger than all positions that the kernel reaches, adds its odd element at the end, as onnxruntime does in every
-    mode.
+    The odd element is removed at the end for SAME_UPPER and at the start otherwise. The total is negative if the output
+    is larger than all positions that the kernel reaches; then the odd element is added at the end, as onnxruntime does
+    in every mode.
     """
     if total < 0:
         return -(-total // 2), total + (-total // 2)
@@ -110,10 +110,10 @@ def _shares(total: int, upper: bool) -> tuple[int, int]:
 def _padding(
     node: Node, inputs: Sequence[int], extents: Sequence[int], strides: Sequence[int]
 ) -> list[tuple[int, int]]:
-    """How many zeros go around the dilated input.
+    """The zero padding of the dilated input.
 
-    `pads` are taken away from the extent - 1 that a whole convolution has at both ends; with `output_shape` the pads
-    are what makes that shape.
+    `pads` are subtracted from the padding of a full convolution, extent - 1 at both ends. With `output_shape`, the pads
+    are computed from that shape.
     """
     rank = len(inputs)
     more = node.integers("output_padding") or (0,) * rank

@@ -15,7 +15,7 @@ from zeropoint.frontend.onnx.node import Node, NodeError
 class Window:
     """A window that slides over spatial dimensions; one entry per dimension.
 
-    `declared_padding` is what the node says; `padding` also holds what ceil mode adds at the end.
+    `declared_padding` is the node's padding; `padding` also includes what ceil mode adds at the end.
     """
 
     sizes: tuple[int, ...]
@@ -38,16 +38,16 @@ def _extent(taps: int, dilation: int) -> int:
 
 
 def _same_padding(size: int, extent: int, stride: int, upper: bool) -> tuple[int, int]:
-    """Padding that makes ceil(in / stride) outputs; the odd element goes to the end for SAME_UPPER."""
+    """The padding for ceil(in / stride) outputs; the odd element is at the end for SAME_UPPER."""
     outputs = -(-size // stride)
     total = max((outputs - 1) * stride + extent - size, 0)
     return (total // 2, total - total // 2) if upper else (total - total // 2, total // 2)
 
 
 def _ceil_padding(size: int, extent: int, stride: int, low: int, high: int) -> tuple[int, int]:
-    """Padding that gives the last, partial window its place.
+    """The padding that includes the last, partial window.
 
-    A window that would start in the padding at the end is left out.
+    A window that would start in the padding at the end is excluded.
     """
     outputs = -(-(size + low + high - extent) // stride) + 1
     if (outputs - 1) * stride >= size + low:
@@ -72,16 +72,16 @@ def _declared(
 
 
 def check_kernel_shape(node: Node, sizes: Sequence[int]) -> None:
-    """Raise NodeError where a convolution's `kernel_shape` is not that of its kernel."""
+    """Raise NodeError if a convolution's `kernel_shape` is not that of its kernel."""
     declared = node.integers("kernel_shape")
     if declared is not None and declared != tuple(sizes):
         raise NodeError(f"found kernel_shape {list(declared)}, expected {list(sizes)} as the kernel has it")
 
 
 def window_of(node: Node, inputs: Sequence[int], sizes: Sequence[int], *, ceil_mode: bool = False) -> Window:
-    """The window of a node over spatial dimensions of sizes `inputs`; `sizes` are the window's own.
+    """The window of a node over spatial dimensions of sizes `inputs`; `sizes` is the window's size.
 
-    Raises NodeError for attributes that do not fit the rank, or a window that fits nowhere.
+    Raises NodeError if attributes do not match the rank, or the window is larger than the padded input.
     """
     rank = len(inputs)
     strides = node.integers("strides") or (1,) * rank
