@@ -19,8 +19,8 @@ WITHOUT_EFFECT: Mapping[str, frozenset[str]] = {
     "Dropout": frozenset({"ratio", "seed"}),  # for training only
     "LayerNormalization": frozenset({"stash_type"}),  # the type of intermediate results; here always f32
     "MaxPool": frozenset({"storage_order"}),  # for the second output only
-    "QuantizeLinear": frozenset({"axis", "precision", "saturate"}),  # axis: unused with one scale; the others: for small floats
-    "DequantizeLinear": frozenset({"axis", "output_dtype"}),  # axis: unused with one scale; floats are f32
+    "QuantizeLinear": frozenset({"axis", "precision", "saturate"}),  # axis: one scale; others: small floats
+    "DequantizeLinear": frozenset({"axis", "output_dtype"}),  # axis: one scale; floats are f32
     "Resize": frozenset({"extrapolation_value", "keep_aspect_ratio_policy"}),  # for crops only; for sizes only
 }
 """By op (`""` for every op), attributes without effect on inference results if the converter has not read them."""

@@ -84,7 +84,7 @@ def trilu(node: Node, build: Builder) -> SSAValue:
 
 
 def one_hot(node: Node, build: Builder) -> SSAValue:
-    """`OneHot`: `compare` of the indices with `iota`, then `select` of two numbers; negative indices count from the end."""
+    """`OneHot`: `compare` of indices with `iota`, then `select` of two numbers; negative indices count from the end."""
     indices, depth, numbers = node.operand(0), node.integers_at(1, "depth") or (), node.operand(2)
     if len(depth) != 1 or shape_of(numbers) != (2,):
         raise NodeError(f"found depth {list(depth)} and values of shape {list(shape_of(numbers))}, expected 1 and [2]")

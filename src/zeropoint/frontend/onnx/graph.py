@@ -209,7 +209,7 @@ class _GraphImporter:
         return results is not None
 
     def _check(self, node: NodeProto) -> None:
-        """Raise NodeError for errors that do not depend on a node's inputs; with an empty text for an unsupported op."""
+        """Raise NodeError for errors that do not depend on a node's inputs; without text for an unsupported op."""
         if node.domain not in DEFAULT_DOMAINS or node.op_type not in (*CONVERTERS, "Shape", "Size"):
             if self._is_consequence(node):
                 return

@@ -161,7 +161,7 @@ KINDS = {
 def recurrent(node: Node, build: Builder) -> tuple[SSAValue, ...]:
     """`RNN`, `GRU`, `LSTM`: Y, Y_h and, for an LSTM, Y_c.
 
-    One `dot_general` computes the products of all inputs; then every step is a `dot_general` of the state and the gates.
+    One `dot_general` multiplies all inputs; then every step is a `dot_general` of the state and the gates.
     """
     kind = KINDS[node.op_type]
     value = node.operand(0)

@@ -99,9 +99,10 @@ def _sampling(node: Node) -> Sampling:
 def resize(node: Node, build: Builder) -> SSAValue:
     """`Resize` and `Upsample`, one dimension at a time.
 
-    For nearest neighbours, an integer factor repeats elements by `reshape`, `broadcast_in_dim`, `reshape`; other factors
-    are concatenated slices or a `gather`. Linear and cubic interpolation, also with antialias, is a `dot_general` with
-    a constant matrix. Positions of `tf_crop_and_resize` outside of the input get the extrapolation value by `select`.
+    For nearest neighbours, an integer factor repeats elements by `reshape`, `broadcast_in_dim`, `reshape`; any other
+    factor gives concatenated slices or a `gather`. Linear and cubic interpolation, also with antialias, is a
+    `dot_general` with a constant matrix. Positions of `tf_crop_and_resize` outside of the input get the extrapolation
+    value by `select`.
     """
     value = node.operand(0)
     shape = shape_of(value)
