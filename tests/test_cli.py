@@ -318,6 +318,14 @@ def test_a_shape_fixes_a_dynamic_dimension() -> None:
     assert Path("fixed.safetensors").read_bytes() == Path("quantized.safetensors").read_bytes()
 
 
+def test_a_shape_that_was_fixed_is_not_asked_again() -> None:
+    done("quantize dynamic.onnx --data data.npz -o fixed.mlir --shape x=1x6")
+    found = json.loads(done("compare dynamic.onnx fixed.mlir --data data.npz --json"))
+    assert found["samples"] == 5
+    done("run fixed.mlir --input data.npz -o outputs.npz")
+    assert "has a dynamic dimension 0" in refused("compare dynamic.onnx dynamic.onnx --data data.npz")
+
+
 def test_calibration_data_may_be_a_folder() -> None:
     done("quantize model.onnx --data folder -o from_folder.mlir")
     assert Path("from_folder.mlir").read_text() == Path("quantized.mlir").read_text()

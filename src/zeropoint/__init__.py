@@ -146,13 +146,16 @@ def quantize(
 def compare(reference: Any, model: Any, data: Data, *, layers: bool = False) -> Comparison:
     """SQNR, cosine and top-1 agreement of a model with its reference on data; with `layers` of inner values as well.
 
-    Each is a Model or whatever `load` takes.
+    Each is a Model or whatever `load` takes; dynamic dimensions of a reference are those of the model.
 
     Raises ComparisonError if inputs or outputs differ in name or type, DataError for data that does not fit.
     """
     from zeropoint.calibrate import samples
+    from zeropoint.frontend.sources import load_alike
     from zeropoint.model import Model
     from zeropoint.model import compare as run
 
-    reference, model = (given if isinstance(given, Model) else load(given) for given in (reference, model))
+    model = model if isinstance(model, Model) else load(model)
+    if not isinstance(reference, Model):
+        reference = Model(load_alike(reference, model.inputs))
     return run(reference, model, samples(data, reference.inputs), layers=layers)

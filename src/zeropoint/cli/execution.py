@@ -132,20 +132,18 @@ def _run_samples(
     click.echo(f"wrote {output}")
 
 
-def _exported(reference: Any, model: Path, layers: bool) -> Any:
-    """The reference's program, run by the runtime of an exported file; None for a file that is no export."""
+def _runtime(model: Path, layers: bool) -> Any:
+    """The runtime of an exported file, as an engine; None for a file that is no export."""
     if model.suffix not in (".onnx", ".tflite"):
         return None
     from zeropoint.export.litert.runtime import LiteRTEngine
     from zeropoint.export.onnx.runtime import OnnxEngine, is_exported
-    from zeropoint.model import Model
 
     if model.suffix == ".onnx" and not is_exported(model):
         return None
     if layers:
         fail(f"found --layers with {model.name}, expected a program; a runtime does not show inner values")
-    engine = OnnxEngine(model) if model.suffix == ".onnx" else LiteRTEngine(model)
-    return Model(reference.program, engine=engine)
+    return OnnxEngine(model) if model.suffix == ".onnx" else LiteRTEngine(model)
 
 
 @click.command()
@@ -173,15 +171,22 @@ def compare(
 ) -> None:
     """SQNR, cosine and top-1 agreement of MODEL with REFERENCE (usually the float model).
 
-    A MODEL that zeropoint exported (.tflite, .onnx) runs in its runtime.
+    A MODEL that zeropoint exported (.tflite, .onnx) runs in its runtime. Dynamic dimensions of REFERENCE are those of
+    MODEL, unless --shape says others.
     """
     from zeropoint.calibrate import bar, samples
     from zeropoint.frontend import load_model
+    from zeropoint.frontend.sources import load_alike
     from zeropoint.model import Model, compare
 
     if layers and engine == "native":
         fail("found --layers with --engine native, expected --engine auto, which sees inner values")
-    first = Model(load_model(reference, dict(shapes)))
-    second = _exported(first, model, layers) or _engine(Model(load_model(model, dict(shapes))), engine, threads)
+    runtime = _runtime(model, layers)
+    if runtime is None:
+        second = _engine(Model(load_model(model, dict(shapes))), engine, threads)
+        first = Model(load_alike(reference, second.inputs, dict(shapes)))
+    else:
+        first = Model(load_model(reference, dict(shapes)))
+        second = Model(first.program, engine=runtime)
     result = compare(first, second, samples(data_source(data, preprocess), first.inputs), layers=layers, progress=bar)
     click.echo(result.json() if as_json else result.table())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -10,7 +11,7 @@ from xdsl.utils.exceptions import ParseError, VerifyException
 
 from zeropoint.frontend import Constants, ModelError, Shapes, load_model
 from zeropoint.frontend.torch import is_torch, load_torch
-from zeropoint.ir.program import Program
+from zeropoint.ir.program import Port, Program
 
 FORMS = "a path, an onnx.ModelProto, StableHLO text, a torch.nn.Module with example=, or a torch ExportedProgram"
 
@@ -36,6 +37,22 @@ def load_source(
 
         return load_onnx_model(source, shapes or {}, constants)
     raise ModelError(f"found {type(source).__name__}, expected {FORMS}")
+
+
+def load_alike(source: Any, ports: Sequence[Port], shapes: Shapes | None = None) -> Program:
+    """The program of a model that is to be compared with one of these inputs: its dynamic dimensions are theirs.
+
+    Raises ModelError as `load_source`.
+    """
+    try:
+        return load_source(source, shapes)
+    except ModelError as error:
+        if shapes:
+            raise
+        try:
+            return load_source(source, {port.name: tuple(port.type.get_shape()) for port in ports})
+        except ModelError:
+            raise error from None
 
 
 def _of_text(text: str) -> Program:
