@@ -1,9 +1,9 @@
 """The command line.
 
-Exit status: 0 done; 1 a check that failed; 2 the input is at fault (one line that says found, expected, and the fix);
-70 a fault of ours (one line that says how to report it). `--debug` shows the traceback.
+Exit status: 0 success; 1 a check failed; 2 invalid input (one line with what was found, what was expected, and the
+fix); 70 internal error (one line with how to report it). `--debug` shows the traceback.
 
-What does the work is imported inside of the commands, so that help and wrong options are answered at once.
+Implementation modules are imported inside the commands, so that `--help` and wrong options are answered immediately.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`zeropoint check-target`: the installed runtime beside our prediction, row by row."""
+"""`zeropoint check-target`: compare the installed runtime with our prediction, row by row."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def run(
 
 
 def _run_text(file: Path, arguments: str | None, split: bool) -> None:
-    """Run every program of a text; say what each returns, and what does not hold."""
+    """Run every program of a text; print its results and the checks that fail."""
     from zeropoint.interp import CheckFailed, ExecutionError, execute
     from zeropoint.ir.text import parse_program, split_input
     from zeropoint.ir.values import parse_values, value_text
@@ -102,7 +102,7 @@ def _run_text(file: Path, arguments: str | None, split: bool) -> None:
 
 
 def _engine(model: Any, engine: str, threads: int) -> Any:
-    """The model, run by the engine of that name."""
+    """The model with the engine of that name."""
     if engine == "native":
         return model.native(threads=threads)
     if threads != 1:
@@ -133,7 +133,7 @@ def _run_samples(
 
 
 def _runtime(model: Path, layers: bool) -> Any:
-    """The runtime of an exported file, as an engine; None for a file that is no export."""
+    """The runtime of an exported file, as an engine; None for other files."""
     if model.suffix not in (".onnx", ".tflite"):
         return None
     from zeropoint.export.litert.runtime import LiteRTEngine

@@ -1,4 +1,4 @@
-"""The files that commands name: what they may be, checks before any work, program text and its weights."""
+"""Files named on the command line: their types, checks before any work, program text and its weights."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ OUTPUT_FILE = click.Path(path_type=Path, dir_okay=False)
 
 
 def check_output(path: Path, suffixes: tuple[str, ...], *inputs: Path | None) -> None:
-    """Refuse an output that could not be written, or that is one of the inputs, before any work is done.
+    """Reject an output that cannot be written or is one of the inputs, before any work is done.
 
-    No suffixes means any. What a killed process left of it goes.
+    Empty `suffixes` allows any. Also removes leftovers of killed processes for this output.
     """
     if suffixes and not (path.suffix and path.name.endswith(suffixes)):
         fail(f"{path}: found suffix '{path.suffix}', expected {' or '.join(suffixes)}")
@@ -34,7 +34,7 @@ def check_output(path: Path, suffixes: tuple[str, ...], *inputs: Path | None) ->
 
 
 def program_text(file: Path) -> tuple[str, str]:
-    """The text of a file, or of the standard input, and what to call it in messages."""
+    """The text of a file or of standard input, and its name for messages."""
     if str(file) == "-":
         return sys.stdin.read(), "<stdin>"
     try:
@@ -44,7 +44,7 @@ def program_text(file: Path) -> tuple[str, str]:
 
 
 def weights_of(file: Path) -> Any:
-    """The weights beside a program; none for that of the standard input."""
+    """The weights stored next to a program; empty for standard input."""
     from zeropoint.ir.files import weights_beside
     from zeropoint.ir.weights import Weights
 

@@ -1,4 +1,4 @@
-"""Options that change nothing with the others that were given: an error, so that nobody believes they did."""
+"""Reject options that have no effect in combination with the others, so that they are not ignored silently."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from zeropoint.cli.refusals import fail
 
 
 def refuse_idle(*options: tuple[str, bool, str]) -> None:
-    """Leave with status 2 for the first option that was given and changes nothing.
+    """Exit with status 2 at the first given option that has no effect.
 
-    Each is a parameter of the command, whether it changes nothing, and beside which other option or input that is so.
+    Each entry is (parameter name, whether it has no effect, the other option or input that causes this).
     """
     context = click.get_current_context()
     spelled = {parameter.name: parameter.opts[-1] for parameter in context.command.params}

@@ -1,4 +1,4 @@
-"""`zeropoint explain` and `zeropoint targets`: why a program is as it is, and what decides it."""
+"""`zeropoint explain` and `zeropoint targets`: the decisions in a program, and the tables behind them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`--max-memory 8G` and `--max-trips N`: what a model may cost."""
+"""`--max-memory 8G` and `--max-trips N`: resource limits for a model."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ _OPTIONS = (
 
 
 def limit_options(command: CommandT) -> CommandT:
-    """Both options, which hold while the command runs."""
+    """Add both options to a command; the limits apply while it runs."""
     for option in reversed(_OPTIONS):
         command = option(command)
     return command

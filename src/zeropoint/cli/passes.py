@@ -97,7 +97,7 @@ def opt(
 
 
 def _show(name: str, program: Any) -> None:
-    """The program after a pass, on the standard error, as mlir-opt prints it; without the weights."""
+    """Print the program after a pass to standard error, as mlir-opt does; without the weights."""
     from zeropoint.ir.text import print_program
 
     click.echo(f"// -----// IR Dump After {name} //----- //\n{print_program(program, names=True)}", err=True)

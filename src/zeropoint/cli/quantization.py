@@ -184,7 +184,7 @@ def quantize(
 
 
 def _work(output: Path, workers: int, resume: bool) -> Any:
-    """How calibration is spread; its journal lies beside the output, hidden."""
+    """How calibration is distributed; its journal is a hidden file next to the output."""
     from zeropoint.calibrate import Work
 
     if not workers:

@@ -1,7 +1,7 @@
-"""How a command ends that cannot do its work: one line, never a bare traceback.
+"""How failing commands end: one line on standard error, never a bare traceback.
 
-Status 2 means that the input is at fault; the line says found, expected, and the fix. Status 70 (EX_SOFTWARE of
-sysexits.h) means that zeropoint is; the line says how to report it. `--debug` prints the traceback before the line.
+Status 2 means invalid input; the line has what was found, what was expected, and the fix. Status 70 (EX_SOFTWARE of
+sysexits.h) means a bug in zeropoint; the line has how to report it. `--debug` prints the traceback before the line.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 
 
 def fail(message: str) -> NoReturn:
-    """Say what is wrong with the input in one line, and leave with status 2."""
+    """Print one line about what is wrong with the input, and exit with status 2."""
     click.echo(f"zeropoint: {' '.join(message.split())}", err=True)
     raise SystemExit(REFUSED)
 
@@ -39,18 +39,18 @@ def _remember(context: click.Context, parameter: click.Parameter, value: bool) -
 debug_option = click.option(
     "--debug", is_flag=True, expose_value=False, callback=_remember, help="Show the traceback of an error."
 )
-"""`--debug`, of `zeropoint` itself and of every command."""
+"""`--debug`, an option of `zeropoint` itself and of every command."""
 
 
 def reports_errors(command: CommandT) -> CommandT:
-    """Turn errors of the input into one line and status 2, any other exception into a line for us and status 70."""
+    """Convert input errors to one line and status 2, and any other exception to a bug report line and status 70."""
 
     @functools.wraps(command)
     def wrapped(*arguments: Any, **options: Any) -> Any:
         try:
             return command(*arguments, **options)
         except OSError as error:
-            if error.errno == errno.EPIPE:  # who reads the output has left, which click answers
+            if error.errno == errno.EPIPE:  # the reader closed the pipe; click handles that
                 raise
             _show_traceback()
             fail(f"{error.filename}: {error.strerror}" if error.filename is not None else str(error))
@@ -76,7 +76,7 @@ def _show_traceback() -> None:
 
 
 def _report(error: Exception) -> NoReturn:
-    """Say that zeropoint is at fault, and what a report of it needs."""
+    """Print that this is a bug in zeropoint, with what a bug report needs, and exit with status 70."""
     from zeropoint import __version__
 
     versions = f"zeropoint {__version__}, Python {platform.python_version()}, {platform.machine()} {sys.platform}"
@@ -89,7 +89,7 @@ def _report(error: Exception) -> NoReturn:
 
 
 def _message(error: Error) -> str:
-    """The text of an error with its place in a text, where it has one."""
+    """The message of an error, with its location in the text if it has one."""
     from xdsl.utils.exceptions import ParseError
 
     if isinstance(error, ParseError):
