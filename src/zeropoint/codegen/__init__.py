@@ -1,7 +1,7 @@
-"""Native code: an integer program to kernels, to LLVM, to functions of this process or objects for others.
+"""Native code: compile an integer program via kernels and LLVM to functions of this process, or to object files.
 
 select (which kernel computes which ops) -> graph (kernels on views of buffers) -> memory (the arena) -> driver (the
-function that runs every step in every thread) -> objects (machine code, cached) -> native (a program to be called).
+function that runs every step in every thread) -> objects (machine code, cached) -> native (a callable program).
 """
 
 from __future__ import annotations
@@ -9,4 +9,4 @@ from __future__ import annotations
 import time
 
 LOADED = time.time()
-"""When this package was imported: a file of it that has changed since is not the code that runs."""
+"""Time when this package was imported. A source file that changed later is not the code that runs."""

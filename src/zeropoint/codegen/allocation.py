@@ -1,4 +1,4 @@
-"""Where `layout` puts new values: their pitch, padding around them, concatenations in place, the caller's arrays."""
+"""Where `layout` allocates new values: pitch, padding, concatenations in place, and the caller's arrays."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ REAL = np.dtype(np.float32)
 
 
 class Allocation:
-    """Makes views of new buffers, and the ops that fill them."""
+    """Creates views of new buffers, and the ops that fill them."""
 
     def __init__(self, program: Program, values: Values, memory: Memory, found: Found):
         self.program, self.values, self.memory = program, values, memory
         self.wholes: dict[ConcatenateOp, View] = {}
-        """Where the results of concatenations lie whose operands are computed in place."""
+        """The views of concatenations whose operands are computed in place."""
         self._found = found
         self._allocated: dict[SSAValue, View] = {}
 
     def destination(self, op: Operation, value: SSAValue) -> View:
-        """The caller's array, where a value is only returned; else a new view."""
+        """The caller's array if a value is only returned; otherwise a new view."""
         found = self.values.output(value)
         if found is not None:
             return self.caller(value, found.buffer.index)
@@ -61,14 +61,14 @@ class Allocation:
         return view
 
     def floats_for(self, op: Operation, value: SSAValue) -> View:
-        """A new view for f32 in whole lines, with the padding (by 0) that its users want."""
+        """A new view for f32 in whole cache lines, with the zero padding that its users need."""
         halo = self.halo(value) if self.values.is_image(value) else None
         return self.padded(op, shape_of(value), REAL, ALIGNMENT, halo)
 
     def bytes_for(self, op: Operation, value: SSAValue, *, narrow: bool = False) -> View:
-        """A new view for stored 8-bit integers, with the padding that their users want.
+        """A new view for stored 8-bit integers, with the padding that their users need.
 
-        `narrow` allows 4 bytes a pixel for up to four channels, from kernels that write no more.
+        `narrow` allows 4 bytes per pixel for up to four channels, for kernels that write no more than that.
         """
         if value not in self._allocated:
             self._allocated[value] = self._new_bytes(op, value, narrow)
@@ -86,7 +86,7 @@ class Allocation:
         return self.padded(op, shape, BYTE, 4 if few else 16, halo)
 
     def _inside_concatenation(self, value: SSAValue) -> View | None:
-        """Where a value lies in the concatenation that uses it, if kernels can write it there."""
+        """The view of a value inside the concatenation that uses it, if kernels can write it there; else None."""
         channel = self.values.channel
         for use in value.uses:
             op = use.operation
@@ -103,7 +103,7 @@ class Allocation:
     # Padding.
 
     def halo(self, value: SSAValue) -> Halo | None:
-        """The padding that users add with one value; None where nobody pads it with a constant."""
+        """The constant padding that the users of a value add, combined; None if there is none."""
         found: Halo | None = None
         for use in value.uses:
             user = use.operation
@@ -138,7 +138,7 @@ class Allocation:
     # Ops of the layout itself.
 
     def copy(self, op: Operation, source: View, target: View) -> View:
-        """Write the elements of one view to another of the same shape and dtype, which is returned."""
+        """Copy the elements of one view to another of the same shape and dtype. Returns the target."""
         if math.prod(target.shape):
             block = Block(arg_types=[TensorType(dtype_element(source.dtype), source.shape)])
             block.add_op(YieldOp([block.args[0]]))
@@ -147,7 +147,7 @@ class Allocation:
         return target
 
     def fill(self, op: Operation, number: np.ndarray[tuple[int, ...], np.dtype[np.generic]], target: View) -> None:
-        """Repeat a number."""
+        """Fill a view with one number."""
         if math.prod(target.shape):
             constant = constant_op(number.reshape(()), self.program.weights)
             repeated = BroadcastInDimOp(constant.output, with_shape(constant.output, target.shape), [])
@@ -156,5 +156,5 @@ class Allocation:
 
 
 def holds(there: Halo, wanted: Halo) -> bool:
-    """Whether padding that is there is enough."""
+    """Whether existing padding covers the wanted one."""
     return there.value == wanted.value and there.union(wanted) == there

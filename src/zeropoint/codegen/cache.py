@@ -1,9 +1,9 @@
-"""Compiled code on disk, for this user alone.
+"""The cache of compiled code on disk, private to this user.
 
-The folder is `$ZEROPOINT_CACHE`, or `zeropoint` in the user's cache folder; it is made with the rights 0700. What lies
-in it is run, so a folder or a file that others own or may write is as good as none. Files are written under another
-name and renamed, with a checksum in front, so that a reader finds a whole entry or none; a wrong or truncated one is
-made again. The least recently used files go when the folder grows past `LIMIT`.
+The folder is `$ZEROPOINT_CACHE`, or `zeropoint` in the user's cache folder; it is created with mode 0700. Its contents
+are executed, so a folder or file that others own or can write is ignored. Files have a checksum and are written under a
+temporary name and renamed, so that a reader finds a complete entry or none; a damaged entry is compiled again. The
+least recently used files are removed when the folder exceeds `LIMIT`.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ import time
 from pathlib import Path
 
 LIMIT = 256 << 20
-"""Bytes of the cache on disk."""
+"""Maximum size of the cache on disk, in bytes."""
 _SUFFIX = ".tmp"
 _ABANDONED = 600.0
-"""Seconds after which nobody writes a temporary file any more."""
+"""Age in seconds after which a temporary file counts as abandoned."""
 
 
 def cache_folder() -> Path | None:
-    """Where compiled code is kept; None where `$ZEROPOINT_CACHE` is empty, which turns the cache off, or no home is."""
+    """The cache folder; None if `$ZEROPOINT_CACHE` is empty, which turns the cache off, or there is no home folder."""
     named = os.environ.get("ZEROPOINT_CACHE")
     if named is not None:
         return Path(named) if named else None
@@ -36,21 +36,21 @@ def cache_folder() -> Path | None:
 
 
 def _is_private(found: os.stat_result) -> bool:
-    """Whether something belongs to this user, and nobody else may write it."""
+    """Whether a file or folder belongs to this user and no one else can write it."""
     return found.st_uid == os.geteuid() and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
 class Cache:
-    """Entries by key in a folder; None, or one that is not this user's alone, keeps nothing.
+    """Entries by key in a folder. With None, or a folder that is not private to this user, nothing is cached.
 
-    No fault of the disk is one of the cache: what cannot be read is missing, what cannot be written is not kept.
+    Disk errors never propagate: an unreadable entry is missing, and an entry that cannot be written is not kept.
     """
 
     def __init__(self, folder: Path | None):
         self._folder = folder if folder is not None and _prepared(folder) else None
 
     def read(self, key: str) -> bytes | None:
-        """The entry of that key, None where there is none, it is damaged, or others may have written it."""
+        """The entry of that key; None if it is missing, damaged, or writable by others."""
         if self._folder is None:
             return None
         path = self._folder / f"{key}.o"
@@ -67,7 +67,7 @@ class Cache:
         return body
 
     def write(self, key: str, data: bytes) -> None:
-        """Keep an entry."""
+        """Store an entry."""
         if self._folder is None:
             return
         name = None
@@ -82,7 +82,7 @@ class Cache:
                     Path(name).unlink()
 
     def trim(self) -> None:
-        """Remove the least recently used entries past the limit, and what killed processes left half written."""
+        """Remove the least recently used entries beyond the limit, and temporary files of killed processes."""
         if self._folder is None:
             return
         try:
@@ -99,7 +99,7 @@ class Cache:
 
 
 def _prepared(folder: Path) -> bool:
-    """Whether the folder is there, or could be made, and is this user's alone."""
+    """Whether the folder exists or could be created, and is private to this user."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         return _is_private(folder.stat())
@@ -108,5 +108,5 @@ def _prepared(folder: Path) -> bool:
 
 
 def _checksum(key: str, data: bytes) -> bytes:
-    """Of an entry and what it is the entry of: one under another's name is as wrong as a truncated one."""
+    """The checksum over key and data, so that an entry under another key's name is invalid, too."""
     return hashlib.sha256(key.encode() + data).digest()

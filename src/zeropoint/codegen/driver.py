@@ -4,9 +4,9 @@
 point to arrays of pointers; `sync` to 128 zeroed bytes that the threads of one call share. Work is split statically, so
 one thread or several compute the same bits.
 
-A barrier stands before a step that reads what an earlier step wrote, or writes over what one read or wrote, since the
-last one; by place in the arena, as buffers share it. It counts arrivals; the last thread starts the next round. A
-thread that waits long gives its processor away.
+There is a barrier before a step that reads what a step since the last barrier wrote, or overwrites what one read or
+wrote. This is decided by location in the arena, because buffers share it. The barrier counts arrivals; the last thread
+starts the next round. A thread that waits long yields its processor.
 """
 
 from __future__ import annotations
@@ -64,13 +64,13 @@ _PAUSES = {
 
 
 def waiting(text: str, triple: str) -> str:
-    """`text` with the instruction that tells this processor that a thread waits in the place of PAUSE."""
+    """`text` with PAUSE replaced by the processor's spin-wait hint."""
     instruction, declaration = _PAUSES.get(triple.split("-")[0], ("", ""))
     return text.replace("PAUSE", instruction) + declaration + "\n"
 
 
 def needs_barrier(graph: Graph) -> list[bool]:
-    """Whether a barrier stands before each step."""
+    """For each step, whether there is a barrier before it."""
     result: list[bool] = []
     written: list[tuple[Buffer, bool]] = []
     read: list[Buffer] = []
@@ -97,14 +97,14 @@ def _meet(left: Buffer, right: Buffer) -> bool:
 
 
 def block_bytes(graph: Graph) -> int:
-    """Bytes of the block that says what a step of a checked program may touch."""
+    """Bytes of the block with the memory ranges that a step of a checked program may access."""
     return Layout.RANGES + Layout.ENTRY * max((len(step.arguments) for step in graph.steps), default=0)
 
 
 def emit_run(module: Module, graph: Graph, names: Sequence[str], name: str, *, checked: bool = False) -> None:
     """Define the function that runs every step; `names` are the kernels' functions.
 
-    Where they are `checked`, behind the inputs' pointers is one to the table of bounds.
+    With `checked`, a pointer to the table of bounds follows the inputs' pointers.
     """
     f = module.function(
         name,
@@ -129,7 +129,7 @@ def emit_run(module: Module, graph: Graph, names: Sequence[str], name: str, *, c
         begin, end = (f.binary("udiv", f.mul(t, tasks), threads) for t in (thread, f.add(thread, 1)))
         more = () if bounds is None else (f.at(bounds, number * block_bytes(graph)),)
         f.perform(kernel, *(_pointer(f, argument) for argument in step.arguments), begin, end, *more)
-    # Every result is written when `run` returns, and no thread starts the next call before.
+    # All results are written before `run` returns, and no thread starts the next call earlier.
     f.emit(f"call void @barrier(ptr {sync.name}, i64 {threads.name})")
     f.ret()
 

@@ -1,8 +1,8 @@
-"""What native code runs: kernels on views of buffers, in order.
+"""The graph of native code: kernels on views of buffers, in execution order.
 
-A `View` says where the elements of a value are: strides in bytes, in the order of the value's dimensions in the
-program. Rank-4 activations lie as N, H, W, C, whatever their order in the program; a window of padding around an
-image (`Halo`) belongs to the buffer of the value that is padded, so that padding copies nothing.
+A `View` locates the elements of a value: strides in bytes, in the order of the value's dimensions in the program.
+Rank-4 activations are stored as N, H, W, C, whatever their order in the program. Padding around an image (`Halo`) is
+part of the buffer of the padded value, so that padding copies nothing.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from zeropoint.codegen.llvm.text import Module
 from zeropoint.ir.program import Port
 
 ALIGNMENT = 64
-"""Of every buffer and every block of parameters: a cache line, and the widest vector."""
+"""Alignment in bytes of every buffer and block of parameters: a cache line, and the widest vector."""
 
 
 class Space(Enum):
-    """Where a buffer is."""
+    """The memory space of a buffer."""
 
     ARENA = "arena"
     INPUT = "input"
@@ -33,31 +33,31 @@ class Space(Enum):
 
 
 class Kernel(Protocol):
-    """A kernel: a frozen dataclass that holds all that its code depends on, so that equal ones share code."""
+    """A kernel: a frozen dataclass with everything that its code depends on, so that equal kernels share code."""
 
     def tasks(self, isa: InstructionSet) -> int:
-        """How many pieces its work has, for threads to share."""
+        """The number of tasks that its work can be split into, for threads to share."""
         ...
 
     def emit(self, module: Module, name: str, isa: InstructionSet) -> None:
-        """Define `void name(ptr ..., i64 begin, i64 end)`: tasks begin to end. Pointers are the step's arguments."""
+        """Define `void name(ptr ..., i64 begin, i64 end)`, which runs tasks begin..end on the step's arguments."""
         ...
 
 
 @dataclass(eq=False)
 class Buffer:
-    """Some bytes. Those of inputs and outputs belong to the caller; `index` is which."""
+    """A block of memory. Inputs and outputs belong to the caller; `index` is their number."""
 
     space: Space
     size: int
     index: int = 0
     offset: int = -1
-    """Where it is in the arena, once planned; or in the block of weights."""
+    """Offset in the arena, once planned, or in the block of weights."""
 
 
 @dataclass(frozen=True)
 class Halo:
-    """Padding around an image: pixels on every side, and the stored value that they hold."""
+    """Padding around an image: number of pixels on each side, and their stored value."""
 
     top: int
     left: int
@@ -71,16 +71,16 @@ class Halo:
         return self.top, self.left, self.bottom, self.right
 
     def union(self, other: Halo) -> Halo:
-        """What holds both; their values are the same."""
+        """The least padding that covers both, which must have the same value."""
         top, left, bottom, right = map(max, self.sides, other.sides)
         return Halo(top, left, bottom, right, self.value)
 
 
 @dataclass(frozen=True)
 class View:
-    """The elements of a value: `shape` in the program's order, and the step from one to the next in each dimension.
+    """The elements of a value: `shape` and `strides` (in bytes) in the program's order of dimensions.
 
-    Values of dtype int8 in the arena are activation bytes: stored integers plus the instruction set's offset.
+    Values of dtype int8 in the arena are activations: stored integers plus the instruction set's offset.
     """
 
     buffer: Buffer
@@ -92,25 +92,25 @@ class View:
 
     @property
     def itemsize(self) -> int:
-        """Bytes of an element."""
+        """Size of an element in bytes."""
         return self.dtype.itemsize
 
     @property
     def activations(self) -> bool:
-        """Whether elements are activation bytes."""
+        """Whether elements are 8-bit activations, with the instruction set's offset."""
         return self.dtype == np.int8 and self.buffer.space is Space.ARENA
 
     def moved(self, offset: int) -> View:
-        """So many bytes further on."""
+        """The view moved by `offset` bytes."""
         return replace(self, offset=self.offset + offset) if offset else self
 
     def dense(self) -> bool:
-        """Whether elements lie in the program's order without gaps."""
+        """Whether elements are contiguous in the program's order."""
         return self.strides == row_major(self.shape, self.dtype.itemsize)
 
 
 def row_major(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
-    """Strides of elements in order, without gaps."""
+    """Row-major strides in bytes."""
     strides: list[int] = []
     step = itemsize
     for size in reversed(shape):

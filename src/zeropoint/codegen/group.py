@@ -1,4 +1,4 @@
-"""Which kernel computes which ops: `Program -> Program`, ops in `native.kernel` regions.
+"""Group ops into kernels: `Program -> Program`, with ops in `native.kernel` regions.
 
     %acc = stablehlo.convolution(%x, %w) ...
     %sum = stablehlo.add %acc, %bias
@@ -8,9 +8,9 @@ becomes
 
     %y = "native.kernel"(%x) <{kind = "contraction"}> ({ the same ops, with their constants })
 
-Kernels of special form are tried in program order (`PATTERNS`). Every other value is computed when a kernel asks for
-it, by rows or one loop nest for as many ops backwards as can be one, so nothing is computed that nobody reads. What
-only moves whole values (reshapes, padding, concatenation) stays as it is: `layout` makes a view or a copy of it.
+Kernels of special form are tried in program order (`PATTERNS`). Every other value is computed when a kernel needs it,
+by rows or by one loop nest that covers as many preceding ops as possible; so unused values are never computed. Ops that
+only move whole values (reshapes, padding, concatenation) stay as they are: `layout` makes a view or a copy of them.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 
 ISA = "native.isa"
-"""On the module after `group`: the instruction set that its kernels are for."""
+"""Module attribute set by `group`: the instruction set that the kernels are for."""
 
 DEEPEST = 64
-"""How many ops in a row may wait for the one that uses them."""
+"""Maximum length of a chain of ops that wait for their user to be computed."""
 
 Pattern = Callable[[Values, Any], Match | Declined]
 
@@ -72,17 +72,17 @@ UPDATES: Mapping[type[Operation], Pattern] = {
     hlo.DynamicUpdateSliceOp: match_slice_update,
     hlo.ScatterOp: match_scatter,
 }
-"""Kernels that copy their first operand and write over it."""
+"""Kernels that copy their first operand and overwrite parts of the copy."""
 
 MOVED = (quant.StorageCastOp, hlo.ConcatenateOp, hlo.IotaOp, hlo.PadOp, hlo.ReshapeOp)
-"""Ops that move whole values: they stay outside of kernels."""
+"""Ops that move whole values; they stay outside of kernels."""
 
 
 def group(program: Program, *, isa: str, found: Found | None = None) -> Program:
-    """The kernels of an integer program, for the instruction set of this name.
+    """A copy of an integer program with its ops in kernels, for the named instruction set.
 
-    What patterns know of kernels' bodies is put into `found`. Raises CodegenError, with the op's name and place, where
-    an op has no kernel.
+    The matches of kernel bodies are added to `found`. Raises CodegenError, with the op's name and location, for an op
+    without a kernel.
     """
     grouped = program.clone()
     note_channel_dimension(grouped)
@@ -92,13 +92,13 @@ def group(program: Program, *, isa: str, found: Found | None = None) -> Program:
 
 
 def noted_isa(program: Program) -> str | None:
-    """The instruction set that a program was grouped for."""
+    """The name of the instruction set that a program was grouped for, or None."""
     found = program.module.attributes.get(ISA)
     return found.data if isinstance(found, StringAttr) else None
 
 
 class _Grouping:
-    """New ops grow behind the old ones, which go in the end; `made` is where each old value is computed."""
+    """Appends new ops after the old ones, which are removed at the end. `made` maps old values to new ones."""
 
     def __init__(self, program: Program, found: Found):
         self.program = program
@@ -127,7 +127,7 @@ class _Grouping:
                 Rewriter.erase_op(op)
 
     def _visit(self, op: Operation) -> None:
-        """Compute what has a kernel of special form, or lies somewhere already."""
+        """Compute an op that has a kernel of special form, or is only a view of an existing value."""
         if self._is_nothing(op):
             return
         if isinstance(op, hlo.OptimizationBarrierOp):
@@ -155,13 +155,13 @@ class _Grouping:
         self._reasons.setdefault(op, []).append(f"{name}: {describe(op)}: {found.reason}")
 
     def _alias(self, op: hlo.OptimizationBarrierOp) -> None:
-        """The operands as they are: nothing moves across kernels here."""
+        """Replace a barrier's results by its operands: nothing is moved across kernels anyway."""
         for value, result in zip(op.inputs, op.results_, strict=True):
             self.made[result] = self.value(value)
             self._lying[result] = self._lying[value]
 
     def _bound_depth(self, op: Operation) -> None:
-        """Compute a value now where many ops before it wait: what computes it later goes back through all of them."""
+        """Compute a value now if many ops before it are waiting: a later kernel would have to walk all of them."""
         waiting = [
             self._depths.get(operand.op, 0)
             for operand in op.operands
@@ -174,9 +174,9 @@ class _Grouping:
     # Values.
 
     def value(self, value: SSAValue) -> SSAValue:
-        """Where a value is computed; it is computed now if no kernel has computed it yet.
+        """The new value for an old one; it is computed now if no kernel has computed it yet.
 
-        Raises CodegenError where an op has no native form.
+        Raises CodegenError for an op without a native form.
         """
         if value not in self.made:
             assert isinstance(value, OpResult)
@@ -184,7 +184,7 @@ class _Grouping:
         return self.made[value]
 
     def _compute(self, value: OpResult, target: View | None) -> None:
-        """Make a value, which will probably lie as `target` does."""
+        """Compute a value; `target` is its expected layout."""
         op = value.op
         if isinstance(op, hlo.ConstantOp):
             self._bind(value, self._insert(op.clone(), op).results[0], dense(value, Space.WEIGHTS))
@@ -201,7 +201,7 @@ class _Grouping:
             self._emit(self._nested(op, target or self.values.destination(value)), op)
 
     def _is_nothing(self, op: Operation) -> bool:
-        """Make empty results constants, as nothing is computed; whether all of the op's results are empty."""
+        """Replace empty results by constants. Returns whether all of the op's results are empty."""
         empty = [value for value in op.results if isinstance(value.type, TensorType) and 0 in shape_of(value)]
         for value in empty:
             scalar_type(value)
@@ -216,7 +216,7 @@ class _Grouping:
         return self._insert(constant_op(array, self.program.weights, quantized=quantized), op).results[0]
 
     def _nested(self, op: Operation, target: View) -> Match:
-        """The rows or the loop nest that ends with an op; what it reads with padding around it is padded apart."""
+        """The rows or the loop nest that end with an op; for a nest, windows with padding get a separate `pad`."""
         found = match_rows(self.values, op, target)
         if isinstance(found, Match):
             return found
@@ -260,7 +260,7 @@ class _Grouping:
             self._compute(source, reshaped(self.values.destination(op.results[0]), shape_of(source)))
 
     def _move(self, op: Operation, view: View) -> None:
-        """Put an op behind the kernels, as it is."""
+        """Append an op unchanged, outside of kernels."""
         operands = [self._splat(op) if n and isinstance(op, hlo.PadOp) else self.value(operand)
                     for n, operand in enumerate(op.operands)]  # fmt: skip
         moved = self._insert(op.clone(dict(zip(op.operands, operands, strict=True))), op)
@@ -285,7 +285,7 @@ class _Grouping:
     # Kernels.
 
     def _emit(self, match: Match, root: Operation) -> None:
-        """The kernel of a match, behind those of what it reads."""
+        """Append the kernel of a match, after those of its operands."""
         if match.kind == "product":
             inputs = [self._seen_through(value)[0] for value in match.inputs]
         else:
@@ -305,7 +305,7 @@ class _Grouping:
             self._turn(match.results[0])
 
     def _turn(self, value: SSAValue) -> None:
-        """Keep the transpose that alone uses a product outside: the kernel writes its result so that it is in order."""
+        """Keep a transpose that is a product's only user outside: the kernel writes its result already transposed."""
         user = next(iter(value.uses)).operation if value.has_one_use() else None
         if not isinstance(user, hlo.TransposeOp) or shape_of(value)[-1] % 16 or self.values.is_image(user.result):
             return
@@ -314,7 +314,7 @@ class _Grouping:
             self._move(user, self.values.fresh(shape_of(user.result), element_dtype(element_of(value))))
 
     def _seen_through(self, value: SSAValue) -> tuple[SSAValue, View]:
-        """A value where it lies, without moving what transposes and reshapes only view differently."""
+        """A value and its view, looking through transposes and reshapes that are only another view."""
         op = value.op if isinstance(value, OpResult) else None
         if self.values.has(value) or not isinstance(op, hlo.TransposeOp | hlo.ReshapeOp):
             return self.value(value), self._lying[value]
@@ -346,7 +346,7 @@ def _between(match: Match) -> set[Operation]:
 
 
 def _read_by(op: Operation) -> Iterator[SSAValue]:
-    """The values that an op and what is in its regions read, of its own block."""
+    """The values of its own block that an op and the ops in its regions read."""
     for inner in op.walk():
         for operand in inner.operands:
             if isinstance(operand, OpResult) and operand.op.parent is op.parent:

@@ -1,4 +1,4 @@
-"""Where values lie: `Program -> Program`, from kernels on tensors to kernels on memrefs.
+"""Memory layout: `Program -> Program`, from kernels on tensors to kernels on memrefs.
 
     %y = "native.kernel"(%x) ({...}) : (tensor<1x8x4x4xi8>) -> tensor<1x8x4x4xi8>
 
@@ -9,10 +9,9 @@ becomes
     "native.border"(%v) <{sides = array<i64: 1, 1, 1, 1>, value = 0}>
     "native.kernel"(%u, %v) ({...})
 
-Images lie with their channels innermost, pixels and rows at multiples of 16 bytes (64 of floats). Padding around an
-image belongs to the buffer of the value that is padded, so a `pad` is a larger window of it. Operands of a
-concatenation are computed in their place, results in the caller's arrays. A value that lies as no kernel can read it is
-copied.
+Images have their channels innermost, with pixels and rows at multiples of 16 bytes (64 for floats). Padding around an
+image is part of the buffer of the padded value, so a `pad` is a larger window of it. Operands of a concatenation are
+computed in place, results in the caller's arrays. A value whose layout a kernel cannot read is copied.
 """
 
 from __future__ import annotations
@@ -45,14 +44,14 @@ from zeropoint.ir.tensors import element_dtype, element_of, shape_of
 
 
 def layout(program: Program) -> Program:
-    """A grouped program with memrefs as the operands of its kernels."""
+    """A copy of a grouped program with memrefs as the operands of its kernels."""
     laid = program.clone()
     lay_out(laid, {})
     return laid
 
 
 def lay_out(program: Program, found: Found) -> None:
-    """Do that to a program that nobody else has; `found` is what patterns know of its kernels."""
+    """`layout` in place; `found` has the matches of the program's kernels."""
     _Layout(program, found).run()
 
 
@@ -64,7 +63,7 @@ def is_laid_out(program: Program) -> bool:
 
 
 class _Layout:
-    """New ops grow behind the old ones, which go in the end; `views` are where the old values lie."""
+    """Appends new ops after the old ones, which are removed at the end. `views` has the views of the old values."""
 
     def __init__(self, program: Program, found: Found):
         self.program = program
@@ -110,7 +109,7 @@ class _Layout:
             self.views[op.result] = self._concatenated(op)
 
     def _returned(self, op: ReturnOp, index: int) -> View:
-        """The caller's array that holds a result, written by the kernel that computes it or copied."""
+        """The caller's array for a result, which the kernel writes directly, or which gets a copy."""
         view = self.views[op.operands[index]]
         if view.buffer.space is Space.OUTPUT and view.buffer.index == index:
             return view
@@ -129,7 +128,7 @@ class _Layout:
         return self.memory.given(made.results[0], Space.WEIGHTS)
 
     def _reshape(self, op: ReshapeOp) -> None:
-        """The operand's elements where they are; of a dense copy where they do not lie one after the other."""
+        """A reshape as another view of the operand, or of a dense copy if its elements are not contiguous."""
         if op.result in self.views:
             return
         source, shape = self.views[op.operand], shape_of(op.result)
@@ -146,7 +145,7 @@ class _Layout:
         self.views[op.result] = found
 
     def _padded(self, op: PadOp) -> View:
-        """A larger window of the buffer, if the padding is there already; else a copy with the number around it."""
+        """A larger window of the buffer if it has the padding already; otherwise a copy with padding around it."""
         source = self.views[op.operand]
         low, interior = array_values(op.edge_padding_low), array_values(op.interior_padding)
         wanted, there = self.allocation.padding(op), source.halo
@@ -172,7 +171,7 @@ class _Layout:
         return target
 
     def _concatenated(self, op: ConcatenateOp) -> View:
-        """Every part into its place, but those that are there already."""
+        """Copy every operand to its part, except those computed in place."""
         whole = self.allocation.wholes.get(op) or self.allocation.destination(op, op.result)
         for value, place in zip(op.inputs, parts_of(op, whole), strict=True):
             source = self.views[value]
@@ -196,7 +195,7 @@ class _Layout:
         return self._call(op, inputs, [self._in_reshape(op, value) for value in op.values])
 
     def _call(self, op: KernelOp, inputs: Sequence[View], outputs: Sequence[View]) -> None:
-        """The kernel on memrefs."""
+        """Emit the kernel on memrefs."""
         for value, view in zip(op.values, outputs, strict=True):
             self.views.setdefault(value, view)
         made = KernelOp(
@@ -211,7 +210,7 @@ class _Layout:
         self.memory.insert(made, op)
 
     def _in_reshape(self, op: KernelOp, value: SSAValue) -> View:
-        """Where a loop nest writes a value: in the place of its reshape, if only that uses it."""
+        """Where a kernel writes a value: for a nest or rows, directly into its reshape if that is the only user."""
         user = next(iter(value.uses)).operation if value.has_one_use() else None
         if isinstance(user, ReshapeOp) and op.kind.data in ("nest", "rows"):
             whole = self.allocation.destination(op, user.result)
@@ -225,7 +224,7 @@ class _Layout:
         match = contraction_of(self.program, op, self._found)
         result, source, other = op.values[0], match.source, match.tail.other
         added = [] if other is None else [self._added(op, op.inputs[-1], match)]
-        # One operand that is both lies well for both as it is added.
+        # If source and addend are the same value, the addend's layout serves both.
         read = added.pop() if other is source else self._read(op, op.inputs[0], match)
         if match.windows is not None:
             read = self._surrounded(op, read, match.windows.padding)
@@ -234,7 +233,7 @@ class _Layout:
         return [read, *added], target
 
     def _read(self, op: KernelOp, source: SSAValue, match: ContractionMatch) -> View:
-        """What a contraction reads, as it can."""
+        """The source of a contraction, in a layout that it can read."""
         if match.arithmetic is not None:
             view = self._fitting(op, source, 16 if match.depthwise else 4)
             return view if match.matrix is None else self._even(op, view)
@@ -244,14 +243,14 @@ class _Layout:
         return view
 
     def _added(self, op: KernelOp, other: SSAValue, match: ContractionMatch) -> View:
-        """What a contraction adds at its end."""
+        """The value that a contraction adds at its end."""
         if match.tail.sum is None:
             return self._lined(op, other)
         view = self._fitting(op, other)
         return view if match.matrix is None else self._even(op, view)
 
     def _even(self, op: Operation, view: View) -> View:
-        """Rows at even distances, where they are not so: a copy."""
+        """The view if its rows are evenly spaced; otherwise a copy."""
         if has_even_rows(view):
             return view
         made = matrix_view(view.shape, view.dtype, 16)
@@ -279,7 +278,7 @@ class _Layout:
         return self.allocation.copy(op, view, made)
 
     def _target(self, op: KernelOp) -> View:
-        """A new view for a product; where a transpose alone uses it, so that the transposed value lies in order."""
+        """A new view for a product; if a transpose is its only user, one in which the transposed value is in order."""
         value = op.values[0]
         user = next(iter(value.uses)).operation if value.has_one_use() else None
         bytes_ = element_dtype(element_of(value)) == BYTE
@@ -296,7 +295,7 @@ class _Layout:
     def _fitting(self, op: Operation, value: SSAValue, multiple: int = 16) -> View:
         """A value for kernels that read `multiple` bytes at a time of adjacent channels (of images) or elements.
 
-        Nothing that they read so lies outside of the buffer. What lies otherwise is copied.
+        Such reads never go outside the buffer. A value with another layout is copied.
         """
         view = self.views[value]
         if self.values.fits(view, multiple):
@@ -305,7 +304,7 @@ class _Layout:
         return self.allocation.copy(op, view, made)
 
     def _lined(self, op: Operation, value: SSAValue) -> View:
-        """A value in whole lines: copied where it lies otherwise."""
+        """A value in whole cache lines; copied if it has another layout."""
         view, inner = self.views[value], self.values.innermost(value)
         outer = [step for d, step in enumerate(view.strides) if d != inner and view.shape[d] > 1]
         whole = not any(step % ALIGNMENT for step in (*outer, view.offset, view.buffer.size))
@@ -315,7 +314,7 @@ class _Layout:
         return self.allocation.copy(op, view, made)
 
     def _surrounded(self, op: Operation, view: View, padding: Halo | None) -> View:
-        """An image with padding around it; the image is copied where that is not there."""
+        """An image with padding around it; copied if its buffer does not have the padding."""
         if padding is None or (view.halo is not None and holds(view.halo, padding)):
             return view
         made = self.allocation.padded(op, view.shape, view.dtype, 16 if view.dtype == BYTE else ALIGNMENT, padding)
@@ -323,7 +322,7 @@ class _Layout:
 
 
 def _words(view: View, dimensions: tuple[int, ...]) -> bool:
-    """Whether a view has activation bytes, adjacent in one of the dimensions, whose words of four may be read."""
+    """Whether a view has 8-bit activations, adjacent in one of the dimensions, that can be read in words of four."""
     inner = next((d for d in dimensions if view.strides[d] == 1), None)
     others = [step for d, step in enumerate(view.strides) if d != inner and view.shape[d] > 1]
     return view.activations and inner is not None and not any(n % 4 for n in (*others, view.offset, view.buffer.size))

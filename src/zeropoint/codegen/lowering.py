@@ -14,10 +14,10 @@ from zeropoint.ir.tensors import shape_of
 
 
 def steps_of(program: Program, isa: InstructionSet) -> Graph:
-    """The steps of a program for one instruction set; of one that is grouped or laid out, from there on.
+    """The steps of a program for one instruction set. A grouped or laid out program continues from there.
 
-    Raises CodegenError, with the op's name and place, where an op has no kernel, and for a program that was grouped for
-    another instruction set, or one whose inputs have no static shape.
+    Raises CodegenError, with the op's name and location, for an op without a kernel; also for a program that was
+    grouped for another instruction set, or whose inputs have no static shape.
     """
     for port in program.inputs:
         if min(shape_of(port.type), default=0) < 0:

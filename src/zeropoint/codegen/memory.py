@@ -1,8 +1,8 @@
-"""The arena: one block of memory in which every buffer has its place for as long as it is used.
+"""Plan the arena: one block of memory in which every buffer has an offset during its lifetime.
 
-Largest first, each at the lowest place where it meets no other that is in use at the same time. Source: "Efficient
-Memory Management for Deep Neural Net Inference" (greedy by size for offset calculation). An elementwise kernel writes
-its output over an operand that nobody needs any more.
+Buffers are placed largest first, each at the lowest offset where it overlaps no buffer that is live at the same time.
+Source: "Efficient Memory Management for Deep Neural Net Inference" (greedy by size for offset calculation). An
+elementwise kernel writes its output over an operand that is not used later.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from zeropoint.codegen.graph import ALIGNMENT, Buffer, Graph, Space
 
 @dataclass(frozen=True)
 class Arena:
-    """`size` bytes are needed; no plan needs fewer than `lower_bound`: the buffers in use during some step."""
+    """The `size` in bytes; `lower_bound` is the least size of any plan: the most bytes live during one step."""
 
     size: int
     lower_bound: int
 
 
 def plan(graph: Graph) -> Arena:
-    """Give every arena buffer its offset."""
+    """Assign every arena buffer its offset."""
     spans = _spans(graph)
     places = _shared_places(graph, spans)
     placed: list[Buffer] = []
@@ -55,9 +55,9 @@ def _spans(graph: Graph) -> dict[Buffer, tuple[int, int]]:
 
 
 def _shared_places(graph: Graph, spans: dict[Buffer, tuple[int, int]]) -> dict[Buffer, Buffer]:
-    """Outputs that take the place of an operand that ends with their step, and whose place: removed from `spans`.
+    """Map outputs to an operand whose memory they reuse because its lifetime ends with their step.
 
-    The place is in use from the operand's first step to the output's last.
+    Removes these outputs from `spans` and extends the operand's lifetime to the output's last step.
     """
     places: dict[Buffer, Buffer] = {}
     for index, step in enumerate(graph.steps):

@@ -1,4 +1,4 @@
-"""The memrefs of buffers and views: what `layout` writes for them."""
+"""The memrefs of buffers and views, as emitted by `layout`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from zeropoint.ir.tensors import dtype_element, element_of
 
 
 class Memory:
-    """The memrefs of buffers and views, each made once, where the block ends so far."""
+    """Creates the memrefs of buffers and views, each once, at the current end of the block."""
 
     def __init__(self, block: Block):
         self._block = block
@@ -23,7 +23,7 @@ class Memory:
         self._given: dict[Buffer, tuple[SSAValue, View]] = {}
 
     def insert(self, op: Operation, like: Operation | None = None) -> Operation:
-        """Put an op at the end."""
+        """Insert an op at the end, before the terminator."""
         if like is not None:
             op.location = like.location
         last = self._block.last_op
@@ -32,20 +32,20 @@ class Memory:
         return op
 
     def given(self, value: SSAValue, space: Space, index: int = 0) -> View:
-        """The view of a tensor that is in memory already: an argument or a constant."""
+        """The view of a tensor that is already in memory: an argument or a constant."""
         view = dense(value, space, index)
         self._given[view.buffer] = value, view
         return view
 
     def allocate(self, view: View, type_: MemRefType[Attribute]) -> None:
-        """Give the buffer of a view its op; of the caller's arrays that is the view."""
+        """Allocate the buffer of a view; for a caller's array the allocation is the view itself."""
         made = self.insert(AllocOp((), (), type_)).results[0]
         self._bases[view.buffer] = made
         if view.buffer.space is Space.OUTPUT:
             self._memrefs[_key(view)] = made
 
     def returned(self, view: View) -> SSAValue:
-        """The tensor that one of the caller's arrays is."""
+        """One of the caller's arrays as a tensor."""
         base = self._bases[view.buffer]
         cast = self.insert(MemorySpaceCastOp(base, MemRefType(memory_of(base).element_type, view.shape)))
         return self.insert(ToTensorOp(cast.results[0])).results[0]

@@ -1,1 +1,1 @@
-"""Programs as objects and libraries for other processes."""
+"""Ahead-of-time compilation to object files and shared libraries."""

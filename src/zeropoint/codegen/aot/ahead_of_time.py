@@ -1,7 +1,7 @@
-"""Programs as objects for other programs: an ELF object or a shared library, and its C header.
+"""Compile programs ahead of time to an ELF object or a shared library, with a C header.
 
-The object is one LLVM module: kernels and the driver, each optimized by itself exactly as for this process, the weights
-as a read-only constant, and two functions around the driver, which are the only symbols that others see.
+The object is one LLVM module: the kernels and the driver, each optimized separately exactly as for in-process
+execution, the weights as a read-only constant, and two entry functions, which are the only exported symbols.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ SUFFIXES = (".o", ".so")
 
 @dataclass(frozen=True)
 class Library:
-    """A program compiled for others: an ELF object of two functions, `name`_run and `name`_run_thread, and a header."""
+    """A compiled program: an ELF object with two functions, `name`_run and `name`_run_thread, and a C header."""
 
     name: str
     object: bytes
@@ -55,7 +55,7 @@ def compile_to(
     cpu: str | None = None,
     triple: str | None = None,
 ) -> list[Path]:
-    """Compile an integer program into `path`, NAME.o or libNAME.so, and NAME.h beside it; the files written.
+    """Compile an integer program to `path`, NAME.o or libNAME.so, and NAME.h next to it. Returns the written files.
 
     Raises what `library`, `write` and `instruction_set` raise.
     """
@@ -65,9 +65,10 @@ def compile_to(
 
 
 def library(program: Program, name: str, isa: InstructionSet) -> Library:
-    """Compile an integer program; `name` is what its functions begin with.
+    """Compile an integer program; `name` is the prefix of its functions.
 
-    Raises CodegenError for an op without a kernel, an element type that C has not, a name that is no C identifier.
+    Raises CodegenError for an op without a kernel, an element type without a C type, or a `name` that is not a C
+    identifier.
     """
     if not re.fullmatch(r"[A-Za-z_]\w*", name, flags=re.ASCII):
         raise CodegenError(f"found the name '{name}', expected a C identifier that functions begin with; name one")
@@ -90,9 +91,9 @@ def library(program: Program, name: str, isa: InstructionSet) -> Library:
 
 
 def write(made: Library, path: Path, isa: InstructionSet) -> list[Path]:
-    """Write `path`, .o or .so, and the header beside it, each as a whole or not at all; the files written.
+    """Write `path`, .o or .so, and the header next to it, each atomically. Returns the written files.
 
-    Raises CodegenError for another suffix, or where no linker for a shared library is found or it fails; OSError.
+    Raises CodegenError for another suffix, or if the linker for a shared library is missing or fails; OSError.
     """
     _check_suffix(path)
     data = made.object if path.suffix == ".o" else linked(made, path, isa)
@@ -112,7 +113,7 @@ def _check_suffix(path: Path) -> None:
 
 
 def linked(made: Library, path: Path, isa: InstructionSet) -> bytes:
-    """The shared library, by the C compiler that `$CC` names, else `cc`."""
+    """The shared library, linked by the C compiler in `$CC`, or `cc`."""
     named = os.environ.get("CC", "")
     wanted = architecture(triple_of(isa))
     if not named and wanted != architecture(platform.machine()):
@@ -145,7 +146,7 @@ def _constant(weights: bytes) -> str:
 
 
 def _entries(name: str, arguments: Sequence[Argument]) -> str:
-    """The two functions that C calls: they check what they are given, and hand them to the driver in two arrays."""
+    """The two C entry functions: they check their arguments and pass them to the driver in two arrays."""
     module = Module()
     declared = [("ptr", "arena"), *(("ptr", f"p{n}") for n in range(len(arguments)))]
     f = module.function(f"{name}_run", declared, "i32")
@@ -157,7 +158,7 @@ def _entries(name: str, arguments: Sequence[Argument]) -> str:
     aligned = [(sync, ALIGNMENT), (arena, ALIGNMENT), *zip(pointers, (a.itemsize for a in arguments), strict=True)]
     several = f.compare("ne", threads, 1)
     wrong = [f.binary("and", f.compare("eq", sync, _NULL), several)]
-    # Unsigned: a negative number of a thread is a great one.
+    # Unsigned comparison: a negative thread number becomes a large one.
     wrong += [f.compare("slt", threads, 1), f.compare("uge", thread, threads)]
     wrong += [f.compare("eq", pointer, _NULL) for pointer in (arena, *pointers)]
     for pointer, step in aligned:
@@ -177,5 +178,5 @@ def _entries(name: str, arguments: Sequence[Argument]) -> str:
 
     f.branch(f.compare("eq", invalid, 0), run)
     f.ret(f.select(invalid, constant("i32", INVALID), constant("i32", 0)))
-    functions = "\n".join(str(function) for function in module.functions)  # what they call is in the same module
+    functions = "\n".join(str(function) for function in module.functions)  # their callees are in the same module
     return f"{WEIGHTS} = external constant i8\n{functions}\n"

@@ -1,4 +1,4 @@
-"""The C header of a program that was compiled ahead of time."""
+"""Generate the C header of a program that was compiled ahead of time."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from zeropoint.ir.stablehlo import UniformDequantizeOp, UniformQuantizeOp
 from zeropoint.ir.tensors import element_dtype, element_of, shape_of
 
 SYNC_SIZE = 128
-"""Bytes that the threads of a call share: the barrier of `zeropoint.codegen.driver`."""
+"""Bytes shared by the threads of a call: the barrier of `zeropoint.codegen.driver`."""
 INVALID = 1
-"""What a function returns that was given a null or misaligned pointer, or the number of no thread."""
+"""Return value for a null or misaligned pointer, or an invalid thread number."""
 
 C_TYPES = {
     "bool": "uint8_t",
@@ -39,7 +39,7 @@ C_TYPES = {
     "float32": "float",
     "float64": "double",
 }
-"""NumPy's dtypes that have a C type."""
+"""NumPy dtype name -> C type."""
 RESERVED = frozenset(
     re.findall(
         r"\w+",
@@ -53,12 +53,12 @@ RESERVED = frozenset(
         """,
     )
 )
-"""Names of parameters that C, C++ or the functions themselves have taken, in capitals."""
+"""Names that parameters cannot have, in capitals: C and C++ keywords, and parameters of the entry functions."""
 
 
 @dataclass(frozen=True)
 class Argument:
-    """An input or output as C sees it: `name` in C, `port` in the program; `quantized` says what its numbers mean."""
+    """An input or output in C: `name` in C, `port` in the program; `quantized` is its quantized type, if any."""
 
     port: str
     name: str
@@ -70,17 +70,17 @@ class Argument:
 
     @property
     def size(self) -> int:
-        """Bytes of all elements."""
+        """Total size in bytes."""
         return math.prod(self.shape) * self.itemsize
 
     @property
     def declaration(self) -> str:
-        """As a parameter of a function."""
+        """The C declaration as a function parameter."""
         return f"{'' if self.output else 'const '}{self.type} *{self.name}"
 
 
 def arguments_of(program: Program) -> list[Argument]:
-    """The inputs, then the outputs. Raises CodegenError for an element type that C has not."""
+    """The inputs, then the outputs. Raises CodegenError for an element type without a C type."""
     function, terminator = program.main, program.entry.last_op
     assert isinstance(terminator, ReturnOp)
     taken: set[str] = set()
@@ -107,7 +107,7 @@ def _expressed(attributes: ArrayAttr[DictionaryAttr] | None, index: int) -> Unif
 
 
 def _quantized(value: SSAValue) -> UniformQuantizedType | None:
-    """What a float input becomes; None where it becomes several things, or none."""
+    """The quantized type that a float input is converted to; None if there is none or several."""
     types = {element_of(use.operation.results[0]) for use in value.uses if isinstance(use.operation, UniformQuantizeOp)}
     (found, *others) = types or (None,)
     return found if isinstance(found, UniformQuantizedType) and not others else None
@@ -119,7 +119,7 @@ def _dequantized(value: SSAValue) -> UniformQuantizedType | None:
 
 
 def _identifier(name: str, taken: set[str]) -> str:
-    """A C identifier like `name`; macros are made of it in capitals, so two may not differ in case only."""
+    """A unique C identifier like `name`. Macros use it in capitals, so no two may differ only in case."""
     base = re.sub(r"\W", "_", name, flags=re.ASCII).strip("_") or "value"
     base = f"_{base}" if base[0].isdigit() else base
     chosen, number = base, 1
@@ -131,7 +131,7 @@ def _identifier(name: str, taken: set[str]) -> str:
 
 
 def header(name: str, arguments: Sequence[Argument], arena: Arena, target: str, profile: str | None) -> str:
-    """The text of `name`.h. `arena` is the memory that a run needs, `target` what the code was compiled for."""
+    """The text of `name`.h. `arena` is the memory that a run needs, `target` describes the processor."""
     prefix = name.upper()
     sizes = {
         "ALIGNMENT": f"{ALIGNMENT} /* of the arena and of sync, in bytes */",
@@ -154,7 +154,7 @@ def header(name: str, arguments: Sequence[Argument], arena: Arena, target: str, 
 
 
 def _described(prefix: str, argument: Argument) -> str:
-    """What there is to know of an argument: comment and macros."""
+    """The comment and the macros of an argument."""
     shape = "".join(f"[{extent}]" for extent in argument.shape)
     kind = "Output" if argument.output else "Input"
     lines = [f"{kind} '{_commented(argument.port)}': {argument.type} {argument.name}{shape}, row-major."]
@@ -183,13 +183,13 @@ def _macros(prefix: str, values: Mapping[str, str]) -> str:
 
 
 def _float(value: float) -> str:
-    """An f32 literal that reads back as the same number."""
+    """An f32 literal that round-trips exactly."""
     text = np.format_float_scientific(np.float32(value), unique=True, trim="0")
     return f"{text}f"
 
 
 def _commented(text: str) -> str:
-    """Text that ends no comment."""
+    """Text made safe for use inside a C comment."""
     return re.sub(r"[^ -~]", "?", text).replace("*/", "* /").replace("/*", "/ *")
 
 
