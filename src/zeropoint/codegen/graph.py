@@ -121,7 +121,7 @@ def row_major(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Parameters:
-    """An argument that points into the block of weights, to `size` bytes."""
+    """A kernel argument of `size` bytes in the block of weights."""
 
     offset: int
     size: int
@@ -137,11 +137,11 @@ class Step:
     reads: tuple[Buffer, ...]
     writes: tuple[Buffer, ...]
     operations: int = 0
-    """Multiplications and additions of a contraction, as the program has them."""
+    """Number of multiplications and additions of a contraction in the program."""
     over: Buffer | None = None
-    """What it reads where, and only where, it writes the same element afterwards: its output may take that place."""
+    """An input whose elements are read only right before the same output element is written: they may share memory."""
     halo: bool = False
-    """It writes the padding of its buffer only, which no other step writes."""
+    """Whether it writes only the padding of its buffer, which no other step writes."""
 
 
 @dataclass
@@ -175,7 +175,7 @@ class Graph:
     ) -> None:
         """Append a step whose arguments are the inputs, the parameters and the outputs, in this order.
 
-        Of the inputs `elementwise` it reads an element only just before it writes the output's element of that place.
+        From the inputs in `elementwise`, it reads an element only right before it writes the same output element.
         """
         self.steps.append(
             Step(
@@ -192,7 +192,7 @@ class Graph:
 
 
 def _over(candidates: Sequence[View], inputs: Sequence[View], outputs: Sequence[View]) -> Buffer | None:
-    """The buffer of a candidate that lies as the output does, and of which nothing else is read."""
+    """The buffer of a candidate with the same layout as the output, and not read by another input; or None."""
     if not candidates:
         return None
     (output,) = outputs
@@ -207,9 +207,9 @@ def _over(candidates: Sequence[View], inputs: Sequence[View], outputs: Sequence[
 
 
 def image_view(shape: Sequence[int], channel: int, pitch: int, dtype: np.dtype[np.generic], halo: Halo | None) -> View:
-    """A new arena buffer for images, `pitch` bytes a pixel, channels innermost.
+    """A view of a new arena buffer for images, with `pitch` bytes per pixel and channels innermost.
 
-    `shape` is the program's: (N, C, H, W) where `channel` is 1, (N, H, W, C) where it is 3.
+    `shape` is the program's: (N, C, H, W) if `channel` is 1, (N, H, W, C) if it is 3.
     """
     n, *others = shape
     c = others.pop(channel - 1)
@@ -224,7 +224,7 @@ def image_view(shape: Sequence[int], channel: int, pitch: int, dtype: np.dtype[n
 
 
 def matrix_view(shape: Sequence[int], dtype: np.dtype[np.generic], multiple: int) -> View:
-    """A new arena buffer for a value whose rows (of the last dimension) start at a multiple of `multiple` bytes."""
+    """A view of a new arena buffer; rows (along the last dimension) start at multiples of `multiple` bytes."""
     *outer, last = shape or (1,)
     pitch = -(-last * dtype.itemsize // multiple) * multiple
     strides = (*(step * pitch for step in row_major(outer, 1)), dtype.itemsize)[: len(shape)]

@@ -69,7 +69,7 @@ class Memory:
         return self._memrefs[key]
 
     def _take(self, value: SSAValue, view: View) -> None:
-        """Make the memref of a tensor that is in memory already."""
+        """Create the memref of a tensor that is already in memory."""
         type_ = MemRefType(element_of(value), view.shape, memory_space=StringAttr(view.buffer.space.value))
         plain = self.insert(
             ToBufferOp.create(operands=[value], result_types=[MemRefType(element_of(value), view.shape)])

@@ -1,7 +1,7 @@
-"""The LLVM modules of a graph: one for every kernel that differs from the others, and the one that calls them.
+"""The LLVM modules of a graph: one per distinct kernel, and the driver that calls them.
 
-The text of a kernel follows from the kernel and from the code that writes it; where both are known to the cache of
-objects, nothing is written.
+The text of a kernel is determined by the kernel and by the code that generates it. If the object cache knows both, no
+text is generated.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from zeropoint.codegen.llvm.text import Module
 
 @dataclass(frozen=True)
 class Source:
-    """A module to be compiled: `key` says all that its text depends on, `text` writes it."""
+    """A module to be compiled: `key` identifies everything that its text depends on, `text` generates it."""
 
     key: str
     text: Callable[[], str]
@@ -32,7 +32,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Kernels:
-    """`sources` of the kernels that differ, by the names of their functions; `names` of the function of every step."""
+    """`sources` of the distinct kernels by function name; `names` has the function name of every step."""
 
     sources: dict[str, Source]
     names: list[str]
@@ -44,7 +44,7 @@ class Kernels:
 
 
 def kernels_of(graph: Graph, *, checked: bool = False) -> Kernels:
-    """The modules of the kernels of a graph; `checked` for those of the debug build, which check what they touch."""
+    """The modules of the kernels of a graph; `checked` for the debug build, which checks every memory access."""
     found: dict[Kernel, str] = {}
     sources: dict[str, Source] = {}
     for step in graph.steps:
@@ -70,7 +70,7 @@ def _source(kernel: Kernel, said: str, name: str, isa: InstructionSet, checked: 
 
 
 def driver_of(graph: Graph, kernels: Kernels, run: str, entries: str, *, checked: bool = False) -> Source:
-    """The module of the function `run`, which runs every step, and of what enters it."""
+    """The module of the function `run`, which runs every step, and of its entry functions."""
     module = Module()
     emit_run(module, graph, kernels.names, run, checked=checked)
     text = str(module) + waiting(BARRIER + entries, triple_of(graph.isa))
@@ -79,9 +79,9 @@ def driver_of(graph: Graph, kernels: Kernels, run: str, entries: str, *, checked
 
 @functools.cache
 def _code() -> str | None:
-    """What tells the code that writes kernels from any other version of it.
+    """A digest that identifies the version of the code that generates kernels.
 
-    None where its files cannot be read, or have changed since they were imported.
+    None if its files cannot be read or have changed since they were imported.
     """
     digest = hashlib.sha256()
     folders = [Path(str(package.__file__)).parent for package in (zeropoint.codegen, zeropoint.numerics)]

@@ -1,6 +1,6 @@
-"""Machine code of the kernels of a graph: equal kernels are one object, compiled in parallel, kept by `cache.py`.
+"""Machine code of the kernels of a graph: equal kernels share an object, compiled in parallel and cached (`cache.py`).
 
-An object is named by the hash of what its LLVM text depends on, the instruction set and the version of LLVM.
+The key of an object is the hash of what its LLVM text depends on, the instruction set, and the version of LLVM.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from zeropoint.codegen.llvm.machine import llvm_version, triple_of
 from zeropoint.codegen.modules import Source
 
 PARALLEL = {"object": 8, "debug": 64, "bitcode": 8}
-"""Modules from which on starting processes pays, by form."""
+"""Least number of modules for which starting processes pays off, by form."""
 
 
 def objects_of(
     sources: Mapping[str, Source], isa: InstructionSet, *, cache: Path | None = None, form: str = "object"
 ) -> dict[str, bytes]:
-    """What `form` (of `compiling.FORMS`) makes of every module, by the same names."""
+    """Every module compiled to `form` (one of `compiling.FORMS`), under the same names."""
     kept = Cache(cache)
     keys = {name: _key(source.key, isa, form) for name, source in sources.items()}
     found = {name: data for name, key in keys.items() if (data := kept.read(key)) is not None}
@@ -38,14 +38,14 @@ def objects_of(
 
 
 def _compiled(texts: Sequence[str], isa: InstructionSet, form: str) -> list[bytes]:
-    """Objects of texts, by processes of their own: LLVM's library lets one thread in at a time.
+    """Compile texts in separate processes, because LLVM's library runs one thread at a time.
 
-    The processes are new interpreters, not copies of this one: a copy would hold the locks of threads it does not have.
+    The processes are new interpreters, not forks: a fork would inherit locks held by threads that it does not have.
     """
     workers = min(os.cpu_count() or 1, len(texts))
     if len(texts) < PARALLEL[form] or workers < 2:
         return compiled(texts, isa, form)
-    # Dealt out from the longest to the shortest, so that all end at about the same time.
+    # Distribute from the longest to the shortest, so that all processes finish at about the same time.
     order = sorted(range(len(texts)), key=lambda n: -len(texts[n]))
     hands = [order[start::workers] for start in range(workers)]
     done: dict[int, bytes] = {}

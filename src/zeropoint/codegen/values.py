@@ -1,4 +1,4 @@
-"""What patterns, layout and schedule ask about the values of a program: constants, images, what is computed already."""
+"""Queries of patterns, layout and schedule about values: constants, images, default layout, computed or not."""
 
 from __future__ import annotations
 
@@ -16,36 +16,36 @@ from zeropoint.ir.stablehlo import ConvolutionOp
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 
 CHANNEL = "native.channel_dimension"
-"""On the module after `group`: which dimension of images holds channels."""
+"""Module attribute set by `group`: the channel dimension of images."""
 
 
 class Values:
-    """The values of one block of a program; `has` says which are computed already."""
+    """The values of one block of a program; `has` tells which are computed already."""
 
     def __init__(self, program: Program, block: Block, has: Callable[[SSAValue], bool]):
         self.program = program
         self.channel = channel_dimension(program)
         self.order: dict[Operation, float] = {op: n for n, op in enumerate(block.ops)}
-        """The places of ops in the block; of one that is inserted, between two numbers."""
+        """The positions of ops in the block; an inserted op has a fraction between two numbers."""
         self.has = has
 
     @staticmethod
     def inside(program: Program, body: Block) -> Values:
-        """Those of a kernel's body: its arguments are computed."""
+        """The values of a kernel's body; its arguments are computed."""
         return Values(program, body, lambda value: isinstance(value, BlockArgument))
 
     def constant(self, value: SSAValue) -> Array | None:
-        """The array of a constant."""
+        """The array of a constant; None for other values."""
         return constant_array(value, self.program.weights)
 
     def splat(self, value: SSAValue) -> float | None:
-        """The number that a constant repeats."""
+        """The number that a splat constant repeats; None otherwise."""
         return splat_value(value, self.program.weights)
 
-    # Where values lie if nothing says otherwise.
+    # Default layout.
 
     def is_image(self, value: SSAValue) -> bool:
-        """Whether a value lies with its channels innermost: rank 4, in a program with convolutions."""
+        """Whether a value is stored with its channels innermost: rank 4, in a program with convolutions."""
         return self.channel is not None and len(shape_of(value)) == 4
 
     @property
@@ -62,7 +62,7 @@ class Values:
         return _nchw(view.strides, self.channel)
 
     def fits(self, view: View, multiple: int = 16) -> bool:
-        """Whether kernels may read and write activation bytes so many at a time, of channels of images or of rows."""
+        """Whether kernels may access 8-bit activations `multiple` at a time, along channels of images or along rows."""
         channel = self.channel if len(view.shape) == 4 else None
         inner = len(view.shape) - 1 if channel is None else channel
         steps = [stride for d, stride in enumerate(view.strides) if d != inner and view.shape[d] > 1]
@@ -70,25 +70,25 @@ class Values:
         return view.activations and adjacent and not any(n % multiple for n in (*steps, view.offset, view.buffer.size))
 
     def innermost(self, value: SSAValue) -> int:
-        """The dimension whose elements are adjacent in the arena; -1 of a scalar."""
+        """The dimension whose elements are adjacent in the arena; -1 for a scalar."""
         channel = self.channel if self.is_image(value) else None
         return len(shape_of(value)) - 1 if channel is None else channel
 
     def fresh(
         self, shape: tuple[int, ...], dtype: np.dtype[np.generic], multiple: int = 16, halo: Halo | None = None
     ) -> View:
-        """A new view in the arena: of rank 4 channels innermost where there are images; pixels or rows are aligned."""
+        """A new view in the arena with aligned pixels or rows; images (rank 4) have channels innermost."""
         if self.channel is not None and len(shape) == 4:
             pitch = -(-shape[self.channel] * dtype.itemsize // multiple) * multiple
             return image_view(shape, self.channel, pitch, dtype, halo)
         return matrix_view(shape, dtype, multiple)
 
     def destination(self, value: SSAValue) -> View:
-        """Where a loop nest writes a value: the caller's array if it is only returned, else the arena."""
+        """The view that a loop nest writes: the caller's array if the value is only returned, else a new one."""
         return self.output(value) or self.fresh(shape_of(value), element_dtype(element_of(value)))
 
     def output(self, value: SSAValue) -> View | None:
-        """The caller's array, where a value is only returned: dense, in the program's order."""
+        """The caller's array, dense in the program's order, if a value is only returned; else None."""
         uses = list(value.uses)
         if len(uses) != 1 or not isinstance(uses[0].operation, ReturnOp):
             return None
@@ -96,7 +96,7 @@ class Values:
 
 
 def dense(value: SSAValue, space: Space, index: int = 0) -> View:
-    """A view of a buffer of a value's own, in the program's order without gaps."""
+    """A view of a new buffer for a value, contiguous in the program's order."""
     shape, dtype = shape_of(value), element_dtype(element_of(value))
     size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
     return View(Buffer(space, size, index), 0, shape, row_major(shape, dtype.itemsize), dtype)
@@ -108,7 +108,7 @@ def _nchw(values: tuple[int, ...], channel: int | None) -> tuple[int, int, int, 
 
 
 def channel_dimension(program: Program) -> int | None:
-    """Which dimension of images holds channels: what `group` noted, else what the first convolution says."""
+    """The channel dimension of images: as recorded by `group`, else from the first convolution; or None."""
     noted = program.module.attributes.get(CHANNEL)
     if isinstance(noted, IntegerAttr):
         return noted.value.data
@@ -121,12 +121,12 @@ def channel_dimension(program: Program) -> int | None:
 
 
 def note_channel_dimension(program: Program) -> None:
-    """Say on the module which dimension of images holds channels, before convolutions move into kernels."""
+    """Record the channel dimension of images on the module, before convolutions move into kernels."""
     channel = channel_dimension(program)
     if channel is not None:
         program.module.attributes[CHANNEL] = IntegerAttr(channel, i64)
 
 
 def owner_of(value: SSAValue) -> Operation | None:
-    """The op that computes a value, None for an argument."""
+    """The op that computes a value; None for an argument."""
     return value.op if isinstance(value, OpResult) else None

@@ -1,4 +1,4 @@
-"""Copies, and where the elements of a view lie: what needs the graph only."""
+"""Operations on views: copies, parts, reshapes and transposes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SCALAR_TYPES = {
     "uint8": ("i8", False), "uint16": ("i16", False), "uint32": ("i32", False), "uint64": ("i64", False),
     "float16": ("float", True), "bfloat16": ("float", True), "float32": ("float", True), "float64": ("double", True),
 }  # fmt: skip
-"""Of each dtype the LLVM type of a value in a register, and whether it is signed."""
+"""dtype name -> LLVM type of a value in a register, and whether it is signed."""
 
 
 def memory_form(view: View) -> tuple[str, str]:
@@ -33,20 +33,20 @@ def memory_form(view: View) -> tuple[str, str]:
 
 
 def access_of(view: View, strides: tuple[int, ...] | None = None) -> Access:
-    """A view as loops step through it: by its strides, if no others are given."""
+    """The access pattern of loops over a view, by its own strides unless others are given."""
     type_, form = memory_form(view)
     return Access(type_, view.strides if strides is None else strides, form)
 
 
 def copy(graph: Graph, name: str, source: View, target: View) -> None:
-    """Append the step that writes the elements of one view to another of the same shape and dtype."""
+    """Append a step that copies the elements of one view to another of the same shape and dtype."""
     read = access_of(source)
     body = (Scalar(Read(0), read.register),)
     _call(graph, name, body, [source], [read], target)
 
 
 def fill(graph: Graph, name: str, number: float, target: View) -> None:
-    """Append the step that repeats a number."""
+    """Append a step that fills a view with one number."""
     _call(graph, name, (Scalar(Number(number), access_of(target).register),), [], [], target)
 
 
@@ -57,7 +57,7 @@ def _call(graph: Graph, name: str, body: Body, sources: list[View], reads: list[
 
 
 def part(view: View, starts: Sequence[int], shape: Sequence[int], steps: Sequence[int] | None = None) -> View:
-    """The elements from `starts` on, every step-th in each dimension; the padding around them does not belong to it."""
+    """The elements from `starts` on, every step-th in each dimension; without padding."""
     steps = steps or (1,) * len(shape)
     offset = sum(start * stride for start, stride in zip(starts, view.strides, strict=True))
     strides = tuple(step * stride for step, stride in zip(steps, view.strides, strict=True))
@@ -65,7 +65,7 @@ def part(view: View, starts: Sequence[int], shape: Sequence[int], steps: Sequenc
 
 
 def parts_of(op: ConcatenateOp, whole: View) -> list[View]:
-    """Where the operands lie in the result."""
+    """The views of the operands in the result."""
     dimension, start = int(op.dimension.value.data), 0
     views: list[View] = []
     for value in op.inputs:
@@ -77,13 +77,13 @@ def parts_of(op: ConcatenateOp, whole: View) -> list[View]:
 
 
 def reshaped(view: View, shape: Sequence[int]) -> View | None:
-    """The view under another shape, None where its strides cannot say so."""
-    if not math.prod(shape):  # nothing lies anywhere
+    """The view under another shape; None if strides cannot express it."""
+    if not math.prod(shape):  # no elements
         return replace(view, shape=tuple(shape), strides=(view.buffer.size,) * len(shape), halo=None)
     old = [(size, step) for size, step in zip(view.shape, view.strides, strict=True) if size != 1]
     strides: list[int] = []
     at = 0
-    rest = 1  # elements of old dimensions `at`.. that are not given away yet, of the group that is split
+    rest = 1  # elements of the current group of old dimensions that are not yet assigned to new ones
     step = 0
     for size in shape:
         if size == 1:
@@ -95,7 +95,7 @@ def reshaped(view: View, shape: Sequence[int]) -> View | None:
             rest, step = old[at]
             at += 1
         while rest % size or rest < size:
-            # The next dimension has to continue this one without a gap.
+            # The next dimension must continue this one without a gap.
             if at == len(old) or old[at][1] * old[at][0] != step:
                 return None
             rest, step = rest * old[at][0], old[at][1]
@@ -112,7 +112,7 @@ def transposed(view: View, order: Sequence[int]) -> View:
 
 
 def has_even_rows(view: View) -> bool:
-    """Whether the rows (of the last dimension) lie one behind the other at even distances."""
+    """Whether the rows (along the last dimension) are evenly spaced."""
     if len(view.shape) < 2 or view.strides[-1] != view.itemsize:
         return False
     wanted = row_major(view.shape[:-1], view.strides[-2])

@@ -1,4 +1,4 @@
-"""Ops that are a kernel by themselves: at the edges of a program, and sums and look-ups of stored bytes."""
+"""Single ops that are kernels: at the edges of a program, and sums and table lookups of stored i8."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ def _bytes(*values: SSAValue) -> bool:
 
 
 def match_bytes(values: Values, op: WeightedSumOp | TableOp) -> Match | Declined:
-    """A weighted sum of bytes, or a look-up from bytes to bytes."""
+    """A weighted sum of i8 values, or a table lookup from i8 to i8."""
     if not _bytes(*op.operands, op.result) or (isinstance(op, TableOp) and values.constant(op.table) is None):
         return Declined("found elements other than i8, or a table that is computed")
     return Match("bytes", (op.result,), tuple(dict.fromkeys(op.operands[:1] if isinstance(op, TableOp) else op.inputs)))
 
 
 def match_quantize(values: Values, op: UniformQuantizeOp) -> Match | Declined:
-    """Floats that are there already to stored integers."""
+    """Quantize floats that are computed already."""
     type_ = element_of(op.result)
     if not isinstance(type_, UniformQuantizedType) or type_.is_per_channel:
         return Declined("found scales by channel")
@@ -35,19 +35,19 @@ def match_quantize(values: Values, op: UniformQuantizeOp) -> Match | Declined:
     if behaviour is not QuantizeBehaviour.RNE_AFTER_ZERO_POINT:
         return Declined(f"found rounding '{behaviour.value}'")
     if not values.has(op.operand):
-        return Declined()  # what computes the floats quantizes them
+        return Declined()  # the kernel that computes the floats quantizes them
     if element_dtype(element_of(op.operand)) != np.float32 or type_.storage.dtype != np.int8:
         return Declined("found elements other than f32 and i8")
     return Match("quantize", (op.result,), (op.operand,))
 
 
 def match_express(values: Values, op: UniformDequantizeOp) -> Match | Declined:
-    """Stored integers to the caller's floats."""
+    """Dequantize stored integers to the caller's floats."""
     type_ = element_of(op.operand)
     if not isinstance(type_, UniformQuantizedType) or type_.is_per_channel or not _bytes(op.operand):
         return Declined("found scales by channel, or elements other than i8")
     if values.output(op.result) is None or element_dtype(element_of(op.result)) != np.float32:
-        return Declined()  # what reads the floats computes them
+        return Declined()  # the kernel that reads the floats dequantizes them
     if not values.has(op.operand):
         return Declined()
     return Match("dequantize", (op.result,), (op.operand,))

@@ -1,11 +1,11 @@
-"""Sums of products as one kernel: `ContractionMatch`, whatever the arithmetic.
+"""Contractions as one kernel: `ContractionMatch`, for all kinds of arithmetic.
 
-%acc = convolution | dot_general %source, constant      (or a sum of a window of values)
-%sum = add %acc, bias                                   i32 or f32, one number a channel
-%y   = fxpmath.requantize %sum                          bytes: from here backwards
-     | uniform_dequantize %sum                          floats of i32 accumulators: from here backwards
-     | what is there already, of floats
-%z   = weighted_sum %y, %other | bounds, add %other     what follows, if nothing else uses %y
+%acc = convolution | dot_general %source, constant      (or a sum over a window of values)
+%sum = add %acc, bias                                   i32 or f32, one number per channel
+%y   = fxpmath.requantize %sum                          i8: matched from here backwards
+     | uniform_dequantize %sum                          floats of i32 accumulators: matched from here backwards
+     | %sum itself, for floats
+%z   = weighted_sum %y, %other | bounds, add %other     the tail, if nothing else uses %y
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ from zeropoint.numerics import Requantization, RequantizeBehaviour
 from zeropoint.numerics.arrays import FloatArray, IntArray
 
 LARGEST_WINDOW = 64
-"""Taps of a pooling window that the depthwise kernel lays out."""
+"""Most taps of a pooling window that the depthwise kernel supports."""
 
 
 @dataclass(frozen=True)
 class Expressed:
-    """Accumulators of i32 become f32 by one scale a channel."""
+    """i32 accumulators are dequantized to f32, with one scale per channel."""
 
     scales: FloatArray
 
 
 @dataclass(frozen=True)
 class Pool:
-    """Windows of an image that are summed: (value - zero) over kernel positions."""
+    """Sums over windows of an image: (value - zero) over kernel positions."""
 
     kernel: tuple[int, int]
     strides: tuple[int, int]
@@ -58,10 +58,10 @@ Weights = Windows | Array | Pool
 
 @dataclass(frozen=True)
 class ContractionMatch:
-    """`weights` are windows, a matrix (terms, channels) or a pool; `bias` has one number a channel.
+    """`weights` are windows, a matrix (terms, channels) or a pool; `bias` has one number per channel.
 
-    `name` is that of the op where it was found; `arithmetic` says what accumulators become; None: they are floats
-    already. The kernel's operands are the source, and behind it what is added, where that is another value.
+    `name` is that of the op where the match was found. `arithmetic` is the conversion of accumulators; None for floats.
+    The kernel's operands are the source, then the added value if it is another one.
     """
 
     name: str
@@ -88,14 +88,14 @@ class ContractionMatch:
 
     @property
     def match(self) -> Match:
-        """As a kernel."""
+        """The match of the whole kernel."""
         other = self.tail.other
         inputs = (self.source,) if other is None or other is self.source else (self.source, other)
         return Match("contraction", (self.tail.result,), inputs, found=self)
 
 
 def contraction_of(program: Program, kernel: KernelOp, known: Found) -> ContractionMatch:
-    """The contraction that a kernel computes: as it is known, else what its body says."""
+    """The contraction that a kernel computes, from `known` or else matched again in its body."""
     block = kernel.body.block
     if block not in known:
         values = Values.inside(program, block)
@@ -107,11 +107,11 @@ def contraction_of(program: Program, kernel: KernelOp, known: Found) -> Contract
     return found
 
 
-# Backwards: from what accumulators become to the contraction.
+# Matching backwards: from the conversion of accumulators to the contraction.
 
 
 def match_requantize(values: Values, op: RequantizeOp) -> Match | Declined:
-    """A contraction of bytes whose accumulators are requantized."""
+    """A contraction of i8 whose accumulators are requantized."""
     if element_dtype(element_of(op.result)) != np.int8:
         return Declined(f"found a result of {element_of(op.result)}, expected i8")
     if element_dtype(element_of(op.accumulator)) != np.int32:
@@ -130,7 +130,7 @@ def match_requantize(values: Values, op: RequantizeOp) -> Match | Declined:
 
 
 def match_dequantize(values: Values, op: hlo.UniformDequantizeOp) -> Match | Declined:
-    """A contraction of bytes whose accumulators only floats read."""
+    """A contraction of i8 whose accumulators only float ops read."""
     cast, type_ = owner_of(op.operand), element_of(op.operand)
     if not isinstance(type_, UniformQuantizedType) or type_.storage.type.width != 32:
         return Declined()
@@ -178,7 +178,7 @@ _RULES: dict[type[Operation], Callable[[Values, Any], Match | Declined]] = {
     hlo.ConvolutionOp: match_floats,
     hlo.DotGeneralOp: match_floats,
 }
-"""What a contraction is found from, in the order in which a body is searched."""
+"""Ops that contractions are matched from, in the order in which a body is searched."""
 
 
 def _takes_residual(weights: Weights) -> bool:
@@ -186,7 +186,7 @@ def _takes_residual(weights: Weights) -> bool:
 
 
 def _of_bytes(values: Values, accumulator: SSAValue) -> tuple[SSAValue, Weights, IntArray] | Declined:
-    """What accumulators of bytes read, the weights that it meets, and one bias a channel."""
+    """The source, the weights, and one bias per channel of the accumulators of an i8 contraction."""
     value, bias = without_bias(values, accumulator)
     found = _weights_of(values, value, bias)
     if isinstance(found, Declined):
@@ -205,7 +205,7 @@ def _of_bytes(values: Values, accumulator: SSAValue) -> tuple[SSAValue, Weights,
 
 
 def _weights_of(values: Values, value: SSAValue, bias: IntArray | None) -> tuple[SSAValue, Weights] | Declined:
-    """What a value that is accumulated reads, and the weights that it meets."""
+    """The source and the weights of an accumulator."""
     op = owner_of(value)
     if isinstance(op, hlo.ConvolutionOp):
         return Windows.of(values, op)
@@ -224,7 +224,7 @@ def _weights_of(values: Values, value: SSAValue, bias: IntArray | None) -> tuple
 
 
 def _matrix(values: Values, op: hlo.DotGeneralOp) -> Array | Declined:
-    """The weights (terms, channels) of rows times a constant matrix."""
+    """The weights (terms, channels) of a product of rows with a constant matrix."""
     dimensions, rank = op.dot_dimension_numbers.data, len(shape_of(op.lhs))
     weights = values.constant(op.rhs)
     if weights is None:
@@ -250,7 +250,7 @@ def _channels(weights: Weights, source: SSAValue, values: Values) -> int:
 
 
 def without_bias(values: Values, value: SSAValue) -> tuple[SSAValue, IntArray | None]:
-    """Take the biases off: constants of one value a channel, broadcast and added one after the other."""
+    """Split off the biases, which are broadcast per-channel constants. Returns the accumulator and their sum."""
     total: Array | None = None
     while (found := _bias_and_rest(values, value)) is not None:
         bias, value = found
@@ -259,7 +259,7 @@ def without_bias(values: Values, value: SSAValue) -> tuple[SSAValue, IntArray | 
 
 
 def _bias_and_rest(values: Values, value: SSAValue) -> tuple[Array, SSAValue] | None:
-    """A constant of one value a channel, and what it is added to."""
+    """A per-channel constant, and the value that it is added to; None otherwise."""
     op = owner_of(value)
     if not isinstance(op, hlo.AddOp):
         return None
@@ -274,7 +274,7 @@ def _bias_and_rest(values: Values, value: SSAValue) -> tuple[Array, SSAValue] | 
 
 
 def output_of(values: Values, op: RequantizeOp, channels: int) -> Requantization | Declined:
-    """The multipliers, one a channel, the zero point and the bounds of a requantize."""
+    """The per-channel multipliers, the zero point and the bounds of a requantize."""
     parts = [values.constant(operand) for operand in op.operands[1:]]
     axis = values.innermost(op.result)
     one = all(part is not None and part.size == 1 for part in parts)
@@ -289,12 +289,12 @@ def output_of(values: Values, op: RequantizeOp, channels: int) -> Requantization
 
 
 def has_room(output: Requantization, reach: IntArray) -> bool:
-    """Whether 32 bits hold accumulators of at most |acc| = `reach` with what a kernel adds to the biases before."""
+    """Whether accumulators up to |acc| = `reach`, plus the terms that a kernel folds into the biases, fit 32 bits."""
     return Epilogue(output.multiplier.behaviour).has_room(output.multiplier, reach)
 
 
 def _reaches(weights: Weights, bias: IntArray) -> Iterator[IntArray]:
-    """The greatest accumulators of every channel, of each convolution that this one is made of."""
+    """The greatest |accumulator| per channel, for each convolution that this one is split into."""
     if isinstance(weights, Pool):
         yield 128 * weights.kernel[0] * weights.kernel[1] + np.abs(bias)
     elif isinstance(weights, Windows):
@@ -306,7 +306,7 @@ def _reaches(weights: Weights, bias: IntArray) -> Iterator[IntArray]:
 
 
 def _pooled(values: Values, value: SSAValue) -> tuple[SSAValue, Pool] | None:
-    """reduce or reduce_window (sum) of convert(x) - zero over the image dimensions, perhaps reshaped."""
+    """reduce or reduce_window (sum) of convert(x) - zero over the image dimensions, optionally reshaped."""
     op = owner_of(value)
     if isinstance(op, hlo.ReshapeOp):
         op = owner_of(op.operand)

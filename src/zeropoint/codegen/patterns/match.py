@@ -1,4 +1,4 @@
-"""What a pattern says: a match, or why there is none."""
+"""The results of patterns: a match, or the reason why there is none."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from xdsl.ir import Block, SSAValue
 
 @dataclass(frozen=True)
 class Match:
-    """One kernel: it computes `results` of `inputs` by the ops between them."""
+    """One kernel, which computes `results` from `inputs` by the ops between them."""
 
     kind: str
     results: tuple[SSAValue, ...]
     inputs: tuple[SSAValue, ...]
     row: int | None = None
-    """The dimension of the result that rows run along, of a kernel of rows."""
+    """For a kernel of rows, the dimension of the result that rows run along."""
     found: object = None
-    """What the pattern knows of the ops, for `layout` and `schedule`."""
+    """The pattern's own data about the ops, for `layout` and `schedule`."""
 
 
 @dataclass(frozen=True)
 class Declined:
-    """Why a pattern does not match; `reason` is None where nobody would expect it to."""
+    """A pattern does not match. `reason` is None if it obviously does not apply."""
 
     reason: str | None = None
 
@@ -31,4 +31,4 @@ class Declined:
 
 
 Found = dict[Block, object]
-"""What patterns know of the ops of a kernel, by its body; for bodies that were read from a text it is found again."""
+"""The data of patterns by kernel body. For bodies parsed from text, the patterns are matched again."""

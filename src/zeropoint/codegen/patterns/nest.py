@@ -1,11 +1,10 @@
-"""Loop nests: whatever has no kernel of its own, as many ops as can be one.
+"""Loop nests: the fallback for ops without a special kernel; one nest covers as many ops as possible.
 
-From an op backwards: an op joins the nest where nothing outside needs its result and nothing is computed twice, or
-where computing it twice costs next to nothing (`is_cheap`). A nest has one reduction at most; what it sums may be
-computed inside of it, and what is computed from the sum too.
+Going backwards from an op, an op joins the nest if nothing outside needs its result, or if recomputing it costs next to
+nothing (`is_cheap`). A nest has at most one reduction; ops before it and ops after it may both be part of the nest.
 
-    %wide = convert %x                       cheap: computed again by every nest that needs it
-    %sum = add(%wide, %y)                    used by %r alone: a part of its nest
+    %wide = convert %x                       cheap: recomputed by every nest that needs it
+    %sum = add(%wide, %y)                    used only by %r: part of its nest
     %r = maximum(%sum, 0)                    one kernel, which reads x and y and writes r
 """
 
@@ -29,20 +28,20 @@ from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 
 
 class Trial:
-    """A scope in which an expression is made to see what it reads."""
+    """A scope in which an expression is built only to record what it reads."""
 
     def __init__(self, values: Values):
         self.values = values
         self.reads: dict[SSAValue, View] = {}
 
     def view(self, value: SSAValue) -> View:
-        """Some place of the value."""
+        """A placeholder view of the value."""
         if self.values.constant(value) is not None:
             return dense(value, Space.WEIGHTS)
         return self.reads.setdefault(value, dense(value, Space.ARENA))
 
     def constant_view(self, array: Array) -> View:
-        """Some place of an array."""
+        """A placeholder view of an array."""
         strides = row_major(array.shape, array.dtype.itemsize)
         return View(Buffer(Space.WEIGHTS, array.nbytes), 0, array.shape, strides, array.dtype)
 
@@ -53,7 +52,7 @@ Made = TypeVar("Made", bound=Expression)
 def tried(
     values: Values, members: frozenset[Operation], attempt: Callable[[Trial, frozenset[Operation]], Made]
 ) -> tuple[Made, Trial]:
-    """The expression of an op from as many of `members` as can be: no value of theirs is both computed and read."""
+    """The expression of an op from as many of `members` as possible, such that no value is both computed and read."""
     while True:
         trial = Trial(values)
         expression = attempt(trial, members)
@@ -64,7 +63,7 @@ def tried(
 
 
 def match_nest(values: Values, op: Operation, members: frozenset[Operation]) -> Match:
-    """The nest of `members` that ends with an op. Raises CodegenError where an op has no native form."""
+    """The nest of `members` that ends with an op. Raises CodegenError for an op without a native form."""
     (value,) = op.results
 
     def attempt(trial: Trial, members: frozenset[Operation]) -> Expression:
@@ -77,7 +76,7 @@ def match_nest(values: Values, op: Operation, members: frozenset[Operation]) -> 
 
 
 class LatestFirst:
-    """Ops that wait to be looked at, each once, the latest first: the users of an op come before it."""
+    """A worklist of ops, each visited once, latest first, so that the users of an op come before it."""
 
     def __init__(self, values: Values):
         self._order = values.order
@@ -85,14 +84,14 @@ class LatestFirst:
         self._waiting: list[float] = []
 
     def add(self, op: Operation) -> None:
-        """Let an op wait, if it has not yet."""
+        """Add an op, unless it was added before."""
         place = -self._order[op]
         if place not in self._seen:
             self._seen[place] = op
             heapq.heappush(self._waiting, place)
 
     def add_operands(self, op: Operation) -> None:
-        """Let the ops wait that compute an op's operands."""
+        """Add the ops that compute an op's operands."""
         for operand in op.operands:
             if isinstance(operand, OpResult):
                 self.add(operand.op)
@@ -130,7 +129,7 @@ def members_of(values: Values, root: Operation) -> frozenset[Operation]:
 
 
 def can_join(values: Values, op: Operation) -> bool:
-    """Whether an op can be a part of a nest, and has not been computed yet."""
+    """Whether an op can be part of a nest, and is not computed yet."""
     if type(op) not in EXPRESSIONS or len(op.results) != 1 or values.has(op.results[0]):
         return False
     if isinstance(op, hlo.ReshapeOp):
@@ -139,12 +138,12 @@ def can_join(values: Values, op: Operation) -> bool:
 
 
 def _is_grouped(op: Operation) -> bool:
-    """Convolutions whose nest has to know the output channels as one loop: they are the end of a nest."""
+    """Whether an op is a grouped convolution. Its nest needs one loop over output channels, so it must end the nest."""
     return isinstance(op, hlo.ConvolutionOp) and int(op.feature_group_count.value.data) > 1
 
 
 def is_cheap(values: Values, op: Operation) -> bool:
-    """Ops that a nest computes again rather than read: movement, widening, the difference to a number."""
+    """Whether a nest recomputes an op instead of reading its result: movement, widening, subtracting a number."""
     if type(op) in MOVEMENT or isinstance(op, hlo.UniformDequantizeOp):
         return True
     if isinstance(op, hlo.ConvertOp):

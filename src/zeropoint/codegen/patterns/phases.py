@@ -1,13 +1,13 @@
-"""Convolutions of images with elements between those of the input, or taps apart: ordinary ones of parts of the output.
+"""Convolutions with a dilated input or dilated kernel, split into ordinary convolutions of parts of the output.
 
-An output at o reads, by tap k, position o * stride + k * dilation - low of an input whose elements are `factor` apart;
-what is between them is one number, which nobody has to multiply. Outputs alike modulo `period` read elements by the
-same taps: a *phase*. In it everything is regular again:
+Output o reads, by tap k, position o * stride + k * dilation - low of an input whose elements are `factor` apart.
+The positions in between hold one number, which need not be multiplied. Outputs that are equal modulo `period` read
+elements by the same taps: they form a *phase*. Within a phase everything is regular again:
 
     output start + q * period reads, by its j-th tap, element q * step + origin + j * pitch, q = 0, 1, ..., count - 1.
 
-A transposed convolution of stride 2 is four convolutions of a quarter of the taps each. Kernels whose taps have to be
-adjacent take phases of their own (`even`): by one pitch of elements an ordinary image is seen.
+A transposed convolution of stride 2 becomes four convolutions with a quarter of the taps each. Kernels that need
+adjacent taps split phases further (`even`): taken one pitch apart, the elements form an ordinary image.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from zeropoint.ir.tensors import element_dtype, element_of, shape_of
 
 @dataclass(frozen=True)
 class Phase:
-    """Outputs of one dimension that are read alike; `kernel` are the places of their taps in the weights."""
+    """Outputs along one dimension that read the same taps; `kernel` has the positions of these taps in the weights."""
 
     start: int
     period: int
@@ -38,7 +38,7 @@ class Phase:
 
     @property
     def elements(self) -> tuple[int, int]:
-        """The first and the last element that is read, before and behind the input too; the first, where none is."""
+        """The first and the last element that is read, possibly outside the input; (0, 0) if none is."""
         if not self.kernel:
             return 0, 0
         last = self.origin + (self.count - 1) * self.step + (len(self.kernel) - 1) * self.pitch
@@ -62,7 +62,7 @@ class Phase:
 
 
 def phases_of(count: int, stride: int, factor: int, taps: int, dilation: int, low: int) -> list[Phase]:
-    """The phases of one dimension, of `count` outputs."""
+    """The phases of one dimension with `count` outputs."""
     common, apart = math.gcd(stride, factor), math.gcd(dilation, factor)
     phases: list[Phase] = []
     for start in range(min(factor // common, count)):
@@ -76,7 +76,7 @@ def phases_of(count: int, stride: int, factor: int, taps: int, dilation: int, lo
 
 @dataclass(frozen=True)
 class Dilated:
-    """The input of a convolution of images: elements of `source`, `factors` apart, one number between and around."""
+    """A dilated convolution input: elements of `source`, `factors` apart, with one number between and around them."""
 
     source: SSAValue
     factors: tuple[int, int]
@@ -85,7 +85,7 @@ class Dilated:
 
     @staticmethod
     def of(op: ConvolutionOp, splat: Callable[[SSAValue], float | None]) -> Dilated | None:
-        """Of a convolution that dilates its input, or is that of a `pad` which does; None for any other."""
+        """The dilated input of a convolution, by its own dilation or by a `pad` before it; None if there is none."""
         spatial = op.dimension_numbers.data.input_spatial_dimensions
         if len(spatial) != 2:
             return None
@@ -130,7 +130,7 @@ class Dilated:
         return y, x
 
     def padding(self, op: ConvolutionOp, phases: tuple[list[Phase], list[Phase]]) -> Halo | None:
-        """What is read around the source by some phases; None where nothing is."""
+        """The padding around the source that some phases read, or None."""
         sides = [
             _outside(some, shape_of(self.source)[d])
             for some, d in zip(phases, op.dimension_numbers.data.input_spatial_dimensions, strict=True)

@@ -1,4 +1,4 @@
-"""Products of two activations, batch by batch: what attention computes."""
+"""Batched products of two activations, as in attention."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from zeropoint.numerics import Requantization
 
 @dataclass(frozen=True)
 class Dimensions:
-    """The dimensions of a product of two, each with one that is summed over and one that stays."""
+    """The dimensions of a product of two operands, each with one contracted and one free dimension."""
 
     batch: tuple[int, ...]
     other_batch: tuple[int, ...]
@@ -32,7 +32,7 @@ class Dimensions:
 
     @staticmethod
     def of(op: DotGeneralOp) -> Dimensions | Declined:
-        """Those of a product."""
+        """The dimensions of a `dot_general`."""
         dims = op.dot_dimension_numbers.data
         batch, other_batch = dims.lhs_batching_dimensions, dims.rhs_batching_dimensions
         terms, other_terms = dims.lhs_contracting_dimensions, dims.rhs_contracting_dimensions
@@ -45,9 +45,9 @@ class Dimensions:
 
 @dataclass(frozen=True)
 class ProductMatch:
-    """`lhs` and `rhs` are the activations; `zero` is the zero point of the first. Of floats there is no `output`.
+    """`lhs` and `rhs` are the activations; `zero` is the zero point of the first. `output` is None for floats.
 
-    `result` is computed by the op of that name. The kernel's operands are the activations, one where they are the same.
+    `result` is computed by the op named `name`. The kernel's operands are the activations, only one if they are equal.
     """
 
     name: str
@@ -60,7 +60,7 @@ class ProductMatch:
 
     @property
     def match(self) -> Match:
-        """As a kernel."""
+        """The match of the whole kernel."""
         inputs = (self.lhs,) if self.lhs is self.rhs else (self.lhs, self.rhs)
         return Match("product", (self.result,), inputs, found=self)
 
@@ -77,7 +77,7 @@ def match_float_product(values: Values, op: DotGeneralOp) -> Match | Declined:
 
 
 def product_of(program: Program, kernel: KernelOp, known: Found) -> ProductMatch:
-    """The product that a kernel computes: as it is known, else what its body says."""
+    """The product that a kernel computes, from `known` or else matched again in its body."""
     block = kernel.body.block
     if block not in known:
         values = Values.inside(program, block)
@@ -92,7 +92,7 @@ def product_of(program: Program, kernel: KernelOp, known: Found) -> ProductMatch
 
 
 def match_requantized_product(values: Values, op: RequantizeOp) -> Match | Declined:
-    """A product of bytes that is requantized."""
+    """A product of i8 activations that is requantized."""
     product = owner_of(op.accumulator)
     if not isinstance(product, DotGeneralOp) or values.constant(product.rhs) is not None:
         return Declined()
@@ -131,7 +131,7 @@ def _of_floats(values: Values, op: DotGeneralOp) -> Match | Declined:
 
 
 def _centred(values: Values, value: SSAValue) -> tuple[SSAValue, int] | Declined:
-    """(x, zero) of `convert(x) - zero` for a computed x of bytes."""
+    """(x, zero) of `convert(x) - zero` for a computed i8 x."""
     op, zero = owner_of(value), 0
     if isinstance(op, SubtractOp):
         number = values.splat(op.rhs)

@@ -1,4 +1,4 @@
-"""Ops with several results or a body of ops: reductions of several operands, or by any body; sorting; updates."""
+"""Ops with several results or a region: reductions of several operands or with any body, sorting, updates."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from zeropoint.ir.stablehlo import DynamicUpdateSliceOp, ReduceOp, ScatterOp, So
 
 
 def _computed(values: Values, operands: Sequence[SSAValue]) -> tuple[SSAValue, ...]:
-    """Each operand once that is no constant: those are a part of the kernel."""
+    """The operands that are not constants, each once; constants are part of the kernel."""
     return tuple(dict.fromkeys(value for value in operands if values.constant(value) is None))
 
 
 def match_fold(values: Values, op: ReduceOp) -> Match | Declined:
-    """A reduction that a loop nest has no form of."""
+    """A reduction that loop nests do not support."""
     found = combiner(op) if len(op.inputs) == 1 else None
     if found is not None and (found[0] in ORDER_ONLY or not half_of(found[1])):
         return Declined()
@@ -38,12 +38,12 @@ def match_sort(values: Values, op: SortOp) -> Match:
 
 
 def match_slice_update(values: Values, op: DynamicUpdateSliceOp) -> Match:
-    """The operand with `update` in it."""
+    """The operand with `update` inserted."""
     return Match("update", (op.result,), _computed(values, op.operands))
 
 
 def match_scatter(values: Values, op: ScatterOp) -> Match:
-    """The operand with updates in it, one after the other where they may meet."""
+    """The operand with updates scattered into it; sequentially if they may overlap."""
     if len(op.inputs) != 1:
         raise CodegenError(f"{describe(op)}: found {len(op.inputs)} inputs, expected 1; run it with the interpreter")
     scatter_body(Trial(values), op)

@@ -1,8 +1,8 @@
-"""Softmax, layer norm and their like as one kernel each: reductions over one dimension and what is around them.
+"""Kernels of rows, such as softmax and layer norm: reductions over one dimension and the ops around them.
 
-From an op backwards, as for a nest, with the dimension of every value that the row runs along:
+Matched backwards from an op, as for a nest, tracking along which dimension of every value the row runs:
 
-    %max = reduce(%x) maximum across [3]            : 1x12x128       one number a row
+    %max = reduce(%x) maximum across [3]            : 1x12x128       one number per row
     %shifted = subtract %x, broadcast(%max)         : 1x12x128x128   along dimension 3
     %e = exponential %shifted
     %sum = reduce(%e) add across [3]
@@ -26,11 +26,11 @@ from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.tensors import shape_of
 
 LEAST = 8
-"""Elements of a row from which on it is worth being one: of shorter ones, vectors run over several rows."""
+"""Least elements of a row for this kernel to pay off. For shorter rows, vectors span several rows."""
 
 
 def match_rows(values: Values, op: Operation, target: View) -> Match | Declined:
-    """The rows that end with an op, whose result lies as `target` does."""
+    """The rows that end with an op, whose result has the layout of `target`."""
     value = op.results[0]
     shape = shape_of(value)
     row = next((d for d, size in enumerate(shape) if size >= LEAST and target.strides[d] == target.itemsize), None)
@@ -67,7 +67,7 @@ def _members(values: Values, root: Operation, row: int) -> frozenset[Operation]:
             found = _row_of_operand(op, index, along[op])
             known = along.setdefault(operand.op, found)
             if found == -1 or known != found:
-                along[operand.op] = -1  # along another dimension, or along several: it is read
+                along[operand.op] = -1  # along another dimension or several: the value is read, not computed
             else:
                 waiting.add(operand.op)
 
@@ -85,9 +85,9 @@ def _members(values: Values, root: Operation, row: int) -> frozenset[Operation]:
 
 
 def _row_of_operand(op: Operation, index: int, row: int | None) -> int | None:
-    """Along which dimension of an operand the row runs that runs along `row` of the result.
+    """The dimension of an operand that corresponds to dimension `row` of the result.
 
-    None where it does not vary with the row, -1 where it does in another way.
+    None if the operand does not vary along the row, -1 if it varies in another way.
     """
     if isinstance(op, hlo.ReduceOp):
         return array_values(op.dimensions)[0] if index == 0 else None
@@ -106,5 +106,5 @@ def _row_of_operand(op: Operation, index: int, row: int | None) -> int | None:
     if isinstance(op, hlo.SliceOp | hlo.ReverseOp):
         return row if shape[row] == shape_of(op.results[0])[row] and isinstance(op, hlo.SliceOp) else -1
     if shape != shape_of(op.results[0]):
-        return None if index else -1  # parameters: one a channel, a scalar, a table
+        return None if index else -1  # parameters: per channel, a scalar, a table
     return row

@@ -1,7 +1,7 @@
-"""What follows a contraction and joins its kernel, as long as nothing else uses the value before it.
+"""The tail of a contraction: ops that join its kernel, as long as nothing else uses the intermediate value.
 
-%z = weighted_sum %y, %other            of bytes
-%z = clamp(add(add(%y, bias), %other))  of floats, each at most once; the bounds may come before %other
+%z = weighted_sum %y, %other            for i8
+%z = clamp(add(add(%y, bias), %other))  for floats, each at most once; the bounds may come before %other
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from zeropoint.numerics import CommonScaleSum
 
 @dataclass(frozen=True)
 class Tail:
-    """What follows a contraction: `result` is the last value of it, `other` what is added.
+    """The tail of a contraction: `result` is its last value, `other` is an added value.
 
-    `sum` adds stored integers; `first` says that `other` is its first operand.
+    `sum` is the addition of stored integers; `first` is set if `other` is its first operand.
     """
 
     result: SSAValue
@@ -37,7 +37,7 @@ class Tail:
 
 
 def summed(values: Values, op: RequantizeOp) -> Tail:
-    """The sum of two that alone uses the result, if the other operand of the same shape is computed already."""
+    """The tail with a weighted sum of two, if that is the only user and the other operand is computed already."""
     uses = list(op.result.uses)
     user = uses[0].operation if len(uses) == 1 else None
     if not isinstance(user, WeightedSumOp) or len(user.inputs) != 2:
@@ -50,7 +50,7 @@ def summed(values: Values, op: RequantizeOp) -> Tail:
 
 
 def followed(values: Values, value: SSAValue, *, residual: bool) -> Tail:
-    """The longest tail of a value of floats; without `residual` the longest that adds no other value."""
+    """The longest tail of a float value; without `residual`, the longest that adds no other value."""
     tail = Tail(value)
     while (longer := _longer(values, tail)) is not None and (residual or longer.other is None):
         tail = longer
@@ -58,7 +58,7 @@ def followed(values: Values, value: SSAValue, *, residual: bool) -> Tail:
 
 
 def _longer(values: Values, tail: Tail) -> Tail | None:
-    """The tail with the op that follows; None where that stays by itself."""
+    """The tail extended by the next op; None if that cannot join."""
     uses = list(tail.result.uses)
     op = uses[0].operation if len(uses) == 1 else None
     if isinstance(op, AddOp):
@@ -85,7 +85,7 @@ def _added(values: Values, tail: Tail, op: AddOp, other: SSAValue) -> Tail | Non
 
 
 def _bounds(values: Values, op: Operation, index: int) -> tuple[float, float] | None:
-    """The numbers between which an op puts its operand `index`."""
+    """The constant bounds that an op clamps its operand `index` to; None if it does not clamp."""
     if isinstance(op, ClampOp) and index == 1:
         low, high = values.splat(op.min), values.splat(op.max)
         return None if low is None or high is None else (low, high)

@@ -1,4 +1,4 @@
-"""The attributes of a convolution, as kernels want them."""
+"""The attributes of a convolution in the form that kernels need."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ class Windows:
     dilation: tuple[int, int]
     groups: int
     padding: Halo | None
-    """What surrounds the source."""
+    """The padding around the source."""
     fill: float
-    """The number between the elements of the source, and around them."""
+    """The number between and around the elements of the source."""
     phases: tuple[list[Phase], list[Phase]]
-    """Of rows and of columns."""
+    """The phases of rows and of columns."""
 
     @staticmethod
     def of(values: Values, op: ConvolutionOp) -> tuple[SSAValue, Windows] | Declined:
-        """Of a convolution of images by constant weights, with the source."""
+        """The source and the windows of a convolution of images with constant weights."""
         layout = op.dimension_numbers.data
         weights = values.constant(op.rhs)
         rank = len(layout.input_spatial_dimensions)

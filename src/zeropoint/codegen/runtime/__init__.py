@@ -1,1 +1,1 @@
-"""Programs as machine code in this process: memory, threads, guarded runs, timing."""
+"""In-process execution of machine code: memory, threads, guarded runs, profiling."""

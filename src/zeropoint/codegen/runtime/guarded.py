@@ -1,8 +1,8 @@
-"""The debug build: code that checks every load and store, in memory between pages that may not be touched.
+"""The debug build: code that checks every load and store, in memory between guard pages.
 
-`ZEROPOINT_GUARDED=1` makes every `NativeProgram` so. Each call runs twice, once with inputs, outputs, arena and weights
-against the page behind them, in memory of ones, and once against the page before them, in memory of zeros; both have to
-give the same bytes. What the checks find (`zeropoint.codegen.runtime.overruns`) is an OverrunError.
+`ZEROPOINT_GUARDED=1` selects it for every `NativeProgram`. Each call runs twice: once with inputs, outputs, arena and
+weights ending at a guard page, in memory filled with ones, and once starting after a guard page, in memory filled with
+zeros. Both runs must give the same bytes. A failed check (`zeropoint.codegen.runtime.overruns`) raises OverrunError.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PAGE = mmap.PAGESIZE
 
 
 class Guarded:
-    """`size` bytes that touch a guard page: with their end if `high`, else with their start."""
+    """`size` bytes adjacent to a guard page: at their end if `high`, else at their start."""
 
     def __init__(self, size: int, *, high: bool, fill: int):
         inner = -(-max(1, size) // PAGE) * PAGE
@@ -46,21 +46,21 @@ class Guarded:
 
     @property
     def address(self) -> int:
-        """Where the bytes start."""
+        """The address of the first byte."""
         return self.bytes.ctypes.data
 
     def intact(self) -> bool:
-        """Whether what lies beside the bytes is what it was."""
+        """Whether the memory next to the bytes is unchanged."""
         return bool((self._slack == self._fill).all())
 
 
 def is_wanted() -> bool:
-    """Whether `$ZEROPOINT_GUARDED` asks for the debug build: any value but 0 and nothing."""
+    """Whether `$ZEROPOINT_GUARDED` selects the debug build: any value except empty and 0."""
     return os.environ.get("ZEROPOINT_GUARDED", "0") not in ("", "0")
 
 
 class _Side:
-    """The arena and the weights against the pages on one side, and what may be touched there."""
+    """The arena and the weights at guard pages on one side, with their table of bounds."""
 
     def __init__(self, graph: Graph, arena: int, *, high: bool, fill: int):
         self._high, self._fill = high, fill
@@ -70,17 +70,17 @@ class _Side:
         self.bounds = Bounds(graph, self.arena.address, self.weights.address)
 
     def of(self, size: int) -> Guarded:
-        """Memory on this side."""
+        """`size` bytes of guarded memory on this side."""
         return Guarded(size, high=self._high, fill=self._fill)
 
     def holding(self, value: Array) -> Guarded:
-        """The bytes of an array on this side."""
+        """A guarded copy of an array on this side."""
         held = self.of(value.nbytes)
         held.bytes[:] = np.frombuffer(value.tobytes(), np.uint8)
         return held
 
     def clear(self) -> None:
-        """The arena as it was at first."""
+        """Reset the arena to its initial fill."""
         self.arena.bytes[:] = self._fill
 
 
@@ -96,7 +96,7 @@ class GuardedSlot(Slot):
         self._workers = Workers(code, threads, *places, len(graph.inputs) + 1, len(graph.outputs))
 
     def run(self, values: list[Array]) -> list[Array]:
-        """The outputs. Raises OverrunError where a kernel touches what is not its own, or reads what nothing wrote."""
+        """The outputs. Raises OverrunError if a kernel leaves its buffers or reads memory that nothing has written."""
         ones, zeros = (self._run_on(side, values) for side in self._sides)
         for port, one, zero in zip(self._outputs, ones, zeros, strict=True):
             if one.tobytes() != zero.tobytes():
@@ -107,7 +107,7 @@ class GuardedSlot(Slot):
         return zeros
 
     def _run_on(self, side: _Side, values: list[Array]) -> list[Array]:
-        self._workers.use(side.arena.address, side.weights.address)  # and nobody uses it any more
+        self._workers.use(side.arena.address, side.weights.address)  # which also stops using the other side
         given = [side.holding(value) for value in values]
         results = [side.of(math.prod(shape) * dtype.itemsize) for shape, dtype in self._results]
         side.clear()

@@ -1,4 +1,4 @@
-"""Programs as machine code in this process."""
+"""Run programs as machine code in this process."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ RUN = "zeropoint_run"
 
 
 def _dense(value: Array) -> Array:
-    """The same elements in order, without gaps, where their type wants them."""
+    """The array, or a contiguous and aligned copy if it is not."""
     return value if value.flags.c_contiguous and value.flags.aligned else value.copy(order="C")
 
 
 def sources_of(graph: Graph, run: str = RUN, *, checked: bool = False) -> dict[str, Source]:
-    """LLVM modules by name: the kernels, and the driver with the functions that threads enter."""
+    """LLVM modules by name: the kernels, and the driver with the entry functions of threads."""
     kernels = kernels_of(graph, checked=checked)
     return {**kernels.sources, "driver": driver_of(graph, kernels, run, serve_text(run), checked=checked)}
 
@@ -41,9 +41,9 @@ def sources_of(graph: Graph, run: str = RUN, *, checked: bool = False) -> dict[s
 class NativeProgram:
     """An integer program as machine code, with its memory.
 
-    `callers` says how many calls may run at once, each in an arena and with threads of its own; further ones wait.
-    `arena` says how much memory a run needs. `guarded` makes it the debug build (`guarded.py`), or not; else
-    `$ZEROPOINT_GUARDED` says so. Raises CodegenError where an op has no kernel.
+    `callers` is the number of calls that may run concurrently, each with its own arena and threads; further calls wait.
+    `arena` has the memory size of a run. `guarded` selects the debug build (`guarded.py`); by default,
+    `$ZEROPOINT_GUARDED` decides. Raises CodegenError for an op without a kernel.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class NativeProgram:
         self.arena: Arena = plan(self.graph)
         folder = cache_folder() if cache is True else (cache or None)
         sources = sources_of(self.graph, checked=self.guarded)
-        # Checks are thousands of branches, over which LLVM's passes take twenty times as long as they save.
+        # Checks add thousands of branches; LLVM's passes over them take twenty times as long as they save.
         form = "debug" if self.guarded else "object"
         self.code = Loaded(objects_of(sources, self.isa, cache=folder, form=form).values(), self.isa)
         self._weights = aligned(len(self.graph.weights))
@@ -79,7 +79,7 @@ class NativeProgram:
 
     @property
     def operations(self) -> int:
-        """Multiplications and additions of the contractions of a run."""
+        """Number of multiplications and additions in the contractions of one run."""
         return sum(step.operations for step in self.graph.steps)
 
     def __call__(
@@ -87,8 +87,8 @@ class NativeProgram:
     ) -> dict[str, Array]:
         """The outputs by name.
 
-        `observe` is never called: a program that asks for statistics has no kernels for that. Raises InputError where
-        names, shapes or dtypes do not fit.
+        `observe` is never called: there are no kernels for ops that request statistics. Raises InputError if names,
+        shapes or dtypes do not fit.
         """
         results = self.run_values(in_order(inputs, self.inputs))
         return {port.name: result for port, result in zip(self.outputs, results, strict=True)}
@@ -96,8 +96,7 @@ class NativeProgram:
     def run_values(self, values: Sequence[Array]) -> list[Array]:
         """The outputs in order, for inputs in order; arrays that are not contiguous or not aligned are copied.
 
-        Raises RuntimeError in a process that was forked from the one with the threads, where nobody would answer,
-        and after `close`.
+        Raises RuntimeError after `close`, and in a forked process, which does not have the worker threads.
         """
         if self.threads > 1 and os.getpid() != self._process:
             raise RuntimeError(
@@ -106,14 +105,17 @@ class NativeProgram:
             )
         arrays = [_dense(value) for value in checked_arguments(values, self.inputs)]
         slot = self._free()
-        # Nothing comes between taking the lock and being inside, not even a KeyboardInterrupt.
+        # `with` takes the lock atomically: not even a KeyboardInterrupt can come between acquiring and entering.
         with slot.lock:
             if self._closed:
                 raise RuntimeError("found a call of a program that is closed, expected an open one; load it again")
             return slot.run(arrays)
 
     def _free(self) -> Slot:
-        """A slot that nobody uses, or will use before this call comes to it; else one to wait for, in turn."""
+        """An idle execution slot, or the next busy one in round-robin order.
+
+        An idle slot may be taken before this call locks it; the call then waits for it.
+        """
         for slot in self._slots:
             if not slot.lock.locked():
                 return slot
@@ -125,7 +127,7 @@ class NativeProgram:
         return Slot(self.code, self.graph, self.arena.size, self.threads, self._weights)
 
     def close(self) -> None:
-        """End the worker threads, when the calls that run are done; there are no calls after that."""
+        """End the worker threads after running calls have finished. Later calls raise RuntimeError."""
         self._closed = True
         for slot in self._slots:
             with slot.lock:
@@ -133,11 +135,11 @@ class NativeProgram:
 
 
 class NativeEngine:
-    """Native code as an engine: what runs programs where the interpreter would."""
+    """Native code as an `Engine`, a replacement for the interpreter."""
 
     def __init__(self, *, threads: int = 1, callers: int = 1, isa: InstructionSet | None = None):
         self._threads, self._callers, self._isa = threads, callers, isa
 
     def prepare(self, program: Program) -> NativeProgram:
-        """The program as machine code. Raises CodegenError where an op has no kernel."""
+        """The program as machine code. Raises CodegenError for an op without a kernel."""
         return NativeProgram(program, threads=self._threads, callers=self._callers, isa=self._isa)

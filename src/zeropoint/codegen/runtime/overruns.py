@@ -1,8 +1,8 @@
-"""What each step of a checked program may touch, and what a fault says.
+"""The memory that each step of a checked program may access, and the errors for violations.
 
-A step may read the buffers of its arguments as a whole, padding included, and write those of its outputs: from the
-first element of the output's view on, up to the last one with the rest of its vector. Buffers that share the arena do
-not share bounds. Laid out as `zeropoint.codegen.llvm.checked.Layout` says, in blocks of one size, one a step.
+A step may read the whole buffers of its arguments, including padding. It may write to its outputs from the first
+element of the view to the last one, plus the rest of that vector. Buffers that share the arena have separate bounds.
+The table has one block per step, all of the same size, in the format of `zeropoint.codegen.llvm.checked.Layout`.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from zeropoint.ir.tensors import Array
 
 
 class OverrunError(RuntimeError):
-    """A kernel loaded or stored outside of its buffers: says which, at which step, and where."""
+    """A kernel loaded or stored outside of its buffers. The message names the kernel, the step and the address."""
 
 
 class Bounds:
-    """The table of a program with its arena and weights at the given addresses."""
+    """The table of bounds of a program, with its arena and weights at the given addresses."""
 
     def __init__(self, graph: Graph, arena: int, weights: int):
         self._graph = graph
@@ -34,11 +34,11 @@ class Bounds:
 
     @property
     def address(self) -> int:
-        """Where the table is."""
+        """The address of the table."""
         return self._table.ctypes.data
 
     def place(self, inputs: Sequence[int], outputs: Sequence[int]) -> None:
-        """Say where the caller's arrays are, before a run."""
+        """Set the addresses of the caller's arrays before a run."""
         self._record[:] = 0
         for number, step in enumerate(self._graph.steps):
             entries = [
@@ -49,7 +49,7 @@ class Bounds:
             self._table[number, Layout.RANGES // 8 :][: flat.size] = flat
 
     def check(self) -> None:
-        """Raise OverrunError where the run before this had a fault."""
+        """Raise OverrunError if the previous run had a violation."""
         taken, number, pointer, address, size, kind = (int(word) for word in self._record)
         if not taken:
             return
@@ -61,7 +61,7 @@ class Bounds:
         )
 
     def _where(self, step: Step, number: int, pointer: int, address: int, kind: int) -> str:
-        """An address, in words."""
+        """A description of an address, for messages."""
         if pointer < 0:
             return {STACK: "an address on the stack", TABLE: "an address of a table"}[pointer] + " that is not its own"
         first = Layout.RANGES // 8 + Layout.ENTRY // 8 * pointer + 2 * (kind == STORE)

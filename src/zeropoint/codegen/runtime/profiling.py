@@ -1,7 +1,7 @@
-"""Where the time of a native program goes: every kernel timed at its place in a run, by one thread.
+"""Profile a native program: time every kernel within complete runs, in one thread.
 
-A kernel is timed inside of complete runs, not in a loop of its own, so that what it reads is in the cache where the
-kernel before it left it. What a call itself takes is measured by calls without tasks, and left out.
+Kernels are timed within complete runs, not in separate loops, so that their inputs are in the cache level where the
+preceding kernel left them. The overhead of a call is measured by calls without tasks, and subtracted.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from zeropoint.ir.tensors import Array
 
 @dataclass(frozen=True)
 class StepTime:
-    """One kernel: its least time in seconds over all runs, its operations, and the bytes of what it works on."""
+    """One kernel: its minimum time in seconds over all runs, its operations, and the bytes it reads and writes."""
 
     name: str
     kernel: str
@@ -38,7 +38,7 @@ class StepTime:
 def profile(program: NativeProgram, inputs: Mapping[str, Array], rounds: int = 20) -> list[StepTime]:
     """The steps of a program in order, timed over `rounds` runs.
 
-    Raises InputError where the inputs do not fit the program, ValueError where there are no rounds, or the program is
+    Raises InputError if the inputs do not fit the program, ValueError if `rounds` is less than 1 or the program is
     guarded.
     """
     if rounds < 1:
@@ -78,7 +78,7 @@ def profile(program: NativeProgram, inputs: Mapping[str, Array], rounds: int = 2
 def _calls(
     program: NativeProgram, memory: int, weights: int, inputs: list[Array], outputs: list[Array]
 ) -> list[tuple[Callable[[int], None], int]]:
-    """A call of every step's kernel on one arena, up to a task, and the number of its tasks."""
+    """For every step, a function that runs its kernel's tasks 0..n on one arena, and the number of its tasks."""
     graph = program.graph
     bases = {Space.ARENA: memory, Space.WEIGHTS: weights}
     tables = {Space.INPUT: inputs, Space.OUTPUT: outputs}

@@ -1,4 +1,4 @@
-"""Execution slots, where a call runs: an arena, and the threads that share its work; one call at a time."""
+"""Execution slots: an arena and worker threads, for one call at a time."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 
 
 def aligned(size: int) -> Array:
-    """Zeroed bytes that start at a multiple of ALIGNMENT."""
+    """A zeroed byte array whose address is a multiple of ALIGNMENT."""
     block = np.zeros(size + ALIGNMENT, np.uint8)
     start = -block.ctypes.data % ALIGNMENT
     return block[start : start + size]
 
 
 class Slot:
-    """Memory and threads for one call at a time: whoever runs holds `lock`."""
+    """Memory and threads for one call at a time; the running call holds `lock`."""
 
     def __init__(self, code: Loaded, graph: Graph, arena: int, threads: int, weights: Array):
         self.lock = threading.Lock()
@@ -32,7 +32,7 @@ class Slot:
         self._workers = Workers(code, threads, memory.ctypes.data, weights.ctypes.data, *ports)
 
     def run(self, values: list[Array]) -> list[Array]:
-        """The outputs for inputs that fit, dense and aligned."""
+        """The outputs for valid inputs, which must be dense and aligned."""
         results = [np.empty(shape, dtype) for shape, dtype in self._results]
         addresses = [[array.ctypes.data for array in arrays] for arrays in (values, results)]
         self._workers.run(*addresses, held=(values, results, self._memory))

@@ -1,15 +1,15 @@
 """Threads that share the work of a call.
 
-The caller is thread 0. Between calls a worker stays in native code for a while, watching the number of the last
-request, because waking a parked thread costs more than a small network takes; then it parks until its bell rings. The
-control block, with cache lines of their own for what is written often:
+The caller is thread 0. Between calls a worker spins in native code for a while, watching the number of the last
+request, because waking a parked thread takes longer than a small network; then it parks until its bell rings. In the
+control block, frequently written fields have their own cache lines:
 
 | bytes | |
 |---|---|
 | 0 | number of the last request (i32) |
 | 64, 128 | the barrier: arrivals, and its round |
-| 192 | threads (i64), pointers to arena, weights, inputs, outputs; the workers to be woken (i64), a bit each |
-| 256 + 64 t | worker t: the last request it served (i32), 1 where it is parked (i32), 1 where it has to end (i32) |
+| 192 | threads (i64), pointers to arena, weights, inputs, outputs; bit mask of the workers to wake (i64) |
+| 256 + 64 t | worker t: the last request it served (i32), 1 if it is parked (i32), 1 if it has to end (i32) |
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from zeropoint.codegen.llvm.machine import Loaded
 from zeropoint.ir.tensors import Array
 
 SPINS = 60000
-"""How often a worker looks for the next request before it parks: some hundred microseconds and more."""
+"""Number of times a worker polls for the next request before it parks: some hundred microseconds or more."""
 
 PARKED = 1
-"""What a worker's native code returns when its bell is to be waited for."""
+"""Return value of a worker's native code when it parks and must wait for its bell."""
 
 SERVE = """
 define i32 @zeropoint_serve(ptr %control, i64 %thread) nounwind {
@@ -151,7 +151,7 @@ def serve_text(run: str) -> str:
 
 
 class Workers:
-    """The threads of one native program; the last reference to go ends them."""
+    """The threads of one execution slot. They end when the last reference to this object is dropped."""
 
     def __init__(self, code: Loaded, threads: int, arena: int, weights: int, inputs: int, outputs: int):
         if not 1 <= threads <= 64:
@@ -183,15 +183,15 @@ class Workers:
         self._finalizer = weakref.finalize(self, _end, self._share, self._endings, self._held)
 
     def use(self, arena: int, weights: int) -> None:
-        """Run in other memory from now on."""
+        """Use another arena and other weights from now on."""
         self._share.finish()
         self._words[1:3] = [arena, weights]
 
     def run(self, inputs: Sequence[int], outputs: Sequence[int], held: object) -> None:
-        """Run once, with the addresses of inputs and outputs; `held` keeps their memory alive as long as it is used.
+        """Run once, with the addresses of inputs and outputs; `held` keeps their memory alive while it is used.
 
-        A KeyboardInterrupt between waking the workers and doing the caller's share would leave them waiting for it: the
-        share is done before the exception goes on. A second one inside of that leaves it to the next call.
+        A KeyboardInterrupt between waking the workers and doing the caller's share would leave them waiting. So the
+        share is done before the exception propagates. If a second one interrupts that, the next call does it.
         """
         self._share.finish()
         self._held[:] = [held]
@@ -210,9 +210,9 @@ class Workers:
 
 @dataclass
 class _Share:
-    """The caller's part of a call whose workers sleep: `words` are those of the control block from 192 on.
+    """The caller's share of a call whose workers are parked; `words` are those of the control block from byte 192 on.
 
-    Bells are queues as these, unlike semaphores, are not broken by an exception between two lines of theirs.
+    Bells are `SimpleQueue`s. Unlike semaphores, these stay consistent if an exception interrupts them.
     """
 
     words: Array
@@ -221,9 +221,9 @@ class _Share:
     address: int
 
     def finish(self) -> None:
-        """Wake who has to be woken and do the caller's share, where that is still to be done.
+        """Wake the parked workers and do the caller's share, if that is still to be done.
 
-        May be broken off and begun again at any place: a worker that is woken in vain goes back to sleep.
+        May be interrupted at any point and repeated: a worker that is woken needlessly parks again.
         """
         asleep = int(self.words[5])
         if asleep:
@@ -249,7 +249,7 @@ def _serve(
     ending: Array,
     parts: object,
 ) -> None:
-    """A worker's life: serve until it parks, sleep until it is woken. `parts` keeps the memory alive."""
+    """The main loop of a worker: serve until it parks, then wait for its bell. `parts` keeps the memory alive."""
     del parts
     while not ending[0]:
         if serve(address, thread) == PARKED:
