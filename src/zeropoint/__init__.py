@@ -33,15 +33,16 @@ __version__ = "0.1.0"
 logging.getLogger(__name__).addHandler(logging.NullHandler())
 
 Data = str | Path | Mapping[str, Any] | Iterable[Any] | Callable[[], Iterable[Any]]
-"""An .npz file, a folder of .npy files, `zp.Images` of a folder, a dict of arrays with a leading sample axis, an array
-for the only input, or samples or batches from an iterable, a generator function, a PyTorch DataLoader or a Hugging Face
-dataset; each a dict, an array, or a tuple of inputs that a label may follow."""
+"""Calibration or test data: an .npz file, a folder of .npy files, `zp.Images` of a folder, a dict of arrays with a
+leading sample axis, or an array for a model with a single input. Or an iterable of samples or batches: a generator
+function, a PyTorch DataLoader or a Hugging Face dataset. Each sample is a dict, an array, or a tuple of inputs with an
+optional label at the end."""
 Recipe = str | Path | Sequence[Mapping[str, Any]]
-"""A YAML file of rules, or the rules as dicts."""
+"""The path of a YAML file with rules, or the rules as dicts."""
 
 
 def __getattr__(name: str) -> Any:
-    if name == "Model":  # imports the compiler, which `import zeropoint` alone does not need
+    if name == "Model":  # imports the compiler; `import zeropoint` alone should stay fast
         from zeropoint.model import Model
 
         return Model
@@ -59,10 +60,10 @@ def load(
     constants: Mapping[str, Array] | None = None,
     example: Any = None,
 ) -> Model:
-    """The model in a file (.onnx, .mlir), or an `onnx.ModelProto`, StableHLO text, a PyTorch module or ExportedProgram.
+    """Load a file (.onnx, .mlir), an `onnx.ModelProto`, StableHLO text, a PyTorch module or an ExportedProgram.
 
-    `shapes` fixes dynamic dimensions of inputs, `{"x": (1, 3, 224, 224)}`; `constants` makes inputs constants,
-    `{"sr": np.array(16000)}`; `example` has the inputs that a `torch.nn.Module` is traced with. Raises ModelError, one
+    `shapes` fixes dynamic dimensions of inputs, `{"x": (1, 3, 224, 224)}`. `constants` turns inputs into constants,
+    `{"sr": np.array(16000)}`. `example` holds the inputs for tracing a `torch.nn.Module`. Raises ModelError, a single
     line that says what was found and expected.
     """
     from zeropoint.frontend.sources import load_source
@@ -94,24 +95,27 @@ def quantize(
     resume: bool = False,
     progress: Progress | bool = False,
 ) -> Model:
-    """The integer program of a float model, calibrated on data.
+    """Quantize a float model to an integer program, calibrated on data.
 
-    `model` is a Model or whatever `load` takes, with its `shapes`, `constants` and `example`. A model that says every
-    range or parameter itself (statistics, fake quantization) needs no data.
+    `model` is a Model or anything that `load` accepts, with its `shapes`, `constants` and `example`. A model that
+    specifies every range or parameter (statistics, fake quantization) needs no data.
 
-    `profile` names the rounding (the target's own unless given), `observer` how values become a range (`output`, `mse`,
-    `minmax`, `percentile:99.99`), `io` whether inputs and outputs stay `float` or are `integer`. `ranges` names how a
-    range becomes a scale and a zero point (`asymmetric`, `minmax-nudged`). `least_sqnr` is the minimum SQNR of every
-    output in dB, measured on all of `data`: kernels that the target has in two widths become wide where needed, and
-    BitWidthError is raised if it is missed. `recipe` is a YAML file of rules for parts of the model, or a list of them
-    as dicts. `effort` (`none`, `fast`, `balanced`, `best`) says how much is done to bring outputs nearer to float:
-    corrections of weights and biases, which are kept only if they help on `validation`, or on a quarter of `data` that
-    is held back; `corrections` lists some by name instead. With `integer_only`, float ops that are left are an error.
-    `workers` processes share the calibration (-1: all processors, or what `joblib.parallel_config` says: Dask, Ray);
-    the result has the same bits. A calibration that takes long keeps what it saw in the file `journal`; after a crash
-    the same call with `resume=True` goes on from there.
-    `progress=True` shows progress bars on a terminal. The stages in between, and what the corrections gained, are the
-    result's `quantization`; warnings of calibration are logged under the name `zeropoint`.
+    `profile` names the rounding behaviour, by default the target's. `observer` turns observed values into a range
+    (`output`, `mse`, `minmax`, `percentile:99.99`). `io` selects `float` or `integer` inputs and outputs. `ranges`
+    turns a range into a scale and a zero point (`asymmetric`, `minmax-nudged`).
+
+    `least_sqnr` is the minimum SQNR of every output in dB, measured on all of `data`; wider kernels are used where
+    needed, and BitWidthError is raised if it cannot be reached. `recipe` is a YAML file of rules for parts of the
+    model, or a list of rules as dicts. `effort` (`none`, `fast`, `balanced`, `best`) selects corrections of weights and
+    biases that bring outputs closer to float. A correction is kept only if it helps on `validation`, or on a held-back
+    quarter of `data`. `corrections` selects them by name instead. With `integer_only`, any remaining float op is an
+    error.
+
+    `workers` is the number of calibration processes (-1: all processors, or as `joblib.parallel_config` says: Dask,
+    Ray); it does not change the result. Calibration saves its progress in the file `journal`; after a crash, the same
+    call with `resume=True` continues from there. `progress=True` shows progress bars on a terminal. The result's
+    `quantization` holds the intermediate stages and the gains of corrections. Calibration warnings are logged under the
+    name `zeropoint`.
 
     Raises ModelError, DataError, CalibrationError, RecipeError, LoweringError and other kinds of `zp.Error`; ValueError
     for unknown options.
@@ -144,11 +148,11 @@ def quantize(
 
 
 def compare(reference: Any, model: Any, data: Data, *, layers: bool = False) -> Comparison:
-    """SQNR, cosine and top-1 agreement of a model with its reference on data; with `layers` of inner values as well.
+    """SQNR, cosine and top-1 agreement of a model with a reference on data; with `layers`, also of inner values.
 
-    Each is a Model or whatever `load` takes; dynamic dimensions of a reference are those of the model.
+    Both are a Model or anything that `load` accepts. Dynamic dimensions of the reference are fixed to those of the model.
 
-    Raises ComparisonError if inputs or outputs differ in name or type, DataError for data that does not fit.
+    Raises ComparisonError if inputs or outputs differ in name or type, DataError if the data does not match the inputs.
     """
     from zeropoint.calibrate import samples
     from zeropoint.frontend.sources import load_alike

@@ -1,12 +1,12 @@
-"""Which values need the wider storage of a target's kernels: a search that writes `!quant.any` if it does.
+"""Searches for values that need the wider storage of a target's kernels, and marks them with `!quant.any`.
 
-Every kernel that the target has in two widths is tried: all of them wide but one, on a few samples. What the outputs
-then lose is the noise of that one. Kernels become wide, those of the most noise first, until every output has the SQNR
-that was asked for; they get `!quant.any` of the wide storage as their output's spec, which propagation takes as a
-demand of the user. The pipeline then measures the program on all samples, and widens more if that is not enough.
+The search measures every kernel that the target has in two widths, on a few samples: all others are wide, so the loss
+at the outputs is the noise of this kernel. Kernels become wide, noisiest first, until every output reaches the
+requested SQNR. Their output's spec becomes `!quant.any` with the wide storage, which propagation treats as a demand of
+the user. The pipeline then measures the program on all samples and widens more kernels if needed.
 
-Source: the RFC on quantization transformations, "Intermediate transformations": the bit widths that a parameter search
-explored become AnyQuantizedType.
+Source: the RFC on quantization transformations, "Intermediate transformations": bit widths explored by a parameter
+search become AnyQuantizedType.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ Sample = Mapping[str, Array]
 
 
 class BitWidthError(Error, ValueError):
-    """No widths of the target come as near to float as was asked."""
+    """The requested SQNR cannot be reached with the target's widths."""
 
 
 Decide = Callable[[Program], Program]
-"""From a fused program with its statistics to the quantized program, under the options of the user."""
+"""Quantizes a fused program with statistics, under the options of the user."""
 
 
 @dataclass(frozen=True)
 class Widths:
-    """What a search found, and what a run on all samples measured.
+    """The result of a search, and its SQNR measured on all samples.
 
-    `wide` has the names of the kernels that are wide, of `candidates` that the target has in two widths; `searched` is
-    the least SQNR of an output in dB on the samples of the search, `verified` on all `samples`.
+    `wide` has the names of the wide kernels, out of `candidates` kernels that the target has in two widths. `searched`
+    is the least SQNR of an output in dB on the samples of the search, `verified` the one on all `samples`.
     """
 
     wide: tuple[str, ...]
@@ -61,10 +61,9 @@ class Widths:
 
 
 class Search:
-    """The kernels of a program that a target has in two widths, and what each costs while it is narrow.
+    """The kernels of a program that a target has in two widths, and the loss of each while it is narrow.
 
-    `program` is fused and has its statistics; `decide` makes the quantized program of it. Raises ValueError without
-    samples.
+    `program` is fused and has its statistics; `decide` quantizes it. Raises ValueError without samples.
     """
 
     def __init__(
@@ -82,7 +81,7 @@ class Search:
         self._names = {index: location_text(regions[index].location) or str(index) for index in self._storage}
 
     def _wide_storage(self, region: QuantizeRegionOp) -> Storage | None:
-        """The wider of two storages that the target's rows of a kernel give; None if there is one width only."""
+        """The wider of the two storages in the target's rows for a kernel; None if there is only one width."""
         rows = self.target.by_kernel.get(region.logical_kernel.data, ())
         given = [row.output.storage for row in rows if row.output.role is not Role.OTHER]
         free = all(isinstance(spec, AnyFloat) for spec in region.output_specs)
@@ -92,15 +91,15 @@ class Search:
 
     @property
     def candidates(self) -> list[int]:
-        """The numbers of the kernels that have two widths."""
+        """The indices of the kernels that have two widths."""
         return list(self._storage)
 
     def names(self, kernels: Iterable[int]) -> tuple[str, ...]:
-        """What the original model calls some kernels."""
+        """The names of kernels in the original model."""
         return tuple(self._names[index] for index in kernels)
 
     def marked(self, wide: Collection[int]) -> Program:
-        """The program with a demand for wide storage on the outputs of some regions, by their number."""
+        """The program with a demand for wide storage on the outputs of the given regions, by index."""
         program = self.program.clone()
         regions = [op for op in program.entry.ops if isinstance(op, QuantizeRegionOp)]
         for index in wide:
@@ -112,19 +111,19 @@ class Search:
         return program
 
     def sqnr(self, wide: Collection[int]) -> float:
-        """The least SQNR of an output in dB, with some kernels wide."""
+        """The least SQNR of an output in dB, with the given kernels wide."""
         run = self._engine.prepare(self._decide(self.marked(wide)))
         return least_output_sqnr(zip(self._expected, map(run, self.samples), strict=True))
 
     def by_loss(self) -> list[int]:
-        """The kernels by what the outputs lose when each alone is narrow, the greatest loss first."""
+        """The kernels by the loss at the outputs when only that kernel is narrow, the greatest loss first."""
         every = self.candidates
         alone = {index: self.sqnr([other for other in every if other != index]) for index in every}
         return sorted(every, key=lambda index: (alone[index], index))
 
 
 def least_output_sqnr(pairs: Iterable[tuple[Mapping[str, Array], Mapping[str, Array]]]) -> float:
-    """The least SQNR of an output in dB, of pairs of float outputs and others: its power to that of its error."""
+    """The least SQNR of an output in dB, over pairs of float outputs and quantized outputs."""
     error: dict[str, float] = {}
     power: dict[str, float] = {}
     for wanted, given in pairs:
@@ -136,10 +135,10 @@ def least_output_sqnr(pairs: Iterable[tuple[Mapping[str, Array], Mapping[str, Ar
 
 
 def widenings(search: Search, least_sqnr: float) -> Iterator[tuple[int, ...]]:
-    """Sets of kernels to make wide, each larger than the one before; the first reaches `least_sqnr` on the samples.
+    """Growing sets of kernels to make wide; the first one reaches `least_sqnr` on the samples of the search.
 
-    The first is none of them where the program is near enough as it is, also where wide kernels would be worse.
-    Raises BitWidthError if neither it nor all kernels wide are near enough.
+    The first set is empty if the program already reaches it, even if wide kernels would be worse.
+    Raises BitWidthError if neither the narrow program nor the one with all kernels wide reaches it.
     """
     order: list[int] = []
     count, every, start = 0, search.candidates, search.sqnr(())
@@ -152,7 +151,7 @@ def widenings(search: Search, least_sqnr: float) -> Iterator[tuple[int, ...]]:
                 f"widths){worse}, expected {least_sqnr:g} dB; ask for less, or keep parts in float by a recipe"
             )
         order = search.by_loss()
-        # One after the other: where widths meet there are rescales, so that one wide kernel more may be worse.
+        # Linear search: widths that meet need rescales, so the SQNR is not monotone in the number of wide kernels.
         count = next(n for n in range(1, len(order) + 1) if n == len(order) or search.sqnr(order[:n]) >= least_sqnr)
     yield tuple(order[:count])
     order = order or search.by_loss()
@@ -160,9 +159,9 @@ def widenings(search: Search, least_sqnr: float) -> Iterator[tuple[int, ...]]:
 
 
 def narrow_losses(search: Search) -> dict[str, float]:
-    """For every kernel that the target has in two widths, by name: the dB that outputs lose when it alone is narrow.
+    """For every kernel that the target has in two widths, by name: the loss at the outputs in dB if only it is narrow.
 
-    All others are wide, as in the search.
+    All other kernels are wide, as in the search.
     """
     every = search.candidates
     best = search.sqnr(every)

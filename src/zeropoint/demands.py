@@ -1,6 +1,6 @@
-"""What a recipe demands of the kernels of one target: the observers that it names, and rules that change nothing.
+"""Checks a recipe's demands against the kernels of a target: its observers, and rules without effect.
 
-`recipe` knows the rules and the program, `targets` the kernels. Whether a rule can have an effect depends on both.
+`recipe` knows the rules and the program, `targets` knows the kernels. Whether a rule has an effect depends on both.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from zeropoint.recipe import RecipeError
 from zeropoint.targets import Role, Target
 
 OTHER_STORAGE = ("scale", "range")
-"""Demands that decide the output's storage or range themselves, so that `bits` speaks of theirs."""
+"""Demands that fix the output's storage or range. With one of them, `bits` refers to that storage."""
 
 
 def demanded_observers(asked: Program) -> dict[str, str]:
-    """The observers that a recipe names for the outputs of regions, by the key of their statistics."""
+    """The observers that a recipe demands for the outputs of regions, by statistics key."""
     return {
         op.stats_key.data: fact.value
         for op in asked.entry.ops
@@ -31,7 +31,7 @@ def demanded_observers(asked: Program) -> dict[str, str]:
 
 
 def check_demands(fused: Program, target: Target) -> None:
-    """Raise RecipeError for a demand that changes nothing on any kernel that its rule selects."""
+    """Raise RecipeError for a demand that has no effect on any kernel that its rule selects."""
     refused: dict[tuple[str, str], str] = {}
     effective: set[tuple[str, str]] = set()
     for region, fact, demands in _demands(fused):
@@ -47,7 +47,7 @@ def check_demands(fused: Program, target: Target) -> None:
 
 
 def _demands(fused: Program) -> Iterator[tuple[QuantizeRegionOp, Fact, Mapping[str, Fact]]]:
-    """Every demand with its region, and all demands of that region."""
+    """Every demand, with its region and all demands of that region."""
     for op in fused.entry.ops:
         if isinstance(op, QuantizeRegionOp):
             demands = {fact.name: fact for fact in facts_of(op, DEMANDS)}
@@ -56,7 +56,7 @@ def _demands(fused: Program) -> Iterator[tuple[QuantizeRegionOp, Fact, Mapping[s
 
 
 def _too_narrow(region: QuantizeRegionOp, demands: Mapping[str, Fact], target: Target) -> str | None:
-    """Why a least width says nothing: no kernel of the target is as narrow."""
+    """The reason why a minimum width has no effect: no kernel of the target is that narrow."""
     if any(name in demands for name in OTHER_STORAGE):
         return None
     rows = target.by_kernel.get(region.logical_kernel.data, ())
@@ -68,7 +68,7 @@ def _too_narrow(region: QuantizeRegionOp, demands: Mapping[str, Fact], target: T
 
 
 def _without_weights(region: QuantizeRegionOp, demands: Mapping[str, Fact], target: Target) -> str | None:
-    """Why a granularity says nothing: the kernel has no weights."""
+    """The reason why a granularity has no effect: the kernel has no weights."""
     kernel = region.logical_kernel.data
     rows = target.by_kernel.get(kernel, ())
     if any(rule.role is Role.WEIGHT for row in rows for rule in row.inputs):
@@ -80,4 +80,4 @@ _NOTHING: Mapping[str, Callable[[QuantizeRegionOp, Mapping[str, Fact], Target], 
     "bits": _too_narrow,
     "granularity": _without_weights,
 }
-"""For a key, why it changes nothing on a region, or None."""
+"""By key, a function that returns why the demand has no effect on a region, or None if it has one."""

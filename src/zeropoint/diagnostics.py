@@ -1,4 +1,4 @@
-"""What a text announces in `expected-error` comments, and what occurs: mlir-opt's `--verify-diagnostics`.
+"""Compares `expected-error` comments of a text with the errors that occur: mlir-opt's `--verify-diagnostics`.
 
 ```mlir
 %0 = quant.qcast %x : f32 to f32   // expected-error {{must be scalar or tensor of quantized type}}
@@ -7,8 +7,8 @@
 // expected-error@unknown {{...}}  at no place in the text
 ```
 
-Source: MLIR, "Diagnostic Infrastructure", section "SourceMgr Diagnostic Verifier Handler". In one thing this is more
-patient: an error that no line of the text can be held responsible for is expected by a comment on any line.
+Source: MLIR, "Diagnostic Infrastructure", section "SourceMgr Diagnostic Verifier Handler". There is one difference: an
+error that belongs to no line of the text may be expected by a comment on any line.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Diagnostic:
 
 @dataclass(frozen=True)
 class Expectation:
-    """What one comment announces. `line` is None for `@unknown`, `comment` the comment's own line."""
+    """The diagnostic that a comment expects. `line` is None for `@unknown`; `comment` is the comment's own line."""
 
     kind: str
     line: int | None
@@ -54,18 +54,18 @@ class Expectation:
 
     @cached_property
     def _pattern(self) -> re.Pattern[str]:
-        parts = _PATTERN_PART.split(self.text)  # literal and expression by turns
+        parts = _PATTERN_PART.split(self.text)  # literals and expressions alternate
         return re.compile("".join(f"({part})" if index % 2 else re.escape(part) for index, part in enumerate(parts)))
 
     def meets(self, found: Diagnostic) -> bool:
-        """Whether this is what was announced."""
+        """Whether the diagnostic matches this expectation."""
         if found.kind != self.kind or (found.line is not None and found.line != self.line):
             return False
         return self._pattern.search(found.text) is not None if self.is_pattern else self.text in found.text
 
 
 def expectations(text: str) -> list[Expectation]:
-    """The comments of a text, at most one a line."""
+    """The expectations in the comments of a text, at most one per line."""
     lines = text.split("\n")
     announced = {number: match for number, line in enumerate(lines, 1) if (match := _ANNOUNCED.search(line.rstrip()))}
     found: list[Expectation] = []
@@ -76,7 +76,7 @@ def expectations(text: str) -> list[Expectation]:
 
 
 def _announced_line(number: int, place: str, announced: Iterable[int]) -> int | None:
-    """The line that a comment on line `number` speaks of."""
+    """The line that a comment on line `number` refers to."""
     if place == "unknown":
         return None
     if place not in ("above", "below"):
@@ -103,7 +103,7 @@ def of_error(error: Exception) -> list[Diagnostic]:
 
 
 def place_of(error: BaseException | None) -> Place | None:
-    """The place of the op that an error, or one that it comes from, names as its `op`."""
+    """The place of the op that an error, or one of its causes, has as `op`."""
     op = _op_of(error)
     return None if op is None else text_place(op)
 
@@ -118,9 +118,10 @@ def _op_of(error: BaseException | None) -> Operation | None:
 
 
 def nearest_place(error: BaseException, text: str, file: str) -> Place:
-    """Where in the text of a program an error of a pass is to be looked for.
+    """The place in a program's text that best matches an error of a pass.
 
-    Its op; else the first op with a name of the model that the error mentions, `loc("conv1")`; else the function.
+    It is the place of the error's op; else of the first op whose name in the model the error mentions, `loc("conv1")`;
+    else of the function.
     """
     op, place = _op_of(error), place_of(error)
     if place is not None:
@@ -135,7 +136,7 @@ def nearest_place(error: BaseException, text: str, file: str) -> Place:
 
 
 def _use(text: str, stated: re.Match[str]) -> int:
-    """Where the op with a location starts; of one behind an alias, `#loc1 = loc("conv1")`, the first that uses it."""
+    """The start of the op with a location; for an alias, `#loc1 = loc("conv1")`, of the first op that uses it."""
     start = text.rfind("\n", 0, stated.start()) + 1
     alias = re.match(r"(#\w+) = ", text[start:])
     if alias is not None:
@@ -155,7 +156,7 @@ def _line(place: Place | None) -> int | None:
 
 
 def differences(name: str, expected: list[Expectation], found: list[Diagnostic]) -> Iterator[str]:
-    """What was announced and did not occur, and what occurred unannounced, each as `file:line: ...`."""
+    """Expected diagnostics that did not occur, and unexpected ones that did, each as `file:line: ...`."""
     open_ = list(expected)
     surprises: list[Diagnostic] = []
     for diagnostic in found:

@@ -1,4 +1,4 @@
-"""Which engine runs a program, where the user names none. Both give the same bits (docs/native.md, "Floats")."""
+"""Selects the engine that runs a program by default. Both engines give the same bits (docs/native.md, "Floats")."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from zeropoint.ir.tensors import Array
 from zeropoint.report.counts import multiplications
 
 LEAST_OPERATIONS = 200_000_000
-"""Multiplications and additions of all runs from which on compiling a program takes less time than it saves."""
+"""The number of multiplications and additions in all runs from which compiling a program saves time."""
 COMPILING = 7_000_000
-"""Those that the interpreter does in floats while one op is compiled."""
+"""The number of them that the interpreter computes in floats in the time that compiling one op takes."""
 
 
 def observed(program: Program) -> tuple[Program, list[str]]:
-    """The program with what it asks for as further outputs, and the keys of those.
+    """The program with its requested statistics as additional outputs, and their keys.
 
     ```mlir
     func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
@@ -71,13 +71,13 @@ def observed(program: Program) -> tuple[Program, list[str]]:
 
 
 class ObservedProgram:
-    """A native program that reports what it is asked for, by outputs that the caller does not see.
+    """A native program that reports requested statistics, through outputs that are hidden from the caller.
 
-    Raises CodegenError where an op has no native form.
+    Raises CodegenError if an op has no native form.
     """
 
     def __init__(self, program: Program, *, threads: int = 1):
-        from zeropoint.codegen.runtime.native import NativeProgram  # imports LLVM, and only needed here
+        from zeropoint.codegen.runtime.native import NativeProgram  # imports LLVM, needed only here
 
         changed, self._keys = observed(program)
         self._outputs = [port.name for port in program.outputs]
@@ -85,13 +85,13 @@ class ObservedProgram:
 
     @property
     def operations(self) -> int:
-        """Multiplications and additions of the contractions of a run."""
+        """The number of multiplications and additions in the contractions of a run."""
         return self._native.operations
 
     def __call__(self, inputs: Mapping[str, Array], *, observe: Observe | None = None) -> dict[str, Array]:
-        """The outputs by name; `observe(key, array)` is called for everything that is asked for, in order.
+        """The outputs by name; `observe(key, array)` is called for every requested value, in order.
 
-        Raises InputError where names, shapes or dtypes do not fit.
+        Raises InputError if names, shapes or dtypes do not match the inputs.
         """
         results = list(self._native(inputs).values())
         if observe is not None:
@@ -111,9 +111,9 @@ def _compiled(program: Program) -> Runnable | None:
 
 
 class Warming:
-    """A program that is interpreted at first, and compiled once its runs have taken as long as that takes.
+    """A program that is interpreted first, and compiled once its runs have taken as long as compiling would.
 
-    Safe to call from several threads at once.
+    Calls are thread-safe.
     """
 
     def __init__(self, program: Program, operations: int):
@@ -138,15 +138,15 @@ class Warming:
 
 @dataclass(frozen=True)
 class QuickestEngine:
-    """Native code for programs that do much, the interpreter for others and those with ops of no native form.
+    """Native code for expensive programs; the interpreter for cheap ones and for ops without a native form.
 
-    `runs` is how often a program is going to run, if that is known; if it is not, it is compiled in time.
+    `runs` is the expected number of runs, if known. If not, the program is compiled once its runs justify it.
     """
 
     runs: int = 1
 
     def prepare(self, program: Program) -> Runnable:
-        """The program made ready by the engine that is going to be done first."""
+        """Prepare the program with the engine that is expected to finish first."""
         operations = 2 * multiplications(program)
         if operations * self.runs >= LEAST_OPERATIONS:
             return _compiled(program) or ReferenceEngine().prepare(program)
@@ -154,5 +154,5 @@ class QuickestEngine:
 
 
 def for_runs(engine: Engine, runs: int) -> Engine:
-    """The engine for so many runs of a program: the quickest is another one then."""
+    """The engine, told the number of runs if it chooses by it."""
     return QuickestEngine(max(runs, 1)) if isinstance(engine, QuickestEngine) else engine

@@ -1,6 +1,6 @@
-"""`Error`, which all errors that input can cause derive from, and the guard around the parsers of files.
+"""`Error`, the base class of all errors that input can cause, and the guard around file parsers.
 
-Every package may import this module, and it imports none of them.
+Every package may import this module; it imports none of them.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ _ROOT = Path(__file__).parent
 
 
 class Error(Exception):
-    """What input can cause: a file, data, a target, an option or a program that cannot be used as asked.
+    """An error caused by input: a file, data, a target, an option or a program that cannot be used as requested.
 
-    Its text is for the user: what was found, what was expected, and the fix. Anything else that is raised, apart from
-    OSError and the ValueError of an option that does not exist, is a fault in zeropoint.
+    The text is for the user: what was found, what was expected, and the fix. Any other exception, apart from OSError
+    and ValueError for an unknown option, is a bug in zeropoint.
     """
 
     place: object = None
-    """Where in a text, `file:line:column`, where the error itself does not say it."""
+    """The place in a text, `file:line:column`, if the message does not contain it."""
 
 
 class UnreadableFile(Error):
-    """A file that its parser did not refuse but failed on: what happened, and where in the file or in the parser."""
+    """A parser failed on a file with an unexpected exception. The message says what happened and where."""
 
 
 def origin(error: BaseException) -> str:
-    """The deepest place in zeropoint that an error went through, `frontend/onnx/pooling.py:61`; empty for none."""
+    """The innermost place in zeropoint of an error's traceback, `frontend/onnx/pooling.py:61`; empty if none."""
     frames = traceback.extract_tb(error.__traceback__)
     paths = [(Path(frame.filename), frame.lineno) for frame in frames]
     ours = [(path, line) for path, line in paths if path.is_relative_to(_ROOT) and path != Path(__file__)]
@@ -37,7 +37,7 @@ def origin(error: BaseException) -> str:
 
 
 def summary(error: BaseException) -> str:
-    """An exception in a line: what happened, then its notes and the place in zeropoint."""
+    """An exception in one line: what happened, then its notes and the place in zeropoint."""
     if isinstance(error, RecursionError):
         what = "nested too deeply"
     elif isinstance(error, MemoryError):
@@ -50,10 +50,11 @@ def summary(error: BaseException) -> str:
 
 @contextmanager
 def reading(source: object, kind: type[Error] = UnreadableFile) -> Generator[None]:
-    """Around the parser of a file: an exception that it did not foresee becomes `unreadable FILE (what, where)`.
+    """A context for parsing a file: an unexpected exception of the parser becomes `unreadable FILE (what, where)`.
 
-    `source` is what to call the file, `kind` the error that callers of this parser expect. Its own refusals (`Error`)
-    and OSError pass. A note on the exception (`add_note`) says where in the file; the place in zeropoint follows it.
+    `source` names the file in messages, `kind` is the error that callers of this parser expect. The parser's own errors
+    (`Error`) and OSError pass through. A note on the exception (`add_note`) gives the place in the file; the place in
+    zeropoint follows it.
     """
     try:
         yield

@@ -1,6 +1,6 @@
-"""What the input may cost: bytes of one tensor, trips of a `while`, checked before anything is allocated or run.
+"""Resource limits: bytes of a tensor, trips of a `while`. They are checked before anything is allocated or run.
 
-A few bytes of a file can ask for terabytes. Every package may import this module, and it imports none but `errors`.
+A file of a few bytes can request terabytes. Every package may import this module; it imports only `errors`.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from pathlib import Path
 from zeropoint.errors import Error
 
 _SHARE = 2
-"""Half of the machine is for one tensor: an op that makes it has an operand, too."""
+"""A tensor may take half of the machine's memory, because the op that computes it also has an operand."""
 _GROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
 
 class LimitExceeded(Error, ValueError):
-    """Something in the input asks for more than `Limits` allow."""
+    """Something in the input exceeds the `Limits`."""
 
 
 @cache
 def machine_memory() -> int:
-    """Bytes of memory that this process can have: the machine's, or those of its control group."""
+    """The memory available to this process in bytes: the machine's, or its control group's limit."""
     try:
         found = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, OSError, ValueError):  # a system that does not tell
+    except (AttributeError, OSError, ValueError):  # the system does not report it
         found = 8 << 30
     try:
         return min(found, int(_GROUP_LIMIT.read_text()))
@@ -40,7 +40,7 @@ def machine_memory() -> int:
 
 @dataclass(frozen=True)
 class Limits:
-    """`memory` is the bytes that one tensor may have, `trips` how often the body of one `while` may run."""
+    """`memory` is the maximum size of a tensor in bytes, `trips` the maximum number of trips of a `while`."""
 
     memory: int
     trips: int = 1_000_000
@@ -50,14 +50,14 @@ _CURRENT: ContextVar[Limits | None] = ContextVar("limits", default=None)
 
 
 def limits() -> Limits:
-    """The limits in force: half of the machine's memory, and a million trips, unless `limited` says otherwise."""
+    """The current limits: half of the machine's memory and a million trips, unless changed by `limited`."""
     found = _CURRENT.get()
     return Limits(machine_memory() // _SHARE) if found is None else found
 
 
 @contextmanager
 def limited(*, memory: int | None = None, trips: int | None = None) -> Generator[Limits]:
-    """Other limits inside of the `with`; None leaves one as it is."""
+    """Change limits inside of the `with`; None keeps a limit."""
     given = {"memory": memory, "trips": trips}
     token = _CURRENT.set(replace(limits(), **{name: value for name, value in given.items() if value is not None}))
     try:
@@ -67,7 +67,7 @@ def limited(*, memory: int | None = None, trips: int | None = None) -> Generator
 
 
 def afford(shape: Sequence[int], itemsize: float, what: str = "a tensor") -> None:
-    """Check that an array of a shape, with elements of `itemsize` bytes, is within the limit of memory.
+    """Check that an array of a shape, with elements of `itemsize` bytes, is within the memory limit.
 
     Raises LimitExceeded.
     """
@@ -81,7 +81,7 @@ def afford(shape: Sequence[int], itemsize: float, what: str = "a tensor") -> Non
 
 
 def bytes_text(count: float) -> str:
-    """Bytes for people: `1.5 GiB`."""
+    """A number of bytes in readable form: `1.5 GiB`."""
     for unit in ("bytes", "KiB", "MiB", "GiB"):
         if count < 1024:
             return f"{count:.4g} {unit}"

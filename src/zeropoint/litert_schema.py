@@ -1,4 +1,4 @@
-"""LiteRT's schema, from the package that carries it. Every package may import this module."""
+"""LiteRT's flatbuffers schema, from an optional package. Every package may import this module."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from zeropoint.errors import Error
 
 
 class MissingPackage(Error, ImportError):
-    """A package of the extra `litert` that is not installed."""
+    """A package of the extra `litert` is not installed."""
 
 
 def schema() -> Any:
     """The generated schema: readers (`Model`, `Tensor`, ...) and its object API (`ModelT`, `TensorT`, ...).
 
-    Raises MissingPackage, which names the extra, where the package is not installed.
+    Raises MissingPackage, which names the extra, if the package is not installed.
     """
     return _module("ai_edge_litert.schema_py_generated")
 

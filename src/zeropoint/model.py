@@ -1,4 +1,4 @@
-"""The object that a user holds: a program that can be called, saved and compared."""
+"""`Model`, the user's view of a program: it can be called, saved and compared."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ if TYPE_CHECKING:
 
 
 class Model:
-    """A program, ready to run.
+    """A program that is ready to run.
 
-    `model(x=array)` runs a sample of the inputs' shapes, or a batch of them, and gives a dict of outputs.
+    `model(x=array)` runs a sample of the inputs' shapes, or a batch of samples, and returns a dict of outputs.
 
-    `quantization` holds the stages that made the program, where it was made in this process. `engine` runs it; unless
-    given, that is whatever is done first: the interpreter, or native code. Both give the same bits.
+    `quantization` holds the intermediate stages if the program was quantized in this process. `engine` runs the
+    program; by default it is the faster of the interpreter and native code. Both give the same bits.
     """
 
     def __init__(self, program: Program, quantization: Quantization | None = None, *, engine: Engine | None = None):
@@ -64,10 +64,10 @@ class Model:
         return self.program.outputs
 
     def __call__(self, *arrays: Any, **inputs: Any) -> dict[str, Array]:
-        """Run a sample, or a batch of them: `model(image=array)`, or `model(array)` in the order of the inputs.
+        """Run a sample or a batch of samples: `model(image=array)`, or `model(array)` in the order of the inputs.
 
-        Arrays may be tensors of PyTorch. Where every array has a leading axis of n samples, outputs are stacked as
-        those of `run_samples`. Raises InputError if names, shapes or dtypes do not match the inputs.
+        Arrays may be PyTorch tensors. If every array has a leading axis of n samples, outputs are stacked as in
+        `run_samples`. Raises InputError if names, shapes or dtypes do not match the inputs.
         """
         if len(arrays) > len(self.inputs):
             raise InputError(f"found {len(arrays)} arrays, expected {len(self.inputs)}: {signature(self.inputs)}")
@@ -84,9 +84,9 @@ class Model:
         return self.run_samples(batched(given, self.inputs, count))
 
     def profile(self, *arrays: Any, rounds: int = 20, **inputs: Any) -> Timing:
-        """The time of every kernel in native code, of one thread, on one sample.
+        """The time of every kernel in native code, on one thread and one sample.
 
-        Raises CodegenError if an op has no kernel, InputError where the arrays do not fit.
+        Raises CodegenError if an op has no kernel, InputError if the arrays do not match the inputs.
         """
         from zeropoint.codegen.runtime.native import NativeProgram
         from zeropoint.codegen.runtime.profiling import profile
@@ -97,7 +97,7 @@ class Model:
         return Timing(profile(NativeProgram(self._for_machines()), given, rounds))
 
     def __getstate__(self) -> dict[str, Any]:
-        """Text and weights, which other versions of Python read too; not the stages nor compiled code."""
+        """Text and weights, which other versions of Python can also read; neither stages nor compiled code."""
         held = {name: np.array(array) for name, array in resource_arrays(self.program).items()}
         return {"text": print_program(self.program, locations=True), "weights": held, "engine": self.engine}
 
@@ -116,7 +116,7 @@ class Model:
         return self._prepared
 
     def _for_machines(self) -> Program:
-        """The program to be compiled: of a float network, batch norms and constants are folded first."""
+        """The program to compile. In a float network, batch norms and constants are folded first."""
         return simplify(self.program) if self.program.profile is None else self.program
 
     def interpreted(self) -> Model:
@@ -124,12 +124,13 @@ class Model:
         return Model(self.program, self.quantization, engine=ReferenceEngine())
 
     def native(self, *, threads: int = 1, callers: int = 1) -> Model:
-        """The same model, run by machine code for this processor: the same integers, faster.
+        """The same model, run by machine code for this processor: the same results, faster.
 
-        `threads` share the work of a call; `callers` says how many calls may run at once, others wait. It is compiled
-        here, not at the first call. Raises CodegenError if an op has no kernel, ValueError for impossible numbers.
+        `threads` is the number of threads per call, `callers` the number of concurrent calls; further calls wait. The
+        model is compiled now, not at the first call. Raises CodegenError if an op has no kernel, ValueError for invalid
+        numbers.
         """
-        from zeropoint.codegen.runtime.native import NativeEngine  # imports LLVM, and only needed here
+        from zeropoint.codegen.runtime.native import NativeEngine  # imports LLVM, needed only here
 
         model = Model(self._for_machines(), self.quantization, engine=NativeEngine(threads=threads, callers=callers))
         model._ready()
@@ -144,11 +145,11 @@ class Model:
         cpu: str | None = None,
         triple: str | None = None,
     ) -> list[Path]:
-        """Write an object (`NAME.o`) or shared library (`libNAME.so`) and its C header `NAME.h`; the files written.
+        """Write an object file (`NAME.o`) or shared library (`libNAME.so`) and its C header `NAME.h`; return the paths.
 
-        `name` is what its functions begin with, from the file's name unless given. What it is compiled for: `isa` names
-        an instruction set, `cpu` a processor ("native" is this one, and the default), `triple` another system. Raises
-        CodegenError for names that do not exist, ops without a kernel and a linker that is missing; OSError.
+        `name` is the prefix of its functions, by default the file's name. `isa` names the instruction set to compile
+        for, `cpu` the processor ("native", the default, is this one), `triple` another system. Raises CodegenError for
+        unknown names, ops without a kernel and a missing linker; OSError.
         """
         from zeropoint.codegen.aot.ahead_of_time import compile_to
 
@@ -157,21 +158,21 @@ class Model:
     def iterate(
         self, samples: Iterable[Mapping[str, Array]], *, progress: Progress = silent
     ) -> Iterator[dict[str, Array]]:
-        """The outputs of every sample, one after the other."""
+        """Yield the outputs of each sample."""
         engine = self._prepared or for_runs(self.engine, length_hint(samples)).prepare(self.program)
         self._prepared = engine
         for sample in progress(samples, "run"):
             yield engine(sample)
 
     def run_samples(self, samples: Iterable[Mapping[str, Array]], *, progress: Progress = silent) -> dict[str, Array]:
-        """Run every sample; outputs stacked along a leading sample axis, which takes the place of a batch of one."""
+        """Run all samples. Outputs are stacked along a leading sample axis, which replaces a batch axis of size 1."""
         results = list(self.iterate(samples, progress=progress))
         return {port.name: stacked([result[port.name] for result in results]) for port in self.outputs}
 
     def save(self, path: str | Path, *, inline_weights: bool = False) -> list[Path]:
-        """Write `NAME.mlir` and `NAME.safetensors` (or one self-contained file); the files written.
+        """Write `NAME.mlir` and `NAME.safetensors` (or one self-contained file) and return their paths.
 
-        Raises ValueError for another suffix, OSError where the files cannot be written.
+        Raises ValueError for any other suffix, OSError if the files cannot be written.
         """
         path = Path(path)
         if path.suffix != ".mlir":
@@ -179,10 +180,10 @@ class Model:
         return save_program(self.program, path, inline_weights=inline_weights)
 
     def explain(self, value: str | None = None, *, target: str = "cpu") -> Explanation:
-        """Why values have their parameters, why rescales are there, why ops are float; of one name, if it is given.
+        """Explain the parameters of values, the rescales, and the ops that stay float; for one name, if given.
 
-        Of a float model: the kernels that `target` has for it, what stays float, and the statistics that are missing.
-        Raises ExplanationError for a name that the model does not have, ValueError for an unknown target.
+        For a float model: the kernels that `target` has for it, the ops that would stay float, and missing statistics.
+        Raises ExplanationError for a name that is not in the model, ValueError for an unknown target.
         """
         program = self.program
         if program.profile is None:
@@ -190,7 +191,7 @@ class Model:
         return explain(program, value)
 
     def __str__(self) -> str:
-        """Inputs, outputs, ops and what stays float, a line each."""
+        """Inputs, outputs, ops and float ops, one per line."""
         rows = [("inputs", self.inputs), ("outputs", self.outputs)]
         lines = [f"{kind:8s}{port.name}: {port.type}" for kind, ports in rows for port in ports]
         if self.program.profile:
@@ -213,7 +214,7 @@ class Model:
 
 
 def _asking(program: Program, target: Target) -> Program:
-    """A float program with its kernels, the statistics that they ask for, and why some of them stay float."""
+    """A float program fused into kernels, with their statistics requests, and reasons for kernels that stay float."""
     if not any(isinstance(op, QuantizeRegionOp) for op in program.entry.ops):
         program = fuse(simplify(program), target)
     program = instrument(program)
@@ -225,7 +226,7 @@ def _asking(program: Program, target: Target) -> Program:
 
 
 def stacked(results: list[Array]) -> Array:
-    """Outputs of samples in one array: concatenated where their leading axis is a batch of one, stacked elsewhere."""
+    """The outputs of samples in one array: concatenated if their leading axis is a batch of one, otherwise stacked."""
     if results and results[0].ndim and results[0].shape[0] == 1:
         return np.concatenate(results)
     return np.stack(results)
@@ -239,7 +240,7 @@ def compare(
     layers: bool = False,
     progress: Progress = silent,
 ) -> Comparison:
-    """Run both models on the same samples, by the engine of each; with `layers` by the quickest.
+    """Run both models on the same samples, each by its engine; with `layers`, by the fastest engine.
 
     Raises ComparisonError if their inputs or outputs differ in name or number, or there are no samples.
     """
@@ -269,7 +270,7 @@ def compare(
         for name, part, accumulated in parts:
             accumulated.add(part.of(values[0][name]), part.of(values[1][name]))
         for name in observed[0].keys() & observed[1].keys():
-            if observed[0][name].shape == observed[1][name].shape:  # else two values that only share the name
+            if observed[0][name].shape == observed[1][name].shape:  # otherwise, two different values share a name
                 inner.setdefault(name, Accumulated(name)).add(observed[0][name], observed[1][name])
         count += 1
         order = list(observed[0])
@@ -286,7 +287,7 @@ def compare(
 
 
 def _with_layers(program: Program) -> Program:
-    """The program with its inner values observed; a float one fused first, so that its values are the kernels'."""
+    """The program with its inner values observed. A float program is fused first, so that kernels' values match."""
     return observed_layers(fuse(simplify(program)) if program.profile is None else program)
 
 

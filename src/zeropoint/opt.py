@@ -21,23 +21,23 @@ from zeropoint.targets import TargetError
 
 _IN_PATH = r"(?:[^\s\"'{},=]|[ ](?![\w-]+=))*"
 _PATH = re.compile(rf"=({_IN_PATH}[./\\]{_IN_PATH})")
-"""A value that is a file name, which the grammar of pipelines wants in quotes: `target=tables/mine.toml`."""
+"""An option value that is a file name. The grammar of pipelines requires quotes for it: `target=tables/mine.toml`."""
 
 
 class PipelineError(Error, ValueError):
-    """A pipeline that names no pass or gives options that a pass does not take, or a program that a pass refuses."""
+    """A pipeline has an unknown pass or option, or a pass rejects the program."""
 
 
 _WHOLE = re.compile(r"\s*builtin\.module\((.*)\)\s*", re.DOTALL)
-"""A pipeline as mlir-opt spells it."""
+"""A pipeline in mlir-opt's syntax."""
 Shown = Callable[[str, Program], None]
-"""Sees the program after a pass, with the pass's name."""
+"""Called after each pass with its name and the resulting program."""
 
 
 @dataclass(frozen=True)
 class Reading:
-    """How a text is read: its name in messages, whether `// -----` separates programs, whether foreign
-    ops are taken."""
+    """How a text is parsed: its name in messages, whether `// -----` separates programs, and whether ops of unknown
+    dialects are accepted."""
 
     name: str = "<stdin>"
     split: bool = False
@@ -45,10 +45,10 @@ class Reading:
 
 
 def parse_passes(pipeline: str, after: Shown | None = None) -> list[Callable[[Program], Program]]:
-    """The functions that a pipeline text names, in order: `a,b{option=value}`, also within `builtin.module(...)`.
+    """The passes of a pipeline text, in order: `a,b{option=value}`, optionally within `builtin.module(...)`.
 
-    `after` is called with each pass's name and result. Raises PipelineError, naming the passes or the options there
-    are.
+    `after` is called with each pass's name and result. Raises PipelineError, which lists the existing passes or
+    options.
     """
     whole = _WHOLE.fullmatch(pipeline)
     try:
@@ -78,7 +78,7 @@ def _bound(name: str, given: Mapping[str, tuple[Any, ...]], after: Shown | None)
             raise
         except (ValueError, VerifyException) as error:
             raise PipelineError(f"pass '{name}': {error}") from error
-        except KeyError as error:  # weights that are not there
+        except KeyError as error:  # missing weights
             raise PipelineError(f"pass '{name}': {error.args[0]}") from error
         except (Error, OSError):
             raise
@@ -90,9 +90,9 @@ def _bound(name: str, given: Mapping[str, tuple[Any, ...]], after: Shown | None)
 
 
 def run_passes(program: Program, passes: list[Callable[[Program], Program]]) -> Program:
-    """Each pass in order, the result verified after each.
+    """Run the passes in order and verify the program after each.
 
-    Raises InvalidProgram for a pass that leaves a broken program, and the errors of the passes.
+    Raises InvalidProgram if a pass returns an invalid program, and the errors of the passes.
     """
     for step in passes:
         program = step(program)
@@ -106,7 +106,7 @@ def optimized(
     reading: Reading,
     weights: Weights | None = None,
 ) -> Iterator[Program]:
-    """Every program of a text after the passes.
+    """Yield every program of a text after the passes.
 
     Raises PipelineError, and the parser's and verifier's errors.
     """
@@ -115,7 +115,7 @@ def optimized(
             program = parse_program(
                 part, reading.name, weights, allow_unregistered=reading.allow_unregistered, annotated=bool(passes)
             )
-        except ValueError as error:  # a resource section that does not fit its uses
+        except ValueError as error:  # a resource section that does not match its uses
             raise PipelineError(f"{reading.name}: {error}") from error
         try:
             program = run_passes(program, passes)
@@ -127,7 +127,7 @@ def optimized(
 
 
 def printed(programs: Iterable[Program], **printing: bool) -> str:
-    """The text of programs, with `// -----` between them. Raises MissingWeights for a constant that is not there."""
+    """The text of programs, separated by `// -----`. Raises MissingWeights for a constant without an array."""
     return "\n// -----\n\n".join(print_program(program, **printing) for program in programs)
 
 
@@ -136,7 +136,7 @@ def verify_diagnostics(
     passes: list[Callable[[Program], Program]],
     reading: Reading,
 ) -> list[str]:
-    """What differs between the errors that `expected-error` comments announce and those that occur, a line each."""
+    """The differences between `expected-error` comments and the errors that occur, one per line."""
     problems: list[str] = []
     for part in split_input(text, reading.split):
         found: list[Diagnostic] = []

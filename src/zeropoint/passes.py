@@ -1,4 +1,4 @@
-"""Every pass by name, in order: what `quantize` runs, what `opt` takes, what `--help` and docs/passes.md list.
+"""The ordered table of all passes by name, for `quantize`, `opt`, `--help` and docs/passes.md.
 
 The options of a pass are the parameters of its function: `propagate{target=cpu,ranges=minmax-nudged}`.
 """
@@ -52,12 +52,12 @@ DEFAULT_TARGET = "cpu"
 
 
 class PassError(Error, ValueError):
-    """An option that a pass does not take."""
+    """A pass option is unknown or has a value of the wrong type."""
 
 
 @dataclass(frozen=True)
 class Option:
-    """A parameter of a pass: the type that its function wants, and the default as a user would write it."""
+    """A parameter of a pass: the type that its function expects, and the default as a user would write it."""
 
     name: str
     type: Any
@@ -67,9 +67,9 @@ class Option:
         return f"{self.name}={self.default}"
 
     def value(self, given: object) -> Any:
-        """What the function takes for what a user gave.
+        """The function's argument for a value given by the user.
 
-        Raises PassError for a value of another type, ValueError for a target that there is not.
+        Raises PassError for a value of another type, ValueError for an unknown target.
         """
         if given is None and type(None) in (self.type, *get_args(self.type)):
             return None
@@ -84,7 +84,7 @@ class Option:
 
 @dataclass(frozen=True)
 class Pass:
-    """A function `Program -> Program` as users name it, and one line that says what it does."""
+    """A function `Program -> Program` with its name for users and a one-line description."""
 
     run: Callable[..., Program]
     summary: str
@@ -96,7 +96,7 @@ class Pass:
 
     @cached_property
     def options(self) -> Mapping[str, Option]:
-        """The options by name: what the function takes beside the program."""
+        """The options by name: the function's parameters besides the program."""
         types = get_type_hints(self.run)
         _, *parameters = inspect.signature(self.run).parameters.values()
         return {
@@ -107,16 +107,16 @@ class Pass:
         }
 
     def __call__(self, program: Program, settings: Mapping[str, object]) -> Program:
-        """The pass on a program; it takes those settings that are options of its own.
+        """Run the pass on a program with those settings that are its options.
 
-        Raises PassError for a setting of another type, and what the pass raises.
+        Raises PassError for a setting of another type, and the errors of the pass.
         """
         given = {name: settings.get(name, option.default) for name, option in self.options.items()}
         return self.run(program, **{name: self.options[name].value(value) for name, value in given.items()})
 
 
 def run_all(passes: Iterable[Pass], program: Program, settings: Mapping[str, object]) -> Program:
-    """The passes in order, each with those settings that are options of its own."""
+    """Run the passes in order, each with those settings that are its options."""
     for entry in passes:
         program = entry(program, settings)
     return program
@@ -139,7 +139,7 @@ def _state_statistics(program: Program, file: str = "") -> Program:
 
 
 def _group(program: Program, isa: str = "avx2") -> Program:
-    from zeropoint.codegen.group import group  # LLVM's library takes its time to load
+    from zeropoint.codegen.group import group  # loading LLVM's library is slow
     from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS
 
     if isa not in INSTRUCTION_SETS:
@@ -162,17 +162,17 @@ MATERIALIZE = Pass(materialize, "regions to quantized StableHLO")
 INSERT_CASTS = Pass(insert_casts, "casts around regions, where their specs say so")
 
 FLOAT_PASSES = (SIMULATED, SIMPLIFY, FUSE)
-"""From the model to the regions; a recipe acts on these."""
+"""From the float model to regions. A recipe applies to their result."""
 ASKING_PASSES = (Pass(_instrument, "ask for statistics where they decide something"),)
-"""Before calibration, which needs data."""
+"""Request statistics, before calibration."""
 CALIBRATED_PASSES = (Pass(bound_masks, "masks of -inf before a softmax to the least number that hides every score"),)
-"""What looks at what calibration has stated."""
+"""Use the statistics of calibration."""
 DECIDING_PASSES = (
     PROPAGATE,
     MOVE_RESCALES,
     Pass(express_accumulators, "accumulators for the floats that alone read a contraction, if the target has them"),
 )
-"""All parameters."""
+"""Decide all quantization parameters."""
 QUANTIZING_PASSES = (MATERIALIZE,)
 INTEGER_PASSES = (Pass(integer_program, "lower, merge-sums, fold-bounds"),)
 QUANTIZE_PASSES = (
@@ -183,17 +183,18 @@ QUANTIZE_PASSES = (
     *QUANTIZING_PASSES,
     *INTEGER_PASSES,
 )
-"""What `quantize` runs, in order; a recipe comes before the asking passes, calibration after them."""
+"""All passes of `quantize`, in order. A recipe is applied before the asking passes, calibration runs after them."""
 LITERT_PASSES = (SIMULATED, SIMPLIFY, FUSE, PROPAGATE, MOVE_RESCALES, INSERT_CASTS, MATERIALIZE)
 
 
 def litert(program: Program) -> Program:
     """The general algorithm of TFLite's native quantization, on a float program with statistics or fake quantization.
 
-    By the numbers of "MLIR Quantization", section "TFLite Native Quantization": (1) ranges are in the program; (2, 5)
-    fake quantization becomes pairs of casts, that of constants pinned parameters; (4) constants are folded; (3)
-    parameters are propagated by LiteRT's kernel table; then casts go around every kernel, and (6) dequantize -> op ->
-    quantize becomes the quantized op, constant -> quantize the quantized constant. Raises what the stages raise.
+    The numbers are the steps of "MLIR Quantization", section "TFLite Native Quantization": (1) ranges are in the
+    program; (2, 5) fake quantization becomes pairs of casts, and on constants pinned parameters; (4) constants are
+    folded; (3) parameters are propagated by LiteRT's kernel table; then casts are inserted around every kernel, and (6)
+    dequantize -> op -> quantize becomes the quantized op, constant -> quantize the quantized constant. Raises the
+    errors of the stages.
     """
     return run_all(LITERT_PASSES, program, {"target": "litert"})
 
@@ -202,7 +203,7 @@ NATIVE_PASSES = (
     Pass(_group, "ops of an integer program into native.kernel, one a kernel"),
     Pass(_layout, "memory for their operands and results: memrefs"),
 )
-"""What native code runs before its kernels are compiled."""
+"""The passes of native code generation, before kernels are compiled."""
 OTHER_PASSES = (
     Pass(canonicalize_quant, "fold casts that undo each other"),
     Pass(channels_last, "channels behind the spatial dimensions, for exporters"),
@@ -229,12 +230,12 @@ OTHER_PASSES = (
     Pass(transform, "data movement on storage, casts of the quant dialect at the edges"),
     Pass(unfuse, "regions back to their ops, with casts"),
 )
-"""Parts of those, checks, and other ways."""
+"""Other passes: parts of the above, checks, and alternatives."""
 PASSES: Mapping[str, Pass] = {entry.name: entry for entry in (*QUANTIZE_PASSES, *NATIVE_PASSES, *OTHER_PASSES)}
 
 
 def listing() -> str:
-    """Every pass in a line: its name, what it does, its options and their defaults; those of `quantize` first."""
+    """One line per pass: name, description, options and their defaults. Passes of `quantize` come first."""
     groups = (
         ("What `zeropoint quantize` runs, in order (calibration after `instrument`):", QUANTIZE_PASSES),
         ("What native code runs, in order:", NATIVE_PASSES),

@@ -1,4 +1,4 @@
-"""From a float program and samples to an integer program: the passes of `zeropoint.passes`, and calibration."""
+"""Quantizes a float program to an integer program, by the passes of `zeropoint.passes` and calibration."""
 
 from __future__ import annotations
 
@@ -51,28 +51,28 @@ from zeropoint.targets import target as named_target
 
 Sample = Mapping[str, Array]
 SEARCHED = 4
-"""Samples that bit widths are measured with."""
+"""Number of samples for the search for bit widths."""
 CORRECTED = 64
-"""The most samples that corrections are found on and judged with."""
+"""Maximum number of samples on which corrections are computed and evaluated."""
 NAMES_LISTED = 6
-"""Names in a message."""
+"""Maximum number of names listed in a message."""
 
 
 class FloatOpsLeft(Error, ValueError):
-    """A program that was to be of integers only has float ops."""
+    """A program that must be integer-only has float ops."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """What a user decides.
+    """The user's options.
 
-    `profile` None means the target's own. `observer` names how calibration turns values into a range. `integer_io`
-    makes inputs and outputs storage integers instead of floats. `recipe` says what parts of the model demand.
-    `ranges` names how a range becomes a scale and a zero point: `asymmetric`, `minmax-nudged`. `least_sqnr` is the
-    minimum SQNR of every output against float, in dB: kernels that the target has in two widths become wide where
-    needed (`zeropoint.bit_widths`), and the result is measured on all samples. `effort` names the corrections that are
-    tried after the parameters are decided: `none`, `fast`, `balanced`, `best` (`zeropoint.correct`); `corrections`
-    lists others instead, by their names.
+    `profile` defaults to the target's. `observer` names how calibration turns values into a range. With `integer_io`,
+    inputs and outputs are storage integers instead of floats. `recipe` has demands for parts of the model. `ranges`
+    names how a range becomes a scale and a zero point: `asymmetric`, `minmax-nudged`. `least_sqnr` is the minimum SQNR
+    of every output against float, in dB: kernels that the target has in two widths become wide where needed
+    (`zeropoint.bit_widths`), and the result is measured on all samples. `effort` selects the corrections that are tried
+    after the parameters are decided: `none`, `fast`, `balanced`, `best` (`zeropoint.correct`); `corrections` lists them
+    by name instead.
     """
 
     target: str = "cpu"
@@ -88,7 +88,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Quantization:
-    """A program after each stage that a user may want to see."""
+    """The program after each stage that may interest a user."""
 
     fused: Program
     calibrated: Program
@@ -98,19 +98,19 @@ class Quantization:
     calibration: Report
     corrections: Corrections
     decided: Program
-    """What was propagated, before corrections."""
+    """The program with propagated parameters, before corrections."""
     widths: Widths | None = None
-    """What the search for bit widths found, where a least SQNR was asked for."""
+    """The result of the search for bit widths, if a minimum SQNR was requested."""
 
     @property
     def stages(self) -> dict[str, Program]:
-        """The programs by the names of their stages, in order; docs/passes.md says which passes lie between them."""
+        """The programs by stage name, in order; docs/passes.md lists the passes between them."""
         names = ("fused", "calibrated", "propagated", "corrected", "quantized", "integer")
         found = (self.fused, self.calibrated, self.decided, self.propagated, self.quantized, self.integer)
         return dict(zip(names, found, strict=True))
 
     def save_stages(self, folder: str | Path) -> list[Path]:
-        """Write every stage into a folder, `1-fused.mlir` and so on, each with its weights; the files written.
+        """Write every stage, with its weights, into a folder (`1-fused.mlir`, ...), and return the paths.
 
         Raises OSError if they cannot be written.
         """
@@ -123,12 +123,12 @@ class Quantization:
 
     @property
     def warnings(self) -> list[str]:
-        """What calibration saw that is odd; nothing where the target leaves nothing open, so that nothing was asked."""
+        """Warnings of calibration; empty if the target leaves no parameter open, so that no statistics were needed."""
         return self.calibration.warnings if self.calibration.observations else []
 
 
 def require_integers(result: Quantization) -> None:
-    """Raise FloatOpsLeft where the integer program has float ops, with the kernels they belong to and why."""
+    """Raise FloatOpsLeft if the integer program has float ops; the message lists their kernels and reasons."""
     ops = Ops.of(result.integer)
     if ops.floats:
         raise FloatOpsLeft(
@@ -138,7 +138,7 @@ def require_integers(result: Quantization) -> None:
 
 
 def check_options(options: Options) -> None:
-    """Raise ValueError for a target, observer, effort or profile that does not exist; RecipeError for one of a rule."""
+    """Raise ValueError for an unknown target, observer, effort or profile; RecipeError for an unknown one in a rule."""
     named_target(options.target)
     observer_factory(options.observer)
     check_methods(options.effort, options.corrections)
@@ -156,7 +156,7 @@ def check_options(options: Options) -> None:
 
 
 def _check_annotated(asked: Program, options: Options) -> None:
-    """Raise MissingStatistics for a program that needs data, naming the values whose range it does not say."""
+    """Raise MissingStatistics if a program needs data; the message names the values without a range."""
     missing = stats_keys(asked)
     if missing:
         listed = ", ".join(f"'{key}'" for key in missing[:NAMES_LISTED]) + (", ..." if missing[NAMES_LISTED:] else "")
@@ -169,7 +169,7 @@ def _check_annotated(asked: Program, options: Options) -> None:
 
 
 def _platform(target: Target, engine: Engine | None, samples: int) -> Platform:
-    """What corrections run on: the engine of the user, or the quickest for so many samples."""
+    """The platform that corrections run on: the user's engine, or the fastest for this number of samples."""
     if engine is not None:
         return Platform(engine, lambda runs: engine, target)
     return Platform(QuickestEngine(samples), QuickestEngine, target)
@@ -185,17 +185,17 @@ def quantize(
     engine: Engine | None = None,
     work: Work | None = None,
 ) -> Quantization:
-    """Every stage in order.
+    """Run all stages of quantization in order.
 
-    `samples` is consumed once, as a stream; each is a dict of input names to arrays of the inputs' shapes. None will do
-    for a model that says the parameters or the range of every value that has to be decided, as one does that was
-    trained with fake quantization; nothing is run then, and no corrections are tried. `engine`
-    runs the float program on them: the one that is done first (`QuickestEngine`), unless given. Corrections are judged
-    on `validation`, or on a part of the samples that they are not found on. `work` spreads calibration over processes
-    and keeps a journal of it, which goes when all is done. Raises the errors of
-    the stages: ModelError for a program that is quantized already, DataError and CalibrationError, PropagationError,
-    LoweringError; RecipeError for a rule that does not fit the model; ValueError for options that do not exist.
-    MissingStatistics, with their names, for values that are open if there are no samples.
+    `samples` is consumed once, as a stream; each is a dict of input names to arrays of the inputs' shapes. It may be
+    None if the model specifies parameters or a range for every value that needs them, for example after training with
+    fake quantization. Then the model is not run, and no corrections are tried. `engine` runs the float program, by
+    default `QuickestEngine`. Corrections are evaluated on `validation`, or on samples that were not used to compute
+    them. `work` distributes calibration over processes and keeps a journal, which is removed at the end.
+
+    Raises the errors of the stages: ModelError for a program that is already quantized, DataError, CalibrationError,
+    PropagationError, LoweringError; RecipeError for a rule that does not match the model; ValueError for unknown
+    options; MissingStatistics, with the names of the values, if there are no samples but values need them.
     """
     options = options or Options()
     check_options(options)
@@ -213,7 +213,7 @@ def quantize(
         _check_annotated(asked, options)
         samples, options = (), replace(options, effort="none", corrections=None)
     if options.least_sqnr is not None and not isinstance(samples, Sized):
-        samples = list(samples)  # they are needed twice
+        samples = list(samples)  # needed twice
     runs = engine or QuickestEngine(max(length_hint(samples), 1))
     wanted = check_methods(options.effort, options.corrections)
     kept = Kept(CORRECTED if wanted else 0)
@@ -237,7 +237,7 @@ def quantize(
 
 @dataclass(frozen=True)
 class _Finish:
-    """From the program with its ranges to the integer program: the second half of `quantize`."""
+    """The second half of `quantize`: from the program with its ranges to the integer program."""
 
     fused: Program
     report: Report
@@ -259,7 +259,7 @@ class _Finish:
             progress=self.progress,
         )
         quantized = run_all(QUANTIZING_PASSES, propagated, self.settings)
-        # The program says its profile, and which of its ops have another.
+        # The program carries its profile, and ops with a different one carry theirs.
         integer = run_all(INTEGER_PASSES, quantized, {})
         if self.options.integer_io:
             integer = integer_io(integer)
@@ -271,9 +271,9 @@ class _Finish:
 
 
 def _widened(finish: _Finish, calibrated: Program, samples: Iterable[Sample]) -> Quantization:
-    """The result with so many wide kernels that every output has the least SQNR on all samples.
+    """The result with enough wide kernels that every output has the minimum SQNR on all samples.
 
-    Raises BitWidthError if that cannot be.
+    Raises BitWidthError if that is not possible.
     """
     least, target = finish.options.least_sqnr, named_target(finish.options.target)
     assert least is not None
@@ -306,10 +306,10 @@ def sensitivity(
     progress: Progress | None = None,
     engine: Engine | None = None,
 ) -> list[Sensitivity]:
-    """What every kernel adds to the noise of the quantized network, in program order (`correct.sensitivity`).
+    """The contribution of every kernel to the quantization noise, in program order (`correct.sensitivity`).
 
-    The program is quantized first, with `options`. With `exact`, also what the outputs lose when the kernel alone is
-    narrow, where the target has it in two widths. Raises what `quantize` raises.
+    The program is quantized first, with `options`. With `exact`, also the loss at the outputs when only that kernel is
+    narrow, if the target has it in two widths. Raises the errors of `quantize`.
     """
     options = options or Options()
     kept = Kept(CORRECTED)

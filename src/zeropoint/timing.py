@@ -1,4 +1,4 @@
-"""The time of every kernel of a model, to be read."""
+"""The times of a model's kernels as a table."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ class Timing:
 
     @property
     def seconds(self) -> float:
-        """The time of all kernels."""
+        """The total time of all kernels."""
         return sum(step.seconds for step in self.steps)
 
     def __str__(self) -> str:
-        """A table: name, kernel, microseconds, share of the whole, operations a nanosecond."""
-        from rich import box  # heavy, and only needed here
+        """A table: name, kernel, microseconds, share of the total, operations per nanosecond."""
+        from rich import box  # heavy, needed only here
         from rich.table import Table
 
         table = Table(box=box.SIMPLE, title=f"{1e6 * self.seconds:.1f} us, one thread")
