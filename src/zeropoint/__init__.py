@@ -150,7 +150,7 @@ def quantize(
 def compare(reference: Any, model: Any, data: Data, *, layers: bool = False) -> Comparison:
     """SQNR, cosine and top-1 agreement of a model with a reference on data; with `layers`, also of inner values.
 
-    Both are a Model or anything that `load` accepts. Dynamic dimensions of the reference are fixed to those of the model.
+    Both are a Model or anything that `load` accepts. Dynamic dimensions of the reference are fixed to the model's.
 
     Raises ComparisonError if inputs or outputs differ in name or type, DataError if the data does not match the inputs.
     """

@@ -40,7 +40,7 @@ def load_source(
 
 
 def load_alike(source: Any, ports: Sequence[Port], shapes: Shapes | None = None) -> Program:
-    """The program of a model that is to be compared with one of these inputs: its dynamic dimensions are theirs.
+    """The program of a model for comparison with a model of inputs `ports`, whose shapes fix its dynamic dimensions.
 
     Raises ModelError as `load_source`.
     """
