@@ -1,6 +1,6 @@
 """Runs self-contained programs: tests with check ops, programs without inputs.
 
-The entry is `@main`. In a module without it, every unused function without arguments is an entry.
+The entry is `@main`, or the module's only function. Otherwise, all unused functions without arguments are entries.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ class Bounds:
         self.low, self.high = min(self.low, bound), min(self.high, bound)
 
     def then(self, op: Operation, weights: Weights) -> bool:
-        """Compose with an op that clamps to constants; False if the op is of another kind."""
+        """Compose with an op that clamps to constants; False for any other op."""
         if isinstance(op, ClampOp):
             low, high = splat_value(op.min, weights), splat_value(op.max, weights)
             if low is None or high is None:

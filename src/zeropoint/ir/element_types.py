@@ -41,7 +41,7 @@ from zeropoint.ir.quant.containers import ranked_shape
 from zeropoint.ir.tensors import element_of, with_element
 
 OPEN = (AnyQuantizedType, CalibratedQuantizedType, NoQuantizedType)
-"""Types that no op can compute with: their storage is not fixed."""
+"""Types that no op can compute with, because they have no quantization parameters."""
 OF_BOTH = ("uniform_quantize", "uniform_dequantize", "dot_general", "convolution", "dynamic_conv", "custom_call")
 """StableHLO ops that are defined on a mix of float and quantized values."""
 

@@ -84,7 +84,7 @@ def _link(path: Path, aside: Path) -> None:
         os.link(path, aside)
     except FileNotFoundError:
         pass
-    except OSError:  # a file system without links
+    except OSError:  # a file system without hard links: move the file instead
         os.replace(path, aside)
 
 

@@ -4,7 +4,7 @@
 %t = stablehlo.transpose %cst, dims = [1, 0] : (tensor<10x64xf32>) -> tensor<64x10xf32>
 ```
 becomes a constant of type tensor<64x10xf32>. Broadcasts are not folded, because that would only make a constant larger.
-The exception are broadcasts that a contraction uses: its operand must be a constant to be recognized as weights.
+The exceptions are broadcasts that a contraction uses, because its operand must be a constant or a computed value.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ FLOAT_OR_COMPLEX = TensorConstraint((ElementKind.FLOAT, ElementKind.COMPLEX), "t
 
 
 class FunctionOp(UnaryOp):
-    """A function of one number: `chlo.erf %x : tensor<4xf32> -> tensor<4xf32>`."""
+    """A unary function: `chlo.erf %x : tensor<4xf32> -> tensor<4xf32>`."""
 
     SIGNATURE: ClassVar[Signature] = elementwise(FLOAT)
     custom_directives = ()

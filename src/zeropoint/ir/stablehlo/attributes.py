@@ -43,7 +43,7 @@ class DotDimensionNumbersAttr(Data[DotDimensions]):
 
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> DotDimensions:
-        """Parse `<lhs_contracting_dimensions = [1], ...>`; a list that is left out is empty."""
+        """Parse `<lhs_contracting_dimensions = [1], ...>`; an omitted list is empty."""
         with parser.in_angle_brackets():
             return syntax.parse_dimensions(parser, DotDimensions)
 
@@ -61,7 +61,7 @@ class GatherDimensionNumbersAttr(Data[GatherDimensions]):
 
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> GatherDimensions:
-        """Parse `<offset_dims = [1], ...>`; a list that is left out is empty."""
+        """Parse `<offset_dims = [1], ...>`; an omitted list is empty."""
         with parser.in_angle_brackets():
             return syntax.parse_dimensions(parser, GatherDimensions)
 
@@ -79,7 +79,7 @@ class ScatterDimensionNumbersAttr(Data[ScatterDimensions]):
 
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> ScatterDimensions:
-        """Parse `<update_window_dims = [1], ...>`; a list that is left out is empty."""
+        """Parse `<update_window_dims = [1], ...>`; an omitted list is empty."""
         with parser.in_angle_brackets():
             return syntax.parse_dimensions(parser, ScatterDimensions)
 
