@@ -1,4 +1,4 @@
-"""Quantized programs in the files of other runtimes. The suffix says which."""
+"""Export quantized programs to the file formats of other runtimes. The file suffix selects the format."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ __all__ = ["FORMATS", "ExportError", "ExportOptions", "check_target", "export_pr
 
 @dataclass(frozen=True)
 class ExportOptions:
-    """What a file is to look like.
+    """Options for the exported file.
 
-    `integer_io` makes inputs and outputs storage integers instead of floats. `channels_last` lets images at inputs and
-    outputs be [batch, height, width, channels], where the format wants that order inside. `onnx_format` is `qdq`
+    `integer_io` makes inputs and outputs storage integers instead of floats. `channels_last` allows images at inputs
+    and outputs to be [batch, height, width, channels] if the format uses that layout internally. `onnx_format` is `qdq`
     (float ops between casts, which runtimes fuse) or `qoperator` (operators on integers).
     """
 
@@ -33,9 +33,9 @@ class ExportOptions:
 
 @dataclass(frozen=True)
 class Format:
-    """A file format: the targets whose kernels its runtime has (none: any), and what makes the bytes of its files.
+    """A file format: the targets whose kernels its runtime implements (empty: any), and its encoder.
 
-    `encode` gets the name of the file; what it gives is by name, the file itself last.
+    `encode` takes the file name and returns the bytes of each file by name, the main file last.
     """
 
     name: str
@@ -82,19 +82,19 @@ FORMATS: Mapping[str, Format] = {
     ".stablehlo.mlir": Format("StableHLO", (), _stablehlo),
     ".tflite": Format("LiteRT", ("litert", "litert-16x8"), _tflite),
 }
-"""By how the file's name ends."""
+"""Formats by file suffix."""
 
 
 def format_suffix(path: Path) -> str | None:
-    """How the file's name ends, where that is a format's; `model.mlir` is none."""
+    """The suffix of a file name that selects a format, else None (`model.mlir` is no export format)."""
     return next((suffix for suffix in FORMATS if path.name.endswith(suffix) and path.name != suffix), None)
 
 
 def export_program(program: Program, path: Path, options: ExportOptions | None = None) -> list[Path]:
-    """Write a program of decided regions (`propagate`) to a file, and large constants of ONNX to one beside it.
+    """Write a program of decided regions (`propagate`) to a file; large ONNX constants go to a second file beside it.
 
-    The files written are given back, the model first. Raises ExportError for a suffix without a format, a program of
-    another stage or target, and for what the format has no operator for; nothing is written then.
+    Returns the files written, the model first. Raises ExportError for a suffix without a format, a program of another
+    stage or target, and an op that the format has no operator for; nothing is written in that case.
     """
     suffix = format_suffix(path)
     if suffix is None:
@@ -108,7 +108,7 @@ def export_program(program: Program, path: Path, options: ExportOptions | None =
 
 
 def check_target(path: Path, target: object) -> None:
-    """Raise ExportError where a target is not one of the file's runtime."""
+    """Raise ExportError if the file's runtime does not implement the kernels of `target`."""
     suffix = format_suffix(path)
     found = None if suffix is None else FORMATS[suffix]
     if found is not None and found.targets and target not in found.targets:

@@ -1,4 +1,4 @@
-"""Channels behind the spatial dimensions, as runtimes for devices want them.
+"""Move channels after the spatial dimensions (channels-last), the layout that device runtimes expect.
 
 ```mlir
 %1 = "quant.region"(%0, %w) ({ convolution [b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1] }) : (tensor<1x3x8x8xf32>, ...)
@@ -10,9 +10,9 @@ becomes
 %1 = "quant.region"(%t, %w) ({ convolution [b, 0, 1, f]x[o, i, 0, 1]->[b, 0, 1, f] }) : (tensor<1x8x8x3xf32>, ...)
 %2 = "quant.region"(%1) ({ maximum with 0 }) : (tensor<1x6x6x4xf32>) -> tensor<1x6x6x4xf32>
 ```
-Convolutions and windows start it; every op with a rule in `permute` goes along. A transpose stands only where an op
-without a rule meets one with, at inputs and at outputs. With `ports`, inputs and outputs of rank 3 and more change
-their own order instead; `zeropoint.order` on the argument or result says so.
+Convolutions and windows start the change; it propagates through every op with a rule in `permute`. Transposes remain
+only between an op with a rule and one without, and at inputs and outputs. With `ports`, inputs and outputs of rank 3
+and more change their own order instead, which `zeropoint.order` on the argument or result records.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ SPATIAL = (ConvolutionOp, ReduceWindowOp)
 
 
 def window_order(op: ConvolutionOp | ReduceWindowOp) -> Order:
-    """The order in which the dimensions of a window stand between batch and channels."""
+    """The channels-last order of a window's input: batch, spatial dimensions, channels."""
     if isinstance(op, ConvolutionOp):
         layout = op.dimension_numbers.data
         return (layout.input_batch_dimension, *layout.input_spatial_dimensions, layout.input_feature_dimension)
@@ -60,7 +60,7 @@ def window_order(op: ConvolutionOp | ReduceWindowOp) -> Order:
 
 
 def transpose_region(value: SSAValue, order: Order, spec: Attribute) -> QuantizeRegionOp:
-    """A region that moves dimensions of a value with these parameters."""
+    """A region that transposes a value; operand and result both have the type `spec`."""
     block = Block(arg_types=[value.type])
     moved = TransposeOp(block.args[0], order)
     block.add_ops([moved, ReturnOp([moved.result])])
@@ -69,7 +69,7 @@ def transpose_region(value: SSAValue, order: Order, spec: Attribute) -> Quantize
 
 @dataclass
 class _Pass:
-    """`natural` holds the values that are made in a new order, `given` those that a transpose brings into one."""
+    """State of the pass: `natural` has the values produced in a new order, `given` those transposed into one."""
 
     weights: Weights
     natural: dict[SSAValue, Permuted] = field(default_factory=dict[SSAValue, Permuted])
@@ -78,14 +78,14 @@ class _Pass:
     back: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
 
     def transposed(self, value: SSAValue, order: Order, spec: Attribute | None, before: Operation) -> SSAValue:
-        """A transpose of a value, as a region where its parameters are known."""
+        """A transpose of a value; a region if its quantization parameters are known."""
         made = TransposeOp(value, order) if spec is None else transpose_region(value, order, spec)
         if isinstance(value.owner, Operation):
             made.location = value.owner.location
         return Builder(InsertPoint.before(before)).insert(made).results[0]
 
     def forward(self, value: SSAValue, order: Order, spec: Attribute | None, before: Operation) -> SSAValue:
-        """The value in a new order, by a transpose where it is made in the old one."""
+        """The value in a new order; transposed if it is produced in the old one."""
         found = self.natural.get(value)
         if found is not None and found.order == order:
             return found.value
@@ -95,7 +95,7 @@ class _Pass:
         return self.given[key]
 
     def original(self, value: SSAValue, before: Operation) -> SSAValue:
-        """The value in its old order, by a transpose where it is made in a new one."""
+        """The value in its old order; transposed back if it is produced in a new one."""
         found = self.natural.get(value)
         if found is None:
             return value
@@ -106,7 +106,7 @@ class _Pass:
         return self.back[value]
 
     def order(self, ops: Sequence[Operation], inputs: Sequence[SSAValue]) -> Order | None:
-        """The order that a kernel of these ops is made in: its windows', or that of an input; None for the old one."""
+        """The new order for a kernel of these ops: from its window op, else from an input; None keeps the old one."""
         for op in ops:
             if isinstance(op, SPATIAL):
                 wanted = window_order(op)
@@ -116,7 +116,7 @@ class _Pass:
     def orders(
         self, order: Order, ops: Sequence[Operation], arguments: Sequence[SSAValue], inputs: Sequence[SSAValue]
     ) -> list[Order | None]:
-        """The new order of every input; None for weights, biases and what has no dimensions to move."""
+        """The new order of every input; None for weights, biases and inputs of rank below 3."""
         weights = {op.rhs for op in ops if isinstance(op, ConvolutionOp)}
         found: list[Order | None] = []
         for argument, value in zip(arguments, inputs, strict=True):
@@ -130,7 +130,7 @@ class _Pass:
         return found
 
     def region(self, region: QuantizeRegionOp) -> None:
-        """Make a region channels-last, where it wants to be and can."""
+        """Make a region channels-last if it has an order to take and every op in it has a rule."""
         ops, arguments = list(region.body.block.ops)[:-1], region.body.block.args
         order = self.order(ops, region.inputs)
         if order is None:
@@ -158,13 +158,13 @@ class _Pass:
         self.results(region, copy.outputs[0], result.order, region.output_specs.data[0])
 
     def transposition(self, op: Operation) -> None:
-        """Remember a transpose of the model: what it transposes is its result in another order."""
+        """Record a transpose of the model: its operand is its result in another order."""
         order = _order_of(op)
         if order is not None and op.operands[0] not in self.natural:
             self.given[op.results[0], inverse(order)] = op.operands[0]
 
     def results(self, op: Operation, value: SSAValue, order: Order, spec: Attribute | None) -> None:
-        """Say where the result of `op` is made now."""
+        """Record the value that now holds the result of `op`."""
         result = op.results[0]
         if is_identity(order):
             result.replace_all_uses_with(value)
@@ -208,7 +208,7 @@ class _Pass:
         return Region(block), result
 
     def op(self, op: Operation) -> None:
-        """Make an op outside of regions channels-last, where it reads what is made so and has a rule."""
+        """Make an op outside regions channels-last if it reads a reordered value and has a rule."""
         if not any(value in self.natural for value in op.operands):
             return
         run = Rewriting(Builder(InsertPoint.before(op)), self.weights, self.natural)
@@ -217,14 +217,14 @@ class _Pass:
             self.results(op, found.value, found.order, None)
 
     def settle(self, op: Operation) -> None:
-        """Give an op that stays as it is its operands in their old order."""
+        """Restore the old order of the operands of an op that is not rewritten."""
         for index, value in enumerate(op.operands):
             if value in self.natural:
                 op.operands[index] = self.original(value, op)
 
 
 def _order_of(op: Operation) -> Order | None:
-    """The order that an op which only transposes gives; None for any other op."""
+    """The permutation of an op that only transposes; None for any other op."""
     if isinstance(op, TransposeOp):
         return array_values(op.permutation)
     if isinstance(op, QuantizeRegionOp) and op.logical_kernel.data == "transpose":
@@ -246,7 +246,7 @@ def _with_orders(
 
 
 def _reorder_arguments(program: Program) -> None:
-    """Give arguments that are only transposed, all in one way, the order that they are wanted in."""
+    """Reorder arguments whose only uses are transposes by one and the same permutation."""
     function, block = program.main, program.entry
     orders: list[Order | None] = []
     for argument in block.args:
@@ -264,7 +264,7 @@ def _reorder_arguments(program: Program) -> None:
 
 
 def _reorder_results(program: Program, run: _Pass) -> None:
-    """Return values of rank 3 and more as they are made."""
+    """Return values of rank 3 and more in the order they are produced in."""
     function, terminator = program.main, program.entry.last_op
     assert isinstance(terminator, FunctionReturnOp)
     found = [run.natural.get(value) for value in terminator.operands]
@@ -284,9 +284,9 @@ def _retype(program: Program) -> None:
 
 
 def channels_last(program: Program, *, ports: bool = False) -> Program:
-    """Convolutions, windows and what lies between them with their channels last.
+    """The program with convolutions, windows and the ops between them in channels-last layout.
 
-    `ports` gives inputs and outputs of rank 3 and more that order, too, wherever a transpose would stand at them.
+    `ports` also reorders inputs and outputs of rank 3 and more that would otherwise need a transpose.
     """
     program = program.clone()
     run = _Pass(program.weights)

@@ -1,4 +1,4 @@
-"""Gathers of whole slices along one dimension, as runtimes have them: embeddings, `take`."""
+"""Gathers of whole slices along one dimension, the form that runtimes implement: embeddings, `take`."""
 
 from __future__ import annotations
 
@@ -25,5 +25,5 @@ def taken_axis(op: GatherOp) -> int:
 
 
 def has_vector(op: GatherOp) -> bool:
-    """Whether the indices have a last dimension of size 1, in which each is a vector of one number."""
+    """Whether the indices have a trailing index-vector dimension of size 1."""
     return op.dimension_numbers.data.index_vector_dim < len(shape_of(op.start_indices))

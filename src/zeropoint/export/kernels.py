@@ -1,4 +1,4 @@
-"""A region as exporters read it: one logical kernel with its ports, its ops and its bounds."""
+"""The exporters' view of a region: one logical kernel with its ports, ops and bounds."""
 
 from __future__ import annotations
 
@@ -60,14 +60,14 @@ class Kernel:
         return shape_of(self.region.outputs[0])
 
     def port(self, value: SSAValue) -> int:
-        """The index of the operand that a value of the body is. Raises ExportError for a value that is none."""
+        """The operand index of a block argument of the body. Raises ExportError for any other value."""
         for index, argument in enumerate(self.region.body.block.args):
             if argument is value:
                 return index
         raise ExportError("found an operand that the body computes, expected one of its ports", self.region)
 
     def first(self, kind: type[OpT]) -> OpT:
-        """The first op of a kind. Raises ExportError where the body has none."""
+        """The first op of a kind. Raises ExportError if the body has none."""
         for op in self.ops:
             if isinstance(op, kind):
                 return op
@@ -75,7 +75,7 @@ class Kernel:
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """The bounds behind the kernel's last sum or product: (0, inf) for relu; (-inf, inf) where it has none."""
+        """The clamp bounds after the kernel's last sum or product: (0, inf) for relu; (-inf, inf) if it has none."""
         bounds = Bounds()
         for op in self.ops:
             bounds.then(op, self.weights)
@@ -83,7 +83,7 @@ class Kernel:
 
 
 def read_storage(argument: SSAValue) -> Attribute:
-    """The one quantized type that kernels read an input as. Raises ExportError where there is none."""
+    """The one quantized type that all kernels read an input as. Raises ExportError if there is no such type."""
     specs = {
         spec
         for use in argument.uses

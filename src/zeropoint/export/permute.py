@@ -58,7 +58,7 @@ def last_order(rank: int) -> Order:
 
 
 def inverse(order: Order) -> Order:
-    """The order that leads back."""
+    """The inverse permutation."""
     return tuple(order.index(i) for i in range(len(order)))
 
 
@@ -79,25 +79,25 @@ def permuted_type(value: SSAValue | Attribute, order: Order) -> TensorType[Attri
 
 @dataclass(frozen=True)
 class Rewriting:
-    """What rules work with: where to put ops, the constants, and the values that are in a new order already."""
+    """The context of a rule: where to insert ops, the constants, and the values already in a new order."""
 
     builder: Builder
     weights: Weights
     values: Mapping[SSAValue, Permuted]
     mapping: Mapping[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
-    """Where values that keep their order are now."""
+    """The current value for each value that keeps its order."""
 
     def same(self, value: SSAValue) -> SSAValue:
         """A value that keeps its order."""
         return self.mapping.get(value, value)
 
     def order_of(self, value: SSAValue) -> Order | None:
-        """The order of the value's new form, None where it has none."""
+        """The order of the value's new form; None if it has none."""
         found = self.values.get(value)
         return None if found is None else found.order
 
     def in_order(self, value: SSAValue, order: Order) -> SSAValue | None:
-        """The new form of a value in a given order; a constant or a broadcast is made anew in it."""
+        """The value in a given order, or None; constants and broadcasts are rebuilt in that order."""
         found = self.values.get(value)
         if found is not None and found.order == order:
             return found.value
@@ -128,7 +128,7 @@ class Rewriting:
 
 
 def _leading(op: Operation, run: Rewriting) -> Order | None:
-    """The order of the first operand that has a new one."""
+    """The order of the first reordered operand."""
     return next((order for order in map(run.order_of, op.operands) if order is not None), None)
 
 
@@ -204,7 +204,7 @@ def _convolution(op: ConvolutionOp, run: Rewriting) -> Permuted | None:
 
 
 def _reshape(op: ReshapeOp, run: Rewriting) -> Permuted | None:
-    """A reshape that only adds or drops dimensions of size 1 is one in any order."""
+    """A reshape that only adds or drops dimensions of size 1 works in any order."""
     source = run.values[op.operand]
     old, new = shape_of(op.operand), shape_of(op.result)
     if prod(old) != prod(new) or [size for size in old if size != 1] != [size for size in new if size != 1]:
@@ -234,7 +234,7 @@ def _concatenate(op: ConcatenateOp, run: Rewriting) -> Permuted | None:
 
 
 def _by_dimension(*names: str) -> Callable[[Operation, Rewriting], Permuted | None]:
-    """An op of one tensor whose attributes hold one entry per dimension."""
+    """The rule of an op on one tensor whose named attributes have one entry per dimension."""
 
     def rule(op: Operation, run: Rewriting) -> Permuted | None:
         source = run.values.get(op.operands[0])
@@ -255,7 +255,7 @@ def _reverse(op: ReverseOp, run: Rewriting) -> Permuted | None:
 
 
 def _transpose(op: TransposeOp, run: Rewriting) -> Permuted | None:
-    """The transpose of the model, from the new order to the old one of its result; none where both agree."""
+    """A transpose of the model, from the operand's new order to the result's old one; dropped if the two agree."""
     source = run.values[op.operand]
     wanted = array_values(op.permutation)
     order = tuple(range(len(wanted)))
@@ -286,7 +286,7 @@ RULES: Mapping[type[Operation], Rule] = {
 
 
 def permuted(op: Operation, run: Rewriting) -> Permuted | None:
-    """The op in the orders of its operands; None where it has to stay as it is."""
+    """The op rewritten to the order of its operands; None if it cannot be rewritten."""
     if isinstance(op, UnaryOp | BinaryOp):
         return _elementwise(op, run)
     rule = RULES.get(type(op))

@@ -1,7 +1,7 @@
-"""A quantized program as StableHLO that others read: text, or a portable artifact in MLIR's bytecode.
+"""Export a quantized program as plain StableHLO: text, or a portable artifact in MLIR bytecode.
 
-What only zeropoint reads (facts, targets, names of ports) is left out, and constants stand in the text. Kernels whose
-arithmetic no quantized StableHLO op has (`fxpmath`, casts to storage) are refused.
+Attributes that only zeropoint reads (facts, targets, port names) are dropped, and constants are inlined. Kernels whose
+arithmetic cannot be written as quantized StableHLO ops (`fxpmath`, casts to storage) are rejected.
 
 Source: the StableHLO document "Compatibility", section "APIs": artifacts are versioned VHLO in bytecode.
 """
@@ -28,7 +28,7 @@ _HANDLE = re.compile(r"dense_resource<(\"?)([^\">]+)\1>")
 
 
 def stablehlo_text(program: Program) -> str:
-    """The text of a quantized program with all constants in it.
+    """The text of a quantized program with all constants inlined.
 
     Raises ExportError for an op of another dialect than StableHLO and func.
     """
@@ -62,15 +62,15 @@ def _without_ours(listed: ArrayAttr[DictionaryAttr] | None) -> ArrayAttr[Diction
 
 
 def _dense(array: Array) -> str:
-    """The elements as MLIR has them in hexadecimal: little-endian, booleans eight to a byte."""
+    """The elements in MLIR's hexadecimal form: little-endian, booleans packed eight to a byte."""
     data = np.packbits(array.reshape(-1), bitorder="little") if array.dtype == np.bool_ else np.ascontiguousarray(array)
     return f'dense<"0x{data.tobytes().hex().upper()}">'
 
 
 def portable_artifact(program: Program) -> bytes:
-    """The bytecode of the text in the current version of StableHLO, which its compatibility window reads.
+    """The program's bytecode in the current StableHLO version, readable within StableHLO's compatibility window.
 
-    Raises ExportError where the text is refused, or the package with StableHLO's serializer is missing.
+    Raises ExportError if StableHLO rejects the text, or if the package with StableHLO's serializer is missing.
     """
     library, text = _library(), stablehlo_text(program)
     try:

@@ -1,4 +1,4 @@
-"""A .tflite model under construction: tensors, buffers, operators, the signature.
+"""Builder for a .tflite model: tensors, buffers, operators, the signature.
 
 Source: the LiteRT schema (`schema.fbs`), version 3.
 """
@@ -19,7 +19,7 @@ from zeropoint.litert_schema import flatbuffers, schema
 IDENTIFIER = b"TFL3"
 VERSION = 3
 METADATA = "zeropoint"
-"""The name of the metadata buffer: what the program was quantized for, as JSON."""
+"""The name of the metadata buffer, which says what the program was quantized for, as JSON."""
 LEGACY_CODES = 127
 """Operators up to this number fit the deprecated one-byte field, which older runtimes read."""
 
@@ -36,7 +36,7 @@ TYPES = {
     "uint16": "UINT16",
     "uint32": "UINT32",
 }
-"""NumPy's name of a type, and the schema's."""
+"""The schema's type names by NumPy dtype name."""
 
 Options = tuple[str, Mapping[str, Any]]
 """The name of an options table of the schema, and the fields that differ from their defaults."""
@@ -44,7 +44,7 @@ Options = tuple[str, Mapping[str, Any]]
 
 @dataclass
 class ModelBuilder:
-    """Tensors are handed out by index; equal constants share a buffer."""
+    """Tensors are identified by index; equal constants share a buffer."""
 
     tensors: list[Any] = field(default_factory=list[Any])
     operators: list[Any] = field(default_factory=list[Any])
@@ -54,7 +54,7 @@ class ModelBuilder:
     shared: dict[bytes, int] = field(default_factory=dict[bytes, int])
 
     def tensor(self, name: str, shape: Sequence[int], dtype: str, quantized: UniformQuantizedType | None = None) -> int:
-        """A tensor with a name of its own, and the parameters of its quantized type."""
+        """A tensor with a unique name and the parameters of its quantized type."""
         made = schema().TensorT()
         made.name, made.shape, made.buffer = self._unique(name).encode(), list(shape), 0
         made.type = getattr(schema().TensorType, TYPES[dtype])
@@ -68,7 +68,7 @@ class ModelBuilder:
         return len(self.tensors) - 1
 
     def constant(self, name: str, array: Array, quantized: UniformQuantizedType | None = None) -> int:
-        """A tensor whose elements stand in the file."""
+        """A tensor whose elements are stored in the file."""
         index = self.tensor(name, array.shape, array.dtype.name, quantized)
         self.tensors[index].buffer = self._buffer(np.ascontiguousarray(array).tobytes())
         return index
@@ -76,7 +76,7 @@ class ModelBuilder:
     def operator(
         self, op: str, inputs: Sequence[int], outputs: Sequence[int], options: Options | None = None, version: int = 1
     ) -> None:
-        """An operator; an input of -1 is left out."""
+        """An operator; -1 stands for an omitted input."""
         made = schema().OperatorT()
         made.opcodeIndex = self.codes.setdefault((op, version), len(self.codes))
         made.inputs, made.outputs = list(inputs), list(outputs)

@@ -1,8 +1,8 @@
-"""Convolutions and matrix products as LiteRT's operators: CONV_2D, DEPTHWISE_CONV_2D, FULLY_CONNECTED, BATCH_MATMUL.
+"""Convolutions and matrix products as LiteRT operators: CONV_2D, DEPTHWISE_CONV_2D, FULLY_CONNECTED, BATCH_MATMUL.
 
-LiteRT's weights are [output, height, width, input] with one scale per output channel, [1, height, width, output] where
-every channel has its own window, and [output, input] of a fully connected layer. Padding other than SAME and VALID is a
-PAD in front, with the zero point.
+LiteRT's weights are [output, height, width, input] with one scale per output channel, [1, height, width, output] for
+depthwise convolutions, and [output, input] for fully connected layers. Padding other than SAME and VALID becomes a
+preceding PAD with the zero point.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from zeropoint.ir.stablehlo.arrays import array_values, padding_values
 from zeropoint.ir.tensors import Array, shape_of
 
 ACTIVATIONS: Mapping[tuple[float, float], int] = {(-inf, inf): 0, (0.0, inf): 1, (-1.0, 1.0): 2, (0.0, 6.0): 3}
-"""Bounds, and the fused activation function: NONE, RELU, RELU_N1_TO_1, RELU6."""
+"""Fused activation functions (NONE, RELU, RELU_N1_TO_1, RELU6) by bounds."""
 
 
 def activation(kernel: Kernel) -> int:
-    """The fused activation function that a kernel's bounds are. Raises ExportError for other bounds."""
+    """The fused activation function for a kernel's bounds. Raises ExportError if there is none."""
     found = ACTIVATIONS.get(kernel.bounds)
     if found is None:
         raise ExportError(f"found bounds {kernel.bounds}, expected those of RELU, RELU_N1_TO_1 or RELU6", kernel.region)
@@ -38,7 +38,7 @@ def activation(kernel: Kernel) -> int:
 
 
 def weights_of(kernel: Kernel, emit: Emission, port: int) -> Array:
-    """The float array behind a weight. Raises ExportError where it is computed."""
+    """The float array of a weight. Raises ExportError for computed weights."""
     array = emit.array(kernel.region.inputs[port])
     if array is None:
         raise ExportError("found computed weights, expected constant ones", kernel.region)
@@ -46,7 +46,7 @@ def weights_of(kernel: Kernel, emit: Emission, port: int) -> Array:
 
 
 def with_axis(spec: Attribute, axis: int) -> Attribute:
-    """A type whose channels count along another dimension."""
+    """The type with its channels along another dimension."""
     if isinstance(spec, UniformQuantizedType) and spec.is_per_channel:
         return UniformQuantizedType.per_channel(
             spec.storage, axis, spec.scales, spec.zero_points, expressed_type=spec.expressed_type
@@ -55,7 +55,7 @@ def with_axis(spec: Attribute, axis: int) -> Attribute:
 
 
 def bias_of(kernel: Kernel, emit: Emission, data: int, weight: Attribute, channels: int) -> int:
-    """The bias as i32, as i64 beside 16-bit activations; zeros where the kernel has none."""
+    """The bias as i32, or i64 for 16-bit activations; zeros if the kernel has none."""
     broadcasts = [op for op in kernel.ops if isinstance(op, BroadcastInDimOp)]
     ports = {id(argument): i for i, argument in enumerate(kernel.region.body.block.args)}
     port = next((ports[id(op.operand)] for op in broadcasts if id(op.operand) in ports), None)
@@ -72,7 +72,7 @@ def bias_of(kernel: Kernel, emit: Emission, data: int, weight: Attribute, channe
 
 @dataclass(frozen=True)
 class _Convolution:
-    """A convolution as LiteRT has it: over two spatial dimensions, one of size 1 in front where the model has one."""
+    """A convolution over two spatial dimensions, as in LiteRT; 1-D ones get a leading dimension of size 1."""
 
     kernel: Kernel
     op: ConvolutionOp
@@ -107,7 +107,7 @@ class _Convolution:
         return (pairs[0], pairs[1]) if self.rank == 2 else ((0, 0), pairs[0])
 
     def weights(self, array: Array) -> Array:
-        """[output, height, width, input], in the order in which windows are read."""
+        """The weights as [output, height, width, input], reversed along dimensions with window reversal."""
         layout = self.op.dimension_numbers.data
         found = array.transpose(
             layout.kernel_output_feature_dimension,
@@ -119,7 +119,7 @@ class _Convolution:
         return found if self.rank == 2 else found[:, None]
 
     def cuts(self, extents: Sequence[int]) -> list[tuple[int, int]]:
-        """What the padding takes away from the result of every window, low and high, per spatial dimension."""
+        """How much the padding crops from the full result, low and high, per spatial dimension."""
         return [(n - 1 - low, n - 1 - high) for n, (low, high) in zip(extents, self.padding, strict=True)]
 
     @property
@@ -132,7 +132,7 @@ class _Convolution:
         return single and self.op.feature_group_count.value.data == 1 and min(map(min, cuts)) >= 0
 
     def check(self) -> None:
-        """Raise ExportError for a layout or a number of dimensions that LiteRT does not have."""
+        """Raise ExportError for a layout or a number of dimensions that LiteRT does not support."""
         layout = self.op.dimension_numbers.data
         inside = tuple(range(1, 1 + self.rank))
         if self.rank not in (1, 2) or not inside == layout.input_spatial_dimensions == layout.output_spatial_dimensions:
@@ -147,19 +147,19 @@ class _Convolution:
         return tensor if self.rank == 2 else emit.reshaped(tensor, self.size, self.kernel.specs[port])
 
     def output(self, emit: Emission) -> int:
-        """A place for the image that results."""
+        """A tensor for the resulting image."""
         if self.rank == 2:
             return emit.declare(self.kernel.region.outputs[0], self.kernel.output_spec)
         return emit.temporary(emit.name(self.kernel.region.outputs[0]), self.result, self.kernel.output_spec)
 
     def finish(self, emit: Emission, image: int) -> None:
-        """The result in the model's rank."""
+        """Reshape the result to the model's rank."""
         if self.rank != 2:
             emit.reshape(image, emit.declare(self.kernel.region.outputs[0], self.kernel.output_spec))
 
 
 def convolution(kernel: Kernel, emit: Emission) -> None:
-    """CONV_2D, or DEPTHWISE_CONV_2D where there are as many groups as channels."""
+    """CONV_2D, or DEPTHWISE_CONV_2D if there are as many groups as channels."""
     op = kernel.first(ConvolutionOp)
     form = _Convolution(kernel, op)
     form.check()
@@ -196,9 +196,9 @@ def convolution(kernel: Kernel, emit: Emission) -> None:
 
 
 def transpose_convolution(kernel: Kernel, emit: Emission) -> None:
-    """TRANSPOSE_CONV without padding, and a STRIDED_SLICE of what the model keeps of its result.
+    """TRANSPOSE_CONV without padding, followed by a STRIDED_SLICE that crops the result.
 
-    With groups, strides or more padding than a window has, a convolution of the image with zeros between its elements.
+    With groups, strides or padding beyond the window, a convolution of the image with zeros inserted between elements.
     """
     op = kernel.first(ConvolutionOp)
     form = _Convolution(kernel, op)
@@ -244,7 +244,7 @@ def padded(
     *,
     least_of: Attribute | None = None,
 ) -> tuple[int, int]:
-    """The image with a PAD in front, of 0 or of the least number of a type, and VALID."""
+    """The image after a PAD with 0 or with the lowest value of a type, and the scheme VALID."""
     kind = kernel.specs[0]
     made = emit.temporary(f"{emit.name(kernel.region.outputs[0])}/pad", (shape[0], *window.padded, shape[3]), kind)
     paddings = emit.builder.constant("paddings", np.asarray(window.paddings, np.int32))
@@ -257,7 +257,7 @@ def padded(
 
 
 def fully_connected(kernel: Kernel, emit: Emission) -> None:
-    """FULLY_CONNECTED over the last dimension; what is summed over others is brought there first."""
+    """FULLY_CONNECTED over the last dimension; other contracting dimensions are moved there first."""
     op = kernel.first(DotGeneralOp)
     numbers = op.dot_dimension_numbers.data
     data, weight = kernel.port(op.lhs), kernel.port(op.rhs)

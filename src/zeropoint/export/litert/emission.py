@@ -1,4 +1,4 @@
-"""What the conversion of one kernel works with: its operands as tensors of the model, and a place for its results."""
+"""Context for converting kernels: operands as tensors of the model, and tensors for results."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ BIAS_BITS = 32
 
 @dataclass
 class Emission:
-    """The model under construction, and where every value of the program is in it.
+    """The model under construction, and the tensors of each value of the program.
 
-    A value has one tensor per type in which it is read: the one that its kernel makes, and those that QUANTIZE and
-    DEQUANTIZE make of it.
+    A value has one tensor per type it is read in: the one its kernel produces, and those that QUANTIZE and DEQUANTIZE
+    derive from it.
     """
 
     builder: ModelBuilder
@@ -37,13 +37,13 @@ class Emission:
     made: dict[SSAValue, Attribute] = field(default_factory=dict[SSAValue, Attribute])
 
     def name(self, value: SSAValue) -> str:
-        """What to call the tensor of a value."""
+        """The name of a value's tensor."""
         owner = value.owner
         found = None if isinstance(owner, Block) else location_text(owner.location)
         return found or ("input" if isinstance(owner, Block) else owner.name)
 
     def declare(self, value: SSAValue, kind: Attribute, name: str | None = None) -> int:
-        """A tensor for a value that is about to be made in this type."""
+        """Declare a tensor for a value that the next operators compute in this type."""
         quantized = kind if isinstance(kind, UniformQuantizedType) else None
         if quantized is not None and not quantized.storage.is_full_range:
             raise ExportError(
@@ -57,7 +57,7 @@ class Emission:
         return index
 
     def operand(self, value: SSAValue, kind: Attribute) -> int:
-        """The tensor of a value in a type; a constant, or the value cast from the type in which it was made."""
+        """The tensor of a value in a given type: a constant, or the value cast from the type it was produced in."""
         found = self.tensors.get((value, kind))
         if found is not None:
             return found
@@ -76,13 +76,13 @@ class Emission:
         return index
 
     def stands_for(self, value: SSAValue, other: SSAValue) -> None:
-        """Let a value be another one, in float."""
+        """Alias a value to another one, in float."""
         kind = element_of(other)
         self.tensors[value, kind] = self.operand(other, kind)
         self.made[value] = kind
 
     def array(self, value: SSAValue) -> Array | None:
-        """The array behind a constant, or behind the broadcast of one; None for a computed value."""
+        """The array of a constant or of a broadcast constant; None for a computed value."""
         op = value.owner
         if isinstance(op, BroadcastInDimOp):
             inner = self.array(op.operand)
@@ -90,7 +90,7 @@ class Emission:
         return constant_array(value, self.weights)
 
     def constant(self, array: Array, kind: Attribute, name: str) -> int:
-        """A constant tensor: the integers of a quantized type, or the array as it is."""
+        """A constant tensor: quantized to integers if `kind` is a quantized type, else the array itself."""
         if not isinstance(kind, UniformQuantizedType):
             return self.builder.constant(name, np.ascontiguousarray(array))
         return self.builder.constant(name, stored_array(array, kind), kind)
@@ -108,7 +108,7 @@ class Emission:
         return UniformQuantizedType.per_layer(Storage.of("i32"), float(scales[0]))
 
     def zeros(self, count: int, data: Attribute, weight: Attribute) -> int:
-        """A bias of zeros: i32, i64 beside 16-bit activations, f32 beside floats."""
+        """A bias of zeros: i32, or i64 for 16-bit activations, or f32 for floats."""
         if not isinstance(data, UniformQuantizedType) or not isinstance(weight, UniformQuantizedType):
             return self.builder.constant("bias", np.zeros(count, np.float32))
         wide = data.storage.type.width > BIAS_BITS // 4
@@ -116,7 +116,7 @@ class Emission:
         return self.builder.constant("bias", stored, self.product_type(data, weight))
 
     def array_inside(self, kernel: Kernel, value: SSAValue) -> Array | None:
-        """The array behind a value of a kernel's body, where it is constant; a port's constant included."""
+        """The array of a constant value in a kernel's body, including constants at ports; None if computed."""
         arguments = kernel.region.body.block.args
         for index, argument in enumerate(arguments):
             if argument is value:
@@ -149,7 +149,7 @@ class Emission:
         return made
 
     def transposed(self, source: int, order: Sequence[int], kind: Attribute) -> int:
-        """The dimensions in another order; the tensor itself where they keep theirs."""
+        """The tensor transposed; the tensor itself if the order is the identity."""
         if list(order) == sorted(order):
             return source
         tensor = self.builder.tensors[source]
@@ -169,12 +169,12 @@ def _owner(value: SSAValue) -> Operation | None:
 
 
 def element_kind(value: SSAValue) -> Attribute:
-    """The type of a value that nothing quantizes."""
+    """The element type of an unquantized value."""
     return element_of(value)
 
 
 def broadcast(array: Array, op: BroadcastInDimOp) -> Array:
-    """An array as `broadcast_in_dim` repeats it."""
+    """The array broadcast as by `broadcast_in_dim`."""
     shape = [1] * len(shape_of(op.result))
     for size, dimension in zip(array.shape, array_values(op.broadcast_dimensions), strict=True):
         shape[dimension] = size

@@ -1,7 +1,6 @@
-"""Float ops as LiteRT's float operators: what propagation left outside of kernels, or inside of a kernel without types.
+"""Float ops as LiteRT operators: those that propagation left outside kernels, or inside a kernel without types.
 
-Elementwise ops of two operands repeat one of them as the model did: broadcasts are explicit, by RESHAPE and
-BROADCAST_TO.
+Broadcasts of elementwise operands stay explicit, as in the model: RESHAPE and BROADCAST_TO.
 """
 
 from __future__ import annotations
@@ -81,12 +80,12 @@ def _plain(emit: Emission, op: Operation, name: str, options: Options | None = N
 
 
 def unary(op: Operation, emit: Emission) -> None:
-    """A function of one value."""
+    """A unary function."""
     _plain(emit, op, UNARY[type(op)])
 
 
 def binary(op: Operation, emit: Emission) -> None:
-    """Arithmetic of two values of one shape."""
+    """A binary arithmetic op on two values of the same shape."""
     name, options = BINARY[type(op)]
     _plain(emit, op, name, (options, {}))
 
@@ -98,7 +97,7 @@ def compare(op: hlo.CompareOp, emit: Emission) -> None:
 
 
 def select(op: hlo.SelectOp, emit: Emission) -> None:
-    """SELECT_V2, which repeats a scalar condition."""
+    """SELECT_V2, which broadcasts a scalar condition."""
     _plain(emit, op, "SELECT_V2", ("SelectV2Options", {}))
 
 
@@ -122,7 +121,7 @@ def reshape(op: hlo.ReshapeOp, emit: Emission) -> None:
 
 
 def broadcast(op: hlo.BroadcastInDimOp, emit: Emission) -> None:
-    """RESHAPE to the rank of the result, BROADCAST_TO; nothing for a constant, which is repeated where it is read."""
+    """RESHAPE to the rank of the result, BROADCAST_TO; nothing for a constant, which is broadcast at its uses."""
     if emit.array(op.result) is not None:
         return
     shape = [1] * len(shape_of(op.result))
@@ -150,7 +149,7 @@ def slice_(op: hlo.SliceOp, emit: Emission) -> None:
 
 
 def reduce(op: hlo.ReduceOp, emit: Emission) -> None:
-    """SUM, REDUCE_MAX, REDUCE_MIN, REDUCE_PROD; the initial value is the neutral one."""
+    """SUM, REDUCE_MAX, REDUCE_MIN, REDUCE_PROD; the initial value is the op's identity."""
     body = list(op.body.block.ops)
     name = REDUCTIONS.get(type(body[0])) if len(body) == 2 and len(op.inputs) == 1 else None
     initial = emit.array(op.init_values[0])
@@ -217,7 +216,7 @@ OPERATORS: Mapping[type[Operation], Convert] = {
 
 
 def float_op(op: Operation, emit: Emission) -> None:
-    """The operators of one float op. Raises ExportError where the table has none."""
+    """Emit the operators of one float op. Raises ExportError if the table has none."""
     rule = OPERATORS.get(type(op))
     if rule is None:
         raise ExportError(f"found {op.name}, expected an op that LiteRT has in float", op)

@@ -1,4 +1,4 @@
-"""GATHER: rows of a tensor by their numbers, as embeddings and `take` have it."""
+"""GATHER: slices of a tensor by index, as in embeddings and `take`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from zeropoint.ir.tensors import element_dtype, element_of, shape_of
 
 
 def gather(op: GatherOp, source: int, indices: int, result: int, emit: Emission) -> None:
-    """GATHER along a dimension. It refuses indices past the ends, which StableHLO clamps."""
+    """GATHER along a dimension. LiteRT rejects out-of-range indices, which StableHLO clamps."""
     axis, shape = taken_axis(op), shape_of(op.start_indices)
     kind = element_of(op.start_indices)
     dtype = element_dtype(kind)

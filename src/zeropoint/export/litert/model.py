@@ -1,7 +1,7 @@
-"""A program of decided regions as a .tflite model.
+"""Export a program of decided regions as a .tflite model.
 
 Source: the RFC on quantization transformations, section "Export" (targets with fixed kernels): every region becomes the
-one operator that it stands for; its ports have the parameters that propagation gave them.
+one operator that it represents; its ports have the parameters assigned by propagation.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from zeropoint.ir.tensors import element_of
 
 KERNELS = {**contractions.KERNELS, **rows.KERNELS}
 IN_FLOAT_TOO = frozenset({*contractions.KERNELS, "average_pool", "max_pool"})
-"""Kernels whose operator is the same in float."""
+"""Kernels that use the same operator in float."""
 
 
 def litert_model(program: Program, *, integer_io: bool = False, channels_last: bool = True) -> bytes:
     """The bytes of a .tflite file.
 
-    `integer_io` makes inputs and outputs storage integers; `channels_last` lets images at inputs and outputs be
-    [batch, height, width, channels]. Raises ExportError for what LiteRT has no operator for.
+    `integer_io` makes inputs and outputs storage integers; `channels_last` allows images at inputs and outputs to be
+    [batch, height, width, channels]. Raises ExportError for an op that LiteRT has no operator for.
     """
     program = with_channels_last(program, ports=channels_last)
     emit = Emission(ModelBuilder(), program.weights)
@@ -58,7 +58,7 @@ def litert_model(program: Program, *, integer_io: bool = False, channels_last: b
 
 
 def _region(kernel: Kernel, emit: Emission) -> None:
-    """The operator of a kernel; the float ops of one that propagation left float, but for products and pools."""
+    """Emit the operator of a kernel. A kernel left in float becomes its float ops, unless it is in `IN_FLOAT_TOO`."""
     rule = KERNELS.get(kernel.name)
     if not kernel.is_quantized and kernel.name not in IN_FLOAT_TOO:
         _inlined(kernel, emit)
@@ -81,7 +81,7 @@ def _inlined(kernel: Kernel, emit: Emission) -> None:
 
 
 def _metadata(program: Program) -> Mapping[str, object]:
-    """What the program was quantized for, and how dimensions of its ports were moved."""
+    """What the program was quantized for, and the permutations of its ports."""
     function = program.main
     attributes = program.module.attributes
     target = attributes.get(TARGET)

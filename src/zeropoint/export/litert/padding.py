@@ -1,7 +1,7 @@
-"""Padding: PAD with the zero point, PADV2 with another number, and elements between elements.
+"""Padding: PAD with the zero point, PADV2 with another value, and interior padding.
 
-PAD adds at the edges only. For elements between, a dimension of size n becomes [n, 1], the 1 is padded to the distance,
-and both become one dimension again, less what stands behind the last element.
+PAD adds at the edges only. For interior padding, a dimension of size n is reshaped to [n, 1], the 1 is padded to the
+step, both are merged again, and the padding after the last element is cut off.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def padded(emit: Emission, source: int, result: int, pairs: Pairs, kind: Attribu
 def spread(
     emit: Emission, source: int, shape: Shape, axis: int, step: int, kind: Attribute, fill: Array | None = None
 ) -> tuple[int, Shape]:
-    """A tensor with step - 1 elements between any two along a dimension, and its shape."""
+    """A tensor with step - 1 elements inserted between any two along a dimension, and its shape."""
     if step == 1 or shape[axis] == 1:
         return source, shape
     before, size, behind = prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :])
@@ -59,7 +59,7 @@ def sliced(emit: Emission, source: int, begin: Sequence[int], end: Sequence[int]
 
 
 def pad(kernel: Kernel, emit: Emission) -> None:
-    """PAD or PADV2; a STRIDED_SLICE behind elements that negative padding takes away."""
+    """PAD or PADV2; negative padding becomes a STRIDED_SLICE."""
     op = kernel.first(PadOp)
     fill = emit.array_inside(kernel, op.padding_value)
     if fill is None:

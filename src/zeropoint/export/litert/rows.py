@@ -1,4 +1,4 @@
-"""Pools, reductions, functions, sums and movement as LiteRT's operators."""
+"""Pools, reductions, unary functions, elementwise ops and data movement as LiteRT operators."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _result(kernel: Kernel, emit: Emission) -> int:
 
 
 def pool(op_name: str) -> Convert:
-    """MAX_POOL_2D or AVERAGE_POOL_2D; the latter divides by the number of values that are no padding."""
+    """MAX_POOL_2D or AVERAGE_POOL_2D; the latter divides by the number of values, excluding padding."""
 
     def convert(kernel: Kernel, emit: Emission) -> None:
         op = kernel.first(ReduceWindowOp)
@@ -92,7 +92,7 @@ def pool(op_name: str) -> Convert:
 
 
 def _averaging(kernel: Kernel, emit: Emission, window: Window) -> int | None:
-    """SAME where counts leave the padding out, VALID without padding, None (a PAD in front) where counts hold it."""
+    """SAME if counts exclude the padding, VALID without padding, None (a preceding PAD) if counts include it."""
     division = next(op for op in kernel.ops if isinstance(op, DivideOp | MultiplyOp))
     numbers = emit.array_inside(kernel, division.operands[1])
     if numbers is None:
@@ -126,7 +126,7 @@ def reduction(op_name: str, version: int) -> Convert:
 
 
 def _check_count(kernel: Kernel, emit: Emission, op: ReduceOp) -> None:
-    """Raise ExportError for a mean that divides by another number than that of its terms."""
+    """Raise ExportError for a mean whose divisor is not the number of its terms."""
     division = next((op for op in kernel.ops if isinstance(op, DivideOp | MultiplyOp)), None)
     if division is None:
         return
@@ -138,7 +138,7 @@ def _check_count(kernel: Kernel, emit: Emission, op: ReduceOp) -> None:
 
 
 def function(op_name: str, options: Options | None = None, version: int = 1) -> Convert:
-    """A function of one value that has an operator of its own."""
+    """Converter for a unary function that has its own operator."""
 
     def convert(kernel: Kernel, emit: Emission) -> None:
         emit.operator(op_name, [_source(kernel, emit)], [_result(kernel, emit)], options, version)
@@ -156,13 +156,13 @@ def _value_at(kernel: Kernel, emit: Emission, point: float) -> float:
 
 
 def leaky_relu(kernel: Kernel, emit: Emission) -> None:
-    """LEAKY_RELU, whose slope is what the function makes of -1."""
+    """LEAKY_RELU; its slope is minus the function's value at -1."""
     options = ("LeakyReluOptions", {"alpha": -_value_at(kernel, emit, -1.0)})
     emit.operator("LEAKY_RELU", [_source(kernel, emit)], [_result(kernel, emit)], options, 2)
 
 
 def gelu(kernel: Kernel, emit: Emission) -> None:
-    """GELU, or its approximation by tanh."""
+    """GELU, exact or approximated by tanh."""
     options = ("GeluOptions", {"approximate": is_tanh_gelu(_value_at(kernel, emit, 2.0))})
     emit.operator("GELU", [_source(kernel, emit)], [_result(kernel, emit)], options, 2)
 
@@ -181,7 +181,7 @@ def softmax(op_name: str, options: Options) -> Convert:
 
 
 def binary(op_name: str, table: str | None, version: int, *, fuses: bool = True) -> Convert:
-    """A sum, product or extreme of two tensors, with the activation function behind it."""
+    """Converter for a sum, product, maximum or minimum of two tensors, with a fused activation function."""
 
     def convert(kernel: Kernel, emit: Emission) -> None:
         op = kernel.first(BinaryOp)
@@ -194,7 +194,7 @@ def binary(op_name: str, table: str | None, version: int, *, fuses: bool = True)
 
 
 def _side(kernel: Kernel, emit: Emission, value: SSAValue) -> int:
-    """An operand of a sum: a port, or a port's broadcast, which the operator repeats itself."""
+    """An operand of a sum: a port, or the operand of a port's broadcast; the operator broadcasts by itself."""
     block, owner = kernel.region.body.block, value.owner
     if isinstance(owner, Operation) and owner.parent is block and owner.operands:
         array = emit.array_inside(kernel, value)
@@ -247,7 +247,7 @@ def broadcast(kernel: Kernel, emit: Emission) -> None:
 
 
 def gather(kernel: Kernel, emit: Emission) -> None:
-    """GATHER; the indices are integers as they are."""
+    """GATHER; the indices are plain, unquantized integers."""
     op = kernel.first(GatherOp)
     source = _source(kernel, emit, kernel.port(op.operand))
     indices = _source(kernel, emit, kernel.port(op.start_indices))
@@ -298,4 +298,4 @@ KERNELS: Mapping[str, Convert] = {
     "tanh": function("TANH", None, 2),
     "transpose": transpose,
 }
-"""By logical kernel."""
+"""Converters by logical kernel."""

@@ -1,4 +1,4 @@
-"""An exported .tflite file, run by LiteRT."""
+"""Run exported .tflite files with LiteRT."""
 
 from __future__ import annotations
 
@@ -19,15 +19,16 @@ from zeropoint.litert_schema import schema
 
 
 class LiteRTFile:
-    """A file with named inputs and outputs that takes and gives arrays in the layout of the original model.
+    """A file with named inputs and outputs that takes and returns arrays in the layout of the original model.
 
-    What the exporter moved, the metadata of the file says; quantized inputs and outputs become real numbers.
+    The file's metadata records the dimensions that the exporter moved. Quantized inputs and outputs are converted from
+    and to real numbers.
     """
 
     def __init__(self, path: Path, *, reference: bool = False):
         """`reference` chooses LiteRT's reference kernels instead of XNNPACK and the optimized ones.
 
-        Raises ExportError for a file that LiteRT does not take, or without names, and where LiteRT is not installed.
+        Raises ExportError for a file that LiteRT rejects or that has no names, and if LiteRT is not installed.
         """
         module = _runtime()
         kinds = module.OpResolverType
@@ -60,7 +61,7 @@ class LiteRTFile:
         return tuple(self._outputs)
 
     def __call__(self, inputs: Mapping[str, Array], *, observe: object = None) -> dict[str, Array]:
-        """The outputs for one sample, by name. A file shows nothing to `observe`."""
+        """The outputs for one sample, by name. `observe` is ignored: a file has no observable intermediates."""
         for name, detail in self._inputs.items():
             if name not in inputs:
                 raise ExportError(f"found no array for input '{name}', expected arrays for {', '.join(self._inputs)}")
@@ -78,13 +79,13 @@ class LiteRTFile:
 
 @dataclass(frozen=True)
 class LiteRTEngine:
-    """LiteRT as the engine of a program that was exported to this file."""
+    """An engine that runs a program from its exported file with LiteRT."""
 
     path: Path
     reference: bool = False
 
     def prepare(self, program: Program) -> LiteRTFile:
-        """The file, ready to run. Raises ExportError where inputs or outputs have other names than the program's."""
+        """The file, ready to run. Raises ExportError if its input or output names differ from the program's."""
         file = LiteRTFile(self.path, reference=self.reference)
         for kind, found, ports in (("inputs", file.inputs, program.inputs), ("outputs", file.outputs, program.outputs)):
             expected = [port.name for port in ports]
@@ -103,7 +104,7 @@ def _runtime() -> Any:
 
 
 def _orders(content: bytes) -> Mapping[str, Any]:
-    """How dimensions of inputs and outputs were moved, as our own metadata says; nothing for other files."""
+    """The permutations of inputs and outputs from zeropoint's metadata; empty for other files."""
     model = schema().Model.GetRootAs(content, 0)
     for index in range(model.MetadataLength()):
         entry = model.Metadata(index)

@@ -1,7 +1,7 @@
-"""Sums over dimensions or windows, as products with weights of 1.
+"""Sums over dimensions or windows, as convolutions with weights of 1.
 
-The reference kernel of SUM is wrong for 8 bits in LiteRT 2.3.0. CONV_2D and DEPTHWISE_CONV_2D with weights of 1
-compute the same: integers summed, requantized by s_in / s_out, with two roundings.
+LiteRT 2.3.0's reference kernel of SUM is wrong for 8 bits. CONV_2D and DEPTHWISE_CONV_2D with weights of 1 compute the
+same result: the integers are summed and requantized by s_in / s_out, with two roundings.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from zeropoint.ir.stablehlo.arrays import array_values, padding_values
 from zeropoint.ir.tensors import shape_of
 
 ONE = UniformQuantizedType.per_layer(Storage.of("i8", -127), 1.0)
-"""The type of the weights: stored 1 is 1."""
+"""The type of the weights: scale 1, so that a stored 1 is the real 1."""
 
 
 def sum_(kernel: Kernel, emit: Emission) -> None:
@@ -39,7 +39,7 @@ def sum_(kernel: Kernel, emit: Emission) -> None:
 
 
 def dimension_sum(kernel: Kernel, emit: Emission) -> None:
-    """TRANSPOSE of what is summed to the end, CONV_2D with one window of ones, RESHAPE."""
+    """TRANSPOSE the summed dimensions to the end, CONV_2D with one window of ones, RESHAPE."""
     op = kernel.first(ReduceOp)
     shape, summed = shape_of(op.inputs[0]), array_values(op.dimensions)
     kept = [axis for axis in range(len(shape)) if axis not in summed]

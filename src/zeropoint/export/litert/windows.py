@@ -1,7 +1,7 @@
-"""Strides, dilations and padding of windows, as LiteRT has them: SAME, VALID, or a PAD in front.
+"""Strides, dilations and padding of windows in LiteRT's terms: SAME, VALID, or a preceding PAD.
 
-Source: TensorFlow's definition of SAME: the output has ceil(size / stride) positions, and of the padding that takes the
-smaller half comes first.
+Source: TensorFlow's definition of SAME: the output has ceil(size / stride) positions, and the smaller half of the
+required padding comes first.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Window:
 
     @property
     def counts(self) -> IntArray:
-        """How many values of the image, padding left out, every window holds: (output height, output width)."""
+        """The number of image values in each window, excluding padding. Shape: (output height, output width)."""
         found: list[IntArray] = []
         for axis in range(2):
             (low, high), size, extent = self.padding[axis], self.size[axis], self.kernel[axis]
@@ -50,7 +50,7 @@ class Window:
 
     @property
     def strides_and_dilations(self) -> dict[str, int]:
-        """The fields of the options of a convolution."""
+        """The stride and dilation fields of a convolution's options."""
         return {
             "strideH": self.strides[0],
             "strideW": self.strides[1],
@@ -66,5 +66,5 @@ class Window:
 
     @property
     def paddings(self) -> list[tuple[int, int]]:
-        """What PAD adds to the four dimensions."""
+        """The PAD amounts, low and high, of the four dimensions."""
         return [(0, 0), *self.padding, (0, 0)]

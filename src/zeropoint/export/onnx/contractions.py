@@ -1,7 +1,7 @@
 """Convolutions and matrix products: Conv, ConvTranspose, Gemm, MatMul.
 
-ONNX has channels behind the batch; a layout that has them elsewhere is transposed before and after. A clamp behind the
-product is left to the result's storage where that bounds it already, as of a relu with its zero point at the end.
+ONNX is channels-first; other layouts are transposed before and after. A clamp after the product is omitted if the
+result's storage range already enforces it, e.g. a relu whose zero point is the storage minimum.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _with_axis(kind: UniformQuantizedType, axis: int) -> UniformQuantizedType:
 
 
 def _weights(kernel: Kernel, emit: Emission, port: int, order: Sequence[int], flipped: Sequence[int] = ()) -> Tensor:
-    """A weight in another order of dimensions, some of them reversed; a constant is turned here."""
+    """A weight with dimensions reordered and those in `flipped` reversed; constants are transposed at export."""
     value, kind = kernel.region.inputs[port], kernel.specs[port]
     quantized = isinstance(kind, UniformQuantizedType)
     name = emit.name(value) if emit.name(value) != value.owner.name else f"{_name(kernel, emit)}/weights"  # pyright: ignore
@@ -54,7 +54,7 @@ def _weights(kernel: Kernel, emit: Emission, port: int, order: Sequence[int], fl
 
 
 def _pinned(value: SSAValue) -> UniformQuantizedType | None:
-    """What a constant beside floats is stored in; integers of 4 bits as such."""
+    """The type in which a constant used in float is stored; a range that fits 4 bits uses a 4-bit type."""
     kind = value.owner.attributes.get(PINNED) if isinstance(value.owner, Operation) else None
     if not isinstance(kind, UniformQuantizedType):
         return None
@@ -64,7 +64,7 @@ def _pinned(value: SSAValue) -> UniformQuantizedType | None:
 
 
 def _turned(kind: UniformQuantizedType, order: Sequence[int]) -> UniformQuantizedType:
-    """The type of a tensor whose dimensions stand in another order."""
+    """The type of a tensor after its dimensions are reordered."""
     if kind.blocks is None:
         return kind if kind.axis is None else _with_axis(kind, list(order).index(kind.axis))
     sizes = dict(kind.blocks)
@@ -74,7 +74,7 @@ def _turned(kind: UniformQuantizedType, order: Sequence[int]) -> UniformQuantize
 
 
 def _name(kernel: Kernel, emit: Emission) -> str:
-    """The name of the node that makes the kernel's product."""
+    """The name of the node that computes the kernel's product."""
     for op in kernel.ops:
         if isinstance(op, ConvolutionOp | DotGeneralOp):
             return emit.name(op.results[0])
@@ -82,7 +82,7 @@ def _name(kernel: Kernel, emit: Emission) -> str:
 
 
 def _bias(kernel: Kernel, emit: Emission) -> Tensor | None:
-    """The bias as i32, or f32 of a float product; None where the kernel has none."""
+    """The bias as i32, or f32 for a float product; None if the kernel has none."""
     arguments = kernel.region.body.block.args
     ports = {id(argument): index for index, argument in enumerate(arguments)}
     for op in kernel.ops:
@@ -95,7 +95,7 @@ def _bias(kernel: Kernel, emit: Emission) -> Tensor | None:
 
 
 def _channels_first(numbers: ConvolutionLayout) -> tuple[list[int], list[int], list[int]]:
-    """The orders that make input, weights and result NCHW, OIHW and NCHW."""
+    """The permutations that bring input, weights and result to NCHW, OIHW and NCHW."""
     return (
         [numbers.input_batch_dimension, numbers.input_feature_dimension, *numbers.input_spatial_dimensions],
         [
@@ -108,7 +108,7 @@ def _channels_first(numbers: ConvolutionLayout) -> tuple[list[int], list[int], l
 
 
 def convolution(kernel: Kernel, emit: Emission) -> None:
-    """Conv; ConvTranspose where the input is dilated."""
+    """Conv; ConvTranspose if the input is dilated."""
     op = kernel.first(ConvolutionOp)
     numbers = op.dimension_numbers.data
     rank = len(numbers.input_spatial_dimensions)
@@ -155,7 +155,7 @@ def _transposed_convolution(
     flipped: Sequence[int],
     emit: Emission,
 ) -> Tensor:
-    """ConvTranspose: weights [input, output / groups, ...], read backwards; its padding cuts the result."""
+    """ConvTranspose: weights [input, output / groups, ...], spatially reversed; its padding crops the result."""
     name, rank = _name(kernel, emit), len(shape) - 2
     groups = op.feature_group_count.value.data
     array = emit.array(kernel.region.inputs[kernel.port(op.rhs)])
@@ -193,14 +193,14 @@ def _transposed_convolution(
 
 
 def _per_input(weights: Array, groups: int) -> Array:
-    """[output, input / groups, ...] to [input, output / groups, ...]."""
+    """Weights from [output, input / groups, ...] to [input, output / groups, ...]."""
     outputs, inputs, *window = weights.shape
     grouped = weights.reshape(groups, outputs // groups, inputs, *window).swapaxes(1, 2)
     return grouped.reshape(groups * inputs, outputs // groups, *window)
 
 
 def fully_connected(kernel: Kernel, emit: Emission) -> None:
-    """Gemm with a bias, MatMul without, over one dimension; what is summed over others is brought there first."""
+    """Gemm with a bias, MatMul without; several contracting dimensions are first flattened into one."""
     op = kernel.first(DotGeneralOp)
     numbers = op.dot_dimension_numbers.data
     if numbers.lhs_batching_dimensions:
@@ -239,7 +239,7 @@ def _wide(bias: Tensor, outputs: int) -> Tensor:
 
 
 def _flat(kernel: Kernel, emit: Emission, port: int, order: Sequence[int], shape: tuple[int, int]) -> Tensor:
-    """Weights of more dimensions as a matrix; one scale for all of them."""
+    """Weights of higher rank as a matrix; requires a single scale."""
     array, kind = emit.array(kernel.region.inputs[port]), kernel.specs[port]
     if array is None or (isinstance(kind, UniformQuantizedType) and not kind.is_per_layer):
         raise ExportError("found weights of several output dimensions with scales per channel, expected one scale")
@@ -256,7 +256,7 @@ def batch_matmul(kernel: Kernel, emit: Emission) -> None:
 
 
 def matmul(op: DotGeneralOp, sides: Sequence[Tensor], kind: object, emit: Emission, name: str) -> Tensor:
-    """MatMul: batches in front, what is summed last on the left and before last on the right."""
+    """MatMul: batches first; the contracting dimension is last on the left and second to last on the right."""
     numbers = op.dot_dimension_numbers.data
     left, right = sides
     batches = (numbers.lhs_batching_dimensions, numbers.rhs_batching_dimensions)

@@ -1,6 +1,6 @@
-"""What the conversion of one kernel works with: values of the program as tensors, and ops between casts.
+"""Context for converting kernels: values of the program as tensors of the model, and ops between casts.
 
-A quantized tensor is its integers in the file. The form of the file says how an op reads them:
+A quantized tensor is stored as integers. The format determines how an op reads them:
 
 - QDQ: `DequantizeLinear` of every operand, the float op, `QuantizeLinear` of its result; runtimes fuse these.
 - QOperator: the operator on integers where ONNX or onnxruntime has one (`qoperators.py`), QDQ elsewhere.
@@ -28,14 +28,14 @@ from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 from zeropoint.ir.weights import Weights
 
 WIDE_OPSET, NARROW_OPSET = 21, 21
-"""The opsets that quantize to 16 bits, and to 4 bits or by blocks."""
+"""The first opsets that quantize to 16 bits, and to 4 bits or per block."""
 NARROW = 4
-"""The bits of integers of which two share a byte."""
+"""The width in bits of integers that are packed two to a byte."""
 
 
 @dataclass(frozen=True)
 class Tensor:
-    """A tensor of the file: its name, the type of its elements, its shape; integers where the type is quantized."""
+    """A tensor of the model: name, element type and shape. A quantized type means that it holds integers."""
 
     name: str
     kind: Attribute
@@ -43,13 +43,13 @@ class Tensor:
 
     @property
     def quantized(self) -> UniformQuantizedType | None:
-        """The quantized type, None of other tensors."""
+        """The quantized type; None for other tensors."""
         return self.kind if isinstance(self.kind, UniformQuantizedType) else None
 
 
 @dataclass
 class Emission:
-    """The model under construction, and where every value of the program is in it."""
+    """The model under construction, and the tensor of each value of the program."""
 
     builder: GraphBuilder
     weights: Weights
@@ -58,21 +58,21 @@ class Emission:
     made: dict[SSAValue, Attribute] = field(default_factory=dict[SSAValue, Attribute])
     reals: dict[str, str] = field(default_factory=dict[str, str])
     loose: dict[SSAValue, Tensor] = field(default_factory=dict[SSAValue, Tensor])
-    """Broadcasts before they are repeated, in the rank of their result: arithmetic repeats its operands itself."""
+    """Operands of broadcasts, reshaped to the rank of their result: ONNX arithmetic broadcasts its operands itself."""
 
     def name(self, value: SSAValue) -> str:
-        """What to call a value: the node of the model that makes it."""
+        """The name of a value: the model's node that computes it."""
         owner = value.owner
         found = None if isinstance(owner, Block) else location_text(owner.location)
         return found or ("input" if isinstance(owner, Block) else owner.name)
 
     def put(self, value: SSAValue, tensor: Tensor) -> None:
-        """Say which tensor a value is."""
+        """Record the tensor of a value."""
         self.tensors[value, tensor.kind] = tensor
         self.made[value] = tensor.kind
 
     def operand(self, value: SSAValue, kind: Attribute) -> Tensor:
-        """The tensor of a value in a type; a constant, or the value cast from the type in which it was made."""
+        """The tensor of a value in a given type: a constant, or the value cast from the type it was produced in."""
         found = self.tensors.get((value, kind))
         if found is None:
             if value in self.loose and value not in self.made:
@@ -100,7 +100,7 @@ class Emission:
         return self._stored(real, kind, tensor.shape, name)
 
     def array(self, value: SSAValue) -> Array | None:
-        """The array behind a constant; None for a computed value."""
+        """The array of a constant; None for a computed value."""
         op = value.owner
         if isinstance(op, BroadcastInDimOp):
             inner = self.array(op.operand)
@@ -108,7 +108,7 @@ class Emission:
         return constant_array(value, self.weights)
 
     def constant(self, array: Array, kind: Attribute, name: str) -> Tensor:
-        """A constant: the integers of a quantized type, or the array as it is."""
+        """A constant: quantized to integers if `kind` is a quantized type, else the array itself."""
         stored = stored_array(array, kind).astype(file_dtype(kind)) if isinstance(kind, UniformQuantizedType) else array
         return Tensor(self.builder.constant(name, stored), kind, array.shape)
 
@@ -117,14 +117,14 @@ class Emission:
         return self.builder.constant(name, np.asarray(values, np.int64))
 
     def parameters(self, kind: UniformQuantizedType, name: str) -> tuple[str, str]:
-        """Scale and zero point of a type, as constants."""
+        """The scale and zero point of a type, as constants."""
         scales, points = kind.scales.astype(np.float32), kind.zero_points.astype(file_dtype(kind))
         if kind.is_per_layer:
             scales, points = scales.reshape(()), points.reshape(())
         return self.builder.constant(f"{name}_scale", scales), self.builder.constant(f"{name}_zero_point", points)
 
     def real(self, tensor: Tensor) -> str:
-        """The real numbers of a tensor: its `DequantizeLinear`, one for all who read it."""
+        """The real values of a tensor: its `DequantizeLinear`, shared by all readers."""
         kind = tensor.quantized
         if kind is None:
             return tensor.name
@@ -142,7 +142,7 @@ class Emission:
         return self._within(Tensor(made, kind, shape), name)
 
     def _within(self, tensor: Tensor, name: str) -> Tensor:
-        """The integers within the part of the storage range that the type uses."""
+        """The integers clipped to the part of the storage range that the type uses."""
         kind = tensor.quantized
         if kind is None or kind.storage.is_full_range:
             return tensor
@@ -171,9 +171,9 @@ class Emission:
         attributes: Attributes | None = None,
         extra: Sequence[str] = (),
     ) -> Tensor:
-        """An op of these operands whose result is of a type; `extra` are inputs that are no data: shapes, axes.
+        """An op with a result of the given type; `extra` are inputs other than data: shapes, axes.
 
-        Operands and result are cast where they are quantized, or the op becomes its QOperator.
+        Quantized operands and results are cast, or the op becomes its QOperator.
         """
         shape = tuple(shape)
         if self.qoperators and isinstance(kind, UniformQuantizedType):
@@ -196,7 +196,7 @@ class Emission:
         attributes: Attributes | None = None,
         extra: Sequence[str] = (),
     ) -> Tensor:
-        """An op on the elements as they are stored."""
+        """An op that works on the stored elements without casts."""
         made = self.builder.unique(f"{name}_quantized" if isinstance(kind, UniformQuantizedType) else name)
         self.builder.node(op, [*(tensor.name for tensor in inputs), *extra], [made], made, attributes)
         return Tensor(made, kind, tuple(shape))
@@ -234,21 +234,21 @@ class Emission:
         return self.apply("Reshape", [tensor], tensor.kind, shape, f"{name}/reshape", extra=[self.integers(shape)])
 
     def transposed(self, tensor: Tensor, order: Sequence[int], name: str) -> Tensor:
-        """The dimensions in another order; the tensor itself where they keep theirs."""
+        """The tensor transposed; the tensor itself if the order is the identity."""
         if list(order) == sorted(order):
             return tensor
         shape = [tensor.shape[axis] for axis in order]
         return self.apply("Transpose", [tensor], tensor.kind, shape, f"{name}/transpose", {"perm": list(order)})
 
     def repeated(self, tensor: Tensor, shape: Sequence[int], name: str) -> Tensor:
-        """The tensor with dimensions of size 1 repeated."""
+        """The tensor with dimensions of size 1 repeated to `shape`."""
         if tuple(shape) == tensor.shape:
             return tensor
         return self.apply("Expand", [tensor], tensor.kind, shape, f"{name}/expand", extra=[self.integers(shape)])
 
 
 def file_dtype(kind: UniformQuantizedType) -> np.dtype[np.generic]:
-    """The dtype of stored integers in the file, where integers of 4 bits have one."""
+    """The dtype of stored integers in the file, including ONNX's 4-bit types."""
     storage = kind.storage.type
     if storage.width == NARROW:
         return np.dtype(ml_dtypes.int4 if storage.signed else ml_dtypes.uint4)
@@ -256,12 +256,12 @@ def file_dtype(kind: UniformQuantizedType) -> np.dtype[np.generic]:
 
 
 def spread(array: Array, op: BroadcastInDimOp) -> Array:
-    """The operand of a broadcast in the rank of its result, dimensions that are repeated of size 1."""
+    """The operand of a broadcast, reshaped to the rank of the result; repeated dimensions have size 1."""
     return array.reshape(spread_shape(op))
 
 
 def spread_shape(op: BroadcastInDimOp) -> list[int]:
-    """The shape of the operand of a broadcast in the rank of its result."""
+    """The shape of a broadcast's operand in the rank of the result."""
     shape = [1] * len(shape_of(op.result))
     for size, dimension in zip(shape_of(op.operand), array_values(op.broadcast_dimensions), strict=True):
         shape[dimension] = size
@@ -269,14 +269,14 @@ def spread_shape(op: BroadcastInDimOp) -> list[int]:
 
 
 def float_dtype(value: SSAValue) -> np.dtype[np.generic]:
-    """The dtype of a value that nothing quantizes."""
+    """The dtype of an unquantized value."""
     return element_dtype(element_of(value))
 
 
 def clamped(kernel: Kernel, tensor: Tensor, emit: Emission, name: str) -> Tensor:
-    """The result within the bounds behind a kernel: `Clip` where its storage does not bound it already.
+    """The result clamped to the kernel's bounds, by a `Clip` unless its storage range already enforces them.
 
-    Rounding is monotone, so that integers can be bounded. Of a float result the bounds are floats.
+    Rounding is monotone, so clamping the integers is equivalent. A float result has float bounds.
     """
     low, high = kernel.bounds
     kind = tensor.quantized

@@ -1,4 +1,4 @@
-"""Float ops as ONNX's operators: what propagation left outside of kernels, or inside of a kernel without types."""
+"""Float ops as ONNX operators: those that propagation left outside kernels, or inside a kernel without types."""
 
 from __future__ import annotations
 
@@ -64,11 +64,11 @@ REDUCTIONS: Mapping[type[Operation], tuple[str, float, int]] = {
     hlo.MinimumOp: ("ReduceMin", np.inf, 18),
     hlo.MultiplyOp: ("ReduceProd", 1.0, 18),
 }
-"""By what the body does: the operator, its neutral value, the opset that takes axes as an input."""
+"""By the body's op: the operator, its identity element, the first opset that takes axes as an input."""
 
 
 def _loose(emit: Emission, value: SSAValue) -> Tensor:
-    """A value for an op that repeats its operands itself: broadcasts are left to it."""
+    """A value for an op that broadcasts its operands itself: explicit broadcasts are omitted."""
     op = value.owner
     if isinstance(op, hlo.BroadcastInDimOp) and (value, element_of(value)) not in emit.tensors:
         array = emit.array(op.operand)
@@ -80,7 +80,7 @@ def _loose(emit: Emission, value: SSAValue) -> Tensor:
 
 
 def _exact(emit: Emission, value: SSAValue) -> Tensor:
-    """A value in its own shape."""
+    """A value in its full shape, broadcasts applied."""
     op = value.owner
     if isinstance(op, hlo.BroadcastInDimOp) and (value, element_of(value)) not in emit.tensors:
         made = emit.repeated(_loose(emit, value), shape_of(value), emit.name(value))
@@ -102,7 +102,7 @@ def _finish(
 
 
 def _elementwise(op: Operation, emit: Emission, name: str) -> None:
-    """One operand at least has the shape of the result."""
+    """An elementwise op. At least one operand is given the shape of the result."""
     result = op.results[0]
     if name in OF_BOOLEANS and str(element_of(result)) != "i1":
         raise ExportError(f"found {op.name} of integers, expected booleans", op)
@@ -113,12 +113,12 @@ def _elementwise(op: Operation, emit: Emission, name: str) -> None:
 
 
 def unary(op: Operation, emit: Emission) -> None:
-    """A function of one value."""
+    """A unary function."""
     _elementwise(op, emit, UNARY[type(op)])
 
 
 def binary(op: Operation, emit: Emission) -> None:
-    """Arithmetic of two values."""
+    """A binary arithmetic op."""
     _elementwise(op, emit, BINARY[type(op)])
 
 
@@ -140,7 +140,7 @@ def select(op: hlo.SelectOp, emit: Emission) -> None:
 
 
 def clamp(op: hlo.ClampOp, emit: Emission) -> None:
-    """Clip by numbers, Max and Min by tensors."""
+    """Clip for scalar bounds, Max and Min for tensor bounds."""
     low, value, high = (_exact(emit, operand) for operand in (op.min, op.operand, op.max))
     if not low.shape and not high.shape:
         _finish(emit, op, "Clip", [value], None, [low.name, high.name])
@@ -194,7 +194,7 @@ def reverse(op: hlo.ReverseOp, emit: Emission) -> None:
 
 
 def pad(op: hlo.PadOp, emit: Emission) -> None:
-    """Pad, which may cut."""
+    """Pad; negative padding crops."""
     low, high, inside = (array_values(a) for a in (op.edge_padding_low, op.edge_padding_high, op.interior_padding))
     if any(inside):
         raise ExportError("found padding between elements, expected none", op)
@@ -203,7 +203,7 @@ def pad(op: hlo.PadOp, emit: Emission) -> None:
 
 
 def reduce(op: hlo.ReduceOp, emit: Emission) -> None:
-    """ReduceSum, ReduceMax, ReduceMin, ReduceProd; the initial value is the neutral one."""
+    """ReduceSum, ReduceMax, ReduceMin, ReduceProd; the initial value is the op's identity."""
     body = list(op.body.block.ops)
     rule = REDUCTIONS.get(type(body[0])) if len(body) == 2 and len(op.inputs) == 1 else None
     initial = emit.array(op.init_values[0])
@@ -235,11 +235,11 @@ def iota(op: hlo.IotaOp, emit: Emission) -> None:
 
 
 def broadcast(op: hlo.BroadcastInDimOp, emit: Emission) -> None:
-    """Nothing: ops repeat their operands, or ask for an Expand."""
+    """Emits nothing: ops broadcast their operands, or request an Expand."""
 
 
 def cast(op: QuantizeCastOp | DequantizeCastOp, emit: Emission) -> None:
-    """QuantizeLinear, DequantizeLinear: parameters that the model pinned where no kernel took them."""
+    """QuantizeLinear, DequantizeLinear: for parameters pinned by the model that no kernel absorbed."""
     kind, value = element_of(op.results[0]), op.operands[0]
     source = emit.operand(value, emit.made.get(value, element_of(value)))
     emit.put(op.results[0], emit.cast(source, kind, emit.name(op.results[0])))
@@ -271,7 +271,7 @@ OPERATORS: Mapping[type[Operation], Convert] = {
 
 
 def float_op(op: Operation, emit: Emission) -> None:
-    """The nodes of one float op. Raises ExportError where the table has none."""
+    """Emit the nodes of one float op. Raises ExportError if the table has none."""
     rule = OPERATORS.get(type(op))
     if rule is None:
         raise ExportError(f"found {op.name}, expected an op that ONNX has in float", op)
@@ -279,5 +279,5 @@ def float_op(op: Operation, emit: Emission) -> None:
 
 
 def settled(emit: Emission, value: SSAValue) -> None:
-    """Make a broadcast that something else than a float op reads."""
+    """Emit a broadcast that is read by something other than a float op."""
     _exact(emit, value)

@@ -1,6 +1,6 @@
-"""An ONNX model under construction: nodes, constants, names, the opsets that they need.
+"""Builder for an ONNX model: nodes, constants, names and the opset they require.
 
-Source: the ONNX IR specification (`onnx.proto`), "External Tensor Data" for constants in a file of their own.
+Source: the ONNX IR specification (`onnx.proto`), "External Tensor Data" for constants in a separate file.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ from zeropoint.ir.tensors import Array
 MICROSOFT = "com.microsoft"
 """The domain of onnxruntime's own operators."""
 LEAST_OPSET = 13
-"""The first with scales per channel."""
+"""The first opset with per-channel scales."""
 METADATA = "zeropoint"
-"""The key of the metadata that says what the program was quantized for, as JSON."""
+"""The metadata key under which target and profile are stored, as JSON."""
 EXTERNAL_ABOVE = 1_900_000_000
-"""Bytes of constants that a file may hold: protobuf has room for 2 GiB."""
+"""The most bytes of constants in one file: protobuf's limit is 2 GiB."""
 EXTERNAL_LEAST = 1024
-"""Bytes of a constant that is worth a place in the external file."""
+"""The least size in bytes of a constant in the external file."""
 PAGE = 4096
-"""Constants start at multiples of this, so that they can be mapped into memory."""
+"""Alignment of constants in bytes, so that they can be memory-mapped."""
 
 Attributes = Mapping[str, "int | float | str | Sequence[int] | Sequence[float]"]
 
 
 def element_type(dtype: np.dtype[np.generic]) -> int:
-    """ONNX's number of a NumPy dtype."""
+    """The ONNX element type of a NumPy dtype."""
     return helper.np_dtype_to_tensor_dtype(dtype)
 
 
 @dataclass
 class GraphBuilder:
-    """Tensors are their names; equal constants share one."""
+    """Tensors are identified by name; equal constants share one."""
 
     nodes: list[NodeProto] = field(default_factory=list[NodeProto])
     constants: dict[str, TensorProto] = field(default_factory=dict[str, TensorProto])
@@ -58,11 +58,11 @@ class GraphBuilder:
         return self.unique(f"{name}_{count}") if count else name
 
     def needs(self, opset: int) -> None:
-        """Let the model be of this opset at least."""
+        """Require at least this opset."""
         self.opset = max(self.opset, opset)
 
     def constant(self, name: str, array: Array) -> str:
-        """A constant; one that is there already where elements, shape and type are equal."""
+        """A constant; an existing one is reused if elements, shape and type are equal."""
         array = np.asarray(array, order="C")
         key = (array.dtype.name, array.shape, array.tobytes())
         if key not in self.shared:
@@ -79,7 +79,7 @@ class GraphBuilder:
         attributes: Attributes | None = None,
         domain: str = "",
     ) -> None:
-        """A node; an empty input is left out."""
+        """A node; an empty name stands for an omitted input."""
         made = helper.make_node(op, list(inputs), list(outputs), self.unique(f"node:{name}")[5:], domain=domain)
         for key, value in (attributes or {}).items():
             made.attribute.append(_attribute(key, value))
@@ -88,13 +88,13 @@ class GraphBuilder:
         self.nodes.append(made)
 
     def input(self, name: str, shape: Sequence[int], dtype: np.dtype[np.generic]) -> str:
-        """An input, which has its name for itself."""
+        """An input under a name of its own."""
         self.taken[name] = 1
         self.inputs.append(helper.make_tensor_value_info(name, element_type(dtype), list(shape)))
         return name
 
     def output(self, name: str, tensor: str, shape: Sequence[int], dtype: np.dtype[np.generic]) -> None:
-        """Give a tensor the name of an output; where it has another name to keep, an `Identity` of it."""
+        """Give a tensor the name of an output, through an `Identity` if it must keep another name."""
         tensor = self.renamed.get(tensor, tensor)
         kept = {value.name for value in (*self.inputs, *self.outputs)} | self.constants.keys()
         if tensor in kept:
@@ -109,7 +109,7 @@ class GraphBuilder:
         self.outputs.append(helper.make_tensor_value_info(name, element_type(dtype), list(shape)))
 
     def finish(self, name: str, metadata: Mapping[str, object]) -> ModelProto:
-        """The model, of the least opset and file version that hold it."""
+        """The model, with the lowest opset and IR version that can represent it."""
         used = {name for node in self.nodes for name in node.input}
         constants = [tensor for name, tensor in self.constants.items() if name in used]
         graph = helper.make_graph(self.nodes, name, self.inputs, self.outputs, constants)
@@ -128,9 +128,9 @@ def _attribute(key: str, value: int | float | str | Sequence[int] | Sequence[flo
 
 
 def files_of(model: ModelProto, name: str, limit: int | None = None) -> dict[str, bytes]:
-    """The bytes of the files that a model of this file name is: constants in `NAME.data` where they pass `limit` bytes.
+    """The model as bytes by file name; constants go to `NAME.data` if they exceed `limit` bytes.
 
-    The model comes last, so that it is never there without its data.
+    The model comes last, so that it never exists without its data.
     """
     limit = EXTERNAL_ABOVE if limit is None else limit
     constants = model.graph.initializer

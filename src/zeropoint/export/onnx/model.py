@@ -1,7 +1,7 @@
-"""A program of decided regions as an ONNX model.
+"""Export a program of decided regions as an ONNX model.
 
 Source: the RFC on quantization transformations, section "Export" (targets with fixed kernels): every region becomes the
-one operator that it stands for; its ports have the parameters that propagation gave them.
+one operator that it represents; its ports have the parameters assigned by propagation.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from zeropoint.ir.tensors import element_dtype, element_of, shape_of
 
 KERNELS = {**contractions.KERNELS, **rows.KERNELS}
 IN_FLOAT_TOO = frozenset({*contractions.KERNELS, "average_pool", "max_pool", "mean", "softmax"})
-"""Kernels whose operator is the same in float."""
+"""Kernels that use the same operator in float."""
 
 
 def onnx_model(program: Program, *, integer_io: bool = False, qoperators: bool = False) -> ModelProto:
     """The model, as QDQ or with QOperators.
 
-    `integer_io` makes inputs and outputs storage integers. Raises ExportError for what ONNX has no operator for.
+    `integer_io` makes inputs and outputs storage integers. Raises ExportError for an op that ONNX has no operator for.
     """
     emit = Emission(GraphBuilder(), program.weights, qoperators)
     ports = list(zip(program.inputs, program.entry.args, strict=True))
@@ -59,7 +59,7 @@ def onnx_model(program: Program, *, integer_io: bool = False, qoperators: bool =
 
 
 def _region(kernel: Kernel, emit: Emission) -> None:
-    """The operator of a kernel; the float ops of one that propagation left float, but for products and pools."""
+    """Emit the operator of a kernel. A kernel left in float becomes its float ops, unless it is in `IN_FLOAT_TOO`."""
     for value in kernel.region.inputs:
         if isinstance(value.owner, BroadcastInDimOp) and emit.array(value) is None:
             settled(emit, value)

@@ -1,4 +1,4 @@
-"""Operators on integers that carry the parameters of operands and result as inputs: the QOperator form.
+"""The QOperator form: operators on integers that take the parameters of operands and result as inputs.
 
 Source: the ONNX operator specification (QLinearConv, QLinearMatMul) and onnxruntime's contributed operators.
 """
@@ -13,7 +13,7 @@ from zeropoint.export.onnx.graph import MICROSOFT, Attributes
 
 @dataclass(frozen=True)
 class Parts:
-    """The names of a tensor of integers, of its scale and of its zero point."""
+    """The names of an integer tensor, its scale and its zero point."""
 
     tensor: str
     scale: str
@@ -21,7 +21,7 @@ class Parts:
 
     @property
     def all(self) -> list[str]:
-        """In the order in which operators take them."""
+        """The names in operator input order."""
         return [self.tensor, self.scale, self.zero_point]
 
 
@@ -30,7 +30,7 @@ Make = Callable[[Sequence[Parts], Parts], list[str]]
 
 @dataclass(frozen=True)
 class QOperator:
-    """An operator, and how its inputs are listed: operands and result with their parameters."""
+    """An operator, and the order of its inputs: operands and result with their parameters."""
 
     name: str
     make: Make
@@ -39,12 +39,12 @@ class QOperator:
     fixed: Mapping[str, int] | None = None
 
     def attributes(self, opset: int) -> Attributes:
-        """Attributes that the float op does not have."""
+        """The attributes that the float op lacks."""
         return {**(self.fixed or {}), **({"opset": opset} if self.opset_attribute else {})}
 
 
 def _in_order(operands: Sequence[Parts], result: Parts) -> list[str]:
-    """Operands, then scale and zero point of the result."""
+    """Operands, then the result's scale and zero point."""
     return [*(part for operand in operands for part in operand.all), result.scale, result.zero_point]
 
 
@@ -54,13 +54,13 @@ def _bias_last(operands: Sequence[Parts], result: Parts) -> list[str]:
 
 
 def _bias_between(operands: Sequence[Parts], result: Parts) -> list[str]:
-    """QGemm: the bias stands before the result's parameters."""
+    """QGemm: the bias comes before the result's parameters."""
     bias = [operand.tensor for operand in operands[2:]] or [""]
     return [*operands[0].all, *operands[1].all, *bias, result.scale, result.zero_point]
 
 
 def _result_first(operands: Sequence[Parts], result: Parts) -> list[str]:
-    """QLinearConcat."""
+    """QLinearConcat: the result's parameters come first."""
     return [result.scale, result.zero_point, *(part for operand in operands for part in operand.all)]
 
 
@@ -77,6 +77,6 @@ QOPERATORS: Mapping[str, QOperator] = {
     "Sigmoid": QOperator("QLinearSigmoid", _in_order),
     "Softmax": QOperator("QLinearSoftmax", _in_order, opset_attribute=True),
 }
-"""By float operator."""
+"""QOperators by float operator."""
 MOVES = frozenset({"Expand", "Gather", "MaxPool", "ReduceMax", "ReduceMin", "Reshape", "Slice", "Transpose"})
-"""Operators that take integers as they are, where operands and result have one type."""
+"""Operators that work directly on integers if operands and result have the same type."""

@@ -1,4 +1,4 @@
-"""Pools, reductions, functions, sums and movement as ONNX's operators."""
+"""Pools, reductions, unary functions, elementwise ops and data movement as ONNX operators."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from zeropoint.numerics.arrays import IntArray
 
 Convert = Callable[[Kernel, Emission], None]
 AXES_OPSET = 18
-"""The first whose ReduceMax and ReduceMin take axes as an input."""
+"""The first opset whose ReduceMax and ReduceMin take axes as an input."""
 
 
 def _source(kernel: Kernel, emit: Emission, port: int = 0) -> Tensor:
@@ -51,7 +51,7 @@ def _put(kernel: Kernel, emit: Emission, tensor: Tensor) -> None:
 
 
 def function(op_name: str) -> Convert:
-    """A function of one value that has an operator of its own."""
+    """Converter for a unary function that has its own operator."""
 
     def convert(kernel: Kernel, emit: Emission) -> None:
         made = emit.apply(
@@ -63,7 +63,7 @@ def function(op_name: str) -> Convert:
 
 
 def leaky_relu(kernel: Kernel, emit: Emission) -> None:
-    """LeakyRelu, whose slope is what the function makes of -1."""
+    """LeakyRelu; its slope is minus the function's value at -1."""
     block = kernel.region.body.block
     assert block.last_op is not None
     at = evaluate_chain(block.last_op.operands[0], block.args[0], np.array([-1.0], np.float32), emit.weights)
@@ -84,7 +84,7 @@ def softmax(kernel: Kernel, emit: Emission) -> None:
 
 
 def window_attributes(op: ReduceWindowOp, kernel: Kernel) -> dict[str, Sequence[int]]:
-    """The attributes of a pool over the dimensions behind the second. Raises ExportError for other windows."""
+    """The attributes of a pool over dimensions 2 and up. Raises ExportError for other windows."""
     sizes = array_values(op.window_dimensions)
     rank = len(sizes)
     strides, dilations = (array_values(a, (1,) * rank) for a in (op.window_strides, op.window_dilations))
@@ -109,7 +109,7 @@ def max_pool(kernel: Kernel, emit: Emission) -> None:
 
 
 def _held(op: ReduceWindowOp) -> IntArray:
-    """How many values of the input each window holds, padding left out: of the shape of the result."""
+    """The number of input values in each window, excluding padding; has the shape of the result."""
     shape, sizes = shape_of(op.inputs[0]), array_values(op.window_dimensions)
     rank = len(shape)
     strides, dilations = (array_values(array, (1,) * rank) for array in (op.window_strides, op.window_dilations))
@@ -122,7 +122,7 @@ def _held(op: ReduceWindowOp) -> IntArray:
 
 
 def _divisors(kernel: Kernel, emit: Emission) -> Array | None:
-    """What sums of the body are divided by; None where nothing divides them."""
+    """The divisors of the body's sums; None if there is no division."""
     division = next((op for op in kernel.ops if isinstance(op, DivideOp | MultiplyOp)), None)
     if division is None:
         return None
@@ -133,7 +133,7 @@ def _divisors(kernel: Kernel, emit: Emission) -> Array | None:
 
 
 def average_pool(kernel: Kernel, emit: Emission) -> None:
-    """AveragePool, which counts the padding or not."""
+    """AveragePool, with padding included in the count or not."""
     op, name = kernel.first(ReduceWindowOp), _name(kernel, emit)
     attributes = dict(window_attributes(op, kernel))
     counts, held = _divisors(kernel, emit), _held(op)
@@ -147,7 +147,7 @@ def average_pool(kernel: Kernel, emit: Emission) -> None:
     else:
         raise ExportError("found other counts than those of the windows, with or without padding", kernel.region)
     if all(step == 1 for step in attributes["dilations"]):
-        del attributes["dilations"]  # an attribute since opset 19
+        del attributes["dilations"]  # AveragePool has `dilations` only since opset 19
     else:
         emit.builder.needs(19)
     made = emit.apply(
@@ -157,7 +157,7 @@ def average_pool(kernel: Kernel, emit: Emission) -> None:
 
 
 def mean(kernel: Kernel, emit: Emission) -> None:
-    """GlobalAveragePool, whose integer kernels runtimes have; other dimensions are brought behind the second first."""
+    """GlobalAveragePool, for which runtimes have integer kernels; reduced dimensions are first moved to the end."""
     op, name = kernel.first(ReduceOp), _name(kernel, emit)
     shape, summed = shape_of(op.inputs[0]), array_values(op.dimensions)
     kept = [axis for axis in range(len(shape)) if axis not in summed]
@@ -191,7 +191,7 @@ def extreme(op_name: str) -> Convert:
 
 
 def binary(op_name: str) -> Convert:
-    """A sum or product of two tensors, which are repeated by ONNX's rules, with a clamp behind it."""
+    """Converter for a sum or product of two tensors, with ONNX broadcasting, followed by a clamp."""
 
     def convert(kernel: Kernel, emit: Emission) -> None:
         op = kernel.first(BinaryOp)
@@ -206,7 +206,7 @@ def binary(op_name: str) -> Convert:
 
 
 def side(kernel: Kernel, emit: Emission, value: SSAValue) -> Tensor:
-    """An operand of a sum: a port, or a port's broadcast, whose operand has the rank of the result then."""
+    """An operand of a sum: a port, or the operand of a port's broadcast, reshaped to the rank of the result."""
     arguments = kernel.region.body.block.args
     op = value.owner
     if isinstance(op, BroadcastInDimOp) and op.operand in arguments:
@@ -279,14 +279,14 @@ def slice_(kernel: Kernel, emit: Emission) -> None:
 
 
 def broadcast(kernel: Kernel, emit: Emission) -> None:
-    """Reshape to the rank of the result; an Expand, where an op wants one."""
+    """Reshape to the rank of the result; an Expand follows only if an op needs one."""
     source = emit.cast(_source(kernel, emit), kernel.output_spec, _name(kernel, emit))
     shape = spread_shape(kernel.first(BroadcastInDimOp))
     emit.loose[kernel.region.outputs[0]] = emit.reshaped(source, shape, _name(kernel, emit))
 
 
 def pad(kernel: Kernel, emit: Emission) -> None:
-    """Pad of the integers, with the integer of the number."""
+    """Pad on the integers, with the quantized padding value."""
     op, name = kernel.first(PadOp), _name(kernel, emit)
     low, high, inside = (array_values(a) for a in (op.edge_padding_low, op.edge_padding_high, op.interior_padding))
     number = emit.array(op.padding_value)
@@ -309,7 +309,7 @@ def gather(kernel: Kernel, emit: Emission) -> None:
 
 
 def gathered(op: GatherOp, source: Tensor, indices: Tensor, kind: object, emit: Emission, name: str) -> Tensor:
-    """Gather along a dimension. It refuses indices past the ends, which StableHLO clamps."""
+    """Gather along a dimension. ONNX rejects out-of-range indices, which StableHLO clamps."""
     axis = taken_axis(op)
     if emit.array(op.start_indices) is None:
         dtype = np.dtype(str(indices.kind).replace("i", "int"))
@@ -352,4 +352,4 @@ KERNELS: Mapping[str, Convert] = {
     "tanh": function("Tanh"),
     "transpose": transpose,
 }
-"""By logical kernel."""
+"""Converters by logical kernel."""

@@ -1,4 +1,4 @@
-"""An exported .onnx file, run by onnxruntime."""
+"""Run exported .onnx files with onnxruntime."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ELEMENTS = {"tensor(float)": np.float32, "tensor(int8)": np.int8, "tensor(uint8)
 
 
 def is_exported(path: Path) -> bool:
-    """Whether zeropoint wrote this model, as its metadata says."""
+    """Whether zeropoint wrote this model, judged by its metadata."""
     try:
         model = onnx.load_model_from_string(path.read_bytes())
     except (DecodeError, OSError):
@@ -42,13 +42,13 @@ class OnnxFile:
     """A file with named inputs and outputs."""
 
     def __init__(self, path: Path):
-        """Raises ExportError for a file that onnxruntime does not take, and where it is not installed."""
+        """Raises ExportError for a file that onnxruntime rejects, or if onnxruntime is not installed."""
         runtime = _runtime()
         options = runtime.SessionOptions()
         options.log_severity_level, options.intra_op_num_threads = 4, 1
         try:
             self._session: Any = runtime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-        except Exception as error:  # its errors have no base class of their own
+        except Exception as error:  # onnxruntime's errors have no common base class
             raise ExportError(f"{path}: found a file that onnxruntime refuses: {error}") from error
 
     @property
@@ -62,7 +62,7 @@ class OnnxFile:
         return tuple(port.name for port in self._session.get_outputs())
 
     def __call__(self, inputs: Mapping[str, Array], *, observe: object = None) -> dict[str, Array]:
-        """The outputs for one sample, by name. A file shows nothing to `observe`."""
+        """The outputs for one sample, by name. `observe` is ignored: a file has no observable intermediates."""
         for port in self._session.get_inputs():
             if port.name not in inputs:
                 raise ExportError(
@@ -80,12 +80,12 @@ class OnnxFile:
 
 @dataclass(frozen=True)
 class OnnxEngine:
-    """onnxruntime as the engine of a program that was exported to this file."""
+    """An engine that runs a program from its exported file with onnxruntime."""
 
     path: Path
 
     def prepare(self, program: Program) -> OnnxFile:
-        """The file, ready to run. Raises ExportError where inputs or outputs have other names than the program's."""
+        """The file, ready to run. Raises ExportError if its input or output names differ from the program's."""
         file = OnnxFile(self.path)
         for kind, found, ports in (("inputs", file.inputs, program.inputs), ("outputs", file.outputs, program.outputs)):
             expected = [port.name for port in ports]
