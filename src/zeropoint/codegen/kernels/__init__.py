@@ -1,1 +1,1 @@
-"""Kernels: frozen dataclasses of shapes that write their LLVM."""
+"""Kernels: frozen dataclasses of shapes that generate their LLVM code."""

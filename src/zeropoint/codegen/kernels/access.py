@@ -1,7 +1,7 @@
-"""Elements of operands and results of any strides: how they are loaded, computed one after the other, and stored.
+"""Loading, computing and storing elements of operands and results with any strides.
 
-An operand that steps by its size is loaded as a vector, one that stands still as a repeated scalar, any other element
-by element.
+An operand whose stride is its element size is loaded as a vector, one with stride 0 as a broadcast scalar, any other
+element by element.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from zeropoint.numerics import CommonScaleSum
 
 @dataclass(frozen=True)
 class Access:
-    """How an operand is read, or the output written: LLVM type in memory and the step in bytes of every loop.
+    """How an operand is read or the output written: LLVM type in memory, and the stride in bytes of every loop.
 
     `form` is "plain", "activation" (i8 plus the instruction set's offset), "boolean" (i1 in a byte of 0 or 1), "half"
     or "bfloat" (16 bits for an f32).
@@ -48,11 +48,11 @@ class Access:
 
     @property
     def register(self) -> str:
-        """The element type once it is loaded."""
+        """The element type after loading."""
         return _REGISTERS.get(self.form, self.type)
 
     def moved(self, f: Function, pointer: Value, loop: int, index: Value | int) -> Value:
-        """Where a pointer is in round `index` of a loop."""
+        """The pointer in iteration `index` of a loop."""
         stride = self.strides[loop]
         if isinstance(index, int):
             return f.at(pointer, index * stride)
@@ -63,7 +63,7 @@ _REGISTERS = {"boolean": "i1", "half": "float", "bfloat": "float"}
 
 
 def merged(sizes: Sequence[int], accesses: Sequence[Access], loops: Sequence[int]) -> list[tuple[int, tuple[int, ...]]]:
-    """Some loops in this order, adjacent ones made one where all accesses step alike: (size, strides) of each."""
+    """Merge adjacent loops if the strides of all accesses permit it. Returns (size, strides) of each loop."""
     result: list[tuple[int, tuple[int, ...]]] = []
     for d in loops:
         size, strides = sizes[d], tuple(access.strides[d] for access in accesses)
@@ -97,21 +97,21 @@ def row_places(
 
 
 class Elements:
-    """Writes what scalars are for some elements that follow each other in a loop."""
+    """Emits the scalars for consecutive elements of a loop."""
 
     def __init__(self, f: Function, isa: InstructionSet, reads: Sequence[Access]):
         self.f, self.isa, self.reads = f, isa, reads
         self._tables: dict[tuple[int, int], list[Value]] = {}
 
     def keep_tables(self, body: Body, sources: list[Value]) -> None:
-        """Read the tables of a body into registers, for vectors of bytes, where the machine looks up there."""
+        """Load the tables of a body into registers, for vectors of i8, if the machine has a lookup instruction."""
         for i in body:
             if isinstance(i.what, LookUp) and self.isa.look_up is not None and i.type == "i8":
                 for isa in (self.isa, self.isa.narrowest):
                     self._tables[i.what.operand, isa.bytes] = parts_of(self.f, isa, sources[i.what.operand])
 
     def evaluated(self, body: Body, count: int, along: int, sources: list[Value], total: Value | None) -> Value:
-        """What `body` computes for `count` elements that follow each other in loop `along`."""
+        """The result of `body` for `count` consecutive elements of loop `along`."""
         values: list[Value] = []
         for i in body:
             if isinstance(i.what, Total):
@@ -149,14 +149,14 @@ class Elements:
         return self._applied(i, [body[n] for n in i.arguments], [values[n] for n in i.arguments])
 
     def loaded(self, operand: int, pointer: Value) -> Value:
-        """The one element of an operand that stands at `pointer`."""
+        """The element of an operand at `pointer`."""
         access = self.reads[operand]
         return self._register(self.f.load(vector(1, access.type), pointer), access)
 
     def _dequantized(
         self, type_: str, by: Dequantize, read: Scalar, count: int, along: int, sources: list[Value]
     ) -> Value:
-        """Reals of what is read: activation bytes are what they are, with another zero point."""
+        """Dequantize what is read. 8-bit activations are used directly, with an adjusted zero point."""
         assert isinstance(read.what, Read)
         operand = read.what.operand
         access = self.reads[operand]
@@ -170,7 +170,7 @@ class Elements:
         return self._register(self._loaded(sources[operand], access.strides[along], count, access), access)
 
     def _loaded(self, pointer: Value, stride: int, count: int, access: Access) -> Value:
-        """`count` elements as they are in memory, `stride` bytes from one to the next."""
+        """`count` elements as stored in memory, `stride` bytes apart."""
         f, type_ = self.f, vector(count, access.type)
         if stride == access.size or count == 1:
             value = f.load(type_, pointer)
@@ -181,7 +181,7 @@ class Elements:
         return value
 
     def _gathered(self, gather: Gather, count: int, along: int, sources: list[Value]) -> Value:
-        """Elements whose places depend on integers read at run time, kept inside of the operand."""
+        """Elements whose positions depend on integers read at run time, clamped to the operand."""
         f = self.f
         operand, access = gather.operand, self.reads[gather.operand]
 
@@ -211,11 +211,11 @@ class Elements:
         return widened(f, value, access.form) if access.form in ("half", "bfloat") else value
 
     def _turned(self, value: Value) -> Value:
-        """Stored i8 as activation bytes, or these as those."""
+        """Convert stored i8 to 8-bit activations (with the instruction set's offset), or back."""
         return self.f.binary("xor", value, constant(value.type, -128)) if self.isa.offset else value
 
     def _applied(self, i: Scalar, operands: list[Scalar], values: list[Value]) -> Value:
-        """What is computed of values alone; weighted sums of whole vectors of bytes as the instruction set does it."""
+        """Apply a scalar to values; weighted sums of whole vectors of i8 use the instruction set's form."""
         isa = self.isa.of_bytes(lanes(values[0].type)) if isinstance(i.what, CommonScaleSum) else None
         if isa is None or {i.type, *(operand.type for operand in operands)} != {"i8"}:
             return apply(self.f, i, operands, values)
@@ -237,7 +237,7 @@ class Elements:
         return self._register(f.joined(vector(count, access.type), entries), access)
 
     def store(self, value: Value, access: Access, along: int, pointer: Value) -> None:
-        """Write the elements of a vector, which follow each other in loop `along`."""
+        """Store the elements of a vector, which are consecutive in loop `along`."""
         f, count = self.f, lanes(value.type)
         if access.form == "boolean":
             value = f.cast("zext", value, vector(count, "i8"))
@@ -253,6 +253,6 @@ class Elements:
         return None
 
     def index(self, operand: int, pointer: Value, *, signed: bool) -> Value:
-        """The one integer of an operand that stands at `pointer`, as i64."""
+        """The integer of an operand at `pointer`, as i64."""
         value = self.f.lane(self.loaded(operand, pointer), 0)
         return self.f.cast("sext" if signed else "zext", value, "i64")

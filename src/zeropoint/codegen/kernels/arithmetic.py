@@ -1,4 +1,4 @@
-"""What a contraction computes with: activation bytes and i8 weights to requantized bytes, or floats."""
+"""The arithmetic of contractions: 8-bit activations times i8 weights, requantized or dequantized; or floats."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from zeropoint.numerics.rounding import INT32_MIN
 Sums = Sequence[Sequence[Value]]
 """The accumulators of every pixel of a tile."""
 Groups = Sequence[tuple[int, IntArray]]
-"""The vectors of every group, and the channels that they hold."""
+"""For every group, the number of vectors and their channels."""
 
 
 @dataclass(frozen=True)
 class Target:
-    """Where the first pixel of a tile is stored, the step to the next in bytes, and where its residual is."""
+    """The address of a tile's first output pixel, the step to the next in bytes, and the address of its residual."""
 
     out: Value
     step: int
@@ -34,10 +34,10 @@ class Target:
 
 @dataclass(frozen=True)
 class Residual:
-    """A value that is added to the output; output pixel (y, x) of it is at y * row + x * pixel, in bytes.
+    """A value that is added to the output; its pixel (y, x) is at y * row + x * pixel, in bytes.
 
-    `total` is the sum of bytes, None for floats. `first` says whether the value is the sum's first
-    operand, the output of the contraction being the other.
+    `total` is the weighted sum for i8, None for floats. `first` is set if the value is the sum's first operand; the
+    contraction's output is the other one.
     """
 
     row: int
@@ -47,7 +47,7 @@ class Residual:
 
 
 class Arithmetic(Protocol):
-    """The steps of a micro-kernel that depend on what it computes with. Implementations are frozen dataclasses."""
+    """The steps of a micro-kernel that depend on the arithmetic. Implementations are frozen dataclasses."""
 
     @property
     def residual(self) -> Residual | None:
@@ -56,7 +56,7 @@ class Arithmetic(Protocol):
 
     @property
     def halves(self) -> int:
-        """Weight vectors of a step for one vector of accumulators."""
+        """Number of weight vectors per step and vector of accumulators."""
         ...
 
     @property
@@ -70,11 +70,11 @@ class Arithmetic(Protocol):
 
     @property
     def in_order(self) -> bool:
-        """Whether the order of the steps counts; then the output holds accumulators as well as results."""
+        """Whether the order of steps matters; the output then has room for accumulators."""
         ...
 
     def starts(self, f: Function, isa: InstructionSet, parameters: Value, count: int) -> list[Value]:
-        """Where the accumulators of a pixel start."""
+        """The initial accumulators of a pixel."""
         ...
 
     def step(self, f: Function, isa: InstructionSet, acc: Value, word: Value, weight: Value) -> Value:
@@ -87,7 +87,7 @@ class Arithmetic(Protocol):
 
 
 class _IntegerSums:
-    """Products of activation bytes and i8 weights, accumulated in i32; parameters begin with the biases."""
+    """Products of 8-bit activations and i8 weights, accumulated in i32; parameters begin with the biases."""
 
     in_order: ClassVar[bool] = False
 
@@ -102,9 +102,9 @@ class _IntegerSums:
 
 @dataclass(frozen=True)
 class Integers(_IntegerSums):
-    """Activation bytes times i8 weights, accumulated in i32 and requantized; biases hold the zero-point corrections.
+    """8-bit activations times i8 weights, accumulated in i32 and requantized; biases include zero-point corrections.
 
-    Parameters are the biases (i32) and those of the epilogue. Two halves are for weights whose products could saturate.
+    Parameters are the biases (i32) and those of the epilogue. Weights whose products could saturate use two halves.
     """
 
     channel_bytes: ClassVar[int] = 1
@@ -155,10 +155,11 @@ def _laid(weights: AnyArray, covered: IntArray, order: IntArray, halves: int) ->
 
 @dataclass(frozen=True)
 class Floats:
-    """f32 times f32, every product and its addition rounded once, in order; bounds are a folded activation.
+    """f32 times f32; each multiply-add is rounded once, in order. `bounds` are a folded clamp.
 
-    Parameters are the biases, which are added last and are not -0: so a sum that is -0 becomes +0. `bounds` clamp after
-    the bias, or after the residual where `bounds_last`. Where `sparse`, weights of -0 take no part, whatever they meet.
+    Parameters are the biases, which are added last and are never -0, so that a sum of -0 becomes +0. `bounds` clamp
+    after the bias, or after the residual with `bounds_last`. With `sparse`, weights of -0 are skipped whatever their
+    input is.
     """
 
     halves: ClassVar[int] = 1
@@ -204,7 +205,7 @@ class Floats:
                 f.store(value, to.out, pixel * to.step + n * isa.bytes)
 
     def clamped(self, f: Function, isa: InstructionSet, value: Value) -> Value:
-        """Inside the bounds; NaN stays NaN, as StableHLO's clamp has it."""
+        """Clamp to the bounds; NaN stays NaN, as in StableHLO's clamp."""
         if self.bounds is None:
             return value
         low, high = self.bounds
@@ -223,10 +224,10 @@ class Floats:
 
 @dataclass(frozen=True)
 class Expressed(_IntegerSums):
-    """Activation bytes times i8 weights, accumulated in i32 and expressed as f32 by one scale a channel.
+    """8-bit activations times i8 weights, accumulated in i32 and dequantized to f32 with one scale per channel.
 
-    Parameters are the biases (i32), which hold the zero-point corrections, and the scales (f32). What follows, bounds
-    and a residual, is that of `floats`.
+    Parameters are the biases (i32), which include zero-point corrections, and the scales (f32). `floats` has the clamp
+    and the residual that follow.
     """
 
     channel_bytes: ClassVar[int] = 4

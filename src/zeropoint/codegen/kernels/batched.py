@@ -17,12 +17,12 @@ from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function, Module, Value, constant, i64
 
 CHUNK = 4
-"""Channels whose four bytes of a step are one vector of 16."""
+"""Channels per 16-byte vector, with the four 8-bit terms of one step each."""
 
 
 @dataclass(frozen=True)
 class Batched:
-    """A contraction for every index of `sizes`; the steps of its operands and of its output, in bytes."""
+    """A contraction for every index of `sizes`, with the strides of its operands and output in bytes."""
 
     kernel: Contraction
     sizes: tuple[int, ...]
@@ -31,7 +31,7 @@ class Batched:
     out_steps: tuple[int, ...]
 
     def tasks(self, isa: InstructionSet) -> int:
-        """Those of all batches."""
+        """The tasks of all batches."""
         return math.prod(self.sizes) * self.kernel.tasks(isa)
 
     def emit(self, module: Module, name: str, isa: InstructionSet) -> None:
@@ -55,10 +55,10 @@ class Batched:
 
 @dataclass(frozen=True)
 class Packing:
-    """Activations (terms, channels) to the weights of `kernel`, a multiplication of bytes, for every batch.
+    """Packs i8 activations (terms, channels) as the weights of `kernel`, for every batch.
 
-    `row` and `column` are the steps of terms and channels in bytes; one of them is 1. `zero` is the zero point of the
-    other operand. The template holds the biases and parameters of every group.
+    `row` and `column` are the strides of terms and channels in bytes; one of them is 1. `zero` is the zero point of the
+    other operand. The template has the biases and parameters of every group.
     """
 
     kernel: Contraction

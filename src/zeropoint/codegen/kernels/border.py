@@ -1,4 +1,4 @@
-"""Filling the padding around an image: rows above and below, and the gap between the end of a row and the next."""
+"""Fill the padding around an image: rows above and below, and the gaps between rows."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
-"""Convolution, matrix product, fully connected: of bytes, requantized, or of floats (`Arithmetic`).
+"""Convolution, matrix product and fully connected, on 8-bit activations or floats (`Arithmetic`).
 
-One micro-kernel computes a tile of R output pixels by n vectors of output channels in registers. A step multiplies four
-adjacent bytes of every pixel, four activations or one float, broadcast, with n weight vectors; steps run over the input
-channels of every kernel position, which in NHWC rows are runs of adjacent bytes. Accumulators of integers start at the
-bias; sums of floats are one chain in the order of the steps, and get theirs at the end (`zeropoint.numerics.products`).
+One micro-kernel computes a tile of R output pixels by n vectors of output channels in registers. A step takes four
+adjacent bytes of every pixel (four 8-bit activations or one float), broadcasts them, and multiplies them with n weight
+vectors. Steps run over the input channels of every kernel position, which are runs of adjacent bytes in NHWC rows.
+Integer accumulators start at the bias. Float sums are one chain in the order of the steps, and the bias is added at the
+end (`zeropoint.numerics.products`).
 
 Weights of a group of n vectors are [step][half][vector][element], then the parameters of the arithmetic.
 Sources: CODEGEN.md, "Contraction micro-kernel"; the lowering of quantized contractions.
@@ -26,24 +27,24 @@ from zeropoint.codegen.llvm.text import Function, Module, Value, i64, vector
 from zeropoint.numerics.arrays import IntArray
 
 UNROLLED = 16
-"""Steps up to which the loop over them is laid out whole."""
+"""Most steps for which the loop over steps is fully unrolled."""
 PREFETCHING_TILES = 64
-"""Tiles of a group up to which its time is too short for the next group's weights to arrive by themselves."""
+"""Most tiles of a group for which the next group's weights are prefetched; longer groups need no prefetch."""
 KEPT = 16 << 10
-"""Bytes of a group's weights that stay in the first cache beside all else."""
+"""Bytes of a group's weights that stay in the L1 cache beside everything else."""
 STREAMED = 30
-"""Bytes that come from the second cache in a cycle."""
+"""Bytes per cycle from the L2 cache."""
 EPILOGUE = {1: 4, 2: 4.5, 3: 6.5, 4: 6.5}
-"""Cycles that requantizing a pixel takes, by the vectors of a group."""
+"""Cycles for requantizing a pixel, by the number of vectors in a group."""
 BLOCK = 24 << 10
-"""Bytes of weights of a block of steps."""
+"""Bytes of weights in a block of steps."""
 LATENCY = 10
-"""Dot products that have to be independent, for the machine to start two in every cycle."""
+"""Number of independent dot products needed to issue two per cycle."""
 
 
 @dataclass(frozen=True)
 class Contraction:
-    """The shape of a contraction in bytes; what its code depends on.
+    """The shape of a contraction in bytes: everything that its code depends on.
 
     Output pixel (y, x) is at y * out_row + x * out_pixel, and reads `4 * groups` bytes at y * in_row + x * in_pixel + r
     for every r of `runs`, in order. `vectors` of the instruction set hold the output channels.
@@ -64,13 +65,13 @@ class Contraction:
     def of_rows(
         count: int, pixel: int, out_pixel: int, groups: int, vectors: int, arithmetic: Arithmetic
     ) -> Contraction:
-        """Of `count` rows times a matrix."""
+        """The shape of `count` rows times a matrix."""
         return Contraction(
             1, count, count * pixel, pixel, count * out_pixel, out_pixel, (0,), groups, vectors, arithmetic
         )
 
     def flat(self) -> Contraction:
-        """The same with all pixels in one row, where no gap is between rows; with adjacent runs as one."""
+        """The same contraction with all pixels in one row if rows have no gaps, and adjacent runs merged."""
         rows, width, residual = self.rows, self.width, self.arithmetic.residual
         adjacent = self.in_row == width * self.in_pixel and self.out_row == width * self.out_pixel
         if rows > 1 and adjacent and (residual is None or residual.row == width * residual.pixel):
@@ -81,7 +82,7 @@ class Contraction:
         )  # fmt: skip
 
     def _adjacent_runs(self) -> int:
-        """How many runs in turn are adjacent, all along: they are one longer run."""
+        """The number of consecutive runs that can be merged into one longer run."""
         for each in range(len(self.runs), 1, -1):
             starts = [self.runs[n - n % each] + 4 * self.groups * (n % each) for n in range(len(self.runs))]
             if len(self.runs) % each == 0 and starts == list(self.runs):
@@ -94,13 +95,13 @@ class Contraction:
         return len(self.runs) * self.groups
 
     def columns(self, isa: InstructionSet) -> Split:
-        """Output vectors in groups of at most four, the size that costs least, the larger of two that cost the same."""
+        """Split output vectors into groups of at most four, by the size that costs least; larger ones win ties."""
         return min(
             (greedy(self.vectors, most) for most in range(GROUP, 0, -1)), key=lambda split: self._cost(isa, split)
         )
 
     def _cost(self, isa: InstructionSet, columns: Split) -> float:
-        """Cycles of a row, about: products or reads, two a cycle, or weights that the first cache does not keep."""
+        """Estimated cycles per row: products or loads at two per cycle, or weights streamed from beyond L1."""
         total = 0.0
         for part in columns.parts:
             weights = part.size * isa.bytes
@@ -111,9 +112,9 @@ class Contraction:
         return total
 
     def blocks(self, isa: InstructionSet, count: int) -> int:
-        """Blocks of steps whose weights the first cache keeps, where accumulators fit their output in between.
+        """Number of blocks of steps, such that a block's weights stay in L1; accumulators are kept in the output.
 
-        The larger the sums and the more pixels, the more often weights would come from farther away. 1 of short ones.
+        Longer sums and more pixels would otherwise reload weights from outer caches more often. 1 for short sums.
         """
         chunks = self.chunks()
         weights = self.steps * count * isa.bytes
@@ -122,15 +123,15 @@ class Contraction:
         return next(n for n in range(-(-weights // BLOCK), chunks + 1) if chunks % n == 0)
 
     def is_blocked(self, isa: InstructionSet) -> bool:
-        """Whether the output holds accumulators for a while, and so may not take the residual's place."""
+        """Whether the output temporarily holds accumulators, so that it may not share memory with the residual."""
         return any(self.blocks(isa, part.size) > 1 for part in self.columns(isa).parts)
 
     def chunks(self) -> int:
-        """Rounds of the loop over steps."""
+        """Number of iterations of the loop over steps."""
         return 1 if self.steps <= UNROLLED else self.steps // divisor(self.groups, 4, 16)
 
     def pixels(self, isa: InstructionSet, count: int) -> Split:
-        """Pixels of a row in tiles, for groups of `count` vectors: what fits the registers beside the weights."""
+        """Split the pixels of a row into tiles, for groups of `count` vectors, by what fits registers."""
         return balanced(self.width, max(1, min(14, (isa.registers - count - 1) // count)))
 
     def tiles(self, isa: InstructionSet, count: int) -> int:
@@ -138,7 +139,7 @@ class Contraction:
         return self.rows * self.pixels(isa, count).count
 
     def tasks(self, isa: InstructionSet) -> int:
-        """Tiles of all groups: what threads share."""
+        """Number of tiles of all groups."""
         return sum(part.count * self.tiles(isa, part.size) for part in self.columns(isa).parts)
 
     def group_bytes(self, isa: InstructionSet, count: int) -> int:
@@ -146,7 +147,7 @@ class Contraction:
         return self.steps * self.arithmetic.halves * count * isa.bytes + self.arithmetic.size(isa, count)
 
     def groups_of(self, isa: InstructionSet, channels: int) -> Iterator[tuple[int, IntArray]]:
-        """For every group its number of vectors and the channels that they hold, in order; -1 where there is none."""
+        """For every group, its number of vectors and their channels in order; -1 is padding."""
         for part in self.columns(isa).parts:
             for first in part.places():
                 covered = np.arange(first * isa.width, (first + part.size) * isa.width)
@@ -161,7 +162,7 @@ class Contraction:
 
 @dataclass(frozen=True)
 class Tile:
-    """Some pixels: where the first one's input and output are, and what is added to it."""
+    """A tile of pixels: the addresses of the first one's input, output and residual."""
 
     pixels: int
     source: Value
@@ -171,11 +172,11 @@ class Tile:
 
 Work = Callable[[Tile], None]
 Chunks = tuple[Value, Value]
-"""The first chunk of steps, and the one behind the last."""
+"""The range of chunks of steps: first, and one past the last."""
 
 
 class _Emitter:
-    """Writes the kernel of one contraction."""
+    """Emits the kernel of one contraction."""
 
     def __init__(self, shape: Contraction, isa: InstructionSet, f: Function):
         self.shape, self.isa, self.f = shape, isa, f
@@ -232,8 +233,8 @@ class _Emitter:
         pixels = shape.pixels(self.isa, count)
         tiles = shape.tiles(self.isa, count)
         size = shape.group_bytes(self.isa, count)
-        # While a group is computed the next one is fetched, in equal parts by every chunk of every tile. It follows in
-        # memory, and the last one is followed by the weights of the next kernel.
+        # While a group is computed, the next one is prefetched, in equal parts by every chunk of every tile. It follows
+        # in memory; the last group is followed by the weights of the next kernel.
         self.lines = -(-size // (ALIGNMENT * tiles * len(self.starts))) if tiles <= PREFETCHING_TILES else 0
 
         blocks = shape.blocks(self.isa, count)
@@ -284,7 +285,7 @@ class _Emitter:
             f.branch(f.compare("slt", x, first.count), lambda: sized(first), lambda: sized(others[0]))
 
     def _tile(self, count: int, weights: Value, tile: Tile) -> None:
-        """Its pixels by `count` vectors."""
+        """Compute a tile of `count` vectors."""
         starts = self.shape.arithmetic.starts(self.f, self.isa, self._parameters(weights, count), count)
         self._finished(count, weights, tile, self._summed(count, weights, tile, starts * tile.pixels))
 
@@ -299,19 +300,19 @@ class _Emitter:
     # In blocks of steps, between which the output holds the accumulators.
 
     def _begin(self, count: int, weights: Value, tile: Tile) -> None:
-        """Where the accumulators of a tile start."""
+        """Store the initial accumulators of a tile."""
         starts = self.shape.arithmetic.starts(self.f, self.isa, self._parameters(weights, count), count)
         self._hold(count, tile, starts * tile.pixels)
 
     def _continue(self, count: int, weights: Value, chunks: Chunks, tile: Tile) -> None:
-        """Some chunks of steps of a tile."""
+        """Accumulate some chunks of steps of a tile."""
         self._hold(count, tile, self._summed(count, weights, tile, self._held(count, tile), chunks))
 
     def _end(self, count: int, weights: Value, tile: Tile) -> None:
         self._finished(count, weights, tile, self._held(count, tile))
 
     def _places(self, count: int, tile: Tile) -> list[int]:
-        """Where the output holds the accumulators of a tile."""
+        """The offsets in the output of a tile's accumulators."""
         pixels, vectors = range(tile.pixels), range(count)
         return [pixel * self.shape.out_pixel + n * self.isa.bytes for pixel in pixels for n in vectors]
 
@@ -326,7 +327,7 @@ class _Emitter:
     def _summed(
         self, count: int, weights: Value, tile: Tile, sums: list[Value], chunks: Chunks | None = None
     ) -> list[Value]:
-        """The accumulators after all steps, or those of some chunks; few of them as two chains, if order is free."""
+        """The accumulators after all steps or some chunks; as two chains if they are few and order does not matter."""
         half = tile.pixels * count
         chains = 1 if half >= LATENCY or self.shape.steps < 8 or self.shape.arithmetic.in_order else 2
         zero = Value(sums[0].type, "zeroinitializer")
@@ -359,7 +360,7 @@ class _Emitter:
     def _chunk(
         self, size: int, count: int, source: Value, weights: Value, sums: Sequence[Value], offsets: Sequence[int]
     ) -> list[Value]:
-        """Steps at the given input offsets; weights follow each other. Two chains take turns."""
+        """Steps at the given input offsets, with consecutive weights. Two chains alternate."""
         f, isa, shape = self.f, self.isa, self.shape
         sums = list(sums)
         chains = len(sums) // (size * count)

@@ -1,12 +1,11 @@
 """Depthwise convolution on the four-way dot product.
 
-The bytes of four input rows of one column are interleaved, so that every 32-bit element holds four taps of one
-channel: a block of four vectors of V channels is 16 in-lane unpack operations at most, and one dot product then adds
-four taps of V channels. A column is interleaved once and serves every output column that reads it, in registers as x
-moves on. Two output rows share the input rows where those fill no more groups; the weights of the second are moved down
-by one.
+The 8-bit values of four input rows of one column are interleaved, so that every 32-bit element holds four taps of one
+channel. A block of four vectors of V channels takes at most 16 in-lane unpack operations; one dot product then adds
+four taps of V channels. A column is interleaved once for all output columns that read it. Two output rows share the
+input rows if these need no more groups of four; the weights of the second row are shifted down by one.
 
-In-lane unpacking and in-lane packing undo each other, so channels come out in order (`channel_order` of four vectors).
+In-lane unpacking and packing are inverse, so channels come out in order (`channel_order` of four vectors).
 
 Parameters of a block are weights [output row][kernel column][group of four rows][vector][channel][4], biases, and
 those of the epilogue. A block begins at a multiple of the vectors that it is read by. Source: CODEGEN.md, "Depthwise on
@@ -30,10 +29,10 @@ from zeropoint.numerics import Requantization
 from zeropoint.numerics.arrays import AnyArray, IntArray
 
 AHEAD = 1 << 17
-"""Bytes of the next kernel's weights that are fetched."""
+"""Most bytes of the next kernel's weights to prefetch."""
 SMALL_IMAGE = 28 * 28
 NEAR = 3 << 18
-"""Bytes of input and output that the second cache keeps."""
+"""Bytes of input and output that fit the L2 cache."""
 
 
 @dataclass(frozen=True)
@@ -44,11 +43,11 @@ class Block:
     first: int
     count: int
     channels: int
-    """Of one block: 4 V, or fewer of several pixels (`depthwise_lanes`)."""
+    """Channels of one block: 4 V, or fewer with several pixels (`depthwise_lanes`)."""
     before: int
-    """Blocks that come earlier."""
+    """Number of preceding blocks."""
     place: int
-    """Where its parameters start, from the start of all: a multiple of its vectors."""
+    """Offset of its parameters, a multiple of its vector size."""
 
 
 @dataclass(frozen=True)
@@ -57,14 +56,14 @@ class Depthwise(DepthwiseShape):
 
     @property
     def by_block(self) -> bool:
-        """Whether all rows of a block follow each other: half of what it reads is then in the first cache.
+        """Whether to process all rows of one block of channels in turn: half of its reads then hit L1.
 
-        Images that the second cache does not hold are read from farther away, so once only.
+        Not for images that do not fit L2: they should be read only once.
         """
         return self.rows * (self.strides[0] * self.in_row + self.out_row) <= NEAR
 
     def blocks(self, isa: InstructionSet) -> list[Block]:
-        """The channels in blocks, of whole vectors first and of narrower ones for the rest."""
+        """Split the channels into blocks: whole vectors first, then narrower ones for the rest."""
         blocks: list[Block] = []
         first = before = place = 0
         narrow: InstructionSet | None = isa
@@ -87,7 +86,7 @@ class Depthwise(DepthwiseShape):
         return vectors * isa.bytes + self.epilogue.size(isa, GROUP)
 
     def tasks(self, isa: InstructionSet) -> int:
-        """Passes times blocks: what threads share."""
+        """Number of passes times blocks."""
         return self.passes * sum(block.count for block in self.blocks(isa))
 
     def pack(self, isa: InstructionSet, weights: AnyArray, bias: IntArray, output: Requantization) -> bytes:
@@ -120,9 +119,9 @@ class Depthwise(DepthwiseShape):
         return np.ascontiguousarray(np.stack(halves, axis=3)).tobytes()
 
     def prefetched(self) -> int:
-        """Cache lines of the next kernel's weights, behind these parameters, to be fetched in every round.
+        """Cache lines of the next kernel's weights, which follow these parameters, to prefetch per iteration.
 
-        Of images that are small, whose kernels are short and have many weights.
+        Only for small images, whose kernels are short and have many weights.
         """
         rounds = self.passes * max(1, self.width // 2) * -(-self.channels // 64)
         return -(-AHEAD // (ALIGNMENT * rounds)) if self.rows * self.width <= SMALL_IMAGE else 0
@@ -183,10 +182,10 @@ class Depthwise(DepthwiseShape):
 
 
 class _Row:
-    """Writes the loop over x of one block of channels, for one output row or two.
+    """Emits the loop over x of one block of channels, for one or two output rows.
 
-    Interleaved columns go to a ring in the stack, which stays in the first cache. Output columns are computed two at a
-    time and vector by vector, so that a weight in a register serves two columns, and a column two rows.
+    Interleaved columns go to a ring buffer on the stack, which stays in L1. Output columns are computed two at a time
+    and vector by vector, so that a weight in a register serves two columns, and a column two rows.
     """
 
     def __init__(
@@ -243,12 +242,12 @@ class _Row:
         return self.shape.summed(f, isa, self.parameters, count, taps)
 
     def _slot(self, x: Value) -> Value:
-        """Where the ring holds input column x."""
+        """The address of input column x in the ring buffer."""
         f = self.f
         return f.at(self.ring, f.mul(f.binary("and", x, i64(self.slots - 1)), self.slot_bytes))
 
     def _fill(self, source: Value, x: Value) -> None:
-        """Interleave column x of the input rows of this pass, by fours, into the ring."""
+        """Interleave column x of the input rows of this pass, by fours, into the ring buffer."""
         f, shape = self.f, self.shape
         here = f.at(source, f.mul(x, shape.in_pixel))
         rows = shape.input_rows

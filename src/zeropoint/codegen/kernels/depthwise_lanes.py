@@ -1,8 +1,8 @@
-"""Depthwise convolution of channels that fill a part of a vector: the rest of it holds further pixels.
+"""Depthwise convolution with so few channels that a vector holds several pixels.
 
-Interleaved columns of a whole row go to a buffer in the stack, pixel behind pixel, so that one load at any pixel is a
-vector of that one and those behind it. With a stride in x, pixels of equal remainder lie together: those are what
-adjacent outputs read under one tap.
+Interleaved columns of a whole row go to a buffer on the stack, pixel after pixel, so that a load at any pixel gives a
+vector of that pixel and the following ones. With a stride in x, pixels with equal remainder are stored together,
+because adjacent outputs read these by one tap.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a loop nest computes for one element: scalars in order, each of what its `what` says of earlier ones.
+"""The computation of a loop nest for one element: a list of scalars, each computed from earlier ones by its `what`.
 
 `Elementwise` is a StableHLO op of that name on its arguments, or `plus_product`: a b + c of f32 or f64, a step of a sum
 of products. The others have a class each. Unary floats but sqrt, floor, ... are evaluated in f64 and rounded once.
@@ -60,7 +60,7 @@ class Argument:
 
 @dataclass(frozen=True)
 class Total:
-    """The result of a nest's reduction; in the body of the reduction what is combined so far."""
+    """The result of a nest's reduction; inside the reduction's body, the running total."""
 
 
 @dataclass(frozen=True)
@@ -172,12 +172,12 @@ UNARY_FLOATS: dict[str, Callable[[Function, Value], Value]] = {
 """Unary functions of floats that are exact."""
 
 BINARY_IN_DOUBLE = {**DOUBLE_BINARY, "remainder": float_remainder}
-"""Functions of two floats, evaluated in f64."""
+"""Binary float functions that are evaluated in f64."""
 
 UNARY = frozenset((*UNARY_FLOATS, *IN_DOUBLE, *UNARY_INTEGERS))
 BINARY = frozenset((*_INTEGER, *_FLOAT, *BINARY_IN_DOUBLE, *BINARY_INTEGERS, "maximum", "minimum"))
 FLOAT_ONLY = frozenset((*UNARY_FLOATS, *IN_DOUBLE, "atan2")) - {*UNARY_INTEGERS}
-"""Ops that have no form for integers."""
+"""Ops without an integer form."""
 
 
 def width_inside(scalar: Scalar) -> int:
@@ -213,7 +213,7 @@ class Region:
 
 
 def is_function(scalar: Scalar) -> bool:
-    """Whether a scalar takes many instructions: a polynomial."""
+    """Whether a scalar is an elementary function, which takes many instructions."""
     return scalar.name in IN_DOUBLE or scalar.name in BINARY_IN_DOUBLE
 
 
@@ -350,7 +350,7 @@ def folded(f: Function, op: str, like: Scalar, total: Value) -> Value:
 
 
 def is_ordered(op: str, type_: str) -> bool:
-    """Whether the order of a reduction counts: of sums and products that are rounded (`zeropoint.numerics.sums`)."""
+    """Whether the order of a reduction matters: for rounded sums and products (`zeropoint.numerics.sums`)."""
     return type_ in FLOATS and op in ("add", "multiply")
 
 
@@ -361,7 +361,7 @@ def is_identity(number: float, op: str, type_: str, signed: bool) -> bool:
 
 
 def identity(op: str, type_: str, signed: bool) -> float:
-    """What changes nothing under `op`: of floats -0 is, for sums; infinities are the bounds of maximum and minimum."""
+    """The identity element of `op`; for float sums it is -0, for maximum and minimum an infinity."""
     if op in ("add", "or", "xor"):
         return -0.0 if type_ in FLOATS else 0
     if op == "multiply":

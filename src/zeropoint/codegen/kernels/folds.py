@@ -1,7 +1,7 @@
 """Reductions whose body is not one associative op, or that reduce several operands together.
 
-Combined as the interpreter does: neighbours, level by level, an odd last one waiting; the initial values come from the
-left at the end. Element i is combined with what waits for it, as carries run through a counter: `waiting` has a place
+Elements are combined in the interpreter's order: neighbours, level by level, with an odd last one carried over; the
+initial values are combined from the left at the end. This works like carries in a binary counter: `waiting` has a slot
 for every power of two.
 """
 

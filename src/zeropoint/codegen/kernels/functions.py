@@ -1,7 +1,7 @@
 """Elementary functions in LLVM: the steps of `zeropoint.numerics.elementary` on vectors; no library is called.
 
-The interpreter takes the same steps on arrays, so results are equal in every bit. LLVM fuses no multiplication with an
-addition unless it is asked to, and changes the order of nothing.
+The interpreter takes the same steps on arrays, so results are bit-identical. By default, LLVM neither fuses
+multiplications with additions nor reorders float operations.
 """
 
 from __future__ import annotations

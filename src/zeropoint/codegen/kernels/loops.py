@@ -1,11 +1,11 @@
 """Loop nests: anything elementwise, broadcast, moved or reduced, on views of any strides.
 
-The kernel for all that has none of its own. The output's loops run from the outermost stride to the innermost; the
-innermost is cut into vectors where the output is dense there, or, where the reduction is what runs over adjacent
-elements, that one is.
+The fallback kernel for everything without a special one. The output's loops run from the outermost stride to the
+innermost. The innermost loop is vectorized if the output is dense along it; if the reduction runs over adjacent
+elements, its loop is vectorized instead.
 
-Sums of floats are added in the interpreter's order: one of a window or of products from left to right
-(`zeropoint.numerics.products`), one of a reduction in 16 parts, then halves (`zeropoint.numerics.sums`).
+Float sums are added in the interpreter's order: sums of windows and of products from left to right
+(`zeropoint.numerics.products`), reductions in 16 parts, then halves (`zeropoint.numerics.sums`).
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from zeropoint.codegen.llvm.text import Function, Module, Value, i64, vector
 from zeropoint.numerics.sums import PARTIALS
 
 UNROLLED = 16
-"""Steps of a reduction up to which they are laid out."""
+"""Most steps of a reduction to unroll."""
 UNROLLED_PARTS = 64
-"""The same of one that is taken in parts."""
+"""Most steps to unroll of a reduction in parts."""
 PIECE = 2048
-"""Elements of a long row that are one task."""
+"""Elements per task of a long row."""
 
 
 class Order(Enum):
@@ -66,7 +66,7 @@ class Reduction:
 
     @property
     def identity(self) -> float:
-        """What changes nothing."""
+        """The identity element."""
         return identity(self.op, self.body[-1].type, self.body[-1].signed)
 
 
@@ -88,7 +88,7 @@ class Nest:
 
     @property
     def pieces(self) -> int:
-        """Tasks of a row: where there are few rows, threads share one."""
+        """Tasks per row: if there are few rows, threads share them."""
         return -(-self.outer[-1] // PIECE) if math.prod(self.outer[:-1]) < 8 else 1
 
     def tasks(self, isa: InstructionSet) -> int:
@@ -96,7 +96,7 @@ class Nest:
         return math.prod(self.outer[:-1]) * self.pieces
 
     def arranged(self) -> Nest:
-        """The same nest with its loops in the best order: loops of one round left out, adjacent ones made one."""
+        """The same nest with its loops in the best order: single-iteration loops removed, adjacent ones merged."""
         count = len(self.outer)
         accesses = (self.write, *self.reads)
         outer = [d for d in range(count) if self.sizes[d] != 1]
@@ -132,11 +132,11 @@ class _Emitter:
         self.lanes = max(1, 8 * isa.bytes // max(widest, 8))
         in_parts = nest.reduction is not None and nest.reduction.order is Order.PARTS
         self.together = isa.registers // 8 if any(is_function(i) for i in bodies) and not in_parts else 1
-        """Vectors that are computed side by side: a function alone would wait for itself."""
+        """Number of vectors computed side by side, because a single chain of function steps is bound by latency."""
         self.row = len(nest.outer) - 1
         self.elements = Elements(f, isa, nest.reads)
         self.across = self._reduces_vectors()
-        """The reduction's last loop is cut into vectors, not the output's."""
+        """Whether the reduction's last loop is vectorized instead of the output's."""
 
     def _reduces_vectors(self) -> bool:
         nest = self.nest

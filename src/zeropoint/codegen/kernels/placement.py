@@ -1,4 +1,4 @@
-"""Elements that go to places which are read at run time: `dynamic_update_slice` and `scatter`."""
+"""Stores to positions read at run time: `dynamic_update_slice` and `scatter`."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function, Module, Value, constant, i64, lanes, vector
 
 AHEAD = 2048
-"""Bytes of an image's plane that are fetched ahead: inputs come from far."""
+"""Prefetch distance in bytes along an image's plane, because inputs are not in near caches."""
 Tile = Callable[[Function, InstructionSet, Value, Value, int], None]
 """Writes the work on a tile of one group: (function, instruction set, source, target, channels of the group)."""
 

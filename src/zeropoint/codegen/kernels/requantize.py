@@ -1,4 +1,4 @@
-"""The end of a kernel: accumulators to activation bytes, as `zeropoint.numerics.requantize` defines it.
+"""The epilogue of a kernel: requantize accumulators to 8-bit activations, as in `zeropoint.numerics.requantize`.
 
 Accumulators come in groups of up to four vectors of V elements, element 4 l + i of vector q being channel 4 n l + 4 q
 + i of the group of n vectors (`channel_order`): packing words and bytes lane by lane then puts the channels in order,
@@ -63,17 +63,17 @@ def _constant(array: IntArray) -> IntArray:
 
 @dataclass(frozen=True)
 class Epilogue:
-    """How a kernel ends; without what is known to change nothing."""
+    """The epilogue of a kernel, without the steps that are known to have no effect."""
 
     behaviour: RequantizeBehaviour
     left: bool = False
     """Some channel of fixed16 shifts left."""
     saturated: bool = False
-    """Accumulators may be past the limit of a left shift, and saturate first."""
+    """Accumulators may exceed the limit of a left shift, so they saturate first."""
     clamped: bool = False
     """The bounds are inside those of 8 bits."""
     offset: bool = True
-    """The zero point is not 0 as an activation byte; it is after a ReLU."""
+    """The zero point with the instruction set's offset is not 0; after a ReLU it is 0."""
 
     @staticmethod
     def of(output: Requantization, reach: IntArray, isa: InstructionSet) -> Epilogue:
@@ -152,7 +152,7 @@ class Epilogue:
         return _compressed(f, isa, packed, len(sums))
 
     def _others(self, f: Function, isa: InstructionSet, sums: Sequence[Value], reader: _Reader) -> list[Value]:
-        """The behaviours whose speed does not matter; saturated by the packing that follows."""
+        """The behaviours for which speed does not matter; the packing that follows saturates."""
         floats = self.behaviour is RequantizeBehaviour.FLOAT32_RNE
         multipliers = [reader.take(vector(isa.width, "float") if floats else isa.i32) for _ in sums]
         shifts = [None if floats else reader.take(isa.i32) for _ in sums]

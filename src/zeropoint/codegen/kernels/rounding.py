@@ -28,7 +28,7 @@ def requantized(
     if behaviour is RequantizeBehaviour.FLOAT32_RNE:
         product = f.binary("fmul", f.cast("sitofp", acc, multiplier.type), multiplier)
         rounded = intrinsic(f, "roundeven", product)
-        # What is past i32 clamps to the same end as what is past it by more.
+        # All values beyond i32 clamp to the same end.
         integers = f.call(narrow, f"llvm.fptosi.sat.{suffix(narrow)}.{suffix(product.type)}", rounded)
         result = f.cast("sext", integers, wide)
     elif behaviour is RequantizeBehaviour.EXACT:

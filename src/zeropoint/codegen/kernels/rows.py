@@ -1,11 +1,11 @@
-"""Rows that are reduced and computed from what that gave: softmax, layer norm, any mean, with all around them.
+"""Kernels of rows: reductions along a row, and elements computed from them, as in softmax and layer norm.
 
-A row is read from memory once and computed in sweeps. A sweep ends at a reduction: of what it computes of the elements,
-one number is left, and the sweeps after it compute with that. What later sweeps need of earlier ones stays in registers
-where a row is a few vectors, in a buffer on the stack where it is longer; the last sweep writes.
+A row is read from memory once and computed in sweeps. A sweep ends at a reduction to one number per row, which later
+sweeps use. Values that later sweeps need stay in registers if a row is a few vectors, otherwise in a buffer on the
+stack. The last sweep writes the output.
 
-Sums of floats are taken in parts, in the order of `zeropoint.numerics.sums`: element n of a row is added to total n mod
-16, then the halves of the totals are added. What does not depend on its order has as many totals as elements are
+Float sums are computed in parts, in the order of `zeropoint.numerics.sums`: element n of a row is added to total n mod
+16, then the halves of the totals are added. Reductions that do not depend on order have as many totals as elements are
 computed at once.
 """
 
@@ -38,11 +38,11 @@ from zeropoint.codegen.llvm.text import Function, Module, Value, i64, lanes, vec
 from zeropoint.numerics.sums import PARTIALS
 
 HELD = 8
-"""Vectors (of `lanes` elements) up to which a row is laid out whole: LLVM keeps in registers what fits them."""
+"""Most vectors (of `lanes` elements) of a row that is fully unrolled; LLVM keeps in registers what fits."""
 TOGETHER = 2
-"""Rows that are computed at once: while one waits for what it is reduced to, another goes on."""
+"""Rows computed at once, to hide the latency of reductions."""
 STACK = 32 << 10
-"""Bytes of the stack that a kernel may use; threads of other programs may have little."""
+"""Most stack bytes of a kernel; threads of a host program may have small stacks."""
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Sorting along one dimension, stable, by any comparator: runs of 1, 2, 4, ... positions are merged.
 
-Every position of a left run finds its place in the right run by bisection: as the interpreter does it, so that a
-comparator that is no order gives the same permutation too. `order` holds the positions of every line, twice.
+For every position of a left run, bisection finds its place in the right run. The interpreter does the same, so that
+even a comparator that is not an order gives the same permutation. `order` has the positions of every line, twice.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Sums of activations of different scales with one rounding: `fxpmath.weighted_sum`.
 
-clamp(zp + (sum_i (x_i - z_i) * A_i + 2^(N-1)) >> N). What does not depend on x is one constant. Bytes are widened by
-in-lane unpacking, which in-lane packing undoes; two operands with factors of 16 bits are one VPMADDWD.
+clamp(zp + (sum_i (x_i - z_i) * A_i + 2^(N-1)) >> N). All terms without x are one constant. 8-bit values are widened by
+in-lane unpacking, which in-lane packing reverses; two operands with 16-bit factors take one VPMADDWD.
 """
 
 from __future__ import annotations

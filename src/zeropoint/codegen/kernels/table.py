@@ -1,9 +1,9 @@
-"""Look-ups of bytes in registers, by an instruction that looks up by four bits, and gives 0 where bit 7 is set.
+"""Table lookups of 8-bit values in registers, by an instruction with 4-bit indices that gives 0 if bit 7 is set.
 
-A table of 256 entries is two halves of eight parts of 16. A vector x is looked up in each part n: x - 16 n, with signed
-saturation, is negative for bytes before the part and for those of the other half, and has the right four bits for all
-from the part on. The parts hold what an entry differs by (exclusive or) from that of the part before, and what is found
-is combined by exclusive or.
+A table of 256 entries is split into two halves of eight parts of 16. A vector x is looked up in each part n with index
+x - 16 n. With signed saturation, this index is negative for values before the part and for those of the other half; for
+all others its low four bits are correct. Each part stores the XOR of its entries with those of the preceding part, and
+the results are combined by XOR.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Bytes to words inside lanes of 128 bits, in the order that in-lane packing undoes."""
+"""Unpack 8-bit to 16-bit elements inside 128-bit lanes, in the order that in-lane packing reverses."""
 
 from __future__ import annotations
 

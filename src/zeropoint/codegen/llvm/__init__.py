@@ -1,1 +1,1 @@
-"""LLVM: its text, its instruction sets as data, its library."""
+"""LLVM: text generation, instruction sets as data, and the library."""

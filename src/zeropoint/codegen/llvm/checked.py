@@ -15,9 +15,9 @@ good:
   store <16 x i32> %value, ptr %place, align 64
 ```
 
-A pointer may touch what belongs to the argument that it was made from, and nothing else; pointers to the stack and to
-tables theirs. A function has one argument more, a pointer to `Layout`. The first fault is kept; the function returns,
-its store not done, and whoever called it goes on: all that follows is checked as well.
+A pointer may only access the memory of the argument it was derived from; pointers to the stack and to tables, only
+theirs. Functions have an additional argument, a pointer to `Layout`. The first fault is recorded, and the function
+returns without the access. The caller continues, with all later accesses still checked.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from zeropoint.codegen.llvm.text import Function, Module, Value, i64, lanes
 
 
 class Layout:
-    """What `%bounds` points to, in bytes: the step's number, the address of the record, then ranges by pointer.
+    """Byte offsets in the block at `%bounds`: the step's number, the address of the record, then ranges per argument.
 
-    An argument's entry is four addresses: where loads may begin and have to end, the same of stores. A record is i64:
-    whether it is taken, the step, the pointer, the address, the size, the kind of the first fault.
+    The entry of an argument has four addresses: the begin and end of loads, and the begin and end of stores. The record
+    has six i64: whether it is in use, and the step, pointer, address, size and kind of the first fault.
     """
 
     STEP = 0
@@ -45,7 +45,7 @@ class Layout:
 LOAD, STORE, MISALIGNED = range(3)
 """Kinds of faults."""
 STACK, TABLE = -1, -2
-"""What stands for the number of a pointer that is no argument."""
+"""Pseudo-numbers of pointers that are not arguments."""
 
 _FAULT = """
 define internal void @fault(ptr %bounds, i64 %pointer, i64 %address, i64 %size, i64 %kind) noinline cold nounwind {
@@ -75,7 +75,7 @@ done:
 
 @dataclass(frozen=True)
 class _Origin:
-    """Where a pointer comes from: an argument by its number among the pointers, or so many bytes at `base`."""
+    """The origin of a pointer: an argument, by its number among the pointers, or a block of bytes at `base`."""
 
     pointer: int
     base: Value
@@ -83,14 +83,14 @@ class _Origin:
 
 
 class CheckedModule(Module):
-    """A module whose functions check what they touch."""
+    """A module whose functions check their memory accesses."""
 
     def __init__(self) -> None:
         super().__init__()
         self.tables: dict[str, int] = {}
 
     def function(self, name: str, arguments: Sequence[tuple[str, str]], result: str = "void") -> Function:
-        """A new function, which takes `ptr %bounds` behind the arguments."""
+        """A new function, with `ptr %bounds` as its last argument."""
         function = CheckedFunction(self, name, arguments, result)
         self.functions.append(function)
         return function
@@ -106,7 +106,7 @@ class CheckedModule(Module):
 
 
 class CheckedFunction(Function):
-    """A function that knows where its pointers come from, and checks what it does with them."""
+    """A function that tracks the origin of its pointers and checks every access."""
 
     def __init__(self, module: CheckedModule, name: str, arguments: Sequence[tuple[str, str]], result: str):
         super().__init__(module, name, [*arguments, ("ptr", "bounds")], result)
@@ -178,7 +178,7 @@ class CheckedFunction(Function):
         self.leave(bad, fault)
 
     def _range(self, origin: _Origin, write: bool) -> tuple[Value, Value]:
-        """The addresses between which a pointer may be followed, read once when the function begins."""
+        """The address range that a pointer may access, loaded once at the start of the function."""
         key = (origin.base.name, write)
         if key not in self._ranges:
             if origin.pointer < 0:

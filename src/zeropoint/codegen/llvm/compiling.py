@@ -1,4 +1,4 @@
-"""What becomes of a module, and the process that compiles some: it imports LLVM's library and little else."""
+"""Compile modules, in this process or in a separate one that imports little more than LLVM's library."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ FORMS: dict[str, Callable[[str, InstructionSet], bytes]] = {
     "debug": compile_quickly,
     "bitcode": compile_bitcode,
 }
-"""Machine code, optimized or not, or what `combined_object` makes one object of."""
+"""Form -> compiler: optimized machine code, unoptimized machine code, or bitcode for `combined_object`."""
 
 
 def compiled(texts: Sequence[str], isa: InstructionSet, form: str) -> list[bytes]:
-    """Modules in the form of `FORMS` that is named."""
+    """Compile modules to a form of `FORMS`."""
     return [FORMS[form](text, isa) for text in texts]
 
 
 def compiled_apart(texts: Sequence[str], isa: InstructionSet, form: str) -> list[bytes]:
-    """The same, by a process of its own. Raises RuntimeError where it fails: a fault of ours."""
+    """The same in a separate process. Raises RuntimeError if it fails, which is a bug in this package."""
     command = [sys.executable, "-c", "from zeropoint.codegen.llvm.compiling import serve; serve()"]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     asked = pickle.dumps((list(texts), isa.triple, isa.cpu, isa.features, form))
@@ -37,7 +37,7 @@ def compiled_apart(texts: Sequence[str], isa: InstructionSet, form: str) -> list
 
 
 def serve() -> None:
-    """Compile what comes by standard input; the objects go to standard output."""
+    """Compile modules from standard input and write the objects to standard output."""
     texts, triple, cpu, features, form = pickle.load(sys.stdin.buffer)
     # Any row: its steps are in the texts already.
     isa = replace(INSTRUCTION_SETS["portable"], triple=triple, cpu=cpu, features=features)

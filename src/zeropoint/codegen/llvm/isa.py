@@ -1,8 +1,8 @@
-"""Instruction sets as data: how wide a vector is, and which instruction is which step of a kernel.
+"""Instruction sets as data: the vector width, and the instruction for each step of a kernel.
 
-Every step has a portable form in plain LLVM; a row of the table names the intrinsic that replaces it where the machine
-has one. Words and bytes are packed inside lanes of 128 bits, as x86 does it; with one lane (AArch64) that is the order
-of elements itself.
+Every step has a portable form in plain LLVM; a row of the table names the intrinsic that replaces it if the machine has
+one. 16- and 8-bit elements are packed inside 128-bit lanes, as on x86; with a single lane (AArch64) this is the normal
+element order.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class InstructionSet:
     look_up: str | None = None
     """Bytes of a vector by the low four bits of those of another, lane by lane; 0 where their highest bit is set."""
     fused: bool = True
-    """Whether one instruction multiplies and adds floats, and one rounds them to even; else LLVM would call libm."""
+    """Whether there are instructions for float multiply-add and for rounding to even; otherwise LLVM calls libm."""
     weight_limit: int = 128
     """The greatest |weight| whose products the dot product adds without saturating."""
 
@@ -69,7 +69,7 @@ class InstructionSet:
 
     @property
     def offset(self) -> int:
-        """What a stored i8 gains when it becomes an activation byte."""
+        """The offset between a stored i8 and the 8-bit activation that kernels read."""
         return 128 if self.unsigned else 0
 
     @property

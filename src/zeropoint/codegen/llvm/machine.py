@@ -1,4 +1,4 @@
-"""Assembly to machine code, and machine code to functions: everything that is asked of LLVM's library.
+"""The interface to LLVM's library: from assembly to machine code, and from machine code to functions.
 
 llvmlite's wheel carries every LLVM target; nothing else is needed to compile for another machine. The -O2 pipeline runs
 through LLVM's pass builder.
@@ -21,9 +21,9 @@ _llvm: Any = llvmlite.binding  # it has no type stubs
 
 
 class CodegenError(Error, ValueError):
-    """What native code cannot be made of, or made for; says what was found, what was expected, and the fix.
+    """A program or processor without native code. The message has what was found, what was expected, and the fix.
 
-    `op` is the operation at fault, where its place in a text is wanted.
+    `op` is the operation at fault, for its location in the text.
     """
 
     def __init__(self, message: str, op: object = None):
@@ -87,7 +87,7 @@ def _optimized(text: str, machine: Any) -> Any:
 
 
 def compile_object(text: str, isa: InstructionSet) -> bytes:
-    """An ELF object of the module `text`. Raises RuntimeError where LLVM refuses it: a fault of ours."""
+    """An ELF object of the module `text`. Raises RuntimeError if LLVM rejects it, which is a bug in this package."""
     machine = _target_machine(isa)
     return machine.emit_object(_optimized(text, machine))
 
@@ -123,7 +123,7 @@ def assembly(text: str, isa: InstructionSet) -> str:
 
 
 class Loaded:
-    """Objects linked in memory; their functions are there as long as this is."""
+    """Objects linked in memory; their functions are valid as long as this object lives."""
 
     def __init__(self, objects: Iterable[bytes], isa: InstructionSet):
         empty = _llvm.parse_assembly("")
@@ -135,7 +135,7 @@ class Loaded:
         self._engine.finalize_object()
 
     def address(self, name: str) -> int:
-        """Where a function is. Raises KeyError where there is none of that name."""
+        """The address of a function. Raises KeyError for an unknown name."""
         found = int(self._engine.get_function_address(name))
         if not found:
             raise KeyError(name)
@@ -170,7 +170,7 @@ def host() -> InstructionSet:
 
 
 def _features(family: str) -> set[str]:
-    """What of `NEEDED` this processor has: as LLVM finds it, of AArch64 as Linux says it."""
+    """The features in `NEEDED` that this processor has, from LLVM, or from Linux on AArch64."""
     if family == "x86_64":
         return {name for name, has in dict(_llvm.get_host_cpu_features()).items() if has}
     said = Path("/proc/cpuinfo")

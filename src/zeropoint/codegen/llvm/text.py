@@ -261,7 +261,7 @@ class Function:
         self.emit(f"store {value}, {place}, align {align}")
 
     def touch(self, place: Value, size: int, align: int = 1, *, write: bool = False) -> None:
-        """Said before `size` bytes are read or written: nothing, but in a debug build (`codegen.llvm.checked`)."""
+        """Called before `size` bytes are read or written. A no-op except in a debug build (`codegen.llvm.checked`)."""
 
     def touch_each(self, pointer: Value, offsets: Value, size: int, align: int) -> None:
         """The same of `size` bytes at each of the offsets."""
@@ -309,14 +309,14 @@ class Function:
         return self.call(type_, name, places, Value("i32", str(align)), every, nothing)
 
     def fresh(self, pointer: Value) -> Value:
-        """The same pointer, of which LLVM knows nothing: what is read through it is read here, not before a loop.
+        """The same pointer, made opaque to LLVM, so that loads through it are not hoisted out of a loop.
 
-        A kernel's weights are more than the registers hold; read early, they would only be written to the stack.
+        A kernel's weights do not fit the registers; hoisted loads would only be spilled to the stack.
         """
         return self.call("ptr", "llvm.launder.invariant.group.p0", pointer)
 
     def prefetch(self, pointer: Value, offset: Value | int = 0) -> None:
-        """Ask for a cache line that is going to be read, into the second cache; any address may be named."""
+        """Prefetch a cache line into L2; any address is allowed."""
         self.module.declare("llvm.prefetch.p0", "void", ["ptr", "i32", "i32", "i32"])
         place = self.let("ptr", f"getelementptr i8, {pointer}, {i64(offset) if isinstance(offset, int) else offset}")
         self.emit(f"call void @llvm.prefetch.p0({place}, i32 0, i32 2, i32 1)")
