@@ -1,1 +1,1 @@
-"""From kernels on memrefs to steps: a frozen kernel dataclass each, its packed parameters, its arguments."""
+"""Converts kernels on memrefs to steps. A step has a kernel dataclass, packed parameters and the views it works on."""

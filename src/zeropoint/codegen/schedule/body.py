@@ -1,4 +1,4 @@
-"""A kernel that is scheduled: its body, where its operands and results lie, and the graph that its steps go to."""
+"""A kernel to be scheduled: its body, the views of its operands and results, and the graph that gets its steps."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from zeropoint.ir.tensors import Array
 
 
 class Constants:
-    """The arrays among the weights of a graph; equal ones are there once."""
+    """The constant arrays in the weights of a graph. Arrays with equal bytes are stored once."""
 
     def __init__(self, graph: Graph):
         self._graph = graph
         self._known: dict[bytes, Buffer] = {}
 
     def view(self, array: Array) -> View:
-        """Where an array is, dense."""
+        """A row-major view of the array in the weights, which is added if it is not there yet."""
         data = np.ascontiguousarray(array).tobytes()
         buffer = self._known.get(data)
         if buffer is None:
@@ -38,7 +38,7 @@ class Constants:
 
 
 class Body:
-    """`inputs` and `outputs` are the views of the kernel's operands; `found` is what patterns know of kernels."""
+    """A kernel op with the views of its operands (`inputs`, `outputs`); `found` has the matches of the program."""
 
     def __init__(
         self,
@@ -61,33 +61,33 @@ class Body:
 
     @property
     def isa(self) -> InstructionSet:
-        """What the kernel is for."""
+        """The instruction set that the kernel is compiled for."""
         return self.graph.isa
 
     @cached_property
     def ops(self) -> list[Operation]:
-        """The ops of the body, its constants too."""
+        """The ops of the body, including its constants, without the terminator."""
         *ops, _ = self.kernel.body.block.ops
         return ops
 
     @property
     def members(self) -> frozenset[Operation]:
-        """The ops that compute."""
+        """The ops of the body except constants."""
         return frozenset(op for op in self.ops if not isinstance(op, ConstantOp))
 
     @property
     def result(self) -> SSAValue:
-        """The first value that it computes."""
+        """The kernel's first result, as a value of the body."""
         return self.kernel.terminator.values[0]
 
     @property
     def root(self) -> Operation:
-        """The op that computes it."""
+        """The op that computes `result`."""
         return cast("OpResult", self.result).op
 
     @property
     def name(self) -> str:
-        """What its steps are called."""
+        """The name of the kernel's steps, for profiles and errors."""
         return describe(self.root)
 
     @property
@@ -97,7 +97,7 @@ class Body:
         return self.kernel.row.value.data
 
     def view(self, value: SSAValue) -> View:
-        """Where an operand lies, or a constant of the body."""
+        """The view of an operand, or of a constant of the body."""
         if isinstance(value, BlockArgument):
             return self.inputs[value.index]
         array = self.values.constant(value)
@@ -105,5 +105,5 @@ class Body:
         return self.constant_view(array)
 
     def constant_view(self, array: Array) -> View:
-        """Where numbers are among the weights."""
+        """The view of an array in the weights."""
         return self._constants.view(array)

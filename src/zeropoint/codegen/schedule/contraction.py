@@ -1,4 +1,4 @@
-"""Contractions: the kernel of a `ContractionMatch`, dense or depthwise, whatever its arithmetic."""
+"""Schedules contractions: the kernel of a `ContractionMatch`, dense or depthwise, for every arithmetic."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from zeropoint.numerics.arrays import IntArray
 
 
 def schedule_contraction(body: Body) -> None:
-    """The steps of a contraction: one, or one for every image and every phase of a transposed convolution."""
+    """Append the steps of a contraction: one, or for images one per image and per phase of a transposed convolution."""
     match = contraction_of(body.program, body.kernel, body.found)
     source, target = body.inputs[0], body.outputs[0]
     other = None if match.tail.other is None else body.inputs[-1]
@@ -43,10 +43,10 @@ class _Contraction:
         self.values, self.isa, self.graph = body.values, body.isa, body.graph
         self.name = match.name
 
-    # The three forms of weights.
+    # One method for each form of weights: a matrix, windows, a pool.
 
     def rows(self, matrix: Array, source: View, target: View) -> None:
-        """A product of rows with a matrix: one step."""
+        """Append the step of a product of rows with a constant matrix."""
         weights = matrix if self.match.arithmetic is None else np.pad(matrix, ((0, -len(matrix) % 4), (0, 0)))
         residual = (0, 0 if self.other is None else self.other.strides[-2])
         arithmetic = self._arithmetic(weights, self.match.bias, residual)
@@ -60,7 +60,7 @@ class _Contraction:
         self.graph.call(self.name, shape, reads, [target], parameters, operations=operations, elementwise=added)
 
     def convolution(self, windows: Windows, source: View, target: View) -> None:
-        """A convolution of images, by the ordinary ones that it is made of; its padding is around the source."""
+        """Append the steps of a convolution of images, piece by piece. The source's buffer includes the padding."""
         if windows.padding is not None:
             _, _, row, pixel = self.values.image_strides(source)
             source = source.moved(-windows.padding.top * row - windows.padding.left * pixel)
@@ -75,7 +75,7 @@ class _Contraction:
                 self._dense(piece, here, there, bias)
 
     def pool(self, pool: Pool, source: View, target: View) -> None:
-        """A sum of a window is a depthwise convolution by ones."""
+        """Append the steps of a window sum, as a depthwise convolution whose weights are 1."""
         channels = self.values.image(source)[1]
         if len(target.shape) != 4:  # reduced to (N, C)
             n, c = target.shape
@@ -86,13 +86,13 @@ class _Contraction:
         weights = np.ones((*pool.kernel, channels), np.int8)
         self._sums_of_windows(weights, source, (apart[0], apart[1]), target, pool.strides, self.match.bias)
 
-    # Kernels of images.
+    # Kernels on images.
 
     def _dense(self, piece: Piece, source: View, target: View, bias: Array) -> None:
         windows = piece.windows
         weights = windows.dense()
         if self.match.arithmetic is None:
-            # A sum of floats has the products of its own group only: 0 times infinity would be one of them.
+            # The dense kernel fills weights of other groups. They are -0, which the kernel skips: 0 * infinity is NaN.
             weights = _signed_zeros(piece).dense(-0.0)
         else:
             weights = np.pad(weights, ((0, 0), (0, 0), (0, -weights.shape[2] % 4), (0, 0)))
@@ -120,7 +120,7 @@ class _Contraction:
         self._images(shape, sources, target, self._packed(shape, steps, bias), operations)
 
     def _depthwise(self, piece: Piece, source: View, target: View, bias: Array) -> None:
-        """Where taps are some elements apart, an image of every such element is seen."""
+        """A depthwise convolution. With dilation d, the kernel runs on the view of every d-th row and pixel."""
         windows = piece.windows if self.match.arithmetic is not None else _signed_zeros(piece)
         _, _, row, pixel = self.values.image_strides(source)
         apart = windows.dilation[0] * row, windows.dilation[1] * pixel
@@ -138,7 +138,7 @@ class _Contraction:
         *,
         sparse: bool = False,
     ) -> None:
-        """Weights (kernel rows, kernel columns, channels); `apart` are bytes between rows and pixels of the source."""
+        """`weights` is (kernel rows, kernel columns, channels); `apart` the source's row and pixel strides in bytes."""
         output = self.match.arithmetic
         rows, columns, _ = weights.shape
         _, channels, height, width = self.values.image(target)
@@ -159,7 +159,7 @@ class _Contraction:
     def _images(
         self, kernel: Kernel, sources: list[View], target: View, parameters: Parameters, operations: int
     ) -> None:
-        """One step for every image of a batch. The first source is what is contracted, a second one is added."""
+        """Append one step per image of the batch. The first source is contracted, the second is the residual."""
         images = self.values.image(target)[0]
         blocked = isinstance(kernel, Contraction) and kernel.is_blocked(self.isa)
         for image in range(images):
@@ -172,13 +172,13 @@ class _Contraction:
 
     @property
     def _together(self) -> int:
-        """Terms of a step: four bytes, or one float."""
+        """Terms per step of the micro-kernel: four 8-bit integers, or one float."""
         return 1 if self.match.arithmetic is None else 4
 
     def _arithmetic(
         self, weights: Array, bias: Array, residual: tuple[int, int], *, sparse: bool = False
     ) -> Arithmetic:
-        """For weights (..., channels); `residual` are the strides of rows and pixels of what is added."""
+        """The arithmetic for weights (..., channels); `residual` is the residual's row and pixel strides in bytes."""
         output = self.match.arithmetic
         if output is None:
             return self._floats(residual, sparse=sparse)
@@ -194,16 +194,19 @@ class _Contraction:
         return Floats(tail.bounds, tail.bounds_last, added, sparse)
 
     def _halves(self, weights: Array) -> int:
-        """2 where products of these weights could saturate inside the dot product, which then takes them in halves."""
+        """2 if products of these weights could saturate in the dot product, so each weight is split in two; else 1."""
         return 2 if int(np.abs(weights.astype(np.int16)).max(initial=0)) > self.isa.weight_limit else 1
 
     def _epilogue(self, output: Requantization, weights: Array, bias: IntArray) -> Epilogue:
-        """The epilogue for the accumulators that these weights (..., channels) and biases can give."""
+        """The epilogue for accumulators in the range that weights (..., channels) and biases allow.
+
+        An i8 activation is at most 128 in magnitude, so |acc| <= 128 sum|w| + |bias|.
+        """
         total = np.abs(weights.astype(np.int64)).reshape(-1, weights.shape[-1]).sum(0)
         return Epilogue.of(output, 128 * total + np.abs(bias), self.isa)
 
     def _packed(self, shape: Contraction, steps: Array, bias: Array) -> Parameters:
-        """Weights (terms, channels), biases and what the arithmetic takes beside them."""
+        """Pack weights (terms, channels), biases and the parameters of the arithmetic for the kernel."""
         channels, arithmetic, output = steps.shape[1], shape.arithmetic, self.match.arithmetic
         groups = list(shape.groups_of(self.isa, channels))
         if isinstance(arithmetic, Integers) and isinstance(output, Requantization):
@@ -217,7 +220,10 @@ class _Contraction:
 
 
 def _signed_zeros(piece: Piece) -> Windows:
-    """The convolution of a piece, of floats: weights of -0 take no part, those of the program are +0 instead."""
+    """The float convolution of a piece, with +0 for the program's weights of -0, because the kernel skips -0.
+
+    A piece without taps gets weights of -0 only.
+    """
     windows = piece.windows
     weights = windows.weights + np.float32(0) if piece.taps else np.full_like(windows.weights, -0.0)
     return replace(windows, weights=weights)

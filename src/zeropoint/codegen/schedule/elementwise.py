@@ -1,4 +1,4 @@
-"""Elementwise ops and movement as scalars of a loop nest."""
+"""Rules for elementwise ops and data movement as scalars of a loop nest."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from zeropoint.numerics.profile import DEFAULT_PROFILE, profile
 
 
 def _computed(e: Expression, op: Any, place: Place) -> int:
-    """An op of some values; functions of f16 and bf16 are computed in f64 and rounded as `convert` rounds."""
+    """An elementwise op. Functions of f16 and bf16 are computed in f64 and rounded as `convert` rounds."""
     name, form = function_name(op), half_of(op.result)
     if name not in UNARY | BINARY or (name in FLOAT_ONLY and scalar_type(op.result)[0] not in FLOATS):
         raise CodegenError(f"{describe(op)}: found no native form of {name} of {op.result.type}; run it with the "
@@ -55,7 +55,7 @@ def _computed(e: Expression, op: Any, place: Place) -> int:
 
 def _convert(e: Expression, op: hlo.ConvertOp, place: Place) -> int:
     if half_of(op.result) == "half" and scalar_type(op.operand)[0] == "double":
-        return e.step(Narrow("half"), op.result, [e.value(op.operand, place)])  # rounded once
+        return e.step(Narrow("half"), op.result, [e.value(op.operand, place)])  # rounds once
     return e.step("convert", op.result, [e.value(op.operand, place)])
 
 
@@ -76,7 +76,7 @@ def _compare(e: Expression, op: hlo.CompareOp, place: Place) -> int:
 
 
 def _selected(e: Expression, op: Any, place: Place) -> int:
-    """Of operands of which some may have one element for all."""
+    """Ops with operands that may be scalars, which then apply to all elements."""
     values = [e.value(value, place if shape_of(value) else ()) for value in op.operands]
     return e.step(function_name(op), op.results[0], values)
 
@@ -190,7 +190,7 @@ def _reverse(e: Expression, op: hlo.ReverseOp, place: Place) -> int:
 
 
 def split_dimensions(operand: Sequence[int], result: Sequence[int]) -> list[list[int]] | None:
-    """For each dimension of the operand those of the result that it is split into; None for another reshape."""
+    """For each dimension of the operand, the result dimensions it is split into; None if the reshape does not split."""
     groups: list[list[int]] = []
     d = 0
     for size in operand:
@@ -222,7 +222,7 @@ def _reshape(e: Expression, op: hlo.ReshapeOp, place: Place) -> int:
 def _gathered(
     e: Expression, op: Operation, source: View, where: Place, parts: Sequence[tuple[View, Place, int, int]]
 ) -> int:
-    """An element of `source`, moved from `where` on by each part: (indices, their place, dimension, greatest value)."""
+    """An element of `source` at `where`, offset by run-time indices: (view, place, dimension, largest index) each."""
     operand, indices = e.operand(source, where), list[Index]()
     for view, place, dimension, most in parts:
         if view.dtype not in (np.dtype(np.int32), np.dtype(np.int64)):

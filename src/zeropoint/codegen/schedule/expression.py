@@ -1,7 +1,8 @@
-"""Ops as scalars of a loop nest: what one element of a result is made of, and where its operands' elements are.
+"""Ops as scalars of a loop nest: how one element of a result is computed, and from which elements of the operands.
 
-An `Axis` says how a dimension's index follows from the loops: offset + sum of loop * step. Movement is nothing but
-another place: broadcast, transpose, slice, reverse, and reshapes that only split.
+An `Axis` is the index of a dimension as an affine function of the loops: offset + sum of loop * step. A `Place` has one
+axis per dimension. Data movement (broadcast, transpose, slice, reverse, reshapes that only split) just changes the
+place.
 """
 
 from __future__ import annotations
@@ -40,50 +41,50 @@ from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 
 
 class Scope(Protocol):
-    """What expressions are made in: the memory of values that they read."""
+    """The context of an expression: it gives the views of the values that the expression reads."""
 
     @property
     def values(self) -> Values:
-        """What is known of the values."""
+        """Queries about the values: constants, layouts."""
         ...
 
     def view(self, value: SSAValue) -> View:
-        """Where a value is that the expression reads, or an array of numbers."""
+        """The view of a value that the expression reads."""
         ...
 
     def constant_view(self, array: Array) -> View:
-        """Where numbers of the program's constants and types are."""
+        """The view of an array taken from the program's constants or types."""
         ...
 
 
 @dataclass(frozen=True)
 class Axis:
-    """An index: offset plus loops times steps."""
+    """An index, offset + sum of loop * step; `steps` holds (loop, step) pairs."""
 
     offset: int = 0
     steps: tuple[tuple[int, int], ...] = ()
 
     def scaled(self, step: int, offset: int = 0) -> Axis:
-        """offset + step * this."""
+        """The axis offset + step * self."""
         return Axis(offset + step * self.offset, tuple((loop, step * by) for loop, by in self.steps))
 
     def plus(self, other: Axis) -> Axis:
-        """The sum of two."""
+        """The axis self + other."""
         return Axis(self.offset + other.offset, self.steps + other.steps)
 
 
 Place = tuple[Axis, ...]
-"""Where an element of a value is: an axis for each dimension."""
+"""The indices of an element of a value: one axis per dimension."""
 
 CONTRACTION_OPS = (hlo.ConvolutionOp, hlo.DotGeneralOp, hlo.ReduceOp, hlo.ReduceWindowOp)
 """Ops that are one reduction: a nest has at most one of them."""
 
 Rule = Callable[["Expression", Any, Place], int]
-"""Makes the scalar that is an element of an op's result."""
+"""Appends the scalar for an element of an op's result at a place, and returns the scalar's number."""
 
 
 def scalar_type(value: SSAValue) -> tuple[str, bool]:
-    """The LLVM type of a value's elements, and whether they are signed. Raises CodegenError where there is none."""
+    """The LLVM type of a value's elements, and whether they are signed. Raises CodegenError if there is none."""
     element = element_of(value)
     found = SCALAR_TYPES.get(element_dtype(element).name)
     width = getattr(element, "width", None)
@@ -99,14 +100,14 @@ def scalar_type(value: SSAValue) -> tuple[str, bool]:
 
 
 def half_of(value: SSAValue) -> str | None:
-    """The form of a value of f16 or bf16, None of any other."""
+    """The memory form of a half-precision value: "half" for f16, "bfloat" for bf16; None for any other type."""
     return HALVES.get(element_dtype(element_of(value)).name)
 
 
 def on_numbers(rule: Rule) -> Rule:
-    """The rule for ops that compute: of quantized values it would compute with what is stored for them.
+    """Wrap a rule for ops that compute. Results of f16 and bf16 are rounded to their type.
 
-    What is f16 or bf16 is rounded to it.
+    Raises CodegenError for quantized values: the rule would compute with the stored integers.
     """
 
     def checked(e: Expression, op: Any, place: Place) -> int:
@@ -123,9 +124,9 @@ def on_numbers(rule: Rule) -> Rule:
 
 
 class Expression:
-    """The scalars of a nest under construction: `members` are the ops that become part of it, by `rules`.
+    """The scalars of a nest under construction. `members` are the ops that may become part of it, by `rules`.
 
-    Of the result's dimensions `row` is the one that the reductions of rows run over.
+    `row` is the result dimension that row reductions run over, -1 in a nest without rows.
     """
 
     def __init__(
@@ -153,13 +154,13 @@ class Expression:
 
     @property
     def every(self) -> Place:
-        """Every element of the result; where a dimension has one, as broadcasts say it."""
+        """The place of each element of the result. Dimensions of size 1 have the constant index 0, as in broadcasts."""
         return tuple(Axis(0, ((d, 1),)) if self._shape[d] > 1 else Axis() for d in range(len(self._shape)))
 
     # Scalars.
 
     def step(self, what: What | str, like: SSAValue | tuple[str, bool], arguments: Sequence[int] = ()) -> int:
-        """Append a scalar, of an elementwise op by its name; the same one is not computed twice."""
+        """Append a scalar and return its number, or that of an equal one. A string names an elementwise op."""
         type_, signed = like if isinstance(like, tuple) else scalar_type(like)
         scalar = Scalar(Elementwise(what) if isinstance(what, str) else what, type_, tuple(arguments), signed)
         key = (self._inside, scalar)
@@ -170,11 +171,11 @@ class Expression:
         return self._known[key]
 
     def read(self, view: View, place: Place, like: SSAValue | tuple[str, bool]) -> int:
-        """The element of a view at a place."""
+        """The scalar that reads the element of a view at a place."""
         return self.step(Read(self.operand(view, place)), like)
 
     def operand(self, view: View, place: Place) -> int:
-        """The number of an operand."""
+        """The number of the kernel operand for a view read at a place."""
         key = (view, place)
         if key not in self._known:
             self._reads.append(key)
@@ -182,12 +183,12 @@ class Expression:
         return self._known[key]
 
     def type_of(self, index: int) -> tuple[str, bool]:
-        """The type of a scalar."""
+        """The LLVM type of a scalar, and whether it is signed."""
         scalar = self._parts[self._inside][index]
         return scalar.type, scalar.signed
 
     def value(self, value: SSAValue, place: Place) -> int:
-        """The scalar that is the element of a value at a place."""
+        """The scalar for the element of a value at a place."""
         key = (self._inside, value, place)
         if key not in self._known:
             self._known[key] = self._made(value, place)
@@ -204,15 +205,15 @@ class Expression:
         return self.read(self.scope.view(value), place, value)
 
     def takes(self, op: Operation, place: Place) -> bool:
-        """Whether an op can be a part here: of reductions only the first, outside of any other."""
+        """Whether an op can be part of the nest here. Only one reduction can, and none inside another."""
         return self.may_reduce or type(op) not in CONTRACTION_OPS
 
     def bind(self, argument: SSAValue, scalar: int) -> None:
-        """Say which scalar is the element of an argument of rank 0."""
+        """Bind a rank-0 block argument to a scalar."""
         self._known[(self._inside, argument, ())] = scalar
 
     def region(self, results: Sequence[int]) -> Region:
-        """The scalars so far, of which these are the results."""
+        """The scalars so far as a region with these results."""
         return Region(tuple(self._parts[0]), tuple(results))
 
     @property
@@ -221,7 +222,7 @@ class Expression:
         return self.reduction is None and not self._inside
 
     def split(self, axis: Axis, size: int) -> tuple[Axis, Axis]:
-        """An index that is one whole loop as (index / size, index % size): the loop becomes two."""
+        """Split an index that is one whole loop into (index / size, index % size); the loop becomes two."""
         ((loop, step),) = axis.steps
         assert step == 1 and axis.offset == 0 and self.sizes[loop] % size == 0
         first = len(self.sizes)
@@ -239,9 +240,9 @@ class Expression:
         inner: Callable[[list[Axis]], int],
         order: Order = Order.LEFT_TO_RIGHT,
     ) -> int:
-        """A reduction over new loops; `inner` makes what is combined from their indices.
+        """Append a reduction over new loops of the given sizes; `inner` makes the reduced scalar from their indices.
 
-        `order` is that of sums of floats; others take any.
+        `order` applies to float sums and products only; for other reductions any order gives the same result.
         """
         assert self.may_reduce
         first = len(self.sizes)
@@ -255,13 +256,13 @@ class Expression:
         return self.step(Total(), like)
 
     def _copy(self, scalar: Scalar, index: int) -> Scalar:
-        """The result has to be the last of its list."""
+        """A copy of a scalar, because the result must be the last scalar of its list."""
         return Scalar(Elementwise("convert"), scalar.type, (index,), scalar.signed)
 
     # The nest.
 
     def nest(self, result: int, target: View) -> tuple[Nest, list[View]]:
-        """The kernel that writes `result` to `target`, whose dimensions are the first loops; its operands."""
+        """The kernel that writes `result` to `target`, and its operands. The first loops are `target`'s dimensions."""
         body = self._parts[0]
         body.append(self._copy(body[result], result))
         reads = [self._access(view, place) for view, place in self._reads]
@@ -288,7 +289,7 @@ class Expression:
 
     @property
     def elementwise(self) -> list[View]:
-        """Operands of which an element is read only for the output's element of that place."""
+        """Operands whose elements are each read only for the output element at the same place."""
         return [view for view, place in self._reads if place == self.every and self.reduction is None]
 
     def _access(self, view: View, place: Place) -> Access:
@@ -309,15 +310,18 @@ def _reordered(access: Access, order: Sequence[int]) -> Access:
 
 
 def _at(view: View, place: Place) -> View:
-    """The view moved to where all loops are 0."""
+    """The view offset to the place where all loops are 0."""
     return view.moved(sum(axis.offset * stride for axis, stride in zip(place, view.strides, strict=True)))
 
 
 class RowExpression(Expression):
-    """Rows under construction."""
+    """The scalars of a `Rows` kernel under construction."""
 
     def takes(self, op: Operation, place: Place) -> bool:
-        """Of reductions those of a whole row, to what is the same for all of its elements."""
+        """Whether an op can be part of the rows: any op but a reduction, or a reduction of a whole row.
+
+        The place of a reduction must not vary along the row.
+        """
         if type(op) not in CONTRACTION_OPS:
             return True
         return reduced_row(op) == self.sizes[self.row] and not any(
@@ -332,12 +336,12 @@ class RowExpression(Expression):
         inner: Callable[[list[Axis]], int],
         order: Order = Order.PARTS,
     ) -> int:
-        """A reduction of the row, in parts where it is a sum of floats."""
+        """Append a reduction of the row."""
         result = inner([Axis(0, ((self.row, 1),))])
         return self.step(Reduce(op, start), self.type_of(result), [result])
 
     def rows(self, result: int, target: View) -> tuple[Rows, list[View]]:
-        """The kernel that writes `result` to `target`, whose dimensions are the loops; its operands."""
+        """The kernel that writes `result` to `target`, and its operands. The loops are `target`'s dimensions."""
         body = [*self._parts[0], self._copy(self._parts[0][result], result)]
         order = [*(d for d in range(len(self._shape)) if d != self.row), self.row]
         reads = tuple(_reordered(self._access(view, place), order) for view, place in self._reads)
@@ -346,7 +350,7 @@ class RowExpression(Expression):
 
 
 def reduced_row(op: Operation) -> int | None:
-    """The elements that a reduction over one dimension combines; None for any other op."""
+    """The size of the reduced dimension of a `reduce` of one operand over one dimension; None for any other op."""
     if not isinstance(op, hlo.ReduceOp) or len(op.operands) != 2 or len(array_values(op.dimensions)) != 1:
         return None
     return shape_of(op.operands[0])[array_values(op.dimensions)[0]]

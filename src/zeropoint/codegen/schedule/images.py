@@ -1,4 +1,4 @@
-"""Between the caller's planes of floats and stored pixels, where the views allow it; else the same op's loop nest."""
+"""Quantize and dequantize between the caller's float planes and stored pixels; a loop nest if the views do not fit."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BLOCK = 64
 
 
 def schedule_quantize(body: Body) -> None:
-    """Floats to stored integers: planes of an image."""
+    """Append the step of a `uniform_quantize` of an image."""
     op, (source,), (target,) = body.root, body.inputs, body.outputs
     type_ = element_of(op.results[0])
     assert isinstance(op, UniformQuantizeOp) and isinstance(type_, UniformQuantizedType)
@@ -32,7 +32,7 @@ def schedule_quantize(body: Body) -> None:
 
 
 def schedule_dequantize(body: Body) -> None:
-    """Stored integers to the caller's floats."""
+    """Append the step of a `uniform_dequantize` to the caller's floats."""
     op, (source,), (target,) = body.root, body.inputs, body.outputs
     assert isinstance(op, UniformDequantizeOp)
     type_, found = element_of(op.operand), None
@@ -46,7 +46,7 @@ def schedule_dequantize(body: Body) -> None:
 
 
 def _planes(body: Body, reals: View, bytes_: View, *, narrow: bool = False) -> Planes | None:
-    """How an image lies as planes of f32 and as pixels of bytes; None for another form of either.
+    """The layout of an image as f32 planes and as pixels of 8-bit integers; None if a view has another layout.
 
     `narrow` allows pixels of 4 bytes.
     """
@@ -55,7 +55,7 @@ def _planes(body: Body, reals: View, bytes_: View, *, narrow: bool = False) -> P
     byte_image, byte, byte_row, pitch = body.values.image_strides(bytes_)
     if (byte != 1 and channels > 1) or (pitch % 16 and not (narrow and pitch == 4)):
         return None
-    if real_row == 4 * width and byte_row == pitch * width:  # one row, which may be cut anywhere
+    if real_row == 4 * width and byte_row == pitch * width:  # no gaps between rows: split anywhere
         pixels, tile = rows * width, body.isa.width
         rows = next((n for n in range(pixels // BLOCK, 1, -1) if pixels % (n * tile) == 0), 1)
         width = pixels // rows

@@ -1,4 +1,4 @@
-"""Loop nests and rows, from the ops of a kernel's body."""
+"""Schedules loop nests and rows, from the ops of a kernel's body."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from zeropoint.ir.tensors import shape_of
 
 
 def schedule_nest(body: Body) -> None:
-    """One loop nest."""
+    """Append the step of a loop nest, or nothing if the output is empty."""
     if math.prod(body.outputs[0].shape):
         _nest(body, body.inputs, body.outputs[0])
 
 
 def _nest(body: Body, inputs: list[View], target: View) -> None:
-    """The nest that reads `inputs` and writes `target`, whose elements lie as those of the body's values, in order."""
+    """Append the nest from `inputs` to `target`. Their shapes may be flattened; the order of elements is the body's."""
     body.inputs = inputs
     expression = Expression(body, body.members, target.shape, EXPRESSIONS)
     nest, operands = expression.nest(expression.value(body.result, expression.every), target)
@@ -27,7 +27,7 @@ def _nest(body: Body, inputs: list[View], target: View) -> None:
 
 
 def schedule_bytes(body: Body) -> None:
-    """A loop nest of bytes that lie alike, whose rows are computed as a whole, padding included; else any nest."""
+    """Append a loop nest on 8-bit values. If all views have one layout, whole rows are computed, padding included."""
     found = rows_alike([*body.inputs, body.outputs[0]])
     if found is None or not body.values.fits(body.outputs[0]):
         return schedule_nest(body)
@@ -38,7 +38,7 @@ def schedule_bytes(body: Body) -> None:
 
 
 def schedule_rows(body: Body) -> None:
-    """Rows that are reduced, and what is computed from that."""
+    """Append the step of a `Rows` kernel: row reductions and the ops around them."""
     value, (target,) = body.result, body.outputs
     expression = RowExpression(body, body.members, shape_of(value), EXPRESSIONS, body.row)
     kernel, operands = expression.rows(expression.value(value, expression.every), target)
@@ -46,7 +46,10 @@ def schedule_rows(body: Body) -> None:
 
 
 def rows_alike(views: list[View]) -> tuple[int, int, list[int]] | None:
-    """(rows, bytes of a row, strides of rows) of views whose elements lie in the same order; padding bytes included."""
+    """(number of rows, bytes per row, row stride of each view) of views with the same element order, or None.
+
+    Rows include padding bytes; bytes per row is a multiple of 16.
+    """
     first = views[0]
     order = sorted(range(len(first.shape)), key=lambda d: (-first.strides[d], first.shape[d] == 1))
     inner = [d for d in order if all(view.strides[d] == first.strides[d] for view in views) or first.shape[d] == 1]
@@ -54,7 +57,7 @@ def rows_alike(views: list[View]) -> tuple[int, int, list[int]] | None:
     if not sized:
         return 1, 16, [16] * len(views)
     length, used = 16, 0
-    # From the innermost dimension outwards, as long as all views step alike and leave no gap but the pitch.
+    # Merge dimensions from the innermost outwards while all views have equal strides and no gap but that of the pitch.
     for d in reversed(sized):
         step = first.strides[d]
         pitch = -(-length // 16) * 16 if used else 1

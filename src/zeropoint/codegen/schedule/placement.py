@@ -1,4 +1,4 @@
-"""`dynamic_update_slice` and `scatter`: updates are written over a copy of the operand."""
+"""Schedules `dynamic_update_slice` and `scatter`: the operand is copied, then updates are written over the copy."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from zeropoint.ir.stablehlo import DynamicUpdateSliceOp, ScatterOp
 
 
 def schedule_update(body: Body) -> None:
-    """A copy of the operand, and updates over it."""
+    """Append the copy of the operand, and the step that writes the updates."""
     copy(body.graph, body.name, body.view(body.root.operands[0]), body.outputs[0])
     if isinstance(body.root, ScatterOp):
         return _scatter(body, body.root)
@@ -24,7 +24,7 @@ def schedule_update(body: Body) -> None:
 
 
 def _slice(body: Body, op: DynamicUpdateSliceOp) -> None:
-    """The operand with `update` in it, kept inside."""
+    """Write `update` at the start indices, which are clamped so that it stays inside the operand."""
     update, starts, (target,) = body.view(op.update), [body.view(start) for start in op.start_indices], body.outputs
     loops = (1, *update.shape)
     indices = tuple(
@@ -47,20 +47,20 @@ def _slice(body: Body, op: DynamicUpdateSliceOp) -> None:
         None,
     )
     if kernel.tasks(body.isa):
-        # A row at a time: the loops over single elements are inside of a task.
+        # One row per task: the loop over single elements runs inside a task.
         kernel = replace(kernel, apart=max(1, len(loops) - 1))
         body.graph.call(body.name, kernel, [update, *starts], [target])
 
 
 def _scatter(body: Body, op: ScatterOp) -> None:
-    """The operand with updates in it, one after the other where they may meet."""
+    """Combine the updates with the operand, one after the other if they may write the same element."""
     dims = op.scatter_dimension_numbers.data
     update, positions, (target,) = body.view(op.updates[0]), body.view(op.scatter_indices), body.outputs
     rank = len(update.shape)
     batches = [d for d in range(rank) if d not in dims.update_window_dims]
     windowed = [d for d in range(len(target.shape)) if d not in (*dims.inserted_window_dims, *dims.input_batching_dims)]
     window = dict(zip(windowed, dims.update_window_dims, strict=True))
-    # The loops of the update's batch dimensions, in the order of the dimensions of the indices.
+    # The update's batch dimension for each dimension of the indices.
     along = iter(batches)
     axes = [None if d == dims.index_vector_dim else next(along) for d in range(len(positions.shape))]
     steps = [0] * rank
@@ -76,7 +76,8 @@ def _scatter(body: Body, op: ScatterOp) -> None:
         axis = axes[of]
         assert axis is not None
         writes[axis] = target.strides[d]
-    # First the loops that choose dimensions of the result alone: whatever else happens, they never meet.
+    # Loops with a stride of their own in the result come first: whatever the indices are, their iterations write
+    # different elements, so they can be split into tasks.
     order = sorted(range(rank), key=lambda d: not writes[d])
     apart = sum(1 for step in writes if step)
     reads: list[View] = []

@@ -1,4 +1,4 @@
-"""Products of two activations: the second operand is packed as weights at run time, batch by batch."""
+"""Schedules products of two activations. The second operand is packed as weights at run time, batch by batch."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from zeropoint.numerics import Requantization
 
 
 def schedule_product(body: Body) -> None:
-    """Packing, and the contraction of every batch."""
+    """Append the steps that pack the second operand, and the step that contracts every batch."""
     match = product_of(body.program, body.kernel, body.found)
     left, right, target = body.inputs[0], body.inputs[-1], body.outputs[0]
     dims, name, isa = match.dimensions, match.name, body.isa
@@ -40,7 +40,7 @@ def schedule_product(body: Body) -> None:
 def _kernel(
     body: Body, dims: Dimensions, views: tuple[View, View, View], arithmetic: Arithmetic, together: int
 ) -> Contraction:
-    """The contraction of one batch, of steps of so many terms."""
+    """The contraction of one batch; a step of the micro-kernel takes `together` terms."""
     left, right, target = views
     pixel, out_pixel, count = left.strides[dims.row], target.strides[len(dims.batch)], left.shape[dims.row]
     groups, vectors = left.shape[dims.term] // together, -(-right.shape[dims.column] // body.isa.width)
@@ -50,7 +50,10 @@ def _kernel(
 def _packed_bytes(
     body: Body, name: str, kernel: Contraction, right: View, match: ProductMatch, output: Requantization
 ) -> tuple[View, tuple[int, ...]]:
-    """The second operand as weights of every batch, with biases and parameters; the steps of batches."""
+    """Append the step that packs an 8-bit operand with biases and parameters.
+
+    Returns the packed weights and their batch strides in bytes.
+    """
     isa, dims = body.isa, match.dimensions
     channels, terms = right.shape[dims.column], right.shape[dims.other_term]
     sizes = tuple(right.shape[d] for d in dims.other_batch)
@@ -76,10 +79,13 @@ def _packed_bytes(
 def _packed_floats(
     body: Body, name: str, kernel: Contraction, right: View, dims: Dimensions
 ) -> tuple[View, tuple[int, ...]]:
-    """The second operand as weights of every batch, with biases of 0; the steps of batches."""
+    """Append the steps that pack a float operand, with biases of 0.
+
+    Returns the packed weights and their batch strides in bytes.
+    """
     isa, sizes = body.isa, tuple(right.shape[d] for d in dims.other_batch)
     terms, channels = right.shape[dims.other_term], right.shape[dims.column]
-    places: list[tuple[int, int, int]] = []  # first channel, vectors, place of a group
+    places: list[tuple[int, int, int]] = []  # of each group: first channel, vectors, offset in bytes
     size = 0
     for part in kernel.columns(isa).parts:
         for first in part.places():

@@ -1,4 +1,4 @@
-"""Reductions, windows, convolutions and products as loop nests: whatever has no kernel of its own."""
+"""Rules for reductions, windows, convolutions and products that have no kernel of their own, as loop nests."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from zeropoint.ir.stablehlo.bodies import body_op
 from zeropoint.ir.tensors import element_of, shape_of
 
 ORDER_ONLY = frozenset(("maximum", "minimum"))
-"""Bodies that round nothing."""
+"""Bodies that never round, so that the order of elements does not matter."""
 
 
 def combiner(op: hlo.ReduceOp | hlo.ReduceWindowOp) -> tuple[str, SSAValue] | None:
-    """The one op of a body on both of its arguments, its name and its result; None for a body of another form."""
+    """(op name, result) of a body that is one op on both arguments; None for any other body."""
     first = op.body.block.first_op
     if first is None or body_op(op.body) is None or len(op.operands) != 2:
         return None
@@ -79,7 +79,7 @@ def _reduce_window(e: Expression, op: hlo.ReduceWindowOp, place: Place) -> int:
     ones = (1,) * rank
     window, strides = array_values(op.window_dimensions), array_values(op.window_strides, ones)
     dilations = array_values(op.window_dilations, ones)
-    assert not pads(op)  # `group` puts an op before it that does
+    assert not pads(op)  # `group` has moved padding and dilation to a `pad` before it
 
     def inner(loops: list[Axis]) -> int:
         taps = zip(place, loops, strides, dilations, strict=True)
@@ -90,7 +90,7 @@ def _reduce_window(e: Expression, op: hlo.ReduceWindowOp, place: Place) -> int:
 
 
 def pads(op: Operation) -> bool:
-    """Whether an op pads or dilates what it reads."""
+    """Whether an op pads or dilates its input."""
     if not isinstance(op, hlo.ConvolutionOp | hlo.ReduceWindowOp):
         return False
     return any(any(pair) for pair in padding_values(op.padding, 0)) or any(step != 1 for step in _dilation(op))
@@ -101,7 +101,7 @@ def _dilation(op: hlo.ConvolutionOp | hlo.ReduceWindowOp) -> tuple[int, ...]:
 
 
 def padding_around(op: hlo.ConvolutionOp | hlo.ReduceWindowOp) -> tuple[list[int], list[int], list[int]]:
-    """(low, high, interior) of every dimension of what an op reads."""
+    """The (low, high, interior) padding of every dimension of an op's input, as attributes of a `pad`."""
     rank = len(shape_of(op.operands[0]))
     spatial = op.dimension_numbers.data.input_spatial_dimensions if isinstance(op, hlo.ConvolutionOp) else range(rank)
     low, high, interior = [0] * rank, [0] * rank, [0] * rank
@@ -113,7 +113,7 @@ def padding_around(op: hlo.ConvolutionOp | hlo.ReduceWindowOp) -> tuple[list[int
 
 
 def _weights(e: Expression, value: SSAValue, innermost: int) -> View | None:
-    """A constant laid out with one dimension innermost, over which vectors run; None for another value."""
+    """A constant stored with dimension `innermost` contiguous, for vector loads; None if it is not a constant."""
     array = e.scope.values.constant(value)
     if array is None:
         return None

@@ -1,4 +1,4 @@
-"""Ops with a body of ops: reductions of several operands, or by any body; sorting."""
+"""Schedules ops with a region: reductions of several operands or with an arbitrary body, and sorts."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from zeropoint.ir.tensors import element_of, shape_of
 
 
 def region_of(scope: Scope, op: Operation, block: Block, elements: Sequence[Attribute]) -> Region:
-    """A body as scalars of its arguments, which have to be of these element types.
+    """The block as scalars of its arguments, which must have these element types.
 
-    Raises CodegenError for a body that converts at its edges, holds an op that is not elementwise, or takes a value
-    from around it that is no number.
+    Raises CodegenError if an argument has another type, if an op is not elementwise, or if the block captures a value
+    that is not a constant number.
     """
     for result in op.results:
         scalar_type(result)
@@ -53,23 +53,23 @@ def region_of(scope: Scope, op: Operation, block: Block, elements: Sequence[Attr
 
 
 def fold_body(scope: Scope, op: ReduceOp) -> Region:
-    """What a reduction does with two elements of each of its operands."""
+    """The body of a reduction, which combines two elements of each operand."""
     return region_of(scope, op, op.body.block, [element_of(value) for value in (*op.inputs, *op.inputs)])
 
 
 def sort_body(scope: Scope, op: SortOp) -> Region:
-    """How a sort compares two elements of each of its operands."""
+    """The comparator of a sort, on two elements of each operand."""
     elements = [element for value in op.inputs for element in [element_of(value)] * 2]
     return region_of(scope, op, op.comparator.block, elements)
 
 
 def scatter_body(scope: Scope, op: ScatterOp) -> Region:
-    """What a scatter does with an element and its update."""
+    """The body of a scatter, which combines an element with its update."""
     return region_of(scope, op, op.update_computation.block, [element_of(op.inputs[0]), element_of(op.updates[0])])
 
 
 def schedule_fold(body: Body) -> None:
-    """A reduction in the interpreter's order."""
+    """Append the step of a reduction that combines elements in the interpreter's order."""
     op, targets = body.root, body.outputs
     assert isinstance(op, ReduceOp)
     shape, reduced = shape_of(op.inputs[0]), sorted(array_values(op.dimensions))
@@ -90,7 +90,7 @@ def schedule_fold(body: Body) -> None:
 
 
 def schedule_sort(body: Body) -> None:
-    """A stable sort, with memory for the order of elements."""
+    """Append the step of a stable sort, which needs an arena buffer for the order of the elements."""
     op, targets = body.root, body.outputs
     assert isinstance(op, SortOp)
     shape, axis = shape_of(op.inputs[0]), op.axis()

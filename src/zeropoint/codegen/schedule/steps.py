@@ -1,4 +1,4 @@
-"""The steps of a laid out program: `Program -> Graph`."""
+"""Converts a laid-out program to steps: `Program -> Graph`."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ KERNELS: Mapping[str, Callable[[Body], None]] = {
     "copy": _copy,
     "fill": _fill,
 }
-"""What appends the steps of a kernel, by its kind."""
+"""The function that schedules a kernel, by the kernel's kind."""
 
 
 def schedule(program: Program, isa: InstructionSet, found: Found | None = None) -> Graph:
-    """The steps of a program's kernels for one instruction set; `found` is what patterns know of them."""
+    """The steps of a program's kernels for one instruction set. `found` has the matches of the kernels, if known."""
     return _Schedule(program, isa, {} if found is None else found).graph
 
 
@@ -79,7 +79,7 @@ class _Schedule:
 
     @staticmethod
     def _returned(value: SSAValue) -> SSAValue:
-        """The memref of the caller's array that a returned tensor is."""
+        """The memref of the caller's array for a returned tensor."""
         assert isinstance(value, OpResult) and isinstance(value.op, ToTensorOp)
         cast = value.op.memref
         assert isinstance(cast, OpResult) and isinstance(cast.op, MemorySpaceCastOp)
@@ -107,7 +107,7 @@ class _Schedule:
         return self._view(Buffer(space, size, index or 0), value)
 
     def _given(self, op: ToBufferOp) -> View:
-        """An input, or a constant."""
+        """The view of an input or a constant."""
         if not isinstance(op.tensor, BlockArgument):
             array = self._values.constant(op.tensor)
             assert array is not None
@@ -118,7 +118,7 @@ class _Schedule:
 
     @staticmethod
     def _view(buffer: Buffer, value: SSAValue) -> View:
-        """The elements that a memref says."""
+        """The view of a buffer with a memref's shape, strides and offset."""
         type_ = memory_of(value)
         shape, dtype = tuple(type_.get_shape()), element_dtype(type_.element_type)
         offset, strides = 0, row_major(shape, dtype.itemsize)
@@ -130,7 +130,7 @@ class _Schedule:
         return View(buffer, offset, shape, strides, dtype)
 
     def _border(self, op: BorderOp) -> None:
-        """Fill what lies around an image: above, below, and between the end of a row and the next."""
+        """Append the step that fills the border of an image: above, below, and between rows."""
         view, (top, left, bottom, right) = self._views[op.image], op.widths
         n, _, h, w = self._values.image(view)
         image, _, row, pitch = self._values.image_strides(view)
@@ -141,6 +141,6 @@ class _Schedule:
 
 
 def _said(what: str, op: Operation) -> str:
-    """What a step is called that the program has no op for."""
+    """The name of a step that no op of the program corresponds to."""
     text = location_text(op.location)
     return f"{what} '{text}'" if text else what
