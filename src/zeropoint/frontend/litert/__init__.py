@@ -1,4 +1,4 @@
-"""LiteRT files (.tflite) to programs."""
+"""Import LiteRT files (.tflite) as programs."""
 
 from zeropoint.frontend.litert.load import load_litert
 

@@ -1,7 +1,7 @@
-"""An operator of a .tflite file as converters read it: operands as real numbers, constants, options.
+"""A converter's view of an operator of a .tflite file: operands as real values, constants, options.
 
-Quantized operands are the real numbers that their integers stand for, through a pair of casts that pins the
-parameters; so are results, once they are made. A converter makes the float op between.
+Quantized operands are given as real values, through a quantize-dequantize pair that pins their parameters. Results are
+pinned in the same way once they are computed. A converter only builds the float op in between.
 """
 
 from __future__ import annotations
@@ -24,31 +24,31 @@ from zeropoint.ir.stablehlo import TransposeOp
 from zeropoint.ir.tensors import Array, with_element
 
 OPSET = 21
-"""The ONNX opset whose converters make the ops that both formats have."""
+"""The ONNX opset whose converters are reused for ops that both formats have."""
 ACTIVATIONS: dict[int, tuple[float, float]] = {1: (0.0, np.inf), 2: (-1.0, 1.0), 3: (0.0, 6.0)}
-"""The fused activation functions that bound: RELU, RELU_N1_TO_1, RELU6."""
+"""Bounds of the clamping fused activation functions: RELU, RELU_N1_TO_1, RELU6."""
 
 
 @dataclass
 class Values:
-    """The values of a graph so far, by tensor."""
+    """The values converted so far, by tensor index."""
 
     model: Model
     build: Builder
     found: dict[int, SSAValue] = field(default_factory=dict[int, SSAValue])
 
     def pinned(self, value: SSAValue, kind: UniformQuantizedType) -> SSAValue:
-        """The value through a pair of casts."""
+        """The value after a quantize-dequantize pair of casts, which pins its type."""
         cast = self.build.insert(QuantizeCastOp(value, with_element(value, kind)))
         return self.build.insert(DequantizeCastOp(cast, value.type))
 
     def put(self, index: int, value: SSAValue) -> None:
-        """Say what a tensor is; real numbers of a quantized one are pinned."""
+        """Record the value of a tensor; that of a quantized tensor is pinned."""
         kind = self.model.tensors[index].quantized
         self.found[index] = value if kind is None else self.pinned(value, kind)
 
     def value(self, index: int) -> SSAValue:
-        """The value of a tensor. Raises NodeError where nothing has made it."""
+        """The value of a tensor. Raises NodeError if no earlier operator computes it."""
         if index not in self.found:
             tensor = self.model.tensors[index]
             if tensor.data is None:
@@ -57,7 +57,7 @@ class Values:
         return self.found[index]
 
     def constant(self, tensor: Tensor, stored: Array, kind: UniformQuantizedType | None) -> SSAValue:
-        """A constant of stored elements, or of the real numbers that they stand for."""
+        """A constant: the stored elements, or the dequantized ones of a quantized tensor (f32, pinned if `kind`)."""
         if not tensor.is_quantized:
             return self.build.constant(stored)
         scales, points = tensor.scales, tensor.zero_points
@@ -77,7 +77,7 @@ class Call:
 
     @property
     def build(self) -> Builder:
-        """Where ops go."""
+        """The builder that inserts ops."""
         return self.values.build
 
     def has(self, index: int) -> bool:
@@ -85,19 +85,19 @@ class Call:
         return index < len(self.operator.inputs) and self.operator.inputs[index] >= 0
 
     def tensor(self, index: int) -> Tensor:
-        """What the file says of an operand. Raises NodeError where it is left out."""
+        """The tensor of an operand. Raises NodeError if the operand is omitted."""
         if not self.has(index):
             raise NodeError(f"found no operand {index}, expected one")
         return self.values.model.tensors[self.operator.inputs[index]]
 
     def result(self, index: int = 0) -> Tensor:
-        """What the file says of a result. Raises NodeError where there is none."""
+        """The tensor of a result. Raises NodeError if there is none."""
         if index >= len(self.operator.outputs):
             raise NodeError(f"found no result {index}, expected one")
         return self.values.model.tensors[self.operator.outputs[index]]
 
     def operand(self, index: int) -> SSAValue:
-        """The value of an operand: real numbers where it is quantized."""
+        """The value of an operand; real values if it is quantized."""
         self.tensor(index)
         return self.values.value(self.operator.inputs[index])
 
@@ -106,18 +106,18 @@ class Call:
         return [self.operand(index) for index in range(len(self.operator.inputs))]
 
     def array(self, index: int, name: str) -> Array:
-        """The elements of an operand that has to be constant, as they are stored. Raises NodeError for another."""
+        """The stored elements of an operand that must be constant. Raises NodeError otherwise."""
         tensor = self.tensor(index)
         if tensor.data is None:
             raise NodeError(f"found a computed '{name}', expected a constant")
         return tensor.data
 
     def integers(self, index: int, name: str) -> tuple[int, ...]:
-        """`array` as integers."""
+        """The elements of `array` as Python integers."""
         return tuple(int(number) for number in self.array(index, name).reshape(-1))
 
     def axis(self, index: int, rank: int) -> int:
-        """An operand that is one dimension, counted from the start."""
+        """A constant operand that names a dimension, as a nonnegative index."""
         (axis, *more) = self.integers(index, "axis") or (0,)
         if more:
             raise NodeError(f"found {1 + len(more)} axes, expected one")
@@ -130,24 +130,24 @@ class Call:
         return self.values.constant(tensor, stored, tensor.quantized)
 
     def option(self, name: str, default: Any = 0) -> Any:
-        """A field of the options, by its name in the schema."""
+        """A field of the options, by schema name."""
         table = self.operator.options
         found = None if table is None else getattr(table, name[0].upper() + name[1:], None)
         return default if found is None else found()
 
     def listed(self, name: str) -> tuple[int, ...]:
-        """A list of integers of the options."""
+        """An integer list field of the options."""
         found = self.option(f"{name}AsNumpy", 0)
         return () if isinstance(found, int) else tuple(int(number) for number in found)
 
     def onnx(self, op: str, *inputs: SSAValue | Array | None, **attributes: Any) -> SSAValue:
-        """The ONNX operator that computes the same: its converter makes the ops. Arrays are its constant inputs."""
+        """Build the equivalent ONNX operator with ONNX's converter. Arrays become constant inputs."""
         return self.onnx_results(op, inputs, 1, attributes)[0]
 
     def onnx_results(
         self, op: str, inputs: Sequence[SSAValue | Array | None], outputs: int, attributes: dict[str, Any]
     ) -> tuple[SSAValue, ...]:
-        """The same of an operator with several results."""
+        """Like `onnx`, for an operator with several results."""
         names: list[str] = []
         for index, given in enumerate(inputs):
             name = "" if given is None else f"{self.operator.index}:{op}:{index}:{len(self.build.values)}"
@@ -161,12 +161,12 @@ class Call:
         return found if isinstance(found, tuple) else (found,)
 
     def like_result(self, value: SSAValue) -> SSAValue:
-        """A value on the way, with the parameters of the result: elements that are only moved."""
+        """An intermediate value pinned to the result's type; for operators that only move elements."""
         kind = self.result().quantized
         return value if kind is None else self.values.pinned(value, kind)
 
     def bounded(self, value: SSAValue) -> SSAValue:
-        """The value behind the fused activation function. Raises NodeError for one that does not bound."""
+        """The value after the fused activation function. Raises NodeError for one that is not a clamp."""
         number = self.option("fusedActivationFunction")
         if not number:
             return value
@@ -175,17 +175,17 @@ class Call:
         return self.clipped(value, *ACTIVATIONS[number])
 
     def clipped(self, value: SSAValue, low: float, high: float) -> SSAValue:
-        """The value between bounds."""
+        """The value clamped to bounds."""
         if high == np.inf and low == 0:
             return self.onnx("Relu", value)
         return self.onnx("Clip", value, np.array(low, np.float32), np.array(high, np.float32))
 
     def transposed(self, value: SSAValue, order: Sequence[int]) -> SSAValue:
-        """The dimensions in another order."""
+        """The value transposed; the value itself if the order is the identity."""
         return value if list(order) == sorted(order) else self.build.insert(TransposeOp(value, order))
 
     @property
     def is_real(self) -> bool:
-        """Whether the first result holds real numbers."""
+        """Whether the first result has real values: it is float or quantized."""
         tensor = self.result()
         return tensor.dtype.kind == "f" or tensor.is_quantized

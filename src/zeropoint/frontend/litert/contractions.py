@@ -1,4 +1,4 @@
-"""Convolutions and matrix products of LiteRT: channels last, weights [output, height, width, input].
+"""LiteRT's convolutions and matrix products: channels last, weights [output, height, width, input].
 
 Source: the LiteRT schema and TensorFlow's definition of SAME and VALID.
 """
@@ -21,7 +21,7 @@ SPATIAL = (1, 2)
 OHWI = ConvolutionLayout(0, 3, SPATIAL, 3, 0, SPATIAL, 0, 3, SPATIAL)
 """`[b, 0, 1, f]x[o, 0, 1, i]->[b, 0, 1, f]`."""
 IHWO = ConvolutionLayout(0, 3, SPATIAL, 0, 3, SPATIAL, 0, 3, SPATIAL)
-"""`[b, 0, 1, f]x[i, 0, 1, o]->[b, 0, 1, f]`: of depthwise convolutions, whose inputs are one a group."""
+"""`[b, 0, 1, f]x[i, 0, 1, o]->[b, 0, 1, f]`: depthwise convolutions, with one input channel per group."""
 
 
 def _image(call: Call, index: int) -> tuple[int, ...]:
@@ -32,7 +32,7 @@ def _image(call: Call, index: int) -> tuple[int, ...]:
 
 
 def _with_bias(call: Call, value: SSAValue, index: int) -> SSAValue:
-    """The bias of the last dimension added, then the activation function."""
+    """Add the bias along the last dimension, then apply the activation function."""
     if call.has(index):
         bias, channels = call.operand(index), shape_of(value)[-1]
         if shape_of(bias) != (channels,):
@@ -59,7 +59,7 @@ def _convolved(call: Call, window: Window, features: int, groups: int, layout: C
 
 
 def conv_2d(call: Call) -> SSAValue:
-    """CONV_2D, of groups where the weights have fewer inputs than the image."""
+    """CONV_2D; grouped if the weights have fewer input channels than the image."""
     (_, *size, channels), (features, *kernel, inputs) = _image(call, 0), _image(call, 1)
     if not inputs or channels % inputs or features % (channels // inputs):
         raise NodeError(f"found {channels} channels and weights of {inputs} inputs, which do not fit each other")
@@ -75,7 +75,7 @@ def depthwise_conv_2d(call: Call) -> SSAValue:
 
 
 def transpose_conv(call: Call) -> SSAValue:
-    """TRANSPOSE_CONV: a convolution of the image with zeros between its elements, weights read backwards."""
+    """TRANSPOSE_CONV: a convolution of the zero-dilated image with spatially reversed weights."""
     wanted = call.integers(0, "shape of the result")
     (_, *size, channels), (features, *kernel, inputs) = _image(call, 2), _image(call, 1)
     if channels != inputs or len(wanted) != 4:
@@ -130,7 +130,7 @@ def _matrix(weights: SSAValue) -> tuple[int, int]:
 
 
 def batch_matmul(call: Call) -> SSAValue:
-    """BATCH_MATMUL, either operand as it is or transposed; batches that differ are repeated as ONNX's are."""
+    """BATCH_MATMUL, with either operand optionally transposed; batch dimensions broadcast as in ONNX."""
     sides = [call.operand(0), call.operand(1)]
     adjoint = [bool(call.option("adjX", False)), bool(call.option("adjY", False))]
     shapes = [shape_of(side) for side in sides]

@@ -1,4 +1,4 @@
-"""The one table from LiteRT's operators to the functions that convert them."""
+"""The one table from LiteRT's operators to their converters."""
 
 from __future__ import annotations
 
@@ -109,4 +109,4 @@ CONVERTERS: Mapping[str, Converter] = {
     "DEQUANTIZE": elementwise.identity,
     "QUANTIZE": elementwise.identity,
 }
-"""By the schema's name."""
+"""Converters by the operator's schema name."""

@@ -1,4 +1,4 @@
-"""Arithmetic, functions, comparisons, reductions.
+"""Arithmetic, unary functions, comparisons, reductions.
 
 Source: the LiteRT schema; the parameters of TensorFlow's operators of these names.
 """
@@ -22,7 +22,7 @@ OPERANDS_DIFFER = 2
 
 
 def same(op: str, **attributes: int) -> Converter:
-    """ONNX's operator of all operands, with the fused activation function behind it."""
+    """Converter to the ONNX operator on all operands, followed by the fused activation function."""
 
     def convert(call: Call) -> SSAValue:
         return call.bounded(call.onnx(op, *call.operands(), **attributes))
@@ -31,17 +31,17 @@ def same(op: str, **attributes: int) -> Converter:
 
 
 def clipped(low: float, high: float) -> Converter:
-    """A function that only bounds."""
+    """Converter for a function that only clamps."""
     return lambda call: call.clipped(call.operand(0), low, high)
 
 
 def applied(op: Callable[[SSAValue], Operation]) -> Converter:
-    """A StableHLO op of one operand."""
+    """Converter to a unary StableHLO op."""
     return lambda call: call.build.insert(op(call.operand(0)))
 
 
 def identity(call: Call) -> SSAValue:
-    """QUANTIZE and DEQUANTIZE: the types of operand and result say it all."""
+    """QUANTIZE and DEQUANTIZE: the types of operand and result determine the casts."""
     if not call.is_real:
         raise NodeError(f"found a result of type {call.result().type_name}, expected real numbers")
     return call.operand(0)
@@ -59,12 +59,12 @@ def gelu(call: Call) -> SSAValue:
 
 
 def prelu(call: Call) -> SSAValue:
-    """PRELU, whose slopes are repeated as any operand's."""
+    """PRELU; the slopes broadcast like any operand."""
     return call.onnx("PRelu", call.operand(0), call.operand(1))
 
 
 def softmax(call: Call) -> SSAValue:
-    """SOFTMAX over the last dimension, of values times beta."""
+    """SOFTMAX of beta times the operand, over the last dimension."""
     value, beta = call.operand(0), float(call.option("beta", 1.0))
     if beta != 1.0:
         value = call.build.apply(MultiplyOp, value, call.build.splat(beta, value))
@@ -94,7 +94,7 @@ def cast(call: Call) -> SSAValue:
 
 
 def select(call: Call) -> SSAValue:
-    """SELECT, whose condition may be one for each index of the first dimension, and SELECT_V2."""
+    """SELECT and SELECT_V2. The condition of SELECT may have one element per index of the first dimension."""
     condition, *values = call.operands()
     rank = len(shape_of(values[0]))
     if len(shape_of(condition)) == 1 and rank > 1 and call.operator.name == "SELECT":
@@ -116,7 +116,7 @@ def reduction(op: str) -> Converter:
 
 
 def arg_extreme(op: str) -> Converter:
-    """ARG_MAX, ARG_MIN: positions in the result's integers."""
+    """ARG_MAX, ARG_MIN: positions in the integer type of the result."""
 
     def convert(call: Call) -> SSAValue:
         value = call.operand(0)
@@ -127,7 +127,7 @@ def arg_extreme(op: str) -> Converter:
 
 
 def top_k(call: Call) -> tuple[SSAValue, ...]:
-    """TOPK_V2: the greatest values along the last dimension, and where they are."""
+    """TOPK_V2: the k largest values along the last dimension, and their indices."""
     counts = np.asarray(call.integers(1, "k"), np.int64).reshape(-1)
     values, positions = call.onnx_results("TopK", [call.operand(0), counts], OPERANDS_DIFFER, {"axis": -1})
     return values, call.onnx("Cast", positions, to=helper.np_dtype_to_tensor_dtype(call.result(1).dtype))

@@ -1,7 +1,7 @@
-"""A .tflite file as a float program in the file's own layout, channels last; quantized tensors are pinned.
+"""Load a .tflite file as a float program in the file's own layout, channels last; quantized tensors are pinned.
 
-An int8 or 16x8 model becomes the quantized program without data: every value has its type. What our own exporter wrote
-has the inputs and outputs of the original model again, as its metadata says how their dimensions were moved.
+An int8 or 16x8 model needs no calibration data: the type of every value is given. A file from zeropoint's exporter gets
+the inputs and outputs of the original model back, because its metadata records how their dimensions were moved.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ CONVOLUTIONS = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D"})
 def load_litert(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> Program:
     """The float program of a .tflite file. `shapes` may repeat the shapes of inputs; they cannot change them.
 
-    Raises ModelError, one line that starts with the path; OSError where the file cannot be read.
+    Raises ModelError, one line that starts with the path; OSError if the file cannot be read.
     """
     try:
         model = read_model(path.read_bytes())
@@ -57,13 +57,13 @@ def _check_shapes(program: Program, shapes: Mapping[str, tuple[int, ...]]) -> No
 
 
 def _described(operator: Operator, model: Model) -> str:
-    """`'block/conv' (CONV_2D)`, by the name of its first result."""
+    """The operator as messages name it: `'block/conv' (CONV_2D)`, after its first result."""
     name = model.tensors[operator.outputs[0]].name if operator.outputs else str(operator.index)
     return f"'{name}' ({operator.name})"
 
 
 class _Importer:
-    """Converts the operators of a graph in order and gathers what keeps them from being converted."""
+    """Converts the operators of a graph in order and collects the problems."""
 
     def __init__(self, model: Model):
         self._model = model
@@ -95,7 +95,7 @@ class _Importer:
         return TensorType(element, shape)  # pyright: ignore
 
     def program(self) -> Program:
-        """The program. Raises ModelError, which names every operator that cannot be converted."""
+        """The program. Raises ModelError naming every operator that cannot be converted."""
         for (name, index), argument, order in zip(self._model.inputs, self._block.args, self._moved, strict=True):
             argument.location = self._build.location = name_location(name)
             self._values.put(index, self._moved_port(argument, order, self._kind_beside(index)))
@@ -123,7 +123,7 @@ class _Importer:
         return Program(ModuleOp([function]), self._weights)
 
     def _moved_port(self, value: SSAValue, order: Sequence[int], kind: UniformQuantizedType | None) -> SSAValue:
-        """An input or output with its dimensions in another order; what is pinned behind is pinned before, too."""
+        """An input or output transposed; if the tensor is pinned, the value before the transpose is pinned, too."""
         if list(order) == sorted(order):
             return value
         value = value if kind is None else self._values.pinned(value, kind)
@@ -161,7 +161,7 @@ class _Importer:
             raise
 
     def _is_padding(self, operator: Operator) -> bool:
-        """Whether an operator pads the images of convolutions with zeros, which then do that themselves."""
+        """Whether an operator only zero-pads the images of convolutions, so that they can absorb the padding."""
         if operator.name != "PAD":
             return False
         (padded,) = operator.outputs
@@ -171,7 +171,7 @@ class _Importer:
         return kept and kinds[0] == kinds[1] and bool(readers) and CONVOLUTIONS.issuperset(readers)
 
     def _check_result(self, tensor: Tensor, value: SSAValue) -> None:
-        """Raise NodeError where the file says another shape than operands and options make."""
+        """Raise NodeError if the shape in the file differs from that inferred from operands and options."""
         if shape_of(value) != tensor.shape and not tensor.dynamic:
             raise NodeError(
                 f"found shape {list(tensor.shape)} of its result, expected {list(shape_of(value))}; the file is broken"
@@ -192,6 +192,6 @@ class _Importer:
 
 
 def _order(orders: Mapping[str, Sequence[int]], name: str, rank: int) -> list[int]:
-    """How the dimensions of a port were moved; nothing for what is no order of them."""
+    """The permutation of a port's dimensions from the metadata; the identity if it is no permutation."""
     found = orders.get(name, [])
     return list(found) if sorted(found) == list(range(rank)) else list(range(rank))

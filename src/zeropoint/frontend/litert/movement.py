@@ -1,4 +1,4 @@
-"""Operators that move elements: reshapes, slices, padding, joins.
+"""Data movement operators: reshapes, slices, padding, concatenation.
 
 Source: the LiteRT schema; the parameters of TensorFlow's operators of these names.
 """
@@ -72,7 +72,7 @@ def concatenation(call: Call) -> SSAValue:
 
 
 def pack(call: Call) -> SSAValue:
-    """PACK: values side by side along a new dimension."""
+    """PACK: values stacked along a new dimension."""
     values = call.operands()
     shape = shape_of(values[0])
     axis = axis_of(int(call.option("axis")), len(shape) + 1)
@@ -110,7 +110,7 @@ def split(call: Call) -> tuple[SSAValue, ...]:
 
 
 def split_v(call: Call) -> tuple[SSAValue, ...]:
-    """SPLIT_V: parts of the sizes given; one of -1 is what is left."""
+    """SPLIT_V: parts of the given sizes; a size of -1 takes the remainder."""
     value, sizes = call.operand(0), list(call.integers(1, "sizes"))
     axis = call.axis(2, len(shape_of(value)))
     if sizes.count(-1) == 1:
@@ -126,7 +126,7 @@ def _split(call: Call, value: SSAValue, axis: int, sizes: Sequence[int]) -> tupl
 
 
 def slice_(call: Call) -> SSAValue:
-    """SLICE: where it begins and its size, -1 for all that follows."""
+    """SLICE by start and size; a size of -1 extends to the end."""
     value = call.operand(0)
     shape, begin = shape_of(value), call.integers(1, "begin")
     sizes = call.integers(2, "size")
@@ -144,7 +144,7 @@ def _sliced(call: Call, value: SSAValue, begin: Sequence[int], end: Sequence[int
 
 
 def strided_slice(call: Call) -> SSAValue:
-    """STRIDED_SLICE: ends counted from behind where negative, left out by a mask; a negative step reads backwards."""
+    """STRIDED_SLICE: negative bounds count from the end, masks omit bounds, a negative step reads backwards."""
     value = call.operand(0)
     shape, rank = shape_of(value), len(shape_of(value))
     begins, ends, steps = (list(call.integers(1 + i, name)) for i, name in enumerate(("begin", "end", "strides")))
@@ -181,7 +181,7 @@ def strided_slice(call: Call) -> SSAValue:
 
 
 def pad(call: Call) -> SSAValue:
-    """PAD with zero, PADV2 with a number."""
+    """PAD with zero, PADV2 with a given value."""
     value, pairs = call.operand(0), _pairs(call)
     filler = call.build.scalar(0, value)
     if call.has(2):
@@ -264,12 +264,12 @@ def tile(call: Call) -> SSAValue:
 
 
 def fill(call: Call) -> SSAValue:
-    """FILL: one number in a shape."""
+    """FILL: a shape filled with one value."""
     return call.onnx("Expand", call.build.reshape(call.operand(1), ()), _int64(call.integers(0, "shape")))
 
 
 def shape(call: Call) -> SSAValue:
-    """SHAPE, which is known."""
+    """SHAPE: a constant, because shapes are static."""
     return call.build.constant(np.asarray(shape_of(call.operand(0)), call.result().dtype))
 
 

@@ -1,4 +1,4 @@
-"""A .tflite file as tensors and operators, with everything checked that a broken file can lie about.
+"""Parse a .tflite file into tensors and operators, validating everything that a corrupt file can get wrong.
 
 Source: the LiteRT schema (`schema.fbs`), version 3.
 """
@@ -23,11 +23,11 @@ from zeropoint.litert_schema import schema
 
 IDENTIFIER = b"TFL3"
 HEADER = 8
-"""Bytes in front: the place of the root table, the identifier."""
+"""Bytes of the file header: the offset of the root table, the identifier."""
 MOST_DIMENSIONS = 8
 MOST_SCALES = 1 << 24
 METADATA = "zeropoint"
-"""The metadata of our own exporter."""
+"""The name of the metadata written by zeropoint's exporter."""
 
 DTYPES: Mapping[str, np.dtype[np.generic]] = {
     "BOOL": np.dtype(np.bool_),
@@ -49,16 +49,16 @@ STORAGE: Mapping[str, Storage] = {
     "INT16": Storage.of("i16"),
     "UINT8": Storage.of("u8"),
 }
-"""What quantized values are stored in. Biases of 32 and 64 bits have the scale of a product and need no type."""
+"""Storage types of quantized values. Biases of 32 and 64 bits have the product's scale and need no type."""
 
 
 Ports = Sequence[tuple[str, int]]
-"""Names of inputs or outputs, and their tensors."""
+"""Names of inputs or outputs, and their tensor indices."""
 
 
 @dataclass(frozen=True)
 class Tensor:
-    """`data` is what a constant holds, in its stored dtype; `scales` is empty where nothing is quantized."""
+    """A tensor. `data` has a constant's elements in the stored dtype; `scales` is empty for unquantized tensors."""
 
     name: str
     type_name: str
@@ -76,12 +76,12 @@ class Tensor:
 
     @property
     def is_quantized(self) -> bool:
-        """Whether integers stand for real numbers."""
+        """Whether the elements are integers that represent real values."""
         return bool(self.scales.size) and self.dtype.kind != "f"
 
     @property
     def quantized(self) -> UniformQuantizedType | None:
-        """The quantized type; None of other tensors, and of biases."""
+        """The quantized type; None for other tensors and for biases."""
         storage = STORAGE.get(self.type_name)
         if not self.is_quantized or storage is None:
             return None
@@ -95,7 +95,7 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Operator:
-    """One operator by the schema's name, the indices of its tensors (-1: left out), and its options table."""
+    """One operator: its schema name, the indices of its tensors (-1: omitted), and its options table."""
 
     name: str
     index: int
@@ -106,7 +106,7 @@ class Operator:
 
 @dataclass(frozen=True)
 class Model:
-    """The main graph of a file. `inputs` and `outputs` are names and tensors, `orders` how our exporter moved them."""
+    """The main graph of a file. `orders` has the permutations that the exporter applied to inputs and outputs."""
 
     tensors: Sequence[Tensor]
     operators: Sequence[Operator]
@@ -122,7 +122,7 @@ def _names_of(kind: type) -> dict[int, str]:
 def read_model(content: bytes) -> Model:
     """The main graph of a file.
 
-    Raises ModelError for what is no .tflite file, and for tensors that are not what the file says of them.
+    Raises ModelError if this is no .tflite file, or if tensors contradict their descriptions.
     """
     if len(content) < HEADER or content[4:HEADER] != IDENTIFIER:
         raise ModelError(f"found {len(content)} bytes without the identifier 'TFL3', expected a .tflite file")
@@ -150,14 +150,14 @@ def read_model(content: bytes) -> Model:
 
 
 def _count(count: int, what: str, content: bytes) -> int:
-    """A number of entries, each of which takes 4 bytes or more."""
+    """A number of entries, checked against the file size: each takes at least 4 bytes."""
     if count * 4 > len(content):
         raise ModelError(f"found {count} {what} in {len(content)} bytes, expected fewer; the file is broken")
     return count
 
 
 def _array(found: Any, dtype: type[np.generic]) -> Array:
-    """A vector of numbers; the reader gives 0 for one that is left out."""
+    """A vector of numbers; flatbuffers returns 0 for an omitted vector."""
     return np.zeros(0, dtype) if isinstance(found, int) else np.asarray(found, dtype)
 
 
@@ -215,7 +215,7 @@ def _parameters(found: Any, name: str, shape: tuple[int, ...]) -> tuple[Array, A
 
 
 def _data(root: Any, buffer: int, name: str, shape: tuple[int, ...], type_name: str, content: bytes) -> Array | None:
-    """The elements of a constant; None of a tensor that is computed, whose buffer is empty."""
+    """The elements of a constant; None for a computed tensor, whose buffer is empty."""
     if not 0 <= buffer < root.BuffersLength():
         raise ModelError(f"tensor '{name}': found buffer {buffer}, expected 0 to {root.BuffersLength() - 1}")
     found = root.Buffers(buffer)
@@ -241,7 +241,7 @@ def _data(root: Any, buffer: int, name: str, shape: tuple[int, ...], type_name: 
 
 
 def _code(found: Any) -> str:
-    """The name of an operator; a one-byte field has those that older runtimes know."""
+    """The name of an operator; codes known to older runtimes are in a deprecated one-byte field."""
     number = max(found.BuiltinCode(), found.DeprecatedBuiltinCode())
     name = _names_of(schema().BuiltinOperator).get(number, str(number))
     custom = found.CustomCode()
@@ -266,7 +266,7 @@ def _options(found: Any) -> Any:
 
 
 def _signature(root: Any, inputs: Ports, outputs: Ports) -> tuple[Ports, Ports]:
-    """Inputs and outputs by the names of the first signature of the main graph, where the file has one."""
+    """Inputs and outputs under the names of the main graph's first signature, if the file has one."""
     for index in range(root.SignatureDefsLength()):
         found = root.SignatureDefs(index)
         if found.SubgraphIndex() == 0:

@@ -1,7 +1,7 @@
 """Windows over the two spatial dimensions of an image, and pools.
 
-Source: TensorFlow's definition of SAME: the output has ceil(size / stride) positions, and of the padding that takes the
-smaller half comes first.
+Source: TensorFlow's definition of SAME: the output has ceil(size / stride) positions, and the smaller half of the
+required padding comes first.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Window:
 
     @property
     def counts(self) -> Array:
-        """How many values of the image, padding left out, every window holds."""
+        """The number of image values in each window, excluding padding."""
         found: list[Array] = []
         for axis, count in enumerate(self.outputs):
             starts = np.arange(count) * self.strides[axis] - self.padding[axis][0]
@@ -66,7 +66,7 @@ def _pair(call: Call, first: str, second: str) -> Pair:
 
 
 def window_of(call: Call, size: Sequence[int], kernel: Sequence[int]) -> Window:
-    """The window of a convolution or pool. Raises NodeError where it fits nowhere."""
+    """The window of a convolution or pool. Raises NodeError if it does not fit into the image."""
     strides = _pair(call, "strideH", "strideW")
     dilations = _pair(call, "dilationHFactor", "dilationWFactor")
     sizes, kernels = (size[0], size[1]), (kernel[0], kernel[1])
@@ -115,7 +115,7 @@ def max_pool(call: Call) -> SSAValue:
 
 
 def average_pool(call: Call) -> SSAValue:
-    """AVERAGE_POOL_2D: sums, divided by the number of values that are no padding."""
+    """AVERAGE_POOL_2D: sums, divided by the number of values, excluding padding."""
     value, window = _pool(call)
     total, counts = _reduced(call, value, window, 0.0, AddOp), window.counts
     if bool((counts == counts.flat[0]).all()):

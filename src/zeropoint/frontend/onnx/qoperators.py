@@ -1,8 +1,8 @@
-"""Operators on integers as QDQ: `DequantizeLinear` of operands, the float operator, `QuantizeLinear` of the result.
+"""Rewrite operators on integers to QDQ: `DequantizeLinear` of operands, float operator, `QuantizeLinear` of the result.
 
-onnxruntime's own operators carry the parameters of operands and result as inputs; what they mean is the float operator
-between casts. Operators that only move or compare integers (Reshape, MaxPool, Clip) say nothing of parameters: they
-keep those of what they read.
+onnxruntime's own operators take the parameters of operands and result as inputs; they are equivalent to the float
+operator between casts. Operators that only move or compare integers (Reshape, MaxPool, Clip) carry no parameters: the
+result has those of the data operand.
 
 Sources: onnxruntime's contributed operators (`com.microsoft`); the ONNX operator specification.
 """
@@ -23,21 +23,21 @@ from zeropoint.ir.tensors import Array
 MICROSOFT = "com.microsoft"
 STANDARD = ("", "ai.onnx")
 CASTS = frozenset({"DequantizeLinear", "QuantizeLinear"})
-"""Of onnxruntime's domain, too: there for 16 and 4 bits before opset 21."""
+"""Casts. They also exist in onnxruntime's domain, for 16 and 4 bits before opset 21."""
 MOVES = frozenset(
     {
         "Concat", "DepthToSpace", "Expand", "Flatten", "Gather", "MaxPool", "ReduceMax", "ReduceMin", "Reshape",
         "Resize", "Slice", "SpaceToDepth", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze",
     }
 )  # fmt: skip
-"""Operators whose result has the parameters of their data."""
+"""Operators whose result has the parameters of the data operand."""
 BOUNDING = frozenset({"Clip", "Pad"})
-"""The same, with numbers among their inputs."""
+"""Operators like `MOVES`, but with inputs that are quantized numbers: bounds, the padding value."""
 
 
 @dataclass(frozen=True)
 class Quantized:
-    """The names of a tensor of integers, of its scale and of its zero point; an empty name is left out."""
+    """The names of an integer tensor, its scale and its zero point; an empty name stands for an omitted input."""
 
     tensor: str
     scale: str
@@ -47,7 +47,7 @@ class Quantized:
 
 @dataclass(frozen=True)
 class Form:
-    """The float operator of an operator on integers, and how its inputs are read."""
+    """The float equivalent of an operator on integers, and how to parse its inputs."""
 
     op: str
     read: Callable[[Sequence[str]], tuple[list[Quantized], Quantized]]
@@ -67,7 +67,7 @@ def _result(inputs: Sequence[str], index: int) -> Quantized:
 
 
 def _operands(count: int) -> Callable[[Sequence[str]], tuple[list[Quantized], Quantized]]:
-    """Operands with their parameters, then those of the result."""
+    """Parses the inputs: operands with their parameters, then the result's parameters."""
 
     def read(inputs: Sequence[str]) -> tuple[list[Quantized], Quantized]:
         return [_triple(inputs, 3 * i) for i in range(count)], _result(inputs, 3 * count)
@@ -95,12 +95,12 @@ FORMS: Mapping[str, Form] = {
     "QLinearSoftmax": Form("Softmax", _operands(1), frozenset({"opset"})),
     "QLinearWhere": Form("Where", _chosen),
 }
-"""By operator of onnxruntime's domain; QGemm, whose bias has no parameters of its own, has a function."""
+"""Forms by operator of onnxruntime's domain. `_product` handles QGemm, whose bias has no parameters of its own."""
 
 
 @dataclass
 class _Rewriting:
-    """The nodes of the new graph, and the parameters of tensors of integers."""
+    """The nodes of the new graph, and the known parameters of integer tensors."""
 
     model: ModelProto
     folder: Path
@@ -110,11 +110,11 @@ class _Rewriting:
     taken: set[str] = field(default_factory=set[str])
 
     def array(self, name: str) -> Array | None:
-        """The array of an initializer, None of another tensor."""
+        """The array of an initializer; None for any other tensor."""
         return read_tensor(self.constants[name], self.folder) if name in self.constants else None
 
     def unique(self, name: str) -> str:
-        """A name that the graph does not have."""
+        """A name that is not yet used in the graph."""
         while name in self.taken:
             name += "_"
         self.taken.add(name)
@@ -127,7 +127,7 @@ class _Rewriting:
         return made
 
     def real(self, given: Quantized) -> str:
-        """The real numbers of integers."""
+        """The name of the dequantized tensor; the tensor itself if it has no scale."""
         if not given.scale:
             return given.tensor
         made = self.unique(f"{given.tensor}_real")
@@ -139,7 +139,7 @@ class _Rewriting:
         return made
 
     def quantized(self, output: str, wanted: Quantized) -> str:
-        """The name of the real numbers that become a tensor of integers."""
+        """Append a `QuantizeLinear` that produces `output`; returns the name of its real-valued input."""
         real = self.unique(f"{output}_real")
         inputs = [name for name in (real, wanted.scale, wanted.zero_point) if name]
         self.nodes.append(helper.make_node("QuantizeLinear", inputs, [output], output))
@@ -149,7 +149,7 @@ class _Rewriting:
     def between_casts(
         self, node: NodeProto, op: str, inputs: Sequence[str], wanted: Quantized, attributes: Sequence[AttributeProto]
     ) -> None:
-        """The float operator of a node; without a scale of the result it stays real."""
+        """Append the float operator of a node, and casts of its results; no cast if `wanted` has no scale."""
         made = helper.make_node(op, list(inputs), [], node.name or node.output[0])
         made.attribute.extend(attributes)
         self.nodes.append(made)
@@ -158,7 +158,7 @@ class _Rewriting:
 
 
 def _kept(node: NodeProto, dropped: frozenset[str]) -> list[AttributeProto] | None:
-    """The attributes that the float operator has, too; None where one that it has not says something."""
+    """The attributes that the float operator shares; None if `channels_last` is set, which it cannot express."""
     for attribute in node.attribute:
         if attribute.name == "channels_last" and attribute.i:
             return None
@@ -166,7 +166,7 @@ def _kept(node: NodeProto, dropped: frozenset[str]) -> list[AttributeProto] | No
 
 
 def _product(node: NodeProto, run: _Rewriting) -> bool:
-    """QGemm: the bias is i32 at the product of both scales."""
+    """Rewrite QGemm; its bias is i32 at the product of both scales. False if a scale is computed."""
     left, right = _triple(node.input, 0), _triple(node.input, 3)
     scales = [run.array(part.scale) for part in (left, right)]
     if scales[0] is None or scales[1] is None:
@@ -187,7 +187,7 @@ def _product(node: NodeProto, run: _Rewriting) -> bool:
 
 
 def _contributed(node: NodeProto, run: _Rewriting) -> bool:
-    """An operator of onnxruntime's domain; False where it is not known here."""
+    """Rewrite an operator of onnxruntime's domain. False if it is not supported."""
     if node.op_type in CASTS:
         made = NodeProto()
         made.CopyFrom(node)
@@ -207,7 +207,7 @@ def _contributed(node: NodeProto, run: _Rewriting) -> bool:
 
 
 def _moved(node: NodeProto, run: _Rewriting) -> bool:
-    """An operator that moves quantized integers, or bounds them: on real numbers, between their casts."""
+    """Rewrite an operator that moves or clamps quantized integers to one on real values between casts."""
     data = len(node.input) if node.op_type == "Concat" else 1
     given = [run.known.get(name) for name in node.input[:data]]
     first = given[0] if given else None
@@ -229,7 +229,7 @@ def _moved(node: NodeProto, run: _Rewriting) -> bool:
 
 
 def _real_numbers(node: NodeProto, given: Quantized, run: _Rewriting) -> list[str] | None:
-    """The inputs of Clip or Pad behind the data, stored numbers as real ones; None where they are computed."""
+    """The inputs of Clip or Pad after the data, with stored numbers dequantized; None if any is computed."""
     scale, point = run.array(given.scale), run.array(given.zero_point) if given.zero_point else np.zeros(())
     if scale is None or point is None or scale.size != 1:
         return None
@@ -250,7 +250,7 @@ def _real_numbers(node: NodeProto, given: Quantized, run: _Rewriting) -> list[st
 
 
 def _remember(node: NodeProto, run: _Rewriting) -> None:
-    """Note the parameters that a node gives its result: one scale, no blocks."""
+    """Record the parameters of a node's result if it has a single constant scale."""
     index = QUANTIZING.get(node.op_type)
     if index is not None:
         scale = run.array(_at(node.input, index))
@@ -267,7 +267,7 @@ def _is_move(node: NodeProto) -> bool:
 
 
 def _only_dequantized(nodes: Sequence[NodeProto], outputs: Sequence[str]) -> set[str]:
-    """The tensors that are no results and that nothing reads but ops which know or keep their parameters."""
+    """Tensors that are no graph outputs and are read only by ops that know or preserve their parameters."""
     readers: dict[str, list[bool]] = {name: [False] for name in outputs}
     found: set[str] = set()
     for node in reversed(nodes):
@@ -282,9 +282,9 @@ def _only_dequantized(nodes: Sequence[NodeProto], outputs: Sequence[str]) -> set
 
 
 def expand_qoperators(model: ModelProto, folder: Path) -> ModelProto:
-    """The model with onnxruntime's operators on integers, and moves of quantized integers, between casts.
+    """The model with onnxruntime's operators on integers, and moves of quantized integers, rewritten to QDQ.
 
-    What is not known stays as it is, and so do integers that arithmetic reads. Graphs inside of nodes are left alone.
+    Unsupported operators are kept, and so are integers read by arithmetic. Subgraphs of nodes are not rewritten.
     """
     nodes = model.graph.node
     if not any(node.domain == MICROSOFT or node.op_type.startswith(("QLinear", "Quantize")) for node in nodes):

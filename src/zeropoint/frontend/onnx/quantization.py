@@ -1,7 +1,7 @@
-"""`QuantizeLinear` and `DequantizeLinear`: the casts of the quant dialect, which pin parameters; or their arithmetic.
+"""`QuantizeLinear` and `DequantizeLinear`: casts of the quant dialect, which pin parameters, or explicit arithmetic.
 
-A quantized type stands for what QuantizeLinear makes where only ops that dequantize read it. Integers that other ops
-read, or that come from an input, computed values in blocks, and narrow floats are spelled out.
+The result of QuantizeLinear gets a quantized type if all its readers dequantize it. Explicit arithmetic is used for
+integers that other ops read, integers from an input, computed values with blocked scales, and narrow floats.
 
 Source: the ONNX operator specification, "QuantizeLinear": round(x / scale) + zero point, saturated.
 """
@@ -38,24 +38,24 @@ STORAGE: Mapping[np.dtype[np.generic], Storage] = {
     np.dtype(np.uint16): Storage.of("u16"),
     np.dtype(np.int32): Storage.of("i32"),
 }
-"""By dtype of the integers. Those of fewer bits are a part of a byte, which kernels of bytes take."""
+"""Storage by integer dtype. Types below 8 bits are a subrange of an 8-bit type, so that 8-bit kernels apply."""
 SIGNED = {np.dtype(ml_dtypes.uint2): np.dtype(ml_dtypes.int2), np.dtype(ml_dtypes.uint4): np.dtype(ml_dtypes.int4)}
-"""The signed dtype of as few bits."""
+"""The signed dtype of the same width."""
 DEQUANTIZING: Mapping[str, frozenset[int]] = {
     "DequantizeLinear": frozenset({0}),
     "Identity": frozenset({0}),
     "QLinearConv": frozenset({0, 3}),
     "QLinearMatMul": frozenset({0, 3}),
 }
-"""Ops, and which of their inputs may be quantized values; scale and zero point are the inputs behind."""
+"""The inputs of each op that may be quantized values; the next two inputs are scale and zero point."""
 QUANTIZING: Mapping[str, int] = {"QuantizeLinear": 1, "QLinearConv": 6, "QLinearMatMul": 6}
-"""Ops, and which of their inputs is the scale of their result; the zero point is the one behind."""
+"""The input of each op that is the scale of its result; the next input is the zero point."""
 
 
 def clipped(nodes: Iterable[NodeProto], array: Callable[[str], Array | None]) -> dict[str, tuple[int, int]]:
-    """The results of QuantizeLinear that only a Clip before DequantizeLinear reads, with its bounds: fewer integers.
+    """The results of QuantizeLinear whose only reader is a Clip before DequantizeLinear, with the Clip's bounds.
 
-    Exports of quantization-aware training write it: QuantizeLinear, Clip, DequantizeLinear. `array` gives constants.
+    Quantization-aware training exports narrower integers this way. `array` returns constants by name.
     """
     made: set[str] = set()
     readers: dict[str, list[NodeProto]] = {}
@@ -80,9 +80,9 @@ def clipped(nodes: Iterable[NodeProto], array: Callable[[str], Array | None]) ->
 
 @dataclass(frozen=True)
 class Parameters:
-    """Where a node has its scale and zero point, and how they lie over the value.
+    """The inputs of a node that are its scale and zero point, and how they apply to the value.
 
-    `axis` is the dimension of a list of scales, `block` how many elements along it share one of them (0: one each).
+    `axis` is the dimension of 1-D scales, `block` the number of elements along it that share a scale (0: one each).
     """
 
     scale: int
@@ -96,7 +96,7 @@ def _declared(node: Node) -> Parameters:
 
 
 def quantize_linear(node: Node, build: Builder) -> SSAValue:
-    """`QuantizeLinear`: `quant.qcast` to the type that scale and zero point say, stored in the zero point's dtype."""
+    """`QuantizeLinear`: `quant.qcast` to the type given by scale and zero point, stored in the zero point's dtype."""
     element: Attribute | None = None
     points = node.constant(2)
     if not node.has(2) and (code := node.integer("output_dtype", 0)):
@@ -113,7 +113,7 @@ def quantized(
     build: Builder,
     element: Attribute | None = None,
 ) -> SSAValue:
-    """A real value as the integers that a node makes of it: of a quantized type, or spelled out.
+    """A real value quantized as a node specifies: as a quantized type, or by explicit arithmetic.
 
     %0 = stablehlo.divide %x, %scale, then `round_nearest_even`, `add` of the zero point, `clamp`, `convert`
     """
@@ -139,7 +139,7 @@ def quantized(
 
 
 def within(storage: Storage, bounds: tuple[int, int] | None) -> Storage:
-    """The part of a storage range between bounds; all of it where no integer would be left."""
+    """The storage range narrowed to bounds; the whole range if the intersection is empty."""
     low, high = bounds or (storage.minimum, storage.maximum)
     low, high = max(low, storage.minimum), min(high, storage.maximum)
     return Storage(storage.type, low, high, storage.spelling) if low < high else storage
@@ -155,15 +155,15 @@ def _bounds(element: Attribute) -> tuple[int, int]:
 
 
 def dequantize_linear(node: Node, build: Builder) -> SSAValue:
-    """`DequantizeLinear`: `quant.dcast` of a quantized value; integers by `convert`, `subtract`, `multiply`.
+    """`DequantizeLinear`: `quant.dcast` of a quantized value; `convert`, `subtract`, `multiply` of plain integers.
 
-    Constant integers become the real numbers that they stand for, through a pair of casts that pins their parameters.
+    Constant integers become a dequantized float constant with a quantize-dequantize pair that pins their parameters.
     """
     return dequantized(node, 0, _declared(node), build)
 
 
 def dequantized(node: Node, index: int, where: Parameters, build: Builder) -> SSAValue:
-    """An input as the real numbers that its integers stand for."""
+    """An input, dequantized."""
     value, stored = node.operand(index), node.constant(index)
     if isinstance(element_of(value), UniformQuantizedType):
         return build.insert(DequantizeCastOp(value, with_element(value, f32)))
@@ -180,7 +180,7 @@ def dequantized(node: Node, index: int, where: Parameters, build: Builder) -> SS
 
 
 def _over(parameter: SSAValue, value: SSAValue, where: Parameters, build: Builder) -> SSAValue:
-    """A scale or zero point in the shape of a value: one number, one each along the axis, or one for every block."""
+    """A scale or zero point broadcast to the shape of a value: per tensor, per index of the axis, or per block."""
     shape, found = shape_of(value), shape_of(parameter)
     target = with_shape(parameter, shape)
     if not found or found == (1,):
@@ -207,7 +207,7 @@ def _pinned(
     node: Node, value: SSAValue, stored: Array, where: Parameters, points: Array | None, build: Builder
 ) -> SSAValue:
     dtype, stored = stored.dtype, stored.astype(np.int64)
-    if dtype in SIGNED:  # kernels want zero point 0 of weights, which has unsigned ones in the middle
+    if dtype in SIGNED:  # kernels want weights with zero point 0; unsigned weights have it in mid-range
         middle = (STORAGE[dtype].maximum + 1) // 2
         dtype, stored = SIGNED[dtype], stored - middle
         points = (np.zeros(()) if points is None else points.astype(np.int64)) - middle
@@ -220,9 +220,9 @@ def _pinned(
 def _type(
     node: Node, value: SSAValue, where: Parameters, storage: Storage, points: Array | None
 ) -> UniformQuantizedType:
-    """`!quant.uniform` per layer for one scale, per channel for a list of them, else per block."""
+    """`!quant.uniform`: per layer for one scale, per channel for 1-D scales, else per block."""
     scales = node.parameter(where.scale, "scale")
-    assert scales is not None  # demanded by the schema
+    assert scales is not None  # required by the schema
     factors = scales.astype(np.float64).reshape(-1)
     zeros = np.zeros(factors.shape, np.int64) if points is None else points.astype(np.int64).reshape(-1)
     try:
@@ -244,7 +244,7 @@ def _type(
 def _blocked(
     value: SSAValue, where: Parameters, storage: Storage, scales: Array, points: Array | None
 ) -> UniformQuantizedType:
-    """One scale for every block of elements along the axis. Raises NodeError for scales of another shape."""
+    """The type with one scale per block of elements along the axis. Raises NodeError for scales of another shape."""
     shape = shape_of(value)
     axis = axis_of(where.axis, len(shape))
     wanted = tuple(size // where.block if index == axis else size for index, size in enumerate(shape))
