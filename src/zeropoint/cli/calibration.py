@@ -39,8 +39,8 @@ def calibrate(
 ) -> None:
     """Observe the values of MODEL on data and write their ranges.
 
-    MODEL is a float model, or a program with quant.stats_ref in it (`zeropoint opt -p 'fuse,instrument'`). The pass
-    state-statistics puts a file of statistics into such a program, so that it can be edited in between.
+    MODEL is a float model, or a program with quant.stats_ref ops (`zeropoint opt -p 'fuse,instrument'`). A statistics
+    file can be edited; the pass state-statistics inserts its ranges into such a program.
     """
     from zeropoint.calibrate import bar, collect, observer_factory, samples, state_ranges, stats_keys
     from zeropoint.calibrate.statistics import statistics_text

@@ -18,8 +18,8 @@ from zeropoint.cli.refusals import reports_errors
 def check_target(target: str, kernels: tuple[str, ...], page: Path | None) -> None:
     """Run every row of TARGET's table in the installed runtime and compare its bits with the prediction.
 
-    Each row becomes models of one op: every storage, weights per channel and per tensor, zero points in the middle and
-    at the ends. Status 1: something differs that is not explained.
+    Each row is tested with one-op models: every storage type, per-channel and per-tensor weights, zero points in the
+    middle and at the ends. Status 1: there is an unexplained difference.
     """
     from zeropoint.calibrate import bar
     from zeropoint.check_target import check_rows, finding_page, finding_table

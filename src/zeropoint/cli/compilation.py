@@ -25,7 +25,7 @@ from zeropoint.cli.refusals import reports_errors
 def compile_(model: Path, output: Path, cpu: str | None, isa: str | None, triple: str | None, name: str | None) -> None:
     """Compile the integer program MODEL to an object or a shared library, with a C header NAME.h beside it.
 
-    A shared library is linked by the C compiler that $CC names, else cc.
+    A shared library is linked with the C compiler named by $CC, else cc.
     """
     from zeropoint.frontend import load_model
     from zeropoint.model import Model

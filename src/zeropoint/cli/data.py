@@ -1,4 +1,4 @@
-"""`--data` and `--preprocess`: what samples are made of."""
+"""`--data` and `--preprocess`: the source of samples."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PREPROCESS = click.option(
 
 
 def data_source(path: Path, preprocess: str | None) -> Any:
-    """The data of a path: the images of a folder where preprocessing is given. Raises DataError."""
+    """The data at a path; with `preprocess`, the images of a folder. Raises DataError."""
     if preprocess is None:
         return path
     from zeropoint.calibrate import DataError, Images

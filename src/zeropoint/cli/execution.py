@@ -55,8 +55,8 @@ def run(
 
     With ZEROPOINT_GUARDED=1 machine code checks every load and store, and runs between guard pages.
 
-    Without --input MODEL is a program text that needs none. Its checks are made (status 1 where one fails), what it
-    returns is printed.
+    Without --input, MODEL is a program text that takes no inputs. Its checks are run (status 1 if one fails) and its
+    results are printed.
     """
     refuse_idle(
         ("arguments", inputs is not None, "--input"),
@@ -172,7 +172,7 @@ def compare(
     """SQNR, cosine and top-1 agreement of MODEL with REFERENCE (usually the float model).
 
     A MODEL that zeropoint exported (.tflite, .onnx) runs in its runtime. Dynamic dimensions of REFERENCE are those of
-    MODEL, unless --shape says others.
+    MODEL, unless --shape overrides them.
     """
     from zeropoint.calibrate import bar, samples
     from zeropoint.frontend import load_model

@@ -39,9 +39,9 @@ def explain(
 ) -> None:
     """Why VALUE has its scale, why a rescale is there, why an op stayed float; without VALUE an overview of MODEL.
 
-    With --ranges: what the integers of each kernel can reach, in the channel that reaches furthest; of VALUE in every
-    channel, with what grew the scale of its weights. With --native: the kernels of native code, or those of the op
-    VALUE.
+    With --ranges: the bounds of each kernel's integers, in the channel with the largest ones; for VALUE in every
+    channel, with the reason if the scale of its weights was increased. With --native: the kernels of native code, or
+    those of the op VALUE.
     """
     import json
 

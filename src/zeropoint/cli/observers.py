@@ -1,4 +1,4 @@
-"""`--observer`, of every command that calibrates."""
+"""`--observer`, an option of every command that calibrates."""
 
 from __future__ import annotations
 

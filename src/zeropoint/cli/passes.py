@@ -64,10 +64,10 @@ def opt(
     inline_weights: bool,
     shapes: tuple[tuple[str, tuple[int, ...]], ...],
 ) -> None:
-    """Run passes on the program in FILE (.mlir, .onnx; '-' is the standard input), as mlir-opt does.
+    """Run passes on the program in FILE (.mlir, .onnx; '-' is standard input), as mlir-opt does.
 
-    Large constants are written beside the output, as NAME.safetensors. A pipe gets them in the text; a terminal only
-    with --inline-weights.
+    Large constants are written beside the output, as NAME.safetensors. Output to a pipe has them inline; output to a
+    terminal only with --inline-weights.
     """
     from zeropoint import opt as optimizer
 

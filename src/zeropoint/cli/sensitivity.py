@@ -60,7 +60,7 @@ def sensitivity(
     as_json: bool,
     shapes: tuple[tuple[str, tuple[int, ...]], ...],
 ) -> None:
-    """Per kernel of MODEL, quantized: the noise that it adds and inherits, and what 16 bits would gain, in dB."""
+    """For each kernel of MODEL, quantized: the noise that it adds and inherits, and the gain from 16 bits, in dB."""
     import json
 
     from zeropoint.calibrate import bar, samples
