@@ -290,7 +290,7 @@ class _Layout:
         order = array_values(user.permutation)
         return transposed(whole, tuple(order.index(d) for d in range(len(order))))
 
-    # Operands that lie as kernels can read them.
+    # Operands in a layout that kernels can read.
 
     def _fitting(self, op: Operation, value: SSAValue, multiple: int = 16) -> View:
         """A value for kernels that read `multiple` bytes at a time of adjacent channels (of images) or elements.

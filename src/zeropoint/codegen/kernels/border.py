@@ -10,9 +10,9 @@ from zeropoint.codegen.llvm.text import Module, Value
 
 @dataclass(frozen=True)
 class Border:
-    """`images` of `rows` rows, the first at the pointer: `gap` bytes behind each but the last one, more at both ends.
+    """`images` of `rows` rows, the first at the pointer, with `gap` bytes after each row except the last.
 
-    All sizes are bytes; `before` lie in front of the first row, `after` behind the last.
+    All sizes are in bytes. There are `before` bytes before the first row and `after` bytes after the last.
     """
 
     images: int

@@ -18,7 +18,7 @@ from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function, Value, i64, vector
 
 BUFFER = 16 << 10
-"""Bytes of a row's columns up to which the first cache keeps them beside what else it has to hold."""
+"""Most bytes of a row's columns that stay in L1 beside everything else."""
 
 
 def buffer_size(shape: DepthwiseShape, channels: int) -> int:
@@ -27,7 +27,7 @@ def buffer_size(shape: DepthwiseShape, channels: int) -> int:
 
 
 def fits(shape: DepthwiseShape, isa: InstructionSet, channels: int) -> bool:
-    """Whether a row has a vector's pixels, and its columns stay in the first cache."""
+    """Whether a row has at least a vector of pixels, and its columns stay in L1."""
     return shape.width >= isa.bytes // channels and buffer_size(shape, channels) <= BUFFER
 
 
@@ -43,7 +43,7 @@ def _plane(shape: DepthwiseShape, channels: int) -> int:
 
 
 class LaneRow:
-    """Writes one output row or two of `channels` channels: all columns to the buffer, then all outputs."""
+    """Emits one or two output rows of `channels` channels: first all columns to the buffer, then all outputs."""
 
     def __init__(
         self, shape: DepthwiseShape, isa: InstructionSet, f: Function, channels: int, parameters: Value, buffer: Value
@@ -64,14 +64,14 @@ class LaneRow:
         self._tiles(shape.width, together, lambda x: self._outputs(out, x, together))
 
     def _tiles(self, count: int, together: int, work: Callable[[Value], None]) -> None:
-        """`work` at the first pixel of every tile; the last tile ends with the row, and computes some again."""
+        """`work` at the first pixel of every tile; the last tile ends with the row and recomputes some pixels."""
         size = together * self.pixels
         last = count - size
         f = self.f
         f.loop(0, count, size, lambda x, _: work(f.minimum(x, i64(last)) if count % size else x), entered=True)
 
     def _fill(self, source: Value, kept: int, first: Value) -> None:
-        """Interleave a vector's pixels from `first` on, of those whose remainder is `kept`."""
+        """Interleave a vector of pixels from `first` on, of those with remainder `kept`."""
         f, shape = self.f, self.shape
         here = f.at(source, f.mul(first, shape.strides[1] * shape.in_pixel))
         rows = [self._pixels(here, y * shape.in_row) for y in range(shape.input_rows)]

@@ -1,4 +1,4 @@
-"""The shape of a depthwise convolution on the four-way dot product, which both ways to write its rows read."""
+"""The shape of a depthwise convolution on the four-way dot product, shared by both row emitters."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Taps = Callable[[int, int, int], list[Value]]
 
 @dataclass(frozen=True)
 class WindowShape:
-    """The windows of a depthwise convolution in bytes, of any arithmetic; what its code depends on.
+    """The windows of a depthwise convolution in bytes, for any arithmetic: everything that its code depends on.
 
     `channels` is a multiple of 16. Output (y, x) is at y * out_row + x * out_pixel and reads its window from
     y * stride_y * in_row + x * stride_x * in_pixel on, whose rows and pixels are in_row and in_pixel apart.
@@ -35,14 +35,14 @@ class WindowShape:
 
 @dataclass(frozen=True)
 class DepthwiseShape(WindowShape):
-    """One of bytes, requantized."""
+    """The shape of an 8-bit depthwise convolution whose results are requantized."""
 
     halves: int
     epilogue: Epilogue
 
     @property
     def paired(self) -> int:
-        """Output rows that share interleaved columns: two, where their input rows fill no more groups than one's."""
+        """Output rows that share interleaved columns: two if their input rows need no more groups than one's; else 1."""
         taller = self.kernel[0] + self.strides[0]
         return 2 if self.rows > 1 and -(-taller // 4) == -(-self.kernel[0] // 4) else 1
 
@@ -58,19 +58,19 @@ class DepthwiseShape(WindowShape):
 
     @property
     def passes(self) -> int:
-        """Passes over the rows; of an odd number the last computes one row again."""
+        """Number of passes over the rows; with an odd number of rows, the last pass recomputes one."""
         return -(-self.rows // self.paired)
 
     def weight_place(self, isa: InstructionSet, row: int, kx: int, g: int, half: int, q: int) -> int:
-        """Where the parameters of a block hold a vector of weights."""
+        """Offset of a vector of weights in the parameters of a block."""
         return ((((row * self.kernel[1] + kx) * self.groups + g) * self.halves + half) * GROUP + q) * isa.bytes
 
     def summed(
         self, f: Function, isa: InstructionSet, parameters: Value, count: int, taps: Taps
     ) -> dict[tuple[int, int, int], Value]:
-        """Accumulators by (output row, column, vector), all at a time: one chain of dot products alone is slow.
+        """Accumulators by (output row, column, vector), interleaved, because a single chain of dot products is slow.
 
-        `taps` are those of `count` columns.
+        `taps` loads the taps of `count` columns.
         """
         rows, columns, weights = range(self.paired), range(count), f.fresh(parameters)
         biases = [f.load(isa.i32, parameters, self.bias_place(isa, q), align=isa.bytes) for q in range(GROUP)]
@@ -84,5 +84,5 @@ class DepthwiseShape(WindowShape):
         return sums
 
     def bias_place(self, isa: InstructionSet, q: int) -> int:
-        """Where they hold a vector of biases; q = 4 is what comes behind them."""
+        """Offset of a vector of biases; q = 4 gives the end of the biases."""
         return self.weight_place(isa, self.paired, 0, 0, 0, q)

@@ -1,8 +1,8 @@
 """f16 and bf16: in memory 16 bits, in registers the f32 of the same value, rounded to the format after every op.
 
-A sum, difference, product, quotient or root that is rounded to f32 and then to such a format is rounded correctly, as
-24 bits are at least twice its precision and two more. Instructions that convert are not everywhere, and elsewhere
-libraries would: here it is arithmetic on the bits.
+A sum, difference, product, quotient or root that is rounded to f32 and then to such a format is rounded correctly,
+because 24 bits are at least twice the format's precision plus two. Not every machine has conversion instructions, and
+LLVM would call a library on the others; so conversions are arithmetic on the bits.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ def _magnitude(f: Function, x: Value) -> Value:
 
 
 def _to_even(f: Function, bits: Value, dropped: int) -> Value:
-    """Bits whose last ones are rounded away, ties to even."""
+    """Round away the last `dropped` bits, ties to even."""
     last = f.binary("and", f.binary("lshr", bits, filled(bits.type, dropped)), filled(bits.type, 1))
     raised = f.add(f.binary("add", bits, last), (1 << dropped - 1) - 1)
     return f.binary("and", raised, filled(bits.type, -1 << dropped))
 
 
 def _to_odd(f: Function, x: Value) -> Value:
-    """f64 to f32, towards zero and with its last bit set where that is not x: it rounds further as x itself would."""
+    """f64 to f32, rounded to odd: truncated, with the last bit set if inexact. Rounding again is then correct."""
     near = f.cast("fptrunc", x, like(x, "float"))
     back = f.cast("fpext", near, x.type)
     beyond = compared(f, "fcmp ogt", intrinsic(f, "fabs", back), intrinsic(f, "fabs", x))

@@ -1,7 +1,7 @@
 """Division, powers, shifts and counts of bits, on vectors of integers; the remainder of floats, which is exact too.
 
-As the interpreter has them where the specification leaves it open: a division by 0 gives 0, the remainder by 0 is 0,
-the least number by -1 is itself.
+Where the specification leaves the result open, it is that of the interpreter: division by 0 gives 0, the remainder by 0
+is 0, and the least number divided by -1 is itself.
 """
 
 from __future__ import annotations

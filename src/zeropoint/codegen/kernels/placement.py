@@ -15,8 +15,8 @@ from zeropoint.codegen.llvm.text import Function, Module, Value, i64
 class Index:
     """A dimension of the result whose position begins at a number that is read.
 
-    The position goes on with `loop` (-1: it does not), and a step of it is `stride` bytes. `limit` is the greatest
-    start where that is kept inside; -1 where updates that lie outside of `size` are left out.
+    The position advances with `loop` (-1: it does not), by `stride` bytes per step. `limit` is the greatest start if
+    starts are clamped, or -1 if updates outside `size` are skipped.
     """
 
     read: Access
@@ -29,9 +29,9 @@ class Index:
 
 @dataclass(frozen=True)
 class Placement:
-    """`sizes` are the loops over the updates, in their order; the first `apart` of them never go to one place twice.
+    """`sizes` are the loops over the updates, in order; the first `apart` loops never write to the same place twice.
 
-    Operands are the updates, the indices, then the result, which holds something already.
+    Operands are the updates, the indices, then the result, which already contains the operand.
     """
 
     sizes: tuple[int, ...]

@@ -25,7 +25,7 @@ Tile = Callable[[Function, InstructionSet, Value, Value, int], None]
 
 @dataclass(frozen=True)
 class Planes:
-    """Where an image's floats and bytes lie; steps are bytes, channels of floats are `plane` apart, pixels adjacent."""
+    """The layout of an image's floats and stored i8; strides are in bytes, float channels are `plane` apart."""
 
     images: int
     rows: int
@@ -45,12 +45,12 @@ class Planes:
 
     @property
     def tasks(self) -> int:
-        """A row of a group of channels. Rows of one group follow each other: more planes at once than the processor
-        follows ahead of time take twice as long."""
+        """One per row and group of channels. Rows of a group are consecutive: streaming more planes at once than the
+        hardware prefetcher can follow takes twice as long."""
         return self.images * self.groups * self.rows
 
     def emit(self, f: Function, isa: InstructionSet, tile: Tile, *, from_bytes: bool) -> None:
-        """The loops over tasks and tiles; the last tile of a row begins where it ends with the row."""
+        """The loops over tasks and tiles; the last tile of a row is aligned to the end of the row."""
         reals, bytes_, begin, end = f.arguments
         if from_bytes:
             reals, bytes_ = bytes_, reals
@@ -103,7 +103,7 @@ class _OfPlanes(ABC):
 
 @dataclass(frozen=True)
 class QuantizePlanes(_OfPlanes):
-    """`uniform_quantize` from planes of f32 to pixels of activation bytes; all bytes of a pitch are written."""
+    """`uniform_quantize` from planes of f32 to pixels of 8-bit activations; the whole pitch of a pixel is written."""
 
     by: Quantize
 
@@ -118,7 +118,7 @@ class QuantizePlanes(_OfPlanes):
         return None
 
     def _word(self, f: Function, isa: InstructionSet, source: Value, first: int, channels: int) -> Value:
-        """Four channels of every pixel of the tile as the bytes of a word; channels that are not there are 0."""
+        """Four channels of every pixel of the tile as the bytes of a word; missing channels are 0."""
         total = constant(vector(isa.width, "i32"), 0)
         for channel in range(first, min(first + 4, channels)):
             read = f.load(vector(isa.width, "float"), source, channel * self.planes.plane, align=4)
@@ -131,7 +131,7 @@ class QuantizePlanes(_OfPlanes):
 
 @dataclass(frozen=True)
 class DequantizePlanes(_OfPlanes):
-    """`uniform_dequantize` from pixels of activation bytes to planes of f32: (q - zp) * s in f32."""
+    """`uniform_dequantize` from pixels of 8-bit activations to planes of f32: (q - zp) * s in f32."""
 
     by: Dequantize
 
@@ -157,7 +157,7 @@ class DequantizePlanes(_OfPlanes):
 
 
 def transposed(f: Function, rows: list[Value]) -> list[Value]:
-    """Four vectors as the four rows of a matrix in every lane of 128 bits; the columns, in the same form."""
+    """Transpose the 4x4 matrix in every 128-bit lane, whose rows are four vectors. Returns the columns."""
     count = lanes(rows[0].type)
 
     def interleaved(a: Value, b: Value, chosen: tuple[int, int, int, int]) -> Value:

@@ -38,9 +38,9 @@ QUANTIZES = frozenset(
 
 @dataclass(frozen=True)
 class Quantize:
-    """Of a float; `scale` is 1 / scale where the behaviour multiplies.
+    """Quantize a float; `scale` is 1 / scale if the behaviour multiplies.
 
-    Scales and zero points by channel are two more arguments, floats; the numbers here are then those of channel 0.
+    Per-channel scales and zero points are two more arguments, floats; the numbers here are then those of channel 0.
     """
 
     behaviour: QuantizeBehaviour
@@ -52,14 +52,14 @@ class Quantize:
 
 @dataclass(frozen=True)
 class Dequantize:
-    """Of a stored integer."""
+    """Dequantize a stored integer."""
 
     scale: float
     zero_point: int
 
 
 def quantized(f: Function, by: Quantize, type_: str, x: Value, *parameters: Value) -> Value:
-    """clamp(round(x / s + zp)) in the float's arithmetic, NaN becoming zp, or 0; the bounds are exact as floats."""
+    """clamp(round(x / s + zp)) in the float's arithmetic; NaN becomes zp or 0. The bounds are exact as floats."""
     scale, zero = parameters or (filled(x.type, by.scale), filled(x.type, by.zero_point))
     # XNNPACK multiplies: the number is 1 / s then.
     real = f.binary("fmul" if by.behaviour is QuantizeBehaviour.RNE_RECIPROCAL else "fdiv", x, scale)
@@ -81,7 +81,7 @@ def quantized(f: Function, by: Quantize, type_: str, x: Value, *parameters: Valu
 def dequantized(
     f: Function, by: Dequantize, type_: str, stored: Value, *, signed: bool, zero_point: int | None = None
 ) -> Value:
-    """(float(q) - float(zp)) * s of a vector of integers; their zero point may be another than the type's."""
+    """(float(q) - float(zp)) * s of a vector of integers, whose zero point may differ from the type's."""
     real, zero = converted(f, stored, type_, signed=signed), by.zero_point if zero_point is None else zero_point
     if zero:
         real = f.binary("fsub", real, filled(real.type, zero))
@@ -89,7 +89,7 @@ def dequantized(
 
 
 def saturating(scale: float, zero_point: int, low: int, high: int) -> tuple[float, float] | None:
-    """Floats that are stored as the least and the greatest integer; None for scales at the ends of what f32 holds."""
+    """Floats that quantize to the least and the greatest integer; None for scales near the limits of f32."""
     s = np.float32(scale)
     if int(s.view(np.uint32)) & 0x7FFFFF == 0x7FFFFF or not 2.0**-60 < float(s) < 2.0**60:
         return None
@@ -101,7 +101,7 @@ def saturating(scale: float, zero_point: int, low: int, high: int) -> tuple[floa
 def quantized_bits(f: Function, isa: InstructionSet, x: Value, by: Quantize, offset: int = 0) -> Value:
     """Vectors of f32 as MAGIC_BITS + stored integer + offset, in i32: the low bytes are the integer's own.
 
-    Where `saturating` has no bounds, or the machine no FMA, floats are divided and bounded afterwards.
+    If `saturating` has no bounds or the machine no FMA, floats are divided and clamped afterwards.
     """
     scale, zero_point, low, high = by.scale, by.zero_point, by.low, by.high
     bounds = saturating(scale, zero_point, low, high) if isa.fused else None
@@ -129,7 +129,7 @@ def _between(f: Function, x: Value, low: float, high: float) -> Value:
 
 
 def stored_by(f: Function, isa: InstructionSet, by: Quantize, type_: str, x: Value) -> Value:
-    """What `by` makes of a vector of floats, as integers of `type_`, in the quickest way that the machine has."""
+    """A vector of floats quantized by `by` to integers of `type_`, in the fastest form for the machine."""
     if element(x.type) != "float" or by.behaviour is not QuantizeBehaviour.RNE_AFTER_ZERO_POINT:
         return quantized(f, by, type_, x)
     bits = quantized_bits(f, isa, x, by)
@@ -139,7 +139,7 @@ def stored_by(f: Function, isa: InstructionSet, by: Quantize, type_: str, x: Val
 
 
 def _packed(f: Function, isa: InstructionSet, bits: Value) -> Value:
-    """The low bytes of four vectors of words each, by the packing of lanes."""
+    """The low bytes of the words of four vectors, by in-lane packing."""
     order = [4 * lane + q for q in range(4) for lane in range(isa.lanes)]
     stored: list[Value] = []
     for start in range(0, lanes(bits.type), isa.bytes):

@@ -72,13 +72,13 @@ class Rows:
 
     @cached_property
     def sweeps(self) -> Sweeps:
-        """What is computed when."""
+        """The assignment of scalars to sweeps."""
         return Sweeps(self)
 
     def lanes(self, isa: InstructionSet) -> int:
-        """Elements that are computed at once: of the widest numbers, as many registers as go on side by side.
+        """Number of elements computed at once: several registers of the widest type, side by side.
 
-        One would wait for itself, instruction after instruction; but for requantizing, which is many.
+        A single register would be bound by latency, except for requantization, which has many instructions.
         """
         wide = [i for n, i in enumerate(self.body) if self.sweeps.wide[n]]
         widest = max(8, *map(width_inside, wide)) if wide else 8
@@ -89,7 +89,7 @@ class Rows:
         return min(most, 1 << (self.sizes[-1].bit_length() - 1))
 
     def stack(self) -> int:
-        """Bytes that rows take on the stack, at most."""
+        """Upper bound on the stack bytes of a row kernel."""
         places = [*self.sweeps.ahead, *TOGETHER * list(self.sweeps.kept)]
         return sum(-(-self.sizes[-1] * WIDTHS[self.body[n].type] // 512) * 64 for n in places)
 
@@ -109,11 +109,12 @@ def _of(i: Scalar) -> Reduce:
 
 
 class Sweeps:
-    """The scalars of a body by when they are computed.
+    """The scalars of a body by the sweep in which they are computed.
 
-    `wide` says of each whether it differs from element to element, `known` after how many reductions in a row it can
-    be computed. `needed` are those that each sweep computes, `kept` those that a later one needs, too. What is the same
-    in all rows is computed ahead of them: `before` are its scalars, `ahead` those that rows need.
+    `wide` tells for each scalar whether it differs between elements; `known` is the number of successive reductions
+    after which it can be computed. `needed` lists the scalars that each sweep computes, `kept` those that a later sweep
+    also needs. Scalars that are the same in all rows are computed ahead: `before` lists them, `ahead` those that rows
+    need.
     """
 
     def __init__(self, rows: Rows):
@@ -142,11 +143,11 @@ class Sweeps:
             computed |= set(found)
 
     def reductions(self, body: Body, sweep: int) -> list[int]:
-        """The reductions that a sweep ends at."""
+        """The reductions at the end of a sweep."""
         return [n for n, i in enumerate(body) if isinstance(i.what, Reduce) and self.known[n] == sweep + 1]
 
     def _ahead(self, rows: Rows) -> set[int]:
-        """What rows need of that which is the same in all of them, but for what is only read."""
+        """The scalars that rows need and that are the same in all rows, except those that are only read."""
         body, still = rows.body, list[bool]()
         for i in body:
             moves = isinstance(i.what, Read) and any(rows.reads[i.what.operand].strides[:-1])
@@ -159,9 +160,9 @@ class Sweeps:
     def _closure(
         self, body: Body, wanted: set[int], there: Collection[int] = (), computed: Collection[int] = ()
     ) -> tuple[list[int], set[int]]:
-        """The scalars for those that are wanted, in order, and those before that have to be kept for them.
+        """The scalars needed to compute the wanted ones, in order, and the earlier ones that must be kept for them.
 
-        What is only read is read again.
+        Scalars that are only read are read again instead of kept.
         """
         found, kept, waiting = set[int](), set[int](), sorted(wanted)
         while waiting:
@@ -177,16 +178,16 @@ class Sweeps:
 
 
 class _Row:
-    """What is known of a row while it is computed."""
+    """The state of a row while it is computed."""
 
     def __init__(self, sources: list[Value], out: Value, buffers: dict[int, Value]):
         self.sources, self.out = sources, out
         self.buffers = buffers
-        """What is computed ahead of all rows; of a long row, what later sweeps need."""
+        """Buffers for what is computed ahead of all rows and, for a long row, for what later sweeps need."""
         self.values: dict[tuple[int, int], Value] = {}
-        """Of a short row, what has been computed, by scalar and place."""
+        """The computed values of a short row, by scalar and place."""
         self.numbers: dict[int, Value] = {}
-        """What is the same for all elements, as vectors of one."""
+        """Values that are the same for all elements, as vectors of one."""
 
 
 class _Emitter:
@@ -226,7 +227,7 @@ class _Emitter:
         return {n: self.f.scratch(self._size(n) * self.length) for n in sorted(scalars)}
 
     def _ahead(self, row: _Row) -> None:
-        """What is the same in all rows."""
+        """Compute what is the same in all rows."""
 
         def some(place: Value | int, count: int) -> None:
             self._compute(self.sweeps.before, count, place, row)
@@ -236,7 +237,7 @@ class _Emitter:
             some(place, count)
 
     def _rest(self) -> Iterator[tuple[int, int]]:
-        """Behind the whole vectors, powers of two: (place, elements)."""
+        """The rest after whole vectors, in powers of two: (place, elements)."""
         place = self.vectors * self.lanes
         while rest := self.length - place:
             count = 1 << (rest.bit_length() - 1)
@@ -244,7 +245,7 @@ class _Emitter:
             place += count
 
     def _sweep(self, sweep: int, row: _Row) -> None:
-        """The numbers of the row that are known now, then all elements, then what they are reduced to."""
+        """Compute the row numbers that are known now, then all elements, then the reductions."""
         body = self.rows.body
         for n, i in enumerate(body):
             if not self.sweeps.wide[n] and self.sweeps.known[n] == sweep and not isinstance(i.what, Reduce):
@@ -278,7 +279,7 @@ class _Emitter:
         return totals
 
     def _totals(self, reduction: Scalar) -> int:
-        """How many numbers a row is reduced to before these are combined."""
+        """The number of partial totals of a reduction before these are combined."""
         return min(self.lanes, PARTIALS) if _is_ordered(reduction) else self.lanes
 
     def _added(self, reduction: Scalar, total: Value, values: Value, place: int) -> Value:
@@ -288,7 +289,7 @@ class _Emitter:
             some = min(count, lanes(values.type) - start)
             part = values if some == lanes(values.type) else f.shuffle(values, None, range(start, start + some))
             if some < count:
-                # What is missing changes nothing.
+                # Missing elements are the identity.
                 first = (place + start) % count
                 same = identity(_of(reduction).op, reduction.type, reduction.signed)
                 order = [n - first if first <= n < first + some else some for n in range(count)]
@@ -364,5 +365,5 @@ class _Emitter:
         return place * size if isinstance(place, int) else self.f.mul(place, size)
 
     def _size(self, n: int) -> int:
-        """Bytes of an element that is kept."""
+        """Bytes of a kept element."""
         return max(8, WIDTHS[self.rows.body[n].type]) // 8

@@ -61,10 +61,10 @@ def plus_product(f: Function, isa: InstructionSet, a: Value, b: Value, c: Value)
 
 
 def _fused_in_double(f: Function, a: Value, b: Value, c: Value) -> Value:
-    """a b + c of f32, rounded once, without an instruction for it, which would be a call of libm.
+    """a b + c of f32, rounded once, for machines without an FMA instruction, on which LLVM would call libm.
 
-    The product is exact in f64. Its sum with c is rounded to odd there: of the two f64 around it the one whose last bit
-    is 1. What is then rounded to f32 is the exact sum, rounded.
+    The product is exact in f64. Its sum with c is rounded to odd in f64: of the two neighbours, the one whose last bit
+    is 1. Rounding that to f32 gives the correctly rounded exact sum.
     """
     wide, bits = like(a, "double"), like(a, "i64")
     a, b, c = (f.cast("fpext", value, wide) for value in (a, b, c))
@@ -84,7 +84,7 @@ def _fused_in_double(f: Function, a: Value, b: Value, c: Value) -> Value:
 
 
 def converted(f: Function, value: Value, target: str, *, signed: bool, to_signed: bool = True) -> Value:
-    """As StableHLO's `convert`: integers wrap, floats truncate and saturate, NaN becomes 0, `i1` is "not zero"."""
+    """StableHLO's `convert`: integers wrap, floats truncate and saturate, NaN becomes 0, `i1` is "not zero"."""
     source, type_ = element(value.type), like(value, target)
     if source == target:
         return value

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Part:
-    """`count` tiles of one size, side by side from element `first` on; `before` tiles come earlier."""
+    """`count` adjacent tiles of one size, from element `first` on, with `before` preceding tiles."""
 
     size: int
     count: int
@@ -28,7 +28,7 @@ class Split:
 
     @staticmethod
     def of(*sizes: tuple[int, int]) -> Split:
-        """From (size, count) in order; what is empty is left out."""
+        """A split from (size, count) pairs in order; empty ones are left out."""
         parts: list[Part] = []
         first = before = 0
         for size, count in sizes:
@@ -44,7 +44,7 @@ class Split:
 
 
 def balanced(length: int, most: int) -> Split:
-    """As few tiles of at most `most` as there can be, whose sizes differ by at most one."""
+    """The fewest tiles of at most `most` elements, with sizes that differ by at most one."""
     count = -(-length // most)
     size = -(-length // count)
     larger = length - count * (size - 1)
@@ -52,7 +52,7 @@ def balanced(length: int, most: int) -> Split:
 
 
 def greedy(length: int, most: int) -> Split:
-    """Tiles of `most`, and one of what is left."""
+    """Tiles of `most` elements, and one with the rest."""
     return Split.of((most, length // most), (length % most, 1))
 
 

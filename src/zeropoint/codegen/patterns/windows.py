@@ -88,14 +88,14 @@ class Windows:
 
     @property
     def leaves_out(self) -> bool:
-        """Whether there are zeros between elements, which nobody multiplies."""
+        """Whether there are zeros between elements, which are not multiplied."""
         pieces = self.pieces()
         return len(pieces) > 1 or not all(piece.taps for piece in pieces)
 
     def pieces(self) -> list[Piece]:
-        """The ordinary convolutions that this one is made of: one, where nothing is between elements and taps.
+        """The ordinary convolutions that this one is split into; a single one if neither input nor kernel is dilated.
 
-        Those of depthwise convolutions have a step that is a multiple of the distance of taps.
+        For depthwise convolutions, their step is a multiple of the distance of taps.
         """
         y, x = self.phases
         if self.depthwise:
@@ -103,7 +103,7 @@ class Windows:
         return [Piece(self, row, column) for row in y for column in x]
 
     def dense(self, outside: float = 0) -> Array:
-        """The weights for all input channels: `outside` of an output channel's group a zero."""
+        """The weights for all input channels, with the zero `outside` outside an output channel's group."""
         if self.groups == 1:
             return self.weights
         rows, columns, inputs, outputs = self.weights.shape
@@ -125,12 +125,12 @@ class Piece:
 
     @property
     def taps(self) -> int:
-        """How many elements an output reads."""
+        """The number of elements that an output reads."""
         return len(self.y.kernel) * len(self.x.kernel)
 
     @property
     def windows(self) -> Windows:
-        """The ordinary convolution: its weights, strides and dilation; of no taps one of zeros."""
+        """The ordinary convolution of this piece; without taps, one with zero weights."""
         if not self.taps:
             weights = np.zeros((1, 1, *self.whole.weights.shape[2:]), self.whole.weights.dtype)
             return replace(self.whole, weights=weights, strides=(1, 1), dilation=(1, 1))
@@ -139,13 +139,13 @@ class Piece:
         return replace(self.whole, weights=weights, strides=steps, dilation=pitches)
 
     def beside(self, taken: Array) -> Array:
-        """What the numbers between the elements add to every output channel, as integers; `taken` are its weights."""
+        """The contribution of the numbers between elements to every output channel; `taken` are the piece's weights."""
         sums = (weights.astype(np.int64).sum((0, 1, 2)) for weights in (self.whole.weights, taken))
         every, own = sums
         return int(self.whole.fill) * (every - own)
 
     def source(self, values: Values, surrounded: View) -> View:
-        """Where its first output begins to read the source with its padding; of no taps one element, over and over."""
+        """The view of the padded source from its first output's window on; without taps, one repeated element."""
         if not self.taps:
             spatial = values.spatial
             return replace(
@@ -156,7 +156,7 @@ class Piece:
         return surrounded.moved((top + self.y.origin) * row + (left + self.x.origin) * pixel)
 
     def target(self, values: Values, view: View) -> View:
-        """Its outputs of a view of all of them."""
+        """The view of this piece's outputs, from the view of all outputs."""
         if self.y.period == self.x.period == 1:
             return view
         y, x = values.spatial
