@@ -42,7 +42,7 @@ class DepthwiseShape(WindowShape):
 
     @property
     def paired(self) -> int:
-        """Output rows that share interleaved columns: two if that needs no more groups of input rows than one, else one."""
+        """Output rows that share interleaved columns: 2 if that needs no more groups of input rows than 1, else 1."""
         taller = self.kernel[0] + self.strides[0]
         return 2 if self.rows > 1 and -(-taller // 4) == -(-self.kernel[0] // 4) else 1
 

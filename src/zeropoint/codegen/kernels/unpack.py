@@ -31,7 +31,7 @@ def interleaved(f: Function, isa: InstructionSet, rows: list[Value]) -> list[Val
 
 
 def words_of(f: Function, isa: InstructionSet, value: Value) -> list[Value]:
-    """A vector of activation bytes as two of i16: the lower halves of its lanes, and the upper ones."""
+    """A vector of 8-bit activations as two of i16: the lower halves of its lanes, and the upper ones."""
     if isa.unsigned:
         zero = Value(isa.i8, "zeroinitializer")
         return [f.bits(f.shuffle(value, zero, unpack_order(isa.lanes, 16, high)), isa.i16) for high in (0, 1)]

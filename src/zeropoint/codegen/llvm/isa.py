@@ -97,7 +97,7 @@ class InstructionSet:
         return f.cast("trunc", f.clamp(joined, -(1 << 15), (1 << 15) - 1), result)
 
     def narrow(self, f: Function, low: Value, high: Value) -> Value:
-        """Two vectors of i16 to one of activation bytes, saturating; lane l holds low's eight of it, then high's."""
+        """Two vectors of i16 to one of 8-bit activations, saturating; lane l holds low's eight of it, then high's."""
         width = lanes(low.type)
         result = vector(2 * width, "i8")
         if self.pack_bytes is not None and width == 2 * self.width:
