@@ -234,6 +234,14 @@ def test_a_missing_or_failing_linker_is_named_and_nothing_is_written(
     assert not list(tmp_path.iterdir())
 
 
+def test_objects_for_riscv64_have_the_abi_of_linux(tmp_path: Path) -> None:
+    made = library(classifier(), "net", instruction_set(triple="riscv64-unknown-linux-gnu"))
+    flags = int.from_bytes(made.object[48:52], "little")  # e_flags of a 64-bit ELF header
+    assert made.object[18:20] == b"\xf3\x00"  # EM_RISCV
+    assert flags & 0x6 == 0x4  # EF_RISCV_FLOAT_ABI_DOUBLE: lp64d
+    assert flags & 0x1  # EF_RISCV_RVC
+
+
 def test_the_same_program_gives_the_same_bytes(made: Library) -> None:
     again = library(classifier(), "net", host())
     assert (again.object, again.header) == (made.object, made.header)

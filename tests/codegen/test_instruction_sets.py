@@ -181,6 +181,10 @@ def test_this_machine_is_the_default() -> None:
         ({"isa": "avx2", "cpu": "haswell"}, r"found an instruction set 'avx2' and a processor 'haswell', expected one"),
         ({"triple": "z80-unknown-cpm"}, r"found the triple 'z80-unknown-cpm', expected one that LLVM knows"),
         (
+            {"triple": "thumbv7em-none-eabi"},
+            r"expected an architecture of: x86_64, aarch64, riscv64, wasm32;",
+        ),
+        (
             {"isa": "avx2", "triple": "aarch64-unknown-linux-gnu"},
             r"found the triple 'aarch64-unknown-linux-gnu' with avx2, expected one of x86_64",
         ),

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import functools
 import platform
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -53,8 +54,25 @@ def architecture(triple: str) -> str:
     return {"amd64": "x86_64", "arm64": "aarch64"}.get(first, first)
 
 
+@dataclass(frozen=True)
+class Abi:
+    """What the C compilers of an architecture assume: processor features, and LLVM's name of the calling convention."""
+
+    features: str = ""
+    name: str = ""
+
+
+ABIS: Mapping[str, Abi] = {
+    "x86_64": Abi(),
+    "aarch64": Abi(),
+    "riscv64": Abi("+m,+a,+f,+d,+c", "lp64d"),  # rv64gc, as Linux distributions
+    "wasm32": Abi(),
+}
+"""The architectures that code is made for. LLVM knows more; their float steps would call a run-time library."""
+
+
 def check_triple(triple: str) -> None:
-    """Raise CodegenError for a triple that LLVM has no target for."""
+    """Raise CodegenError for a triple that LLVM has no target for, or whose ABI is not known here."""
     _initialize()
     try:
         _llvm.Target.from_triple(triple)
@@ -62,12 +80,22 @@ def check_triple(triple: str) -> None:
         raise CodegenError(
             f"found the triple '{triple}', expected one that LLVM knows, as aarch64-unknown-linux-gnu"
         ) from error
+    if architecture(triple) not in ABIS:
+        raise CodegenError(
+            f"found the triple '{triple}', expected an architecture of: {', '.join(ABIS)}; on others, float steps call "
+            f"a run-time library, which the header rules out"
+        )
 
 
 def _target_machine(isa: InstructionSet, level: int = 3) -> Any:
     _initialize()
     return _llvm.Target.from_triple(triple_of(isa)).create_target_machine(
-        cpu=isa.cpu or "generic", features=isa.features, opt=level, reloc="pic", codemodel="default"
+        cpu=isa.cpu or "generic",
+        features=isa.features,
+        opt=level,
+        reloc="pic",
+        codemodel="default",
+        abiname=ABIS.get(architecture(triple_of(isa)), Abi()).name,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS, InstructionSet
-from zeropoint.codegen.llvm.machine import CodegenError, architecture, check_triple, host
+from zeropoint.codegen.llvm.machine import ABIS, CodegenError, architecture, check_triple, host
 
 PROCESSORS: dict[str, tuple[str, ...]] = {
     "avx512-vnni": (
@@ -87,7 +87,7 @@ def instruction_set(*, isa: str | None = None, cpu: str | None = None, triple: s
             f"found the triple '{triple}' with {row.name}, expected one of {architecture(row.triple)}, as {row.triple}"
         )
     check_triple(triple)
-    return replace(row, triple=triple)
+    return replace(row, triple=triple, features=row.features or ABIS[architecture(triple)].features)
 
 
 def _named(name: str) -> InstructionSet:
