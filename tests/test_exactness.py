@@ -233,7 +233,7 @@ def test_upstream_accepts_the_program_of_every_stage(case: Case) -> None:
     assert parse(print_program(reference, inline_weights=True)).text
     for stage in ("fused", "calibrated", "propagated"):
         program = quantized(case.program, case.calibration, stage=stage)
-        assert parse(print_program(program, inline_weights=True), allow_unregistered=True).text
+        assert parse(print_program(program, inline_weights=True, generic=True), allow_unregistered=True).text
     assert parse(print_program(integer_program(reference), inline_weights=True), allow_unregistered=True).text
 
 

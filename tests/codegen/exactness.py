@@ -34,7 +34,7 @@ BOTH_VNNI = [
 """The instruction sets of this processor, and AVX-VNNI's kernels in the encoding of AVX-512."""
 
 
-KERNEL_CASES = int(os.environ.get("ZEROPOINT_KERNEL_CASES", "3"))
+KERNEL_CASES = int(os.environ.get("ZEROPOINT_KERNEL_CASES", "5"))
 """How many programs of every kind run guarded on every instruction set."""
 
 

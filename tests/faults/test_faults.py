@@ -26,13 +26,12 @@ MOMENTS = int(os.environ.get("FAULT_MOMENTS", "4"))
 
 @pytest.fixture(scope="module")
 def workplace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    folder, before = tmp_path_factory.mktemp("faults"), Path.cwd()
-    os.chdir(folder)
-    os.environ["ZEROPOINT_CACHE"] = str(folder / "cache")
-    prepare()
-    yield folder
-    del os.environ["ZEROPOINT_CACHE"]
-    os.chdir(before)
+    folder = tmp_path_factory.mktemp("faults")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setenv("ZEROPOINT_CACHE", str(folder / "cache"))
+        prepare()
+        yield folder
 
 
 def temporaries() -> list[str]:

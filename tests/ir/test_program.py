@@ -60,7 +60,7 @@ def test_ops_and_values_are_described_by_their_place() -> None:
     assert add is not None
     assert describe(add) == "stablehlo.add 'head/add'"
     assert value_name(add.results[0]) == "head/add"
-    assert value_name(program.entry.args[0]) == "argument 0"
+    assert value_name(program.entry.args[0]) == "image"
     assert value_name(program.entry.args[1]) == "mask"
 
 
