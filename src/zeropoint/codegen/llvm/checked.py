@@ -96,7 +96,7 @@ class CheckedModule(Module):
         return function
 
     def table(self, values: Sequence[int]) -> Value:
-        """A private constant array of i64; the pointer to its first element."""
+        """Add a private constant array of i64, and return the pointer to its first element."""
         table = super().table(values)
         self.tables[table.name] = 8 * len(values)
         return table
@@ -117,7 +117,7 @@ class CheckedFunction(Function):
         self._ranges: dict[tuple[str, bool], tuple[Value, Value]] = {}
 
     def _origin(self, pointer: Value) -> _Origin:
-        """Raises ValueError for a pointer that was not made from another one by this builder."""
+        """The origin of a pointer. Raises ValueError if this builder did not derive it from another pointer."""
         if pointer.name in self._tables:
             return _Origin(TABLE, pointer, self._tables[pointer.name])
         if pointer.name not in self._origins:
@@ -125,7 +125,7 @@ class CheckedFunction(Function):
         return self._origins[pointer.name]
 
     def at(self, pointer: Value, offset: Value | int) -> Value:
-        """`pointer` and so many bytes."""
+        """`pointer + offset`, without `inbounds`, from which LLVM could infer that the access is valid."""
         if offset == 0:
             return pointer
         made = self.let("ptr", f"getelementptr i8, {pointer}, {i64(offset) if isinstance(offset, int) else offset}")
@@ -133,26 +133,26 @@ class CheckedFunction(Function):
         return made
 
     def fresh(self, pointer: Value) -> Value:
-        """The same pointer, of which LLVM knows nothing."""
+        """The same pointer, made opaque to LLVM."""
         made = super().fresh(pointer)
         self._origins[made.name] = self._origin(pointer)
         return made
 
     def scratch(self, size: int) -> Value:
-        """`size` bytes of the stack, for the whole call."""
+        """The address of `size` bytes on the stack, valid until the function returns."""
         made = super().scratch(size)
         self._origins[made.name] = _Origin(STACK, made, size)
         return made
 
     def delegate(self, name: str, *arguments: Value) -> None:
-        """A call of another function of this module, with the same pointers, moved, in the same order."""
+        """Call another function of this module with the same pointers, possibly offset, in the same order."""
         pointers = [self._origin(argument).pointer for argument in arguments if argument.type == "ptr"]
         if pointers != list(range(len(pointers))):
             raise ValueError(f"found pointers of arguments {pointers} for {name}, expected them in order")
         super().delegate(name, *arguments, self._bounds)
 
     def touch(self, place: Value, size: int, align: int = 1, *, write: bool = False) -> None:
-        """Report a fault and return, unless `size` bytes at `place` belong to it, at a multiple of `align`."""
+        """Report a fault and return, unless `size` bytes at `place` are within its bounds and aligned to `align`."""
         origin = self._origin(place)
         low, high = self._range(origin, write)
         address = self.let("i64", f"ptrtoint {place} to i64")
@@ -164,7 +164,7 @@ class CheckedFunction(Function):
             self._report(self.compare("ne", rest, 0), origin, address, size, i64(MISALIGNED))
 
     def touch_each(self, pointer: Value, offsets: Value, size: int, align: int) -> None:
-        """Report a fault and return, unless `size` bytes at each of the offsets belong to the pointer."""
+        """Report a fault and return, unless `size` bytes at each offset are within the pointer's bounds and aligned."""
         for lane in range(lanes(offsets.type)):
             self.touch(self.at(pointer, self.lane(offsets, lane)), size, align)
 

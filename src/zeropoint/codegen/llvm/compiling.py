@@ -39,6 +39,6 @@ def compiled_apart(texts: Sequence[str], isa: InstructionSet, form: str) -> list
 def serve() -> None:
     """Compile modules from standard input and write the objects to standard output."""
     texts, triple, cpu, features, form = pickle.load(sys.stdin.buffer)
-    # Any row: its steps are in the texts already.
+    # Any row will do: compiling needs only triple, cpu and features, as the text already contains the steps.
     isa = replace(INSTRUCTION_SETS["portable"], triple=triple, cpu=cpu, features=features)
     pickle.dump(compiled(texts, isa, form), sys.stdout.buffer)

@@ -17,7 +17,7 @@ Dot = Callable[[Function, Value, Value, Value], Value]
 
 @dataclass(frozen=True)
 class InstructionSet:
-    """A row: vectors of `width` 32-bit elements, `registers` of them, and the steps."""
+    """A row of the table: vectors of `width` 32-bit elements, the number of registers, and the steps of a kernel."""
 
     name: str
     triple: str
@@ -28,43 +28,43 @@ class InstructionSet:
     unsigned: bool
     """Whether the dot product takes activations as u8 (stored integers plus 128) or as i8."""
     dot: Dot
-    """acc (i32) + four products of adjacent bytes of an activation vector and a weight vector, per element."""
+    """Per i32 element: acc plus the four products of adjacent 8-bit activations and i8 weights."""
     pack_words: str | None
     """Two vectors of i32 to one of i16, saturating, lane by lane."""
     pack_bytes: str | None
-    """Two vectors of i16 to one of u8, saturating, lane by lane; of i8 where activations are signed."""
+    """Two vectors of i16 to one of u8 (i8 if activations are signed), saturating, lane by lane."""
     multiply_high: str | None
     """(a * b + 2^14) >> 15 of i16."""
     multiply_add: str | None
     """Products of adjacent i16, added in pairs to i32."""
     look_up: str | None = None
-    """Bytes of a vector by the low four bits of those of another, lane by lane; 0 where their highest bit is set."""
+    """Table lookup in each lane: an index's low four bits select a byte of the table, or 0 if its bit 7 is set."""
     fused: bool = True
     """Whether there are instructions for float multiply-add and for rounding to even; otherwise LLVM calls libm."""
     weight_limit: int = 128
-    """The greatest |weight| whose products the dot product adds without saturating."""
+    """The greatest |weight| for which the dot product cannot saturate."""
 
     narrower: InstructionSet | None = None
     """The same instructions on vectors half as wide."""
 
     @property
     def narrowest(self) -> InstructionSet:
-        """The form with vectors of 16 bytes."""
+        """The same instructions on vectors of 16 bytes."""
         return self if self.narrower is None else self.narrower.narrowest
 
     def of_bytes(self, count: int) -> InstructionSet | None:
-        """The form with vectors of so many bytes."""
+        """The same instructions on vectors of `count` bytes; None if there are none."""
         narrower = None if self.narrower is None else self.narrower.of_bytes(count)
         return self if count == self.bytes else narrower
 
     @property
     def lanes(self) -> int:
-        """Lanes of 128 bits in a vector."""
+        """Number of 128-bit lanes in a vector."""
         return self.width // 4
 
     @property
     def bytes(self) -> int:
-        """Bytes of a vector."""
+        """Size of a vector in bytes."""
         return 4 * self.width
 
     @property
@@ -79,16 +79,16 @@ class InstructionSet:
 
     @property
     def i16(self) -> str:
-        """The vector type of words."""
+        """The vector type of 16-bit elements."""
         return vector(2 * self.width, "i16")
 
     @property
     def i8(self) -> str:
-        """The vector type of bytes."""
+        """The vector type of 8-bit elements."""
         return vector(4 * self.width, "i8")
 
     def words(self, f: Function, low: Value, high: Value) -> Value:
-        """Two vectors of i32 to one of i16, saturating; lane l holds low's four elements of it, then high's."""
+        """Pack two vectors of i32 to one of i16, saturating. Lane l: four elements of low's lane l, then of high's."""
         width = lanes(low.type)
         result = vector(2 * width, "i16")
         if self.pack_words is not None and width == self.width:
@@ -97,7 +97,7 @@ class InstructionSet:
         return f.cast("trunc", f.clamp(joined, -(1 << 15), (1 << 15) - 1), result)
 
     def narrow(self, f: Function, low: Value, high: Value) -> Value:
-        """Two vectors of i16 to one of 8-bit activations, saturating; lane l holds low's eight of it, then high's."""
+        """Pack two vectors of i16 to 8-bit activations, saturating. Lane l: eight of low's lane l, then of high's."""
         width = lanes(low.type)
         result = vector(2 * width, "i8")
         if self.pack_bytes is not None and width == 2 * self.width:
@@ -107,7 +107,7 @@ class InstructionSet:
         return f.cast("trunc", f.clamp(joined, first, last), result)
 
     def scaled(self, f: Function, a: Value, b: Value) -> Value:
-        """(a * b + 2^14) >> 15 of i16."""
+        """(a * b + 2^14) >> 15 on i16."""
         if self.multiply_high is not None and lanes(a.type) == 2 * self.width:
             return f.call(a.type, self.multiply_high, a, b)
         wide = vector(lanes(a.type), "i32")
@@ -117,7 +117,7 @@ class InstructionSet:
 
 
 def _lane_order(width: int, group: int) -> list[int]:
-    """Elements of two vectors of `width`: `group` of the first, `group` of the second, and so on."""
+    """Shuffle indices for two vectors of `width`: `group` elements of the first, `group` of the second, and so on."""
     order: list[int] = []
     for start in range(0, width, group):
         order += [*range(start, start + group), *range(width + start, width + start + group)]
@@ -136,7 +136,7 @@ def _vnni(bits: int) -> Dot:
 
 
 def _pairs(bits: int) -> Dot:
-    """VPMADDUBSW, VPMADDWD by ones, VPADDD: exact where two products of 255 * |w| fit i16."""
+    """VPMADDUBSW, VPMADDWD with ones, VPADDD. Exact if two products of 255 * |w| fit i16."""
     bytes_, words = {
         256: ("llvm.x86.avx2.pmadd.ub.sw", "llvm.x86.avx2.pmadd.wd"),
         128: ("llvm.x86.ssse3.pmadd.ub.sw.128", "llvm.x86.sse2.pmadd.wd"),
@@ -151,7 +151,7 @@ def _pairs(bits: int) -> Dot:
 
 
 def portable_dot(unsigned: bool) -> Dot:
-    """The same in plain LLVM, for any machine."""
+    """The dot product in plain LLVM, for any machine; `unsigned` selects u8 activations."""
     extend = "zext" if unsigned else "sext"
 
     def dot(f: Function, acc: Value, activations: Value, weights: Value) -> Value:
@@ -166,7 +166,7 @@ def portable_dot(unsigned: bool) -> Dot:
 
 
 def _x86(name: str, cpu: str, width: int, dot: Callable[[int], Dot], limit: int = 128) -> InstructionSet:
-    """A row and its narrower forms; the pack and multiply instructions of each width."""
+    """A row with its narrower forms. The pack and multiply instructions depend on the width."""
     narrower = None if width == 4 else _x86(name, cpu, width // 2, dot, limit)
     words, bytes_, high, add, look_up = _X86_NAMES[width]
     return InstructionSet(

@@ -1,7 +1,7 @@
 """The interface to LLVM's library: from assembly to machine code, and from machine code to functions.
 
-llvmlite's wheel carries every LLVM target; nothing else is needed to compile for another machine. The -O2 pipeline runs
-through LLVM's pass builder.
+llvmlite's wheel includes every LLVM target, so nothing else is needed to compile for another machine. Modules are
+optimized by LLVM's -O2 pipeline.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ def _initialize() -> None:
 
 
 def llvm_version() -> str:
-    """The version of LLVM, which compiled code depends on."""
+    """The version of LLVM; compiled code depends on it."""
     return ".".join(map(str, _llvm.llvm_version_info))
 
 
 def triple_of(isa: InstructionSet) -> str:
-    """The target triple; that of this process where the row names none."""
+    """The target triple of a row; that of this process if the row has none."""
     return isa.triple or str(_llvm.get_process_triple())
 
 
 def architecture(triple: str) -> str:
-    """The processor family of a triple, as this process names its own: x86_64, aarch64, ..."""
+    """The processor family of a triple, normalized: x86_64, aarch64, ..."""
     first = triple.split("-")[0].lower()
     return {"amd64": "x86_64", "arm64": "aarch64"}.get(first, first)
 
@@ -121,18 +121,18 @@ def compile_object(text: str, isa: InstructionSet) -> bytes:
 
 
 def compile_quickly(text: str, isa: InstructionSet) -> bytes:
-    """An ELF object of the module `text` as it is written, not optimized. Raises RuntimeError as `compile_object`."""
+    """An unoptimized ELF object of the module `text`. Raises RuntimeError as `compile_object`."""
     machine = _target_machine(isa, 0)
     return machine.emit_object(_parsed(text, machine))
 
 
 def compile_bitcode(text: str, isa: InstructionSet) -> bytes:
-    """The module `text`, optimized, as `combined_object` takes it."""
+    """The module `text` as optimized bitcode, for `combined_object`."""
     return _optimized(text, _target_machine(isa)).as_bitcode()
 
 
 def combined_object(modules: Iterable[bytes], isa: InstructionSet, exported: Collection[str]) -> bytes:
-    """One ELF object of several modules of bitcode; only the functions `exported` are seen outside."""
+    """Link bitcode modules into one ELF object. Only the functions in `exported` keep external linkage."""
     machine = _target_machine(isa)
     first, *others = [_llvm.parse_bitcode(module) for module in modules]
     for module in others:
@@ -145,7 +145,7 @@ def combined_object(modules: Iterable[bytes], isa: InstructionSet, exported: Col
 
 
 def assembly(text: str, isa: InstructionSet) -> str:
-    """The machine's assembly of the module `text`, to be read."""
+    """The machine assembly of the optimized module `text`, for reading."""
     machine = _target_machine(isa)
     return machine.emit_assembly(_optimized(text, machine))
 
@@ -155,7 +155,7 @@ class Loaded:
 
     def __init__(self, objects: Iterable[bytes], isa: InstructionSet):
         empty = _llvm.parse_assembly("")
-        machine = _target_machine(isa)  # an engine owns its machine
+        machine = _target_machine(isa)  # the engine takes ownership, so it needs its own
         empty.triple = machine.triple
         self._engine = _llvm.create_mcjit_compiler(empty, machine)
         for data in objects:
@@ -177,7 +177,7 @@ NEEDED = {
     "neon-i8mm": {"i8mm", "dotprod"},
     "neon-dotprod": {"dotprod"},
 }
-"""The features, as LLVM calls them, that a processor has to have for a row, best rows first."""
+"""The processor features that a row requires, by LLVM's names. Best rows first."""
 
 
 def best_of(family: str, features: Collection[str]) -> InstructionSet:

@@ -1,4 +1,4 @@
-"""Which instruction set a processor has: by LLVM's name of it, as `--cpu` gives it."""
+"""The instruction set of each processor, by LLVM's name of the processor (`--cpu`)."""
 
 from __future__ import annotations
 
@@ -61,14 +61,14 @@ PROCESSORS: dict[str, tuple[str, ...]] = {
         "neoverse-n1",
     ),
 }
-"""The processors whose best row of the table of instruction sets is the key."""
+"""For each row of the table of instruction sets, the processors for which it is the best row."""
 
 
 def instruction_set(*, isa: str | None = None, cpu: str | None = None, triple: str | None = None) -> InstructionSet:
-    """What to compile for: a row by its name, the best row of a processor, or any machine of a triple.
+    """The instruction set to compile for: a row by name, the best row of a processor, or portable code for a triple.
 
-    `cpu` "native" is this machine, as is nothing at all; a triple alone gets portable code. Raises CodegenError for
-    names that do not exist and for a triple of another architecture than the row's.
+    `cpu` "native" is this machine, and the default if no argument is given. A triple alone selects portable code.
+    Raises CodegenError for unknown names, and if the triple's architecture differs from the row's.
     """
     if isa is not None and cpu is not None:
         raise CodegenError(f"found an instruction set '{isa}' and a processor '{cpu}', expected one of them")

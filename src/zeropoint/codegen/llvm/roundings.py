@@ -1,7 +1,7 @@
-"""Floats to integral floats in plain LLVM, for machines without an instruction for it.
+"""Rounding of floats to integral values in plain LLVM, for machines without an instruction for it.
 
-LLVM calls `floor`, `roundeven`, ... of a math library there, some of which not every one has. Code that is compiled
-ahead of time holds these instead, under the same names, seen by no one else.
+There, LLVM calls `floor`, `roundeven`, ... of the math library, but not every library has all of them. Code compiled
+ahead of time contains these definitions instead, under the same names with internal linkage.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ _BODIES = {
 """,
 }
 _FORMATS = {"double": ("f64", "", 2.0**52), "float": ("f32", "f", 2.0**23)}
-"""Type, its name in intrinsics, the suffix of C's names, and from where on every number is integral."""
+"""By type: its name in intrinsics, the suffix of C's names, and the magnitude from which every value is integral."""
 
 
 def rounding_functions() -> str:
-    """The module of `floor`, `floorf`, `ceil`, ... Numbers that are integral, infinite or NaN stay; -0 does, too."""
+    """LLVM text of `floor`, `floorf`, `ceil`, ... Integral, infinite and NaN values, and -0, are returned unchanged."""
     texts: list[str] = []
     for type_, (suffix, ending, limit) in _FORMATS.items():
         texts += [f"declare {type_} @llvm.{name}.{suffix}({type_}{', ' + type_ if name == 'copysign' else ''})"

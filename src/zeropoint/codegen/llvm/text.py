@@ -1,7 +1,7 @@
-"""LLVM assembly, written function by function: values with their types, structured loops, intrinsics declared on use.
+"""A builder of LLVM assembly: functions, typed values, structured loops, intrinsics that are declared on use.
 
-Only what kernels need. Instructions are text: LLVM verifies and optimizes them, and equal text is equal code, which is
-what the cache of compiled kernels rests on.
+It covers only what kernels need. Instructions are plain text, which LLVM verifies and optimizes. Equal text gives equal
+code; the cache of compiled kernels depends on that.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Value:
 
 
 def vector(count: int, element: str) -> str:
-    """The type of `count` elements; of one, the element itself stays a vector."""
+    """The vector type of `count` elements; also a vector if `count` is 1."""
     return f"<{count} x {element}>"
 
 
@@ -38,13 +38,13 @@ def lanes(type_: str) -> int:
 
 
 def element(type_: str) -> str:
-    """The element type of a vector, a scalar type itself."""
+    """The element type of a vector type; a scalar type is returned unchanged."""
     found = _VECTOR.fullmatch(type_)
     return type_ if found is None else found[2]
 
 
 def bytes_of(type_: str) -> int:
-    """Bytes of a value in memory, of types whose elements are whole bytes."""
+    """The size of a type in memory, in bytes. Its elements must be whole bytes."""
     sizes = {"ptr": 8, "half": 2, "bfloat": 2, "float": 4, "double": 8}
     of = element(type_)
     each = sizes[of] if of in sizes else int(of[1:]) // 8
@@ -52,7 +52,7 @@ def bytes_of(type_: str) -> int:
 
 
 def constant(type_: str, value: int) -> Value:
-    """An integer literal, repeated over a vector."""
+    """An integer literal; for a vector type, a splat."""
     if type_.startswith("<"):
         return Value(type_, f"splat ({element(type_)} {value})" if value else "zeroinitializer")
     return Value(type_, str(value))
@@ -78,22 +78,22 @@ class Module:
         self._tables: list[str] = []
 
     def function(self, name: str, arguments: Sequence[tuple[str, str]], result: str = "void") -> Function:
-        """A new function; arguments are (type, name), a pointer's attributes part of its type."""
+        """A new function. Arguments are (type, name) pairs; a pointer's attributes are part of its type."""
         function = Function(self, name, arguments, result)
         self.functions.append(function)
         return function
 
     def kernel(self, name: str, *pointers: str) -> Function:
-        """The function of a kernel: pointers, `noalias NAME` where no other one leads, and its tasks, begin to end."""
+        """A new kernel function. Arguments are `pointers` ("noalias NAME" if none aliases it), then i64 begin, end."""
         given = [("ptr" if "noalias" not in each else "ptr noalias", each.split()[-1]) for each in pointers]
         return self.function(name, [*given, ("i64", "begin"), ("i64", "end")])
 
     def declare(self, name: str, result: str, arguments: Sequence[str]) -> None:
-        """Make `name` callable."""
+        """Declare the function `name`."""
         self._declared[name] = f"declare {result} @{name}({', '.join(arguments)})"
 
     def table(self, values: Sequence[int]) -> Value:
-        """A private constant array of i64; the pointer to its first element."""
+        """Add a private constant array of i64, and return the pointer to its first element."""
         name = f"@table{len(self._tables)}"
         body = ", ".join(f"i64 {value}" for value in values)
         self._tables.append(f"{name} = private unnamed_addr constant [{len(values)} x i64] [{body}], align 64")
@@ -105,7 +105,7 @@ class Module:
 
 
 class Function:
-    """One function under construction; instructions go to the end of the current block."""
+    """One function under construction. Instructions are appended to the current block."""
 
     def __init__(self, module: Module, name: str, arguments: Sequence[tuple[str, str]], result: str):
         self.module = module
@@ -123,22 +123,22 @@ class Function:
     # Instructions.
 
     def emit(self, text: str) -> None:
-        """An instruction without a result."""
+        """Append an instruction without a result."""
         self._lines.append(f"  {text}")
 
     def let(self, type_: str, text: str) -> Value:
-        """An instruction with a result of type `type_`."""
+        """Append an instruction with a result of type `type_`."""
         self._count += 1
         name = f"%v{self._count}"
         self._lines.append(f"  {name} = {text}")
         return Value(type_, name)
 
     def binary(self, op: str, left: Value, right: Value) -> Value:
-        """`op` on two values of one type."""
+        """A binary instruction on two values of the same type."""
         return self.let(left.type, f"{op} {left.type} {left.name}, {right.name}")
 
     def add(self, left: Value, right: Value | int) -> Value:
-        """Integer sum; a literal 0 costs nothing."""
+        """Integer sum; adding a literal 0 emits nothing."""
         if isinstance(right, int):
             return left if right == 0 else self.binary("add", left, constant(left.type, right))
         return self.binary("add", left, right)
@@ -150,13 +150,13 @@ class Function:
         return self.binary("mul", left, right)
 
     def compare(self, predicate: str, left: Value, right: Value | int) -> Value:
-        """`icmp`; an i1, or a vector of them."""
+        """`icmp`: an i1 or a vector of i1."""
         other = constant(left.type, right) if isinstance(right, int) else right
         result = vector(lanes(left.type), "i1") if left.type.startswith("<") else "i1"
         return self.let(result, f"icmp {predicate} {left.type} {left.name}, {other.name}")
 
     def select(self, condition: Value, yes: Value, no: Value) -> Value:
-        """`yes` where the condition holds."""
+        """`yes` where the condition is true, else `no`; elementwise for vectors."""
         return self.let(yes.type, f"select {condition}, {yes}, {no}")
 
     def cast(self, op: str, value: Value, type_: str) -> Value:
@@ -168,21 +168,21 @@ class Function:
         return self.cast("bitcast", value, type_)
 
     def call(self, result: str, name: str, *arguments: Value) -> Value:
-        """A call with a result; the callee is declared."""
+        """A call with a result. Declares the callee."""
         self.module.declare(name, result, [argument.type for argument in arguments])
         return self.let(result, f"call {result} @{name}({', '.join(map(str, arguments))})")
 
     def perform(self, name: str, *arguments: Value) -> None:
-        """A call for its effect."""
+        """A call without a result. Declares the callee."""
         self.module.declare(name, "void", [argument.type for argument in arguments])
         self.emit(f"call void @{name}({', '.join(map(str, arguments))})")
 
     def delegate(self, name: str, *arguments: Value) -> None:
-        """A call of another function of this module, with the same pointers, moved, in the same order."""
+        """Call another function of this module with the same pointers, possibly offset, in the same order."""
         self.emit(f"call void @{name}({', '.join(map(str, arguments))})")
 
     def clamp(self, value: Value, low: int, high: int) -> Value:
-        """Signed integers between two bounds."""
+        """Signed integers clamped to [low, high]."""
         suffix = f"v{lanes(value.type)}{element(value.type)}" if value.type.startswith("<") else value.type
         raised = self.call(value.type, f"llvm.smax.{suffix}", value, constant(value.type, low))
         return self.call(value.type, f"llvm.smin.{suffix}", raised, constant(value.type, high))
@@ -193,7 +193,7 @@ class Function:
         return quotient, self.binary("sub", value, self.mul(quotient, by))
 
     def joined(self, type_: str, scalars: Iterable[Value]) -> Value:
-        """A vector of scalars."""
+        """A vector of the given scalars."""
         value = Value(type_, "poison")
         for lane, scalar in enumerate(scalars):
             value = self.let(type_, f"insertelement {value}, {scalar}, i64 {lane}")
@@ -212,36 +212,36 @@ class Function:
         return self.call("i64", "llvm.smax.i64", left, right)
 
     def shuffle(self, left: Value, right: Value | None, indices: Sequence[int]) -> Value:
-        """Elements of left and right side by side; -1 leaves one undefined."""
+        """`shufflevector`: indices select from left, then right; -1 gives an undefined element."""
         other = "poison" if right is None else right.name
         mask = ", ".join("i32 poison" if index < 0 else f"i32 {index}" for index in indices)
         result = vector(len(indices), element(left.type))
         return self.let(result, f"shufflevector {left}, {left.type} {other}, <{len(indices)} x i32> <{mask}>")
 
     def concatenated(self, vectors: Sequence[Value]) -> Value:
-        """Vectors of one type side by side; a power of two of them."""
+        """The concatenation of vectors of one type; their number must be a power of two."""
         while len(vectors) > 1:
             every = range(2 * lanes(vectors[0].type))
             vectors = [self.shuffle(low, high, every) for low, high in zip(vectors[::2], vectors[1::2], strict=True)]
         return vectors[0]
 
     def broadcast(self, scalar: Value, count: int) -> Value:
-        """One scalar in every element."""
+        """A vector with the scalar in every element."""
         type_ = vector(count, scalar.type)
         first = self.let(type_, f"insertelement {type_} poison, {scalar}, i64 0")
         return self.shuffle(first, None, [0] * count)
 
-    # Memory. Offsets are bytes.
+    # Memory. Offsets are in bytes.
 
     def scratch(self, size: int) -> Value:
-        """`size` bytes of the stack, for the whole call."""
+        """The address of `size` bytes on the stack, valid until the function returns."""
         self._count += 1
         name = f"%s{self._count}"
         self._early_lines.append(f"  {name} = alloca [{size} x i8], align 64")
         return Value("ptr", name)
 
     def at(self, pointer: Value, offset: Value | int) -> Value:
-        """`pointer` and so many bytes."""
+        """`pointer + offset`."""
         if isinstance(offset, int):
             if offset == 0:
                 return pointer
@@ -249,7 +249,7 @@ class Function:
         return self.let("ptr", f"getelementptr inbounds i8, {pointer}, {offset}")
 
     def load(self, type_: str, pointer: Value, offset: Value | int = 0, align: int = 1) -> Value:
-        """What stands at `pointer + offset`."""
+        """Load a value of type `type_` from `pointer + offset`."""
         place = self.at(pointer, offset)
         self.touch(place, bytes_of(type_), align)
         return self.let(type_, f"load {type_}, {place}, align {align}")
@@ -264,21 +264,21 @@ class Function:
         """Called before `size` bytes are read or written. A no-op except in a debug build (`codegen.llvm.checked`)."""
 
     def touch_each(self, pointer: Value, offsets: Value, size: int, align: int) -> None:
-        """The same of `size` bytes at each of the offsets."""
+        """Like `touch`, for reads of `size` bytes at each offset from the pointer."""
 
     def copy(self, target: Value, source: Value, size: int) -> None:
-        """`size` bytes of one place to another; the two do not overlap."""
+        """Copy `size` bytes. The two ranges must not overlap."""
         self.touch(source, size)
         self.touch(target, size, write=True)
         self.perform("llvm.memcpy.p0.p0.i64", target, source, i64(size), Value("i1", "false"))
 
     def fill(self, target: Value, byte: int, size: int) -> None:
-        """`size` times the same byte."""
+        """Set `size` bytes to `byte`."""
         self.touch(target, size, write=True)
         self.perform("llvm.memset.p0.i64", target, Value("i8", str(byte)), i64(size), Value("i1", "false"))
 
     def load_first(self, type_: str, count: int, pointer: Value, offset: Value | int = 0) -> Value:
-        """A vector whose first `count` elements stand there; nothing behind them is read."""
+        """Load the first `count` elements of a vector; nothing after them is read, and the other elements are 0."""
         if count == lanes(type_):
             return self.load(type_, pointer, offset)
         of = f"v{lanes(type_)}{element(type_)}"
@@ -288,7 +288,7 @@ class Function:
         return self.call(type_, f"llvm.masked.load.{of}.p0", place, Value("i32", "1"), _first(type_, count), nothing)
 
     def store_first(self, value: Value, count: int, pointer: Value, offset: Value | int = 0) -> None:
-        """Write the first `count` elements of a vector."""
+        """Store the first `count` elements of a vector; nothing after them is written."""
         if count == lanes(value.type):
             return self.store(value, pointer, offset)
         if count & (count - 1) == 0:
@@ -300,7 +300,7 @@ class Function:
         return None
 
     def gather(self, type_: str, pointer: Value, offsets: Value, align: int) -> Value:
-        """A vector of what stands at `pointer` and the offsets, a vector of i64."""
+        """Load a vector of elements from `pointer` plus each of `offsets`, a vector of i64 in bytes."""
         self.touch_each(pointer, offsets, bytes_of(element(type_)), align)
         count = lanes(type_)
         places = self.let(vector(count, "ptr"), f"getelementptr i8, {pointer}, {offsets}")
@@ -337,9 +337,9 @@ class Function:
         *,
         entered: bool = False,
     ) -> list[Value]:
-        """for (i = begin; i < end; i += step): body(i, carried) gives what the next round carries; the last of it.
+        """for (i = begin; i < end; i += step) carried = body(i, carried). Returns the final carried values.
 
-        `entered` says that the first round always runs, which saves a branch.
+        `entered` states that the loop runs at least once, which saves a branch.
         """
         start, stop = (i64(x) if isinstance(x, int) else x for x in (begin, end))
         index = self._label()
@@ -386,7 +386,7 @@ class Function:
         self._open(joined)
 
     def leave(self, condition: Value, last: Callable[[], None]) -> None:
-        """if (condition) last(), which ends with a return."""
+        """if (condition) last(). `last` must end with a return."""
         index = self._label()
         leaving, staying = f"leave{index}", f"stay{index}"
         self.emit(f"br {condition}, label %{leaving}, label %{staying}")
@@ -395,7 +395,7 @@ class Function:
         self._open(staying)
 
     def _early(self, type_: str, text: str) -> Value:
-        """An instruction where the function begins."""
+        """An instruction at the start of the function."""
         self._count += 1
         self._early_lines.append(f"  %e{self._count} = {text}")
         return Value(type_, f"%e{self._count}")
