@@ -1,11 +1,11 @@
-"""Images in a folder as samples: decoded by Pillow, resized, cropped, normalized, in the layout of the input.
+"""Samples from a folder of images: decoded by Pillow, resized, cropped, normalized, in the layout of the input.
 
 ```
 resize=256 crop=224 mean=0.485,0.456,0.406 std=0.229,0.224,0.225
 ```
-The steps are those of torchvision's classification presets, in this order: the shorter side is resized (bilinear, with
-antialiasing), the middle is cropped, pixels are divided by 255, `mean` is subtracted, the result is divided by `std`.
-An input of 8-bit integers takes the pixels as they are.
+The steps are those of torchvision's classification presets, in this order: resize the shorter side (bilinear, with
+antialiasing), crop the center, divide pixels by 255, subtract `mean`, divide by `std`. Pixels for an input of unsigned
+integers are not normalized.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from zeropoint.ir.tensors import Array, element_dtype
 SUFFIXES = frozenset({".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp"})
 WHITE = 255.0
 MODES = {1: "L", 3: "RGB", 4: "RGBA"}
-"""Pillow's name for images of so many channels."""
+"""Pillow's mode by number of channels."""
 LAYOUTS = ("nchw", "nhwc")
 ORDERS = ("rgb", "bgr")
 
 
 @dataclass(frozen=True)
 class Preprocessing:
-    """From an image to an input.
+    """How an image becomes an input array.
 
-    `resize` is the length of the shorter side, or (height, width). `crop` is the (height, width) taken from the middle,
-    that of the input unless given. `mean` and `std` have a number for each channel, or one for all. `layout` is `nchw`
-    or `nhwc`, found by the input's shape unless given; `channels` is `rgb` or `bgr`.
+    `resize` is the length of the shorter side, or (height, width). `crop` is the (height, width) of the center crop; it
+    defaults to that of the input. `mean` and `std` have one number per channel, in the order of `channels`, or one for
+    all. `layout` is `nchw` or `nhwc`, inferred from the input's shape by default; `channels` is `rgb` or `bgr`.
     """
 
     resize: tuple[int, ...] | None = None
@@ -49,9 +49,9 @@ class Preprocessing:
 
     @staticmethod
     def parse(text: str) -> Preprocessing:
-        """The steps that a text spells, `resize=256 crop=224 mean=0.5 std=0.25`.
+        """Parse steps such as `resize=256 crop=224 mean=0.5 std=0.25`.
 
-        Raises DataError, naming the key, for what it cannot read.
+        Raises DataError, naming the key, if a step cannot be parsed.
         """
         given: dict[str, Any] = {}
         for word in text.split():
@@ -116,14 +116,14 @@ assert list(_KEYS) == [field.name for field in fields(Preprocessing)]
 
 
 def image_files(folder: Path) -> list[Path]:
-    """The images in a folder and in the folders in it, as those of classes, in the order of their names."""
+    """The images in a folder and its subfolders (e.g. one per class), sorted by path."""
     return sorted(path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES and path.is_file())
 
 
 class Images:
-    """The images of a folder, each a sample of a program's only input.
+    """The images of a folder, each a sample for a program with a single input.
 
-    `steps` are those of `Preprocessing` by name; `Images(folder, resize=256, crop=224, mean=(0.5, 0.5, 0.5))`.
+    `steps` are the fields of `Preprocessing`, e.g. `Images(folder, resize=256, crop=224, mean=(0.5, 0.5, 0.5))`.
     """
 
     def __init__(self, folder: str | os.PathLike[str], preprocessing: Preprocessing | str | None = None, **steps: Any):
@@ -137,10 +137,10 @@ class Images:
             raise DataError(f"images: found {', '.join(steps)}, expected some of: {', '.join(_KEYS)}") from error
 
     def samples(self, ports: Sequence[Port]) -> Iterator[dict[str, Array]]:
-        """The samples, decoded as they are taken.
+        """The samples, decoded lazily.
 
-        Raises DataError for a folder without images, a file that is no image, and an input that is no image of 1, 3 or
-        4 channels.
+        Raises DataError for a folder without images, a file that is not an image, and an input whose shape is not that
+        of an image with 1, 3 or 4 channels.
         """
         if len(ports) != 1:
             names = ", ".join(f"'{port.name}'" for port in ports)
@@ -159,7 +159,7 @@ class Images:
 
 @dataclass(frozen=True)
 class _Form:
-    """The array that an input takes."""
+    """The form of the array that an input takes."""
 
     shape: tuple[int, ...]
     channels: int
@@ -211,7 +211,7 @@ def _check_channels(asked: Preprocessing, channels: int, dtype: np.dtype[Any], p
 
 
 def _pixels(path: Path, mode: str, resize: tuple[int, ...] | None, crop: tuple[int, ...]) -> Array:
-    """The pixels of an image, height x width x channels, resized and cropped."""
+    """The pixels of an image, resized and cropped, with shape (height, width, channels)."""
     try:
         from PIL import Image, UnidentifiedImageError
     except ImportError as error:
@@ -234,7 +234,7 @@ def _pixels(path: Path, mode: str, resize: tuple[int, ...] | None, crop: tuple[i
 
 
 def _resized(size: tuple[int, int], resize: tuple[int, ...]) -> tuple[int, int]:
-    """Width and height after resizing; of one length, the shorter side has it, and the other is rounded down."""
+    """Width and height after resizing. A single length is that of the shorter side; the other side is rounded down."""
     if len(resize) == 2:
         return resize[1], resize[0]
     width, height = size

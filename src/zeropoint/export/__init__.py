@@ -44,13 +44,13 @@ class Format:
 
 
 def _tflite(program: Program, name: str, options: ExportOptions) -> Mapping[str, bytes]:
-    from zeropoint.export.litert.model import litert_model  # imports flatbuffers, and only needed here
+    from zeropoint.export.litert.model import litert_model  # lazy: imports flatbuffers
 
     return {name: litert_model(program, integer_io=options.integer_io, channels_last=options.channels_last)}
 
 
 def _onnx(program: Program, name: str, options: ExportOptions) -> Mapping[str, bytes]:
-    from zeropoint.export.onnx.graph import files_of  # imports onnx, and only needed here
+    from zeropoint.export.onnx.graph import files_of  # lazy: imports onnx
     from zeropoint.export.onnx.model import onnx_model
 
     qoperators = options.onnx_format == "qoperator"

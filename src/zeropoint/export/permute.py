@@ -1,8 +1,8 @@
-"""The same op on tensors whose dimensions stand in another order.
+"""Rules that rewrite an op to operands with permuted dimensions.
 
-An *order* lists, for every dimension of the new value, which dimension of the old one it is: the channels-last form of
-an NCHW tensor has the order (0, 2, 3, 1). A rule takes an op and its operands in new orders, and makes the op that
-computes the same in a new order of its result; it gives None where there is no such op.
+An *order* lists, for each dimension of the new value, the corresponding dimension of the old one: the channels-last
+form of an NCHW tensor has the order (0, 2, 3, 1). A rule takes an op whose operands have new forms, and builds the op
+that computes the same result in a new order. It returns None if there is no such op.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Permuted:
-    """A value whose dimension i is dimension `order[i]` of the value that it stands for."""
+    """A value whose dimension i is dimension `order[i]` of the original value."""
 
     value: SSAValue
     order: Order

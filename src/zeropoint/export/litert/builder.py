@@ -19,7 +19,7 @@ from zeropoint.litert_schema import flatbuffers, schema
 IDENTIFIER = b"TFL3"
 VERSION = 3
 METADATA = "zeropoint"
-"""The name of the metadata buffer, which says what the program was quantized for, as JSON."""
+"""The name of the metadata buffer: target, profile and moved dimensions, as JSON."""
 LEGACY_CODES = 127
 """Operators up to this number fit the deprecated one-byte field, which older runtimes read."""
 

@@ -27,7 +27,7 @@ class Window:
 
     @property
     def scheme(self) -> int | None:
-        """SAME or VALID; None where the padding is neither."""
+        """SAME or VALID; None if the padding is neither."""
         if not any(map(any, self.padding)):
             return VALID
         return SAME if self.padding == tuple(map(self._same, range(2))) else None
