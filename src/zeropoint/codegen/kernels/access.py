@@ -43,7 +43,7 @@ class Access:
 
     @property
     def size(self) -> int:
-        """Bytes of an element."""
+        """Size of an element in bytes."""
         return WIDTHS[self.type] // 8
 
     @property
@@ -76,7 +76,7 @@ def merged(sizes: Sequence[int], accesses: Sequence[Access], loops: Sequence[int
 def arranged(
     accesses: Sequence[Access], loops: Sequence[tuple[int, tuple[int, ...]]]
 ) -> tuple[tuple[int, ...], list[Access]]:
-    """The sizes of loops that `merged` gave, and the accesses with the strides that they have there."""
+    """The sizes of the loops that `merged` returned, and the accesses with the strides of these loops."""
     moved = [replace(access, strides=tuple(strides[n] for _, strides in loops)) for n, access in enumerate(accesses)]
     return tuple(size for size, _ in loops), moved
 
@@ -84,7 +84,7 @@ def arranged(
 def row_places(
     f: Function, index: Value, sizes: Sequence[int], strides: Sequence[Sequence[int]], pointers: Sequence[Value]
 ) -> list[Value]:
-    """Where row `index` starts for every pointer; its number runs through the first loops, whose sizes are given."""
+    """The address of row `index` for every pointer. `index` counts through the row loops, of the given sizes."""
     places = list(pointers)
     for loop in range(len(sizes) - 1, -1, -1):
         at = index
@@ -196,7 +196,7 @@ class Elements:
 
         type_ = vector(count, access.type)
         if count == 1 or all(self.reads[index.operand].strides[along] == 0 for index in gather.indices):
-            # One place for all lanes, from which on they are read as those of any operand.
+            # All lanes have the same indices: read them like an ordinary operand that starts there.
             value = self._loaded(place(0), access.strides[along], count, access)
         else:
             value = f.joined(type_, (f.load(access.type, place(lane)) for lane in range(count)))
@@ -223,7 +223,7 @@ class Elements:
         return self._turned(summed(self.f, isa, i.what, [self._turned(value) for value in values]))
 
     def _looked_up(self, value: Value, operand: int, sources: list[Value]) -> Value:
-        """Entries of a table of 256, by the stored integer minus -128."""
+        """Entries of a table of 256 elements; the index is the stored i8 plus 128."""
         f = self.f
         access = self.reads[operand]
         count = lanes(value.type)

@@ -70,7 +70,7 @@ class Arithmetic(Protocol):
 
     @property
     def in_order(self) -> bool:
-        """Whether the order of steps matters; the output then has room for accumulators."""
+        """Whether the order of steps matters. If so, output elements are wide enough to store accumulators."""
         ...
 
     def starts(self, f: Function, isa: InstructionSet, parameters: Value, count: int) -> list[Value]:
@@ -96,7 +96,7 @@ class _IntegerSums:
         return [f.load(isa.i32, parameters, n * isa.bytes, align=isa.bytes) for n in range(count)]
 
     def step(self, f: Function, isa: InstructionSet, acc: Value, word: Value, weight: Value) -> Value:
-        """Four products."""
+        """acc plus four products."""
         return isa.dot(f, acc, f.bits(word, isa.i8), weight)
 
 
@@ -175,11 +175,11 @@ class Floats:
         return count * isa.bytes
 
     def starts(self, f: Function, isa: InstructionSet, parameters: Value, count: int) -> list[Value]:
-        """Zeros."""
+        """Zeros; the biases are added last."""
         return [Value(vector(isa.width, "float"), "zeroinitializer")] * count
 
     def step(self, f: Function, isa: InstructionSet, acc: Value, word: Value, weight: Value) -> Value:
-        """One product."""
+        """acc plus one product."""
         if self.sparse:
             bits = f.bits(weight, isa.i32)
             word = f.binary("and", f.bits(word, isa.i32), f.cast("sext", f.compare("ne", bits, INT32_MIN), isa.i32))

@@ -75,11 +75,11 @@ class Packing:
         return sum(part.count * self.kernel.group_bytes(isa, part.size) for part in parts)
 
     def weight_steps(self, isa: InstructionSet) -> tuple[int, ...]:
-        """The steps of batches in what is packed."""
+        """The batch strides of the packed weights, in bytes."""
         return row_major(self.sizes, self.batch_bytes(isa))
 
     def template(self, isa: InstructionSet, packed: bytes) -> bytes:
-        """What follows the weights in every group of a packed block."""
+        """The biases and parameters of every group, taken from a packed block without its weights."""
         place, parts = 0, list[bytes]()
         for part in self.kernel.columns(isa).parts:
             for _ in range(part.count):
@@ -89,7 +89,7 @@ class Packing:
         return b"".join(parts)
 
     def tasks(self, isa: InstructionSet) -> int:
-        """One a batch and group."""
+        """One per batch and group."""
         return math.prod(self.sizes) * self.kernel.columns(isa).count
 
     def emit(self, module: Module, name: str, isa: InstructionSet) -> None:
@@ -127,7 +127,7 @@ class _Group:
         self.step = self.halves * count * isa.bytes
 
     def writer(self, source: Value, template: Value, block: Value, first: Value) -> Callable[[], None]:
-        """What writes the group from channel `first` on."""
+        """A function that writes the group which starts at channel `first`."""
 
         def write() -> None:
             f, isa, count = self.f, self.isa, self.count
@@ -144,7 +144,7 @@ class _Group:
         return write
 
     def _chunk(self, number: Value, source: Value, block: Value, channel: Value) -> None:
-        """Chunk m is element 4 (m / count) on of vector m % count (`channel_order`)."""
+        """Pack chunk m: elements 4 (m / count) to 4 (m / count) + 3 of vector m % count (`channel_order`)."""
         f, isa, packing = self.f, self.isa, self.packing
         lane, vector = f.divided(number, self.count)
         place = f.add(f.mul(vector, isa.bytes), f.mul(lane, 16))
@@ -172,7 +172,7 @@ class _Group:
         f.store(start, target, biases, align=16)
 
     def _columns(self, source: Value, channel: Value) -> list[Value]:
-        """Where the words of the first step are; channels past the last one read those before it."""
+        """The addresses of the words of the first step. Channels past the last one read valid channels instead."""
         f, packing = self.f, self.packing
         if packing.row == 1:
             each = [f.minimum(f.add(channel, j), i64(packing.channels - 1)) for j in range(CHUNK)]
@@ -182,7 +182,7 @@ class _Group:
         return [f.at(start, t * packing.row) for t in range(4)]
 
     def _four(self, columns: list[Value], index: Value) -> Value:
-        """Four terms of four channels, as signed weights: [channel][term]."""
+        """Four terms of four channels as i8 weights, laid out [channel][term]."""
         f, packing, narrow = self.f, self.packing, self.isa.narrowest
         step = f.mul(index, 4 if packing.row == 1 else 4 * packing.row)
         words = f.joined(narrow.i32, (f.load("i32", column, step) for column in columns))

@@ -1,7 +1,7 @@
 """The computation of a loop nest for one element: a list of scalars, each computed from earlier ones by its `what`.
 
-`Elementwise` is a StableHLO op of that name on its arguments, or `plus_product`: a b + c of f32 or f64, a step of a sum
-of products. The others have a class each. Unary floats but sqrt, floor, ... are evaluated in f64 and rounded once.
+`Elementwise` is the StableHLO op of that name, or `plus_product`: a b + c in f32 or f64, a step of a sum of products.
+The others have a class each. Unary float functions except sqrt, floor, ... are computed in f64 and rounded once.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from zeropoint.numerics import CommonScaleSum, RequantizeBehaviour
 
 @dataclass(frozen=True)
 class Elementwise:
-    """An elementwise op, by the name that StableHLO has for it."""
+    """An elementwise op, by its StableHLO name."""
 
     name: str
 
@@ -65,7 +65,7 @@ class Total:
 
 @dataclass(frozen=True)
 class Reduce:
-    """All elements of a row combined by an elementwise op, from `start` on (`rows.py`)."""
+    """All elements of a row and the initial value `start`, combined by an elementwise op (`rows.py`)."""
 
     op: str
     start: float
@@ -73,7 +73,7 @@ class Reduce:
 
 @dataclass(frozen=True)
 class Compare:
-    """`eq`, `ne`, `ge`, `gt`, `le` or `lt`; `total` for that order of floats."""
+    """A comparison: `eq`, `ne`, `ge`, `gt`, `le` or `lt`. `total` selects the total order of floats."""
 
     direction: str
     total: bool = False
@@ -81,21 +81,21 @@ class Compare:
 
 @dataclass(frozen=True)
 class Narrow:
-    """f32 or f64 rounded to the format `half` or `bfloat`, in an f32."""
+    """An f32 or f64 rounded to the format `half` or `bfloat`, held as f32."""
 
     form: str
 
 
 @dataclass(frozen=True)
 class LookUp:
-    """An entry of the 256 that an operand holds, by an i8."""
+    """An entry of an operand with 256 elements, selected by an i8."""
 
     operand: int
 
 
 @dataclass(frozen=True)
 class Index:
-    """An integer that is read from an operand: its greatest value, and the step of one in bytes."""
+    """An index read from an operand, its greatest value, and its stride in bytes."""
 
     operand: int
     most: int
@@ -104,20 +104,20 @@ class Index:
 
 @dataclass(frozen=True)
 class Gather:
-    """An element of an operand at places that are read."""
+    """An element of an operand at indices read at run time."""
 
     operand: int
     indices: tuple[Index, ...]
 
     @property
     def operands(self) -> tuple[int, ...]:
-        """All that it reads."""
+        """All operands that it reads."""
         return (self.operand, *(index.operand for index in self.indices))
 
 
 @dataclass(frozen=True)
 class Requantize:
-    """Of an accumulator, a multiplier and a shift (none of float32-rne and exact)."""
+    """Requantizes an accumulator. Arguments: accumulator, multiplier, shift (no shift for float32-rne and exact)."""
 
     behaviour: RequantizeBehaviour
     zero_point: int
@@ -133,7 +133,7 @@ What = (
 
 @dataclass(frozen=True)
 class Scalar:
-    """One number; `type` is its LLVM type, `signed` whether that is a signed integer."""
+    """One scalar value; `type` is its LLVM type, `signed` whether it is a signed integer."""
 
     what: What
     type: str
@@ -142,7 +142,7 @@ class Scalar:
 
     @property
     def name(self) -> str:
-        """Of an elementwise op its name, "" of anything else."""
+        """The name of an elementwise op, "" for anything else."""
         return self.what.name if isinstance(self.what, Elementwise) else ""
 
 
@@ -169,7 +169,7 @@ UNARY_FLOATS: dict[str, Callable[[Function, Value], Value]] = {
     "sign": _sign,
     "sqrt": lambda f, x: intrinsic(f, "sqrt", x),
 }
-"""Unary functions of floats that are exact."""
+"""Unary float functions that are single operations: exact or rounded once."""
 
 BINARY_IN_DOUBLE = {**DOUBLE_BINARY, "remainder": float_remainder}
 """Binary float functions that are evaluated in f64."""
@@ -181,7 +181,7 @@ FLOAT_ONLY = frozenset((*UNARY_FLOATS, *IN_DOUBLE, "atan2")) - {*UNARY_INTEGERS}
 
 
 def width_inside(scalar: Scalar) -> int:
-    """Bits of the widest number that a scalar is computed with."""
+    """The number of bits of the widest type used to compute a scalar."""
     if scalar.type in FLOATS:
         if scalar.name in IN_FLOAT and scalar.type == "float":
             return WIDTHS["float"]
@@ -193,13 +193,13 @@ def width_inside(scalar: Scalar) -> int:
 
 @dataclass(frozen=True)
 class Region:
-    """A body with arguments of its own and some of its scalars as results."""
+    """A body with its own arguments; some of its scalars are the results."""
 
     body: Body
     results: tuple[int, ...]
 
     def computed(self, f: Function, arguments: Sequence[Value]) -> list[Value]:
-        """The results for some arguments, vectors of one length."""
+        """The results for the given arguments, vectors of the same length."""
         count = lanes(arguments[0].type)
         values: list[Value] = []
         for i in self.body:
@@ -218,7 +218,7 @@ def is_function(scalar: Scalar) -> bool:
 
 
 def apply(f: Function, scalar: Scalar, operands: Sequence[Scalar], values: Sequence[Value]) -> Value:
-    """The value of a scalar that is computed of its arguments alone."""
+    """The value of a scalar that depends only on its arguments."""
     special = _SPECIAL.get(scalar.name or type(scalar.what))
     if special is not None:
         return special(f, scalar, operands, values)
@@ -249,7 +249,7 @@ def _of_floats(f: Function, scalar: Scalar, values: Sequence[Value]) -> Value:
 
 
 def _extreme(f: Function, name: str, signed: bool, left: Value, right: Value) -> Value:
-    """maximum or minimum; of floats those of IEEE 754-2019: NaN in either operand gives NaN, and -0 is below +0."""
+    """maximum or minimum. For floats as in IEEE 754-2019: NaN in either operand gives NaN, and -0 is below +0."""
     if element(left.type) in FLOATS:
         return intrinsic(f, f"{name}imum", left, right)
     if element(left.type) == "i1":
@@ -271,7 +271,7 @@ def _compare(f: Function, i: Scalar, operands: Sequence[Scalar], values: Sequenc
 
 
 def _total_order(f: Function, x: Value) -> Value:
-    """Integers in the order -NaN, -inf, ..., -0, +0, ..., +inf, +NaN."""
+    """Map floats to integers in the order -NaN, -inf, ..., -0, +0, ..., +inf, +NaN."""
     bits = f.bits(x, like(x, f"i{WIDTHS[element(x.type)]}"))
     negative = compared(f, "icmp slt", bits, filled(bits.type, 0))
     turned = f.binary("xor", bits, filled(bits.type, (1 << WIDTHS[element(x.type)] - 1) - 1))
@@ -335,12 +335,12 @@ _SPECIAL: dict[str | type[What], Special] = {
 
 
 def combined(f: Function, op: str, like: Scalar, left: Value, right: Value) -> Value:
-    """Two numbers such as `like` is by an elementwise op."""
+    """Combine two values of the type of `like` by an elementwise op."""
     return apply(f, Scalar(Elementwise(op), like.type, (0, 1), like.signed), [like, like], [left, right])
 
 
 def folded(f: Function, op: str, like: Scalar, total: Value) -> Value:
-    """All elements of a vector combined, halves first."""
+    """Combine all elements of a vector: its two halves first, and so on."""
     count = lanes(total.type)
     while count > 1:
         count //= 2
@@ -355,7 +355,7 @@ def is_ordered(op: str, type_: str) -> bool:
 
 
 def is_identity(number: float, op: str, type_: str, signed: bool) -> bool:
-    """Whether a number changes nothing under `op`; +0 changes -0."""
+    """Whether a number is the identity element of `op`; for float sums +0 is not, because -0 + +0 = +0."""
     same = identity(op, type_, signed)
     return number == same and math.copysign(1, number) == math.copysign(1, same)
 

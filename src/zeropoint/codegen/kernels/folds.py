@@ -20,7 +20,7 @@ from zeropoint.codegen.llvm.text import Function, Module, Value, vector
 class Fold:
     """`sizes` are the loops of the results, then the `inner` ones that are reduced, in order.
 
-    Operands are the values, then their initial values (which stand still), then the results.
+    Operands are the values, then their initial values (with strides of 0), then the results.
     """
 
     sizes: tuple[int, ...]
@@ -36,7 +36,7 @@ class Fold:
         return self.sizes[: len(self.sizes) - self.inner]
 
     def tasks(self, isa: InstructionSet) -> int:
-        """Elements of the results."""
+        """Number of elements of a result."""
         return math.prod(self.outer)
 
     def emit(self, module: Module, name: str, isa: InstructionSet) -> None:
@@ -68,7 +68,7 @@ class Fold:
 
         def leaf(places: list[Value], done: Value) -> None:
             here = [elements.loaded(n, places[n]) for n in range(count)]
-            # As many trailing ones as the number of elements before has, so many levels are complete.
+            # The number of complete levels is the number of trailing ones of the count of elements before.
             rest = f.binary("xor", done, Value("i64", "-1"))
             levels = f.call("i64", "llvm.cttz.i64", rest, Value("i1", "false"))
             total = f.loop(0, levels, 1, lambda level, carried: self.region.computed(f, [*at(level), *carried]), here)

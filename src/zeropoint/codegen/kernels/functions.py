@@ -1,6 +1,6 @@
-"""Elementary functions in LLVM: the steps of `zeropoint.numerics.elementary` on vectors; no library is called.
+"""Elementary functions in LLVM: the steps of `zeropoint.numerics.elementary` on vectors, without library calls.
 
-The interpreter takes the same steps on arrays, so results are bit-identical. By default, LLVM neither fuses
+The interpreter runs the same steps on arrays, so results are bit-identical. By default, LLVM neither fuses
 multiplications with additions nor reorders float operations.
 """
 
@@ -95,7 +95,7 @@ class VectorSteps:
         return self.f.bits(n, like(n, "float" if element(n.type) == "i32" else "double"))
 
     def to_integers(self, x: Value) -> Value:
-        # Few machines convert to 64 bits at once.
+        # Few machines can convert directly to 64-bit integers.
         short = self.f.cast("fptosi", x, like(x, "i32"))
         return short if element(x.type) == "float" else self.f.cast("sext", short, like(x, "i64"))
 
@@ -126,7 +126,7 @@ class VectorSteps:
 
 
 def of_vectors(function: Callable[..., Value], f: Function, *operands: Value) -> Value:
-    """An elementary function of vectors."""
+    """Emit an elementary function on vectors."""
     steps: Steps[Value] = VectorSteps(f)
     return function(steps, *operands)
 
@@ -136,7 +136,7 @@ def _on_vectors(functions: Mapping[str, Callable[..., Any]]) -> dict[str, Callab
 
 
 FLOAT_FUNCTIONS = _on_vectors(IN_FLOAT)
-"""Functions that f32 has in f32, by StableHLO's and chlo's names: function(f, operand)."""
+"""Functions of f32 that are computed in f32, by StableHLO or CHLO name: function(f, operand)."""
 
 DOUBLE_FUNCTIONS = _on_vectors(IN_DOUBLE)
 """Functions of f64."""
@@ -146,6 +146,6 @@ DOUBLE_BINARY = _on_vectors(BINARY)
 
 
 def power_of_two(f: Function, n: Value) -> Value:
-    """2^n of integers -1022..1023 (i64), as double."""
+    """2^n as double, for i64 n in -1022..1023."""
     bits = f.binary("shl", f.add(n, 1023), filled(n.type, 52))
     return f.bits(bits, like(n, "double"))

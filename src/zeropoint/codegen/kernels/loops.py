@@ -1,7 +1,7 @@
-"""Loop nests: anything elementwise, broadcast, moved or reduced, on views of any strides.
+"""Loop nests: elementwise ops, broadcasts, data movement and reductions, on views with any strides.
 
-The fallback kernel for everything without a special one. The output's loops run from the outermost stride to the
-innermost. The innermost loop is vectorized if the output is dense along it; if the reduction runs over adjacent
+The fallback for everything without a kernel of its own. The output's loops are ordered from the largest stride to the
+smallest. The innermost loop is vectorized if the output is dense along it; if the reduction runs over adjacent
 elements, its loop is vectorized instead.
 
 Float sums are added in the interpreter's order: sums of windows and of products from left to right
@@ -40,7 +40,7 @@ PIECE = 2048
 
 
 class Order(Enum):
-    """In which order a reduction combines its elements; the inner loops number them, the last one fastest."""
+    """The order in which a reduction combines its elements. The inner loops number them, the last one fastest."""
 
     ANY = "any"
     LEFT_TO_RIGHT = "left to right"
@@ -49,9 +49,9 @@ class Order(Enum):
 
 @dataclass(frozen=True)
 class Reduction:
-    """Combines what `body` computes for every element of the inner loops, and `start`.
+    """Combines the results of `body` for all elements of the inner loops with the initial value `start`.
 
-    A body with a `Total` in it, what is combined so far, does that itself.
+    A body that contains `Total`, the running total, does the combining itself.
     """
 
     op: str
@@ -72,7 +72,7 @@ class Reduction:
 
 @dataclass(frozen=True)
 class Nest:
-    """`sizes` are the output's loops, then the reduction's, `inner` of them; strides have an entry for each."""
+    """`sizes` are the output's loops, then the `inner` loops of the reduction. Strides have an entry per loop."""
 
     sizes: tuple[int, ...]
     inner: int
@@ -88,11 +88,11 @@ class Nest:
 
     @property
     def pieces(self) -> int:
-        """Tasks per row: if there are few rows, threads share them."""
+        """Tasks per row: with few rows, each is split among threads."""
         return -(-self.outer[-1] // PIECE) if math.prod(self.outer[:-1]) < 8 else 1
 
     def tasks(self, isa: InstructionSet) -> int:
-        """Rows times pieces of a row."""
+        """Number of rows times pieces per row."""
         return math.prod(self.outer[:-1]) * self.pieces
 
     def arranged(self) -> Nest:
@@ -117,7 +117,7 @@ class Nest:
 
 
 def _combined_elements(nest: Nest) -> int:
-    """The elements of the reduction."""
+    """The number of elements that the reduction combines."""
     return math.prod(nest.sizes[len(nest.outer) :])
 
 
@@ -144,7 +144,7 @@ class _Emitter:
             return False
         last = len(nest.sizes) - 1
         if nest.reduction.order is Order.PARTS:
-            # Vectors are whole rounds of the parts.
+            # A vector has one element of each part.
             if nest.sizes[last] < PARTIALS or (nest.inner > 1 and nest.sizes[last] % PARTIALS):
                 return False
             self.lanes = PARTIALS
@@ -187,7 +187,7 @@ class _Emitter:
             start = end
 
     def _elements(self, count: int, sources: list[Value], out: Value, x: Value) -> None:
-        """`count` elements of the output, from x of its last loop on."""
+        """Compute `count` output elements, from index x of the last output loop on."""
         f, nest = self.f, self.nest
         here = self._moved(sources, self.row, x)
         total = None if nest.reduction is None else self._total(nest.reduction, count, here)
@@ -212,7 +212,7 @@ class _Emitter:
         return self._combined(reduction, filled(total.type, reduction.start), total)
 
     def _in_parts(self, reduction: Reduction, count: int, sources: list[Value]) -> list[Value]:
-        """The parts of sums whose elements are numbered by all inner loops; of few elements as many parts."""
+        """The partial sums, with elements numbered by all inner loops. With few elements, there are as many parts."""
         f, nest, last = self.f, self.nest, reduction.body[-1]
         first, end, size = len(nest.outer), len(nest.sizes), _combined_elements(nest)
         type_ = vector(count, last.type)
@@ -251,7 +251,7 @@ class _Emitter:
         return [f.load(type_, held, part * each) for part in range(PARTIALS)]
 
     def _halved(self, reduction: Reduction, parts: list[Value]) -> Value:
-        """All parts combined, halves first."""
+        """Combine the parts: part p with part p + 8, and so on by halves."""
         half = PARTIALS
         while half := half // 2:
             behind = parts[half:]
@@ -264,7 +264,7 @@ class _Emitter:
     def _reduced(
         self, reduction: Reduction, count: int, sources: list[Value], loop: int, total: Value, along: int
     ) -> Value:
-        """Loops from `loop` on, element after element."""
+        """Reduce over the loops from `loop` on, one element after another."""
         nest = self.nest
         if loop == len(nest.sizes):
             value = self.elements.evaluated(reduction.body, count, along, sources, total)
@@ -280,7 +280,7 @@ class _Emitter:
         return self.f.loop(0, nest.sizes[loop], 1, lambda i, c: [step(i, c[0])], [total], entered=True)[0]
 
     def _across(self, reduction: Reduction, sources: list[Value], loop: int, totals: list[Value]) -> list[Value]:
-        """The last loop in vectors, and what is left of it one by one: [vector of totals, total]."""
+        """Reduce the last loop in vectors, and its remainder one by one. Returns [vector of totals, total]."""
         nest, f = self.nest, self.f
         size = nest.sizes[loop]
         if loop + 1 < len(nest.sizes):
@@ -301,7 +301,7 @@ class _Emitter:
     def _across_in_parts(
         self, reduction: Reduction, sources: list[Value], loop: int, totals: list[Value]
     ) -> list[Value]:
-        """The last loop in vectors of one element a part; what is left of it fills the first parts."""
+        """Reduce the last loop in vectors with one element per part; the remainder is added to the first parts."""
         f, size = self.f, self.nest.sizes[loop]
         whole = size // PARTIALS * PARTIALS
 

@@ -56,14 +56,14 @@ def word_order(count: int, width: int) -> IntArray:
 
 
 def _constant(array: IntArray) -> IntArray:
-    """The array, not to be written to: callers share it."""
+    """The array, made read-only because callers share it."""
     array.flags.writeable = False
     return array
 
 
 @dataclass(frozen=True)
 class Epilogue:
-    """The epilogue of a kernel, without the steps that are known to have no effect."""
+    """The epilogue of a kernel. Steps that are known to have no effect are left out."""
 
     behaviour: RequantizeBehaviour
     left: bool = False
@@ -77,7 +77,7 @@ class Epilogue:
 
     @staticmethod
     def of(output: Requantization, reach: IntArray, isa: InstructionSet) -> Epilogue:
-        """For i8 and |acc| of at most `reach`, one a channel. `exact` multipliers, of f64, have no epilogue."""
+        """The epilogue for i8 outputs and |acc| <= `reach` (per channel). `exact` multipliers (f64) have none."""
         multiplier = output.multiplier
         behaviour = multiplier.behaviour
         assert behaviour is not RequantizeBehaviour.EXACT
@@ -90,17 +90,17 @@ class Epilogue:
         return Epilogue(behaviour, left, saturated, clamped, output.zero_point + isa.offset != 0)
 
     def has_room(self, multiplier: Multiplier, reach: IntArray) -> bool:
-        """Whether 32 bits hold accumulators of at most |acc| = `reach` with what is added to the biases before."""
+        """Whether i32 can hold accumulators of magnitude up to `reach` plus the rounding term in the biases."""
         return bool((reach + self.rounding(multiplier) <= INT32_MAX).all())
 
     def rounding(self, multiplier: Multiplier) -> IntArray:
-        """What is added to the biases before: 2^(s-1) of fixed16, 0 of the others."""
+        """The rounding term that is added to the biases ahead of time: 2^(s-1) for fixed16, else 0."""
         if self.behaviour is not RequantizeBehaviour.FIXED16 or multiplier.shift is None:
             return np.zeros(multiplier.multiplier.shape, np.int64)
         return np.where(multiplier.shift > 0, np.int64(1) << np.maximum(multiplier.shift - 1, 0), 0)
 
     def parameters(self, isa: InstructionSet, output: Requantization, channels: IntArray, count: int) -> bytes:
-        """The parameters of a group of `count` vectors, whose channels (in order) are `channels`; -1 is padding."""
+        """Pack the parameters of a group of `count` vectors. `channels` are its channels in order; -1 is padding."""
         multiplier = output.multiplier
         m = np.where(channels < 0, 0, multiplier.multiplier[channels])
         shift = None if multiplier.shift is None else np.where(channels < 0, 2, multiplier.shift[channels])
@@ -135,7 +135,7 @@ class Epilogue:
         return (vectors + 2 * self.clamped) * isa.bytes
 
     def emit(self, f: Function, isa: InstructionSet, sums: Sequence[Value], parameters: Value) -> Value:
-        """Up to four vectors of accumulators to one of bytes: the first V bytes a vector of them, in channel order."""
+        """Requantize up to four vectors of accumulators to one vector: V bytes for each of them, in channel order."""
         reader = _Reader(f, isa, parameters)
         if self.behaviour is RequantizeBehaviour.FIXED16:
             words = self._fixed16(f, isa, sums, reader)
@@ -164,7 +164,7 @@ class Epilogue:
         right = [reader.take(isa.i32) for _ in sums]
         if self.left:
             if self.saturated:
-                # Only where the right shift is 0; elsewhere the left one is, and the sum stays as it is.
+                # Applies only if the right shift is 0; otherwise the left shift is 0, and the sum is unchanged.
                 sums = [
                     f.select(f.compare("eq", shift, 0), f.clamp(acc, -(1 << 15), (1 << 15) - 1), acc)
                     for acc, shift in zip(sums, right, strict=True)
@@ -199,7 +199,7 @@ def _packed_words(f: Function, isa: InstructionSet, vectors: Sequence[Value]) ->
 
 
 def _compressed(f: Function, isa: InstructionSet, packed: Value, count: int) -> Value:
-    """Every lane's first `count` groups of four bytes, side by side."""
+    """The first `count` groups of four bytes of every lane, concatenated."""
     if count == GROUP:
         return packed
     order = [4 * lane + q for lane in range(isa.lanes) for q in range(count)]
@@ -208,7 +208,7 @@ def _compressed(f: Function, isa: InstructionSet, packed: Value, count: int) -> 
 
 
 def _fixed32(f: Function, isa: InstructionSet, sums: Sequence[Value], reader: _Reader) -> list[Value]:
-    """(acc * M0 + 2^(N-1)) >> N in i64, plus the zero point; saturated to what words hold.
+    """((acc * M0 + 2^(N-1)) >> N in i64, clamped to +-2^20) plus the zero point. Packing then saturates it to i16.
 
     N < 0 shifts the product left; it is then past every bound, or small enough to be shifted (`_fixed32_parts`).
     """
@@ -228,5 +228,5 @@ def _fixed32(f: Function, isa: InstructionSet, sums: Sequence[Value], reader: _R
 
 
 def bytes_stored(count: int, isa: InstructionSet) -> int:
-    """How many bytes of what `emit` returns are channels."""
+    """The number of bytes of `emit`'s result that are channels."""
     return count * lanes(isa.i32)

@@ -14,11 +14,11 @@ from zeropoint.numerics.rounding import INT32_MAX, INT32_MIN
 def requantized(
     f: Function, behaviour: RequantizeBehaviour, acc: Value, multiplier: Value, shift: Value | None, zero: Value
 ) -> Value:
-    """round(acc * m) + zero point, as i32 that no clamp to storage of 16 bits tells from the exact value.
+    """round(acc * m) + zero point, as i32. Clamped to storage of at most 16 bits, it equals the exact result.
 
-    `acc` is a vector of i32 or i64, `shift` and `zero` are of i32; `multiplier` is too, or of float (float32-rne) or
-    double (exact). Of storage of 32 bits, whose zero point is 0, it is the clamped value itself. Accumulators of i64
-    are such that no step leaves 64 bits (`zeropoint.ranges`).
+    `acc` is a vector of i32 or i64, `shift` and `zero` are i32, `multiplier` is i32, float (float32-rne) or double
+    (exact). For 32-bit storage, whose zero point is 0, the result is the clamped value itself. i64 accumulators are
+    bounded so that no step overflows 64 bits (`zeropoint.ranges`).
     """
     wide, narrow = like(acc, "i64"), like(acc, "i32")
     if behaviour is RequantizeBehaviour.FIXED16:
@@ -70,7 +70,7 @@ def _fixed32(f: Function, acc: Value, m: Value, shift: Value) -> Value:
 
 
 def _fixed32_of_48_bits(f: Function, acc: Value, m: Value, shift: Value) -> Value:
-    """The same for accumulators of i64: products of 79 bits."""
+    """`_fixed32` for i64 accumulators, whose products have 79 bits."""
     long = like(acc, "i128")
     acc, m, shift = (f.cast("sext", value, long) for value in (acc, m, shift))
     result = f.clamp(_fixed32(f, acc, m, shift), INT32_MIN * 2, INT32_MAX * 2)
@@ -78,7 +78,7 @@ def _fixed32_of_48_bits(f: Function, acc: Value, m: Value, shift: Value) -> Valu
 
 
 def _divided_by_power(f: Function, x: Value, k: Value) -> Value:
-    """RDivByPOT: ties away from zero."""
+    """x / 2^k, rounded to nearest, ties away from zero (RDivByPOT)."""
     one, none = filled(x.type, 1), filled(x.type, 0)
     mask = f.binary("sub", f.binary("shl", one, k), one)
     negative = f.cast("zext", compared(f, "icmp slt", x, none), x.type)

@@ -1,4 +1,4 @@
-"""Sorting along one dimension, stable, by any comparator: runs of 1, 2, 4, ... positions are merged.
+"""Stable merge sort along one dimension, with any comparator: runs of 1, 2, 4, ... positions are merged.
 
 For every position of a left run, bisection finds its place in the right run. The interpreter does the same, so that
 even a comparator that is not an order gives the same permutation. `order` has the positions of every line, twice.
@@ -17,7 +17,7 @@ from zeropoint.codegen.llvm.text import Function, Module, Value, i64
 
 @dataclass(frozen=True)
 class Sort:
-    """`sizes` are the loops over lines, the last one is the line; the region says whether one comes before another."""
+    """`sizes` are the loops over lines, and last the line itself. The region is the comparator."""
 
     sizes: tuple[int, ...]
     reads: tuple[Access, ...]
@@ -26,11 +26,11 @@ class Sort:
 
     @property
     def length(self) -> int:
-        """Elements of a line."""
+        """Number of elements in a line."""
         return self.sizes[-1]
 
     def tasks(self, isa: InstructionSet) -> int:
-        """Lines."""
+        """Number of lines."""
         return math.prod(self.sizes[:-1])
 
     def emit(self, module: Module, name: str, isa: InstructionSet) -> None:
@@ -51,7 +51,7 @@ class Sort:
 
 
 class _Line:
-    """Writes the code that sorts one line; `order` are two arrays of its positions."""
+    """Emits the code that sorts one line. `order` is two arrays of positions, used in turn."""
 
     def __init__(self, shape: Sort, f: Function, isa: InstructionSet, places: list[Value], order: Value):
         self.shape, self.f, self.order = shape, f, order
@@ -60,7 +60,7 @@ class _Line:
         self.elements = Elements(f, isa, shape.reads)
 
     def _position(self, side: Value, at: Value) -> Value:
-        """The position that stands `at` in the array which begins `side` bytes on."""
+        """The position at index `at` of the array that starts `side` bytes into `order`."""
         place = self.f.at(self.order, self.f.add(side, self.f.mul(at, 4)))
         return self.f.cast("zext", self.f.load("i32", place), "i64")
 
@@ -98,7 +98,7 @@ class _Line:
         f.loop(0, length, 1, move)
 
     def _merge(self, source: Value, target: Value, turn: Value, width: Value, pair: Value) -> None:
-        """One pair of runs: what is left of the right one follows the last of the left one."""
+        """Merge one pair of runs. The rest of the right run follows the last element of the left run."""
         f, length = self.f, i64(self.shape.length)
         begin = f.binary("shl", pair, f.add(turn, 1))
         middle = f.minimum(f.binary("add", begin, width), length)
@@ -121,7 +121,7 @@ class _Line:
         f.loop(taken, end, 1, copy, [to])
 
     def _bisected(self, source: Value, low: Value, high: Value, turn: Value, own: list[Value]) -> Value:
-        """How far the right run comes before `own`."""
+        """The end of the part of the right run that sorts before `own`, found by bisection."""
         f, last = self.f, i64(self.shape.length - 1)
 
         def halve(_: Value, carried: list[Value]) -> list[Value]:

@@ -198,10 +198,7 @@ class _Contraction:
         return 2 if int(np.abs(weights.astype(np.int16)).max(initial=0)) > self.isa.weight_limit else 1
 
     def _epilogue(self, output: Requantization, weights: Array, bias: IntArray) -> Epilogue:
-        """The epilogue for accumulators in the range that weights (..., channels) and biases allow.
-
-        An i8 activation is at most 128 in magnitude, so |acc| <= 128 sum|w| + |bias|.
-        """
+        """The epilogue for weights (..., channels), whose accumulators are at most 128 sum|w| + |bias| in magnitude."""
         total = np.abs(weights.astype(np.int64)).reshape(-1, weights.shape[-1]).sum(0)
         return Epilogue.of(output, 128 * total + np.abs(bias), self.isa)
 
@@ -220,10 +217,7 @@ class _Contraction:
 
 
 def _signed_zeros(piece: Piece) -> Windows:
-    """The float convolution of a piece, with +0 for the program's weights of -0, because the kernel skips -0.
-
-    A piece without taps gets weights of -0 only.
-    """
+    """The float convolution of a piece, with +0 for weights of -0, which the kernel skips; all -0 if it has no taps."""
     windows = piece.windows
     weights = windows.weights + np.float32(0) if piece.taps else np.full_like(windows.weights, -0.0)
     return replace(windows, weights=weights)

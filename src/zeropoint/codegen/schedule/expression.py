@@ -1,8 +1,7 @@
 """Ops as scalars of a loop nest: how one element of a result is computed, and from which elements of the operands.
 
-An `Axis` is the index of a dimension as an affine function of the loops: offset + sum of loop * step. A `Place` has one
-axis per dimension. Data movement (broadcast, transpose, slice, reverse, reshapes that only split) just changes the
-place.
+An `Axis` is the index of a dimension as an affine function of the loops, a `Place` one axis per dimension. Data
+movement (broadcast, transpose, slice, reverse, reshapes that only split) just changes the place.
 """
 
 from __future__ import annotations
@@ -318,10 +317,7 @@ class RowExpression(Expression):
     """The scalars of a `Rows` kernel under construction."""
 
     def takes(self, op: Operation, place: Place) -> bool:
-        """Whether an op can be part of the rows: any op but a reduction, or a reduction of a whole row.
-
-        The place of a reduction must not vary along the row.
-        """
+        """Whether an op can be part of the rows: any op but a reduction, or one of a whole row, constant along it."""
         if type(op) not in CONTRACTION_OPS:
             return True
         return reduced_row(op) == self.sizes[self.row] and not any(

@@ -46,10 +46,7 @@ def schedule_rows(body: Body) -> None:
 
 
 def rows_alike(views: list[View]) -> tuple[int, int, list[int]] | None:
-    """(number of rows, bytes per row, row stride of each view) of views with the same element order, or None.
-
-    Rows include padding bytes; bytes per row is a multiple of 16.
-    """
+    """(rows, bytes per row with padding, row stride of each view) of views with the same element order, or None."""
     first = views[0]
     order = sorted(range(len(first.shape)), key=lambda d: (-first.strides[d], first.shape[d] == 1))
     inner = [d for d in order if all(view.strides[d] == first.strides[d] for view in views) or first.shape[d] == 1]

@@ -76,8 +76,7 @@ def _scatter(body: Body, op: ScatterOp) -> None:
         axis = axes[of]
         assert axis is not None
         writes[axis] = target.strides[d]
-    # Loops with a stride of their own in the result come first: whatever the indices are, their iterations write
-    # different elements, so they can be split into tasks.
+    # Loops with their own stride in the result come first: their iterations never meet, so they can be tasks.
     order = sorted(range(rank), key=lambda d: not writes[d])
     apart = sum(1 for step in writes if step)
     reads: list[View] = []

@@ -50,10 +50,7 @@ def _kernel(
 def _packed_bytes(
     body: Body, name: str, kernel: Contraction, right: View, match: ProductMatch, output: Requantization
 ) -> tuple[View, tuple[int, ...]]:
-    """Append the step that packs an 8-bit operand with biases and parameters.
-
-    Returns the packed weights and their batch strides in bytes.
-    """
+    """Append the step that packs an 8-bit operand. Returns the packed weights and their batch strides in bytes."""
     isa, dims = body.isa, match.dimensions
     channels, terms = right.shape[dims.column], right.shape[dims.other_term]
     sizes = tuple(right.shape[d] for d in dims.other_batch)
@@ -79,10 +76,7 @@ def _packed_bytes(
 def _packed_floats(
     body: Body, name: str, kernel: Contraction, right: View, dims: Dimensions
 ) -> tuple[View, tuple[int, ...]]:
-    """Append the steps that pack a float operand, with biases of 0.
-
-    Returns the packed weights and their batch strides in bytes.
-    """
+    """Append the steps that pack a float operand and biases of 0. Returns the weights and their batch strides."""
     isa, sizes = body.isa, tuple(right.shape[d] for d in dims.other_batch)
     terms, channels = right.shape[dims.other_term], right.shape[dims.column]
     places: list[tuple[int, int, int]] = []  # of each group: first channel, vectors, offset in bytes
