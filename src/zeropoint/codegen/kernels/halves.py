@@ -38,7 +38,7 @@ def _to_odd(f: Function, x: Value) -> Value:
 
 
 def narrowed(f: Function, x: Value, form: str) -> Value:
-    """The nearest number of a format, as f32; ties to even, NaN stays."""
+    """The nearest value of a format, as f32. Ties round to even, NaN stays NaN."""
     if element(x.type) == "double":
         x = _to_odd(f, x)
     bits = _magnitude(f, x)
@@ -57,7 +57,7 @@ def narrowed(f: Function, x: Value, form: str) -> Value:
 
 
 def widened(f: Function, stored: Value, form: str) -> Value:
-    """The 16 bits of a format as f32."""
+    """Convert the 16 bits of a format to f32."""
     bits = f.cast("zext", stored, like(stored, "i32"))
     if form == "bfloat":
         return f.bits(f.binary("shl", bits, filled(bits.type, 16)), like(stored, "float"))
@@ -74,7 +74,7 @@ def widened(f: Function, stored: Value, form: str) -> Value:
 
 
 def stored(f: Function, x: Value, form: str) -> Value:
-    """f32 that are numbers of a format, as its 16 bits."""
+    """Convert f32 values that a format can represent to its 16 bits."""
     bits = f.bits(x, like(x, "i32"))
     nan = compared(f, "fcmp uno", x, x)
     sign = f.binary("and", f.binary("lshr", bits, filled(bits.type, 16)), filled(bits.type, 0x8000))
@@ -85,7 +85,7 @@ def stored(f: Function, x: Value, form: str) -> Value:
         result = f.add(f.binary("lshr", magnitude, filled(bits.type, 13)), -((127 - 15) << 10))
         scaled = f.binary("fmul", intrinsic(f, "fabs", x), filled(x.type, 2.0**24))
         small = compared(f, "fcmp olt", intrinsic(f, "fabs", x), filled(x.type, 2.0**-14))
-        # Of what is not small nothing is converted: beyond integers, LLVM may choose any.
+        # Convert only small values: `fptosi` of a value out of range is poison.
         count = f.cast("fptosi", f.select(small, scaled, filled(x.type, 0.0)), bits.type)
         result = f.select(small, count, result)
         result = f.select(f.compare("sge", magnitude, 0x47800000), filled(bits.type, 0x7C00), result)

@@ -33,7 +33,7 @@ def _guarded(f: Function, x: Value, y: Value, signed: bool) -> tuple[Value, Valu
 
 
 def divide(f: Function, x: Value, y: Value, signed: bool) -> Value:
-    """x / y towards zero."""
+    """x / y, rounded towards zero."""
     zero, minus, divisor = _guarded(f, x, y, signed)
     quotient = f.binary("sdiv" if signed else "udiv", x, divisor)
     quotient = f.select(minus, f.binary("sub", _zeros(x), x), quotient)
@@ -41,14 +41,14 @@ def divide(f: Function, x: Value, y: Value, signed: bool) -> Value:
 
 
 def remainder(f: Function, x: Value, y: Value, signed: bool) -> Value:
-    """x - y * (x / y), with the sign of x."""
+    """x - y * (x / y); the sign is that of x."""
     zero, minus, divisor = _guarded(f, x, y, signed)
     rest = f.binary("srem" if signed else "urem", x, divisor)
     return f.select(f.binary("or", zero, minus), _zeros(x), rest)
 
 
 def power(f: Function, x: Value, y: Value, signed: bool) -> Value:
-    """x^y, wrapping; of a negative y 1 / x^|y| towards zero: 0 but for 1 and -1."""
+    """x^y, wrapping. For negative y, 1 / x^|y| rounded towards zero: 0 unless x is 1 or -1."""
     one = filled(x.type, 1)
     negative = compared(f, "icmp slt", y, _zeros(y)) if signed else None
     exponent = y if negative is None else f.select(negative, f.binary("and", y, one), y)
@@ -69,7 +69,7 @@ def power(f: Function, x: Value, y: Value, signed: bool) -> Value:
 
 
 def _shifted(instruction: str) -> Binary:
-    """The bits of x moved up or down, zeros behind them; 0 where y, read without a sign, is the width or more."""
+    """A logical shift of x by y; 0 if y, as an unsigned integer, is at least the width."""
 
     def shifted(f: Function, x: Value, y: Value, signed: bool) -> Value:
         inside = compared(f, "icmp ult", y, filled(y.type, _width(x)))
@@ -80,7 +80,7 @@ def _shifted(instruction: str) -> Binary:
 
 
 def shift_right_arithmetic(f: Function, x: Value, y: Value, signed: bool) -> Value:
-    """The bits of x moved down, the highest one repeated."""
+    """An arithmetic right shift of x by y."""
     return f.binary("ashr", x, intrinsic(f, "umin", y, filled(y.type, _width(x) - 1)))
 
 
@@ -112,7 +112,7 @@ DIGITS = 10
 def float_remainder(f: Function, x: Value, y: Value) -> Value:
     """x - y trunc(x / y) of f64, exact, with the sign of x: a long division of the significands.
 
-    NaN where x is no finite number or y is 0; x where y is infinite.
+    NaN if x is not finite or y is 0; x if y is infinite.
     """
     integers = like(x, "i64")
     (a, high), (b, low) = _significand(f, x), _significand(f, y)

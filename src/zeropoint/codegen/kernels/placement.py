@@ -40,10 +40,10 @@ class Placement:
     indices: tuple[Index, ...]
     write: Access
     region: Region | None
-    """Makes what is written of what is there and the update; None for the update."""
+    """Combines an element of the result with its update; None to store the update itself."""
 
     def tasks(self, isa: InstructionSet) -> int:
-        """Rounds of the loops that are apart."""
+        """Number of iterations of the first `apart` loops."""
         return math.prod(self.sizes[: self.apart])
 
     def emit(self, module: Module, name: str, isa: InstructionSet) -> None:

@@ -58,11 +58,11 @@ class Rows:
     body: Body
 
     def tasks(self, isa: InstructionSet) -> int:
-        """One a row."""
+        """One per row."""
         return math.prod(self.sizes[:-1])
 
     def arranged(self) -> Rows:
-        """The same with its loops over rows in the best order, adjacent ones made one."""
+        """The same kernel with its loops over rows in the best order, adjacent ones merged."""
         accesses = (self.write, *self.reads)
         loops = [d for d, size in enumerate(self.sizes[:-1]) if size != 1]
         loops.sort(key=lambda d: -abs(self.write.strides[d]))
@@ -227,7 +227,7 @@ class _Emitter:
         return {n: self.f.scratch(self._size(n) * self.length) for n in sorted(scalars)}
 
     def _ahead(self, row: _Row) -> None:
-        """Compute what is the same in all rows."""
+        """Compute the scalars that are the same in all rows."""
 
         def some(place: Value | int, count: int) -> None:
             self._compute(self.sweeps.before, count, place, row)
@@ -256,7 +256,7 @@ class _Emitter:
             row.numbers[n] = self._total(body[n], total)
 
     def _over_row(self, sweep: int, reductions: Sequence[Scalar], row: _Row) -> list[Value]:
-        """All elements of a sweep; a vector of totals of every reduction."""
+        """Compute all elements of a sweep. Returns a vector of partial totals per reduction."""
         f, end = self.f, self.vectors * self.lanes
         operands = [i.arguments[0] for i in reductions]
         neutral = [filled(vector(self._totals(i), i.type), identity(_of(i).op, i.type, i.signed)) for i in reductions]
@@ -283,7 +283,7 @@ class _Emitter:
         return min(self.lanes, PARTIALS) if _is_ordered(reduction) else self.lanes
 
     def _added(self, reduction: Scalar, total: Value, values: Value, place: int) -> Value:
-        """Elements from `place` on, counted from one that belongs to the first total, combined with the totals."""
+        """Add elements to the partial totals. Element `place` goes to total `place` modulo their number."""
         f, count = self.f, lanes(total.type)
         for start in range(0, lanes(values.type), count):
             some = min(count, lanes(values.type) - start)
@@ -301,16 +301,16 @@ class _Emitter:
         return combined(self.f, _of(reduction).op, reduction, left, right)
 
     def _total(self, i: Scalar, total: Value) -> Value:
-        """One number of a vector of totals and what the reduction starts with."""
+        """Combine a vector of partial totals and the initial value into one number."""
         total, start = folded(self.f, _of(i).op, i, total), _of(i).start
         if is_identity(start, _of(i).op, i.type, i.signed):
             return total
         return self._both(i, filled(total.type, start), total)
 
-    # Elements of a sweep: `count` of them, from `place` of the row on.
+    # `count` elements of a sweep, from index `place` of the row on.
 
     def _elements(self, sweep: int, count: int, place: Value | int, wanted: Sequence[int], row: _Row) -> list[Value]:
-        """Compute them, store them if this is the last sweep; the values of the scalars that are wanted."""
+        """Compute elements, and store them in the last sweep. Returns the values of the `wanted` scalars."""
         found = self._compute(self.sweeps.needed[sweep], count, place, row)
 
         def value(n: int) -> Value:
@@ -323,7 +323,7 @@ class _Emitter:
         return [value(n) for n in wanted]
 
     def _compute(self, needed: Sequence[int], count: int, place: Value | int, row: _Row) -> dict[int, Value]:
-        """The values of some scalars."""
+        """Compute the `needed` scalars, and return their values and those of their arguments."""
         body = self.rows.body
         reads = zip(self.rows.reads, row.sources, strict=True)
         here = [read.moved(self.f, source, self.along, place) for read, source in reads]
@@ -339,7 +339,7 @@ class _Emitter:
         return found
 
     def _given(self, n: int, count: int, place: Value | int, row: _Row) -> Value:
-        """A number of the row for every element, or what has been computed before."""
+        """A scalar from earlier: a constant, a number of the row for every element, or a kept value."""
         f, i = self.f, self.rows.body[n]
         if isinstance(i.what, Number):
             return filled(vector(count, i.type), i.what.number)

@@ -16,7 +16,7 @@ WIDTHS = {"i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64, "i128": 128, "float
 
 
 def like(value: Value, type_: str) -> str:
-    """The vector type with as many elements of another type."""
+    """A vector type with the same number of elements, of another type."""
     return vector(lanes(value.type), type_)
 
 
@@ -31,12 +31,12 @@ def literal(type_: str, number: float) -> str:
 
 
 def filled(type_: str, number: float) -> Value:
-    """A vector type's literal that repeats one number."""
+    """A splat literal of a vector type."""
     return Value(type_, f"splat ({element(type_)} {literal(element(type_), number)})")
 
 
 def suffix(type_: str) -> str:
-    """How intrinsics name a type: v16i32, v8f64."""
+    """The suffix of a type in names of intrinsics: v16i32, v8f64."""
     names = {"float": "f32", "double": "f64"}
     name = names.get(element(type_), element(type_))
     return f"v{lanes(type_)}{name}" if type_.startswith("<") else name

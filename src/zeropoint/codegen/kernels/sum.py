@@ -17,7 +17,7 @@ from zeropoint.numerics.rounding import INT32_MIN
 
 def summed(f: Function, isa: InstructionSet, total: CommonScaleSum, read: Sequence[Value]) -> Value:
     """The weighted sum of i8 values, for one vector of 8-bit activations of each operand."""
-    # Modulo 2^32, as the machine adds: the whole sum fits (`CommonScaleSum`), parts of it need not.
+    # Additions wrap modulo 2^32: the total fits i32 (`CommonScaleSum`), although partial sums may not.
     fixed = (1 << total.shift >> 1) - sum(
         (zero + isa.offset) * factor for zero, factor in zip(total.zero_points, total.multipliers, strict=True)
     )

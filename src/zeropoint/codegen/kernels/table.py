@@ -13,14 +13,14 @@ from zeropoint.codegen.llvm.text import Function, Value, constant
 
 
 def parts_of(f: Function, isa: InstructionSet, table: Value) -> list[Value]:
-    """The sixteen parts of a table of bytes, each repeated over the lanes of a vector."""
+    """The sixteen parts of a table of 256 entries, each repeated in all lanes of a vector."""
     entries = [f.load("<16 x i8>", table, 16 * n) for n in range(16)]
     parts = [f.binary("xor", part, entries[n - 1]) if n % 8 else part for n, part in enumerate(entries)]
     return [f.shuffle(part, None, [*range(16)] * isa.lanes) for part in parts]
 
 
 def looked_up(f: Function, isa: InstructionSet, parts: list[Value], x: Value) -> Value:
-    """The entries for a vector of numbers of entries, read without a sign."""
+    """The entries at a vector of unsigned 8-bit indices."""
     assert isa.look_up is not None
     halves = x, f.binary("xor", x, constant(isa.i8, -128))
     found: list[Value] = []

@@ -7,14 +7,14 @@ from zeropoint.codegen.llvm.text import Function, Value
 
 
 def unpack_order(lanes: int, per_lane: int, high: int) -> list[int]:
-    """Elements of two vectors in turn: of the lower (0) or upper (1) half of every lane."""
+    """Shuffle indices that interleave two vectors, for the lower (0) or upper (1) half of every lane."""
     half, total = per_lane // 2, lanes * per_lane
     starts = [lane * per_lane + high * half for lane in range(lanes)]
     return [index for start in starts for n in range(start, start + half) for index in (n, total + n)]
 
 
 def half_order(lanes: int, per_lane: int, high: int) -> list[int]:
-    """The lower (0) or upper (1) half of every lane."""
+    """Shuffle indices of the lower (0) or upper (1) half of every lane."""
     half = per_lane // 2
     return [lane * per_lane + high * half + n for lane in range(lanes) for n in range(half)]
 
