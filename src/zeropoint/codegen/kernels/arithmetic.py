@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -89,7 +89,7 @@ class Arithmetic(Protocol):
 class _IntegerSums:
     """Products of 8-bit activations and i8 weights, accumulated in i32; parameters begin with the biases."""
 
-    in_order: ClassVar[bool] = False
+    in_order = False
 
     def starts(self, f: Function, isa: InstructionSet, parameters: Value, count: int) -> list[Value]:
         """The biases."""
@@ -107,7 +107,7 @@ class Integers(_IntegerSums):
     Parameters are the biases (i32) and those of the epilogue. Weights whose products could saturate use two halves.
     """
 
-    channel_bytes: ClassVar[int] = 1
+    channel_bytes = 1
     halves: int
     epilogue: Epilogue
     residual: Residual | None = None
@@ -162,9 +162,9 @@ class Floats:
     input is.
     """
 
-    halves: ClassVar[int] = 1
-    channel_bytes: ClassVar[int] = 4
-    in_order: ClassVar[bool] = True  # every sum of floats is rounded
+    halves = 1
+    channel_bytes = 4
+    in_order = True  # every sum of floats is rounded
     bounds: tuple[float, float] | None = None
     bounds_last: bool = False
     residual: Residual | None = None
@@ -230,7 +230,7 @@ class Expressed(_IntegerSums):
     and the residual that follow.
     """
 
-    channel_bytes: ClassVar[int] = 4
+    channel_bytes = 4
     halves: int
     floats: Floats
 
