@@ -102,8 +102,9 @@ def test_folders_and_files_that_are_no_images_are_refused(folder: Path, tmp_path
     (tmp_path / "broken.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(40))
     with pytest.raises(DataError, match=r"broken.png: found no image that Pillow reads"):
         samples(zp.Images(tmp_path), [port(1, 3, 8, 8)])
-    with pytest.raises(DataError, match="found images for an input of int8"):
-        samples(zp.Images(folder), [port(1, 3, 8, 8, element=i8)])
+    for element, name in ((i8, "int8"), (IntegerType(16, Signedness.UNSIGNED), "uint16")):
+        with pytest.raises(DataError, match=f"found images for an input of {name}, expected floats or unsigned 8-bit"):
+            samples(zp.Images(folder), [port(1, 3, 8, 8, element=element)])
 
 
 def test_a_folder_of_images_calibrates_from_the_command_line(folder: Path, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ resize=256 crop=224 mean=0.485,0.456,0.406 std=0.229,0.224,0.225
 ```
 The steps are those of torchvision's classification presets, in this order: resize the shorter side (bilinear, with
 antialiasing), crop the center, divide pixels by 255, subtract `mean`, divide by `std`. Pixels for an input of unsigned
-integers are not normalized.
+8-bit integers are not normalized.
 """
 
 from __future__ import annotations
@@ -206,7 +206,7 @@ def _check_channels(asked: Preprocessing, channels: int, dtype: np.dtype[Any], p
             raise DataError(f"{place}: found {len(given)} numbers for '{key}', expected 1 or {channels}")
     if dtype.kind == "u" and (any(asked.mean) or asked.std != (1.0,)):
         raise DataError(f"{place}: found mean or std for an input of {dtype}, expected pixels as they are")
-    if dtype.kind not in "uf":
+    if dtype.kind != "f" and dtype != np.uint8:
         raise DataError(f"{place}: found images for an input of {dtype}, expected floats or unsigned 8-bit integers")
 
 
