@@ -189,7 +189,7 @@ def _parallel(job: Job, workers: int, pending: _Pending) -> Iterator[tuple[int, 
     """The results of the workers, in order of completion."""
     import joblib  # pyright: ignore[reportMissingTypeStubs] (starts processes, and only needed here)
 
-    delayed: Any = joblib.delayed  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    delayed: Any = joblib.delayed  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType] (no stubs)
     run = delayed(partial(_work, job))
     settings: dict[str, Any] = {"n_jobs": workers, "batch_size": 1, "max_nbytes": None}
     tasks = (run(chunk.number, chunk.samples) for chunk in pending.to_do())

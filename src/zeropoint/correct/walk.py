@@ -158,7 +158,7 @@ class _Converted(Sequence[Array]):
     def __len__(self) -> int:
         return len(self._value.stored)
 
-    def __getitem__(self, sample: int) -> Array:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def __getitem__(self, sample: int) -> Array:  # pyright: ignore[reportIncompatibleMethodOverride] (no slices)
         return self._convert(sample)
 
 

@@ -7,8 +7,9 @@ one operator that it represents; its ports have the parameters assigned by propa
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any, cast
 
-from xdsl.dialects.builtin import ArrayAttr
+from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase
 from xdsl.dialects.func import ReturnOp
 
 from zeropoint.export.channels_last import channels_last as with_channels_last
@@ -87,7 +88,7 @@ def _metadata(program: Program) -> Mapping[str, object]:
     target = attributes.get(TARGET)
     orders = {
         kind: {
-            port.name: list(array_values(entry.data[ORDER]))  # pyright: ignore[reportArgumentType]
+            port.name: list(array_values(cast("DenseArrayBase[Any]", entry.data[ORDER])))
             for port, entry in zip(ports, listed.data, strict=True)
             if ORDER in entry.data
         }

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
+from typing import cast
 
 import numpy as np
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from zeropoint.export.errors import ExportError
 from zeropoint.export.kernels import Kernel
@@ -41,7 +42,8 @@ def _weights(kernel: Kernel, emit: Emission, port: int, order: Sequence[int], fl
     """A weight with dimensions reordered and those in `flipped` reversed; constants are transposed at export."""
     value, kind = kernel.region.inputs[port], kernel.specs[port]
     quantized = isinstance(kind, UniformQuantizedType)
-    name = emit.name(value) if emit.name(value) != value.owner.name else f"{_name(kernel, emit)}/weights"  # pyright: ignore
+    named = not isinstance(value.owner, Operation) or emit.name(value) != value.owner.name
+    name = emit.name(value) if named else f"{_name(kernel, emit)}/weights"
     array = emit.array(value)
     if array is None:
         if flipped:
@@ -272,7 +274,7 @@ def matmul(op: DotGeneralOp, sides: Sequence[Tensor], kind: object, emit: Emissi
     batch = [sides[0].shape[axis] for axis in batches[0]]
     left = emit.reshaped(left, (*batch, size[0], terms), name)
     right = emit.reshaped(right, (*batch, terms, size[1]), name)
-    made = emit.apply("MatMul", [left, right], kind, (*batch, *size), name)  # pyright: ignore[reportArgumentType]
+    made = emit.apply("MatMul", [left, right], cast("Attribute", kind), (*batch, *size), name)
     return emit.reshaped(made, shape_of(op.result), name)
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
+from typing import cast
 
 import numpy as np
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
 
 from zeropoint.export.errors import ExportError
 from zeropoint.export.gathers import has_vector, taken_axis
@@ -318,7 +319,7 @@ def gathered(op: GatherOp, source: Tensor, indices: Tensor, kind: object, emit: 
     shape = indices.shape[:-1] if has_vector(op) else indices.shape
     indices = emit.reshaped(indices, shape, f"{name}/indices")
     result = shape_of(op.results[0])
-    return emit.apply("Gather", [source], kind, result, name, {"axis": axis}, [indices.name])  # pyright: ignore
+    return emit.apply("Gather", [source], cast("Attribute", kind), result, name, {"axis": axis}, [indices.name])
 
 
 def rescale(kernel: Kernel, emit: Emission) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp, TensorType, f32
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Block, Region, SSAValue
+from xdsl.ir import Attribute, Block, Region, SSAValue
 
 from zeropoint.frontend.errors import ModelError, NodeError
 from zeropoint.frontend.litert.call import Call, Values
@@ -85,14 +85,14 @@ class _Importer:
             if names.count(name) > 1:
                 raise ModelError(f"found two {what}s '{name}', expected names of their own")
 
-    def _input_type(self, tensor: Tensor, order: Sequence[int]) -> TensorType[object]:  # pyright: ignore
+    def _input_type(self, tensor: Tensor, order: Sequence[int]) -> TensorType[Attribute]:
         if tensor.data is not None:
             raise ModelError(f"found a constant '{tensor.name}' as an input, expected one that is given")
         shape = [0] * len(tensor.shape)
         for place, dimension in enumerate(order):
             shape[dimension] = tensor.shape[place]
         element = f32 if tensor.is_quantized else element_of_dtype(tensor.dtype)
-        return TensorType(element, shape)  # pyright: ignore
+        return TensorType(element, shape)
 
     def program(self) -> Program:
         """The program. Raises ModelError naming every operator that cannot be converted."""

@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
-from typing import Any
+from typing import Any, cast
 
 import ml_dtypes
 import numpy as np
@@ -290,5 +290,6 @@ def _orders(root: Any) -> Mapping[str, Mapping[str, list[int]]]:
                 found = json.loads(bytes(_array(root.Buffers(entry.Buffer()).DataAsNumpy(), np.uint8)))
             except ValueError:
                 return {}
-            return found.get("orders", {}) if isinstance(found, dict) else {}  # pyright: ignore
+            orders = cast("dict[str, Any]", found).get("orders") if isinstance(found, dict) else None
+            return cast("dict[str, Any]", orders) if isinstance(orders, dict) else {}
     return {}

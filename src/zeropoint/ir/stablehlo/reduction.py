@@ -334,7 +334,7 @@ def _promotable(first: Attribute, second: Attribute) -> bool:
     if isinstance(first, IntegerType) and isinstance(second, IntegerType):
         return cast("IntegerType", first).width.data <= cast("IntegerType", second).width.data
     if isinstance(first, ComplexType) and isinstance(second, ComplexType):
-        return _part_width(first) <= _part_width(second)  # pyright: ignore[reportUnknownArgumentType]
+        return _part_width(first) <= _part_width(second)  # pyright: ignore[reportUnknownArgumentType] (ComplexType[?])
     if isinstance(first, UniformQuantizedType) and isinstance(second, UniformQuantizedType):
         return first.expressed_type == second.expressed_type and first.storage.type.width <= second.storage.type.width
     return first == second
