@@ -45,6 +45,7 @@ from zeropoint.solve import (
     wanted_statistics,
 )
 from zeropoint.solve.bound_masks import bound_masks
+from zeropoint.standard import expand_fxpmath
 from zeropoint.targets import Target
 from zeropoint.targets import target as named_target
 
@@ -209,6 +210,7 @@ OTHER_PASSES = (
     Pass(channels_last, "channels behind the spatial dimensions, for exporters"),
     Pass(check_fully_quantized, "an error for each port without parameters"),
     Pass(check_kernels, "an error for each port that its kernel does not allow"),
+    Pass(expand_fxpmath, "fixed-point ops to integer StableHLO"),
     Pass(fold_bounds, "fold clamps into requantizations"),
     Pass(fold_batch_norm, "fold scales and shifts per channel into contractions"),
     Pass(fold_broadcasts, "broadcast constants in one step, from what varies"),

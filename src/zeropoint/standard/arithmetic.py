@@ -1,0 +1,120 @@
+"""The ops that fixed-point formulas are written in, on one element or on all elements of a tensor.
+
+`fixed_point.py` states each formula once. `tensors.py` emits it as StableHLO on tensors, `scalars.py` as arith ops in
+the body of a `linalg.generic`.
+
+A parameter is a number, or an array with one number per channel. A parameter that changes nothing (a sum with 0, a
+product with 1, a shift by 0) emits no op.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Literal
+
+import numpy as np
+from xdsl.dialects.builtin import AnyFloat, IntegerType, f32, f64
+from xdsl.ir import SSAValue
+
+from zeropoint.numerics.arrays import AnyArray
+
+Kind = Literal[
+    "add", "and", "clamp", "maximum", "minimum", "multiply", "or", "round_even", "shift_left", "shift_right", "subtract"
+]
+"""The ops. A right shift is arithmetic."""
+Relation = Literal["eq", "ge", "gt", "lt"]
+"""Comparisons, of signed integers."""
+Parameter = int | float | AnyArray
+"""A number, or one per channel."""
+Element = IntegerType | AnyFloat
+"""The type of an element."""
+Operand = SSAValue | Parameter
+
+_NEUTRAL: dict[Kind, int] = {"add": 0, "subtract": 0, "multiply": 1, "shift_left": 0, "shift_right": 0}
+"""The right operand that leaves the left one unchanged."""
+
+
+class Arithmetic(ABC):
+    """Emits elementwise ops. Integer results wrap around, as in arith and StableHLO."""
+
+    @abstractmethod
+    def parameter(self, value: Parameter, element: Element, like: SSAValue) -> SSAValue:
+        """A constant of type `element`, with the shape of `like`."""
+
+    @abstractmethod
+    def emit(self, kind: Kind, *operands: SSAValue) -> SSAValue:
+        """An op on operands of one type."""
+
+    @abstractmethod
+    def compare(self, relation: Relation, x: SSAValue, y: Operand) -> SSAValue:
+        """Whether x `relation` y, as i1."""
+
+    @abstractmethod
+    def select(self, condition: SSAValue, x: SSAValue, y: SSAValue) -> SSAValue:
+        """x where the condition holds, y elsewhere."""
+
+    @abstractmethod
+    def converted(self, x: SSAValue, element: Element) -> SSAValue:
+        """x in another type. Integers are sign-extended or truncated; floats must be integers that fit."""
+
+    @abstractmethod
+    def looked_up(self, table: SSAValue, index: SSAValue) -> SSAValue:
+        """table[index], for an index of i32 inside the table."""
+
+    @abstractmethod
+    def element(self, x: SSAValue) -> Element:
+        """The type of the elements of x."""
+
+    def of(self, value: Operand, like: SSAValue) -> SSAValue:
+        """An operand as a value of the type of `like`."""
+        return value if isinstance(value, SSAValue) else self.parameter(value, self.element(like), like)
+
+    def _with(self, kind: Kind, x: SSAValue, y: Operand) -> SSAValue:
+        if not isinstance(y, SSAValue) and kind in _NEUTRAL and bool((np.asarray(y) == _NEUTRAL[kind]).all()):
+            return x
+        return self.emit(kind, x, self.of(y, x))
+
+    def add(self, x: SSAValue, y: Operand) -> SSAValue:
+        """x + y."""
+        return self._with("add", x, y)
+
+    def subtract(self, x: SSAValue, y: Operand) -> SSAValue:
+        """x - y."""
+        return self._with("subtract", x, y)
+
+    def multiply(self, x: SSAValue, y: Operand) -> SSAValue:
+        """x * y."""
+        return self._with("multiply", x, y)
+
+    def shift_left(self, x: SSAValue, y: Operand) -> SSAValue:
+        """x * 2^y."""
+        return self._with("shift_left", x, y)
+
+    def shift_right(self, x: SSAValue, y: Operand) -> SSAValue:
+        """floor(x / 2^y)."""
+        return self._with("shift_right", x, y)
+
+    def bit_and(self, x: SSAValue, y: Operand) -> SSAValue:
+        """The bits that x and y share."""
+        return self._with("and", x, y)
+
+    def bit_or(self, x: SSAValue, y: Operand) -> SSAValue:
+        """The bits of x and those of y."""
+        return self._with("or", x, y)
+
+    @abstractmethod
+    def clamp(self, x: SSAValue, low: float, high: float) -> SSAValue:
+        """min(max(x, low), high)."""
+
+    def round_even(self, x: SSAValue) -> SSAValue:
+        """A float rounded to the nearest integer, ties to even."""
+        return self.emit("round_even", x)
+
+
+FLOATS = (f32, f64)
+"""The float types of multipliers."""
+
+
+def is_float(element: Element) -> bool:
+    """Whether the type is f32 or f64."""
+    return element in FLOATS

@@ -1,0 +1,217 @@
+"""The fixed-point ops as plain integer arithmetic, one function per requantization behaviour.
+
+The formulas are those of `zeropoint.numerics.requantize`, whose docstrings prove that no step overflows its type.
+Shifts and rounding terms are computed here from the constant multipliers, so that all shifts are constants in range.
+Only `float32-rne` computes in floats, because onnxruntime's and XNNPACK's kernels do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from xdsl.dialects.builtin import IntegerType, f32, i32, i64
+from xdsl.ir import SSAValue
+
+from zeropoint.numerics.arrays import AnyArray, IntArray
+from zeropoint.numerics.elementwise import CommonScaleSum
+from zeropoint.numerics.requantize import Requantization, RequantizeBehaviour
+from zeropoint.numerics.rounding import INT32_MAX, INT32_MIN
+from zeropoint.standard.arithmetic import Arithmetic, Element
+
+WORD = 32
+NARROW_FLOAT = 1 << 24
+"""Integers up to this magnitude are exact in f32."""
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """A multiplier and its shift, one of each or one per channel, with the bounds of the result less its zero point."""
+
+    multiplier: AnyArray
+    shift: IntArray
+    zero_point: int
+    low: int
+    high: int
+
+
+Form = Callable[[Arithmetic, SSAValue, Parameters], SSAValue]
+"""Emits clamp(round(acc * m) + zero_point), still in the type of the computation."""
+
+
+def requantized(ops: Arithmetic, accumulator: SSAValue, op: Requantization, result: Element) -> SSAValue:
+    """Emit clamp(round(acc * m) + zero_point, storage_min, storage_max), converted to the type `result`."""
+    multiplier = op.multiplier
+    shift = np.zeros(multiplier.multiplier.shape, np.int64) if multiplier.shift is None else multiplier.shift
+    parameters = Parameters(_one(multiplier.multiplier), _one(shift), op.zero_point, op.storage_min, op.storage_max)
+    rounded = FORMS[multiplier.behaviour](ops, accumulator, parameters)
+    return ops.converted(ops.clamp(rounded, op.storage_min, op.storage_max), result)
+
+
+def _one(values: AnyArray) -> AnyArray:
+    """Parameters that are equal for all channels as one number."""
+    flat = values.reshape(-1)
+    return flat[0].reshape(()) if flat.size and bool((flat == flat[0]).all()) else flat
+
+
+def _width(ops: Arithmetic, x: SSAValue) -> int:
+    element = ops.element(x)
+    assert isinstance(element, IntegerType)
+    return element.width.data
+
+
+def _half(shift: IntArray) -> IntArray:
+    """2^(shift - 1), which rounds half up before a right shift; 0 for no shift."""
+    return (np.int64(1) << shift) >> 1
+
+
+def _fixed16(ops: Arithmetic, x: SSAValue, p: Parameters) -> SSAValue:
+    """a = sat16(half up (x >> s)); (((a * M + 2^14) >> 15) + 64 * zero_point + 32) >> 6.
+
+    2a is saturated before and after a left shift, so that every step fits 32 bits.
+    """
+    left = np.maximum(1 - p.shift, 0)
+    doubled = ops.clamp(ops.shift_right(x, np.maximum(p.shift - 1, 0)), -65536, 65534)
+    if left.any():
+        doubled = ops.clamp(ops.shift_left(doubled, left), -65536, 65534)
+    a = ops.shift_right(ops.add(doubled, 1), 1)
+    product = ops.shift_right(ops.add(ops.multiply(a, p.multiplier), 1 << 14), 15)
+    return ops.shift_right(ops.add(product, 64 * p.zero_point + 32), 6)
+
+
+def _fixed32(ops: Arithmetic, x: SSAValue, p: Parameters) -> SSAValue:
+    """(x * M + 2^(N-1)) >> N in 64 bits."""
+    right = np.maximum(p.shift, 0)
+    factor = p.multiplier.astype(np.int64) << np.maximum(-p.shift, 0)
+    if _width(ops, x) > WORD and int(factor.max(initial=0)) >= 1 << 17:
+        return ops.add(_fixed32_of_48_bits(ops, x, factor, right), p.zero_point)
+    product = ops.multiply(ops.converted(x, i64), factor)
+    return ops.add(ops.shift_right(ops.add(product, _half(right)), right), p.zero_point)
+
+
+def _fixed32_of_48_bits(ops: Arithmetic, x: SSAValue, factor: IntArray, right: IntArray) -> SSAValue:
+    """(x * M + 2^(N-1)) >> N from x = high * 2^16 + low. Shifts N < 17 saturate x to 32 bits instead."""
+    high = ops.multiply(ops.shift_right(x, 16), factor)
+    low = ops.shift_right(ops.multiply(ops.bit_and(x, 0xFFFF), factor), 16)
+    half = np.int64(1) << np.maximum(right - 17, 0)
+    long = ops.shift_right(ops.add(ops.add(high, low), half), np.maximum(right - 16, 0))
+    if (right >= 17).all():
+        return long
+    inside = ops.multiply(ops.clamp(x, -INT32_MAX, INT32_MAX), factor)
+    short = ops.shift_right(ops.add(inside, _half(right)), right)
+    if (right < 17).all():
+        return short
+    is_long = ops.compare("ge", ops.parameter(right, i64, x), 17)
+    return ops.select(is_long, long, short)
+
+
+def _fixed32_double(ops: Arithmetic, x: SSAValue, p: Parameters) -> SSAValue:
+    """Two roundings: the high half of a doubled product, ties up; then a division by 2^k, ties away from zero."""
+    left, right = np.maximum(p.shift, 0), np.maximum(-p.shift, 0)
+    inside = ops.converted(x, i64)
+    if _width(ops, x) > WORD:
+        inside = ops.clamp(inside, INT32_MIN, INT32_MAX)
+    if left.any():
+        inside = ops.clamp(ops.shift_left(inside, left), INT32_MIN, INT32_MAX)
+    # Multipliers are not negative, so that the product is below 2^62 and its high half needs no saturation.
+    high = ops.shift_right(ops.add(ops.multiply(inside, p.multiplier), 1 << 30), 31)
+    return ops.add(_divided(ops, high, right), p.zero_point)
+
+
+def _divided(ops: Arithmetic, x: SSAValue, power: IntArray) -> SSAValue:
+    """x / 2^power, ties away from zero: 1 less than half is added to negative numbers. |x| <= 2^62."""
+    if not power.any():
+        return x
+    sign = ops.shift_right(x, 63)
+    if not power.all():
+        sign = ops.bit_and(sign, np.where(power > 0, -1, 0).astype(np.int64))
+    return ops.shift_right(ops.add(ops.add(x, _half(power)), sign), power)
+
+
+def _tosa_double(ops: Arithmetic, x: SSAValue, p: Parameters) -> SSAValue:
+    """apply_scale_32 with DOUBLE_ROUND: shifts above 31 first add half of the 31st bit, away from zero."""
+    value = ops.converted(x, i64)
+    total = ops.add(ops.multiply(value, p.multiplier), _half(p.shift))
+    extra = np.where(p.shift > 31, np.int64(1 << 30), np.int64(0))
+    if extra.any():
+        up, down = ops.of(extra, total), ops.of(-extra, total)
+        total = ops.add(total, ops.select(ops.compare("ge", value, 0), up, down))
+    return ops.add(ops.shift_right(total, p.shift), p.zero_point)
+
+
+def _float32_rne(ops: Arithmetic, x: SSAValue, p: Parameters) -> SSAValue:
+    """The product in f32, rounded to even. It is clamped before it becomes an integer, which must hold it."""
+    rounded = ops.round_even(ops.multiply(ops.converted(x, f32), p.multiplier))
+    low, high = p.low - p.zero_point, p.high - p.zero_point
+    if max(abs(low), abs(high)) <= NARROW_FLOAT:
+        return ops.add(ops.converted(ops.clamp(rounded, low, high), i32), p.zero_point)
+    return ops.add(ops.converted(ops.clamp(rounded, -(2.0**62), 2.0**62), i64), p.zero_point)
+
+
+def _exact(ops: Arithmetic, x: SSAValue, p: Parameters) -> SSAValue:
+    """x * Q / 2^k, half to even, with the 53-bit integer Q in limbs of 18, 18 and 17 bits."""
+    fraction, exponent = np.frexp(p.multiplier.astype(np.float64))
+    integer, mask = np.ldexp(fraction, 53).astype(np.int64), (1 << 18) - 1
+    k = np.clip(17 - exponent.astype(np.int64), 0, 62)
+    value = ops.converted(x, i64)
+    first = ops.multiply(value, integer & mask)
+    second = ops.add(ops.multiply(value, (integer >> 18) & mask), ops.shift_right(first, 18))
+    high = ops.add(ops.multiply(value, integer >> 36), ops.shift_right(second, 18))
+    low = ops.bit_and(ops.bit_or(first, second), mask)
+    y = ops.shift_right(high, k)
+    rest = ops.shift_left(ops.subtract(high, ops.shift_left(y, k)), 1)
+    one = np.int64(1) << k
+    # Half to even: up above the tie, and at the tie if low bits remain or y is odd.
+    odd = ops.bit_or(low, ops.bit_and(y, 1))
+    at_tie = ops.select(ops.compare("eq", rest, one), odd, ops.of(0, y))
+    up = ops.select(ops.compare("gt", rest, one), ops.of(1, y), at_tie)
+    one_up = ops.select(ops.compare("gt", up, 0), ops.of(1, y), ops.of(0, y))
+    return ops.add(ops.add(y, one_up), p.zero_point)
+
+
+def _pot(ops: Arithmetic, x: SSAValue, p: Parameters) -> SSAValue:
+    """x * 2^-n: a left shift, or a division, ties away from zero."""
+    left, right = np.maximum(-p.shift, 0), np.maximum(p.shift, 0)
+    shifted = ops.shift_left(ops.converted(x, i64), left)
+    if _width(ops, x) <= WORD:
+        return ops.add(_divided(ops, shifted, right), p.zero_point)
+    # 64-bit accumulators may leave no room for the rounding term: the bits that are shifted out decide.
+    mask = (np.int64(1) << right) - 1
+    threshold = ops.subtract(ops.of(mask >> 1, shifted), ops.shift_right(shifted, 63))
+    above = ops.compare("gt", ops.bit_and(shifted, mask), threshold)
+    up = ops.select(above, ops.of(1, shifted), ops.of(0, shifted))
+    return ops.add(ops.add(ops.shift_right(shifted, right), up), p.zero_point)
+
+
+FORMS: dict[RequantizeBehaviour, Form] = {
+    RequantizeBehaviour.FIXED16: _fixed16,
+    RequantizeBehaviour.FIXED32: _fixed32,
+    RequantizeBehaviour.FIXED32_DOUBLE: _fixed32_double,
+    RequantizeBehaviour.TOSA_DOUBLE: _tosa_double,
+    RequantizeBehaviour.FLOAT32_RNE: _float32_rne,
+    RequantizeBehaviour.EXACT: _exact,
+    RequantizeBehaviour.POT: _pot,
+}
+"""The ops of each behaviour."""
+
+
+def weighted_sum(ops: Arithmetic, inputs: list[SSAValue], op: CommonScaleSum, result: Element) -> SSAValue:
+    """Emit clamp(zero_point + (sum_i (x_i - z_i) * A_i + 2^(shift-1)) >> shift) in i32.
+
+    The zero points are subtracted from the rounding term, sum_i z_i * A_i at once, modulo 2^32: sums wrap around and
+    the total fits.
+    """
+    terms = [ops.multiply(ops.converted(x, i32), factor) for x, factor in zip(inputs, op.multipliers, strict=True)]
+    total = terms[0]
+    for term in terms[1:]:
+        total = ops.add(total, term)
+    offset = (1 << (op.shift - 1)) - sum(z * factor for z, factor in zip(op.zero_points, op.multipliers, strict=True))
+    wrapped = (offset + (1 << 31)) % (1 << 32) - (1 << 31)
+    rounded = ops.add(ops.shift_right(ops.add(total, wrapped), op.shift), op.zero_point)
+    return ops.converted(ops.clamp(rounded, op.storage_min, op.storage_max), result)
+
+
+def looked_up(ops: Arithmetic, x: SSAValue, table: SSAValue, least: int) -> SSAValue:
+    """Emit table[x - least], for an 8-bit x of a type whose least value is `least`."""
+    return ops.looked_up(table, ops.subtract(ops.converted(x, i32), least))

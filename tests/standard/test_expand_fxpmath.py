@@ -1,0 +1,74 @@
+"""Expanded fixed-point ops compute what the ops do: random multipliers, accumulators at every bound."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from xdsl.dialects.builtin import IntegerType, Signedness, TensorType, i8, i16
+
+from interp.programs import one_op
+from property_cases import some
+from standard.fixed_point_programs import Case, accumulators, cases, requantization
+from zeropoint.errors import Error
+from zeropoint.interp import Interpreter
+from zeropoint.ir.fxpmath import RequantizeOp, TableOp, WeightedSumOp
+from zeropoint.ir.program import Program
+from zeropoint.ir.tensors import Array
+from zeropoint.ir.text import parse_program, print_program
+from zeropoint.numerics import CommonScaleSum
+from zeropoint.standard import expand_fxpmath
+
+
+def agrees(program: Program, *arrays: Array) -> None:
+    expanded = expand_fxpmath(program)
+    assert not [op for op in expanded.module.walk() if op.name.startswith("fxpmath.")]
+    parse_program(print_program(expanded), weights=expanded.weights)  # verifies
+    (expected,), (found,) = (Interpreter(each).run_values(arrays) for each in (program, expanded))
+    np.testing.assert_array_equal(found, expected)
+    assert found.dtype == expected.dtype
+
+
+@some(100, deadline=None)
+@given(case=cases(), seed=st.integers(0, 2**32 - 1))
+def test_every_behaviour_keeps_every_bit(case: Case, seed: int) -> None:
+    agrees(requantization(case), accumulators(case, np.random.default_rng(seed)))
+
+
+@some(50, deadline=None)
+@given(data=st.data(), seed=st.integers(0, 2**32 - 1))
+def test_a_weighted_sum_keeps_every_bit(data: st.DataObject, seed: int) -> None:
+    count, shift = data.draw(st.integers(1, 4)), data.draw(st.integers(1, 31))
+    width, element = data.draw(st.sampled_from([(8, i8), (16, i16)]))
+    reach = ((1 << 31) - 1 - (1 << (shift - 1))) // count >> (width + 1)
+    factors = tuple(data.draw(st.integers(-reach, reach)) for _ in range(count))
+    half = 1 << (width - 1)
+    points = tuple(data.draw(st.integers(-half, half - 1)) for _ in range(count))
+    total = CommonScaleSum(factors, points, shift, data.draw(st.integers(-half, half - 1)), -half, half - 1)
+    kind = TensorType(element, [60])
+    random = np.random.default_rng(seed)
+    arrays = [random.integers(-half, half, 60).astype(f"i{width // 8}") for _ in range(count)]
+    agrees(one_op([kind] * count, lambda *inputs: WeightedSumOp(inputs, kind, total)), *arrays)
+
+
+@pytest.mark.parametrize("unsigned", [False, True])
+def test_a_table_becomes_a_gather(unsigned: bool) -> None:
+    element = IntegerType(8, Signedness.UNSIGNED) if unsigned else i8
+    entries = np.random.default_rng(0).integers(-(2**15), 2**15, 256).astype(np.int16)
+    types = [TensorType(element, [2, 128]), TensorType(i16, [256])]
+    x = np.arange(256).reshape(2, 128) - (0 if unsigned else 128)
+    program = one_op(types, lambda a, t: TableOp(a, t, TensorType(i16, [2, 128])))
+    agrees(program, x.astype(np.uint8 if unsigned else np.int8), entries)
+
+
+def test_multipliers_that_are_not_constant_are_refused_with_the_op() -> None:
+    text = """
+    func.func @main(%a: tensor<4xi32>, %m: tensor<1xi32>, %n: tensor<1xi32>) -> tensor<4xi8> {
+      %y = "fxpmath.requantize"(%a, %m, %n) <{behaviour = "fixed32", zero_point = 0 : i64, storage_min = -128 : i64,
+        storage_max = 127 : i64}> : (tensor<4xi32>, tensor<1xi32>, tensor<1xi32>) -> tensor<4xi8>
+      return %y : tensor<4xi8>
+    }"""
+    with pytest.raises(Error, match=r"fxpmath\.requantize: found multipliers that are not constant") as error:
+        expand_fxpmath(parse_program(text))
+    assert isinstance(getattr(error.value, "op", None), RequantizeOp)
