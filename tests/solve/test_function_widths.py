@@ -24,6 +24,7 @@ from zeropoint.ir.stablehlo import (
     MultiplyOp,
     PowerOp,
     RsqrtOp,
+    SqrtOp,
 )
 from zeropoint.ir.tensors import shape_of, with_shape
 from zeropoint.ir.text import parse_program
@@ -85,10 +86,21 @@ def spectrum(function: Callable[[Network, SSAValue], SSAValue]) -> Program:
     return net.finish([convolution(net, value, 4)])
 
 
-def sounds(count: int, seed: int) -> list[dict[str, np.ndarray]]:
-    """Frames whose loudness spans three decades of amplitude."""
+def magnitude(parts: int) -> Program:
+    """The root of a sum of squares, each by a kernel of its own."""
+    net = Network([(1, BINS, 1, FRAMES)])
+    values = [convolution(net, net.values[0], BINS) for _ in range(parts)]
+    total, *squares = [net.insert(MultiplyOp(value, value)) for value in values]
+    for square in squares:
+        total = net.insert(AddOp(total, square))
+    net.layer("root")
+    return net.finish([net.insert(SqrtOp(total))])
+
+
+def sounds(count: int, seed: int, quietest: float = -2, loudest: float = 1) -> list[dict[str, np.ndarray]]:
+    """Frames whose loudness spans three decades of amplitude, or those between two powers of ten."""
     random = np.random.default_rng(seed)
-    loudness = 10.0 ** random.uniform(-2, 1, (count, 1, 1, 1, FRAMES))
+    loudness = 10.0 ** random.uniform(quietest, loudest, (count, 1, 1, 1, FRAMES))
     return [{"x0": s.astype(np.float32)} for s in random.normal(0, 1, (count, 1, BINS, 1, FRAMES)) * loudness]
 
 
@@ -114,6 +126,16 @@ def test_a_logarithm_of_values_that_span_decades_keeps_them(target: str, observe
 def test_other_functions_of_small_values_keep_them(function: Callable[[Network, SSAValue], SSAValue]) -> None:
     program = spectrum(function)
     assert sqnr(program, quantize(program, sounds(16, 1)).quantized, sounds(8, 2)) > 20
+
+
+@pytest.mark.parametrize("parts", [4, 6])
+def test_roundings_that_are_each_tolerable_are_judged_by_their_sum(parts: int) -> None:
+    program = magnitude(parts)
+    data = sounds(16, 1, -0.6, 0.3)
+    made = quantize(program, data)
+    assert sqnr(program, made.quantized, data) > 20
+    root = [op for op in made.propagated.entry.ops if isinstance(op, QuantizeRegionOp)][-1]
+    assert "'root1' and the kernels before it read" in reason(root)
 
 
 def reason(region: QuantizeRegionOp) -> str:

@@ -7,7 +7,7 @@ distribution over it is assumed; log-uniform if all values have the same sign.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -56,6 +56,13 @@ class Distribution:
         bounds = (storage.minimum, storage.maximum)
         stored = quantize(self.points, chosen.scale, chosen.zero_point, *bounds, expressed=np.float64)
         return dequantize(stored, chosen.scale, chosen.zero_point, np.float64).astype(np.float32)
+
+    def rounded_noise(self, storage: Storage, deviation: float = 0.0) -> list[tuple[float, Array]]:
+        """Like `rounded`, for points with normal noise of a standard deviation, as (weight, points)."""
+        if not deviation:
+            return [(1.0, self.rounded(storage))]
+        noisy = with_noise(self.points, deviation)
+        return [(weight, replace(self, points=points).rounded(storage)) for weight, points in noisy]
 
     @property
     def power(self) -> float:

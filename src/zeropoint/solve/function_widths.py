@@ -1,16 +1,18 @@
 """Find functions that need more than 8 bits for their operand, and widen or keep float the kernels before them.
 
 If a logarithm reads values that span decades, most of its results come from values below one step. The loss is measured
-on the calibrated values: the function is evaluated on them unrounded and rounded. If its SQNR is below the target's
-`least_sqnr`, and at least `WORSE` dB below that of the rounded operand itself, both ends of the operand get the wider
-storage of the target's rows. If there is none, the operand stays float, and so do the function and the kernel that
-produces the operand.
+on the calibrated values: the function is evaluated on them unrounded and rounded. Noise from the roundings before the
+operand is added to it (`rounding_noise`), because several that are each tolerable may be too much together. If the
+function's SQNR is below the target's `least_sqnr`, and at least `WORSE` dB below that of the rounded operand itself,
+both ends of the operand get the wider storage of the target's rows. If there is none, the operand stays float, and so
+do the function and the kernel that produces the operand.
 
 The operands of that kernel are rounded, too, so the same test is applied to it, composed with the function: data
-movement passes its operand on, functions are composed, and the rounding of a sum's operands is normal noise on the sum.
-Float ops in between, such as those without a kernel on the target, do not round, but they are walked through: their
-operands may come from a kernel that would round. The walk continues while the noise is too large, through at most two
-contractions (a filter bank before the logarithm, a transform before that). Kernels before those are rounded as usual.
+movement passes its operand on, functions are composed, and the noise of a sum's operands is normal noise on the sum, of
+which each operand may cause an equal part. Float ops in between, such as those without a kernel on the target, do not
+round, but they are walked through: their operands may come from a kernel that would round. The walk continues while the
+noise is too large, through at most two contractions (a filter bank before the logarithm, a transform before that).
+Kernels before those are rounded as usual.
 
 Source: the RFC on quantization transformations, section "Target Constraints": the table decides which storage a kernel
 takes.
@@ -20,40 +22,41 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from math import prod, sqrt
+from math import sqrt
 
 import numpy as np
 from xdsl.dialects.builtin import AnyFloat
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Operation, SSAValue
 
-from zeropoint.ir.annotations import DEMANDS, Fact, facts_of
-from zeropoint.ir.constants import constant_array, is_constant
-from zeropoint.ir.contractions import weight_channel_axis, weights_by_channel
+from zeropoint.ir.annotations import Fact
+from zeropoint.ir.constants import constant_array
 from zeropoint.ir.functions import evaluate_chain, function_name, is_function
 from zeropoint.ir.locations import location_text
 from zeropoint.ir.program import Program
-from zeropoint.ir.quant import QuantizeRegionOp, Storage, UniformQuantizedType
-from zeropoint.ir.stablehlo import BroadcastInDimOp, ConvolutionOp, DotGeneralOp, SelectOp
-from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
+from zeropoint.ir.quant import QuantizeRegionOp, Storage
+from zeropoint.ir.stablehlo import BroadcastInDimOp
+from zeropoint.ir.tensors import Array, element_dtype, element_of
 from zeropoint.ir.weights import Weights
-from zeropoint.solve.classes import real_range
 from zeropoint.solve.constraints import Constraints
 from zeropoint.solve.distribution import Distribution, Function, loss, with_noise
 from zeropoint.solve.real_results import plain_contraction
 from zeropoint.solve.rescale import is_rescale
+from zeropoint.solve.rounding_noise import (
+    CONTRACTIONS,
+    CONTRACTIONS_KEPT,
+    ONE_BYTE,
+    RoundingNoise,
+    activations,
+    is_demanded,
+)
 from zeropoint.solve.termination import Port
-from zeropoint.targets import DATA, OUTPUT, FixedScale, KernelRow, SameScale, Target
-from zeropoint.targets.logical_kernels import MOVEMENTS
+from zeropoint.targets import DATA, OUTPUT, Target
 
 WORSE = 6.0
 """Minimum difference in dB between a function's SQNR and that of its rounded operand, to blame the function."""
 LINEAR = ("add", "subtract", "multiply", "maximum", "minimum", "mean", "sum", "average_pool", "batch_matmul")
 """Kernels that never need wider operands: they pass the noise of a rounded operand on, but do not amplify it."""
-CONTRACTIONS = ("convolution", "depthwise_convolution", "transpose_convolution", "fully_connected")
-CONTRACTIONS_KEPT = 2
-"""Most contractions that may stay float for one function: a filter bank before a logarithm, a transform before that."""
-ONE_BYTE = Storage.of("i8")
 
 
 @dataclass(frozen=True)
@@ -79,40 +82,42 @@ class FunctionWidths:
     target: Target
     constraints: Constraints
     weights: Weights
+    noise: RoundingNoise
     floats: dict[QuantizeRegionOp, str] = field(default_factory=dict[QuantizeRegionOp, str])
     wide: dict[Port, int] = field(default_factory=dict[Port, int])
 
     @staticmethod
     def of(program: Program, target: Target, constraints: Constraints) -> FunctionWidths:
         """Check every function of a program whose operands have statistics."""
-        found = FunctionWidths(target, constraints, program.weights)
+        found = FunctionWidths(target, constraints, program.weights, RoundingNoise.of(program, target, constraints))
         if target.least_sqnr:
             for op in reversed(list(program.entry.ops)):
-                if isinstance(op, QuantizeRegionOp) and op not in found.floats and not _is_demanded(op):
+                if isinstance(op, QuantizeRegionOp) and op not in found.floats and not is_demanded(op):
                     found._judge(op)
         return found
-
-    def _rows(self, region: QuantizeRegionOp) -> tuple[KernelRow, ...]:
-        return self.target.by_kernel.get(region.logical_kernel.data, ())
 
     def _judge(self, region: QuantizeRegionOp) -> None:
         """Decide the width of each operand of a region that is a function of it."""
         if region.logical_kernel.data in LINEAR or is_rescale(region) or len(region.outputs) != 1:
             return
-        for index, value in _activations(region):
-            seen = self._seen(value)
-            function = None if seen is None or self._is_given(value) else self._function(region, index)
+        for index, value in activations(region):
+            seen = self.noise.seen(value)
+            function = None if seen is None or self.noise.is_given(value) else self._function(region, index)
             if seen is not None and function is not None:
                 self._judge_operand(region, index, seen, function)
 
     def _judge_operand(self, region: QuantizeRegionOp, index: int, seen: Distribution, function: Function) -> None:
         storages = list(self._storages(region, index)) or [ONE_BYTE]
-        left = [self._left(function, seen, storage) for storage in storages]
+        alone = [self._left(function, seen, storage) for storage in storages]
+        # A wider operand comes from wider kernels, so only the narrowest storage has the noise before it.
+        carried = sqrt(self.noise.carried_by(region.inputs[index]))
+        left = [self._left(function, seen, storages[0], carried), *alone[1:]]
         if left[0] is None:
             return
         enough = next((storage for storage, found in zip(storages, left, strict=True) if found is None), None)
+        readers = f"{_name(region)} {'and the kernels before it read' if alone[0] is None else 'reads'}"
         why = (
-            f"{storages[0]} is too coarse for what {_name(region)} reads: its result would keep {left[0]:.1f} dB, "
+            f"{storages[0]} is too coarse for what {readers}: its result would keep {left[0]:.1f} dB, "
             f"expected {self.target.least_sqnr:g}"
         )
         if enough is None:
@@ -125,16 +130,19 @@ class FunctionWidths:
         reader = _Reader((function,), None if enough is None else enough.type.width, why)
         self._trace(region.inputs[index], reader)
 
-    def _left(self, function: Function, seen: Distribution, storage: Storage) -> float | None:
-        """The SQNR in dB of a function of the rounded operand if it is too low; None if it is sufficient."""
-        rounded = seen.rounded(storage)
-        left = loss(function, seen.points, [(1.0, rounded)])
-        own = loss(lambda points: points, seen.points, [(1.0, rounded)])
+    def _left(self, function: Function, seen: Distribution, storage: Storage, carried: float = 0.0) -> float | None:
+        """The SQNR in dB of a function of the rounded operand if it is too low; None if it is sufficient.
+
+        `carried` is the standard deviation of the noise that the operand has before it is rounded.
+        """
+        rounded = seen.rounded_noise(storage, carried)
+        left = loss(function, seen.points, rounded)
+        own = loss(lambda points: points, seen.points, rounded)
         return left if left < min(self.target.least_sqnr, own - WORSE) else None
 
     def _storages(self, region: QuantizeRegionOp, index: int) -> Iterator[Storage]:
         """The storages that the target's rows accept at an operand, in table order; the narrow ones of a row first."""
-        for row in self._rows(region):
+        for row in self.noise.rows(region):
             rule = row.input_rule(index)
             if rule.role in DATA:
                 yield rule.storage
@@ -155,16 +163,16 @@ class FunctionWidths:
     def _ask(self, value: SSAValue, reader: _Reader) -> list[tuple[SSAValue, _Reader]]:
         """Keep the kernel that defines `value` from rounding it. Returns the operands to visit next, with readers."""
         maker = value.owner
-        if not isinstance(maker, Operation) or self._is_given(value):
+        if not isinstance(maker, Operation) or self.noise.is_given(value):
             return []
         kernel = maker if isinstance(maker, QuantizeRegionOp) and self._rounds(maker) else None
         if kernel is not None:
-            if _is_demanded(kernel):
+            if is_demanded(kernel):
                 return []
             if reader.bits is not None or not self._gives_reals(kernel):
                 self._keep(kernel, value, reader)
         found: list[tuple[SSAValue, _Reader]] = []
-        for index, operand in _activations(maker):
+        for index, operand in activations(maker):
             behind = self._behind(maker, index, value, reader)
             if behind is None:
                 continue
@@ -180,12 +188,12 @@ class FunctionWidths:
         """Widen the output of a region if a row allows it; otherwise keep the region float."""
         if region in self.floats:
             return
-        rows = self._rows(region)
+        rows = self.noise.rows(region)
         if reader.bits is not None and any(max(row.output.widths) >= reader.bits for row in rows):
             self.wide[region, OUTPUT] = reader.bits
             return
         self.floats[region] = f"not rounded on its way: {reader.why}"
-        seen = self._seen(value)
+        seen = self.noise.seen(value)
         known = self.constraints.of(value)
         if known.minimum is None and seen is not None:  # a float region no longer implies its range
             known.observe(seen.minimum, seen.maximum, "default", "the kernel that stays float")
@@ -194,87 +202,41 @@ class FunctionWidths:
         """The reader composed with `maker` as a function of operand `index`; None if it tolerates that rounding."""
         name = maker.logical_kernel.data if isinstance(maker, QuantizeRegionOp) else ""
         operand = maker.operands[index]
-        made, read = self._seen(value), self._seen(operand)
+        made, read = self.noise.seen(value), self.noise.seen(operand)
         if is_rescale(maker) or (read is None and self._rounds(operand.owner)):
             return None
         reader = replace(reader, contractions=reader.contractions + (name in CONTRACTIONS))
-        if self._moves(maker):
+        if self.noise.moves(maker):
             return reader
         own = self._function(maker, index) if name not in LINEAR or made is None else None
         if own is not None:
             composed = replace(reader, steps=(own, *reader.steps))
-            return composed if read is None else self._unborne(composed, read, self._storage(maker, index))
-        gain = self._gain(maker, index) if isinstance(maker, QuantizeRegionOp) else None
+            return composed if read is None else self._unborne(composed, maker, index, read)
+        gain = self.noise.gain(maker, index) if isinstance(maker, QuantizeRegionOp) else None
         if gain is None or made is None or read is None:
             return None
-        noise = read.step(self._storage(maker, index)) * sqrt(gain / 12)
+        left = CONTRACTIONS_KEPT - reader.contractions
+        noise = sqrt(len(activations(maker)) * gain * self.noise.read_by(maker, index, left))
         if loss(reader.function, made.points, with_noise(made.points, noise)) >= self.target.least_sqnr:
             return None
         return replace(reader, steps=(_scaled(sqrt(made.power / read.power) if read.power else 1.0), *reader.steps))
 
-    def _unborne(self, reader: _Reader, read: Distribution, storage: Storage) -> _Reader | None:
-        """The reader of an operand, with `bits` None if that width is too small; None if `storage` is sufficient."""
+    def _unborne(self, reader: _Reader, maker: Operation, index: int, read: Distribution) -> _Reader | None:
+        """The reader of an operand, with `bits` None if that width is too small; None if 8 bits are sufficient."""
 
-        def bears(storage: Storage) -> bool:
-            return loss(reader.function, read.points, [(1.0, read.rounded(storage))]) >= self.target.least_sqnr
+        def bears(storage: Storage, carried: float) -> bool:
+            rounded = read.rounded_noise(storage, carried)
+            return loss(reader.function, read.points, rounded) >= self.target.least_sqnr
 
-        if bears(storage):
+        carried = self.noise.carried_by(maker.operands[index], CONTRACTIONS_KEPT - reader.contractions)
+        if bears(self.noise.storage(maker, index), sqrt(carried)):
             return None
-        return reader if reader.bits is None or bears(Storage.of(f"i{reader.bits}")) else replace(reader, bits=None)
+        enough = reader.bits is None or bears(Storage.of(f"i{reader.bits}"), 0.0)
+        return reader if enough else replace(reader, bits=None)
 
     def _rounds(self, maker: object) -> bool:
         """Whether the result of an op will be rounded: it has a kernel and does not stay float."""
         return self._is_kernel(maker) and maker not in self.floats
-
-    def _moves(self, maker: Operation) -> bool:
-        """Whether an op passes elements of its operands on unchanged."""
-        if not isinstance(maker, QuantizeRegionOp):
-            return isinstance(maker, SelectOp)
-        rows = self._rows(maker)
-        return isinstance(rows[0].relation, SameScale) if rows else maker.logical_kernel.data in MOVEMENTS
-
-    def _storage(self, maker: Operation, index: int) -> Storage:
-        """The storage of a kernel's operand; i8 for operands of float ops."""
-        rows = self._rows(maker) if isinstance(maker, QuantizeRegionOp) else ()
-        return rows[0].input_rule(index).storage if rows else ONE_BYTE
-
-    def _gain(self, region: QuantizeRegionOp, index: int) -> float | None:
-        """The variance of a result if the elements of an operand have independent noise of variance 1, or None."""
-        name = region.logical_kernel.data
-        if name in CONTRACTIONS:
-            return _contraction_gain(region, self.weights)
-        terms = prod(shape_of(region.inputs[index])) / max(1, prod(shape_of(region.outputs[0])))
-        if name in ("add", "subtract", "maximum", "minimum"):
-            return 1.0
-        if name in ("mean", "average_pool"):
-            return 1.0 / max(terms, 1.0)
-        if name == "sum":
-            return terms
-        if name == "multiply":
-            others = [self._seen(other) for i, other in _activations(region) if i != index]
-            return prod(other.power for other in others if other is not None)
-        return None
-
-    def _seen(self, value: SSAValue) -> Distribution | None:
-        """The distribution of a value, from its statistics or from the kernel that produces or moves it; or None."""
-        known = self.constraints.get(value)
-        if known is not None and known.minimum is not None and known.maximum is not None:
-            return Distribution.of(known.minimum, known.maximum, known.quantiles)
-        region = value.owner
-        rows = self._rows(region) if isinstance(region, QuantizeRegionOp) else ()
-        if not rows or not isinstance(region, QuantizeRegionOp):
-            return None
-        relation = rows[0].relation
-        if isinstance(relation, FixedScale) and OUTPUT in relation:
-            fixed = UniformQuantizedType.per_layer(rows[0].output.storage, relation.scale, relation.zero_point)
-            return Distribution.of(*real_range(fixed))
-        data = [operand for _, operand in _activations(region)]
-        return self._seen(data[0]) if isinstance(relation, SameScale) and len(data) == 1 else None
-
-    def _is_given(self, value: SSAValue) -> bool:
-        """Whether the model or the user determines the storage of a value."""
-        known = self.constraints.get(value)
-        return known is not None and (known.pinned is not None or known.least_bits is not None)
 
     def _gives_reals(self, region: QuantizeRegionOp) -> bool:
         """Whether only float ops read a contraction, so that they get its dequantized accumulators."""
@@ -286,7 +248,7 @@ class FunctionWidths:
         return self.target.real_results and floats and plain_contraction(region) is not None
 
     def _is_kernel(self, reader: object) -> bool:
-        return isinstance(reader, QuantizeRegionOp) and bool(self._rows(reader))
+        return isinstance(reader, QuantizeRegionOp) and bool(self.noise.rows(reader))
 
     def _function(self, op: Operation, index: int) -> Function | None:
         """An op as an elementwise function of one operand, with the others set to their RMS; None if it is not one."""
@@ -324,28 +286,14 @@ class FunctionWidths:
         array = constant_array(value, self.weights)
         if array is not None:
             return sqrt(float((array.astype(np.float64) ** 2).mean())) if array.size else None
-        seen = self._seen(value)
+        seen = self.noise.seen(value)
         return None if seen is None else sqrt(seen.power)
-
-
-def _activations(op: Operation) -> list[tuple[int, SSAValue]]:
-    return [
-        (index, value)
-        for index, value in enumerate(op.operands)
-        if not is_constant(value) and isinstance(element_of(value), AnyFloat)
-    ]
 
 
 def _returned(region: QuantizeRegionOp) -> SSAValue:
     terminator = region.body.block.last_op
     assert terminator is not None
     return terminator.operands[0]
-
-
-def _is_demanded(region: QuantizeRegionOp) -> bool:
-    """Whether a recipe sets the width of a region or forces its quantization."""
-    demands = {fact.name: fact.value for fact in facts_of(region, DEMANDS)}
-    return demands.get("quantize") == "true" or "bits" in demands
 
 
 def _name(region: QuantizeRegionOp) -> str:
@@ -357,14 +305,3 @@ def _name(region: QuantizeRegionOp) -> str:
 
 def _scaled(factor: float) -> Function:
     return lambda points: points * np.float32(factor)
-
-
-def _contraction_gain(region: QuantizeRegionOp, weights: Weights) -> float | None:
-    """The greatest sum of squared weights of a channel; None without constant weights."""
-    op = next((op for op in region.body.block.ops if isinstance(op, ConvolutionOp | DotGeneralOp)), None)
-    array = constant_array(region.inputs[1], weights)
-    axis = None if op is None else weight_channel_axis(op)
-    if array is None or axis is None or not array.size:
-        return None
-    squares = weights_by_channel(array.astype(np.float64), axis) ** 2
-    return float(squares.sum(axis=1).max())

@@ -1,0 +1,177 @@
+"""The noise of 8-bit roundings: what a kernel adds, and what reaches a value from the kernels before it.
+
+Roundings are treated as independent: the variance of one is step² / 12, a kernel multiplies the variance of an operand
+by its gain, and variances add up. Data movement passes noise on. A nonlinear function ends the count, because the noise
+behind it depends on the values. So does `CONTRACTIONS_KEPT`: noise from further away could not be avoided.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import prod
+
+import numpy as np
+from xdsl.dialects.builtin import AnyFloat
+from xdsl.ir import Operation, SSAValue
+
+from zeropoint.ir.annotations import DEMANDS, facts_of
+from zeropoint.ir.constants import constant_array, is_constant
+from zeropoint.ir.contractions import weight_channel_axis, weights_by_channel
+from zeropoint.ir.program import Program
+from zeropoint.ir.quant import QuantizeRegionOp, Storage, UniformQuantizedType
+from zeropoint.ir.stablehlo import ConvolutionOp, DotGeneralOp, SelectOp
+from zeropoint.ir.tensors import element_of, shape_of
+from zeropoint.ir.weights import Weights
+from zeropoint.solve.classes import real_range
+from zeropoint.solve.constraints import Constraints
+from zeropoint.solve.distribution import Distribution
+from zeropoint.solve.rescale import is_rescale
+from zeropoint.targets import OUTPUT, FixedScale, KernelRow, SameScale, Target
+from zeropoint.targets.logical_kernels import MOVEMENTS
+
+CONTRACTIONS = ("convolution", "depthwise_convolution", "transpose_convolution", "fully_connected")
+CONTRACTIONS_KEPT = 2
+"""Most contractions that may stay float for one function: a filter bank before a logarithm, a transform before that."""
+ONE_BYTE = Storage.of("i8")
+
+
+@dataclass
+class RoundingNoise:
+    """Distributions of values, gains of kernels, and the noise that each value carries.
+
+    `carried` has the variance by the number of contractions that the noise may have passed, 0 to `CONTRACTIONS_KEPT`.
+    """
+
+    target: Target
+    constraints: Constraints
+    weights: Weights
+    carried: dict[SSAValue, tuple[float, ...]] = field(default_factory=dict[SSAValue, tuple[float, ...]])
+
+    @staticmethod
+    def of(program: Program, target: Target, constraints: Constraints) -> RoundingNoise:
+        """The noise of every value if all kernels of the target round."""
+        found = RoundingNoise(target, constraints, program.weights)
+        for op in program.entry.ops:
+            found._pass_on(op)
+        return found
+
+    def carried_by(self, value: SSAValue, contractions: int = CONTRACTIONS_KEPT) -> float:
+        """The variance of a value's noise before it is rounded itself, from at most so many contractions away."""
+        carried = self.carried.get(value)
+        return 0.0 if carried is None else carried[contractions]
+
+    def read_by(self, maker: Operation, index: int, contractions: int = CONTRACTIONS_KEPT) -> float:
+        """The variance of the noise of a kernel's operand: of its own rounding, and what it carries."""
+        operand = maker.operands[index]
+        seen = None if self.is_given(operand) else self.seen(operand)
+        own = 0.0 if seen is None else seen.step(self.storage(maker, index)) ** 2 / 12
+        return own + self.carried_by(operand, contractions)
+
+    def _pass_on(self, op: Operation) -> None:
+        """Compute what the result of an op carries."""
+        if len(op.results) != 1 or (isinstance(op, QuantizeRegionOp) and is_demanded(op)):
+            return
+        operands = activations(op)
+        if self.moves(op):
+            kinds = [self.carried[value] for _, value in operands if value in self.carried]
+            carried = np.max(kinds, axis=0) if kinds else np.zeros(1)
+        else:
+            carried = np.zeros(CONTRACTIONS_KEPT + 1)
+            for index, _ in operands:
+                carried += self._contribution(op, index)
+        if carried.any():
+            self.carried[op.results[0]] = tuple(carried.tolist())
+
+    def _contribution(self, op: Operation, index: int) -> list[float]:
+        """The noise that one operand contributes to the result of an op, by the number of contractions passed."""
+        passes = int(isinstance(op, QuantizeRegionOp) and op.logical_kernel.data in CONTRACTIONS)
+        gain = self.gain(op, index) if isinstance(op, QuantizeRegionOp) else None
+        if gain is None:
+            return [0.0] * (CONTRACTIONS_KEPT + 1)
+        counts = range(CONTRACTIONS_KEPT + 1)
+        return [gain * self.read_by(op, index, count - passes) if count >= passes else 0.0 for count in counts]
+
+    def rows(self, region: QuantizeRegionOp) -> tuple[KernelRow, ...]:
+        """The target's rows for a kernel."""
+        return self.target.by_kernel.get(region.logical_kernel.data, ())
+
+    def moves(self, maker: Operation) -> bool:
+        """Whether an op passes elements of its operands on unchanged."""
+        if not isinstance(maker, QuantizeRegionOp):
+            return isinstance(maker, SelectOp)
+        rows = self.rows(maker)
+        return isinstance(rows[0].relation, SameScale) if rows else maker.logical_kernel.data in MOVEMENTS
+
+    def storage(self, maker: Operation, index: int) -> Storage:
+        """The storage of a kernel's operand; i8 for operands of float ops."""
+        rows = self.rows(maker) if isinstance(maker, QuantizeRegionOp) else ()
+        return rows[0].input_rule(index).storage if rows else ONE_BYTE
+
+    def is_given(self, value: SSAValue) -> bool:
+        """Whether the model or the user determines the storage of a value."""
+        known = self.constraints.get(value)
+        return known is not None and (known.pinned is not None or known.least_bits is not None)
+
+    def gain(self, region: QuantizeRegionOp, index: int) -> float | None:
+        """The variance of a result if the elements of an operand have independent noise of variance 1.
+
+        None if the kernel is not linear in that operand, or its weights are not constant.
+        """
+        name = region.logical_kernel.data
+        if is_rescale(region):
+            return None
+        if name in CONTRACTIONS:
+            return _contraction_gain(region, self.weights)
+        terms = prod(shape_of(region.inputs[index])) / max(1, prod(shape_of(region.outputs[0])))
+        if name in ("add", "subtract", "maximum", "minimum"):
+            return 1.0
+        if name in ("mean", "average_pool"):
+            return 1.0 / max(terms, 1.0)
+        if name == "sum":
+            return terms
+        if name == "multiply":
+            others = [self.seen(other) for i, other in activations(region) if i != index]
+            return prod(other.power for other in others if other is not None)
+        return None
+
+    def seen(self, value: SSAValue) -> Distribution | None:
+        """The distribution of a value, from its statistics or from the kernel that produces or moves it; or None."""
+        known = self.constraints.get(value)
+        if known is not None and known.minimum is not None and known.maximum is not None:
+            return Distribution.of(known.minimum, known.maximum, known.quantiles)
+        region = value.owner
+        rows = self.rows(region) if isinstance(region, QuantizeRegionOp) else ()
+        if not rows or not isinstance(region, QuantizeRegionOp):
+            return None
+        relation = rows[0].relation
+        if isinstance(relation, FixedScale) and OUTPUT in relation:
+            fixed = UniformQuantizedType.per_layer(rows[0].output.storage, relation.scale, relation.zero_point)
+            return Distribution.of(*real_range(fixed))
+        data = [operand for _, operand in activations(region)]
+        return self.seen(data[0]) if isinstance(relation, SameScale) and len(data) == 1 else None
+
+
+def activations(op: Operation) -> list[tuple[int, SSAValue]]:
+    """The float operands of an op that are not constant, with their indices."""
+    return [
+        (index, value)
+        for index, value in enumerate(op.operands)
+        if not is_constant(value) and isinstance(element_of(value), AnyFloat)
+    ]
+
+
+def is_demanded(region: QuantizeRegionOp) -> bool:
+    """Whether a recipe sets the width of a region or forces its quantization."""
+    demands = {fact.name: fact.value for fact in facts_of(region, DEMANDS)}
+    return demands.get("quantize") == "true" or "bits" in demands
+
+
+def _contraction_gain(region: QuantizeRegionOp, weights: Weights) -> float | None:
+    """The greatest sum of squared weights of a channel; None without constant weights."""
+    op = next((op for op in region.body.block.ops if isinstance(op, ConvolutionOp | DotGeneralOp)), None)
+    array = constant_array(region.inputs[1], weights)
+    axis = None if op is None else weight_channel_axis(op)
+    if array is None or axis is None or not array.size:
+        return None
+    squares = weights_by_channel(array.astype(np.float64), axis) ** 2
+    return float(squares.sum(axis=1).max())
