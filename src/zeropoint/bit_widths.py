@@ -105,9 +105,11 @@ class Search:
         for index in wide:
             region = regions[index]
             storage = Storage.of(f"i{self._storage[index].type.width}")
-            expressed = element_of(region.outputs[0])
-            assert isinstance(expressed, AnyFloat)
-            region.output_specs = ArrayAttr[Attribute]([AnyQuantizedType.of(storage, expressed)])
+            specs: list[Attribute] = []
+            for expressed in map(element_of, region.outputs):
+                assert isinstance(expressed, AnyFloat)
+                specs.append(AnyQuantizedType.of(storage, expressed))
+            region.output_specs = ArrayAttr(specs)
         return program
 
     def sqnr(self, wide: Collection[int]) -> float:

@@ -109,21 +109,21 @@ class _Walk:
         inputs = activations(op)
         exact = self._run(run, [self.values[value] for value in inputs])
         if _is_kernel(op):
-            self._judge(op, run, inputs, exact[0])
+            self._judge(op, run, inputs, exact)
         for result, arrays in zip(op.results, exact, strict=True):
             self.enter(result, arrays)
 
-    def _judge(self, op: Operation, run: Runnable, inputs: Sequence[SSAValue], exact: list[Array]) -> None:
+    def _judge(self, op: Operation, run: Runnable, inputs: Sequence[SSAValue], exact: list[list[Array]]) -> None:
         moves = isinstance(op, QuantizeRegionOp) and op.logical_kernel.data in MOVES
         for index, value in enumerate(inputs):
             for form, arrays in self._forms(value):
                 given = [self.values[other] for other in inputs]
                 given[index] = arrays
-                made = self._run(run, given)[0]
-                if moves:
-                    self.moved.setdefault(op.results[0], {})[form] = made
-                else:
-                    self._add(form, exact, made)
+                for result, right, made in zip(op.results, exact, self._run(run, given), strict=True):
+                    if moves:
+                        self.moved.setdefault(result, {})[form] = made
+                    else:
+                        self._add(form, right, made)
 
     def _forms(self, value: SSAValue) -> Iterator[tuple[Form, list[Array]]]:
         """The rounded forms of a value, by sample: from its own ranges, and moved here by kernels."""

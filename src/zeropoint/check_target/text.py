@@ -12,7 +12,7 @@ HEADS = ("kernel", "ports", "runtime", "models", "equal values", "worst step", "
 
 def _ports(finding: Finding) -> str:
     row = finding.row
-    return f"{', '.join(map(port_text, row.inputs))} -> {port_text(row.output)}"
+    return f"{', '.join(map(port_text, row.inputs))} -> {', '.join(map(port_text, row.outputs))}"
 
 
 def _key(finding: Finding) -> tuple[str, str, str]:

@@ -133,7 +133,7 @@ class _Pass:
         """Make a region channels-last if it has an order to take and every op in it has a rule."""
         ops, arguments = list(region.body.block.ops)[:-1], region.body.block.args
         order = self.order(ops, region.inputs)
-        if order is None:
+        if order is None or len(region.outputs) != 1:
             return
         roles = self.orders(order, ops, arguments, region.inputs)
         made = self._body(ops, list(arguments), roles, region)

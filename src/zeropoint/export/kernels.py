@@ -24,6 +24,11 @@ class Kernel:
     region: QuantizeRegionOp
     weights: Weights
 
+    def __post_init__(self) -> None:
+        if self.is_quantized and len(self.region.outputs) != 1:
+            found = f"found kernel '{self.name}' with {len(self.region.outputs)} results"
+            raise ExportError(f"{found}, expected one; export to stablehlo, or keep it float by a recipe", self.region)
+
     @property
     def name(self) -> str:
         """The logical kernel."""

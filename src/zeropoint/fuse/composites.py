@@ -4,8 +4,8 @@
 %0 = stablehlo.composite "aten.gelu" %x {decomposition = @gelu} : (tensor<4xf32>) -> tensor<4xf32>
 ```
 becomes a region of the kernel `gelu` with the ops of `@gelu`. So does a composite named by a row of the target's table
-(`composites = ["my.gate"]`). Any other composite, or one with several results, is replaced by its decomposition, which
-the patterns then match.
+(`composites = ["my.gate"]`), which may have several results. Any other composite is replaced by its decomposition,
+which the patterns then match.
 
 Source: the StableHLO specification, "composite": it means the same as its decomposition.
 """
@@ -56,7 +56,7 @@ def composite_kernel(op: CompositeOp, own: Mapping[str, str]) -> str | None:
 
 @dataclass(frozen=True)
 class Expanded:
-    """An expanded composite: the kernel that it names, its operands, its result, and the ops of its decomposition.
+    """An expanded composite: the kernel that it names, its operands, its results, and the ops of its decomposition.
 
     `own` is set if a row of the target's table names the composite; its ops are then not analyzed.
     """
@@ -64,24 +64,29 @@ class Expanded:
     kernel: str
     own: bool
     inputs: tuple[SSAValue, ...]
-    result: SSAValue
+    results: tuple[SSAValue, ...]
     ops: frozenset[Operation]
 
 
 def composite_match(composite: Expanded, graph: Graph) -> Match | None:
-    """The match of a composite's ops: as a function of one value if they are one, else under the composite's name."""
+    """The match of a composite's ops: as a function of one value if they are one, else under the composite's name.
+
+    None if the ops do not compute every result.
+    """
     ops: set[Operation] = set()
-    pending = [composite.result.owner]
+    pending = [result.owner for result in composite.results]
     while pending:
         op = pending.pop()
         if op in composite.ops and isinstance(op, Operation) and op not in ops:
             ops.add(op)
             pending += [operand.owner for operand in op.operands]
     covered = graph.in_order(ops)
-    if not covered or len(covered[-1].results) != 1 or covered[-1].results[0] is not composite.result:
+    if not covered or not all(result.owner in ops for result in composite.results):
         return None
     if composite.own:
-        return Match(composite.kernel, covered, composite.inputs)
+        return Match(composite.kernel, covered, composite.inputs, results=composite.results)
+    if tuple(covered[-1].results) != composite.results:
+        return None
     source = composite.inputs[0]
     if len(composite.inputs) == 1 and all(is_function(op) or graph.splat(op.results[0]) is not None for op in covered):
         return function_match(covered, source, graph)
@@ -105,9 +110,9 @@ def expand_composites(program: Program, own: Mapping[str, str]) -> list[Expanded
             # Annotation ops are lifted only after composites are expanded, so look through them here.
             kernel, inputs = composite_kernel(op, own), tuple(dict.fromkeys(map(unstated, op.inputs)))
             ops, results = _expand(op, functions)
-            if kernel is not None and len(results) == 1 and inputs:
-                result = unstated(results[0])
-                named.append(Expanded(kernel, op.composite_name.data in own, inputs, result, frozenset(ops)))
+            by_row = op.composite_name.data in own
+            if kernel is not None and (by_row or len(results) == 1) and inputs:
+                named.append(Expanded(kernel, by_row, inputs, tuple(map(unstated, results)), frozenset(ops)))
     return named
 
 

@@ -75,10 +75,10 @@ def _body(match: Match, stated: Statements) -> Block:
             if len(ports.get(operand, ())) > 1:
                 copy.operands[index] = ports[operand].pop(0)
         block.add_op(copy)
-    for op in match.ops[:-1]:
-        for result in op.results:
+    for result in (result for op in match.ops for result in op.results):
+        if result not in match.outputs:
             put_inside(stated, result, mapping[result], block)
-    block.add_op(ReturnOp([mapping[result] for result in match.ops[-1].results]))
+    block.add_op(ReturnOp([mapping[result] for result in match.outputs]))
     return block
 
 
@@ -87,10 +87,10 @@ def wrap(match: Match, stated: Statements) -> QuantizeRegionOp:
     root = match.ops[-1]
     region = QuantizeRegionOp(
         match.inputs,
-        [result.type for result in root.results],
+        [result.type for result in match.outputs],
         match.kernel,
         [element_of(value) for value in match.inputs],
-        [element_of(value) for value in root.results],
+        [element_of(value) for value in match.outputs],
         Region(_body(match, stated)),
     )
     region.location = match.ops[0].location if match.function is None else root.location
@@ -98,7 +98,7 @@ def wrap(match: Match, stated: Statements) -> QuantizeRegionOp:
         region.attributes[FUNCTION] = StringAttr(match.function)
     assert root.parent is not None
     root.parent.insert_op_before(region, root)
-    for old, new in zip(root.results, region.outputs, strict=True):
+    for old, new in zip(match.outputs, region.outputs, strict=True):
         old.replace_all_uses_with(new)
         if old in stated:
             stated[new] = stated.pop(old)

@@ -28,15 +28,21 @@ from zeropoint.ir.weights import Weights
 class Match:
     """Ops that one logical kernel covers.
 
-    `ops` are in program order; the last one defines the output. `inputs` are the ports in the order of the kernel's
-    rules; every other operand of the covered ops is a constant, which is copied into the region. `function` names the
-    function of one value that the kernel computes, if it is one.
+    `ops` are in program order. `results` are the values that the region returns; empty for those of the last op.
+    `inputs` are the ports in the order of the kernel's rules; every other operand of the covered ops is a constant,
+    which is copied into the region. `function` names the function of one value that the kernel computes, if it is one.
     """
 
     kernel: str
     ops: tuple[Operation, ...]
     inputs: tuple[SSAValue, ...]
     function: str | None = None
+    results: tuple[SSAValue, ...] = ()
+
+    @property
+    def outputs(self) -> tuple[SSAValue, ...]:
+        """The values that the region returns."""
+        return self.results or tuple(self.ops[-1].results)
 
 
 @dataclass

@@ -26,7 +26,7 @@ from xdsl.irdl import IRDLOperation
 from xdsl.rewriter import Rewriter
 
 from zeropoint.fuse.statements import reroute
-from zeropoint.ir.annotations import OF_TARGET, RESCALE, facts_of
+from zeropoint.ir.annotations import OF_TARGET, RESCALE, facts_name, facts_of
 from zeropoint.ir.dead_code import remove_dead_ops
 from zeropoint.ir.inlining import inline_region
 from zeropoint.ir.program import Program
@@ -58,21 +58,21 @@ def _cast(value: SSAValue, spec: Attribute, region: QuantizeRegionOp) -> SSAValu
     return _insert(DequantizeCastOp(_insert(QuantizeCastOp(value, quantized), region), value.type), region)
 
 
-def _wanted_by(region: QuantizeRegionOp, name: str) -> str | None:
-    """The salience of the last fact of that name on a region; None without one."""
-    found = [fact.salience for fact in facts_of(region) if fact.name == name]
+def _wanted_by(region: QuantizeRegionOp, name: str, number: int) -> str | None:
+    """The salience of the last fact of that name on a result of a region; None without one."""
+    found = [fact.salience for fact in facts_of(region, facts_name(number)) if fact.name == name]
     return found[-1] if found else None
 
 
-def _is_of_target(region: QuantizeRegionOp) -> bool:
-    """Whether the old target alone decided the output type: its kernel fixes it, or one of its rescales made it."""
-    return _wanted_by(region, "wants" if RESCALE in region.attributes else "parameters") == "kernel"
+def _is_of_target(region: QuantizeRegionOp, number: int = 0) -> bool:
+    """Whether the old target alone decided the type of a result: its kernel fixes it, or one of its rescales does."""
+    return _wanted_by(region, "wants" if RESCALE in region.attributes else "parameters", number) == "kernel"
 
 
-def _given(value: SSAValue, region: QuantizeRegionOp) -> SSAValue:
-    """The output of a region through its casts, which are marked if the old target alone decided their type."""
-    cast = _cast(value, region.output_specs.data[0], region)
-    if cast is not value and _is_of_target(region) and isinstance(cast.owner, DequantizeCastOp):
+def _given(value: SSAValue, region: QuantizeRegionOp, number: int) -> SSAValue:
+    """A result of a region through its casts, which are marked if the old target alone decided their type."""
+    cast = _cast(value, region.output_specs.data[number], region)
+    if cast is not value and _is_of_target(region, number) and isinstance(cast.owner, DequantizeCastOp):
         cast.owner.attributes[OF_TARGET] = UnitAttr()
     return cast
 
@@ -84,7 +84,7 @@ def _inline(region: QuantizeRegionOp, free: set[tuple[QuantizeRegionOp, int]]) -
     inline_region(
         region,
         operand=lambda value, n: value if (region, n) in free else _cast(value, region.input_specs.data[n], region),
-        result=lambda value, n: _given(value, region) if n == 0 else value,
+        result=lambda value, n: _given(value, region, n),
     )
 
 

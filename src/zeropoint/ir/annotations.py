@@ -25,6 +25,13 @@ profile of a kernel that rounds differently from the rest of the program."""
 FACTS = "zeropoint.facts"
 """On arguments of `@main`, and on a region and later the op that produces its output: a list of facts that explain the
 value's quantization parameters."""
+
+
+def facts_name(result: int) -> str:
+    """The attribute with the facts of a region's result: `zeropoint.facts`, `zeropoint.facts1`, ..."""
+    return f"{FACTS}{result or ''}"
+
+
 DEMANDS = "zeropoint.demands"
 """On a region: the demands of the user's recipe, a list of facts of salience `user`: `quantize` (true, false),
 `bits`, `granularity` (per_channel, per_tensor; of weights), `symmetric` (true, false; of activations), `observer`."""

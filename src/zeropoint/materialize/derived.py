@@ -9,8 +9,8 @@ becomes
 %2 = stablehlo.multiply %0, %a : (tensor<4x!quant.uniform<i8:f32, 0.5>>, ...) -> tensor<4x!quant.uniform<i8:f32, 0.2>>
 ```
 A chain of functions of one 8-bit value becomes one table, whose type covers the range of its 256 values. The type of a
-sum, difference or product of two values covers every result that the operand types allow. The last op, with the clamps
-after it, has the type of the output.
+sum, difference or product of two values covers every result that the operand types allow. An op that computes a result
+has the type of that result, and so have the clamps after it. A kernel that only moves data may have any width.
 
 Source: the RFC on quantization transformations, "Export": parameters of intermediate tensors are derived from those of
 the ports, where regions are coarser than the target's ops.
@@ -35,6 +35,8 @@ from zeropoint.ir.stablehlo import (
     MinimumOp,
     MultiplyOp,
     ReshapeOp,
+    ReverseOp,
+    SliceOp,
     SubtractOp,
     TransposeOp,
     UniformDequantizeOp,
@@ -46,36 +48,45 @@ from zeropoint.numerics.ranges import asymmetric
 
 ARITHMETIC = (AddOp, MultiplyOp, SubtractOp)
 EXTREMES = (MaximumOp, MinimumOp)
-MOVEMENTS = (BroadcastInDimOp, ReshapeOp, TransposeOp)
+MOVEMENTS = (BroadcastInDimOp, ReshapeOp, ReverseOp, SliceOp, TransposeOp)
 BYTE = 8
 
 
-def derived(kernel: Kernel) -> SSAValue | None:
-    """The kernel on quantized values; None if one of its ops has no integer form or a port is not 8-bit."""
+def derived(kernel: Kernel) -> list[SSAValue] | None:
+    """The results of a kernel on quantized values; None if an op has no integer form or a port is not 8-bit."""
     plan = _Plan.of(kernel)
-    return None if plan is None else _Emission(kernel, plan).result()
+    return None if plan is None else _Emission(kernel, plan).results()
+
+
+@dataclass(frozen=True)
+class _Result:
+    """A result before its final clamps, those clamps, and the type of the result."""
+
+    value: SSAValue
+    bounds: Bounds
+    kind: UniformQuantizedType
 
 
 @dataclass(frozen=True)
 class _Plan:
     """How to emit a kernel.
 
-    `sources` maps a function of one quantized value to that value, and any other value to itself. `last` is the output
-    before the final clamps, `bounds` are those clamps, `steps` are the ops to emit.
+    `sources` maps a function of one quantized value to that value, and any other value to itself. `steps` are the ops
+    to emit, without the final clamps of results.
     """
 
     sources: dict[SSAValue, SSAValue]
-    last: SSAValue
-    bounds: Bounds
+    results: tuple[_Result, ...]
     steps: tuple[Operation, ...]
 
     @staticmethod
     def of(kernel: Kernel) -> _Plan | None:
         """The plan of a kernel; None if it has an op of another kind."""
         kinds = [element_of(kernel.values[argument]) for argument in kernel.arguments]
+        kinds += [kind for _, kind in kernel.returned]
         storage = kernel.output_type.storage
         fits = all(isinstance(k, UniformQuantizedType) and k.is_per_layer and k.storage == storage for k in kinds)
-        if not fits or storage.type.width != BYTE:
+        if not fits or (storage.type.width != BYTE and not all(isinstance(op, MOVEMENTS) for op in kernel.body)):
             return None
         sources: dict[SSAValue, SSAValue] = {argument: argument for argument in kernel.arguments}
         steps: list[Operation] = []
@@ -93,10 +104,12 @@ class _Plan:
             else:
                 return None
             steps.append(op)
-        terminator = kernel.region.body.block.last_op
-        assert terminator is not None
-        last, bounds, steps = _without_bounds(kernel, terminator.operands[0], steps)
-        return _Plan(sources, last, bounds, tuple(steps))
+        results: list[_Result] = []
+        for value, kind in kernel.returned:
+            assert kind is not None
+            last, bounds, steps = _without_bounds(kernel, value, steps)
+            results.append(_Result(last, bounds, kind))
+        return _Plan(sources, tuple(results), tuple(steps))
 
 
 def _without_bounds(
@@ -124,15 +137,18 @@ class _Emission:
     plan: _Plan
     real: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
 
-    def result(self) -> SSAValue:
-        """The quantized output."""
-        kernel, output = self.kernel, self.kernel.output_type
+    def results(self) -> list[SSAValue]:
+        """The quantized results."""
+        kernel = self.kernel
         for op in kernel.body:
             if isinstance(op, ConstantOp) or splat_value(op.results[0], kernel.weights) is not None:
                 self.real[op.results[0]] = kernel.builder.insert(op.clone(self.real)).results[0]
         for op in self.plan.steps:
             self._step(op)
-        return kernel.bounded(self._as(self.plan.last, output), self.plan.bounds, kernel.region)
+        return [
+            kernel.bounded(self._as(found.value, found.kind), found.bounds, kernel.region, found.kind)
+            for found in self.plan.results
+        ]
 
     def _step(self, op: Operation) -> None:
         kernel, result = self.kernel, op.results[0]
@@ -153,9 +169,10 @@ class _Emission:
             kernel.retyped(op, self._type(op))
 
     def _type(self, op: Operation) -> UniformQuantizedType:
-        """The output type for the last op; for others, a type that covers every result the operand types allow."""
-        if op.results[0] is self.plan.last:
-            return self.kernel.output_type
+        """The type of a result for the op that computes it; for others, one that covers all that the operands allow."""
+        kind = next((found.kind for found in self.plan.results if found.value is op.results[0]), None)
+        if kind is not None:
+            return kind
         (a, b), (c, d) = (_range(element_of(self._quantized(operand))) for operand in op.operands)
         if isinstance(op, AddOp):
             return self._holding(a + c, b + d)

@@ -44,7 +44,13 @@ def binary(kernel: Kernel) -> SSAValue:
 
 
 def encased(kernel: Kernel, reason: str | None = None) -> SSAValue:
-    """`uniform_dequantize` of every quantized operand, the float ops unchanged, `uniform_quantize` of the result.
+    """The only result of `encased_results`."""
+    (result,) = encased_results(kernel, reason)
+    return result
+
+
+def encased_results(kernel: Kernel, reason: str | None = None) -> list[SSAValue]:
+    """`uniform_dequantize` of every quantized operand, the float ops unchanged, `uniform_quantize` of the results.
 
     This is the meaning of any kernel. It is emitted for kernels that have an integer form only in the target's runtime.
     Their float ops carry a reason, `reason` if given. The lowering turns a function of one 8-bit value into a table.
@@ -62,10 +68,13 @@ def encased(kernel: Kernel, reason: str | None = None) -> SSAValue:
         if reason is not None and not isinstance(copy, ConstantOp):
             copy.attributes[FLOAT_REASON] = StringAttr(reason)
             copy.attributes[KERNEL] = kernel.region.logical_kernel
-    terminator = kernel.region.body.block.last_op
-    assert terminator is not None
-    result = values[terminator.operands[0]]
-    return kernel.insert(UniformQuantizeOp(result, with_element(result, kernel.output_type)), kernel.region).result
+    return [_quantized(kernel, values[value], kind) for value, kind in kernel.returned]
+
+
+def _quantized(kernel: Kernel, value: SSAValue, kind: UniformQuantizedType | None) -> SSAValue:
+    if kind is None:
+        return value
+    return kernel.insert(UniformQuantizeOp(value, with_element(value, kind)), kernel.region).result
 
 
 def _why_float(kernel: Kernel) -> str | None:

@@ -45,11 +45,24 @@ class Kernel:
         return self.region.body.block.args
 
     @property
+    def given(self) -> set[SSAValue]:
+        """The emitted forms of the operands."""
+        return {self.values[argument] for argument in self.arguments}
+
+    @property
+    def returned(self) -> Sequence[tuple[SSAValue, UniformQuantizedType | None]]:
+        """The values that the body returns, with the types that propagation gave them; None for a float or an index."""
+        terminator = self.region.body.block.last_op
+        assert terminator is not None
+        return [
+            (value, spec if isinstance(spec, UniformQuantizedType) else None)
+            for value, spec in zip(terminator.operands, self.region.output_specs, strict=True)
+        ]
+
+    @property
     def output_type(self) -> UniformQuantizedType:
-        """The type that propagation gave the output."""
-        spec = self.region.output_specs.data[0]
-        assert isinstance(spec, UniformQuantizedType)
-        return spec
+        """The type that propagation gave the first quantized result."""
+        return next(spec for _, spec in self.returned if spec is not None)
 
     def type_of(self, value: SSAValue) -> UniformQuantizedType:
         """The element type of the quantized value that replaces `value`."""
@@ -86,12 +99,15 @@ class Kernel:
         """The storage integer of a real number, infinities included."""
         return int(stored_array(number, quantized))
 
-    def bounded(self, value: SSAValue, bounds: Bounds, origin: Operation) -> SSAValue:
+    def bounded(
+        self, value: SSAValue, bounds: Bounds, origin: Operation, quantized: UniformQuantizedType | None = None
+    ) -> SSAValue:
         """`clamp` on storage if a bound lies inside the storage range; else `value` itself.
 
-        Rounding is monotonic, so clamping after quantization gives the same result as before it.
+        Rounding is monotonic, so clamping after quantization gives the same result as before it. `quantized` is the
+        type of the value, by default `output_type`.
         """
-        quantized = self.output_type
+        quantized = quantized or self.output_type
         low, high = self.stored(bounds.low, quantized), self.stored(bounds.high, quantized)
         if low <= quantized.storage.minimum and high >= quantized.storage.maximum:
             return value

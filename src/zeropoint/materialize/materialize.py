@@ -28,13 +28,13 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from zeropoint.ir.annotations import (
     DEMANDS,
-    FACTS,
     FLOAT_REASON,
     FUNCTION,
     KERNEL,
     PROFILE,
     Fact,
     carry,
+    facts_name,
     facts_of,
     own_profile,
     state_facts,
@@ -46,7 +46,7 @@ from zeropoint.ir.locations import location_text
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType, stored_array
 from zeropoint.ir.stablehlo import ConstantOp, UniformDequantizeOp, UniformQuantizeOp
-from zeropoint.ir.tensors import with_element
+from zeropoint.ir.tensors import element_of, with_element
 from zeropoint.ir.weights import Weights
 from zeropoint.materialize import contraction, elementwise, litert, movement, onnxruntime, reduction, xnnpack
 from zeropoint.materialize.derived import derived
@@ -62,7 +62,7 @@ KERNELS: Mapping[str, Callable[[Kernel], SSAValue]] = {
     **movement.KERNELS,
     **reduction.KERNELS,
 }
-"""By logical kernel; any other kernel is emitted op by op (`_any_kernel`)."""
+"""By logical kernel; any other kernel, and one with several results, is emitted op by op (`_any_kernel`)."""
 
 OWN_ARITHMETIC: Mapping[KernelBehaviour, Mapping[str, Callable[[Kernel], SSAValue]]] = {
     KernelBehaviour.REAL: KERNELS,
@@ -73,10 +73,10 @@ OWN_ARITHMETIC: Mapping[KernelBehaviour, Mapping[str, Callable[[Kernel], SSAValu
 """The kernels for each kernel behaviour of a profile."""
 
 
-def _any_kernel(kernel: Kernel) -> SSAValue:
-    """A kernel of several operands with derived intermediate types; else the float ops between casts (`encased`)."""
-    found = derived(kernel) if len(kernel.arguments) > 1 else None
-    return elementwise.encased(kernel) if found is None else found
+def _any_kernel(kernel: Kernel) -> list[SSAValue]:
+    """A kernel of several ports with derived intermediate types; else the float ops between casts (`encased`)."""
+    found = derived(kernel) if len(kernel.arguments) > 1 or len(kernel.region.outputs) > 1 else None
+    return elementwise.encased_results(kernel) if found is None else found
 
 
 def _covered(region: QuantizeRegionOp) -> Fact:
@@ -118,22 +118,33 @@ class _Materialization:
         behaviour = named_profile(own_profile(region) or self.profile).kernels
         if behaviour is KernelBehaviour.XNNPACK and region.logical_kernel.data not in xnnpack.DELEGATED:
             region.attributes[PROFILE] = StringAttr(xnnpack.UNDELEGATED_PROFILE)
-        rule = OWN_ARITHMETIC[behaviour].get(region.logical_kernel.data, _any_kernel)
-        result = self.quantized[region.outputs[0]] = rule(kernel)
-        if FACTS in region.attributes and isinstance(result.owner, Operation):
-            state_facts(result.owner, [_covered(region), *facts_of(region, DEMANDS), *facts_of(region)])
+        rule = OWN_ARITHMETIC[behaviour].get(region.logical_kernel.data) if len(region.outputs) == 1 else None
+        results = _any_kernel(kernel) if rule is None else [rule(kernel)]
+        for number, (output, result) in enumerate(zip(region.outputs, results, strict=True)):
+            self.quantized[output] = result
+            name = facts_name(number)
+            is_new = result not in kernel.given
+            if is_new and name in region.attributes and isinstance(result.owner, Operation):
+                state_facts(result.owner, [_covered(region), *facts_of(region, DEMANDS), *facts_of(region, name)])
 
     def release(self, region: QuantizeRegionOp) -> None:
-        """Redirect the float users of a region's output to its dequantized value, and erase the region."""
-        output = region.outputs[0]
-        take_over_casts(output, self.quantized[output])
-        if output.first_use is not None:
-            made = UniformDequantizeOp(self.quantized[output])
-            made.location = region.location
-            assert region.parent is not None
-            region.parent.insert_op_before(made, region)
-            output.replace_all_uses_with(made.result)
+        """Redirect the float users of a region's results to their dequantized values, and erase the region."""
+        for output in region.outputs:
+            result = self.quantized[output]
+            take_over_casts(output, result)
+            if output.first_use is not None:
+                output.replace_all_uses_with(self._released(result, region))
         Rewriter.erase_op(region)
+
+    def _released(self, result: SSAValue, region: QuantizeRegionOp) -> SSAValue:
+        """The value for the float users of a result: dequantized if it is quantized."""
+        if not isinstance(element_of(result), UniformQuantizedType):
+            return result
+        made = UniformDequantizeOp(result)
+        made.location = region.location
+        assert region.parent is not None
+        region.parent.insert_op_before(made, region)
+        return made.result
 
 
 def _leave_in_float(region: QuantizeRegionOp) -> None:

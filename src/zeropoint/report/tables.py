@@ -62,7 +62,7 @@ def target_table(target: Target) -> str:
         table.add_row(
             row.kernel,
             ", ".join(port_text(rule) for rule in row.inputs),
-            port_text(row.output),
+            ", ".join(port_text(rule) for rule in row.outputs),
             relation_text(row.relation),
             f"{accumulator} {row.intermediate}".strip(),
             row.checked.partition(":")[0] or "-",

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 from xdsl.dialects.builtin import AnyFloat, StringAttr
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, OpResult, SSAValue
 
 from zeropoint.ir.annotations import FLOAT_REASON, TARGET
 from zeropoint.ir.constants import is_constant
@@ -21,6 +21,7 @@ from zeropoint.ir.stablehlo import ConvolutionOp, DotGeneralOp
 from zeropoint.ir.tensors import element_of
 from zeropoint.solve.errors import PropagationError
 from zeropoint.solve.functions import Types, ask, is_settable, open_type
+from zeropoint.solve.kernels import result_ports
 from zeropoint.solve.rescale import is_rescale
 from zeropoint.targets import (
     OUTPUT,
@@ -100,13 +101,12 @@ def _of_region(region: QuantizeRegionOp, target: Target) -> Iterator[str]:
     types: dict[int, UniformQuantizedType] = {}
     for kind, index, _, spec in _ports(region):
         if isinstance(spec, UniformQuantizedType):
-            types[OUTPUT if kind == "output" else index] = spec
+            types[~index if kind == "output" else index] = spec
     if not types:
         return
     name = region_name(region)
     for index, value in enumerate(region.inputs):
-        made = value.owner.output_specs.data[0] if isinstance(value.owner, QuantizeRegionOp) else None
-        if index in types and isinstance(made, UniformQuantizedType) and made != types[index]:
+        if index in types and _made_type(value) not in (None, types[index]):
             yield f"{name}: input {index} is read as {types[index]}, '{value_name(value)}' is not of that type"
     if is_rescale(region):
         if types.get(0) == types.get(OUTPUT):
@@ -116,6 +116,14 @@ def _of_region(region: QuantizeRegionOp, target: Target) -> Iterator[str]:
         del types[OUTPUT]  # after `express-accumulators`, a result that only floats read keeps its i32 accumulator
     for sentence in _of_row(region, types, target):
         yield f"{name}: {sentence}"
+
+
+def _made_type(value: SSAValue) -> UniformQuantizedType | None:
+    """The type that a region gave a value; None if no region quantizes it."""
+    if not isinstance(value, OpResult) or not isinstance(value.op, QuantizeRegionOp):
+        return None
+    spec = value.op.output_specs.data[value.index]
+    return spec if isinstance(spec, UniformQuantizedType) else None
 
 
 def _of_row(region: QuantizeRegionOp, types: dict[int, UniformQuantizedType], target: Target) -> Iterator[str]:
@@ -142,7 +150,8 @@ def _signature(region: QuantizeRegionOp, types: dict[int, UniformQuantizedType])
         found = types.get(index)
         return None if found is None else found.storage
 
-    return Signature(tuple(storage(i) for i in range(len(region.inputs))), storage(OUTPUT))
+    output, *more = (storage(~i) for i in range(len(region.outputs)))
+    return Signature(tuple(storage(i) for i in range(len(region.inputs))), output, tuple(more))
 
 
 def _row(region: QuantizeRegionOp, types: dict[int, UniformQuantizedType], target: Target) -> KernelRow | None:
@@ -178,9 +187,9 @@ def _of_relation(region: QuantizeRegionOp, row: KernelRow, types: dict[int, Unif
 
 
 def _of_function(region: QuantizeRegionOp, row: KernelRow, types: dict[int, UniformQuantizedType]) -> Iterator[str]:
-    """Call the row's function again, on the inputs or else on the output; report types that differ from its result."""
+    """Call the row's function again, on the inputs or else on the results; report types that differ from its own."""
     assert isinstance(row.relation, Custom)
-    values = {**dict(enumerate(region.inputs)), OUTPUT: region.outputs[0]}
+    values = {**dict(enumerate(region.inputs)), **dict(result_ports(region))}
     settable = {port: value for port, value in values.items() if is_settable(row, region, port)}
 
     def asked(known: Mapping[int, UniformQuantizedType]) -> list[tuple[int, UniformQuantizedType]]:
@@ -191,8 +200,8 @@ def _of_function(region: QuantizeRegionOp, row: KernelRow, types: dict[int, Unif
         derived = ask(row, region, row.relation.name if isinstance(row.relation, Custom) else "", seen)
         return [(port, made) for port, made in derived if not is_constant(values[port])]
 
-    inputs = {port: found for port, found in types.items() if port != OUTPUT}
-    derived = asked(inputs) or asked({port: found for port, found in types.items() if port == OUTPUT})
+    inputs = {port: found for port, found in types.items() if port >= 0}
+    derived = asked(inputs) or asked({port: found for port, found in types.items() if port < 0})
     for port, made in derived:
         if made != types.get(port):
             yield f"{row.port_name(port)} has {types.get(port)}, expected {made} ({row.relation.name})"

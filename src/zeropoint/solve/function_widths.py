@@ -50,8 +50,8 @@ from zeropoint.solve.rounding_noise import (
     activations,
     is_demanded,
 )
-from zeropoint.solve.termination import Port
-from zeropoint.targets import DATA, OUTPUT, Target
+from zeropoint.solve.termination import Port, result_port
+from zeropoint.targets import DATA, Target
 
 WORSE = 6.0
 """Minimum difference in dB between a function's SQNR and that of its rounded operand, to blame the function."""
@@ -189,8 +189,9 @@ class FunctionWidths:
         if region in self.floats:
             return
         rows = self.noise.rows(region)
-        if reader.bits is not None and any(max(row.output.widths) >= reader.bits for row in rows):
-            self.wide[region, OUTPUT] = reader.bits
+        port = result_port(value)
+        if reader.bits is not None and any(max(row.rule(port).widths) >= reader.bits for row in rows):
+            self.wide[region, port] = reader.bits
             return
         self.floats[region] = f"not rounded on its way: {reader.why}"
         seen = self.noise.seen(value)
@@ -252,6 +253,8 @@ class FunctionWidths:
 
     def _function(self, op: Operation, index: int) -> Function | None:
         """An op as an elementwise function of one operand, with the others set to their RMS; None if it is not one."""
+        if len(op.results) != 1:
+            return None
         region = op if isinstance(op, QuantizeRegionOp) else None
         arguments = op.operands if region is None else region.body.block.args
         result = op.results[0] if region is None else _returned(region)

@@ -31,7 +31,7 @@ from zeropoint.ir.weights import Weights
 from zeropoint.solve.errors import PropagationError
 from zeropoint.solve.kernels import Kernel
 from zeropoint.solve.operands import operand_type
-from zeropoint.targets import OUTPUT, Custom, KernelRow, Role
+from zeropoint.targets import Custom, KernelRow, Role
 
 Types = dict[int, QuantizedType | None]
 """The types that a function sees, by port index."""
@@ -72,10 +72,9 @@ def constant_port(
 
 def is_settable(row: KernelRow, region: QuantizeRegionOp, port: int) -> bool:
     """Whether a port has parameters that a function may set."""
-    if port == OUTPUT:
-        return row.output.role is not Role.OTHER
-    is_float = 0 <= port < len(region.inputs) and isinstance(element_of(region.inputs[port]), AnyFloat)
-    return is_float and row.input_rule(port).role is not Role.OTHER
+    values, number = (region.inputs, port) if port >= 0 else (region.outputs, ~port)
+    is_float = number < len(values) and isinstance(element_of(values[number]), AnyFloat)
+    return is_float and row.rule(port).role is not Role.OTHER
 
 
 def ask(row: KernelRow, region: QuantizeRegionOp, source: str, known: Types) -> list[tuple[int, UniformQuantizedType]]:
@@ -85,10 +84,10 @@ def ask(row: KernelRow, region: QuantizeRegionOp, source: str, known: Types) -> 
     """
     assert isinstance(row.relation, Custom)
     inputs: list[QuantizedType | None] = [known.get(i) for i in range(len(region.inputs))]
-    outputs: list[QuantizedType | None] = [known.get(OUTPUT)]
+    outputs: list[QuantizedType | None] = [known.get(~i) for i in range(len(region.outputs))]
     try:
         set_inputs, set_outputs = row.relation.function(inputs, outputs)
-        updated = [*((i, inputs[i]) for i in set_inputs), *((OUTPUT, outputs[i]) for i in set_outputs)]
+        updated = [*((i, inputs[i]) for i in set_inputs), *((~i, outputs[i]) for i in set_outputs)]
     except Exception as error:  # the user's code
         raise PropagationError(f"{source}: found a function that fails: {type(error).__name__}: {error}") from error
     derived: list[tuple[int, UniformQuantizedType]] = []

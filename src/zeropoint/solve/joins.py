@@ -30,7 +30,7 @@ from zeropoint.solve.precision import step_of
 from zeropoint.solve.rescale import is_rescale
 from zeropoint.solve.separate import separate
 from zeropoint.solve.specs import Specs
-from zeropoint.targets import OUTPUT, Target
+from zeropoint.targets import Target
 
 PART_TOLERANCE = 8.0
 """How many times coarser than its own scale an operand of a join may become before the join stays float: 3 bits."""
@@ -64,15 +64,17 @@ def _uneven_joins(program: Program, specs: Specs) -> dict[QuantizeRegionOp, str]
         why = f"at one scale '{name}' would be {times:.3g} times coarser than its range wants"
         found[kernel.region] = f"only floats read it, and {why}"
         for other in behind:
-            found.setdefault(other, f"it hands on '{value_name(kernel.output)}', which stays float")
+            name = value_name(kernel.region.outputs[0])
+            found.setdefault(other, f"it hands on '{name}', which stays float")
     return found
 
 
 def _hurt_part(program: Program, kernel: Kernel, specs: Specs) -> tuple[str, float] | None:
     """The operand that loses most by the shared scale, as (name, ratio to its own scale); None if none loses much."""
-    if not kernel.quantizes_output or is_rescale(kernel.region):
+    output = kernel.row.tied_output
+    if output is None or is_rescale(kernel.region):
         return None
-    shared = specs.port_class((kernel.region, OUTPUT))
+    shared = specs.port_class((kernel.region, output))
     tied = [(i, value) for i, value in enumerate(kernel.region.inputs) if kernel.row.tied(i)]
     if not tied or not shared.is_known:
         return None
@@ -106,10 +108,10 @@ def _only_for_floats(
     pending = [kernel]
     while pending:
         found = pending.pop()
-        values = [*found.region.inputs, found.output]
+        values = [*found.region.inputs, *found.region.outputs]
         if found.demands or any(known.pinned for known in map(constraints.get, values) if known is not None):
             return None
-        for use in found.output.uses:
+        for use in (use for value in found.region.outputs for use in value.uses):
             reader = kernels.get(use.operation)
             if reader is None:
                 continue

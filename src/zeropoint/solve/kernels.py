@@ -60,7 +60,7 @@ RESCALE_ROWS = (KernelRow(RESCALE_KERNEL, (_ANY,), _ANY, Free()),)
 
 @dataclass
 class Kernel:
-    """A region with its row. `storages` has one entry per operand, then one for the output.
+    """A region with its row. `storages` has one entry per port, by its index.
 
     `position` is its rank in the canonical order (`order.py`), in which definitions come before uses.
     """
@@ -73,20 +73,21 @@ class Kernel:
     scale_type: str = "f64"
 
     @property
-    def output(self) -> SSAValue:
-        """The result."""
-        return self.region.outputs[0]
-
-    @property
     def name(self) -> str:
         """Kernel and location, for messages: `convolution 'conv1'`."""
         location = location_text(self.region.location)
         return f"{self.row.kernel} '{location}'" if location else self.row.kernel
 
-    @property
-    def quantizes_output(self) -> bool:
-        """Whether the kernel produces a quantized value."""
-        return self.row.output.role is not Role.OTHER
+    def ports(self) -> Iterator[tuple[int, SSAValue]]:
+        """The operands and results whose parameters propagation decides, with their indices."""
+        yield from self.data_ports()
+        yield from self.results()
+
+    def results(self) -> Iterator[tuple[int, SSAValue]]:
+        """The quantized results, with their indices as ports."""
+        for port, value in result_ports(self.region):
+            if self.row.rule(port).role is not Role.OTHER:
+                yield port, value
 
     def data_ports(self) -> Iterator[tuple[int, SSAValue]]:
         """The operands whose parameters propagation decides, with their indices."""
@@ -99,8 +100,13 @@ class Kernel:
         return self.row.input_rule(index).role in DATA and not is_constant(value) and _is_float(value)
 
     def storage(self, port: int) -> Storage:
-        """The storage at an operand or the output."""
+        """The storage at an operand or a result."""
         return self.storages[port]
+
+
+def result_ports(region: QuantizeRegionOp) -> Iterator[tuple[int, SSAValue]]:
+    """The results of a region, with their indices as ports."""
+    return ((~number, value) for number, value in enumerate(region.outputs))
 
 
 def _is_float(value: SSAValue) -> bool:
@@ -145,8 +151,7 @@ class KernelChoice:
             else:
                 op.attributes.pop(FLOAT_REASON, None)
                 kernels.append(found)
-                if found.quantizes_output:
-                    self.storage_of[found.output] = found.storage(OUTPUT)
+                self.storage_of.update((value, found.storage(port)) for port, value in found.results())
         return self._without_sums_of_floats(kernels) if self.target.real_results else kernels
 
     def _without_sums_of_floats(self, kernels: list[Kernel]) -> list[Kernel]:
@@ -156,10 +161,10 @@ class KernelChoice:
         """
         chosen = {kernel.region for kernel in kernels}
         for kernel in reversed(kernels):
-            readers = [use.operation for use in kernel.output.uses]
+            readers = [use.operation for value in kernel.region.outputs for use in value.uses]
             free = not kernel.demands and not any(
                 known is not None and known.pinned is not None
-                for known in map(self.constraints.get, (*kernel.region.inputs, kernel.output))
+                for known in map(self.constraints.get, (*kernel.region.inputs, *kernel.region.outputs))
             )
             if (
                 kernel.row.kernel in SUMS
@@ -180,8 +185,6 @@ class KernelChoice:
         rows = RESCALE_ROWS if is_rescale(region) else self.target.by_kernel.get(name, ())
         if not rows:
             return f"target {self.target.name} has no kernel '{name}'"
-        if len(region.outputs) != 1:
-            return f"kernel '{name}' has {len(region.outputs)} results, expected one"
         demands = {fact.name: fact.value for fact in facts_of(region, DEMANDS)}
         asked = self._signature(region, neighbours=False)
         found = self._match(region, rows, asked, demands) or self._match(region, rows, _of_either_sign(asked), demands)
@@ -196,11 +199,11 @@ class KernelChoice:
         """Why no row fits: the pinned port that no row accepts if there is one, else the whole signature."""
         name, whole = region.logical_kernel.data, f"target {self.target.name} has no kernel"
         row = rows[0]
-        values = [*enumerate(region.inputs), (OUTPUT, region.outputs[0])]
+        values = [*enumerate(region.inputs), *result_ports(region)]
         for port, value in values:
             if reason := self._unfit_pin(row, port, value):
                 return reason
-        for (port, value), demand in zip(values, (*asked.inputs, asked.output), strict=True):
+        for (port, value), demand in zip(values, (*asked.inputs, *asked.outputs), strict=True):
             known = self.constraints.get(value)
             if known is None or known.pinned is None or any(other.rule(port).accepts(demand) for other in rows):
                 continue
@@ -249,7 +252,12 @@ class KernelChoice:
                 return f"kernel '{row.kernel}' wants floats, operand {index} is {value.type}"
             if reason := self._unfit_pin(row, index, value):
                 return reason
-        return self._unfit_pin(row, OUTPUT, region.outputs[0])
+        for port, value in result_ports(region):
+            if row.rule(port).role is not Role.OTHER and not _is_float(value):
+                return f"kernel '{row.kernel}' wants floats, {row.port_name(port)} is {value.type}"
+            if reason := self._unfit_pin(row, port, value):
+                return reason
+        return None
 
     def _unfit_pin(self, row: KernelRow, port: int, value: SSAValue) -> str | None:
         """Why a port cannot take the type that its value is pinned to, not even after a rescale; None if it can."""
@@ -272,8 +280,11 @@ class KernelChoice:
             self._demand(value, spec, neighbours, self.widths.wide.get((region, index)))
             for index, (value, spec) in enumerate(zip(region.inputs, region.input_specs, strict=True))
         )
-        wide = self.widths.wide.get((region, OUTPUT))
-        return Signature(inputs, self._demand(region.outputs[0], region.output_specs.data[0], False, wide))
+        output, *more = (
+            self._demand(value, spec, False, self.widths.wide.get((region, port)))
+            for (port, value), spec in zip(result_ports(region), region.output_specs, strict=True)
+        )
+        return Signature(inputs, output, tuple(more))
 
     def _demand(self, value: SSAValue, spec: object, neighbours: bool, wide: int | None) -> Demand:
         known = self.constraints.get(value)
@@ -309,4 +320,5 @@ def _of_either_sign(signature: Signature) -> Signature:
     def other(demand: Demand) -> Demand:
         return EitherSign(demand) if isinstance(demand, Storage) and demand.type.width < 32 else demand
 
-    return Signature(tuple(other(demand) for demand in signature.inputs), other(signature.output))
+    output, *more = map(other, signature.outputs)
+    return Signature(tuple(map(other, signature.inputs)), output, tuple(more))

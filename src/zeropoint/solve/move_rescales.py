@@ -33,7 +33,7 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from zeropoint.ir.annotations import PINNED, RESCALE_COUNTS, Fact, facts_of, state_facts
+from zeropoint.ir.annotations import PINNED, RESCALE_COUNTS, Fact, facts_name, facts_of, state_facts
 from zeropoint.ir.constants import constant_array
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType
@@ -147,13 +147,17 @@ class _Moves:
         kernel = self.kernels.get(value.owner) if isinstance(value.owner, Operation) else None
         if kernel is None or is_rescale(kernel.region) or not value.has_one_use():
             return False
-        if not isinstance(kernel.row.relation, FREE_OUTPUT) or not _fits(kernel.row, OUTPUT, wanted):
+        number = kernel.region.outputs.index(value)
+        if not isinstance(kernel.row.relation, FREE_OUTPUT) or not _fits(kernel.row, ~number, wanted):
             return False
         if wanted.scale < self._least_scale(kernel, kernel.region.input_specs.data):
             return False
-        kernel.region.output_specs = ArrayAttr[Attribute]([wanted])
+        specs = list(kernel.region.output_specs)
+        specs[number] = wanted
+        kernel.region.output_specs = ArrayAttr[Attribute](specs)
         merged = Fact("parameters", str(wanted), "kernel", "a rescale that was merged with the output scaling")
-        state_facts(kernel.region, [*facts_of(kernel.region), merged])
+        facts = facts_name(number)
+        state_facts(kernel.region, [*facts_of(kernel.region, facts), merged], facts)
         self._replace(rescale, value)
         return True
 
@@ -209,19 +213,22 @@ class _Moves:
         kernel = self.kernels.get(user)
         if kernel is None or is_rescale(kernel.region) or not isinstance(kernel.row.relation, FREE_INPUT):
             return None
-        if not _fits(kernel.row, index, given):
+        relation = kernel.row.relation
+        if not _fits(kernel.row, index, given) or (isinstance(relation, FixedScale) and index in relation):
             return None
-        output = kernel.region.output_specs.data[0]
+        outputs = [spec for spec in kernel.region.output_specs if isinstance(spec, UniformQuantizedType)]
+        output = outputs[0] if outputs else None  # these rows do not tie operands to results
         specs: list[Attribute] = []
         for i, spec in enumerate(kernel.region.input_specs):
             data = kernel.is_data(i, kernel.region.inputs[i])
-            assert output is None or isinstance(output, UniformQuantizedType)
             specs.append((given if i == index else spec) if data else self._follows(kernel, i, specs, output))
-        if isinstance(output, UniformQuantizedType) and output.scale < self._least_scale(kernel, tuple(specs)):
+        if outputs and min(made.scale for made in outputs) < self._least_scale(kernel, tuple(specs)):
             return None
         return specs
 
-    def _follows(self, kernel: Kernel, index: int, before: list[Attribute], output: UniformQuantizedType) -> Attribute:
+    def _follows(
+        self, kernel: Kernel, index: int, before: list[Attribute], output: UniformQuantizedType | None
+    ) -> Attribute:
         owner = kernel.region.inputs[index].owner
         pinned = owner.attributes.get(PINNED) if isinstance(owner, Operation) else None
         kept = pinned if isinstance(pinned, UniformQuantizedType) else None
@@ -232,18 +239,21 @@ class _Moves:
         (given, made), value = _types(rescale), rescale.outputs[0]
         use = value.get_unique_use()
         kernel = None if use is None else self.kernels.get(use.operation)
-        if kernel is None or len(kernel.region.inputs) != 1 or not kernel.row.tied(0):
+        if kernel is None or not len(kernel.region.inputs) == len(kernel.region.outputs) == 1:
             return False
-        smaller = prod(shape_of(kernel.output)) < prod(shape_of(value))
+        if not kernel.row.tied(0):
+            return False
+        output = kernel.region.outputs[0]
+        smaller = prod(shape_of(output)) < prod(shape_of(value))
         if not smaller or not (_fits(kernel.row, 0, given) and _fits(kernel.row, OUTPUT, given)):
             return False
         kernel.region.operands[0] = rescale.inputs[0]
         kernel.region.input_specs = kernel.region.output_specs = ArrayAttr[Attribute]([given])
-        moved = rescale_region(kernel.output, given, made, ("", ""))
+        moved = rescale_region(output, given, made, ("", ""))
         moved.attributes.update(rescale.attributes)
         moved.location = rescale.location
-        kernel.output.replace_all_uses_with(moved.outputs[0])
-        moved.operands[0] = kernel.output
+        output.replace_all_uses_with(moved.outputs[0])
+        moved.operands[0] = output
         Rewriter.insert_op(moved, InsertPoint.after(kernel.region))
         Rewriter.erase_op(rescale)
         return True

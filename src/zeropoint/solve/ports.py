@@ -10,7 +10,6 @@ a port.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import prod
 
@@ -26,7 +25,7 @@ from zeropoint.solve.kernels import Kernel, rebased
 from zeropoint.solve.nodes import Node
 from zeropoint.solve.precision import needs, own_step
 from zeropoint.solve.termination import Port
-from zeropoint.targets import OUTPUT, FixedScale, SameScale
+from zeropoint.targets import FixedScale, SameScale
 
 
 @dataclass(eq=False)
@@ -43,8 +42,8 @@ class Edge:
 
     @property
     def is_output(self) -> bool:
-        """Whether the port is the output that defines the value."""
-        return self.port[1] == OUTPUT
+        """Whether the port is the result that defines the value."""
+        return self.port[1] < 0
 
 
 @dataclass
@@ -104,9 +103,7 @@ class PortGraph:
         return self.find(self.port_nodes[port])
 
     def _add_kernel(self, kernel: Kernel) -> None:
-        ports = [(index, value) for index, value in kernel.data_ports()]
-        if kernel.quantizes_output:
-            ports.append((OUTPUT, kernel.output))
+        ports = list(kernel.ports())
         for index, value in ports:
             if value not in self.value_nodes:
                 self.value_nodes[value] = self._new()
@@ -142,15 +139,15 @@ class PortGraph:
 
     def _fill_nodes(self) -> None:
         tied = self._tied_uses()
-        data = {port for port in self.port_nodes if port[1] != OUTPUT}
+        data = {port for port in self.port_nodes if port[1] >= 0}
         for kernel in self.kernels:
-            for index, value in self._ports(kernel):
+            for index, value in kernel.ports():
                 known = self._known(value, kernel, index)
                 at_port = self._node(self.port_nodes[kernel.region, index], kernel, index, value)
                 self._fill_port(at_port, known, kernel, index)
                 at_value = self._node(self.value_nodes[value], kernel, index, value)
                 self._fill_value(at_value, known)
-                if index == OUTPUT:
+                if index < 0:
                     self._note_made(at_value, at_port, value)
                 uses = [(use.operation, use.index) for use in value.uses]
                 made = isinstance(value.owner, QuantizeRegionOp)
@@ -168,9 +165,9 @@ class PortGraph:
         for kernel in self.kernels:
             for index, _ in kernel.data_ports():
                 port = self.port_nodes[kernel.region, index]
-                if kernel.row.tied(index):
-                    flows.append((port, self.port_nodes[kernel.region, OUTPUT]))
-                else:
+                results = [result for result, _ in kernel.results() if kernel.row.shares(index, result)]
+                flows += [(port, self.port_nodes[kernel.region, result]) for result in results]
+                if not results:
                     read.add(port)
         steps = [own_step(self.nodes[self.find(number)]) for number in range(len(self.parents))]
         self.steps, wanted = needs(steps, flows, read)
@@ -183,11 +180,6 @@ class PortGraph:
         at_value.zero_point, at_value.zero_point_by = at_port.zero_point, at_port.zero_point_by
         if at_port.fixed is not None and at_value.fixed is None:
             self.made_ranges[value] = real_range(at_port.fixed)
-
-    def _ports(self, kernel: Kernel) -> Iterator[tuple[int, SSAValue]]:
-        yield from kernel.data_ports()
-        if kernel.quantizes_output:
-            yield OUTPUT, kernel.output
 
     def _tied_uses(self) -> set[Port]:
         """The operands that cannot take arbitrary parameters: tied to other ports, or with a required zero point."""
@@ -219,8 +211,8 @@ class PortGraph:
             node.fix(fixed, f"kernel {kernel.name}", "kernel")
             node.minimum, node.maximum = real_range(fixed)
             return
-        if index == OUTPUT and kernel.demands.get("symmetric") == "true" and node.zero_point is None:
-            node.zero_point, node.zero_point_by = middle(kernel.storage(OUTPUT)), "the recipe"
+        if index < 0 and kernel.demands.get("symmetric") == "true" and node.zero_point is None:
+            node.zero_point, node.zero_point_by = middle(kernel.storage(index)), "the recipe"
         node.widen(known.minimum, known.maximum, known.facts)
 
     def _fill_value(self, node: Node, known: ValueConstraint) -> None:

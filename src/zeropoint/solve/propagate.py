@@ -28,7 +28,7 @@ from xdsl.dialects.builtin import ArrayAttr, StringAttr
 from xdsl.ir import Attribute, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
-from zeropoint.ir.annotations import PINNED, PROFILE, TARGET, Fact, state_facts
+from zeropoint.ir.annotations import PINNED, PROFILE, TARGET, Fact, facts_name, state_facts
 from zeropoint.ir.constants import constant_array, is_constant
 from zeropoint.ir.dead_code import remove_dead_ops
 from zeropoint.ir.locations import value_name
@@ -92,8 +92,8 @@ class _Settlement:
             for index, (value, array) in enumerate(zip(region.inputs, arrays, strict=True))
         )
         ports = Ports(region, greatest, arrays, self.weights)
-        if kernel.quantizes_output:
-            self.specs.port_class((region, OUTPUT)).at_least(
+        for port, _ in kernel.results():
+            self.specs.port_class((region, port)).at_least(
                 least_output_scale(ports), f"kernel {kernel.name} may reach {greatest_result(ports):g}"
             )
 
@@ -101,10 +101,25 @@ class _Settlement:
         return self.specs.port_type((kernel.region, index)) if kernel.is_data(index, value) else None
 
     def settle(self, kernel: Kernel) -> None:
-        """Write the specs of a region, and insert the rescales that its operands and its output need."""
-        region, value = kernel.region, kernel.output
-        output = self.specs.port_type((region, OUTPUT)) if kernel.quantizes_output else None
-        found: list[Attribute] = []
+        """Write the specs of a region, and insert the rescales that its operands and its results need."""
+        region = kernel.region
+        outputs = {port: self.specs.port_type((region, port)) for port, _ in kernel.results()}
+        found = self._settle_inputs(kernel, outputs.get(kernel.row.tied_output or OUTPUT))
+        region.input_specs = ArrayAttr[Attribute](found)
+        specs = list(region.output_specs)
+        for port, output in outputs.items():
+            self.termination.set((region, port), output)
+            specs[~port] = output
+        region.output_specs = ArrayAttr[Attribute](specs)
+        if outputs and not is_rescale(region):
+            self._state(kernel, found, outputs)
+        for port, value in kernel.results():
+            self.versions[value] = {outputs[port]: value}
+            self._rescale_output(kernel, port, value, outputs[port])
+
+    def _settle_inputs(self, kernel: Kernel, output: UniformQuantizedType | None) -> list[Attribute]:
+        """The types of the operands. `output` is the type of the results that share theirs."""
+        region, found = kernel.region, list[Attribute]()
         for index, operand in enumerate(list(region.inputs)):
             if kernel.is_data(index, operand):
                 wanted = self.specs.port_type((region, index))
@@ -117,16 +132,14 @@ class _Settlement:
             else:
                 pinned = self._pinned(operand)
                 found.append(operand_type(kernel, index, found, output, self.weights, pinned))
-        region.input_specs = ArrayAttr[Attribute](found)
-        if output is None:
-            return
-        self.termination.set((region, OUTPUT), output)
-        region.output_specs = ArrayAttr[Attribute]([output])
-        if not is_rescale(region):
-            weight = weight_facts(kernel, found, self._pinned(region.inputs[1]) if len(found) > 1 else None)
-            state_facts(region, [*weight, *self._facts(kernel, output)])
-        self.versions[value] = {output: value}
-        self._rescale_output(kernel, value, output)
+        return found
+
+    def _state(self, kernel: Kernel, found: list[Attribute], outputs: Mapping[int, UniformQuantizedType]) -> None:
+        """Record the facts of a region's weight and of its results."""
+        region = kernel.region
+        weight = weight_facts(kernel, found, self._pinned(region.inputs[1]) if len(found) > 1 else None)
+        for port, output in outputs.items():
+            state_facts(region, [*weight, *self._facts(kernel, port, output)], facts_name(~port))
 
     def _pinned(self, constant: SSAValue) -> UniformQuantizedType | None:
         """The type that the model pins a constant to. Also set as an attribute: `move_rescales` reads it later."""
@@ -137,22 +150,22 @@ class _Settlement:
             constant.owner.attributes[PINNED] = known.pinned
         return known.pinned
 
-    def _facts(self, kernel: Kernel, output: UniformQuantizedType) -> list[Fact]:
-        port = (kernel.region, OUTPUT)
+    def _facts(self, kernel: Kernel, result: int, output: UniformQuantizedType) -> list[Fact]:
+        port = (kernel.region, result)
         if port in self.specs.apart:
             return [Fact("parameters", str(output), "kernel", self.specs.apart[port][1])]
         found = self.specs.port_class(port)
         chosen = [] if found.fixed is not None else [Fact("parameters", str(output), "default", f"{found.rule} range")]
         return [*found.facts, *chosen]
 
-    def _rescale_output(self, kernel: Kernel, value: SSAValue, output: UniformQuantizedType) -> None:
+    def _rescale_output(self, kernel: Kernel, port: int, value: SSAValue, output: UniformQuantizedType) -> None:
         """If the value's class has other parameters than the kernel's output, rescale; all users read the result."""
         own = self.specs.value_class(value).parameters()
         if own == output:
             return
-        self.termination.rescale((kernel.region, OUTPUT))
+        self.termination.rescale((kernel.region, port))
         uses = list(value.uses)
-        wants, has = self._reason((kernel.region, OUTPUT), own, output)
+        wants, has = self._reason((kernel.region, port), own, output)
         made = rescale_region(value, output, own, (has, wants))
         assert kernel.region.parent is not None
         kernel.region.parent.insert_op_after(made, kernel.region)
@@ -221,5 +234,5 @@ def propagate(program: Program, target: Target, profile: str | None = None, *, r
 
 
 def is_quantized(region: QuantizeRegionOp) -> bool:
-    """Whether propagation gave the region's output a quantized type."""
-    return isinstance(region.output_specs.data[0], UniformQuantizedType)
+    """Whether propagation gave a result of the region a quantized type."""
+    return any(isinstance(spec, UniformQuantizedType) for spec in region.output_specs)

@@ -14,6 +14,8 @@ def plain_contraction(region: QuantizeRegionOp) -> ConvolutionOp | DotGeneralOp 
     """
     arguments = region.body.block.args
     first, *others = region.body.block.ops  # the terminator at least
+    if len(region.outputs) != 1:
+        return None
     if not isinstance(first, ConvolutionOp | DotGeneralOp) or (first.lhs, first.rhs) != tuple(arguments[:2]):
         return None
     if isinstance(first, ConvolutionOp) and int(first.feature_group_count.value.data) > 1:

@@ -26,7 +26,8 @@ from zeropoint.solve.classes import real_range
 from zeropoint.solve.constraints import Constraints
 from zeropoint.solve.distribution import Distribution
 from zeropoint.solve.rescale import is_rescale
-from zeropoint.targets import OUTPUT, FixedScale, KernelRow, SameScale, Target
+from zeropoint.solve.termination import result_port
+from zeropoint.targets import FixedScale, KernelRow, SameScale, Target
 from zeropoint.targets.logical_kernels import MOVEMENTS
 
 CONTRACTIONS = ("convolution", "depthwise_convolution", "transpose_convolution", "fully_connected")
@@ -144,8 +145,8 @@ class RoundingNoise:
         if not rows or not isinstance(region, QuantizeRegionOp):
             return None
         relation = rows[0].relation
-        if isinstance(relation, FixedScale) and OUTPUT in relation:
-            fixed = UniformQuantizedType.per_layer(rows[0].output.storage, relation.scale, relation.zero_point)
+        if isinstance(relation, FixedScale) and (port := result_port(value)) in relation:
+            fixed = UniformQuantizedType.per_layer(rows[0].rule(port).storage, relation.scale, relation.zero_point)
             return Distribution.of(*real_range(fixed))
         data = [operand for _, operand in activations(region)]
         return self.seen(data[0]) if isinstance(relation, SameScale) and len(data) == 1 else None

@@ -26,7 +26,7 @@ from zeropoint.solve.nodes import Node
 from zeropoint.solve.ports import PortGraph
 from zeropoint.solve.precision import coarser
 from zeropoint.solve.termination import Port
-from zeropoint.targets import OUTPUT, Custom
+from zeropoint.targets import Custom
 
 
 @dataclass
@@ -96,7 +96,7 @@ class Specs:
         """For each class (by id), the positions of the kernels whose functions see one of its ports."""
         readers: dict[int, list[int]] = {}
         for kernel in custom:
-            for index, _ in _data(kernel):
+            for index, _ in kernel.ports():
                 readers.setdefault(id(self.port_class((kernel.region, index))), []).append(kernel.position)
         return readers
 
@@ -105,7 +105,7 @@ class Specs:
         if port in self.apart:
             return self.apart[port][0]
         found = self.port_class(port)
-        is_input = port[1] != OUTPUT
+        is_input = port[1] >= 0
         if found.fixed is None and not (from_ranges and is_input and found.is_known) and port not in done:
             return None
         return found.settle()
@@ -113,7 +113,7 @@ class Specs:
     def _seen(self, kernel: Kernel, known: Mapping[int, UniformQuantizedType | None], weights: Weights) -> Types:
         """The types that the function of a kernel sees, given the known ones."""
         seen: Types = {}
-        data = {index for index, _ in _data(kernel)}
+        data = dict(kernel.ports())
         for index, value in enumerate(kernel.region.inputs):
             if index in data:
                 seen[index] = known.get(index) or self._open(kernel, index, value)
@@ -122,8 +122,8 @@ class Specs:
                 before = [seen.get(i) for i in range(index)]
                 pinned = None if stated is None else stated.pinned
                 seen[index] = constant_port(kernel, index, before, weights, pinned)
-        if OUTPUT in data:
-            seen[OUTPUT] = known.get(OUTPUT) or self._open(kernel, OUTPUT, kernel.output)
+        for port, value in kernel.results():
+            seen[port] = known.get(port) or self._open(kernel, port, value)
         return seen
 
     def _open(self, kernel: Kernel, index: int, value: SSAValue) -> QuantizedType:
@@ -132,7 +132,7 @@ class Specs:
 
     def _call(self, kernel: Kernel, done: set[Port], weights: Weights, from_ranges: bool) -> list[ScaleClass]:
         """Call the function of a kernel. Returns the classes that it decided."""
-        ports: dict[int, Port] = {index: (kernel.region, index) for index, _ in _data(kernel)}
+        ports: dict[int, Port] = {index: (kernel.region, index) for index, _ in kernel.ports()}
         known = {index: self._known(port, done, from_ranges) for index, port in ports.items()}
         decided: list[ScaleClass] = []
         for index, made in ask(kernel.row, kernel.region, source_of(kernel), self._seen(kernel, known, weights)):
@@ -144,19 +144,19 @@ class Specs:
     def _confirm(self, kernel: Kernel, weights: Weights) -> None:
         """Set apart the ports whose type the function derives differently from their class; take its constants' types.
 
-        A function may leave a known port alone even if it disagrees with its type. So it is called without the output's
-        type, and if it then derives nothing, with the output's type only.
+        A function may leave a known port alone even if it disagrees with its type. So it is called without the types of
+        the results, and if it then derives nothing, with these only.
         """
-        ports: dict[int, Port] = {index: (kernel.region, index) for index, _ in _data(kernel)}
+        ports: dict[int, Port] = {index: (kernel.region, index) for index, _ in kernel.ports()}
         known = {i: self.port_type(port) if self._has_type(port) else None for i, port in ports.items()}
 
         def asked(types: Mapping[int, UniformQuantizedType | None]) -> list[tuple[int, UniformQuantizedType]]:
             return ask(kernel.row, kernel.region, source_of(kernel), self._seen(kernel, types, weights))
 
-        derived = asked({**known, OUTPUT: None})
+        derived = asked({i: made for i, made in known.items() if i >= 0})
         self.constants |= {(kernel.region, i): (made, source_of(kernel)) for i, made in derived if i not in ports}
         derived = [(i, made) for i, made in derived if i in ports] or [
-            (i, made) for i, made in asked({OUTPUT: known.get(OUTPUT)}) if i in ports
+            (i, made) for i, made in asked({i: made for i, made in known.items() if i < 0}) if i in ports
         ]
         for index in ports if derived else ():
             self.port_class(ports[index]).is_open = False  # the function has seen these types, so they must not change
@@ -188,7 +188,7 @@ class Specs:
         found, own = self.port_class(port), self.graph.of_port(port)
         if found.members == 1:
             return True
-        handed = self._handed_on(own) if port[1] == OUTPUT else set[int]()
+        handed = self._handed_on(own) if port[1] < 0 else set[int]()
         others = [self.graph.nodes[n] for n, other in self.class_of.items() if other is found and n not in handed]
         return all(holds(made, node.minimum, node.maximum) and not coarser(made.scale, node.need) for node in others)
 
@@ -213,13 +213,6 @@ def source_of(kernel: Kernel) -> str:
     """The name of a kernel and its function, for messages."""
     assert isinstance(kernel.row.relation, Custom)
     return f"kernel {kernel.name}: {kernel.row.relation.name}"
-
-
-def _data(kernel: Kernel) -> list[tuple[int, SSAValue | None]]:
-    ports: list[tuple[int, SSAValue | None]] = list(kernel.data_ports())
-    if kernel.quantizes_output:
-        ports.append((OUTPUT, None))
-    return ports
 
 
 def _class_of(nodes: list[Node], rule: str, scale_type: str) -> ScaleClass:

@@ -7,12 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from xdsl.ir import Operation
+from xdsl.ir import Operation, OpResult, SSAValue
 
 from zeropoint.ir.quant import UniformQuantizedType
 
 Port = tuple[Operation, int]
-"""An operand of a region by its index, or its output (`OUTPUT`)."""
+"""An operand of a region by its index, or result n by the index `~n`."""
+
+
+def result_port(value: SSAValue) -> int:
+    """The index of a result of an op as a port."""
+    assert isinstance(value, OpResult)
+    return ~value.index
 
 
 class NoProgress(AssertionError):

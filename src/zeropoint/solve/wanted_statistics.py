@@ -19,7 +19,7 @@ from zeropoint.solve.kernels import Kernel, KernelChoice
 from zeropoint.solve.ports import PortGraph
 from zeropoint.solve.separate import separate
 from zeropoint.solve.specs import Specs
-from zeropoint.targets import OUTPUT, SameScale, Target
+from zeropoint.targets import Target
 
 ADDS_ELEMENTS = ("pad",)
 """Kernels of one operand and one scale whose result may contain a value that the operand does not."""
@@ -51,7 +51,7 @@ def _wanted(program: Program, target: Target) -> list[SSAValue]:
     graph = PortGraph.of(kernels, constraints)
     specs = Specs.of(graph, separate(graph), "asymmetric", target.scale_type)
     specs.run_functions(graph.kernels, program.weights)
-    makers = {kernel.output: kernel for kernel in kernels}
+    makers = {value: (kernel, port) for kernel in kernels for port, value in kernel.results()}
     settled: set[SSAValue] = set()
     for value in graph.value_nodes:  # in program order
         if _is_settled(value, makers.get(value), constraints, specs, settled):
@@ -60,16 +60,21 @@ def _wanted(program: Program, target: Target) -> list[SSAValue]:
 
 
 def _is_settled(
-    value: SSAValue, maker: Kernel | None, constraints: Constraints, specs: Specs, settled: set[SSAValue]
+    value: SSAValue,
+    made_at: tuple[Kernel, int] | None,
+    constraints: Constraints,
+    specs: Specs,
+    settled: set[SSAValue],
 ) -> bool:
     known = constraints.get(value)
     if known is not None and (known.pinned is not None or known.minimum is not None):
         return True
-    if maker is None:
+    if made_at is None:
         return False
-    port = (maker.region, OUTPUT)
+    maker, result = made_at
+    port = (maker.region, result)
     if port in specs.apart or specs.graph.nodes[specs.graph.of_port(port)].fixed is not None:
         return True
     data = [operand for _, operand in maker.data_ports()]
-    moves = isinstance(maker.row.relation, SameScale) and maker.row.kernel not in ADDS_ELEMENTS
+    moves = maker.row.shares(0, result) and maker.row.kernel not in ADDS_ELEMENTS
     return moves and len(maker.region.inputs) == len(data) == 1 and data[0] in settled

@@ -12,7 +12,6 @@ from zeropoint.errors import Error
 from zeropoint.numerics.profile import PROFILES
 from zeropoint.targets.kernels import (
     DATA,
-    OUTPUT,
     Custom,
     FixedScale,
     KernelRow,
@@ -21,6 +20,7 @@ from zeropoint.targets.kernels import (
     Role,
     SameScale,
     Target,
+    port_label,
 )
 from zeropoint.targets.logical_kernels import FUSED, WRITTEN
 
@@ -67,8 +67,10 @@ def _problem(row: KernelRow) -> tuple[str, str] | None:
         return "name", "found no name, expected that of a logical kernel"
     if not row.inputs:
         return "inputs", "found no ports, expected at least one"
-    if row.output.role not in (Role.ACTIVATION, Role.OTHER):
-        return "output", f"found role '{row.output.role.value}', expected 'act', or 'other' where it is not quantized"
+    for rule in row.outputs:
+        if rule.role not in (Role.ACTIVATION, Role.OTHER):
+            column = "outputs" if row.more_outputs else "output"
+            return column, f"found role '{rule.role.value}', expected 'act', or 'other' where it is not quantized"
     if row.profile and row.profile not in PROFILES:
         return "profile", f"found '{row.profile}', expected one of {', '.join(PROFILES)}"
     if row.accumulator_bits is not None and row.accumulator_bits not in ACCUMULATOR_BITS:
@@ -114,11 +116,12 @@ def _relation_problem(row: KernelRow) -> tuple[str, str] | None:
 
 def _fixed_problem(relation: FixedScale, row: KernelRow) -> tuple[str, str] | None:
     for port in relation.ports:
-        if not OUTPUT <= port < len(row.inputs):
-            return "relation", f"found port {port}, expected 'out' or an operand from 0 to {len(row.inputs) - 1}"
+        if (found := _port_problem(port, row)) is not None:
+            return found
         rule = row.rule(port)
         if rule.role in (Role.BIAS, Role.OTHER):
-            return "relation", f"found port {port} of role '{rule.role.value}', expected one with parameters of its own"
+            found = f"found {row.port_name(port)} of role '{rule.role.value}'"
+            return "relation", f"{found}, expected a port with parameters of its own"
         found = _fixed_port_problem(relation, rule, row.port_name(port))
         if found is not None:
             return found
@@ -139,15 +142,25 @@ def _fixed_port_problem(relation: FixedScale, port: PortRule, name: str) -> tupl
     return None
 
 
+def _port_problem(port: int, row: KernelRow) -> tuple[str, str] | None:
+    """Check a port that a relation names."""
+    if -len(row.outputs) <= port < len(row.inputs):
+        return None
+    outputs = "'out'" if len(row.outputs) == 1 else f"'out' to 'out{len(row.outputs) - 1}'"
+    expected = f"{outputs} or an operand from 0 to {len(row.inputs) - 1}"
+    return "relation", f"found port {port_label(port)}, expected {expected}"
+
+
 def _group_problem(relation: SameScale, row: KernelRow) -> tuple[str, str] | None:
     for port in relation.group:
-        if not OUTPUT <= port < len(row.inputs):
-            return "relation", f"found port {port}, expected 'out' or an operand from 0 to {len(row.inputs) - 1}"
-    ports = relation.group or (OUTPUT, *(i for i, rule in enumerate(row.inputs) if rule.role in DATA))
+        if (found := _port_problem(port, row)) is not None:
+            return found
+    results = (~number for number, rule in enumerate(row.outputs) if rule.role in DATA)
+    ports = relation.group or (*results, *(i for i, rule in enumerate(row.inputs) if rule.role in DATA))
     rules = {port: row.rule(port) for port in ports}
     for port, rule in rules.items():
         if rule.role not in DATA:
-            found = f"found port {port} of role '{rule.role.value}'"
+            found = f"found {row.port_name(port)} of role '{rule.role.value}'"
             return "relation", f"{found} in the group, expected activations"
     kinds = {(rule.storage, rule.zero_point, rule.wildcard) for rule in rules.values()}
     if len(kinds) > 1:

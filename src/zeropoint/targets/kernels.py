@@ -30,7 +30,12 @@ class Role(Enum):
 DATA = (Role.ACTIVATION, Role.CONSTANT)
 """The roles whose parameters propagation decides; parameters of weights and biases follow from these."""
 OUTPUT = -1
-"""The index of the output in a group of ports."""
+"""The index of the first result in a group of ports. Result n has index `~n`: -1, -2, ..."""
+
+
+def port_label(port: int) -> str:
+    """A port in the syntax of tables: `0`, `1` for operands, `out`, `out1` for results."""
+    return str(port) if port >= 0 else "out" if port == OUTPUT else f"out{~port}"
 
 
 WIDEST_TYPE = 32
@@ -145,11 +150,13 @@ class KernelRow:
     """One kernel.
 
     `inputs` are the rules of the operands in order. If there are more operands (concat), the last rule repeats. An
-    operand may be missing (no bias). `accumulator_bits` is the width in which products are summed; `intermediate`
-    names a narrower saturating sum, if the instruction has one. `same_storage` requires one storage for all wildcards.
-    `profile` is the kernel's own rounding, if it differs from the target's. `checked` names the runtime version and the
-    test that confirmed the row; empty if unconfirmed. `composites` are the names of the `stablehlo.composite` ops that
-    the kernel covers; None for kernels made by fusion patterns, empty if only regions in the program's text use it.
+    operand may be missing (no bias). `output` is the rule of the first result, `more_outputs` are those of the others;
+    if there are more results (split), the last rule repeats. `accumulator_bits` is the width in which products are
+    summed; `intermediate` names a narrower saturating sum, if the instruction has one. `same_storage` requires one
+    storage for all wildcards. `profile` is the kernel's own rounding, if it differs from the target's. `checked` names
+    the runtime version and the test that confirmed the row; empty if unconfirmed. `composites` are the names of the
+    `stablehlo.composite` ops that the kernel covers; None for kernels made by fusion patterns, empty if only regions in
+    the program's text use it.
     """
 
     kernel: str
@@ -162,37 +169,56 @@ class KernelRow:
     profile: str = ""
     checked: str = ""
     composites: tuple[str, ...] | None = None
+    more_outputs: tuple[PortRule, ...] = ()
+
+    @property
+    def outputs(self) -> tuple[PortRule, ...]:
+        """The rules of the results in order."""
+        return (self.output, *self.more_outputs)
 
     def input_rule(self, index: int) -> PortRule:
         """The rule of operand `index`."""
         return self.inputs[min(index, len(self.inputs) - 1)]
 
     def rule(self, port: int) -> PortRule:
-        """The rule of an operand, or of the output (`OUTPUT`)."""
-        return self.output if port == OUTPUT else self.input_rule(port)
+        """The rule of an operand or, for a negative index, of a result."""
+        return self.input_rule(port) if port >= 0 else self.outputs[min(~port, len(self.outputs) - 1)]
 
     def port_name(self, port: int) -> str:
         """What messages call a port: its role and, where several have that, which: `weight`, `output`, `input 1`."""
-        if port == OUTPUT:
-            return "output"
+        if port < 0:
+            return "output" if port == OUTPUT and not self.more_outputs else f"output {~port}"
         role = self.input_rule(port).role
         if role in (Role.WEIGHT, Role.BIAS):
             return role.name.lower()
         return f"input {port}" if len(self.inputs) > 1 or port else "input"
 
+    def shares(self, first: int, second: int) -> bool:
+        """Whether two ports have the same scale and zero point."""
+        return isinstance(self.relation, SameScale) and first in self.relation and second in self.relation
+
+    @property
+    def tied_output(self) -> int | None:
+        """The first result that shares its parameters with other ports, by its index; None if there is none."""
+        results = (~number for number, rule in enumerate(self.outputs) if rule.role is not Role.OTHER)
+        return next((port for port in results if self.shares(port, port)), None)
+
     def tied(self, index: int) -> bool:
-        """Whether operand `index` has the parameters of the output."""
-        relation = self.relation
-        return isinstance(relation, SameScale) and index in relation and OUTPUT in relation
+        """Whether operand `index` has the parameters of a result."""
+        output = self.tied_output
+        return output is not None and self.shares(index, output)
 
     def storages(self, signature: Signature) -> tuple[Storage, ...] | None:
-        """The storage of each port, output last; None if the row does not fit the signature.
+        """The storage of each port, by its index: results come last, the first of them at the end.
+
+        None if the row does not fit the signature.
 
         Ports that the signature leaves open get the row's storage. An open wildcard gets its default, or with
         `same_storage` the storage of the other wildcards.
         """
-        rules = [*(self.input_rule(i) for i in range(len(signature.inputs))), self.output]
-        demands = [*signature.inputs, signature.output]
+        results = range(-len(signature.outputs), 0)
+        rules = [self.rule(port) for port in (*range(len(signature.inputs)), *results)]
+        demands = [*signature.inputs, *reversed(signature.outputs)]
         if not all(rule.accepts(demand) for rule, demand in zip(rules, demands, strict=True)):
             return None
         chosen = [rule.resolve(demand) for rule, demand in zip(rules, demands, strict=True)]

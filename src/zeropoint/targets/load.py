@@ -24,7 +24,7 @@ from typing import Any, TypeVar, cast
 from zeropoint.errors import reading
 from zeropoint.numerics.ranges import SCALE_TYPES
 from zeropoint.targets.checks import TargetError, check_target, place
-from zeropoint.targets.kernels import KernelRow, QuantFunction, Relation, Target
+from zeropoint.targets.kernels import KernelRow, PortRule, QuantFunction, Relation, Target
 from zeropoint.targets.text import parse_port, parse_relation
 
 KEYS = (
@@ -43,6 +43,7 @@ COLUMNS = (
     "name",
     "inputs",
     "output",
+    "outputs",
     "relation",
     "accumulator",
     "intermediate",
@@ -51,7 +52,7 @@ COLUMNS = (
     "checked",
     "composites",
 )
-REQUIRED = ("name", "inputs", "output", "relation")
+REQUIRED = ("name", "inputs", "relation")
 
 ValueT = TypeVar("ValueT")
 Extends = Callable[[str], Target]
@@ -205,6 +206,19 @@ class _Entry:
             raise self.wrong(column, f"found {value!r}, expected {expected}")
         return value
 
+    @property
+    def outputs(self) -> tuple[PortRule, ...]:
+        """The rules of the results: of `output`, or of the list `outputs`."""
+        if ("output" in self.columns) == ("outputs" in self.columns):
+            found = "it beside 'output'" if "outputs" in self.columns else "nothing"
+            raise self.wrong("outputs", f"found {found}, expected 'output', or a list 'outputs' for several results")
+        if "output" in self.columns:
+            return (self.read("output", self.text("output"), parse_port),)
+        rules = tuple(self.read("outputs", text, parse_port) for text in self.texts("outputs"))
+        if not rules:
+            raise self.wrong("outputs", "found [], expected at least one port")
+        return rules
+
     def text(self, column: str, default: str | None = None) -> str:
         """A text."""
         return self.of_type(column, str, "a text", default)
@@ -242,7 +256,7 @@ def _rows(entry: _Entry) -> list[KernelRow]:
     row = KernelRow(
         "",
         tuple(entry.read("inputs", text, parse_port) for text in entry.texts("inputs")),
-        entry.read("output", entry.text("output"), parse_port),
+        entry.outputs[0],
         entry.read("relation", entry.text("relation"), entry.relation),
         entry.of_type("accumulator", int, "a whole number") if "accumulator" in entry.columns else None,
         entry.text("intermediate", ""),
@@ -250,5 +264,6 @@ def _rows(entry: _Entry) -> list[KernelRow]:
         entry.text("profile", ""),
         entry.text("checked", ""),
         tuple(entry.texts("composites")) if "composites" in entry.columns else None,
+        entry.outputs[1:],
     )
     return [replace(row, kernel=kernel) for kernel in entry.kernels]

@@ -47,11 +47,20 @@ Demand = Storage | AtLeast | EitherSign | None
 
 @dataclass(frozen=True)
 class Signature:
-    """The demands on the operands and on the output of a kernel."""
+    """The demands on the operands and on the results of a kernel, of which `output` is the first."""
 
     inputs: tuple[Demand, ...]
     output: Demand = None
+    more_outputs: tuple[Demand, ...] = ()
+
+    @property
+    def outputs(self) -> tuple[Demand, ...]:
+        """The demands on the results."""
+        return (self.output, *self.more_outputs)
 
     def __str__(self) -> str:
-        inputs = ", ".join("any" if demand is None else str(demand) for demand in self.inputs)
-        return f"({inputs}) -> {'any' if self.output is None else self.output}"
+        inputs, outputs = (
+            ", ".join("any" if demand is None else str(demand) for demand in demands)
+            for demands in (self.inputs, self.outputs)
+        )
+        return f"({inputs}) -> {f'({outputs})' if self.more_outputs else outputs}"

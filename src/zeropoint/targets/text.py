@@ -22,6 +22,7 @@ from zeropoint.targets.kernels import (
     Relation,
     Role,
     SameScale,
+    port_label,
 )
 
 _STORAGE = re.compile(r"(?P<any>\*)?(?P<type>[a-zA-Z0-9]+)(<(?P<low>-?\d+):(?P<high>-?\d+)>)?")
@@ -119,7 +120,9 @@ def parse_relation(text: str, load_function: FunctionLoader) -> Relation:
 
 
 def _port_index(text: str) -> int:
-    return OUTPUT if text == "out" else _whole(text)
+    """The index of a port: `0` is the first operand, `out` the first result, `out1` the second."""
+    match = re.fullmatch(r"out(\d*)", text)
+    return _whole(text) if match is None else ~int(match[1] or 0)
 
 
 def _whole(text: str) -> int:
@@ -171,4 +174,4 @@ def relation_text(relation: Relation) -> str:
 
 
 def _ports_text(ports: tuple[int, ...]) -> str:
-    return ", ".join("out" if port == OUTPUT else str(port) for port in ports)
+    return ", ".join(map(port_label, ports))

@@ -78,7 +78,8 @@ def _inlined(kernel: Kernel, emit: Emission) -> None:
             float_op(op, emit)
     returned = block.last_op
     assert returned is not None
-    emit.stands_for(kernel.region.outputs[0], returned.operands[0])
+    for output, value in zip(kernel.region.outputs, returned.operands, strict=True):
+        emit.stands_for(output, value)
 
 
 def _metadata(program: Program) -> Mapping[str, object]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from onnx import ModelProto
 from xdsl.dialects.func import ReturnOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Operation
 
 from zeropoint.export.errors import ExportError
 from zeropoint.export.kernels import Kernel, read_storage
@@ -81,7 +81,7 @@ def _inlined(kernel: Kernel, emit: Emission) -> None:
             float_op(op, emit)
     returned = block.last_op
     assert isinstance(returned, Operation)
-    result: SSAValue = returned.operands[0]
-    if isinstance(result.owner, BroadcastInDimOp):
-        settled(emit, result)
-    emit.put(kernel.region.outputs[0], emit.operand(result, element_of(result)))
+    for output, result in zip(kernel.region.outputs, returned.operands, strict=True):
+        if isinstance(result.owner, BroadcastInDimOp):
+            settled(emit, result)
+        emit.put(output, emit.operand(result, element_of(result)))

@@ -15,11 +15,21 @@ from typing import cast
 
 from xdsl.dialects.builtin import ArrayAttr, StringAttr
 from xdsl.dialects.func import ReturnOp
-from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, SSAValue
 
 from zeropoint.errors import Error
-from zeropoint.ir.annotations import CORRECTIONS, DEMANDS, EXPRESSED, FACTS, FLOAT_REASON, RESCALE, Fact, facts_of
-from zeropoint.ir.locations import location_text
+from zeropoint.ir.annotations import (
+    CORRECTIONS,
+    DEMANDS,
+    EXPRESSED,
+    FACTS,
+    FLOAT_REASON,
+    RESCALE,
+    Fact,
+    facts_name,
+    facts_of,
+)
+from zeropoint.ir.locations import location_text, value_name
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import (
     QuantizeRegionOp,
@@ -61,7 +71,8 @@ class _Names:
         return _Names(inputs, {op: index for index, op in enumerate(program.entry.ops)})
 
     def name(self, value: SSAValue) -> str:
-        return self.inputs[value] if isinstance(value.owner, Block) else _name(value.owner)
+        """The name of an input or of an op, with the number of the result if it has several: `split#1`."""
+        return self.inputs[value] if isinstance(value.owner, Block) else value_name(value)
 
     def position(self, value: SSAValue) -> tuple[int, int]:
         """Arguments by their index, then results in program order."""
@@ -100,12 +111,12 @@ def _results(value: SSAValue) -> Iterator[SSAValue]:
         yield from use.operation.results
 
 
-def _facts(op: Operation) -> tuple[str, tuple[str, ...], tuple[Fact, ...]]:
-    """The kernel, the names that it covers, and the other facts of an op."""
+def _facts(op: Operation, number: int) -> tuple[str, tuple[str, ...], tuple[Fact, ...]]:
+    """The kernel, the names that it covers, and the other facts of a result of an op."""
     if isinstance(op, QuantizeRegionOp):
         inside = (location_text(inner.location) for inner in op.body.block.ops)
         names = dict.fromkeys(name for name in inside if name is not None)
-        return op.logical_kernel.data, tuple(names), (*facts_of(op, DEMANDS), *facts_of(op))
+        return op.logical_kernel.data, tuple(names), (*facts_of(op, DEMANDS), *facts_of(op, facts_name(number)))
     kernel, *facts = facts_of(op)
     if kernel.name != "kernel":
         return op.name, (), (kernel, *facts)
@@ -115,8 +126,8 @@ def _facts(op: Operation) -> tuple[str, tuple[str, ...], tuple[Fact, ...]]:
 def _type(value: SSAValue, facts: tuple[Fact, ...]) -> str:
     """The type of a value: its own, the recorded one of its integers, or that of the last fact."""
     owner = value.owner
-    if isinstance(owner, QuantizeRegionOp):
-        return str(owner.output_specs.data[0])
+    if isinstance(value, OpResult) and isinstance(owner, QuantizeRegionOp):
+        return str(owner.output_specs.data[value.index])
     expressed = owner.attributes.get(EXPRESSED) if isinstance(owner, Operation) else None
     if isinstance(expressed, UniformQuantizedType):
         return str(expressed)
@@ -141,11 +152,11 @@ def _values(program: Program, known: _Names) -> Iterator[Value]:
         region = isinstance(op, QuantizeRegionOp)
         if RESCALE in op.attributes or not (region or FACTS in op.attributes):
             continue
-        kind, names, facts = _facts(op)
-        result = op.results[0]
         makers = _nearest(op.operands, _operands, known)
-        readers = _nearest(_results(result), _results, known)
-        yield Value(_name(op), kind, names, _type(result, facts), facts, makers, readers)
+        for result in op.results if region else op.results[:1]:
+            kind, names, facts = _facts(op, result.index)
+            readers = _nearest(_results(result), _results, known)
+            yield Value(known.name(result), kind, names, _type(result, facts), facts, makers, readers)
 
 
 def _rescales(program: Program, known: _Names) -> Iterator[Rescale]:
