@@ -121,6 +121,22 @@ def test_models_comparisons_and_explanations_read_well_in_a_notebook(integers: z
         assert "<" not in html.removeprefix("<pre").removesuffix("</pre>").split(">", 1)[1]
 
 
+def test_a_model_is_exported_to_the_file_of_another_runtime(tmp_path: Path) -> None:
+    model = zp.quantize(DIGITS / "digits.onnx", IMAGES, target="onnxruntime", effort="none")
+    path = tmp_path / "digits.q.onnx"
+    assert model.export(path, io="integer") == [path]
+    (image,) = onnx.load(path).graph.input
+    assert image.type.tensor_type.elem_type == onnx.TensorProto.UINT8
+    with pytest.raises(ValueError, match="found io 'int', expected one of: float, integer"):
+        model.export(path, io="int")
+
+
+def test_a_model_of_another_target_is_not_exported(integers: zp.Model, tmp_path: Path) -> None:
+    with pytest.raises(zp.Error, match="found a program for target 'cpu', expected one for litert"):
+        integers.export(tmp_path / "digits.tflite")
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_model_says_where_its_time_goes(integers: zp.Model) -> None:
     timing = integers.profile(IMAGES[:1], rounds=2)
     assert timing.seconds > 0

@@ -13,6 +13,7 @@ from xdsl.dialects.builtin import StringAttr
 from zeropoint.calibrate import Progress, instrument, silent
 from zeropoint.calibrate.items import as_array, batch_size, batched, with_batch_of_one
 from zeropoint.engines import QuickestEngine, for_runs
+from zeropoint.export import ExportOptions, export_program
 from zeropoint.fuse import fuse
 from zeropoint.interp import Engine, ReferenceEngine, Runnable
 from zeropoint.ir.annotations import FLOAT_REASON
@@ -176,8 +177,30 @@ class Model:
         """
         path = Path(path)
         if path.suffix != ".mlir":
-            raise ValueError(f"{path}: found suffix '{path.suffix}', expected .mlir")
+            raise ValueError(f"{path}: found suffix '{path.suffix}', expected .mlir; `export` writes other formats")
         return save_program(self.program, path, inline_weights=inline_weights)
+
+    def export(
+        self, path: str | Path, *, io: str = "float", layout: str = "channels-last", onnx_format: str = "qdq"
+    ) -> list[Path]:
+        """Write a file for another runtime (.tflite, .onnx, .stablehlo.mlir, .mlirbc) and return the paths written.
+
+        The model is the result of `quantize`, or a file written with `--emit kernels`, for a target of that runtime.
+        `io` and `layout` (`channels-last`, `model`) select types and dimension order of inputs and outputs,
+        `onnx_format` is `qdq` or `qoperator`. Raises ExportError if the format cannot hold the model; nothing is
+        written then. Raises ValueError for unknown options.
+        """
+        for name, found, known in (
+            ("io", io, ("float", "integer")),
+            ("layout", layout, ("channels-last", "model")),
+            ("onnx_format", onnx_format, ("qdq", "qoperator")),
+        ):
+            if found not in known:
+                raise ValueError(f"found {name} '{found}', expected one of: {', '.join(known)}")
+        decided = self.program if self.quantization is None else self.quantization.propagated
+        return export_program(
+            decided, Path(path), ExportOptions(io == "integer", layout == "channels-last", onnx_format)
+        )
 
     def explain(self, value: str | None = None, *, target: str = "cpu") -> Explanation:
         """Explain the parameters of values, the rescales, and the ops that stay float; for one name, if given.

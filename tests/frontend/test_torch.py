@@ -43,6 +43,12 @@ def test_a_module_with_example_inputs_is_a_model_in_eval_mode() -> None:
     np.testing.assert_allclose(output, expected(module, IMAGE), atol=1e-4)
 
 
+def test_examples_may_be_arrays() -> None:
+    model = zp.load(network(), example=IMAGE[:1])
+    (name,) = (port.name for port in zp.load(network(), example={"input": IMAGE[:1]}).inputs)
+    assert name == model.inputs[0].name
+
+
 def test_an_exported_program_is_a_model_and_keeps_the_names_of_its_parameters() -> None:
     module = network().eval()
     exported = torch.export.export(module, (torch.from_numpy(IMAGE[:1]),))
@@ -65,6 +71,8 @@ def test_what_cannot_be_traced_is_refused() -> None:
     with pytest.raises(zp.Error, match=r"found Sequential without inputs, expected example=\(tensor, ...\)"):
         zp.load(network())
     with pytest.raises(zp.Error, match=r"Sequential: torch.onnx.export cannot export it: "):
+        zp.load(network(), example=torch.zeros(1, 4, 8, 8))
+    with pytest.raises(zp.Error, match=r"expected input.* to have 3 channels, but got 4 channels"):
         zp.load(network(), example=torch.zeros(1, 4, 8, 8))
     with pytest.raises(zp.Error, match=r"found Tensor, expected a torch.nn.Module or an ExportedProgram"):
         zp.load(torch.zeros(3))

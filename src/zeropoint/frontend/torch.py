@@ -12,8 +12,10 @@ import importlib
 import io
 import logging
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
+
+import numpy as np
 
 from zeropoint.frontend.errors import ModelError
 from zeropoint.ir.program import Program
@@ -30,8 +32,8 @@ def load_torch(
 ) -> Program:
     """The float program of an `nn.Module` with example inputs, or of an `ExportedProgram`, which needs no example.
 
-    `example` is a tensor, a tuple of tensors, or a dict of keyword arguments. The module is exported in eval mode, with
-    the shapes of the example. Raises ModelError if it cannot be exported or contains something unsupported.
+    `example` is a tensor or array, a tuple of them, or a dict of keyword arguments. The module is exported in eval
+    mode, with the shapes of the example. Raises ModelError if it cannot be exported or contains something unsupported.
     """
     torch: Any = importlib.import_module("torch")  # not a dependency: it is installed if the user has a module
     from zeropoint.frontend.onnx import load_onnx_model
@@ -43,7 +45,7 @@ def load_torch(
         raise ModelError(
             f"found {type(model).__name__} without inputs, expected example=(tensor, ...) to trace it with"
         )
-    arguments, keywords = _arguments(example)
+    arguments, keywords = _arguments(example, torch.as_tensor)
     training = not exported and model.training
     try:
         if not exported:
@@ -51,8 +53,7 @@ def load_torch(
         with _quiet():
             made = torch.onnx.export(model, arguments, kwargs=keywords, dynamo=True, verbose=False, optimize=True)
     except Exception as error:
-        reason = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
-        raise ModelError(f"{type(model).__name__}: torch.onnx.export cannot export it: {reason}") from error
+        raise ModelError(f"{type(model).__name__}: torch.onnx.export cannot export it: {_reason(error)}") from error
     finally:
         if training:
             model.train()
@@ -60,12 +61,25 @@ def load_torch(
     return load_onnx_model(made.model_proto, shapes, constants)
 
 
-def _arguments(example: Any) -> tuple[tuple[Any, ...], dict[str, Any] | None]:
+def _arguments(example: Any, tensor: Callable[[Array], Any]) -> tuple[tuple[Any, ...], dict[str, Any] | None]:
+    """The example as positional and keyword arguments; NumPy arrays become tensors."""
+
+    def taken(value: Any) -> Any:
+        return tensor(value) if isinstance(value, np.ndarray) else value
+
     if example is None:
         return (), None
     if isinstance(example, Mapping):
-        return (), dict(cast("Mapping[str, Any]", example))
-    return (tuple(cast("Sequence[Any]", example)) if isinstance(example, tuple | list) else (example,)), None
+        return (), {name: taken(value) for name, value in cast("Mapping[str, Any]", example).items()}
+    given = cast("Sequence[Any]", example) if isinstance(example, tuple | list) else (example,)
+    return tuple(taken(value) for value in given), None
+
+
+def _reason(error: BaseException) -> str:
+    """The first line of the original error; the exporter's own message only repeats which step failed."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
 
 
 @contextlib.contextmanager
