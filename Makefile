@@ -6,11 +6,12 @@ BIN := $(VENV)/bin
 PARALLEL ?= -n auto --dist loadfile
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint fuzz faults conformance onnx-conformance guarded clean
+.PHONY: help demo test lint docs fuzz faults conformance onnx-conformance guarded clean
 
 help:
 	@echo "make demo         quantize a real network and measure the integer program"
 	@echo "make test         all tests, ruff, pyright, the layering test"
+	@echo "make docs         the site of the documents, in site/; every link is checked"
 	@echo "make fuzz         2,000 mutated inputs of each kind, their outcomes; 20,000 random quant programs through"
 	@echo "                  zeropoint and C++ MLIR; FUZZ_CASES=300: so many of each"
 	@echo "make faults       each command that writes killed at 300 random moments (FAULT_MOMENTS=50: so many), a full disk"
@@ -31,6 +32,10 @@ $(VENV)/.installed-test: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable '.[test]'
 	@touch $@ $(VENV)/.installed
 
+$(VENV)/.installed-docs: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable '.[docs]'
+	@touch $@ $(VENV)/.installed
+
 # TOSA's reference model wants older versions of what other tests use. Where it has no wheel, its tests are skipped.
 $(VENV)/.installed-tosa: | $(BIN)/python
 	-$(PYTHON) -m venv $(VENV)/tosa && $(VENV)/tosa/bin/python -m pip install --quiet tosa-tools
@@ -49,6 +54,9 @@ lint: $(VENV)/.installed-test
 	$(BIN)/pyright --pythonpath $(BIN)/python src
 	$(BIN)/pyright --pythonpath $(BIN)/python -p tests/pyrightconfig.json
 
+docs: $(VENV)/.installed-docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "open site/index.html"
 
 fuzz: $(VENV)/.installed-test
 	FUZZ_CASES=$(or $(FUZZ_CASES),2000) $(BIN)/python -m pytest -s tests/fuzz

@@ -7,14 +7,33 @@ import shlex
 from pathlib import Path
 
 import click
+import numpy as np
+import onnx
 import pytest
+from click.testing import CliRunner
 
+import zeropoint as zp
 from zeropoint.cli import main
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "examples").rglob("*.md")])
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+BLOCK = re.compile(r"^```\w*\n(.*?)^```$|^((?:    [^\n]*\n)+)", re.DOTALL | re.MULTILINE)
 COMMAND = re.compile(r"^(?:    |`)?(zeropoint [a-z].*)$", re.MULTILINE)
+
+PROGRAM = """func.func @main(%x: tensor<1x4xf32> {zeropoint.name = "x"}) -> (tensor<1x4xf32> {zeropoint.name = "y"}) {
+  %0 = "quant.stats"(%x) {layerStats = dense<[-1.0, 2.0]> : tensor<2xf32>} : (tensor<1x4xf32>) -> tensor<1x4xf32>
+  %1 = stablehlo.add %0, %0 : tensor<1x4xf32>
+  %2 = "quant.stats"(%1) {layerStats = dense<[-2.0, 4.0]> : tensor<2xf32>} : (tensor<1x4xf32>) -> tensor<1x4xf32>
+  return %2 : tensor<1x4xf32>
+}
+"""
+CHECKED = """func.func @main() {
+  %0 = stablehlo.constant dense<1> : tensor<i32>
+  check.expect_eq_const %0, dense<1> : tensor<i32>
+  return
+}
+"""
 
 
 def headings(path: Path) -> set[str]:
@@ -34,13 +53,18 @@ def test_every_link_leads_to_a_file_and_a_heading_of_it(path: Path) -> None:
         assert not anchor or anchor in headings(found), f"{path.name}: {target}"
 
 
+def test_the_site_lists_every_document() -> None:
+    listed = re.findall(r"^ +- .*: (\S+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
+    assert set(listed) == {path.name for path in (ROOT / "docs").glob("*.md")}
+
+
 def commands() -> list[tuple[str, str]]:
     """Every `zeropoint ...` line in a block of code, with the document it stands in."""
     found: list[tuple[str, str]] = []
     for path in DOCUMENTS:
-        for block in re.findall(r"```\w*\n(.*?)```|^((?:    .*\n)+)", path.read_text(), re.DOTALL | re.MULTILINE):
+        for block in BLOCK.findall(path.read_text()):
             joined = "".join(block).replace("\\\n", " ")
-            found += [(path.name, line.strip()) for line in COMMAND.findall(joined)]
+            found += [(path.relative_to(ROOT).as_posix(), line.strip()) for line in COMMAND.findall(joined)]
     return found
 
 
@@ -58,6 +82,37 @@ def test_every_command_takes_the_options_that_it_is_printed_with(document: str, 
         command.parse_args(context, words[1:])
     except click.UsageError as error:
         pytest.fail(f"{document}: {line}: {error.format_message()}")
+
+
+@pytest.fixture(scope="module")
+def workshop(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the files that the README's commands name, of a small network."""
+    folder = tmp_path_factory.mktemp("workshop")
+    weight = np.random.default_rng(0).normal(0, 0.3, (4, 3, 3, 3)).astype(np.float32)
+    nodes = [
+        onnx.helper.make_node("Conv", ["x", "w"], ["a"], "conv1", pads=[1, 1, 1, 1]),
+        onnx.helper.make_node("Relu", ["a"], ["y"], "relu1"),
+    ]
+    shapes = [onnx.helper.make_tensor_value_info(name, 1, [1, n, 6, 6]) for name, n in (("x", 3), ("y", 4))]
+    graph = onnx.helper.make_graph(nodes, "g", shapes[:1], shapes[1:], [onnx.numpy_helper.from_array(weight, "w")])
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 21)]), folder / "model.onnx")
+    for name, seed in (("calib", 1), ("test", 2)):
+        np.savez(folder / f"{name}.npz", x=np.random.default_rng(seed).normal(size=(8, 3, 6, 6)).astype(np.float32))
+    (folder / "program.mlir").write_text(PROGRAM)
+    (folder / "tests.mlir").write_text(CHECKED)
+    (folder / "recipe.yaml").write_text("rules:\n  - name: conv1\n    observer: minmax\n")
+    data = folder / "calib.npz"
+    zp.quantize(folder / "model.onnx", data, target="litert", effort="none").export(folder / "theirs.tflite")
+    return folder
+
+
+def test_the_commands_of_the_readme_run(workshop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In their order, except those that start processes or take minutes; these have tests of their own."""
+    monkeypatch.chdir(workshop)
+    for line in [line for document, line in commands() if document == "README.md"]:
+        if "--workers" not in line and "check-target" not in line:
+            done = CliRunner().invoke(main, shlex.split(line.partition(" #")[0])[1:])
+            assert done.exit_code == 0, f"{line}\n{done.output}"
 
 
 def test_the_first_program_of_the_readme_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
