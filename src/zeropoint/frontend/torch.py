@@ -65,7 +65,7 @@ def _arguments(example: Any, tensor: Callable[[Array], Any]) -> tuple[tuple[Any,
     """The example as positional and keyword arguments; NumPy arrays become tensors."""
 
     def taken(value: Any) -> Any:
-        return tensor(value) if isinstance(value, np.ndarray) else value
+        return tensor(cast("Array", value)) if isinstance(value, np.ndarray) else value
 
     if example is None:
         return (), None
