@@ -59,7 +59,7 @@ def test_what_has_no_kernel_of_its_own_says_so() -> None:
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (["tosa"], "found target 'tosa', expected one whose exported files a runtime runs"),
+        (["cpu"], "found target 'cpu', expected one whose exported files a runtime runs"),
         (["litert", "--kernel", "nothing"], "found kernel 'nothing', expected one of"),
         (["litert", "--page", "page.txt"], "found suffix '.txt', expected .md"),
         (["nothing"], "found target 'nothing', expected one of"),

@@ -71,6 +71,8 @@ CASES: Mapping[str, tuple[Case, ...]] = {
     "tile": (Case("Tile", (IMAGE,), others=([1, 2, 1, 1],), loaded=False),),
     "flatten": (Case("Flatten", (IMAGE,)),),
     "gather": (Case("Gather", (IMAGE,), others=([2, 0, 0, 1],), attributes={"axis": 1}),),
+    # A slice backwards is our importer's reverse.
+    "reverse": (Case("Slice", (IMAGE,), others=([-1], [-100], [2], [-1])),),
     "max_pool": (Case("MaxPool", (IMAGE,), attributes={"kernel_shape": [2, 2]}),),
     "reduce_min": (Case("ReduceMin", (IMAGE,), others=([2],)),),
     "reduce_max": (Case("ReduceMax", (IMAGE,), others=([2],)),),

@@ -82,7 +82,8 @@ def check_rows(name: str, kernels: Sequence[str] = ()) -> Iterator[Finding]:
     table, found = target(name), runtimes_of(name)
     if not found:
         raise CheckError(
-            f"found target '{name}', expected one whose exported files a runtime runs: litert, litert-16x8, onnxruntime"
+            f"found target '{name}', expected one whose exported files a runtime runs: litert, litert-16x8, "
+            "onnxruntime, tosa"
         )
     for runtime in found:
         if not runtime.version:

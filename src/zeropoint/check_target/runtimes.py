@@ -11,6 +11,7 @@ from typing import Protocol
 
 from zeropoint.export.litert.runtime import LiteRTFile
 from zeropoint.export.onnx.runtime import OnnxFile
+from zeropoint.export.tosa.runtime import TosaFile, tosa_version
 from zeropoint.ir.tensors import Array
 
 VNNI = ("avx512_vnni", "avx_vnni")
@@ -22,11 +23,20 @@ class File(Protocol):
     def __call__(self, inputs: Mapping[str, Array], /) -> dict[str, Array]: ...
 
 
+def package_version(package: str) -> str:
+    """The version of a package of this environment; empty where it has none."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return ""
+
+
 @dataclass(frozen=True)
 class Runtime:
     """A package, its kernels by name, the suffix of its files, and the profile that has their arithmetic.
 
     `widths` are those of activations that these kernels have; others fall to the runtime's other kernels.
+    `find_version` is for a package of another environment.
     """
 
     package: str
@@ -35,6 +45,7 @@ class Runtime:
     profile: str
     open: Callable[[Path], File]
     widths: tuple[int, ...] = (8, 16)
+    find_version: Callable[[str], str] = package_version
 
     @property
     def name(self) -> str:
@@ -44,10 +55,7 @@ class Runtime:
     @property
     def version(self) -> str:
         """The version that is installed; empty where none is."""
-        try:
-            return version(self.package)
-        except PackageNotFoundError:
-            return ""
+        return self.find_version(self.package)
 
 
 def _processor() -> str:
@@ -75,4 +83,7 @@ def runtimes_of(target: str) -> Sequence[Runtime]:
             ),
             Runtime("ai-edge-litert", "XNNPACK", ".tflite", "xnnpack", LiteRTFile, (8,)),
         ]
+    if target == "tosa":
+        found = Runtime("tosa-tools", "reference model", ".tosa.mlir", "tosa-double", TosaFile, (8,), tosa_version)
+        return [found]
     return []

@@ -134,16 +134,21 @@ def _run_samples(
 
 def _runtime(model: Path, layers: bool) -> Any:
     """The runtime of an exported file, as an engine; None for other files."""
-    if model.suffix not in (".onnx", ".tflite"):
+    from zeropoint.export import format_suffix
+
+    suffix = format_suffix(model)
+    if suffix not in (".onnx", ".tflite", ".tosa.mlir"):
         return None
     from zeropoint.export.litert.runtime import LiteRTEngine
     from zeropoint.export.onnx.runtime import OnnxEngine, is_exported
+    from zeropoint.export.tosa.runtime import TosaEngine
 
-    if model.suffix == ".onnx" and not is_exported(model):
+    if suffix == ".onnx" and not is_exported(model):
         return None
     if layers:
         fail(f"found --layers with {model.name}, expected a program; a runtime does not show inner values")
-    return OnnxEngine(model) if model.suffix == ".onnx" else LiteRTEngine(model)
+    engines = {".onnx": OnnxEngine, ".tflite": LiteRTEngine, ".tosa.mlir": TosaEngine}
+    return engines[suffix](model)
 
 
 @click.command()

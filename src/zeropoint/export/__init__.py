@@ -71,6 +71,12 @@ def _artifact(program: Program, name: str, options: ExportOptions) -> Mapping[st
     return {name: portable_artifact(materialize(program))}
 
 
+def _tosa(program: Program, name: str, options: ExportOptions) -> Mapping[str, bytes]:
+    from zeropoint.export.tosa.model import tosa_text
+
+    return {name: tosa_text(program, integer_io=options.integer_io, channels_last=options.channels_last).encode()}
+
+
 def _refuse_integer_io(options: ExportOptions) -> None:
     if options.integer_io:
         raise ExportError("found --io integer, expected floats at inputs and outputs of quantized StableHLO")
@@ -81,6 +87,7 @@ FORMATS: Mapping[str, Format] = {
     ".onnx": Format("ONNX", ("onnxruntime", "openvino"), _onnx),
     ".stablehlo.mlir": Format("StableHLO", (), _stablehlo),
     ".tflite": Format("LiteRT", ("litert", "litert-16x8"), _tflite),
+    ".tosa.mlir": Format("TOSA", ("tosa",), _tosa),
 }
 """Formats by file suffix."""
 

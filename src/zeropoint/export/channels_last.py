@@ -17,11 +17,12 @@ and more change their own order instead, which `zeropoint.order` on the argument
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, cast
 
 from xdsl.builder import Builder
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType
+from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, DictionaryAttr, FunctionType
 from xdsl.dialects.func import ReturnOp as FunctionReturnOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
@@ -307,3 +308,20 @@ def channels_last(program: Program, *, ports: bool = False) -> Program:
     if ports:
         _reorder_arguments(program)
     return program
+
+
+def port_orders(program: Program) -> Mapping[str, Mapping[str, list[int]]]:
+    """The order of every input and output that the pass moved, by name."""
+    function = program.main
+    return {
+        kind: {
+            port.name: list(array_values(cast("DenseArrayBase[Any]", entry.data[ORDER])))
+            for port, entry in zip(ports, listed.data, strict=True)
+            if ORDER in entry.data
+        }
+        for kind, ports, listed in (
+            ("inputs", program.inputs, function.arg_attrs),
+            ("outputs", program.outputs, function.res_attrs),
+        )
+        if isinstance(listed, ArrayAttr)
+    }

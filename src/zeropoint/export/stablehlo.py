@@ -12,14 +12,13 @@ import importlib
 import re
 from typing import Any
 
-import numpy as np
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation
 
+from zeropoint.export.dense import dense_hex
 from zeropoint.export.errors import ExportError
 from zeropoint.ir.program import Program
-from zeropoint.ir.tensors import Array
 from zeropoint.ir.text import print_program, resource_arrays
 
 OURS = "zeropoint."
@@ -36,7 +35,7 @@ def stablehlo_text(program: Program) -> str:
     for op in program.module.walk():
         _plain(op)
     arrays = resource_arrays(program)
-    return _HANDLE.sub(lambda found: _dense(arrays[found[2]]), print_program(program))
+    return _HANDLE.sub(lambda found: dense_hex(arrays[found[2]]), print_program(program))
 
 
 def _plain(op: Operation) -> None:
@@ -59,12 +58,6 @@ def _without_ours(listed: ArrayAttr[DictionaryAttr] | None) -> ArrayAttr[Diction
         {name: value for name, value in entry.data.items() if not name.startswith(OURS)} for entry in listed.data
     ]
     return ArrayAttr([DictionaryAttr(entry) for entry in kept]) if any(kept) else None
-
-
-def _dense(array: Array) -> str:
-    """The elements in MLIR's hexadecimal form: little-endian, booleans packed eight to a byte."""
-    data = np.packbits(array.reshape(-1), bitorder="little") if array.dtype == np.bool_ else np.ascontiguousarray(array)
-    return f'dense<"0x{data.tobytes().hex().upper()}">'
 
 
 def portable_artifact(program: Program) -> bytes:

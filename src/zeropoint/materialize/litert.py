@@ -39,7 +39,7 @@ from zeropoint.ir.stablehlo import (
 )
 from zeropoint.ir.stablehlo.arrays import array_values, padding_attribute, padding_values
 from zeropoint.ir.stablehlo.bodies import binary_body
-from zeropoint.ir.tensors import Array, element_of, shape_of, with_element
+from zeropoint.ir.tensors import element_of, shape_of, with_element
 from zeropoint.materialize.elementwise import encased
 from zeropoint.materialize.kernel import Kernel
 from zeropoint.materialize.reduction import summed
@@ -55,6 +55,7 @@ from zeropoint.materialize.storage import (
     requantized,
     stored_input,
     widened,
+    window_counts,
 )
 from zeropoint.numerics.litert import function_table, mean_multiplier
 from zeropoint.numerics.requantize import accumulator_limit
@@ -77,19 +78,6 @@ def mean(kernel: Kernel) -> SSAValue:
     return expressed(kernel, requantized(kernel, reduced(kernel), multiplier))
 
 
-def _windows(op: ReduceWindowOp) -> Array:
-    """The number of input elements in each window, without padding, in the shape of the result."""
-    shape, sizes = shape_of(op.inputs[0]), array_values(op.window_dimensions)
-    rank = len(shape)
-    strides, dilations = (array_values(array, (1,) * rank) for array in (op.window_strides, op.window_dilations))
-    counts = np.ones((), np.int64)
-    for axis, (low, _) in enumerate(padding_values(op.padding, rank)):
-        starts = np.arange(shape_of(op.results[0])[axis])[:, None] * strides[axis] - low
-        taps = starts + np.arange(sizes[axis]) * dilations[axis]
-        counts = np.multiply.outer(counts, ((taps >= 0) & (taps < shape[axis])).sum(axis=1))
-    return counts
-
-
 def average_pool(kernel: Kernel) -> SSAValue:
     """Sum of stored integers divided by the count, rounded half away from zero.
 
@@ -98,7 +86,7 @@ def average_pool(kernel: Kernel) -> SSAValue:
     op = next(op for op in kernel.body if isinstance(op, ReduceWindowOp))
     division = division_of(kernel)
     counts = None if division is None else counts_of(kernel, division)
-    given, held = kernel.type_of(kernel.arguments[0]), _windows(op)
+    given, held = kernel.type_of(kernel.arguments[0]), window_counts(op)
     whole = prod(array_values(op.window_dimensions))
     dilated = any(step != 1 for step in array_values(op.base_dilations))
     if counts is None or not is_plain(kernel) or given != kernel.output_type or dilated:

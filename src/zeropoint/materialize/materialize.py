@@ -48,7 +48,7 @@ from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType, stored_ar
 from zeropoint.ir.stablehlo import ConstantOp, UniformDequantizeOp, UniformQuantizeOp
 from zeropoint.ir.tensors import element_of, with_element
 from zeropoint.ir.weights import Weights
-from zeropoint.materialize import contraction, elementwise, litert, movement, onnxruntime, reduction, xnnpack
+from zeropoint.materialize import contraction, elementwise, litert, movement, onnxruntime, reduction, tosa, xnnpack
 from zeropoint.materialize.derived import derived
 from zeropoint.materialize.edges import cast_constant, quantized_before, take_over_casts
 from zeropoint.materialize.kernel import Kernel
@@ -69,6 +69,7 @@ OWN_ARITHMETIC: Mapping[KernelBehaviour, Mapping[str, Callable[[Kernel], SSAValu
     KernelBehaviour.LITERT: {**KERNELS, **litert.KERNELS},
     KernelBehaviour.XNNPACK: {**KERNELS, **litert.KERNELS, **xnnpack.KERNELS},
     KernelBehaviour.ONNXRUNTIME: {**KERNELS, **onnxruntime.KERNELS},
+    KernelBehaviour.TOSA: {**KERNELS, **tosa.KERNELS},
 }
 """The kernels for each kernel behaviour of a profile."""
 

@@ -20,9 +20,11 @@ from zeropoint.ir.stablehlo import (
     ReshapeOp,
     SubtractOp,
 )
+from zeropoint.ir.stablehlo.arrays import array_values, padding_values
 from zeropoint.ir.stablehlo.bodies import binary_body
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of, with_element
 from zeropoint.materialize.kernel import Kernel
+from zeropoint.numerics.arrays import IntArray
 from zeropoint.numerics.requantize import Multiplier
 
 
@@ -106,8 +108,24 @@ def centred(kernel: Kernel) -> SSAValue:
     return kernel.insert(SubtractOp(wide, repeated(kernel, point, wide)), kernel.region).result
 
 
-def requantized(kernel: Kernel, total: SSAValue, multiplier: Multiplier) -> SSAValue:
-    """Requantize i32 values to the storage integers of the kernel's result, by a resolved multiplier."""
+def window_counts(op: ReduceWindowOp) -> IntArray:
+    """The number of input elements in each window, without padding, in the shape of the result."""
+    shape, sizes = shape_of(op.inputs[0]), array_values(op.window_dimensions)
+    rank = len(shape)
+    strides, dilations = (array_values(array, (1,) * rank) for array in (op.window_strides, op.window_dilations))
+    counts = np.ones((), np.int64)
+    for axis, (low, _) in enumerate(padding_values(op.padding, rank)):
+        starts = np.arange(shape_of(op.results[0])[axis])[:, None] * strides[axis] - low
+        taps = starts + np.arange(sizes[axis]) * dilations[axis]
+        counts = np.multiply.outer(counts, ((taps >= 0) & (taps < shape[axis])).sum(axis=1))
+    return counts
+
+
+def requantized(kernel: Kernel, total: SSAValue, multiplier: Multiplier, axis: int | None = None) -> SSAValue:
+    """Requantize i32 values to the storage integers of the kernel's result, by a resolved multiplier.
+
+    A multiplier of several elements has one for each position along `axis`.
+    """
     wanted = kernel.output_type
     if multiplier.shift is None:
         parts = [np.atleast_1d(multiplier.multiplier)]
@@ -123,5 +141,6 @@ def requantized(kernel: Kernel, total: SSAValue, multiplier: Multiplier) -> SSAV
         zero_point=wanted.zero_point,
         storage_min=wanted.storage.minimum,
         storage_max=wanted.storage.maximum,
+        axis=axis,
     )
     return kernel.insert(made, kernel.region).result

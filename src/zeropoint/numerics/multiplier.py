@@ -82,6 +82,18 @@ def tosa_multiplier(m: npt.ArrayLike) -> tuple[IntArray, IntArray]:
     return np.where(huge, INT32_MAX, mantissa), np.clip(shift, 2, 62)
 
 
+def tosa_reciprocal(count: npt.ArrayLike) -> tuple[IntArray, IntArray]:
+    """(multiplier, shift) with 1 / count ~ multiplier / 2^shift, for counts of 1 and more: TOSA's reciprocal_scale.
+
+    With k = ceil(log2(count)): multiplier = ((2^30 + 1) << k) // count, below 2^31, and shift = 30 + k.
+    """
+    counts = np.asarray(count, dtype=np.int64)
+    if (counts < 1).any():
+        raise ValueError(f"found a count of {counts.min()}; expected at least 1")
+    bits = np.ceil(np.log2(counts)).astype(np.int64)
+    return (((1 << 30) + 1) << bits) // counts, 30 + bits
+
+
 def pot_shift(m: npt.ArrayLike) -> IntArray:
     """n with m = 2^-n, in -31..62. Raises ValueError if m is not a power of two.
 

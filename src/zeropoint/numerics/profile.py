@@ -27,6 +27,8 @@ class KernelBehaviour(StrEnum):
     """XNNPACK's arithmetic (`numerics.xnnpack`), and LiteRT's for kernels that the delegate does not take."""
     ONNXRUNTIME = "onnxruntime"
     """The arithmetic of onnxruntime on x64 with AVX2 (`numerics.onnxruntime`); several kernels compute in floats."""
+    TOSA = "tosa"
+    """TOSA's operators: AVG_POOL2D multiplies by the reciprocal of the count."""
 
 
 @dataclass(frozen=True)
@@ -110,8 +112,8 @@ PROFILES: dict[str, Profile] = dict(
             _K.XNNPACK,
             divides_in_f32=True,
         ),
-        # TOSA: rescale with DOUBLE_ROUND on both sides of an add.
-        _profile("tosa-double", _Q.RNE_AFTER_ZERO_POINT, _R.TOSA_DOUBLE, _R.TOSA_DOUBLE, _A.TOSA),
+        # TOSA: rescale with DOUBLE_ROUND on both sides of an add; no float division.
+        _profile("tosa-double", _Q.RNE_RECIPROCAL, _R.TOSA_DOUBLE, _R.TOSA_DOUBLE, _A.TOSA, kernels=_K.TOSA),
         # StableHLO's semantics, for programs without a profile: NaN is stored as the integer 0. Under every other
         # profile, NaN becomes the zero point, which is real 0.
         _profile("stablehlo", _Q.RNE_NAN_IS_STORED_ZERO, _R.FLOAT32_RNE, _R.FLOAT32_RNE, _A.FLOAT32),

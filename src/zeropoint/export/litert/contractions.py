@@ -7,22 +7,20 @@ preceding PAD with the zero point.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from math import inf, prod
-from typing import Any
 
 import numpy as np
 from xdsl.ir import Attribute
 
+from zeropoint.export.convolutions import ConvolutionForm
 from zeropoint.export.errors import ExportError
 from zeropoint.export.kernels import Kernel
 from zeropoint.export.litert.emission import BIAS_BITS, Emission
 from zeropoint.export.litert.padding import spread
-from zeropoint.export.litert.windows import VALID, Window
+from zeropoint.export.windows import VALID, Window
 from zeropoint.ir.quant import UniformQuantizedType
 from zeropoint.ir.stablehlo import BroadcastInDimOp, ConvolutionOp, DotGeneralOp
-from zeropoint.ir.stablehlo.arrays import array_values, padding_values
 from zeropoint.ir.tensors import Array, shape_of
 
 ACTIVATIONS: Mapping[tuple[float, float], int] = {(-inf, inf): 0, (0.0, inf): 1, (-1.0, 1.0): 2, (0.0, 6.0): 3}
@@ -70,101 +68,32 @@ def bias_of(kernel: Kernel, emit: Emission, data: int, weight: Attribute, channe
     return emit.builder.constant("bias", stored.astype(np.int64 if wide else np.int32), parameters)
 
 
-@dataclass(frozen=True)
-class _Convolution:
-    """A convolution over two spatial dimensions, as in LiteRT; 1-D ones get a leading dimension of size 1."""
+def _image(form: ConvolutionForm, emit: Emission, port: int) -> int:
+    """The input as an image."""
+    tensor = emit.operand(form.kernel.region.inputs[port], form.kernel.specs[port])
+    return tensor if form.rank == 2 else emit.reshaped(tensor, form.size, form.kernel.specs[port])
 
-    kernel: Kernel
-    op: ConvolutionOp
 
-    @property
-    def rank(self) -> int:
-        """The number of spatial dimensions of the model."""
-        return len(self.op.dimension_numbers.data.input_spatial_dimensions)
+def _result(form: ConvolutionForm, emit: Emission) -> int:
+    """A tensor for the resulting image."""
+    if form.rank == 2:
+        return emit.declare(form.kernel.region.outputs[0], form.kernel.output_spec)
+    return emit.temporary(emit.name(form.kernel.region.outputs[0]), form.result, form.kernel.output_spec)
 
-    @property
-    def size(self) -> tuple[int, ...]:
-        """The input: [batch, height, width, channels]."""
-        return self._image(shape_of(self.op.lhs))
 
-    @property
-    def result(self) -> tuple[int, ...]:
-        """The output: [batch, height, width, channels]."""
-        return self._image(shape_of(self.op.result))
-
-    def _image(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        return shape if self.rank == 2 else (shape[0], 1, *shape[1:])
-
-    def pair(self, attribute: Any, default: int = 1) -> tuple[int, int]:
-        """One entry per spatial dimension."""
-        values = array_values(attribute, (default,) * self.rank)
-        return (values[0], values[1]) if self.rank == 2 else (default, values[0])
-
-    @property
-    def padding(self) -> tuple[tuple[int, int], tuple[int, int]]:
-        """Low and high, per spatial dimension."""
-        pairs = padding_values(self.op.padding, self.rank)
-        return (pairs[0], pairs[1]) if self.rank == 2 else ((0, 0), pairs[0])
-
-    def weights(self, array: Array) -> Array:
-        """The weights as [output, height, width, input], reversed along dimensions with window reversal."""
-        layout = self.op.dimension_numbers.data
-        found = array.transpose(
-            layout.kernel_output_feature_dimension,
-            *layout.kernel_spatial_dimensions,
-            layout.kernel_input_feature_dimension,
-        )
-        reversal = array_values(self.op.window_reversal)
-        found = np.flip(found, tuple(1 + axis for axis, turned in enumerate(reversal) if turned))
-        return found if self.rank == 2 else found[:, None]
-
-    def cuts(self, extents: Sequence[int]) -> list[tuple[int, int]]:
-        """How much the padding crops from the full result, low and high, per spatial dimension."""
-        return [(n - 1 - low, n - 1 - high) for n, (low, high) in zip(extents, self.padding, strict=True)]
-
-    @property
-    def is_transposed(self) -> bool:
-        """Whether TRANSPOSE_CONV computes it."""
-        spatial = self.op.dimension_numbers.data.kernel_spatial_dimensions
-        sizes = [shape_of(self.op.rhs)[axis] for axis in spatial]
-        cuts = self.cuts(sizes if self.rank == 2 else [1, *sizes])
-        single = {*self.pair(self.op.window_strides), *self.pair(self.op.rhs_dilation)} == {1}
-        return single and self.op.feature_group_count.value.data == 1 and min(map(min, cuts)) >= 0
-
-    def check(self) -> None:
-        """Raise ExportError for a layout or a number of dimensions that LiteRT does not support."""
-        layout = self.op.dimension_numbers.data
-        inside = tuple(range(1, 1 + self.rank))
-        if self.rank not in (1, 2) or not inside == layout.input_spatial_dimensions == layout.output_spatial_dimensions:
-            raise ExportError(
-                f"found {self.rank} spatial dimensions in the layout {layout}, expected one or two before the channels",
-                self.kernel.region,
-            )
-
-    def source(self, emit: Emission, port: int) -> int:
-        """The input as an image."""
-        tensor = emit.operand(self.kernel.region.inputs[port], self.kernel.specs[port])
-        return tensor if self.rank == 2 else emit.reshaped(tensor, self.size, self.kernel.specs[port])
-
-    def output(self, emit: Emission) -> int:
-        """A tensor for the resulting image."""
-        if self.rank == 2:
-            return emit.declare(self.kernel.region.outputs[0], self.kernel.output_spec)
-        return emit.temporary(emit.name(self.kernel.region.outputs[0]), self.result, self.kernel.output_spec)
-
-    def finish(self, emit: Emission, image: int) -> None:
-        """Reshape the result to the model's rank."""
-        if self.rank != 2:
-            emit.reshape(image, emit.declare(self.kernel.region.outputs[0], self.kernel.output_spec))
+def _finish(form: ConvolutionForm, emit: Emission, image: int) -> None:
+    """Reshape the result to the model's rank."""
+    if form.rank != 2:
+        emit.reshape(image, emit.declare(form.kernel.region.outputs[0], form.kernel.output_spec))
 
 
 def convolution(kernel: Kernel, emit: Emission) -> None:
     """CONV_2D, or DEPTHWISE_CONV_2D if there are as many groups as channels."""
     op = kernel.first(ConvolutionOp)
-    form = _Convolution(kernel, op)
+    form = ConvolutionForm(kernel, op)
     form.check()
     data, weight = kernel.port(op.lhs), kernel.port(op.rhs)
-    source, size = form.source(emit, data), form.size
+    source, size = _image(form, emit, data), form.size
     for axis, step in enumerate(form.pair(op.lhs_dilation)):
         source, size = spread(emit, source, size, 1 + axis, step, kernel.specs[data])
     array = form.weights(weights_of(kernel, emit, weight))
@@ -185,14 +114,14 @@ def convolution(kernel: Kernel, emit: Emission) -> None:
         source, scheme = padded(kernel, emit, source, window, size)
     filters = emit.constant(array, spec, f"{emit.name(kernel.region.outputs[0])}/weights")
     bias = bias_of(kernel, emit, data, spec, channels)
-    result = form.output(emit)
+    result = _result(form, emit)
     fields = {"padding": scheme, **window.strides_and_dilations, "fusedActivationFunction": activation(kernel)}
     if depthwise:
         fields["depthMultiplier"] = channels // size[3]
         emit.operator("DEPTHWISE_CONV_2D", [source, filters, bias], [result], ("DepthwiseConv2DOptions", fields), 3)
     else:
         emit.operator("CONV_2D", [source, filters, bias], [result], ("Conv2DOptions", fields), 3)
-    form.finish(emit, result)
+    _finish(form, emit, result)
 
 
 def transpose_convolution(kernel: Kernel, emit: Emission) -> None:
@@ -201,7 +130,7 @@ def transpose_convolution(kernel: Kernel, emit: Emission) -> None:
     With groups, strides or padding beyond the window, a convolution of the image with zeros inserted between elements.
     """
     op = kernel.first(ConvolutionOp)
-    form = _Convolution(kernel, op)
+    form = ConvolutionForm(kernel, op)
     form.check()
     data, weight = kernel.port(op.lhs), kernel.port(op.rhs)
     if not form.is_transposed:
@@ -214,12 +143,12 @@ def transpose_convolution(kernel: Kernel, emit: Emission) -> None:
     whole = [(n - 1) * step + extent for n, step, extent in zip(sizes, strides, extents, strict=True)]
     full = (batch, *whole, array.shape[0])
     spec = with_axis(kernel.specs[weight], 0)
-    source = form.source(emit, data)
+    source = _image(form, emit, data)
     filters = emit.constant(array, spec, f"{emit.name(kernel.region.outputs[0])}/weights")
     inputs = [emit.integers(full), filters, source, bias_of(kernel, emit, data, spec, array.shape[0])]
     cropped = any(map(any, cuts))
     name = emit.name(kernel.region.outputs[0])
-    result = emit.temporary(name, full, kernel.output_spec) if cropped else form.output(emit)
+    result = emit.temporary(name, full, kernel.output_spec) if cropped else _result(form, emit)
     fields = {
         "padding": VALID, "strideH": strides[0], "strideW": strides[1],
         "fusedActivationFunction": activation(kernel),
@@ -228,11 +157,11 @@ def transpose_convolution(kernel: Kernel, emit: Emission) -> None:
     if cropped:
         begin = [0, *(low for low, _ in cuts), 0]
         end = [batch, *(n - high for n, (_, high) in zip(whole, cuts, strict=True)), array.shape[0]]
-        image = form.output(emit)
+        image = _result(form, emit)
         parts = [emit.integers(part, "slice") for part in (begin, end, [1] * 4)]
         emit.operator("STRIDED_SLICE", [result, *parts], [image], ("StridedSliceOptions", {}), 4)
         result = image
-    form.finish(emit, result)
+    _finish(form, emit, result)
 
 
 def padded(

@@ -7,23 +7,21 @@ one operator that it represents; its ports have the parameters assigned by propa
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
 
-from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase
 from xdsl.dialects.func import ReturnOp
 
 from zeropoint.export.channels_last import channels_last as with_channels_last
+from zeropoint.export.channels_last import port_orders
 from zeropoint.export.errors import ExportError
 from zeropoint.export.kernels import Kernel, read_storage
 from zeropoint.export.litert import contractions, rows
 from zeropoint.export.litert.builder import ModelBuilder
 from zeropoint.export.litert.emission import Emission
 from zeropoint.export.litert.floats import float_op
-from zeropoint.ir.annotations import ORDER, TARGET
+from zeropoint.ir.annotations import TARGET
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp
 from zeropoint.ir.stablehlo import ConstantOp
-from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.tensors import element_of
 
 KERNELS = {**contractions.KERNELS, **rows.KERNELS}
@@ -84,19 +82,5 @@ def _inlined(kernel: Kernel, emit: Emission) -> None:
 
 def _metadata(program: Program) -> Mapping[str, object]:
     """What the program was quantized for, and the permutations of its ports."""
-    function = program.main
-    attributes = program.module.attributes
-    target = attributes.get(TARGET)
-    orders = {
-        kind: {
-            port.name: list(array_values(cast("DenseArrayBase[Any]", entry.data[ORDER])))
-            for port, entry in zip(ports, listed.data, strict=True)
-            if ORDER in entry.data
-        }
-        for kind, ports, listed in (
-            ("inputs", program.inputs, function.arg_attrs),
-            ("outputs", program.outputs, function.res_attrs),
-        )
-        if isinstance(listed, ArrayAttr)
-    }
-    return {"target": getattr(target, "data", None), "profile": program.profile, "orders": orders}
+    target = program.module.attributes.get(TARGET)
+    return {"target": getattr(target, "data", None), "profile": program.profile, "orders": port_orders(program)}

@@ -16,7 +16,7 @@ from zeropoint.export.litert.contractions import activation, padded
 from zeropoint.export.litert.emission import Emission
 from zeropoint.export.litert.padding import pad
 from zeropoint.export.litert.sums import sum_
-from zeropoint.export.litert.windows import VALID, Window
+from zeropoint.export.windows import VALID, Window
 from zeropoint.ir.functions import evaluate_chain
 from zeropoint.ir.stablehlo import (
     BinaryOp,

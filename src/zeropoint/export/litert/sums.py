@@ -14,7 +14,7 @@ from zeropoint.export.errors import ExportError
 from zeropoint.export.kernels import Kernel
 from zeropoint.export.litert.contractions import padded
 from zeropoint.export.litert.emission import Emission
-from zeropoint.export.litert.windows import VALID, Window
+from zeropoint.export.windows import VALID, Window
 from zeropoint.ir.quant import Storage, UniformQuantizedType
 from zeropoint.ir.stablehlo import ReduceOp, ReduceWindowOp
 from zeropoint.ir.stablehlo.arrays import array_values, padding_values

@@ -32,7 +32,7 @@ from zeropoint.ir.stablehlo import (
 )
 from zeropoint.ir.stablehlo.arrays import array_values, padding_values
 from zeropoint.ir.tensors import Array, shape_of
-from zeropoint.numerics.arrays import IntArray
+from zeropoint.materialize.storage import window_counts
 
 Convert = Callable[[Kernel, Emission], None]
 AXES_OPSET = 18
@@ -109,19 +109,6 @@ def max_pool(kernel: Kernel, emit: Emission) -> None:
     _put(kernel, emit, made)
 
 
-def _held(op: ReduceWindowOp) -> IntArray:
-    """The number of input values in each window, excluding padding; has the shape of the result."""
-    shape, sizes = shape_of(op.inputs[0]), array_values(op.window_dimensions)
-    rank = len(shape)
-    strides, dilations = (array_values(array, (1,) * rank) for array in (op.window_strides, op.window_dilations))
-    counts = np.ones((), np.int64)
-    for axis, (low, _) in enumerate(padding_values(op.padding, rank)):
-        starts = np.arange(shape_of(op.results[0])[axis])[:, None] * strides[axis] - low
-        taps = starts + np.arange(sizes[axis]) * dilations[axis]
-        counts = np.multiply.outer(counts, ((taps >= 0) & (taps < shape[axis])).sum(axis=1))
-    return counts
-
-
 def _divisors(kernel: Kernel, emit: Emission) -> Array | None:
     """The divisors of the body's sums; None if there is no division."""
     division = next((op for op in kernel.ops if isinstance(op, DivideOp | MultiplyOp)), None)
@@ -137,7 +124,7 @@ def average_pool(kernel: Kernel, emit: Emission) -> None:
     """AveragePool, with padding included in the count or not."""
     op, name = kernel.first(ReduceWindowOp), _name(kernel, emit)
     attributes = dict(window_attributes(op, kernel))
-    counts, held = _divisors(kernel, emit), _held(op)
+    counts, held = _divisors(kernel, emit), window_counts(op)
     whole = prod(array_values(op.window_dimensions))
     if counts is None:
         raise ExportError("found sums over windows, expected means", kernel.region)

@@ -1,0 +1,1 @@
+"""Quantized programs as text of the TOSA dialect."""

@@ -1,0 +1,122 @@
+"""RESCALE, CLAMP, and the casts between real numbers and storage integers."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from zeropoint.export.errors import ExportError
+from zeropoint.export.kernels import Kernel
+from zeropoint.export.tosa.builder import FunctionBuilder, Value
+from zeropoint.ir.floats import format_float
+from zeropoint.ir.quant import UniformQuantizedType, stored_array
+from zeropoint.ir.tensors import Array
+from zeropoint.numerics.profile import Profile
+from zeropoint.numerics.requantize import Multiplier, RequantizeBehaviour
+
+ROUNDINGS = {RequantizeBehaviour.TOSA_DOUBLE: "DOUBLE_ROUND", RequantizeBehaviour.FIXED32: "SINGLE_ROUND"}
+"""TOSA's roundings by behaviour; DOUBLE_ROUND is the extension EXT-DOUBLEROUND."""
+BYTES = (-128, 127)
+DTYPES = {"i8": np.int8, "i16": np.int16, "i32": np.int32, "f32": np.float32}
+
+
+def zero(f: FunctionBuilder, element: str, number: int = 0) -> Value:
+    """A zero point as an operand."""
+    return f.constant(np.array([number], DTYPES[element]))
+
+
+def zero_point_of(f: FunctionBuilder, kind: object, element: str) -> Value:
+    """The zero point of a type as an operand; 0 for weights and floats."""
+    return zero(f, element, int(kind.zero_point) if isinstance(kind, UniformQuantizedType) and kind.is_per_layer else 0)
+
+
+def filled(rank: int, number: float, dtype: type[np.generic]) -> Array:
+    """A number with as many dimensions of size 1 as TOSA's elementwise operators ask for."""
+    return np.full((1,) * rank, number, dtype)
+
+
+def rescaled(f: FunctionBuilder, value: Value, multiplier: Multiplier, given: int, wanted: int, element: str) -> Value:
+    """RESCALE: (value - given) times the multiplier, plus `wanted`, saturated to the element type.
+
+    A multiplier per channel is along the last dimension.
+    """
+    rounding = ROUNDINGS.get(multiplier.behaviour)
+    if rounding is None or multiplier.shift is None:
+        raise ExportError(f"found behaviour '{multiplier.behaviour.value}', expected one of TOSA's roundings")
+    numbers = np.atleast_1d(multiplier.multiplier).astype(np.int32), np.atleast_1d(multiplier.shift).astype(np.int8)
+    operands = [value, *map(f.constant, numbers), zero(f, value.element, given), zero(f, element, wanted)]
+    attributes = {
+        "input_unsigned": "false",
+        "output_unsigned": "false",
+        "per_channel": str(numbers[0].size > 1).lower(),
+        "rounding_mode": rounding,
+        "scale32": "true",
+    }
+    return f.op("rescale", operands, value.shape, element, attributes)
+
+
+def centred(f: FunctionBuilder, value: Value, zero_point: int, profile: Profile) -> Value:
+    """The value in i32 with its zero point subtracted: a RESCALE by 1."""
+    return rescaled(f, value, Multiplier.of(1.0, profile.requantize(16), 16), zero_point, 0, "i32")
+
+
+def requantized(kernel: Kernel, f: FunctionBuilder, total: Value, scales: Array | float, profile: Profile) -> Value:
+    """Sums in i32 of the given scale, or one per channel, in the kernel's type and bounds. Floats are only clamped."""
+    kind = kernel.output_spec
+    if isinstance(kind, UniformQuantizedType):
+        multiplier = profile.multiplier(profile.ratio(scales, kind.scale), kind.storage.type.width)
+        total = rescaled(f, total, multiplier, 0, kind.zero_point, "i8")
+    return bounded(kernel, f, total)
+
+
+def bounded(kernel: Kernel, f: FunctionBuilder, value: Value) -> Value:
+    """CLAMP to the kernel's bounds and the storage range of its result, unless the element type has them."""
+    low, high = kernel.bounds
+    kind = kernel.output_spec
+    if isinstance(kind, UniformQuantizedType):
+        least, most = (int(end) for end in stored_array(np.array([low, high]), kind))
+        if least <= BYTES[0] and most >= BYTES[1]:
+            return value
+        return clamped(f, value, str(least), str(most))
+    if (low, high) == (-np.inf, np.inf):
+        return value
+    ends = (format_float(float(np.clip(end, *_FLOATS))) for end in (low, high))
+    return clamped(f, value, *ends)
+
+
+_FLOATS = (float(np.finfo(np.float32).min), float(np.finfo(np.float32).max))
+
+
+def clamped(f: FunctionBuilder, value: Value, low: str, high: str) -> Value:
+    """CLAMP."""
+    ends = {"min_val": f"{low} : {value.element}", "max_val": f"{high} : {value.element}"}
+    return f.op("clamp", [value], value.shape, value.element, ends)
+
+
+def multiplied(f: FunctionBuilder, first: Value, second: Value, shape: tuple[int, ...]) -> Value:
+    """MUL without a shift."""
+    return f.op("mul", [first, second, zero(f, "i8")], shape, first.element)
+
+
+def quantized(f: FunctionBuilder, value: Value, kind: UniformQuantizedType, profile: Profile) -> Value:
+    """Storage integers of real numbers: times 1 / scale, rounded to even, plus the zero point.
+
+    The cast saturates to 16 bits and takes NaN to 0; the RESCALE saturates to the storage.
+    """
+    inverse = np.float32(1) / np.float32(kind.scale)
+    scaled = multiplied(f, value, f.constant(filled(len(value.shape), float(inverse), np.float32)), value.shape)
+    rounded = f.op("cast", [scaled], value.shape, "i16")
+    one = Multiplier.of(1.0, profile.requantize(16), 16)
+    made = rescaled(f, rounded, one, 0, kind.zero_point, "i8")
+    storage = kind.storage
+    return made if storage.is_full_range else clamped(f, made, str(storage.minimum), str(storage.maximum))
+
+
+def dequantized(f: FunctionBuilder, value: Value, kind: UniformQuantizedType) -> Value:
+    """Real numbers of storage integers: (float(q) - zero point) times the scale."""
+    shape, rank = value.shape, len(value.shape)
+    real = f.op("cast", [value], shape, "f32")
+    along = [-1 if kind.is_per_channel and axis == kind.axis else 1 for axis in range(rank)]
+    if kind.zero_points.any():
+        points = f.constant(kind.zero_points.astype(np.float32).reshape(along))
+        real = f.op("sub", [real, points], shape, "f32")
+    return multiplied(f, real, f.constant(kind.scales.astype(np.float32).reshape(along)), shape)

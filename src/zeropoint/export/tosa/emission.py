@@ -1,0 +1,144 @@
+"""Context for converting kernels: the values of the program as values of the TOSA function."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from zeropoint.export.errors import ExportError
+from zeropoint.export.kernels import Kernel
+from zeropoint.export.tosa.arithmetic import dequantized, quantized
+from zeropoint.export.tosa.builder import ELEMENTS, FunctionBuilder, Value
+from zeropoint.export.tosa.moves import reshaped
+from zeropoint.ir.constants import constant_array
+from zeropoint.ir.locations import location_text
+from zeropoint.ir.quant import UniformQuantizedType, stored_array
+from zeropoint.ir.stablehlo import BroadcastInDimOp
+from zeropoint.ir.stablehlo.arrays import array_values
+from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
+from zeropoint.ir.weights import Weights
+from zeropoint.numerics.profile import Profile
+
+INDEX_LIMIT = np.iinfo(np.int32)
+
+
+def element_text(kind: Attribute, op: Operation | None) -> str:
+    """The element type of a value; of a quantized one, that of its storage. Raises ExportError if TOSA has none."""
+    if isinstance(kind, UniformQuantizedType):
+        if kind.storage.type.signed and kind.storage.type.width in (8, 32):
+            return f"i{kind.storage.type.width}"
+        raise ExportError(f"found storage {kind.storage}, expected i8", op)
+    name = element_dtype(kind).name
+    if name not in ELEMENTS:
+        raise ExportError(f"found a tensor of {name}, expected one of: {', '.join(ELEMENTS)}", op)
+    return ELEMENTS[name]
+
+
+@dataclass
+class Emission:
+    """The function under construction, and the values that stand for each value of the program, one per type."""
+
+    f: FunctionBuilder
+    weights: Weights
+    profile: Profile
+    values: dict[tuple[SSAValue, Attribute], Value] = field(default_factory=dict[tuple[SSAValue, Attribute], Value])
+    made: dict[SSAValue, Attribute] = field(default_factory=dict[SSAValue, Attribute])
+
+    def at(self, op: Operation) -> None:
+        """Give the next ops the location of an op of the program."""
+        self.f.location = location_text(op.location)
+
+    def define(self, value: SSAValue, kind: Attribute, found: Value) -> None:
+        """Record what computes a value in a type."""
+        self.values[value, kind] = found
+        self.made[value] = kind
+
+    def operand(self, value: SSAValue, kind: Attribute) -> Value:
+        """A value in a given type: a constant, or the value cast from the type it was computed in."""
+        found = self.values.get((value, kind))
+        if found is None:
+            array = self.array(value)
+            made = self.made.get(value)
+            if array is not None:
+                found = self.constant(array, kind)
+            elif made is not None:
+                found = self.cast(self.values[value, made], made, kind, _owner(value))
+            else:
+                raise ExportError("found a value that no exported op makes", _owner(value))
+            self.values[value, kind] = found
+        return found
+
+    def cast(self, value: Value, given: Attribute, wanted: Attribute, op: Operation | None) -> Value:
+        """A value in another type: real numbers from or to storage integers."""
+        if isinstance(given, UniformQuantizedType):
+            value = dequantized(self.f, value, given)
+        if isinstance(wanted, UniformQuantizedType):
+            element_text(wanted, op)
+            value = quantized(self.f, value, wanted, self.profile)
+        return value
+
+    def array(self, value: SSAValue) -> Array | None:
+        """The array of a constant or of a broadcast constant; None for a computed value."""
+        op = value.owner
+        if isinstance(op, BroadcastInDimOp):
+            inner = self.array(op.operand)
+            return None if inner is None else np.broadcast_to(inner.reshape(aligned(op)), shape_of(op.result))
+        return constant_array(value, self.weights)
+
+    def array_inside(self, kernel: Kernel, value: SSAValue) -> Array | None:
+        """The array of a constant value in a kernel's body, including constants at ports; None if computed."""
+        arguments = kernel.region.body.block.args
+        op = value.owner
+        if isinstance(op, BroadcastInDimOp):
+            inner = self.array_inside(kernel, op.operand)
+            return None if inner is None else np.broadcast_to(inner.reshape(aligned(op)), shape_of(op.result))
+        return self.array(kernel.region.inputs[kernel.port(value)] if value in arguments else value)
+
+    def constant(self, array: Array, kind: Attribute) -> Value:
+        """A constant: storage integers if `kind` is a quantized type, else the array itself; 64-bit integers as i32."""
+        if isinstance(kind, UniformQuantizedType):
+            array = stored_array(array, kind)
+        elif array.dtype == np.int64:
+            if array.size and (array.min() < INDEX_LIMIT.min or array.max() > INDEX_LIMIT.max):
+                raise ExportError(f"found integers up to {np.abs(array).max()}, expected 32 bits: TOSA has no more")
+            array = array.astype(np.int32)
+        return self.f.constant(array)
+
+    def source(self, kernel: Kernel, port: int = 0) -> Value:
+        """An operand of a kernel in the type of its port."""
+        return self.operand(kernel.region.inputs[port], kernel.specs[port])
+
+    def side(self, kernel: Kernel, value: SSAValue) -> tuple[Value, Attribute]:
+        """An operand of an elementwise op, and its type: a port, or a broadcast one with dimensions of size 1."""
+        op = value.owner
+        inner = op.operand if isinstance(op, BroadcastInDimOp) else value
+        port = kernel.port(inner)
+        kind, given = kernel.specs[port], kernel.region.inputs[port]
+        if not isinstance(op, BroadcastInDimOp):
+            return self.operand(given, kind), kind
+        array = self.array(given)
+        if array is not None:
+            return self.constant(array.reshape(aligned(op)), kind), kind
+        return reshaped(self.f, self.operand(given, kind), aligned(op)), kind
+
+    def finish(self, kernel: Kernel, value: Value) -> None:
+        """Record the result of a kernel, in the shape that the program has."""
+        self.define(kernel.region.outputs[0], kernel.output_spec, reshaped(self.f, value, kernel.output_shape))
+
+    def stands_for(self, value: SSAValue, other: SSAValue) -> None:
+        """Alias a value to another one, in float."""
+        self.define(value, element_of(other), self.operand(other, element_of(other)))
+
+
+def aligned(op: BroadcastInDimOp) -> list[int]:
+    """The shape of a broadcast's operand in the rank of the result; repeated dimensions have size 1."""
+    shape = [1] * len(shape_of(op.result))
+    for size, dimension in zip(shape_of(op.operand), array_values(op.broadcast_dimensions), strict=True):
+        shape[dimension] = size
+    return shape
+
+
+def _owner(value: SSAValue) -> Operation | None:
+    return value.owner if isinstance(value.owner, Operation) else None

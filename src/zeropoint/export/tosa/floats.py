@@ -1,0 +1,269 @@
+"""Float ops as TOSA operators of the floating-point profile: what propagation left outside kernels.
+
+TOSA has no division and no square root of floats: the first is a multiplication by RECIPROCAL, the second a power of
+1/2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from xdsl.ir import Operation, SSAValue
+
+from zeropoint.export.errors import ExportError
+from zeropoint.export.gathers import taken_axis
+from zeropoint.export.tosa.arithmetic import filled, multiplied, zero
+from zeropoint.export.tosa.builder import Value
+from zeropoint.export.tosa.contractions import dot_general
+from zeropoint.export.tosa.emission import Emission, aligned, element_text
+from zeropoint.export.tosa.moves import (
+    concatenated,
+    reduced,
+    repeated,
+    reshaped,
+    reversed_along,
+    taken,
+    transposed,
+)
+from zeropoint.export.tosa.rows import padded_by, strided
+from zeropoint.ir import stablehlo as hlo
+from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp
+from zeropoint.ir.stablehlo import ComparisonDirection
+from zeropoint.ir.stablehlo.arrays import array_values
+from zeropoint.ir.tensors import element_dtype, element_of, shape_of
+
+Convert = Callable[[Any, Emission], None]
+
+UNARY: Mapping[type[Operation], str] = {
+    hlo.AbsOp: "abs",
+    hlo.CeilOp: "ceil",
+    hlo.CosineOp: "cos",
+    hlo.ExponentialOp: "exp",
+    hlo.FloorOp: "floor",
+    hlo.LogOp: "log",
+    hlo.LogisticOp: "sigmoid",
+    hlo.NotOp: "logical_not",
+    hlo.RsqrtOp: "rsqrt",
+    hlo.SineOp: "sin",
+    hlo.TanhOp: "tanh",
+}
+BINARY: Mapping[type[Operation], str] = {
+    hlo.AddOp: "add",
+    hlo.MaximumOp: "maximum",
+    hlo.MinimumOp: "minimum",
+    hlo.PowerOp: "pow",
+    hlo.SubtractOp: "sub",
+}
+COMPARISONS: Mapping[ComparisonDirection, tuple[str, bool, bool]] = {
+    ComparisonDirection.EQ: ("equal", False, False),
+    ComparisonDirection.GE: ("greater_equal", False, False),
+    ComparisonDirection.GT: ("greater", False, False),
+    ComparisonDirection.LE: ("greater_equal", True, False),
+    ComparisonDirection.LT: ("greater", True, False),
+    ComparisonDirection.NE: ("equal", False, True),
+}
+"""The operator, whether its operands change places, whether its result is negated."""
+REDUCTIONS: Mapping[type[Operation], tuple[str, float]] = {
+    hlo.AddOp: ("reduce_sum", 0.0),
+    hlo.MaximumOp: ("reduce_max", -np.inf),
+    hlo.MinimumOp: ("reduce_min", np.inf),
+    hlo.MultiplyOp: ("reduce_product", 1.0),
+}
+"""The operator, and the initial value that it has."""
+
+
+def _source(emit: Emission, value: SSAValue) -> Value:
+    return emit.operand(value, element_of(value))
+
+
+def _finish(emit: Emission, op: Operation, value: Value) -> None:
+    emit.define(op.results[0], element_of(op.results[0]), value)
+
+
+def _plain(op: Operation, emit: Emission, name: str, *operands: Value, element: str | None = None) -> Value:
+    """An operator with the shape of the op's result."""
+    kind = element_text(element_of(op.results[0]), op) if element is None else element
+    return emit.f.op(name, operands, shape_of(op.results[0]), kind)
+
+
+def unary(op: Operation, emit: Emission) -> None:
+    """A function of one value."""
+    _finish(emit, op, _plain(op, emit, UNARY[type(op)], _source(emit, op.operands[0])))
+
+
+def binary(op: Operation, emit: Emission) -> None:
+    """Arithmetic of two values of one shape."""
+    _finish(emit, op, _plain(op, emit, BINARY[type(op)], *(_source(emit, value) for value in op.operands)))
+
+
+def multiply(op: hlo.MultiplyOp, emit: Emission) -> None:
+    """MUL."""
+    _finish(emit, op, multiplied(emit.f, _source(emit, op.lhs), _source(emit, op.rhs), shape_of(op.result)))
+
+
+def divide(op: hlo.DivideOp, emit: Emission) -> None:
+    """MUL by RECIPROCAL."""
+    divisor = _source(emit, op.rhs)
+    if divisor.element != "f32":
+        raise ExportError(f"found a division of {divisor.element}, expected f32", op)
+    inverse = _plain(op, emit, "reciprocal", divisor)
+    _finish(emit, op, multiplied(emit.f, _source(emit, op.lhs), inverse, shape_of(op.result)))
+
+
+def sqrt(op: hlo.SqrtOp, emit: Emission) -> None:
+    """POW by 1/2, which takes 0 to 0."""
+    value = _source(emit, op.operand)
+    half = emit.f.constant(filled(len(value.shape), 0.5, np.float32))
+    _finish(emit, op, _plain(op, emit, "pow", value, half))
+
+
+def negate(op: hlo.NegateOp, emit: Emission) -> None:
+    """NEGATE, whose zero points are 0."""
+    value = _source(emit, op.operand)
+    zeros = [zero(emit.f, value.element)] * 2
+    _finish(emit, op, _plain(op, emit, "negate", value, *zeros))
+
+
+def compare(op: hlo.CompareOp, emit: Emission) -> None:
+    """EQUAL, GREATER, GREATER_EQUAL, by turns with their operands exchanged or their result negated."""
+    name, exchanged, negated = COMPARISONS[op.comparison_direction.data]
+    sides = [_source(emit, value) for value in op.operands]
+    made = _plain(op, emit, name, *(sides[::-1] if exchanged else sides))
+    _finish(emit, op, _plain(op, emit, "logical_not", made) if negated else made)
+
+
+def select(op: hlo.SelectOp, emit: Emission) -> None:
+    """SELECT, which broadcasts a scalar condition."""
+    condition, *sides = (_source(emit, value) for value in op.operands)
+    if not condition.shape:
+        condition = reshaped(emit.f, condition, (1,) * len(sides[0].shape))
+    _finish(emit, op, _plain(op, emit, "select", condition, *sides))
+
+
+def clamp(op: hlo.ClampOp, emit: Emission) -> None:
+    """MAXIMUM and MINIMUM."""
+    value = _source(emit, op.operand)
+    for name, bound in (("maximum", op.min), ("minimum", op.max)):
+        limit = _source(emit, bound)
+        value = _plain(op, emit, name, value, reshaped(emit.f, limit, limit.shape or (1,) * len(value.shape)))
+    _finish(emit, op, value)
+
+
+def convert(op: hlo.ConvertOp, emit: Emission) -> None:
+    """CAST. Floats become integers by truncation in StableHLO, by rounding in TOSA: they are rejected."""
+    given, wanted = element_dtype(element_of(op.operand)), element_dtype(element_of(op.result))
+    if given.kind == "f" and wanted.kind in "iu":
+        raise ExportError("found a truncation of floats to integers, expected none: TOSA's CAST rounds", op)
+    value = _source(emit, op.operand)
+    kind = element_text(element_of(op.result), op)
+    _finish(emit, op, value if kind == value.element else _plain(op, emit, "cast", value))
+
+
+def reshape(op: hlo.ReshapeOp, emit: Emission) -> None:
+    """RESHAPE."""
+    _finish(emit, op, reshaped(emit.f, _source(emit, op.operand), shape_of(op.result)))
+
+
+def broadcast(op: hlo.BroadcastInDimOp, emit: Emission) -> None:
+    """RESHAPE to the rank of the result, TILE; nothing for a constant, which is broadcast at its uses."""
+    if emit.array(op.result) is None:
+        value = reshaped(emit.f, _source(emit, op.operand), aligned(op))
+        _finish(emit, op, repeated(emit.f, value, shape_of(op.result)))
+
+
+def transpose(op: hlo.TransposeOp, emit: Emission) -> None:
+    """TRANSPOSE."""
+    _finish(emit, op, transposed(emit.f, _source(emit, op.operand), array_values(op.permutation)))
+
+
+def concatenate(op: hlo.ConcatenateOp, emit: Emission) -> None:
+    """CONCAT."""
+    values = [_source(emit, value) for value in op.inputs]
+    _finish(emit, op, concatenated(emit.f, values, op.dimension.value.data))
+
+
+def slice_(op: hlo.SliceOp, emit: Emission) -> None:
+    """SLICE."""
+    _finish(emit, op, strided(op, _source(emit, op.operand), emit))
+
+
+def reverse(op: hlo.ReverseOp, emit: Emission) -> None:
+    """REVERSE."""
+    _finish(emit, op, reversed_along(emit.f, _source(emit, op.operand), array_values(op.dimensions)))
+
+
+def pad(op: hlo.PadOp, emit: Emission) -> None:
+    """PAD."""
+    number = emit.array(op.padding_value)
+    if number is None:
+        raise ExportError("found a computed padding value, expected a constant", op)
+    _finish(emit, op, padded_by(op, _source(emit, op.operand), number, emit))
+
+
+def reduce(op: hlo.ReduceOp, emit: Emission) -> None:
+    """REDUCE_SUM, REDUCE_MAX, REDUCE_MIN, REDUCE_PRODUCT; the initial value is the op's identity."""
+    body = list(op.body.block.ops)
+    found = REDUCTIONS.get(type(body[0])) if len(body) == 2 and len(op.inputs) == 1 else None
+    initial = emit.array(op.init_values[0])
+    if found is None or initial is None or initial.reshape(-1)[0] != found[1] or initial.dtype != np.float32:
+        raise ExportError("found a reduction that is no sum, product or extreme of f32, expected one of these", op)
+    value = reduced(emit.f, found[0], _source(emit, op.inputs[0]), array_values(op.dimensions))
+    _finish(emit, op, reshaped(emit.f, value, shape_of(op.results[0])))
+
+
+def gather(op: hlo.GatherOp, emit: Emission) -> None:
+    """GATHER."""
+    axis = taken_axis(op)
+    value = taken(emit.f, _source(emit, op.operand), axis, _source(emit, op.start_indices))
+    _finish(emit, op, reshaped(emit.f, value, shape_of(op.result)))
+
+
+def iota(op: hlo.IotaOp, emit: Emission) -> None:
+    """A constant."""
+    shape, axis = shape_of(op.results[0]), op.iota_dimension.value.data
+    kind = element_of(op.results[0])
+    counts = np.arange(shape[axis]).reshape([-1 if i == axis else 1 for i in range(len(shape))])
+    _finish(emit, op, emit.constant(np.broadcast_to(counts, shape).astype(element_dtype(kind)), kind))
+
+
+def cast(op: QuantizeCastOp | DequantizeCastOp, emit: Emission) -> None:
+    """To storage integers, or back."""
+    _finish(emit, op, emit.operand(op.operands[0], element_of(op.results[0])))
+
+
+OPERATORS: Mapping[type[Operation], Convert] = {
+    **dict.fromkeys(UNARY, unary),
+    **dict.fromkeys(BINARY, binary),
+    DequantizeCastOp: cast,
+    QuantizeCastOp: cast,
+    hlo.BroadcastInDimOp: broadcast,
+    hlo.ClampOp: clamp,
+    hlo.CompareOp: compare,
+    hlo.ConcatenateOp: concatenate,
+    hlo.ConvertOp: convert,
+    hlo.DivideOp: divide,
+    hlo.DotGeneralOp: dot_general,
+    hlo.GatherOp: gather,
+    hlo.IotaOp: iota,
+    hlo.MultiplyOp: multiply,
+    hlo.NegateOp: negate,
+    hlo.PadOp: pad,
+    hlo.ReduceOp: reduce,
+    hlo.ReshapeOp: reshape,
+    hlo.ReverseOp: reverse,
+    hlo.SelectOp: select,
+    hlo.SliceOp: slice_,
+    hlo.SqrtOp: sqrt,
+    hlo.TransposeOp: transpose,
+}
+"""The one table from StableHLO ops to TOSA's float operators."""
+
+
+def float_op(op: Operation, emit: Emission) -> None:
+    """Emit the operators of one float op. Raises ExportError if the table has none."""
+    rule = OPERATORS.get(type(op))
+    if rule is None:
+        raise ExportError(f"found {op.name}, expected an op that TOSA has in float", op)
+    rule(op, emit)

@@ -1,0 +1,96 @@
+"""Export a program of decided regions as text of the TOSA dialect.
+
+Source: TOSA 1.0; the RFC on quantization transformations, section "Export": every region becomes the operators that it
+represents, and its ports have the parameters assigned by propagation.
+"""
+
+from __future__ import annotations
+
+from zeropoint.export.channels_last import channels_last as with_channels_last
+from zeropoint.export.channels_last import port_orders
+from zeropoint.export.errors import ExportError
+from zeropoint.export.kernels import Kernel, read_storage
+from zeropoint.export.tosa import contractions, rows
+from zeropoint.export.tosa.builder import FunctionBuilder
+from zeropoint.export.tosa.emission import Emission, element_text
+from zeropoint.export.tosa.floats import float_op
+from zeropoint.ir.annotations import TARGET
+from zeropoint.ir.program import Program
+from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType
+from zeropoint.ir.stablehlo import ConstantOp
+from zeropoint.ir.tensors import element_of, shape_of
+from zeropoint.numerics.profile import profile as named_profile
+
+PROFILE = "tosa-double"
+KERNELS = {**contractions.KERNELS, **rows.KERNELS}
+IN_FLOAT_TOO = frozenset({*contractions.KERNELS, "average_pool", "max_pool"})
+"""Kernels that use the same operator in float."""
+
+
+def tosa_text(program: Program, *, integer_io: bool = False, channels_last: bool = True) -> str:
+    """The text of a module with one function, @main.
+
+    `integer_io` makes inputs and outputs storage integers; `channels_last` allows images at inputs and outputs to be
+    [batch, height, width, channels]. Raises ExportError for an op that TOSA has no operator for.
+    """
+    if program.profile != PROFILE:
+        raise ExportError(f"found profile '{program.profile}', expected '{PROFILE}', whose arithmetic TOSA has")
+    program = with_channels_last(program, ports=channels_last)
+    emit = Emission(FunctionBuilder(), program.weights, named_profile(PROFILE))
+    stored: dict[str, dict[str, object]] = {}
+    for port, argument in zip(program.inputs, program.entry.args, strict=True):
+        kind = read_storage(argument) if integer_io else element_of(argument)
+        _note(stored, port.name, kind)
+        emit.define(argument, kind, emit.f.argument(port.name, shape_of(argument), element_text(kind, None)))
+    for op in list(program.entry.ops)[:-1]:
+        emit.at(op)
+        if isinstance(op, QuantizeRegionOp):
+            _region(Kernel(op, program.weights), emit)
+        elif not isinstance(op, ConstantOp):
+            float_op(op, emit)
+    terminator = program.entry.last_op
+    assert terminator is not None
+    emit.f.location = None
+    for port, value in zip(program.outputs, terminator.operands, strict=True):
+        kind = emit.made.get(value, element_of(value)) if integer_io else element_of(value)
+        _note(stored, port.name, kind)
+        emit.f.result(port.name, emit.operand(value, kind))
+    target = program.module.attributes.get(TARGET)
+    header = {
+        "target": getattr(target, "data", None),
+        "profile": PROFILE,
+        "inputs": [port.name for port in program.inputs],
+        "outputs": [port.name for port in program.outputs],
+        "orders": port_orders(program),
+        "quantization": stored,
+    }
+    return emit.f.text(header)
+
+
+def _note(stored: dict[str, dict[str, object]], name: str, kind: object) -> None:
+    """Record scale and zero point of an input or output of storage integers."""
+    if isinstance(kind, UniformQuantizedType):
+        stored[name] = {"scale": kind.scale, "zero_point": int(kind.zero_point)}
+
+
+def _region(kernel: Kernel, emit: Emission) -> None:
+    """Emit a kernel. One that was left in float becomes its float ops, unless it is in `IN_FLOAT_TOO`."""
+    rule = KERNELS.get(kernel.name)
+    if not kernel.is_quantized and kernel.name not in IN_FLOAT_TOO:
+        _inlined(kernel, emit)
+    elif rule is None:
+        raise ExportError(f"found kernel '{kernel.name}', expected one that TOSA has", kernel.region)
+    else:
+        rule(kernel, emit)
+
+
+def _inlined(kernel: Kernel, emit: Emission) -> None:
+    block = kernel.region.body.block
+    for argument, value in zip(block.args, kernel.region.inputs, strict=True):
+        emit.stands_for(argument, value)
+    for op in kernel.ops:
+        if not isinstance(op, ConstantOp):
+            float_op(op, emit)
+    returned = block.last_op
+    assert returned is not None
+    emit.stands_for(kernel.region.outputs[0], returned.operands[0])

@@ -1,0 +1,310 @@
+"""Pools, means, elementwise kernels, tables and data movement as TOSA operators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from math import prod
+
+import numpy as np
+from xdsl.ir import Attribute
+
+from zeropoint.export.errors import ExportError
+from zeropoint.export.gathers import taken_axis
+from zeropoint.export.kernels import Kernel
+from zeropoint.export.tosa.arithmetic import bounded, centred, filled, multiplied, requantized, rescaled, zero_point_of
+from zeropoint.export.tosa.builder import Value, integers
+from zeropoint.export.tosa.contractions import fitted
+from zeropoint.export.tosa.emission import Emission, aligned
+from zeropoint.export.tosa.moves import (
+    concatenated,
+    every,
+    padded,
+    reduced,
+    repeated,
+    reshaped,
+    reversed_along,
+    sliced,
+    spread,
+    taken,
+    transposed,
+)
+from zeropoint.ir.functions import evaluate_chain
+from zeropoint.ir.quant import UniformQuantizedType, dequantize, quantize, stored_array
+from zeropoint.ir.stablehlo import (
+    BinaryOp,
+    BroadcastInDimOp,
+    ConcatenateOp,
+    DivideOp,
+    GatherOp,
+    MultiplyOp,
+    PadOp,
+    ReduceOp,
+    ReduceWindowOp,
+    ReverseOp,
+    SliceOp,
+    TransposeOp,
+)
+from zeropoint.ir.stablehlo.arrays import array_values, padding_values
+from zeropoint.ir.tensors import Array
+from zeropoint.materialize.storage import window_counts
+from zeropoint.numerics.elementwise import Multiplication, TosaAdd
+
+Convert = Callable[[Kernel, Emission], None]
+
+
+def quantized_type(kernel: Kernel, kind: Attribute) -> UniformQuantizedType:
+    """A type of a quantized kernel. Raises ExportError for a float among integers, and for scales per channel."""
+    if not isinstance(kind, UniformQuantizedType) or kind.is_per_channel:
+        raise ExportError(f"found an operand or result of {kind}, expected one scale", kernel.region)
+    return kind
+
+
+def pool(name: str) -> Convert:
+    """MAX_POOL2D or AVG_POOL2D; the latter divides by the number of values in a window, excluding padding."""
+
+    def convert(kernel: Kernel, emit: Emission) -> None:
+        op = kernel.first(ReduceWindowOp)
+        sizes, rank = array_values(op.window_dimensions), len(kernel.input_shape)
+        dilated = any(step != 1 for array in (op.base_dilations, op.window_dilations) for step in array_values(array))
+        if rank not in (3, 4) or sizes[0] != 1 or sizes[-1] != 1 or dilated:
+            raise ExportError(
+                f"found a window {list(sizes)}{' that is dilated' if dilated else ''}, expected one over one or two "
+                "spatial dimensions in front of the channels",
+                kernel.region,
+            )
+        image, pairs = emit.source(kernel), padding_values(op.padding, rank)[1:-1]
+        window, strides = list(sizes[1:-1]), list(array_values(op.window_strides, (1,) * rank)[1:-1])
+        if rank == 3:  # a height of 1
+            image = reshaped(emit.f, image, (image.shape[0], 1, *image.shape[1:]))
+            pairs, window, strides = [(0, 0), *pairs], [1, *window], [1, *strides]
+        element = image.element
+        kind = kernel.specs[0]
+        averages = name == "avg_pool2d"
+        if averages and includes_padding(kernel, emit, op):
+            fill = np.array(kind.zero_point if isinstance(kind, UniformQuantizedType) else 0).astype(_dtype(element))
+            image, pairs = padded(emit.f, image, [(0, 0), *pairs, (0, 0)], fill), [(0, 0)] * 2
+        image, pads = fitted(emit, image, window, strides, pairs)
+        zeros = [zero_point_of(emit.f, spec, element) for spec in (kind, kernel.output_spec)] if averages else []
+        attributes = {"kernel": integers(window), "pad": integers(pads), "stride": integers(strides)}
+        if averages:
+            attributes["acc_type"] = "f32" if element == "f32" else "i32"
+        height, width = (
+            (size + sum(pads[2 * axis : 2 * axis + 2]) - window[axis]) // strides[axis] + 1
+            for axis, size in enumerate(image.shape[1:3])
+        )
+        made = emit.f.op(name, [image, *zeros], (image.shape[0], height, width, image.shape[3]), element, attributes)
+        emit.finish(kernel, bounded(kernel, emit.f, made))
+
+    return convert
+
+
+def _dtype(element: str) -> type[np.generic]:
+    return np.float32 if element == "f32" else np.int8
+
+
+def includes_padding(kernel: Kernel, emit: Emission, op: ReduceWindowOp) -> bool:
+    """Whether windows are divided by their size, padding included. Raises ExportError for any other divisor."""
+    division, held = division_of(kernel), window_counts(op)
+    if division is None:
+        raise ExportError("found sums over windows, expected means", kernel.region)
+    counts = divisor_of(kernel, emit, division)
+    counts = counts if isinstance(division, DivideOp) else 1 / counts
+    if np.allclose(np.broadcast_to(counts, held.shape), held, rtol=1e-6):
+        return False
+    if np.allclose(counts, prod(array_values(op.window_dimensions)), rtol=1e-6):
+        return True
+    raise ExportError("found other counts than those of the windows, with or without padding", kernel.region)
+
+
+def division_of(kernel: Kernel) -> DivideOp | MultiplyOp | None:
+    """The op that divides the sums of a kernel, or None."""
+    return next((op for op in kernel.ops if isinstance(op, DivideOp | MultiplyOp)), None)
+
+
+def divisor_of(kernel: Kernel, emit: Emission, division: DivideOp | MultiplyOp) -> Array:
+    """The right operand of a division. Raises ExportError for a computed one."""
+    numbers = emit.array_inside(kernel, division.operands[1])
+    if numbers is None:
+        raise ExportError("found a computed count, expected a constant", kernel.region)
+    return numbers.astype(np.float64)
+
+
+def summed(kernel: Kernel, emit: Emission) -> None:
+    """A mean or sum over dimensions: REDUCE_SUM in i32, RESCALE by s_in / (count * s_out)."""
+    op = kernel.first(ReduceOp)
+    given, share = quantized_type(kernel, kernel.specs[0]), share_of(kernel, emit)
+    value = centred(emit.f, emit.source(kernel), given.zero_point, emit.profile)
+    total = reduced(emit.f, "reduce_sum", value, array_values(op.dimensions))
+    emit.finish(kernel, requantized(kernel, emit.f, total, given.scale * share, emit.profile))
+
+
+def share_of(kernel: Kernel, emit: Emission) -> float:
+    """The number that sums are multiplied by: 1 / count of a mean, 1 of a sum. Raises ExportError for several."""
+    division = division_of(kernel)
+    if division is None:
+        return 1.0
+    numbers = np.unique(divisor_of(kernel, emit, division))
+    if len(numbers) != 1:
+        raise ExportError(f"found a sum divided by {len(numbers)} numbers, expected one", kernel.region)
+    return 1.0 / float(numbers[0]) if isinstance(division, DivideOp) else float(numbers[0])
+
+
+def add(name: str, sign: int) -> Convert:
+    """ADD or SUB in i32 between a RESCALE of each operand to the greater scale, and one of the result."""
+
+    def convert(kernel: Kernel, emit: Emission) -> None:
+        sides = [emit.side(kernel, value) for value in kernel.first(BinaryOp).operands]
+        kinds = [quantized_type(kernel, kind) for _, kind in sides]
+        wanted = quantized_type(kernel, kernel.output_spec)
+        ours = TosaAdd.of([kind.affine for kind in kinds], wanted.affine, (1, sign))
+        operands = [
+            rescaled(emit.f, value, multiplier, kind.zero_point, 0, "i32")
+            for (value, _), kind, multiplier in zip(sides, kinds, ours.operand_multipliers, strict=True)
+        ]
+        shape = np.broadcast_shapes(*(value.shape for value in operands))
+        total = emit.f.op(name, operands, shape, "i32")
+        made = rescaled(emit.f, total, ours.output_multiplier, 0, wanted.zero_point, "i8")
+        emit.finish(kernel, bounded(kernel, emit.f, repeated(emit.f, made, kernel.output_shape)))
+
+    return convert
+
+
+def multiply(kernel: Kernel, emit: Emission) -> None:
+    """MUL in i32 of both operands without their zero points, and a RESCALE."""
+    sides = [emit.side(kernel, value) for value in kernel.first(BinaryOp).operands]
+    kinds = [quantized_type(kernel, kind) for _, kind in sides]
+    wanted = quantized_type(kernel, kernel.output_spec)
+    behaviour = emit.profile.requantize(wanted.storage.type.width)
+    ours = Multiplication.of([kind.affine for kind in kinds], wanted.affine, behaviour, wanted.storage.type.width)
+    operands = [
+        centred(emit.f, value, kind.zero_point, emit.profile) for (value, _), kind in zip(sides, kinds, strict=True)
+    ]
+    shape = np.broadcast_shapes(*(value.shape for value in operands))
+    total = multiplied(emit.f, operands[0], operands[1], shape)
+    made = rescaled(emit.f, total, ours.multiplier, 0, wanted.zero_point, "i8")
+    emit.finish(kernel, bounded(kernel, emit.f, repeated(emit.f, made, kernel.output_shape)))
+
+
+def table(kernel: Kernel, emit: Emission) -> None:
+    """TABLE of 256 entries for a function of one value."""
+    given, wanted = (quantized_type(kernel, kind) for kind in (kernel.specs[0], kernel.output_spec))
+    block = kernel.region.body.block
+    returned = block.last_op
+    assert returned is not None
+    if len(set(kernel.region.inputs)) != 1:
+        raise ExportError("found a function of several values, expected one", kernel.region)
+    domain = dequantize(np.arange(-128, 128, dtype=np.int32), given)
+    with np.errstate(all="ignore"):
+        image = evaluate_chain(
+            returned.operands[0], block.args[0], domain, emit.weights, dict.fromkeys(block.args, domain)
+        )
+    entries = quantize(image, wanted, emit.profile.name).astype(np.int8)
+    value = emit.source(kernel)
+    emit.finish(kernel, emit.f.op("table", [value, emit.f.constant(entries)], value.shape, "i8"))
+
+
+def rescale(kernel: Kernel, emit: Emission) -> None:
+    """RESCALE from one type to another."""
+    given, wanted = (quantized_type(kernel, kind) for kind in (kernel.specs[0], kernel.output_spec))
+    value = emit.source(kernel)
+    multiplier = emit.profile.multiplier(emit.profile.ratio(given.scale, wanted.scale), wanted.storage.type.width)
+    emit.finish(
+        kernel, bounded(kernel, emit.f, rescaled(emit.f, value, multiplier, given.zero_point, wanted.zero_point, "i8"))
+    )
+
+
+def reshape(kernel: Kernel, emit: Emission) -> None:
+    """RESHAPE."""
+    emit.finish(kernel, emit.source(kernel))
+
+
+def transpose(kernel: Kernel, emit: Emission) -> None:
+    """TRANSPOSE."""
+    order = array_values(kernel.first(TransposeOp).permutation)
+    emit.finish(kernel, transposed(emit.f, emit.source(kernel), order))
+
+
+def slice_(kernel: Kernel, emit: Emission) -> None:
+    """SLICE; strides are a RESHAPE and another SLICE."""
+    op = kernel.first(SliceOp)
+    emit.finish(kernel, strided(op, emit.source(kernel), emit))
+
+
+def strided(op: SliceOp, value: Value, emit: Emission) -> Value:
+    """A slice with strides."""
+    value = sliced(emit.f, value, array_values(op.start_indices), array_values(op.limit_indices))
+    for axis, step in enumerate(array_values(op.strides)):
+        value = every(emit.f, value, axis, step, filled(1, 0, np.dtype(_NAMES[value.element]).type))
+    return value
+
+
+_NAMES = {"i1": "bool", "i8": "int8", "i32": "int32", "f32": "float32"}
+
+
+def pad(kernel: Kernel, emit: Emission) -> None:
+    """PAD with the stored padding value; interior padding by PAD of another dimension, negative padding by SLICE."""
+    op = kernel.first(PadOp)
+    number = emit.array_inside(kernel, op.padding_value)
+    if number is None:
+        raise ExportError("found a computed padding value, expected a constant", kernel.region)
+    fill = stored_array(number, quantized_type(kernel, kernel.output_spec)).astype(np.int8)
+    emit.finish(kernel, padded_by(op, emit.source(kernel), fill, emit))
+
+
+def padded_by(op: PadOp, value: Value, fill: Array, emit: Emission) -> Value:
+    """A value padded inside and at its edges."""
+    for axis, interior in enumerate(array_values(op.interior_padding)):
+        value = spread(emit.f, value, axis, interior + 1, fill)
+    pairs = list(zip(array_values(op.edge_padding_low), array_values(op.edge_padding_high), strict=True))
+    return padded(emit.f, value, pairs, fill)
+
+
+def concatenate(kernel: Kernel, emit: Emission) -> None:
+    """CONCAT."""
+    op = kernel.first(ConcatenateOp)
+    values = [emit.source(kernel, kernel.port(value)) for value in op.inputs]
+    emit.finish(kernel, concatenated(emit.f, values, op.dimension.value.data))
+
+
+def broadcast(kernel: Kernel, emit: Emission) -> None:
+    """RESHAPE to the rank of the result, TILE."""
+    op = kernel.first(BroadcastInDimOp)
+    value = reshaped(emit.f, emit.source(kernel), aligned(op))
+    emit.finish(kernel, repeated(emit.f, value, kernel.output_shape))
+
+
+def gather(kernel: Kernel, emit: Emission) -> None:
+    """GATHER of whole slices; the indices are plain integers, and clamped."""
+    op = kernel.first(GatherOp)
+    value, indices = (emit.source(kernel, kernel.port(port)) for port in (op.operand, op.start_indices))
+    emit.finish(kernel, taken(emit.f, value, taken_axis(op), indices))
+
+
+def reverse(kernel: Kernel, emit: Emission) -> None:
+    """REVERSE."""
+    axes = array_values(kernel.first(ReverseOp).dimensions)
+    emit.finish(kernel, reversed_along(emit.f, emit.source(kernel), axes))
+
+
+KERNELS: Mapping[str, Convert] = {
+    "add": add("add", 1),
+    "average_pool": pool("avg_pool2d"),
+    "broadcast": broadcast,
+    "concatenate": concatenate,
+    "elementwise_unary": table,
+    "gather": gather,
+    "logistic": table,
+    "max_pool": pool("max_pool2d"),
+    "mean": summed,
+    "multiply": multiply,
+    "pad": pad,
+    "rescale": rescale,
+    "reshape": reshape,
+    "reverse": reverse,
+    "slice": slice_,
+    "subtract": add("sub", -1),
+    "sum": summed,
+    "tanh": table,
+    "transpose": transpose,
+}
+"""Converters by logical kernel."""

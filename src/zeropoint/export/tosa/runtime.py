@@ -1,0 +1,166 @@
+"""Run exported TOSA text with TOSA's reference model, after its validator.
+
+The tools are programs of the package `tosa-tools`: `tosa-opt` and `tosa_reference_model`. The package requires other
+versions of NumPy and flatbuffers than zeropoint, so that it is installed in an environment of its own.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+
+from zeropoint.export.errors import ExportError
+from zeropoint.export.tosa.builder import HEADER
+from zeropoint.ir.program import Program
+from zeropoint.ir.tensors import Array
+
+ENVIRONMENT = "ZEROPOINT_TOSA"
+"""The environment variable that names the folder of the tools' Python environment."""
+TOOLS = ("tosa-opt", "tosa_reference_model")
+TARGET = "--tosa-attach-target=profiles=pro_int,pro_fp extensions=doubleround level=8k"
+"""What is validated: TOSA 1.0's integer and floating-point profiles, level 8K, and DOUBLE_ROUND."""
+SECONDS = 600
+LINES_SHOWN = 3
+FIELDS = ("inputs", "outputs", "orders", "quantization")
+"""What the header of a file says."""
+
+
+@functools.cache
+def tools() -> tuple[Path, Path] | None:
+    """The two programs: of the environment that ZEROPOINT_TOSA names, else of PATH; None if they are not installed."""
+    root = os.environ.get(ENVIRONMENT)
+    folders = list(Path(root).glob("lib/python*/site-packages/bin")) if root else list[Path]()
+    for folder in folders:
+        found = folder / TOOLS[0], folder / TOOLS[1]
+        if all(tool.is_file() for tool in found):
+            return found
+    paths = [shutil.which(tool) for tool in TOOLS]
+    return None if paths[0] is None or paths[1] is None else (Path(paths[0]), Path(paths[1]))
+
+
+def tosa_version(_package: str = "tosa-tools") -> str:
+    """The version of the tools; empty if they are not installed."""
+    found = tools()
+    if found is None:
+        return ""
+    names = [path.name for path in found[0].parents[1].glob("tosa_tools-*.dist-info")]
+    return names[0].removeprefix("tosa_tools-").removesuffix(".dist-info") if names else "of PATH"
+
+
+def _required() -> tuple[Path, Path]:
+    found = tools()
+    if found is None:
+        raise ExportError(
+            "found no tosa-tools, expected them to run .tosa.mlir files; python -m venv tosa && "
+            f"tosa/bin/pip install tosa-tools && export {ENVIRONMENT}=$PWD/tosa"
+        )
+    return found
+
+
+def _succeeding(folder: str, *command: str | Path) -> None:
+    """Run a tool. Raises ExportError with the first lines of what it says if it fails."""
+    try:
+        done = subprocess.run([*map(str, command)], cwd=folder, capture_output=True, text=True, timeout=SECONDS)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise ExportError(f"found {Path(command[0]).name} that does not finish: {error}") from error
+    if done.returncode != 0:
+        said = [line for line in (done.stderr or done.stdout).splitlines() if line.strip()]
+        raise ExportError(f"{Path(command[0]).name}: {' '.join(said[:LINES_SHOWN])[:1000]}")
+
+
+class TosaFile:
+    """A file with named inputs and outputs that takes and returns arrays in the layout of the original model.
+
+    The file's header records the dimensions that the exporter moved, and the scales of integer inputs and outputs.
+    """
+
+    def __init__(self, path: Path):
+        """Validates the file and serializes it. Raises ExportError if a tool rejects it, or if there are no tools."""
+        optimizer, self._model = _required()
+        self._folder = tempfile.TemporaryDirectory()
+        text = path.read_text()
+        header = _header(text, path)
+        self.inputs, self.outputs = (tuple(header[kind]) for kind in ("inputs", "outputs"))
+        self._orders: Mapping[str, Mapping[str, list[int]]] = header["orders"]
+        self._stored: Mapping[str, Mapping[str, Any]] = header["quantization"]
+        passes = (TARGET, "--tosa-validate", "--tosa-serialize", "--tosa-flatbuffer-filename=program.tosa")
+        _succeeding(self._folder.name, optimizer, *passes, path.resolve(), "-o", "valid.mlir")
+
+    def __call__(self, inputs: Mapping[str, Array], *, observe: object = None) -> dict[str, Array]:
+        """The outputs for one sample, by name. `observe` is ignored: a file has no observable intermediates."""
+        folder = Path(self._folder.name)
+        for index, name in enumerate(self.inputs):
+            if name not in inputs:
+                raise ExportError(f"found no array for input '{name}', expected arrays for {', '.join(self.inputs)}")
+            order = self._orders["inputs"].get(name)
+            value = inputs[name] if order is None else inputs[name].transpose(order)
+            np.save(folder / f"x{index}.npy", np.ascontiguousarray(self._integers(name, value)))
+        places = {
+            "ifm_name": [f"TosaInput_{i}" for i in range(len(self.inputs))],
+            "ifm_file": [f"x{i}.npy" for i in range(len(self.inputs))],
+            "ofm_name": [f"TosaOutput_{i}" for i in range(len(self.outputs))],
+            "ofm_file": [f"y{i}.npy" for i in range(len(self.outputs))],
+        }
+        options = [part for name, values in places.items() if values for part in (f"--{name}", ",".join(values))]
+        folders = ("--flatbuffer_dir", ".", "--output_dir", ".")
+        _succeeding(
+            self._folder.name, self._model, "--tosa_file", "program.tosa", *folders, "--tosa_level", "EIGHTK", *options
+        )
+        found: dict[str, Array] = {}
+        for index, name in enumerate(self.outputs):
+            value = self._reals(name, np.load(folder / f"y{index}.npy"))
+            order = self._orders["outputs"].get(name)
+            found[name] = value if order is None else value.transpose(np.argsort(order))
+        return found
+
+    def _integers(self, name: str, value: Array) -> Array:
+        """The storage integers of an input of integers that is given as reals."""
+        kind = self._stored.get(name)
+        if kind is None or value.dtype.kind != "f":
+            return value.astype(np.int32) if value.dtype == np.int64 else value
+        scaled = np.rint(value * (np.float32(1) / np.float32(kind["scale"]))) + kind["zero_point"]
+        return np.clip(scaled, -128, 127).astype(np.int8)
+
+    def _reals(self, name: str, value: Array) -> Array:
+        kind = self._stored.get(name)
+        if kind is None:
+            return value
+        return (value.astype(np.float32) - np.float32(kind["zero_point"])) * np.float32(kind["scale"])
+
+
+@dataclass(frozen=True)
+class TosaEngine:
+    """An engine that runs a program from its exported file with TOSA's reference model."""
+
+    path: Path
+
+    def prepare(self, program: Program) -> TosaFile:
+        """The file, ready to run. Raises ExportError if its input or output names differ from the program's."""
+        file = TosaFile(self.path)
+        for kind, found, ports in (("inputs", file.inputs, program.inputs), ("outputs", file.outputs, program.outputs)):
+            expected = [port.name for port in ports]
+            if sorted(found) != sorted(expected):
+                raise ExportError(f"{self.path}: found {kind} {list(found)}, expected {expected}")
+        return file
+
+
+def _header(text: str, path: Path) -> Mapping[str, Any]:
+    """The first line, as JSON. Raises ExportError for a file that zeropoint did not write."""
+    line = text.partition("\n")[0]
+    try:
+        found: Any = json.loads(line.removeprefix(HEADER)) if line.startswith(HEADER) else None
+    except ValueError:
+        found = None
+    if not isinstance(found, dict) or any(name not in found for name in FIELDS):
+        raise ExportError(f"{path}: found no first line '{HEADER}...', expected a file that zeropoint exported")
+    return cast("Mapping[str, Any]", found)
