@@ -13,7 +13,13 @@ from zeropoint.cli.refusals import reports_errors
 
 @click.command()
 @click.argument("model", type=INPUT_FILE)
-@click.option("-o", "--output", required=True, type=OUTPUT_FILE, help="Where to write: NAME.tflite, .onnx, .tosa.mlir, .stablehlo.mlir or .mlirbc.")
+@click.option(
+    "-o",
+    "--output",
+    required=True,
+    type=OUTPUT_FILE,
+    help="Where to write: NAME.tflite, .onnx, .tosa.mlir, .stablehlo.mlir or .mlirbc.",
+)
 @click.option(
     "--io",
     type=click.Choice(["float", "integer"]),
