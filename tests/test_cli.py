@@ -753,6 +753,21 @@ def test_debug_shows_where_an_input_was_refused() -> None:
     assert result.stderr.endswith("zeropoint: missing.onnx: no such file, expected a model file\n")
 
 
+def test_quiet_leaves_nothing_but_the_file() -> None:
+    result = invoke("quantize model.onnx --data data.npz -o out.mlir -q --effort none")
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "", "")
+    assert Path("out.mlir").exists()
+    assert invoke("--quiet compile out.mlir -o out.o").output == ""
+
+
+def test_verbose_lists_every_pass_with_its_time_and_only_then() -> None:
+    result = invoke("quantize model.onnx --data data.npz -o out.mlir --verbose --effort none")
+    assert result.exit_code == 0
+    passes = re.findall(r"^zeropoint: ([a-z-]+): .*\d\.\d\d s$", result.stderr, re.MULTILINE)
+    assert passes.index("fuse") < passes.index("calibrate") < passes.index("propagate") < passes.index("integer-program")
+    assert "zeropoint: fuse" not in invoke("quantize model.onnx --data data.npz -o out.mlir --effort none").stderr
+
+
 def test_what_a_parser_did_not_foresee_makes_the_file_unreadable(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*arguments: object) -> None:
         raise IndexError("list index out of range")

@@ -6,9 +6,11 @@ The options of a pass are the parameters of its function: `propagate{target=cpu,
 from __future__ import annotations
 
 import inspect
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from time import perf_counter
 from typing import Any, get_args, get_type_hints
 
 from zeropoint import calibrate
@@ -50,6 +52,8 @@ from zeropoint.targets import Target
 from zeropoint.targets import target as named_target
 
 DEFAULT_TARGET = "cpu"
+
+_LOG = logging.getLogger(__name__)
 
 
 class PassError(Error, ValueError):
@@ -117,9 +121,11 @@ class Pass:
 
 
 def run_all(passes: Iterable[Pass], program: Program, settings: Mapping[str, object]) -> Program:
-    """Run the passes in order, each with those settings that are its options."""
+    """Run the passes in order, each with those settings that are its options; logs their times."""
     for entry in passes:
+        start = perf_counter()
         program = entry(program, settings)
+        _LOG.info("%s: %.2f s", entry.name, perf_counter() - start)
     return program
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass, replace
 from itertools import islice
 from math import inf, isfinite
 from operator import length_hint
 from pathlib import Path
+from time import perf_counter
 
 from zeropoint.bit_widths import BitWidthError, Search, Widths, least_output_sqnr, narrow_losses, widenings
 from zeropoint.calibrate import (
@@ -54,6 +56,7 @@ SEARCHED = 4
 """Number of samples for the search for bit widths."""
 CORRECTED = 64
 """Maximum number of samples on which corrections are computed and evaluated."""
+_LOG = logging.getLogger(__name__)
 NAMES_LISTED = 6
 """Maximum number of names listed in a message."""
 
@@ -217,6 +220,7 @@ def quantize(
     runs = engine or QuickestEngine(max(length_hint(samples), 1))
     wanted = check_methods(options.effort, options.corrections)
     kept = Kept(CORRECTED if wanted else 0)
+    start = perf_counter()
     report = collect(
         asked,
         kept.watch(samples),
@@ -226,6 +230,8 @@ def quantize(
         progress=progress,
         work=work,
     )
+    if report.observations:
+        _LOG.info("calibrate: %d samples, %.2f s", report.samples, perf_counter() - start)
     calibrated = run_all(CALIBRATED_PASSES, state_ranges(asked, report), settings)
     held = tuple(validation) if wanted else ()
     finish = _Finish(fused, report, settings, options, kept, held, engine, progress or silent)
@@ -250,6 +256,7 @@ class _Finish:
 
     def __call__(self, calibrated: Program) -> Quantization:
         decided = run_all(DECIDING_PASSES, calibrated, self.settings)
+        start = perf_counter()
         propagated, corrections = correct(
             decided,
             Parts.of(self.kept.in_order, list(self.validation)),
@@ -258,6 +265,8 @@ class _Finish:
             methods=self.options.corrections,
             progress=self.progress,
         )
+        if corrections.attempts:
+            _LOG.info("correct: %d tried, %.2f s", len(corrections.attempts), perf_counter() - start)
         quantized = run_all(QUANTIZING_PASSES, propagated, self.settings)
         # The program carries its profile, and ops with a different one carry theirs.
         integer = run_all(INTEGER_PASSES, quantized, {})

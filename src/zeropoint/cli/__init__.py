@@ -21,6 +21,7 @@ from zeropoint.cli.passes import opt
 from zeropoint.cli.quantization import quantize
 from zeropoint.cli.refusals import debug_option
 from zeropoint.cli.sensitivity import sensitivity
+from zeropoint.cli.verbosity import verbosity_options
 
 
 @click.group(
@@ -28,6 +29,7 @@ from zeropoint.cli.sensitivity import sensitivity
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(__version__, prog_name="zeropoint")
+@verbosity_options
 @debug_option
 def main() -> None:
     """Turn a float network into an exactly specified integer program."""

@@ -12,6 +12,7 @@ from zeropoint.cli.limits import limit_options
 from zeropoint.cli.observers import OBSERVER
 from zeropoint.cli.refusals import fail, reports_errors
 from zeropoint.cli.shapes import SHAPE
+from zeropoint.cli.verbosity import progress, say
 
 SUFFIXES = (".json", ".mlir")
 
@@ -42,7 +43,7 @@ def calibrate(
     MODEL is a float model, or a program with quant.stats_ref ops (`zeropoint opt -p 'fuse,instrument'`). A statistics
     file can be edited; the pass state-statistics inserts its ranges into such a program.
     """
-    from zeropoint.calibrate import bar, collect, observer_factory, samples, state_ranges, stats_keys
+    from zeropoint.calibrate import collect, observer_factory, samples, state_ranges, stats_keys
     from zeropoint.calibrate.statistics import statistics_text
     from zeropoint.frontend import load_model
     from zeropoint.ir.files import save_program
@@ -59,14 +60,16 @@ def calibrate(
     program = load_model(model, dict(shapes))
     if not stats_keys(program):
         program = run_all((*FLOAT_PASSES, *ASKING_PASSES), program, {"target": target})
-    report = collect(program, samples(data_source(data, preprocess), program.inputs), observer=observer, progress=bar)
+    report = collect(
+        program, samples(data_source(data, preprocess), program.inputs), observer=observer, progress=progress()
+    )
     for warning in report.warnings:
         click.echo(f"zeropoint: warning: {warning}", err=True)
     if output.suffix == ".json":
         text = statistics_text(report, observer)
         write_atomically(output, lambda temporary: temporary.write_text(text, encoding="utf-8"))
-        click.echo(f"wrote {output}")
+        say(f"wrote {output}")
     else:
         for path in save_program(state_ranges(program, report), output):
-            click.echo(f"wrote {path}")
-    click.echo(f"{len(report.observations)} values observed on {report.samples} samples")
+            say(f"wrote {path}")
+    say(f"{len(report.observations)} values observed on {report.samples} samples")

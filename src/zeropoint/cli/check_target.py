@@ -8,6 +8,7 @@ import click
 
 from zeropoint.cli.files import OUTPUT_FILE, check_output
 from zeropoint.cli.refusals import reports_errors
+from zeropoint.cli.verbosity import progress, say
 
 
 @click.command("check-target")
@@ -21,16 +22,15 @@ def check_target(target: str, kernels: tuple[str, ...], page: Path | None) -> No
     Each row is tested with one-op models: every storage type, per-channel and per-tensor weights, zero points in the
     middle and at the ends. Status 1: there is an unexplained difference.
     """
-    from zeropoint.calibrate import bar
     from zeropoint.check_target import check_rows, finding_page, finding_table
     from zeropoint.ir.outputs import write_atomically
 
     if page is not None:
         check_output(page, (".md",))
-    findings = list(bar(check_rows(target, kernels), "checking"))
+    findings = list(progress()(check_rows(target, kernels), "checking"))
     click.echo(finding_table(findings))
     if page is not None:
         write_atomically(page, lambda path: path.write_text(finding_page(target, findings)))
-        click.echo(f"wrote {page}")
+        say(f"wrote {page}")
     if not all(finding.is_explained for finding in findings):
         raise SystemExit(1)

@@ -9,6 +9,7 @@ import click
 from zeropoint.cli.files import INPUT_FILE, OUTPUT_FILE, check_output
 from zeropoint.cli.limits import limit_options
 from zeropoint.cli.refusals import reports_errors
+from zeropoint.cli.verbosity import say
 
 
 @click.command("compile")
@@ -32,4 +33,4 @@ def compile_(model: Path, output: Path, cpu: str | None, isa: str | None, triple
 
     check_output(output, (".o", ".so"), model)
     for path in Model(load_model(model)).compile(output, name=name, isa=isa, cpu=cpu, triple=triple):
-        click.echo(f"wrote {path}")
+        say(f"wrote {path}")

@@ -13,6 +13,7 @@ from zeropoint.cli.idle import refuse_idle
 from zeropoint.cli.limits import limit_options
 from zeropoint.cli.refusals import fail, reports_errors
 from zeropoint.cli.shapes import SHAPE
+from zeropoint.cli.verbosity import progress, say
 
 ENGINE = click.option(
     "--engine",
@@ -113,14 +114,14 @@ def _engine(model: Any, engine: str, threads: int) -> Any:
 def _run_samples(
     model: Path, inputs: Path, output: Path, shapes: dict[str, tuple[int, ...]], engine: str, threads: int
 ) -> None:
-    from zeropoint.calibrate import bar, samples
+    from zeropoint.calibrate import samples
     from zeropoint.frontend import load_model
     from zeropoint.ir.outputs import write_atomically
     from zeropoint.model import Model
 
     check_output(output, (".npz",), model, inputs)
     loaded = _engine(Model(load_model(model, shapes)), engine, threads)
-    outputs = loaded.run_samples(samples(inputs, loaded.inputs), progress=bar)
+    outputs = loaded.run_samples(samples(inputs, loaded.inputs), progress=progress())
 
     def write(temporary: Path) -> None:
         import numpy as np
@@ -129,7 +130,7 @@ def _run_samples(
             np.savez(file, **outputs)
 
     write_atomically(output, write)
-    click.echo(f"wrote {output}")
+    say(f"wrote {output}")
 
 
 def _runtime(model: Path, layers: bool) -> Any:
@@ -179,7 +180,7 @@ def compare(
     A MODEL that zeropoint exported (.tflite, .onnx) runs in its runtime. Dynamic dimensions of REFERENCE are those of
     MODEL, unless --shape overrides them.
     """
-    from zeropoint.calibrate import bar, samples
+    from zeropoint.calibrate import samples
     from zeropoint.frontend import load_model
     from zeropoint.frontend.sources import load_alike
     from zeropoint.model import Model, compare
@@ -193,5 +194,7 @@ def compare(
     else:
         first = Model(load_model(reference, dict(shapes)))
         second = Model(first.program, engine=runtime)
-    result = compare(first, second, samples(data_source(data, preprocess), first.inputs), layers=layers, progress=bar)
+    result = compare(
+        first, second, samples(data_source(data, preprocess), first.inputs), layers=layers, progress=progress()
+    )
     click.echo(result.json() if as_json else result.table())

@@ -14,6 +14,7 @@ from zeropoint.cli.limits import limit_options
 from zeropoint.cli.observers import OBSERVER
 from zeropoint.cli.refusals import fail, reports_errors
 from zeropoint.cli.shapes import SHAPE
+from zeropoint.cli.verbosity import progress, say
 
 
 @click.command()
@@ -165,22 +166,22 @@ def quantize(
     for warning in result.warnings:
         click.echo(f"zeropoint: warning: {warning}", err=True)
     for path in result.save_stages(save_stages) if save_stages is not None else ():
-        click.echo(f"wrote {path}")
+        say(f"wrote {path}")
     if integer_only:
         require_integers(result)
     if not is_text:
         settings = ExportOptions(integer_io=io == "integer", onnx_format=onnx_format)
         for path in export_program(result.propagated, output, settings):
-            click.echo(f"wrote {path}")
+            say(f"wrote {path}")
     else:
         program = {"integer": result.integer, "stablehlo": result.quantized, "kernels": result.propagated}[emit]
         for path in save_program(program, output, inline_weights=inline_weights):
-            click.echo(f"wrote {path}")
-    click.echo(_summary(result))
+            say(f"wrote {path}")
+    say(_summary(result))
     if result.widths is not None:
-        click.echo(str(result.widths))
+        say(str(result.widths))
     if result.corrections.attempts:
-        click.echo(result.corrections.summary())
+        say(result.corrections.summary())
 
 
 def _work(output: Path, workers: int, resume: bool) -> Any:
@@ -209,14 +210,14 @@ def _check_options(options: Any) -> None:
 def _quantized(
     model: Path, data: Any, validation: Any, options: Any, shapes: dict[str, tuple[int, ...]], work: Any
 ) -> Any:
-    from zeropoint.calibrate import bar, samples
+    from zeropoint.calibrate import samples
     from zeropoint.frontend import load_model
     from zeropoint.pipeline import quantize
 
     program = load_model(model, shapes)
     held = () if validation is None else samples(validation, program.inputs)
     given = None if data is None else samples(data, program.inputs)
-    return quantize(program, given, options, validation=held, progress=bar, work=work)
+    return quantize(program, given, options, validation=held, progress=progress(), work=work)
 
 
 def _summary(result: Any) -> str:

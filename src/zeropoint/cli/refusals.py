@@ -16,6 +16,7 @@ from typing import Any, NoReturn, TypeVar
 
 import click
 
+from zeropoint.cli.verbosity import verbosity_options
 from zeropoint.errors import Error, summary
 
 REFUSED = 2
@@ -66,7 +67,7 @@ def reports_errors(command: CommandT) -> CommandT:
             _show_traceback()
             _report(error)
 
-    return debug_option(wrapped)  # pyright: ignore[reportReturnType] (wraps keeps the signature)
+    return debug_option(verbosity_options(wrapped))  # pyright: ignore[reportReturnType] (wraps keeps the signature)
 
 
 def _show_traceback() -> None:

@@ -12,6 +12,7 @@ from zeropoint.cli.limits import limit_options
 from zeropoint.cli.observers import OBSERVER
 from zeropoint.cli.refusals import fail, reports_errors
 from zeropoint.cli.shapes import SHAPE
+from zeropoint.cli.verbosity import progress
 
 
 @click.command()
@@ -63,7 +64,7 @@ def sensitivity(
     """For each kernel of MODEL, quantized: the noise that it adds and inherits, and the gain from 16 bits, in dB."""
     import json
 
-    from zeropoint.calibrate import bar, samples
+    from zeropoint.calibrate import samples
     from zeropoint.correct.sensitivity import ranked, sensitivity_table
     from zeropoint.frontend import load_model
     from zeropoint.pipeline import Options, check_options, sensitivity
@@ -75,7 +76,7 @@ def sensitivity(
         fail(str(error))
     program = load_model(model, dict(shapes))
     found = sensitivity(
-        program, samples(data_source(data, preprocess), program.inputs), options, exact=exact, progress=bar
+        program, samples(data_source(data, preprocess), program.inputs), options, exact=exact, progress=progress()
     )
     listed = found if worst is None else ranked(found)[:worst]
     click.echo(json.dumps([one.record() for one in listed], indent=2) if as_json else sensitivity_table(listed))

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import html
+import shutil
+import sys
 from collections import Counter
 from io import StringIO
 from typing import Any
 
 from zeropoint.targets import TARGETS, Target, port_text, relation_text, target
 
+LEAST_WIDTH = 60
+"""Columns of a table on a very narrow terminal; lines wrap instead of words."""
+
 
 def rendered(table: Any, width: int = 120) -> str:
-    """A rich table as plain text."""
+    """A rich table as plain text, as wide as the terminal if standard output is one, else `width`."""
     from rich.console import Console
 
     stream = StringIO()
-    Console(file=stream, width=width).print(table)
+    shown = shutil.get_terminal_size((width, 24)).columns if sys.stdout.isatty() else width
+    Console(file=stream, width=max(shown, LEAST_WIDTH)).print(table)
     return stream.getvalue().rstrip("\n")
 
 

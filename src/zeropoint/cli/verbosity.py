@@ -1,0 +1,69 @@
+"""`-v` and `-q`, options of `zeropoint` itself and of every command: what is printed besides results and errors."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from zeropoint.calibrate import Progress
+
+_QUIET = "zeropoint.quiet"
+_VERBOSE = "zeropoint.verbose"
+
+CommandT = TypeVar("CommandT", bound=Callable[..., Any])
+
+
+class _Lines(logging.Handler):
+    """Log records as lines on standard error."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        click.echo(f"zeropoint: {record.getMessage()}", err=True)
+
+
+def _be_quiet(context: click.Context, parameter: click.Parameter, value: bool) -> None:
+    if value:
+        context.meta[_QUIET] = True  # one dict for the group and its command
+
+
+def _be_verbose(context: click.Context, parameter: click.Parameter, value: bool) -> None:
+    if not value or _VERBOSE in context.meta:
+        return
+    context.meta[_VERBOSE] = True
+    log, handler = logging.getLogger("zeropoint"), _Lines(logging.INFO)
+    before = log.level
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+
+    def undo() -> None:
+        log.removeHandler(handler)
+        log.setLevel(before)
+
+    context.find_root().call_on_close(undo)
+
+
+def verbosity_options(command: CommandT) -> CommandT:
+    """Add `-v/--verbose` and `-q/--quiet` to a command or group."""
+    quiet = click.option(
+        "-q", "--quiet", is_flag=True, expose_value=False, callback=_be_quiet, help="No progress and no summary."
+    )
+    verbose = click.option(
+        "-v", "--verbose", is_flag=True, expose_value=False, callback=_be_verbose, help="Show every pass and its time."
+    )
+    return verbose(quiet(command))
+
+
+def say(text: str) -> None:
+    """Print a line about what was done, unless `-q` is given. Results are printed by `click.echo`."""
+    if _QUIET not in click.get_current_context().meta:
+        click.echo(text)
+
+
+def progress() -> Progress:
+    """Progress bars on a terminal; none with `-q`."""
+    from zeropoint.calibrate import bar, silent
+
+    return silent if _QUIET in click.get_current_context().meta else bar
