@@ -35,6 +35,7 @@ from zeropoint.solve.check import regions_of
 from zeropoint.solve.constraints import root
 from zeropoint.solve.joins import PART_TOLERANCE, settle_kernels
 from zeropoint.targets import TARGETS, Free, KernelRow, PortRule, Role, SameScale, Target, target
+from zeropoint.targets.logical_kernels import PASSES_ELEMENTS
 
 I8 = Storage.of("i8")
 
@@ -214,22 +215,24 @@ def test_no_reader_gets_a_value_a_bit_coarser_than_the_only_way(family: str, mon
     assert rescales > SEEDS  # ranges do collide here
 
 
-# A kernel with one scale for operands of different size, which only floats read: every such row of every table.
+# A kernel whose result has one scale for operands of different size, which only floats read: every such row.
 
 
 SHARED = {
     f"{name}-{row.kernel}-{number}": (name, row)
     for rows in [{replace(row, checked=""): name for name in reversed(TARGETS) for row in target(name).rows}]
     for number, (row, name) in enumerate(rows.items())
-    if isinstance(row.relation, SameScale)
+    if isinstance(row.relation, SameScale) or row.kernel in PASSES_ELEMENTS
 }
 """The rows that differ, each with a table that has it."""
 EVERY_SHARED = pytest.mark.parametrize(("name", "shared"), SHARED.values(), ids=SHARED)
 
 
 def is_join(shared: KernelRow) -> bool:
-    """Whether a kernel ties more than one operand to its result; operands beyond the rules follow the last one."""
-    tied = [shared.tied(index) for index in range(len(shared.inputs) + 1)]
+    """Whether elements of more than one operand get into the result; operands beyond the rules follow the last one."""
+    passes = shared.kernel in PASSES_ELEMENTS
+    tied = [shared.tied(index) or (passes and rule.role is not Role.OTHER) for index, rule in enumerate(shared.inputs)]
+    tied.append(tied[-1])
     return sum(tied if shared.inputs[-1].role is not Role.OTHER else tied[:-1]) > 1
 
 
@@ -243,7 +246,9 @@ def joined(name: str, shared: KernelRow, narrow: float, wide: float, *, read_by:
     data = [graph.observed(one, 0.0, narrow), graph.observed(other, 0.0, wide)]
     indices = constant_op(np.zeros(graph.size, np.int32), graph.weights)
     graph.block.add_op(indices)
-    rules = shared.inputs if len(shared.inputs) > 1 else [rule, rule]
+    last = shared.inputs[-1]
+    given = sum(rule.role is not Role.OTHER for rule in shared.inputs)
+    rules = shared.inputs if given > 1 or last.role is Role.OTHER else [*shared.inputs, last]
     operands = [data.pop(0) if rule.role is not Role.OTHER else indices.output for rule in rules]
     most = narrow if data else wide
     both = graph.observed(graph.join(shared.kernel, *operands, label="both"), 0.0, most)

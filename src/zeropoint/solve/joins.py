@@ -6,10 +6,11 @@
 %both = "quant.region"(%boxes, %scores) ({ concatenate }) ...    one scale of 1.25: every score becomes 0 or 1.25
 return %both
 ```
-Such joins are the `same_scale` kernels with more than one operand or with a number of their own: concatenate, pack,
-select, maximum, minimum, pad. If only float ops and the caller read the result, directly or through kernels that pass
-the scale on, then keeping it float costs nothing extra. An integer kernel reads one scale in any case: the value would
-be quantized to that scale right after the join. So a join with an integer reader stays quantized.
+Such joins are kernels that pass elements on and have more than one operand or a number of their own: concatenate, pack,
+select, maximum, minimum, pad. Their result has one scale, whether the row says `same_scale` or gives each operand its
+own. If only float ops and the caller read the result, directly or through kernels that pass elements on, then keeping
+it float costs nothing extra. An integer kernel reads one scale in any case: the value would be quantized to that scale
+right after the join. So a join with an integer reader stays quantized.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ from zeropoint.solve.precision import step_of
 from zeropoint.solve.rescale import is_rescale
 from zeropoint.solve.separate import separate
 from zeropoint.solve.specs import Specs
-from zeropoint.targets import Target
+from zeropoint.targets import OUTPUT, Role, Target
+from zeropoint.targets.logical_kernels import PASSES_ELEMENTS
 
 PART_TOLERANCE = 8.0
 """How many times coarser than its own scale an operand of a join may become before the join stays float: 3 bits."""
@@ -71,20 +73,34 @@ def _uneven_joins(program: Program, specs: Specs) -> dict[QuantizeRegionOp, str]
 
 def _hurt_part(program: Program, kernel: Kernel, specs: Specs) -> tuple[str, float] | None:
     """The operand that loses most by the shared scale, as (name, ratio to its own scale); None if none loses much."""
-    output = kernel.row.tied_output
+    output = _joined_output(kernel)
     if output is None or is_rescale(kernel.region):
         return None
     shared = specs.port_class((kernel.region, output))
-    tied = [(i, value) for i, value in enumerate(kernel.region.inputs) if kernel.row.tied(i)]
-    if not tied or not shared.is_known:
+    joined = [(i, value) for i, value in enumerate(kernel.region.inputs) if _passes_on(kernel, i)]
+    if not joined or not shared.is_known:
         return None
     scale, parts = shared.parameters().scale, list[tuple[float, str]]()
-    for index, value in tied:
+    for index, value in joined:
         own = float(held_scale(_own_step(program, kernel, index, value, specs.graph), kernel.scale_type))
         if own > 0 and scale > PART_TOLERANCE * own:
             parts.append((scale / own, value_name(value) or f"operand {index}"))
     times, name = max(parts, default=(0.0, ""))
     return (name, times) if parts else None
+
+
+def _joined_output(kernel: Kernel) -> int | None:
+    """The port of the result that has elements of the operands; None if there is none, or it is not quantized."""
+    row = kernel.row
+    moved = row.kernel in PASSES_ELEMENTS and row.output.role is not Role.OTHER
+    return OUTPUT if row.tied_output is None and moved else row.tied_output
+
+
+def _passes_on(kernel: Kernel, index: int) -> bool:
+    """Whether elements of an operand become elements of the result."""
+    row = kernel.row
+    moved = row.kernel in PASSES_ELEMENTS and row.input_rule(index).role is not Role.OTHER
+    return moved or row.tied(index)
 
 
 def _own_step(program: Program, kernel: Kernel, index: int, value: SSAValue, graph: PortGraph) -> float:
@@ -115,7 +131,7 @@ def _only_for_floats(
             reader = kernels.get(use.operation)
             if reader is None:
                 continue
-            if is_rescale(reader.region) or not reader.row.tied(use.index):
+            if is_rescale(reader.region) or not _passes_on(reader, use.index):
                 return None
             if reader.region not in behind:
                 behind[reader.region] = None

@@ -46,6 +46,7 @@ from zeropoint.solve.inputs import state_input_facts
 from zeropoint.solve.joins import settle_kernels
 from zeropoint.solve.kernels import Kernel
 from zeropoint.solve.operands import operand_type, weight_facts
+from zeropoint.solve.read_ranges import narrow_ranges
 from zeropoint.solve.rescale import is_rescale, rescale_region
 from zeropoint.solve.specs import Specs
 from zeropoint.solve.termination import Port, Termination
@@ -204,6 +205,7 @@ def propagate(program: Program, target: Target, profile: str | None = None, *, r
     program = program.clone()
     constraints = take_constraints(program)
     duplicate_constants(program, constraints)
+    narrow_ranges(program, constraints)
     graph, specs = settle_kernels(program, target, constraints, ranges)
     positions = {op: position for position, op in enumerate(program.entry.ops)}
     kernels = sorted(graph.kernels, key=lambda kernel: positions[kernel.region])

@@ -41,6 +41,29 @@ BINARY = ("add", "divide", "maximum", "minimum", "multiply", "subtract")
 REDUCTIONS = ("average_pool", "max_pool", "mean", "reduce_max", "reduce_min", "sum")
 NORMALIZATIONS = ("layer_norm", "log_softmax", "softmax")
 MOVEMENTS = ("broadcast", "concatenate", "gather", "pad", "reshape", "reverse", "slice", "transpose")
+PASSES_ELEMENTS = frozenset(
+    {
+        *MOVEMENTS,
+        "depth_to_space",
+        "expand_dims",
+        "flatten",
+        "max_pool",
+        "maximum",
+        "minimum",
+        "mirror_pad",
+        "pack",
+        "reduce_max",
+        "reduce_min",
+        "select",
+        "space_to_depth",
+        "split",
+        "squeeze",
+        "strided_slice",
+        "tile",
+        "unpack",
+    }
+)
+"""Kernels whose results are elements of their operands, moved or selected by a monotonic rule."""
 FUSED = frozenset({*CONTRACTIONS, *FUNCTIONS, *BINARY, *REDUCTIONS, *NORMALIZATIONS, *MOVEMENTS})
 """Kernels that fusion patterns produce."""
 WRITTEN = frozenset(

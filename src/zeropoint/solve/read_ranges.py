@@ -1,0 +1,74 @@
+"""Narrow the range of a value to what its readers take from it.
+
+```mlir
+%c = ... convolution, observed in [-300, 300]
+%s = "quant.region"(%c) ({ slice }) ...     observed in [-3, 3], the only reader: %c may saturate at [-3, 3]
+```
+A kernel that only moves or selects elements commutes with a clamp: `clamp(slice(x)) = slice(clamp(x))`, and
+`clamp(maximum(a, b)) = maximum(clamp(a), clamp(b))`. So such a reader needs no more of its operand than the range of
+its result: a slice or a gather drops the other elements, a max pool never returns values below its own minimum, and
+padding with a very negative number before a max pool hides behind it. All other readers need the observed range.
+
+Ranges that the model or the user states are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from xdsl.ir import SSAValue
+
+from zeropoint.ir.annotations import Fact
+from zeropoint.ir.locations import value_name
+from zeropoint.ir.program import Program
+from zeropoint.ir.quant import QuantizeRegionOp
+from zeropoint.solve.constraints import STRENGTH, Constraints, ValueConstraint
+from zeropoint.targets.logical_kernels import PASSES_ELEMENTS
+
+Range = tuple[float, float]
+
+
+def narrow_ranges(program: Program, constraints: Constraints) -> None:
+    """Narrow the observed ranges of a program's values, readers first, in place."""
+    block = program.entry
+    values = [*block.args, *(result for op in block.ops for result in op.results)]
+    for value in reversed(values):
+        known = constraints.get(value)
+        observed = None if known is None else _observed(known)
+        if known is None or observed is None or known.coupled is not None or known.strength > STRENGTH["calibrated"]:
+            continue
+        taken = _taken(value, constraints)
+        if taken is not None:
+            low, high = max(observed[0], taken[0]), min(observed[1], taken[1])
+            if observed != (low, high) and low <= high:
+                _narrow(known, low, high, [value_name(use.operation.results[0]) for use in value.uses])
+
+
+def _observed(known: ValueConstraint) -> Range | None:
+    if known.pinned is not None or known.minimum is None or known.maximum is None:
+        return None
+    return known.minimum, known.maximum
+
+
+def _taken(value: SSAValue, constraints: Constraints) -> Range | None:
+    """The range that all readers together need; None if one of them needs everything."""
+    ranges: list[Range] = []
+    for use in value.uses:
+        reader = use.operation
+        if not isinstance(reader, QuantizeRegionOp) or reader.logical_kernel.data not in PASSES_ELEMENTS:
+            return None
+        for result in reader.outputs:
+            known = constraints.get(result)
+            taken = None if known is None else _observed(known)
+            if taken is None:
+                return None
+            ranges.append(taken)
+    return (min(low for low, _ in ranges), max(high for _, high in ranges)) if ranges else None
+
+
+def _narrow(known: ValueConstraint, low: float, high: float, readers: Iterable[str]) -> None:
+    known.minimum, known.maximum = low, high
+    known.quantiles = tuple(min(max(point, low), high) for point in known.quantiles)
+    names = ", ".join(f"'{name}'" for name in dict.fromkeys(readers))
+    source = f"all that is read of it, by {names}"
+    known.facts.append(Fact("range", f"[{low:g}, {high:g}]", "calibrated", source))
