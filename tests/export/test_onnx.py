@@ -216,6 +216,22 @@ def test_rows_are_gathered_by_clamped_indices() -> None:
     )
 
 
+CONSTANT_INDICES = """
+func.func @main(%t: tensor<2x3xf32> {zeropoint.name = "t"}) -> (tensor<4x3xf32> {zeropoint.name = "y"}) {
+  %i = stablehlo.constant dense<[0, 1, 7, -3]> : tensor<4xi32>
+  %0 = "stablehlo.gather"(%t, %i) <{dimension_numbers = #stablehlo.gather<offset_dims = [1], collapsed_slice_dims = [0],
+    start_index_map = [0], index_vector_dim = 1>, slice_sizes = array<i64: 1, 3>}>
+    : (tensor<2x3xf32>, tensor<4xi32>) -> tensor<4x3xf32>
+  return %0 : tensor<4x3xf32>
+}"""
+
+
+def test_constant_indices_out_of_range_are_clamped() -> None:
+    program = parse_program(CONSTANT_INDICES)
+    table = np.arange(6, dtype=np.float32).reshape(2, 3)
+    np.testing.assert_array_equal(optimized(checked(program)).run({"t": table})[0], table[[0, 1, 1, 0]])
+
+
 def test_a_float_op_that_onnx_lacks_is_named() -> None:
     program = parse_program(FLOATS.replace("exponential", "cbrt"))
     with pytest.raises(ExportError, match=r"found stablehlo\.cbrt, expected an op that ONNX has in float"):

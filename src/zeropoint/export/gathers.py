@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from zeropoint.export.errors import ExportError
 from zeropoint.ir.stablehlo import GatherOp
 from zeropoint.ir.stablehlo.arrays import array_values
-from zeropoint.ir.tensors import shape_of
+from zeropoint.ir.tensors import Array, shape_of
 
 
 def taken_axis(op: GatherOp) -> int:
@@ -22,6 +24,15 @@ def taken_axis(op: GatherOp) -> int:
         if array_values(op.slice_sizes) == whole and numbers.offset_dims == kept and last:
             return axis
     raise ExportError("found a gather of parts, expected one of whole slices along one dimension", op)
+
+
+def clamped_indices(op: GatherOp, indices: Array) -> Array:
+    """Constant indices clamped to the dimension, as StableHLO does; runtimes reject those out of range.
+
+    The trailing index-vector dimension is dropped.
+    """
+    clamped = np.clip(indices, 0, shape_of(op.operand)[taken_axis(op)] - 1).astype(indices.dtype)
+    return clamped.reshape(indices.shape[:-1]) if has_vector(op) else clamped
 
 
 def has_vector(op: GatherOp) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from zeropoint.export.errors import ExportError
-from zeropoint.export.gathers import has_vector, taken_axis
+from zeropoint.export.gathers import clamped_indices, has_vector, taken_axis
 from zeropoint.export.litert.emission import Emission
 from zeropoint.ir.stablehlo import GatherOp
 from zeropoint.ir.tensors import element_dtype, element_of, shape_of
@@ -18,6 +18,11 @@ def gather(op: GatherOp, source: int, indices: int, result: int, emit: Emission)
     dtype = element_dtype(kind)
     if dtype.name not in ("int32", "int64"):
         raise ExportError(f"found indices of {kind}, expected i32 or i64", op)
+    array = emit.array(op.start_indices)
+    if array is not None:
+        indices = emit.builder.constant("indices", clamped_indices(op, array))
+        emit.operator("GATHER", [source, indices], [result], ("GatherOptions", {"axis": axis}), 2)
+        return
     for name, bound in (("MAXIMUM", 0), ("MINIMUM", shape_of(op.operand)[axis] - 1)):
         limit = emit.builder.constant("bound", np.array(bound, dtype))
         clamped = emit.temporary(emit.builder.tensors[indices].name.decode(), shape, kind)

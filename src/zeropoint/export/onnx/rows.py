@@ -10,7 +10,7 @@ import numpy as np
 from xdsl.ir import Attribute, SSAValue
 
 from zeropoint.export.errors import ExportError
-from zeropoint.export.gathers import has_vector, taken_axis
+from zeropoint.export.gathers import clamped_indices, has_vector, taken_axis
 from zeropoint.export.kernels import Kernel
 from zeropoint.export.onnx.contractions import batch_matmul
 from zeropoint.export.onnx.emission import Emission, Tensor, clamped, spread_shape
@@ -298,13 +298,15 @@ def gather(kernel: Kernel, emit: Emission) -> None:
 
 def gathered(op: GatherOp, source: Tensor, indices: Tensor, kind: object, emit: Emission, name: str) -> Tensor:
     """Gather along a dimension. ONNX rejects out-of-range indices, which StableHLO clamps."""
-    axis = taken_axis(op)
-    if emit.array(op.start_indices) is None:
+    axis, array = taken_axis(op), emit.array(op.start_indices)
+    if array is not None:
+        indices = emit.constant(clamped_indices(op, array), indices.kind, f"{name}/indices")
+    else:
         dtype = np.dtype(str(indices.kind).replace("i", "int"))
         ends = [emit.builder.constant("bound", np.array(end, dtype)) for end in (0, shape_of(op.operand)[axis] - 1)]
         indices = emit.direct("Clip", [indices], indices.kind, indices.shape, f"{name}/indices", extra=ends)
-    shape = indices.shape[:-1] if has_vector(op) else indices.shape
-    indices = emit.reshaped(indices, shape, f"{name}/indices")
+        shape = indices.shape[:-1] if has_vector(op) else indices.shape
+        indices = emit.reshaped(indices, shape, f"{name}/indices")
     result = shape_of(op.results[0])
     return emit.apply("Gather", [source], cast("Attribute", kind), result, name, {"axis": axis}, [indices.name])
 

@@ -13,7 +13,6 @@ import numpy as np
 from xdsl.ir import Operation, SSAValue
 
 from zeropoint.export.errors import ExportError
-from zeropoint.export.gathers import taken_axis
 from zeropoint.export.tosa.arithmetic import filled, multiplied, zero
 from zeropoint.export.tosa.builder import Value
 from zeropoint.export.tosa.contractions import dot_general
@@ -24,10 +23,9 @@ from zeropoint.export.tosa.moves import (
     repeated,
     reshaped,
     reversed_along,
-    taken,
     transposed,
 )
-from zeropoint.export.tosa.rows import padded_by, strided
+from zeropoint.export.tosa.rows import gathered, padded_by, strided
 from zeropoint.ir import stablehlo as hlo
 from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp
 from zeropoint.ir.stablehlo import ComparisonDirection
@@ -215,8 +213,7 @@ def reduce(op: hlo.ReduceOp, emit: Emission) -> None:
 
 def gather(op: hlo.GatherOp, emit: Emission) -> None:
     """GATHER."""
-    axis = taken_axis(op)
-    value = taken(emit.f, _source(emit, op.operand), axis, _source(emit, op.start_indices))
+    value = gathered(op, _source(emit, op.operand), _source(emit, op.start_indices), emit.array(op.start_indices), emit)
     _finish(emit, op, reshaped(emit.f, value, shape_of(op.result)))
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-import numpy as np
-
 from zeropoint.export.tosa.builder import FunctionBuilder, Value, integers
 from zeropoint.ir.tensors import Array
 
@@ -105,17 +103,14 @@ def reduced(f: FunctionBuilder, op: str, value: Value, axes: Sequence[int]) -> V
 
 
 def taken(f: FunctionBuilder, value: Value, axis: int, indices: Value) -> Value:
-    """GATHER of whole slices along a dimension, by i32 indices of any shape, which are clamped to it.
+    """GATHER of whole slices along a dimension, by i32 indices of any shape, all in range.
 
     The dimension is replaced by those of the indices. TOSA's operator takes [batch, size, channels] and
     [batch, positions].
     """
     before, size, behind = value.shape[:axis], value.shape[axis], value.shape[axis + 1 :]
     count = prod(indices.shape)
-    rows = reshaped(f, indices, (1, count))
-    for op, bound in (("maximum", 0), ("minimum", size - 1)):
-        rows = f.op(op, [rows, f.constant(np.full((1, 1), bound, np.int32))], rows.shape, "i32")
-    batch = prod(before)
+    rows, batch = reshaped(f, indices, (1, count)), prod(before)
     image = reshaped(f, value, (batch, size, prod(behind)))
     rows = repeated(f, rows, (batch, count))
     made = f.op("gather", [image, rows], (batch, count, prod(behind)), value.element)

@@ -9,7 +9,7 @@ import numpy as np
 from xdsl.ir import Attribute
 
 from zeropoint.export.errors import ExportError
-from zeropoint.export.gathers import taken_axis
+from zeropoint.export.gathers import clamped_indices, taken_axis
 from zeropoint.export.kernels import Kernel
 from zeropoint.export.tosa.arithmetic import bounded, centred, filled, multiplied, requantized, rescaled, zero_point_of
 from zeropoint.export.tosa.builder import Value, integers
@@ -277,7 +277,19 @@ def gather(kernel: Kernel, emit: Emission) -> None:
     """GATHER of whole slices; the indices are plain integers, and clamped."""
     op = kernel.first(GatherOp)
     value, indices = (emit.source(kernel, kernel.port(port)) for port in (op.operand, op.start_indices))
-    emit.finish(kernel, taken(emit.f, value, taken_axis(op), indices))
+    array = emit.array(kernel.region.inputs[kernel.port(op.start_indices)])
+    emit.finish(kernel, gathered(op, value, indices, array, emit))
+
+
+def gathered(op: GatherOp, value: Value, indices: Value, array: Array | None, emit: Emission) -> Value:
+    """A gather by indices that are clamped: here, if they are the constant `array`, else by operators."""
+    if array is not None:
+        return taken(emit.f, value, taken_axis(op), emit.f.constant(clamped_indices(op, array).astype(np.int32)))
+    size, rank = value.shape[taken_axis(op)], len(indices.shape)
+    for name, bound in (("maximum", 0), ("minimum", size - 1)):
+        limit = emit.f.constant(filled(rank, bound, np.int32))
+        indices = emit.f.op(name, [indices, limit], indices.shape, "i32")
+    return taken(emit.f, value, taken_axis(op), indices)
 
 
 def reverse(kernel: Kernel, emit: Emission) -> None:
