@@ -56,14 +56,12 @@ class Finding:
 
     @property
     def is_explained(self) -> bool:
-        """Whether nothing differs, or no more than the case says, and why."""
+        """Whether nothing differs, or the cause is known."""
         return self.outcome != "differs" or bool(self.cause)
 
     @property
     def cause(self) -> str:
         """Why the results differ; empty where nobody knows."""
-        if self.case is not None and self.steps <= self.case.steps:
-            return self.case.why
         return cause_of(self.runtime.partition(" ")[0], self.row)
 
     @property

@@ -28,8 +28,7 @@ class Case:
     """One op that a kernel of the table stands for.
 
     `kernel` is the op that a runtime's optimizer puts there, the same op on integers where it is empty. `scale` is
-    about that of the result, where it is free. `loaded` is false where our importer does not know the op. `steps` is by
-    how many storage steps a runtime's result may differ from ours; `why` says why it does.
+    about that of the result, where it is free. `loaded` is false where our importer does not know the op.
     """
 
     op: str
@@ -44,8 +43,6 @@ class Case:
     results: int = 1
     scale: float = 0.1
     loaded: bool = True
-    steps: int = 0
-    why: str = ""
 
 
 @dataclass(frozen=True)

@@ -217,12 +217,15 @@ def mean(kernel: Kernel) -> SSAValue:
 
 
 def softmax(kernel: Kernel) -> SSAValue:
-    """Exponentials from a table, summed in order in f32. Results beyond f32 become 0, as in the runtime's kernel."""
+    """Exponentials from a table, summed in order in f32. Results beyond f32 become 0, as in the runtime's kernel.
+
+    On x64, onnxruntime rewrites i8 to u8 with zero points 128 greater, so that both have the kernel of u8.
+    """
     op = next(op for op in kernel.body if isinstance(op, hlo.ReduceOp))
     axes, given, wanted = array_values(op.dimensions), kernel.type_of(kernel.arguments[0]), kernel.output_type
     shape = shape_of(op.inputs[0])
-    unsigned = not given.storage.type.signed and not wanted.storage.type.signed
-    if len(axes) != 1 or not _is_plain(kernel) or not unsigned or shape != shape_of(kernel.region.outputs[0]):
+    same = given.storage.type.signed == wanted.storage.type.signed
+    if len(axes) != 1 or not _is_plain(kernel) or not same or shape != shape_of(kernel.region.outputs[0]):
         return elementwise.encased(kernel)
     run, (axis,) = _Arithmetic(kernel), axes
     integers = run.centred(kernel.values[kernel.arguments[0]], given)
