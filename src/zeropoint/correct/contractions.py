@@ -34,7 +34,7 @@ from zeropoint.ir.weights import Weights
 from zeropoint.materialize.contraction import accumulator_type
 from zeropoint.numerics import quantize
 from zeropoint.solve.weights import bias_type, weight_type
-from zeropoint.targets import Role, Target
+from zeropoint.targets import Custom, Role, Target
 
 F32_STEP = 1 << 7
 """Bound on the rounding error of an integer of up to 2^31 stored as f32 in a float program."""
@@ -171,6 +171,8 @@ class ContractionKernel:
     limit: int
     """Greatest magnitude of products plus bias; leaves one bit of the accumulator free (docs/architecture.md)."""
     scale_type: str
+    is_fixed: bool
+    """Whether the target decides the weight's scale: its row fixes it, or its function sets it."""
 
     @property
     def name(self) -> str:
@@ -327,7 +329,9 @@ def contraction_kernel(region: QuantizeRegionOp, weights: Weights, target: Targe
     if weight is None or bias is None or bias.ndim != 1 or geometry is None or bounds is None:
         return None
     limit = (1 << (_accumulator_bits(region, target) - 2)) - 1
-    made = ContractionKernel(region, first, weights, geometry, bounds, limit, target.scale_type)
+    made = ContractionKernel(
+        region, first, weights, geometry, bounds, limit, target.scale_type, _is_fixed(region, target)
+    )
     points = made.weight_type.zero_points
     one_point = bool((points == points.reshape(-1)[0]).all())
     return made if bias.size == math.prod(made.float_weight.shape[:2]) and one_point else None
@@ -337,6 +341,11 @@ def _own_constant(value: SSAValue, weights: Weights) -> Array | None:
     """The array of a constant whose parameters are not pinned; None otherwise."""
     pinned = isinstance(value.owner, Operation) and PINNED in value.owner.attributes
     return None if pinned else constant_array(value, weights)
+
+
+def _is_fixed(region: QuantizeRegionOp, target: Target) -> bool:
+    rows = target.by_kernel.get(region.logical_kernel.data, ())
+    return any(isinstance(row.relation, Custom) or row.fixed(1, row.rule(1).storage) for row in rows)
 
 
 def _accumulator_bits(region: QuantizeRegionOp, target: Target) -> int:

@@ -28,7 +28,6 @@ from zeropoint.targets import (
     Custom,
     FixedScale,
     KernelRow,
-    MultiplierAccumulatorScale,
     Role,
     SameScale,
     Signature,
@@ -132,6 +131,7 @@ def _of_row(region: QuantizeRegionOp, types: dict[int, UniformQuantizedType], ta
         yield f"target {target.name} has no row for {_signature(region, types)}"
         return
     yield from _of_rules(row, types)
+    yield from _of_bias(row, types)
     yield from _of_relation(region, row, types)
 
 
@@ -167,6 +167,12 @@ def _of_rules(row: KernelRow, types: dict[int, UniformQuantizedType]) -> Iterato
             yield f"{row.port_name(port)} has more than one scale, expected one"
 
 
+def _of_bias(row: KernelRow, types: dict[int, UniformQuantizedType]) -> Iterator[str]:
+    has_bias = 2 in types and row.rule(2).role is Role.BIAS
+    if has_bias and not np.array_equal(types[2].scales, types[0].scale * types[1].scales):
+        yield "bias scale differs from input scale * weight scale"
+
+
 def _of_relation(region: QuantizeRegionOp, row: KernelRow, types: dict[int, UniformQuantizedType]) -> Iterator[str]:
     relation = row.relation
     if isinstance(relation, SameScale):
@@ -174,14 +180,11 @@ def _of_relation(region: QuantizeRegionOp, row: KernelRow, types: dict[int, Unif
         if len({types[port] for port in group}) > 1:
             yield f"{', '.join(map(row.port_name, sorted(group)))} differ, expected the same scale and zero point"
     elif isinstance(relation, FixedScale):
-        for port in relation.ports:
-            found = types.get(port)
-            if found is not None and (found.scale, found.zero_point) != (relation.scale, relation.zero_point):
-                wanted = f"scale {relation.scale:g} and zero point {relation.zero_point}"
-                yield f"{row.port_name(port)} has {found}, expected {wanted}"
-    elif isinstance(relation, MultiplierAccumulatorScale) and len(types) > 3:
-        if not np.array_equal(types[2].scales, types[0].scale * types[1].scales):
-            yield "bias scale differs from input scale * weight scale"
+        for port, found in types.items():
+            wanted = row.fixed(port, found.storage)
+            if wanted not in (None, found):
+                expected = f"scale {wanted.scale:g} and zero point {wanted.zero_point}"
+                yield f"{row.port_name(port)} has {found}, expected {expected}"
     elif isinstance(relation, Custom):
         yield from _of_function(region, row, types)
 

@@ -41,6 +41,7 @@ from zeropoint.ir.tensors import shape_of
 from zeropoint.solve.check import regions_of
 from zeropoint.solve.classes import holds, real_range
 from zeropoint.solve.constraints import Constraints
+from zeropoint.solve.errors import PropagationError
 from zeropoint.solve.headroom import Ports, greatest_real, least_output_scale
 from zeropoint.solve.kernels import Kernel, KernelChoice, left_float
 from zeropoint.solve.operands import operand_type
@@ -221,7 +222,10 @@ class _Moves:
         specs: list[Attribute] = []
         for i, spec in enumerate(kernel.region.input_specs):
             data = kernel.is_data(i, kernel.region.inputs[i])
-            specs.append((given if i == index else spec) if data else self._follows(kernel, i, specs, output))
+            try:
+                specs.append((given if i == index else spec) if data else self._follows(kernel, i, specs, output))
+            except PropagationError:  # a fixed weight whose sums would not fit
+                return None
         if outputs and min(made.scale for made in outputs) < self._least_scale(kernel, tuple(specs)):
             return None
         return specs

@@ -17,7 +17,7 @@ from zeropoint.ir.weights import Weights
 from zeropoint.solve.errors import PropagationError
 from zeropoint.solve.kernels import Kernel, rebased
 from zeropoint.solve.weights import bias_type, constant_type, held_weight_type, weight_type
-from zeropoint.targets import FixedScale, Role
+from zeropoint.targets import Role
 
 CHANNELS_LISTED = 8
 
@@ -44,17 +44,23 @@ def operand_type(
     array = constant_array(region.inputs[index], weights)
     if rule.role is Role.OTHER or array is None:
         return region.input_specs.data[index]
-    relation = kernel.row.relation
-    if isinstance(relation, FixedScale) and index in relation:
-        pinned = UniformQuantizedType.per_layer(kernel.storage(index), relation.scale, relation.zero_point)
-    if pinned is not None:
+    fixed = kernel.row.fixed(index, kernel.storage(index))
+    if fixed is not None:
+        pinned = fixed
+    elif pinned is not None:
         pinned = rebased(pinned, kernel.storage(index))
     if rule.role is Role.BIAS:
         given, weight = before[:2]
         assert isinstance(given, UniformQuantizedType) and isinstance(weight, UniformQuantizedType)
         return bias_type(kernel.storage(index), given, weight)
     if rule.role is Role.WEIGHT:
-        return _weight_type(kernel, index, array, before[0], output, weights, pinned)
+        made = _weight_type(kernel, index, array, before[0], output, weights, pinned)
+        if fixed is not None and made != fixed:
+            raise PropagationError(
+                f"{kernel.name}: its row fixes the weight at {fixed}, expected a scale at which the sums fit the "
+                f"accumulator of {kernel.row.accumulator_bits} bits, at least that of {made}"
+            )
+        return made
     if kernel.row.tied(index) and output is not None:
         return output
     return pinned or constant_type(array, kernel.storage(index), rule.zero_point, kernel.scale_type)

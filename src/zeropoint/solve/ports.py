@@ -16,7 +16,7 @@ from math import prod
 from xdsl.ir import SSAValue
 
 from zeropoint.ir.locations import value_name
-from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType
+from zeropoint.ir.quant import QuantizeRegionOp
 from zeropoint.ir.tensors import shape_of
 from zeropoint.solve.classes import middle, real_range
 from zeropoint.solve.constraints import Constraints, ValueConstraint
@@ -25,7 +25,7 @@ from zeropoint.solve.kernels import Kernel, rebased
 from zeropoint.solve.nodes import Node
 from zeropoint.solve.precision import needs, own_step
 from zeropoint.solve.termination import Port
-from zeropoint.targets import FixedScale, SameScale
+from zeropoint.targets import SameScale
 
 
 @dataclass(eq=False)
@@ -203,11 +203,10 @@ class PortGraph:
         return known
 
     def _fill_port(self, node: Node, known: ValueConstraint, kernel: Kernel, index: int) -> None:
-        rule, relation = kernel.row.rule(index), kernel.row.relation
+        rule, fixed = kernel.row.rule(index), kernel.row.fixed(index, kernel.storage(index))
         if rule.zero_point is not None:
             node.zero_point, node.zero_point_by = rule.zero_point, f"kernel {kernel.name}"
-        if isinstance(relation, FixedScale) and index in relation:
-            fixed = UniformQuantizedType.per_layer(kernel.storage(index), relation.scale, relation.zero_point)
+        if fixed is not None:
             node.fix(fixed, f"kernel {kernel.name}", "kernel")
             node.minimum, node.maximum = real_range(fixed)
             return

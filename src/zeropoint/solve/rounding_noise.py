@@ -18,7 +18,7 @@ from zeropoint.ir.annotations import DEMANDS, facts_of
 from zeropoint.ir.constants import constant_array, is_constant
 from zeropoint.ir.contractions import weight_channel_axis, weights_by_channel
 from zeropoint.ir.program import Program
-from zeropoint.ir.quant import QuantizeRegionOp, Storage, UniformQuantizedType
+from zeropoint.ir.quant import QuantizeRegionOp, Storage
 from zeropoint.ir.stablehlo import ConvolutionOp, DotGeneralOp, SelectOp
 from zeropoint.ir.tensors import element_of, shape_of
 from zeropoint.ir.weights import Weights
@@ -27,7 +27,7 @@ from zeropoint.solve.constraints import Constraints
 from zeropoint.solve.distribution import Distribution
 from zeropoint.solve.rescale import is_rescale
 from zeropoint.solve.termination import result_port
-from zeropoint.targets import FixedScale, KernelRow, SameScale, Target
+from zeropoint.targets import KernelRow, SameScale, Target
 from zeropoint.targets.logical_kernels import MOVEMENTS
 
 CONTRACTIONS = ("convolution", "depthwise_convolution", "transpose_convolution", "fully_connected")
@@ -144,9 +144,9 @@ class RoundingNoise:
         rows = self.rows(region) if isinstance(region, QuantizeRegionOp) else ()
         if not rows or not isinstance(region, QuantizeRegionOp):
             return None
-        relation = rows[0].relation
-        if isinstance(relation, FixedScale) and (port := result_port(value)) in relation:
-            fixed = UniformQuantizedType.per_layer(rows[0].rule(port).storage, relation.scale, relation.zero_point)
+        relation, port = rows[0].relation, result_port(value)
+        fixed = rows[0].fixed(port, rows[0].rule(port).storage)
+        if fixed is not None:
             return Distribution.of(*real_range(fixed))
         data = [operand for _, operand in activations(region)]
         return self.seen(data[0]) if isinstance(relation, SameScale) and len(data) == 1 else None

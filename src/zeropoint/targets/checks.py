@@ -98,10 +98,12 @@ def _roles_problem(row: KernelRow) -> tuple[str, str] | None:
     roles = [rule.role for rule in row.inputs]
     if Role.WEIGHT in roles and row.accumulator_bits is None:
         return "accumulator", "found none, expected a width in bits, as the kernel sums products with weights"
-    if Role.BIAS in roles and not isinstance(row.relation, MultiplierAccumulatorScale | Custom):
-        return "relation", "found a bias port, expected multiplier_accumulator_scale or a function"
+    if Role.BIAS in roles and not isinstance(row.relation, MultiplierAccumulatorScale | FixedScale | Custom):
+        return "relation", "found a bias port, expected multiplier_accumulator_scale, fixed_scale or a function"
     if isinstance(row.relation, MultiplierAccumulatorScale) and roles[:2] != [Role.ACTIVATION, Role.WEIGHT]:
         return "inputs", "found multiplier_accumulator_scale, expected the ports 'act', 'weight' and perhaps 'bias'"
+    if Role.BIAS in roles and roles != [Role.ACTIVATION, Role.WEIGHT, Role.BIAS]:
+        return "inputs", "found a bias port, expected the ports 'act', 'weight' and 'bias'"
     return None
 
 
@@ -115,20 +117,22 @@ def _relation_problem(row: KernelRow) -> tuple[str, str] | None:
 
 
 def _fixed_problem(relation: FixedScale, row: KernelRow) -> tuple[str, str] | None:
-    for port in relation.ports:
-        if (found := _port_problem(port, row)) is not None:
-            return found
-        rule = row.rule(port)
-        if rule.role in (Role.BIAS, Role.OTHER):
-            found = f"found {row.port_name(port)} of role '{rule.role.value}'"
-            return "relation", f"{found}, expected a port with parameters of its own"
-        found = _fixed_port_problem(relation, rule, row.port_name(port))
-        if found is not None:
-            return found
+    seen: set[int] = set()
+    for part in relation.parts:
+        for port in part.ports:
+            if port in seen:
+                return "relation", f"found two fixed scales of {row.port_name(port)}, expected one"
+            seen.add(port)
+            found = _port_problem(port, row) or _fixed_port_problem(part, row.rule(port), row.port_name(port))
+            if found is not None:
+                return found
     return None
 
 
 def _fixed_port_problem(relation: FixedScale, port: PortRule, name: str) -> tuple[str, str] | None:
+    if port.role in (Role.BIAS, Role.OTHER):
+        found = f"found {name} of role '{port.role.value}'"
+        return "relation", f"{found}, expected a port with parameters of its own"
     storage = port.storage
     if not (math.isfinite(relation.scale) and relation.scale > 0):
         return "relation", f"found scale {relation.scale}, expected a positive number"

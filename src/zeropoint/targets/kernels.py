@@ -7,11 +7,11 @@ relation between the quantization parameters of the ports. The columns are those
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property
 
-from zeropoint.ir.quant import QuantizedType, Storage
+from zeropoint.ir.quant import QuantizedType, Storage, UniformQuantizedType
 from zeropoint.targets.signature import AtLeast, Demand, EitherSign, Signature
 
 
@@ -113,14 +113,20 @@ class SameScale:
 
 @dataclass(frozen=True)
 class FixedScale:
-    """The listed ports (default: the output) always have these parameters."""
+    """The listed ports (default: the first result) always have these parameters; `others` fix further ports."""
 
     scale: float
     zero_point: int
     ports: tuple[int, ...] = (OUTPUT,)
+    others: tuple[FixedScale, ...] = ()
+
+    @property
+    def parts(self) -> tuple[FixedScale, ...]:
+        """One relation for each scale and zero point."""
+        return (replace(self, others=()), *self.others)
 
     def __contains__(self, port: int) -> bool:
-        return port in self.ports
+        return any(port in part.ports for part in self.parts)
 
 
 @dataclass(frozen=True)
@@ -207,6 +213,12 @@ class KernelRow:
         """Whether operand `index` has the parameters of a result."""
         output = self.tied_output
         return output is not None and self.shares(index, output)
+
+    def fixed(self, port: int, storage: Storage) -> UniformQuantizedType | None:
+        """The type that `fixed_scale` gives a port with that storage; None if the row does not fix it."""
+        parts = self.relation.parts if isinstance(self.relation, FixedScale) else ()
+        found = next((part for part in parts if port in part.ports), None)
+        return None if found is None else UniformQuantizedType.per_layer(storage, found.scale, found.zero_point)
 
     def storages(self, signature: Signature) -> tuple[Storage, ...] | None:
         """The storage of each port, by its index: results come last, the first of them at the end.

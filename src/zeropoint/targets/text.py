@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 
 from zeropoint.ir.quant import Storage
@@ -26,11 +27,12 @@ from zeropoint.targets.kernels import (
 )
 
 _STORAGE = re.compile(r"(?P<any>\*)?(?P<type>[a-zA-Z0-9]+)(<(?P<low>-?\d+):(?P<high>-?\d+)>)?")
+_FIXED = re.compile(r"fixed_scale\([^(),]+,[^()]+\)")
 _CALL = re.compile(r"(?P<name>\w+)(\((?P<arguments>.*)\))?")
 PORT_FORM = "'ROLE STORAGE [zp=N] [per_channel] [axis=N] [bits=8|16]', as in 'weight i8<-127:127> zp=0 per_channel'"
 RELATIONS = (
     "free, multiplier_scale, same_scale, same_scale(0, out), "
-    "fixed_scale(1/256, -128), fixed_scale(1/256, -128, 0, out), "
+    "fixed_scale(1/256, -128), fixed_scale(1/256, -128, 0, out), fixed_scale(1/64, 0, 0), fixed_scale(1/32, 0, out), "
     "multiplier_accumulator_scale, python:FILE.py:FUNCTION"
 )
 
@@ -113,10 +115,17 @@ def parse_relation(text: str, load_function: FunctionLoader) -> Relation:
         return plain[name]
     if name == "same_scale":
         return SameScale(tuple(_port_index(part) for part in parts))
-    if name == "fixed_scale" and len(parts) >= 2:
-        ports = tuple(_port_index(part) for part in parts[2:]) or (OUTPUT,)
-        return FixedScale(_number(parts[0]), _whole(parts[1]), ports)
+    fixed = _FIXED.findall(text.replace(" ", ""))
+    if fixed and ",".join(fixed) == text.replace(" ", ""):
+        first, *others = map(_fixed_scale, fixed)
+        return replace(first, others=tuple(others))
     raise ValueError(f"found relation '{text}', expected one of: {RELATIONS}")
+
+
+def _fixed_scale(text: str) -> FixedScale:
+    """Parse `fixed_scale(SCALE, ZERO_POINT, PORTS...)`, without spaces."""
+    scale, zero_point, *ports = text.removeprefix("fixed_scale(").removesuffix(")").split(",")
+    return FixedScale(_number(scale), _whole(zero_point), tuple(map(_port_index, ports)) or (OUTPUT,))
 
 
 def _port_index(text: str) -> int:
@@ -158,9 +167,8 @@ def port_text(rule: PortRule) -> str:
 def relation_text(relation: Relation) -> str:
     """A relation in the table's syntax."""
     match relation:
-        case FixedScale(scale, zero_point, group):
-            listed = "" if group == (OUTPUT,) else f", {_ports_text(group)}"
-            return f"fixed_scale({Fraction(scale).limit_denominator(1 << 20)}, {zero_point}{listed})"
+        case FixedScale():
+            return ", ".join(map(_fixed_text, relation.parts))
         case SameScale(group):
             return f"same_scale({_ports_text(group)})" if group else "same_scale"
         case MultiplierScale():
@@ -171,6 +179,11 @@ def relation_text(relation: Relation) -> str:
             return name
         case Free():
             return "free"
+
+
+def _fixed_text(relation: FixedScale) -> str:
+    listed = "" if relation.ports == (OUTPUT,) else f", {_ports_text(relation.ports)}"
+    return f"fixed_scale({Fraction(relation.scale).limit_denominator(1 << 20)}, {relation.zero_point}{listed})"
 
 
 def _ports_text(ports: tuple[int, ...]) -> str:
