@@ -64,7 +64,7 @@ def _too_narrow(region: QuantizeRegionOp, demands: Mapping[str, Fact], target: T
     if not widths or int(demands["bits"].value) >= widths[0]:
         return None
     listed = " or ".join(map(str, widths))
-    return f"expected {listed}, what target {target.name} has of kernel '{region.logical_kernel.data}'"
+    return f"expected {listed}, the widths of kernel '{region.logical_kernel.data}' on target {target.name}"
 
 
 def _without_weights(region: QuantizeRegionOp, demands: Mapping[str, Fact], target: Target) -> str | None:
@@ -73,7 +73,7 @@ def _without_weights(region: QuantizeRegionOp, demands: Mapping[str, Fact], targ
     rows = target.by_kernel.get(kernel, ())
     if any(rule.role is Role.WEIGHT for row in rows for rule in row.inputs):
         return None
-    return f"expected a kernel with weights; kernel '{kernel}' of target {target.name} has none"
+    return f"expected a kernel with weights; '{kernel}' has none on target {target.name}"
 
 
 _NOTHING: Mapping[str, Callable[[QuantizeRegionOp, Mapping[str, Fact], Target], str | None]] = {

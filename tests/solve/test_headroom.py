@@ -6,11 +6,15 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from xdsl.ir import SSAValue
+from hypothesis import given
+from hypothesis import strategies as st
+from xdsl.dialects.builtin import f32
+from xdsl.dialects.func import ReturnOp as FuncReturn
+from xdsl.ir import Block, Region, SSAValue
 
 from networks import Network, quantized
 from zeropoint.interp import Interpreter
-from zeropoint.ir.quant import QuantizeRegionOp
+from zeropoint.ir.quant import QuantizeRegionOp, Storage, UniformQuantizedType
 from zeropoint.ir.stablehlo import (
     AddOp,
     ClampOp,
@@ -24,10 +28,13 @@ from zeropoint.ir.stablehlo import (
 )
 from zeropoint.ir.tensors import with_shape
 from zeropoint.lower import integer_program
+from zeropoint.solve.classes import holds
+from zeropoint.solve.headroom import Ports, greatest_result
 
 PROFILES = ("fixed16", "fixed32", "fixed32-double", "tosa-double")
 IMAGE = np.random.default_rng(0).uniform(-1, 1, (1, 2, 4, 4)).astype(np.float32)
 TINY = 1e-9
+I8 = Storage.of("i8")
 
 
 def clipped(net: Network, value: SSAValue) -> SSAValue:
@@ -86,3 +93,42 @@ def test_an_ordinary_range_is_the_observed_one() -> None:
     found = quantized(program, [{"x0": np.linspace(0, 1, 6, dtype=np.float32).reshape(1, 6)}], stage="propagated")
     (region,) = [op for op in found.entry.ops if isinstance(op, QuantizeRegionOp)]
     assert region.output_specs.data[0].scale == pytest.approx(1 / 255)
+
+
+@pytest.mark.parametrize(
+    ("op", "number", "factor"),
+    [
+        (DivideOp, 16.0, 1 / 16),
+        (DivideOp, -16.0, 1 / 16),
+        (DivideOp, 0.0, 1.0),
+        (MultiplyOp, 0.25, 0.25),
+        (MultiplyOp, 0.0, 0.0),
+        (MultiplyOp, -2.0, 2.0),
+    ],
+)
+def test_a_mean_is_bounded_by_the_magnitude_of_the_number_that_it_is_multiplied_or_divided_by(
+    op: type[DivideOp | MultiplyOp], number: float, factor: float
+) -> None:
+    net = Network([(1, 2, 4, 4)])
+    total = net.reduced(net.values[0], [2, 3])
+    program = net.finish([net.insert(op(total, net.splat(number, total)))])
+    body = Region(Block(arg_types=[net.values[0].type]))
+    region = QuantizeRegionOp(net.values[:1], [total.type], "mean", [f32], [f32], body)
+    for inner in [o for o in program.entry.ops if not isinstance(o, FuncReturn)]:
+        inner.detach()
+        body.block.add_op(inner)
+    assert greatest_result(Ports(region, (3.0,), (None,), program.weights)) == 16 * 3.0 * factor
+
+
+@given(st.integers(-128, 127), st.floats(0.01, 1), st.floats(-400, 400), st.floats(-400, 400).map(abs))
+def test_a_type_holds_a_range_as_its_mirror_image_holds_the_mirrored_one(
+    point: int, scale: float, low: float, width: float
+) -> None:
+    kind, mirrored = (UniformQuantizedType.per_layer(I8, scale, z) for z in (point, -1 - point))
+    assert holds(kind, low, low + width) == holds(mirrored, -(low + width), -low)
+
+
+def test_types_of_functions_hold_what_the_functions_reach() -> None:
+    assert holds(UniformQuantizedType.per_layer(I8, 1 / 256, -128), 0.0, 1.0)
+    assert holds(UniformQuantizedType.per_layer(I8, 1 / 256, 127), -1.0, 0.0)
+    assert not holds(UniformQuantizedType.per_layer(I8, 1 / 256, 127), -1.01, 0.0)

@@ -45,12 +45,15 @@ def real_range(fixed: UniformQuantizedType) -> tuple[float, float]:
 
 
 def holds(fixed: UniformQuantizedType, minimum: float | None, maximum: float | None) -> bool:
-    """Whether `fixed` can express a range, up to rounding at both ends. True for an unknown range."""
+    """Whether `fixed` can express a range, up to one step at either end. True for an unknown range.
+
+    One step, because the fixed types of functions end that far before the function does: 1/256 from -128 ends at
+    255/256, where a logistic reaches 1.
+    """
     if minimum is None or maximum is None:
         return True
-    low = (fixed.storage.minimum - fixed.zero_point - 0.5) * fixed.scale
-    high = (fixed.storage.maximum - fixed.zero_point + 1.0) * fixed.scale
-    return low <= minimum and maximum <= high
+    low, high = real_range(fixed)
+    return low - fixed.scale <= minimum and maximum <= high + fixed.scale
 
 
 @dataclass(eq=False)

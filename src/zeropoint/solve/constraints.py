@@ -301,7 +301,13 @@ def take_constraints(program: Program) -> Constraints:
 
 
 def _drop_inside(region: QuantizeRegionOp) -> None:
-    """Remove annotations that fusion moved into a region: they have no uses. Those the model itself put there stay."""
+    """Remove annotations and simulated quantizations inside a region: the RFC does not consider constraints there."""
     for op in list(region.body.block.ops):
-        if isinstance(op, StatisticsOp | CoupledRefOp) and op.res.first_use is None:
+        identity = isinstance(op, StatisticsOp | StatisticsRefOp | CoupledRefOp)
+        value = op.operands[0] if identity else _simulated(op)
+        if value is not None:
+            op.results[0].replace_all_uses_with(value)
+            Rewriter.erase_op(op)
+    for op in list(region.body.block.ops):
+        if isinstance(op, QUANTIZES) and op.results[0].first_use is None:
             Rewriter.erase_op(op)

@@ -79,9 +79,16 @@ def _of_reduction(ports: Ports) -> float:
         elif isinstance(op, ReduceWindowOp):
             greatest *= prod(array_values(op.window_dimensions))
         elif isinstance(op, DivideOp | MultiplyOp):
-            number = splat_value(op.rhs, ports.weights) or 1.0  # per-window counts are small: 1 is safe
-            greatest = greatest / number if isinstance(op, DivideOp) else greatest * number
+            greatest *= _factor(op, ports.weights)
     return greatest
+
+
+def _factor(op: DivideOp | MultiplyOp, weights: Weights) -> float:
+    """What an op multiplies |values| by; 1 for numbers that differ, because counts of windows are at least 1."""
+    number = splat_value(op.rhs, weights)
+    if number is None or (number == 0 and isinstance(op, DivideOp)):
+        return 1.0
+    return 1 / abs(number) if isinstance(op, DivideOp) else abs(number)
 
 
 GREATEST: Mapping[str, Callable[[Ports], float]] = {
