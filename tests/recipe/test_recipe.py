@@ -309,7 +309,7 @@ def test_bits_that_a_target_has_choose_its_row_and_others_leave_the_kernel_float
             r"rule 1 \(name 'gate'\): key 'bits': found 4, expected 8 or 16, the widths of kernel 'logistic' on target",
         ),
         ({"regex": ".*", "bits": 4}, "would change nothing"),
-        ({"name": "gate", "granularity": "per_tensor"}, "expected a kernel with weights; 'logistic' has none on target"),
+        ({"name": "gate", "granularity": "per_tensor"}, "expected a kernel with weights; 'logistic' has none"),
     ],
 )
 def test_a_demand_that_changes_nothing_is_refused(rule: dict[str, Any], message: str) -> None:
