@@ -27,6 +27,7 @@ MAY_IMPORT = {
     "standard": {"ir", "numerics", "quant_passes"},
     "correct": {"ir", "numerics", "interp", "calibrate", "materialize", "solve", "targets", "lower"},
     "report": {"ir", "numerics", "targets", "ranges"},
+    "budget": {"ir", "targets", "report"},
     "codegen": {"ir", "numerics"},
     "export": {"ir", "numerics", "targets", "materialize"},
     "check_target": {"ir", "targets", "frontend", "interp", "export", "pipeline"},

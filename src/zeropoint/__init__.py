@@ -82,6 +82,7 @@ def quantize(
     io: str = "float",
     ranges: str = "asymmetric",
     least_sqnr: float | None = None,
+    budget: str | None = None,
     recipe: Recipe | None = None,
     effort: str = "balanced",
     corrections: Sequence[str] | None = None,
@@ -105,7 +106,9 @@ def quantize(
     turns a range into a scale and a zero point (`asymmetric`, `minmax-nudged`).
 
     `least_sqnr` is the minimum SQNR of every output in dB, measured on all of `data`; wider kernels are used where
-    needed, and BitWidthError is raised if it cannot be reached. `recipe` is a YAML file of rules for parts of the
+    needed, and BitWidthError is raised if it cannot be reached. `budget` limits quality, size and latency,
+    `quality=20,size=4MB,latency=5ms`: a search widens kernels, or keeps them in float, until it is met, and BudgetError
+    is raised if it cannot be. `recipe` is a YAML file of rules for parts of the
     model, or a list of rules as dicts. `effort` (`none`, `fast`, `balanced`, `best`) selects corrections of weights and
     biases that bring outputs closer to float. A correction is kept only if it helps on `validation`, or on a held-back
     quarter of `data`. `corrections` selects them by name instead. With `integer_only`, any remaining float op is an
@@ -120,6 +123,7 @@ def quantize(
     Raises ModelError, DataError, CalibrationError, RecipeError, LoweringError and other kinds of `zp.Error`; ValueError
     for unknown options.
     """
+    from zeropoint.budget import Budget
     from zeropoint.calibrate import Work, bar, samples, silent
     from zeropoint.model import Model
     from zeropoint.pipeline import Options, require_integers
@@ -133,7 +137,10 @@ def quantize(
     elif shapes or constants or example is not None:
         raise ValueError("found shapes, constants or an example for a Model, expected them where it is loaded")
     rules = load_recipe(recipe) if isinstance(recipe, str | Path) else None if recipe is None else recipe_of(recipe)
-    options = Options(target, profile, observer, io == "integer", rules, ranges, least_sqnr, effort, corrections)
+    limits = None if budget is None else Budget.parse(budget)
+    options = Options(
+        target, profile, observer, io == "integer", rules, ranges, least_sqnr, effort, corrections, limits
+    )
     held = () if validation is None else samples(validation, model.inputs)
     given = None if data is None else samples(data, model.inputs)
     shown = bar if progress is True else silent if progress is False else progress

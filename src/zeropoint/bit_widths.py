@@ -19,13 +19,14 @@ import numpy as np
 from xdsl.dialects.builtin import AnyFloat, ArrayAttr
 from xdsl.ir import Attribute
 
+from zeropoint.budget.steps import wide_storage
 from zeropoint.errors import Error
 from zeropoint.interp import Engine, ReferenceEngine
 from zeropoint.ir.locations import location_text
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import AnyQuantizedType, QuantizeRegionOp, Storage
 from zeropoint.ir.tensors import Array, element_of
-from zeropoint.targets import Role, Target
+from zeropoint.targets import Target
 
 Sample = Mapping[str, Array]
 
@@ -76,18 +77,9 @@ class Search:
         reference = self._engine.prepare(program)
         self._expected = [reference(sample) for sample in samples]
         regions = [op for op in program.entry.ops if isinstance(op, QuantizeRegionOp)]
-        wide = {index: self._wide_storage(region) for index, region in enumerate(regions)}
+        wide = {index: wide_storage(region, target) for index, region in enumerate(regions)}
         self._storage = {index: storage for index, storage in wide.items() if storage is not None}
         self._names = {index: location_text(regions[index].location) or str(index) for index in self._storage}
-
-    def _wide_storage(self, region: QuantizeRegionOp) -> Storage | None:
-        """The wider of the two storages in the target's rows for a kernel; None if there is only one width."""
-        rows = self.target.by_kernel.get(region.logical_kernel.data, ())
-        given = [row.output.storage for row in rows if row.output.role is not Role.OTHER]
-        free = all(isinstance(spec, AnyFloat) for spec in region.output_specs)
-        widest = max(given, key=lambda storage: storage.type.width, default=None)
-        least = min((storage.type.width for storage in given), default=0)
-        return widest if free and widest is not None and widest.type.width > least else None
 
     @property
     def candidates(self) -> list[int]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from statistics import median
 
 from xdsl.dialects.builtin import FunctionType
 from xdsl.dialects.func import ReturnOp
@@ -24,6 +26,8 @@ LEAST_OPERATIONS = 200_000_000
 """The number of multiplications and additions in all runs from which compiling a program saves time."""
 COMPILING = 7_000_000
 """The number of them that the interpreter computes in floats in the time that compiling one op takes."""
+WARM_RUNS, TIMED_RUNS = 3, 15
+"""The runs of a program whose latency is measured, before and during the measurement."""
 
 
 def observed(program: Program) -> tuple[Program, list[str]]:
@@ -151,6 +155,21 @@ class QuickestEngine:
         if operations * self.runs >= LEAST_OPERATIONS:
             return _compiled(program) or ReferenceEngine().prepare(program)
         return Warming(program, operations) if operations else ReferenceEngine().prepare(program)
+
+
+def milliseconds(program: Program, sample: Mapping[str, Array]) -> float:
+    """The median time of a run as native code on one thread of this machine.
+
+    Raises CodegenError if an op has no native form.
+    """
+    from zeropoint.codegen.runtime.native import NativeProgram
+
+    run, times = NativeProgram(program), list[float]()
+    for _ in range(WARM_RUNS + TIMED_RUNS):
+        began = time.perf_counter()
+        run(sample)
+        times.append(time.perf_counter() - began)
+    return 1e3 * median(times[WARM_RUNS:])
 
 
 def for_runs(engine: Engine, runs: int) -> Engine:

@@ -11,7 +11,9 @@ from operator import length_hint
 from pathlib import Path
 from time import perf_counter
 
+from zeropoint import budget
 from zeropoint.bit_widths import BitWidthError, Search, Widths, least_output_sqnr, narrow_losses, widenings
+from zeropoint.budget import Budget, Spent
 from zeropoint.calibrate import (
     DEFAULT_OBSERVER,
     Kept,
@@ -27,7 +29,7 @@ from zeropoint.calibrate.collect import stats_keys
 from zeropoint.correct import Corrections, Parts, Platform, check_methods, correct
 from zeropoint.correct.sensitivity import Sensitivity, sensitivities
 from zeropoint.demands import check_demands, demanded_observers
-from zeropoint.engines import QuickestEngine
+from zeropoint.engines import QuickestEngine, milliseconds
 from zeropoint.errors import Error
 from zeropoint.frontend import ModelError
 from zeropoint.interp import Engine
@@ -46,7 +48,7 @@ from zeropoint.passes import (
     run_all,
 )
 from zeropoint.recipe import Recipe, RecipeError, apply_recipe
-from zeropoint.report.counts import Ops
+from zeropoint.report.counts import Ops, constant_bytes
 from zeropoint.solve import DEFAULT_RANGES, RANGE_RULES, MissingStatistics
 from zeropoint.targets import Target
 from zeropoint.targets import target as named_target
@@ -75,7 +77,8 @@ class Options:
     of every output against float, in dB: kernels that the target has in two widths become wide where needed
     (`zeropoint.bit_widths`), and the result is measured on all samples. `effort` selects the corrections that are tried
     after the parameters are decided: `none`, `fast`, `balanced`, `best` (`zeropoint.correct`); `corrections` lists them
-    by name instead.
+    by name instead. `budget` limits quality, size or latency: a search widens kernels, or keeps them in float, until it
+    is met (`zeropoint.budget`).
     """
 
     target: str = "cpu"
@@ -87,6 +90,7 @@ class Options:
     least_sqnr: float | None = None
     effort: str = "none"
     corrections: Sequence[str] | None = None
+    budget: Budget | None = None
 
 
 @dataclass(frozen=True)
@@ -104,6 +108,8 @@ class Quantization:
     """The program with propagated parameters, before corrections."""
     widths: Widths | None = None
     """The result of the search for bit widths, if a minimum SQNR was requested."""
+    spent: Spent | None = None
+    """The result of the search under a budget, if there was one."""
 
     @property
     def stages(self) -> dict[str, Program]:
@@ -151,6 +157,8 @@ def check_options(options: Options) -> None:
         named_profile(options.profile)
     if options.least_sqnr is not None and not isfinite(options.least_sqnr):
         raise ValueError(f"found a least SQNR of {options.least_sqnr}, expected a number of dB")
+    if options.least_sqnr is not None and options.budget is not None:
+        raise ValueError("found least_sqnr and a budget, expected one of the two; quality=DB is a part of the budget")
     for rule in options.recipe.rules if options.recipe is not None else ():
         try:
             observer_factory(rule.settings.get("observer", options.observer))
@@ -169,6 +177,8 @@ def _check_annotated(asked: Program, options: Options) -> None:
         )
     if options.least_sqnr is not None:
         raise ValueError("found least_sqnr without data, expected samples to measure the outputs with (--data)")
+    if options.budget is not None:
+        raise ValueError("found a budget without data, expected samples to measure the outputs with (--data)")
 
 
 def _platform(target: Target, engine: Engine | None, samples: int) -> Platform:
@@ -219,7 +229,8 @@ def quantize(
         samples = list(samples)  # needed twice
     runs = engine or QuickestEngine(max(length_hint(samples), 1))
     wanted = check_methods(options.effort, options.corrections)
-    kept = Kept(CORRECTED if wanted else 0)
+    measured = bool(wanted) or options.budget is not None
+    kept = Kept(CORRECTED if measured else 0)
     start = perf_counter()
     report = collect(
         asked,
@@ -233,9 +244,12 @@ def quantize(
     if report.observations:
         _LOG.info("calibrate: %d samples, %.2f s", report.samples, perf_counter() - start)
     calibrated = run_all(CALIBRATED_PASSES, state_ranges(asked, report), settings)
-    held = tuple(validation) if wanted else ()
+    held = tuple(validation) if measured else ()
     finish = _Finish(fused, report, settings, options, kept, held, engine, progress or silent)
-    made = finish(calibrated) if options.least_sqnr is None else _widened(finish, calibrated, samples)
+    if options.budget is not None:
+        made = _budgeted(finish, calibrated, options.budget, work)
+    else:
+        made = finish(calibrated) if options.least_sqnr is None else _widened(finish, calibrated, samples)
     if work is not None and work.journal is not None:
         work.journal.unlink(missing_ok=True)
     return made
@@ -254,13 +268,23 @@ class _Finish:
     engine: Engine | None
     progress: Progress
 
+    @property
+    def parts(self) -> Parts:
+        """The samples that corrections are fitted on, and those that programs are judged on."""
+        return Parts.of(self.kept.in_order, list(self.validation))
+
+    @property
+    def platform(self) -> Platform:
+        """The target, and the engines for the kept samples."""
+        return _platform(named_target(self.options.target), self.engine, len(self.kept.entries))
+
     def __call__(self, calibrated: Program) -> Quantization:
         decided = run_all(DECIDING_PASSES, calibrated, self.settings)
         start = perf_counter()
         propagated, corrections = correct(
             decided,
-            Parts.of(self.kept.in_order, list(self.validation)),
-            _platform(named_target(self.options.target), self.engine, len(self.kept.entries)),
+            self.parts,
+            self.platform,
             effort=self.options.effort,
             methods=self.options.corrections,
             progress=self.progress,
@@ -304,6 +328,52 @@ def _widened(finish: _Finish, calibrated: Program, samples: Iterable[Sample]) ->
         f"target {target.name} has in two widths ({search.sqnr(search.candidates):.1f} dB on the {SEARCHED} samples of "
         f"the search), expected {least:g} dB; ask for less, or keep parts in float by a recipe"
     )
+
+
+def _budgeted(finish: _Finish, calibrated: Program, limits: Budget, work: Work | None) -> Quantization:
+    """The result whose kernels have the widths that a search under a budget chose. Raises BudgetError."""
+    held, platform, runs = finish.parts.held, finish.platform, QuickestEngine(len(finish.parts.held))
+    if not held:
+        raise ValueError("found a budget without samples, expected at least one to measure the outputs with")
+    narrow = finish(calibrated)
+    found = sensitivities(narrow.propagated, narrow.decided, held, platform, finish.progress)
+    noise: dict[tuple[str, str], float] = {}
+    for one in found:
+        key = (one.name, one.kernel)
+        noise[key] = noise.get(key, 0.0) + (one.at_outputs if isfinite(one.at_outputs) else 0.0)
+    steps = budget.steps_of(calibrated, platform.target, noise, limits)
+    path = None if work is None or work.journal is None else work.journal.with_name(f"{work.journal.name}.budget")
+    resume = work is not None and work.resume
+    journal = budget.Journal(path, calibrated, repr(finish.options), resume=resume)
+    run = runs.prepare(calibrated)
+    expected = [run(sample) for sample in held]
+    made: dict[tuple[budget.Step, ...], Quantization] = {(): narrow}
+
+    def measure(chosen: Sequence[budget.Step]) -> budget.Figures:
+        figures = journal.get(chosen)
+        if figures is None:
+            key = tuple(chosen)
+            program = made[key] if key in made else finish(budget.widened(calibrated, chosen, limits))
+            made.clear()
+            made[key] = program
+            whole = run_all(INTEGER_PASSES, program.quantized, {}) if finish.options.integer_io else program.integer
+            figures = _figures(whole, held, expected, runs, timed=limits.latency is not None)
+            journal.add(chosen, figures)
+        return figures
+
+    spent = budget.spend(steps, measure, limits)
+    chosen = made.get(spent.steps) or finish(budget.widened(calibrated, spent.steps, limits))
+    journal.remove()
+    integer = budget.record(chosen.integer, spent)
+    return replace(chosen, propagated=budget.record(chosen.propagated, spent), integer=integer, spent=spent)
+
+
+def _figures(
+    program: Program, held: Sequence[Sample], expected: Sequence[Sample], runs: Engine, *, timed: bool
+) -> budget.Figures:
+    run = runs.prepare(program)
+    quality = least_output_sqnr(zip(expected, map(run, held), strict=True))
+    return budget.Figures(quality, constant_bytes(program), milliseconds(program, held[0]) if timed else None)
 
 
 def sensitivity(

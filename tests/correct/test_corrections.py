@@ -178,9 +178,17 @@ def test_explain_says_what_was_tried_and_what_each_kernel_got() -> None:
 def test_a_quarter_is_held_back() -> None:
     listed = samples(9)
     parts = Parts.of(listed)
-    assert parts.held == [listed[3], listed[7]]
+    held = [number for number, sample in enumerate(listed) if any(sample is one for one in parts.held)]
+    assert [number // 4 for number in held] == [0, 1]
     assert len(parts.fitted) == 7
     assert parts.judges == "2 samples held back"
+
+
+def test_kinds_of_samples_that_take_turns_are_all_held_back() -> None:
+    listed = samples(64)
+    held = [number for number, sample in enumerate(listed) if any(sample is one for one in Parts.of(listed).held)]
+    assert {number % 2 for number in held} == {0, 1}
+    assert {number % 4 for number in held} == {0, 1, 2, 3}
 
 
 def test_validation_data_is_used_instead() -> None:

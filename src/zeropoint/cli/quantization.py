@@ -50,6 +50,13 @@ from zeropoint.cli.verbosity import progress, say
     help="Minimum output SQNR against float, in dB; uses wider kernels where needed, and fails if it is missed.",
 )
 @click.option(
+    "--budget",
+    "limits",
+    default=None,
+    metavar="LIMITS",
+    help="quality=DB, size=BYTES, latency=MS, by commas: search the widths of kernels, float included, that meet them.",
+)
+@click.option(
     "--effort",
     type=click.Choice(["none", "fast", "balanced", "best"]),
     default="balanced",
@@ -114,6 +121,7 @@ def quantize(
     observer: str,
     recipe_file: Path | None,
     least_sqnr: float | None,
+    limits: str | None,
     effort: str,
     corrections: str | None,
     validation: Path | None,
@@ -145,7 +153,7 @@ def quantize(
         ("emit", not is_text, output.name),
         ("io", is_text and emit != "integer", f"--emit {emit}"),
         ("effort", corrections is not None, "--correct"),
-        ("validation", effort == "none" and corrections is None, "--effort none"),
+        ("validation", effort == "none" and corrections is None and limits is None, "--effort none"),
         *((name, data is None, observed) for name in ("observer", "effort", "corrections", "validation", "preprocess")),
     )
     recipe = None if recipe_file is None else load_recipe(recipe_file)
@@ -158,6 +166,7 @@ def quantize(
         least_sqnr=least_sqnr,
         effort=effort,
         corrections=None if corrections is None else [name for name in corrections.split(",") if name],
+        budget=_budget(limits),
     )
     _check_options(options)
     check_target(output, named_target(target).name)
@@ -177,11 +186,14 @@ def quantize(
         program = {"integer": result.integer, "stablehlo": result.quantized, "kernels": result.propagated}[emit]
         for path in save_program(program, output, inline_weights=inline_weights):
             say(f"wrote {path}")
-    say(_summary(result))
-    if result.widths is not None:
-        say(str(result.widths))
-    if result.corrections.attempts:
-        say(result.corrections.summary())
+    for line in _lines(result):
+        say(line)
+
+
+def _budget(limits: str | None) -> Any:
+    from zeropoint.budget import Budget
+
+    return None if limits is None else Budget.parse(limits)
 
 
 def _work(output: Path, workers: int, resume: bool) -> Any:
@@ -218,6 +230,12 @@ def _quantized(
     held = () if validation is None else samples(validation, program.inputs)
     given = None if data is None else samples(data, program.inputs)
     return quantize(program, given, options, validation=held, progress=progress(), work=work)
+
+
+def _lines(result: Any) -> list[str]:
+    """The summary of a quantization: ops, and what the searches and the corrections found."""
+    found = [_summary(result), *(str(one) for one in (result.widths, result.spent) if one is not None)]
+    return [*found, result.corrections.summary()] if result.corrections.attempts else found
 
 
 def _summary(result: Any) -> str:

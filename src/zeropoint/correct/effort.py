@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 from xdsl.dialects.builtin import ArrayAttr
 
 from zeropoint.calibrate import Progress, silent
@@ -24,7 +25,7 @@ from zeropoint.ir.program import Program
 from zeropoint.ir.tensors import Array
 
 PARTS = 4
-"""One of this many samples is held back."""
+"""One of every this many samples is held back."""
 JUDGED = 16
 """Most samples of either part on which outputs are compared."""
 
@@ -40,13 +41,22 @@ class Parts:
 
     @staticmethod
     def of(samples: Samples, validation: Samples = ()) -> Parts:
-        """Hold back every fourth sample, unless there is validation data. Fewer than four samples are in both parts."""
+        """Hold back one of every four samples, unless there is validation data. Fewer than four are in both parts.
+
+        The choice among four is random, and the same for the same number of samples. Every fourth sample could be all
+        of one kind, if the kinds take turns in the data.
+        """
         if validation:
             return Parts(samples, validation, validation=True)
         if len(samples) < PARTS:
             return Parts(samples, samples, apart=False)
-        held = samples[PARTS - 1 :: PARTS]
-        return Parts([sample for number, sample in enumerate(samples) if number % PARTS != PARTS - 1], held)
+        starts = range(0, len(samples) - PARTS + 1, PARTS)
+        chosen = np.random.default_rng(len(samples)).integers(0, PARTS, len(starts))
+        held = {start + int(offset) for start, offset in zip(starts, chosen, strict=True)}
+        return Parts(
+            [sample for number, sample in enumerate(samples) if number not in held],
+            [samples[number] for number in sorted(held)],
+        )
 
     @property
     def judges(self) -> str:

@@ -11,16 +11,22 @@ the quantized inputs:
 all relative to E y^2. A 16-bit result would avoid `rounding`: to first order it gains
 10 log10 (total / (total - rounding)) dB at this kernel. One walk over both networks gives all of these. The exact cost
 of 8 bits at the network's outputs is `bit_widths.narrow_losses`, which needs a run of the whole network per kernel.
+
+The noise that a kernel adds reaches the outputs amplified or attenuated by the kernels after it. To first order, a
+kernel passes on `inherited / (sum of the totals of its inputs)` of the noise/signal of each input, and noises of
+different kernels are independent. The share of kernel k at the outputs is then added_k times the sum over all paths to
+the outputs of the product of these gains; `at_outputs` accumulates it backwards, from the last op to the first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from math import inf, isfinite, log10
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
+from xdsl.ir import SSAValue
 
 from zeropoint.calibrate import Progress, silent
 from zeropoint.correct.methods import Platform, Samples
@@ -49,11 +55,16 @@ class Sensitivity:
     added: float
     wide_gain: float
     exact_loss: float | None = None
+    at_outputs: float = 0.0
 
     def record(self) -> dict[str, Any]:
         """The fields as a JSON-compatible dict; infinities and NaN become None."""
         fields = asdict(self)
         return {key: None if isinstance(v, float) and not isfinite(v) else v for key, v in fields.items()}
+
+
+def _energy(array: Array) -> float:
+    return float(np.square(array, dtype=np.float64).sum())
 
 
 @dataclass
@@ -77,6 +88,7 @@ def sensitivities(
     used = fitting(program, samples)
     engine = platform.kernels(len(used))
     found: list[Sensitivity] = []
+    gains: dict[QuantizeRegionOp, float] = {}
 
     def follow(step: Step, result: Value) -> None:
         run, sums = engine.prepare(step.alone), _Sums()
@@ -84,22 +96,49 @@ def sensitivities(
             given = {str(number): value.real(sample) for number, value in enumerate(step.inputs)}
             (passed,) = run(given).values()
             _add(sums, exact, passed, result.real(sample), result.stored[sample], result.kind)
-        found.append(_sensitivity(step.region, sums, result.kind))
+        one = _sensitivity(step.region, sums, result.kind)
+        given = sum(map(_noise_share, step.inputs))
+        gains[step.region] = one.inherited / given if given else 0.0
+        found.append(one)
 
     Walk(program, engine, lambda step: None, follow, reference).run(used, progress)
+    reached = _gains_to_outputs(program, gains)
+    return [
+        replace(one, at_outputs=one.added * reached[region.results[0]])
+        for region, one in zip(gains, found, strict=True)
+    ]
+
+
+def _noise_share(value: Value) -> float:
+    """The noise/signal of a value over all samples; 0 without signal."""
+    signal = sum(map(_energy, value.exact))
+    noise = sum(_energy(value.real(sample) - exact) for sample, exact in enumerate(value.exact))
+    return noise / signal if signal else 0.0
+
+
+def _gains_to_outputs(program: Program, gains: Mapping[QuantizeRegionOp, float]) -> dict[SSAValue, float]:
+    """For each value, the first-order gain of its noise/signal to the mean over the outputs.
+
+    `gains` has those of kernels from their inputs to their result; other ops pass noise on unchanged.
+    """
+    found: dict[SSAValue, float] = {}
+    outputs = max(len(program.outputs), 1)
+    for op in reversed(list(program.entry.ops)):
+        ours = sum(found.get(result, 0.0) for result in op.results)
+        passed = 1 / outputs if op is program.entry.last_op else ours * gains.get(cast("QuantizeRegionOp", op), 1.0)
+        for operand in op.operands:
+            found[operand] = found.get(operand, 0.0) + passed
+        found.update((result, found.get(result, 0.0)) for result in op.results)
     return found
 
 
 def _add(
     sums: _Sums, exact: Array, passed: Array, real: Array, stored: Array, kind: UniformQuantizedType | None
 ) -> None:
-    def energy(array: Array) -> float:
-        return float(np.square(array, dtype=np.float64).sum())
-
-    sums.signal += energy(exact)
-    sums.total += energy(real - exact)
-    sums.inherited += energy(passed - exact)
-    sums.added += energy(real - passed)
+    sums.signal += _energy(exact)
+    sums.total += _energy(real - exact)
+    sums.inherited += _energy(passed - exact)
+    sums.added += _energy(real - passed)
     sums.count += exact.size
     if kind is not None:
         storage = kind.storage
@@ -119,17 +158,23 @@ def _sensitivity(region: QuantizeRegionOp, sums: _Sums, kind: UniformQuantizedTy
 
 
 def ranked(found: Sequence[Sensitivity]) -> list[Sensitivity]:
-    """Sorted by descending exact loss if known, then by descending added noise."""
-    return sorted(found, key=lambda one: (-(one.exact_loss or 0.0), -one.added))
+    """Sorted by descending exact loss if known, then by descending first-order share of the noise at the outputs."""
+    return sorted(found, key=lambda one: (-(one.exact_loss or 0.0), -one.at_outputs))
 
 
 def sensitivity_table(found: Sequence[Sensitivity]) -> str:
-    """A text table with a row per kernel: SQNR in dB of total, inherited and added noise, and the gains in dB."""
-    rows: list[tuple[str, ...]] = [("kernel", "of", "SQNR", "inherited", "added", "16 bits gain", "8 bits lose")]
+    """A text table with a row per kernel: SQNR in dB, share of the noise at the outputs, and gains in dB.
+
+    The three SQNRs are those of total, inherited and added noise. The shares are among the kernels of the table.
+    """
+    titles = ("kernel", "of", "SQNR", "inherited", "added", "at outputs", "16 bits gain", "8 bits lose")
+    rows: list[tuple[str, ...]] = [titles]
+    every = sum(one.at_outputs for one in found if isfinite(one.at_outputs)) or 1.0
     for one in found:
         exact = "-" if one.exact_loss is None else f"{one.exact_loss:.2f}"
         shares = (_decibels(share) for share in (one.total, one.inherited, one.added))
-        rows.append((one.name, one.kernel, *shares, f"{one.wide_gain:.2f}", exact))
+        share = f"{100 * one.at_outputs / every:.1f} %"
+        rows.append((one.name, one.kernel, *shares, share, f"{one.wide_gain:.2f}", exact))
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines: list[str] = []
     for row in rows:

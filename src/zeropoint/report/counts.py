@@ -182,10 +182,13 @@ def constant_bytes(program: Program) -> int:
 
 def multiplications(program: Program) -> int:
     """Number of multiplications in the convolutions and matrix products of one run; dynamic dimensions count as 1."""
+    return multiplications_of(program.module)
+
+
+def multiplications_of(outer: Operation) -> int:
+    """Number of multiplications in the convolutions and matrix products inside an op."""
     return sum(
-        _elements(op.results[0]) * _summed(op)
-        for op in program.module.walk()
-        if isinstance(op, ConvolutionOp | DotGeneralOp)
+        _elements(op.results[0]) * _summed(op) for op in outer.walk() if isinstance(op, ConvolutionOp | DotGeneralOp)
     )
 
 

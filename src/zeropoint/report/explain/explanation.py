@@ -8,6 +8,7 @@ from typing import Any
 from zeropoint.ir.annotations import Fact
 from zeropoint.report.explain.records import FloatOp, Missing, Rescale, Value
 from zeropoint.report.explain.text import (
+    budget_text,
     correction_text,
     float_text,
     missing_text,
@@ -28,6 +29,8 @@ class Explanation:
     missing: tuple[Missing, ...]
     corrections: tuple[Fact, ...] = ()
     """The corrections that were tried, and their gains; only for the whole program."""
+    budget: tuple[Fact, ...] = ()
+    """The kernels that the search under a budget widened; only for the whole program."""
     of_one: bool = False
     """Whether this explains a single name of the original model."""
 
@@ -61,7 +64,8 @@ class Explanation:
         """Every value with its type and the deciding fact, every rescale, and the float ops by reason."""
         parts = [value_table(self.values)] if self.values else []
         parts += [rescale_text(rescale) for rescale in self.rescales]
-        parts += [*float_text(self.float_ops), *missing_text(self.missing), *correction_text(self.corrections)]
+        parts += [*float_text(self.float_ops), *missing_text(self.missing), *budget_text(self.budget)]
+        parts += correction_text(self.corrections)
         return "\n\n".join(parts) or "nothing to explain: the program has no values that kernels read or make"
 
     def details(self) -> str:

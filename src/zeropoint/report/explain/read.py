@@ -19,6 +19,7 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, SSAVal
 
 from zeropoint.errors import Error
 from zeropoint.ir.annotations import (
+    BUDGET,
     CORRECTIONS,
     DEMANDS,
     EXPRESSED,
@@ -205,6 +206,7 @@ def explain(program: Program, value: str | None = None) -> Explanation:
         tuple(_float_ops(program.entry)),
         tuple(_missing(program.entry)),
         tuple(facts_of(program.module, CORRECTIONS)),
+        tuple(facts_of(program.module, BUDGET)),
     )
     if value is None:
         return found

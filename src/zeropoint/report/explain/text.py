@@ -103,3 +103,10 @@ def correction_text(corrections: Sequence[Fact]) -> list[str]:
         return []
     lines = [f"  {fact.name}: {fact.value}" for fact in corrections]
     return ["\n".join([f"corrections, by SQNR on {corrections[0].source}:", *lines])]
+
+
+def budget_text(budget: Sequence[Fact]) -> list[str]:
+    """What the search under a budget found, and the kernels that it widened."""
+    if not budget:
+        return []
+    return ["\n".join([budget[0].source, *(f"  {fact.name}: {fact.value}" for fact in budget)])]

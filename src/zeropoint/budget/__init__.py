@@ -1,0 +1,38 @@
+"""Searches the width of every kernel under a budget of quality, size and latency.
+
+All kernels start at the narrowest width of the target. A step widens one of them: to the wider storage, if the target
+has the kernel in two widths, or from the widest one to float. The steps are ranked by the first-order share of the
+kernel's noise at the outputs (`correct.sensitivity`), per byte or per multiplication if the budget limits size or
+latency. The search measures prefixes of this list:
+
+- `quality` alone: the shortest prefix whose outputs all reach that SQNR;
+- `size`, `latency`: the longest prefix within the limits; of the prefixes measured, the one of best quality.
+
+The lengths 0, 1, 2, 4, ... are measured, then those between the last two by bisection. Every measurement quantizes the
+program, with its corrections, and runs it on samples held back. It is recorded in a journal, so that a search that was
+interrupted can resume.
+
+Source: the RFC on quantization transformations, "Intermediate transformations": bit widths explored by a parameter
+search become AnyQuantizedType, and ops that stay float NoQuantizedType.
+"""
+
+from zeropoint.budget.budget import Budget, BudgetError, Figures
+from zeropoint.budget.journal import Journal
+from zeropoint.budget.search import Spent, record, spend
+from zeropoint.budget.steps import FLOAT, Step, kernel_key, regions_of, steps_of, widened
+
+__all__ = [
+    "FLOAT",
+    "Budget",
+    "BudgetError",
+    "Figures",
+    "Journal",
+    "Spent",
+    "Step",
+    "kernel_key",
+    "record",
+    "regions_of",
+    "spend",
+    "steps_of",
+    "widened",
+]

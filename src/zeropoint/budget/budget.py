@@ -1,0 +1,86 @@
+"""A budget of quality, size and latency, and the figures of a program that are compared with it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import isfinite
+
+from zeropoint.errors import Error
+
+BYTES = {"": 1, "B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9}
+MILLISECONDS = {"": 1.0, "us": 1e-3, "ms": 1.0, "s": 1e3}
+
+
+class BudgetError(Error, ValueError):
+    """A budget that is not well-formed, or that no choice of widths meets."""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """The least SQNR of every output in dB, the most bytes of constants, the most milliseconds of a run on one thread.
+
+    None where there is no limit.
+    """
+
+    quality: float | None = None
+    size: float | None = None
+    latency: float | None = None
+
+    @staticmethod
+    def parse(text: str) -> Budget:
+        """Read `quality=20,size=4MB,latency=5ms`, any of the three. Raises BudgetError."""
+        units: Mapping[str, Mapping[str, float]] = {
+            "quality": {"": 1.0, "dB": 1.0},
+            "size": BYTES,
+            "latency": MILLISECONDS,
+        }
+        found: dict[str, float] = {}
+        for part in text.split(","):
+            matched = re.fullmatch(r"\s*(\w+)\s*=\s*([-+.\deE]*\d\.?)\s*([a-zA-Z]*)\s*", part)
+            name, number, unit = matched.groups() if matched else (part, "", "")
+            if name not in units or name in found or unit not in units[name]:
+                raise BudgetError(
+                    f"found budget '{part.strip()}', expected one or more of quality=DB, size=BYTES (kB, MB), "
+                    f"latency=MS (us, ms, s), by commas"
+                )
+            found[name] = _number(part, number) * units[name][unit]
+        return Budget(**found)
+
+    def allows(self, figures: Figures) -> bool:
+        """Whether size and latency are within the limits."""
+        pairs = ((figures.size, self.size), (figures.latency, self.latency))
+        return all(limit is None or (found is not None and found <= limit) for found, limit in pairs)
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether size or latency has a limit."""
+        return self.size is not None or self.latency is not None
+
+    def __str__(self) -> str:
+        parts = (("quality", self.quality, "dB"), ("size", self.size, "B"), ("latency", self.latency, "ms"))
+        return ",".join(f"{name}={number:g}{unit}" for name, number, unit in parts if number is not None)
+
+
+def _number(part: str, number: str) -> float:
+    try:
+        found = float(number)
+    except ValueError:
+        found = float("nan")
+    if not isfinite(found):
+        raise BudgetError(f"found budget '{part.strip()}', expected a number after '='")
+    return found
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What a program costs: least SQNR of an output in dB, bytes of constants, milliseconds if they were measured."""
+
+    quality: float
+    size: int
+    latency: float | None = None
+
+    def __str__(self) -> str:
+        took = "" if self.latency is None else f", {self.latency:.2f} ms"
+        return f"{self.quality:.1f} dB, {self.size / 1e6:.2f} MB of constants{took}"

@@ -1,0 +1,82 @@
+"""The journal of a search: a line of JSON for every measurement, so that a search that was broken off goes on.
+
+The first line has the digest of the calibrated program and of the options. A last line that is not whole is ignored.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, cast
+
+from zeropoint.budget.budget import BudgetError, Figures
+from zeropoint.budget.steps import Step
+from zeropoint.ir.program import Program
+
+
+class Journal:
+    """Figures by the steps that were taken. With `path` None nothing is written.
+
+    `options` is a text that is equal for equal options. Without `resume`, an existing file is replaced. Raises
+    BudgetError if the file belongs to another program or other options.
+    """
+
+    def __init__(self, path: Path | None, program: Program, options: str, *, resume: bool):
+        self._path = path
+        self._found: dict[tuple[str, ...], Figures] = {}
+        if path is None:
+            return
+        what = hashlib.sha256(f"{program}\n{options}".encode()).hexdigest()
+        if resume and path.exists():
+            self._read(path, what)
+        else:
+            path.write_text(json.dumps({"what": what}) + "\n", encoding="utf-8")
+
+    def _read(self, path: Path, what: str) -> None:
+        records = [record for line in path.read_text(encoding="utf-8").splitlines() if (record := _parsed(line))]
+        if not records or records[0].get("what") != what:
+            raise BudgetError(
+                f"{path}: found the journal of another model or other options, or a damaged one, expected that of this "
+                f"search; run without --resume, which begins anew"
+            )
+        for record in records[1:]:
+            steps = tuple(record.pop("steps"))
+            self._found[steps] = Figures(**record)
+        whole = "".join(f"{json.dumps(record)}\n" for record in (records[0], *map(_record, self._found.items())))
+        path.write_text(whole, encoding="utf-8")  # without a torn line, which the next one would be added to
+
+    def get(self, steps: Sequence[Step]) -> Figures | None:
+        """The figures of these steps, if they were measured."""
+        return self._found.get(_names(steps))
+
+    def add(self, steps: Sequence[Step], figures: Figures) -> None:
+        """Write a measurement. Raises OSError."""
+        self._found[_names(steps)] = figures
+        if self._path is not None:
+            with self._path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(_record((_names(steps), figures))) + "\n")
+
+    def remove(self) -> None:
+        """Remove the file, at the end of the search."""
+        if self._path is not None:
+            self._path.unlink(missing_ok=True)
+
+
+def _names(steps: Sequence[Step]) -> tuple[str, ...]:
+    return tuple(f"{step.name} {','.join(map(str, step.regions))} {step.width}" for step in steps)
+
+
+def _record(entry: tuple[Sequence[str], Figures]) -> dict[str, Any]:
+    steps, figures = entry
+    return {"steps": list(steps), **asdict(figures)}
+
+
+def _parsed(line: str) -> dict[str, Any]:
+    try:
+        found = json.loads(line)
+    except ValueError:
+        return {}
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}

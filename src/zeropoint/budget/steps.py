@@ -1,0 +1,158 @@
+"""The steps of a search: kernels to widen, the most important first, and the program with some of them taken."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+from xdsl.dialects.builtin import AnyFloat, ArrayAttr, StringAttr
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from zeropoint.budget.budget import Budget
+from zeropoint.ir.annotations import FLOAT_REASON
+from zeropoint.ir.constants import constant_array
+from zeropoint.ir.locations import location_text
+from zeropoint.ir.program import Program
+from zeropoint.ir.quant import AnyQuantizedType, NoQuantizedType, QuantizeRegionOp, StatisticsOp, Storage
+from zeropoint.ir.tensors import element_of
+from zeropoint.report.counts import multiplications_of
+from zeropoint.targets import Role, Target
+
+FLOAT = "float"
+FLOAT_BYTES = 3
+"""Bytes that a weight in f32 takes more than one in 8 bits."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One widening: the regions of a kernel (by index among the regions) get `width`, `i16` or `float`.
+
+    `share` is the share of the outputs' noise that the kernel adds to first order, from 0 to 1.
+    """
+
+    name: str
+    regions: tuple[int, ...]
+    width: str
+    share: float
+    weights: int
+    products: int
+
+
+def wide_storage(region: QuantizeRegionOp, target: Target) -> Storage | None:
+    """The wider of the two storages in the target's rows for a kernel; None if there is only one width."""
+    rows = target.by_kernel.get(region.logical_kernel.data, ())
+    given = [row.output.storage for row in rows if row.output.role is not Role.OTHER]
+    free = all(isinstance(spec, AnyFloat) for spec in region.output_specs)
+    widest = max(given, key=lambda storage: storage.type.width, default=None)
+    least = min((storage.type.width for storage in given), default=0)
+    return widest if free and widest is not None and widest.type.width > least else None
+
+
+def regions_of(program: Program) -> list[QuantizeRegionOp]:
+    """The regions of a program, in order."""
+    return [op for op in program.entry.ops if isinstance(op, QuantizeRegionOp)]
+
+
+def kernel_key(region: QuantizeRegionOp) -> tuple[str, str]:
+    """The name of the original op and the kernel of a region; several regions may have the same."""
+    kernel = region.logical_kernel.data
+    return location_text(region.location) or kernel, kernel
+
+
+def steps_of(program: Program, target: Target, noise: Mapping[tuple[str, str], float], budget: Budget) -> list[Step]:
+    """The steps for the kernels of a calibrated program, the most important first.
+
+    `noise` is the noise/signal at the outputs that each quantized kernel adds, by `kernel_key`; other kernels have no
+    step. All steps to float come after those to the wider storage.
+    """
+    places: dict[tuple[str, str], list[int]] = {}
+    regions = regions_of(program)
+    for index, region in enumerate(regions):
+        if noise.get(kernel_key(region), 0.0) > 0:
+            places.setdefault(kernel_key(region), []).append(index)
+    total = sum(noise.values())
+    wider: list[Step] = []
+    floats: list[Step] = []
+    for key, indices in places.items():
+        members = [regions[index] for index in indices]
+        weights = sum(_weights(region, program) for region in members)
+        products = sum(map(multiplications_of, members))
+        step = Step(key[0], tuple(indices), FLOAT, noise[key] / total, weights, products)
+        floats.append(step)
+        storages = [wide_storage(region, target) for region in members]
+        if all(storages):
+            wider.append(Step(step.name, step.regions, f"i{storages[0].type.width}", step.share, weights, products))  # pyright: ignore[reportOptionalMemberAccess] (all of them are storages)
+    return [*_ranked(wider, budget), *_ranked(floats, budget)]
+
+
+def _weights(region: QuantizeRegionOp, program: Program) -> int:
+    """The number of elements of the constants that a region reads."""
+    arrays = (constant_array(value, program.weights) for value in region.inputs)
+    return sum(array.size for array in arrays if array is not None)
+
+
+def _ranked(steps: Iterable[Step], budget: Budget) -> list[Step]:
+    def gain(step: Step) -> float:
+        bytes_ = FLOAT_BYTES * step.weights if budget.size is not None else 0
+        products = step.products if budget.latency is not None else 0
+        return step.share / max(bytes_ + products, 1)
+
+    return sorted(steps, key=lambda step: (-gain(step), step.regions))
+
+
+def widened(program: Program, steps: Sequence[Step], budget: Budget) -> Program:
+    """The calibrated program with the demands of the steps: `!quant.any` of the wider storage, or `!quant.none`.
+
+    A kernel between kernels that all stay float stays float too, because rounding there would only add noise.
+    """
+    program = program.clone()
+    regions = regions_of(program)
+    widths = {index: step for step in steps for index in step.regions}  # a later step replaces an earlier one
+    for index, step in widths.items():
+        region = regions[index]
+        if step.width == FLOAT:
+            _keep_float(region, f"budget {budget}: it adds {step.share:.1%} of the noise at the outputs")
+        else:
+            expressed = element_of(region.outputs[0])
+            assert isinstance(expressed, AnyFloat)
+            region.output_specs = ArrayAttr[Attribute]([AnyQuantizedType.of(Storage.of(step.width), expressed)])
+    chosen = {regions[index] for index, step in widths.items() if step.width == FLOAT}
+    for region in regions:
+        if region not in chosen and _is_between(region, chosen):
+            _keep_float(region, f"budget {budget}: all kernels around it stay float")
+    return program
+
+
+def _keep_float(region: QuantizeRegionOp, reason: str) -> None:
+    def none(values: Iterable[SSAValue]) -> ArrayAttr[Attribute]:
+        elements = (element_of(value) for value in values)
+        return ArrayAttr([NoQuantizedType(one) if isinstance(one, AnyFloat) else one for one in elements])
+
+    region.input_specs, region.output_specs = none(region.inputs), none(region.outputs)
+    region.attributes[FLOAT_REASON] = StringAttr(reason)
+
+
+def _is_between(region: QuantizeRegionOp, chosen: set[QuantizeRegionOp]) -> bool:
+    """Whether regions in `chosen` make all activations that a region reads and read all its results."""
+    makers = [_maker(value) for value in region.inputs]
+    readers = list(chain.from_iterable(_readers(value) for value in region.outputs))
+    made = [op for op in makers if not isinstance(op, Operation) or not _is_constant(op)]
+    return bool(made and readers) and all(op in chosen for op in (*made, *readers))
+
+
+def _maker(value: SSAValue) -> object:
+    owner = value.owner
+    return _maker(owner.arg) if isinstance(owner, StatisticsOp) else owner
+
+
+def _is_constant(op: Operation) -> bool:
+    return not op.operands and not isinstance(op, QuantizeRegionOp)
+
+
+def _readers(value: SSAValue) -> list[Operation]:
+    found: list[Operation] = []
+    for use in value.uses:
+        reader = use.operation
+        found += _readers(reader.res) if isinstance(reader, StatisticsOp) else [reader]
+    return found

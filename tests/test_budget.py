@@ -1,0 +1,220 @@
+"""The search for widths under a budget: prefixes of the steps, figures measured once, a journal, real programs."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import zeropoint as zp
+from networks import Network
+from zeropoint.bit_widths import least_output_sqnr
+from zeropoint.budget import Budget, BudgetError, Figures, Journal, Step, regions_of, spend, widened
+from zeropoint.cli import main
+from zeropoint.correct import Parts
+from zeropoint.interp import Interpreter
+from zeropoint.ir.files import save_program
+from zeropoint.ir.program import Program
+from zeropoint.ir.quant import NoQuantizedType, UniformQuantizedType
+from zeropoint.ir.stablehlo import ConvolutionLayout, ConvolutionOp
+from zeropoint.ir.tensors import Array, with_shape
+from zeropoint.ir.text import parse_program
+from zeropoint.pipeline import Options, Quantization, quantize
+from zeropoint.report.counts import constant_bytes
+from zeropoint.report.explain import explain
+
+PINNED = """func.func @main(%x: tensor<4xf32> {zeropoint.name = "x"}) -> tensor<4xf32> {
+  %0 = "quant.qcast"(%x) : (tensor<4xf32>) -> tensor<4x!quant.uniform<i8:f32, 0.01>>
+  %1 = "quant.dcast"(%0) : (tensor<4x!quant.uniform<i8:f32, 0.01>>) -> tensor<4xf32>
+  return %1 : tensor<4xf32>
+}
+"""
+STEPS = [Step(f"conv{n}", (n,), "float", 0.5**n, 100, 1000) for n in range(10)]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("quality=20", Budget(quality=20.0)),
+        ("size=4MB", Budget(size=4e6)),
+        ("quality=22.5dB, latency=800us", Budget(quality=22.5, latency=0.8)),
+        ("latency=2s,size=100", Budget(size=100.0, latency=2000.0)),
+    ],
+)
+def test_a_budget_is_read_with_its_units(text: str, found: Budget) -> None:
+    assert Budget.parse(text) == found
+
+
+@pytest.mark.parametrize("text", ["", "quality", "quality=x", "speed=3", "size=4ms", "quality=1,quality=2", "size=.e"])
+def test_what_is_no_budget_is_refused_with_its_text(text: str) -> None:
+    with pytest.raises(BudgetError, match=f"found budget '{text.split(',')[-1]}', expected"):
+        Budget.parse(text)
+
+
+def measured(counts: list[int], reached: Sequence[float]):
+    def measure(steps: Sequence[Step]) -> Figures:
+        counts.append(len(steps))
+        return Figures(reached[len(steps)], 1000 + 300 * len(steps))
+
+    return measure
+
+
+def test_the_shortest_prefix_of_that_quality_is_found_and_each_length_measured_once() -> None:
+    counts: list[int] = []
+    spent = spend(STEPS, measured(counts, range(10, 21)), Budget(quality=16.0))
+    assert [step.name for step in spent.steps] == [f"conv{n}" for n in range(6)]
+    assert (spent.before.quality, spent.after.quality) == (10.0, 16.0)
+    assert len(counts) == len(set(counts)) <= 7
+
+
+def test_a_quality_that_no_prefix_has_is_refused_with_the_best_one() -> None:
+    with pytest.raises(BudgetError, match=r"found at most 20.0 dB.*at 10 of 10 steps, expected quality=25dB"):
+        spend(STEPS, measured([], range(10, 21)), Budget(quality=25.0))
+
+
+def test_within_a_size_the_best_prefix_measured_is_taken() -> None:
+    reached = [10.0, 12.0, 15.0, 14.0, 13.0, *[30.0] * 6]
+    spent = spend(STEPS, measured([], reached), Budget(size=1000 + 300 * 4))
+    assert len(spent.steps) == 2
+    assert spent.after.size <= 2200
+
+
+def test_quality_beyond_the_size_is_refused_with_both() -> None:
+    with pytest.raises(BudgetError, match=r"found 16.0 dB, 0.00 MB .* expected quality=16dB,size=2000B"):
+        spend(STEPS, measured([], range(10, 21)), Budget(quality=16.0, size=2000.0))
+
+
+def test_a_journal_gives_back_what_was_measured_and_ignores_a_torn_line(tmp_path: Path) -> None:
+    program = parse_program("func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> { return %x : tensor<2xf32> }")
+    path = tmp_path / "journal"
+    first = Journal(path, program, "options", resume=False)
+    first.add(STEPS[:2], Figures(12.5, 100, 3.0))
+    with path.open("a") as file:
+        file.write('{"steps": ["conv0 0 fl')
+    again = Journal(path, program, "options", resume=True)
+    assert again.get(STEPS[:2]) == Figures(12.5, 100, 3.0)
+    assert again.get(STEPS[:3]) is None
+    with pytest.raises(BudgetError, match="found the journal of another model or other options"):
+        Journal(path, program, "other options", resume=True)
+    again.remove()
+    assert not path.exists()
+
+
+@functools.cache
+def network() -> Program:
+    """Four convolutions; the second one's result has a channel of 60 times the others, which cost it six bits."""
+    net = Network([(1, 6, 8, 8)], seed=2)
+    value = net.values[0]
+    for number in range(4):
+        net.layer("conv")
+        weight = net.random.normal(0, 0.4, (6, 6, 1, 1))
+        if number == 1:
+            weight[0] *= 60
+        if number == 2:
+            weight[:, 0] /= 60
+        layout = ConvolutionLayout.channels_first(2)
+        made = ConvolutionOp(value, net.constant(weight), with_shape(value, [1, 6, 8, 8]), layout)
+        value = net.insert(made)
+        net.values.append(value)
+    return net.finish([value])
+
+
+def data(count: int = 8) -> list[dict[str, Array]]:
+    random = np.random.default_rng(0)
+    return [{"x0": random.normal(0, 1, (1, 6, 8, 8)).astype(np.float32)} for _ in range(count)]
+
+
+@functools.cache
+def quantized(budget: str, target: str = "cpu", effort: str = "none") -> Quantization:
+    return quantize(network(), data(), Options(target, observer="minmax", effort=effort, budget=Budget.parse(budget)))
+
+
+def test_kernels_stay_float_until_the_quality_is_reached_and_the_program_says_which() -> None:
+    made = quantized("quality=34")
+    assert made.spent is not None
+    assert made.spent.before.quality < 34 <= made.spent.after.quality
+    assert {step.width for step in made.spent.steps} == {"float"}
+    assert 0 < len(made.spent.steps) < 4
+    text = str(explain(made.integer))
+    assert "budget quality=34dB: " in text
+    assert f"  {made.spent.steps[0].name}: float; " in text
+    assert "of the noise at the outputs" in text
+    reference, found = Interpreter(network()), Interpreter(made.integer)
+    pairs = [(reference(one), found(one)) for one in Parts.of(data()).held]
+    assert least_output_sqnr(pairs) == pytest.approx(made.spent.after.quality, abs=0.01)
+
+
+def test_what_the_outlier_costs_is_found_first() -> None:
+    made = quantized("quality=34")
+    assert made.spent is not None
+    assert made.spent.steps[0].regions == (1,)
+    assert made.spent.steps[0].share > 0.4
+
+
+def test_a_target_with_two_widths_takes_the_wider_storage_before_float() -> None:
+    made = quantized("quality=20", "litert")
+    assert made.spent is not None
+    assert {step.width for step in made.spent.steps} == {"i16"}
+    specs = [region.output_specs.data[0] for region in regions_of(made.propagated)]
+    assert any(isinstance(spec, UniformQuantizedType) and spec.storage.type.width == 16 for spec in specs)
+
+
+def test_a_size_is_kept() -> None:
+    narrow = constant_bytes(quantized("quality=1").integer)
+    made = quantized(f"size={narrow + 150}")
+    assert made.spent is not None
+    assert constant_bytes(made.integer) <= narrow + 150
+    assert made.spent.after.quality > made.spent.before.quality + 10
+
+
+def test_a_kernel_between_two_floats_stays_float() -> None:
+    program = quantized("quality=1").calibrated
+    chosen = [Step("", (0, 2), "float", 0.5, 0, 0)]
+    made = regions_of(widened(program, chosen, Budget(quality=1.0)))
+    floats = [all(isinstance(spec, NoQuantizedType) for spec in region.output_specs) for region in made]
+    assert floats == [True, True, True, False]
+
+
+def test_corrections_are_part_of_every_measurement() -> None:
+    made = quantized("quality=34", effort="fast")
+    assert made.spent is not None
+    assert made.corrections.attempts
+    assert made.spent.after.quality >= 34
+
+
+def test_a_search_that_was_broken_off_goes_on(tmp_path: Path) -> None:
+    save_program(network(), tmp_path / "model.mlir")
+    np.savez(tmp_path / "data.npz", x0=np.concatenate([sample["x0"] for sample in data()]))
+    arguments = ["quantize", str(tmp_path / "model.mlir"), "--data", str(tmp_path / "data.npz"), "--effort", "none"]
+    arguments += ["--budget", "quality=34,size=10", "-o", str(tmp_path / "q.mlir")]
+    failed = CliRunner().invoke(main, arguments)  # the journal stays: the search found no answer
+    assert failed.exit_code == 2
+    assert "expected quality=34dB,size=10B; ask for less" in failed.output
+    journal = tmp_path / ".q.mlir.journal.budget"
+    before = journal.read_text()
+    assert len(before.splitlines()) > 2
+    assert all(json.loads(line) for line in before.splitlines())
+    again = CliRunner().invoke(main, [*arguments, "--resume"])
+    assert again.exit_code == 2
+    assert journal.read_text() == before
+    assert not (tmp_path / "q.mlir").exists()
+
+
+def test_python_takes_a_budget_and_measures_latency() -> None:
+    with pytest.raises(BudgetError, match="found budget 'fast=1'"):
+        zp.quantize(zp.Model(network()), data(), budget="fast=1")
+    made = zp.quantize(zp.Model(network()), data(), budget="latency=10s", effort="none")
+    assert made.quantization is not None
+    assert made.quantization.spent is not None
+    assert made.quantization.spent.after.latency is not None
+    assert 0 < made.quantization.spent.after.latency < 10_000
+
+
+def test_a_budget_needs_data() -> None:
+    with pytest.raises(ValueError, match="found a budget without data"):
+        quantize(parse_program(PINNED), None, Options(budget=Budget(quality=3.0)))
