@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from hypothesis import strategies as st
-from xdsl.dialects.builtin import ModuleOp, TensorType, i8, i32
+from xdsl.dialects.builtin import IntegerType, ModuleOp, TensorType, i8, i32
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
@@ -93,13 +93,13 @@ class Builder:
         reals = 2.0 ** self.random.uniform(*output.exponents, channels if output.per_channel else 1)
         if output.behaviour == "pot":
             reals = 2.0 ** np.round(np.log2(reals))
-        multiplier = Multiplier.of(reals, RequantizeBehaviour(output.behaviour), 8)
+        multiplier = Multiplier.of(reals, RequantizeBehaviour(output.behaviour), output.bits)
         arrays = [self.constant(array) for array in multiplier_arrays(multiplier)]
         op = RequantizeOp(
             accumulator,
             arrays[0],
             arrays[1] if len(arrays) > 1 else None,
-            with_element(accumulator, i8),
+            with_element(accumulator, IntegerType(output.bits)),
             behaviour=multiplier.behaviour.value,
             zero_point=output.zero_point,
             storage_min=output.bounds[0],
@@ -119,6 +119,12 @@ class Output:
     zero_point: int
     bounds: tuple[int, int]
     bias: int
+    bits: int = 8
+
+    def wide(self) -> Output:
+        """The same with 16-bit results."""
+        low, high = (256 * bound + (255 if bound == 127 else 0) for bound in self.bounds)
+        return replace(self, bits=16, bounds=(low, high), zero_point=200 * self.zero_point)
 
 
 @st.composite
@@ -313,7 +319,7 @@ def products(draw: Draw) -> Case:
     dims = DotDimensions((), (), (len(outer),), (1 if turned else 0,))
     result = TensorType(i32, (*outer, channels))
     product = net.insert(DotGeneralOp(net.values[0], net.constant(weights), result, dims))
-    y = net.requantized(product, draw(outputs()), len(outer))
+    y = net.requantized(product, draw(outputs() | outputs().map(Output.wide)), len(outer))
     return Case(net.finish(y), samples_of(net, [(*outer, terms)]))
 
 
@@ -336,7 +342,8 @@ def batches(draw: Draw) -> Case:
     contracting = rank - 1 if shapes[1][-2:] == (channels, terms) else rank - 2
     dims = DotDimensions(batching, batching, (rank - 1,), (contracting,))
     product = net.insert(DotGeneralOp(*wide, TensorType(i32, (*batch, rows, channels)), dims))
-    y = net.requantized(product, replace(draw(outputs()), bias=0), rank - 1)
+    output = draw(outputs() | outputs().map(Output.wide))
+    y = net.requantized(product, replace(output, bias=0), rank - 1)
     if draw(st.booleans()):
         moved = draw(st.permutations(range(rank - 1)))
         y = net.insert(TransposeOp(y, [*moved, rank - 1]))

@@ -35,6 +35,7 @@ CASES: dict[str, tuple[Case, ...]] = {
     "add": (Case("Add", (IMAGE, IMAGE)),),
     "subtract": (Case("Sub", (IMAGE, IMAGE)),),
     "elementwise_unary": (Case("Exp", (IMAGE,)), Case("Elu", (IMAGE,))),
+    "softmax": (Case("Softmax", ((6, 5, 90),), attributes={"axis": -1}, scale=1 / 256),),
     "logistic": (Case("Sigmoid", (IMAGE,), scale=1 / 256),),
     "tanh": (Case("Tanh", (IMAGE,), scale=1 / 128),),
     "average_pool": (Case("AveragePool", (IMAGE,), attributes={"kernel_shape": [2, 4]}),),

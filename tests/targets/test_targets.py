@@ -248,7 +248,7 @@ def test_rows_are_counted_from_the_first(tmp_path: Path) -> None:
         ("name = 'x'\nprofile = 'up'", "found profile 'up', expected one of"),
         ("name = 'x'\nprofile = 'fixed32'\nkernel = 3", "found 'kernel' that is no list"),
         ("name = 'x'\ncolour = 3", "found key 'colour'"),
-        ("name = 'x'\nextends = 'gpu'", "found target 'gpu', expected one of: cpu, litert"),
+        ("name = 'x'\nextends = 'gpu'", "found target 'gpu', expected one of: cpu, cpu-integer"),
     ],
 )
 def test_a_bad_table_is_refused(tmp_path: Path, text: str, sentence: str) -> None:
@@ -264,7 +264,7 @@ def test_a_bad_table_is_refused(tmp_path: Path, text: str, sentence: str) -> Non
 def test_a_target_that_is_not_there_is_named() -> None:
     with pytest.raises(TargetError, match=r"nowhere\.toml: No such file"):
         target("nowhere.toml")
-    with pytest.raises(TargetError, match="found target 'gpu', expected one of: cpu, litert"):
+    with pytest.raises(TargetError, match="found target 'gpu', expected one of: cpu, cpu-integer"):
         target("gpu")
 
 

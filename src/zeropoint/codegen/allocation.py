@@ -23,7 +23,6 @@ from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.tensors import dtype_element, element_dtype, element_of, shape_of, with_shape
 
 BYTE = np.dtype(np.int8)
-REAL = np.dtype(np.float32)
 
 
 class Allocation:
@@ -60,10 +59,16 @@ class Allocation:
             self.memory.insert(BorderOp(self.memory.of(view), halo.sides, halo.value), op)
         return view
 
-    def floats_for(self, op: Operation, value: SSAValue) -> View:
-        """A new view for f32 in whole cache lines, with the zero padding that its users need."""
+    def sums_for(self, op: Operation, value: SSAValue) -> View:
+        """A new view for the result of a contraction: bytes (`bytes_for`), or words and floats in whole cache lines.
+
+        Images have the zero padding that their users need.
+        """
+        dtype = element_dtype(element_of(value))
+        if dtype == BYTE:
+            return self.bytes_for(op, value)
         halo = self.halo(value) if self.values.is_image(value) else None
-        return self.padded(op, shape_of(value), REAL, ALIGNMENT, halo)
+        return self.padded(op, shape_of(value), dtype, ALIGNMENT, halo)
 
     def bytes_for(self, op: Operation, value: SSAValue, *, narrow: bool = False) -> View:
         """A new view for stored 8-bit integers, with the padding that their users need.

@@ -228,9 +228,7 @@ class _Layout:
         read = added.pop() if other is source else self._read(op, op.inputs[0], match)
         if match.windows is not None:
             read = self._surrounded(op, read, match.windows.padding)
-        bytes_ = element_dtype(element_of(result)) == BYTE
-        target = self.allocation.bytes_for(op, result) if bytes_ else self.allocation.floats_for(op, result)
-        return [read, *added], target
+        return [read, *added], self.allocation.sums_for(op, result)
 
     def _read(self, op: KernelOp, source: SSAValue, match: ContractionMatch) -> View:
         """The source of a contraction, in a layout that it can read."""
@@ -281,9 +279,8 @@ class _Layout:
         """A new view for a product; if a transpose is its only user, one in which the transposed value is in order."""
         value = op.values[0]
         user = next(iter(value.uses)).operation if value.has_one_use() else None
-        bytes_ = element_dtype(element_of(value)) == BYTE
         kept = user.result if isinstance(user, TransposeOp) else value
-        whole = self.allocation.bytes_for(op, kept) if bytes_ else self.allocation.floats_for(op, kept)
+        whole = self.allocation.sums_for(op, kept)
         if not isinstance(user, TransposeOp):
             return whole
         self.views[user.result] = whole

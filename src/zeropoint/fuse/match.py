@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import AnyFloat
@@ -22,6 +22,7 @@ from zeropoint.ir.stablehlo import (
 )
 from zeropoint.ir.tensors import Array, element_of
 from zeropoint.ir.weights import Weights
+from zeropoint.targets import KernelRow
 
 
 @dataclass(frozen=True)
@@ -51,8 +52,8 @@ class Graph:
 
     weights: Weights
     positions: dict[Operation, int]
-    kernels: Collection[str]
-    """The logical kernels that the target has."""
+    kernels: Mapping[str, Sequence[KernelRow]]
+    """The rows of each logical kernel that the target has."""
     bounds: Collection[tuple[float, float]] | None = None
     """The clamp bounds that its kernels absorb after a sum or product; None for any."""
     stated: Statements = field(default_factory=dict[SSAValue, list[Operation]])

@@ -86,17 +86,41 @@ def match_softmax(op: Operation, graph: Graph) -> Match | None:
 
 
 def _mask_before(value: SSAValue, graph: Graph) -> tuple[Way, tuple[SSAValue, ...]]:
-    """The addition of a computed, broadcast mask before a softmax that stays float, and the ports of the match.
+    """The addition of a computed, broadcast mask before a softmax, the scale before that, and the ports of the match.
 
-    A mask is about -10000 where it hides a score. An 8-bit scale that covers it leaves no resolution for the scores, so
-    on a target without softmax the addition joins the float kernel.
+    A mask is about -10000 where it hides a score. An 8-bit scale that covers it leaves no resolution for the scores. So
+    the addition joins the kernel if that stays float, or if a row of the table has a port for a mask. The kernel of
+    such a row also takes scores that are multiplied by a positive number.
     """
+    rows = graph.kernels.get("softmax", ())
+    takes_mask = any(len(row.inputs) > 1 for row in rows)
+    way: Way = []
+    ports: tuple[SSAValue, ...] = (value,)
     add = value.owner
-    if "softmax" not in graph.kernels and isinstance(add, AddOp):
+    if (takes_mask or not rows) and isinstance(add, AddOp):
         for scores, mask in ((add.lhs, add.rhs), (add.rhs, add.lhs)):
             if isinstance(mask.owner, BroadcastInDimOp) and graph.array(mask.owner.operand) is None:
-                return [add], (scores, mask)
-    return [], (value,)
+                way, ports = [add], (scores, mask)
+                break
+    if takes_mask:
+        scores, *masks = ports
+        for index, mask in enumerate(masks):
+            if isinstance(mask.owner, BroadcastInDimOp) and graph.only_user(mask) is add:
+                way.append(mask.owner)
+                masks[index] = mask.owner.operand
+        scores, scaling = _unscaled(scores, graph)
+        way, ports = [*way, *scaling], (scores, *masks)
+    return way, ports
+
+
+def _unscaled(value: SSAValue, graph: Graph) -> tuple[SSAValue, Way]:
+    """The x of `value` = x * c or x / c with a positive number c, and the op; else `value` and no ops."""
+    op = value.owner
+    if isinstance(op, MultiplyOp | DivideOp) and graph.only_user(value) is not None:
+        number = graph.splat(op.rhs)
+        if number is not None and 0 < number < float("inf"):
+            return op.lhs, [op]
+    return value, []
 
 
 def match_log_softmax(op: Operation, graph: Graph) -> Match | None:

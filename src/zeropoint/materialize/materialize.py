@@ -48,7 +48,17 @@ from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType, stored_ar
 from zeropoint.ir.stablehlo import ConstantOp, UniformDequantizeOp, UniformQuantizeOp
 from zeropoint.ir.tensors import element_of, with_element
 from zeropoint.ir.weights import Weights
-from zeropoint.materialize import contraction, elementwise, litert, movement, onnxruntime, reduction, tosa, xnnpack
+from zeropoint.materialize import (
+    contraction,
+    elementwise,
+    litert,
+    movement,
+    normalization,
+    onnxruntime,
+    reduction,
+    tosa,
+    xnnpack,
+)
 from zeropoint.materialize.derived import derived
 from zeropoint.materialize.edges import cast_constant, quantized_before, take_over_casts
 from zeropoint.materialize.kernel import Kernel
@@ -66,6 +76,7 @@ KERNELS: Mapping[str, Callable[[Kernel], SSAValue]] = {
 
 OWN_ARITHMETIC: Mapping[KernelBehaviour, Mapping[str, Callable[[Kernel], SSAValue]]] = {
     KernelBehaviour.REAL: KERNELS,
+    KernelBehaviour.INTEGER: {**KERNELS, **normalization.KERNELS},
     KernelBehaviour.LITERT: {**KERNELS, **litert.KERNELS},
     KernelBehaviour.XNNPACK: {**KERNELS, **litert.KERNELS, **xnnpack.KERNELS},
     KernelBehaviour.ONNXRUNTIME: {**KERNELS, **onnxruntime.KERNELS},

@@ -21,6 +21,8 @@ class KernelBehaviour(StrEnum):
 
     REAL = "real"
     """The exact result, rounded once: a requantized sum of centred integers, a table of a rounded function."""
+    INTEGER = "integer"
+    """The same, and integer arithmetic of our own for kernels without such a result (`numerics.softmax`)."""
     LITERT = "litert"
     """LiteRT's arithmetic (`numerics.litert`): means of stored integers, with multipliers divided by the count."""
     XNNPACK = "xnnpack"
@@ -89,8 +91,8 @@ _Q, _R, _A, _K = QuantizeBehaviour, RequantizeBehaviour, AddBehaviour, KernelBeh
 PROFILES: dict[str, Profile] = dict(
     [
         # Ours, integer-only: the default of target cpu, and its form without the 16-bit multiply.
-        _profile("fixed16", _Q.RNE_AFTER_ZERO_POINT, _R.FIXED16, _R.FIXED32, _A.COMMON_SCALE_16),
-        _profile("fixed32", _Q.RNE_AFTER_ZERO_POINT, _R.FIXED32, _R.FIXED32, _A.COMMON_SCALE),
+        _profile("fixed16", _Q.RNE_AFTER_ZERO_POINT, _R.FIXED16, _R.FIXED32, _A.COMMON_SCALE_16, kernels=_K.INTEGER),
+        _profile("fixed32", _Q.RNE_AFTER_ZERO_POINT, _R.FIXED32, _R.FIXED32, _A.COMMON_SCALE, kernels=_K.INTEGER),
         # LiteRT's reference kernels.
         _profile(
             "fixed32-double",

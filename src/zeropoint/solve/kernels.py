@@ -35,7 +35,9 @@ from zeropoint.ir.weights import Weights
 from zeropoint.solve.constraints import Constraints
 from zeropoint.solve.function_widths import FunctionWidths
 from zeropoint.solve.order import canonical_ranks
+from zeropoint.solve.reader_widths import reader_widths
 from zeropoint.solve.rescale import RESCALE_KERNEL, is_rescale
+from zeropoint.solve.termination import Port
 from zeropoint.targets import (
     DATA,
     OUTPUT,
@@ -134,6 +136,7 @@ class KernelChoice:
     left: Mapping[QuantizeRegionOp, str] = field(default_factory=dict[QuantizeRegionOp, str])
     storage_of: dict[SSAValue, Storage] = field(default_factory=dict[SSAValue, Storage])
     widths: FunctionWidths = field(init=False)
+    asked: dict[Port, int] = field(init=False)
     weights: Weights = field(init=False)
 
     def choose(self, program: Program) -> list[Kernel]:
@@ -141,6 +144,7 @@ class KernelChoice:
         kernels: list[Kernel] = []
         self.weights = program.weights
         self.widths = FunctionWidths.of(program, self.target, self.constraints)
+        self.asked = reader_widths(program, self.target)
         ranks = canonical_ranks(program, self.constraints)
         for op in program.entry.ops:
             if not isinstance(op, QuantizeRegionOp):
@@ -277,16 +281,20 @@ class KernelChoice:
 
     def _signature(self, region: QuantizeRegionOp, *, neighbours: bool) -> Signature:
         inputs = tuple(
-            self._demand(value, spec, neighbours, self.widths.wide.get((region, index)))
+            self._demand(value, spec, neighbours, self._wide((region, index)))
             for index, (value, spec) in enumerate(zip(region.inputs, region.input_specs, strict=True))
         )
         output, *more = (
-            self._demand(value, spec, False, self.widths.wide.get((region, port)))
+            self._demand(value, spec, False, self._wide((region, port)))
             for (port, value), spec in zip(result_ports(region), region.output_specs, strict=True)
         )
         return Signature(inputs, output, tuple(more))
 
-    def _demand(self, value: SSAValue, spec: object, neighbours: bool, wide: int | None) -> Demand:
+    def _wide(self, port: Port) -> int:
+        """The least width in bits of a port for the function there, or for the readers of the value; 0 for any."""
+        return max(self.widths.wide.get(port, 0), self.asked.get(port, 0))
+
+    def _demand(self, value: SSAValue, spec: object, neighbours: bool, wide: int) -> Demand:
         known = self.constraints.get(value)
         if isinstance(spec, UniformQuantizedType):
             return spec.storage

@@ -54,7 +54,7 @@ __all__ = [
     "target",
 ]
 
-TARGETS = ("cpu", "litert", "litert-16x8", "onnxruntime", "openvino", "shift_only", "stablehlo", "tosa")
+TARGETS = ("cpu", "cpu-integer", "litert", "litert-16x8", "onnxruntime", "openvino", "shift_only", "stablehlo", "tosa")
 """The names of the built-in targets."""
 
 _TABLES = Path(__file__).parent / "tables"

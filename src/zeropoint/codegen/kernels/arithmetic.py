@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from zeropoint.codegen.kernels.requantize import Epilogue, bytes_stored, channel_order
+from zeropoint.codegen.kernels.requantize import Epilogue, channel_order, channels_stored
 from zeropoint.codegen.kernels.scalars import filled, plus_product
 from zeropoint.codegen.kernels.sum import summed
 from zeropoint.codegen.llvm.isa import InstructionSet
@@ -107,10 +107,14 @@ class Integers(_IntegerSums):
     Parameters are the biases (i32) and those of the epilogue. Weights whose products could saturate use two halves.
     """
 
-    channel_bytes = 1
     halves: int
     epilogue: Epilogue
     residual: Residual | None = None
+
+    @property
+    def channel_bytes(self) -> int:
+        """Bytes of one output channel."""
+        return 2 if self.epilogue.words else 1
 
     def size(self, isa: InstructionSet, count: int) -> int:
         """Bytes of parameters of a group of `count` vectors."""
@@ -119,7 +123,7 @@ class Integers(_IntegerSums):
     def finish(self, f: Function, isa: InstructionSet, pixels: Sums, parameters: Value, to: Target) -> None:
         """Requantize, add the residual, store."""
         count = len(pixels[0])
-        stored, rest = bytes_stored(count, isa), f.at(parameters, count * isa.bytes)
+        stored, rest = channels_stored(count, isa), f.at(parameters, count * isa.bytes)
         for pixel, sums in enumerate(pixels):
             packed = self.epilogue.emit(f, isa, sums, rest)
             if to.other is not None and self.residual is not None and self.residual.total is not None:

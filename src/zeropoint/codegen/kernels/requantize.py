@@ -1,4 +1,4 @@
-"""The epilogue of a kernel: requantize accumulators to 8-bit activations, as in `zeropoint.numerics.requantize`.
+"""The epilogue of a kernel: requantize accumulators to 8 or 16 bits, as in `zeropoint.numerics.requantize`.
 
 Accumulators come in groups of up to four vectors of V elements, element 4 l + i of vector q being channel 4 n l + 4 q
 + i of the group of n vectors (`channel_order`): packing words and bytes lane by lane then puts the channels in order,
@@ -9,10 +9,12 @@ Parameters of a group, each a vector of the instruction set:
 | behaviour | |
 |---|---|
 | fixed16 | right shifts (i32) x n, left ones x n if `left`, M (i16) x ceil(n/2), zp (i16) if `offset`, bounds x 2 |
-| float32-rne | m (f32) x n, zp (i32), bounds (i8) x 2 |
-| others | multipliers (i32) x n, shifts (i32) x n, zp (i32), bounds (i8) x 2 |
+| fixed32 with `lifted` | multipliers (i32) x n, rounding terms (i32) x n, shifts (i32) x n, zp (i32), bounds x 2 |
+| float32-rne | m (f32) x n, zp (i32), bounds x 2 |
+| others | multipliers (i32) x n, shifts (i32) x n, zp (i32), bounds x 2 |
 
-Bounds are there if `clamped`. The biases, with fixed16's rounding terms, are where the accumulators start.
+Bounds are there if `clamped`, as wide as the results. 16-bit results are signed on every instruction set. The biases,
+with fixed16's rounding terms, are where the accumulators start.
 """
 
 from __future__ import annotations
@@ -74,16 +76,22 @@ class Epilogue:
     """The bounds are inside those of 8 bits."""
     offset: bool = True
     """The zero point with the instruction set's offset is not 0; after a ReLU it is 0."""
+    lifted: int | None = None
+    """The left shift of accumulators after which the high half of fixed32's products is enough, if there is one."""
+    words: bool = False
+    """Results have 16 bits."""
 
     @staticmethod
-    def of(output: Requantization, reach: IntArray, isa: InstructionSet) -> Epilogue:
-        """The epilogue for i8 outputs and |acc| <= `reach` (per channel). `exact` multipliers (f64) have none."""
-        multiplier = output.multiplier
+    def of(output: Requantization, reach: IntArray, isa: InstructionSet, bits: int = 8) -> Epilogue:
+        """The epilogue for results of 8 or 16 bits and |acc| <= `reach` (per channel). `exact` (f64) has none."""
+        multiplier, words = output.multiplier, bits == 16
         behaviour = multiplier.behaviour
         assert behaviour is not RequantizeBehaviour.EXACT
-        clamped = (output.storage_min, output.storage_max) != (-128, 127)
+        clamped = (output.storage_min, output.storage_max) != (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
+        if behaviour is RequantizeBehaviour.FIXED32:
+            return Epilogue(behaviour, clamped=clamped, lifted=_lift(multiplier, reach), words=words)
         if behaviour is not RequantizeBehaviour.FIXED16 or multiplier.shift is None:
-            return Epilogue(behaviour, clamped=clamped)
+            return Epilogue(behaviour, clamped=clamped, words=words)
         left = bool((multiplier.shift < 0).any())
         limit = INT32_MAX >> np.maximum(-multiplier.shift, 0)
         saturated = left and bool((reach > limit).any())
@@ -105,7 +113,8 @@ class Epilogue:
         m = np.where(channels < 0, 0, multiplier.multiplier[channels])
         shift = None if multiplier.shift is None else np.where(channels < 0, 2, multiplier.shift[channels])
         order = channel_order(count, isa.width)
-        zero = output.zero_point + isa.offset
+        offset = 0 if self.words else isa.offset
+        zero = output.zero_point + offset
         parts: list[AnyArray] = []
         if self.behaviour is RequantizeBehaviour.FIXED16 and shift is not None:
             parts.append(np.maximum(shift, 0)[order].astype(np.int32))
@@ -116,12 +125,16 @@ class Epilogue:
                 parts.append(np.full(2 * isa.width, zero, np.int16))
         else:
             parts.append(m[order].astype(np.int32 if shift is not None else np.float32))
+            if shift is not None and self.lifted is not None:
+                shift = np.where(channels < 0, 1, shift + (self.lifted - 32))
+                parts.append((np.int64(1) << (shift - 1))[order].astype(np.int32))
             if shift is not None:
                 parts.append(shift[order].astype(np.int32))
             parts.append(np.full(isa.width, zero, np.int32))
         if self.clamped:
-            bounds = np.array([output.storage_min, output.storage_max]) + isa.offset
-            parts.append(np.repeat(bounds, isa.bytes).astype(np.uint8 if isa.unsigned else np.int8))
+            bounds = np.array([output.storage_min, output.storage_max]) + offset
+            narrow = np.uint8 if isa.unsigned else np.int8
+            parts.append(np.repeat(bounds, isa.bytes // (1 + self.words)).astype(np.int16 if self.words else narrow))
         return b"".join(part.tobytes() for part in parts)
 
     def size(self, isa: InstructionSet, count: int) -> int:
@@ -131,18 +144,21 @@ class Epilogue:
         elif self.behaviour is RequantizeBehaviour.FLOAT32_RNE:
             vectors = count + 1
         else:
-            vectors = 2 * count + 1
+            vectors = (2 + (self.lifted is not None)) * count + 1
         return (vectors + 2 * self.clamped) * isa.bytes
 
     def emit(self, f: Function, isa: InstructionSet, sums: Sequence[Value], parameters: Value) -> Value:
-        """Requantize up to four vectors of accumulators to one vector: V bytes for each of them, in channel order."""
+        """Requantize up to four vectors of accumulators to one vector: V results for each of them, in channel order."""
         reader = _Reader(f, isa, parameters)
         if self.behaviour is RequantizeBehaviour.FIXED16:
             words = self._fixed16(f, isa, sums, reader)
         elif self.behaviour is RequantizeBehaviour.FIXED32:
-            words = _packed_words(f, isa, _fixed32(f, isa, sums, reader))
+            scaled = _fixed32(f, isa, sums, reader) if self.lifted is None else self._lifted(f, isa, sums, reader)
+            words = _packed_words(f, isa, scaled)
         else:
             words = _packed_words(f, isa, self._others(f, isa, sums, reader))
+        if self.words:
+            return self._in_order(f, isa, words, len(sums), reader)
         packed = isa.narrow(f, words[0], words[-1])
         if self.clamped:
             low, high = reader.take(isa.i8), reader.take(isa.i8)
@@ -159,6 +175,34 @@ class Epilogue:
         zero = reader.take(isa.i32)
         parts = zip(sums, multipliers, shifts, strict=True)
         return [requantized(f, self.behaviour, acc, m, shift, zero) for acc, m, shift in parts]
+
+    def _lifted(self, f: Function, isa: InstructionSet, sums: Sequence[Value], reader: _Reader) -> list[Value]:
+        """((acc << L) M + 2^(N-1)) >> N with N >= 33: the rounding term only adds to the high half of the product."""
+        assert self.lifted is not None
+        factors, terms, shifts = ([reader.take(isa.i32) for _ in sums] for _ in range(3))
+        zero, wide = reader.take(isa.i32), vector(isa.width, "i64")
+        results: list[Value] = []
+        for acc, factor, term, shift in zip(sums, factors, terms, shifts, strict=True):
+            acc = f.binary("shl", acc, constant(isa.i32, self.lifted)) if self.lifted else acc
+            product = f.binary("mul", f.cast("sext", acc, wide), f.cast("sext", factor, wide))
+            high = f.cast("trunc", f.binary("lshr", product, constant(wide, 32)), isa.i32)
+            results.append(f.add(f.binary("ashr", f.add(high, term), shift), zero))
+        return results
+
+    def _in_order(self, f: Function, isa: InstructionSet, words: Sequence[Value], count: int, reader: _Reader) -> Value:
+        """Clamp packed words of `count` vectors, and put the words of every lane side by side, in channel order."""
+        if self.clamped:
+            low, high = reader.take(isa.i16), reader.take(isa.i16)
+            words = [f.call(isa.i16, f"llvm.smax.v{2 * isa.width}i16", word, low) for word in words]
+            words = [f.call(isa.i16, f"llvm.smin.v{2 * isa.width}i16", word, high) for word in words]
+        each = 2 * isa.width
+        order = [
+            q // 2 * each + 8 * lane + 4 * (q % 2) + n
+            for lane in range(isa.lanes)
+            for q in range(count)
+            for n in range(4)
+        ]
+        return f.shuffle(words[0], words[-1], order)
 
     def _fixed16(self, f: Function, isa: InstructionSet, sums: Sequence[Value], reader: _Reader) -> list[Value]:
         right = [reader.take(isa.i32) for _ in sums]
@@ -227,6 +271,13 @@ def _fixed32(f: Function, isa: InstructionSet, sums: Sequence[Value], reader: _R
     return results
 
 
-def bytes_stored(count: int, isa: InstructionSet) -> int:
-    """The number of bytes of `emit`'s result that are channels."""
+def _lift(multiplier: Multiplier, reach: IntArray) -> int | None:
+    """The least left shift of accumulators with which all shifts are at least 33; None if it may overflow i32."""
+    assert multiplier.shift is not None
+    lift = max(0, 33 - int(multiplier.shift.min(initial=33)))
+    return lift if lift < 31 and int(np.max(reach, initial=0)) << lift <= INT32_MAX else None
+
+
+def channels_stored(count: int, isa: InstructionSet) -> int:
+    """The number of elements of `emit`'s result that are channels."""
     return count * lanes(isa.i32)

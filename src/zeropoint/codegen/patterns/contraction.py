@@ -82,6 +82,11 @@ class ContractionMatch:
         return self.weights if isinstance(self.weights, np.ndarray) else None
 
     @property
+    def result_bits(self) -> int:
+        """The width in bits of the elements of a requantized result."""
+        return 8 * element_dtype(element_of(self.tail.result)).itemsize
+
+    @property
     def depthwise(self) -> bool:
         """Whether the kernel of depthwise convolutions computes it."""
         return isinstance(self.weights, Pool) or (self.windows is not None and self.windows.depthwise)
@@ -112,14 +117,17 @@ def contraction_of(program: Program, kernel: KernelOp, known: Found) -> Contract
 
 def match_requantize(values: Values, op: RequantizeOp) -> Match | Declined:
     """A contraction of i8 whose accumulators are requantized."""
-    if element_dtype(element_of(op.result)) != np.int8:
-        return Declined(f"found a result of {element_of(op.result)}, expected i8")
+    dtype = element_dtype(element_of(op.result))
+    if dtype.kind != "i" or dtype.itemsize > 2:
+        return Declined(f"found a result of {element_of(op.result)}, expected i8 or i16")
     if element_dtype(element_of(op.accumulator)) != np.int32:
         return Declined(f"found accumulators of {element_of(op.accumulator)}, expected i32")
     found = _of_bytes(values, op.accumulator)
     if isinstance(found, Declined):
         return found
     source, weights, bias = found
+    if dtype == np.int16 and not isinstance(weights, np.ndarray):
+        return Declined("found a convolution with a result of i16, expected i8")
     output = output_of(values, op, len(bias))
     if isinstance(output, Declined):
         return output

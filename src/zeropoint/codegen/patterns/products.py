@@ -106,8 +106,9 @@ def match_requantized_product(values: Values, op: RequantizeOp) -> Match | Decli
     output = output_of(values, op, channels)
     if isinstance(output, Declined):
         return output
-    if element_dtype(element_of(op.result)) != np.int8 or values.is_image(op.result):
-        return Declined(f"found a result of {op.result.type}, expected i8 and no images")
+    dtype = element_dtype(element_of(op.result))
+    if dtype.kind != "i" or dtype.itemsize > 2 or values.is_image(op.result):
+        return Declined(f"found a result of {op.result.type}, expected i8 or i16 and no images")
     if other_zero or terms % 4:
         return Declined(f"found {terms} terms and zero point {other_zero}, expected a multiple of 4 and 0")
     if not has_room(output, np.full(channels, terms * 255 * 128, np.int64)):

@@ -200,7 +200,7 @@ class _Contraction:
     def _epilogue(self, output: Requantization, weights: Array, bias: IntArray) -> Epilogue:
         """The epilogue for weights (..., channels), whose accumulators are at most 128 sum|w| + |bias| in magnitude."""
         total = np.abs(weights.astype(np.int64)).reshape(-1, weights.shape[-1]).sum(0)
-        return Epilogue.of(output, 128 * total + np.abs(bias), self.isa)
+        return Epilogue.of(output, 128 * total + np.abs(bias), self.isa, self.match.result_bits)
 
     def _packed(self, shape: Contraction, steps: Array, bias: Array) -> Parameters:
         """Pack weights (terms, channels), biases and the parameters of the arithmetic for the kernel."""

@@ -28,7 +28,9 @@ def schedule_product(body: Body) -> None:
         packed, steps = _packed_floats(body, name, kernel, right, dims)
     else:
         reach = np.full(channels, left.shape[dims.term] * 255 * 128, np.int64)
-        arithmetic = Integers(2 if isa.weight_limit < 128 else 1, Epilogue.of(match.output, reach, isa))
+        arithmetic = Integers(
+            2 if isa.weight_limit < 128 else 1, Epilogue.of(match.output, reach, isa, 8 * target.itemsize)
+        )
         kernel = _kernel(body, dims, (left, right, target), arithmetic, 4)
         packed, steps = _packed_bytes(body, name, kernel, right, match, match.output)
     sizes = target.shape[:batch]

@@ -1,0 +1,128 @@
+"""Softmax in integers: the exponentials of a row by a cubic of 2^-f, normalized by one division.
+
+For scores t of scale s (real value s * t), and a row of n elements:
+
+    d = min(max(t) - t, D)                      D: beyond it an exponential is 0
+    u = (d * M) >> S                            s * log2(e) * d, 15 fraction bits
+    f = u & (2^15 - 1)
+    y = (((((C3 f) >> 15) + C2) f >> 15) + C1) f >> (30 - E), plus 2^E
+    e = y >> (u >> 15)                          exp(-s d), E fraction bits; exactly 2^E for d = 0
+    T = (sum(e) + 2^(G-1)) >> G
+    R = (2^(B+K) + (T >> 1)) / T                one division a row, rounded down
+    p = min(((e >> G) * R + 2^(K-1)) >> K, 2^B - 1)
+
+p is the softmax with B fraction bits: 8 for 8-bit results (scale 1/256), 15 for 16-bit ones (scale 1/32768).
+
+**No overflow.** Elements are i32, except in the last line for 16-bit results, which is i64. Sums, T and R are i32 for
+8-bit results of at most 512 elements a row, otherwise i64 (`wide_sums`):
+
+- |t| < 2^30, so max(t) - t < 2^31; D M < 2^31 by the choice of S.
+- f < 2^15 and |C1|, |C2|, |C3| < 2^15; the sums in brackets stay below 2^15 in magnitude, so products are below 2^30.
+- 0 < y <= 2^E, E <= 30. u >> 15 may exceed 31; a shift by so much gives 0.
+- sum(e) <= n 2^E: 2^30 for i32 sums (E = 21), 2^46 for i64 sums (E = 30).
+- T >= 2^(E-G), as the greatest element contributes 2^E. For 8 bits (E - G = 15, K = 22), R <= 2^15 and
+  (e >> G) R <= 2^30; for 16 bits (E - G = 22, K = 30), R <= 2^23 and (e >> G) R <= 2^45.
+
+**Error.** The relative error of the cubic is below 1.6e-4, that of a rounded u 2^-15 ln 2, and an exponential loses
+less than 2^-E. So a probability differs from the softmax of the same scores by at most half a step of rounding, plus
+`Softmax.error` steps (the greatest stored number stands for 1).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from zeropoint.numerics.arrays import IntArray
+
+FRACTION = 15
+"""Fraction bits of the logarithm u."""
+COEFFICIENTS = (-22657, 7555, -1282)
+"""C1, C2, C3: 2^-f - 1 as a cubic on [0, 1], 15 fraction bits, least relative error with both ends exact."""
+CUBIC_ERROR = 1.6e-4
+"""Bound on the relative error of the cubic in integers (`tests/numerics/test_softmax.py` tries every f)."""
+NARROW_TERMS = 512
+"""Longest row whose exponentials are summed in i32, with 21 fraction bits."""
+MOST_TERMS = 1 << 16
+"""Longest row."""
+GREATEST_SCORE = (1 << 30) - 1
+"""Scores are between plus and minus this number."""
+
+
+@dataclass(frozen=True)
+class Softmax:
+    """The constants of a softmax: scale of the scores, elements of a row, then D, M, S, E, B, G and K."""
+
+    scale: float
+    terms: int
+    reach: int
+    multiplier: int
+    shift: int
+    exponent_bits: int
+    bits: int
+    dropped: int
+    result_shift: int
+
+    @staticmethod
+    def of(scale: float, terms: int, storage_width: int) -> Softmax:
+        """The constants for rows of `terms` scores of a scale, and results of 8 or 16 bits.
+
+        Raises ValueError for rows of more than 65,536 elements, another width, or a scale that is not positive.
+        """
+        if not 1 <= terms <= MOST_TERMS:
+            raise ValueError(f"found rows of {terms} elements, expected 1 to {MOST_TERMS}")
+        if storage_width not in (8, 16) or not 0 < scale < math.inf:
+            raise ValueError(f"found scale {scale} and results of {storage_width} bits, expected 8 or 16 bits")
+        narrow = storage_width == 8 and terms <= NARROW_TERMS
+        exponent = 21 if narrow else 30
+        step = min(scale * math.log2(math.e), exponent + 1.0)
+        reach = min(math.ceil((exponent + 1) / step), 2 * GREATEST_SCORE)
+        shift = 30 - FRACTION - math.ceil(math.log2(reach * step))
+        bits, kept, result_shift = (8, 15, 22) if storage_width == 8 else (15, 22, 30)
+        return Softmax(
+            scale=scale,
+            terms=terms,
+            reach=reach,
+            multiplier=round(step * 2.0 ** (FRACTION + shift)),
+            shift=shift,
+            exponent_bits=exponent,
+            bits=bits,
+            dropped=exponent - kept,
+            result_shift=result_shift,
+        )
+
+    @property
+    def wide_sums(self) -> bool:
+        """Whether sums of exponentials need i64."""
+        return self.terms << self.exponent_bits > 1 << 30
+
+    @property
+    def error(self) -> float:
+        """Greatest error of a probability in steps of the result, besides half a step of rounding.
+
+        A probability p changes by p (1 - p) <= 1/4 times a difference of relative errors, by p^2 times what the sum
+        loses, and by what e loses at the end. A rounded M changes an exponential x by x ln(x) / M at most.
+        """
+        relative = 2 * (CUBIC_ERROR + math.log(2) * 2.0**-FRACTION + 1 / max(self.multiplier, 1)) / 4
+        lost = self.terms * 2.0**-self.exponent_bits + 2.0 ** (self.dropped - self.exponent_bits + 1)
+        return 2.0**self.bits * (relative + lost)
+
+    def exponentials(self, scores: IntArray, axis: int = -1) -> IntArray:
+        """exp(scale * (scores - greatest)) along an axis, with `exponent_bits` fraction bits."""
+        c1, c2, c3 = COEFFICIENTS
+        distance = np.minimum(scores.max(axis=axis, keepdims=True) - scores, self.reach)
+        u = (distance * self.multiplier) >> self.shift
+        f = u & ((1 << FRACTION) - 1)
+        y = (((((c3 * f) >> 15) + c2) * f) >> 15) + c1
+        y = ((y * f) >> (30 - self.exponent_bits)) + (1 << self.exponent_bits)
+        return y >> (u >> FRACTION)
+
+    def apply(self, scores: IntArray, axis: int = -1) -> IntArray:
+        """The probabilities along an axis, with `bits` fraction bits. `scores` are i64, up to `GREATEST_SCORE`."""
+        e = self.exponentials(scores, axis)
+        total = (e.sum(axis=axis, keepdims=True) + (1 << self.dropped >> 1)) >> self.dropped
+        reciprocal = ((1 << (self.bits + self.result_shift)) + (total >> 1)) // total
+        p = ((e >> self.dropped) * reciprocal + (1 << self.result_shift >> 1)) >> self.result_shift
+        return np.minimum(p, (1 << self.bits) - 1)

@@ -1,0 +1,123 @@
+"""Attention on target cpu-integer: softmax in integers, from matrix product to matrix product, and natively."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from xdsl.dialects.builtin import TensorType, f32
+from xdsl.ir import SSAValue
+
+from codegen.exactness import HERE, assert_native_is_exact
+from networks import Network
+from zeropoint.interp import Interpreter
+from zeropoint.ir.program import Program
+from zeropoint.ir.quant import QuantizeRegionOp
+from zeropoint.ir.stablehlo import (
+    AddOp,
+    BroadcastInDimOp,
+    DivideOp,
+    DotDimensions,
+    DotGeneralOp,
+    ExponentialOp,
+    MaximumOp,
+    MultiplyOp,
+    ReduceOp,
+    SubtractOp,
+)
+from zeropoint.ir.stablehlo.bodies import binary_body
+from zeropoint.ir.tensors import Array, shape_of, with_shape
+from zeropoint.numerics.softmax import Softmax
+from zeropoint.pipeline import Options, Quantization, quantize
+from zeropoint.report.counts import float_ops
+
+OPTIONS = Options(target="cpu-integer")
+
+
+def _softmax(net: Network, value: SSAValue, axis: int) -> SSAValue:
+    kept = [d for d in range(len(shape_of(value))) if d != axis]
+    row = with_shape(value, [shape_of(value)[d] for d in kept])
+    low = net.constant(np.array(-np.inf))
+    most = net.insert(ReduceOp([value], [low], [row], [axis], binary_body(MaximumOp, f32)))
+    shifted = net.insert(SubtractOp(value, net.insert(BroadcastInDimOp(most, value.type, kept))))
+    e = net.insert(ExponentialOp(shifted))
+    total = net.insert(BroadcastInDimOp(net.reduced(e, [axis]), value.type, kept))
+    return net.insert(DivideOp(e, total))
+
+
+def attention(tokens: int, mask: bool) -> Program:
+    """softmax(q k * 0.25 + mask) v for 2 heads of 16."""
+    net = Network([(2, tokens, 16), (2, 16, tokens), (2, tokens, 16), (tokens,)])
+    q, k, v, m = net.values
+    dims = DotDimensions((0,), (0,), (2,), (1,))
+    scores = net.insert(DotGeneralOp(q, k, TensorType(f32, [2, tokens, tokens]), dims))
+    scores = net.insert(MultiplyOp(scores, net.splat(0.25, scores)))
+    if mask:
+        hidden = net.insert(MultiplyOp(m, net.splat(-10000.0, m)))
+        scores = net.insert(AddOp(scores, net.insert(BroadcastInDimOp(hidden, scores.type, [2]))))
+    p = _softmax(net, scores, 2)
+    return net.finish([net.insert(DotGeneralOp(p, v, TensorType(f32, [2, tokens, 16]), dims))])
+
+
+def samples(program: Program, count: int = 3) -> list[dict[str, Array]]:
+    random = np.random.default_rng(7)
+    made = [{port.name: random.normal(0, 1.5, shape_of(port.type)).astype(np.float32) for port in program.inputs}
+            for _ in range(count)]  # fmt: skip
+    for sample in made:
+        sample["x3"] = (np.arange(sample["x3"].size) >= sample["x3"].size * 3 // 4).astype(np.float32)
+    return made
+
+
+def _kernels(result: Quantization) -> dict[str, QuantizeRegionOp]:
+    ops = [op for op in result.propagated.entry.ops if isinstance(op, QuantizeRegionOp)]
+    return {op.logical_kernel.data: op for op in ops}
+
+
+@pytest.mark.parametrize("mask", [False, True])
+def test_attention_is_integers_only_and_close_to_float(mask: bool) -> None:
+    program = attention(24, mask)
+    data = samples(program)
+    result = quantize(program, data, OPTIONS)
+    assert float_ops(result.integer) == []
+    given = str(_kernels(result)["softmax"].input_specs.data[0])
+    assert given.startswith("!quant.uniform<i16")
+    for sample in data:
+        (exact,), (found,) = Interpreter(program)(sample).values(), Interpreter(result.integer)(sample).values()
+        assert 10 * np.log10((exact**2).sum() / ((found - exact) ** 2).sum()) > 28
+    if mask:  # hidden keys count for nothing
+        sample = dict(data[0])
+        changed = {**sample, "x2": np.where(sample["x3"][None, :, None] > 0, 3.0, sample["x2"]).astype(np.float32)}
+        (one,), (two,) = (Interpreter(result.integer)(each).values() for each in (sample, changed))
+        np.testing.assert_array_equal(one, two)
+
+
+@pytest.mark.parametrize("tokens", [9, 128])
+def test_native_attention_has_the_interpreters_bits(tokens: int) -> None:
+    program = attention(tokens, mask=True)
+    data = samples(program)
+    assert_native_is_exact(quantize(program, data, OPTIONS).integer, data, HERE[0], threads=(1, 2))
+
+
+@pytest.mark.parametrize(("shape", "axis"), [((3, 7), 1), ((2, 5, 33), 2), ((4, 40, 3), 1), ((2, 700), 1)])
+def test_softmax_computes_what_numerics_define(shape: tuple[int, ...], axis: int) -> None:
+    net = Network([shape])
+    program = net.finish([_softmax(net, net.values[0], axis)])
+    x = np.random.default_rng(1).normal(0, 3, shape).astype(np.float32)
+    x[0] *= 0.01
+    result = quantize(program, [{"x0": x}], OPTIONS)
+    kind = _kernels(result)["softmax"].input_specs.data[0]
+    stored = np.clip(np.rint(x / np.float64(kind.scale) + kind.zero_point), -32768, 32767).astype(np.int64)
+    expected = Softmax.of(kind.scale, shape[axis], 8).apply(stored, axis)
+    (found,) = Interpreter(result.integer)({"x0": x}).values()
+    np.testing.assert_array_equal(np.rint(found * 256).astype(np.int64), expected)
+    assert_native_is_exact(result.integer, [{"x0": x}], HERE[0])
+
+
+def test_a_row_that_is_too_long_stays_float_with_the_reason() -> None:
+    net = Network([(1, 70000)])
+    program = net.finish([_softmax(net, net.values[0], 1)])
+    result = quantize(
+        program, [{"x0": np.zeros((1, 70000), np.float32) + np.arange(70000, dtype=np.float32) / 1e4}], OPTIONS
+    )
+    assert {reason for _, reason in float_ops(result.integer)} == {
+        "integer softmax is over one dimension of at most 65536 elements"
+    }
