@@ -30,6 +30,10 @@ MAY_IMPORT = {
     "budget": {"ir", "targets", "report"},
     "codegen": {"ir", "numerics"},
     "export": {"ir", "numerics", "targets", "materialize"},
+    "measure": {
+        *("ir", "calibrate", "codegen", "engines", "bit_widths", "frontend", "interp", "passes", "pipeline", "recipe"),
+        *("report", "targets"),
+    },
     "check_target": {"ir", "targets", "frontend", "interp", "export", "pipeline"},
 }
 FOR_ALL = {"errors", "limits", "litert_schema"}

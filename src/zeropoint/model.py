@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from operator import length_hint
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -96,6 +97,39 @@ class Model:
         named = {port.name: array for port, array in zip(self.inputs, arrays, strict=False)}
         given = {name: as_array(value) for name, value in {**named, **inputs}.items()}
         return Timing(profile(NativeProgram(self._for_machines()), given, rounds))
+
+    def report(
+        self,
+        path: str | Path,
+        *,
+        reference: Model | None = None,
+        data: Any = None,
+        timing: bool = True,
+        trials: bool = True,
+        progress: Progress = silent,
+    ) -> Path:
+        """Write one page about this integer program, `REPORT.html`, or its data, `REPORT.json`; return the path.
+
+        With `data`, outputs and kernels are compared with the float model: `reference`, or the one that this model was
+        quantized from in this process. `timing` compiles the program and times its kernels. `trials` measures recipe
+        rules for the kernels that add most noise. Sections that cannot be made say what they need.
+
+        Raises ReportError for a float model, DataError if the data does not match the inputs, ValueError for another
+        suffix, OSError.
+        """
+        from zeropoint.calibrate import samples
+        from zeropoint.measure import Source, check_suffix, measured_report, stages_of, write_report
+
+        path = Path(path)
+        check_suffix(path)
+        floats = None if reference is None else reference.program
+        source = Source(floats) if self.quantization is None else stages_of(self.quantization, floats)
+        if data is not None:
+            given = samples(data, (source.reference or source.fused or self.program).inputs)
+            source = replace(source, data=given, data_name=Path(data).name if isinstance(data, str | Path) else "data")
+        found = measured_report(self.program, path.stem, source, timing=timing, trials=trials, progress=progress)
+        write_report(found, path)
+        return path
 
     def __getstate__(self) -> dict[str, Any]:
         """Text and weights, which other versions of Python can also read; neither stages nor compiled code."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence, Sized
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from math import inf, isfinite
 from operator import length_hint
@@ -110,6 +110,8 @@ class Quantization:
     """The result of the search for bit widths, if a minimum SQNR was requested."""
     spent: Spent | None = None
     """The result of the search under a budget, if there was one."""
+    settings: Mapping[str, object] = field(default_factory=dict[str, object])
+    """The settings of the passes: target, profile, ranges."""
 
     @property
     def stages(self) -> dict[str, Program]:
@@ -296,7 +298,17 @@ class _Finish:
         integer = run_all(INTEGER_PASSES, quantized, {})
         if self.options.integer_io:
             integer = integer_io(integer)
-        return Quantization(self.fused, calibrated, propagated, quantized, integer, self.report, corrections, decided)
+        return Quantization(
+            self.fused,
+            calibrated,
+            propagated,
+            quantized,
+            integer,
+            self.report,
+            corrections,
+            decided,
+            settings=self.settings,
+        )
 
     def decide(self, calibrated: Program) -> Program:
         """The quantized program, without corrections."""

@@ -22,6 +22,7 @@ from xdsl.rewriter import Rewriter
 
 from zeropoint.calibrate.candidates import Kept, OutputObserver
 from zeropoint.calibrate.choices import observer_factory
+from zeropoint.calibrate.distribution import Distribution
 from zeropoint.calibrate.observers import Observer, ObserverFactory
 from zeropoint.calibrate.output_noise import output_noise
 from zeropoint.calibrate.progress import Progress, silent
@@ -89,7 +90,8 @@ def collect(
     chosen = _judged(program, states, kept, engine or ReferenceEngine(), progress or silent)
     for key, (minimum, maximum) in chosen.items():
         observations[key] = replace(observations[key], minimum=minimum, maximum=maximum)
-    return Report(observations, count)
+    spread_out = {key: found for key, state in states.items() if (found := Distribution.of(state)) is not None}
+    return Report(observations, count, spread_out)
 
 
 def _observe(

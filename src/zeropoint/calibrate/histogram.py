@@ -127,3 +127,13 @@ def bin_middles(observer: PercentileObserver) -> tuple[Array, Array]:
     middles = ((2 * half + 1) << (_SHIFT - 1)).view(np.float32).astype(np.float64)
     middles[0] = 0.0
     return counts, np.concatenate([-middles[::-1], middles])
+
+
+def bin_edges(bins: Array) -> tuple[Array, Array]:
+    """The lower and the upper end, f64, of bins by their index in the histogram. The bins next to zero hold only 0."""
+    magnitude = bins % _HALF_LINE
+    near = (magnitude.astype(np.uint32) << _SHIFT).view(np.float32).astype(np.float64)
+    far = ((magnitude + 1).astype(np.uint32) << _SHIFT).view(np.float32).astype(np.float64)
+    far[magnitude == 0] = 0.0
+    negative = bins >= _HALF_LINE
+    return np.where(negative, -far, near), np.where(negative, -near, far)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from zeropoint.calibrate.distribution import Distribution
 from zeropoint.calibrate.observers import Observer
 
 PARTS = 64
@@ -61,6 +62,10 @@ class Report:
 
     observations: Mapping[str, Observation]
     samples: int
+    distributions: Mapping[str, Distribution] = field(
+        default_factory=dict[str, Distribution], compare=False, repr=False
+    )
+    """How the values at each point are spread, for reports; without the points whose observer keeps no histogram."""
 
     @property
     def warnings(self) -> list[str]:

@@ -20,12 +20,18 @@ from zeropoint.cli.inspection import explain, targets
 from zeropoint.cli.passes import opt
 from zeropoint.cli.quantization import quantize
 from zeropoint.cli.refusals import debug_option
+from zeropoint.cli.report import report
 from zeropoint.cli.sensitivity import sensitivity
 from zeropoint.cli.verbosity import verbosity_options
 
+COMMANDS = (
+    *(quantize, run, compare, report, explain, sensitivity),
+    *(compile_, export, calibrate, opt, targets, check_target),
+)
+
 
 @click.group(
-    commands=[quantize, run, compare, explain, sensitivity, compile_, export, calibrate, opt, targets, check_target],
+    commands=list(COMMANDS),
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(__version__, prog_name="zeropoint")

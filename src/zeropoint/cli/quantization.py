@@ -13,6 +13,7 @@ from zeropoint.cli.idle import refuse_idle
 from zeropoint.cli.limits import limit_options
 from zeropoint.cli.observers import OBSERVER
 from zeropoint.cli.refusals import fail, reports_errors
+from zeropoint.cli.report import check_report, write_quantization
 from zeropoint.cli.shapes import SHAPE
 from zeropoint.cli.verbosity import progress, say
 
@@ -99,6 +100,13 @@ from zeropoint.cli.verbosity import progress, say
     metavar="DIR",
     help="Also write the program after every stage; `zeropoint opt` resumes from any of them.",
 )
+@click.option(
+    "--report",
+    type=OUTPUT_FILE,
+    default=None,
+    metavar="FILE",
+    help="Also write a page about the result, REPORT.html (docs/report.md), compared on --validation or --data.",
+)
 @click.option("--inline-weights", is_flag=True, help="One self-contained .mlir file instead of .mlir + .safetensors.")
 @click.option(
     "--workers",
@@ -130,6 +138,7 @@ def quantize(
     onnx_format: str,
     integer_only: bool,
     save_stages: Path | None,
+    report: Path | None,
     inline_weights: bool,
     workers: int,
     resume: bool,
@@ -137,12 +146,14 @@ def quantize(
 ) -> None:
     """Calibrate MODEL on data and write it as an integer program."""
     from zeropoint.export import FORMATS, ExportOptions, check_target, export_program, format_suffix
+    from zeropoint.frontend import load_model
     from zeropoint.ir.files import check_weights_file, save_program
     from zeropoint.pipeline import Options, require_integers
     from zeropoint.recipe import load_recipe
     from zeropoint.targets import target as named_target
 
     check_output(output, (".mlir", *FORMATS), model, data, validation, recipe_file)
+    check_report(report, model, data, validation, recipe_file, output)
     is_text = format_suffix(output) is None
     if is_text and not inline_weights:
         check_weights_file(output)
@@ -171,7 +182,8 @@ def quantize(
     _check_options(options)
     check_target(output, named_target(target).name)
     sources = [None if path is None else data_source(path, preprocess) for path in (data, validation)]
-    result = _quantized(model, sources[0], sources[1], options, dict(shapes), _work(output, workers, resume))
+    program = load_model(model, dict(shapes))
+    result = _quantized(program, sources[0], sources[1], options, _work(output, workers, resume))
     for warning in result.warnings:
         click.echo(f"zeropoint: warning: {warning}", err=True)
     for path in result.save_stages(save_stages) if save_stages is not None else ():
@@ -188,6 +200,8 @@ def quantize(
             say(f"wrote {path}")
     for line in _lines(result):
         say(line)
+    held = (data, sources[0]) if validation is None else (validation, sources[1])
+    write_quantization(result, report, output.name, program, *held)
 
 
 def _budget(limits: str | None) -> Any:
@@ -219,14 +233,10 @@ def _check_options(options: Any) -> None:
         fail(str(error))
 
 
-def _quantized(
-    model: Path, data: Any, validation: Any, options: Any, shapes: dict[str, tuple[int, ...]], work: Any
-) -> Any:
+def _quantized(program: Any, data: Any, validation: Any, options: Any, work: Any) -> Any:
     from zeropoint.calibrate import samples
-    from zeropoint.frontend import load_model
     from zeropoint.pipeline import quantize
 
-    program = load_model(model, shapes)
     held = () if validation is None else samples(validation, program.inputs)
     given = None if data is None else samples(data, program.inputs)
     return quantize(program, given, options, validation=held, progress=progress(), work=work)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 import numpy as np
@@ -30,7 +30,6 @@ from zeropoint.ir.weights import Weights
 from zeropoint.numerics.profile import Profile
 from zeropoint.numerics.requantize import Multiplier
 from zeropoint.numerics.rounding import INT32_MAX, INT32_MIN
-from zeropoint.numerics.storage import StorageType
 from zeropoint.quant_passes.errors import LoweringError
 from zeropoint.ranges import Interval, Ranges
 
@@ -57,15 +56,7 @@ def quantized_element(value: SSAValue) -> UniformQuantizedType | None:
     An unsigned type becomes signed by subtracting half the range from its integers and zero points.
     """
     kind = stored_element(value)
-    return kind if kind is None or kind.storage.type.signed else signed(kind)
-
-
-def signed(kind: UniformQuantizedType) -> UniformQuantizedType:
-    """The same real values in signed storage."""
-    storage, half = kind.storage, 1 << (kind.storage.type.width - 1)
-    moved = Storage(StorageType(True, storage.type.width), storage.minimum - half, storage.maximum - half)
-    points = tuple(point - half for point in kind.data.zero_points)
-    return UniformQuantizedType(replace(kind.data, storage=moved, zero_points=points))
+    return kind if kind is None or kind.storage.type.signed else kind.signed
 
 
 def signed_integers(array: Array) -> Array:

@@ -80,7 +80,6 @@ from zeropoint.lower.context import (
     check_storage,
     quantized_element,
     refusal,
-    signed,
     stored_element,
 )
 from zeropoint.lower.contraction import lower_contraction
@@ -180,7 +179,7 @@ def _signed_quantize(lowering: Lowering, op: UniformQuantizeOp) -> SSAValue | No
     kind = stored_element(op.result)
     if kind is None or kind.storage.type.signed or not lowering.profile.quantize.shifts_with_zero_point:
         return None
-    made = UniformQuantizeOp(op.operand, with_element(op.result, signed(kind)))
+    made = UniformQuantizeOp(op.operand, with_element(op.result, kind.signed))
     made.attributes.update(op.attributes)
     return lowering.cast(lowering.insert(made).result)
 

@@ -63,7 +63,7 @@ def is_float(op: Operation) -> bool:
     return any(isinstance(r.type, TensorType) and isinstance(element_of(r), AnyFloat) for r in op.results)
 
 
-def _is_not_integer(op: Operation) -> bool:
+def is_not_integer(op: Operation) -> bool:
     """Whether an op produces floats, or works on quantized values with a reason for not being an integer op."""
     return (is_float(op) or FLOAT_REASON in op.attributes) and not isinstance(op, EDGES)
 
@@ -97,7 +97,7 @@ def _kernel_around(op: Operation) -> str | None:
 
 def float_ops(program: Program) -> list[tuple[str, str]]:
     """Each float op with its location, and why it is float."""
-    return [(describe(op), why_float(op)) for op in _computing(program) if _is_not_integer(op)]
+    return [(describe(op), why_float(op)) for op in _computing(program) if is_not_integer(op)]
 
 
 def float_kernels(program: Program) -> list[FloatKernel]:
@@ -105,7 +105,7 @@ def float_kernels(program: Program) -> list[FloatKernel]:
 
     An op that no kernel covers is listed under its own name, such as `stablehlo.sine`.
     """
-    floats = [op for op in _computing(program) if _is_not_integer(op)]
+    floats = [op for op in _computing(program) if is_not_integer(op)]
     keys = {op: (_kernel_of(op), why_float(op)) for op in floats}
     groups: dict[tuple[str, str], list[Operation]] = {}
     for op, key in keys.items():
@@ -166,7 +166,7 @@ def count_ops(program: Program) -> Counts:
     """The op counts of a program."""
     ops = _computing(program)
     edges = sum(isinstance(op, EDGES) for op in ops)
-    floats = sum(_is_not_integer(op) for op in ops)
+    floats = sum(is_not_integer(op) for op in ops)
     rescales = sum(isinstance(op, RequantizeOp) and RESCALE in op.attributes for op in ops)
     return Counts(len(ops) - edges - floats, floats, edges, rescales)
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import AnyFloat, TensorType
-from xdsl.ir import Block, Operation, SSAValue
+from typing import cast
 
-from zeropoint.ir.annotations import EXPRESSED
-from zeropoint.ir.locations import location_text
+from xdsl.dialects.builtin import AnyFloat, IntegerType, TensorType
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+
+from zeropoint.ir.locations import location_text, value_name
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import StatisticsRefOp, StorageCastOp, UniformQuantizedType
-from zeropoint.ir.stablehlo import ConstantOp, UniformDequantizeOp
+from zeropoint.ir.stablehlo import ConstantOp, UniformDequantizeOp, UniformQuantizeOp
 from zeropoint.ir.tensors import element_of, with_element
+from zeropoint.report.expressed import expressed_type
 
 
 def observed_layers(program: Program) -> Program:
@@ -19,11 +21,12 @@ def observed_layers(program: Program) -> Program:
     A value is observed under the name of its op; of several ops with one name, the last counts. Quantized values are
     dequantized; integer values too, by the type that the lowering recorded. Float values are observed only if no
     quantized value has the name, because floats between two casts are steps of a function that becomes one table.
+    A quantized input is observed under the name of the input.
     """
     program = program.clone()
     last: dict[str, SSAValue] = {}
     for op in program.entry.ops:
-        name = location_text(op.location)
+        name = location_text(op.location) or _quantized_input(op)
         if name is None or len(op.results) != 1 or isinstance(op, ConstantOp) or not _observable(op):
             continue
         if name not in last or not _is_real(op) or _is_real(last[name].owner):
@@ -33,11 +36,21 @@ def observed_layers(program: Program) -> Program:
     return program
 
 
+def _quantized_input(op: Operation) -> str | None:
+    """The name of the input that an op quantizes."""
+    if isinstance(op, UniformQuantizeOp) and isinstance(op.operand, BlockArgument):
+        return value_name(cast("SSAValue", op.operand))
+    return None
+
+
 def _observable(op: Operation) -> bool:
     result = op.results[0]
     if not isinstance(result.type, TensorType):
         return False
-    return EXPRESSED in op.attributes or isinstance(element_of(result), AnyFloat | UniformQuantizedType)
+    element = element_of(result)
+    if isinstance(element, AnyFloat | UniformQuantizedType):
+        return True
+    return isinstance(element, IntegerType) and expressed_type(op) is not None
 
 
 def _is_real(op: Operation | Block) -> bool:
@@ -50,8 +63,8 @@ def _observe(value: SSAValue, name: str) -> None:
     op = value.owner
     assert isinstance(op, Operation)
     made: list[Operation] = []
-    expressed = op.attributes.get(EXPRESSED)
-    if isinstance(expressed, UniformQuantizedType):
+    expressed = expressed_type(op) if isinstance(element_of(value), IntegerType) else None
+    if expressed is not None:
         made.append(StorageCastOp(value, with_element(value, expressed)))
         value = made[-1].results[0]
     if isinstance(element_of(value), UniformQuantizedType):

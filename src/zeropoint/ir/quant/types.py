@@ -10,6 +10,7 @@ per-channel type of 512 channels is compared and hashed in constant time.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from zeropoint.ir.floats import round_to
 from zeropoint.ir.quant import checks, syntax
 from zeropoint.ir.quant.parameters import AnyParameters, CalibratedParameters, Storage, UniformParameters
 from zeropoint.numerics.ranges import AffineParameters
+from zeropoint.numerics.storage import StorageType
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -177,6 +179,16 @@ class UniformQuantizedType(Data[UniformParameters], QuantizedType):
     def zero_points(self) -> np.ndarray[Any, np.dtype[np.int64]]:
         """The zero points, i64, in the shape of `scales`."""
         return self.data.arrays()[1]
+
+    @property
+    def signed(self) -> UniformQuantizedType:
+        """The same real values in signed storage: half the range is subtracted from integers and zero points."""
+        storage, half = self.storage, 1 << (self.storage.type.width - 1)
+        if storage.type.signed:
+            return self
+        moved = Storage(StorageType(True, storage.type.width), storage.minimum - half, storage.maximum - half)
+        points = tuple(point - half for point in self.data.zero_points)
+        return UniformQuantizedType(replace(self.data, storage=moved, zero_points=points))
 
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> UniformParameters:

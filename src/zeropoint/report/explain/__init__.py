@@ -2,7 +2,7 @@
 
 from zeropoint.report.explain.explanation import Explanation
 from zeropoint.report.explain.kernels import NativeKernel, native_kernels, native_table
-from zeropoint.report.explain.reaches import Reach, range_details, range_table, reaches
+from zeropoint.report.explain.reaches import Reach, range_details, range_table, reaches, reaches_by_op
 from zeropoint.report.explain.read import ExplanationError, explain
 from zeropoint.report.explain.records import FloatOp, Missing, Rescale, Value
 
@@ -21,4 +21,5 @@ __all__ = [
     "range_details",
     "range_table",
     "reaches",
+    "reaches_by_op",
 ]

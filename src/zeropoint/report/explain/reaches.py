@@ -63,13 +63,7 @@ def reaches(program: Program, value: str | None = None) -> list[Reach]:
 
     Raises ExplanationError for a program without integer ops, and for an unknown name.
     """
-    ranges = ranges_of(program)
-    found = [
-        _reach(ranges, program, shown)
-        for op in program.entry.ops
-        if not isinstance(op, ConvertOp)
-        for shown in obligations(ranges, op)
-    ]
+    found = [reach for _, reach in reaches_by_op(program)]
     if not found:
         raise ExplanationError(
             "found no integer arithmetic, expected an integer program (zeropoint quantize writes one)"
@@ -79,6 +73,17 @@ def reaches(program: Program, value: str | None = None) -> list[Reach]:
         named = ", ".join(dict.fromkeys(f"'{reach.name}'" for reach in found[:4]))
         raise ExplanationError(f"found no integer op '{value}' in the program, expected a name as {named}")
     return part
+
+
+def reaches_by_op(program: Program) -> list[tuple[Operation, Reach]]:
+    """Every number that is subject to overflow, with the op that computes it; empty for a float program."""
+    ranges = ranges_of(program)
+    return [
+        (op, _reach(ranges, program, shown))
+        for op in program.entry.ops
+        if not isinstance(op, ConvertOp)
+        for shown in obligations(ranges, op)
+    ]
 
 
 def _reach(ranges: Ranges, program: Program, shown: Obligation) -> Reach:

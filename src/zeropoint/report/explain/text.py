@@ -31,11 +31,11 @@ def value_table(values: Sequence[Value]) -> str:
     for value in values:
         decisive = next((fact for fact in value.facts if fact.name != "same scale"), None)
         because = "" if decisive is None else f"{decisive.name} {decisive.value}: {decisive.source}"
-        table.add_row(value.name, value.kind, _short(value.type), _short(because))
+        table.add_row(value.name, value.kind, short(value.type), short(because))
     return rendered(table, WIDTH)
 
 
-def _short(text: str) -> str:
+def short(text: str) -> str:
     """The text with long decimals rounded to six places; the details show all of them."""
     return _DIGITS.sub(lambda found: f"{Decimal(found[0]):.6f}", text)
 

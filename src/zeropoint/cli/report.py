@@ -1,0 +1,109 @@
+"""`zeropoint report`: one page about an integer program."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from zeropoint.cli.data import PREPROCESS, data_source
+from zeropoint.cli.files import INPUT_FILE, OUTPUT_FILE, check_output
+from zeropoint.cli.idle import refuse_idle
+from zeropoint.cli.limits import limit_options
+from zeropoint.cli.refusals import reports_errors
+from zeropoint.cli.shapes import SHAPE
+from zeropoint.cli.verbosity import progress, say
+
+TIMING = click.option("--timing/--no-timing", default=True, show_default=True, help="Compile and time every kernel.")
+TRIALS = click.option(
+    "--trials/--no-trials",
+    default=True,
+    show_default=True,
+    help="Measure recipe rules for the kernels that add most noise.",
+)
+
+
+@click.command()
+@click.argument("model", type=INPUT_FILE)
+@click.option(
+    "-o", "--output", required=True, type=OUTPUT_FILE, help="REPORT.html, or REPORT.json: the data of the page."
+)
+@click.option("--reference", type=INPUT_FILE, default=None, help="The float model, to compare with.")
+@click.option("--data", type=INPUT_FILE, default=None, help="Data to compare on: .npz, or a folder of .npy files.")
+@PREPROCESS
+@click.option(
+    "--stages",
+    type=click.Path(path_type=Path, file_okay=False, exists=True),
+    default=None,
+    metavar="DIR",
+    help="The folder of quantize --save-stages: weight scales, and recipe rules to try.",
+)
+@TIMING
+@TRIALS
+@SHAPE
+@limit_options
+@reports_errors
+def report(
+    model: Path,
+    output: Path,
+    reference: Path | None,
+    data: Path | None,
+    preprocess: str | None,
+    stages: Path | None,
+    timing: bool,
+    trials: bool,
+    shapes: tuple[tuple[str, tuple[int, ...]], ...],
+) -> None:
+    """Write one page about the integer program MODEL, as quantize wrote it: graph, noise, values, bounds, times.
+
+    The page is one file that needs no network. Sections that need --reference, --data or --stages say so. `quantize
+    --report` writes the same page with everything in it.
+    """
+    from zeropoint.calibrate import samples
+    from zeropoint.frontend import load_model
+    from zeropoint.frontend.sources import load_alike
+    from zeropoint.measure import SUFFIXES, Source, measured_report, saved_stages, write_report
+
+    no_data, no_float = "no --data", "neither --reference nor --stages"
+    refuse_idle(
+        ("preprocess", data is None, no_data),
+        ("shapes", reference is None, "no --reference"),
+        ("data", reference is None and stages is None, no_float),
+        ("trials", stages is None or data is None, no_data if data is None else "no --stages"),
+    )
+    check_output(output, SUFFIXES, model, reference, data)
+    program = load_model(model)
+    source = Source() if stages is None else saved_stages(stages)
+    if reference is not None:
+        source = replace(source, reference=load_alike(reference, program.inputs, dict(shapes)))
+    if data is not None:
+        inputs = (source.reference or source.fused or program).inputs
+        source = replace(source, data=samples(data_source(data, preprocess), inputs), data_name=data.name)
+    document = measured_report(program, model.name, source, timing=timing, trials=trials, progress=progress())
+    write_report(document, output)
+    say(f"wrote {output}")
+
+
+def check_report(report: Path | None, *inputs: Path | None) -> None:
+    """Reject a report that cannot be written, before any work."""
+    from zeropoint.measure import SUFFIXES
+
+    if report is not None:
+        check_output(report, SUFFIXES, *inputs)
+
+
+def write_quantization(
+    result: Any, report: Path | None, name: str, reference: Any, data: Path | None, source: Any
+) -> None:
+    """Write the report, if wanted, of a program that was just quantized, compared with float on `source`."""
+    if report is None:
+        return
+    from zeropoint.calibrate import samples
+    from zeropoint.measure import measured_report, stages_of, write_report
+
+    given = None if source is None else samples(source, reference.inputs)
+    known = stages_of(result, reference, given, "" if data is None else data.name)
+    write_report(measured_report(result.integer, name, known, progress=progress()), report)
+    say(f"wrote {report}")

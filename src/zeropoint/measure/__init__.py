@@ -1,0 +1,15 @@
+"""Measures what a report shows: outputs and kernels against float, values, times, the effect of recipe rules."""
+
+from zeropoint.measure.files import SUFFIXES, check_suffix, write_report
+from zeropoint.measure.report import ReportError, Source, measured_report, saved_stages, stages_of
+
+__all__ = [
+    "SUFFIXES",
+    "ReportError",
+    "Source",
+    "check_suffix",
+    "measured_report",
+    "saved_stages",
+    "stages_of",
+    "write_report",
+]

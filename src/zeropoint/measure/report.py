@@ -1,0 +1,249 @@
+"""Collects everything that a report shows about an integer program, as far as its sources are known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import numpy as np
+from xdsl.dialects.builtin import StringAttr
+
+from zeropoint.calibrate import Kept, Progress, silent
+from zeropoint.calibrate.distribution import Distribution
+from zeropoint.errors import Error
+from zeropoint.frontend import load_model
+from zeropoint.ir.annotations import TARGET
+from zeropoint.ir.program import Port, Program
+from zeropoint.ir.tensors import Array, element_dtype, element_of
+from zeropoint.measure.noise import observe
+from zeropoint.measure.outputs import compare_outputs
+from zeropoint.measure.times import times
+from zeropoint.measure.trials import SAMPLES, Trials, worst_nodes
+from zeropoint.measure.values import calibrated_values, observed_values
+from zeropoint.passes import FLOAT_PASSES, INTEGER_PASSES, run_all
+from zeropoint.pipeline import Quantization
+from zeropoint.report.counts import constant_bytes
+from zeropoint.report.document import Document, Graph, Header, Parts, SectionNote, document, graph_of
+
+Sample = Mapping[str, Array]
+INSIDE = 16
+"""Most samples on which every kernel is compared."""
+NEEDS = {
+    "outputs": "the float model and data: zeropoint report MODEL --reference float.onnx --data test.npz",
+    "noise": "the float model and data: zeropoint report MODEL --reference float.onnx --data test.npz",
+    "values": "calibration (zeropoint quantize --report), or the float model and data (--reference, --data)",
+    "weights": "the stages of quantization: zeropoint quantize --report, or --stages DIR of --save-stages",
+    "before": "the float model: --reference float.onnx",
+    "times": "native code; it was left out (--no-timing)",
+    "worst": "calibrated ranges and data: zeropoint quantize --report, or --stages DIR with --data",
+}
+"""What a section needs, shown where it is missing."""
+
+
+class ReportError(Error, ValueError):
+    """A program that a report cannot be about, or a reference that does not fit it."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """What is known besides the integer program. Every part may be missing.
+
+    `reference` is the float program as imported; `fused`, `calibrated`, `propagated` and `quantized` are stages of
+    quantization, and `settings` those of its passes. `distributions` are the values that calibration saw, by statistics
+    key. `data` has the samples of the comparison; `data_name` and `calibration` describe samples in words.
+    """
+
+    reference: Program | None = None
+    fused: Program | None = None
+    calibrated: Program | None = None
+    propagated: Program | None = None
+    quantized: Program | None = None
+    settings: Mapping[str, object] = field(default_factory=dict[str, object])
+    distributions: Mapping[str, Distribution] = field(default_factory=dict[str, Distribution])
+    calibration: str | None = None
+    data: Iterable[Sample] | None = None
+    data_name: str = "data"
+
+
+def stages_of(
+    made: Quantization, reference: Program | None = None, data: Iterable[Sample] | None = None, data_name: str = "data"
+) -> Source:
+    """The source of a program that was quantized in this process."""
+    seen = made.calibration
+    return Source(
+        reference,
+        made.fused,
+        made.calibrated,
+        made.propagated,
+        made.quantized,
+        made.settings,
+        seen.distributions,
+        f"{seen.samples} samples" if seen.observations else None,
+        data,
+        data_name,
+    )
+
+
+def saved_stages(folder: Path) -> Source:
+    """The source of a program whose stages were saved by `quantize --save-stages`.
+
+    Raises ReportError if the folder lacks one of them, and what the loader raises.
+    """
+    names = {"fused": "1-fused.mlir", "calibrated": "2-calibrated.mlir", "propagated": "4-corrected.mlir"}
+    names["quantized"] = "5-quantized.mlir"
+    missing = [name for name in names.values() if not (folder / name).is_file()]
+    if missing:
+        raise ReportError(f"{folder}: found no {missing[0]}, expected a folder that quantize --save-stages wrote")
+    return Source(None, *(load_model(folder / name) for name in names.values()))
+
+
+def measured_report(
+    program: Program,
+    name: str,
+    source: Source,
+    *,
+    timing: bool = True,
+    trials: bool = True,
+    progress: Progress = silent,
+) -> Document:
+    """The document of an integer program. Sections whose sources are missing say what they need.
+
+    `timing` compiles the program and times its kernels; `trials` measures recipe rules for the worst kernels. Raises
+    ReportError for a float program, and for a reference with other inputs or outputs.
+    """
+    if program.profile is None:
+        raise ReportError(f"{name}: found a float program, expected an integer program (zeropoint quantize writes one)")
+    source = _with_fused(program, source)
+    graph = graph_of(program)
+    header = Header(name, _version(), _target(program), program.profile, source.calibration)
+    found = _Measured(program, graph, source, header, timing, progress)
+    found.compare()
+    found.time()
+    found.try_rules(trials)
+    return document(program, graph, found.header, found.parts())
+
+
+def _version() -> str:
+    """The installed version; empty if the package runs from a folder that is not installed."""
+    try:
+        return version("zeropoint")
+    except PackageNotFoundError:
+        return ""
+
+
+def _target(program: Program) -> str:
+    attribute = program.module.attributes.get(TARGET)
+    return attribute.data if isinstance(attribute, StringAttr) else "unknown"
+
+
+def _with_fused(program: Program, source: Source) -> Source:
+    """The source with the float program in kernels, and checked against the integer program."""
+    if source.reference is not None:
+        _check_ports("inputs", source.reference.inputs, program.inputs)
+        _check_ports("outputs", source.reference.outputs, program.outputs)
+        if source.fused is None:
+            fused = run_all(FLOAT_PASSES, source.reference, {"target": _target(program)})
+            return replace(source, fused=fused)
+    return source if source.fused is None or source.reference is not None else replace(source, reference=source.fused)
+
+
+def _check_ports(kind: str, reference: Sequence[Port], program: Sequence[Port]) -> None:
+    names = [[port.name for port in ports] for ports in (reference, program)]
+    if names[0] != names[1]:
+        raise ReportError(f"found {kind} {names[0]} of the reference and {names[1]} of the model, expected the same")
+
+
+class _Measured:
+    """The sections that are measured, one after the other."""
+
+    def __init__(
+        self, program: Program, graph: Graph, source: Source, header: Header, timing: bool, progress: Progress
+    ):
+        self.program, self.graph, self.source, self.header = program, graph, source, header
+        self.timing, self.progress = timing, progress
+        self.kept = Kept(INSIDE)
+        self.found = Parts(fused=source.fused, propagated=source.propagated)
+        self.missing: dict[str, str] = {}
+        if source.distributions:
+            self.found = replace(self.found, values=calibrated_values(graph, source.distributions))
+
+    def compare(self) -> None:
+        """Outputs on all samples, kernels on some."""
+        source = self.source
+        if source.reference is None or source.fused is None or source.data is None:
+            return
+        program = self._with_floats(source.reference)
+        if program is None:
+            self.missing |= dict.fromkeys(("outputs", "noise"), "float inputs and outputs (--io float), or --stages")
+            return
+        watched = self.kept.watch(source.data)
+        count, outputs, parts = compare_outputs(source.reference, program, watched, self.progress)
+        if not count:
+            raise ReportError(f"{source.data_name}: found no samples, expected one or more")
+        data = f"{source.data_name}, {count} sample{'s' if count > 1 else ''}"
+        self.header = replace(self.header, data=data, outputs=outputs, parts=parts)
+        self.header = replace(self.header, float_bytes=constant_bytes(source.reference))
+        spread = not self.found.values
+        seen = observe(source.fused, program, self.graph, self.kept.in_order, spread, self.progress)
+        self.found = replace(self.found, noise=seen.noise, noise_samples=len(self.kept.entries))
+        if spread:
+            values = observed_values(self.graph, seen.distributions, source.data_name)
+            self.found = replace(self.found, values=values)
+
+    def _with_floats(self, reference: Program) -> Program | None:
+        """The program if its inputs are those of the float program; one with float inputs if the stages are known."""
+        if [port.type for port in reference.inputs] == [port.type for port in self.program.inputs]:
+            return self.program
+        quantized = self.source.quantized
+        return None if quantized is None else run_all(INTEGER_PASSES, quantized, {})
+
+    def time(self) -> None:
+        """The time of every kernel, if the program has a native form."""
+        from zeropoint.codegen.llvm.machine import CodegenError
+
+        if not self.timing:
+            return
+        sample = self.kept.in_order[0] if self.kept.entries else _zeros(self.program)
+        try:
+            timed = times(self.program, self.graph, sample)
+        except CodegenError as error:
+            self.missing["times"] = f"native code: {error}"
+            return
+        self.found = replace(self.found, times=timed.times)
+        self.header = replace(
+            self.header, seconds=timed.seconds, arena_bytes=timed.arena_bytes, processor=timed.processor
+        )
+
+    def try_rules(self, wanted: bool) -> None:
+        """Recipe rules for the kernels that add most noise."""
+        source = self.source
+        if source.calibrated is None or not self.found.noise:
+            return
+        if not wanted:
+            self.missing["worst"] = "runs of the network under other rules; they were left out (--no-trials)"
+            return
+        samples = self.kept.in_order[:SAMPLES]
+        settings = source.settings or {"target": _target(self.program), "profile": self.program.profile}
+        tried = Trials(source.calibrated, settings, samples, source.distributions)
+        worst = tried.run(worst_nodes(self.graph, self.found.noise), self.progress)
+        self.found = replace(self.found, worst=worst, worst_samples=len(samples))
+
+    def parts(self) -> Parts:
+        """All sections, and what the missing ones need."""
+        present = {
+            "outputs": bool(self.header.outputs),
+            "noise": bool(self.found.noise),
+            "values": bool(self.found.values),
+            "weights": self.found.propagated is not None,
+            "before": self.found.fused is not None,
+            "times": bool(self.found.times),
+            "worst": bool(self.found.worst),
+        }
+        needs = {name: self.missing.get(name, NEEDS[name]) for name, there in present.items() if not there}
+        return replace(self.found, notes=tuple(SectionNote(name, text) for name, text in needs.items()))
+
+
+def _zeros(program: Program) -> dict[str, Array]:
+    return {port.name: np.zeros(port.type.get_shape(), element_dtype(element_of(port.type))) for port in program.inputs}

@@ -1,0 +1,121 @@
+"""Recipe rules that may help the kernels that add most noise, each tried alone and measured at the outputs.
+
+Source: the candidates are the demands that a recipe can make of one kernel: a wider result (`bits: 16`) if the target
+has the kernel in two widths, other ranges (`observer`), and float (`quantize: false`), which always works and is
+therefore the measure of what quantizing the kernel costs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from math import inf
+
+from xdsl.rewriter import Rewriter
+
+from zeropoint.bit_widths import least_output_sqnr
+from zeropoint.calibrate import Progress
+from zeropoint.calibrate.distribution import Distribution
+from zeropoint.engines import QuickestEngine
+from zeropoint.errors import Error
+from zeropoint.ir.locations import location_text
+from zeropoint.ir.program import Program
+from zeropoint.ir.quant import StatisticsOp
+from zeropoint.ir.tensors import Array
+from zeropoint.passes import DECIDING_PASSES, INTEGER_PASSES, QUANTIZING_PASSES, run_all
+from zeropoint.recipe import apply_recipe, recipe_of
+from zeropoint.report.document import Graph, Noise, Trial, Worst
+from zeropoint.report.document.graph import Node
+from zeropoint.targets import target as named_target
+
+Sample = Mapping[str, Array]
+WORST = 5
+"""Kernels that rules are tried for."""
+SAMPLES = 8
+"""Most samples to measure rules with."""
+OTHER_OBSERVERS = ("minmax", "mse")
+"""Observers whose ranges are tried, where they differ from the present one."""
+WIDE = 16
+
+
+def worst_nodes(graph: Graph, noise: Mapping[str, Noise], count: int = WORST) -> list[Node]:
+    """The integer kernels that add most noise, the worst first."""
+    kernels = [node for node in graph.nodes if node.kind == "kernel" and node.id in noise]
+    ranked = sorted(kernels, key=lambda node: -noise[node.id].added)
+    return [node for node in ranked[:count] if noise[node.id].added > 0]
+
+
+@dataclass(frozen=True)
+class Trials:
+    """Tries rules on a calibrated program, without corrections. `settings` are those of the passes."""
+
+    calibrated: Program
+    settings: Mapping[str, object]
+    samples: Sequence[Sample]
+    distributions: Mapping[str, Distribution]
+
+    def run(self, nodes: Sequence[Node], progress: Progress) -> list[Worst]:
+        """Every rule for every node, the best first."""
+        engine = QuickestEngine(len(self.samples))
+        reference = engine.prepare(self.calibrated)
+        expected = [reference(sample) for sample in self.samples]
+        before = self._sqnr(self.calibrated, expected)
+        found: list[Worst] = []
+        for node in progress(nodes, "recipes"):
+            trials = [self._trial(node, rule, before, expected) for rule in self._rules(node)]
+            found.append(Worst(node.id, tuple(sorted(trials, key=_gain, reverse=True))))
+        return found
+
+    def _rules(self, node: Node) -> Iterator[tuple[str, Callable[[], Program]]]:
+        """The rules for a node: the setting as a user writes it, and the calibrated program under it."""
+        rows = named_target(str(self.settings["target"])).by_kernel.get(node.kernel, ())
+        widths = {width for row in rows for width in row.output.widths}
+        if WIDE in widths and len(widths) > 1:
+            yield f"bits: {WIDE}", lambda: self._demanded(node, {"bits": WIDE})
+        found = _statistics(self.calibrated, node.name)
+        if found is not None and node.name in self.distributions:
+            ranges = self.distributions[node.name].ranges()
+            for observer in OTHER_OBSERVERS:
+                if ranges[observer] != tuple(found.layer_stats.get_values()):
+                    yield f"observer: {observer}", partial(_with_range, self.calibrated, node.name, ranges[observer])
+        yield "quantize: false", lambda: self._demanded(node, {"quantize": False})
+
+    def _demanded(self, node: Node, setting: Mapping[str, object]) -> Program:
+        return apply_recipe(self.calibrated, recipe_of([{"name": node.name, **setting}]))
+
+    def _trial(
+        self, node: Node, rule: tuple[str, Callable[[], Program]], before: float, expected: Sequence[Sample]
+    ) -> Trial:
+        setting, made = rule
+        written = f"- {{name: {json.dumps(node.name)}, {setting}}}"
+        try:
+            return Trial(written, before, self._sqnr(made(), expected))
+        except Error as error:
+            return Trial(written, None, None, str(error))
+
+    def _sqnr(self, calibrated: Program, expected: Sequence[Sample]) -> float:
+        passes = (*DECIDING_PASSES, *QUANTIZING_PASSES, *INTEGER_PASSES)
+        run = QuickestEngine(len(self.samples)).prepare(run_all(passes, calibrated, self.settings))
+        return least_output_sqnr(zip(expected, map(run, self.samples), strict=True))
+
+
+def _gain(trial: Trial) -> float:
+    return -inf if trial.after is None else trial.after
+
+
+def _statistics(program: Program, name: str) -> StatisticsOp | None:
+    named = (op for op in program.entry.ops if isinstance(op, StatisticsOp) and location_text(op.location) == name)
+    return next(named, None)
+
+
+def _with_range(calibrated: Program, name: str, limits: tuple[float, float]) -> Program:
+    """The program with another observed range of a value."""
+    program = calibrated.clone()
+    old = _statistics(program, name)
+    assert old is not None
+    new = StatisticsOp(old.arg, limits)
+    new.location = old.location
+    Rewriter.replace_op(old, new)
+    return program

@@ -1,0 +1,40 @@
+"""Histograms of the float values of every node, with the chosen range and those of other observers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from zeropoint.calibrate.distribution import Distribution
+from zeropoint.report.document import Graph, Histogram, Values
+from zeropoint.report.document.graph import Parameters
+
+BINS = 64
+"""Bins of a histogram in a report."""
+
+
+def calibrated_values(graph: Graph, distributions: Mapping[str, Distribution]) -> dict[str, Values]:
+    """The values that calibration saw, by node; `distributions` is by statistics key, the name of a value."""
+    return {
+        node.id: values_of(distributions[node.name], "calibration", node.parameters)
+        for node in graph.nodes
+        if node.kind != "output" and node.name in distributions
+    }
+
+
+def observed_values(graph: Graph, distributions: Mapping[str, Distribution], source: str) -> dict[str, Values]:
+    """The values that the float program had on the data of the report, by node."""
+    chosen = {node.id: node.parameters for node in graph.nodes}
+    return {node: values_of(found, source, chosen[node]) for node, found in distributions.items()}
+
+
+def values_of(found: Distribution, source: str, chosen: Parameters | None) -> Values:
+    """The record of a distribution. Values within half a step of the chosen range are rounded into it, not clipped."""
+    least, most = found.extremes.minimum, found.extremes.maximum
+    clipped = None
+    if chosen is not None and chosen.low is not None and chosen.high is not None:
+        half = chosen.scales[0] / 2
+        clipped = found.outside(chosen.low - half, chosen.high + half)
+    width = most - least
+    low, high = (least, most) if width > 0 else (least - 0.5, most + 0.5)
+    counts = tuple(int(count) for count in found.histogram(low, high, BINS))
+    return Values(source, found.extremes.count, least, most, Histogram(low, high, counts), found.ranges(), clipped)

@@ -1,0 +1,60 @@
+"""The bounds of a report: per node, what its sums can reach at most and how many bits stay free."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from zeropoint.ir.program import Program
+from zeropoint.report.document.graph import Graph
+from zeropoint.report.explain import Reach, reaches_by_op
+
+UNBOUNDED = 1 << 62
+"""Bounds from here on are only known to be greater."""
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A number that a kernel computes in `width` bits, in the channel where it can become greatest.
+
+    `bound` is the greatest magnitude for any input, None beyond 2^62. `channels` counts the channels, `grown` those
+    whose weight scale was increased so that their bias or sums fit.
+    """
+
+    op: str
+    what: str
+    width: int
+    bound: int | None
+    bits: int
+    headroom: int
+    channel: int
+    channels: int
+    grown: int
+    grown_most: float
+
+
+def bounds(program: Program, graph: Graph) -> dict[str, tuple[Bound, ...]]:
+    """The bounds of every node that computes in integers."""
+    nodes = graph.by_op()
+    found: dict[str, list[Bound]] = {}
+    for op, reach in reaches_by_op(program):
+        if op in nodes:
+            found.setdefault(nodes[op], []).append(_bound(reach))
+    return {node: tuple(listed) for node, listed in found.items()}
+
+
+def _bound(reach: Reach) -> Bound:
+    at = reach.worst
+    grown = [factor for factor in reach.grown if factor > 1]
+    most = reach.bound[at]
+    return Bound(
+        reach.op,
+        reach.what,
+        reach.width,
+        most if most <= UNBOUNDED else None,
+        reach.bits[at],
+        reach.headroom[at],
+        at,
+        len(reach.bound),
+        len(grown),
+        max(grown, default=1.0),
+    )

@@ -1,0 +1,104 @@
+"""Builds the document of a report from a program and what was measured of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from math import isfinite
+from typing import Any, cast
+
+from zeropoint.ir.program import Program
+from zeropoint.report.counts import Ops, constant_bytes
+from zeropoint.report.document.bounds import Bound, bounds
+from zeropoint.report.document.graph import Graph, Node
+from zeropoint.report.document.measurements import Header, Noise, SectionNote, Time, Values, Worst
+from zeropoint.report.document.reasons import reasons
+from zeropoint.report.document.texts import Text, texts
+from zeropoint.report.document.weights import WeightScales, weight_scales
+
+FORMAT = "zeropoint report 1"
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a report can use besides the integer program; every part may be missing.
+
+    `fused` is the float program with its regions, `propagated` the one with types. `values`, `noise` and `times` are
+    by node. `notes` say which sections are missing and what they need.
+    """
+
+    fused: Program | None = None
+    propagated: Program | None = None
+    values: Mapping[str, Values] = field(default_factory=dict[str, Values])
+    noise: Mapping[str, Noise] = field(default_factory=dict[str, Noise])
+    noise_samples: int = 0
+    times: Mapping[str, Time] = field(default_factory=dict[str, Time])
+    worst: Sequence[Worst] = ()
+    worst_samples: int = 0
+    notes: Sequence[SectionNote] = ()
+
+
+@dataclass(frozen=True)
+class Document:
+    """A report as data. Sections are by node id; a node without an entry has nothing to show there."""
+
+    format: str
+    header: Header
+    ops: Ops
+    float_summary: tuple[str, ...]
+    integer_bytes: int
+    nodes: tuple[Node, ...]
+    reasons: dict[str, tuple[str, ...]]
+    bounds: dict[str, tuple[Bound, ...]]
+    texts: dict[str, Text]
+    weights: dict[str, WeightScales]
+    values: dict[str, Values]
+    noise: dict[str, Noise]
+    noise_samples: int
+    times: dict[str, Time]
+    worst: tuple[Worst, ...]
+    worst_samples: int
+    notes: tuple[SectionNote, ...]
+
+    def record(self) -> dict[str, Any]:
+        """The document as JSON values; infinities and NaN become null."""
+        return cast("dict[str, Any]", _plain(asdict(self)))
+
+    def json(self) -> str:
+        """JSON text."""
+        return json.dumps(self.record(), separators=(",", ":"), allow_nan=False)
+
+
+def document(program: Program, graph: Graph, header: Header, parts: Parts) -> Document:
+    """The document of an integer program; every section reads the program or comes from `parts`."""
+    ops = Ops.of(program)
+    return Document(
+        format=FORMAT,
+        header=header,
+        ops=ops,
+        float_summary=tuple(map(str, ops.floats)),
+        integer_bytes=constant_bytes(program),
+        nodes=graph.nodes,
+        reasons=reasons(program, graph),
+        bounds=bounds(program, graph),
+        texts=texts(program, parts.fused, graph),
+        weights={} if parts.propagated is None else weight_scales(parts.propagated, graph),
+        values=dict(parts.values),
+        noise=dict(parts.noise),
+        noise_samples=parts.noise_samples,
+        times=dict(parts.times),
+        worst=tuple(parts.worst),
+        worst_samples=parts.worst_samples,
+        notes=tuple(parts.notes),
+    )
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: _plain(entry) for key, entry in cast("dict[str, Any]", value).items()}
+    if isinstance(value, list | tuple):
+        return [_plain(entry) for entry in cast("Sequence[Any]", value)]
+    return value

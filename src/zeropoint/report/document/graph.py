@@ -1,0 +1,269 @@
+"""The graph of a report: a node per kernel, float island, rescale, input and output of an integer program.
+
+Every op of the entry function belongs to one node. The op that carries the facts of a value ends a kernel; the ops that
+lead to it and that no other node reads belong to the same node. An accumulator that only floats read ends in a
+`uniform_dequantize` and has no facts. Connected float ops of the same kernel and reason are one float island.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, cast
+
+from xdsl.dialects.builtin import ArrayAttr, StringAttr, TensorType
+from xdsl.dialects.func import ReturnOp
+from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
+
+from zeropoint.ir.annotations import FACTS, KERNEL, RESCALE, Fact, facts_of
+from zeropoint.ir.locations import location_text
+from zeropoint.ir.program import Program
+from zeropoint.ir.quant import StorageCastOp, UniformQuantizedType
+from zeropoint.ir.stablehlo import ConstantOp, UniformDequantizeOp, UniformQuantizeOp
+from zeropoint.ir.tensors import element_of
+from zeropoint.report.counts import EDGES, is_not_integer, why_float
+from zeropoint.report.expressed import decided_type, expressed_type
+
+Kind = Literal["input", "kernel", "float", "rescale", "other", "output"]
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """The quantization of a value: its storage, scale and zero point, and the real numbers at the ends of the storage.
+
+    Per-channel types have the least and the greatest scale instead of one; `low` and `high` are then None.
+    """
+
+    storage: str
+    scales: tuple[float, float]
+    zero_point: int
+    low: float | None
+    high: float | None
+
+    @staticmethod
+    def of(kind: UniformQuantizedType) -> Parameters:
+        """The parameters of a uniform quantized type."""
+        scales, zero = kind.scales.reshape(-1), int(kind.zero_points.reshape(-1)[0])
+        low = high = None
+        if kind.is_per_layer:
+            low, high = ((end - zero) * kind.scale for end in (kind.storage.minimum, kind.storage.maximum))
+        return Parameters(str(kind.storage), (float(scales.min()), float(scales.max())), zero, low, high)
+
+
+@dataclass(frozen=True)
+class Node:
+    """A box of the graph. `covers` are the ops of the original model, `reads` the ids of the nodes before it.
+
+    `kernel` is the kernel, the name of an op that none covers, or empty. `reason` says why a float island is float.
+    """
+
+    id: str
+    kind: Kind
+    name: str
+    kernel: str
+    covers: tuple[str, ...]
+    shape: tuple[int, ...]
+    parameters: Parameters | None
+    reason: str
+    reads: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Graph:
+    """The nodes in program order, and the ops of each."""
+
+    nodes: tuple[Node, ...]
+    ops: dict[str, list[Operation]] = field(default_factory=dict[str, list[Operation]])
+
+    def by_op(self) -> dict[Operation, str]:
+        """The node of each op."""
+        return {op: node for node, ops in self.ops.items() for op in ops}
+
+    def by_name(self) -> dict[str, str]:
+        """Names of the original model, and of ops, to nodes. Names of nodes come first."""
+        names = {node.name: node.id for node in reversed(self.nodes) if node.kind != "output"}
+        for node in self.nodes:
+            inner = (location_text(op.location) for op in self.ops.get(node.id, ()))
+            for name in (*node.covers, *inner):
+                if name is not None:
+                    names.setdefault(name, node.id)
+        return names
+
+
+def graph_of(program: Program) -> Graph:
+    """The graph of an integer program."""
+    return _Builder(program).build()
+
+
+def _ends_accumulator(op: Operation) -> bool:
+    """Whether an op makes reals of sums that were not requantized."""
+    if not isinstance(op, UniformDequantizeOp):
+        return False
+    made = op.operand.owner
+    if isinstance(made, StorageCastOp):
+        made = made.input.owner
+    return isinstance(made, Operation) and FACTS not in made.attributes and not isinstance(made, EDGES)
+
+
+class _Builder:
+    def __init__(self, program: Program):
+        self.program = program
+        self.ops = [op for op in program.entry.ops if not isinstance(op, ConstantOp | ReturnOp)]
+        self.key: dict[Operation, object] = {}
+        """A key per node: ops with the same key belong to the same node."""
+
+    def build(self) -> Graph:
+        self._ends()
+        self._islands()
+        self._before_ends()
+        self._left_over()
+        return self._graph()
+
+    def _ends(self) -> None:
+        for op in self.ops:
+            if FACTS in op.attributes or RESCALE in op.attributes or _ends_accumulator(op):
+                self.key[op] = op
+
+    def _islands(self) -> None:
+        """Connected float ops of one kernel and reason get one key."""
+        kinds = {op: (_kernel_name(op), why_float(op)) for op in self.ops if op not in self.key and is_not_integer(op)}
+        for op, kind in kinds.items():
+            before = [operand.owner for operand in op.operands]
+            same = [made for made in before if isinstance(made, Operation) and kinds.get(made) == kind]
+            self.key[op] = self.key[same[0]] if same else op
+            for other in same[1:]:
+                self._join(self.key[other], self.key[op])
+
+    def _join(self, old: object, new: object) -> None:
+        for op, key in self.key.items():
+            if key is old:
+                self.key[op] = new
+
+    def _before_ends(self) -> None:
+        """An op that only one node reads belongs to it."""
+        for op in reversed(self.ops):
+            if op not in self.key:
+                users = [use.operation for result in op.results for use in result.uses]
+                keys = {self.key.get(user, user) for user in users}
+                if len(keys) == 1 and not isinstance(users[0], ReturnOp):
+                    self.key[op] = keys.pop()
+
+    def _left_over(self) -> None:
+        """A conversion that several nodes read belongs to the node that it reads; other ops are nodes of their own."""
+        for op in self.ops:
+            if op not in self.key:
+                made = op.operands[0].owner if op.operands else None
+                belongs = isinstance(op, EDGES) and isinstance(made, Operation) and made in self.key
+                self.key[op] = self.key[made] if belongs and isinstance(made, Operation) else op
+
+    def _graph(self) -> Graph:
+        arguments = {argument: f"in{argument.index}" for argument in self.program.entry.args}
+        ids: dict[object, str] = {}
+        for op in self.ops:
+            ids.setdefault(self.key[op], f"n{len(ids)}")
+        ops: dict[str, list[Operation]] = {}
+        for op in self.ops:
+            ops.setdefault(ids[self.key[op]], []).append(op)
+        found = _Reads({op: node for node, inner in ops.items() for op in inner}, arguments)
+        nodes = [self._input(argument) for argument in self.program.entry.args]
+        nodes += [_node(node, inner, found.of(inner, node)) for node, inner in ops.items()]
+        return Graph((*nodes, *self._outputs(found)), ops)
+
+    def _input(self, argument: BlockArgument) -> Node:
+        port = self.program.inputs[argument.index]
+        attributes = self.program.main.arg_attrs
+        listed = None if attributes is None else attributes.data[argument.index].data.get(FACTS)
+        facts = [Fact.of(fact) for fact in cast("ArrayAttr[Attribute]", listed)] if listed is not None else []
+        shape = port.type.get_shape()
+        return Node(f"in{argument.index}", "input", port.name, "", (), shape, _decided(facts), "", ())
+
+    def _outputs(self, found: _Reads) -> list[Node]:
+        last = self.program.entry.last_op
+        assert last is not None
+        pairs = zip(self.program.outputs, last.operands, strict=True)
+        return [
+            Node(f"out{n}", "output", port.name, "", (), port.type.get_shape(), None, "", found.values([value], ""))
+            for n, (port, value) in enumerate(pairs)
+        ]
+
+
+@dataclass(frozen=True)
+class _Reads:
+    """Which nodes produce the values that ops read."""
+
+    of_op: dict[Operation, str]
+    of_argument: dict[BlockArgument, str]
+
+    def of(self, ops: list[Operation], own: str) -> tuple[str, ...]:
+        return self.values([operand for op in ops for operand in op.operands], own)
+
+    def values(self, values: list[SSAValue], own: str) -> tuple[str, ...]:
+        found = dict.fromkeys(map(self._maker, values))
+        return tuple(node for node in found if node is not None and node != own)
+
+    def _maker(self, value: SSAValue) -> str | None:
+        if isinstance(value, BlockArgument):
+            return self.of_argument.get(value)
+        return self.of_op.get(value.owner) if isinstance(value.owner, Operation) else None
+
+
+def _node(identity: str, ops: list[Operation], reads: tuple[str, ...]) -> Node:
+    last = ops[-1]
+    kind, kernel, covers = _role(ops)
+    names = [name for op in reversed(ops) if (name := location_text(op.location)) is not None]
+    name = names[0] if names else (covers[0] if covers else last.name)
+    shape = last.results[0].type
+    return Node(
+        identity,
+        kind,
+        name,
+        kernel,
+        covers or tuple(dict.fromkeys(reversed(names))),
+        shape.get_shape() if isinstance(shape, TensorType) else (),
+        _parameters(ops),
+        why_float(last) if kind == "float" else "",
+        reads,
+    )
+
+
+def _role(ops: list[Operation]) -> tuple[Kind, str, tuple[str, ...]]:
+    """The kind of a node, its kernel, and the names that it covers."""
+    last = ops[-1]
+    if RESCALE in last.attributes:
+        return "rescale", "rescale", ()
+    kernel = next((fact for fact in facts_of(last) if fact.name == "kernel"), None)
+    if kernel is not None:
+        return "kernel", kernel.value, tuple(kernel.source.split(", ")) if kernel.source else ()
+    if is_not_integer(last):
+        return "float", _kernel_name(last), ()
+    if _ends_accumulator(last):
+        return "kernel", _contraction(ops), ()
+    return "other", last.name, ()
+
+
+def _contraction(ops: list[Operation]) -> str:
+    """The kernel of sums without facts, by the name of the first op that is no movement or addition."""
+    found = [op.name.partition(".")[2] for op in ops]
+    return next((name for name in found if name in ("convolution", "dot_general", "reduce")), found[0])
+
+
+def _kernel_name(op: Operation) -> str:
+    found = op.attributes.get(KERNEL)
+    return found.data if isinstance(found, StringAttr) else op.name
+
+
+def _decided(facts: list[Fact]) -> Parameters | None:
+    """The parameters that facts name; None if they name none."""
+    kind = decided_type(facts)
+    return None if kind is None else Parameters.of(kind)
+
+
+def _parameters(ops: list[Operation]) -> Parameters | None:
+    """The parameters of the last value with a quantized type."""
+    for op in reversed(ops):
+        kind = expressed_type(op)
+        if kind is None and isinstance(op, UniformQuantizeOp | StorageCastOp):
+            element = element_of(op.results[0])
+            kind = element if isinstance(element, UniformQuantizedType) else None
+        if kind is not None:
+            return Parameters.of(kind)
+    return None

@@ -1,0 +1,73 @@
+"""The facts of `zeropoint explain` as sentences, per node."""
+
+from __future__ import annotations
+
+from zeropoint.ir.annotations import Fact
+from zeropoint.ir.program import Program
+from zeropoint.report.document.graph import Graph
+from zeropoint.report.explain import Explanation, Rescale, Value, explain
+from zeropoint.report.explain.text import BECAUSE, short
+
+
+def reasons(program: Program, graph: Graph) -> dict[str, tuple[str, ...]]:
+    """Why every value has its parameters, why every rescale exists, and why every island is float."""
+    found = explain(program)
+    values = {(value.kind == "input", value.name): value for value in found.values}
+    sentences: dict[str, tuple[str, ...]] = {}
+    for node in graph.nodes:
+        value = values.get((node.kind == "input", node.name))
+        if node.kind in ("input", "kernel") and value is not None:
+            sentences[node.id] = value_sentences(value)
+        elif node.kind == "kernel":
+            sentences[node.id] = (ACCUMULATOR,)
+        elif node.kind == "float":
+            sentences[node.id] = (f"Stays in float: {node.reason}.",)
+    return sentences | _rescales(found, graph)
+
+
+ACCUMULATOR = "Only float ops read this result, so the accumulator is dequantized directly, without rounding to 8 bits."
+
+
+def value_sentences(value: Value) -> tuple[str, ...]:
+    """A sentence per fact of a value, in the order in which they were found."""
+    return tuple(fact_sentence(fact) for fact in value.facts)
+
+
+def fact_sentence(fact: Fact) -> str:
+    """A fact as a sentence: what is so, why, and where that comes from."""
+    because, value = BECAUSE[fact.salience], short(fact.value)
+    sentence = SENTENCES.get(fact.name, "{name} {value}, {because} ({source}).")
+    listed = _listed(value) if fact.name == "same scale" else value
+    text = sentence.format(name=fact.name, value=listed, because=because, source=fact.source)
+    return text[:1].upper() + text[1:]
+
+
+SENTENCES = {
+    "range": "range {value}, {because} ({source}).",
+    "same scale": "{value} share one scale, because {source} requires it.",
+    "parameters": "the type is {value}, {because} ({source}).",
+    "corrected": "correction {source}: {value}.",
+    "bits": "storage of {value} bits, {because} ({source}).",
+    "weight scale": "weight scale {value}, {because} ({source}).",
+}
+"""Name of a fact -> its sentence."""
+
+
+def _listed(text: str) -> str:
+    *first, last = text.split(", ")
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def _rescales(found: Explanation, graph: Graph) -> dict[str, tuple[str, ...]]:
+    nodes = [node.id for node in graph.nodes if node.kind == "rescale"]
+    return {node: rescale_sentences(one) for node, one in zip(nodes, found.rescales, strict=True)}
+
+
+def rescale_sentences(rescale: Rescale) -> tuple[str, ...]:
+    """The two demands that collide at a rescale."""
+    readers = _listed(", ".join(f"'{name}'" for name in rescale.read_by)) or "its reader"
+    return (
+        f"'{rescale.value}' has {short(rescale.given)}: {rescale.has}.",
+        f"For {readers}, it has to be {short(rescale.wanted)}: {rescale.wants}.",
+        "Two demands collide, so the value is converted from one scale to the other.",
+    )

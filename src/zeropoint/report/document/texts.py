@@ -1,0 +1,73 @@
+"""MLIR before and after, per node: the float ops of the fused region, and the integer ops that replace them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from xdsl.ir import Operation, SSAValue
+
+from zeropoint.ir.annotations import FACTS, FLOAT_REASON, KERNEL
+from zeropoint.ir.locations import location_text
+from zeropoint.ir.program import Program
+from zeropoint.ir.quant import QuantizeRegionOp
+from zeropoint.ir.stablehlo import ConstantOp
+from zeropoint.ir.text import print_ops
+from zeropoint.report.document.graph import Graph
+
+SHOWN = 4
+"""Elements of a constant that are shown."""
+MOST_LINES = 120
+"""Lines of one text; a large float island is cut."""
+_NUMBER = r"-?\d[\w.+-]*(?::-?\d+)?"
+_LIST = re.compile(rf"([\[{{])((?:{_NUMBER}, ?){{{SHOWN}}}){_NUMBER}(?:, ?{_NUMBER})*([\]}}])")
+"""A list of more than `SHOWN` numbers: the elements of a constant, or the scales of a type."""
+
+
+@dataclass(frozen=True)
+class Text:
+    """The float ops of a kernel, None if the float program is not known, and the ops that compute it now."""
+
+    before: str | None
+    after: str
+
+
+def texts(program: Program, fused: Program | None, graph: Graph) -> dict[str, Text]:
+    """The texts of every node with ops. `fused` is the float program with its regions."""
+    before: dict[str, Operation] = {}
+    for op in fused.entry.ops if fused is not None else ():
+        name = location_text(op.location)
+        if name is not None and isinstance(op, QuantizeRegionOp):
+            before.setdefault(name, op)
+    found: dict[str, Text] = {}
+    for node in graph.nodes:
+        if node.id in graph.ops:
+            region = before.get(node.name) if node.kind in ("kernel", "float") else None
+            found[node.id] = Text(None if region is None else _text([region]), _text(_with_constants(node.id, graph)))
+    return found
+
+
+def _with_constants(node: str, graph: Graph) -> list[Operation]:
+    """The ops of a node, each after the constants that it reads first."""
+    ops: list[Operation] = []
+    for op in graph.ops[node]:
+        for operand in op.operands:
+            if isinstance(operand.owner, ConstantOp) and operand.owner not in ops:
+                ops.append(operand.owner)
+        ops.append(op)
+    return ops
+
+
+def _text(ops: Iterable[Operation]) -> str:
+    """The ops without their facts, and without the ends of long lists."""
+    copies: list[Operation] = []
+    values: dict[SSAValue, SSAValue] = {}
+    for op in ops:
+        copy = op.clone(values)
+        for attribute in (FACTS, FLOAT_REASON, KERNEL):
+            copy.attributes.pop(attribute, None)
+        copies.append(copy)
+    lines = _LIST.sub(r"\1\2...\3", print_ops(copies)).rstrip().splitlines()
+    left = len(lines) - MOST_LINES
+    return "\n".join([*lines[:MOST_LINES], f"// {left} more lines"] if left > 0 else lines)

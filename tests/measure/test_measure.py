@@ -1,0 +1,134 @@
+"""What a report measures, judged by other ways to the same figures."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from digits import images, network, quantized_digits
+from networks import Network
+from zeropoint.bit_widths import least_output_sqnr
+from zeropoint.calibrate import silent
+from zeropoint.correct.methods import Platform
+from zeropoint.correct.sensitivity import sensitivities
+from zeropoint.interp import ReferenceEngine
+from zeropoint.ir.stablehlo import ConvolutionLayout, ConvolutionOp
+from zeropoint.ir.tensors import with_shape
+from zeropoint.measure import ReportError, Source, measured_report, stages_of
+from zeropoint.measure.noise import observe
+from zeropoint.model import Model, compare
+from zeropoint.pipeline import Options, quantize
+from zeropoint.recipe import recipe_of
+from zeropoint.report.document import Document, graph_of
+from zeropoint.targets import target
+
+
+@functools.cache
+def report() -> Document:
+    """The report of the example network, with all sections."""
+    made = quantized_digits()
+    return measured_report(made.integer, "digits.mlir", stages_of(made, network(), images("test", 12), "test.npz"))
+
+
+def test_noise_is_that_of_the_walk_over_both_networks() -> None:
+    made, samples = quantized_digits(), images("test", 4)
+    graph = graph_of(made.integer)
+    found = observe(made.fused, made.integer, graph, samples, False, silent).noise
+    engine = ReferenceEngine()
+    platform = Platform(engine, lambda runs: engine, target("cpu"))
+    expected = sensitivities(made.propagated, made.decided, samples, platform)
+    names = {node.name: node.id for node in graph.nodes}
+    assert len(expected) >= 9
+    for one in expected:
+        noise = found[names[one.name]]
+        assert (noise.total, noise.added) == pytest.approx((one.total, one.added), rel=1e-5, abs=1e-12), one.name
+
+
+def test_outputs_are_those_of_compare() -> None:
+    expected = compare(Model(network()), Model(quantized_digits().integer), images("test", 12))
+    assert list(report().header.outputs) == expected.outputs
+    assert report().header.data == "test.npz, 12 samples"
+
+
+def test_a_rule_has_the_effect_of_the_recipe() -> None:
+    rule = next(trial for worst in report().worst for trial in worst.trials if "quantize: false" in trial.rule)
+    name = rule.rule.split('"')[1]
+    options = Options(recipe=recipe_of([{"name": name, "quantize": False}]))
+    made = quantize(network(), images("calib", 16), options)
+    samples = _worst_samples()
+    runs = [ReferenceEngine().prepare(program) for program in (network(), made.integer)]
+    expected = least_output_sqnr((runs[0](sample), runs[1](sample)) for sample in samples)
+    assert rule.after == pytest.approx(expected, abs=0.05)
+    assert len(report().worst) == 5
+
+
+def _worst_samples() -> list:
+    from zeropoint.calibrate import Kept
+    from zeropoint.measure.report import INSIDE
+    from zeropoint.measure.trials import SAMPLES
+
+    kept = Kept(INSIDE)
+    list(kept.watch(images("test", 12)))
+    return kept.in_order[:SAMPLES]
+
+
+def test_values_are_those_of_calibration() -> None:
+    seen = quantized_digits().calibration.observations
+    names = {node.id: node.name for node in report().nodes}
+    assert {names[node] for node in report().values} == set(seen)
+    for node, values in report().values.items():
+        assert values.source == "calibration"
+        assert values.count == seen[names[node]].count == sum(values.histogram.counts)
+        assert values.clipped is None or 0 <= values.clipped < 0.01
+
+
+def test_every_contraction_has_a_time() -> None:
+    kernels = [node for node in report().nodes if "convolution" in node.kernel]
+    assert all(report().times[node.id].seconds > 0 for node in kernels)
+    assert report().header.seconds == pytest.approx(sum(one.seconds for one in report().times.values()), rel=0.2)
+
+
+def test_nothing_is_missing_where_everything_is_known() -> None:
+    assert report().notes == ()
+
+
+def test_sections_without_a_source_say_what_they_need() -> None:
+    document = measured_report(quantized_digits().integer, "m", Source(), timing=False)
+    needs = {note.section: note.needs for note in document.notes}
+    assert set(needs) == {"outputs", "noise", "values", "weights", "before", "times", "worst"}
+    assert "--reference" in needs["outputs"]
+
+
+def test_values_come_from_the_data_if_calibration_is_not_known() -> None:
+    source = Source(reference=network(), data=images("test", 3), data_name="test.npz")
+    document = measured_report(quantized_digits().integer, "m", source, timing=False)
+    assert {values.source for values in document.values.values()} == {"test.npz"}
+    assert {note.section for note in document.notes} == {"weights", "times", "worst"}
+
+
+def test_integer_inputs_are_compared_by_their_floats() -> None:
+    net = Network([(1, 4, 8, 8)], seed=1)
+    net.layer("conv")
+    value, weight = net.values[0], net.constant(net.random.normal(0, 1, (4, 4, 1, 1)))
+    made = ConvolutionOp(value, weight, with_shape(value, [1, 4, 8, 8]), ConvolutionLayout.channels_first(2))
+    floats = net.finish([net.insert(made)])
+    random = np.random.default_rng(0)
+    samples = [{"x0": random.normal(0, 1, (1, 4, 8, 8)).astype(np.float32)} for _ in range(3)]
+    made = quantize(floats, samples, Options(integer_io=True))
+    document = measured_report(made.integer, "m", stages_of(made, floats, samples), timing=False, trials=False)
+    assert document.header.outputs[0].sqnr > 20
+    assert document.noise
+    alone = measured_report(made.integer, "m", Source(reference=floats, data=samples), timing=False)
+    assert "--io float" in next(note.needs for note in alone.notes if note.section == "outputs")
+
+
+def test_a_float_program_and_another_reference_are_refused() -> None:
+    with pytest.raises(ReportError, match="found a float program, expected an integer program"):
+        measured_report(network(), "digits.onnx", Source())
+    other = replace(network(), module=network().module.clone())
+    other.main.properties.pop("arg_attrs")
+    with pytest.raises(ReportError, match="found inputs"):
+        measured_report(quantized_digits().integer, "m", Source(reference=other))
