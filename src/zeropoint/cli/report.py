@@ -35,7 +35,7 @@ TRIALS = click.option(
 @PREPROCESS
 @click.option(
     "--stages",
-    type=click.Path(path_type=Path, file_okay=False, exists=True),
+    type=click.Path(path_type=Path, file_okay=False),
     default=None,
     metavar="DIR",
     help="The folder of quantize --save-stages: weight scales, and recipe rules to try.",

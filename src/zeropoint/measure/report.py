@@ -91,12 +91,12 @@ def saved_stages(folder: Path) -> Source:
 
     Raises ReportError if the folder lacks one of them, and what the loader raises.
     """
-    names = {"fused": "1-fused.mlir", "calibrated": "2-calibrated.mlir", "propagated": "4-corrected.mlir"}
-    names["quantized"] = "5-quantized.mlir"
-    missing = [name for name in names.values() if not (folder / name).is_file()]
+    names = ("1-fused.mlir", "2-calibrated.mlir", "4-corrected.mlir", "5-quantized.mlir")
+    missing = [name for name in names if not (folder / name).is_file()]
     if missing:
         raise ReportError(f"{folder}: found no {missing[0]}, expected a folder that quantize --save-stages wrote")
-    return Source(None, *(load_model(folder / name) for name in names.values()))
+    fused, calibrated, propagated, quantized = (load_model(folder / name) for name in names)
+    return Source(None, fused, calibrated, propagated, quantized)
 
 
 def measured_report(
