@@ -141,6 +141,7 @@ def test_a_model_says_where_its_time_goes(integers: zp.Model) -> None:
     timing = integers.profile(IMAGES[:1], rounds=2)
     assert timing.seconds > 0
     assert "classifier" in str(timing)
+    assert "stem.conv" in str(integers.profile(IMAGES[0, 0][None]))  # a sample without the batch axis
 
 
 def test_warnings_are_logged_under_the_name_of_the_package(caplog: pytest.LogCaptureFixture) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from operator import length_hint
 from pathlib import Path
@@ -71,6 +71,26 @@ class Model:
         Arrays may be PyTorch tensors. If every array has a leading axis of n samples, outputs are stacked as in
         `run_samples`. Raises InputError if names, shapes or dtypes do not match the inputs.
         """
+        given = self._given(arrays, inputs)
+        count = batch_size(given, self.inputs)
+        if count is None:
+            return self._ready()(with_batch_of_one(given, self.inputs))
+        return self.run_samples(batched(given, self.inputs, count))
+
+    def profile(self, *arrays: Any, rounds: int = 20, **inputs: Any) -> Timing:
+        """The time of every kernel in native code, on one thread and one sample. Takes arrays as a call does.
+
+        Raises CodegenError if an op has no kernel, InputError if the arrays do not match the inputs.
+        """
+        from zeropoint.codegen.runtime.native import NativeProgram
+        from zeropoint.codegen.runtime.profiling import profile
+        from zeropoint.timing import Timing
+
+        given = with_batch_of_one(self._given(arrays, inputs), self.inputs)
+        return Timing(profile(NativeProgram(self._for_machines()), given, rounds))
+
+    def _given(self, arrays: Sequence[Any], inputs: Mapping[str, Any]) -> dict[str, Array]:
+        """The arrays by input name. Raises InputError for too many arrays, an input given twice, wrong dtypes."""
         if len(arrays) > len(self.inputs):
             raise InputError(f"found {len(arrays)} arrays, expected {len(self.inputs)}: {signature(self.inputs)}")
         named = {port.name: array for port, array in zip(self.inputs, arrays, strict=False)}
@@ -80,23 +100,7 @@ class Model:
         for port in self.inputs:
             if port.name in given and (reason := port.misfit(given[port.name])):
                 raise InputError(f"input {port.name}: {reason}")
-        count = batch_size(given, self.inputs)
-        if count is None:
-            return self._ready()(with_batch_of_one(given, self.inputs))
-        return self.run_samples(batched(given, self.inputs, count))
-
-    def profile(self, *arrays: Any, rounds: int = 20, **inputs: Any) -> Timing:
-        """The time of every kernel in native code, on one thread and one sample.
-
-        Raises CodegenError if an op has no kernel, InputError if the arrays do not match the inputs.
-        """
-        from zeropoint.codegen.runtime.native import NativeProgram
-        from zeropoint.codegen.runtime.profiling import profile
-        from zeropoint.timing import Timing
-
-        named = {port.name: array for port, array in zip(self.inputs, arrays, strict=False)}
-        given = {name: as_array(value) for name, value in {**named, **inputs}.items()}
-        return Timing(profile(NativeProgram(self._for_machines()), given, rounds))
+        return given
 
     def report(
         self,

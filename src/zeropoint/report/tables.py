@@ -21,7 +21,8 @@ def rendered(table: Any, width: int = 120) -> str:
 
     stream = StringIO()
     shown = shutil.get_terminal_size((width, 24)).columns if sys.stdout.isatty() else width
-    Console(file=stream, width=max(shown, LEAST_WIDTH)).print(table)
+    # Plain text: in a notebook, rich would write escape sequences.
+    Console(file=stream, width=max(shown, LEAST_WIDTH), force_jupyter=False, color_system=None).print(table)
     return stream.getvalue().rstrip("\n")
 
 
