@@ -157,11 +157,11 @@ def test_float_ops_that_must_not_be_are_an_error() -> None:
 
 
 def test_numbers_that_are_shown_are_rounded() -> None:
-    from zeropoint.report.explain.text import _short
+    from zeropoint.report.explain.text import short
 
-    assert _short("<i8:f32, 0.0578781399>") == "<i8:f32, 0.057878>"
-    assert _short("<i8:f32, 0.0578786>") == "<i8:f32, 0.057879>"
-    assert _short("0.9999999") == "1.000000"
+    assert short("<i8:f32, 0.0578781399>") == "<i8:f32, 0.057878>"
+    assert short("<i8:f32, 0.0578786>") == "<i8:f32, 0.057879>"
+    assert short("0.9999999") == "1.000000"
 
 
 def test_importing_the_package_imports_no_compiler() -> None:
