@@ -13,6 +13,7 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -122,6 +123,19 @@ class Oracle:
         answer = self.ask("run", text, pipeline, input=array.reshape(-1).tolist(), shape=array.shape, dtypes=dtypes)
         assert "output" in answer, f"{answer}\n{text}"
         return np.array(answer["output"], dtype).reshape(array.shape)
+
+    def call(
+        self, text: str, calls: Sequence[Sequence[Array]], shape: Sequence[int], dtype: str, pipeline: str = ""
+    ) -> list[Array]:
+        """What the compiled @main returns in each of several calls: one array of a shape and dtype."""
+        arguments = [
+            [{"data": array.reshape(-1).tolist(), "shape": array.shape, "dtype": array.dtype.name} for array in arrays]
+            for arrays in calls
+        ]
+        result = {"shape": list(shape), "dtype": dtype}
+        answer = self.ask("call", text, pipeline, calls=arguments, result=result)
+        assert "output" in answer, f"{answer}\n{text[:4000]}"
+        return [np.array(output, dtype).reshape(tuple(shape)) for output in answer["output"]]
 
 
 ORACLE = Oracle()

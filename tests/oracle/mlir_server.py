@@ -1,7 +1,8 @@
 """Answers questions with C++ MLIR, one JSON object a line; a process of its own, because C++ MLIR can crash.
 
-Question: {"kind": "type" | "module" | "run", "text": ..., "pipeline": ... or null, "allow_unregistered": bool}; to run
-also "input" (numbers), its "shape", and "dtypes" (of the input, of the result).
+Question: {"kind": "type" | "module" | "run" | "call", "text": ..., "pipeline": ... or null, "allow_unregistered": bool};
+to run also "input" (numbers), its "shape", and "dtypes" (of the input, of the result); to call @main with several calls
+"calls" (of each, its arguments as {"data", "shape", "dtype"}) and "result" ({"shape", "dtype"}).
 Answer: {"text": ...} of a type; {"text": ..., "generic": ..., "debug": ...} of a module; {"output": numbers};
 {"errors": [{"message": ..., "line": ..., "column": ...}, ...]}; or {} after a crash that was foreseen.
 """
@@ -42,6 +43,7 @@ def new_context(allow_unregistered: bool) -> Any:
     return made
 
 
+_stablehlo.register_stablehlo_passes()
 shared_context = functools.cache(new_context)
 
 
@@ -63,6 +65,43 @@ def run(module: Any, question: dict[str, Any]) -> list[float]:
     result = ctypes.pointer(ctypes.pointer(make_nd_memref_descriptor(array.ndim, as_ctype(made))()))
     engine.invoke("f", result, ctypes.pointer(ctypes.pointer(get_ranked_memref_descriptor(array))))
     return ranked_memref_to_numpy(result[0]).reshape(-1).tolist()
+
+
+def strided(unranked: Any, size: int) -> np.ndarray:
+    """The array behind an unranked memref descriptor: its rank, and a pointer to the ranked one."""
+    rank = ctypes.cast(unranked, ctypes.POINTER(ctypes.c_int64))[0]
+    descriptor = ctypes.cast(unranked, ctypes.POINTER(ctypes.c_void_p))[1]
+    fields = ctypes.cast(descriptor, ctypes.POINTER(ctypes.c_int64))
+    shape, strides = ([fields[3 + part * rank + i] for i in range(rank)] for part in (0, 1))
+    count = fields[2] + sum((n - 1) * step for n, step in zip(shape, strides, strict=True)) + 1
+    flat = np.frombuffer((ctypes.c_char * (count * size)).from_address(fields[1]), f"i{size}")
+    return np.lib.stride_tricks.as_strided(flat[fields[2] :], shape, [step * size for step in strides])
+
+
+@ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)
+def memref_copy(size: int, source: Any, target: Any) -> None:
+    """`memrefCopy` of MLIR's C runner library, which the wheel does not have."""
+    strided(target, size)[...] = strided(source, size)
+
+
+def call(module: Any, question: dict[str, Any]) -> list[Any]:
+    """Compile @main, and call it with arrays; its one result is an array of the given shape."""
+    for op in module.body.operations:
+        op.attributes["llvm.emit_c_interface"] = ir.UnitAttr.get(module.context)
+    pipeline = f"builtin.module({question['pipeline'] or ''}{TO_LLVM})"
+    passmanager.PassManager.parse(pipeline, module.context).run(module.operation)
+    engine = ExecutionEngine(module, opt_level=question.get("opt_level", 0))
+    engine.raw_register_runtime("memrefCopy", ctypes.cast(memref_copy, ctypes.c_void_p))
+    shape, dtype = question["result"]["shape"], np.dtype(question["result"]["dtype"])
+    outputs: list[Any] = []
+    for arguments in question["calls"]:
+        arrays = [np.array(found["data"], found["dtype"]).reshape(found["shape"]) for found in arguments]
+        result = ctypes.pointer(ctypes.pointer(make_nd_memref_descriptor(len(shape), as_ctype(dtype))()))
+        engine.invoke(
+            "main", result, *(ctypes.pointer(ctypes.pointer(get_ranked_memref_descriptor(array))) for array in arrays)
+        )
+        outputs.append(ranked_memref_to_numpy(result[0]).reshape(-1).tolist())
+    return outputs
 
 
 def texts(module: Any, question: dict[str, Any]) -> dict[str, Any]:
@@ -88,7 +127,9 @@ def answer(question: dict[str, Any]) -> dict[str, Any]:
         if question["kind"] == "type":
             return {"text": str(ir.Type.parse(question["text"], context))}
         module = ir.Module.parse(question["text"], context)
-        return {"output": run(module, question)} if question["kind"] == "run" else texts(module, question)
+        answers = {"run": run, "call": call}
+        compute = answers.get(question["kind"])
+        return texts(module, question) if compute is None else {"output": compute(module, question)}
     except ir.MLIRError as error:
         return {"errors": [described(diagnostic) for diagnostic in error.error_diagnostics]}
 

@@ -1,16 +1,18 @@
-"""The ops of upstream MLIR dialects that `lower-quant-ops` emits, and casts of tensors.
+"""The ops of upstream MLIR dialects that `lower-quant-ops` and `lower-to-standard` emit, and casts of tensors.
 
 A scalar is a rank-0 array, an index one of int64; the extents of a tensor of unknown rank are a 1-D array. Rules are
 looked up by the op's name, so that only programs with such ops load their dialects.
 
-Source: MLIR's pages of the dialects arith, linalg, math, shape and tensor. Conversion of a float that is out of range
+The ops of linalg are in `structured.py`, those of tensor that move elements in `tensor_ops.py`.
+
+Source: MLIR's pages of the dialects arith, math, shape and tensor. Conversion of a float that is out of range
 of the integer type is poison there, and an unspecified number here.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 import numpy as np
@@ -23,13 +25,15 @@ from xdsl.dialects.builtin import (
     IntegerType,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.ir.affine import AffineMap
 
+from zeropoint.interp import structured, tensor_ops
 from zeropoint.interp.binding import Binary, Kernel, Rule, Scope, Unary
-from zeropoint.interp.errors import InputError, UnsupportedError
+from zeropoint.interp.errors import InputError
+from zeropoint.interp.structured import check_shape
 from zeropoint.ir.quant.containers import element_or_self, ranked_shape
 from zeropoint.ir.tensors import Array, element_dtype
 from zeropoint.ir.weights import Weights
+from zeropoint.numerics import functions
 from zeropoint.numerics.rounding import round_half_away
 
 CONSTANT = "arith.constant"
@@ -205,10 +209,82 @@ def _reshape(x: Array, extents: Array) -> Array:
 
 
 def _extract(x: Array, *indices: Array) -> Array:
-    position = tuple(int(index) for index in indices)
-    if not all(0 <= index < size for index, size in zip(position, x.shape, strict=True)):
-        raise InputError(f"found index {list(position)} of a tensor of shape {list(x.shape)}, expected one inside")
-    return np.asarray(x[position])
+    """An element, or one for each element of the indices."""
+    for index, size in zip(indices, x.shape, strict=True):
+        if not ((index >= 0) & (index < size)).all():
+            position = [int(np.reshape(each, -1)[0]) for each in indices]
+            raise InputError(f"found index {position} of a tensor of shape {list(x.shape)}, expected one inside")
+    return np.asarray(x[indices])
+
+
+def _shift(function: Binary) -> Rule:
+    """A shift; amounts of the width or more are poison in MLIR, and 0 here."""
+
+    def rule(op: Operation, scope: Scope) -> Kernel:
+        del scope
+        width, dtype = _width(op.results[0]), _dtype(op.results[0])
+
+        def run(x: Array, amount: Array) -> Array:
+            fits = (amount >= 0) & (amount < width)
+            return np.asarray(np.where(fits, function(x, np.where(fits, amount, 0)), 0)).astype(dtype)
+
+        return run
+
+    return rule
+
+
+def _shift_unsigned(op: Operation, scope: Scope) -> Kernel:
+    width, dtype = _width(op.results[0]), _dtype(op.results[0])
+    del scope
+
+    def run(x: Array, amount: Array) -> Array:
+        fits = (amount >= 0) & (amount < width)
+        shifted = _unsigned(x, width) >> np.where(fits, amount, 0).astype(f"u{x.dtype.itemsize}")
+        return np.asarray(np.where(fits, shifted, 0)).astype(dtype)
+
+    return run
+
+
+_INTEGER_PREDICATES: tuple[tuple[Binary, bool], ...] = (
+    (np.equal, False),
+    (np.not_equal, False),
+    (np.less, False),
+    (np.less_equal, False),
+    (np.greater, False),
+    (np.greater_equal, False),
+    (np.less, True),
+    (np.less_equal, True),
+    (np.greater, True),
+    (np.greater_equal, True),
+)
+"""The predicates of `arith.cmpi` from 0 on: eq, ne, slt, sle, sgt, sge, ult, ule, ugt, uge; whether unsigned."""
+
+
+def _compare_integers(op: Any, scope: Scope) -> Kernel:
+    del scope
+    function, unsigned = _INTEGER_PREDICATES[int(op.predicate.value.data)]
+    if not unsigned or isinstance(element_or_self(op.operands[0].type), IndexType):
+        return function
+    width = _width(op.operands[0])
+
+    def run(lhs: Array, rhs: Array) -> Array:
+        return function(_unsigned(lhs, width), _unsigned(rhs, width))
+
+    return run
+
+
+def _truncate_integer(op: Operation, scope: Scope) -> Kernel:
+    del scope
+    width, dtype = _width(op.results[0]), _dtype(op.results[0])
+    spare = 8 * dtype.itemsize - width
+
+    def run(x: Array) -> Array:
+        if dtype == np.bool_:
+            return (x & 1).astype(np.bool_)
+        # Integers below 8 bits are sign-extended in their containers.
+        return (x.astype(dtype) << spare) >> spare if spare else x.astype(dtype)
+
+    return run
 
 
 def _cast(op: Operation, scope: Scope) -> Kernel:
@@ -217,61 +293,57 @@ def _cast(op: Operation, scope: Scope) -> Kernel:
 
     def run(x: Array) -> Array:
         if wanted is not None:
-            _check_shape(x.shape, wanted)
+            check_shape(x.shape, wanted)
         return x
 
     return run
 
 
-def _check_shape(found: tuple[int, ...], wanted: Sequence[int]) -> None:
-    fits = len(found) == len(wanted) and all(e in (f, DYNAMIC_INDEX) for e, f in zip(wanted, found, strict=True))
-    if not fits:
-        sizes = ", ".join("?" if size == DYNAMIC_INDEX else str(size) for size in wanted)
-        raise InputError(f"found a tensor of shape {list(found)}, expected [{sizes}]")
-
-
-def _generic(op: Any, scope: Scope) -> Kernel:
-    """`linalg.generic` with parallel loops: applies the body to all elements at once."""
-    maps = [entry.data for entry in op.indexing_maps]
-    rank = len(op.iterator_types)
-    whole = next((n for n, found in enumerate(maps[:-1]) if _is_identity(found, rank)), None)
-    parallel = all("parallel" in str(entry) for entry in op.iterator_types)
-    if whole is None or not parallel or len(op.results) != 1 or not _is_identity(maps[-1], rank):
-        raise UnsupportedError("found a linalg.generic that is not elementwise; expected what lower-quant-ops makes")
-    body = scope.body(op.body.block)
-
-    def run(*operands: Array) -> Array:
-        shape = operands[whole].shape
-        loops = cast("Sequence[Array]", np.indices(shape, sparse=True))
-        read = [_read(array, found, loops, shape) for array, found in zip(operands, maps, strict=True)]
-        return np.broadcast_to(body(*read)[0], shape)
-
-    return run
-
-
-def _read(array: Array, found: AffineMap, loops: Sequence[Array], shape: tuple[int, ...]) -> Array:
-    """The elements of an operand at each loop index. Raises InputError if the operand's size does not match."""
-    if _is_identity(found, len(shape)):
-        _check_shape(array.shape, shape)
-        return array
-    positions = [np.asarray(expression.eval(cast("Any", loops), ())) for expression in found.results]
-    reach = [int(position.max(initial=-1)) + 1 for position in positions]
-    if np.prod(shape) and reach != [*array.shape]:
-        raise InputError(f"found loops of sizes {list(shape)} that read {reach} parameters, expected {[*array.shape]}")
-    return array[tuple(positions)]
-
-
-def _is_identity(found: AffineMap, rank: int) -> bool:
-    return found == AffineMap.identity(rank)
-
+NAMED = (
+    "linalg.batch_matmul",
+    "linalg.conv_2d_nchw_fchw",
+    "linalg.conv_2d_ngchw_gfchw",
+    "linalg.depthwise_conv_2d_nchw_chw",
+    "linalg.generic",
+    "linalg.matmul",
+    "linalg.pooling_nchw_max",
+    "linalg.pooling_nchw_sum",
+)
+"""The structured ops: loops, maps and a body."""
+_FUNCTIONS = {
+    "absf": "abs",
+    "atan": "atan",
+    "cbrt": "cbrt",
+    "ceil": "ceil",
+    "cos": "cosine",
+    "erf": "erf",
+    "exp": "exponential",
+    "expm1": "exponential_minus_one",
+    "floor": "floor",
+    "log": "log",
+    "log1p": "log_plus_one",
+    "rsqrt": "rsqrt",
+    "sin": "sine",
+    "sqrt": "sqrt",
+    "tan": "tan",
+    "tanh": "tanh",
+}
+"""Functions of the math dialect by their names in `numerics.functions`."""
 
 STANDARD: Mapping[str, Rule] = {
     "arith.addf": _binary(np.add),
+    "arith.addi": _binary(np.add),
+    "arith.andi": _binary(np.bitwise_and),
     "arith.cmpf": _compare,
+    "arith.cmpi": _compare_integers,
     "arith.divf": _binary(np.divide),
+    "arith.divsi": _binary(functions.BINARY["divide"]),
     "arith.extf": _unary(_same),
+    "arith.extsi": _unary(_same),
+    "arith.extui": _from_unsigned,
     "arith.fptosi": _to_signed,
     "arith.fptoui": _to_unsigned,
+    "arith.index_cast": _unary(_same),
     "arith.maximumf": _binary(np.maximum),
     "arith.maxsi": _binary(np.maximum),
     "arith.maxui": _unsigned_extreme(np.maximum),
@@ -279,22 +351,42 @@ STANDARD: Mapping[str, Rule] = {
     "arith.minsi": _binary(np.minimum),
     "arith.minui": _unsigned_extreme(np.minimum),
     "arith.mulf": _binary(np.multiply),
+    "arith.muli": _binary(np.multiply),
+    "arith.negf": _unary(np.negative),
+    "arith.ori": _binary(np.bitwise_or),
     "arith.select": _function(np.where),
+    "arith.shli": _shift(np.left_shift),
+    "arith.shrsi": _shift(np.right_shift),
+    "arith.shrui": _shift_unsigned,
     "arith.sitofp": _unary(_same),
     "arith.subf": _binary(np.subtract),
+    "arith.subi": _binary(np.subtract),
     "arith.truncf": _unary(_same),
+    "arith.trunci": _truncate_integer,
     "arith.uitofp": _from_unsigned,
-    "linalg.generic": _generic,
+    "arith.xori": _binary(np.bitwise_xor),
+    **dict.fromkeys(NAMED, structured.structured),
+    "linalg.fill": structured.fill,
+    "linalg.reduce": structured.reduce,
+    "linalg.transpose": structured.transpose,
+    **{f"math.{name}": _unary(functions.UNARY[function]) for name, function in _FUNCTIONS.items()},
+    "math.absi": _unary(np.abs),
+    "math.powf": _binary(functions.BINARY["power"]),
     "math.round": _unary(lambda x: round_half_away(x.astype(np.float64))),
     "math.roundeven": _unary(np.rint),
     "shape.num_elements": _unary(lambda extents: np.asarray(math.prod(extents.tolist()))),
     "shape.shape_of": _unary(lambda x: np.asarray(x.shape, _INDEX)),
     "shape.split_at": _split_at,
     "tensor.cast": _cast,
+    "tensor.collapse_shape": tensor_ops.reshaped,
     "tensor.dim": _binary(lambda x, axis: _extract(np.asarray(x.shape), axis)),
     "tensor.empty": _empty,
+    "tensor.expand_shape": tensor_ops.reshaped,
     "tensor.extract": _function(_extract),
+    "tensor.extract_slice": tensor_ops.extract_slice,
     "tensor.from_elements": _from_elements,
+    "tensor.insert_slice": tensor_ops.insert_slice,
+    "tensor.pad": tensor_ops.pad,
     "tensor.reshape": _binary(_reshape),
     "tensor.splat": _splat,
 }

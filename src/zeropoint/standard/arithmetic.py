@@ -13,16 +13,28 @@ from abc import ABC, abstractmethod
 from typing import Literal
 
 import numpy as np
-from xdsl.dialects.builtin import AnyFloat, IntegerType, f32, f64
+from xdsl.dialects.builtin import AnyFloat, IntegerType
 from xdsl.ir import SSAValue
 
 from zeropoint.numerics.arrays import AnyArray
 
 Kind = Literal[
-    "add", "and", "clamp", "maximum", "minimum", "multiply", "or", "round_even", "shift_left", "shift_right", "subtract"
+    "add",
+    "and",
+    "divide",
+    "maximum",
+    "minimum",
+    "multiply",
+    "or",
+    "power",
+    "round_even",
+    "shift_left",
+    "shift_right",
+    "subtract",
+    "xor",
 ]
 """The ops. A right shift is arithmetic."""
-Relation = Literal["eq", "ge", "gt", "lt"]
+Relation = Literal["eq", "ge", "gt", "le", "lt", "ne"]
 """Comparisons, of signed integers."""
 Parameter = int | float | AnyArray
 """A number, or one per channel."""
@@ -109,12 +121,3 @@ class Arithmetic(ABC):
     def round_even(self, x: SSAValue) -> SSAValue:
         """A float rounded to the nearest integer, ties to even."""
         return self.emit("round_even", x)
-
-
-FLOATS = (f32, f64)
-"""The float types of multipliers."""
-
-
-def is_float(element: Element) -> bool:
-    """Whether the type is f32 or f64."""
-    return element in FLOATS

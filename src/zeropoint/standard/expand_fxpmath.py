@@ -80,7 +80,7 @@ EXPANSIONS: Mapping[type[Operation], Expand] = {
 """The ops of the fxpmath dialect."""
 
 
-def channel_axis(op: Operation) -> int | None:
+def requantized_axis(op: Operation) -> int | None:
     """The dimension that an op's parameters belong to; None for parameters of the whole tensor."""
     return number(op.axis) if isinstance(op, RequantizeOp) and op.axis is not None else None
 
@@ -96,7 +96,7 @@ def expand_fxpmath(program: Program) -> Program:
         if expand is None:
             continue
         builder = Builder(InsertPoint.before(op))
-        ops = TensorArithmetic(builder, program.weights, op.location, channel_axis(op))
+        ops = TensorArithmetic(builder, program.weights, op.location, requantized_axis(op))
         made = expand(ops, op, list(op.operands), program.weights)
         carry(op, cast("Operation", made.owner), FACTS, EXPRESSED)
         made.name_hint = op.results[0].name_hint

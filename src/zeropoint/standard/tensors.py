@@ -18,17 +18,20 @@ from zeropoint.ir.stablehlo import (
     CompareOp,
     ComparisonDirection,
     ConvertOp,
+    DivideOp,
     GatherDimensions,
     GatherOp,
     MaximumOp,
     MinimumOp,
     MultiplyOp,
     OrOp,
+    PowerOp,
     RoundNearestEvenOp,
     SelectOp,
     ShiftLeftOp,
     ShiftRightArithmeticOp,
     SubtractOp,
+    XorOp,
 )
 from zeropoint.ir.tensors import element_dtype, element_of, shape_of, with_element
 from zeropoint.ir.weights import Weights
@@ -37,15 +40,17 @@ from zeropoint.standard.arithmetic import Arithmetic, Element, Kind, Operand, Pa
 _OPS: dict[Kind, type[Operation]] = {
     "add": AddOp,
     "and": AndOp,
-    "clamp": ClampOp,
+    "divide": DivideOp,
     "maximum": MaximumOp,
     "minimum": MinimumOp,
     "multiply": MultiplyOp,
     "or": OrOp,
+    "power": PowerOp,
     "round_even": RoundNearestEvenOp,
     "shift_left": ShiftLeftOp,
     "shift_right": ShiftRightArithmeticOp,
     "subtract": SubtractOp,
+    "xor": XorOp,
 }
 
 

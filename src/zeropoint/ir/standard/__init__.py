@@ -1,4 +1,4 @@
-"""Upstream MLIR dialects that lowered programs use: xDSL's own, and what it lacks of `arith`, `tensor` and `shape`.
+"""Upstream MLIR dialects that lowered programs use: those of xDSL, and what it lacks of them.
 
 They are loaded at their first use in a text or a pass, because importing them is slow.
 """
@@ -23,7 +23,7 @@ def _bufferization() -> Dialect:
 
 
 def _linalg() -> Dialect:
-    from xdsl.dialects.linalg import Linalg
+    from zeropoint.ir.standard.linalg import Linalg
 
     return Linalg
 

@@ -1,0 +1,326 @@
+"""The ops of the linalg dialect, all at once over their parallel loops.
+
+A structured op has loops, an affine map from loops to the elements of each operand, and a body. Operands are read
+through strided views with one axis per loop. Reduction loops run in three ways: sums of products as matrix products in
+a dtype that is exact; one associative op with NumPy's `reduce`; any other body one step after the other.
+
+Source: MLIR's "'linalg' Dialect" page. It leaves the order of reductions open; sums of floats are added in the order of
+`zeropoint.numerics.sums`, as those of StableHLO are here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+from xdsl.dialects.builtin import DYNAMIC_INDEX, IndexType
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir.affine import AffineBinaryOpExpr, AffineBinaryOpKind, AffineDimExpr, AffineExpr, AffineMap
+
+from zeropoint.interp.binding import Branch, Kernel, Scope
+from zeropoint.interp.errors import InputError, UnsupportedError
+from zeropoint.interp.exactness import exact_dtype, greatest_magnitude, to_integers
+from zeropoint.ir.tensors import Array
+from zeropoint.numerics.sums import combined
+
+Shape = tuple[int, ...]
+_REDUCTIONS: dict[str, np.ufunc] = {
+    "arith.addi": np.add,
+    "arith.addf": np.add,
+    "arith.andi": np.bitwise_and,
+    "arith.maximumf": np.maximum,
+    "arith.maxsi": np.maximum,
+    "arith.minimumf": np.minimum,
+    "arith.minsi": np.minimum,
+    "arith.muli": np.multiply,
+    "arith.ori": np.bitwise_or,
+}
+"""Ops that are associative on integers, or whose order `numerics.sums` defines."""
+
+
+@dataclass(frozen=True)
+class Loops:
+    """The loops of a structured op, and the maps from their indices to the elements of operands."""
+
+    maps: tuple[AffineMap, ...]
+    reduced: tuple[int, ...]
+
+    @property
+    def rank(self) -> int:
+        return self.maps[0].num_dims
+
+    @property
+    def parallel(self) -> tuple[int, ...]:
+        """The loops that are not reductions."""
+        return tuple(dim for dim in range(self.rank) if dim not in self.reduced)
+
+    def sizes(self, operands: Sequence[Array]) -> Shape:
+        """The trip counts, from the operands that a loop indexes alone. Raises InputError if two operands disagree."""
+        found: list[int | None] = [None] * self.rank
+        for array, indexing in zip(operands, self.maps, strict=True):
+            for size, expression in zip(array.shape, indexing.results, strict=True):
+                if not isinstance(expression, AffineDimExpr):
+                    continue
+                if found[expression.position] not in (None, size):
+                    shapes = ", ".join(str([*operand.shape]) for operand in operands)
+                    raise InputError(f"found operands of shapes {shapes}, expected equal sizes along each loop")
+                found[expression.position] = size
+        return tuple(0 if size is None else size for size in found)
+
+
+def linear(expression: AffineExpr, rank: int) -> tuple[list[int], int] | None:
+    """(coefficients, constant) of a linear expression of the loops; None if it divides or takes remainders."""
+    if isinstance(expression, AffineBinaryOpExpr):
+        sides = [linear(side, rank) for side in (expression.lhs, expression.rhs)]
+        if None in sides or expression.kind not in (AffineBinaryOpKind.Add, AffineBinaryOpKind.Mul):
+            return None
+    zero = [0] * rank
+    constant = expression.eval(zero, ())
+    units = [[int(dim == other) for other in range(rank)] for dim in range(rank)]
+    return [expression.eval(unit, ()) - constant for unit in units], constant
+
+
+def view(array: Array, indexing: AffineMap, sizes: Shape) -> Array:
+    """The elements that an operand has at every index of the loops: one axis a loop, of size 1 if it is not read.
+
+    Raises InputError if the loops leave the array.
+    """
+    found = [linear(expression, len(sizes)) for expression in indexing.results]
+    if None in found:
+        return _gathered(array, indexing, sizes)
+    lines = [line for line in found if line is not None]
+    _check_reach(array, [_reach(line, sizes) for line in lines], sizes)
+    used = [any(coefficients[dim] for coefficients, _ in lines) for dim in range(len(sizes))]
+    shape = [size if reads else 1 for size, reads in zip(sizes, used, strict=True)]
+    if not math.prod(sizes):
+        return np.zeros([min(size, 1) for size in sizes], array.dtype)
+    strides = [
+        sum(coefficients[dim] * stride for (coefficients, _), stride in zip(lines, array.strides, strict=True))
+        for dim in range(len(sizes))
+    ]
+    start = array[tuple(slice(constant, None) for _, constant in lines)]
+    return np.lib.stride_tricks.as_strided(start, shape, strides, writeable=False)
+
+
+def _reach(line: tuple[list[int], int], sizes: Shape) -> tuple[int, int, bool]:
+    """The least and the greatest index, and whether a single loop runs over the dimension."""
+    coefficients, constant = line
+    ends = [coefficient * (size - 1) for coefficient, size in zip(coefficients, sizes, strict=True)]
+    least, greatest = (constant + sum(limit(end, 0) for end in ends) for limit in (min, max))
+    return least, greatest, sorted(coefficients)[-1:] == [1] and sum(coefficients) == 1 and constant == 0
+
+
+def _check_reach(array: Array, reaches: Sequence[tuple[int, int, bool]], sizes: Shape) -> None:
+    if not math.prod(sizes):
+        return
+    for (least, greatest, alone), size in zip(reaches, array.shape, strict=True):
+        if least < 0 or greatest >= size or (alone and greatest + 1 != size):
+            reach = [found[1] + 1 for found in reaches]
+            raise InputError(f"found loops of sizes {[*sizes]} that read {reach} parameters, expected {[*array.shape]}")
+
+
+def _gathered(array: Array, indexing: AffineMap, sizes: Shape) -> Array:
+    """The elements at indices that are not linear: of parameters of blocks."""
+    loops = cast("Any", np.indices(sizes, sparse=True))
+    positions = [np.asarray(expression.eval(loops, ())) for expression in indexing.results]
+    reach = [int(position.max(initial=-1)) + 1 for position in positions]
+    if math.prod(sizes) and reach != [*array.shape]:
+        raise InputError(f"found loops of sizes {[*sizes]} that read {reach} parameters, expected {[*array.shape]}")
+    return array[tuple(positions)]
+
+
+def structured(op: Any, scope: Scope) -> Kernel:
+    """`linalg.generic`, and named ops, which are short for one."""
+    iterators = [entry.data.value for entry in op.get_iterator_types()]
+    loops = Loops(
+        tuple(entry.data for entry in op.get_indexing_maps()),
+        tuple(dim for dim, kind in enumerate(iterators) if kind == "reduction"),
+    )
+    count, block = len(op.inputs), op.body.block
+    for indexing in loops.maps[count:]:
+        if not _is_projection(indexing, loops.parallel):
+            raise UnsupportedError(f"found an output indexed by {indexing}, expected each parallel loop once")
+    if _is_contraction(block) and len(loops.maps) == 3 and loops.reduced:
+        return _contraction(loops)
+    combine = _associative(block) if len(loops.maps) == 2 and loops.reduced else None
+    if combine is not None:
+        return _reduction(loops, combine)
+    return _any_body(loops, _bound(block, scope, loops.rank), count)
+
+
+def _is_projection(indexing: AffineMap, parallel: Sequence[int]) -> bool:
+    found = [expression.position for expression in indexing.results if isinstance(expression, AffineDimExpr)]
+    return sorted(found) == [*parallel] and len(found) == len(indexing.results)
+
+
+def _bound(block: Block, scope: Scope, rank: int) -> Branch:
+    """The body as a function of the elements and, behind them, of the indices that its `linalg.index` ops read.
+
+    Tensors from around it, from which it extracts elements, are its captured values.
+    """
+    copied = Block(arg_types=[argument.type for argument in block.args])
+    values = cast("dict[SSAValue, SSAValue]", dict(zip(block.args, copied.args, strict=True)))
+    indices = [copied.insert_arg(IndexType(), len(copied.args)) for _ in range(rank)]
+    for op in block.ops:
+        if op.name == "linalg.index":
+            values[op.results[0]] = indices[cast("Any", op).dim.value.data]
+        else:
+            copied.add_op(op.clone(values))
+    return scope.branch(copied)
+
+
+def _any_body(loops: Loops, body: Branch, count: int) -> Kernel:
+    """One step for each index of the reduction loops, over all parallel loops at once."""
+
+    def run(*given: Array) -> Array | tuple[Array, ...]:
+        operands, captured = given[: len(loops.maps)], given[len(loops.maps) :]
+        sizes = loops.sizes(operands)
+        views = [view(array, indexing, sizes) for array, indexing in zip(operands, loops.maps, strict=True)]
+        inputs, totals = views[:count], tuple(views[count:])
+        kept = tuple(size if dim in loops.parallel else 1 for dim, size in enumerate(sizes))
+        places = np.indices(sizes, sparse=True)
+        for index in np.ndindex(*(sizes[dim] for dim in loops.reduced)):
+            here = [_at(array, loops.reduced, index) for array in inputs]
+            at = [_at(place, loops.reduced, index) for place in places]
+            totals = body([*here, *totals, *at], captured)
+        outs = zip(totals, loops.maps[count:], operands[count:], strict=True)
+        results = [_placed(np.broadcast_to(t, kept).astype(o.dtype, copy=False), loops, m) for t, m, o in outs]
+        return results[0] if len(results) == 1 else tuple(results)
+
+    return run
+
+
+def _at(array: Array, dims: Sequence[int], index: Sequence[int]) -> Array:
+    """The part of a view at one index of some loops, which remain as axes of size 1."""
+    chosen = [slice(None)] * array.ndim
+    for dim, position in zip(dims, index, strict=True):
+        chosen[dim] = slice(position, position + 1) if array.shape[dim] > 1 else slice(None)
+    return array[tuple(chosen)]
+
+
+def _placed(total: Array, loops: Loops, indexing: AffineMap) -> Array:
+    """The axes of the parallel loops in the order of the output's dimensions."""
+    positions = [cast("AffineDimExpr", expression).position for expression in indexing.results]
+    rest = [dim for dim in range(loops.rank) if dim not in positions]
+    return total.transpose([*positions, *rest]).reshape([total.shape[dim] for dim in positions])
+
+
+def _is_contraction(block: Block) -> bool:
+    """Whether the body is total + a * b, of integers that may be extended."""
+    last = block.last_op
+    total = last.operands[0].owner if last is not None and last.operands else None
+    if not isinstance(total, Operation) or total.name != "arith.addi" or len(block.args) != 3:
+        return False
+    for product, kept in (total.operands, total.operands[::-1]):
+        made = product.owner
+        if kept is block.args[2] and isinstance(made, Operation) and made.name == "arith.muli":
+            return [_source(factor) for factor in made.operands] in ([*block.args[:2]], [*block.args[1::-1]])
+    return False
+
+
+def _source(value: SSAValue) -> SSAValue:
+    """An operand before it is extended."""
+    owner = value.owner
+    return owner.operands[0] if isinstance(owner, Operation) and owner.name == "arith.extsi" else value
+
+
+def _contraction(loops: Loops) -> Kernel:
+    """total + sum a * b. A bound of the sum selects the dtype: BLAS in f32 or f64 while that is exact."""
+
+    def run(a: Array, b: Array, total: Array) -> Array:
+        sizes = loops.sizes((a, b, total))
+        terms = math.prod(sizes[dim] for dim in loops.reduced)
+        dtype = exact_dtype(greatest_magnitude(a) * greatest_magnitude(b) * terms)
+        arguments: list[Any] = []
+        for array, indexing in zip((a, b), loops.maps[:2], strict=True):
+            seen = view(array.astype(dtype, copy=False), indexing, sizes)
+            dims = [dim for dim in range(loops.rank) if seen.shape[dim] > 1]
+            arguments += [seen.squeeze(tuple(dim for dim in range(loops.rank) if dim not in dims)), dims]
+        read = {dim for dims in arguments[1::2] for dim in dims}
+        positions = [cast("AffineDimExpr", expression).position for expression in loops.maps[2].results]
+        sums = np.einsum(*arguments, [dim for dim in positions if dim in read], optimize=True)
+        kept = [sizes[dim] if dim in read else 1 for dim in positions]
+        # A loop that no operand reads, of any size, repeats the products.
+        repeats = math.prod(sizes[dim] for dim in loops.reduced if dim not in read)
+        whole = to_integers(np.asarray(sums).reshape(kept) * sums.dtype.type(repeats), total.dtype)
+        return np.asarray(total + whole)
+
+    return run
+
+
+def _associative(block: Block) -> np.ufunc | None:
+    """The function of a body that is one op on the element and the total."""
+    first, last = block.first_op, block.last_op
+    if first is None or last is None or len(block.args) != 2 or first.next_op is not last:
+        return None
+    uses = set(first.operands) == set(block.args) and last.operands[0].owner is first
+    return _REDUCTIONS.get(first.name) if uses else None
+
+
+def _reduction(loops: Loops, combine: np.ufunc) -> Kernel:
+    def run(array: Array, total: Array) -> Array:
+        sizes = loops.sizes((array, total))
+        seen = np.broadcast_to(view(array, loops.maps[0], sizes), sizes)
+        found = _placed(reduced(seen, loops.reduced, combine, keepdims=True), loops, loops.maps[1])
+        return np.asarray(combine(total, found)) if math.prod(sizes[dim] for dim in loops.reduced) else total
+
+    return run
+
+
+def reduced(array: Array, dims: Sequence[int], combine: np.ufunc, *, keepdims: bool = False) -> Array:
+    """The elements along some dimensions combined; sums of floats in the order of `numerics.sums`."""
+    if array.dtype.kind == "f" and combine is np.add:
+        moved = np.moveaxis(array, dims, range(len(dims)))
+        flat = moved.reshape(math.prod(moved.shape[: len(dims)]), *moved.shape[len(dims) :])
+        total = combined(flat, combine) if len(flat) else np.zeros(flat.shape[1:], array.dtype)
+        return np.expand_dims(total, tuple(dims)) if keepdims else total
+    return np.asarray(combine.reduce(array, axis=tuple(dims), dtype=array.dtype, keepdims=keepdims))
+
+
+def reduce(op: Any, scope: Scope) -> Kernel:
+    """`linalg.reduce`: the body along some dimensions."""
+    dims = tuple(op.dimensions.get_values())
+    combine, block = _associative(op.region.block), op.region.block
+    if combine is None:
+        rank = len(op.input.type.get_shape())
+        kept = tuple(AffineExpr.dimension(dim) for dim in range(rank) if dim not in dims)
+        loops = Loops((AffineMap.identity(rank), AffineMap(rank, 0, kept)), dims)
+        return _any_body(loops, _bound(block, scope, rank), 1)
+
+    def run(array: Array, total: Array) -> Array:
+        return np.asarray(combine(total, reduced(array, dims, combine)))
+
+    return run
+
+
+def fill(op: Any, scope: Scope) -> Kernel:
+    """`linalg.fill`: one number everywhere."""
+    del op, scope
+
+    def run(number: Array, array: Array) -> Array:
+        return np.full(array.shape, number, array.dtype)
+
+    return run
+
+
+def transpose(op: Any, scope: Scope) -> Kernel:
+    """`linalg.transpose`: result[i] = input[permutation of i]."""
+    del scope
+    permutation = op.permutation.get_values()
+
+    def run(array: Array, init: Array) -> Array:
+        del init
+        return array.transpose(permutation)
+
+    return run
+
+
+def check_shape(found: Sequence[int], wanted: Sequence[int]) -> None:
+    """Raise InputError if a shape is not the wanted one, whose dimensions may be dynamic."""
+    fits = len(found) == len(wanted) and all(e in (f, DYNAMIC_INDEX) for e, f in zip(wanted, found, strict=True))
+    if not fits:
+        sizes = ", ".join("?" if size == DYNAMIC_INDEX else str(size) for size in wanted)
+        raise InputError(f"found a tensor of shape {[*found]}, expected [{sizes}]")

@@ -1,0 +1,301 @@
+"""Elementwise StableHLO and fxpmath ops on one element: a table from op to function.
+
+Integer division, shifts by amounts that are not constants in range, and unsigned integers are refused: arith leaves
+open what StableHLO defines of them, and integer programs don't use them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+from xdsl.builder import Builder
+from xdsl.dialects import arith, math
+from xdsl.dialects.builtin import AnyFloat, IntegerType
+from xdsl.ir import Operation, OpResult, SSAValue
+from xdsl.rewriter import InsertPoint
+
+from zeropoint.ir import stablehlo as hlo
+from zeropoint.ir.annotations import own_profile
+from zeropoint.ir.chlo import ErfOp
+from zeropoint.ir.constants import constant_array
+from zeropoint.ir.fxpmath import RequantizeOp, TableOp, WeightedSumOp
+from zeropoint.ir.locations import describe
+from zeropoint.ir.quant import StorageCastOp, UniformQuantizedType
+from zeropoint.ir.tensors import Array, element_of
+from zeropoint.ir.weights import Weights
+from zeropoint.numerics.affine import QuantizeBehaviour
+from zeropoint.numerics.profile import DEFAULT_PROFILE, profile
+from zeropoint.quant_passes.affine import Parameters, dequantize, quantize_as_upstream, quantize_scalar
+from zeropoint.quant_passes.emitter import Elementwise, Emitter
+from zeropoint.quant_passes.errors import LoweringError
+from zeropoint.standard import fixed_point
+from zeropoint.standard.arithmetic import Element, Kind, Relation
+from zeropoint.standard.expand_fxpmath import constant_requantization, requantized_axis
+from zeropoint.standard.scalars import ScalarArithmetic
+
+
+@dataclass(frozen=True)
+class Source:
+    """The program around an elementwise op: its constants, its profile, and tensors as standard values."""
+
+    weights: Weights
+    profile: str | None
+    tensor: Callable[[SSAValue], SSAValue]
+
+
+Emit = Callable[[ScalarArithmetic, Any, Sequence[SSAValue], Source], SSAValue]
+"""Emits the result of an op, given its activations."""
+
+
+def scalar_type(op: Operation, value: SSAValue) -> Element:
+    """The type of an element of a value: for quantized types, of its storage. Raises LoweringError if there is none."""
+    found = element_of(value)
+    if isinstance(found, UniformQuantizedType):
+        found = found.storage.mlir_type
+    signless = isinstance(found, IntegerType) and found == IntegerType(found.bitwidth)
+    if not signless and not isinstance(found, AnyFloat):
+        raise LoweringError(f"{describe(op)}: found {value.type}, expected signless integers or floats", op)
+    return cast("Element", found)
+
+
+def _kind(kind: Kind) -> Emit:
+    def emit(ops: ScalarArithmetic, op: Operation, args: Sequence[SSAValue], source: Source) -> SSAValue:
+        del op, source
+        return ops.emit(kind, *args)
+
+    return emit
+
+
+def _math(function: Callable[[SSAValue], Operation]) -> Emit:
+    def emit(ops: ScalarArithmetic, op: Operation, args: Sequence[SSAValue], source: Source) -> SSAValue:
+        if isinstance(args[0].type, IntegerType):
+            raise LoweringError(f"{describe(op)}: found {op.operands[0].type}, expected floats", op)
+        return ops.body.value(function(args[0]))
+
+    return emit
+
+
+def _float_kind(kind: Kind) -> Emit:
+    def emit(ops: ScalarArithmetic, op: Operation, args: Sequence[SSAValue], source: Source) -> SSAValue:
+        if isinstance(args[0].type, IntegerType):
+            raise LoweringError(f"{describe(op)}: found {op.operands[0].type}, expected floats", op)
+        return ops.emit(kind, *args)
+
+    return emit
+
+
+def _shift(kind: Kind) -> Emit:
+    def emit(ops: ScalarArithmetic, op: hlo.ShiftLeftOp, args: Sequence[SSAValue], source: Source) -> SSAValue:
+        amounts, width = constant_elements(op.rhs, source.weights), scalar_type(op, op.lhs).bitwidth
+        if amounts is None or ((amounts < 0) | (amounts >= width)).any():
+            raise LoweringError(f"{describe(op)}: expected shifts by constants in 0..{width - 1}", op)
+        return ops.emit(kind, *args)
+
+    return emit
+
+
+def _divide(ops: ScalarArithmetic, op: hlo.DivideOp, args: Sequence[SSAValue], source: Source) -> SSAValue:
+    """Floats, or integers by constants above 0, towards 0."""
+    if not isinstance(args[0].type, IntegerType):
+        return ops.emit("divide", *args)
+    divisors = constant_elements(op.rhs, source.weights)
+    if divisors is None or (divisors <= 0).any():
+        raise LoweringError(f"{describe(op)}: expected integers divided by constants above 0", op)
+    return ops.body.value(arith.DivSIOp(*args))
+
+
+def _is_finite(ops: ScalarArithmetic, op: hlo.IsFiniteOp, args: Sequence[SSAValue], source: Source) -> SSAValue:
+    """|x| < infinity, which does not hold for NaN."""
+    del op, source
+    return ops.compare("lt", ops.body.value(math.AbsFOp(args[0])), np.inf)
+
+
+def _abs(ops: ScalarArithmetic, op: hlo.AbsOp, args: Sequence[SSAValue], source: Source) -> SSAValue:
+    del op, source
+    x = args[0]
+    return ops.body.value(math.AbsIOp(x) if isinstance(x.type, IntegerType) else math.AbsFOp(x))
+
+
+def _negate(ops: ScalarArithmetic, op: hlo.NegateOp, args: Sequence[SSAValue], source: Source) -> SSAValue:
+    del op, source
+    x = args[0]
+    return ops.emit("subtract", ops.of(0, x), x) if isinstance(x.type, IntegerType) else ops.body.value(arith.NegfOp(x))
+
+
+def _not(ops: ScalarArithmetic, op: hlo.NotOp, args: Sequence[SSAValue], source: Source) -> SSAValue:
+    del op, source
+    return ops.emit("xor", args[0], ops.of(-1, args[0]))
+
+
+def _sign(ops: ScalarArithmetic, op: hlo.SignOp, args: Sequence[SSAValue], source: Source) -> SSAValue:
+    del op, source
+    x = args[0]
+    below = ops.select(ops.compare("lt", x, 0), ops.of(-1, x), x if isinstance(x.type, AnyFloat) else ops.of(0, x))
+    return ops.select(ops.compare("gt", x, 0), ops.of(1, x), below)
+
+
+def _logistic(ops: ScalarArithmetic, op: hlo.LogisticOp, args: Sequence[SSAValue], source: Source) -> SSAValue:
+    """1 / (1 + exp(-x))."""
+    del op, source
+    power = ops.body.value(math.ExpOp(ops.body.value(arith.NegfOp(args[0]))))
+    return ops.emit("divide", ops.of(1.0, power), ops.add(power, 1.0))
+
+
+def _clamp(ops: ScalarArithmetic, op: hlo.ClampOp, args: Sequence[SSAValue], source: Source) -> SSAValue:
+    del op, source
+    low, x, high = args
+    return ops.emit("minimum", ops.emit("maximum", x, low), high)
+
+
+def _compare(ops: ScalarArithmetic, op: hlo.CompareOp, args: Sequence[SSAValue], source: Source) -> SSAValue:
+    del source
+    return ops.compare(cast("Relation", op.comparison_direction.data.value.lower()), *args)
+
+
+def _select(ops: ScalarArithmetic, op: hlo.SelectOp, args: Sequence[SSAValue], source: Source) -> SSAValue:
+    del op, source
+    return ops.select(*args)
+
+
+def _convert(ops: ScalarArithmetic, op: Operation, args: Sequence[SSAValue], source: Source) -> SSAValue:
+    del source
+    return ops.converted(args[0], scalar_type(op, op.results[0]))
+
+
+def _requantize(ops: ScalarArithmetic, op: RequantizeOp, args: Sequence[SSAValue], source: Source) -> SSAValue:
+    requantization = constant_requantization(op, source.weights)
+    return fixed_point.requantized(ops, args[0], requantization, scalar_type(op, op.result))
+
+
+def _weighted_sum(ops: ScalarArithmetic, op: WeightedSumOp, args: Sequence[SSAValue], source: Source) -> SSAValue:
+    del source
+    return fixed_point.weighted_sum(ops, list(args), op.sum, scalar_type(op, op.result))
+
+
+def _table(ops: ScalarArithmetic, op: TableOp, args: Sequence[SSAValue], source: Source) -> SSAValue:
+    return fixed_point.looked_up(ops, args[0], source.tensor(op.table), -128)
+
+
+def _emitter(ops: ScalarArithmetic) -> Elementwise:
+    return Elementwise(Emitter(Builder(InsertPoint.at_end(ops.body.block)), ops.body.location))
+
+
+def _parameters(ops: ScalarArithmetic, op: Operation, value: SSAValue) -> Parameters:
+    """Scale and zero point of a quantized value, or of the element's channel. Raises LoweringError for blocks."""
+    quantized = element_of(value)
+    if not isinstance(quantized, UniformQuantizedType) or quantized.blocks:
+        raise LoweringError(
+            f"{describe(op)}: found {value.type}, expected scales per layer or per channel; run integer-program first",
+            op,
+        )
+    per_channel = quantized.is_per_channel
+    scale = quantized.scales.astype(np.float64) if per_channel else quantized.scale
+    unknown = Parameters(quantized, ops.parameter(scale, quantized.expressed_type, value), None)
+    if not quantized.zero_points.any():
+        return unknown
+    width = quantized.storage.type.width
+    wrapped = (quantized.zero_points.astype(np.int64) + (1 << (width - 1))) % (1 << width) - (1 << (width - 1))
+    points = wrapped if per_channel else int(wrapped.flat[0])
+    return Parameters(quantized, unknown.scale, ops.parameter(points, unknown.integer, value))
+
+
+def _quantize(ops: ScalarArithmetic, op: hlo.UniformQuantizeOp, args: Sequence[SSAValue], source: Source) -> SSAValue:
+    """Floats to storage integers, by the rule of the program's profile."""
+    if isinstance(args[0].type, IntegerType):
+        raise LoweringError(f"{describe(op)}: found {op.operand.type}, expected floats; run integer-program first", op)
+    parameters = _parameters(ops, op, op.result)
+    behaviour = profile(own_profile(op) or source.profile or DEFAULT_PROFILE).quantize
+    if behaviour is QuantizeBehaviour.TRUNCATE_NO_CLAMP:
+        return quantize_as_upstream(_emitter(ops), args[0], parameters)
+    return quantize_scalar(_emitter(ops), args[0], parameters, behaviour)
+
+
+def _dequantize(
+    ops: ScalarArithmetic, op: hlo.UniformDequantizeOp, args: Sequence[SSAValue], source: Source
+) -> SSAValue:
+    del source
+    return dequantize(_emitter(ops), args[0], _parameters(ops, op, op.operand))
+
+
+def _same(ops: ScalarArithmetic, op: StorageCastOp, args: Sequence[SSAValue], source: Source) -> SSAValue:
+    del ops, op, source
+    return args[0]
+
+
+ELEMENTWISE: Mapping[type[Operation], Emit] = {
+    ErfOp: _math(math.ErfOp),
+    RequantizeOp: _requantize,
+    StorageCastOp: _same,
+    TableOp: _table,
+    WeightedSumOp: _weighted_sum,
+    hlo.AbsOp: _abs,
+    hlo.AddOp: _kind("add"),
+    hlo.AndOp: _kind("and"),
+    hlo.CbrtOp: _math(math.CbrtOp),
+    hlo.CeilOp: _math(math.CeilOp),
+    hlo.ClampOp: _clamp,
+    hlo.CompareOp: _compare,
+    hlo.ConvertOp: _convert,
+    hlo.CosineOp: _math(math.CosOp),
+    hlo.DivideOp: _divide,
+    hlo.ExponentialMinusOneOp: _math(math.ExpM1Op),
+    hlo.ExponentialOp: _math(math.ExpOp),
+    hlo.FloorOp: _math(math.FloorOp),
+    hlo.IsFiniteOp: _is_finite,
+    hlo.LogOp: _math(math.LogOp),
+    hlo.LogPlusOneOp: _math(math.Log1pOp),
+    hlo.LogisticOp: _logistic,
+    hlo.MaximumOp: _kind("maximum"),
+    hlo.MinimumOp: _kind("minimum"),
+    hlo.MultiplyOp: _kind("multiply"),
+    hlo.NegateOp: _negate,
+    hlo.NotOp: _not,
+    hlo.OrOp: _kind("or"),
+    hlo.PowerOp: _float_kind("power"),
+    hlo.RoundNearestAfzOp: _math(math.RoundOp),
+    hlo.RoundNearestEvenOp: _math(math.RoundEvenOp),
+    hlo.RsqrtOp: _math(math.RsqrtOp),
+    hlo.SelectOp: _select,
+    hlo.ShiftLeftOp: _shift("shift_left"),
+    hlo.ShiftRightArithmeticOp: _shift("shift_right"),
+    hlo.SignOp: _sign,
+    hlo.SineOp: _math(math.SinOp),
+    hlo.SqrtOp: _math(math.SqrtOp),
+    hlo.SubtractOp: _kind("subtract"),
+    hlo.TanhOp: _math(math.TanhOp),
+    hlo.UniformDequantizeOp: _dequantize,
+    hlo.UniformQuantizeOp: _quantize,
+    hlo.XorOp: _kind("xor"),
+}
+"""The ops that a `linalg.generic` with parallel loops computes."""
+
+
+def channel_axis(op: Operation) -> int | None:
+    """The dimension that an op's parameters belong to; None for parameters of the whole tensor."""
+    if isinstance(op, hlo.UniformQuantizeOp | hlo.UniformDequantizeOp):
+        element = element_of(op.result if isinstance(op, hlo.UniformQuantizeOp) else op.operand)
+        return element.axis if isinstance(element, UniformQuantizedType) and element.is_per_channel else None
+    return requantized_axis(op)
+
+
+def activations(op: Operation) -> Sequence[SSAValue]:
+    """The operands that an elementwise op reads element by element; not multipliers, shifts and tables."""
+    return op.operands[:1] if isinstance(op, RequantizeOp | TableOp) else op.operands
+
+
+def constant_elements(value: SSAValue, weights: Weights) -> Array | None:
+    """The array of a constant, or of one that is broadcast; None for any other value."""
+    while isinstance(value, OpResult) and isinstance(value.op, hlo.BroadcastInDimOp):
+        value = value.op.operand
+    return constant_array(value, weights)
+
+
+def constant_number(value: SSAValue, weights: Weights) -> float | None:
+    """The number that every element of a constant has, exactly; None for any other value."""
+    array = constant_elements(value, weights)
+    if array is None or not array.size or not (array == array.flat[0]).all():
+        return None
+    return array.flat[0].item()

@@ -1,0 +1,134 @@
+"""Lower an integer program to func, arith, linalg and tensor: what MLIR's own compilers take.
+
+```mlir
+%0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<2x3xi8>, tensor<3x4xi8>) -> tensor<2x4xi32>
+%1 = stablehlo.add %0, (broadcast of %bias along axis 1) : tensor<2x4xi32>
+%2 = "fxpmath.requantize"(%1, %m, %n) <{behaviour = "fixed32", ...}> : ... -> tensor<2x4xi8>
+```
+becomes one named op and one generic,
+```mlir
+%0 = linalg.matmul ins(%x, %w : tensor<2x3xi8>, tensor<3x4xi8>) outs(%zeros : tensor<2x4xi32>) -> tensor<2x4xi32>
+%1 = linalg.generic {...} ins(%0, %bias : tensor<2x4xi32>, tensor<4xi32>) outs(%empty : tensor<2x4xi8>) {
+^bb0(%acc: i32, %b: i32, %out: i8):
+  %2 = arith.addi %acc, %b : i32
+  %3 = arith.extsi %2 : i32 to i64
+  %4 = arith.muli %3, %multiplier : i64
+  %5 = arith.addi %4, %half : i64
+  %6 = arith.shrsi %5, %shift : i64
+  ...
+  linalg.yield %9 : i8
+} -> tensor<2x4xi8>
+```
+Floats at the edges become arith and math ops; only there, results depend on the compiler's `exp` and order of sums.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.rewriter import Rewriter
+
+from zeropoint.ir import stablehlo as hlo
+from zeropoint.ir.dead_code import remove_dead_ops
+from zeropoint.ir.locations import describe
+from zeropoint.ir.program import Program
+from zeropoint.ir.tensors import shape_of
+from zeropoint.quant_passes import lower_quant_ops
+from zeropoint.quant_passes.errors import LoweringError
+from zeropoint.standard.contractions import lower_convolution, lower_dot_general
+from zeropoint.standard.elementwise import ELEMENTWISE, scalar_type
+from zeropoint.standard.lowering import Standard, insert_before, is_fused
+from zeropoint.standard.movement import (
+    lower_concatenate,
+    lower_gather,
+    lower_iota,
+    lower_pad,
+    lower_reshape,
+    lower_reverse,
+    lower_slice,
+    lower_transpose,
+)
+from zeropoint.standard.reductions import lower_reduce, lower_reduce_window
+
+LOWERINGS: Mapping[type[Operation], Callable[[Standard, Any], SSAValue]] = {
+    hlo.ConcatenateOp: lower_concatenate,
+    hlo.ConvolutionOp: lower_convolution,
+    hlo.DotGeneralOp: lower_dot_general,
+    hlo.GatherOp: lower_gather,
+    hlo.IotaOp: lower_iota,
+    hlo.PadOp: lower_pad,
+    hlo.ReduceOp: lower_reduce,
+    hlo.ReduceWindowOp: lower_reduce_window,
+    hlo.ReshapeOp: lower_reshape,
+    hlo.ReverseOp: lower_reverse,
+    hlo.SliceOp: lower_slice,
+    hlo.TransposeOp: lower_transpose,
+}
+"""The ops that are not elementwise."""
+_DEFERRED = (hlo.ConstantOp, hlo.BroadcastInDimOp)
+"""Ops that are emitted where they are read."""
+_STANDARD = frozenset(("arith", "func", "linalg", "math", "tensor"))
+
+
+def lower_to_standard(program: Program) -> Program:
+    """A copy in func, arith, math, linalg and tensor ops, with the same results.
+
+    Raises LoweringError, naming the op, for anything but integer programs with floats at their edges: quantized
+    arithmetic (run `integer-program` first), regions, calls, dynamic shapes, unsigned types.
+    """
+    program = program.clone()
+    casts = any(op.name in ("quant.qcast", "quant.dcast") for op in program.module.walk())
+    program = lower_quant_ops(program) if casts else program
+    for function in [op for op in program.module.ops if isinstance(op, FuncOp)]:
+        if len(function.body.blocks) != 1:
+            raise LoweringError(
+                f"found @{function.sym_name.data} with {len(function.body.blocks)} blocks, expected one"
+            )
+        _lower_block(function.body.block, program)
+        function.update_function_type()
+    return program
+
+
+def _lower_block(block: Block, program: Program) -> None:
+    given = list(block.ops)
+    _check_types(given)
+    std = Standard(program.weights, program.profile, insert_before(given[0]), given[0].location)
+    std.values = {argument: argument for argument in block.args}
+    for op in given:
+        if op.name.partition(".")[0] in _STANDARD and not isinstance(op, ReturnOp):
+            std.values.update({result: result for result in op.results})
+        elif not isinstance(op, _DEFERRED) and not is_fused(op):
+            std.builder, std.location = insert_before(op), op.location
+            _lower(std, op)
+    for op in reversed(given):
+        if op.name.partition(".")[0] not in _STANDARD:
+            Rewriter.erase_op(op)
+    remove_dead_ops(block)
+
+
+def _lower(std: Standard, op: Operation) -> None:
+    if isinstance(op, ReturnOp):
+        op.operands = [std.value(value) for value in op.operands]
+        return
+    lower = LOWERINGS.get(type(op))
+    if lower is not None:
+        std.values[op.results[0]] = lower(std, op)
+    elif type(op) in ELEMENTWISE:
+        std.value(op.results[0])
+    else:
+        raise std.refuse(op, "found an op without a standard form; expected an integer program (`integer-program`)")
+    std.values[op.results[0]].name_hint = op.results[0].name_hint
+
+
+def _check_types(ops: list[Operation]) -> None:
+    """Raise LoweringError for values that have no standard form: dynamic shapes, tuples, unsigned integers."""
+    for op in ops:
+        if op.name.partition(".")[0] in _STANDARD:
+            continue
+        for value in (*op.operands, *op.results):
+            scalar_type(op, value)
+            if any(size < 0 for size in shape_of(value)):
+                raise LoweringError(f"{describe(op)}: found {value.type}, expected a static shape", op)

@@ -1,0 +1,235 @@
+"""The context of `lower-to-standard`: the standard values of a function's tensors, and the fusion of elementwise ops.
+
+An elementwise op whose only reader is an elementwise op of the same shape is not emitted where it stands. The reader's
+`linalg.generic` computes it. So the bias, the requantization and the clamp behind a contraction are one generic.
+Broadcasts are not emitted either: they are indexing maps of the generic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar, cast
+
+import numpy as np
+from xdsl.builder import Builder
+from xdsl.dialects import arith, tensor
+from xdsl.dialects.builtin import (
+    AffineMapAttr,
+    FloatAttr,
+    IntegerAttr,
+    IntegerType,
+    LocationAttr,
+    TensorType,
+)
+from xdsl.dialects.linalg.attrs import IteratorTypeAttr
+from xdsl.dialects.linalg.ops import FillOp, GenericOp, YieldOp
+from xdsl.ir import Attribute, Block, Operation, OpResult, Region, SSAValue
+from xdsl.ir.affine import AffineExpr, AffineMap
+from xdsl.rewriter import InsertPoint
+
+from zeropoint.ir.constants import constant_array
+from zeropoint.ir.locations import describe
+from zeropoint.ir.stablehlo import BroadcastInDimOp
+from zeropoint.ir.stablehlo.arrays import array_values
+from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
+from zeropoint.ir.weights import Weights
+from zeropoint.numerics.arrays import AnyArray
+from zeropoint.quant_passes.errors import LoweringError
+from zeropoint.standard.arithmetic import Element
+from zeropoint.standard.elementwise import ELEMENTWISE, Source, activations, channel_axis, constant_number, scalar_type
+from zeropoint.standard.scalars import Body, ScalarArithmetic
+
+OperationT = TypeVar("OperationT", bound=Operation)
+PARALLEL, REDUCTION = IteratorTypeAttr.parallel(), IteratorTypeAttr.reduction()
+
+
+def is_fused(op: Operation) -> bool:
+    """Whether the only reader of an elementwise op is one of the same shape, which computes it."""
+    readers = {use.operation for result in op.results for use in result.uses}
+    if type(op) not in ELEMENTWISE or len(readers) != 1 or len(op.results) != 1:
+        return False
+    (reader,) = readers
+    if type(reader) not in ELEMENTWISE or op.results[0] not in activations(reader):
+        return False
+    same_block = reader.parent_block() is op.parent_block()
+    return same_block and shape_of(reader.results[0]) == shape_of(op.results[0])
+
+
+@dataclass
+class Standard:
+    """The state of one function's lowering. `values` maps its tensors to standard ones."""
+
+    weights: Weights
+    profile: str | None
+    builder: Builder
+    location: LocationAttr
+    values: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
+
+    def insert(self, op: OperationT) -> OperationT:
+        """Insert an op at the op that is being lowered, with its location."""
+        op.location = self.location
+        return self.builder.insert(op)
+
+    def constant(self, array: AnyArray, element: Attribute) -> SSAValue:
+        """`arith.constant` of a tensor."""
+        values = np.ascontiguousarray(array).astype(element_dtype(element), copy=False)
+        return self.insert(arith.ConstantOp(self.weights.attribute(values, element))).result
+
+    def number(self, value: float, element: Element) -> SSAValue:
+        """`arith.constant` of a number."""
+        if isinstance(element, IntegerType):
+            return self.insert(arith.ConstantOp(IntegerAttr(int(value), element))).result
+        return self.insert(arith.ConstantOp(FloatAttr(float(value), element))).result
+
+    def empty(self, shape: Sequence[int], element: Attribute) -> SSAValue:
+        """`tensor.empty`, which only gives the shape of a result."""
+        return self.insert(tensor.EmptyOp([], TensorType(element, shape))).tensor
+
+    def filled(self, shape: Sequence[int], element: Attribute, value: float) -> SSAValue:
+        """A tensor of one number, by `linalg.fill`."""
+        return self.filled_with(shape, self.number(value, cast("Element", element)))
+
+    def filled_with(self, shape: Sequence[int], scalar: SSAValue) -> SSAValue:
+        """A tensor of one scalar, by `linalg.fill`."""
+        empty = self.empty(shape, scalar.type)
+        return self.insert(FillOp([scalar], [empty], [empty.type])).results[0]
+
+    def array(self, value: SSAValue) -> Array | None:
+        """The elements of a constant; None for other values."""
+        return constant_array(value, self.weights)
+
+    def scalar(self, value: SSAValue) -> SSAValue:
+        """The only element of a tensor of rank 0."""
+        number = constant_number(value, self.weights)
+        if number is not None:
+            return self.number(number, cast("Element", element_of(value)))
+        return self.insert(tensor.ExtractOp(self.value(value), [], element_of(value))).results[0]
+
+    def value(self, value: SSAValue) -> SSAValue:
+        """The standard tensor of a value; constants, broadcasts and fused ops are emitted here."""
+        if value not in self.values:
+            assert isinstance(value, OpResult)
+            array = self.array(value)
+            if array is not None:
+                self.values[value] = self.constant(array, scalar_type(value.op, value))
+            else:
+                self.values[value] = self._computed(value)
+        return self.values[value]
+
+    def _computed(self, value: OpResult) -> SSAValue:
+        number = constant_number(value, self.weights)
+        element = scalar_type(value.op, value)
+        if number is not None:
+            return self.filled(shape_of(value), element, number)
+        body = self.elementwise(value)
+        result = body.block.args and self._is_copy(body, value)
+        return body.inputs[0] if result else self.generic(body, shape_of(value), element)
+
+    def _is_copy(self, body: Body, value: SSAValue) -> bool:
+        """Whether a body yields its only operand unchanged, as for casts between a type and its storage."""
+        last = body.block.last_op
+        assert last is not None
+        plain = body.maps == [AffineMap.identity(body.rank)] and [*last.operands] == [*body.block.args]
+        return plain and body.inputs[0].type == TensorType(body.block.args[0].type, shape_of(value))
+
+    def elementwise(self, root: OpResult) -> Body:
+        """The body that computes one element of `root`, with every op that is fused into it."""
+        body = Body(len(shape_of(root)), self.location)
+        block = root.op.parent_block()
+        assert block is not None
+        fused = self._fused(root)
+        scalars: dict[SSAValue, SSAValue] = {}
+        for op in [op for op in block.ops if op in fused]:
+            args = [self._element(body, value, scalars, shape_of(root)) for value in activations(op)]
+            ops = ScalarArithmetic(body, self.constant, channel_axis(op))
+            ops.body.location = op.location
+            source = Source(self.weights, self.profile, self.value)
+            scalars[op.results[0]] = ELEMENTWISE[type(op)](ops, op, args, source)
+        result = scalars.get(root)
+        body.end(self._element(body, root, scalars, shape_of(root)) if result is None else result)
+        return body
+
+    def _fused(self, root: OpResult) -> set[Operation]:
+        """The elementwise ops that the root's body computes."""
+        found: set[Operation] = set()
+        pending: list[SSAValue] = [root]
+        while pending:
+            value = pending.pop()
+            op = value.owner
+            if value in self.values or not isinstance(op, Operation) or type(op) not in ELEMENTWISE or op in found:
+                continue
+            if value is root or (is_fused(op) and shape_of(value) == shape_of(root)):
+                found.add(op)
+                pending += activations(op)
+        return found
+
+    def _element(
+        self, body: Body, value: SSAValue, scalars: dict[SSAValue, SSAValue], shape: tuple[int, ...]
+    ) -> SSAValue:
+        """One element of a value: a constant, the result of a fused op, or an element of an operand of the generic."""
+        if value in scalars:
+            return scalars[value]
+        number = constant_number(value, self.weights)
+        if number is not None:
+            return body.number(number, scalar_type(cast("OpResult", value).op, value))
+        owner = value.owner
+        if isinstance(owner, BroadcastInDimOp) and value not in self.values:
+            return body.read(self.value(owner.operand), broadcast_map(owner))
+        indexing = AffineMap.identity(len(shape)) if shape_of(value) == shape else AffineMap(len(shape), 0, ())
+        return body.read(self.value(value), indexing)
+
+    def generic(self, body: Body, shape: Sequence[int], element: Attribute) -> SSAValue:
+        """A `linalg.generic` with parallel loops over the elements of a result."""
+        empty = self.empty(shape, element)
+        body.block.insert_arg(element, len(body.block.args))
+        maps = [AffineMapAttr(found) for found in (*body.maps, AffineMap.identity(len(shape)))]
+        op = GenericOp(body.inputs, [empty], Region(body.block), maps, [PARALLEL] * len(shape), [empty.type])
+        return self.insert(op).results[0]
+
+    def reduction(
+        self, inputs: Sequence[SSAValue], init: SSAValue, block: Block, loops: tuple[Sequence[AffineMap], int, int]
+    ) -> SSAValue:
+        """A `linalg.generic` whose last loops reduce; `loops` are (the maps, parallel loops, reduction loops)."""
+        maps, parallel, reduced = loops
+        iterators = [PARALLEL] * parallel + [REDUCTION] * reduced
+        attributes = [AffineMapAttr(found) for found in maps]
+        return self.insert(GenericOp(inputs, [init], Region(block), attributes, iterators, [init.type])).results[0]
+
+    def refuse(self, op: Operation, reason: str) -> LoweringError:
+        """The error for an op without a standard form."""
+        return LoweringError(f"{describe(op)}: {reason}", op)
+
+
+def broadcast_map(op: BroadcastInDimOp) -> AffineMap:
+    """From the indices of a broadcast's result to those of its operand."""
+    given, made = shape_of(op.operand), shape_of(op.result)
+    results = [
+        AffineExpr.constant(0) if size == 1 and made[dim] != 1 else AffineExpr.dimension(dim)
+        for size, dim in zip(given, array_values(op.broadcast_dimensions), strict=True)
+    ]
+    return AffineMap(len(made), 0, tuple(results))
+
+
+def insert_before(op: Operation) -> Builder:
+    """A builder right before an op."""
+    return Builder(InsertPoint.before(op))
+
+
+def product_body(types: Sequence[Attribute]) -> Block:
+    """total + a * b, with operands extended to the type of the total."""
+    block = Block(arg_types=types)
+    is_integer = isinstance(types[2], IntegerType)
+    factors: list[SSAValue] = []
+    for argument, kind in zip(block.args[:2], types[:2], strict=True):
+        if kind == types[2]:
+            factors.append(argument)
+            continue
+        wider = cast("Any", types[2])
+        extended = arith.ExtSIOp(argument, wider) if is_integer else arith.ExtFOp(argument, wider)
+        block.add_op(extended)
+        factors.append(extended.results[0])
+    product = (arith.MuliOp if is_integer else arith.MulfOp)(factors[0], factors[1])
+    total = (arith.AddiOp if is_integer else arith.AddfOp)(block.args[2], product)
+    block.add_ops([product, total, YieldOp(total)])
+    return block

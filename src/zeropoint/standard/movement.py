@@ -1,0 +1,223 @@
+"""Data movement in the tensor dialect: reshape, transpose, pad, slice, concatenate, reverse, gather."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+from xdsl.dialects import arith, tensor
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DenseArrayBase,
+    IndexType,
+    IntegerAttr,
+    IntegerType,
+    TensorType,
+    i64,
+)
+from xdsl.dialects.linalg.ops import TransposeOp
+from xdsl.ir import Block, Region, SSAValue
+from xdsl.ir.affine import AffineExpr, AffineMap
+
+from zeropoint.ir import stablehlo as hlo
+from zeropoint.ir.stablehlo.arrays import array_values
+from zeropoint.ir.tensors import element_of, shape_of
+from zeropoint.standard.elementwise import scalar_type
+from zeropoint.standard.lowering import Standard
+from zeropoint.standard.scalars import Body
+
+Shape = Sequence[int]
+Padding = tuple[Shape, Shape, Shape]
+"""Elements before, after and between those of a tensor, for each dimension."""
+
+
+def _segments(given: Shape, wanted: Shape) -> list[tuple[list[int], list[int]]]:
+    """The finest groups of neighbouring dimensions of two shapes that have equal numbers of elements."""
+    found: list[tuple[list[int], list[int]]] = []
+    i = j = 0
+    while i < len(given) or j < len(wanted):
+        left, right = ([i], [j]) if i < len(given) and j < len(wanted) else ([], [])
+        i, j = i + len(left), j + len(right)
+        while math.prod(given[k] for k in left) != math.prod(wanted[k] for k in right):
+            if math.prod(given[k] for k in left) < math.prod(wanted[k] for k in right):
+                left.append(i)
+                i += 1
+            else:
+                right.append(j)
+                j += 1
+        if left and right:
+            found.append((left, right))
+            continue
+        # What remains of one shape has size 1: it belongs to the last group.
+        rest = ([*range(i, len(given))], [*range(j, len(wanted))])
+        i, j = len(given), len(wanted)
+        left, right = found.pop() if found else (left, right)
+        found.append((left + rest[0], right + rest[1]))
+    return found
+
+
+def _reassociation(groups: Sequence[Sequence[int]]) -> ArrayAttr[ArrayAttr[IntegerAttr[Any]]]:
+    return ArrayAttr([ArrayAttr([IntegerAttr(dim, i64) for dim in group]) for group in groups])
+
+
+def reshaped(std: Standard, value: SSAValue, shape: Shape) -> SSAValue:
+    """A standard tensor in another shape, by `tensor.collapse_shape` and `tensor.expand_shape`."""
+    given, element = shape_of(value), element_of(value)
+    if tuple(given) == tuple(shape):
+        return value
+    if 0 in given:
+        return std.empty(shape, element)
+    segments = _segments(given, shape)
+    if not given or not shape:
+        segments = []
+    middle = [math.prod(given[dim] for dim in left) for left, _ in segments]
+    if tuple(middle) != tuple(given):
+        collapsed = tensor.CollapseShapeOp.create(
+            operands=[value],
+            result_types=[TensorType(element, middle)],
+            properties={"reassociation": _reassociation([left for left, _ in segments])},
+        )
+        value = std.insert(collapsed).results[0]
+    if tuple(middle) != tuple(shape):
+        groups = _reassociation([right for _, right in segments])
+        value = std.insert(tensor.ExpandShapeOp(value, [], groups, shape, TensorType(element, shape))).results[0]
+    return value
+
+
+def padded(std: Standard, value: SSAValue, number: Callable[[], SSAValue], padding: Padding) -> SSAValue:
+    """A standard tensor with a number around and between its elements; negative padding removes elements."""
+    low, high, interior = padding
+    if any(interior):
+        shape = [max(size + (size - 1) * between, 0) for size, between in zip(shape_of(value), interior, strict=True)]
+        around = std.filled_with(shape, number())
+        strides = [between + 1 for between in interior]
+        value = _inserted(std, value, around, [0] * len(shape), strides)
+    before, after = ([max(count, 0) for count in side] for side in (low, high))
+    if any(before) or any(after):
+        shape = [b + size + a for b, size, a in zip(before, shape_of(value), after, strict=True)]
+        block = Block(arg_types=[IndexType()] * len(shape))
+        block.add_op(tensor.YieldOp(number()))
+        made = TensorType(element_of(value), shape)
+        value = std.insert(tensor.PadOp(value, [], [], Region(block), before, after, made)).results[0]
+    if any(count < 0 for count in (*low, *high)):
+        offsets = [max(-count, 0) for count in low]
+        sizes = [size - o - max(-h, 0) for size, o, h in zip(shape_of(value), offsets, high, strict=True)]
+        value = _sliced(std, value, offsets, sizes, [1] * len(sizes))
+    return value
+
+
+def _inserted(std: Standard, value: SSAValue, into: SSAValue, offsets: Shape, strides: Shape) -> SSAValue:
+    properties = {
+        "static_offsets": DenseArrayBase.from_list(i64, offsets),
+        "static_sizes": DenseArrayBase.from_list(i64, shape_of(value)),
+        "static_strides": DenseArrayBase.from_list(i64, strides),
+    }
+    op = tensor.InsertSliceOp.build(operands=[value, into, [], [], []], result_types=[into.type], properties=properties)
+    return std.insert(op).results[0]
+
+
+def _sliced(std: Standard, value: SSAValue, offsets: Shape, sizes: Shape, strides: Shape) -> SSAValue:
+    made = TensorType(element_of(value), sizes)
+    return std.insert(tensor.ExtractSliceOp(value, offsets, sizes, strides, made)).results[0]
+
+
+def lower_reshape(std: Standard, op: hlo.ReshapeOp) -> SSAValue:
+    """`tensor.collapse_shape`, `tensor.expand_shape`, or both."""
+    return reshaped(std, std.value(op.operand), shape_of(op.result))
+
+
+def lower_transpose(std: Standard, op: hlo.TransposeOp) -> SSAValue:
+    """`linalg.transpose`."""
+    value = std.value(op.operand)
+    init = std.empty(shape_of(op.result), element_of(value))
+    permutation = DenseArrayBase.from_list(i64, array_values(op.permutation, ()))
+    return std.insert(TransposeOp(value, init, permutation, init.type)).results[0]
+
+
+def lower_pad(std: Standard, op: hlo.PadOp) -> SSAValue:
+    """`tensor.pad`; padding between elements is an insertion with strides."""
+    edges = (op.edge_padding_low, op.edge_padding_high, op.interior_padding)
+    low, high, interior = (array_values(found, ()) for found in edges)
+    return padded(std, std.value(op.operand), lambda: std.scalar(op.padding_value), (low, high, interior))
+
+
+def lower_slice(std: Standard, op: hlo.SliceOp) -> SSAValue:
+    """`tensor.extract_slice`."""
+    offsets, strides = array_values(op.start_indices, ()), array_values(op.strides, ())
+    return _sliced(std, std.value(op.operand), offsets, shape_of(op.result), strides)
+
+
+def lower_concatenate(std: Standard, op: hlo.ConcatenateOp) -> SSAValue:
+    """`tensor.insert_slice` of each operand."""
+    dim = int(op.dimension.value.data)
+    result = std.empty(shape_of(op.result), scalar_type(op, op.result))
+    offsets = [0] * len(shape_of(op.result))
+    for operand in op.inputs:
+        result = _inserted(std, std.value(operand), result, offsets, [1] * len(offsets))
+        offsets[dim] += shape_of(operand)[dim]
+    return result
+
+
+def lower_reverse(std: Standard, op: hlo.ReverseOp) -> SSAValue:
+    """A generic that reads dimension i of size n at n - 1 - i."""
+    shape, reversed_dims = shape_of(op.result), array_values(op.dimensions, ())
+    body = Body(len(shape), op.location)
+    results = tuple(
+        AffineExpr.dimension(dim) * -1 + (size - 1) if dim in reversed_dims else AffineExpr.dimension(dim)
+        for dim, size in enumerate(shape)
+    )
+    body.end(body.read(std.value(op.operand), AffineMap(len(shape), 0, results)))
+    return std.generic(body, shape, scalar_type(op, op.result))
+
+
+def lower_iota(std: Standard, op: hlo.IotaOp) -> SSAValue:
+    """A generic that yields the index of a loop."""
+    shape, element = shape_of(op.output), scalar_type(op, op.output)
+    body = Body(len(shape), op.location)
+    index = body.index(int(op.iota_dimension.value.data))
+    wide = IntegerType(64) if not isinstance(element, IntegerType) else element
+    found = body.value(arith.IndexCastOp(index, wide))
+    if not isinstance(element, IntegerType):
+        found = body.value(arith.SIToFPOp(found, element))
+    body.end(found)
+    return std.generic(body, shape, element)
+
+
+def lower_gather(std: Standard, op: hlo.GatherOp) -> SSAValue:
+    """A generic that extracts the element at the start index, clamped so that the slice is inside, plus the offset."""
+    dims, shape = op.dimension_numbers.data, shape_of(op.result)
+    if dims.operand_batching_dims:
+        raise std.refuse(op, "found batching dimensions of the operand, expected none")
+    sizes, given = array_values(op.slice_sizes, ()), shape_of(op.operand)
+    body = Body(len(shape), op.location)
+    batch = [dim for dim in range(len(shape)) if dim not in dims.offset_dims]
+    kept = [dim for dim in range(len(given)) if dim not in dims.collapsed_slice_dims]
+    offsets = dict(zip(kept, dims.offset_dims, strict=True))
+    starts = std.value(op.start_indices)
+    position: list[SSAValue] = []
+    for dim, (size, whole) in enumerate(zip(sizes, given, strict=True)):
+        parts: list[SSAValue] = []
+        if dim in dims.start_index_map:
+            component = dims.start_index_map.index(dim)
+            parts.append(_start(body, starts, (batch, dims.index_vector_dim, component), whole - size))
+        if dim in offsets and size > 1:
+            parts.append(body.index(offsets[dim]))
+        total = parts[0] if parts else body.number(0, IndexType())
+        position.append(body.value(arith.AddiOp(parts[0], parts[1])) if len(parts) == 2 else total)
+    table = std.value(op.operand)
+    body.end(body.value(tensor.ExtractOp(table, position, element_of(table))))
+    return std.generic(body, shape, scalar_type(op, op.result))
+
+
+def _start(body: Body, starts: SSAValue, place: tuple[Sequence[int], int, int], last: int) -> SSAValue:
+    """The component of a start index, clamped to 0..last, as an index."""
+    batch, vector, component = place
+    results: list[AffineExpr] = [AffineExpr.dimension(dim) for dim in batch]
+    if vector < len(shape_of(starts)):
+        results.insert(vector, AffineExpr.constant(component))
+    found = body.read(starts, AffineMap(body.rank, 0, tuple(results)))
+    element = cast("IntegerType", element_of(starts))
+    least = body.value(arith.MaxSIOp(found, body.number(0, element)))
+    most = body.value(arith.MinSIOp(least, body.number(last, element)))
+    return body.value(arith.IndexCastOp(most, IndexType()))

@@ -1,0 +1,99 @@
+"""Reductions: `linalg.reduce`, named poolings, and a `linalg.generic` for other windows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import DenseArrayBase, IntegerType, i64
+from xdsl.dialects.linalg.ops import ReduceOp, YieldOp
+from xdsl.ir import Block, Region, SSAValue
+from xdsl.ir.affine import AffineExpr, AffineMap
+
+from zeropoint.ir import stablehlo as hlo
+from zeropoint.ir.stablehlo.arrays import array_values, padding_values
+from zeropoint.ir.standard.linalg import PoolingNchwMaxOp, PoolingNchwSumOp
+from zeropoint.ir.tensors import shape_of
+from zeropoint.standard.contractions import pair
+from zeropoint.standard.elementwise import ELEMENTWISE, Source, scalar_type
+from zeropoint.standard.lowering import Standard
+from zeropoint.standard.movement import padded
+from zeropoint.standard.scalars import Body, ScalarArithmetic
+
+
+def _init(std: Standard, op: hlo.ReduceOp | hlo.ReduceWindowOp) -> SSAValue:
+    """The result filled with the initial value. Raises LoweringError for several inputs, or if the types differ."""
+    if len(op.inputs) != 1 or scalar_type(op, op.inputs[0]) != scalar_type(op, op.results_[0]):
+        raise std.refuse(op, "found several inputs, or a result of another type; expected one of the input's type")
+    return std.filled_with(shape_of(op.results_[0]), std.scalar(op.init_values[0]))
+
+
+def _body(std: Standard, op: hlo.ReduceOp | hlo.ReduceWindowOp, arguments: int) -> Block:
+    """The op's body on scalars. Its arguments are the element, those that are not read, and the total."""
+    element = scalar_type(op, op.results_[0])
+    block = Block(arg_types=[element] * arguments)
+    body = Body(0, op.location, block)
+    given = op.body.block
+    scalars: dict[SSAValue, SSAValue] = {given.args[0]: block.args[-1], given.args[1]: block.args[0]}
+    for inner in given.ops:
+        if inner is given.last_op:
+            block.add_op(YieldOp(scalars[inner.operands[0]]))
+            continue
+        if type(inner) not in ELEMENTWISE or not all(value in scalars for value in inner.operands):
+            raise std.refuse(op, f"found {inner.name} in its body, expected elementwise ops on its arguments")
+        ops = ScalarArithmetic(body, std.constant)
+        args = [scalars[value] for value in inner.operands]
+        made = ELEMENTWISE[type(inner)](ops, inner, args, Source(std.weights, std.profile, std.value))
+        scalars[inner.results[0]] = made
+    return block
+
+
+def lower_reduce(std: Standard, op: hlo.ReduceOp) -> SSAValue:
+    """`linalg.reduce` into a tensor filled with the initial value."""
+    dimensions = DenseArrayBase.from_list(i64, sorted(array_values(op.dimensions, ())))
+    init, value = _init(std, op), std.value(op.inputs[0])
+    return std.insert(ReduceOp(value, init, dimensions, Region(_body(std, op, 2)))).result[0]
+
+
+_POOLINGS = {"stablehlo.add": PoolingNchwSumOp, "stablehlo.maximum": PoolingNchwMaxOp}
+
+
+def lower_reduce_window(std: Standard, op: hlo.ReduceWindowOp) -> SSAValue:
+    """A named pooling over the last two of four dimensions, otherwise a generic."""
+    rank = len(shape_of(op.inputs[0]))
+    sizes = array_values(op.window_dimensions, ())
+    strides, dilations = (array_values(found, (1,) * rank) for found in (op.window_strides, op.window_dilations))
+    if any(step != 1 for step in array_values(op.base_dilations, ())):
+        raise std.refuse(op, "found a dilated operand, expected an undilated one")
+    init = _init(std, op)
+    pairs = padding_values(op.padding, rank) or ((0, 0),) * rank
+    low, high = [before for before, _ in pairs], [after for _, after in pairs]
+    value = padded(std, std.value(op.inputs[0]), lambda: std.scalar(op.init_values[0]), (low, high, [0] * rank))
+    element = scalar_type(op, op.results_[0])
+    first = op.body.block.first_op
+    named = _POOLINGS.get(first.name) if first is not None and first.next_op is op.body.block.last_op else None
+    spatial = rank == 4 and sizes[:2] == strides[:2] == (1, 1)
+    if named is not None and spatial and isinstance(element, IntegerType):
+        window = std.empty(sizes[2:], element)
+        made = named([value, window], [init], [init.type], strides=pair(strides[2:]), dilations=pair(dilations[2:]))
+        return std.insert(made).results[0]
+    return _general(std, op, (value, init), (sizes, strides, dilations))
+
+
+def _general(
+    std: Standard,
+    op: hlo.ReduceWindowOp,
+    values: tuple[SSAValue, SSAValue],
+    window: tuple[Sequence[int], Sequence[int], Sequence[int]],
+) -> SSAValue:
+    """Loops: positions, then the dimensions of the window."""
+    sizes, strides, dilations = window
+    (value, init), rank = values, len(sizes)
+    loop = [AffineExpr.dimension(dim) for dim in range(2 * rank)]
+    reads = [p * s + k * d for p, s, k, d in zip(loop[:rank], strides, loop[rank:], dilations, strict=True)]
+    shape = std.empty(sizes, scalar_type(op, op.results_[0]))
+    maps = [
+        AffineMap(2 * rank, 0, tuple(reads)),
+        AffineMap(2 * rank, 0, tuple(loop[rank:])),
+        AffineMap(2 * rank, 0, tuple(loop[:rank])),
+    ]
+    return std.reduction([value, shape], init, _body(std, op, 3), (maps, rank, rank))
