@@ -21,12 +21,13 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
+from xdsl.dialects.builtin import BytesAttr, DenseIntOrFPElementsAttr, DenseResourceAttr
 from xdsl.ir import Operation
 
 from zeropoint.ir import text as text_module
 from zeropoint.ir.printer import ProgramPrinter
 from zeropoint.ir.program import Program
-from zeropoint.ir.tensors import Array
+from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 from zeropoint.ir.text import parse_program, print_program, resource_handles
 
 SERVER = Path(__file__).with_name("mlir_server.py")
@@ -124,18 +125,21 @@ class Oracle:
         assert "output" in answer, f"{answer}\n{text}"
         return np.array(answer["output"], dtype).reshape(array.shape)
 
-    def call(
-        self, text: str, calls: Sequence[Sequence[Array]], shape: Sequence[int], dtype: str, pipeline: str = ""
-    ) -> list[Array]:
-        """What the compiled @main returns in each of several calls: one array of a shape and dtype."""
+    def call(self, program: Program, calls: Sequence[Sequence[Array]], pipeline: str = "") -> list[list[Array]]:
+        """What the compiled @main of a program returns in each of several calls."""
         arguments = [
             [{"data": array.reshape(-1).tolist(), "shape": array.shape, "dtype": array.dtype.name} for array in arrays]
             for arrays in calls
         ]
-        result = {"shape": list(shape), "dtype": dtype}
-        answer = self.ask("call", text, pipeline, calls=arguments, result=result)
+        kinds = [(shape_of(port.type), element_dtype(element_of(port.type)).name) for port in program.outputs]
+        results = [{"shape": shape, "dtype": dtype} for shape, dtype in kinds]
+        text = with_inline_constants(program)
+        answer = self.ask("call", text, pipeline, calls=arguments, results=results)
         assert "output" in answer, f"{answer}\n{text[:4000]}"
-        return [np.array(output, dtype).reshape(tuple(shape)) for output in answer["output"]]
+        return [
+            [np.array(data, dtype).reshape(shape) for data, (shape, dtype) in zip(output, kinds, strict=True)]
+            for output in answer["output"]
+        ]
 
 
 ORACLE = Oracle()
@@ -186,6 +190,17 @@ def for_upstream(program: Program, *, locations: bool = False, inline_weights: b
     """The text of a program that C++ MLIR can read."""
     with patch.object(text_module, "ProgramPrinter", _UpstreamPrinter):
         return print_program(program, locations=locations, inline_weights=inline_weights)
+
+
+def with_inline_constants(program: Program) -> str:
+    """The text of a program without handles: the engine compiles no resources."""
+    program = program.clone()
+    for op in program.module.walk():
+        for name, value in op.properties.items():
+            if isinstance(value, DenseResourceAttr):
+                data = BytesAttr(np.ascontiguousarray(program.weights.array(value)).tobytes())
+                op.properties[name] = DenseIntOrFPElementsAttr(value.type, data)
+    return for_upstream(program)
 
 
 def nameless(text: str) -> Program:

@@ -1,8 +1,9 @@
 """Answers questions with C++ MLIR, one JSON object a line; a process of its own, because C++ MLIR can crash.
 
-Question: {"kind": "type" | "module" | "run" | "call", "text": ..., "pipeline": ... or null, "allow_unregistered": bool};
-to run also "input" (numbers), its "shape", and "dtypes" (of the input, of the result); to call @main with several calls
-"calls" (of each, its arguments as {"data", "shape", "dtype"}) and "result" ({"shape", "dtype"}).
+Question:
+{"kind": "type" | "module" | "run" | "call", "text": ..., "pipeline": ... or null, "allow_unregistered": bool};
+to run also "input" (numbers), its "shape", and "dtypes" (of the input, of the result); to call @main also "calls" (of
+each, its arguments as {"data", "shape", "dtype"}) and "results" ({"shape", "dtype"} of each).
 Answer: {"text": ...} of a type; {"text": ..., "generic": ..., "debug": ...} of a module; {"output": numbers};
 {"errors": [{"message": ..., "line": ..., "column": ...}, ...]}; or {} after a crash that was foreseen.
 """
@@ -26,6 +27,7 @@ from torch_mlir.runtime import (
     as_ctype,
     get_ranked_memref_descriptor,
     make_nd_memref_descriptor,
+    make_zero_d_memref_descriptor,
     ranked_memref_to_numpy,
 )
 
@@ -73,6 +75,8 @@ def strided(unranked: Any, size: int) -> np.ndarray:
     descriptor = ctypes.cast(unranked, ctypes.POINTER(ctypes.c_void_p))[1]
     fields = ctypes.cast(descriptor, ctypes.POINTER(ctypes.c_int64))
     shape, strides = ([fields[3 + part * rank + i] for i in range(rank)] for part in (0, 1))
+    if 0 in shape:
+        return np.zeros(shape, f"i{size}")
     count = fields[2] + sum((n - 1) * step for n, step in zip(shape, strides, strict=True)) + 1
     flat = np.frombuffer((ctypes.c_char * (count * size)).from_address(fields[1]), f"i{size}")
     return np.lib.stride_tricks.as_strided(flat[fields[2] :], shape, [step * size for step in strides])
@@ -85,23 +89,36 @@ def memref_copy(size: int, source: Any, target: Any) -> None:
 
 
 def call(module: Any, question: dict[str, Any]) -> list[Any]:
-    """Compile @main, and call it with arrays; its one result is an array of the given shape."""
+    """Compile @main, and call it with arrays; its results are arrays of the given shapes."""
     for op in module.body.operations:
         op.attributes["llvm.emit_c_interface"] = ir.UnitAttr.get(module.context)
     pipeline = f"builtin.module({question['pipeline'] or ''}{TO_LLVM})"
     passmanager.PassManager.parse(pipeline, module.context).run(module.operation)
-    engine = ExecutionEngine(module, opt_level=question.get("opt_level", 0))
+    engine = ExecutionEngine(module, opt_level=0)
     engine.raw_register_runtime("memrefCopy", ctypes.cast(memref_copy, ctypes.c_void_p))
-    shape, dtype = question["result"]["shape"], np.dtype(question["result"]["dtype"])
+    kinds = [(len(found["shape"]), as_ctype(np.dtype(found["dtype"]))) for found in question["results"]]
+    fields = [(f"result{i}", type(made_descriptor(*kind))) for i, kind in enumerate(kinds)]
+    returned = type("Returned", (ctypes.Structure,), {"_fields_": fields})
     outputs: list[Any] = []
     for arguments in question["calls"]:
         arrays = [np.array(found["data"], found["dtype"]).reshape(found["shape"]) for found in arguments]
-        result = ctypes.pointer(ctypes.pointer(make_nd_memref_descriptor(len(shape), as_ctype(dtype))()))
-        engine.invoke(
-            "main", result, *(ctypes.pointer(ctypes.pointer(get_ranked_memref_descriptor(array))) for array in arrays)
-        )
-        outputs.append(ranked_memref_to_numpy(result[0]).reshape(-1).tolist())
+        result = returned()
+        given = [ctypes.pointer(ctypes.pointer(get_ranked_memref_descriptor(array))) for array in arrays]
+        engine.invoke("main", ctypes.pointer(ctypes.pointer(result)), *given)
+        outputs.append([held(getattr(result, name)) for name, _ in fields])
     return outputs
+
+
+def held(descriptor: Any) -> list[float]:
+    """The elements of a memref; one of rank 0 has no shape."""
+    if not hasattr(descriptor, "shape"):
+        return [descriptor.aligned[descriptor.offset]]
+    return ranked_memref_to_numpy(ctypes.pointer(descriptor)).reshape(-1).tolist()
+
+
+def made_descriptor(rank: int, kind: Any) -> Any:
+    """An empty descriptor of a memref of some rank."""
+    return make_zero_d_memref_descriptor(kind)() if rank == 0 else make_nd_memref_descriptor(rank, kind)()
 
 
 def texts(module: Any, question: dict[str, Any]) -> dict[str, Any]:

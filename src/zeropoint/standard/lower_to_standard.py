@@ -35,7 +35,8 @@ from zeropoint.ir import stablehlo as hlo
 from zeropoint.ir.dead_code import remove_dead_ops
 from zeropoint.ir.locations import describe
 from zeropoint.ir.program import Program
-from zeropoint.ir.tensors import shape_of
+from zeropoint.ir.quant import StorageCastOp, UniformQuantizedType
+from zeropoint.ir.tensors import element_of, shape_of
 from zeropoint.quant_passes import lower_quant_ops
 from zeropoint.quant_passes.errors import LoweringError
 from zeropoint.standard.contractions import lower_convolution, lower_dot_general
@@ -70,6 +71,18 @@ LOWERINGS: Mapping[type[Operation], Callable[[Standard, Any], SSAValue]] = {
 """The ops that are not elementwise."""
 _DEFERRED = (hlo.ConstantOp, hlo.BroadcastInDimOp)
 """Ops that are emitted where they are read."""
+_ON_STORAGE = (
+    StorageCastOp,
+    hlo.BroadcastInDimOp,
+    hlo.ConstantOp,
+    hlo.ReshapeOp,
+    hlo.ReverseOp,
+    hlo.SliceOp,
+    hlo.TransposeOp,
+    hlo.UniformDequantizeOp,
+    hlo.UniformQuantizeOp,
+)
+"""Ops on quantized values that cast them, or only move storage integers."""
 _STANDARD = frozenset(("arith", "func", "linalg", "math", "tensor"))
 
 
@@ -130,5 +143,9 @@ def _check_types(ops: list[Operation]) -> None:
             continue
         for value in (*op.operands, *op.results):
             scalar_type(op, value)
+            if isinstance(element_of(value), UniformQuantizedType) and type(op) not in _ON_STORAGE:
+                raise LoweringError(
+                    f"{describe(op)}: found {value.type}, expected integers or floats; run integer-program first", op
+                )
             if any(size < 0 for size in shape_of(value)):
                 raise LoweringError(f"{describe(op)}: found {value.type}, expected a static shape", op)

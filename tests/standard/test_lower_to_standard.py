@@ -1,0 +1,126 @@
+"""Programs in standard MLIR compute what the integer programs compute; what has no standard form is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from property_cases import some
+from standard.fixed_point_programs import Case, accumulators, cases, requantization
+from standard.programs import PROGRAMS, arguments
+from zeropoint.errors import Error
+from zeropoint.interp import Interpreter
+from zeropoint.ir.program import Program
+from zeropoint.ir.tensors import Array
+from zeropoint.ir.text import parse_program, print_program
+from zeropoint.standard import expand_fxpmath, lower_to_standard
+
+DIALECTS = {"arith", "builtin", "func", "linalg", "math", "tensor"}
+
+
+def standard(program: Program) -> Program:
+    """The lowered program, as its text is read back."""
+    lowered = lower_to_standard(program)
+    assert {op.name.partition(".")[0] for op in lowered.module.walk()} <= DIALECTS
+    return parse_program(print_program(lowered), weights=lowered.weights)
+
+
+def agrees(program: Program, values: list[Array]) -> None:
+    expected, found = (Interpreter(each).run_values(values) for each in (program, standard(program)))
+    for one, other in zip(expected, found, strict=True):
+        np.testing.assert_array_equal(other, one)
+        assert other.dtype == one.dtype
+
+
+@pytest.mark.parametrize("text", PROGRAMS.values(), ids=PROGRAMS)
+def test_the_lowered_program_has_the_same_results(text: str) -> None:
+    program = parse_program(text)
+    agrees(program, arguments(program, np.random.default_rng(0)))
+
+
+@some(60, deadline=None)
+@given(case=cases(), expanded=st.booleans(), seed=st.integers(0, 2**32 - 1))
+def test_every_behaviour_keeps_every_bit(case: Case, expanded: bool, seed: int) -> None:
+    program, values = requantization(case), [accumulators(case, np.random.default_rng(seed))]
+    agrees(expand_fxpmath(program) if expanded else program, values)
+
+
+def test_a_table_is_read_by_its_index() -> None:
+    table = np.random.default_rng(1).permutation(256).astype(np.uint8).view(np.int8)
+    text = f"""func.func @main(%x: tensor<3x4xi8>) -> tensor<3x4xi8> {{
+      %t = stablehlo.constant dense<{table.tolist()}> : tensor<256xi8>
+      %y = "fxpmath.table"(%x, %t) : (tensor<3x4xi8>, tensor<256xi8>) -> tensor<3x4xi8>
+      return %y : tensor<3x4xi8>
+    }}"""
+    agrees(parse_program(text), [np.arange(-128, 124, 21, np.int8).reshape(3, 4)])
+
+
+@pytest.mark.parametrize("profile", ["stablehlo", "xnnpack", "onnxruntime", "fixed32-double"])
+def test_edges_are_quantized_as_the_profile_says(profile: str) -> None:
+    text = f"""module attributes {{zeropoint.profile = "{profile}"}} {{
+    func.func @main(%x: tensor<2x8xf32>) -> tensor<2x8xf32> {{
+      %0 = stablehlo.uniform_quantize %x : (tensor<2x8xf32>) -> tensor<2x8x!quant.uniform<i8:f32, 0.3:5>>
+      %1 = quant.scast %0 : tensor<2x8x!quant.uniform<i8:f32, 0.3:5>> to tensor<2x8xi8>
+      %2 = quant.scast %1 : tensor<2x8xi8> to tensor<2x8x!quant.uniform<i8:f32:0, {{0.5:5, 0.25:-3}}>>
+      %y = stablehlo.uniform_dequantize %2
+        : (tensor<2x8x!quant.uniform<i8:f32:0, {{0.5:5, 0.25:-3}}>>) -> tensor<2x8xf32>
+      return %y : tensor<2x8xf32>
+    }}}}"""
+    x = np.array(
+        [0, 0.15, 0.45, -0.15, 1e9, -1e9, np.inf, np.nan, 0.44, 37.2, -40, 3, -0.45, 5, 6, -np.inf], np.float32
+    )
+    agrees(parse_program(text), [x.reshape(2, 8)])
+
+
+def test_values_with_two_readers_are_computed_once() -> None:
+    text = """func.func @main(%x: tensor<4xi32>) -> (tensor<4xi32>, tensor<4xi32>) {
+      %0 = stablehlo.add %x, %x : tensor<4xi32>
+      %1 = stablehlo.multiply %0, %x : tensor<4xi32>
+      %2 = stablehlo.subtract %0, %x : tensor<4xi32>
+      return %1, %2 : tensor<4xi32>, tensor<4xi32>
+    }"""
+    program = parse_program(text)
+    agrees(program, [np.arange(4, dtype=np.int32)])
+    assert print_program(lower_to_standard(program)).count("arith.addi") == 1
+
+
+REFUSED = {
+    "found tensor<4x!quant.uniform": """func.func @main(%x: tensor<4x!quant.uniform<i8:f32, 0.5>>) -> tensor<4xf32> {
+      %0 = stablehlo.add %x, %x : tensor<4x!quant.uniform<i8:f32, 0.5>>
+      %y = stablehlo.uniform_dequantize %0 : (tensor<4x!quant.uniform<i8:f32, 0.5>>) -> tensor<4xf32>
+      return %y : tensor<4xf32>
+    }""",
+    r"found tensor<\?xi8>, expected a static shape": """func.func @main(%x: tensor<?xi8>) -> tensor<?xi8> {
+      %y = stablehlo.add %x, %x : tensor<?xi8>
+      return %y : tensor<?xi8>
+    }""",
+    "found tensor<4xui8>, expected signless": """func.func @main(%x: tensor<4xui8>) -> tensor<4xui8> {
+      %y = stablehlo.add %x, %x : tensor<4xui8>
+      return %y : tensor<4xui8>
+    }""",
+    "expected shifts by constants in 0..31": """func.func @main(%x: tensor<4xi32>) -> tensor<4xi32> {
+      %y = stablehlo.shift_left %x, %x : tensor<4xi32>
+      return %y : tensor<4xi32>
+    }""",
+    "expected integers divided by constants above 0": """func.func @main(%x: tensor<4xi32>) -> tensor<4xi32> {
+      %y = stablehlo.divide %x, %x : tensor<4xi32>
+      return %y : tensor<4xi32>
+    }""",
+    "stablehlo.sort: found an op without a standard form": """func.func @main(%x: tensor<4xi32>) -> tensor<4xi32> {
+      %y = "stablehlo.sort"(%x) ({
+      ^bb0(%a: tensor<i32>, %b: tensor<i32>):
+        %c = stablehlo.compare LT, %a, %b : (tensor<i32>, tensor<i32>) -> tensor<i1>
+        stablehlo.return %c : tensor<i1>
+      }) : (tensor<4xi32>) -> tensor<4xi32>
+      return %y : tensor<4xi32>
+    }""",
+}
+
+
+@pytest.mark.parametrize("sentence", REFUSED)
+def test_what_has_no_standard_form_is_refused_with_its_op(sentence: str) -> None:
+    with pytest.raises(Error, match=sentence) as error:
+        lower_to_standard(parse_program(REFUSED[sentence]))
+    assert getattr(error.value, "op", None) is not None
