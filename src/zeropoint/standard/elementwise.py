@@ -104,7 +104,7 @@ def _divide(ops: ScalarArithmetic, op: hlo.DivideOp, args: Sequence[SSAValue], s
     divisors = constant_elements(op.rhs, source.weights)
     if divisors is None or (divisors <= 0).any():
         raise LoweringError(f"{describe(op)}: expected integers divided by constants above 0", op)
-    return ops.body.value(arith.DivSIOp(*args))
+    return ops.body.value(arith.DivSIOp(args[0], args[1]))
 
 
 def _is_finite(ops: ScalarArithmetic, op: hlo.IsFiniteOp, args: Sequence[SSAValue], source: Source) -> SSAValue:
