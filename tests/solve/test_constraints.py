@@ -21,11 +21,15 @@ from zeropoint.ir.stablehlo import (
     BroadcastInDimOp,
     ConvolutionLayout,
     ConvolutionOp,
+    DotDimensions,
     DotGeneralOp,
+    LogisticOp,
+    TransposeOp,
 )
 from zeropoint.ir.tensors import Array, element_of, with_shape
 from zeropoint.lower import integer_program
 from zeropoint.numerics.accumulator import accumulator_bound
+from zeropoint.pipeline import quantize
 from zeropoint.solve import RESCALE_KERNEL, MissingStatistics, propagate
 from zeropoint.targets import FixedScale, KernelRow, MultiplierAccumulatorScale, PortRule, Role, SameScale, target
 
@@ -187,6 +191,17 @@ def test_a_value_that_nobody_observed_is_named() -> None:
     program = net.finish([net.insert(AddOp(net.values[0], net.values[0]))])
     with pytest.raises(MissingStatistics, match="found no statistics for 'x0'"):
         propagate(instrument(fuse(program)), CPU)
+
+
+def test_a_value_moved_from_a_fixed_range_needs_no_statistics() -> None:
+    """x @ transpose(sigmoid(x)): the sigmoid's range is known, and a product wants zero point 0 on its right."""
+    net = Network([(4, 6)])
+    moved = net.insert(TransposeOp(net.insert(LogisticOp(net.values[0])), [1, 0]))
+    product = DotGeneralOp(net.values[0], moved, with_shape(moved, [4, 4]), DotDimensions((), (), (1,), (0,)))
+    program = net.finish([net.insert(product)])
+    sample = {"x0": np.random.default_rng(0).uniform(-1, 1, (4, 6)).astype(np.float32)}
+    found = Interpreter(quantize(program, [sample]).integer)(sample)["y0"]
+    np.testing.assert_allclose(found, Interpreter(program)(sample)["y0"], atol=0.05)
 
 
 def test_the_table_has_the_roles_that_the_constraints_speak_of() -> None:

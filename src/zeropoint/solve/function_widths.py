@@ -101,16 +101,39 @@ class FunctionWidths:
         if region.logical_kernel.data in LINEAR or is_rescale(region) or len(region.outputs) != 1:
             return
         for index, value in activations(region):
-            seen = self.noise.seen(value)
-            function = None if seen is None or self.noise.is_given(value) else self._function(region, index)
-            if seen is not None and function is not None:
-                self._judge_operand(region, index, seen, function)
+            function = self._function(region, index)
+            source = None if function is None else self._source(value, function)
+            if source is not None and not self.noise.is_given(source[0]):
+                self._judge_operand(region, index, *source)
 
-    def _judge_operand(self, region: QuantizeRegionOp, index: int, seen: Distribution, function: Function) -> None:
-        storages = list(self._storages(region, index)) or [ONE_BYTE]
+    def _source(self, value: SSAValue, function: Function) -> tuple[SSAValue, Function] | None:
+        """The operand of a function, or what it is computed from by float ops if it has no statistics itself.
+
+        Returns that value and the function of it; None if no value on the way has statistics.
+        """
+        steps = [function]
+        while self.noise.seen(value) is None:
+            maker = value.owner
+            if not isinstance(maker, Operation) or self._rounds(maker):
+                return None
+            operands = activations(maker)
+            if len(operands) != 1:
+                return None
+            (index, value), moves = operands[0], self.noise.moves(maker)
+            step = None if moves else self._function(maker, index)
+            if step is None and not moves:
+                return None
+            steps = steps if step is None else [step, *steps]
+        return value, _Reader(tuple(steps), None, "").function
+
+    def _judge_operand(self, region: QuantizeRegionOp, index: int, value: SSAValue, function: Function) -> None:
+        """Judge a region as a function of a value: of operand `index`, or of what float ops compute that from."""
+        seen = self.noise.seen(value)
+        assert seen is not None
+        storages = (list(self._storages(region, index)) if value is region.inputs[index] else []) or [ONE_BYTE]
         alone = [self._left(function, seen, storage) for storage in storages]
         # A wider operand comes from wider kernels, so only the narrowest storage has the noise before it.
-        carried = sqrt(self.noise.carried_by(region.inputs[index]))
+        carried = sqrt(self.noise.carried_by(value))
         left = [self._left(function, seen, storages[0], carried), *alone[1:]]
         if left[0] is None:
             return
@@ -128,7 +151,7 @@ class FunctionWidths:
             note = Fact("bits", f"at least {enough.type.width}", "kernel", why)
             self.constraints.of(region.inputs[index]).facts.append(note)
         reader = _Reader((function,), None if enough is None else enough.type.width, why)
-        self._trace(region.inputs[index], reader)
+        self._trace(value, reader)
 
     def _left(self, function: Function, seen: Distribution, storage: Storage, carried: float = 0.0) -> float | None:
         """The SQNR in dB of a function of the rounded operand if it is too low; None if it is sufficient.

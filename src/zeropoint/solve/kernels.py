@@ -56,6 +56,8 @@ from zeropoint.targets import (
 _ANY = PortRule(Role.ACTIVATION, Storage.of("i8"), wildcard=True)
 SUMS = ("add", "subtract")
 """Kernels that are as cheap in float when their neighbours are float."""
+ADDS_ELEMENTS = ("pad",)
+"""Kernels of one operand and one scale whose result may contain a value that the operand does not."""
 RESCALE_ROWS = (KernelRow(RESCALE_KERNEL, (_ANY,), _ANY, Free()),)
 """Rows that every target has: a rescale from any storage to any other."""
 
@@ -100,6 +102,12 @@ class Kernel:
     def is_data(self, index: int, value: SSAValue) -> bool:
         """Whether operand `index` is an activation."""
         return self.row.input_rule(index).role in DATA and not is_constant(value) and _is_float(value)
+
+    def moved_operand(self, result: int) -> SSAValue | None:
+        """The operand that a result has all its elements from; None if it has others, or another scale."""
+        data = [value for _, value in self.data_ports()]
+        moves = self.row.shares(0, result) and self.row.kernel not in ADDS_ELEMENTS
+        return data[0] if moves and len(self.region.inputs) == len(data) == 1 else None
 
     def storage(self, port: int) -> Storage:
         """The storage at an operand or a result."""

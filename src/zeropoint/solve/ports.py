@@ -142,6 +142,8 @@ class PortGraph:
         data = {port for port in self.port_nodes if port[1] >= 0}
         for kernel in self.kernels:
             for index, value in kernel.ports():
+                if index < 0:
+                    self._note_moved(kernel, index, value)
                 known = self._known(value, kernel, index)
                 at_port = self._node(self.port_nodes[kernel.region, index], kernel, index, value)
                 self._fill_port(at_port, known, kernel, index)
@@ -180,6 +182,13 @@ class PortGraph:
         at_value.zero_point, at_value.zero_point_by = at_port.zero_point, at_port.zero_point_by
         if at_port.fixed is not None and at_value.fixed is None:
             self.made_ranges[value] = real_range(at_port.fixed)
+
+    def _note_moved(self, kernel: Kernel, result: int, value: SSAValue) -> None:
+        """Record the range of a result without statistics whose elements are those of an operand."""
+        operand = kernel.moved_operand(result)
+        moved = None if operand is None else self._known(operand, kernel, 0)
+        if moved is not None and moved.minimum is not None and moved.maximum is not None:
+            self.made_ranges[value] = moved.minimum, moved.maximum
 
     def _tied_uses(self) -> set[Port]:
         """The operands that cannot take arbitrary parameters: tied to other ports, or with a required zero point."""

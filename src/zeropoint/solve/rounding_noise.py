@@ -101,7 +101,8 @@ class RoundingNoise:
         if not isinstance(maker, QuantizeRegionOp):
             return isinstance(maker, SelectOp)
         rows = self.rows(maker)
-        return isinstance(rows[0].relation, SameScale) if rows else maker.logical_kernel.data in MOVEMENTS
+        shares = bool(rows) and isinstance(rows[0].relation, SameScale)
+        return shares or maker.logical_kernel.data in MOVEMENTS
 
     def storage(self, maker: Operation, index: int) -> Storage:
         """The storage of a kernel's operand; i8 for operands of float ops."""

@@ -21,9 +21,6 @@ from zeropoint.solve.separate import separate
 from zeropoint.solve.specs import Specs
 from zeropoint.targets import Target
 
-ADDS_ELEMENTS = ("pad",)
-"""Kernels of one operand and one scale whose result may contain a value that the operand does not."""
-
 
 def _values(program: Program) -> list[SSAValue]:
     block = program.entry
@@ -75,6 +72,4 @@ def _is_settled(
     port = (maker.region, result)
     if port in specs.apart or specs.graph.nodes[specs.graph.of_port(port)].fixed is not None:
         return True
-    data = [operand for _, operand in maker.data_ports()]
-    moves = maker.row.shares(0, result) and maker.row.kernel not in ADDS_ELEMENTS
-    return moves and len(maker.region.inputs) == len(data) == 1 and data[0] in settled
+    return maker.moved_operand(result) in settled

@@ -43,6 +43,14 @@ def assert_same(found: dict[str, np.ndarray], wanted: list[np.ndarray]) -> None:
             {"strides": [3, 2], "output_shape": [10, 8]},
             id="output-shape-past-the-natural-one",
         ),
+        *(
+            pytest.param(
+                *("ConvTranspose", {"x": (1, 1, 4)}, {"w": random(1, 2, 3)}, 22),
+                {"strides": [3], "output_shape": [14], "auto_pad": mode},
+                id=f"output-shape-two-past-the-natural-one-{mode}",
+            )
+            for mode in ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER")
+        ),
         pytest.param(
             *("ConvTranspose", X, {"w": random(4, 3, 3, 2)}, 22),
             {"strides": [2, 3], "auto_pad": "SAME_LOWER"},

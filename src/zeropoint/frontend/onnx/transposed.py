@@ -95,16 +95,17 @@ def _turned(node: Node, kernel: SSAValue, groups: int, build: Builder) -> SSAVal
     return build.insert(ReverseOp(moved, list(range(2, 2 + rank))))
 
 
-def _shares(total: int, upper: bool) -> tuple[int, int]:
+def _shares(total: int, mode: str) -> tuple[int, int]:
     """Split a total padding into start and end.
 
     The odd element is removed at the end for SAME_UPPER and at the start otherwise. The total is negative if the output
-    is larger than all positions that the kernel reaches; then the odd element is added at the end, as onnxruntime does
-    in every mode.
+    is larger than all positions that the kernel reaches. Then elements are added: at the end, as onnxruntime and ONNX's
+    reference do, but in the SAME modes at both ends, as the reference does, with the odd element at the end.
     """
     if total < 0:
-        return -(-total // 2), total + (-total // 2)
-    return (total // 2, total - total // 2) if upper else (total - total // 2, total // 2)
+        start = -(-total // 2) if mode.startswith("SAME") else 0
+        return start, total - start
+    return (total // 2, total - total // 2) if mode == "SAME_UPPER" else (total - total // 2, total // 2)
 
 
 def _padding(
@@ -132,7 +133,7 @@ def _padding(
     else:
         rows = zip(inputs, extents, strides, more, wanted, strict=True)
         totals = [(size - 1) * stride + extra + extent - out for size, extent, stride, extra, out in rows]
-        declared = [_shares(total, mode == "SAME_UPPER") for total in totals]
+        declared = [_shares(total, mode) for total in totals]
     return [
         (extent - 1 - low, extent - 1 - high + extra)
         for extent, (low, high), extra in zip(extents, declared, more, strict=True)
