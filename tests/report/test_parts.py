@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
+from xdsl.ir import SSAValue
 
 from networks import Network
+from zeropoint.interp import Interpreter
 from zeropoint.ir.constants import constant_op
-from zeropoint.ir.stablehlo import AddOp, ConcatenateOp, LogisticOp, MultiplyOp, PadOp, TransposeOp
+from zeropoint.ir.stablehlo import (
+    AddOp,
+    ConcatenateOp,
+    LogisticOp,
+    MultiplyOp,
+    PadOp,
+    ReshapeOp,
+    ReverseOp,
+    SliceOp,
+    TransposeOp,
+)
+from zeropoint.ir.tensors import with_shape
 from zeropoint.model import Model, compare
 from zeropoint.pipeline import quantize
 from zeropoint.report.explain import explain
+from zeropoint.report.parts import output_parts
 
 RANDOM = np.random.default_rng(0)
 
@@ -45,6 +61,50 @@ def test_boxes_and_scores_of_a_detector_are_reported_apart_and_both_are_near(tra
     assert [row.name for row in found.parts] == ["y0: boxes", "y0: scores"]
     assert all(row.sqnr > 30 for row in found.parts), found.parts
     assert "part y0: scores" in found.table()
+
+
+def reshaped(net: Network, value: SSAValue) -> SSAValue:
+    return net.insert(ReshapeOp(value, with_shape(value, [1, 70])))
+
+
+def padded(net: Network, value: SSAValue) -> SSAValue:
+    return net.insert(PadOp(value, net.constant(np.array(-1.0)), [0, 1, 0], [0, 0, 2]))
+
+
+def scaled(net: Network, value: SSAValue) -> SSAValue:
+    return net.insert(MultiplyOp(value, net.splat(2.0, value)))
+
+
+def reversed_slice(net: Network, value: SSAValue) -> SSAValue:
+    return net.insert(ReverseOp(net.insert(SliceOp(value, [0, 0, 0], [1, 6, 10], [1, 1, 3])), [1]))
+
+
+def nested(net: Network, value: SSAValue) -> SSAValue:
+    return net.insert(ConcatenateOp([reshaped(net, value)] * 2, 1))
+
+
+@pytest.mark.parametrize(
+    ("then", "sizes"),
+    [(reshaped, (40, 30)), (padded, (40, 30)), (scaled, (40, 30)), (reversed_slice, (16, 8)), (nested, (80, 60))],
+)
+def test_parts_are_found_behind_what_moves_and_scales_them(
+    then: Callable[[Network, SSAValue], SSAValue], sizes: tuple[int, int]
+) -> None:
+    net = Network([(1, 4, 10), (1, 3, 10)])
+    boxes, scores = (net.insert(LogisticOp(value)) for value in net.values)
+    program = net.finish([then(net, net.insert(ConcatenateOp([boxes, scores], 1)))])
+    marked = [np.full((1, rows, 10), number, np.float32) for rows, number in ((4, -30.0), (3, 30.0))]
+    output = Interpreter(program)({"x0": marked[0], "x1": marked[1]})["y0"]
+    first, second = (part.of(output) for part in output_parts(program)["y0"])
+    assert (first.size, second.size) == sizes
+    assert (first < 0.01).all()
+    assert (second > 0.99).all()
+
+
+def test_a_sum_of_two_concatenations_has_no_parts() -> None:
+    net = Network([(1, 4), (1, 4)])
+    joined = [net.insert(ConcatenateOp(net.values, 1)), net.insert(ConcatenateOp(net.values[::-1], 1))]
+    assert not output_parts(net.finish([net.insert(AddOp(*joined))]))
 
 
 @pytest.mark.parametrize("stage", ["propagated", "quantized", "integer"])
