@@ -28,7 +28,8 @@ MAY_IMPORT = {
     "correct": {"ir", "numerics", "interp", "calibrate", "materialize", "solve", "targets", "lower"},
     "report": {"ir", "numerics", "targets", "ranges"},
     "budget": {"ir", "targets", "report"},
-    "codegen": {"ir", "numerics"},
+    "expand": {"ir"},
+    "codegen": {"ir", "expand", "numerics"},
     "export": {"ir", "numerics", "targets", "materialize"},
     "measure": {
         *("ir", "calibrate", "codegen", "engines", "bit_widths", "frontend", "interp", "passes", "pipeline", "recipe"),

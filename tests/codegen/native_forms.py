@@ -15,6 +15,7 @@ from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS
 from zeropoint.codegen.llvm.machine import CodegenError
 from zeropoint.codegen.lowering import steps_of
 from zeropoint.codegen.schedule.nest import EXPRESSIONS
+from zeropoint.expand.expand import EXPANSIONS
 from zeropoint.frontend import onnx
 from zeropoint.ir import chlo
 from zeropoint.ir import stablehlo as hlo
@@ -64,7 +65,51 @@ def _of_bits(e: str) -> str:
     return _plain("stablehlo.bitcast_convert", 1, result)(e)
 
 
+def _collective(op: type[Operation], properties: str = "", reduces: bool = False) -> Made:
+    body = (
+        "({ ^bb0(%a: tensor<$e>, %b: tensor<$e>):\n%m = stablehlo.maximum %a, %b : tensor<$e>\n"
+        "stablehlo.return %m : tensor<$e> })"
+    )
+    return _of(
+        f'%y = "{op.name}"(%x) <{{replica_groups = dense<0> : tensor<1x1xi64>{properties}}}> {body if reduces else ""} '
+        ": (tensor<4x2x$e>) -> tensor<4x2x$e>",
+        "%x: tensor<4x2x$e>", "tensor<4x2x$e>",
+    )  # fmt: skip
+
+
+def _batch_norm(kind: str, operands: str) -> Made:
+    types = ["tensor<2x3x$e>" if name in "xg" else "tensor<3x$e>" for name in operands]
+    results = ["tensor<2x3x$e>"] + ["tensor<3x$e>"] * (0 if kind == "inference" else 2)
+    listed = ", ".join(f"%{name}: {found}" for name, found in zip(operands, types, strict=True))
+    return _of(
+        f'%r{f":{len(results)}" if len(results) > 1 else ""} = "stablehlo.batch_norm_{kind}"'
+        f"({', '.join(f'%{name}' for name in operands)}) <{{epsilon = 0.5 : f32, feature_index = 1 : i64}}> : "
+        f"({', '.join(types)}) -> ({', '.join(results)})\n"
+        f"%y = stablehlo.abs %r{'#0' if len(results) > 1 else ''} : tensor<2x3x$e>",
+        listed, "tensor<2x3x$e>",
+    )  # fmt: skip
+
+
 SPECIAL: dict[type[Operation], Made] = {
+    hlo.AllGatherOp: _collective(hlo.AllGatherOp, ", all_gather_dim = 0 : i64"),
+    hlo.AllReduceOp: _collective(hlo.AllReduceOp, reduces=True),
+    hlo.AllToAllOp: _collective(
+        hlo.AllToAllOp, ", split_dimension = 0 : i64, concat_dimension = 1 : i64, split_count = 1 : i64"
+    ),
+    hlo.BatchNormGradOp: _batch_norm("grad", "xsmvg"),
+    hlo.BatchNormInferenceOp: _batch_norm("inference", "xsomv"),
+    hlo.BatchNormTrainingOp: _batch_norm("training", "xso"),
+    hlo.CollectiveBroadcastOp: _collective(hlo.CollectiveBroadcastOp),
+    hlo.CollectiveReduceOp: _collective(hlo.CollectiveReduceOp, reduces=True),
+    hlo.ReduceScatterOp: _collective(hlo.ReduceScatterOp, ", scatter_dimension = 0 : i64", reduces=True),
+    hlo.SelectAndScatterOp: _of(
+        '%y = "stablehlo.select_and_scatter"(%x, %s, %i) <{window_dimensions = array<i64: 2>}> '
+        "({ ^bb0(%a: tensor<$e>, %b: tensor<$e>):\n%r = stablehlo.compare GE, %a, %b : (tensor<$e>, tensor<$e>) -> "
+        "tensor<i1>\nstablehlo.return %r : tensor<i1> }, { ^bb0(%a: tensor<$e>, %b: tensor<$e>):\n"
+        "%m = stablehlo.add %a, %b : tensor<$e>\nstablehlo.return %m : tensor<$e> }) : "
+        "(tensor<4x$e>, tensor<3x$e>, tensor<$e>) -> tensor<4x$e>",
+        "%x: tensor<4x$e>, %s: tensor<3x$e>, %i: tensor<$e>", "tensor<4x$e>",
+    ),
     hlo.BitcastConvertOp: _of_bits,
     hlo.BroadcastInDimOp: _of(
         "%y = stablehlo.broadcast_in_dim %x, dims = [1] : (tensor<4x$e>) -> tensor<3x4x$e>",
@@ -107,6 +152,12 @@ SPECIAL: dict[type[Operation], Made] = {
     ),
     hlo.IotaOp: _of("%y = stablehlo.iota dim = 0 : tensor<4x$e>", "", "tensor<4x$e>"),
     hlo.IsFiniteOp: _plain("stablehlo.is_finite", 1, "i1"),
+    hlo.MapOp: _of(
+        '%y = "stablehlo.map"(%x, %x) <{dimensions = array<i64: 0>}> ({ ^bb0(%a: tensor<$e>, %b: tensor<$e>):\n'
+        "%m = stablehlo.add %a, %b : tensor<$e>\nstablehlo.return %m : tensor<$e> }) : "
+        "(tensor<4x$e>, tensor<4x$e>) -> tensor<4x$e>",
+        "%x: tensor<4x$e>", "tensor<4x$e>",
+    ),
     hlo.OptimizationBarrierOp: _plain("stablehlo.optimization_barrier", 1),
     hlo.PadOp: _of(
         "%v = stablehlo.constant dense<$0> : tensor<$e>\n%y = stablehlo.pad %x, %v, low = [1], high = [1], "
@@ -202,7 +253,7 @@ def refusal(op: type[Operation], element: str) -> str | None:
 
 
 def has_rule(op: type[Operation]) -> bool:
-    return op in {*PATTERNS, *UPDATES, *MOVED, *EXPRESSIONS, hlo.ConstantOp, hlo.OptimizationBarrierOp}
+    return op in {*EXPANSIONS, *PATTERNS, *UPDATES, *MOVED, *EXPRESSIONS, hlo.ConstantOp, hlo.OptimizationBarrierOp}
 
 
 def imported() -> set[type[Operation]]:

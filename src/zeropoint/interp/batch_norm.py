@@ -13,7 +13,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from zeropoint.interp.affine import dequantization, is_quantized, quantization
 from zeropoint.interp.binding import Kernel, Scope, Unary
-from zeropoint.interp.reduction import neighbour_sum
+from zeropoint.interp.reduction import sum_of
 from zeropoint.ir.stablehlo import BatchNormGradOp, BatchNormInferenceOp, BatchNormTrainingOp
 from zeropoint.ir.tensors import Array, element_of, shape_of
 from zeropoint.numerics.normalization import normalized
@@ -49,7 +49,7 @@ def _spread(op: BatchNormOp) -> Spread:
 def _sum(op: BatchNormOp) -> Unary:
     """The specification's compute_sum: over all dimensions except the feature dimension."""
     dims = tuple(dim for dim in range(len(shape_of(op.operands[0]))) if dim != op.feature)
-    return lambda values: neighbour_sum(values, dims)
+    return lambda values: sum_of(values, dims)
 
 
 def _count(op: BatchNormOp, like: Array) -> Array:

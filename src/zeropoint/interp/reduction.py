@@ -77,11 +77,15 @@ def reduce(op: ReduceOp, scope: Scope) -> Kernel:
     return run
 
 
-def neighbour_sum(values: Array, dims: Sequence[int]) -> Array:
-    """The sum over `dims`, neighbours first, level by level, in the dtype of the values."""
+def sum_of(values: Array, dims: Sequence[int]) -> Array:
+    """The sum of floats over `dims` as `reduce` computes it, from an initial 0, in the dtype of the values."""
     flat = _flat(values, dims)
     zero = np.zeros(flat.shape[1:], values.dtype)
-    return zero + _tree((flat,), lambda left, right: (left[0] + right[0],))[0] if len(flat) else zero
+    if not len(flat):
+        return zero
+    if values.dtype in _PARTED:
+        return zero + combined(flat, np.add)
+    return zero + _tree((flat,), lambda left, right: (left[0] + right[0],))[0]
 
 
 def _flat(values: Array, dims: Sequence[int]) -> Array:

@@ -74,6 +74,7 @@ from zeropoint.ir.stablehlo import (
 )
 from zeropoint.ir.tensors import with_element
 from zeropoint.lower.arithmetic import lower_product, lower_requantize, lower_sum
+from zeropoint.lower.bytes import store_in_bytes
 from zeropoint.lower.context import (
     Lowering,
     LoweringError,
@@ -247,6 +248,7 @@ def lower(program: Program, profile: str | None = None) -> Program:
     program.module.attributes[PROFILE] = StringAttr(chosen.name)  # the edges round by it as well
     block = program.entry
     _as_stablehlo(block)
+    store_in_bytes(program)
     lowering = Lowering(chosen, program.weights, Builder(InsertPoint.at_start(block)), ranges_of(program))
     original, replaced = list(block.ops), set[SSAValue]()
     for op in original:

@@ -1,0 +1,6 @@
+"""Rare StableHLO ops in terms of frequent ones, with the same bits; native code runs this first."""
+
+from zeropoint.expand.emission import ExpansionError
+from zeropoint.expand.expand import expand
+
+__all__ = ["ExpansionError", "expand"]

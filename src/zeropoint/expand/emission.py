@@ -1,0 +1,86 @@
+"""Emits StableHLO ops at one place, with one location."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from xdsl.builder import Builder
+from xdsl.dialects.builtin import LocationAttr, TensorType
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+
+from zeropoint.errors import Error
+from zeropoint.ir.constants import constant_op
+from zeropoint.ir.stablehlo import (
+    BinaryOp,
+    BroadcastInDimOp,
+    ClampOp,
+    CompareOp,
+    ConstantOp,
+    ConvertOp,
+    SelectOp,
+    UnaryOp,
+)
+from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of, with_element
+from zeropoint.ir.weights import Weights
+
+ELEMENTWISE = (BinaryOp, ClampOp, CompareOp, ConstantOp, ConvertOp, SelectOp, UnaryOp)
+
+
+class ExpansionError(Error, ValueError):
+    """An op that cannot be expressed by others. The message has its name, its place and the reason."""
+
+
+class Emission:
+    """Inserts ops with one location."""
+
+    def __init__(self, builder: Builder, weights: Weights, location: LocationAttr):
+        self._builder = builder
+        self._weights = weights
+        self._location = location
+
+    def add(self, op: Operation) -> SSAValue:
+        """Insert an op with one result."""
+        op.location = self._location
+        return self._builder.insert(op).results[0]
+
+    def constant(self, array: Array) -> SSAValue:
+        """A constant."""
+        return self.add(constant_op(array, self._weights))
+
+    def splat(self, number: float, like: SSAValue) -> SSAValue:
+        """A number in the type of `like`."""
+        array = np.asarray(number).astype(element_dtype(element_of(like)))
+        return self.spread(self.constant(array), shape_of(like), ())
+
+    def spread(self, value: SSAValue, shape: Sequence[int], dimensions: Sequence[int]) -> SSAValue:
+        """A value broadcast to a shape; its own dimensions become `dimensions`."""
+        return self.add(BroadcastInDimOp(value, TensorType(element_of(value), shape), dimensions))
+
+    def converted(self, value: SSAValue, element: Attribute) -> SSAValue:
+        """A value converted to an element type."""
+        if element_of(value) == element:
+            return value
+        return self.add(ConvertOp(value, with_element(value, element)))
+
+    def applied(self, body: Block, *operands: SSAValue) -> SSAValue | None:
+        """The result of a body on scalars for tensors of one shape; None if one of its ops is not elementwise."""
+        shape = shape_of(operands[0])
+        values: dict[SSAValue, SSAValue] = dict(zip(body.args, operands, strict=True))
+        *ops, terminator = body.ops
+        for op in ops:
+            known = all(operand in values for operand in op.operands)
+            if not isinstance(op, ELEMENTWISE) or not known or len(op.results) != 1:
+                return None
+            values[op.results[0]] = self._on_tensors(op, shape, values)
+        return values.get(terminator.operands[0])
+
+    def _on_tensors(self, op: Operation, shape: Sequence[int], values: Mapping[SSAValue, SSAValue]) -> SSAValue:
+        if isinstance(op, ConstantOp):
+            return self.spread(self.add(op.clone()), shape, ())
+        made = type(op).create(
+            operands=[values[operand] for operand in op.operands],
+            result_types=[TensorType(element_of(op.results[0]), shape)],
+            properties=dict(op.properties),
+        )
+        return self.add(made)

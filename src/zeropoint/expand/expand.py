@@ -1,0 +1,67 @@
+"""Replace ops that native code has no kernel for by ops that it has. The results have the same bits.
+
+```mlir
+%y = "stablehlo.all_reduce"(%x) ...                       in one process: %x
+%y = "stablehlo.batch_norm_inference"(%x, ...) ...        subtract, divide, multiply, add
+%y = stablehlo.pad %x, %computed ...                      pad with zeros, then select
+%y = "stablehlo.select_and_scatter"(%x, ...) ...          one slice, comparison and pad for each place of the window
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from xdsl.builder import Builder
+from xdsl.ir import Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from zeropoint.expand.batch_norm import batch_norm_grad, batch_norm_inference, batch_norm_training
+from zeropoint.expand.collectives import alone, first_id, permuted
+from zeropoint.expand.emission import Emission
+from zeropoint.expand.mapping import mapped
+from zeropoint.expand.padding import pad, padded_window
+from zeropoint.expand.pooling_gradient import select_and_scatter
+from zeropoint.ir import stablehlo as hlo
+from zeropoint.ir.program import Program
+
+Expand = Callable[[Emission, Any], Sequence[SSAValue] | None]
+"""Emits the results of an op; None if the op stays."""
+EXPANSIONS: Mapping[type[Operation], Expand] = {
+    hlo.AllGatherOp: alone,
+    hlo.AllReduceOp: alone,
+    hlo.AllToAllOp: alone,
+    hlo.BatchNormGradOp: batch_norm_grad,
+    hlo.BatchNormInferenceOp: batch_norm_inference,
+    hlo.BatchNormTrainingOp: batch_norm_training,
+    hlo.CollectiveBroadcastOp: alone,
+    hlo.CollectivePermuteOp: permuted,
+    hlo.CollectiveReduceOp: alone,
+    hlo.MapOp: mapped,
+    hlo.PadOp: pad,
+    hlo.PartitionIdOp: first_id,
+    hlo.ReduceScatterOp: alone,
+    hlo.ReduceWindowOp: padded_window,
+    hlo.ReplicaIdOp: first_id,
+    hlo.SelectAndScatterOp: select_and_scatter,
+}
+
+
+def expand(program: Program) -> Program:
+    """A copy without the ops of `EXPANSIONS`; the program itself if there are none.
+
+    Raises ExpansionError for an op that communicates with other processes, and for a `select_and_scatter` whose windows
+    are too large or whose bodies are not elementwise.
+    """
+    if not any(type(op) in EXPANSIONS for op in program.entry.ops):
+        return program
+    program = program.clone()
+    for op in list(program.entry.ops):
+        rule = EXPANSIONS.get(type(op))
+        if rule is None:
+            continue
+        made = rule(Emission(Builder(InsertPoint.before(op)), program.weights, op.location), op)
+        if made is not None:
+            Rewriter.replace_op(op, [], list(made))
+    return program

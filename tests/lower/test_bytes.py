@@ -1,0 +1,102 @@
+"""Storage of less than a byte: the integer program and native code compute what the quantized program does."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from zeropoint.codegen.runtime.native import NativeProgram
+from zeropoint.interp import Interpreter
+from zeropoint.ir.text import parse_program
+from zeropoint.lower import integer_program
+
+X = np.random.default_rng(0).uniform(-5, 5, (3, 8)).astype(np.float32)
+
+
+def quantized(sizes: str, storage: str, parameters: str = "0.5:1") -> str:
+    return f"tensor<{sizes}!quant.uniform<{storage}:f32{parameters if parameters[0] == ':' else f', {parameters}'}>>"
+
+
+def constant(kind: str, numbers: str, sizes: str, storage: str) -> str:
+    held = storage.partition("<")[0].replace("u", "i")
+    return f"stablehlo.constant() <{{value = dense<{numbers}> : tensor<{sizes}{held}>}}> : () -> {kind}"
+
+
+def program(storage: str, result: str, body: str) -> str:
+    given = quantized("3x8x", storage)
+    floats = f"tensor<{result.partition('<')[2].partition('!')[0]}f32>"
+    return f"""func.func @main(%x: tensor<3x8xf32>) -> {floats} {{
+      %0 = stablehlo.uniform_quantize %x : (tensor<3x8xf32>) -> {given}
+      {body}
+      %2 = stablehlo.uniform_dequantize %1 : ({result}) -> {floats}
+      return %2 : {floats}
+    }}"""
+
+
+def reduction(storage: str, inner: str, op: str) -> str:
+    given, scalar, body = quantized("3x8x", storage), quantized("", storage), quantized("", inner)
+    result = quantized("3x", storage)
+    text = f"""%z = {constant(scalar, "1", "", storage)}
+      %1 = "stablehlo.reduce"(%0, %z) ({{
+      ^bb0(%a: {body}, %b: {body}):
+        %r = stablehlo.{op} %a, %b : {body}
+        stablehlo.return %r : {body}
+      }}) {{dimensions = array<i64: 1>}} : ({given}, {scalar}) -> {result}"""
+    return program(storage, result, text)
+
+
+def product() -> str:
+    weights, sums = quantized("8x2x", "i4", ":1, {0.5, 0.25}"), quantized("3x2x", "i32", ":1, {0.25, 0.125}")
+    result = quantized("3x2x", "i4", "2.0:-1")
+    rows = ", ".join(str([row % 8 - 4, 3 - row]) for row in range(8))
+    text = f"""%w = {constant(weights, f"[{rows}]", "8x2x", "i4")}
+      %d = stablehlo.dot_general %0, %w, contracting_dims = [1] x [0] : ({quantized("3x8x", "i4")}, {weights}) -> {sums}
+      %1 = stablehlo.uniform_quantize %d : ({sums}) -> {result}"""
+    return program("i4", result, text)
+
+
+def elementwise(op: str, operands: str, result: str = "0.5:1") -> str:
+    kind, made = quantized("3x8x", "i4"), quantized("3x8x", "i4", result)
+    types = ", ".join([kind] * len(operands.split(",")))
+    return program("i4", made, f"%1 = stablehlo.{op} {operands} : ({types}) -> {made}")
+
+
+def function() -> str:
+    kind, floats = quantized("3x8x", "i4"), "tensor<3x8xf32>"
+    text = f"""%d = stablehlo.uniform_dequantize %0 : ({kind}) -> {floats}
+      %t = stablehlo.tanh %d : {floats}
+      %1 = stablehlo.uniform_quantize %t : ({floats}) -> {kind}"""
+    return program("i4", kind, text)
+
+
+CASES = {
+    **{
+        f"{op} of {storage} in {inner}": reduction(storage, inner, op)
+        for storage in ("i4", "u4", "i2", "i4<-7:7>")
+        for inner in (storage, "i32")
+        for op in ("add", "maximum")
+    },
+    "a product": product(),
+    "a sum": elementwise("add", "%0, %0", "1.0:-2"),
+    "a reversal": program(
+        "i4", quantized("3x8x", "i4"), f"%1 = stablehlo.reverse %0, dims = [1] : {quantized('3x8x', 'i4')}"
+    ),
+    "a function": function(),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_storage_below_a_byte_is_computed_in_bytes(name: str) -> None:
+    given = parse_program(CASES[name])
+    integers = integer_program(given)
+    expected = Interpreter(given)({"arg0": X})["result0"]
+    for run in (Interpreter(integers), NativeProgram(integers)):
+        np.testing.assert_array_equal(run({"arg0": X})["result0"], expected)
+
+
+@pytest.mark.parametrize(("storage", "low", "high"), [("i4", -8, 7), ("u4", 0, 15), ("i2", -2, 1)])
+def test_a_sum_in_32_bits_saturates_to_the_narrow_storage_once(storage: str, low: int, high: int) -> None:
+    stored = np.clip(np.rint(X.astype(np.float64) / 0.5) + 1, low, high) - 1
+    expected = (np.clip(stored.sum(axis=1) + 1, low, high) - 1) * 0.5
+    integers = integer_program(parse_program(reduction(storage, "i32", "add")))
+    np.testing.assert_array_equal(NativeProgram(integers)({"arg0": X})["result0"], expected)
