@@ -9,6 +9,7 @@ import re
 from html.parser import HTMLParser
 from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -145,3 +146,14 @@ def test_a_model_reports_itself(tmp_path: Path) -> None:
     assert {note["section"] for note in record["notes"]} == {"outputs", "noise", "times", "worst"}
     with pytest.raises(ValueError, match=r"expected \.html or \.json"):
         Model(made.integer, made).report(tmp_path / "digits.txt", timing=False)
+
+
+def test_quantize_compares_its_result_with_the_float_model(tmp_path: Path) -> None:
+    np.savez(tmp_path / "calib.npz", image=np.load(DIGITS / "calib.npz")["image"][:6])
+    words = f"quantize {DIGITS}/digits.onnx --data {tmp_path}/calib.npz -o {tmp_path}/d.mlir --effort none"
+    run = CliRunner().invoke(main, [*words.split(), "--report", f"{tmp_path}/report.json"])
+    assert run.exit_code == 0, run.output
+    record = json.loads((tmp_path / "report.json").read_text())
+    (output,) = record["header"]["outputs"]
+    assert 20 < output["sqnr"] < 80
+    assert record["header"]["float_bytes"] > 3 * record["integer_bytes"]

@@ -195,8 +195,8 @@ def quantize(
         for path in export_program(result.propagated, output, settings):
             say(f"wrote {path}")
     else:
-        program = {"integer": result.integer, "stablehlo": result.quantized, "kernels": result.propagated}[emit]
-        for path in save_program(program, output, inline_weights=inline_weights):
+        chosen = {"integer": result.integer, "stablehlo": result.quantized, "kernels": result.propagated}[emit]
+        for path in save_program(chosen, output, inline_weights=inline_weights):
             say(f"wrote {path}")
     for line in _lines(result):
         say(line)
