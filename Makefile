@@ -18,6 +18,7 @@ help:
 	@echo "make conformance  the public StableHLO test programs (ZEROPOINT_CONFORMANCE: their folder)"
 	@echo "make onnx-conformance  ONNX's own backend suite, by operator (docs/onnx.md)"
 	@echo "make guarded      all tests, native code checking every load and store; 4,200 programs of one kernel each"
+	@echo "make prove        the integer ops that are emitted for each rounding, against exact arithmetic (z3)"
 	@echo "make clean        remove the environment and caches"
 
 $(BIN)/python:
@@ -73,6 +74,10 @@ onnx-conformance: $(VENV)/.installed-test
 
 guarded: $(VENV)/.installed-test
 	ZEROPOINT_GUARDED=1 ZEROPOINT_KERNEL_CASES=$${ZEROPOINT_KERNEL_CASES:-100} $(BIN)/python -m pytest $(PARALLEL)
+
+prove: $(VENV)/.installed-test
+	@$(BIN)/python -m pip install --quiet --editable '.[prove]'
+	@PYTHONPATH=tests $(BIN)/python tests/standard/prove.py
 
 clean:
 	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis

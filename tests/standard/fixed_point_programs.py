@@ -28,10 +28,11 @@ class Case:
     zero_point: int
     low: int
     high: int
+    count: int = 40
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return (40, self.multiplier.multiplier.size, 2)
+        return (self.count, self.multiplier.multiplier.size, 2)
 
 
 @st.composite
