@@ -1,15 +1,15 @@
 """Exported files in the runtimes that they are for: are the bytes what we predicted, and how fast are they?
 
 Each model is quantized for LiteRT, with the profile of its reference kernels and with XNNPACK's, and for onnxruntime,
-as QDQ and with QOperators; exported, and run there. `equal` is the share of output values that equal the prediction of
+as QDQ and with QOperators, and for OpenVINO if it is installed; exported, and run there. `equal` is the share of output values that equal the prediction of
 our interpreter; `float ops` counts nodes of onnxruntime's optimized graph that compute in floats, the casts at the
 edges left out; latencies are medians of one thread. `its own` is a file that onnxruntime's static quantization made of
 the same model (u8, weights i8 per channel), in the same runtime.
 
     python bench/export.py [--samples 4] [NAME=MODEL.onnx:CALIBRATION.npz ...]
 
-Without arguments it measures the demo, and EfficientNet-Lite0 and the PP-OCR classifier where `.cache` has them
-(`bench/README.md`).
+Without arguments it measures the demo, and those of EfficientNet-Lite0, the PP-OCR classifier, MobileNetV2 and
+ResNet-50 that `.cache` has (`bench/README.md`).
 """
 
 import argparse
@@ -34,6 +34,11 @@ from zeropoint.frontend import load_model
 from zeropoint.interp import Interpreter
 from zeropoint.pipeline import Options, quantize
 
+try:
+    import openvino
+except ImportError:  # its row is left out
+    openvino = None
+
 HERE = Path(__file__).resolve().parent
 DIGITS = HERE.parent / "examples" / "digits"
 SHAPES = {"ppocr_cls": {"x": (1, 3, 48, 192)}}
@@ -52,11 +57,26 @@ class Way:
     options: ExportOptions = field(default_factory=ExportOptions)
 
 
+class OpenVinoFile:
+    """A QDQ file in OpenVINO, on one thread, with f32 for what is not quantized."""
+
+    def __init__(self, path: Path):
+        core = openvino.Core()
+        settings = {"INFERENCE_NUM_THREADS": 1, "INFERENCE_PRECISION_HINT": "f32", "PERFORMANCE_HINT": "LATENCY"}
+        self._compiled = core.compile_model(core.read_model(str(path)), "CPU", settings)
+
+    def __call__(self, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """The outputs by name."""
+        found = self._compiled(inputs)
+        return {port.get_any_name(): found[port] for port in self._compiled.outputs}
+
+
 WAYS = (
     Way("LiteRT, reference", "litert", None, ".tflite", lambda path: LiteRTFile(path, reference=True)),
     Way("LiteRT, XNNPACK", "litert", "xnnpack", ".tflite", LiteRTFile),
     Way("onnxruntime, QDQ", "onnxruntime", None, ".onnx", OnnxFile),
     Way("onnxruntime, QOperator", "onnxruntime", None, ".onnx", OnnxFile, ExportOptions(onnx_format="qoperator")),
+    *([Way("OpenVINO, QDQ", "openvino", None, ".onnx", OpenVinoFile)] if openvino else []),
 )
 INTEGER = frozenset(
     {"Clip", "Concat", "Expand", "Flatten", "Gather", "MaxPool", "NhwcMaxPool", "QGemm", "Reshape", "Slice", "Squeeze"}
@@ -78,7 +98,7 @@ def float_nodes(path: Path) -> str:
     return str(len(left) - len(session.get_inputs()) - len(session.get_outputs()))
 
 
-def its_own(model: Path, calibration: list, test: dict) -> str:
+def its_own(model: Path, calibration: list, test: dict, repeats: int) -> str:
     """The latency of the file that onnxruntime's static quantization makes of a model."""
     with tempfile.TemporaryDirectory() as folder:
         fixed, path = Path(folder) / "fixed.onnx", Path(folder) / "static.onnx"
@@ -93,10 +113,10 @@ def its_own(model: Path, calibration: list, test: dict) -> str:
             file = OnnxFile(path)
         except Exception as error:  # of its tools, which have no base class
             return f"not quantized: {type(error).__name__}"
-        return f"{median_ms(lambda: file(test)):.2f}"
+        return f"{median_ms(lambda: file(test), repeats):.2f}"
 
 
-def median_ms(run: Callable[[], object], repeats: int = 20) -> float:
+def median_ms(run: Callable[[], object], repeats: int) -> float:
     """The median time of a call."""
     run()
     times = []
@@ -107,7 +127,7 @@ def median_ms(run: Callable[[], object], repeats: int = 20) -> float:
     return 1000 * statistics.median(times)
 
 
-def measured(name: str, model: Path, calibration: list, tests: list, way: Way) -> str:
+def measured(name: str, model: Path, calibration: list, tests: list, way: Way, repeats: int) -> str:
     """One row of the table."""
     program = load_model(model, SHAPES.get(model.stem))
     result = quantize(program, calibration, Options(target=way.target, profile=way.profile))
@@ -126,8 +146,8 @@ def measured(name: str, model: Path, calibration: list, tests: list, way: Way) -
                 equal += int((found[key] == array).sum())
                 total += array.size
                 same += int(found[key].argmax() == real[key].argmax())
-        milliseconds = median_ms(lambda: file(tests[0]))
-        peer = its_own(model, calibration, tests[0]) if way.name == "onnxruntime, QDQ" else ""
+        milliseconds = median_ms(lambda: file(tests[0]), repeats)
+        peer = its_own(model, calibration, tests[0], repeats) if way.name == "onnxruntime, QDQ" else ""
         size, floats = path.stat().st_size / 1e6, float_nodes(path)
     share = f"{100 * equal / total:.2f} % of {total}"
     cells = (name, way.name, share, floats, f"{same}/{len(tests)}", f"{milliseconds:.2f}", peer, f"{size:.2f} MB")
@@ -149,12 +169,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("models", nargs="*", help="NAME=MODEL.onnx or NAME=MODEL.onnx:DATA.npz")
     parser.add_argument("--samples", type=int, default=4)
+    parser.add_argument("--repeats", type=int, default=20, help="calls whose median is the latency")
     arguments = parser.parse_args()
     rows = [("demo", DIGITS / "digits.onnx", DIGITS / "test.npz")]
     rows += [
         (path.stem, path, None)
-        for path in (HERE / ".cache" / "efficientnet_lite0.onnx", HERE / ".cache" / "ppocr_cls.onnx")
-        if path.is_file()
+        for stem in ("efficientnet_lite0", "ppocr_cls", "mobilenet_v2", "resnet50")
+        if (path := HERE / ".cache" / f"{stem}.onnx").is_file()
     ]
     if arguments.models:
         rows = []
@@ -173,7 +194,7 @@ def main() -> None:
         )
         calibration, tests = everything[:16], everything[16:count]
         for way in WAYS:
-            print(measured(name, model, calibration, tests, way), flush=True)
+            print(measured(name, model, calibration, tests, way, arguments.repeats), flush=True)
 
 
 if __name__ == "__main__":
