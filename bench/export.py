@@ -1,10 +1,10 @@
 """Exported files in the runtimes that they are for: are the bytes what we predicted, and how fast are they?
 
-Each model is quantized for LiteRT, with the profile of its reference kernels and with XNNPACK's, and for onnxruntime,
-as QDQ and with QOperators, and for OpenVINO if it is installed; exported, and run there. `equal` is the share of output values that equal the prediction of
-our interpreter; `float ops` counts nodes of onnxruntime's optimized graph that compute in floats, the casts at the
-edges left out; latencies are medians of one thread. `its own` is a file that onnxruntime's static quantization made of
-the same model (u8, weights i8 per channel), in the same runtime.
+Each model is quantized for LiteRT, with the profile of its reference kernels and with XNNPACK's, for onnxruntime, as
+QDQ and with QOperators, and for OpenVINO if it is installed; exported, and run there. `equal` is the share of output
+values that equal the prediction of our interpreter; `float ops` counts nodes of onnxruntime's optimized graph that
+compute in floats, the casts at the edges left out; latencies are medians of one thread. `its own` is a file that
+onnxruntime's static quantization made of the same model (u8, weights i8 per channel), in the same runtime.
 
     python bench/export.py [--samples 4] [NAME=MODEL.onnx:CALIBRATION.npz ...]
 

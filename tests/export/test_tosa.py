@@ -160,7 +160,7 @@ def test_constants_are_shared_and_readable() -> None:
         "dense<[1, -2]>",
         "dense<0x7F800000>",
         'dense<"0x0000003F0000C03F">',
-        'dense<"0x01">',
+        "dense<[true, false]>",
     ]
 
 

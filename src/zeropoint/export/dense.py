@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 
 from zeropoint.ir.tensors import Array
 
 
-def dense_hex(array: Array) -> str:
-    """The elements in MLIR's hexadecimal form: little-endian, booleans packed eight to a byte."""
-    data = np.packbits(array.reshape(-1), bitorder="little") if array.dtype == np.bool_ else np.ascontiguousarray(array)
-    return f'dense<"0x{data.tobytes().hex().upper()}">'
+def dense_text(array: Array) -> str:
+    """The elements in MLIR's hexadecimal form, little-endian; booleans as a list.
+
+    Versions of MLIR differ in whether they pack booleans in hexadecimal form eight to a byte.
+    """
+    if array.dtype == np.bool_:
+        return f"dense<{json.dumps(array.tolist()) if array.size else ''}>"
+    return f'dense<"0x{np.ascontiguousarray(array).tobytes().hex().upper()}">'

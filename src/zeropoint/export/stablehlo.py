@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation
 
-from zeropoint.export.dense import dense_hex
+from zeropoint.export.dense import dense_text
 from zeropoint.export.errors import ExportError
 from zeropoint.ir.program import Program
 from zeropoint.ir.text import print_program, resource_arrays
@@ -35,7 +35,7 @@ def stablehlo_text(program: Program) -> str:
     for op in program.module.walk():
         _plain(op)
     arrays = resource_arrays(program)
-    return _HANDLE.sub(lambda found: dense_hex(arrays[found[2]]), print_program(program))
+    return _HANDLE.sub(lambda found: dense_text(arrays[found[2]]), print_program(program))
 
 
 def _plain(op: Operation) -> None:

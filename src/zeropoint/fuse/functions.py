@@ -57,7 +57,9 @@ def _is_hard_sigmoid(found: Array) -> bool:
 def _is_leaky_relu(found: Array) -> bool:
     """x for x >= 0, slope * x otherwise."""
     slope = -_at(found, -1.0)
-    return slope != 0.0 and not _near(found, POINTS) and _near(found, np.where(POINTS >= 0, POINTS, slope * POINTS))
+    with np.errstate(invalid="ignore"):  # an infinite slope
+        line = np.where(POINTS >= 0, POINTS, slope * POINTS)
+    return slope != 0.0 and not _near(found, POINTS) and _near(found, line)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 
 from zeropoint.fuse.match import Graph, Match
 from zeropoint.ir.stablehlo import (
@@ -12,6 +12,7 @@ from zeropoint.ir.stablehlo import (
     PadOp,
     ReshapeOp,
     ReverseOp,
+    SelectOp,
     SliceOp,
     TransposeOp,
 )
@@ -54,4 +55,25 @@ def match_gather(op: Operation, graph: Graph) -> Match | None:
     return Match("gather", (op,), (op.operand, op.start_indices))
 
 
-PATTERNS = (match_gather, match_movement, match_pad, match_concatenate)
+def match_select(op: Operation, graph: Graph) -> Match | None:
+    """`select` of two activations, if the target has the kernel.
+
+    A constant is left to `bound-masks` and to floats: stored with the other value's scale, a mask of -1e9 would be the
+    least value of that range.
+    """
+    if not isinstance(op, SelectOp) or "select" not in graph.kernels or not graph.is_float(op.result):
+        return None
+    values = (op.on_true, op.on_false)
+    if op.on_true is op.on_false or any(_is_constant(value, graph) for value in values):
+        return None
+    return Match("select", (op,), (op.pred, *values))
+
+
+def _is_constant(value: SSAValue, graph: Graph) -> bool:
+    """Whether a value is a constant, or a broadcast one."""
+    op = value.owner
+    inner = op.operand if isinstance(op, BroadcastInDimOp) else value
+    return graph.array(inner) is not None
+
+
+PATTERNS = (match_gather, match_movement, match_pad, match_concatenate, match_select)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from xdsl.ir import SSAValue
 
 from zeropoint.ir.constants import splat_value
-from zeropoint.ir.stablehlo import ConstantOp, PadOp, UniformQuantizeOp
+from zeropoint.ir.stablehlo import ConstantOp, PadOp, SelectOp, UniformQuantizeOp
 from zeropoint.ir.tensors import element_of, with_element
 from zeropoint.materialize.kernel import Kernel
 
@@ -18,12 +18,25 @@ def movement(kernel: Kernel) -> SSAValue:
         number = splat_value(op.padding_value, kernel.weights)
         assert number is not None
         kernel.values[op.padding_value] = kernel.scalar(kernel.stored(number, quantized), quantized)
-    for operand in op.operands:  # a join whose operands have several types rescales them
-        value = kernel.values[operand]
-        if element_of(value) != quantized:
-            changed = UniformQuantizeOp(value, with_element(value, quantized))
-            kernel.values[operand] = kernel.insert(changed, kernel.region).result
+    for operand in op.operands:
+        _rescale(kernel, operand)
     return kernel.retyped(op, quantized)
+
+
+def _rescale(kernel: Kernel, operand: SSAValue) -> None:
+    """Give an operand of a join the type of the result."""
+    value = kernel.values[operand]
+    if element_of(value) != kernel.output_type:
+        changed = UniformQuantizeOp(value, with_element(value, kernel.output_type))
+        kernel.values[operand] = kernel.insert(changed, kernel.region).result
+
+
+def select(kernel: Kernel) -> SSAValue:
+    """`select` on quantized values; the condition is not quantized."""
+    op = next(op for op in kernel.body if isinstance(op, SelectOp))
+    for operand in (op.on_true, op.on_false):
+        _rescale(kernel, operand)
+    return kernel.retyped(op, kernel.output_type)
 
 
 KERNELS = {
@@ -32,6 +45,7 @@ KERNELS = {
     "pad": movement,
     "reshape": movement,
     "reverse": movement,
+    "select": select,
     "slice": movement,
     "transpose": movement,
 }

@@ -269,25 +269,26 @@ def rescale(kernel: Kernel) -> SSAValue:
     return kernel.insert(hlo.UniformQuantizeOp(real, with_element(real, kernel.output_type)), kernel.region).result
 
 
-def concatenate(kernel: Kernel) -> SSAValue:
-    """Concatenation; operands with other parameters go through DequantizeLinear and QuantizeLinear."""
+def joined(kernel: Kernel) -> SSAValue:
+    """A concatenation or selection; operands with other parameters go through DequantizeLinear and QuantizeLinear."""
     run = _Arithmetic(kernel)
     for argument in kernel.arguments:
         value = kernel.values[argument]
-        if element_of(value) != kernel.output_type:
+        if isinstance(kind := element_of(value), UniformQuantizedType) and kind != kernel.output_type:
             real = run.made(hlo.UniformDequantizeOp(value))
             made = run.made(hlo.UniformQuantizeOp(real, with_element(real, kernel.output_type)))
             kernel.values[argument] = made
-    return movement.movement(kernel)
+    return movement.KERNELS[kernel.region.logical_kernel.data](kernel)
 
 
 KERNELS: Mapping[str, Callable[[Kernel], SSAValue]] = {
     "add": add,
     "average_pool": average_pool,
-    "concatenate": concatenate,
+    "concatenate": joined,
     "mean": mean,
     "multiply": multiply,
     "rescale": rescale,
+    "select": joined,
     "softmax": softmax,
 }
 """By logical kernel."""

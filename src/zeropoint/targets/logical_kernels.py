@@ -40,7 +40,7 @@ FUNCTIONS = (
 BINARY = ("add", "divide", "maximum", "minimum", "multiply", "subtract")
 REDUCTIONS = ("average_pool", "max_pool", "mean", "reduce_max", "reduce_min", "sum")
 NORMALIZATIONS = ("layer_norm", "log_softmax", "softmax")
-MOVEMENTS = ("broadcast", "concatenate", "gather", "pad", "reshape", "reverse", "slice", "transpose")
+MOVEMENTS = ("broadcast", "concatenate", "gather", "pad", "reshape", "reverse", "select", "slice", "transpose")
 PASSES_ELEMENTS = frozenset(
     {
         *MOVEMENTS,
@@ -80,7 +80,6 @@ WRITTEN = frozenset(
         "pack",
         "prelu",
         "resize",
-        "select",
         "shape",
         "space_to_depth",
         "split",

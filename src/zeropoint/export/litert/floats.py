@@ -9,16 +9,20 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+from xdsl.dialects.builtin import i32
 from xdsl.ir import Operation, SSAValue
 
 from zeropoint.export.errors import ExportError
 from zeropoint.export.litert import indexing
 from zeropoint.export.litert.builder import Options
 from zeropoint.export.litert.emission import Emission
+from zeropoint.export.litert.padding import padded_by
+from zeropoint.export.sorts import sorted_axis
 from zeropoint.ir import stablehlo as hlo
 from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp
 from zeropoint.ir.stablehlo import ComparisonDirection
 from zeropoint.ir.stablehlo.arrays import array_values
+from zeropoint.ir.stablehlo.bodies import body_op
 from zeropoint.ir.tensors import element_dtype, element_of, shape_of
 
 Convert = Callable[[Any, Emission], None]
@@ -58,12 +62,13 @@ COMPARISONS: Mapping[ComparisonDirection, tuple[str, str]] = {
     ComparisonDirection.LT: ("LESS", "LessOptions"),
     ComparisonDirection.NE: ("NOT_EQUAL", "NotEqualOptions"),
 }
-REDUCTIONS: Mapping[type[Operation], str] = {
-    hlo.AddOp: "SUM",
-    hlo.MaximumOp: "REDUCE_MAX",
-    hlo.MinimumOp: "REDUCE_MIN",
-    hlo.MultiplyOp: "REDUCE_PROD",
+REDUCTIONS: Mapping[type[Operation], tuple[str, float]] = {
+    hlo.AddOp: ("SUM", 0.0),
+    hlo.MaximumOp: ("REDUCE_MAX", -np.inf),
+    hlo.MinimumOp: ("REDUCE_MIN", np.inf),
+    hlo.MultiplyOp: ("REDUCE_PROD", 1.0),
 }
+"""By the body's op: the operator, and its identity element."""
 
 
 def _source(emit: Emission, value: SSAValue) -> int:
@@ -149,15 +154,73 @@ def slice_(op: hlo.SliceOp, emit: Emission) -> None:
 
 
 def reduce(op: hlo.ReduceOp, emit: Emission) -> None:
-    """SUM, REDUCE_MAX, REDUCE_MIN, REDUCE_PROD; the initial value is the op's identity."""
-    body = list(op.body.block.ops)
-    name = REDUCTIONS.get(type(body[0])) if len(body) == 2 and len(op.inputs) == 1 else None
-    initial = emit.array(op.init_values[0])
-    neutral = {"SUM": 0.0, "REDUCE_PROD": 1.0, "REDUCE_MAX": -np.inf, "REDUCE_MIN": np.inf}
-    if name is None or initial is None or initial.reshape(-1)[0] != neutral[name]:
+    """SUM, REDUCE_MAX, REDUCE_MIN, REDUCE_PROD; combined with an initial value other than the identity."""
+    kind = body_op(op.body) if len(op.inputs) == 1 else None
+    if kind is None or kind not in REDUCTIONS:
         raise ExportError("found a reduction that is no sum, product or extreme, expected one of these", op)
+    name, neutral = REDUCTIONS[kind]
+    initial, result = emit.array(op.init_values[0]), _result(emit, op)
+    alone = initial is not None and initial.reshape(-1)[0] == neutral
+    made = (
+        result
+        if alone
+        else emit.temporary(emit.name(op.results[0]), shape_of(op.results[0]), element_of(op.results[0]))
+    )
     inputs = [_source(emit, op.inputs[0]), emit.integers(array_values(op.dimensions), "axes")]
-    emit.operator(name, inputs, [_result(emit, op)], ("ReducerOptions", {"keepDims": False}))
+    emit.operator(name, inputs, [made], ("ReducerOptions", {"keepDims": False}))
+    if not alone:
+        combine, options = BINARY[kind]
+        emit.operator(combine, [made, _source(emit, op.init_values[0])], [result], (options, {}))
+
+
+def shifted(before: bool, name: str, number: float) -> Convert:
+    """A function with a constant added before or after it: log(x + 1), exp(x) - 1."""
+
+    def convert(op: Operation, emit: Emission) -> None:
+        constant = emit.builder.constant("shift", np.full((), number, element_dtype(element_of(op.results[0]))))
+        source, result = _source(emit, op.operands[0]), _result(emit, op)
+        between = emit.temporary(emit.name(op.results[0]), shape_of(op.results[0]), element_of(op.results[0]))
+        for index, operator in enumerate(("ADD", name) if before else (name, "ADD")):
+            given, made = (between, result) if index else (source, between)
+            if operator == "ADD":
+                emit.operator(operator, [given, constant], [made], ("AddOptions", {}))
+            else:
+                emit.operator(operator, [given], [made])
+
+    return convert
+
+
+def sort(op: hlo.SortOp, emit: Emission) -> None:
+    """TOPK_V2 of all elements along the last dimension: values and positions. The least ones come first if negated."""
+    axis, greatest = sorted_axis(op)
+    kind, shape = element_of(op.inputs[0]), shape_of(op.inputs[0])
+    order = [*(d for d in range(len(shape)) if d != axis), axis]
+    source, last = _source(emit, op.inputs[0]), [shape[d] for d in order]
+    if not greatest:
+        negated = emit.temporary("negated", shape, kind)
+        emit.operator("NEG", [source], [negated])
+        source = negated
+    source = emit.transposed(source, order, kind)
+    count = emit.builder.constant("k", np.array(shape[axis], np.int32))
+    values, places = emit.temporary("values", last, kind), emit.temporary("places", last, i32)
+    emit.operator("TOPK_V2", [source, count], [values, places], ("TopKV2Options", {}))
+    back = [order.index(d) for d in range(len(shape))]
+    for result, made, element in ((op.results_[0], values, kind), (op.results_[1], places, i32)):
+        moved, wanted = emit.transposed(made, back, element), emit.declare(result, element_of(result))
+        if element is i32:
+            emit.operator("CAST", [moved], [wanted], ("CastOptions", {}))
+        elif greatest:
+            emit.reshape(moved, wanted)
+        else:
+            emit.operator("NEG", [moved], [wanted])
+
+
+def pad(op: hlo.PadOp, emit: Emission) -> None:
+    """PAD or PADV2."""
+    fill = emit.array(op.padding_value)
+    if fill is None:
+        raise ExportError("found a computed padding value, expected a constant", op)
+    padded_by(op, _source(emit, op.operand), _result(emit, op), element_of(op.operand), fill, emit)
 
 
 def dot_general(op: hlo.DotGeneralOp, emit: Emission) -> None:
@@ -200,6 +263,10 @@ OPERATORS: Mapping[type[Operation], Convert] = {
     hlo.BroadcastInDimOp: broadcast,
     hlo.ClampOp: clamp,
     hlo.CompareOp: compare,
+    hlo.ExponentialMinusOneOp: shifted(False, "EXP", -1.0),
+    hlo.LogPlusOneOp: shifted(True, "LOG", 1.0),
+    hlo.PadOp: pad,
+    hlo.SortOp: sort,
     hlo.ConcatenateOp: concatenate,
     hlo.ConvertOp: convert,
     hlo.DotGeneralOp: dot_general,

@@ -17,7 +17,7 @@ from zeropoint.export.kernels import Kernel
 from zeropoint.export.litert.emission import Emission
 from zeropoint.ir.stablehlo import PadOp
 from zeropoint.ir.stablehlo.arrays import array_values
-from zeropoint.ir.tensors import Array
+from zeropoint.ir.tensors import Array, shape_of
 
 Shape = tuple[int, ...]
 Pairs = Sequence[tuple[int, int]]
@@ -64,8 +64,13 @@ def pad(kernel: Kernel, emit: Emission) -> None:
     fill = emit.array_inside(kernel, op.padding_value)
     if fill is None:
         raise ExportError("found a computed padding value, expected a constant", kernel.region)
-    kind = kernel.output_spec
-    source, shape = emit.operand(kernel.region.inputs[0], kernel.specs[0]), kernel.input_shape
+    source, result = emit.operand(kernel.region.inputs[0], kernel.specs[0]), kernel.region.outputs[0]
+    padded_by(op, source, emit.declare(result, kernel.output_spec), kernel.output_spec, fill, emit)
+
+
+def padded_by(op: PadOp, source: int, result: int, kind: Attribute, fill: Array, emit: Emission) -> None:
+    """A tensor padded inside and at its edges by `fill`, a real number."""
+    shape = shape_of(op.operand)
     for axis, interior in enumerate(array_values(op.interior_padding)):
         source, shape = spread(emit, source, shape, axis, interior + 1, kind, fill)
     pairs = list(zip(array_values(op.edge_padding_low), array_values(op.edge_padding_high), strict=True))
@@ -74,4 +79,4 @@ def pad(kernel: Kernel, emit: Emission) -> None:
         end = [size - max(-high, 0) for size, (_, high) in zip(shape, pairs, strict=True)]
         source = sliced(emit, source, begin, end, kind)
         pairs = [(max(low, 0), max(high, 0)) for low, high in pairs]
-    padded(emit, source, emit.declare(kernel.region.outputs[0], kind), pairs, kind, fill)
+    padded(emit, source, result, pairs, kind, fill)

@@ -27,6 +27,7 @@ from zeropoint.ir.stablehlo import (
     MultiplyOp,
     ReduceOp,
     ReduceWindowOp,
+    SelectOp,
     SliceOp,
     TransposeOp,
 )
@@ -254,6 +255,13 @@ def gather(kernel: Kernel, emit: Emission) -> None:
     indexing.gather(op, source, indices, _result(kernel, emit), emit)
 
 
+def select(kernel: Kernel, emit: Emission) -> None:
+    """SELECT_V2 of stored integers; the condition is not quantized."""
+    op = kernel.first(SelectOp)
+    inputs = [_side(kernel, emit, value) for value in op.operands]
+    emit.operator("SELECT_V2", inputs, [_result(kernel, emit)], ("SelectV2Options", {}))
+
+
 def rescale(kernel: Kernel, emit: Emission) -> None:
     """QUANTIZE from one type to another."""
     emit.operator("QUANTIZE", [_source(kernel, emit)], [_result(kernel, emit)], ("QuantizeOptions", {}), 2)
@@ -290,6 +298,7 @@ KERNELS: Mapping[str, Convert] = {
     "rescale": rescale,
     "reshape": reshape,
     "rsqrt": function("RSQRT", None, 2),
+    "select": select,
     "slice": slice_,
     "softmax": softmax("SOFTMAX", ("SoftmaxOptions", {"beta": 1.0})),
     "sqrt": function("SQRT"),

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+from xdsl.dialects.builtin import i64
 from xdsl.ir import Operation, SSAValue
 
 from zeropoint.export.errors import ExportError
@@ -13,10 +14,13 @@ from zeropoint.export.onnx.contractions import matmul
 from zeropoint.export.onnx.emission import Emission, Tensor, spread_shape
 from zeropoint.export.onnx.graph import Attributes, element_type
 from zeropoint.export.onnx.rows import gathered
+from zeropoint.export.sorts import sorted_axis
 from zeropoint.ir import stablehlo as hlo
+from zeropoint.ir.chlo import ErfOp
 from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp
 from zeropoint.ir.stablehlo import ComparisonDirection
 from zeropoint.ir.stablehlo.arrays import array_values
+from zeropoint.ir.stablehlo.bodies import body_op
 from zeropoint.ir.tensors import element_dtype, element_of, shape_of
 from zeropoint.numerics.rounding import INT32_MIN
 
@@ -26,6 +30,7 @@ UNARY: Mapping[type[Operation], str] = {
     hlo.AbsOp: "Abs",
     hlo.CeilOp: "Ceil",
     hlo.CosineOp: "Cos",
+    ErfOp: "Erf",
     hlo.ExponentialOp: "Exp",
     hlo.FloorOp: "Floor",
     hlo.LogOp: "Log",
@@ -203,15 +208,50 @@ def pad(op: hlo.PadOp, emit: Emission) -> None:
 
 
 def reduce(op: hlo.ReduceOp, emit: Emission) -> None:
-    """ReduceSum, ReduceMax, ReduceMin, ReduceProd; the initial value is the op's identity."""
-    body = list(op.body.block.ops)
-    rule = REDUCTIONS.get(type(body[0])) if len(body) == 2 and len(op.inputs) == 1 else None
-    initial = emit.array(op.init_values[0])
-    if rule is None or initial is None or initial.reshape(-1)[0] != rule[1]:
+    """ReduceSum, ReduceMax, ReduceMin, ReduceProd; combined with an initial value other than the identity."""
+    kind = body_op(op.body) if len(op.inputs) == 1 else None
+    if kind is None or kind not in REDUCTIONS:
         raise ExportError("found a reduction that is no sum, product or extreme, expected one of these", op)
-    emit.builder.needs(rule[2])
-    axes = emit.integers(array_values(op.dimensions), "axes")
-    _finish(emit, op, rule[0], [_exact(emit, op.inputs[0])], {"keepdims": 0}, [axes])
+    name, neutral, opset = REDUCTIONS[kind]
+    emit.builder.needs(opset)
+    axes, result = emit.integers(array_values(op.dimensions), "axes"), op.results[0]
+    element, shape, initial = element_of(result), shape_of(result), emit.array(op.init_values[0])
+    source = _exact(emit, op.inputs[0])
+    made = emit.apply(name, [source], element, shape, emit.name(result), {"keepdims": 0}, [axes])
+    if initial is None or initial.reshape(-1)[0] != neutral:
+        made = emit.apply(BINARY[kind], [made, _exact(emit, op.init_values[0])], element, shape, emit.name(result))
+    emit.put(result, made)
+
+
+def shifted(before: bool, name: str, number: float) -> Convert:
+    """A function with a constant added before or after it: log(x + 1), exp(x) - 1."""
+
+    def convert(op: Operation, emit: Emission) -> None:
+        result = op.results[0]
+        kind, shape, label = element_of(result), shape_of(result), emit.name(result)
+        constant = emit.constant(np.full((), number, element_dtype(kind)), kind, "shift")
+        made = _exact(emit, op.operands[0])
+        for operator in ("Add", name) if before else (name, "Add"):
+            made = emit.apply(operator, [made, constant] if operator == "Add" else [made], kind, shape, label)
+        emit.put(result, made)
+
+    return convert
+
+
+def sort(op: hlo.SortOp, emit: Emission) -> None:
+    """TopK of all elements: values and positions."""
+    axis, greatest = sorted_axis(op)
+    kind, shape, label = element_of(op.inputs[0]), shape_of(op.inputs[0]), emit.name(op.results_[0])
+    names = [emit.builder.unique(f"{label}/{part}") for part in ("values", "positions")]
+    inputs = [_exact(emit, op.inputs[0]).name, emit.integers([shape[axis]], "k")]
+    emit.builder.node("TopK", inputs, names, label, {"axis": axis, "largest": int(greatest), "sorted": 1})
+    emit.put(op.results_[0], Tensor(names[0], kind, shape))
+    positions = Tensor(names[1], i64, shape)
+    wanted = element_of(op.results_[1])
+    if wanted != i64:
+        cast = {"to": int(element_type(element_dtype(wanted)))}
+        positions = emit.apply("Cast", [positions], wanted, shape, f"{label}/cast", cast)
+    emit.put(op.results_[1], positions)
 
 
 def dot_general(op: hlo.DotGeneralOp, emit: Emission) -> None:
@@ -251,6 +291,9 @@ OPERATORS: Mapping[type[Operation], Convert] = {
     hlo.BroadcastInDimOp: broadcast,
     hlo.ClampOp: clamp,
     hlo.CompareOp: compare,
+    hlo.ExponentialMinusOneOp: shifted(False, "Exp", -1.0),
+    hlo.LogPlusOneOp: shifted(True, "Log", 1.0),
+    hlo.SortOp: sort,
     hlo.ConcatenateOp: concatenate,
     hlo.ConvertOp: convert,
     hlo.DotGeneralOp: dot_general,

@@ -54,9 +54,14 @@ def rescaled(f: FunctionBuilder, value: Value, multiplier: Multiplier, given: in
     return f.op("rescale", operands, value.shape, element, attributes)
 
 
+def unit(profile: Profile) -> Multiplier:
+    """The multiplier 1."""
+    return Multiplier.of(1.0, profile.requantize(16), 16)
+
+
 def centred(f: FunctionBuilder, value: Value, zero_point: int, profile: Profile) -> Value:
     """The value in i32 with its zero point subtracted: a RESCALE by 1."""
-    return rescaled(f, value, Multiplier.of(1.0, profile.requantize(16), 16), zero_point, 0, "i32")
+    return rescaled(f, value, unit(profile), zero_point, 0, "i32")
 
 
 def requantized(kernel: Kernel, f: FunctionBuilder, total: Value, scales: Array | float, profile: Profile) -> Value:
@@ -105,8 +110,7 @@ def quantized(f: FunctionBuilder, value: Value, kind: UniformQuantizedType, prof
     inverse = np.float32(1) / np.float32(kind.scale)
     scaled = multiplied(f, value, f.constant(filled(len(value.shape), float(inverse), np.float32)), value.shape)
     rounded = f.op("cast", [scaled], value.shape, "i16")
-    one = Multiplier.of(1.0, profile.requantize(16), 16)
-    made = rescaled(f, rounded, one, 0, kind.zero_point, "i8")
+    made = rescaled(f, rounded, unit(profile), 0, kind.zero_point, "i8")
     storage = kind.storage
     return made if storage.is_full_range else clamped(f, made, str(storage.minimum), str(storage.maximum))
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from xdsl.dialects.builtin import f32
 
-from zeropoint.export.dense import dense_hex
+from zeropoint.export.dense import dense_text
 from zeropoint.export.errors import ExportError
 from zeropoint.ir.floats import format_float
 from zeropoint.ir.tensors import Array
@@ -142,7 +142,7 @@ def _dense(array: Array) -> str:
         return f"dense<{format_float(float(number), f32) if array.dtype.kind == 'f' else int(number)}>"
     if array.dtype.kind == "i" and array.size <= LISTED:
         return f"dense<{array.tolist() if array.size else ''}>"
-    return dense_hex(array)
+    return dense_text(array)
 
 
 def integers(values: Sequence[int], element: str = "i64") -> str:

@@ -25,14 +25,19 @@ INDEX_LIMIT = np.iinfo(np.int32)
 
 
 def element_text(kind: Attribute, op: Operation | None) -> str:
-    """The element type of a value; of a quantized one, that of its storage. Raises ExportError if TOSA has none."""
+    """The element type of a value; of a quantized one, that of its storage; i32 for i64.
+
+    Raises ExportError if TOSA has none.
+    """
     if isinstance(kind, UniformQuantizedType):
         if kind.storage.type.signed and kind.storage.type.width in (8, 32):
             return f"i{kind.storage.type.width}"
         raise ExportError(f"found storage {kind.storage}, expected i8", op)
     name = element_dtype(kind).name
+    if name == "int64":  # positions and sizes; TOSA has no 64-bit integers
+        return "i32"
     if name not in ELEMENTS:
-        raise ExportError(f"found a tensor of {name}, expected one of: {', '.join(ELEMENTS)}", op)
+        raise ExportError(f"found a tensor of {name}, expected one of: {', '.join(ELEMENTS)}, int64", op)
     return ELEMENTS[name]
 
 

@@ -27,9 +27,11 @@ from zeropoint.export.tosa.moves import (
 )
 from zeropoint.export.tosa.rows import gathered, padded_by, strided
 from zeropoint.ir import stablehlo as hlo
+from zeropoint.ir.chlo import ErfOp
 from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp
 from zeropoint.ir.stablehlo import ComparisonDirection
 from zeropoint.ir.stablehlo.arrays import array_values
+from zeropoint.ir.stablehlo.bodies import body_op
 from zeropoint.ir.tensors import element_dtype, element_of, shape_of
 
 Convert = Callable[[Any, Emission], None]
@@ -38,6 +40,7 @@ UNARY: Mapping[type[Operation], str] = {
     hlo.AbsOp: "abs",
     hlo.CeilOp: "ceil",
     hlo.CosineOp: "cos",
+    ErfOp: "erf",
     hlo.ExponentialOp: "exp",
     hlo.FloorOp: "floor",
     hlo.LogOp: "log",
@@ -201,14 +204,34 @@ def pad(op: hlo.PadOp, emit: Emission) -> None:
 
 
 def reduce(op: hlo.ReduceOp, emit: Emission) -> None:
-    """REDUCE_SUM, REDUCE_MAX, REDUCE_MIN, REDUCE_PRODUCT; the initial value is the op's identity."""
-    body = list(op.body.block.ops)
-    found = REDUCTIONS.get(type(body[0])) if len(body) == 2 and len(op.inputs) == 1 else None
-    initial = emit.array(op.init_values[0])
-    if found is None or initial is None or initial.reshape(-1)[0] != found[1] or initial.dtype != np.float32:
-        raise ExportError("found a reduction that is no sum, product or extreme of f32, expected one of these", op)
-    value = reduced(emit.f, found[0], _source(emit, op.inputs[0]), array_values(op.dimensions))
-    _finish(emit, op, reshaped(emit.f, value, shape_of(op.results[0])))
+    """REDUCE_SUM, REDUCE_MAX, REDUCE_MIN, REDUCE_PRODUCT; combined with an initial value other than the identity."""
+    kind = body_op(op.body) if len(op.inputs) == 1 else None
+    source = _source(emit, op.inputs[0])
+    if kind is None or kind not in REDUCTIONS or (kind is hlo.MultiplyOp and source.element != "f32"):
+        raise ExportError("found a reduction that is no sum or extreme or product of f32, expected one of these", op)
+    name, neutral = REDUCTIONS[kind]
+    value = reduced(emit.f, name, source, array_values(op.dimensions))
+    value, initial = reshaped(emit.f, value, shape_of(op.results[0])), emit.array(op.init_values[0])
+    if initial is None or initial.reshape(-1)[0] != neutral:
+        first = reshaped(emit.f, _source(emit, op.init_values[0]), (1,) * len(value.shape))
+        product = kind is hlo.MultiplyOp
+        value = (
+            multiplied(emit.f, value, first, value.shape) if product else _plain(op, emit, BINARY[kind], value, first)
+        )
+    _finish(emit, op, value)
+
+
+def shifted(before: bool, name: str, number: float) -> Convert:
+    """A function with a constant added before or after it: log(x + 1), exp(x) - 1."""
+
+    def convert(op: Operation, emit: Emission) -> None:
+        value = _source(emit, op.operands[0])
+        constant = emit.f.constant(filled(len(value.shape), number, np.float32))
+        for operator in ("add", name) if before else (name, "add"):
+            value = _plain(op, emit, operator, value, *([constant] if operator == "add" else []))
+        _finish(emit, op, value)
+
+    return convert
 
 
 def gather(op: hlo.GatherOp, emit: Emission) -> None:
@@ -242,6 +265,8 @@ OPERATORS: Mapping[type[Operation], Convert] = {
     hlo.ConvertOp: convert,
     hlo.DivideOp: divide,
     hlo.DotGeneralOp: dot_general,
+    hlo.ExponentialMinusOneOp: shifted(False, "exp", -1.0),
+    hlo.LogPlusOneOp: shifted(True, "log", 1.0),
     hlo.GatherOp: gather,
     hlo.IotaOp: iota,
     hlo.MultiplyOp: multiply,

@@ -11,7 +11,16 @@ from xdsl.ir import Attribute
 from zeropoint.export.errors import ExportError
 from zeropoint.export.gathers import clamped_indices, taken_axis
 from zeropoint.export.kernels import Kernel
-from zeropoint.export.tosa.arithmetic import bounded, centred, filled, multiplied, requantized, rescaled, zero_point_of
+from zeropoint.export.tosa.arithmetic import (
+    bounded,
+    centred,
+    filled,
+    multiplied,
+    requantized,
+    rescaled,
+    unit,
+    zero_point_of,
+)
 from zeropoint.export.tosa.builder import Value, integers
 from zeropoint.export.tosa.contractions import fitted
 from zeropoint.export.tosa.emission import Emission, aligned
@@ -41,6 +50,7 @@ from zeropoint.ir.stablehlo import (
     ReduceOp,
     ReduceWindowOp,
     ReverseOp,
+    SelectOp,
     SliceOp,
     TransposeOp,
 )
@@ -292,6 +302,38 @@ def gathered(op: GatherOp, value: Value, indices: Value, array: Array | None, em
     return taken(emit.f, value, taken_axis(op), indices)
 
 
+def select(kernel: Kernel, emit: Emission) -> None:
+    """SELECT of stored integers; a scalar condition is broadcast."""
+    (condition, _), *sides = (emit.side(kernel, value) for value in kernel.first(SelectOp).operands)
+    shape = condition.shape or (1,) * len(kernel.output_shape)
+    operands = [reshaped(emit.f, condition, shape), *(value for value, _ in sides)]
+    emit.finish(kernel, emit.f.op("select", operands, kernel.output_shape, "i8"))
+
+
+def order(name: str) -> Convert:
+    """MAXIMUM or MINIMUM of values of one scale, in i32: TOSA has neither in 8 bits."""
+
+    def convert(kernel: Kernel, emit: Emission) -> None:
+        sides = [emit.side(kernel, value) for value in kernel.first(BinaryOp).operands]
+        point = quantized_type(kernel, kernel.output_spec).zero_point
+        wide = [centred(emit.f, value, point, emit.profile) for value, _ in sides]
+        found = emit.f.op(name, wide, np.broadcast_shapes(*(value.shape for value in wide)), "i32")
+        made = bounded(kernel, emit.f, rescaled(emit.f, found, unit(emit.profile), 0, point, "i8"))
+        emit.finish(kernel, repeated(emit.f, made, kernel.output_shape))
+
+    return convert
+
+
+def extreme(name: str) -> Convert:
+    """REDUCE_MAX, REDUCE_MIN of stored integers."""
+
+    def convert(kernel: Kernel, emit: Emission) -> None:
+        axes = array_values(kernel.first(ReduceOp).dimensions)
+        emit.finish(kernel, reduced(emit.f, name, emit.source(kernel), axes))
+
+    return convert
+
+
 def reverse(kernel: Kernel, emit: Emission) -> None:
     """REVERSE."""
     axes = array_values(kernel.first(ReverseOp).dimensions)
@@ -307,12 +349,17 @@ KERNELS: Mapping[str, Convert] = {
     "gather": gather,
     "logistic": table,
     "max_pool": pool("max_pool2d"),
+    "maximum": order("maximum"),
     "mean": summed,
+    "minimum": order("minimum"),
     "multiply": multiply,
     "pad": pad,
+    "reduce_max": extreme("reduce_max"),
+    "reduce_min": extreme("reduce_min"),
     "rescale": rescale,
     "reshape": reshape,
     "reverse": reverse,
+    "select": select,
     "slice": slice_,
     "subtract": add("sub", -1),
     "sum": summed,
