@@ -172,7 +172,7 @@ def test_the_command_prints_both_forms_and_refuses_in_one_line(result: Quantizat
     assert said.exit_code == 0
     assert "(required by a kernel: kernel logistic 'gate')" in said.output
     record = json.loads(runner.invoke(main, ["explain", str(path), "--json"]).output)
-    assert set(record) == {"values", "rescales", "float_ops", "missing", "corrections"}
+    assert set(record) == {"values", "rescales", "float_ops", "missing", "corrections", "budget"}
     assert record["values"][1]["facts"][0]["salience"] == "calibrated"
     assert runner.invoke(main, ["explain", str(path)]).exit_code == 0
     for arguments, message in (

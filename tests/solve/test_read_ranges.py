@@ -90,6 +90,16 @@ def sqnr(program: Program, integers: Program) -> float:
     return float(10 * np.log10(signal / noise))
 
 
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_a_padding_of_minus_infinity_is_calibrated_without_warnings() -> None:
+    net = Network([SHAPE, SHAPE])
+    value = convolved(net, net.values[0])
+    least = net.constant(np.array(-np.inf))
+    padded = net.insert(PadOp(value, least, [0, 0, 1, 1], [0, 0, 1, 1]))
+    program = net.finish([convolved(net, max_pool(net, padded)), convolved(net, value)])
+    assert sqnr(program, quantize(program, samples(8, 0)).integer) > 30
+
+
 @pytest.mark.parametrize("target", ["cpu", "litert"])
 @pytest.mark.parametrize(
     "selected", [slice_of_a_kernel, slice_of_an_input, max_pool_of_very_negative_values, max_pool_behind_a_low_padding]
