@@ -19,7 +19,7 @@ MAY_IMPORT = {
     "targets": {"ir", "numerics"},
     "fuse": {"ir", "numerics", "targets"},
     "simplify": {"ir", "numerics"},
-    "recipe": {"ir"},
+    "recipe": {"ir", "numerics"},
     "solve": {"ir", "numerics", "targets"},
     "materialize": {"ir", "numerics", "solve", "targets"},
     "ranges": {"ir", "numerics"},

@@ -43,7 +43,8 @@ from zeropoint.ir.quant import (
 from zeropoint.ir.quant.parameters import CalibratedParameters
 from zeropoint.ir.stablehlo import ConstantOp
 from zeropoint.ir.tensors import element_of, with_element
-from zeropoint.recipe.rules import OF_TENSORS, Recipe, RecipeError, Rule, Subgraph
+from zeropoint.recipe.rules import OF_TENSORS, Recipe, RecipeError, Rule, Subgraph, numbers_of
+from zeropoint.recipe.weights import demand_constants, selected_constants
 
 
 def op_names(op: Operation) -> set[str]:
@@ -113,12 +114,17 @@ def _selected(program: Program, rule: Rule) -> list[Operation]:
 
 
 def _check_effect(program: Program, rule: Rule, selected: list[Operation], original: Program | None) -> None:
-    """Raise RecipeError if a rule has no effect: it matches nothing, or nothing that it can change."""
-    if not selected and _inputs_of(program, rule):
+    """Raise RecipeError if a rule has no effect: it matches nothing, or nothing that it can change.
+
+    A rule that selects no op and no input may select constants, which are pinned here.
+    """
+    if not selected and (_inputs_of(program, rule) or demand_constants(program, rule)):
         return
     if not selected:
         folded = original is not None and not isinstance(rule.pattern, Subgraph) and bool(_selected(original, rule))
         where = "only what was folded into other ops or constants; name the op that is left" if folded else "nothing"
+        if not folded and any(selected_constants(program, rule)):
+            raise RecipeError(f"{rule}: selects only constants, for which {', '.join(OF_TENSORS)} can be set")
         raise RecipeError(f"{rule}: matches {where} in the model, expected one op or more")
     if not any(isinstance(op, QuantizeRegionOp) for op in selected) and set(rule.settings) != {"quantize"}:
         kinds = ", ".join(sorted({op.name for op in selected}))
@@ -141,10 +147,13 @@ def _stated(demands: Mapping[str, Fact], element: AnyFloat) -> QuantizedType | N
                 f"{demands['zero_point'].source}: key 'zero_point': found {zero_point}, expected one from "
                 f"{storage.minimum} to {storage.maximum}, of storage {storage}; 'bits' sets another width"
             )
-        scale = float(demands["scale"].value)
+        scale, *others = numbers_of(demands["scale"].value)
+        if others:
+            found = f"found {1 + len(others)} scales, expected one: only weights have one per channel"
+            raise RecipeError(f"{demands['scale'].source}: key 'scale': {found}")
         return UniformQuantizedType.per_layer(storage, scale, zero_point, expressed_type=element)
     if "range" in demands:
-        low, high = map(float, demands["range"].value.split(","))
+        low, high = numbers_of(demands["range"].value)
         return CalibratedQuantizedType(CalibratedParameters(element, low, high))
     return AnyQuantizedType.of(storage, element) if "bits" in demands else None
 

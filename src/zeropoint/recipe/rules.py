@@ -117,8 +117,16 @@ def _range(found: object) -> str | None:
 
 
 def _scale(found: object) -> str | None:
-    number = _number(found)
-    return repr(number) if number is not None and 0 < number < inf else None
+    """A number above 0, or a list of them; as text that represents them exactly."""
+    listed = found if isinstance(found, list) else [found]  # pyright: ignore[reportUnknownVariableType] (what YAML gave)
+    numbers = [_number(scale) for scale in listed]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType] (what YAML gave)
+    valid = [number for number in numbers if number is not None and 0 < number < inf]
+    return ", ".join(map(repr, valid)) if valid and len(valid) == len(numbers) else None
+
+
+def numbers_of(text: str) -> list[float]:
+    """The numbers of a range or of scales."""
+    return [float(part) for part in text.split(",")]
 
 
 def _zero_point(found: object) -> str | None:
@@ -139,10 +147,10 @@ SETTINGS: Mapping[str, Key] = {
     "symmetric": Key("true or false; true makes the output's zero point 0", _boolean),
     "observer": Key("an observer as mse, minmax, output or percentile:99.9, of the output", _name),
     "range": Key("[LEAST, GREATEST], the real values that the output is to hold", _range),
-    "scale": Key("a number above 0, the scale of the output", _scale),
+    "scale": Key("a number above 0, the scale of the output; of a weight also a list, one per channel", _scale),
     "zero_point": Key("an integer, the zero point of the output, with its scale", _zero_point),
     "quantize": Key("true or false; false leaves the ops in float", _boolean),
 }
 """Keys that a rule sets; each rule has at least one."""
 OF_TENSORS = ("range", "scale", "zero_point")
-"""Settings that also apply to inputs of the model."""
+"""Settings that also apply to inputs of the model, and to its weights and other constants."""

@@ -93,7 +93,8 @@ class FoldScale(RewritePattern):
         shape = [1] * weight.ndim
         shape[axis] = -1
         scaled = (weight.astype(np.float64) * np.atleast_1d(scale).reshape(shape)).astype(np.float32)
-        constant = builder.insert(constant_op(scaled, self.weights))
+        location = contraction.rhs.owner.location if isinstance(contraction.rhs.owner, Operation) else None
+        constant = builder.insert(constant_op(scaled, self.weights, location=location))
         return builder.insert(contraction.clone({contraction.rhs: constant.output}))
 
 
