@@ -40,6 +40,13 @@ TRIALS = click.option(
     metavar="DIR",
     help="The folder of quantize --save-stages: weight scales, and recipe rules to try.",
 )
+@click.option(
+    "--model-explorer",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=None,
+    metavar="DIR",
+    help="Also write the program's graph and node data for Google's Model Explorer.",
+)
 @TIMING
 @TRIALS
 @SHAPE
@@ -52,6 +59,7 @@ def report(
     data: Path | None,
     preprocess: str | None,
     stages: Path | None,
+    model_explorer: Path | None,
     timing: bool,
     trials: bool,
     shapes: tuple[tuple[str, tuple[int, ...]], ...],
@@ -64,7 +72,14 @@ def report(
     from zeropoint.calibrate import samples
     from zeropoint.frontend import load_model
     from zeropoint.frontend.sources import load_alike
-    from zeropoint.measure import SUFFIXES, Source, measured_report, saved_stages, write_report
+    from zeropoint.measure import (
+        SUFFIXES,
+        Source,
+        measured_report,
+        saved_stages,
+        write_model_explorer,
+        write_report,
+    )
 
     no_data, no_float = "no --data", "neither --reference nor --stages"
     refuse_idle(
@@ -84,6 +99,8 @@ def report(
     document = measured_report(program, model.name, source, timing=timing, trials=trials, progress=progress())
     write_report(document, output)
     say(f"wrote {output}")
+    for path in write_model_explorer(document, program, model_explorer) if model_explorer is not None else ():
+        say(f"wrote {path}")
 
 
 def check_report(report: Path | None, *inputs: Path | None) -> None:

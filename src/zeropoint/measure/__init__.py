@@ -1,6 +1,6 @@
 """Measures what a report shows: outputs and kernels against float, values, times, the effect of recipe rules."""
 
-from zeropoint.measure.files import SUFFIXES, check_suffix, write_report
+from zeropoint.measure.files import SUFFIXES, check_suffix, write_model_explorer, write_report
 from zeropoint.measure.report import ReportError, Source, measured_report, saved_stages, stages_of
 
 __all__ = [
@@ -11,5 +11,6 @@ __all__ = [
     "measured_report",
     "saved_stages",
     "stages_of",
+    "write_model_explorer",
     "write_report",
 ]

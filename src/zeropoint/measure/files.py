@@ -1,11 +1,14 @@
-"""Writes a report: the page, or the document behind it."""
+"""Writes a report: the page, the document behind it, or files for Model Explorer."""
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
-from zeropoint.ir.outputs import write_atomically
+from zeropoint.ir.outputs import write_atomically, write_together
+from zeropoint.ir.program import Program
 from zeropoint.report.document import Document
+from zeropoint.report.model_explorer import files
 from zeropoint.report.page import page
 
 SUFFIXES = (".html", ".json")
@@ -23,3 +26,15 @@ def write_report(document: Document, path: Path) -> None:
     check_suffix(path)
     text = page(document) if path.suffix == ".html" else document.json()
     write_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+
+
+def write_model_explorer(document: Document, program: Program, folder: Path) -> list[Path]:
+    """Write the graph of the program and its node data for Model Explorer, and return the paths. Raises OSError."""
+    folder.mkdir(exist_ok=True)
+    texts = {folder / name: text for name, text in files(document, program).items()}
+    write_together({path: partial(_write, text=text) for path, text in texts.items()})
+    return list(texts)
+
+
+def _write(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8")
