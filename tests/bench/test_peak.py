@@ -12,6 +12,7 @@ pytest.importorskip("llvmlite", reason="needs the extra 'bench'")
 import llvmlite.binding as llvm
 
 import peak
+from zeropoint.measure import peak as measured
 
 X86 = platform.machine() in ("x86_64", "AMD64")
 FEATURES = dict(llvm.get_host_cpu_features())
@@ -21,32 +22,32 @@ pytestmark = pytest.mark.skipif(not X86, reason="the forms are those of x86")
 
 @pytest.fixture(autouse=True)
 def _short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(peak, "SECONDS", 0.0005)
-    monkeypatch.setattr(peak, "REPEATS", 2)
+    monkeypatch.setattr(measured, "SECONDS", 0.0005)
+    monkeypatch.setattr(measured, "REPEATS", 2)
 
 
-@pytest.mark.parametrize("form", [*peak.FORMS, peak.CLOCK], ids=lambda form: form.name)
-def test_sums_of_a_form_are_numpys(form: peak.Form):
+@pytest.mark.parametrize("form", [*measured.FORMS, measured.CLOCK], ids=lambda form: form.name)
+def test_sums_of_a_form_are_numpys(form: measured.Form):
     if not all(FEATURES.get(feature, False) for feature in form.features):
         pytest.skip(f"this CPU has no {form.features[0]}")
-    assert peak.arithmetic(form) > 0  # raises where the sums differ
+    assert measured.arithmetic(form) > 0  # raises where the sums differ
 
 
 def test_sums_that_differ_are_refused():
-    wrong = peak.Form("subtraction", "clock", (), "1 x i64", "subq $3, $0", 1, 1, register="r")
+    wrong = measured.Form("subtraction", "clock", (), "1 x i64", "subq $3, $0", 1, 1, register="r")
     with pytest.raises(ValueError, match="other sums than NumPy's from subtraction"):
-        peak.arithmetic(wrong)
+        measured.arithmetic(wrong)
 
 
 def test_the_widest_form_that_the_cpu_has_is_chosen():
-    assert peak.choose("int8", {"avx512vnni": True, "avx512bw": True, "avx2": True}).name == "VPDPBUSD, 512 bits"
-    assert "VPMADDUBSW" in peak.choose("int8", {"avx512bw": True, "avx2": True}).name
-    assert "256" in peak.choose("f32", {"fma": True}).name
+    assert measured.choose("int8", {"avx512vnni": True, "avx512bw": True, "avx2": True}).name == "VPDPBUSD, 512 bits"
+    assert "VPMADDUBSW" in measured.choose("int8", {"avx512bw": True, "avx2": True}).name
+    assert "256" in measured.choose("f32", {"fma": True}).name
 
 
 def test_a_cpu_without_any_form_is_refused():
     with pytest.raises(ValueError, match="found no way to measure int8 on this CPU, expected one of the features avx"):
-        peak.choose("int8", {})
+        measured.choose("int8", {})
 
 
 @pytest.mark.parametrize("write", [False, True])

@@ -213,7 +213,11 @@ class _Measured:
             return
         self.found = replace(self.found, times=timed.times)
         self.header = replace(
-            self.header, seconds=timed.seconds, arena_bytes=timed.arena_bytes, processor=timed.processor
+            self.header,
+            seconds=timed.seconds,
+            arena_bytes=timed.arena_bytes,
+            processor=timed.processor,
+            peak=timed.peak,
         )
 
     def try_rules(self, wanted: bool) -> None:

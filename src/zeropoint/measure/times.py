@@ -18,12 +18,16 @@ ROUNDS = 20
 
 @dataclass(frozen=True)
 class Timed:
-    """The times by node, the total time of all kernels, and the bytes of memory for intermediate values."""
+    """The times by node, the total time of all kernels, and the bytes of memory for intermediate values.
+
+    `peak` has the integer operations per second that one core can do at most, measured; None where that is unknown.
+    """
 
     times: dict[str, Time]
     seconds: float
     arena_bytes: int
     processor: str
+    peak: float | None
 
 
 def times(program: Program, graph: Graph, sample: Mapping[str, Array]) -> Timed:
@@ -34,6 +38,7 @@ def times(program: Program, graph: Graph, sample: Mapping[str, Array]) -> Timed:
     from zeropoint.codegen.llvm.machine import host  # imports LLVM, needed only here
     from zeropoint.codegen.runtime.native import NativeProgram
     from zeropoint.codegen.runtime.profiling import profile
+    from zeropoint.measure.peak import integer_peak, processor
 
     native = NativeProgram(program)
     nodes = graph.by_name()
@@ -47,4 +52,6 @@ def times(program: Program, graph: Graph, sample: Mapping[str, Array]) -> Timed:
             moved = step.read + step.written + step.parameters
             kernels = (*old.kernels, step.kernel) if step.kernel not in old.kernels else old.kernels
             found[node] = Time(old.seconds + step.seconds, old.operations + step.operations, old.moved + moved, kernels)
-    return Timed(found, sum(step.seconds for step in steps), native.arena.size, host().name)
+    return Timed(
+        found, sum(step.seconds for step in steps), native.arena.size, f"{processor()}, {host().name}", integer_peak()
+    )
