@@ -83,10 +83,13 @@ def print_program(
     return stream.getvalue()
 
 
-def print_ops(ops: Iterable[Operation]) -> str:
-    """The text of some ops, one per line, with consistent value names and without locations."""
+def print_ops(ops: Iterable[Operation], *, names: bool = False) -> str:
+    """The text of some ops, one per line, with consistent value names and without locations.
+
+    `names` names values as in the original model.
+    """
     stream = StringIO()
-    printer = ProgramPrinter(stream)
+    printer = ProgramPrinter(stream, handles={} if names else None)
     for op in ops:
         printer.print_op(op)
         stream.write("\n")

@@ -68,6 +68,6 @@ def _text(ops: Iterable[Operation]) -> str:
         for attribute in (FACTS, FLOAT_REASON, KERNEL):
             copy.attributes.pop(attribute, None)
         copies.append(copy)
-    lines = _LIST.sub(r"\1\2...\3", print_ops(copies)).rstrip().splitlines()
+    lines = _LIST.sub(r"\1\2...\3", print_ops(copies, names=True)).rstrip().splitlines()
     left = len(lines) - MOST_LINES
     return "\n".join([*lines[:MOST_LINES], f"// {left} more lines"] if left > 0 else lines)

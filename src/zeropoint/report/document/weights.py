@@ -11,7 +11,7 @@ from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType
 from zeropoint.report.document.graph import Graph
 
-POINTS = 256
+POINTS = 128
 """Most points of a chart; more channels are grouped."""
 DIGITS = 5
 """Significant digits of a scale in the document."""
@@ -19,9 +19,9 @@ DIGITS = 5
 
 @dataclass(frozen=True)
 class WeightScales:
-    """The scales of a kernel's weight, one per channel, or the least and the greatest of each group of channels.
+    """The scales of a kernel's weight: one per channel, or the least and the greatest of each group of channels.
 
-    `group` is the number of channels per point: 1 means that `low` and `high` are equal.
+    `group` is the number of channels per point. If it is 1, `low` has the scales, and `high` is empty.
     """
 
     storage: str
@@ -49,7 +49,7 @@ def _scales(kind: UniformQuantizedType) -> WeightScales:
     group = -(-len(scales) // POINTS)
     starts = np.arange(0, len(scales), group)
     low, high = np.minimum.reduceat(scales, starts), np.maximum.reduceat(scales, starts)
-    return WeightScales(str(kind.storage), len(scales), group, _rounded(low), _rounded(high))
+    return WeightScales(str(kind.storage), len(scales), group, _rounded(low), _rounded(high) if group > 1 else ())
 
 
 def _rounded(values: np.ndarray) -> tuple[float, ...]:

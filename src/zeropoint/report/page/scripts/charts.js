@@ -46,7 +46,7 @@ function keys(entries) {
 /** The weight scale of every channel. @param {HTMLElement} place @param {GraphNode} node */
 function drawWeights(place, node) {
   const { low, high, group } = report.weights[node.id];
-  const points = low.map((value, index) => ({ channel: index * group, low: value, high: high[index] }));
+  const points = low.map((value, index) => ({ channel: index * group, low: value, high: group === 1 ? value : high[index] }));
   const marks = group === 1
     ? [Plot.ruleX(points, { x: "channel", y1: 0, y2: "high", stroke: colour("bar"), strokeWidth: 1 }),
       Plot.dot(points, { x: "channel", y: "high", r: 2.2, fill: colour("accent") })]

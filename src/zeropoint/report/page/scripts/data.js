@@ -40,7 +40,7 @@ function peakShare(node) {
 
 /** @type {Metric[]} */
 const METRICS = [
-  { key: "added", label: "SQNR lost here (noise added)", worst: "low", unit: "dB", of: (node) => sqnr(node, "added") },
+  { key: "added", label: "SQNR lost here", worst: "low", unit: "dB", of: (node) => sqnr(node, "added") },
   { key: "total", label: "SQNR of the result", worst: "low", unit: "dB", of: (node) => sqnr(node, "total") },
   { key: "time", label: "Time", worst: "high", unit: "\u00b5s", of: (node) => seconds(node) === null ? null : 1e6 * seconds(node) },
   { key: "headroom", label: "Headroom of sums", worst: "low", unit: "bits", of: headroom },
@@ -70,11 +70,10 @@ function scaleOf(metric) {
 /** @param {GraphNode} node @returns {boolean} whether a metric colours it */
 function shown(node) { return node.kind === "kernel" || node.kind === "float" || node.kind === "other"; }
 
-/** @param {GraphNode} node @returns {string} */
+/** @param {GraphNode} node @returns {string} storage, scale and zero point as MLIR writes them */
 function typeText(node) {
   const found = node.parameters;
-  if (!found) return node.kind === "float" || node.kind === "output" || node.kind === "input" ? "f32" : "\u2013";
+  if (!found) return node.kind === "rescale" ? "\u2013" : "f32";
   const [low, high] = found.scales;
-  return low === high ? `${found.storage}, scale ${short(low)}, zero point ${found.zero_point}`
-    : `${found.storage}, scales ${short(low)} to ${short(high)}`;
+  return low === high ? `${found.storage} ${short(low)}:${found.zero_point}` : `${found.storage} ${short(low)} to ${short(high)}`;
 }

@@ -29,9 +29,10 @@ function headOf(node) {
   const head = element("div", { class: "detail-head" }, element("h2", {}, node.name),
     element("span", { class: node.kind === "float" ? "badge float" : "badge" }, kind),
     element("span", { class: "badge mono" }, node.shape.length ? node.shape.join("\u00d7") : "scalar"),
-    element("span", { class: "badge mono" }, typeText(node)));
+    element("span", { class: "badge mono", title: "storage, scale : zero point" }, typeText(node)));
   const whole = element("div", {}, head);
   if (names) whole.append(names);
+  whole.setAttribute("class", "detail-top");
   return whole;
 }
 
@@ -90,20 +91,20 @@ function boundsBlock(node) {
   const found = report.bounds[node.id];
   if (!found) return null;
   const rows = found.map((bound) => {
-    const bar = element("span", { class: bound.headroom < 2 ? "bits tight" : "bits" },
+    const bar = element("span", { class: bound.headroom < 2 ? "bits tight" : "bits", title: `${bound.bits} of ${bound.width} bits` },
       element("i", { style: `width:${Math.min(100, 100 * bound.bits / bound.width)}%` }));
     const most = bound.bound === null ? "beyond 2^62" : bound.bound.toLocaleString("en");
-    const where = bound.channels > 1 ? ` (channel ${bound.channel})` : "";
-    return element("tr", {}, element("td", { class: "text" }, `${bound.what}${where}`), element("td", {}, most),
-      element("td", {}, bar, ` ${bound.bits} of ${bound.width}`), element("td", {}, String(bound.headroom)));
+    const where = bound.channels > 1 ? `, channel ${bound.channel}` : "";
+    return element("tr", {}, element("td", { class: "text wrap" }, `${bound.what}${where}`), element("td", {}, most),
+      element("td", {}, bar, ` ${bound.bits}/${bound.width}`), element("td", {}, String(bound.headroom)));
   });
   const head = element("tr", {}, element("th", { class: "text" }, "numbers"), element("th", {}, "at most"),
-    element("th", {}, "bits"), element("th", {}, "headroom"));
+    element("th", {}, "bits"), element("th", {}, "free"));
   const grown = found.filter((bound) => bound.grown).map((bound) => element("p", { class: "muted" },
     `The weight scale of ${bound.grown} of ${bound.channels} channels is greater than their weights need, ` +
     `at most ${short(bound.grown_most)} times, so that bias and sums fit.`));
   return block("Bounds, proved for every input", false,
-    element("div", { class: "scroll" }, element("table", {}, element("thead", {}, head), element("tbody", {}, ...rows))), ...grown);
+    element("div", { class: "scroll" }, element("table", { class: "tight" }, element("thead", {}, head), element("tbody", {}, ...rows))), ...grown);
 }
 
 /** @param {GraphNode} node @returns {HTMLElement|null} */

@@ -28,10 +28,11 @@ function duration(seconds) {
   return seconds < 1 ? `${(1e3 * seconds).toFixed(2)} ms` : `${seconds.toFixed(2)} s`;
 }
 
-/** @param {number} share @returns {string} */
+/** @param {number} share @returns {string} two significant digits below 1 % */
 function percent(share) {
   if (share === 0) return "0 %";
-  return share < 1e-4 ? `${(100 * share).toExponential(1)} %` : `${(100 * share).toFixed(share < 0.01 ? 3 : 1)} %`;
+  if (share < 1e-7) return `${(100 * share).toExponential(1)} %`;
+  return share < 0.01 ? `${Number((100 * share).toPrecision(2))} %` : `${(100 * share).toFixed(1)} %`;
 }
 
 /** An element with attributes and children; text is never read as HTML.
