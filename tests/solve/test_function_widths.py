@@ -21,6 +21,7 @@ from zeropoint.ir.stablehlo import (
     ConvolutionLayout,
     ConvolutionOp,
     DivideOp,
+    LogisticOp,
     LogOp,
     MultiplyOp,
     PowerOp,
@@ -286,6 +287,19 @@ def test_float_ops_between_a_function_and_a_kernel_do_not_hide_what_the_function
     assert reason(made).startswith("not rounded on its way: i8 is too coarse for what log 'log' reads")
     tame = product_of(parse_program(PRODUCT_AND_FLOATS.format(low=4.0, floats=FLOATS[floats])))
     assert is_quantized(tame)
+
+
+def test_a_function_of_fixed_range_that_stays_float_needs_no_statistics() -> None:
+    """A sigmoid of values of +-100, most of them in 0 to 1: nothing observed it, because its kernel fixes its range."""
+    net = Network([(1, 4, 1, 32)])
+    value = net.insert(MultiplyOp(net.values[0], net.along(np.array([100.0, 1, 1, 1]), net.values[0], 1)))
+    program = net.finish([convolution(net, net.insert(LogisticOp(value)), 4)])
+    random = np.random.default_rng(0)
+    samples = [{"x0": random.uniform(-1, 1, (1, 4, 1, 32)).astype(np.float32)} for _ in range(4)]
+    made = quantize(program, samples)
+    left = [op.logical_kernel.data for op in made.propagated.entry.ops if "zeropoint.float_reason" in op.attributes]
+    assert "logistic" in left
+    assert sqnr(program, made.quantized, samples) > 30
 
 
 def test_a_recipe_has_the_last_word() -> None:

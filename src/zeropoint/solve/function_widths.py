@@ -145,7 +145,7 @@ class FunctionWidths:
         )
         if enough is None:
             why = f"{why}; target {self.target.name} has no wider storage for it that is enough"
-            self.floats[region] = why
+            self._leave(region, region.outputs[0], why)
         else:
             self.wide[region, index] = enough.type.width
             note = Fact("bits", f"at least {enough.type.width}", "kernel", why)
@@ -216,10 +216,14 @@ class FunctionWidths:
         if reader.bits is not None and any(max(row.rule(port).widths) >= reader.bits for row in rows):
             self.wide[region, port] = reader.bits
             return
-        self.floats[region] = f"not rounded on its way: {reader.why}"
+        self._leave(region, value, f"not rounded on its way: {reader.why}")
+
+    def _leave(self, region: QuantizeRegionOp, value: SSAValue, why: str) -> None:
+        """Keep a region float. Its result no longer has the range of its kernel, so that is stated as observed."""
         seen = self.noise.seen(value)
+        self.floats[region] = why
         known = self.constraints.of(value)
-        if known.minimum is None and seen is not None:  # a float region no longer implies its range
+        if known.minimum is None and seen is not None:
             known.observe(seen.minimum, seen.maximum, "default", "the kernel that stays float")
 
     def _behind(self, maker: Operation, index: int, value: SSAValue, reader: _Reader) -> _Reader | None:
