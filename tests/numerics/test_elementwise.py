@@ -117,6 +117,18 @@ class TestCommonScaleSum:
             round((32767e-4 - 32768 * 2.3e-4) / 3e-4),
         ]
 
+    def test_16_bit_operands_are_added_in_32_bits_where_that_costs_little(self):
+        words = -(2**15), 2**15 - 1
+        inputs, output = [parameters(s, z, *words) for s, z in ((1e-4, 7), (2.3e-4, 0))], parameters(3e-4, 9, *words)
+        found = addition(AddBehaviour.COMMON_SCALE_16, inputs, output)
+        assert found.accumulator_width == 32
+        assert found.error_bound([p.reach for p in inputs]) <= 8
+        a, b = (np.random.default_rng(n).integers(*words, 4000).astype(np.int16) for n in (1, 2))
+        exact = ((a.astype(np.int64) - 7) * 1e-4 + b * 2.3e-4) / 3e-4 + 9
+        assert np.abs(found.apply(a, b) - np.clip(exact, *words)).max() <= 8.5
+        coarse = addition(AddBehaviour.COMMON_SCALE_16, [parameters(1.0, 0, *words)] * 2, parameters(0.1, 0, *words))
+        assert coarse.accumulator_width == 64
+
     def test_operands_that_dwarf_the_result_are_refused(self):
         with pytest.raises(ValueError, match="widen the range of the result"):
             CommonScaleSum.of([parameters(1.0, 0)], parameters(2.0**-30, 0))

@@ -36,6 +36,15 @@ CASES: dict[str, tuple[Case, ...]] = {
     "subtract": (Case("Sub", (IMAGE, IMAGE)),),
     "elementwise_unary": (Case("Exp", (IMAGE,)), Case("Elu", (IMAGE,))),
     "softmax": (Case("Softmax", ((6, 5, 90),), attributes={"axis": -1}, scale=1 / 256),),
+    "layer_norm": (
+        Case(
+            "LayerNormalization",
+            ((6, 5, 96),),
+            others=(np.linspace(-1, 2, 96, dtype=np.float32), np.linspace(-3, 3, 96, dtype=np.float32)),
+            attributes={"axis": -1, "epsilon": 1e-5},
+        ),
+    ),
+    "gather": (Case("Gather", (IMAGE,), others=([2, 0, 0, 1],), attributes={"axis": 1}),),
     "logistic": (Case("Sigmoid", (IMAGE,), scale=1 / 256),),
     "tanh": (Case("Tanh", (IMAGE,), scale=1 / 128),),
     "average_pool": (Case("AveragePool", (IMAGE,), attributes={"kernel_shape": [2, 4]}),),

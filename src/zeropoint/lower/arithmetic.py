@@ -137,7 +137,8 @@ def lower_sum(lowering: Lowering, op: AddOp | SubtractOp) -> SSAValue:
         return lower_in_float(lowering, op, f"the profile '{lowering.profile.name}' adds values of two scales in f32")
     operands = [lowering.stored(op.lhs), lowering.stored(op.rhs)]
     if isinstance(parameters, CommonScaleSum):
-        _check_width(op, 8)  # fxpmath.weighted_sum sums in i32
+        if parameters.accumulator_width > 32:
+            _check_width(op, 8)  # fxpmath.weighted_sum sums in i32
         return _weighted_sum(lowering, operands, result, parameters)
     if isinstance(parameters, LiteRTAdd):
         return _litert_sum(lowering, operands, result, parameters)

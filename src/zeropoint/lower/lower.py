@@ -88,7 +88,7 @@ from zeropoint.lower.float_islands import lower_binary_function
 from zeropoint.lower.movement import lower_bits, lower_comparison, lower_constant, lower_movement
 from zeropoint.lower.normalization import lower_gradient, lower_inference, lower_training
 from zeropoint.lower.reductions import keep_reduction, lower_reduction
-from zeropoint.lower.tables import function_source, lower_function, lower_table
+from zeropoint.lower.tables import function_source, integer_source, lower_converted, lower_function, lower_table
 from zeropoint.numerics.profile import DEFAULT_PROFILE
 from zeropoint.numerics.profile import profile as named_profile
 from zeropoint.ranges import obligations, ranges_of
@@ -158,8 +158,7 @@ def _lower_op(lowering: Lowering, op: Operation) -> Sequence[SSAValue] | None:
 def _lower_value(lowering: Lowering, op: Operation) -> SSAValue | None:
     """The integers that replace the op's only result; None if the op stays unchanged."""
     if isinstance(op, UniformQuantizeOp) and quantized_element(op.operand) is None:
-        source = function_source(op, lowering)
-        return _signed_quantize(lowering, op) if source is None else lower_table(lowering, op, source)
+        return _lower_quantize(lowering, op)
     if isinstance(op, StorageCastOp):
         kind = stored_element(op.result)
         return op.input if kind is None or kind.storage.type.signed else lowering.flipped(op.input)
@@ -173,6 +172,16 @@ def _lower_value(lowering: Lowering, op: Operation) -> SSAValue | None:
     if rule is None:
         raise LoweringError(f"{describe(op)}: found a quantized op with no integer form; dequantize around it")
     return rule(lowering, op)
+
+
+def _lower_quantize(lowering: Lowering, op: UniformQuantizeOp) -> SSAValue | None:
+    """The integers of a quantized float: by a table if it is a function of few integers."""
+    integers = integer_source(op)
+    converted = None if integers is None else lower_converted(lowering, op, integers)
+    if converted is not None:
+        return converted
+    source = function_source(op, lowering)
+    return _signed_quantize(lowering, op) if source is None else lower_table(lowering, op, source)
 
 
 def _signed_quantize(lowering: Lowering, op: UniformQuantizeOp) -> SSAValue | None:

@@ -6,12 +6,16 @@
 %3 = stablehlo.uniform_quantize %2 : (tensor<4xf32>) -> tensor<4x!quant.uniform<i8:f32, 3.906250e-03:-128>>
 ```
 becomes `fxpmath.table` with a constant: the results of these three ops for the 256 stored values. So does a function
-directly on quantized types, which means the same.
+directly on quantized types, which means the same. The quantization of converted integers (an attention mask) becomes a
+`gather` from a table of all integers that do not saturate.
 """
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
+from xdsl.dialects.builtin import IntegerType, i64
 from xdsl.ir import Operation, OpResult, SSAValue
 
 from zeropoint.ir.annotations import FLOAT_REASON
@@ -19,11 +23,22 @@ from zeropoint.ir.constants import splat_value
 from zeropoint.ir.functions import evaluate_chain, is_function
 from zeropoint.ir.fxpmath import TableOp
 from zeropoint.ir.quant import UniformQuantizedType, dequantize, quantize
-from zeropoint.ir.stablehlo import UnaryOp, UniformDequantizeOp, UniformQuantizeOp
-from zeropoint.ir.tensors import Array, with_element
+from zeropoint.ir.stablehlo import (
+    ConvertOp,
+    GatherDimensions,
+    GatherOp,
+    SubtractOp,
+    UnaryOp,
+    UniformDequantizeOp,
+    UniformQuantizeOp,
+)
+from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of, with_element
 from zeropoint.lower.context import Lowering, quantized_element, signed_integers, storage_element, stored_element
 from zeropoint.lower.float_islands import lower_in_float
 from zeropoint.numerics import functions
+
+MOST_ENTRIES = 1 << 12
+"""Most entries of a table of converted integers."""
 
 
 def function_source(op: UniformQuantizeOp, lowering: Lowering) -> UniformDequantizeOp | None:
@@ -50,6 +65,39 @@ def function_source(op: UniformQuantizeOp, lowering: Lowering) -> UniformDequant
     element = quantized_element(source.operand)
     fits = element is not None and not element.is_per_channel and element.storage.type.width == 8
     return source if fits else None
+
+
+def integer_source(op: UniformQuantizeOp) -> SSAValue | None:
+    """The integers that `op` quantizes, converted to floats; None for other operands."""
+    made = op.operand.owner
+    if not isinstance(made, ConvertOp) or not isinstance(element_of(made.operand), IntegerType):
+        return None
+    return made.operand if element_dtype(element_of(made.operand)).kind in "iu" else None
+
+
+def lower_converted(lowering: Lowering, op: UniformQuantizeOp, integers: SSAValue) -> SSAValue | None:
+    """A look-up of converted integers: quantization is monotonic, so all beyond the table's ends are its ends.
+
+    None if more than `MOST_ENTRIES` integers have different results.
+    """
+    result = stored_element(op.result)
+    assert result is not None
+    if result.is_per_channel:
+        return None
+    storage, wide = result.storage, element_dtype(element_of(integers))
+    low, high = ((bound - result.zero_point) * result.scale for bound in (storage.minimum, storage.maximum))
+    limits = np.iinfo(wide)
+    first, last = max(math.floor(low) - 1, limits.min), min(math.ceil(high) + 1, limits.max)
+    if last - first >= MOST_ENTRIES or first > last:
+        return None
+    domain = np.arange(first, last + 1).astype(element_dtype(element_of(op.operand)))
+    table = lowering.constant(signed_integers(quantize(domain, result, lowering.profile.name)))
+    inside = lowering.clamped(integers, first, last, i64)
+    index = lowering.insert(SubtractOp(inside, lowering.filled(inside, first, i64))).result
+    dimensions = GatherDimensions(
+        offset_dims=(), collapsed_slice_dims=(0,), start_index_map=(0,), index_vector_dim=len(shape_of(integers))
+    )
+    return lowering.insert(GatherOp(table, index, dimensions, [1])).result
 
 
 def lower_table(lowering: Lowering, op: UniformQuantizeOp, source: UniformDequantizeOp) -> SSAValue:

@@ -51,11 +51,12 @@ from zeropoint.ir.weights import Weights
 from zeropoint.materialize import (
     contraction,
     elementwise,
+    layer_norm,
     litert,
     movement,
-    normalization,
     onnxruntime,
     reduction,
+    softmax,
     tosa,
     xnnpack,
 )
@@ -76,7 +77,7 @@ KERNELS: Mapping[str, Callable[[Kernel], SSAValue]] = {
 
 OWN_ARITHMETIC: Mapping[KernelBehaviour, Mapping[str, Callable[[Kernel], SSAValue]]] = {
     KernelBehaviour.REAL: KERNELS,
-    KernelBehaviour.INTEGER: {**KERNELS, **normalization.KERNELS},
+    KernelBehaviour.INTEGER: {**KERNELS, **layer_norm.KERNELS, **softmax.KERNELS},
     KernelBehaviour.LITERT: {**KERNELS, **litert.KERNELS},
     KernelBehaviour.XNNPACK: {**KERNELS, **litert.KERNELS, **xnnpack.KERNELS},
     KernelBehaviour.ONNXRUNTIME: {**KERNELS, **onnxruntime.KERNELS},

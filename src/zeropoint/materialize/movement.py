@@ -5,7 +5,7 @@ from __future__ import annotations
 from xdsl.ir import SSAValue
 
 from zeropoint.ir.constants import splat_value
-from zeropoint.ir.stablehlo import ConstantOp, PadOp, SelectOp, UniformQuantizeOp
+from zeropoint.ir.stablehlo import ConstantOp, GatherOp, PadOp, SelectOp, UniformQuantizeOp
 from zeropoint.ir.tensors import element_of, with_element
 from zeropoint.materialize.kernel import Kernel
 
@@ -39,9 +39,17 @@ def select(kernel: Kernel) -> SSAValue:
     return kernel.retyped(op, kernel.output_type)
 
 
+def gather(kernel: Kernel) -> SSAValue:
+    """The same op on a quantized table, with the indices as they are."""
+    op = next(op for op in kernel.body if isinstance(op, GatherOp))
+    _rescale(kernel, op.operand)
+    return kernel.retyped(op, kernel.output_type)
+
+
 KERNELS = {
     "broadcast": movement,
     "concatenate": movement,
+    "gather": gather,
     "pad": movement,
     "reshape": movement,
     "reverse": movement,

@@ -14,6 +14,7 @@ from zeropoint.ir.stablehlo.bodies import binary_body
 from zeropoint.ir.tensors import element_dtype, element_of, shape_of, with_element, with_shape
 from zeropoint.materialize.kernel import Kernel
 from zeropoint.materialize.storage import constant, repeated
+from zeropoint.numerics.arrays import IntArray
 
 Number = SSAValue | int
 
@@ -80,11 +81,34 @@ class Words:
 
     def masked(self, value: SSAValue, bits: int) -> SSAValue:
         """The low `bits` bits."""
-        return self._binary(hlo.AndOp, value, (1 << bits) - 1)
+        return self.both(value, (1 << bits) - 1)
+
+    def both(self, left: SSAValue, right: Number) -> SSAValue:
+        """The bits that are set in both."""
+        return self._binary(hlo.AndOp, left, right)
 
     def shifted(self, value: SSAValue, amount: Number) -> SSAValue:
         """value >> amount, filled with the sign."""
         return value if amount == 0 else self._binary(hlo.ShiftRightArithmeticOp, value, amount)
+
+    def raised(self, value: Number, amount: SSAValue) -> SSAValue:
+        """value << amount."""
+        return self._binary(hlo.ShiftLeftOp, value, amount)
+
+    def leading_zeros(self, value: SSAValue) -> SSAValue:
+        """The number of zero bits above the highest set bit."""
+        return self.insert(hlo.CountLeadingZerosOp(value))
+
+    def clamped(self, value: SSAValue, low: int, high: int) -> SSAValue:
+        """The nearest number in low..high."""
+        dtype = element_dtype(element_of(value))
+        bounds = [constant(self.kernel, np.array(bound, dtype)) for bound in (low, high)]
+        return self.insert(hlo.ClampOp(bounds[0], value, bounds[1]))
+
+    def channels(self, numbers: IntArray, like: SSAValue, axis: int) -> SSAValue:
+        """One i32 number for each index of dimension `axis`, broadcast to the shape of `like`."""
+        array = constant(self.kernel, numbers.astype(np.int32))
+        return self.insert(hlo.BroadcastInDimOp(array, with_element(like, i32), [axis]))
 
     def rounded(self, value: SSAValue, amount: int) -> SSAValue:
         """(value + 2^(amount - 1)) >> amount: half up."""

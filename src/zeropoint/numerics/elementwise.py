@@ -36,7 +36,8 @@ class AddBehaviour(StrEnum):
     COMMON_SCALE = "common-scale"
     """A common fixed-point scale and a single rounding, all in int32."""
     COMMON_SCALE_16 = "common-scale-16"
-    """The same with 16-bit factors, for VPMADDWD, if their error is at most 1/32 of an output step."""
+    """The same with 16-bit factors, for VPMADDWD, if their error is at most 1/32 of an output step. Sums of 16-bit
+    operands are in int32, too, if the factors' error is at most 8 of the 65,536 steps: a change of scale by 2^-13."""
     LITERT = "litert"
     """LiteRT's reference kernel: 20 (8 bits) or 15 (16 bits) guard bits, fixed32-double at every step."""
     XNNPACK = "xnnpack"
@@ -248,6 +249,8 @@ class FloatAdd:
 
 NARROW_ERROR = 1 / 32
 """The greatest accepted error of common-scale-16's factors, in output steps before rounding."""
+NARROW_ERROR_OF_WORDS = 8
+"""The same for sums with 16-bit storage."""
 
 Addition = CommonScaleSum | LiteRTAdd | TosaAdd | FloatAdd
 
@@ -261,8 +264,8 @@ def addition(
 ) -> Addition:
     """The addition of `behaviour` for these operands (signs: +1 or -1 each); `.apply(*arrays)` computes it.
 
-    common-scale uses 64-bit accumulators if storage is wider than 8 bits. common-scale-16 becomes common-scale in that
-    case, and if its factors would be too coarse. `quantize` is used by the float behaviours only.
+    common-scale uses 64-bit accumulators if storage is wider than 8 bits. common-scale-16 uses 32 bits, and becomes
+    common-scale if its factors would be too coarse. `quantize` is used by the float behaviours only.
     """
     if behaviour is AddBehaviour.COMMON_SCALE_16:
         narrow = _narrow_sum(inputs, output, signs)
@@ -298,13 +301,15 @@ def _xnnpack_sum(
 def _narrow_sum(
     inputs: Sequence[AffineParameters], output: AffineParameters, signs: Sequence[int] | None
 ) -> CommonScaleSum | None:
-    """The sum with 16-bit factors, or None if their error exceeds `NARROW_ERROR`."""
+    """The sum in int32, of 8-bit operands with 16-bit factors, or None if their error is too large."""
     scales, _ = _scalars(inputs)
     (out_scale,), _ = _scalars([output])
-    if not _is_8_bit(inputs, output) or max(scales) >= 2**12 * out_scale:
+    if max(scales) >= 2**12 * out_scale:
         return None
-    found = CommonScaleSum.of(inputs, output, signs, multiplier_width=16)
-    return found if found.error_bound([operand.reach for operand in inputs]) <= NARROW_ERROR else None
+    narrow = _is_8_bit(inputs, output)
+    found = CommonScaleSum.of(inputs, output, signs, multiplier_width=16 if narrow else 32)
+    most = NARROW_ERROR if narrow else NARROW_ERROR_OF_WORDS
+    return found if found.error_bound([operand.reach for operand in inputs]) <= most else None
 
 
 def _is_8_bit(inputs: Sequence[AffineParameters], output: AffineParameters) -> bool:

@@ -21,11 +21,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from math import isfinite
 
+import numpy as np
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
 from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 from xdsl.rewriter import Rewriter
 
 from zeropoint.ir.annotations import OF_TARGET, PINNED, QUANTILES, Fact, Salience, state_facts
+from zeropoint.ir.constants import constant_array
 from zeropoint.ir.element_types import OPEN
 from zeropoint.ir.locations import value_name
 from zeropoint.ir.program import Program
@@ -42,9 +44,9 @@ from zeropoint.ir.quant import (
     StatisticsRefOp,
     UniformQuantizedType,
 )
-from zeropoint.ir.stablehlo import ConstantOp, UniformDequantizeOp, UniformQuantizeOp
+from zeropoint.ir.stablehlo import ConstantOp, GatherOp, UniformDequantizeOp, UniformQuantizeOp
 from zeropoint.ir.tensors import element_of, with_element
-from zeropoint.ir.weights import inline_array
+from zeropoint.ir.weights import Weights, inline_array
 from zeropoint.solve.classes import real_range
 from zeropoint.solve.errors import PropagationError
 from zeropoint.solve.rescale import rescale_region
@@ -297,7 +299,16 @@ def take_constraints(program: Program) -> Constraints:
         if isinstance(op, QuantizeRegionOp):
             _read_specs(op, constraints)
             _drop_inside(op)
+            _read_table(op, constraints, program.weights)
     return constraints
+
+
+def _read_table(region: QuantizeRegionOp, constraints: Constraints, weights: Weights) -> None:
+    """Every number of a constant table may be gathered, whatever calibration sees."""
+    op = region.body.block.first_op
+    table = constant_array(region.inputs[0], weights) if isinstance(op, GatherOp) and region.inputs else None
+    if table is not None and table.size and np.isfinite(table).all():
+        constraints.of(region.outputs[0]).observe(float(table.min()), float(table.max()), "default", "the table")
 
 
 def _drop_inside(region: QuantizeRegionOp) -> None:

@@ -1,4 +1,4 @@
-"""Attention on target cpu-integer: softmax in integers, from matrix product to matrix product, and natively."""
+"""Transformers on target cpu-integer: softmax, layer norms and residuals in integers, and natively."""
 
 from __future__ import annotations
 
@@ -22,10 +22,12 @@ from zeropoint.ir.stablehlo import (
     MaximumOp,
     MultiplyOp,
     ReduceOp,
+    RsqrtOp,
     SubtractOp,
 )
 from zeropoint.ir.stablehlo.bodies import binary_body
 from zeropoint.ir.tensors import Array, shape_of, with_shape
+from zeropoint.numerics.layer_norm import Affine, LayerNorm
 from zeropoint.numerics.softmax import Softmax
 from zeropoint.pipeline import Options, Quantization, quantize
 from zeropoint.report.counts import float_ops
@@ -109,6 +111,67 @@ def test_softmax_computes_what_numerics_define(shape: tuple[int, ...], axis: int
     expected = Softmax.of(kind.scale, shape[axis], 8).apply(stored, axis)
     (found,) = Interpreter(result.integer)({"x0": x}).values()
     np.testing.assert_array_equal(np.rint(found * 256).astype(np.int64), expected)
+    assert_native_is_exact(result.integer, [{"x0": x}], HERE[0])
+
+
+def _layer_norm(net: Network, value: SSAValue, epsilon: float, gamma: Array, beta: Array) -> SSAValue:
+    """(x - mean) / sqrt(variance + epsilon) * gamma + beta, along the last dimension."""
+    last = len(shape_of(value)) - 1
+    kept, count = list(range(last)), net.constant(np.array(shape_of(value)[last]))
+
+    def mean(of: SSAValue) -> SSAValue:
+        total = net.reduced(of, [last])
+        return net.insert(DivideOp(total, net.insert(BroadcastInDimOp(count, total.type, []))))
+
+    centred = net.insert(SubtractOp(value, net.insert(BroadcastInDimOp(mean(value), value.type, kept))))
+    variance = mean(net.insert(MultiplyOp(centred, centred)))
+    root = net.insert(RsqrtOp(net.insert(AddOp(variance, net.splat(epsilon, variance)))))
+    y = net.insert(MultiplyOp(centred, net.insert(BroadcastInDimOp(root, value.type, kept))))
+    y = net.insert(MultiplyOp(y, net.along(gamma, value, last)))
+    return net.insert(AddOp(y, net.along(beta, value, last)))
+
+
+def block(tokens: int, width: int) -> Program:
+    """norm(x W + x): the sum and the norm's result have 16 bits."""
+    net = Network([(tokens, width)], seed=3)
+    (x,), random = net.values, net.random
+    gamma, beta = random.normal(1, 0.3, width), random.normal(0, 0.5, width)
+    first = _layer_norm(net, x, 1e-5, gamma, beta)
+    weights = net.constant(random.normal(0, width**-0.5, (width, width)))
+    product = net.insert(DotGeneralOp(first, weights, x.type, DotDimensions((), (), (1,), (0,))))
+    summed = net.insert(AddOp(first, product))
+    return net.finish([_layer_norm(net, summed, 1e-5, gamma, beta)])
+
+
+def test_a_residual_block_is_integers_only_with_a_16_bit_stream() -> None:
+    program = block(20, 48)
+    data = [{"x0": np.random.default_rng(n).normal(0, 2, (20, 48)).astype(np.float32)} for n in range(3)]
+    result = quantize(program, data, OPTIONS)
+    assert float_ops(result.integer) == []
+    kernels = _kernels(result)
+    for name in ("layer_norm", "add", "fully_connected"):
+        assert str(kernels[name].output_specs.data[0]).startswith("!quant.uniform<i16"), name
+    (exact,), (found,) = (Interpreter(p)(data[0]).values() for p in (program, result.integer))
+    assert 10 * np.log10((exact**2).sum() / ((found - exact) ** 2).sum()) > 38
+    assert_native_is_exact(result.integer, data, HERE[0], threads=(1, 2))
+
+
+@pytest.mark.parametrize(("shape", "scale"), [((3, 4), 1.0), ((2, 5, 33), 0.01), ((1, 700), 300.0)])
+def test_layer_norm_computes_what_numerics_define(shape: tuple[int, ...], scale: float) -> None:
+    net, n = Network([shape]), shape[-1]
+    gamma, beta = np.linspace(-1, 2, n, dtype=np.float32), np.linspace(3, -3, n, dtype=np.float32)
+    program = net.finish([_layer_norm(net, net.values[0], 1e-3, gamma, beta)])
+    x = (np.random.default_rng(1).normal(0, 3, shape) * scale).astype(np.float32)
+    x[..., 0] += 9 * np.float32(scale)
+    result = quantize(program, [{"x0": x}], OPTIONS)
+    region = _kernels(result)["layer_norm"]
+    given, made = region.input_specs.data[0], region.output_specs.data[0]
+    norm = LayerNorm.of(given.scale, n, float(np.float32(1e-3)))
+    affine = Affine.of(gamma, beta, norm.fraction, made.scale, made.zero_point, -32768, 32767)
+    stored = np.clip(np.rint(x / np.float64(given.scale) + given.zero_point), -32768, 32767).astype(np.int64)
+    expected = affine.apply(norm.normalized(stored))
+    (found,) = Interpreter(result.integer)({"x0": x}).values()
+    np.testing.assert_array_equal(np.rint(found / made.scale) + made.zero_point, expected)
     assert_native_is_exact(result.integer, [{"x0": x}], HERE[0])
 
 

@@ -1,0 +1,164 @@
+"""Layer normalization in integers (`numerics.layer_norm`), as plain integer ops on the stored integers.
+
+```mlir
+%1 = "quant.region"(%x, %gamma, %beta) ({ layer norm, times %gamma, plus %beta }) {logical_kernel = "layer_norm"}
+```
+becomes, for x of i16,
+```mlir
+%s, %v = (sums of %x and of its squares, n^2 times the variance)                    i64, one number a row
+%g, %l = (the reciprocal root of %v by Newton steps, as a factor and a shift)
+%c = (%x - mean) * 2^%l                                                             i32
+%t = %c * %g >> 41
+%y = clamp((%t * Gamma + B) >> N)                                                   Gamma, B, N: one a channel
+```
+Rows are along one dimension, and gamma and beta are constants along it. Anything else stays float, with a reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from xdsl.dialects.builtin import i32, i64
+from xdsl.ir import BlockArgument, Operation, SSAValue
+
+from zeropoint.ir import stablehlo as hlo
+from zeropoint.ir.constants import constant_array, splat_value
+from zeropoint.ir.stablehlo.arrays import array_values
+from zeropoint.ir.tensors import Array, shape_of
+from zeropoint.materialize.elementwise import encased
+from zeropoint.materialize.kernel import Kernel
+from zeropoint.materialize.storage import is_plain
+from zeropoint.materialize.words import Words
+from zeropoint.numerics.layer_norm import LINE, NEWTON_STEPS, Affine, LayerNorm
+
+
+@dataclass(frozen=True)
+class _Form:
+    """The row's dimension, and the float constants of a layer norm."""
+
+    axis: int
+    epsilon: float
+    gamma: Array
+    beta: Array
+
+
+def layer_norm(kernel: Kernel) -> SSAValue:
+    """Layer normalization of signed 8- or 16-bit values."""
+    form = _form(kernel)
+    if form is None:
+        return encased(kernel, "integer layer normalization is along one dimension, of signed 8- or 16-bit values with "
+                       "one scale, and its factors and addends are constants along that dimension")  # fmt: skip
+    source, wanted = kernel.arguments[0], kernel.output_type
+    terms = shape_of(source)[form.axis]
+    try:
+        norm = LayerNorm.of(kernel.type_of(source).scale, terms, form.epsilon)
+        bounds = wanted.storage.minimum, wanted.storage.maximum
+        affine = Affine.of(form.gamma, form.beta, norm.fraction, wanted.scale, wanted.zero_point, *bounds)
+    except ValueError as error:
+        return encased(kernel, str(error))
+    run = Words(kernel)
+    t = _normalized(run, norm, run.stored(source), form.axis)
+    product = run.multiply(t, run.channels(affine.factor, t, form.axis))
+    total = run.add(product, run.channels(affine.bias, t, form.axis))
+    shifted = run.shifted(total, run.channels(affine.shift, t, form.axis))
+    return run.quantized(run.clamped(shifted, affine.low, affine.high))
+
+
+def _normalized(run: Words, norm: LayerNorm, q: SSAValue, axis: int) -> SSAValue:
+    """`LayerNorm.normalized`."""
+    n = norm.terms
+    total = run.converted(run.reduced(hlo.AddOp, q, axis), i64)
+    squares = run.reduced(hlo.AddOp, run.converted(run.multiply(q, q), i64), axis)
+    spread = run.subtract(run.multiply(squares, n), run.multiply(total, total))
+    v = run.maximum(run.add(spread, norm.epsilon) if norm.epsilon else spread, n)
+    z = run.both(run.leading_zeros(v), ~1)
+    m = run.shifted(run.raised(v, run.subtract(z, 2)), 30)
+    factor = run.shifted(run.multiply(_reciprocal_root(run, m), n), norm.log + 1)
+    left = run.add(run.shifted(z, 1), norm.log - norm.reach - 2)
+    mean = run.subtract(run.divide(run.add(total, n * (1 << 15) + n // 2), n), 1 << 15)
+    rest = run.subtract(total, run.multiply(mean, n))
+    rho = run.divide(run.raised(rest, left), n)
+
+    def every(number: SSAValue) -> SSAValue:
+        return run.along(run.converted(number, i32), q, axis)
+
+    unit = run.raised(1, left)
+    c = run.subtract(run.multiply(run.subtract(q, every(mean)), every(unit)), every(rho))
+    product = run.multiply(run.converted(c, i64), run.along(factor, q, axis))
+    return run.rounded(run.converted(run.shifted(product, 32), i32), 9)
+
+
+def _reciprocal_root(run: Words, m: SSAValue) -> SSAValue:
+    """`reciprocal_root`."""
+    y = run.subtract(LINE[0], run.shifted(run.multiply(m, LINE[1]), 15))
+    for _ in range(NEWTON_STEPS):
+        square = run.shifted(run.multiply(y, y), 30)
+        rest = run.subtract(3 << 30, run.shifted(run.multiply(m, square), 30))
+        y = run.shifted(run.multiply(y, rest), 31)
+    return y
+
+
+def _form(kernel: Kernel) -> _Form | None:
+    """What the body computes; None if there is no integer form."""
+    source, *others = kernel.arguments
+    axes = {array_values(op.dimensions) for op in kernel.body if isinstance(op, hlo.ReduceOp)}
+    if not is_plain(kernel) or len(axes) != 1 or len(next(iter(axes))) != 1:
+        return None
+    ((axis,),) = axes
+    terms = shape_of(source)[axis]
+    found: dict[type[Operation], Array] = {hlo.MultiplyOp: np.ones(terms), hlo.AddOp: np.zeros(terms)}
+    for argument in others:
+        user, array = _constant(kernel, argument)
+        row = None if array is None else _row(array, axis, shape_of(source))
+        if row is None or user is None or type(user) not in found:
+            return None
+        found[type(user)] = row
+    return _Form(axis, _epsilon(kernel), found[hlo.MultiplyOp], found[hlo.AddOp])
+
+
+def _constant(kernel: Kernel, argument: BlockArgument) -> tuple[Operation | None, Array | None]:
+    """The op that computes with a constant argument, and the constant as that op reads it; None where there is none."""
+    value: SSAValue = argument
+    array: Array | None = constant_array(kernel.region.inputs[argument.index], kernel.weights)
+    while array is not None and value.has_one_use():
+        user = next(iter(value.uses)).operation
+        if isinstance(user, hlo.BroadcastInDimOp):
+            dimensions, shape = array_values(user.broadcast_dimensions), shape_of(user.result)
+            sizes = [1] * len(shape)
+            for size, dimension in zip(array.shape, dimensions, strict=True):
+                sizes[dimension] = size
+            whole: Array = array.reshape(sizes)
+            array = np.broadcast_to(whole, shape)
+        elif isinstance(user, hlo.ReshapeOp):
+            array = array.reshape(shape_of(user.result))
+        else:
+            return user, array
+        value = user.result
+    return None, None
+
+
+def _row(array: Array, axis: int, shape: tuple[int, ...]) -> Array | None:
+    """The numbers along a dimension of an array that is constant along the others; else None."""
+    if array.shape != shape:
+        return None
+    first = np.moveaxis(array, axis, -1).reshape(-1, shape[axis])
+    return first[0] if (first == first[0]).all() else None
+
+
+def _epsilon(kernel: Kernel) -> float:
+    """The number that is added to the variance, before the root; 0 if there is none."""
+    for op in kernel.body:
+        if isinstance(op, hlo.RsqrtOp | hlo.SqrtOp):
+            value = op.operand
+            while isinstance(value.owner, hlo.BroadcastInDimOp | hlo.ReshapeOp):
+                value = value.owner.operand
+            if isinstance(add := value.owner, hlo.AddOp):
+                numbers = [splat_value(operand, kernel.weights) for operand in add.operands]
+                return next((number for number in numbers if number is not None), 0.0)
+    return 0.0
+
+
+KERNELS: Mapping[str, Callable[[Kernel], SSAValue]] = {"layer_norm": layer_norm}
+"""By logical kernel."""

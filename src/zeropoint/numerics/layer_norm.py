@@ -1,0 +1,157 @@
+"""Layer normalization in integers: exact sums, one reciprocal square root a row, one multiplier a channel.
+
+For a row of n stored integers q of scale s (16 bits at most; the zero point cancels), with epsilon, gamma, beta:
+
+    S = sum(q), Q = sum(q q)                                        exact
+    V = max(n Q - S S + round(epsilon n^2 / s^2), n)                n^2 times the variance, in steps squared
+    z = leading zeros of V, rounded down to an even number
+    m = (V << (z - 2)) >> 30                                        in 2^30..2^32
+    y = 2^30 / sqrt(m / 2^30)                                       a line, then three Newton steps
+    G = (n y) >> (nb + 1), l = z / 2 + nb - b - 2                   nb = floor(log2 n), b = ceil(log2(n) / 2)
+    mu = S / n to nearest, rho = ((S - n mu) << l) / n
+    c = (q - mu) 2^l - rho                                          q minus the mean, with l fraction bits
+    t = (((c G) >> 32) + 2^8) >> 9                                  the normalized value, F = 17 - b fraction bits
+    result = clamp((t Gamma + B) >> N)                              Gamma, B, N one a channel
+
+Gamma = round(gamma / s_out 2^(N - F)), B = round((beta / s_out + zero_point) 2^N) + 2^(N - 1).
+
+**No overflow.** q, c, t and the result are i32, sums and what there is once a row i64, and c G is i64:
+
+- |q| <= 2^15 and n <= 2^14, so n Q <= 2^58; epsilon adds at most n^2 2^32, so V < 2^61 and z >= 2.
+- m < 2^32 and y < 2^30.2 throughout, so y y, m (y y >> 30) < 2^62.5 and y (3 2^30 - ...) < 2^62 fit i64.
+- V >= n gives l <= 29; V < n^2 2^33 gives l >= 0.
+- |q - mean| <= 2^b sqrt(V) / n, and sqrt(V) < 2^(32 - z/2), so |c| < 2^30; (q - mu) 2^l < 2^30 + 2^28.
+- G <= 2^30, so |c G| < 2^60; |t| <= 2^17 + 1 as |(q - mean) / deviation| <= sqrt(n - 1).
+- |Gamma| < 2^13 and |B| <= 2^30 - 2^14 by the choice of N, so |t Gamma + B| < 2^31.
+
+**Error.** y has a relative error below 2^-23, and t is rounded by 0.52. Gamma has 12 significant bits or more (fewer
+only where N is at its limit of 15). So a result differs from the exact one by at most half a step of rounding, its
+product with gamma times 2^-13, and a channel's `Affine.error` steps for the rounding of t.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from zeropoint.numerics.arrays import FloatArray, IntArray
+
+MOST_TERMS = 1 << 14
+"""Longest row."""
+LINE = (1144608784, 4981)
+"""First guess of 2^30 / sqrt(x), 1 <= x < 4: LINE[0] - LINE[1] x 2^15; its relative error is below 9 %."""
+NEWTON_STEPS = 3
+GREATEST_FACTOR = (1 << 13) - 1
+GREATEST_BIAS = (1 << 30) - (1 << 14)
+GREATEST_SHIFT = 15
+GREATEST_EPSILON = 1 << 32
+"""Epsilon in steps squared; it is then far beyond the variance of any 16-bit row."""
+
+
+@dataclass(frozen=True)
+class LayerNorm:
+    """The constants of a row: n, and epsilon as n^2 epsilon / s^2."""
+
+    terms: int
+    epsilon: int
+
+    @staticmethod
+    def of(scale: float, terms: int, epsilon: float) -> LayerNorm:
+        """For rows of `terms` values of a scale.
+
+        Raises ValueError for rows of more than 16,384 values, or an epsilon above 2^32 steps squared.
+        """
+        steps = epsilon / scale**2
+        if not 1 <= terms <= MOST_TERMS:
+            raise ValueError(f"found rows of {terms} elements, expected 1 to {MOST_TERMS}")
+        if not 0 <= steps <= GREATEST_EPSILON:
+            raise ValueError(f"found epsilon {epsilon} for scale {scale}, expected at most 2^32 steps squared")
+        return LayerNorm(terms, round(steps * terms * terms))
+
+    @property
+    def log(self) -> int:
+        """nb: floor(log2 n)."""
+        return self.terms.bit_length() - 1
+
+    @property
+    def reach(self) -> int:
+        """b: normalized values are at most 2^b."""
+        return ((self.terms - 1).bit_length() + 1) // 2
+
+    @property
+    def fraction(self) -> int:
+        """F: fraction bits of normalized values."""
+        return 17 - self.reach
+
+    def normalized(self, q: IntArray, axis: int = -1) -> IntArray:
+        """(q - mean) / sqrt(variance + epsilon) along an axis, with `fraction` fraction bits. `q` is i64."""
+        n = self.terms
+        total = q.sum(axis=axis, keepdims=True)
+        v = np.maximum(n * (q * q).sum(axis=axis, keepdims=True) - total * total + self.epsilon, n)
+        z = _leading_zeros(v) & ~1
+        m = (v << (z - 2)) >> 30
+        factor = (n * reciprocal_root(m)) >> (self.log + 1)
+        left = (z >> 1) + (self.log - self.reach - 2)
+        mean = (total + (n * (1 << 15) + n // 2)) // n - (1 << 15)
+        rest = total - n * mean
+        rho = np.sign(rest) * ((np.abs(rest) << left) // n)
+        c = (q - mean) * (np.int64(1) << left) - rho
+        return (((c * factor) >> 32) + 256) >> 9
+
+
+def reciprocal_root(m: IntArray) -> IntArray:
+    """2^45 / sqrt(m) for m in 2^30..2^32, so 2^29 to 2^30; relative error below 2^-23."""
+    y = LINE[0] - ((m * LINE[1]) >> 15)
+    for _ in range(NEWTON_STEPS):
+        y = (y * ((3 << 30) - ((m * ((y * y) >> 30)) >> 30))) >> 31
+    return y
+
+
+def _leading_zeros(v: IntArray) -> IntArray:
+    """Of positive i64."""
+    halves = np.where(v >> 32 > 0, v >> 32, v)
+    bits = np.frexp(halves.astype(np.float64))[1].astype(np.int64)
+    return 64 - bits - np.where(v >> 32 > 0, 32, 0)
+
+
+@dataclass(frozen=True, eq=False)
+class Affine:
+    """Gamma, B and N of every channel, and the bounds of the result."""
+
+    factor: IntArray
+    bias: IntArray
+    shift: IntArray
+    low: int
+    high: int
+
+    @staticmethod
+    def of(
+        gamma: FloatArray, beta: FloatArray, fraction: int, scale: float, zero_point: int, low: int, high: int
+    ) -> Affine:
+        """For results of a scale and a zero point, from normalized values with `fraction` fraction bits.
+
+        Raises ValueError if gamma is so large that one fraction bit of a result does not fit.
+        """
+        real = np.asarray(gamma, np.float64) / scale * 2.0**-fraction
+        offset = np.asarray(beta, np.float64) / scale + zero_point
+        shift = np.full(real.shape, GREATEST_SHIFT)
+        for _ in range(GREATEST_SHIFT - 1):
+            fits = (np.rint(np.abs(real) * 2.0**shift) <= GREATEST_FACTOR) & (np.abs(offset) * 2.0**shift < 1 << 29)
+            shift = np.where(fits, shift, np.maximum(shift - 1, 1))
+        factor = np.rint(real * 2.0**shift)
+        if not np.isfinite(factor).all() or np.abs(factor).max(initial=0) > GREATEST_FACTOR:
+            raise ValueError(
+                f"found gamma up to {np.abs(gamma).max()}, expected at most {2.0 ** (fraction + 12) * scale:g}"
+            )
+        bias = np.clip(np.rint(offset * 2.0**shift), -GREATEST_BIAS, GREATEST_BIAS) + 2.0 ** (shift - 1)
+        return Affine(factor.astype(np.int64), bias.astype(np.int64), shift.astype(np.int64), low, high)
+
+    @property
+    def error(self) -> FloatArray:
+        """Of every channel, the greatest error in steps that the rounding of normalized values adds."""
+        return np.abs(self.factor) * 0.52 / 2.0**self.shift
+
+    def apply(self, t: IntArray) -> IntArray:
+        """The results, of normalized values whose last dimension is the channel."""
+        return np.clip((t * self.factor + self.bias) >> self.shift, self.low, self.high)
