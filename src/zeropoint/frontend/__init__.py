@@ -27,8 +27,7 @@ def _onnx(path: Path, shapes: Shapes, constants: Constants) -> Program:
 def _stablehlo(path: Path, shapes: Shapes, constants: Constants) -> Program:
     from zeropoint.frontend.stablehlo import load_stablehlo
 
-    _refuse(constants, path)
-    return load_stablehlo(path, shapes)
+    return load_stablehlo(path, shapes, constants)
 
 
 def _litert(path: Path, shapes: Shapes, constants: Constants) -> Program:
@@ -41,7 +40,7 @@ def _litert(path: Path, shapes: Shapes, constants: Constants) -> Program:
 def _refuse(constants: Constants, path: Path) -> None:
     if constants:
         raise ModelError(
-            f"{path}: found a value for input '{next(iter(constants))}', expected it of an .onnx file only"
+            f"{path}: found a value for input '{next(iter(constants))}', expected it of an .onnx or .mlir file only"
         )
 
 

@@ -1,4 +1,4 @@
-"""Imports a model in any form as a float program: a path, an ONNX model, StableHLO text or a PyTorch module."""
+"""Imports a model in any form as a float program: a path, an ONNX model, StableHLO text, a PyTorch or JAX object."""
 
 from __future__ import annotations
 
@@ -10,10 +10,15 @@ from typing import Any, cast
 from xdsl.utils.exceptions import ParseError, VerifyException
 
 from zeropoint.frontend import Constants, ModelError, Shapes, load_model
+from zeropoint.frontend.constants import with_constants
+from zeropoint.frontend.jax import is_jax, jax_text, named_as_in_jax
 from zeropoint.frontend.torch import is_torch, load_torch
 from zeropoint.ir.program import Port, Program
 
-FORMS = "a path, an onnx.ModelProto, StableHLO text, a torch.nn.Module with example=, or a torch ExportedProgram"
+FORMS = (
+    "a path, an onnx.ModelProto, StableHLO text, a torch.nn.Module with example=, a torch ExportedProgram, or "
+    "jax.jit(f).lower(...)"
+)
 
 
 def load_source(
@@ -24,12 +29,14 @@ def load_source(
     A string is StableHLO text if it has several lines or braces, else a path. Raises ModelError for any other object,
     and as the loaders do.
     """
+    if is_jax(source):
+        source = jax_text(source)
     if is_torch(source):
         return load_torch(source, example, shapes or {}, constants or {})
     if example is not None:
         raise ModelError(f"found example inputs for {type(source).__name__}, expected them for a torch.nn.Module only")
     if isinstance(source, str) and ("\n" in source or "{" in source):
-        return _of_text(source)
+        return _of_text(source, constants or {})
     if isinstance(source, str | os.PathLike):
         return load_model(Path(cast("str | os.PathLike[str]", source)), shapes, constants)
     if type(source).__name__ == "ModelProto":
@@ -55,12 +62,12 @@ def load_alike(source: Any, ports: Sequence[Port], shapes: Shapes | None = None)
             raise error from None
 
 
-def _of_text(text: str) -> Program:
+def _of_text(text: str, constants: Constants) -> Program:
     from zeropoint.ir.text import parse_program
     from zeropoint.quant_passes import legalize_chlo
 
     try:
-        return legalize_chlo(parse_program(text))
+        return with_constants(named_as_in_jax(legalize_chlo(parse_program(text))), constants)
     except (ParseError, VerifyException) as error:
         message = error.msg if isinstance(error, ParseError) else str(error)
         raise ModelError(f"text: {message}") from error

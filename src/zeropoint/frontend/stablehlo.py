@@ -10,23 +10,27 @@ from xdsl.ir import Operation
 from xdsl.utils.exceptions import ParseError, VerifyException
 
 from zeropoint.errors import UnreadableFile
+from zeropoint.frontend.constants import with_constants
 from zeropoint.frontend.errors import ModelError
+from zeropoint.frontend.jax import named_as_in_jax
 from zeropoint.ir.files import load_program
 from zeropoint.ir.locations import text_place
 from zeropoint.ir.program import Program
-from zeropoint.ir.tensors import UnheldType
+from zeropoint.ir.tensors import Array, UnheldType
 from zeropoint.quant_passes import legalize_chlo
 
 
-def load_stablehlo(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> Program:
+def load_stablehlo(
+    path: Path, shapes: Mapping[str, tuple[int, ...]], constants: Mapping[str, Array] | None = None
+) -> Program:
     """The program in a `.mlir` file, with the weights in the `.safetensors` file beside it if there is one.
 
-    `shapes` may repeat the shapes of inputs; they cannot change them.
+    `shapes` may repeat the shapes of inputs; they cannot change them. `constants` turns inputs into constants.
 
     Raises ModelError for text that does not parse or verify; OSError if the file cannot be read.
     """
     try:
-        program = legalize_chlo(load_program(path))
+        program = with_constants(named_as_in_jax(legalize_chlo(load_program(path))), constants or {})
         inputs = _inputs(program)
     except UnreadableFile as error:
         raise ModelError(str(error)) from error

@@ -14,7 +14,9 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import (
     BytesAttr,
     DenseIntOrFPElementsAttr,
+    FileLineColLoc,
     FixedBitwidthType,
+    LocationAttr,
     ModuleOp,
     TensorType,
     UnregisteredAttr,
@@ -53,7 +55,20 @@ class _Lexer(MLIRLexer):
     _unescaped_characters_regex = re.compile(r'"(?:[^"\\\n\v\f]++|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*+"')
 
 
-class _AliasParser(Parser):
+class _LocationParser(Parser):
+    """Reads locations that xDSL does not."""
+
+    def _parse_location(self) -> LocationAttr:
+        """Parse a location. Of a range, `"file":3:34 to 5:10` or `to :53`, only the start is kept."""
+        found = super()._parse_location()
+        if isinstance(found, FileLineColLoc) and self.parse_optional_keyword("to") is not None:
+            self.parse_optional_integer(allow_boolean=False, allow_negative=False)
+            self.parse_punctuation(":")
+            self.parse_integer(allow_boolean=False, allow_negative=False)
+        return found
+
+
+class _AliasParser(_LocationParser):
     """Parses only alias definitions."""
 
     def parse_aliases(self) -> dict[str, Attribute]:
@@ -62,7 +77,7 @@ class _AliasParser(Parser):
         return self.attribute_aliases
 
 
-class ProgramParser(Parser):
+class ProgramParser(_LocationParser):
     """Reads hexadecimal floats in dense literals, and location aliases that are defined after their use.
 
     A context may allow unregistered ops; unknown ops of its registered dialects are still rejected.

@@ -1,0 +1,49 @@
+"""Turns inputs of a StableHLO program into constants.
+
+func.func @main(%x: tensor<4xf32>, %w: tensor<4xf32>)        func.func @main(%x: tensor<4xf32>)
+  %0 = stablehlo.multiply %x, %w                 becomes       %w = stablehlo.constant dense<...>
+                                                               %0 = stablehlo.multiply %x, %w
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from xdsl.dialects.builtin import ArrayAttr, FunctionType
+
+from zeropoint.frontend.errors import ModelError
+from zeropoint.ir.locations import name_location
+from zeropoint.ir.program import Program
+from zeropoint.ir.stablehlo import ConstantOp
+from zeropoint.ir.tensors import Array, element_dtype
+
+
+def with_constants(program: Program, constants: Mapping[str, Array]) -> Program:
+    """The program with these inputs as constants, by name; it is changed in place.
+
+    Raises ModelError for a name that is no input, and an array of another shape or dtype.
+    """
+    ports = {port.name: (port, argument) for port, argument in zip(program.inputs, program.entry.args, strict=True)}
+    main, first = program.main, program.entry.first_op
+    assert first is not None  # the return
+    attributes = None if main.arg_attrs is None else list(main.arg_attrs.data)
+    for name, array in constants.items():
+        if name not in ports:
+            raise ModelError(f"found a value for '{name}', expected one of the inputs: {', '.join(ports)}")
+        port, argument = ports[name]
+        dtype = element_dtype(port.type.element_type)
+        if array.shape != port.type.get_shape() or array.dtype != dtype:
+            raise ModelError(f"input '{name}': found a value of {array.dtype}{list(array.shape)}, expected {port.type}")
+        constant = ConstantOp(program.weights.attribute(array, port.type.element_type))
+        constant.location = name_location(name)
+        program.entry.insert_op_before(constant, first)
+        argument.replace_all_uses_with(constant.results[0])
+        if attributes is not None:
+            del attributes[argument.index]
+        program.entry.erase_arg(argument)
+    main.function_type = FunctionType.from_lists(
+        [argument.type for argument in program.entry.args], list(main.function_type.outputs)
+    )
+    if attributes is not None:
+        main.arg_attrs = ArrayAttr(attributes)
+    return program

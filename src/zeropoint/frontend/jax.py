@@ -1,0 +1,79 @@
+"""Imports JAX functions as float programs: what `jax.jit(f).lower(...)` and `jax.export.export(...)(...)` return.
+
+Both hold StableHLO text. With debug information, arguments have the names of the function's parameters as locations,
+and results have their place in the returned structure as `jax.result_info`:
+
+    func.func public @main(%arg0: tensor<2x4xf32> loc("image"), %arg1: tensor<4xf32> loc("params['b']"))
+        -> (tensor<2x3xf32> {jax.result_info = "result['scores']"})
+
+Here the inputs are named `image` and `params.b`, the output `scores`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, NameLoc, StringAttr
+
+from zeropoint.frontend.errors import ModelError
+from zeropoint.ir.annotations import NAME
+from zeropoint.ir.program import Program
+
+_KEY = re.compile(r"\[(?:'([^']*)'|\"([^\"]*)\"|(\d+))\]|\.?([^.\[\]]+)")
+_RESULT_INFO = "jax.result_info"
+
+
+def is_jax(model: object) -> bool:
+    """Whether a model is a JAX object, by the module of its class. Does not import JAX."""
+    return any(base.__module__.partition(".")[0] in ("jax", "jaxlib") for base in type(model).__mro__)
+
+
+def jax_text(model: Any) -> str:
+    """The StableHLO text of a `jax.stages.Lowered` or a `jax.export.Exported`, with the names of parameters.
+
+    Raises ModelError for any other object of JAX.
+    """
+    if hasattr(model, "mlir_module"):
+        return str(model.mlir_module())
+    if hasattr(model, "as_text") and hasattr(model, "args_info") and hasattr(model, "compile"):
+        return str(model.as_text(dialect="stablehlo", debug_info=True))
+    raise ModelError(
+        f"found {type(model).__name__} of JAX, expected a function with its arguments' shapes: jax.jit(f).lower(x), or "
+        f"jax.export.export(jax.jit(f))(x)"
+    )
+
+
+def named_as_in_jax(program: Program) -> Program:
+    """Inputs and outputs without names get those that JAX wrote into the text; the program is changed in place."""
+    main = program.main
+    inputs = [_dotted(at.desc.data) if isinstance(at := arg.location, NameLoc) else None for arg in program.entry.args]
+    infos = [] if main.res_attrs is None else [found.data.get(_RESULT_INFO) for found in main.res_attrs.data]
+    outputs = [_result_name(info.data) if isinstance(info, StringAttr) else None for info in infos]
+    if named := _named(main.arg_attrs, inputs):
+        main.arg_attrs = named
+    if named := _named(main.res_attrs, outputs):
+        main.res_attrs = named
+    return program
+
+
+def _named(attributes: ArrayAttr[DictionaryAttr] | None, names: list[str | None]) -> ArrayAttr[DictionaryAttr] | None:
+    """The attributes with the names, where they have none and a name is unique; None if there is nothing to name."""
+    if not any(names):
+        return None
+    found = [DictionaryAttr({}) for _ in names] if attributes is None else list(attributes.data)
+    for index, name in enumerate(names):
+        if name and names.count(name) == 1 and NAME not in found[index].data:
+            found[index] = DictionaryAttr({**found[index].data, NAME: StringAttr(name)})
+    return ArrayAttr(found)
+
+
+def _dotted(path: str) -> str:
+    """`params['conv'][0]` as `params.conv.0`."""
+    return ".".join(next(part for part in match.groups() if part is not None) for match in _KEY.finditer(path))
+
+
+def _result_name(info: str) -> str | None:
+    """`result['scores']` as `scores`; None for a result that has only a number, or that is all of what is returned."""
+    name = _dotted(info.removeprefix("result"))
+    return None if not name or name.isdigit() else name

@@ -1,0 +1,87 @@
+"""JAX functions as models, by the names of their parameters; and inputs of StableHLO text as constants."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import zeropoint as zp
+
+# As `jax.jit(apply).lower(params, image).as_text(debug_info=True)` prints it (JAX 0.10), without what repeats.
+TEXT = """#loc1 = loc("params['b']")
+#loc2 = loc("params['w']")
+#loc3 = loc("image")
+module @jit_apply attributes {mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 1 : i32} {
+  func.func public @main(%arg0: tensor<3xf32> loc("params['b']"), %arg1: tensor<4x3xf32> loc("params['w']"),
+      %arg2: tensor<2x4xf32> loc("image")) -> (tensor<2x3xf32> {jax.result_info = "result['scores']"}) {
+    %0 = stablehlo.dot_general %arg2, %arg1, contracting_dims = [1] x [0], precision = [DEFAULT, DEFAULT] :
+      (tensor<2x4xf32>, tensor<4x3xf32>) -> tensor<2x3xf32> loc(#loc19)
+    %1 = stablehlo.broadcast_in_dim %arg0, dims = [1] : (tensor<3xf32>) -> tensor<2x3xf32> loc(#loc19)
+    %2 = stablehlo.add %0, %1 : tensor<2x3xf32> loc(#loc21)
+    return %2 : tensor<2x3xf32> loc(#loc18)
+  } loc(#loc)
+} loc(#loc)
+#loc = loc(unknown)
+#loc4 = loc("network.py":3:34 to :53)
+#loc5 = loc("network.py":3:2 to 5:66)
+#loc10 = loc("apply"(#loc4))
+#loc15 = loc(callsite(#loc10 at #loc5))
+#loc18 = loc("jit(apply)"(#loc5))
+#loc19 = loc("jit(apply)/dot_general"(#loc15))
+#loc21 = loc("jit(apply)/add"(#loc15))
+"""
+IMAGE = np.arange(8, dtype=np.float32).reshape(2, 4)
+WEIGHTS = {"params.b": np.float32([1, 2, 3]), "params.w": np.arange(12, dtype=np.float32).reshape(4, 3)}
+
+
+def expected() -> Any:
+    return IMAGE @ WEIGHTS["params.w"] + WEIGHTS["params.b"]
+
+
+def test_inputs_and_outputs_have_the_names_of_the_function() -> None:
+    model = zp.load(TEXT)
+    assert [port.name for port in model.inputs] == ["params.b", "params.w", "image"]
+    assert [port.name for port in model.outputs] == ["scores"]
+    np.testing.assert_array_equal(model(image=IMAGE, **WEIGHTS)["scores"], expected())
+
+
+def test_names_that_repeat_and_results_without_names_are_numbered() -> None:
+    text = TEXT.replace("result['scores']", "result[0]").replace("params['w']", "params['b']")
+    model = zp.load(text)
+    assert [port.name for port in model.inputs] == ["arg0", "arg1", "image"]
+    assert [port.name for port in model.outputs] == ["result0"]
+
+
+def test_parameters_become_constants() -> None:
+    model = zp.load(TEXT, constants=WEIGHTS)
+    assert [port.name for port in model.inputs] == ["image"]
+    np.testing.assert_array_equal(model(IMAGE)["scores"], expected())
+
+
+@pytest.mark.parametrize(
+    ("constants", "message"),
+    [
+        ({"w": np.zeros(3)}, "found a value for 'w', expected one of the inputs: params.b, params.w, image"),
+        ({"params.b": np.zeros(3)}, r"input 'params.b': found a value of float64\[3\], expected tensor<3xf32>"),
+        ({"params.b": np.zeros((3, 1), np.float32)}, r"found a value of float32\[3, 1\], expected tensor<3xf32>"),
+    ],
+)
+def test_constants_that_do_not_fit_are_refused(constants: dict[str, Any], message: str) -> None:
+    with pytest.raises(zp.Error, match=message):
+        zp.load(TEXT, constants=constants)
+
+
+def test_what_jax_lowers_or_exports_is_a_model() -> None:
+    jax = pytest.importorskip("jax")
+
+    def apply(params: Any, image: Any) -> Any:
+        return {"scores": image @ params["w"] + params["b"]}
+
+    params = {name.removeprefix("params."): array for name, array in WEIGHTS.items()}
+    for source in (jax.jit(apply).lower(params, IMAGE), jax.export.export(jax.jit(apply))(params, IMAGE)):
+        model = zp.load(source, constants=WEIGHTS)
+        np.testing.assert_allclose(model(image=IMAGE)["scores"], expected())
+    with pytest.raises(zp.Error, match=r"of JAX, expected a function with its arguments' shapes: jax.jit\(f\)"):
+        zp.load(jax.jit(apply))
