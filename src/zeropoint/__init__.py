@@ -60,8 +60,8 @@ def load(
     constants: Mapping[str, Array] | None = None,
     example: Any = None,
 ) -> Model:
-    """Load a file (.onnx, .mlir, .tflite), an `onnx.ModelProto`, StableHLO text, a PyTorch module or ExportedProgram, or
-    what `jax.jit(f).lower(...)` returns.
+    """Load a file (.onnx, .mlir, .tflite), an `onnx.ModelProto`, StableHLO text, a PyTorch module or ExportedProgram,
+    or what `jax.jit(f).lower(...)` returns.
 
     `shapes` fixes dynamic dimensions of inputs, `{"x": (1, 3, 224, 224)}`. `constants` turns inputs into constants,
     `{"sr": np.array(16000)}`. `example` holds the inputs for tracing a `torch.nn.Module`. Raises ModelError, a single
