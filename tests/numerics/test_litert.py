@@ -51,6 +51,22 @@ def test_add_and_sub(op, seed, dtype):
     assert np.array_equal(found, ours.apply(a, b))
 
 
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize(("op", "root"), [("SQRT", 0.5), ("RSQRT", -0.5)])
+def test_roots_of_every_value_that_is_not_negative(op, root, seed):
+    generator = np.random.default_rng(seed)
+    scale = f32(10 ** generator.uniform(-4, 1))
+    wanted = f32((scale * (256 if root > 0 else 1)) ** root / generator.integers(5, 256))
+    given, offset = (int(point) for point in generator.integers(-128, 100, 2))
+    q = np.arange(given, 128).astype(np.int8)
+    ports = Port(q.shape, "int8", (scale,), (given,)), Port(q.shape, "int8", (wanted,), (offset,))
+    found = run(op, None, [ports[0]], ports[1], q)
+    parameters = [AffineParameters(s, z, -128, 127) for s, z in ((scale, given), (wanted, offset))]
+    entries = function_table(op.lower(), parameters[0], parameters[1], lambda x: x)
+    assert entries is not None
+    assert np.array_equal(found, entries[q.astype(np.int64) + 128])
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_mul(seed):
     generator = np.random.default_rng(seed)

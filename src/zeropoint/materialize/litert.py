@@ -165,6 +165,8 @@ KERNELS: Mapping[str, Callable[[Kernel], SSAValue]] = {
     "leaky_relu": function,
     "log": function,
     "mean": mean,
+    "rsqrt": function,
+    "sqrt": function,
 }
 """By logical kernel; `materialize` has the default for the others. Logistic and tanh need no own entry: their output
 scales are powers of two, so a multiplication by the reciprocal is exact."""

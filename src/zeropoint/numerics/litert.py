@@ -1,8 +1,8 @@
 """The arithmetic of LiteRT's kernels that are neither a requantized sum nor a real function rounded once.
 
 A mean multiplies by one fixed-point number that includes the division by the count. A function of 8-bit values is a
-table of 256 entries: `abs` and `leaky_relu` multiply in fixed point, `hard_swish` computes in 16 bits, the others
-evaluate f32 and multiply by the reciprocal of the output scale.
+table of 256 entries: `abs`, `leaky_relu` and `rsqrt` compute in fixed point, `hard_swish` in 16 bits, `sqrt` truncates,
+the others evaluate f32 and multiply by the reciprocal of the output scale.
 
 Sources: TFLite's reduce.h (QuantizedMeanOrSum), leaky_relu.h, hard_swish.h, elementwise.cc, and LUTPopulate.
 """
@@ -19,8 +19,16 @@ from zeropoint.numerics.arrays import AnyArray, IntArray
 from zeropoint.numerics.multiplier import quantize_multiplier
 from zeropoint.numerics.ranges import AffineParameters
 from zeropoint.numerics.requantize import Multiplier, RequantizeBehaviour
-from zeropoint.numerics.rounding import multiply_by_quantized_multiplier, round_half_away, rounding_divide_by_pot
+from zeropoint.numerics.rounding import (
+    INT32_MAX,
+    INT32_MIN,
+    multiply_by_quantized_multiplier,
+    round_half_away,
+    rounding_divide_by_pot,
+)
 
+ROOT_BITS = 20
+"""Fractional bits of the reciprocal square root before its last multiplication."""
 STORED = np.arange(-128, 128, dtype=np.int64)
 TANH_GELU_AT_2 = 1.95459769
 """The tanh approximation of gelu at 2; the exact gelu is 1.95449974 there."""
@@ -119,6 +127,55 @@ def _evaluated(function: Callable[[AnyArray], AnyArray]) -> Rule:
     return rule
 
 
+def _truncated_root(values: IntArray, given: np.float32, wanted: np.float32, at: Callable[[float], float]) -> AnyArray:
+    """sqrt(x) / s_out in f32, truncated. The kernel has no result for negative values; here it is that of 0."""
+    real = np.sqrt(np.maximum(values, 0).astype(np.float32) * given)
+    return np.floor(real / wanted).astype(np.int64)
+
+
+THREE_HALVES, HALF_ROOT_OF_TWO = (1 << 28) + (1 << 27), 1518500250
+"""1.5 with 28 fractional bits, and sqrt(2) / 2 with 31."""
+ITERATIONS = 5
+
+
+def _inverse_root(values: IntArray) -> tuple[IntArray, IntArray]:
+    """1 / sqrt(v) for v >= 1 as a mantissa of 31 bits and an exponent: GetInvSqrtQuantizedMultiplierExp.
+
+    Five steps of Newton's method, x (3 - v x^2) / 2, on v shifted to 2^27..2^29, with 28 fractional bits.
+    """
+    leading = 32 - np.frexp(values.astype(np.float64))[1].astype(np.int64)
+    pairs = (leading - 1) // 2 - 1
+    half = rounding_divide_by_pot((values << (2 * pairs)) >> 1, 1)
+    x = np.full(values.shape, 1 << 28, np.int64)
+    for _ in range(ITERATIONS):
+        cube = _saturated_shift(_doubled_high(_doubled_high(x, x), x), 6)
+        x = _saturated_shift(_doubled_high(x, THREE_HALVES) - _doubled_high(half, cube), 3)
+    x = _doubled_high(x, HALF_ROOT_OF_TWO)
+    right = 11 - pairs
+    mantissa = np.where(right < 0, x << np.maximum(-right, 0), x)
+    return np.where(values <= 1, INT32_MAX, mantissa), np.where(values <= 1, 0, -np.maximum(right, 0))
+
+
+def _doubled_high(a: IntArray, b: IntArray | int) -> IntArray:
+    """SaturatingRoundingDoublingHighMul of i32; no operand here is the minimum."""
+    product = a * b
+    nudged = product + np.where(product >= 0, 1 << 30, 1 - (1 << 30))
+    return np.sign(nudged) * (np.abs(nudged) >> 31)
+
+
+def _saturated_shift(values: IntArray, bits: int) -> IntArray:
+    return np.clip(values << bits, INT32_MIN, INT32_MAX)
+
+
+def _reciprocal_root(values: IntArray, given: np.float32, wanted: np.float32, at: Callable[[float], float]) -> IntArray:
+    """1 / sqrt(v) with 20 fractional bits, times 1 / (sqrt(s_in) * s_out); the greatest result for 0 and below."""
+    mantissa, exponent = quantize_multiplier(1.0 / float(np.sqrt(given) * wanted))
+    root, power = _inverse_root(np.maximum(values, 1))
+    fine = multiply_by_quantized_multiplier(np.ones_like(values), root, power + ROOT_BITS)
+    found = multiply_by_quantized_multiplier(fine, mantissa, exponent - ROOT_BITS)
+    return np.where(values <= 0, INT32_MAX, found)
+
+
 def _elu(x: AnyArray) -> AnyArray:
     return np.where(x > 0, x, np.expm1(np.minimum(x, np.float32(0))))
 
@@ -148,6 +205,8 @@ TABLES: Mapping[str, Rule] = {
     "leaky_relu": _leaky_relu,
     "log": _evaluated(functions.UNARY["log"]),
     "logistic": _evaluated(functions.UNARY["logistic"]),
+    "rsqrt": _reciprocal_root,
+    "sqrt": _truncated_root,
     "tanh": _evaluated(functions.UNARY["tanh"]),
 }
 """The rules of the tables, by logical kernel."""

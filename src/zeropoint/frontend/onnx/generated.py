@@ -109,7 +109,10 @@ def _element(numbers: SSAValue, index: int, shape: list[int], build: Builder) ->
 
 
 def tile(node: Node, build: Builder) -> SSAValue:
-    """`Tile`: `reshape`, `broadcast_in_dim`, `reshape`; before opset 6, repeats a single dimension."""
+    """`Tile`: `reshape` to a 1 before each repeated dimension, `broadcast_in_dim`, `reshape`.
+
+    Before opset 6, it repeats a single dimension.
+    """
     value = node.operand(0)
     shape = shape_of(value)
     if node.opset < 6:
@@ -119,7 +122,11 @@ def tile(node: Node, build: Builder) -> SSAValue:
         repeats = list(node.integers_at(1, "repeats") or ())
     if len(repeats) != len(shape):
         raise NodeError(f"found {len(repeats)} repeats, expected {len(shape)}")
-    apart = build.reshape(value, [size for pair in shape for size in (1, pair)])
-    target = [size for pair in zip(repeats, shape, strict=True) for size in pair]
+    pairs = [
+        ((1, size), (times, size)) if times != 1 else ((size,), (size,))
+        for times, size in zip(repeats, shape, strict=True)
+    ]
+    apart = build.reshape(value, [size for before, _ in pairs for size in before])
+    target = [size for _, after in pairs for size in after]
     spread = build.broadcast(apart, with_shape(apart, target), list(range(len(target))))
     return build.reshape(spread, [times * size for times, size in zip(repeats, shape, strict=True)])
