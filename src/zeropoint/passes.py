@@ -47,7 +47,7 @@ from zeropoint.solve import (
     wanted_statistics,
 )
 from zeropoint.solve.bound_masks import bound_masks
-from zeropoint.standard import expand_fxpmath, lower_to_standard
+from zeropoint.standard import expand_fxpmath, lower_to_loops, lower_to_standard
 from zeropoint.targets import Target
 from zeropoint.targets import target as named_target
 
@@ -230,6 +230,7 @@ OTHER_PASSES = (
     Pass(litert, "the general algorithm of TFLite, from statistics to quantized ops"),
     Pass(lower, "the quantized program to integers"),
     Pass(lower_quant_ops, "quant casts to arith, math, tensor, linalg, shape"),
+    Pass(lower_to_loops, "integer programs to loops: affine, arith, memref"),
     Pass(lower_to_standard, "integer programs to func, arith, linalg, tensor"),
     Pass(merge_sums, "merge zero-point corrections into biases"),
     Pass(normalize_quant_types, "sub-channel types as per-layer or per-channel ones"),

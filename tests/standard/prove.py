@@ -31,7 +31,7 @@ from zeropoint.ir.program import Program
 from zeropoint.numerics import CommonScaleSum, Multiplier, RequantizeBehaviour
 from zeropoint.standard import lower_to_standard
 
-WIDE = 160
+WIDE = 100
 """Bits of exact integers: no step of any behaviour exceeds them."""
 
 
@@ -117,8 +117,8 @@ def counterexample(behaviour: str, shift: int, width: int, zero_point: int, seco
 
     def product(a: Any) -> Any:
         """An unknown function f with f(a) between 0 and a * (2^bits - 1), whatever the multiplier."""
-        found, factor = multiply(a), z3.BitVecVal((1 << bits) - 1, WIDE)
-        wide, limit = z3.SignExt(WIDE - word, found), z3.SignExt(WIDE - word, a) * factor
+        found, given = multiply(a), z3.SignExt(WIDE - word, a)
+        wide, limit = z3.SignExt(WIDE - word, found), (given << bits) - given
         solver.add(z3.If(a >= 0, z3.And(wide >= 0, wide <= limit), z3.And(wide <= 0, wide >= limit)))
         return found
 

@@ -3,7 +3,7 @@
 A scalar is a rank-0 array, an index one of int64; the extents of a tensor of unknown rank are a 1-D array. Rules are
 looked up by the op's name, so that only programs with such ops load their dialects.
 
-The ops of linalg are in `structured.py`, those of tensor that move elements in `tensor_ops.py`.
+The ops of linalg are in `structured.py`, those of tensor that move elements in `tensor_ops.py`, loops in `loops.py`.
 
 Source: MLIR's pages of the dialects arith, math, shape and tensor. Conversion of a float that is out of range
 of the integer type is poison there, and an unspecified number here.
@@ -26,7 +26,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from zeropoint.interp import structured, tensor_ops
+from zeropoint.interp import loops, structured, tensor_ops
 from zeropoint.interp.binding import Binary, Kernel, Rule, Scope, Unary
 from zeropoint.interp.errors import InputError
 from zeropoint.interp.structured import check_shape
@@ -370,6 +370,7 @@ STANDARD: Mapping[str, Rule] = {
     "linalg.reduce": structured.reduce,
     "linalg.transpose": structured.transpose,
     **{f"math.{name}": _unary(functions.UNARY[function]) for name, function in _FUNCTIONS.items()},
+    **loops.LOOPS,
     "math.absi": _unary(np.abs),
     "math.powf": _binary(functions.BINARY["power"]),
     "math.round": _unary(lambda x: round_half_away(x.astype(np.float64))),

@@ -10,6 +10,12 @@ from collections.abc import Callable
 from xdsl.ir import Dialect
 
 
+def _affine() -> Dialect:
+    from xdsl.dialects.affine import Affine
+
+    return Affine
+
+
 def _arith() -> Dialect:
     from zeropoint.ir.standard.arith import Arith
 
@@ -53,6 +59,7 @@ def _tensor() -> Dialect:
 
 
 STANDARD_DIALECTS: dict[str, Callable[[], Dialect]] = {
+    "affine": _affine,
     "arith": _arith,
     "bufferization": _bufferization,
     "linalg": _linalg,

@@ -1,0 +1,194 @@
+"""Loops over memrefs: the affine dialect, and the ops of memref and bufferization that allocate and view memory.
+
+A nest of loops without carried values runs all at once: each index is an array along an axis of its own, loads gather,
+and stores scatter. So a nest must not read the memory that it writes. Loops that carry values run one step after the
+other.
+
+Source: MLIR's pages of the dialects affine, bufferization and memref. Loads and stores out of bounds are undefined
+there, and refused here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import numpy as np
+from xdsl.dialects.builtin import IndexType
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir.affine import AffineMap
+
+from zeropoint.interp.binding import Kernel, Scope
+from zeropoint.interp.errors import InputError, UnsupportedError
+from zeropoint.ir.tensors import Array, element_dtype
+
+VIEWS = ("bufferization.to_buffer", "bufferization.to_tensor", "memref.collapse_shape", "memref.expand_shape")
+FOR, LOAD, STORE = "affine.for", "affine.load", "affine.store"
+
+
+def same(op: Any, scope: Scope) -> Kernel:
+    """`bufferization.to_buffer` and `to_tensor`: the same memory."""
+    del op, scope
+    return _same
+
+
+def _same(x: Array) -> Array:
+    return x
+
+
+def alloc(op: Any, scope: Scope) -> Kernel:
+    """`memref.alloc` of a static shape; memory is zero at first."""
+    del scope
+    kind = op.memref.type
+    if len(op.dynamic_sizes):
+        raise UnsupportedError("found a memref of dynamic shape, expected a static one")
+    shape, dtype = kind.get_shape(), element_dtype(kind.element_type)
+    return lambda: np.zeros(shape, dtype)
+
+
+def reshaped(op: Any, scope: Scope) -> Kernel:
+    """`memref.collapse_shape` and `memref.expand_shape`: a view of another shape."""
+    del scope
+    shape = op.result.type.get_shape()
+
+    def run(x: Array) -> Array:
+        return x.reshape(shape)
+
+    return run
+
+
+def _at(x: Array, indices: Sequence[Array]) -> tuple[Array, ...]:
+    for index, size in zip(indices, x.shape, strict=True):
+        found = np.asarray(index)
+        if found.size and (found.min() < 0 or found.max() >= size):
+            raise InputError(f"found index {found.max()} of a memref of shape {[*x.shape]}, expected one inside")
+    return tuple(indices)
+
+
+def _evaluated(indexing: AffineMap, operands: Sequence[Array]) -> list[Array]:
+    """The results of a map; its operands are dimensions, then symbols."""
+    dims, symbols = operands[: indexing.num_dims], operands[indexing.num_dims :]
+    return [np.asarray(expression.eval(cast("Any", dims), cast("Any", symbols))) for expression in indexing.results]
+
+
+def load(op: Any, scope: Scope) -> Kernel:
+    """`affine.load`: the elements at the results of the map."""
+    del scope
+    indexing = op.map.data
+
+    def run(x: Array, *indices: Array) -> Array:
+        return np.asarray(x[_at(x, _evaluated(indexing, indices))])
+
+    return run
+
+
+def load_at(op: Any, scope: Scope) -> Kernel:
+    """`memref.load`: the elements at the indices."""
+    del op, scope
+
+    def run(x: Array, *indices: Array) -> Array:
+        return np.asarray(x[_at(x, indices)])
+
+    return run
+
+
+def store(op: Any, scope: Scope) -> Kernel:
+    """`affine.store`: writes elements at the results of the map."""
+    del scope
+    indexing = op.map.data
+
+    def run(value: Array, x: Array, *indices: Array) -> tuple[()]:
+        x[_at(x, _evaluated(indexing, indices))] = value
+        return ()
+
+    return run
+
+
+def _range(op: Any) -> range:
+    """The values of a loop's index. Raises UnsupportedError for bounds that are not constant."""
+    if len(op.lowerBoundOperands) + len(op.upperBoundOperands):
+        raise UnsupportedError("found a loop whose bounds depend on values, expected constant bounds")
+    low, high = (bound.data.eval([], [])[0] for bound in (op.lowerBoundMap, op.upperBoundMap))
+    return range(low, high, op.step.value.data)
+
+
+def for_(op: Any, scope: Scope) -> Kernel:
+    """`affine.for`: a loop that carries values, or a nest of loops that don't."""
+    return _carrying(op, scope) if len(op.inits) else _nest(op, scope)
+
+
+def _carrying(op: Any, scope: Scope) -> Kernel:
+    steps, count = _range(op), len(op.inits)
+    branch = scope.branch(op.body.block)
+
+    def run(*operands: Array) -> Array | tuple[Array, ...]:
+        values: Sequence[Array] = operands[:count]
+        for index in steps:
+            values = branch([np.asarray(index), *values], operands[count:])
+        return values[0] if count == 1 else tuple(values)
+
+    return run
+
+
+def _nest(op: Any, scope: Scope) -> Kernel:
+    ranges, leaf = [_range(op)], op
+    indices: list[SSAValue] = [op.body.block.args[0]]
+    while (first := leaf.body.block.first_op).name == FOR and not len(first.inits) and _is_alone(leaf.body.block):
+        leaf = first
+        ranges.append(_range(leaf))
+        indices.append(leaf.body.block.args[0])
+    branch = scope.branch(_checked(leaf.body.block, indices))
+    values = [np.arange(steps.start, steps.stop, steps.step) for steps in ranges]
+    grid = np.meshgrid(*values, indexing="ij", sparse=True)
+
+    def run(*captured: Array) -> tuple[()]:
+        if all(len(steps) for steps in ranges):
+            branch(list(grid), captured)
+        return ()
+
+    return run
+
+
+def _memory(value: SSAValue) -> SSAValue:
+    """The memref or tensor that a view is of."""
+    while isinstance(value.owner, Operation) and value.owner.name in VIEWS:
+        value = value.owner.operands[0]
+    return value
+
+
+def _is_alone(block: Block) -> bool:
+    return len(block.ops) == 2
+
+
+def _checked(block: Block, indices: Sequence[SSAValue]) -> Block:
+    """The innermost block as a function of all indices. Raises UnsupportedError if it cannot run at once."""
+    read: set[SSAValue] = set()
+    written: set[SSAValue] = set()
+    for op in block.walk():
+        if op.name == FOR and not len(cast("Any", op).inits):
+            raise UnsupportedError("found a loop beside other ops, expected loops that are nested one in the other")
+        if op.name in (LOAD, "memref.load"):
+            read.add(_memory(op.operands[0]))
+        if op.name == STORE:
+            written.add(_memory(op.operands[1]))
+    if read & written:
+        raise UnsupportedError("found loops that read the memory that they write, expected two memrefs")
+    copied = Block(arg_types=[IndexType()] * len(indices))
+    values = dict(zip(indices, copied.args, strict=True))
+    for op in block.ops:
+        copied.add_op(op.clone(cast("dict[SSAValue, SSAValue]", values)))
+    return copied
+
+
+LOOPS: dict[str, Callable[[Any, Scope], Kernel]] = {
+    FOR: for_,
+    LOAD: load,
+    STORE: store,
+    "bufferization.to_buffer": same,
+    "bufferization.to_tensor": same,
+    "memref.alloc": alloc,
+    "memref.collapse_shape": reshaped,
+    "memref.expand_shape": reshaped,
+    "memref.load": load_at,
+}
+"""The rules, by op name."""

@@ -1,0 +1,343 @@
+"""Lower programs in standard form to loops over memrefs, in the affine and memref dialects.
+
+```mlir
+%0 = linalg.matmul ins(%x, %w : tensor<2x3xi8>, tensor<3x4xi8>) outs(%zeros : tensor<2x4xi32>) -> tensor<2x4xi32>
+```
+becomes
+```mlir
+affine.for %i = 0 to 2 {
+  affine.for %j = 0 to 4 {
+    %acc = affine.for %k = 0 to 3 iter_args(%total = %zero) -> (i32) {
+      %a = affine.load %x[%i, %k] : memref<2x3xi8>
+      %b = affine.load %w[%k, %j] : memref<3x4xi8>
+      %1 = arith.extsi %a : i8 to i32
+      %2 = arith.extsi %b : i8 to i32
+      %3 = arith.muli %1, %2 : i32
+      %4 = arith.addi %total, %3 : i32
+      affine.yield %4 : i32
+    }
+    affine.store %acc, %y[%i, %j] : memref<2x4xi32>
+  }
+}
+```
+Arguments and results of functions stay tensors, cast by the bufferization dialect. Other programs are lowered by
+`lower-to-standard` first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar, cast
+
+from xdsl.builder import Builder
+from xdsl.dialects import affine, linalg, memref, tensor
+from xdsl.dialects.affine import ForOp
+from xdsl.dialects.bufferization import ToBufferOp, ToTensorOp
+from xdsl.dialects.builtin import AffineMapAttr, IndexType, LocationAttr, MemRefType, TensorType, UnitAttr
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir.affine import AffineExpr, AffineMap
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from zeropoint.ir.dead_code import remove_dead_ops
+from zeropoint.ir.locations import describe
+from zeropoint.ir.program import Program
+from zeropoint.ir.tensors import element_of, shape_of
+from zeropoint.quant_passes.errors import LoweringError
+from zeropoint.standard.lower_to_standard import lower_to_standard
+
+OperationT = TypeVar("OperationT", bound=Operation)
+Indices = Sequence[SSAValue]
+Fill = Callable[["Nest", Indices], None]
+"""Emits the body of a loop nest, given the indices of its loops."""
+
+
+@dataclass
+class Nest:
+    """An insertion point, and the memrefs of a function's tensors."""
+
+    builder: Builder
+    location: LocationAttr
+    buffers: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
+
+    def insert(self, op: OperationT) -> OperationT:
+        """Insert an op with the location of the op that is being lowered."""
+        op.location = self.location
+        return self.builder.insert(op)
+
+    def inside(self, block: Block) -> Nest:
+        """The same at the end of a block."""
+        return Nest(Builder(InsertPoint.at_end(block)), self.location, self.buffers)
+
+    def buffer(self, value: SSAValue) -> SSAValue:
+        """The memref of a tensor; of an argument or a constant, a cast."""
+        if value not in self.buffers:
+            kind = cast("TensorType[Any]", value.type)
+            cast_op = ToBufferOp.create(
+                operands=[value],
+                result_types=[MemRefType(kind.element_type, kind.get_shape())],
+                properties={"read_only": UnitAttr()},
+            )
+            owner = value.owner
+            where = InsertPoint.at_start(owner) if isinstance(owner, Block) else InsertPoint.after(owner)
+            self.buffers[value] = Builder(where).insert(cast_op).memref
+        return self.buffers[value]
+
+    def alloc(self, value: SSAValue) -> SSAValue:
+        """A new memref for the tensor `value`."""
+        op = memref.AllocOp([], [], MemRefType(element_of(value), shape_of(value)))
+        self.buffers[value] = self.insert(op).memref
+        return self.buffers[value]
+
+    def loops(self, sizes: Sequence[int], body: Fill) -> None:
+        """Nested loops from 0 to each size."""
+        indices: list[SSAValue] = []
+        nest = self
+        for size in sizes:
+            block = Block(arg_types=[IndexType()])
+            nest.insert(ForOp.from_region([], [], [], [], 0, size, Region(block)))
+            inner = nest.inside(block)
+            inner.insert(affine.YieldOp.get())
+            nest = Nest(Builder(InsertPoint.at_start(block)), self.location, self.buffers)
+            indices.append(block.args[0])
+        body(nest, indices)
+
+    def load(self, source: SSAValue, indices: Indices, indexing: AffineMap | None = None) -> SSAValue:
+        """`affine.load` of an element of a memref."""
+        attribute = None if indexing is None else AffineMapAttr(indexing)
+        return self.insert(affine.LoadOp(source, indices, attribute)).result
+
+    def store(self, value: SSAValue, target: SSAValue, indices: Indices, indexing: AffineMap | None = None) -> None:
+        """`affine.store` of an element of a memref."""
+        attribute = None if indexing is None else AffineMapAttr(indexing)
+        self.insert(affine.StoreOp(value, target, indices, attribute))
+
+
+@dataclass(frozen=True)
+class Structured:
+    """A structured op: its loops, the maps from loops to operands, and its body."""
+
+    op: Operation
+    inputs: Sequence[SSAValue]
+    outputs: Sequence[SSAValue]
+    maps: Sequence[AffineMap]
+    reduced: Sequence[int]
+    block: Block
+
+    @staticmethod
+    def of(op: Any) -> Structured:
+        """The loops of any op of the linalg dialect that `lower-to-standard` emits."""
+        if isinstance(op, linalg.ops.ReduceOp):
+            rank, dims = len(shape_of(op.input)), op.dimensions.get_values()
+            kept = tuple(AffineExpr.dimension(dim) for dim in range(rank) if dim not in dims)
+            maps = [AffineMap.identity(rank), AffineMap(rank, 0, kept)]
+            return Structured(op, [op.input], [op.init], maps, dims, op.region.block)
+        iterators = [entry.data.value for entry in op.get_iterator_types()]
+        reduced = [dim for dim, kind in enumerate(iterators) if kind == "reduction"]
+        return Structured(
+            op, op.inputs, op.outputs, [found.data for found in op.get_indexing_maps()], reduced, op.body.block
+        )
+
+    def size(self, dim: int) -> int:
+        """The trip count of a loop: the size of a dimension that it indexes alone."""
+        for value, indexing in zip((*self.inputs, *self.outputs), self.maps, strict=True):
+            for position, expression in enumerate(indexing.results):
+                if expression == AffineExpr.dimension(dim):
+                    return shape_of(value)[position]
+        raise LoweringError(f"{describe(self.op)}: expected every loop to index a dimension alone", self.op)
+
+
+def _lower_structured(nest: Nest, op: Operation) -> None:
+    found = Structured.of(op)
+    targets = [nest.alloc(result) for result in op.results]
+    rank = found.maps[0].num_dims
+    parallel = [dim for dim in range(rank) if dim not in found.reduced]
+
+    def body(inner: Nest, indices: Indices) -> None:
+        at = dict(zip(parallel, indices, strict=True))
+        totals = _initial(inner, found, at)
+        results = _reduce(inner, found, at, totals) if found.reduced else _body(inner, found, at, totals)
+        for value, target, indexing in zip(results, targets, found.maps[len(found.inputs) :], strict=True):
+            inner.store(value, target, *_access(at, indexing))
+
+    nest.loops([found.size(dim) for dim in parallel], body)
+
+
+def _access(at: Mapping[int, SSAValue], indexing: AffineMap) -> tuple[list[SSAValue], AffineMap]:
+    """The loop indices that a map reads, and the map from them."""
+    used = sorted({dim for expression in indexing.results for dim in expression.used_dims()})
+    renamed: list[AffineExpr] = [AffineExpr.constant(0)] * indexing.num_dims
+    for position, dim in enumerate(used):
+        renamed[dim] = AffineExpr.dimension(position)
+    results = tuple(expression.replace_dims_and_symbols(renamed, []) for expression in indexing.results)
+    return [at[dim] for dim in used], AffineMap(len(used), 0, results)
+
+
+def _initial(nest: Nest, found: Structured, at: Mapping[int, SSAValue]) -> list[SSAValue | None]:
+    """The totals before the first step: the number of a fill, or the element of the output; None if it is not read."""
+    totals: list[SSAValue | None] = []
+    arguments = found.block.args[len(found.inputs) :]
+    for value, argument, indexing in zip(found.outputs, arguments, found.maps[len(found.inputs) :], strict=True):
+        if isinstance(value.owner, linalg.ops.FillOp):
+            totals.append(value.owner.inputs[0])
+        elif argument.first_use is None:
+            totals.append(None)
+        else:
+            totals.append(nest.load(nest.buffer(value), *_access(at, indexing)))
+    return totals
+
+
+def _reduce(
+    nest: Nest, found: Structured, at: Mapping[int, SSAValue], totals: Sequence[SSAValue | None]
+) -> list[SSAValue]:
+    """Loops that carry the totals."""
+    given = [total for total in totals if total is not None]
+    if len(given) < len(totals):
+        raise LoweringError(f"{describe(found.op)}: found a reduction that ignores its total", found.op)
+    at, outer = dict(at), nest
+    levels: list[ForOp] = []
+    for dim in found.reduced:
+        block = Block(arg_types=[IndexType(), *(total.type for total in given)])
+        types = [total.type for total in given]
+        levels.append(outer.insert(ForOp.from_region([], [], given, types, 0, found.size(dim), Region(block))))
+        at[dim], given, outer = block.args[0], list(block.args[1:]), outer.inside(block)
+    made = _body(outer, found, at, given)
+    for level in reversed(levels):
+        nest.inside(level.body.block).insert(affine.YieldOp.get(*made))
+        made = [*map(SSAValue.get, level.results)]
+    return made
+
+
+def _body(
+    nest: Nest, found: Structured, at: Mapping[int, SSAValue], totals: Sequence[SSAValue | None]
+) -> list[SSAValue]:
+    """The body on elements that are loaded here."""
+    values: dict[SSAValue, SSAValue] = {}
+    count = len(found.inputs)
+    for value, argument, indexing in zip(found.inputs, found.block.args[:count], found.maps[:count], strict=True):
+        if argument.first_use is not None:
+            values[argument] = nest.load(nest.buffer(value), *_access(at, indexing))
+    for argument, total in zip(found.block.args[count:], totals, strict=True):
+        if total is not None:
+            values[argument] = total
+    last = cast("Operation", found.block.last_op)
+    for op in found.block.ops:
+        if op is last:
+            break
+        if isinstance(op, linalg.ops.IndexOp):
+            values[op.result] = at[int(op.dim.value.data)]
+        elif isinstance(op, tensor.ExtractOp):
+            indices = [values[index] for index in op.indices]
+            values[op.result] = nest.insert(memref.LoadOp.get(nest.buffer(op.tensor), indices)).results[0]
+        else:
+            nest.insert(op.clone(values))
+    return [values.get(value, value) for value in last.operands]
+
+
+def _lower_fill(nest: Nest, op: linalg.ops.FillOp) -> None:
+    """A loop nest that stores one number, where a reader needs more than the number."""
+    if all(_reads_the_number(use.operation, op.results[0]) for use in op.results[0].uses):
+        return
+    target = nest.alloc(op.results[0])
+    nest.loops(shape_of(op.results[0]), lambda inner, indices: inner.store(op.inputs[0], target, indices))
+
+
+def _reads_the_number(reader: Operation, value: SSAValue) -> bool:
+    structured = reader.name.startswith("linalg.") and not isinstance(reader, linalg.ops.FillOp)
+    return structured and value not in Structured.of(reader).inputs
+
+
+def _shifted(offsets: Sequence[int], strides: Sequence[int]) -> AffineMap:
+    """offset + i * stride in each dimension."""
+    pairs = enumerate(zip(offsets, strides, strict=True))
+    results = tuple(AffineExpr.dimension(dim) * stride + offset for dim, (offset, stride) in pairs)
+    return AffineMap(len(offsets), 0, results)
+
+
+def _lower_pad(nest: Nest, op: tensor.PadOp) -> None:
+    target, source = nest.alloc(op.result), nest.buffer(op.source)
+    number = cast("Operation", op.region.block.last_op).operands[0]
+    place = _shifted(op.static_low.get_values(), [1] * len(op.static_low))
+    nest.loops(shape_of(op.result), lambda inner, indices: inner.store(number, target, indices))
+    nest.loops(shape_of(op.source), lambda inner, at: inner.store(inner.load(source, at), target, at, place))
+
+
+def _lower_extract_slice(nest: Nest, op: tensor.ExtractSliceOp) -> None:
+    target, source = nest.alloc(op.result), nest.buffer(op.source)
+    place = _shifted(op.static_offsets.get_values(), op.static_strides.get_values())
+    nest.loops(shape_of(op.result), lambda inner, at: inner.store(inner.load(source, at, place), target, at))
+
+
+def _lower_insert_slice(nest: Nest, op: tensor.InsertSliceOp) -> None:
+    target, source = nest.alloc(op.result), nest.buffer(op.source)
+    if not isinstance(op.dest.owner, tensor.EmptyOp):
+        before = nest.buffer(op.dest)
+        nest.loops(shape_of(op.dest), lambda inner, at: inner.store(inner.load(before, at), target, at))
+    place = _shifted(op.static_offsets.get_values(), op.static_strides.get_values())
+    nest.loops(shape_of(op.source), lambda inner, at: inner.store(inner.load(source, at), target, at, place))
+
+
+def _lower_reshape(nest: Nest, op: tensor.CollapseShapeOp | tensor.ExpandShapeOp) -> None:
+    """The same memory in another shape."""
+    kind = MemRefType(element_of(op.result), shape_of(op.result))
+    expands = isinstance(op, tensor.ExpandShapeOp)
+    form = memref.ExpandShapeOp if expands else memref.CollapseShapeOp
+    properties: dict[str, Attribute] = {"reassociation": op.reassociation}
+    if isinstance(op, tensor.ExpandShapeOp):
+        properties["static_output_shape"] = op.static_output_shape
+    made = form.create(operands=[nest.buffer(op.src)], result_types=[kind], properties=properties)
+    nest.buffers[op.result] = nest.insert(made).results[0]
+
+
+def _lower_extract(nest: Nest, op: tensor.ExtractOp) -> None:
+    found = nest.insert(memref.LoadOp.get(nest.buffer(op.tensor), list(op.indices))).results[0]
+    op.result.replace_all_uses_with(found)
+
+
+def _lower_return(nest: Nest, op: ReturnOp) -> None:
+    op.operands = [
+        nest.insert(ToTensorOp(nest.buffers[value], restrict=True)).tensor if value in nest.buffers else value
+        for value in op.operands
+    ]
+
+
+_LOWERINGS: Mapping[type[Operation], Callable[[Nest, Any], None]] = {
+    ReturnOp: _lower_return,
+    linalg.ops.FillOp: _lower_fill,
+    tensor.CollapseShapeOp: _lower_reshape,
+    tensor.ExpandShapeOp: _lower_reshape,
+    tensor.ExtractOp: _lower_extract,
+    tensor.ExtractSliceOp: _lower_extract_slice,
+    tensor.InsertSliceOp: _lower_insert_slice,
+    tensor.PadOp: _lower_pad,
+}
+_KEPT = frozenset(("arith", "bufferization", "math", "memref"))
+
+
+def lower_to_loops(program: Program) -> Program:
+    """A copy in affine, arith, math and memref ops, with the same results.
+
+    Raises LoweringError for dynamic shapes and for the ops that `lower-to-standard` refuses.
+    """
+    program = lower_to_standard(program)
+    for function in [op for op in program.module.ops if isinstance(op, FuncOp)]:
+        _lower_block(function.body.block)
+    return program
+
+
+def _lower_block(block: Block) -> None:
+    given, buffers = list(block.ops), dict[SSAValue, SSAValue]()
+    for op in given:
+        nest = Nest(Builder(InsertPoint.before(op)), op.location, buffers)
+        dialect = op.name.partition(".")[0]
+        if type(op) in _LOWERINGS:
+            _LOWERINGS[type(op)](nest, op)
+        elif dialect == "linalg":
+            _lower_structured(nest, op)
+        elif dialect not in _KEPT and not isinstance(op, tensor.EmptyOp):
+            raise LoweringError(f"{describe(op)}: found an op without a form in loops, expected static shapes", op)
+    for op in reversed(given):
+        if op.name.partition(".")[0] in ("linalg", "tensor"):
+            Rewriter.erase_op(op)
+    remove_dead_ops(block)

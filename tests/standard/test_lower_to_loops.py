@@ -1,0 +1,98 @@
+"""Programs in loops compute what the integer programs compute, in our interpreter and compiled by C++ MLIR."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from oracle import mlir
+from standard.programs import PROGRAMS, arguments
+from zeropoint.errors import Error
+from zeropoint.interp import Interpreter
+from zeropoint.interp.execute import execute
+from zeropoint.ir.text import parse_program, print_program
+from zeropoint.standard import lower_to_loops
+
+DIALECTS = {"affine", "arith", "bufferization", "builtin", "func", "math", "memref"}
+
+
+@pytest.mark.parametrize("text", PROGRAMS.values(), ids=PROGRAMS)
+def test_the_loops_have_the_same_results(text: str) -> None:
+    program = parse_program(text)
+    lowered = lower_to_loops(program)
+    assert {op.name.partition(".")[0] for op in lowered.module.walk()} <= DIALECTS
+    read = parse_program(print_program(lowered), weights=lowered.weights)
+    values = arguments(program, np.random.default_rng(0))
+    expected, found = (Interpreter(each).run_values(values) for each in (program, read))
+    for one, other in zip(expected, found, strict=True):
+        np.testing.assert_array_equal(other, one)
+        assert other.dtype == one.dtype
+
+
+@pytest.mark.parametrize("name", ["matrices", "convolution", "maximum", "rows", "pad", "concatenate", "reshape"])
+def test_compiled_loops_have_our_bits(name: str) -> None:
+    mlir.require()
+    program = parse_program(PROGRAMS[name])
+    values = arguments(program, np.random.default_rng(1))
+    (found,) = mlir.ORACLE.call(lower_to_loops(program), [values], "func.func(lower-affine),")
+    np.testing.assert_array_equal(found[0], Interpreter(program).run_values(values)[0])
+
+
+def test_requantization_is_in_the_loop_nest_that_reads_the_sums() -> None:
+    text = """func.func @main(%x: tensor<2x3xi8>, %w: tensor<3x4xi8>) -> tensor<2x4xi8> {
+      %m = stablehlo.constant dense<[1073741824, 1073741825, 1073741826, 1073741827]> : tensor<4xi32>
+      %n = stablehlo.constant dense<[32, 33, 34, 35]> : tensor<4xi32>
+      %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0]
+        : (tensor<2x3xi8>, tensor<3x4xi8>) -> tensor<2x4xi32>
+      %1 = "fxpmath.requantize"(%0, %m, %n) <{axis = 1 : i64, behaviour = "fixed32", zero_point = 3 : i64,
+        storage_min = -128 : i64, storage_max = 127 : i64}>
+        : (tensor<2x4xi32>, tensor<4xi32>, tensor<4xi32>) -> tensor<2x4xi8>
+      return %1 : tensor<2x4xi8>
+    }"""
+    program = parse_program(text)
+    values = arguments(program, np.random.default_rng(2))
+    lowered = lower_to_loops(program)
+    (expected,), (found,) = (Interpreter(each).run_values(values) for each in (program, lowered))
+    np.testing.assert_array_equal(found, expected)
+    assert sum(op.name == "affine.for" for op in lowered.module.walk()) == 5
+
+
+REFUSED = {
+    "found loops that read the memory that they write": """func.func @main(%x: tensor<4xi8>) -> tensor<4xi8> {
+      %0 = bufferization.to_buffer %x : tensor<4xi8> to memref<4xi8>
+      affine.for %i = 0 to 3 {
+        %1 = affine.load %0[%i] : memref<4xi8>
+        affine.store %1, %0[%i + 1] : memref<4xi8>
+      }
+      %2 = bufferization.to_tensor %0 restrict : memref<4xi8> to tensor<4xi8>
+      return %2 : tensor<4xi8>
+    }""",
+    r"found index 4 of a memref of shape \[4\]": """func.func @main(%x: tensor<4xi8>) -> tensor<4xi8> {
+      %0 = bufferization.to_buffer %x : tensor<4xi8> to memref<4xi8>
+      %1 = memref.alloc() : memref<4xi8>
+      affine.for %i = 0 to 4 {
+        %2 = affine.load %0[%i + 1] : memref<4xi8>
+        affine.store %2, %1[%i] : memref<4xi8>
+      }
+      %3 = bufferization.to_tensor %1 restrict : memref<4xi8> to tensor<4xi8>
+      return %3 : tensor<4xi8>
+    }""",
+    "found a loop beside other ops": """func.func @main(%x: tensor<4xi8>) -> tensor<4xi8> {
+      %0 = bufferization.to_buffer %x : tensor<4xi8> to memref<4xi8>
+      %1 = memref.alloc() : memref<4xi8>
+      affine.for %i = 0 to 4 {
+        %2 = affine.load %0[%i] : memref<4xi8>
+        affine.for %j = 0 to 4 {
+          affine.store %2, %1[%j] : memref<4xi8>
+        }
+      }
+      %3 = bufferization.to_tensor %1 restrict : memref<4xi8> to tensor<4xi8>
+      return %3 : tensor<4xi8>
+    }""",
+}
+
+
+@pytest.mark.parametrize("sentence", REFUSED)
+def test_loops_that_cannot_run_at_once_are_refused(sentence: str) -> None:
+    with pytest.raises(Error, match=sentence):
+        list(execute(parse_program(REFUSED[sentence]), [np.zeros(4, np.int8)]))
