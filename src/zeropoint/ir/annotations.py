@@ -58,6 +58,9 @@ QUANTILES = "zeropoint.quantiles"
 ACCUMULATOR = "zeropoint.accumulator"
 """On a contraction or its bias addition with a quantized result of 32-bit storage: `i64` if the kernel accumulates in
 64 bits because 32 could overflow. No quantized type is that wide. The value does not saturate."""
+ZERO_POINTS = "zeropoint.zero_points"
+"""On a contraction of integers: `inside` if zero points were subtracted from its operands, `after` if its sums are
+corrected."""
 EXPRESSED = "zeropoint.expressed"
 """On an argument or result, or on the op that produces an integer value: the quantized type that the value stores."""
 

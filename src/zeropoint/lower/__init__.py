@@ -10,6 +10,6 @@ from zeropoint.lower.merge_sums import merge_sums
 __all__ = ["LoweringError", "fold_bounds", "integer_io", "integer_program", "lower", "merge_sums"]
 
 
-def integer_program(program: Program, profile: str | None = None) -> Program:
+def integer_program(program: Program, profile: str | None = None, zero_points: str | None = None) -> Program:
     """`lower`, then `merge_sums` and `fold_bounds`."""
-    return fold_bounds(merge_sums(lower(program, profile)))
+    return fold_bounds(merge_sums(lower(program, profile, zero_points)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import TypeVar
 
 import numpy as np
@@ -35,6 +36,20 @@ from zeropoint.ranges import Interval, Ranges
 
 OperationT = TypeVar("OperationT", bound=Operation)
 Combination = AddOp | SubtractOp | MultiplyOp
+
+
+class Correction(StrEnum):
+    """Where a contraction corrects zero points (`lower/zero_points.py`)."""
+
+    INSIDE = "inside"
+    AFTER = "after"
+
+
+def correction_named(name: str) -> Correction:
+    """The form of that name. Raises ValueError, listing the names, if there is none."""
+    if name not in list(Correction):
+        raise ValueError(f"found zero_points = {name}, expected one of: {', '.join(Correction)}")
+    return Correction(name)
 
 
 def storage_element(quantized: UniformQuantizedType) -> IntegerType:
@@ -127,6 +142,8 @@ class Lowering:
     made: list[Operation] = field(default_factory=list[Operation])
     values: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     location: LocationAttr | None = None
+    zero_points: Correction | None = None
+    """The form that is forced."""
 
     def stored(self, value: SSAValue) -> SSAValue:
         """The storage integers of a quantized value. A value not lowered here is cast, once."""

@@ -3,7 +3,7 @@
 sum (q_x - z_x) q_w = sum q_x q_w - z_x sum q_w. Padding holds z_x, so the correction is one constant per output
 channel; it is added to the bias. If constant weights have zero points, these are subtracted from q_w at compile time,
 provided the result fits 8 bits (16 bits for 16-bit operands). Otherwise, and for two activations, zero points are
-subtracted before the contraction.
+subtracted before the contraction, or corrected after it (`zero_points.py`).
 
 Sums are i32 if every partial sum fits, in any order and for any input; otherwise i64. A 32-bit quantized value
 saturates, so i64 sums are then clamped to 32 bits.
@@ -14,16 +14,24 @@ Source: the lowering of quantized contractions ("Zero-Point Correction"); the pr
 from __future__ import annotations
 
 import numpy as np
-from xdsl.dialects.builtin import IntegerType, i32, i64
+from xdsl.dialects.builtin import IntegerType, StringAttr, i32, i64
 from xdsl.ir import SSAValue
 
-from zeropoint.ir.annotations import is_wide
+from zeropoint.ir.annotations import ZERO_POINTS, is_wide
 from zeropoint.ir.contractions import Contraction, output_channel_axis, weight_channel_axis, weights_by_channel
 from zeropoint.ir.locations import describe
-from zeropoint.ir.stablehlo import ConvertOp, ConvolutionOp, PadOp
+from zeropoint.ir.stablehlo import ConvertOp, ConvolutionOp, DotGeneralOp, PadOp
 from zeropoint.ir.stablehlo.contraction import padding_values
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of, with_element
-from zeropoint.lower.context import Lowering, LoweringError, quantized_element, storage_element, widened_from
+from zeropoint.lower.context import (
+    Correction,
+    Lowering,
+    LoweringError,
+    quantized_element,
+    storage_element,
+    widened_from,
+)
+from zeropoint.lower.zero_points import choose, corrected_after
 from zeropoint.numerics.accumulator import accumulator_bound
 from zeropoint.numerics.arrays import along_axis
 from zeropoint.numerics.rounding import INT32_MAX
@@ -112,12 +120,30 @@ def lower_contraction(lowering: Lowering, op: Contraction) -> SSAValue:
             f"quantized operands, the left one per layer, and a quantized result"
         )
     weight = _centred_weights(lowering, op)
-    sums = _two_activations(lowering, op) if weight is None else _sums(lowering, op, weight)
+    sums = _corrected(lowering, op, weight)
     if is_wide(op.result):
         return lowering.converted(sums, i64)
     if not _requantizes(op) and result.storage.type.width == 32:
         return lowering.saturated_result(sums, op)
     return _requantized(lowering, op, sums)
+
+
+def _corrected(lowering: Lowering, op: Contraction, weight: Array | None) -> SSAValue:
+    """The sums of products less zero points, corrected in the form that is forced or cheapest (`zero_points.py`)."""
+    sources = (widened_from(op.lhs), widened_from(op.rhs))
+    form = choose(lowering.zero_points, op, sources, weight is not None)
+    if form is Correction.INSIDE:
+        sums = _two_activations(lowering, op)
+    elif weight is not None:
+        sums = _sums(lowering, op, weight)
+    else:
+        assert isinstance(op, DotGeneralOp)  # `choose`
+        sums = corrected_after(lowering, op, sources)
+    kinds = [quantized_element(source) for source in sources]
+    if any(kind is not None and kind.zero_points.any() for kind in kinds):
+        made = next(each for each in reversed(lowering.made) if isinstance(each, type(op)))
+        made.attributes[ZERO_POINTS] = StringAttr(form.value)
+    return sums
 
 
 def _sums(lowering: Lowering, op: Contraction, weight: Array) -> SSAValue:

@@ -79,6 +79,7 @@ from zeropoint.lower.context import (
     Lowering,
     LoweringError,
     check_storage,
+    correction_named,
     quantized_element,
     refusal,
     stored_element,
@@ -246,8 +247,10 @@ def _as_stablehlo(block: Block) -> None:
             Rewriter.replace_op(op, made)
 
 
-def lower(program: Program, profile: str | None = None) -> Program:
+def lower(program: Program, profile: str | None = None, zero_points: str | None = None) -> Program:
     """The integer program under a numerics profile: the given one, or those that the program and its ops carry.
+
+    `zero_points` forces where contractions correct them if they have that form: `inside` or `after` (`zero_points.py`).
 
     Raises LoweringError, with the op's name and location, for a quantized op without an integer form or an integer that
     may overflow its type; ValueError for an unknown profile.
@@ -259,6 +262,7 @@ def lower(program: Program, profile: str | None = None) -> Program:
     _as_stablehlo(block)
     store_in_bytes(program)
     lowering = Lowering(chosen, program.weights, Builder(InsertPoint.at_start(block)), ranges_of(program))
+    lowering.zero_points = None if zero_points is None else correction_named(zero_points)
     original, replaced = list(block.ops), set[SSAValue]()
     for op in original:
         lowering.builder = Builder(InsertPoint.before(op))

@@ -1,0 +1,132 @@
+"""Where the zero points of a contraction are corrected: inside the sum of products, or after it.
+
+- `inside`: sum (q_x - z_x)(q_w - z_w). The operands are subtracted first, in a wider type.
+- `after`: sum q_x q_w - z_w sum q_x - z_x sum q_w + K z_x z_w. The operands stay in 8 bits; the sums of each operand
+  are corrections. Those of constant weights are constants, which join the bias.
+
+Both give the same integers. `zeropoint.zero_points` on the contraction names the form.
+
+Cost model, in elements of work beside products of 8 bits. `after` costs nothing if the corrections are constants, and
+otherwise a pass over each operand whose partner has a zero point, and one over the result for each correction. `inside`
+costs a pass over the activation and, because products of 16 bits take twice the time, the products again. For two
+activations it costs nothing: native code subtracts as it packs them, and multiplies pairs of 16 bits in any case.
+
+Source: the lowering of quantized contractions ("Zero-Point Correction").
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from xdsl.dialects.builtin import i32
+from xdsl.ir import SSAValue
+
+from zeropoint.ir.contractions import Contraction
+from zeropoint.ir.quant import UniformQuantizedType
+from zeropoint.ir.stablehlo import AddOp, BroadcastInDimOp, DotGeneralOp, MultiplyOp, ReduceOp, SubtractOp
+from zeropoint.ir.stablehlo.bodies import binary_body
+from zeropoint.ir.tensors import shape_of, with_element, with_shape
+from zeropoint.lower.context import Correction, Lowering, quantized_element
+from zeropoint.numerics.rounding import INT32_MAX
+from zeropoint.ranges.contraction import terms
+
+
+def choose(
+    forced: Correction | None, op: Contraction, sources: tuple[SSAValue, SSAValue], constant: bool
+) -> Correction:
+    """The form that is forced, if the op has it, or the one of least cost.
+
+    `sources` are the operands whose zero points count, `constant` is whether the weights are.
+    """
+    possible = constant or _fits_after(op, sources)
+    if forced is Correction.INSIDE or not possible:
+        return Correction.INSIDE
+    if forced is Correction.AFTER or _cost_after(op, sources, constant) < _cost_inside(op, sources, constant):
+        return Correction.AFTER
+    return Correction.INSIDE
+
+
+def _fits_after(op: Contraction, sources: tuple[SSAValue, SSAValue]) -> bool:
+    """Whether two activations of 8 bits have corrections per layer, all four terms of which fit 32 bits together."""
+    reach = terms(op)
+    for source in sources:
+        kind = quantized_element(source)
+        if kind is None or kind.is_per_channel or kind.storage.type.width > 8:
+            return False
+        reach *= _magnitude(kind) + abs(kind.zero_point)
+    return isinstance(op, DotGeneralOp) and reach <= INT32_MAX
+
+
+def _magnitude(kind: UniformQuantizedType) -> int:
+    return max(abs(bound) for bound in kind.storage.range)
+
+
+def _cost_inside(op: Contraction, sources: tuple[SSAValue, SSAValue], constant: bool) -> int:
+    return math.prod(shape_of(sources[0])) + math.prod(shape_of(op.result)) * terms(op) if constant else 0
+
+
+def _cost_after(op: Contraction, sources: tuple[SSAValue, SSAValue], constant: bool) -> int:
+    if constant:
+        return 0
+    cost = 0
+    for source, partner in (sources, sources[::-1]):
+        kind = quantized_element(partner)
+        if kind is not None and kind.zero_points.any():
+            cost += math.prod(shape_of(source)) + math.prod(shape_of(op.result))
+    return cost
+
+
+def corrected_after(lowering: Lowering, op: DotGeneralOp, sources: tuple[SSAValue, SSAValue]) -> SSAValue:
+    """sum q_x q_w - z_w sum q_x - z_x sum q_w + K z_x z_w, of two activations with one zero point each."""
+    stored = [lowering.stored(source) for source in sources]
+    kinds = [quantized_element(source) for source in sources]
+    points = [0 if kind is None else kind.zero_point for kind in kinds]
+    product = DotGeneralOp.create(
+        operands=stored,
+        result_types=[with_element(op.result, i32)],
+        properties=dict(op.properties),
+        attributes=dict(op.attributes),
+    )
+    total = lowering.insert(product).results[0]
+    for side, partner in ((0, points[1]), (1, points[0])):
+        if partner:
+            sums = _sum_over_terms(lowering, op, stored[side], side)
+            scaled = lowering.combined(MultiplyOp, sums, lowering.filled(sums, partner))
+            total = lowering.combined(SubtractOp, total, _spread(lowering, op, scaled, side))
+    return lowering.shifted(total, terms(op) * points[0] * points[1], None)
+
+
+def _dimensions(op: DotGeneralOp, side: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The batching and contracting dimensions of an operand."""
+    dims = op.dot_dimension_numbers.data
+    if side == 0:
+        return dims.lhs_batching_dimensions, dims.lhs_contracting_dimensions
+    return dims.rhs_batching_dimensions, dims.rhs_contracting_dimensions
+
+
+def _sum_over_terms(lowering: Lowering, op: DotGeneralOp, value: SSAValue, side: int) -> SSAValue:
+    """The sum of an operand over its contracting dimensions, in i32."""
+    contracting = _dimensions(op, side)[1]
+    wide = lowering.converted(value, i32)
+    zero = lowering.constant(np.zeros((), np.int32))
+    kept = [size for dim, size in enumerate(shape_of(value)) if dim not in contracting]
+    made = ReduceOp([wide], [zero], [with_shape(wide, kept)], contracting, binary_body(AddOp, i32))
+    return lowering.insert(made).results[0]
+
+
+def _spread(lowering: Lowering, op: DotGeneralOp, sums: SSAValue, side: int) -> SSAValue:
+    """The sums of an operand at every element of the result."""
+    batching, contracting = _dimensions(op, side)
+    source = (op.lhs, op.rhs)[side]
+    left_batching, left_contracting = _dimensions(op, 0)
+    free = len(shape_of(op.lhs)) - len(left_batching) - len(left_contracting)
+    start = len(batching) + (free if side else 0)
+    places: list[int] = []
+    for dim in range(len(shape_of(source))):
+        if dim in batching:
+            places.append(batching.index(dim))
+        elif dim not in contracting:
+            places.append(start)
+            start += 1
+    return lowering.insert(BroadcastInDimOp(sums, with_shape(sums, shape_of(op.result)), places)).result
