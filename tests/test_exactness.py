@@ -39,7 +39,7 @@ from zeropoint.ir.tensors import Array, element_of, shape_of, with_shape
 from zeropoint.ir.text import print_program
 from zeropoint.ir.verification import verify
 from zeropoint.lower import integer_program
-from zeropoint.lower.context import signed, signed_integers
+from zeropoint.lower.context import signed_integers
 from zeropoint.pipeline import Options, quantize
 from zeropoint.report.counts import UNCOVERED, float_ops
 from zeropoint.targets import TARGETS
@@ -62,7 +62,7 @@ def as_signed(kind: UniformQuantizedType, array: Array) -> tuple[UniformQuantize
     """A value with the signed type that the integer program has for it, and its integers of that."""
     if kind.storage.type.signed:
         return kind, array
-    return signed(kind), signed_integers(array)
+    return kind.signed, signed_integers(array)
 
 
 def run(interpreter: Interpreter, sample: dict[str, Array]) -> tuple[dict[str, Array], Stored]:
