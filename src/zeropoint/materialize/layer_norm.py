@@ -67,10 +67,17 @@ def layer_norm(kernel: Kernel) -> SSAValue:
 
 
 def _normalized(run: Words, norm: LayerNorm, q: SSAValue, axis: int) -> SSAValue:
-    """`LayerNorm.normalized`."""
+    """`LayerNorm.normalized`.
+
+    Squares are summed in two parts of 15 bits, in i32, which takes fewer instructions than i64. The factor is i32 until
+    it is multiplied, so that the product is one of 32-bit numbers.
+    """
     n = norm.terms
     total = run.converted(run.reduced(hlo.AddOp, q, axis), i64)
-    squares = run.reduced(hlo.AddOp, run.converted(run.multiply(q, q), i64), axis)
+    square = run.multiply(q, q)
+    high = run.converted(run.reduced(hlo.AddOp, run.shifted(square, 15), axis), i64)
+    low = run.converted(run.reduced(hlo.AddOp, run.masked(square, 15), axis), i64)
+    squares = run.add(run.multiply(high, 1 << 15), low)
     spread = run.subtract(run.multiply(squares, n), run.multiply(total, total))
     v = run.maximum(run.add(spread, norm.epsilon) if norm.epsilon else spread, n)
     z = run.both(run.leading_zeros(v), ~1)
@@ -86,7 +93,7 @@ def _normalized(run: Words, norm: LayerNorm, q: SSAValue, axis: int) -> SSAValue
 
     unit = run.raised(1, left)
     c = run.subtract(run.multiply(run.subtract(q, every(mean)), every(unit)), every(rho))
-    product = run.multiply(run.converted(c, i64), run.along(factor, q, axis))
+    product = run.multiply(run.converted(c, i64), run.converted(every(factor), i64))
     return run.rounded(run.converted(run.shifted(product, 32), i32), 9)
 
 
