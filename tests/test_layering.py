@@ -46,6 +46,7 @@ TOP = {
     "demands",
     "diagnostics",
     "engines",
+    "equalization",
     "errors",
     "limits",
     "litert_schema",

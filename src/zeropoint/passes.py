@@ -14,6 +14,7 @@ from time import perf_counter
 from typing import Any, get_args, get_type_hints
 
 from zeropoint import calibrate
+from zeropoint.correct.equalize import equalize
 from zeropoint.errors import Error
 from zeropoint.export.channels_last import channels_last
 from zeropoint.fuse import fuse, unfuse
@@ -213,6 +214,7 @@ NATIVE_PASSES = (
 """The passes of native code generation, before kernels are compiled."""
 OTHER_PASSES = (
     Pass(canonicalize_quant, "fold casts that undo each other"),
+    Pass(equalize, "even channels between contractions, by statistics per channel"),
     Pass(channels_last, "channels behind the spatial dimensions, for exporters"),
     Pass(check_fully_quantized, "an error for each port without parameters"),
     Pass(check_kernels, "an error for each port that its kernel does not allow"),

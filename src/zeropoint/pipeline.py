@@ -26,10 +26,12 @@ from zeropoint.calibrate import (
     state_ranges,
 )
 from zeropoint.calibrate.collect import stats_keys
-from zeropoint.correct import Corrections, Parts, Platform, check_methods, correct
+from zeropoint.correct import EQUALIZE, Corrections, Equalized, Parts, Platform, check_methods, correct
+from zeropoint.correct.judge import without_specs
 from zeropoint.correct.sensitivity import Sensitivity, sensitivities
 from zeropoint.demands import check_demands, demanded_observers
 from zeropoint.engines import QuickestEngine, milliseconds
+from zeropoint.equalization import Calibrated, Trial
 from zeropoint.errors import Error
 from zeropoint.frontend import ModelError
 from zeropoint.interp import Engine
@@ -248,6 +250,8 @@ def quantize(
     calibrated = run_all(CALIBRATED_PASSES, state_ranges(asked, report), settings)
     held = tuple(validation) if measured else ()
     finish = _Finish(fused, report, settings, options, kept, held, engine, progress or silent)
+    if EQUALIZE in wanted and kept.entries:
+        finish, calibrated = finish.equalized(calibrated, samples if isinstance(samples, Sized) else kept.in_order)
     if options.budget is not None:
         made = _budgeted(finish, calibrated, options.budget, work)
     else:
@@ -269,6 +273,17 @@ class _Finish:
     validation: Sequence[Sample]
     engine: Engine | None
     progress: Progress
+    reference: Program | None = None
+    """The propagated program before equalization; None if the program was not equalized."""
+    equalization: Equalized | None = None
+
+    def equalized(self, calibrated: Program, samples: Iterable[Sample]) -> tuple[_Finish, Program]:
+        """The calibrated program, equalized if that helps, with the rest of its `quantize`."""
+        trial = Trial(samples, self.parts, self.platform, self.options.observer, self.settings, self.progress)
+        best, figures = trial.of(Calibrated(self.fused, self.report, calibrated))
+        reference = None if best.program is calibrated else run_all(DECIDING_PASSES, calibrated, self.settings)
+        made = replace(self, fused=best.fused, report=best.report, reference=reference, equalization=figures)
+        return made, best.program
 
     @property
     def parts(self) -> Parts:
@@ -290,6 +305,8 @@ class _Finish:
             effort=self.options.effort,
             methods=self.options.corrections,
             progress=self.progress,
+            reference=self.reference,
+            equalized=self.equalization,
         )
         if corrections.attempts:
             _LOG.info("correct: %d tried, %.2f s", len(corrections.attempts), perf_counter() - start)
@@ -357,7 +374,7 @@ def _budgeted(finish: _Finish, calibrated: Program, limits: Budget, work: Work |
     path = None if work is None or work.journal is None else work.journal.with_name(f"{work.journal.name}.budget")
     resume = work is not None and work.resume
     journal = budget.Journal(path, calibrated, repr(finish.options), resume=resume)
-    run = runs.prepare(calibrated)
+    run = runs.prepare(calibrated if finish.reference is None else without_specs(finish.reference))
     expected = [run(sample) for sample in held]
     made: dict[tuple[budget.Step, ...], Quantization] = {(): narrow}
 

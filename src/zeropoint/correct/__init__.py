@@ -1,17 +1,20 @@
 """Corrections: adjust constants of quantized kernels to bring outputs closer to float; judged on held-back samples."""
 
-from zeropoint.correct.effort import Attempt, Corrections, Figures, Parts, check_methods, correct
-from zeropoint.correct.methods import DEFAULT_EFFORT, METHODS, PRESETS, Platform
+from zeropoint.correct.effort import Attempt, Corrections, Equalized, Figures, Parts, check_methods, correct, some
+from zeropoint.correct.methods import DEFAULT_EFFORT, EQUALIZE, METHODS, PRESETS, Platform
 
 __all__ = [
     "DEFAULT_EFFORT",
+    "EQUALIZE",
     "METHODS",
     "PRESETS",
     "Attempt",
     "Corrections",
+    "Equalized",
     "Figures",
     "Parts",
     "Platform",
     "check_methods",
     "correct",
+    "some",
 ]

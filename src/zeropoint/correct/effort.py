@@ -14,13 +14,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from xdsl.dialects.builtin import ArrayAttr
+from xdsl.dialects.builtin import ArrayAttr, StringAttr
 
 from zeropoint.calibrate import Progress, silent
 from zeropoint.correct.contractions import give_biases
 from zeropoint.correct.judge import Judge
-from zeropoint.correct.methods import METHODS, PRESETS, Platform, Samples
-from zeropoint.ir.annotations import CORRECTIONS, Fact
+from zeropoint.correct.methods import EQUALIZE, METHODS, PRESETS, Platform, Samples
+from zeropoint.ir.annotations import CORRECTIONS, EQUALIZED, Fact, facts_of, state_facts
 from zeropoint.ir.program import Program
 from zeropoint.ir.tensors import Array
 
@@ -84,6 +84,18 @@ class Attempt:
 
 
 @dataclass(frozen=True)
+class Equalized:
+    """The SQNR of the outputs on the held-back samples, in dB, without corrections: before and after equalization."""
+
+    before: float
+    after: float
+    kept: bool
+
+    def __str__(self) -> str:
+        return f"{self.after:.2f} dB, {self.before:.2f} dB without; {'kept' if self.kept else 'undone'}"
+
+
+@dataclass(frozen=True)
 class Corrections:
     """The result of an effort: figures `before` any correction, `attempts` in order, and the name of the one kept."""
 
@@ -92,6 +104,8 @@ class Corrections:
     before: Figures | None = None
     attempts: tuple[Attempt, ...] = field(default=())
     kept: str | None = None
+    equalized: Equalized | None = None
+    """The result of equalization; None if it was not tried or changes nothing."""
 
     @property
     def after(self) -> Figures | None:
@@ -101,7 +115,8 @@ class Corrections:
     def facts(self) -> list[Fact]:
         """A fact for each method."""
         before = self.before.held if self.before else 0.0
-        return [
+        first = [] if self.equalized is None else [Fact(EQUALIZE, str(self.equalized), "calibrated", self.judges)]
+        return first + [
             Fact(
                 attempt.method,
                 f"{attempt.figures.held:.2f} dB, {before:.2f} dB without; "
@@ -116,8 +131,10 @@ class Corrections:
         """One line: the figures of the program, and which methods were kept or undone."""
         after, before = self.after, self.before
         if after is None or before is None:
-            return "no corrections"
-        tried = ", ".join(f"{a.method} {'kept' if a.method == self.kept else 'undone'}" for a in self.attempts)
+            return "no corrections" if self.equalized is None else f"{EQUALIZE}: {self.equalized}, on {self.judges}"
+        done = [] if self.equalized is None else [(EQUALIZE, self.equalized.kept)]
+        done += [(attempt.method, attempt.method == self.kept) for attempt in self.attempts]
+        tried = ", ".join(f"{name} {'kept' if kept else 'undone'}" for name, kept in done)
         return (
             f"{after.held:.1f} dB on {self.judges} ({before.held:.1f} without corrections), "
             f"{after.calibration:.1f} dB on those that were fitted ({before.calibration:.1f}); {tried}"
@@ -129,8 +146,8 @@ def check_methods(effort: str, methods: Sequence[str] | None) -> tuple[str, ...]
     if effort not in PRESETS:
         raise ValueError(f"found effort '{effort}', expected one of: {', '.join(PRESETS)}")
     for method in methods or ():
-        if method not in METHODS:
-            raise ValueError(f"found correction '{method}', expected one of: {', '.join(METHODS)}")
+        if method not in (EQUALIZE, *METHODS):
+            raise ValueError(f"found correction '{method}', expected one of: {', '.join((EQUALIZE, *METHODS))}")
     return PRESETS[effort] if methods is None else tuple(methods)
 
 
@@ -142,16 +159,24 @@ def correct(
     effort: str,
     methods: Sequence[str] | None = None,
     progress: Progress = silent,
+    reference: Program | None = None,
+    equalized: Equalized | None = None,
 ) -> tuple[Program, Corrections]:
     """The propagated program with the correction that brings it closest to float on the held-back samples.
 
-    Also returns a record of what was tried. Raises ValueError for an unknown effort or method, and what the engines
+    Also returns a record of what was tried. `reference` is the propagated program whose float form gives the expected
+    outputs, `program` by default; equalization changes the float form slightly where a clamp cuts. `equalized` is the
+    result of equalization, for the record. Raises ValueError for an unknown effort or method, and what the engines
     raise.
     """
-    names = check_methods(effort, methods)
-    if not names or not parts.fitted:
+    names = [name for name in check_methods(effort, methods) if name in METHODS]
+    if not parts.fitted or not (names or equalized):
         return program, Corrections(effort, parts.judges)
-    fitted, held = (Judge(program, _some(samples), platform.programs) for samples in (parts.fitted, parts.held))
+    if not names:
+        return _recorded(program, Corrections(effort, parts.judges, equalized=equalized))
+    fitted, held = (
+        Judge(reference or program, some(samples), platform.programs) for samples in (parts.fitted, parts.held)
+    )
     best, kept, least = program, None, held.noise(program)
     before = Figures(fitted.sqnr(program), least.sqnr)
     attempts: list[Attempt] = []
@@ -163,13 +188,21 @@ def correct(
         attempts.append(Attempt(name, Figures(fitted.sqnr(made), noise.sqnr)))
         if noise.is_less(least):
             best, kept, least = made, name, noise
-    done = Corrections(effort, parts.judges, before, tuple(attempts), kept)
-    best = best.clone()
-    best.module.attributes[CORRECTIONS] = ArrayAttr([fact.attribute() for fact in done.facts()])
-    return best, done
+    return _recorded(best, Corrections(effort, parts.judges, before, tuple(attempts), kept, equalized))
 
 
-def _some(samples: Sequence[Mapping[str, Array]]) -> Samples:
+def _recorded(program: Program, done: Corrections) -> tuple[Program, Corrections]:
+    """A copy with the record on its module, and a fact on every region that was equalized."""
+    program = program.clone()
+    program.module.attributes[CORRECTIONS] = ArrayAttr([fact.attribute() for fact in done.facts()])
+    for op in program.entry.ops:
+        text = op.attributes.pop(EQUALIZED, None)
+        if isinstance(text, StringAttr):
+            state_facts(op, [*facts_of(op), Fact("equalized", text.data, "calibrated", EQUALIZE)])
+    return program, done
+
+
+def some(samples: Sequence[Mapping[str, Array]]) -> Samples:
     """At most `JUDGED` samples, spread evenly."""
     count = min(len(samples), JUDGED)
     return [samples[index * len(samples) // count] for index in range(count)]

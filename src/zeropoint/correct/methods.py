@@ -78,6 +78,9 @@ def _reconstruction(ridge: float) -> Method:
     return Method(run, f"least squares from quantized inputs, ridge {ridge:g}, rounded for the least error of results")
 
 
+EQUALIZE = "equalize"
+"""The name of equalization. It changes the float network before ranges are decided (`correct.equalize`), and is kept or
+undone before the methods below are tried."""
 METHODS: Mapping[str, Method] = {
     "analytic_bias": Method(_analytic, "biases less the mean that rounding weights adds, from means of channels"),
     "empirical_bias": Method(
@@ -93,8 +96,8 @@ METHODS: Mapping[str, Method] = {
 PRESETS: Mapping[str, tuple[str, ...]] = {
     "none": (),
     "fast": ("analytic_bias",),
-    "balanced": ("empirical_bias",),
-    "best": ("empirical_bias", "closed_form", "closed_form_30", "closed_form_3"),
+    "balanced": (EQUALIZE, "empirical_bias"),
+    "best": (EQUALIZE, "empirical_bias", "closed_form", "closed_form_30", "closed_form_3"),
 }
 """The methods that an effort tries, in order."""
 DEFAULT_EFFORT = "balanced"

@@ -1,0 +1,96 @@
+"""Equalization: the same function in float, less noise in 8 bits, undone where it does not help."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from networks import Network
+from zeropoint.correct.equalize import equalize, observe_channels, sites, without_statistics
+from zeropoint.fuse import fuse
+from zeropoint.interp import ReferenceEngine
+from zeropoint.ir.constants import constant_op
+from zeropoint.ir.program import Program
+from zeropoint.ir.stablehlo import ClampOp, ConvolutionLayout, ConvolutionOp, MaximumOp
+from zeropoint.ir.tensors import Array, with_shape
+from zeropoint.pipeline import Options, quantize
+from zeropoint.report.explain import explain
+from zeropoint.simplify import simplify
+from zeropoint.targets import target
+
+CHANNELS = 8
+
+
+def network(seed: int, *, depthwise: bool, bound: float | None = None, spread: float = 5.0) -> Program:
+    """Two convolutions with a relu (or relu6) between them, whose channels' ranges are up to 2^spread apart."""
+    net = Network([(1, 4, 6, 6)], seed=seed)
+    layout = ConvolutionLayout.channels_first(2)
+    net.layer("first")
+    scales = 2.0 ** -np.linspace(0, spread, CHANNELS)
+    weight = net.random.normal(0, 1, (CHANNELS, 4, 1, 1)) * scales[:, None, None, None]
+    value = net.insert(
+        ConvolutionOp(net.values[0], net.constant(weight), with_shape(net.values[0], [1, CHANNELS, 6, 6]), layout)
+    )
+    if bound is None:
+        value = net.insert(MaximumOp(value, net.constant(np.zeros((1, CHANNELS, 6, 6)))))
+    else:
+        low, high = (net.insert(constant_op(np.float32(number), net.weights)) for number in (0.0, bound))
+        value = net.insert(ClampOp(low, value, high))
+    net.layer("second")
+    shape = (CHANNELS, 1, 1, 1) if depthwise else (CHANNELS, CHANNELS, 1, 1)
+    other = net.random.normal(0, 1, shape) / (scales[:, None, None, None] if depthwise else scales[None, :, None, None])
+    groups = CHANNELS if depthwise else 1
+    value = net.insert(ConvolutionOp(value, net.constant(other), value.type, layout, feature_group_count=groups))
+    net.values.append(value)
+    return net.finish([value])
+
+
+def data(count: int = 12) -> list[dict[str, Array]]:
+    random = np.random.default_rng(3)
+    return [{"x0": random.normal(0, 1, (1, 4, 6, 6)).astype(np.float32)} for _ in range(count)]
+
+
+@pytest.mark.parametrize("depthwise", [False, True])
+def test_the_float_function_stays_the_same(depthwise: bool) -> None:
+    fused = fuse(simplify(network(1, depthwise=depthwise)), target("cpu"))
+    assert len(sites(fused)) == 1
+    made = without_statistics(equalize(observe_channels(fused, data(4), ReferenceEngine())))
+    before, after = (ReferenceEngine().prepare(program) for program in (fused, made))
+    for sample in data(6):
+        for name, wanted in before(sample).items():
+            np.testing.assert_allclose(after(sample)[name], wanted, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(("depthwise", "bound"), [(False, None), (True, None), (True, 6.0)])
+def test_uneven_channels_gain_and_the_program_says_so(depthwise: bool, bound: float | None) -> None:
+    program = network(2, depthwise=depthwise, bound=bound)
+    made = quantize(program, data(), Options(corrections=["equalize"]), engine=ReferenceEngine())
+    found = made.corrections.equalized
+    assert found is not None
+    assert found.kept
+    assert found.after > found.before + 3
+    text = str(explain(made.integer))
+    assert f"equalize: {found.after:.2f} dB, {found.before:.2f} dB without; kept" in text
+    assert "channels multiplied by up to" in str(explain(made.integer, "first1"))
+
+
+def test_even_channels_are_left_alone() -> None:
+    made = quantize(
+        network(2, depthwise=True, spread=0.5), data(), Options(effort="balanced"), engine=ReferenceEngine()
+    )
+    assert made.corrections.equalized is None
+
+
+def test_it_is_undone_if_the_clamp_cuts_the_samples_that_it_is_judged_on() -> None:
+    large = [{"x0": 8 * sample["x0"]} for sample in data(4)]
+    program = network(2, depthwise=True, bound=6.0)
+    options = Options(corrections=["equalize"], observer="minmax")
+    made = quantize(program, data(), options, validation=large, engine=ReferenceEngine())
+    found = made.corrections.equalized
+    assert found is not None
+    assert not found.kept
+    assert "undone" in made.corrections.summary()
+    plain = quantize(program, data(), Options(observer="minmax"), engine=ReferenceEngine())
+    for sample in large:
+        for name, wanted in ReferenceEngine().prepare(plain.integer)(sample).items():
+            np.testing.assert_array_equal(ReferenceEngine().prepare(made.integer)(sample)[name], wanted)
