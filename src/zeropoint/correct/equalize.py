@@ -2,25 +2,25 @@
 
 ```mlir
 %0 = "quant.region"(%x, %w, %b) ({ depthwise convolution, add, clamp at 0 and 6 })
-%1 = "quant.stats"(%0) {layerStats = dense<[0.0, 4.0]>, axisStats = dense<[[0.0, 4.0], [0.0, 0.25]]>, axis = 1}
+%1 = "quant.stats"(%0) {layerStats = [0.0, 4.0], axisStats = [[0.0, 4.0], [0.0, 0.25]], axis = 1}
 %2 = "quant.region"(%1, %v) ({ convolution })
 ```
 becomes, with f = [1.0, 0.25],
 ```mlir
 %0 = "quant.region"(%x, %w / f, %b / f) ({ depthwise convolution, add, clamp at 0 and 6 })
-%1 = "quant.stats"(%0) {layerStats = dense<[0.0, 4.0]>, axisStats = dense<[[0.0, 4.0], [0.0, 1.0]]>, axis = 1}
+%1 = "quant.stats"(%0) {layerStats = [0.0, 4.0], axisStats = [[0.0, 4.0], [0.0, 1.0]], axis = 1}
 %2 = "quant.region"(%1, %v * f) ({ convolution })
 ```
-The first contraction may end in a relu, which commutes with the factors. A clamp at a greatest value H does not: it
-now cuts channel c at f_c * H. So f_c is never less than `MARGIN` times the observed maximum over H, and calibration data
-is not cut.
+The first contraction may end in a relu, which commutes with the factors. A clamp at a greatest value H does not:
+it now cuts channel c at f_c * H. So f_c is at least `MARGIN` times the observed maximum over H, and calibration data is
+not cut.
 
-Channel c with the greatest magnitude a_c gets f_c = a_c^p / w_c^(1 - p), relative to the greatest of all channels and at
-least `LEAST`, where w_c is the greatest weight that reads it. Weights of a depthwise convolution have a scale per
+Channel c with the greatest magnitude a_c gets f_c = a_c^p / w_c^(1 - p), relative to the greatest of all channels and
+at least `LEAST`, where w_c is the greatest weight that reads it. Weights of a depthwise convolution have a scale per
 channel, so there p = 1; otherwise p = 1/2 balances the rounding of the value and that of the weights.
 
-Source: Nagel et al., "Data-Free Quantization Through Weight Equalization and Bias Correction", section 4.1; Xiao et al.,
-"SmoothQuant", section 4 (ranges of the activations, the exponent p); the bound for clamps is ours.
+Source: Nagel et al., "Data-Free Quantization Through Weight Equalization and Bias Correction", section 4.1; Xiao et
+al., "SmoothQuant", section 4 (ranges of the activations, the exponent p); the bound for clamps is ours.
 """
 
 from __future__ import annotations
