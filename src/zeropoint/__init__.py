@@ -103,7 +103,7 @@ def quantize(
     specifies every range or parameter (statistics, fake quantization) needs no data.
 
     `profile` names the rounding behaviour, by default the target's. `observer` turns observed values into a range
-    (`output`, `mse`, `minmax`, `percentile:99.99`). `io` selects `float` or `integer` inputs and outputs. `ranges`
+    (`output`, `mse`, `minmax`, `percentile:99.99`, `entropy`, `moving_average`). `io` selects `float` or `integer` inputs and outputs. `ranges`
     turns a range into a scale and a zero point (`asymmetric`, `minmax-nudged`).
 
     `least_sqnr` is the minimum SQNR of every output in dB, measured on all of `data`; wider kernels are used where

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import pickle
 import re
+from fractions import Fraction
 
 import ml_dtypes
 import numpy as np
@@ -15,10 +16,12 @@ from hypothesis.extra import numpy as hnp
 
 import zeropoint as zp
 from zeropoint.calibrate import DEFAULT_OBSERVER, OBSERVERS, MeanSquareObserver, PercentileObserver, observer_factory
-from zeropoint.calibrate.histogram import ABSOLUTE_ERROR, RELATIVE_ERROR
+from zeropoint.calibrate.histogram import ABSOLUTE_ERROR, RELATIVE_ERROR, DistributionObserver
+from zeropoint.calibrate.moving_average import MovingAverageObserver
 from zeropoint.cli import main
 
-SPECS = ("minmax", "mse", "output", "percentile:99")
+SPECS = ("entropy", "minmax", "moving_average", "mse", "output", "percentile:99")
+NAMES = "entropy, minmax, moving_average, mse, output, percentile"
 FLOATS = st.floats(width=32, allow_nan=True, allow_infinity=True)
 FINITE = st.floats(width=32, allow_nan=False, allow_infinity=False)
 
@@ -33,8 +36,10 @@ def state(observer) -> bytes:
     parts = [np.array(counts).tobytes()]
     if observer.count:
         parts.append(np.array(observer.range(), np.float64).tobytes())
-    if isinstance(observer, MeanSquareObserver):
+    if isinstance(observer, DistributionObserver):
         parts.append(observer.seen.histogram.tobytes())
+    if isinstance(observer, MovingAverageObserver):
+        parts.append(observer.sums.tobytes())
     if isinstance(observer, PercentileObserver):
         parts.append(observer.histogram.tobytes())
     return b"".join(parts)
@@ -69,7 +74,27 @@ def test_a_range_of_nothing_is_an_error(spec):
         observer.range()
 
 
-@pytest.mark.parametrize("spec", SPECS)
+@given(batches=st.lists(arrays(FLOATS), min_size=1, max_size=5), data=st.data())
+def test_the_order_of_samples_changes_no_bit_of_a_moving_average(batches, data):
+    order = data.draw(st.permutations(batches))
+    assert state(observe("moving_average", order)) == state(observe("moving_average", batches))
+
+
+@given(batches=st.lists(arrays(FINITE), min_size=1, max_size=6))
+def test_a_moving_average_is_the_exact_mean_of_the_extremes_rounded_once(batches):
+    found = observe("moving_average", batches).range()
+    for number, extreme in zip(found, (np.min, np.max), strict=True):
+        mean = sum(Fraction(float(extreme(batch))) for batch in batches) / len(batches)
+        assert number == float(np.float32(float(mean)))
+
+
+def test_a_moving_average_ignores_samples_without_a_finite_value():
+    observer = observe("moving_average", [np.float32([-1, 3]), np.float32([np.nan]), np.float32([-3, 1])])
+    assert observer.range() == (-2.0, 2.0)
+    assert observer.nan_count == 1
+
+
+@pytest.mark.parametrize("spec", [spec for spec in SPECS if spec != "moving_average"])
 @given(data=st.data())
 def test_order_and_batches_change_no_bit(spec, data):
     values = data.draw(arrays(FLOATS))
@@ -183,7 +208,7 @@ def test_observers_of_different_percentiles_do_not_merge():
 
 
 def test_observers_are_named_in_one_table():
-    assert list(OBSERVERS) == ["minmax", "mse", "output", "percentile"]
+    assert list(OBSERVERS) == ["entropy", "minmax", "moving_average", "mse", "output", "percentile"]
     assert isinstance(minmax := observer_factory("minmax")(), PercentileObserver)
     assert minmax.percentile == 100
     assert isinstance(observer_factory("mse")(), MeanSquareObserver)
@@ -201,8 +226,13 @@ def test_everything_that_quantizes_has_the_same_default():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("entropy", "found observer 'entropy'; expected one of: minmax, mse, output, percentile"),
-        ("", "found observer ''; expected one of: minmax, mse, output, percentile"),
+        ("median", f"found observer 'median'; expected one of: {NAMES}"),
+        ("", f"found observer ''; expected one of: {NAMES}"),
+        ("entropy:3", "found observer 'entropy:3'; expected 'entropy', which takes no argument"),
+        (
+            "moving_average:0.1",
+            "found observer 'moving_average:0.1'; expected 'moving_average', which takes no argument",
+        ),
         ("minmax:3", "found observer 'minmax:3'; expected 'minmax', which takes no argument"),
         ("output:3", "found observer 'output:3'; expected 'output', which takes no argument"),
         ("mse:3", "found observer 'mse:3'; expected 'mse', which takes no argument"),

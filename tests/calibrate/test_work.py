@@ -29,7 +29,7 @@ def every_chunk_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(journal, "SHARE", 0)
 
 
-@pytest.mark.parametrize("observer", ["minmax", "mse", "output", "percentile:99.9"])
+@pytest.mark.parametrize("observer", ["entropy", "minmax", "moving_average", "mse", "output", "percentile:99.9"])
 def test_the_bits_do_not_depend_on_the_number_of_workers(observer: str, tmp_path: Path) -> None:
     asked = network()
     expected = collect(asked, SAMPLES, observer=observer)
@@ -46,7 +46,7 @@ def test_observers_may_differ_by_key() -> None:
     assert whole(collect(asked, SAMPLES, observers=observers, work=Work(2))) == whole(expected)
 
 
-@pytest.mark.parametrize("name", ["minmax", "mse", "output", "percentile:99"])
+@pytest.mark.parametrize("name", ["entropy", "minmax", "moving_average", "mse", "output", "percentile:99"])
 def test_what_was_packed_is_added_exactly(name: str) -> None:
     rng = np.random.default_rng(0)
     arrays = [rng.normal(size=50).astype(np.float32) * 10.0**n for n in range(-40, 40, 9)]

@@ -12,7 +12,7 @@ from hypothesis import given
 from networks import Case, Network, cases, quantized
 from property_cases import some
 from zeropoint.calibrate import silent
-from zeropoint.correct import METHODS, PRESETS, Parts, Platform, correct
+from zeropoint.correct import EQUALIZE, METHODS, PRESETS, Parts, Platform, correct
 from zeropoint.correct.contractions import contraction_kernel
 from zeropoint.correct.effort import check_methods
 from zeropoint.correct.empirical_bias import balanced_bias
@@ -206,7 +206,7 @@ def test_few_samples_are_fitted_and_judged_at_once() -> None:
 def test_efforts_and_corrections_are_checked() -> None:
     assert check_methods("fast", None) == ("analytic_bias",)
     assert check_methods("fast", ["closed_form"]) == ("closed_form",)
-    assert all(name in METHODS for preset in PRESETS.values() for name in preset)
+    assert all(name in (EQUALIZE, *METHODS) for preset in PRESETS.values() for name in preset)
     with pytest.raises(ValueError, match="found effort 'most', expected one of: none, fast, balanced, best"):
         check_methods("most", None)
     with pytest.raises(ValueError, match="found correction 'luck', expected one of: analytic_bias, "):

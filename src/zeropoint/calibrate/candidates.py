@@ -32,10 +32,6 @@ class OutputObserver(MeanSquareObserver):
     By itself, `range` gives that of least squared error of the value. `collect` judges the candidates.
     """
 
-    def merge(self, other: MeanSquareObserver) -> OutputObserver:
-        """An observer that has seen what both have."""
-        return OutputObserver(self.seen.merge(other.seen))
-
     def candidates(self) -> list[Range]:
         """The range of least squared error, and the observed range if that is clearly wider."""
         narrow, (low, high) = self.range(), self.seen.range()

@@ -5,19 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from zeropoint.calibrate.candidates import OutputObserver
+from zeropoint.calibrate.entropy import EntropyObserver
 from zeropoint.calibrate.histogram import PercentileObserver
+from zeropoint.calibrate.moving_average import MovingAverageObserver
 from zeropoint.calibrate.mse import MeanSquareObserver
 from zeropoint.calibrate.observers import ObserverFactory
 
 DEFAULT_OBSERVER = "output"
 """The default observer: the range of `mse`, or that of `minmax` if it gives clearly less noise at the kernels that read
 the value (docs/accuracy.md)."""
-
-
-def _minmax(argument: str) -> ObserverFactory:
-    if argument:
-        raise ValueError(f"found observer 'minmax:{argument}'; expected 'minmax', which takes no argument")
-    return lambda: PercentileObserver(100.0)  # the same range, and how the values are spread inside it
 
 
 def _percentile(argument: str) -> ObserverFactory:
@@ -29,22 +25,24 @@ def _percentile(argument: str) -> ObserverFactory:
     return lambda: PercentileObserver(percentile)
 
 
-def _mse(argument: str) -> ObserverFactory:
-    if argument:
-        raise ValueError(f"found observer 'mse:{argument}'; expected 'mse', which takes no argument")
-    return MeanSquareObserver
+def _plain(name: str, factory: ObserverFactory) -> Callable[[str], ObserverFactory]:
+    """An observer without an argument."""
 
+    def made(argument: str) -> ObserverFactory:
+        if argument:
+            raise ValueError(f"found observer '{name}:{argument}'; expected '{name}', which takes no argument")
+        return factory
 
-def _output(argument: str) -> ObserverFactory:
-    if argument:
-        raise ValueError(f"found observer 'output:{argument}'; expected 'output', which takes no argument")
-    return OutputObserver
+    return made
 
 
 OBSERVERS: dict[str, Callable[[str], ObserverFactory]] = {
-    "minmax": _minmax,
-    "mse": _mse,
-    "output": _output,
+    "entropy": _plain("entropy", EntropyObserver),
+    # minmax keeps the distribution too: its quantiles are a part of the statistics.
+    "minmax": _plain("minmax", lambda: PercentileObserver(100.0)),
+    "moving_average": _plain("moving_average", MovingAverageObserver),
+    "mse": _plain("mse", MeanSquareObserver),
+    "output": _plain("output", OutputObserver),
     "percentile": _percentile,
 }
 """Name -> function from the argument after the colon ("99.9" in "percentile:99.9") to an observer factory."""

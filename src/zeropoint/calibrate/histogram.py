@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import Self
 
 import numpy as np
 
@@ -119,6 +120,19 @@ def _bin_middle(index: int) -> float:
     return float(np.uint32((2 * index + 1) << (_SHIFT - 1)).view(np.float32)) if index else 0.0
 
 
+def ordered_bins(observer: PercentileObserver) -> tuple[Array, Array]:
+    """The counts of the bins of finite values in ascending order, and the edges between them (one more) in f64.
+
+    The two bins next to zero are one, because their values count as zero.
+    """
+    half = (np.arange(1, _FIRST_NON_FINITE + 1, dtype=np.uint32) << _SHIFT).view(np.float32).astype(np.float64)
+    half[-1] = float(np.finfo(np.float32).max)
+    negative = observer.histogram[_HALF_LINE : _HALF_LINE + _FIRST_NON_FINITE]
+    positive = observer.histogram[:_FIRST_NON_FINITE]
+    counts = np.concatenate([negative[:0:-1], [negative[0] + positive[0]], positive[1:]])
+    return counts, np.concatenate([-half[::-1], half])
+
+
 def bin_middles(observer: PercentileObserver) -> tuple[Array, Array]:
     """The counts of the bins of finite values, and their middles in f64, in ascending order."""
     negative = observer.histogram[_HALF_LINE : _HALF_LINE + _FIRST_NON_FINITE]
@@ -137,3 +151,45 @@ def bin_edges(bins: Array) -> tuple[Array, Array]:
     far[magnitude == 0] = 0.0
     negative = bins >= _HALF_LINE
     return np.where(negative, -far, near), np.where(negative, -near, far)
+
+
+def _everything() -> PercentileObserver:
+    return PercentileObserver(100.0)
+
+
+@dataclass(eq=False)
+class DistributionObserver:
+    """The base of observers that choose a range by the whole distribution of the values.
+
+    The state is the histogram of `PercentileObserver`: it has constant size, merges exactly, and does not depend on the
+    order of the samples.
+    """
+
+    seen: PercentileObserver = field(default_factory=_everything)
+
+    @property
+    def count(self) -> int:
+        """The number of finite values seen."""
+        return self.seen.count
+
+    @property
+    def nan_count(self) -> int:
+        """The number of NaN seen."""
+        return self.seen.nan_count
+
+    @property
+    def infinite_count(self) -> int:
+        """The number of infinities seen."""
+        return self.seen.infinite_count
+
+    def update(self, array: Array) -> None:
+        """Count the values of a float array. Raises TypeError for other dtypes."""
+        self.seen.update(array)
+
+    def merge(self, other: Self) -> Self:
+        """An observer that has seen what both have."""
+        return type(self)(self.seen.merge(other.seen))
+
+    def quantiles(self, parts: int) -> tuple[float, ...]:
+        """The medians of `parts` equal-count bins."""
+        return self.seen.quantiles(parts)

@@ -7,11 +7,11 @@ that contains it, so it costs nothing; after a relu, that is most of the values.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
-from zeropoint.calibrate.histogram import PercentileObserver, bin_middles
+from zeropoint.calibrate.histogram import DistributionObserver, bin_middles
 from zeropoint.ir.tensors import Array
 
 STEPS = 255
@@ -21,46 +21,9 @@ CANDIDATES = 96
 LEAST_SHARE = 0.25
 
 
-def _everything() -> PercentileObserver:
-    return PercentileObserver(100.0)
-
-
 @dataclass(eq=False)
-class MeanSquareObserver:
-    """The range, inside the observed one, with the least expected squared error of 8-bit storage.
-
-    The state is the histogram of `PercentileObserver`: it has constant size, merges exactly, and does not depend on the
-    order of the samples.
-    """
-
-    seen: PercentileObserver = field(default_factory=_everything)
-
-    @property
-    def count(self) -> int:
-        """The number of finite values seen."""
-        return self.seen.count
-
-    @property
-    def nan_count(self) -> int:
-        """The number of NaN seen."""
-        return self.seen.nan_count
-
-    @property
-    def infinite_count(self) -> int:
-        """The number of infinities seen."""
-        return self.seen.infinite_count
-
-    def update(self, array: Array) -> None:
-        """Count the values of a float array. Raises TypeError for other dtypes."""
-        self.seen.update(array)
-
-    def merge(self, other: MeanSquareObserver) -> MeanSquareObserver:
-        """An observer that has seen what both have."""
-        return MeanSquareObserver(self.seen.merge(other.seen))
-
-    def quantiles(self, parts: int) -> tuple[float, ...]:
-        """The medians of `parts` equal-count bins."""
-        return self.seen.quantiles(parts)
+class MeanSquareObserver(DistributionObserver):
+    """The range, inside the observed one, with the least expected squared error of 8-bit storage."""
 
     def range(self) -> tuple[float, float]:
         """The two ends, each an f32. Raises ValueError if no finite value was seen."""

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from zeropoint.calibrate.histogram import PercentileObserver
-from zeropoint.calibrate.mse import MeanSquareObserver
+from zeropoint.calibrate.histogram import DistributionObserver, PercentileObserver
+from zeropoint.calibrate.moving_average import MovingAverageObserver
 from zeropoint.calibrate.observers import MinMaxObserver, Observer
 from zeropoint.ir.tensors import Array
 
@@ -25,8 +25,13 @@ _NO_BINS = np.zeros(0, np.int64)
 
 
 def _parts(state: Observer) -> tuple[MinMaxObserver, Array]:
-    """The extremes and the histogram of a state, not copied. Raises TypeError for a user-defined observer."""
-    if isinstance(state, MeanSquareObserver):
+    """The extremes and the histogram of a state, or its other counts, not copied.
+
+    Raises TypeError for a user-defined observer.
+    """
+    if isinstance(state, MovingAverageObserver):
+        return state.extremes, state.sums
+    if isinstance(state, DistributionObserver):
         state = state.seen
     if isinstance(state, PercentileObserver):
         return state.extremes, state.histogram

@@ -8,5 +8,5 @@ OBSERVER = click.option(
     "--observer",
     default="output",
     show_default=True,
-    help="How observed values become a range: output, mse, minmax, percentile:99.99.",
+    help="How observed values become a range: output, mse, minmax, percentile:99.99, entropy, moving_average.",
 )

@@ -145,7 +145,7 @@ SETTINGS: Mapping[str, Key] = {
     "bits": Key("an integer from 2 to 32, the least width of the output's storage", _bits),
     "granularity": Key("per_channel or per_tensor, of the weights", _granularity),
     "symmetric": Key("true or false; true makes the output's zero point 0", _boolean),
-    "observer": Key("an observer as mse, minmax, output or percentile:99.9, of the output", _name),
+    "observer": Key("an observer as mse, minmax, output, entropy or percentile:99.9, of the output", _name),
     "range": Key("[LEAST, GREATEST], the real values that the output is to hold", _range),
     "scale": Key("a number above 0, the scale of the output; of a weight also a list, one per channel", _scale),
     "zero_point": Key("an integer, the zero point of the output, with its scale", _zero_point),
