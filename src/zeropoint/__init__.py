@@ -103,8 +103,8 @@ def quantize(
     specifies every range or parameter (statistics, fake quantization) needs no data.
 
     `profile` names the rounding behaviour, by default the target's. `observer` turns observed values into a range
-    (`output`, `mse`, `minmax`, `percentile:99.99`, `entropy`, `moving_average`). `io` selects `float` or `integer` inputs and outputs. `ranges`
-    turns a range into a scale and a zero point (`asymmetric`, `minmax-nudged`).
+    (`output`, `mse`, `minmax`, `percentile:99.99`, `entropy`, `moving_average`). `io` selects `float` or `integer`
+    inputs and outputs. `ranges` turns a range into a scale and a zero point (`asymmetric`, `minmax-nudged`).
 
     `least_sqnr` is the minimum SQNR of every output in dB, measured on all of `data`; wider kernels are used where
     needed, and BitWidthError is raised if it cannot be reached. `budget` limits quality, size and latency,
