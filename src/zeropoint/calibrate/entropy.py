@@ -46,7 +46,7 @@ class EntropyObserver(DistributionObserver):
         return float(np.float32(max(minimum, -best))) + 0.0, float(np.float32(min(maximum, best))) + 0.0
 
     def _masses(self, low: float, high: float) -> Array:
-        """The number of nonzero values in `BINS` equal parts of [low, high]; bins of the histogram are spread evenly."""
+        """The number of nonzero values in `BINS` equal parts of [low, high]; its bins are spread evenly."""
         counts, edges = ordered_bins(self.seen)
         counts = np.where((edges[:-1] < 0) & (edges[1:] > 0), 0, counts)
         below = np.concatenate([[0.0], counts.cumsum()])
