@@ -1,82 +1,159 @@
-"""EfficientNet-Lite0 in 8 bits, zeropoint and onnxruntime side by side: how far each is from the float network.
+"""Networks in 8 bits, zeropoint and its peers side by side: how far each is from the float network.
 
-Both are calibrated on the same 64 crops and compared with onnxruntime's float results on 128 crops of other
-photographs (`photographs.py`). onnxruntime quantizes per channel with u8 activations and its batch norms folded
-(`ort_static.py`), and runs with its integer kernels: the ones that never saturate, and those it takes by default, which
-do on an x64 CPU without VNNI.
+All are calibrated on the same samples and compared with onnxruntime's float results on three sets: the calibration
+data, held-out samples, and a second held-out set (`held2`: other pieces of the held-out photographs or scans), so that
+a method that overfits or was tuned on the held-out set shows. onnxruntime quantizes per channel with u8 activations and
+its batch norms folded (`ort_static.py`), and runs with its integer kernels: the ones that never saturate, and those it
+takes by default, which do on an x64 CPU without VNNI. NNCF's default for OpenVINO and LiteRT's file
+(`models/to_litert.py`) have a row where they are installed.
 
-    python bench/accuracy.py [MODEL.onnx] [--profile fixed16 --profile fixed32] [--observer minmax] [--effort balanced]
+    python bench/accuracy.py [--network efficientnet_lite0] [--calibration 64] [--heldout 128] [--held2 512]
+                             [--profile fixed16 ...] [--observer output ...] [--effort balanced ...] [--budget ...]
 """
 
 import argparse
+import resource
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
 import zeropoint as zp
 from agreement import sqnr_db, top1_agreement
-from ort_static import quantize_static_u8, run
-from photographs import crops
+from coverage import SUBJECTS, Subject
+from engines import SkippedError
+from ort_static import quantize_feeds, session
+from suite import CACHE, Feed, engine_file, samples
 from zeropoint.calibrate import bar
 from zeropoint.report.counts import count_ops
 
-MODEL = Path(__file__).resolve().parent / ".cache" / "efficientnet_lite0.onnx"
+Run = Callable[[Feed], np.ndarray]
+"""The first output for one sample, batch axis included."""
+NETWORKS = {
+    **{name: subject for name, subject in SUBJECTS.items() if name != "minilm"},
+    **{
+        name: Subject(f"{name}.onnx", lambda part, count, name=name: samples(name, count, part))
+        for name in ("mobilenet_v2", "resnet50")
+    },
+}
+PARTS = ("calibration", "heldout", "held2")
 
 
-def zeropoint_outputs(
-    path: Path, calibration: np.ndarray, heldout: np.ndarray, profile: str, observer: str, effort: str
-):
-    """Logits of the integer program, and a line about it."""
-    network = zp.load(path)
-    name = network.inputs[0].name
-    started = time.perf_counter()
-    integers = zp.quantize(network, {name: calibration}, profile=profile, observer=observer, effort=effort)
-    quantized = time.perf_counter()
-    outputs = integers.native().run_samples(({name: sample[None]} for sample in heldout), progress=bar)
-    seconds = (time.perf_counter() - quantized) / len(heldout)
-    counts = count_ops(integers.program)
-    note = (
-        f"{counts.integer} integer ops, {counts.floats} float, {counts.rescales} rescales; "
-        f"quantized in {quantized - started:.0f} s, {seconds:.3f} s an image; "
-        + integers.quantization.corrections.summary()
-    )
-    return outputs[integers.outputs[0].name], note
+def _session(path: Path, arithmetic: str = "precise") -> Run:
+    network = session(path, arithmetic)
+    return lambda feed: network.run(None, feed)[0]
 
 
-def onnxruntime_outputs(path: Path, calibration: np.ndarray, heldout: np.ndarray) -> dict[str, np.ndarray]:
-    """Logits of onnxruntime's quantized file, by the arithmetic that computes them."""
+def onnxruntime(name: str, data: list[Feed], arithmetic: str) -> Run:
+    """onnxruntime's static quantization with the ranges as observed."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "quantized.onnx"
-        quantize_static_u8(path, calibration, out)
-        return {arithmetic: run(out, heldout, arithmetic) for arithmetic in ("precise", "default")}
+        quantize_feeds(CACHE / NETWORKS[name].file, data, out)
+        return _session(out, arithmetic)
+
+
+def nncf(name: str, data: list[Feed]) -> Run:
+    """NNCF's default post-training quantization, in OpenVINO. Raises SkippedError."""
+    try:
+        import nncf
+        import openvino
+    except ImportError as error:
+        raise SkippedError(f"{error}; expected the packages of the extra 'bench'") from None
+    model = openvino.convert_model(CACHE / NETWORKS[name].file, example_input=data[0])
+    quantized = nncf.quantize(model, nncf.Dataset(data), subset_size=len(data))
+    compiled = openvino.Core().compile_model(quantized, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+    return lambda feed: np.array(compiled(feed)[0])
+
+
+def litert(name: str, data: list[Feed]) -> Run:
+    """LiteRT's file, made by `models/to_litert.py`, which calibrates on the same data. Raises SkippedError."""
+    path = engine_file(name, "litert-int8")
+    if not path.exists():
+        raise SkippedError(f"found no {path.name}, made by bench/models/to_litert.py")
+    from ai_edge_litert.interpreter import Interpreter
+
+    interpreter = Interpreter(str(path), num_threads=2)
+    interpreter.allocate_tensors()
+    (given,), (made,) = interpreter.get_input_details(), interpreter.get_output_details()
+
+    def run(feed: Feed) -> np.ndarray:
+        (value,) = feed.values()
+        scale, point = given["quantization"]
+        stored = np.clip(np.round(value.transpose(0, 2, 3, 1) / scale) + point, -128, 127).astype(given["dtype"])
+        interpreter.set_tensor(given["index"], np.ascontiguousarray(stored))
+        interpreter.invoke()
+        scale, point = made["quantization"]
+        return (interpreter.get_tensor(made["index"]).astype(np.float32) - point) * np.float32(scale)
+
+    return run
+
+
+def zeropoint(name: str, data: list[Feed], **options: str | None) -> tuple[Run, str]:
+    """Our integer program, and a line about it."""
+    network = zp.load(CACHE / NETWORKS[name].file, dict(NETWORKS[name].shapes))
+    started = time.perf_counter(), time.process_time()
+    integers = zp.quantize(network, data, progress=bar, **options)
+    seconds = [time.perf_counter() - started[0], time.process_time() - started[1]]
+    native, output = integers.native(), integers.outputs[0].name
+    counts, found = count_ops(integers.program), integers.quantization
+    note = (
+        f"{counts.integer} integer ops, {counts.floats} float, {counts.rescales} rescales; quantized in "
+        f"{seconds[0]:.0f} s ({seconds[1]:.0f} processor s); {found.corrections.summary()}"
+    )
+    return lambda feed: native(**feed)[output], note if found.spent is None else f"{note}; {found.spent}"
 
 
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("model", type=Path, nargs="?", default=MODEL)
+    parser.add_argument("--network", choices=NETWORKS, default="efficientnet_lite0")
+    for part, count in zip(PARTS, (64, 128, 512), strict=True):
+        parser.add_argument(f"--{part}", type=int, default=count, help=f"samples (default: {count})")
     parser.add_argument("--profile", action="append", help="default: fixed16")
     parser.add_argument("--observer", action="append", help="default: output")
     parser.add_argument("--effort", action="append", help="default: none, fast, balanced, best")
+    parser.add_argument("--budget", default=None, help="as of zeropoint quantize")
+    parser.add_argument("--no-peers", action="store_true", help="only zeropoint")
     arguments = parser.parse_args()
-    calibration, heldout = crops("calibration"), crops("heldout")
-    reference = run(arguments.model, heldout)
-    print(f"{len(calibration)} crops to calibrate, {len(heldout)} others to compare; logits against float")
-    print(f"{'':<40} {'SQNR dB':>8} {'top-1 agreement':>16}")
+    name = arguments.network
+    counts = {part: getattr(arguments, part) for part in PARTS}
+    data = {part: NETWORKS[name].feeds(part, count) for part, count in counts.items() if count}
+    float_run = _session(CACHE / NETWORKS[name].file)
+    reference = {part: np.concatenate([float_run(feed) for feed in feeds]) for part, feeds in data.items()}
+    classes = next(iter(reference.values())).ndim == 2
+    print(f"{name}, samples: " + ", ".join(f"{len(feeds)} {part}" for part, feeds in data.items()))
+    print(f"{'SQNR dB, top-1 agreement':<36}" + "".join(f"{part:>18}" for part in data), flush=True)
 
-    def row(name: str, outputs: np.ndarray, note: str = "") -> None:
-        agreement = 100 * top1_agreement(reference, outputs)
-        print(f"{name:<40} {sqnr_db(reference, outputs):8.2f} {agreement:14.2f} % {note}", flush=True)
+    def row(label: str, run: Run, note: str = "") -> None:
+        cells: list[str] = []
+        for part, feeds in data.items():
+            outputs = np.concatenate([run(feed) for feed in feeds])
+            top = f"{100 * top1_agreement(reference[part], outputs):8.2f} %" if classes else ""
+            cells.append(f"{sqnr_db(reference[part], outputs):8.2f}{top}")
+        print(f"{label:<36}" + "".join(f"{cell:>18}" for cell in cells), note, flush=True)
 
-    for arithmetic, outputs in onnxruntime_outputs(arguments.model, calibration, heldout).items():
-        row(f"onnxruntime, minmax, {arithmetic} kernels", outputs)
+    peers: dict[str, Callable[[], Run]] = {
+        "onnxruntime, minmax, precise": lambda: onnxruntime(name, data["calibration"], "precise"),
+        "onnxruntime, minmax, default": lambda: onnxruntime(name, data["calibration"], "default"),
+        "OpenVINO, NNCF": lambda: nncf(name, data["calibration"]),
+        "LiteRT": lambda: litert(name, data["calibration"]),
+    }
+    for label, peer in () if arguments.no_peers else peers.items():
+        try:
+            row(label, peer())
+        except SkippedError as error:
+            print(f"{label:<36} skipped: {error}", flush=True)
+        except Exception as error:  # one peer that refuses a network must not keep the others from theirs
+            print(f"{label:<36} failed: {type(error).__name__}: {str(error).splitlines()[0]}", flush=True)
     for profile in arguments.profile or ["fixed16"]:
         for observer in arguments.observer or ["output"]:
             for effort in arguments.effort or ["none", "fast", "balanced", "best"]:
-                outputs, note = zeropoint_outputs(arguments.model, calibration, heldout, profile, observer, effort)
-                row(f"zeropoint {profile}, {observer}, {effort}", outputs, note)
+                options = {"profile": profile, "observer": observer, "effort": effort, "budget": arguments.budget}
+                run, note = zeropoint(name, data["calibration"], **options)
+                row(f"zeropoint {profile}, {observer}, {effort}", run, note)
+    print(f"peak memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB, peers included")
 
 
 if __name__ == "__main__":

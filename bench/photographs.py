@@ -23,7 +23,7 @@ from typing import Literal
 import numpy as np
 from PIL import Image
 
-Part = Literal["calibration", "heldout"]
+Part = Literal["calibration", "heldout", "held2"]
 
 DEFAULT_OUTPUT = Path(__file__).resolve().parent / ".cache" / "photographs.npz"
 SIZE = 224
@@ -52,22 +52,23 @@ PHOTOGRAPHS = {
         SCIKIT_IMAGE / "text.png",
     ),
 }
-COUNTS = {"calibration": 64, "heldout": 128}
-SEEDS = {"calibration": 1, "heldout": 2}
+PHOTOGRAPHS["held2"] = PHOTOGRAPHS["heldout"]  # other crops of them
+COUNTS = {"calibration": 64, "heldout": 128, "held2": 512}
+SEEDS = {"calibration": 1, "heldout": 2, "held2": 77}
 
 
-def crops(part: Part) -> np.ndarray:
-    """The crops of one part, the photographs taking turns.
+def crops(part: Part, count: int | None = None) -> np.ndarray:
+    """The crops of one part, or the first `count` of them, the photographs taking turns.
 
     Returns:
-        (64, 3, 224, 224) f32 for "calibration", (128, 3, 224, 224) f32 for "heldout"; RGB, in [-127/128, 1].
+        (64, 3, 224, 224) f32 for "calibration", 128 for "heldout", 512 for "held2"; RGB, in [-127/128, 1].
     """
     generator = np.random.default_rng(SEEDS[part])
     photographs = []
     for path in PHOTOGRAPHS[part]:
         with path.open("rb") as file:
             photographs.append(Image.open(file).convert("RGB"))
-    pixels = [crop(photographs[index % len(photographs)], generator) for index in range(COUNTS[part])]
+    pixels = [crop(photographs[index % len(photographs)], generator) for index in range(count or COUNTS[part])]
     scaled = (np.stack(pixels).astype(np.float32) - 127) / 128
     return np.ascontiguousarray(scaled.transpose(0, 3, 1, 2))
 

@@ -90,7 +90,7 @@ def engine_file(name: str, engine: str) -> Path:
 
 
 def samples(name: str, count: int, part: str = "calibration") -> list[Feed]:
-    """The first `count` samples of a part, "calibration" or "heldout".
+    """The first `count` samples of a part, "calibration", "heldout" or, for networks of images, "held2".
 
     Those of a kernel are seeded, normally distributed, without sign: what a ReLU lets through.
 
@@ -101,6 +101,11 @@ def samples(name: str, count: int, part: str = "calibration") -> list[Feed]:
     if isinstance(subject, Kernel):
         generator = np.random.default_rng(("calibration", "heldout").index(part))
         return [{"input": np.abs(generator.standard_normal(subject.shape, np.float32))} for _ in range(count)]
+    if part == "held2":
+        from photographs import crops  # wants the photographs themselves, which the file does not
+
+        ((port, _),) = subject.inputs
+        return [{port: image[None]} for image in crops("held2", count)]
     path = CACHE / f"{subject.data}.npz"
     if not path.exists():
         raise FileNotFoundError(f"found no {path}, expected the samples of {name}; run bench/{subject.data}.py first")

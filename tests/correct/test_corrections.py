@@ -209,7 +209,7 @@ def test_efforts_and_corrections_are_checked() -> None:
     assert all(name in (EQUALIZE, *METHODS) for preset in PRESETS.values() for name in preset)
     with pytest.raises(ValueError, match="found effort 'most', expected one of: none, fast, balanced, best"):
         check_methods("most", None)
-    with pytest.raises(ValueError, match="found correction 'luck', expected one of: analytic_bias, "):
+    with pytest.raises(ValueError, match="found correction 'luck', expected one of: equalize, analytic_bias, "):
         check_methods("none", ["luck"])
 
 
