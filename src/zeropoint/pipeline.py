@@ -136,8 +136,9 @@ class Quantization:
 
     @property
     def warnings(self) -> list[str]:
-        """Warnings of calibration; empty if the target leaves no parameter open, so that no statistics were needed."""
-        return self.calibration.warnings if self.calibration.observations else []
+        """Warnings of calibration, if the target leaves a parameter open, and about outputs far from float."""
+        calibration = self.calibration.warnings if self.calibration.observations else []
+        return [*calibration, *self.corrections.warnings()]
 
 
 def require_integers(result: Quantization) -> None:

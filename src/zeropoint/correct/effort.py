@@ -30,6 +30,10 @@ JUDGED = 16
 """Most samples of either part on which outputs are compared."""
 
 
+FAR = 20.0
+"""An SQNR of the outputs below this, in dB, is worth a warning."""
+
+
 @dataclass(frozen=True)
 class Parts:
     """The samples that corrections are fitted on, and those they are judged on; `apart` if the two are disjoint."""
@@ -125,6 +129,16 @@ class Corrections:
                 self.judges,
             )
             for attempt in self.attempts
+        ]
+
+    def warnings(self) -> list[str]:
+        """A line if the outputs are far from float on the samples that the program was judged on."""
+        after = self.after
+        if after is None or after.held >= FAR:
+            return []
+        return [
+            f"found {after.held:.1f} dB at the outputs on {self.judges}, expected {FAR:g} dB or more; `zeropoint "
+            f"sensitivity` shows which kernels cost it, and `--budget quality={FAR:g}` keeps some of them in float"
         ]
 
     def summary(self) -> str:
