@@ -56,6 +56,10 @@ def test_what_is_no_budget_is_refused_with_its_text(text: str) -> None:
         Budget.parse(text)
 
 
+def ranked(taken: Sequence[Step]) -> Sequence[Step]:
+    return STEPS[len(taken) :]
+
+
 def measured(counts: list[int], reached: Sequence[float]):
     def measure(steps: Sequence[Step]) -> Figures:
         counts.append(len(steps))
@@ -66,7 +70,7 @@ def measured(counts: list[int], reached: Sequence[float]):
 
 def test_the_shortest_prefix_of_that_quality_is_found_and_each_length_measured_once() -> None:
     counts: list[int] = []
-    spent = spend(STEPS, measured(counts, range(10, 21)), Budget(quality=16.0))
+    spent = spend(ranked, measured(counts, range(10, 21)), Budget(quality=16.0))
     assert [step.name for step in spent.steps] == [f"conv{n}" for n in range(6)]
     assert (spent.before.quality, spent.after.quality) == (10.0, 16.0)
     assert len(counts) == len(set(counts)) <= 7
@@ -74,19 +78,28 @@ def test_the_shortest_prefix_of_that_quality_is_found_and_each_length_measured_o
 
 def test_a_quality_that_no_prefix_has_is_refused_with_the_best_one() -> None:
     with pytest.raises(BudgetError, match=r"found at most 20.0 dB.*at 10 of 10 steps, expected quality=25dB"):
-        spend(STEPS, measured([], range(10, 21)), Budget(quality=25.0))
+        spend(ranked, measured([], range(10, 21)), Budget(quality=25.0))
 
 
 def test_within_a_size_the_best_prefix_measured_is_taken() -> None:
     reached = [10.0, 12.0, 15.0, 14.0, 13.0, *[30.0] * 6]
-    spent = spend(STEPS, measured([], reached), Budget(size=1000 + 300 * 4))
+    spent = spend(ranked, measured([], reached), Budget(size=1000 + 300 * 4))
     assert len(spent.steps) == 2
     assert spent.after.size <= 2200
 
 
 def test_quality_beyond_the_size_is_refused_with_both() -> None:
     with pytest.raises(BudgetError, match=r"found 16.0 dB, 0.00 MB .* expected quality=16dB,size=2000B"):
-        spend(STEPS, measured([], range(10, 21)), Budget(quality=16.0, size=2000.0))
+        spend(ranked, measured([], range(10, 21)), Budget(quality=16.0, size=2000.0))
+
+
+def test_the_steps_behind_a_prefix_are_ranked_again() -> None:
+    def rank(taken: Sequence[Step]) -> Sequence[Step]:
+        left = [step for step in STEPS if step not in taken]
+        return left[::-1] if taken else left
+
+    spent = spend(rank, measured([], range(10, 21)), Budget(quality=14.0))
+    assert [step.name for step in spent.steps] == ["conv0", "conv9", "conv8", "conv7"]
 
 
 def test_a_journal_gives_back_what_was_measured_and_ignores_a_torn_line(tmp_path: Path) -> None:

@@ -43,6 +43,7 @@ TOP = {
     "__init__",
     "__main__",
     "bit_widths",
+    "budget_search",
     "demands",
     "diagnostics",
     "engines",

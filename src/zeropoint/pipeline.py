@@ -14,6 +14,7 @@ from time import perf_counter
 from zeropoint import budget
 from zeropoint.bit_widths import BitWidthError, Search, Widths, least_output_sqnr, narrow_losses, widenings
 from zeropoint.budget import Budget, Spent
+from zeropoint.budget_search import BudgetSearch
 from zeropoint.calibrate import (
     DEFAULT_OBSERVER,
     Kept,
@@ -27,10 +28,9 @@ from zeropoint.calibrate import (
 )
 from zeropoint.calibrate.collect import stats_keys
 from zeropoint.correct import EQUALIZE, Corrections, Equalized, Parts, Platform, check_methods, correct
-from zeropoint.correct.judge import without_specs
 from zeropoint.correct.sensitivity import Sensitivity, sensitivities
 from zeropoint.demands import check_demands, demanded_observers
-from zeropoint.engines import QuickestEngine, milliseconds
+from zeropoint.engines import QuickestEngine
 from zeropoint.equalization import Calibrated, Trial
 from zeropoint.errors import Error
 from zeropoint.frontend import ModelError
@@ -50,7 +50,7 @@ from zeropoint.passes import (
     run_all,
 )
 from zeropoint.recipe import Recipe, RecipeError, apply_recipe
-from zeropoint.report.counts import Ops, constant_bytes
+from zeropoint.report.counts import Ops
 from zeropoint.solve import DEFAULT_RANGES, RANGE_RULES, MissingStatistics
 from zeropoint.targets import Target
 from zeropoint.targets import target as named_target
@@ -362,48 +362,13 @@ def _widened(finish: _Finish, calibrated: Program, samples: Iterable[Sample]) ->
 
 def _budgeted(finish: _Finish, calibrated: Program, limits: Budget, work: Work | None) -> Quantization:
     """The result whose kernels have the widths that a search under a budget chose. Raises BudgetError."""
-    held, platform, runs = finish.parts.held, finish.platform, QuickestEngine(len(finish.parts.held))
-    if not held:
-        raise ValueError("found a budget without samples, expected at least one to measure the outputs with")
-    narrow = finish(calibrated)
-    found = sensitivities(narrow.propagated, narrow.decided, held, platform, finish.progress)
-    noise: dict[tuple[str, str], float] = {}
-    for one in found:
-        key = (one.name, one.kernel)
-        noise[key] = noise.get(key, 0.0) + (one.at_outputs if isfinite(one.at_outputs) else 0.0)
-    steps = budget.steps_of(calibrated, platform.target, noise, limits)
-    path = None if work is None or work.journal is None else work.journal.with_name(f"{work.journal.name}.budget")
-    resume = work is not None and work.resume
-    journal = budget.Journal(path, calibrated, repr(finish.options), resume=resume)
-    run = runs.prepare(calibrated if finish.reference is None else without_specs(finish.reference))
-    expected = [run(sample) for sample in held]
-    made: dict[tuple[budget.Step, ...], Quantization] = {(): narrow}
-
-    def measure(chosen: Sequence[budget.Step]) -> budget.Figures:
-        figures = journal.get(chosen)
-        if figures is None:
-            key = tuple(chosen)
-            program = made[key] if key in made else finish(budget.widened(calibrated, chosen, limits))
-            made.clear()
-            made[key] = program
-            whole = run_all(INTEGER_PASSES, program.quantized, {}) if finish.options.integer_io else program.integer
-            figures = _figures(whole, held, expected, runs, timed=limits.latency is not None)
-            journal.add(chosen, figures)
-        return figures
-
-    spent = budget.spend(steps, measure, limits)
-    chosen = made.get(spent.steps) or finish(budget.widened(calibrated, spent.steps, limits))
-    journal.remove()
-    integer = budget.record(chosen.integer, spent)
-    return replace(chosen, propagated=budget.record(chosen.propagated, spent), integer=integer, spent=spent)
-
-
-def _figures(
-    program: Program, held: Sequence[Sample], expected: Sequence[Sample], runs: Engine, *, timed: bool
-) -> budget.Figures:
-    run = runs.prepare(program)
-    quality = least_output_sqnr(zip(expected, map(run, held), strict=True))
-    return budget.Figures(quality, constant_bytes(program), milliseconds(program, held[0]) if timed else None)
+    options = finish.options
+    search = BudgetSearch(
+        finish, finish.parts.held, finish.platform, limits, options.integer_io, finish.reference, finish.progress
+    )
+    made, spent = search.run(calibrated, repr(options), work)
+    integer = budget.record(made.integer, spent)
+    return replace(made, propagated=budget.record(made.propagated, spent), integer=integer, spent=spent)
 
 
 def sensitivity(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from zeropoint.budget.budget import Budget, BudgetError, Figures
@@ -42,12 +42,21 @@ class Spent:
         return list(dict.fromkeys(step.width for step in self.steps))
 
 
+Rank = Callable[[Sequence[Step]], Sequence[Step]]
+"""From the steps taken to the others, the most important first."""
+
+
 @dataclass
 class _Prefixes:
-    """The figures of prefixes of a list of steps, each measured once."""
+    """The figures of prefixes of a list of steps, each measured once.
+
+    The steps after a prefix are ranked again once it has been measured at one of `lengths`: noise that hid behind that
+    of the first kernels shows when they are wide.
+    """
 
     steps: Sequence[Step]
     measure: Callable[[Sequence[Step]], Figures]
+    rank: Rank
     budget: Budget
     tried: dict[int, Figures] = field(default_factory=dict[int, Figures])
 
@@ -56,10 +65,16 @@ class _Prefixes:
             self.tried[count] = self.measure(self.steps[:count])
         return self.tried[count]
 
-    def lengths(self) -> list[int]:
-        """0, 1, 2, 4, ... and the length of the list."""
-        most = len(self.steps)
-        return sorted({0, most, *(1 << n for n in range(most.bit_length()) if 1 << n < most)})
+    def lengths(self) -> Iterator[int]:
+        """0, 1, 2, 4, ... and the length of the list; before each but the first two, the steps behind are ranked."""
+        found = 0
+        yield found
+        while found < len(self.steps):
+            if found:
+                taken = self.steps[:found]
+                self.steps = [*taken, *self.rank(taken)]
+            found = min(max(2 * found, 1), len(self.steps))
+            yield found
 
     def shortest(self, least: float) -> int:
         """The shortest prefix whose quality is at least `least`; bisection assumes that longer ones have it too."""
@@ -94,18 +109,18 @@ class _Prefixes:
         return max(fitting, key=lambda count: (self[count].quality, -count), default=0)
 
 
-def spend(steps: Sequence[Step], measure: Callable[[Sequence[Step]], Figures], budget: Budget) -> Spent:
-    """Choose a prefix of the steps that meets the budget, and measure as few as possible.
+def spend(rank: Rank, measure: Callable[[Sequence[Step]], Figures], budget: Budget) -> Spent:
+    """Choose a prefix of the ranked steps that meets the budget, and measure as few as possible.
 
     Raises BudgetError, with the best figures found, if there is none.
     """
-    prefixes = _Prefixes(steps, measure, budget)
+    prefixes = _Prefixes(rank(()), measure, rank, budget)
     before = prefixes[0]
     count = prefixes.best_within() if budget.quality is None else prefixes.shortest(budget.quality)
     after = prefixes[count]
     if not budget.allows(after):
-        raise BudgetError(f"found {after}, at {count} of {len(steps)} steps, expected {budget}; ask for less")
-    return Spent(budget, tuple(steps[:count]), before, after, dict(sorted(prefixes.tried.items())))
+        raise BudgetError(f"found {after}, at {count} of {len(prefixes.steps)} steps, expected {budget}; ask for less")
+    return Spent(budget, tuple(prefixes.steps[:count]), before, after, dict(sorted(prefixes.tried.items())))
 
 
 def record(program: Program, spent: Spent) -> Program:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from math import isfinite
+from typing import Protocol
 
 from xdsl.dialects.builtin import AnyFloat, ArrayAttr, StringAttr
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -60,12 +62,28 @@ def kernel_key(region: QuantizeRegionOp) -> tuple[str, str]:
     return location_text(region.location) or kernel, kernel
 
 
-def steps_of(program: Program, target: Target, noise: Mapping[tuple[str, str], float], budget: Budget) -> list[Step]:
-    """The steps for the kernels of a calibrated program, the most important first.
+class Noise(Protocol):
+    """The noise/signal at the outputs that a quantized kernel adds, with the name of its op and its kernel."""
 
-    `noise` is the noise/signal at the outputs that each quantized kernel adds, by `kernel_key`; other kernels have no
-    step. All steps to float come after those to the wider storage.
+    @property
+    def name(self) -> str: ...
+    @property
+    def kernel(self) -> str: ...
+    @property
+    def at_outputs(self) -> float: ...
+
+
+def steps_of(
+    program: Program, target: Target, found: Iterable[Noise], budget: Budget, taken: Collection[Step] = ()
+) -> list[Step]:
+    """The steps for the kernels of a calibrated program, the most important first, without those taken already.
+
+    Kernels that add no noise have no step. All steps to float come after those to the wider storage.
     """
+    noise: dict[tuple[str, str], float] = {}
+    for one in found:
+        key = one.name, one.kernel
+        noise[key] = noise.get(key, 0.0) + (one.at_outputs if isfinite(one.at_outputs) else 0.0)
     places: dict[tuple[str, str], list[int]] = {}
     regions = regions_of(program)
     for index, region in enumerate(regions):
@@ -83,7 +101,9 @@ def steps_of(program: Program, target: Target, noise: Mapping[tuple[str, str], f
         storages = [wide_storage(region, target) for region in members]
         if all(storages):
             wider.append(Step(step.name, step.regions, f"i{storages[0].type.width}", step.share, weights, products))  # pyright: ignore[reportOptionalMemberAccess] (all of them are storages)
-    return [*_ranked(wider, budget), *_ranked(floats, budget)]
+    done = {(step.regions, step.width) for step in taken}
+    ranked = [*_ranked(wider, budget), *_ranked(floats, budget)]
+    return [step for step in ranked if (step.regions, step.width) not in done]
 
 
 def _weights(region: QuantizeRegionOp, program: Program) -> int:
