@@ -223,7 +223,7 @@ def test_inputs_with_different_numbers_of_samples_are_refused() -> None:
 BAD_OPTIONS = {
     "--target gpu": "found target 'gpu', expected one of: cpu",
     "--profile nearest": "found the numerics profile 'nearest'; expected one of fixed16, fixed32,",
-    "--observer best": "found observer 'best'; expected one of: minmax, ",
+    "--observer best": "found observer 'best'; expected one of: entropy, minmax, ",
     "--observer percentile:200": "found percentile 200; expected more than 50 and at most 100",
     "--observer percentile:x": "found observer 'percentile:x'; expected a number",
     "--recipe nowhere.yaml": "nowhere.yaml: No such file or directory",

@@ -153,7 +153,7 @@ def test_corrections_are_judged_on_data_of_the_user_or_on_a_part_that_is_held_ba
     [
         ({"target": "gpu"}, "found target 'gpu', expected one of: cpu"),
         ({"profile": "nearest"}, "found the numerics profile 'nearest'; expected one of fixed16"),
-        ({"observer": "best"}, "found observer 'best'; expected one of: minmax"),
+        ({"observer": "best"}, "found observer 'best'; expected one of: entropy, minmax"),
         ({"effort": "most"}, "found effort 'most', expected one of: none, fast, balanced, best"),
         ({"corrections": ["luck"]}, "found correction 'luck', expected one of: analytic_bias"),
         ({"io": "both"}, "found io 'both', expected one of: float, integer"),
