@@ -15,7 +15,7 @@ from networks import Case, cases
 from property_cases import some
 from zeropoint.cli import main
 from zeropoint.export import ExportError, ExportOptions, export_program
-from zeropoint.export.tosa.builder import FunctionBuilder
+from zeropoint.export.tosa.builder import HEADER, FunctionBuilder
 from zeropoint.export.tosa.model import tosa_text
 from zeropoint.export.tosa.runtime import TosaFile, tools
 from zeropoint.interp import Interpreter
@@ -24,6 +24,7 @@ from zeropoint.numerics.multiplier import tosa_reciprocal
 from zeropoint.pipeline import Options, Quantization, quantize
 from zeropoint.report.counts import count_ops
 
+EMPTY_HEADER = b'{"inputs": [], "outputs": [], "orders": {"inputs": {}, "outputs": {}}, "quantization": {}}\n'
 runs = pytest.mark.skipif(
     tools() is None, reason="tosa-tools (in the environment that ZEROPOINT_TOSA names) are missing"
 )
@@ -164,6 +165,13 @@ def test_constants_are_shared_and_readable() -> None:
     ]
 
 
+def test_more_dimensions_than_tosa_has_are_refused() -> None:
+    f = FunctionBuilder(location="tile")
+    value = f.argument("x", (2, 3), "f32")
+    with pytest.raises(ExportError, match="tile: found a tensor of 7 dimensions, expected at most 6: TOSA's level 8K"):
+        f.op("reshape", [value, f.sizes([1] * 5 + [2, 3])], [1] * 5 + [2, 3], "f32")
+
+
 def test_reciprocals_are_those_of_the_specification() -> None:
     for count in (1, 2, 3, 7, 9, 49, 64, 65, 12345):
         k = (count - 1).bit_length()
@@ -186,10 +194,19 @@ def test_compare_runs_a_file_in_the_reference_model(digits: Quantization, tmp_pa
 
 
 @runs
-@pytest.mark.parametrize(("content", "expected"), [("module {}", "found no first line"), ("", "found no first line")])
-def test_a_file_that_we_did_not_write_is_refused_in_one_line(content: str, expected: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (b"", "found no first line"),
+        (b"module {}", "found no first line"),
+        (b"\xff\xfe", "unreadable"),
+        (HEADER.encode() + b'{"inputs": 3, "outputs": [], "orders": {}, "quantization": {}}\n', "unreadable"),
+        (HEADER.encode() + EMPTY_HEADER + b"module {", "tosa-opt: "),
+    ],
+)
+def test_a_broken_or_foreign_file_is_refused_in_one_line(content: bytes, expected: str, tmp_path: Path) -> None:
     path = tmp_path / "theirs.tosa.mlir"
-    path.write_text(content)
+    path.write_bytes(content)
     arguments = ["compare", str(DIGITS / "digits.onnx"), str(path), "--data", str(DIGITS / "calib.npz")]
     answer = CliRunner().invoke(main, arguments)
     assert answer.exit_code == 2

@@ -19,6 +19,8 @@ from zeropoint.ir.tensors import Array
 
 ELEMENTS = {"bool": "i1", "float32": "f32", "int8": "i8", "int16": "i16", "int32": "i32"}
 """Element types by NumPy dtype name."""
+MOST_DIMENSIONS = 6
+"""MAX_RANK of TOSA's level 8K."""
 LISTED = 16
 """Constants of up to this many integers are written as lists, larger ones in hexadecimal form."""
 HEADER = "// zeropoint: "
@@ -87,7 +89,10 @@ class FunctionBuilder:
         element: str,
         attributes: Mapping[str, str] | None = None,
     ) -> Value:
-        """An op with one result."""
+        """An op with one result. Raises ExportError for a shape of more dimensions than TOSA's levels have."""
+        if len(shape) > MOST_DIMENSIONS:
+            found = f"found a tensor of {len(shape)} dimensions, expected at most {MOST_DIMENSIONS}"
+            raise ExportError(f"{self.location or name}: {found}: TOSA's level 8K")
         listed = ", ".join(f"{key} = {text}" for key, text in (attributes or {}).items())
         names, types = (", ".join(part) for part in zip(*((v.name, v.type) for v in operands), strict=True))
         made = Value(self._name(), tuple(shape), element)

@@ -19,6 +19,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from zeropoint.errors import reading
 from zeropoint.export.errors import ExportError
 from zeropoint.export.tosa.builder import HEADER
 from zeropoint.ir.program import Program
@@ -88,11 +89,17 @@ class TosaFile:
         """Validates the file and serializes it. Raises ExportError if a tool rejects it, or if there are no tools."""
         optimizer, self._model = _required()
         self._folder = tempfile.TemporaryDirectory()
-        text = path.read_text()
-        header = _header(text, path)
-        self.inputs, self.outputs = (tuple(header[kind]) for kind in ("inputs", "outputs"))
-        self._orders: Mapping[str, Mapping[str, list[int]]] = header["orders"]
-        self._stored: Mapping[str, Mapping[str, Any]] = header["quantization"]
+        with reading(path, ExportError):
+            header = _header(path.read_text(encoding="utf-8"), path)
+            self.inputs, self.outputs = (tuple(map(str, header[kind])) for kind in ("inputs", "outputs"))
+            self._orders: Mapping[str, Mapping[str, list[int]]] = {
+                kind: {name: [int(d) for d in order] for name, order in header["orders"][kind].items()}
+                for kind in ("inputs", "outputs")
+            }
+            self._stored: Mapping[str, tuple[np.float32, int]] = {
+                name: (np.float32(kind["scale"]), int(kind["zero_point"]))
+                for name, kind in header["quantization"].items()
+            }
         passes = (TARGET, "--tosa-validate", "--tosa-serialize", "--tosa-flatbuffer-filename=program.tosa")
         _succeeding(self._folder.name, optimizer, *passes, path.resolve(), "-o", "valid.mlir")
 
@@ -128,14 +135,16 @@ class TosaFile:
         kind = self._stored.get(name)
         if kind is None or value.dtype.kind != "f":
             return value.astype(np.int32) if value.dtype == np.int64 else value
-        scaled = np.rint(value * (np.float32(1) / np.float32(kind["scale"]))) + kind["zero_point"]
+        scale, zero_point = kind
+        scaled = np.rint(value * (np.float32(1) / scale)) + zero_point
         return np.clip(scaled, -128, 127).astype(np.int8)
 
     def _reals(self, name: str, value: Array) -> Array:
         kind = self._stored.get(name)
         if kind is None:
             return value
-        return (value.astype(np.float32) - np.float32(kind["zero_point"])) * np.float32(kind["scale"])
+        scale, zero_point = kind
+        return (value.astype(np.float32) - np.float32(zero_point)) * scale
 
 
 @dataclass(frozen=True)
