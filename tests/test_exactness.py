@@ -182,6 +182,7 @@ def residual_network() -> tuple[Program, list[dict[str, Array]]]:
 FLOAT_KERNELS = {
     # Kernels of which only the target's runtime has an integer form, or which the target does not have.
     "cpu": {"target cpu has no kernel 'softmax'"},
+    "cpu-integer": set(),
     "litert": {"kernel 'softmax' has no integer form but in the target's runtime"},
     "litert-16x8": {"kernel 'softmax' has no integer form but in the target's runtime"},
     # These kernels are the runtime's own, which computes in floats between integers.
