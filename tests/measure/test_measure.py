@@ -128,6 +128,11 @@ def test_integer_inputs_are_compared_by_their_floats() -> None:
 def test_a_float_program_and_another_reference_are_refused() -> None:
     with pytest.raises(ReportError, match="found a float program, expected an integer program"):
         measured_report(network(), "digits.onnx", Source())
+    made = quantized_digits()
+    with pytest.raises(ReportError, match="of quantized types, expected an integer program"):
+        measured_report(made.quantized, "m", Source())
+    with pytest.raises(ReportError, match=r"found quant\.region 'stem\.conv' of quantized types"):
+        measured_report(made.propagated, "m", Source())
     other = replace(network(), module=network().module.clone())
     other.main.properties.pop("arg_attrs")
     with pytest.raises(ReportError, match="found inputs"):

@@ -14,8 +14,12 @@ from zeropoint.calibrate import Kept, Progress, silent
 from zeropoint.calibrate.distribution import Distribution
 from zeropoint.errors import Error
 from zeropoint.frontend import load_model
-from zeropoint.ir.annotations import TARGET
+from zeropoint.ir.annotations import FLOAT_REASON, TARGET
+from zeropoint.ir.locations import describe
 from zeropoint.ir.program import Port, Program
+from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType
+from zeropoint.ir.quant.containers import element_or_self
+from zeropoint.ir.stablehlo import ConstantOp
 from zeropoint.ir.tensors import Array, element_dtype, element_of
 from zeropoint.measure.noise import observe
 from zeropoint.measure.outputs import compare_outputs
@@ -24,7 +28,7 @@ from zeropoint.measure.trials import SAMPLES, Trials, worst_nodes
 from zeropoint.measure.values import calibrated_values, observed_values
 from zeropoint.passes import FLOAT_PASSES, INTEGER_PASSES, run_all
 from zeropoint.pipeline import Quantization
-from zeropoint.report.counts import constant_bytes
+from zeropoint.report.counts import EDGES, constant_bytes
 from zeropoint.report.document import Document, Graph, Header, Parts, SectionNote, document, graph_of
 
 Sample = Mapping[str, Array]
@@ -113,16 +117,29 @@ def measured_report(
     `timing` compiles the program and times its kernels; `trials` measures recipe rules for the worst kernels. Raises
     ReportError for a float program, and for a reference with other inputs or outputs.
     """
-    if program.profile is None:
-        raise ReportError(f"{name}: found a float program, expected an integer program (zeropoint quantize writes one)")
+    profile = _check_integers(program, name)
     source = _with_fused(program, source)
     graph = graph_of(program)
-    header = Header(name, _version(), _target(program), program.profile, source.calibration)
+    header = Header(name, _version(), _target(program), profile, source.calibration)
     found = _Measured(program, graph, source, header, timing, progress)
     found.compare()
     found.time()
     found.try_rules(trials)
     return document(program, graph, found.header, found.parts())
+
+
+def _check_integers(program: Program, name: str) -> str:
+    """The profile of the program. Raises ReportError for a float program, and for the stages before integers."""
+    if program.profile is None:
+        raise ReportError(f"{name}: found a float program, expected an integer program (zeropoint quantize writes one)")
+    for op in program.entry.ops:
+        quantized = any(isinstance(element_or_self(result.type), UniformQuantizedType) for result in op.results)
+        lowered = isinstance(op, (ConstantOp, *EDGES)) or FLOAT_REASON in op.attributes
+        if isinstance(op, QuantizeRegionOp) or (quantized and not lowered):
+            raise ReportError(
+                f"{name}: found {describe(op)} of quantized types, expected an integer program: quantize without --emit"
+            )
+    return program.profile
 
 
 def _version() -> str:
