@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -15,7 +16,7 @@ from zeropoint.calibrate import silent
 from zeropoint.correct.methods import Platform
 from zeropoint.correct.sensitivity import sensitivities
 from zeropoint.interp import ReferenceEngine
-from zeropoint.ir.stablehlo import ConvolutionLayout, ConvolutionOp
+from zeropoint.ir.stablehlo import BroadcastInDimOp, ConvolutionLayout, ConvolutionOp, DivideOp, MultiplyOp
 from zeropoint.ir.tensors import with_shape
 from zeropoint.measure import ReportError, Source, measured_report, stages_of
 from zeropoint.measure.noise import observe
@@ -109,6 +110,29 @@ def test_values_come_from_the_data_if_calibration_is_not_known() -> None:
     assert {note.section for note in document.notes} == {"weights", "times", "worst"}
 
 
+def test_values_of_one_name_are_told_apart() -> None:
+    """An ONNX node may become several kernels: a product of unlike shapes is a broadcast and a multiplication."""
+    net = Network([(1, 4, 8, 8)], seed=1)
+    net.layer("squeeze")
+    value = net.values[0]
+    mean = net.insert(DivideOp(total := net.reduced(value, [2, 3]), net.splat(64.0, total)))
+    net.layer("scale")
+    wide = net.insert(BroadcastInDimOp(mean, value.type, [0, 1]))
+    floats = net.finish([net.insert(MultiplyOp(value, wide))])
+    random = np.random.default_rng(0)
+    samples = [{"x0": random.normal(1, 1, (1, 4, 8, 8)).astype(np.float32)} for _ in range(4)]
+    made = quantize(floats, samples)
+    graph = graph_of(made.integer)
+    assert sorted(Counter(node.name for node in graph.nodes if node.kind == "kernel").values()) == [1, 2]
+    noise = observe(made.fused, made.integer, graph, samples, False, silent).noise
+    kernels = [node.id for node in graph.nodes if node.kind == "kernel"]
+    assert set(noise) == set(kernels)
+    assert all(noise[node].added < 1e-3 and noise[node].total < 1e-3 for node in kernels)
+    document = measured_report(made.integer, "m", stages_of(made, floats, samples), timing=False, trials=False)
+    sentences = [document.reasons[node] for node in kernels]
+    assert sentences[-1] not in sentences[:-1]
+
+
 def test_integer_inputs_are_compared_by_their_floats() -> None:
     net = Network([(1, 4, 8, 8)], seed=1)
     net.layer("conv")
@@ -120,7 +144,7 @@ def test_integer_inputs_are_compared_by_their_floats() -> None:
     made = quantize(floats, samples, Options(integer_io=True))
     document = measured_report(made.integer, "m", stages_of(made, floats, samples), timing=False, trials=False)
     assert document.header.outputs[0].sqnr > 20
-    assert document.noise
+    assert set(document.noise) == {node.id for node in document.nodes if node.kind == "kernel"}
     alone = measured_report(made.integer, "m", Source(reference=floats, data=samples), timing=False)
     assert "--io float" in next(note.needs for note in alone.notes if note.section == "outputs")
 

@@ -13,22 +13,23 @@ saved program and the float model are enough.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 
 from zeropoint.calibrate import PercentileObserver, Progress
 from zeropoint.calibrate.distribution import Distribution
 from zeropoint.engines import QuickestEngine
 from zeropoint.interp import Runnable
-from zeropoint.ir.isolation import activations, computing, float_form
-from zeropoint.ir.locations import location_text, value_name
+from zeropoint.ir.isolation import activations, float_form
 from zeropoint.ir.program import Program
 from zeropoint.ir.tensors import Array
 from zeropoint.report.document import Graph, Noise
-from zeropoint.report.layers import observed_layers
+from zeropoint.report.document.graph import Place, placed
+from zeropoint.report.layers import observed_at
 
 Sample = Mapping[str, Array]
 
@@ -75,19 +76,37 @@ class Observed:
     distributions: dict[str, Distribution]
 
 
-def _steps(fused: Program, graph: Graph, runs: int) -> list[_Step]:
-    """The float kernels of the nodes that have the name of an op of the float program."""
-    by_name: dict[str, Operation] = {}
-    for op in computing(fused):
-        name = location_text(op.location)
-        if name is not None and len(op.results) == 1:
-            by_name[name] = op
+def _key(place: Place) -> str:
+    return f"{place[0]}#{place[1]}"
+
+
+def _steps(ops: Mapping[Place, Operation], fused: Program, graph: Graph, runs: int) -> list[_Step]:
+    """The float kernels of the nodes; a kernel is left out if it reads a value that has no name."""
+    keys: dict[SSAValue, str] = {op.results[0]: _key(place) for place, op in ops.items()}
+    keys |= {value: port.name for value, port in zip(fused.entry.args, fused.inputs, strict=True)}
     found: list[_Step] = []
-    for node in graph.nodes:
-        op = by_name.get(node.name)
-        if node.kind in ("kernel", "float", "other") and op is not None:
-            reads = tuple(value_name(value) for value in activations(op))
-            found.append(_Step(node.id, node.name, reads, QuickestEngine(runs).prepare(float_form(fused, op))))
+    for place, node in graph.places().items():
+        op = ops.get(place)
+        if op is not None and all(value in keys for value in activations(op)):
+            reads = tuple(keys[value] for value in activations(op))
+            found.append(_Step(node.id, _key(place), reads, QuickestEngine(runs).prepare(float_form(fused, op))))
+    return found
+
+
+def _matched(fused: Program, graph: Graph) -> dict[Place, Operation]:
+    """The float op of every node: by name and number if there are as many of that name in both programs.
+
+    A float island of several ops ends in the last float op of its name.
+    """
+    ops, nodes = placed(fused), graph.places()
+    counts = [Counter(name for name, _ in places) for places in (ops, nodes)]
+    found: dict[Place, Operation] = {}
+    for (name, number), node in nodes.items():
+        given, wanted = counts[0][name], counts[1][name]
+        if given == wanted:
+            found[name, number] = ops[name, number]
+        elif given > wanted == 1 and node.kind == "float":
+            found[name, number] = ops[name, given - 1]
     return found
 
 
@@ -96,13 +115,14 @@ def observe(
 ) -> Observed:
     """Run both programs on the samples and compare every kernel.
 
-    `fused` is the float program with its regions. With `spread`, the float values are also counted. Nodes whose values
-    cannot be matched by name and shape are left out.
+    `fused` is the float program with its regions, `graph` that of `program`. With `spread`, the float values are also
+    counted. Nodes whose values cannot be matched by name and shape are left out.
     """
-    runs = len(samples)
-    exactly = QuickestEngine(runs).prepare(observed_layers(fused))
-    integers = QuickestEngine(runs).prepare(observed_layers(program))
-    steps = _steps(fused, graph, runs)
+    runs, ops = len(samples), _matched(fused, graph)
+    made = {graph.ops[node.id][-1]: _key(place) for place, node in graph.places().items()}
+    exactly = QuickestEngine(runs).prepare(observed_at(fused, {op: _key(place) for place, op in ops.items()}))
+    integers = QuickestEngine(runs).prepare(observed_at(program, made))
+    steps = _steps(ops, fused, graph, runs)
     sums = {step.node: _Sums() for step in steps}
     seen = {step.name: PercentileObserver(100.0) for step in steps} if spread else {}
     with np.errstate(all="ignore"):  # values that are not finite give noise that is not

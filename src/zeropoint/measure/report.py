@@ -203,11 +203,14 @@ class _Measured:
         self.header = replace(self.header, data=data, outputs=outputs, parts=parts)
         self.header = replace(self.header, float_bytes=constant_bytes(source.reference))
         spread = not self.found.values
-        seen = observe(source.fused, program, self.graph, self.kept.in_order, spread, self.progress)
-        self.found = replace(self.found, noise=seen.noise, noise_samples=len(self.kept.entries))
+        graph, own = graph_of(program), self.graph.places()
+        seen = observe(source.fused, program, graph, self.kept.in_order, spread, self.progress)
+        ids = {node.id: own[place].id for place, node in graph.places().items() if place in own}
+        noise = {ids[node]: found for node, found in seen.noise.items() if node in ids}
+        self.found = replace(self.found, noise=noise, noise_samples=len(self.kept.entries))
         if spread:
-            values = observed_values(self.graph, seen.distributions, source.data_name)
-            self.found = replace(self.found, values=values)
+            distributions = {ids[node]: found for node, found in seen.distributions.items() if node in ids}
+            self.found = replace(self.found, values=observed_values(self.graph, distributions, source.data_name))
 
     def _with_floats(self, reference: Program) -> Program | None:
         """The program if its inputs are those of the float program; one with float inputs if the stages are known."""

@@ -44,7 +44,10 @@ def worst_nodes(graph: Graph, noise: Mapping[str, Noise], count: int = WORST) ->
     """The integer kernels that add most noise, the worst first."""
     kernels = [node for node in graph.nodes if node.kind == "kernel" and node.id in noise]
     ranked = sorted(kernels, key=lambda node: -noise[node.id].added)
-    return [node for node in ranked[:count] if noise[node.id].added > 0]
+    named = {
+        node.name: node for node in reversed(ranked) if noise[node.id].added > 0
+    }  # a rule applies to all of a name
+    return [node for node in ranked if named.get(node.name) is node][:count]
 
 
 @dataclass(frozen=True)
@@ -106,8 +109,9 @@ def _gain(trial: Trial) -> float:
 
 
 def _statistics(program: Program, name: str) -> StatisticsOp | None:
-    named = (op for op in program.entry.ops if isinstance(op, StatisticsOp) and location_text(op.location) == name)
-    return next(named, None)
+    """The statistics of a value; None if it has none, or shares its name with another one."""
+    named = [op for op in program.entry.ops if isinstance(op, StatisticsOp) and location_text(op.location) == name]
+    return named[0] if len(named) == 1 else None
 
 
 def _with_range(calibrated: Program, name: str, limits: tuple[float, float]) -> Program:

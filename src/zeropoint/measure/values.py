@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 
 from zeropoint.calibrate.distribution import Distribution
@@ -13,11 +14,15 @@ BINS = 64
 
 
 def calibrated_values(graph: Graph, distributions: Mapping[str, Distribution]) -> dict[str, Values]:
-    """The values that calibration saw, by node; `distributions` is by statistics key, the name of a value."""
+    """The values that calibration saw, by node; `distributions` is by statistics key, the name of a value.
+
+    Nodes that share their name are left out: the keys do not tell them apart.
+    """
+    names = Counter(node.name for node in graph.nodes if node.kind != "output")
     return {
         node.id: values_of(distributions[node.name], "calibration", node.parameters)
         for node in graph.nodes
-        if node.kind != "output" and node.name in distributions
+        if node.kind != "output" and node.name in distributions and names[node.name] == 1
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import cast
 
 from xdsl.dialects.builtin import AnyFloat, IntegerType, TensorType
@@ -34,6 +35,19 @@ def observed_layers(program: Program) -> Program:
     for name, value in last.items():
         _observe(value, name)
     return program
+
+
+def observed_at(program: Program, keys: Mapping[Operation, str]) -> Program:
+    """A copy with a `quant.stats_ref` after some ops of the program, under their keys, as real numbers.
+
+    Ops whose results have no real values are left out; quantized inputs are observed under the names of the inputs.
+    """
+    copy = program.clone()
+    for op, twin in list(zip(program.entry.ops, copy.entry.ops, strict=True)):
+        key = keys.get(op) or _quantized_input(op)
+        if key is not None and len(op.results) == 1 and _observable(op):
+            _observe(twin.results[0], key)
+    return copy
 
 
 def _quantized_input(op: Operation) -> str | None:

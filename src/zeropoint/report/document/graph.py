@@ -7,6 +7,8 @@ lead to it and that no other node reads belong to the same node. An accumulator 
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, cast
 
@@ -17,12 +19,15 @@ from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 from zeropoint.ir.annotations import FACTS, KERNEL, RESCALE, Fact, facts_of
 from zeropoint.ir.locations import location_text
 from zeropoint.ir.program import Program
-from zeropoint.ir.quant import StorageCastOp, UniformQuantizedType
+from zeropoint.ir.quant import StatisticsOp, StatisticsRefOp, StorageCastOp, UniformQuantizedType
 from zeropoint.ir.stablehlo import ConstantOp, UniformDequantizeOp, UniformQuantizeOp
 from zeropoint.ir.tensors import element_of
 from zeropoint.report.counts import EDGES, is_not_integer, why_float
 from zeropoint.report.expressed import decided_type, expressed_type
 
+Place = tuple[str, int]
+"""The name of an op of the original model, and the number of values of that name before it."""
+_NOT_COMPUTING = (ConstantOp, ReturnOp, StatisticsOp, StatisticsRefOp)
 Kind = Literal["input", "kernel", "float", "rescale", "other", "output"]
 
 
@@ -79,14 +84,36 @@ class Graph:
         return {op: node for node, ops in self.ops.items() for op in ops}
 
     def by_name(self) -> dict[str, str]:
-        """Names of the original model, and of ops, to nodes. Names of nodes come first."""
-        names = {node.name: node.id for node in reversed(self.nodes) if node.kind != "output"}
+        """Names of the original model, and of ops, to nodes. Names of nodes come first; of several, the last counts."""
+        names = {node.name: node.id for node in self.nodes if node.kind != "output"}
         for node in self.nodes:
             inner = (location_text(op.location) for op in self.ops.get(node.id, ()))
             for name in (*node.covers, *inner):
                 if name is not None:
                     names.setdefault(name, node.id)
         return names
+
+    def places(self) -> dict[Place, Node]:
+        """The kernels and float islands by name and number: one op of the original model may have become several."""
+        computing = [node for node in self.nodes if node.kind in ("kernel", "float")]
+        return {place: node for node, place in zip(computing, numbered([node.name for node in computing]), strict=True)}
+
+
+def numbered(names: Sequence[str]) -> list[Place]:
+    """Each name with the number of equal ones before it."""
+    seen: Counter[str] = Counter()
+    found: list[Place] = []
+    for name in names:
+        found.append((name, seen[name]))
+        seen[name] += 1
+    return found
+
+
+def placed(program: Program) -> dict[Place, Operation]:
+    """The ops of a float or propagated program that compute one value, by name and number. Constants are left out."""
+    ops = [op for op in program.entry.ops if len(op.results) == 1 and not isinstance(op, _NOT_COMPUTING)]
+    named = [(op, name) for op in ops if (name := location_text(op.location)) is not None]
+    return {place: op for (op, _), place in zip(named, numbered([name for _, name in named]), strict=True)}
 
 
 def graph_of(program: Program) -> Graph:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from zeropoint.ir.annotations import Fact
+from zeropoint.ir.annotations import FACTS, Fact
 from zeropoint.ir.program import Program
-from zeropoint.report.document.graph import Graph
+from zeropoint.report.document.graph import Graph, numbered
 from zeropoint.report.explain import Explanation, Rescale, Value, explain
 from zeropoint.report.explain.text import BECAUSE, short
 
@@ -12,10 +12,14 @@ from zeropoint.report.explain.text import BECAUSE, short
 def reasons(program: Program, graph: Graph) -> dict[str, tuple[str, ...]]:
     """Why every value has its parameters, why every rescale exists, and why every island is float."""
     found = explain(program)
-    values = {(value.kind == "input", value.name): value for value in found.values}
+    inputs = {value.name: value for value in found.values if value.kind == "input"}
+    made = [value for value in found.values if value.kind != "input"]
+    kernels = dict(zip(numbered([value.name for value in made]), made, strict=True))
+    explained = [node for node in graph.nodes if node.kind == "kernel" and FACTS in graph.ops[node.id][-1].attributes]
+    places = dict(zip((node.id for node in explained), numbered([node.name for node in explained]), strict=True))
     sentences: dict[str, tuple[str, ...]] = {}
     for node in graph.nodes:
-        value = values.get((node.kind == "input", node.name))
+        value = inputs.get(node.name) if node.kind == "input" else kernels.get(places.get(node.id, ("", 0)))
         if node.kind in ("input", "kernel") and value is not None:
             sentences[node.id] = value_sentences(value)
         elif node.kind == "kernel":

@@ -9,12 +9,10 @@ from dataclasses import dataclass
 from xdsl.ir import Operation, SSAValue
 
 from zeropoint.ir.annotations import FACTS, FLOAT_REASON, KERNEL
-from zeropoint.ir.locations import location_text
 from zeropoint.ir.program import Program
-from zeropoint.ir.quant import QuantizeRegionOp
 from zeropoint.ir.stablehlo import ConstantOp
 from zeropoint.ir.text import print_ops
-from zeropoint.report.document.graph import Graph
+from zeropoint.report.document.graph import Graph, placed
 
 SHOWN = 4
 """Elements of a constant that are shown."""
@@ -35,17 +33,12 @@ class Text:
 
 def texts(program: Program, fused: Program | None, graph: Graph) -> dict[str, Text]:
     """The texts of every node with ops. `fused` is the float program with its regions."""
-    before: dict[str, Operation] = {}
-    for op in fused.entry.ops if fused is not None else ():
-        name = location_text(op.location)
-        if name is not None and isinstance(op, QuantizeRegionOp):
-            before.setdefault(name, op)
-    found: dict[str, Text] = {}
-    for node in graph.nodes:
-        if node.id in graph.ops:
-            region = before.get(node.name) if node.kind in ("kernel", "float") else None
-            found[node.id] = Text(None if region is None else _text([region]), _text(_with_constants(node.id, graph)))
-    return found
+    regions = {} if fused is None else placed(fused)
+    before = {node.id: regions[place] for place, node in graph.places().items() if place in regions}
+    return {
+        node: Text(_text([before[node]]) if node in before else None, _text(_with_constants(node, graph)))
+        for node in graph.ops
+    }
 
 
 def _with_constants(node: str, graph: Graph) -> list[Operation]:

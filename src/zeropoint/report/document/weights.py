@@ -6,10 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from zeropoint.ir.locations import location_text
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType
-from zeropoint.report.document.graph import Graph
+from zeropoint.report.document.graph import Graph, placed
 
 POINTS = 128
 """Most points of a chart; more channels are grouped."""
@@ -33,14 +32,13 @@ class WeightScales:
 
 def weight_scales(propagated: Program, graph: Graph) -> dict[str, WeightScales]:
     """The weight scales of every kernel whose weights have one scale per channel."""
-    nodes = graph.by_name()
+    nodes = graph.places()
     found: dict[str, WeightScales] = {}
-    for op in propagated.entry.ops:
-        name = location_text(op.location)
-        if isinstance(op, QuantizeRegionOp) and name in nodes:
+    for place, op in placed(propagated).items():
+        if isinstance(op, QuantizeRegionOp) and place in nodes:
             kinds = [spec for spec in op.input_specs if isinstance(spec, UniformQuantizedType) and spec.is_per_channel]
             if kinds:
-                found[nodes[name]] = _scales(kinds[0])
+                found[nodes[place].id] = _scales(kinds[0])
     return found
 
 
