@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from zeropoint.codegen.runtime.native import NativeProgram
 from zeropoint.interp import Interpreter
 from zeropoint.ir.annotations import ZERO_POINTS
 from zeropoint.ir.program import Program
@@ -77,6 +78,15 @@ def test_both_forms_of_constant_weights_are_equal_and_padding_is_real_zero() -> 
         results.append(Interpreter(lowered).run_values(inputs)[0])
     np.testing.assert_array_equal(results[0], results[1])
     np.testing.assert_array_equal(results[0], results[2])
+
+
+@pytest.mark.parametrize("form", ["inside", "after"])
+def test_native_code_computes_both_forms(form: str) -> None:
+    for program in (parse_program(ACTIVATIONS.format(x=5, w=-9)), convolution()):
+        lowered, inputs = integer_program(program, "fixed32", form), stored_inputs(program)
+        feed = {port.name: array for port, array in zip(lowered.inputs, inputs, strict=True)}
+        (found,) = NativeProgram(lowered)(feed).values()
+        np.testing.assert_array_equal(found, Interpreter(lowered).run_values(inputs)[0])
 
 
 def test_corrections_that_are_constants_come_after_the_sum_by_default() -> None:

@@ -316,7 +316,7 @@ _KEPT = frozenset(("arith", "bufferization", "math", "memref"))
 
 
 def lower_to_loops(program: Program) -> Program:
-    """A copy in affine, arith, math and memref ops, with the same results.
+    """A copy in affine, arith, math and memref ops, with the same integers. Floats are added in the order of the loops.
 
     Raises LoweringError for dynamic shapes and for the ops that `lower-to-standard` refuses.
     """
