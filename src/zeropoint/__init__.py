@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Data", "Error", "Images", "Model", "Recipe", "__version__", "compare", "load", "quantize"]
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 logging.getLogger(__name__).addHandler(logging.NullHandler())
 

@@ -162,9 +162,9 @@ def test_integer_inputs_and_outputs_have_their_parameters_in_the_header() -> Non
     assert [argument.type for argument in arguments] == ["int8_t", "int8_t"]
     text = header("net", arguments, Arena(128, 64), "any", None)
     assert "int net_run(void *arena, const int8_t *x0, int8_t *y0);" in text
-    assert text.count("the number that one stands for is SCALE * (q - ZERO_POINT)") == 2
+    assert text.count("which represent the real numbers SCALE * (q - ZERO_POINT)") == 2
     assert macros(text)["NET_Y0_SIZE"] == str(CLASSES)
-    assert "#define NET_ARENA_SIZE 128 /* bytes that a run works in; no plan needs fewer than 64 */" in text
+    assert "#define NET_ARENA_SIZE 128 /* bytes that a run needs; lower bound of any plan: 64 */" in text
 
 
 @needs_gcc

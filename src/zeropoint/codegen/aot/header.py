@@ -135,8 +135,8 @@ def header(name: str, arguments: Sequence[Argument], arena: Arena, target: str, 
     prefix = name.upper()
     sizes = {
         "ALIGNMENT": f"{ALIGNMENT} /* of the arena and of sync, in bytes */",
-        "ARENA_SIZE": f"{arena.size} /* bytes that a run works in; no plan needs fewer than {arena.lower_bound} */",
-        "SYNC_SIZE": f"{SYNC_SIZE} /* bytes that the threads of a run share */",
+        "ARENA_SIZE": f"{arena.size} /* bytes that a run needs; lower bound of any plan: {arena.lower_bound} */",
+        "SYNC_SIZE": f"{SYNC_SIZE} /* bytes shared by the threads of a run */",
         "INPUTS": str(sum(not argument.output for argument in arguments)),
         "OUTPUTS": str(sum(argument.output for argument in arguments)),
     }
@@ -163,11 +163,11 @@ def _described(prefix: str, argument: Argument) -> str:
     if quantized is not None and len(quantized.scales) == 1:
         low, high = quantized.storage.minimum, quantized.storage.maximum
         if argument.type != "float":
-            lines.append("It holds stored integers q; the number that one stands for is SCALE * (q - ZERO_POINT).")
+            lines.append("It holds stored integers q, which represent the real numbers SCALE * (q - ZERO_POINT).")
         elif argument.output:
-            lines.append("Its numbers are SCALE * (q - ZERO_POINT) for stored integers q.")
+            lines.append("Its values are SCALE * (q - ZERO_POINT) for stored integers q.")
         else:
-            lines.append("It is rounded to SCALE * (q - ZERO_POINT) for stored integers q, and clamped to their range.")
+            lines.append("It is rounded to the nearest SCALE * (q - ZERO_POINT) and clamped to the range of q.")
         macros |= {
             "SCALE": f"{_float(quantized.scales[0])}",
             "ZERO_POINT": f"({quantized.zero_points[0]})",
@@ -196,8 +196,8 @@ def _commented(text: str) -> str:
 _HEADER = """\
 /* {name}: an integer program as machine code for {target}{profile}.
 
-   The weights are inside, read-only; a run allocates nothing, needs nothing but libc (memset, memcpy, sched_yield),
-   and may go on in several threads at once, each with an arena and outputs of its own. */
+   The weights are in the object, read-only. A run allocates no memory and calls only memset, memcpy and sched_yield of
+   libc. Several runs may be active at the same time if each has its own arena and outputs. */
 #ifndef {prefix}_H
 #define {prefix}_H
 
@@ -210,19 +210,19 @@ extern "C" {{
 {sizes}
 
 {arguments}
-/* Run once, in the calling thread.
+/* Runs the program once, in the calling thread.
 
-   `arena` is {prefix}_ARENA_SIZE bytes at a multiple of {prefix}_ALIGNMENT, whose contents before and after mean
-   nothing. Inputs and outputs are the arrays above, at multiples of the size of an element; they overlap neither each
-   other nor the arena. Returns 0, or {invalid} where a pointer is NULL or misaligned and nothing was run. */
+   `arena` points to {prefix}_ARENA_SIZE bytes, aligned to {prefix}_ALIGNMENT; its contents before and after the call do
+   not matter. Inputs and outputs are the arrays above, aligned to their element size. They must not overlap each other
+   or the arena. Returns 0, or {invalid} if a pointer is NULL or misaligned; then nothing was run. */
 int {name}_run(void *arena, {declared});
 
-/* The same by several threads, which give the same bits as one.
+/* Runs the program once, with several threads. The results are the same bits as with one thread.
 
-   Every one of `threads` threads calls it with its own number, 0 to threads - 1, and otherwise the same arguments; each
-   returns when all of the outputs are written. `sync` is {prefix}_SYNC_SIZE bytes at a multiple of {prefix}_ALIGNMENT,
-   zero before the first run; runs that follow each other may share it. Returns as {name}_run does, and {invalid} for a
-   number of a thread that is not one of them, too. */
+   Each of `threads` threads calls this function with its own number `thread`, from 0 to threads - 1, and otherwise the
+   same arguments. Each call returns when all outputs are written. `sync` points to {prefix}_SYNC_SIZE bytes, aligned to
+   {prefix}_ALIGNMENT and zero before the first run; consecutive runs may share it. Returns 0, or {invalid} if a pointer is
+   NULL or misaligned or `thread` is out of range; then nothing was run. */
 int {name}_run_thread(int64_t thread, int64_t threads, void *sync, void *arena, {declared});
 
 #ifdef __cplusplus
