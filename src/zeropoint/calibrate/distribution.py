@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from zeropoint.calibrate.histogram import PercentileObserver, bin_edges
+from zeropoint.calibrate.histogram import DistributionObserver, PercentileObserver, bin_edges
 from zeropoint.calibrate.mse import MeanSquareObserver
 from zeropoint.calibrate.observers import MinMaxObserver, Observer
 from zeropoint.ir.tensors import Array
@@ -29,7 +29,7 @@ class Distribution:
     @staticmethod
     def of(observer: Observer) -> Distribution | None:
         """The distribution that an observer has seen; None if it has seen nothing or keeps no histogram."""
-        if isinstance(observer, MeanSquareObserver):
+        if isinstance(observer, DistributionObserver):
             observer = observer.seen
         if not isinstance(observer, PercentileObserver) or not observer.count:
             return None

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from zeropoint.calibrate.histogram import DistributionObserver, ordered_bins
+from zeropoint.calibrate.distribution import Distribution
+from zeropoint.calibrate.histogram import DistributionObserver, bin_edges
 from zeropoint.ir.tensors import Array
 
 STEPS = 255
@@ -46,13 +47,13 @@ class EntropyObserver(DistributionObserver):
         return float(np.float32(max(minimum, -best))) + 0.0, float(np.float32(min(maximum, best))) + 0.0
 
     def _masses(self, low: float, high: float) -> Array:
-        """The number of nonzero values in `BINS` equal parts of [low, high]; its bins are spread evenly."""
-        counts, edges = ordered_bins(self.seen)
-        counts = np.where((edges[:-1] < 0) & (edges[1:] > 0), 0, counts)
-        below = np.concatenate([[0.0], counts.cumsum()])
-        limits = np.clip(edges, low, high)
-        used = np.flatnonzero(np.concatenate([[True], np.diff(limits) > 0]))
-        return np.diff(np.interp(np.linspace(low, high, BINS + 1), limits[used], below[used]))
+        """The number of nonzero values in `BINS` equal parts of [low, high]."""
+        found = Distribution.of(self.seen)
+        assert found is not None
+        nonzero = np.not_equal(*bin_edges(found.bins))
+        if not nonzero.any():
+            return np.zeros(BINS, np.int64)
+        return Distribution(found.extremes, found.bins[nonzero], found.counts[nonzero]).histogram(low, high, BINS)
 
 
 def _divergence(masses: Array, low: float, high: float, edges: Array) -> float:

@@ -120,19 +120,6 @@ def _bin_middle(index: int) -> float:
     return float(np.uint32((2 * index + 1) << (_SHIFT - 1)).view(np.float32)) if index else 0.0
 
 
-def ordered_bins(observer: PercentileObserver) -> tuple[Array, Array]:
-    """The counts of the bins of finite values in ascending order, and the edges between them (one more) in f64.
-
-    The two bins next to zero are one, because their values count as zero.
-    """
-    half = (np.arange(1, _FIRST_NON_FINITE + 1, dtype=np.uint32) << _SHIFT).view(np.float32).astype(np.float64)
-    half[-1] = float(np.finfo(np.float32).max)
-    negative = observer.histogram[_HALF_LINE : _HALF_LINE + _FIRST_NON_FINITE]
-    positive = observer.histogram[:_FIRST_NON_FINITE]
-    counts = np.concatenate([negative[:0:-1], [negative[0] + positive[0]], positive[1:]])
-    return counts, np.concatenate([-half[::-1], half])
-
-
 def bin_middles(observer: PercentileObserver) -> tuple[Array, Array]:
     """The counts of the bins of finite values, and their middles in f64, in ascending order."""
     negative = observer.histogram[_HALF_LINE : _HALF_LINE + _FIRST_NON_FINITE]
@@ -146,8 +133,9 @@ def bin_middles(observer: PercentileObserver) -> tuple[Array, Array]:
 def bin_edges(bins: Array) -> tuple[Array, Array]:
     """The lower and the upper end, f64, of bins by their index in the histogram. The bins next to zero hold only 0."""
     magnitude = bins % _HALF_LINE
-    near = (magnitude.astype(np.uint32) << _SHIFT).view(np.float32).astype(np.float64)
-    far = ((magnitude + 1).astype(np.uint32) << _SHIFT).view(np.float32).astype(np.float64)
+    with np.errstate(invalid="ignore"):  # bins of NaN
+        near = (magnitude.astype(np.uint32) << _SHIFT).view(np.float32).astype(np.float64)
+        far = ((magnitude + 1).astype(np.uint32) << _SHIFT).view(np.float32).astype(np.float64)
     far[magnitude == 0] = 0.0
     negative = bins >= _HALF_LINE
     return np.where(negative, -far, near), np.where(negative, -near, far)
