@@ -37,6 +37,7 @@ from zeropoint.codegen.schedule.expression import scalar_type
 from zeropoint.codegen.schedule.reductions import EXPRESSIONS, padding_around, pads
 from zeropoint.codegen.values import Values, dense, note_channel_dimension
 from zeropoint.codegen.views import reshaped, transposed
+from zeropoint.expand import ExpansionError, expand
 from zeropoint.ir import fxpmath as fxp
 from zeropoint.ir import quant
 from zeropoint.ir import stablehlo as hlo
@@ -84,7 +85,10 @@ def group(program: Program, *, isa: str, found: Found | None = None) -> Program:
     The matches of kernel bodies are added to `found`. Raises CodegenError, with the op's name and location, for an op
     without a kernel.
     """
-    grouped = program.clone()
+    try:
+        grouped = expand(program).clone()
+    except ExpansionError as error:
+        raise CodegenError(str(error), error.op) from error
     note_channel_dimension(grouped)
     grouped.module.attributes[ISA] = StringAttr(isa)
     _Grouping(grouped, {} if found is None else found).run()
@@ -196,7 +200,7 @@ class _Grouping:
             assert isinstance(found, Match)
             self._emit(found, op)
         elif type(op) not in EXPRESSIONS or len(op.results) != 1:
-            raise CodegenError(f"{describe(op)}: found no native form of it; run it with the interpreter")
+            raise CodegenError(f"{describe(op)}: found no native form of it; run it with the interpreter", op)
         else:
             self._emit(self._nested(op, target or self.values.destination(value)), op)
 

@@ -9,7 +9,6 @@ from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.machine import CodegenError
 from zeropoint.codegen.patterns.match import Found
 from zeropoint.codegen.schedule.steps import schedule
-from zeropoint.expand import ExpansionError, expand
 from zeropoint.ir.program import Program
 from zeropoint.ir.tensors import shape_of
 
@@ -25,10 +24,6 @@ def steps_of(program: Program, isa: InstructionSet) -> Graph:
             raise CodegenError(f"input '{port.name}': found {port.type}, expected a static shape")
     noted, found = noted_isa(program), Found()
     if noted is None:
-        try:
-            program = expand(program)
-        except ExpansionError as error:
-            raise CodegenError(str(error)) from error
         program = group(program, isa=isa.name, found=found)
         lay_out(program, found)
     elif noted != isa.name:

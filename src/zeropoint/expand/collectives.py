@@ -22,7 +22,9 @@ def _check(op: Any, what: str, found: list[list[int]], only: list[list[int]]) ->
     """Raise ExpansionError for groups or pairs of several processes."""
     if any(found) and found != only:
         sentence = f"found the {what} {found}, expected {only} or none"
-        raise ExpansionError(f"{describe(op)}: {sentence}: native code runs one process; run it with the interpreter")
+        raise ExpansionError(
+            f"{describe(op)}: {sentence}: native code runs one process; run it with the interpreter", op
+        )
 
 
 def alone(emit: Emission, op: Any) -> Sequence[SSAValue]:

@@ -28,7 +28,11 @@ ELEMENTWISE = (BinaryOp, ClampOp, CompareOp, ConstantOp, ConvertOp, SelectOp, Un
 
 
 class ExpansionError(Error, ValueError):
-    """An op that cannot be expressed by others. The message has its name, its place and the reason."""
+    """An op that cannot be expressed by others. The message has its name and the reason; `op` gives its location."""
+
+    def __init__(self, message: str, op: Operation):
+        super().__init__(message)
+        self.op = op
 
 
 class Emission:

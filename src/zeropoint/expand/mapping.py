@@ -19,6 +19,6 @@ def mapped(emit: Emission, op: MapOp) -> Sequence[SSAValue]:
     made = emit.applied(op.regions[0].block, *op.operands)
     if made is None:
         raise ExpansionError(
-            f"{describe(op)}: found a body with an op that is not elementwise; run it with the interpreter"
+            f"{describe(op)}: found a body with an op that is not elementwise; run it with the interpreter", op
         )
     return [made]

@@ -162,7 +162,7 @@ class _Selection:
 
 def _not_elementwise(op: SelectAndScatterOp, name: str) -> ExpansionError:
     return ExpansionError(
-        f"{describe(op)}: found a body '{name}' with an op that is not elementwise; run it with the interpreter"
+        f"{describe(op)}: found a body '{name}' with an op that is not elementwise; run it with the interpreter", op
     )
 
 
@@ -175,7 +175,7 @@ def select_and_scatter(emit: Emission, op: SelectAndScatterOp) -> Sequence[SSAVa
     count = math.prod(windows.window)
     if count > MOST_PLACES:
         found = f"found windows of {count} elements, expected at most {MOST_PLACES}"
-        raise ExpansionError(f"{describe(op)}: {found}; run it with the interpreter")
+        raise ExpansionError(f"{describe(op)}: {found}; run it with the interpreter", op)
     if not windows.shape or 0 in (*windows.shape, *windows.sizes):
         return None
     if element_of(op.select.block.args[0]) != element_of(op.operand):

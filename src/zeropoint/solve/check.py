@@ -50,19 +50,21 @@ def region_name(region: QuantizeRegionOp) -> str:
 
 def unquantized_ports(program: Program) -> list[str]:
     """A sentence for each quantizable port without a uniform type; an empty list if the program is fully quantized."""
-    return [
-        f"{region_name(region)}: {kind} {index} has {spec}{_reason(region)}"
-        for region in regions_of(program)
-        for kind, index, value, spec in _ports(region)
-        if isinstance(element_of(value), AnyFloat) and not isinstance(spec, UniformQuantizedType)
-    ]
+    return [sentence for region in regions_of(program) for sentence in _unquantized(region)]
+
+
+def _unquantized(region: QuantizeRegionOp) -> Iterator[str]:
+    for kind, index, value, spec in _ports(region):
+        if isinstance(element_of(value), AnyFloat) and not isinstance(spec, UniformQuantizedType):
+            yield f"{region_name(region)}: {kind} {index} has {spec}{_reason(region)}"
 
 
 def check_fully_quantized(program: Program) -> Program:
     """The program itself. Raises PropagationError, listing the ports, if it is not fully quantized."""
     left = unquantized_ports(program)
     if left:
-        raise PropagationError(f"found {len(left)} ports without parameters, expected none: {'; '.join(left)}")
+        first = next((region for region in regions_of(program) if any(_unquantized(region))), None)
+        raise PropagationError(f"found {len(left)} ports without parameters, expected none: {'; '.join(left)}", first)
     return program
 
 
@@ -89,7 +91,8 @@ def check_kernels(program: Program, target: Target) -> Program:
     """The program itself. Raises PropagationError, listing all violations, if a kernel's constraints do not hold."""
     found = violations(program, target)
     if found:
-        raise PropagationError(f"found {len(found)} constraints that do not hold: {'; '.join(found)}")
+        first = next(region for region in regions_of(program) if any(_of_region(region, target)))
+        raise PropagationError(f"found {len(found)} constraints that do not hold: {'; '.join(found)}", first)
     given = program.module.attributes.get(TARGET)
     if isinstance(given, StringAttr) and given.data != target.name:
         raise PropagationError(f"found a program for target {given}, expected '{target.name}'")

@@ -89,16 +89,22 @@ def ask(row: KernelRow, region: QuantizeRegionOp, source: str, known: Types) -> 
         set_inputs, set_outputs = row.relation.function(inputs, outputs)
         updated = [*((i, inputs[i]) for i in set_inputs), *((~i, outputs[i]) for i in set_outputs)]
     except Exception as error:  # the user's code
-        raise PropagationError(f"{source}: found a function that fails: {type(error).__name__}: {error}") from error
+        raise PropagationError(
+            f"{source}: found a function that fails: {type(error).__name__}: {error}", region
+        ) from error
     derived: list[tuple[int, UniformQuantizedType]] = []
     for port, made in updated:
         named, rule = row.port_name(port), row.rule(port)
         if not is_settable(row, region, port) or not isinstance(made, UniformQuantizedType):
-            raise PropagationError(f"{source}: found {made} for {named}, expected !quant.uniform of a quantized port")
+            raise PropagationError(
+                f"{source}: found {made} for {named}, expected !quant.uniform of a quantized port", region
+            )
         if not made.is_per_layer and not (rule.per_channel and made.is_per_channel):
-            raise PropagationError(f"{source}: found {made} for {named}, expected one scale: its row allows no more")
+            raise PropagationError(
+                f"{source}: found {made} for {named}, expected one scale: its row allows no more", region
+            )
         if not rule.accepts(made.storage):
-            raise PropagationError(f"{source}: found {made} for {named}, which its own row does not accept")
+            raise PropagationError(f"{source}: found {made} for {named}, which its own row does not accept", region)
         derived.append((port, made))
     return derived
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from math import prod
 
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from zeropoint.ir.locations import value_name
 from zeropoint.ir.quant import QuantizeRegionOp
@@ -127,7 +127,8 @@ class PortGraph:
             if known.pinned is not None and pinned is not None and known.pinned != pinned:
                 raise PropagationError(
                     f"'{value_name(other)}' and '{value_name(value)}' are coupled by key '{known.coupled}': found "
-                    f"pinned types {pinned} and {known.pinned}, expected one"
+                    f"pinned types {pinned} and {known.pinned}, expected one",
+                    value.owner if isinstance(value.owner, Operation) else None,
                 )
             self._tie(self.value_nodes[other], self.value_nodes[value])
 

@@ -20,7 +20,8 @@ changes no type.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -216,14 +217,11 @@ def propagate(program: Program, target: Target, profile: str | None = None, *, r
     for kernel in kernels:
         if kernel.row.profile and profile is None:
             kernel.region.attributes[PROFILE] = StringAttr(kernel.row.profile)
-        run.leave_room(kernel)
+        with _placed(kernel):
+            run.leave_room(kernel)
     for kernel in kernels:
-        try:
+        with _placed(kernel):
             run.settle(kernel)
-        except (ValueError, VerifyException) as error:
-            if isinstance(error, PropagationError):
-                raise
-            raise PropagationError(f"{kernel.name}: {error}") from error
     termination.finish()
     state_input_facts(program, specs)
     for value, quantized in constraints.simulated.items():
@@ -233,6 +231,18 @@ def propagate(program: Program, target: Target, profile: str | None = None, *, r
     program.module.attributes[TARGET] = StringAttr(target.name)
     program.module.attributes[PROFILE] = StringAttr(profile or target.profile)
     return program
+
+
+@contextmanager
+def _placed(kernel: Kernel) -> Generator[None]:
+    """Give errors the place of a kernel, and other errors than PropagationError its name."""
+    try:
+        yield
+    except (ValueError, VerifyException) as error:
+        if not isinstance(error, PropagationError):
+            raise PropagationError(f"{kernel.name}: {error}", kernel.region) from error
+        error.op = error.op or kernel.region
+        raise
 
 
 def is_quantized(region: QuantizeRegionOp) -> bool:
