@@ -73,9 +73,9 @@ def test_one_comment_expects_one_error() -> None:
 def test_an_error_that_no_line_is_at_fault_for_is_met_on_any_line_and_at_no_place() -> None:
     text = "{}\nfunc.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {{\n  {}return %x : tensor<4xf32>\n}}"
     op = "%0 = stablehlo.logistic %x : tensor<4xf32>\n  "
-    for comment in ("// expected-error {{found no statistics}}", "// expected-error@unknown {{found no statistics}}"):
+    for comment in ("// expected-error {{found ranges}}", "// expected-error@unknown {{found ranges}}"):
         announced = text.format(comment, op).replace("return %x", "return %0")
-        assert problems(announced, "fuse,propagate") == []
+        assert problems(announced, "fuse,propagate{ranges=nonsense}") == []
 
 
 def test_the_line_of_what_a_pass_refuses_survives_the_passes_before_it() -> None:
