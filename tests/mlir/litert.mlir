@@ -2,8 +2,8 @@
 
 // The general algorithm: ranges, simulated quantization of weights, kernels of LiteRT, quantized ops and constants.
 func.func @main(%x: tensor<1x2xf32>) -> tensor<1x2xf32> {
-  %w = stablehlo.constant dense<[[127.0, -12.7], [0.0, 12.7]]> : tensor<2x2xf32>
-  %f = "quant.const_fake_quant_per_axis"(%w) {min = [-127.0 : f32, -12.7 : f32], max = [127.0 : f32, 12.7 : f32], axis = 1 : i64, num_bits = 8 : i64, narrow_range = true, is_signed = true} : (tensor<2x2xf32>) -> tensor<2x2xf32>
+  %w = stablehlo.constant dense<[[0.9921875, -0.09921875], [0.0, 0.09921875]]> : tensor<2x2xf32>
+  %f = "quant.const_fake_quant_per_axis"(%w) {min = [-0.9921875 : f32, -0.09921875 : f32], max = [0.9921875 : f32, 0.09921875 : f32], axis = 1 : i64, num_bits = 8 : i64, narrow_range = true, is_signed = true} : (tensor<2x2xf32>) -> tensor<2x2xf32>
   %s = "quant.stats"(%x) {layerStats = dense<[0.0, 63.75]> : tensor<2xf32>} : (tensor<1x2xf32>) -> tensor<1x2xf32>
   %0 = stablehlo.dot_general %s, %f, contracting_dims = [1] x [0] : (tensor<1x2xf32>, tensor<2x2xf32>) -> tensor<1x2xf32>
   %1 = "quant.stats"(%0) {layerStats = dense<[-128.0, 127.0]> : tensor<2xf32>} : (tensor<1x2xf32>) -> tensor<1x2xf32>
@@ -14,7 +14,7 @@ func.func @main(%x: tensor<1x2xf32>) -> tensor<1x2xf32> {
 // CHECK-SAME:  zeropoint.target = "litert"
 // CHECK-LABEL: func.func @main
 // CHECK-NEXT:  %[[X:.*]] = quant.qcast %{{.*}} : tensor<1x2xf32> to tensor<1x2x!quant.uniform<i8:f32, 2.500000e-01:-128>>
-// CHECK-NEXT:  %[[W:.*]] = stablehlo.constant() <{value = dense<{{\[\[}}127, -127], [0, 127]]> : tensor<2x2xi8>}> : () -> tensor<2x2x!quant.uniform<i8<-127:127>:f32:1, {1.000000e+00,{{.*}}}>>
+// CHECK-NEXT:  %[[W:.*]] = stablehlo.constant() <{value = dense<{{\[\[}}127, -127], [0, 127]]> : tensor<2x2xi8>}> : () -> tensor<2x2x!quant.uniform<i8<-127:127>:f32:1, {7.812500e-03,{{.*}}}>>
 // CHECK-NEXT:  stablehlo.dot_general %[[X]], %[[W]]
 // CHECK-NEXT:  stablehlo.uniform_quantize
 // CHECK-NOT:   quant.qcast

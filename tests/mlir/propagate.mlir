@@ -15,7 +15,7 @@ func.func @main(%x: tensor<1x1x4x4xf32>) -> tensor<1x1x2x2xf32> {
 // CHECK:       builtin.module attributes {zeropoint.profile = "fixed16", zeropoint.target = "cpu"}
 // CHECK-LABEL: func.func @main
 // CHECK-NOT:   "quant.stats"(
-// CHECK:       quant.region "max_pool"({{.*}} as !quant.uniform<i8:f32, 0.011764705882352941:-43>) -> {{.*}} as !quant.uniform<i8:f32, 0.011764705882352941:-43>
+// CHECK:       quant.region "max_pool"({{.*}} as !quant.uniform<i8:f32, 0.0078431372549019607:-64>) -> {{.*}} as !quant.uniform<i8:f32, 0.0078431372549019607:-64>
 
 // -----
 
