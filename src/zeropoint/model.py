@@ -221,7 +221,7 @@ class Model:
     def export(
         self, path: str | Path, *, io: str = "float", layout: str = "channels-last", onnx_format: str = "qdq"
     ) -> list[Path]:
-        """Write a file for another runtime and return the paths written: .tflite, .onnx, .tosa.mlir, .stablehlo.mlir, .mlirbc.
+        """Write a file for another runtime: .tflite, .onnx, .tosa.mlir, .stablehlo.mlir, .mlirbc. Returns the paths.
 
         The model is the result of `quantize`, or a file written with `--emit kernels`, for a target of that runtime.
         `io` and `layout` (`channels-last`, `model`) select types and dimension order of inputs and outputs,
