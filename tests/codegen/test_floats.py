@@ -10,6 +10,7 @@ from zeropoint.codegen.kernels.contraction import Contraction
 from zeropoint.codegen.kernels.depthwise_floats import FloatDepthwise
 from zeropoint.codegen.runtime.native import NativeProgram
 from zeropoint.interp import Interpreter
+from zeropoint.ir.program import Program
 from zeropoint.ir.text import parse_program
 
 GENERATOR = np.random.default_rng(7)
@@ -107,6 +108,53 @@ def test_nan_is_stored_as_the_profile_says(profile, stored):
     (found,) = NativeProgram(program).run_values([x])
     assert found.tolist() == [stored, 7, 127, -128]
     np.testing.assert_array_equal(found, Interpreter(program).run_values([x])[0])
+
+
+TIES = [0.5, 1.5, 2.5, -0.5, -1.5, -2.5, 3.25, 60.5]
+TO_EVEN, AWAY = [0, 2, 2, 0, -2, -2, 3, 60], [1, 2, 3, -1, -2, -3, 3, 61]
+PER_LAYER, PER_CHANNEL = "!quant.uniform<i8:f32, 1.0>", f"!quant.uniform<i8:f32:0, {{{', '.join(['1.0'] * 8)}}}>"
+CONVOLVED = """%k = stablehlo.constant dense<1> : tensor<8x8x1x1xi8>
+        %c = stablehlo.convolution(%i, %k) dim_numbers = [b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1], window = {}
+          {batch_group_count = 1 : i64, feature_group_count = 1 : i64}
+          : (tensor<1x8x1x64xi8>, tensor<8x8x1x1xi8>) -> tensor<1x8x1x64xi32>"""
+
+
+def quantize_by(program_profile: str, own: str, sizes: str, kind: str, before: str = "", after: str = "") -> Program:
+    return parse_program(f"""
+    module attributes {{zeropoint.profile = "{program_profile}"}} {{
+      func.func @main(%x: tensor<{sizes}xf32>) -> tensor<{sizes}x{"i32" if after else "i8"}> {{
+        {before or f"%r = stablehlo.reshape %x : (tensor<{sizes}xf32>) -> tensor<{sizes}xf32>"}
+        %q = stablehlo.uniform_quantize %r {{zeropoint.profile = "{own}"}}
+          : (tensor<{sizes}xf32>) -> tensor<{sizes}x{kind}>
+        %i = quant.scast %q : tensor<{sizes}x{kind}> to tensor<{sizes}xi8>
+        {after}
+        return {"%c" if after else "%i"} : tensor<{sizes}x{"i32" if after else "i8"}>
+      }}
+    }}""")
+
+
+@pytest.mark.parametrize(
+    ("program_profile", "own", "stored"),
+    [
+        ("xnnpack", "fixed32-double", AWAY),
+        ("fixed32-double", "xnnpack", TO_EVEN),
+        ("fixed16", "fixed32-double", AWAY),
+        ("fixed32-double", "fixed16", TO_EVEN),
+        ("fixed32-double", "onnxruntime", TO_EVEN),
+    ],
+)
+def test_a_quantize_rounds_by_its_own_profile(program_profile: str, own: str, stored: list[int]):
+    x = np.array(TIES, np.float32)
+    doubled = "%r = stablehlo.add %x, %x : tensor<8xf32>"
+    for kind, before, given in [(PER_LAYER, "", x), (PER_CHANNEL, "", x), (PER_LAYER, doubled, x / 2)]:
+        program = quantize_by(program_profile, own, "8", kind, before)
+        for engine in (Interpreter(program), NativeProgram(program)):
+            assert engine.run_values([given])[0].tolist() == stored
+    image = quantize_by(program_profile, own, "1x8x1x64", PER_LAYER, after=CONVOLVED)
+    pixels = np.tile(x, 64).reshape(1, 8, 1, 64)
+    wanted = np.tile(stored, 64).reshape(1, 8, 1, 64).sum(1, keepdims=True).repeat(8, 1)
+    for engine in (Interpreter(image), NativeProgram(image)):
+        assert engine.run_values([pixels])[0].tolist() == wanted.tolist()
 
 
 @pytest.mark.parametrize("profile", ["stablehlo", "fixed16", "float32-rne"])

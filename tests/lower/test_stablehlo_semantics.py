@@ -14,6 +14,7 @@ from zeropoint.ir.tensors import element_dtype, element_of, shape_of
 from zeropoint.ir.text import parse_program
 from zeropoint.ir.verification import verify
 from zeropoint.lower import LoweringError, lower
+from zeropoint.quant_passes.lower_quant_ops import lower_quant_ops
 
 PROFILES = ("stablehlo", "float32-rne", "onnxruntime")
 A, B, C = "!quant.uniform<i8:f32, 0.05:3>", "!quant.uniform<i8:f32, 0.03:-7>", "!quant.uniform<i8:f32, 0.1:20>"
@@ -187,3 +188,36 @@ def test_nan_is_stored_as_the_profile_says_after_lowering_too():
         before.module.attributes[PROFILE] = StringAttr(profile)
         for each in (before, lower(before, profile)):
             np.testing.assert_allclose(Interpreter(each).run_values([])[0], real, rtol=1e-6)
+
+
+AWAY_FROM_ZERO = [1, 2, 3, -1, -2, -3]
+OWN = """module attributes {zeropoint.profile = "fixed16"} {
+  func.func @main(%x: tensor<6xf32>, %n: tensor<6xi8>) -> (tensor<6xi8>, tensor<6xi8>) {
+    %0 = quant.qcast %x {zeropoint.profile = "fixed32-double"} : tensor<6xf32> to tensor<6x!quant.uniform<i8:f32, 1.0>>
+    %1 = quant.scast %0 : tensor<6x!quant.uniform<i8:f32, 1.0>> to tensor<6xi8>
+    %2 = quant.scast %n : tensor<6xi8> to tensor<6x!quant.uniform<i8:f32, 0.5>>
+    %3 = stablehlo.divide %2, %2 : tensor<6x!quant.uniform<i8:f32, 0.5>>
+    %4 = stablehlo.divide %2, %3 {zeropoint.profile = "fixed32-double"}
+      : (tensor<6x!quant.uniform<i8:f32, 0.5>>, tensor<6x!quant.uniform<i8:f32, 0.5>>)
+      -> tensor<6x!quant.uniform<i8:f32, 1.0>>
+    %5 = quant.scast %4 : tensor<6x!quant.uniform<i8:f32, 1.0>> to tensor<6xi8>
+    return %1, %5 : tensor<6xi8>, tensor<6xi8>
+  }
+}"""
+"""A cast, and a quotient that is computed in float, of halves; both round by a profile of their own."""
+
+
+@pytest.mark.parametrize("form", ["quantized", "lower", "lower-quant-ops"])
+def test_ops_with_a_profile_of_their_own_keep_it(form: str):
+    program = parse_program(OWN)
+    program = {"quantized": lambda p: p, "lower": lower, "lower-quant-ops": lower_quant_ops}[form](program)
+    halves = np.array([0.5, 1.5, 2.5, -0.5, -1.5, -2.5], np.float32)
+    cast, divided = Interpreter(program).run_values([halves, (2 * halves).astype(np.int8)])
+    assert cast.tolist() == divided.tolist() == AWAY_FROM_ZERO
+
+
+def test_a_profile_that_is_given_to_lower_is_that_of_every_op():
+    halves = np.array([0.5, 1.5, 2.5, -0.5, -1.5, -2.5], np.float32)
+    program = lower(parse_program(OWN), "fixed32")
+    for found in Interpreter(program).run_values([halves, (2 * halves).astype(np.int8)]):
+        assert found.tolist() == [0, 2, 2, 0, -2, -2]

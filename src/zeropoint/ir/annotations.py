@@ -9,6 +9,9 @@ from typing import Literal, cast
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, StringAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from zeropoint.numerics.profile import DEFAULT_PROFILE, Profile
+from zeropoint.numerics.profile import profile as named_profile
+
 NAME = "zeropoint.name"
 """On arguments and results of `@main`: the name of the input or output in the original model."""
 INDEX_SIZE = "zeropoint.index_size"
@@ -83,6 +86,14 @@ def own_profile(op: Operation) -> str | None:
     """The op's own numerics profile; None if it uses the program's."""
     found = op.attributes.get(PROFILE)
     return found.data if isinstance(found, StringAttr) else None
+
+
+def profile_of(op: Operation, program: str | None) -> Profile:
+    """The profile that an op computes by: its own, or else `program`'s, or else StableHLO's.
+
+    Raises ValueError if there is no profile of that name.
+    """
+    return named_profile(own_profile(op) or program or DEFAULT_PROFILE)
 
 
 Salience = Literal["default", "calibrated", "user", "kernel"]

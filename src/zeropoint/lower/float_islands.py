@@ -19,7 +19,7 @@ from __future__ import annotations
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation, SSAValue
 
-from zeropoint.ir.annotations import FLOAT_REASON
+from zeropoint.ir.annotations import FLOAT_REASON, PROFILE, carry
 from zeropoint.ir.stablehlo import UniformDequantizeOp, UniformQuantizeOp
 from zeropoint.ir.tensors import with_element
 from zeropoint.lower.context import Lowering, quantized_element, stored_element
@@ -44,10 +44,14 @@ def lower_several_in_float(lowering: Lowering, op: Operation, reason: str) -> li
         attributes={**op.attributes, FLOAT_REASON: StringAttr(reason)},
     )
     reals = lowering.insert(made).results
-    return [
-        lowering.cast(lowering.insert(UniformQuantizeOp(real, result.type)).result)
-        for real, result in zip(reals, op.results, strict=True)
-    ]
+    return [_quantized(lowering, op, real, result) for real, result in zip(reals, op.results, strict=True)]
+
+
+def _quantized(lowering: Lowering, op: Operation, real: SSAValue, result: SSAValue) -> SSAValue:
+    """The integers of a float result, rounded by the profile of `op`."""
+    made = UniformQuantizeOp(real, result.type)
+    carry(op, made, PROFILE)
+    return lowering.cast(lowering.insert(made).result)
 
 
 def _dequantized(lowering: Lowering, operand: SSAValue) -> SSAValue:

@@ -257,6 +257,9 @@ def lower(program: Program, profile: str | None = None, zero_points: str | None 
     """
     program = program.clone()
     chosen = named_profile(profile or program.profile or DEFAULT_PROFILE)
+    if profile is not None:
+        for op in program.module.walk():
+            op.attributes.pop(PROFILE, None)
     program.module.attributes[PROFILE] = StringAttr(chosen.name)  # the edges round by it as well
     block = program.entry
     _as_stablehlo(block)
@@ -267,7 +270,7 @@ def lower(program: Program, profile: str | None = None, zero_points: str | None 
     for op in original:
         lowering.builder = Builder(InsertPoint.before(op))
         lowering.location = op.location
-        own = own_profile(op) if profile is None else None
+        own = own_profile(op)
         lowering.profile = chosen if own is None else named_profile(own)
         try:
             if isinstance(op, StorageCastOp) and (bits := _stored_bits(lowering, op)) is not None:

@@ -27,6 +27,7 @@ from xdsl.dialects.builtin import TensorType, UnrankedTensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from zeropoint.ir.annotations import own_profile
 from zeropoint.ir.locations import describe
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp, StorageCastOp, UniformQuantizedType
@@ -96,15 +97,16 @@ def _replace(op: Operation, value: SSAValue) -> None:
 def lower_quant_ops(program: Program, profile: str | None = None) -> Program:
     """Replace every `quant.qcast` and `quant.dcast`; `quant.scast` stays.
 
-    `profile` names the rounding and clamping. It defaults to the program's profile, or StableHLO's if there is none.
+    `profile` names the rounding and clamping. It defaults to the op's own profile, or else the program's, or else float32-rne.
     Raises LoweringError for a type without a scale or without signless integer storage, and ValueError for an unknown
     profile.
     """
     program = program.clone()
-    behaviour = named_profile(profile or program.profile or DEFAULT_PROFILE).quantize
+    default = named_profile(profile or program.profile or DEFAULT_PROFILE)
     for op in list(program.module.walk()):
         if isinstance(op, QuantizeCastOp):
-            _lower_quantize(op, behaviour, program.weights)
+            own = own_profile(op) if profile is None else None
+            _lower_quantize(op, (default if own is None else named_profile(own)).quantize, program.weights)
         elif isinstance(op, DequantizeCastOp):
             _lower_dequantize(op, program.weights)
     return program

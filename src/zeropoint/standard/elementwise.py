@@ -18,7 +18,7 @@ from xdsl.ir import Operation, OpResult, SSAValue
 from xdsl.rewriter import InsertPoint
 
 from zeropoint.ir import stablehlo as hlo
-from zeropoint.ir.annotations import own_profile
+from zeropoint.ir.annotations import profile_of
 from zeropoint.ir.chlo import ErfOp
 from zeropoint.ir.constants import constant_array
 from zeropoint.ir.fxpmath import RequantizeOp, TableOp, WeightedSumOp
@@ -27,7 +27,6 @@ from zeropoint.ir.quant import StorageCastOp, UniformQuantizedType
 from zeropoint.ir.tensors import Array, element_of
 from zeropoint.ir.weights import Weights
 from zeropoint.numerics.affine import QuantizeBehaviour
-from zeropoint.numerics.profile import DEFAULT_PROFILE, profile
 from zeropoint.quant_passes.affine import Parameters, dequantize, quantize_as_upstream, quantize_scalar
 from zeropoint.quant_passes.emitter import Elementwise, Emitter
 from zeropoint.quant_passes.errors import LoweringError
@@ -207,7 +206,7 @@ def _quantize(ops: ScalarArithmetic, op: hlo.UniformQuantizeOp, args: Sequence[S
     if isinstance(args[0].type, IntegerType):
         raise LoweringError(f"{describe(op)}: found {op.operand.type}, expected floats; run integer-program first", op)
     parameters = _parameters(ops, op, op.result)
-    behaviour = profile(own_profile(op) or source.profile or DEFAULT_PROFILE).quantize
+    behaviour = profile_of(op, source.profile).quantize
     if behaviour is QuantizeBehaviour.TRUNCATE_NO_CLAMP:
         return quantize_as_upstream(_emitter(ops), args[0], parameters)
     return quantize_scalar(_emitter(ops), args[0], parameters, behaviour)

@@ -7,12 +7,12 @@ from xdsl.ir import SSAValue
 
 from zeropoint.codegen.patterns.match import Declined, Match
 from zeropoint.codegen.values import Values
+from zeropoint.ir.annotations import profile_of
 from zeropoint.ir.fxpmath import TableOp, WeightedSumOp
 from zeropoint.ir.quant import UniformQuantizedType
 from zeropoint.ir.stablehlo import UniformDequantizeOp, UniformQuantizeOp
 from zeropoint.ir.tensors import element_dtype, element_of
 from zeropoint.numerics.affine import QuantizeBehaviour
-from zeropoint.numerics.profile import DEFAULT_PROFILE, profile
 
 
 def _bytes(*values: SSAValue) -> bool:
@@ -31,7 +31,7 @@ def match_quantize(values: Values, op: UniformQuantizeOp) -> Match | Declined:
     type_ = element_of(op.result)
     if not isinstance(type_, UniformQuantizedType) or type_.is_per_channel:
         return Declined("found scales by channel")
-    behaviour = profile(values.program.profile or DEFAULT_PROFILE).quantize
+    behaviour = profile_of(op, values.program.profile).quantize
     if behaviour is not QuantizeBehaviour.RNE_AFTER_ZERO_POINT:
         return Declined(f"found rounding '{behaviour.value}'")
     if not values.has(op.operand):

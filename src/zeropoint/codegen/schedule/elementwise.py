@@ -28,6 +28,7 @@ from zeropoint.codegen.llvm.machine import CodegenError
 from zeropoint.codegen.schedule.expression import Axis, Expression, Place, Rule, half_of, on_numbers, scalar_type
 from zeropoint.ir import chlo
 from zeropoint.ir import stablehlo as hlo
+from zeropoint.ir.annotations import profile_of
 from zeropoint.ir.functions import function_name
 from zeropoint.ir.fxpmath import RequantizeOp, TableOp, WeightedSumOp
 from zeropoint.ir.locations import describe
@@ -36,7 +37,6 @@ from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.tensors import element_dtype, element_of, shape_of
 from zeropoint.numerics import RequantizeBehaviour
 from zeropoint.numerics.affine import QuantizeBehaviour
-from zeropoint.numerics.profile import DEFAULT_PROFILE, profile
 
 
 def _computed(e: Expression, op: Any, place: Place) -> int:
@@ -125,7 +125,7 @@ def _quantize(e: Expression, op: hlo.UniformQuantizeOp, place: Place) -> int:
     type_ = element_of(op.result)
     if not isinstance(type_, UniformQuantizedType) or not type_.is_per_channel:
         type_ = _per_layer(op, type_)
-    behaviour = profile(e.scope.values.program.profile or DEFAULT_PROFILE).quantize
+    behaviour = profile_of(op, e.scope.values.program.profile).quantize
     source, storage = scalar_type(op.operand), type_.storage
     if source[0] not in FLOATS or half_of(op.operand) or behaviour not in QUANTIZES or storage.type.width > 16:
         raise CodegenError(
