@@ -97,9 +97,9 @@ def _replace(op: Operation, value: SSAValue) -> None:
 def lower_quant_ops(program: Program, profile: str | None = None) -> Program:
     """Replace every `quant.qcast` and `quant.dcast`; `quant.scast` stays.
 
-    `profile` names the rounding and clamping. It defaults to the op's own profile, or else the program's, or else float32-rne.
-    Raises LoweringError for a type without a scale or without signless integer storage, and ValueError for an unknown
-    profile.
+    `profile` names the rounding and clamping. It defaults to the op's own, or else the program's, or else
+    `float32-rne`. Raises LoweringError for a type without a scale or without signless integer storage, and ValueError
+    for an unknown profile.
     """
     program = program.clone()
     default = named_profile(profile or program.profile or DEFAULT_PROFILE)
