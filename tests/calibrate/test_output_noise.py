@@ -75,6 +75,17 @@ def test_noise_is_that_of_the_readers_and_kernels_that_move_are_looked_through(m
     assert found == pytest.approx([expected(readers, limits) for limits in RANGES], rel=1e-3)
 
 
+def test_infinities_do_not_choose_a_range() -> None:
+    """A mask of -inf: stored as the end of any range. The finite values decide, with no warning."""
+    program, given = network(), samples(2)
+    finite = output_noise(instrument(fuse(program)), {"x0": RANGES}, given, ReferenceEngine())["x0"]
+    given[0]["x0"][0, 0, 0, 0] = -np.inf
+    found = output_noise(instrument(fuse(program)), {"x0": RANGES}, given, ReferenceEngine())["x0"]
+    assert found.size == finite.size - 1
+    assert np.isfinite(found.readers).all()
+    assert (found.own <= finite.own).all()
+
+
 def test_what_a_range_cuts_off_is_that_of_all_data_not_of_the_few_samples() -> None:
     asked, observer = instrument(fuse(network())), OutputObserver()
     for sample in samples(200):

@@ -302,6 +302,19 @@ def test_a_function_of_fixed_range_that_stays_float_needs_no_statistics() -> Non
     assert sqnr(program, made.quantized, samples) > 30
 
 
+def test_a_logarithm_of_a_function_of_fixed_range_is_judged_by_what_the_function_computes() -> None:
+    """A sigmoid of values of +-16: no statistics for its results, but for its operand; most are below 1/256."""
+    net = Network([(1, 4, 1, 32)])
+    value = net.insert(MultiplyOp(net.values[0], net.splat(16.0, net.values[0])))
+    program = net.finish([net.insert(LogOp(net.insert(LogisticOp(convolution(net, value, 4)))))])
+    random = np.random.default_rng(0)
+    samples = [{"x0": random.uniform(-1, 1, (1, 4, 1, 32)).astype(np.float32)} for _ in range(4)]
+    made = quantize(program, samples, Options(target="litert", effort="none"))
+    left = [op.logical_kernel.data for op in made.propagated.entry.ops if "zeropoint.float_reason" in op.attributes]
+    assert left == ["logistic", "log"]
+    assert sqnr(program, made.quantized, samples) > 30
+
+
 def test_a_recipe_has_the_last_word() -> None:
     recipe = [{"op": "stablehlo.log", "quantize": True}]
     made = quantize(spectrum(log), sounds(4, 1), Options(recipe=recipe_of(recipe))).propagated

@@ -52,7 +52,7 @@ class Noise:
 
     `readers` is the noise of the value's readers over their signal, where the signal is summed over all samples; a
     reader that is always 0 does not count. `own` is the squared error of the value itself, `cut` the part of it from
-    clipping; both are sums over elements. `size` is the number of elements in all samples.
+    clipping; both are sums over elements. `size` is the number of elements in all samples. Only finite values count.
     """
 
     readers: Array
@@ -69,7 +69,9 @@ def rounded(array: Array, limits: Range) -> Array:
 
 
 def _energy(array: Array) -> float:
-    return float(np.square(array, dtype=np.float64).sum())
+    """The sum of squares, without infinities and NaN: an infinity is stored as the end of any range."""
+    total = float(np.square(array, dtype=np.float64).sum())
+    return total if np.isfinite(total) else float(np.square(array[np.isfinite(array)], dtype=np.float64).sum())
 
 
 @dataclass
@@ -96,7 +98,7 @@ class _Walk:
         key = self.keys.get(value, "")
         for number, limits in enumerate(self.ranges.get(key, ())):
             found = self.found[key]
-            found.size = sum(array.size for array in arrays)
+            found.size = sum(int(np.count_nonzero(np.isfinite(array))) for array in arrays)
             found.cut[number] = [_energy(array - np.clip(array, *limits)) for array in arrays]
             found.own[number] = [_energy(array - rounded(array, limits)) for array in arrays]
         if any(not _is_kernel(use.operation) for use in value.uses):

@@ -17,10 +17,11 @@ from xdsl.ir import Operation, SSAValue
 from zeropoint.ir.annotations import DEMANDS, facts_of
 from zeropoint.ir.constants import constant_array, is_constant
 from zeropoint.ir.contractions import weight_channel_axis, weights_by_channel
+from zeropoint.ir.functions import evaluate_chain
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, Storage
 from zeropoint.ir.stablehlo import ConvolutionOp, DotGeneralOp, SelectOp
-from zeropoint.ir.tensors import element_of, shape_of
+from zeropoint.ir.tensors import element_dtype, element_of, shape_of
 from zeropoint.ir.weights import Weights
 from zeropoint.solve.classes import real_range
 from zeropoint.solve.constraints import Constraints
@@ -148,9 +149,25 @@ class RoundingNoise:
         relation, port = rows[0].relation, result_port(value)
         fixed = rows[0].fixed(port, rows[0].rule(port).storage)
         if fixed is not None:
-            return Distribution.of(*real_range(fixed))
+            return Distribution.of(*real_range(fixed), self._computed(region))
         data = [operand for _, operand in activations(region)]
         return self.seen(data[0]) if isinstance(relation, SameScale) and len(data) == 1 else None
+
+    def _computed(self, region: QuantizeRegionOp) -> list[float]:
+        """The results of a kernel at the points of its operand; none if it is not an elementwise function of one."""
+        data = activations(region)
+        operand = self.seen(data[0][1]) if len(data) == 1 else None
+        if operand is None or len(region.outputs) != 1:
+            return []
+        body = region.body.block
+        argument, returned = body.args[data[0][0]], body.last_op
+        assert returned is not None
+        points = operand.points.astype(element_dtype(element_of(argument)))
+        try:
+            with np.errstate(all="ignore"):
+                return evaluate_chain(returned.operands[0], argument, points, self.weights).tolist()
+        except ValueError:
+            return []
 
 
 def activations(op: Operation) -> list[tuple[int, SSAValue]]:
