@@ -88,9 +88,12 @@ def fit_array(array: Array, port: Port, place: str) -> Array:
     if not np.isfinite(converted).all():
         nan_count = int(np.count_nonzero(np.isnan(converted)))
         infinite_count = int(np.count_nonzero(np.isinf(converted)))
+        fix = "remove the sample or repair it"
+        if not nan_count and converted.min() == -np.inf and converted.max() < np.inf:
+            fix = f"{fix}; in a mask, write a number just below the scores, such as -100, instead of -inf"
         raise DataError(
             f"{place}: input '{port.name}': found {nan_count} NaN and {infinite_count} infinite values in {dtype}, "
-            f"expected finite ones; remove the sample or repair it"
+            f"expected finite ones; {fix}"
         )
     return converted
 
