@@ -351,8 +351,8 @@ BAD = {
     "infinity": ({"x": NAN[4:]}, "sample 0: input 'x': found 0 NaN and 1 infinite values in float32"),
     "mask": (
         {"x": np.where(DATA < 1, np.float32(-np.inf), 0)},
-        "found 0 NaN and 6 infinite values in float32, expected finite ones; remove the sample or repair it; in a mask, "
-        "write a number just below the scores, such as -100, instead of -inf",
+        "found 0 NaN and 6 infinite values in float32, expected finite ones; remove the sample or repair it; in a "
+        "mask, write a number just below the scores, such as -100, instead of -inf",
     ),
     "past f32": ({"x": DATA.astype(np.float64) * 1e300}, "sample 0: input 'x': found 0 NaN and 5 infinite values in"),
 }
