@@ -121,6 +121,14 @@ def test_models_comparisons_and_explanations_read_well_in_a_notebook(integers: z
         assert "<" not in html.removeprefix("<pre").removesuffix("</pre>").split(">", 1)[1]
 
 
+@pytest.mark.parametrize("count", [1, 4])
+def test_channels_on_the_other_side_are_transposed_not_reshaped(count: int) -> None:
+    model = zp.load(TEXT.replace("1x4", "1x3x5x6"))
+    with pytest.raises(zp.Error, match=r"channels are last, expected first: use \.transpose\(0, 3, 1, 2\)"):
+        model(np.zeros((count, 5, 6, 3), np.float32))
+    assert model(np.zeros((count, 3, 5, 6), np.float32))["y"].shape == (count, 3, 5, 6)
+
+
 def test_a_model_is_exported_to_the_file_of_another_runtime(tmp_path: Path) -> None:
     model = zp.quantize(DIGITS / "digits.onnx", IMAGES, target="onnxruntime", effort="none")
     path = tmp_path / "digits.q.onnx"

@@ -12,6 +12,7 @@ import numpy as np
 from xdsl.dialects.builtin import StringAttr
 
 from zeropoint.calibrate import Progress, instrument, silent
+from zeropoint.calibrate.fitting import misplaced_channels
 from zeropoint.calibrate.items import as_array, batch_size, batched, with_batch_of_one
 from zeropoint.engines import QuickestEngine, for_runs
 from zeropoint.export import ExportOptions, export_program
@@ -98,7 +99,8 @@ class Model:
             raise InputError(f"found input '{min(twice)}' twice, by position and by name; give it once")
         given = {name: as_array(value) for name, value in {**named, **inputs}.items()}
         for port in self.inputs:
-            if port.name in given and (reason := port.misfit(given[port.name])):
+            array = given.get(port.name)
+            if array is not None and (reason := port.misfit(array) or misplaced_channels(array.shape, port)):
                 raise InputError(f"input {port.name}: {reason}")
         return given
 

@@ -181,9 +181,9 @@ def _check_annotated(asked: Program, options: Options) -> None:
             f"calibration data (--data), or statistics or fake quantization of these in the model"
         )
     if options.least_sqnr is not None:
-        raise ValueError("found least_sqnr without data, expected samples to measure the outputs with (--data)")
+        raise MissingStatistics("found least_sqnr without data, expected samples to measure the outputs with (--data)")
     if options.budget is not None:
-        raise ValueError("found a budget without data, expected samples to measure the outputs with (--data)")
+        raise MissingStatistics("found a budget without data, expected samples to measure the outputs with (--data)")
 
 
 def _platform(target: Target, engine: Engine | None, samples: int) -> Platform:

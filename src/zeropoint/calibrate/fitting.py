@@ -67,6 +67,9 @@ class Fit:
                 yield np.stack(list(islice(rows, self.rows_per_sample)))
 
 
+_RESHAPE = "reshape it"
+
+
 def fit_array(array: Array, port: Port, place: str) -> Array:
     """One sample in the shape and dtype of an input; float types are converted.
 
@@ -153,6 +156,16 @@ def _rows_per_sample(shape: Sequence[int], port: Port, place: str) -> int:
     )
 
 
+def misplaced_channels(shape: Sequence[int], port: Port) -> str | None:
+    """What is wrong with the shape of a sample or batch whose channels are on the other side; else None."""
+    expected = port.type.get_shape()
+    if is_one_sample(shape, port) or is_one_sample(shape[1:], port):
+        return None
+    batches = [*shape[:1], *expected[1:]] if _has_batch_of_one(expected) else expected
+    fix = _fix(shape, batches)
+    return None if fix == _RESHAPE else f"found shape {_show(shape)}, expected {_show(expected)}; {fix}"
+
+
 def _has_batch_of_one(expected: Sequence[int]) -> bool:
     return bool(expected) and expected[0] in (1, DYNAMIC_INDEX)
 
@@ -176,7 +189,7 @@ def _fix(shape: Sequence[int], expected: Sequence[int]) -> str:
             if _equal([shape[axis] for axis in axes[first:]], expected[first:]):
                 wanted = "first" if name == "last" else "last"
                 return f"its channels are {name}, expected {wanted}: use .transpose{tuple(axes)}"
-    return "reshape it"
+    return _RESHAPE
 
 
 def _show(shape: Sequence[int | str]) -> str:
