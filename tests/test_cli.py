@@ -586,7 +586,7 @@ def test_opt_splits_its_input() -> None:
 
 
 def test_opt_checks_announced_errors() -> None:
-    announced = "// expected-error {{found no statistics for 'x'}}\n" + FLOAT_TEXT
+    announced = "// expected-error@+2 {{found no statistics for 'x'}}\n" + FLOAT_TEXT
     assert invoke("opt - -p fuse,propagate --verify-diagnostics", announced).exit_code == 0
     missing = invoke("opt - -p fuse --verify-diagnostics", announced)
     assert missing.exit_code == 1
@@ -596,7 +596,7 @@ def test_opt_checks_announced_errors() -> None:
     assert "unexpected error: " in surprising.stderr
     both = f"{announced}// -----\n{FLOAT_TEXT}"
     result = invoke("opt - -p fuse,propagate --verify-diagnostics --split-input-file", both)
-    assert result.stderr.startswith("<stdin>: unexpected error: pass 'propagate': found no statistics")
+    assert result.stderr.startswith("<stdin>:8: unexpected error: pass 'propagate': found no statistics")
     unknown = invoke("opt - --verify-diagnostics", "// expected-error@below {{custom op 'this' is unknown}}\nthis")
     assert (unknown.exit_code, unknown.stderr) == (0, "")
     misplaced = invoke("opt - --verify-diagnostics", "this // expected-error@below {{custom op}}\n")

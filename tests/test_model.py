@@ -155,7 +155,7 @@ def test_corrections_are_judged_on_data_of_the_user_or_on_a_part_that_is_held_ba
         ({"profile": "nearest"}, "found the numerics profile 'nearest'; expected one of fixed16"),
         ({"observer": "best"}, "found observer 'best'; expected one of: entropy, minmax"),
         ({"effort": "most"}, "found effort 'most', expected one of: none, fast, balanced, best"),
-        ({"corrections": ["luck"]}, "found correction 'luck', expected one of: analytic_bias"),
+        ({"corrections": ["luck"]}, "found correction 'luck', expected one of: equalize"),
         ({"io": "both"}, "found io 'both', expected one of: float, integer"),
     ],
 )

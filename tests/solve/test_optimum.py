@@ -35,7 +35,7 @@ def totals(family: str, seeds: int) -> tuple[Totals, Totals, Totals, int]:
 
 FIGURES = {
     "sizes": (Totals(13, 304), Totals(13, 304), Totals(11, 304), 1),
-    "widths": (Totals(52, 3568), Totals(52, 3568), Totals(52, 3568), 0),
+    "widths": (Totals(53, 3680), Totals(53, 3680), Totals(53, 3680), 0),
     "groups": (Totals(8, 160), Totals(6, 128), Totals(7, 144), 1),
     "products": (Totals(16, 464), Totals(16, 464), Totals(14, 416), 1),
     "pinned": (Totals(20, 400), Totals(16, 336), Totals(18, 400), 2),
@@ -59,7 +59,7 @@ def test_rescales_are_so_many_and_would_be_so_few(family: str) -> None:
 def test_over_all_families_the_cost_is_within_four_percent_of_the_least() -> None:
     found = sum(figures[0].cost for figures in FIGURES.values())
     least = sum(figures[2].cost for figures in FIGURES.values())
-    assert (found, least) == (6848, 6688)
+    assert (found, least) == (6960, 6800)
     assert found / least < 1.041
 
 

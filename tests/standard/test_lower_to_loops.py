@@ -58,16 +58,15 @@ def test_requantization_is_in_the_loop_nest_that_reads_the_sums() -> None:
 
 
 REFUSED = {
-    "found loops that read the memory that they write": """func.func @main(%x: tensor<4xi8>) -> tensor<4xi8> {
+    "found loops that read the memory that they write": """
       %0 = bufferization.to_buffer %x : tensor<4xi8> to memref<4xi8>
       affine.for %i = 0 to 3 {
         %1 = affine.load %0[%i] : memref<4xi8>
         affine.store %1, %0[%i + 1] : memref<4xi8>
       }
       %2 = bufferization.to_tensor %0 restrict : memref<4xi8> to tensor<4xi8>
-      return %2 : tensor<4xi8>
-    }""",
-    r"found index 4 of a memref of shape \[4\]": """func.func @main(%x: tensor<4xi8>) -> tensor<4xi8> {
+      return %2 : tensor<4xi8>""",
+    r"found index 4 of a memref of shape \[4\]": """
       %0 = bufferization.to_buffer %x : tensor<4xi8> to memref<4xi8>
       %1 = memref.alloc() : memref<4xi8>
       affine.for %i = 0 to 4 {
@@ -75,9 +74,8 @@ REFUSED = {
         affine.store %2, %1[%i] : memref<4xi8>
       }
       %3 = bufferization.to_tensor %1 restrict : memref<4xi8> to tensor<4xi8>
-      return %3 : tensor<4xi8>
-    }""",
-    "found a loop beside other ops": """func.func @main(%x: tensor<4xi8>) -> tensor<4xi8> {
+      return %3 : tensor<4xi8>""",
+    "found a loop beside other ops": """
       %0 = bufferization.to_buffer %x : tensor<4xi8> to memref<4xi8>
       %1 = memref.alloc() : memref<4xi8>
       affine.for %i = 0 to 4 {
@@ -87,12 +85,12 @@ REFUSED = {
         }
       }
       %3 = bufferization.to_tensor %1 restrict : memref<4xi8> to tensor<4xi8>
-      return %3 : tensor<4xi8>
-    }""",
+      return %3 : tensor<4xi8>""",
 }
 
 
 @pytest.mark.parametrize("sentence", REFUSED)
 def test_loops_that_cannot_run_at_once_are_refused(sentence: str) -> None:
+    text = f"func.func @main(%x: tensor<4xi8>) -> tensor<4xi8> {{{REFUSED[sentence]}\n}}"
     with pytest.raises(Error, match=sentence):
-        list(execute(parse_program(REFUSED[sentence]), [np.zeros(4, np.int8)]))
+        list(execute(parse_program(text), [np.zeros(4, np.int8)]))

@@ -40,7 +40,8 @@ class Distribution:
         """The lower and the upper end of each filled bin of finite values, within the extremes, and its count."""
         low, high = bin_edges(self.bins)
         order = np.argsort(low, kind="stable")
-        keep = order[np.isfinite(high[order]) & np.isfinite(low[order])]
+        # The bin of the largest floats ends at infinity; that of infinities has no finite end.
+        keep = order[np.isfinite(high[order]) | np.isfinite(low[order])]
         least, most = self.extremes.minimum, self.extremes.maximum
         return low[keep].clip(least, most), high[keep].clip(least, most), self.counts[keep]
 
