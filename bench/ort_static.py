@@ -40,7 +40,7 @@ class Samples(CalibrationDataReader):
     def __init__(self, feeds: Iterable[dict[str, np.ndarray]]) -> None:
         self._feeds = iter(feeds)
 
-    def get_next(self) -> dict[str, np.ndarray] | None:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def get_next(self) -> dict[str, np.ndarray] | None:  # pyright: ignore[reportIncompatibleMethodOverride] (onnxruntime's base class says dict, and takes None)
         return next(self._feeds, None)
 
 

@@ -29,7 +29,7 @@ CONVOLUTION = """func.func @main(%x: tensor<1x3x8x8xf32>) -> tensor<1x4x8x8xf32>
 
 
 def port(*shape: int, element: object = f32) -> Port:
-    return Port("x", TensorType(element, shape))  # pyright: ignore[reportArgumentType]
+    return Port("x", TensorType(element, shape))  # pyright: ignore[reportArgumentType] (an element type)
 
 
 @pytest.fixture(scope="module")

@@ -80,9 +80,9 @@ class Deadly:
                 for order in sorted(self._folder.glob("die*")):
                     order.unlink()
                     os.kill(os.getpid(), signal.SIGKILL)
-            return run(inputs, observe=observe)  # pyright: ignore[reportArgumentType]
+            return run(inputs, observe=observe)  # pyright: ignore[reportArgumentType] (a stand-in for an engine)
 
-        return deadly  # pyright: ignore[reportReturnType]
+        return deadly  # pyright: ignore[reportReturnType] (a stand-in for an engine)
 
 
 def deadly(folder: Path, deaths: int) -> Engine:
@@ -114,7 +114,7 @@ def test_the_error_of_a_sample_is_that_of_one_process() -> None:
 
 
 def test_an_error_of_the_data_comes_through() -> None:
-    def stream():  # pyright: ignore[reportUnknownParameterType]
+    def stream():  # pyright: ignore[reportUnknownParameterType] (a stand-in for an engine)
         yield from SAMPLES[:30]
         raise DataError("the disk is gone")
 
@@ -128,7 +128,7 @@ def test_an_error_of_the_data_comes_through() -> None:
 def broken_off(asked: Program, path: Path, after: int, work: Work) -> None:
     """A run whose data ends with an error."""
 
-    def stream():  # pyright: ignore[reportUnknownParameterType]
+    def stream():  # pyright: ignore[reportUnknownParameterType] (a stand-in for an engine)
         yield from SAMPLES[:after]
         raise DataError("broken off")
 
@@ -148,9 +148,9 @@ def test_a_run_goes_on_from_its_journal_with_the_same_bits(tmp_path: Path) -> No
 
             def counted(inputs: dict[str, Array], *, observe: object = None) -> dict[str, Array]:
                 runs.append(1)
-                return run(inputs, observe=observe)  # pyright: ignore[reportArgumentType]
+                return run(inputs, observe=observe)  # pyright: ignore[reportArgumentType] (a stand-in for an engine)
 
-            return counted  # pyright: ignore[reportReturnType]
+            return counted  # pyright: ignore[reportReturnType] (a stand-in for an engine)
 
     found = collect(asked, SAMPLES, engine=Counting(), work=Work(1, path, resume=True))
     assert len(runs) == 43 - 24

@@ -52,7 +52,7 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     def counting(text: str, isa: object) -> bytes:
         seen.append(text)
-        return real(text, isa)  # pyright: ignore
+        return real(text, isa)  # pyright: ignore (a stand-in)
 
     monkeypatch.setitem(compiling.FORMS, "object", counting)
     return seen

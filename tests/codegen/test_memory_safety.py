@@ -56,7 +56,7 @@ def straying(offset: int, store: bool, monkeypatch: pytest.MonkeyPatch | None = 
     def with_stray(program: Program, isa: InstructionSet) -> Graph:
         graph = steps_of(program, isa)
         last = graph.steps[-1].arguments[-1]
-        graph.call("stray", Stray(offset, store), [], [last])  # pyright: ignore
+        graph.call("stray", Stray(offset, store), [], [last])  # pyright: ignore (a kernel made to fail)
         return graph
 
     if monkeypatch is None:

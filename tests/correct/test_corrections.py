@@ -155,7 +155,7 @@ def test_a_method_that_does_not_help_is_undone_and_the_program_says_so(monkeypat
                 assert kernel is not None
                 kernel.set_bias(kernel.float_bias + 1.0)
 
-    monkeypatch.setitem(METHODS, "analytic_bias", type(METHODS["analytic_bias"])(spoil, "spoils"))  # pyright: ignore
+    monkeypatch.setitem(METHODS, "analytic_bias", type(METHODS["analytic_bias"])(spoil, "spoils"))  # pyright: ignore (of the same class)
     program, done = correct(propagated(), Parts.of(samples(8)), PLATFORM, effort="fast")
     assert done.kept is None
     assert done.after == done.before

@@ -116,7 +116,7 @@ def test_a_folder_that_may_not_be_written_is_refused_and_stays_as_it_is(name: st
 
 
 def test_what_a_killed_process_left_goes_and_what_a_living_one_writes_stays(workplace: Path) -> None:
-    from zeropoint.ir.outputs import _prefix  # pyright: ignore[reportPrivateUsage]
+    from zeropoint.ir.outputs import _prefix  # pyright: ignore[reportPrivateUsage] (the name of what it leaves behind)
 
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()

@@ -179,11 +179,11 @@ def _rewire(model: ModelProto, choose: random.Random) -> None:
     if not nodes:
         return
     node: Any = choose.choice(nodes)
-    names = [name for each in nodes for name in (*each.input, *each.output)]  # pyright: ignore
+    names = [name for each in nodes for name in (*each.input, *each.output)]  # pyright: ignore (onnx's generated classes have no types)
     if node.input and choose.random() < 0.7:
         node.input[choose.randrange(len(node.input))] = choose.choice(names)
     else:
-        node.op_type = choose.choice(nodes).op_type  # pyright: ignore
+        node.op_type = choose.choice(nodes).op_type  # pyright: ignore (onnx's generated classes have no types)
 
 
 def mutated_model(model: ModelProto, choose: random.Random) -> bytes:

@@ -89,9 +89,9 @@ def test_quantized_operands_are_dequantized_and_results_quantized():
     program = parse_program(text("training", element, "0.125"))
     quantized = element_of(program.inputs[0].type)
     x, scale, offset = (value.astype(np.float32) for value in values())
-    stored = [evaluate.quantize(value, quantized) for value in (x, scale, offset)]  # pyright: ignore
-    reals = [evaluate.dequantize(value, quantized) for value in stored]  # pyright: ignore
+    stored = [evaluate.quantize(value, quantized) for value in (x, scale, offset)]  # pyright: ignore (evaluate takes plain arrays, too)
+    reals = [evaluate.dequantize(value, quantized) for value in stored]  # pyright: ignore (evaluate takes plain arrays, too)
     expected = run("training", *reals, element="f32", epsilon="0.125")
     found = Interpreter(program).run_values(stored)
     for value, real in zip(found, expected, strict=True):
-        assert np.array_equal(value, evaluate.quantize(real, quantized))  # pyright: ignore
+        assert np.array_equal(value, evaluate.quantize(real, quantized))  # pyright: ignore (evaluate takes plain arrays, too)

@@ -70,7 +70,7 @@ def test_integer_dot_is_exact_at_the_extremes_whatever_the_arithmetic(element: A
     w = rng.choice(np.array([limits.min, limits.max]), (1200, 4)).astype(limits.dtype)
     expected = (x.astype(np.int64) @ w.astype(np.int64)).astype(np.int32)
     dims = DotDimensions((), (), (1,), (0,))
-    build = lambda a, b: DotGeneralOp(a, b, TensorType(i32, [3, 4]), dims)  # noqa: E731
+    build = lambda a, b: DotGeneralOp(a, b, TensorType(i32, [3, 4]), dims)  # noqa: E731 (one line in a table)
     np.testing.assert_array_equal(
         run_op(build, [TensorType(element, x.shape), TensorType(element, w.shape)], x, w), expected
     )

@@ -8,7 +8,7 @@ from typing import Self
 
 import numpy as np
 
-from zeropoint.calibrate.observers import MinMaxObserver, as_f32
+from zeropoint.calibrate.observers import Counted, MinMaxObserver, as_f32
 from zeropoint.ir.tensors import Array
 
 MANTISSA_BITS = 7
@@ -29,7 +29,7 @@ def _new_histogram() -> Array:
 
 
 @dataclass(eq=False)
-class PercentileObserver:
+class PercentileObserver(Counted):
     """The range between the (100 - percentile)th and the percentile-th percentile of the finite values.
 
     Values are counted in a histogram over the f32 number line with fixed bins: sign, exponent and the top
@@ -50,19 +50,9 @@ class PercentileObserver:
             raise ValueError(f"found percentile {self.percentile:g}; expected more than 50 and at most 100, as 99.99")
 
     @property
-    def count(self) -> int:
-        """The number of finite values seen."""
-        return self.extremes.count
-
-    @property
-    def nan_count(self) -> int:
-        """The number of NaN seen."""
-        return self.extremes.nan_count
-
-    @property
-    def infinite_count(self) -> int:
-        """The number of infinities seen."""
-        return self.extremes.infinite_count
+    def counted(self) -> MinMaxObserver:
+        """The observer that counts the values."""
+        return self.extremes
 
     def update(self, array: Array) -> None:
         """Count the values of a float array. Raises TypeError for other dtypes."""
@@ -146,7 +136,7 @@ def _everything() -> PercentileObserver:
 
 
 @dataclass(eq=False)
-class DistributionObserver:
+class DistributionObserver(Counted):
     """The base of observers that choose a range by the whole distribution of the values.
 
     The state is the histogram of `PercentileObserver`: it has constant size, merges exactly, and does not depend on the
@@ -156,19 +146,9 @@ class DistributionObserver:
     seen: PercentileObserver = field(default_factory=_everything)
 
     @property
-    def count(self) -> int:
-        """The number of finite values seen."""
-        return self.seen.count
-
-    @property
-    def nan_count(self) -> int:
-        """The number of NaN seen."""
-        return self.seen.nan_count
-
-    @property
-    def infinite_count(self) -> int:
-        """The number of infinities seen."""
-        return self.seen.infinite_count
+    def counted(self) -> MinMaxObserver:
+        """The observer that counts the values."""
+        return self.seen.extremes
 
     def update(self, array: Array) -> None:
         """Count the values of a float array. Raises TypeError for other dtypes."""

@@ -15,7 +15,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from zeropoint.calibrate.observers import MinMaxObserver, as_f32
+from zeropoint.calibrate.observers import Counted, MinMaxObserver, as_f32
 from zeropoint.ir.tensors import Array
 
 UNIT_BITS = 149
@@ -30,7 +30,7 @@ def _new_sums() -> Array:
 
 
 @dataclass(eq=False)
-class MovingAverageObserver:
+class MovingAverageObserver(Counted):
     """The means over the samples of their least and of their greatest finite value; a sample is one `update`."""
 
     extremes: MinMaxObserver = field(default_factory=MinMaxObserver)
@@ -38,19 +38,9 @@ class MovingAverageObserver:
     """The limbs of the sum of the minima, then of the maxima, then the number of samples with a finite value."""
 
     @property
-    def count(self) -> int:
-        """The number of finite values seen."""
-        return self.extremes.count
-
-    @property
-    def nan_count(self) -> int:
-        """The number of NaN seen."""
-        return self.extremes.nan_count
-
-    @property
-    def infinite_count(self) -> int:
-        """The number of infinities seen."""
-        return self.extremes.infinite_count
+    def counted(self) -> MinMaxObserver:
+        """The observer that counts the values."""
+        return self.extremes
 
     def update(self, array: Array) -> None:
         """Observe one sample, a float array of any shape. Raises TypeError for other dtypes."""

@@ -8,6 +8,7 @@ of `quant.stats`; f16 and bf16 widen exactly, f64 rounds (and saturates).
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, Self
@@ -107,6 +108,30 @@ class MinMaxObserver:
         if not self.count:
             raise ValueError("found no finite value; expected at least one before the range is asked for")
         return self.minimum, self.maximum
+
+
+class Counted(ABC):
+    """The counts of an observer that keeps more than the extremes."""
+
+    @property
+    @abstractmethod
+    def counted(self) -> MinMaxObserver:
+        """The observer that counts the values."""
+
+    @property
+    def count(self) -> int:
+        """The number of finite values seen."""
+        return self.counted.count
+
+    @property
+    def nan_count(self) -> int:
+        """The number of NaN seen."""
+        return self.counted.nan_count
+
+    @property
+    def infinite_count(self) -> int:
+        """The number of infinities seen."""
+        return self.counted.infinite_count
 
 
 def as_f32(array: Array) -> Array:

@@ -98,7 +98,7 @@ def save_program(program: Program, path: Path, *, inline_weights: bool = False, 
 
 def _save_arrays(arrays: dict[str, Array], path: Path) -> None:
     from safetensors import SafetensorError  # heavy: imported only when weights are written
-    from safetensors.numpy import save_file  # pyright: ignore[reportUnknownVariableType]
+    from safetensors.numpy import save_file  # pyright: ignore[reportUnknownVariableType] (safetensors has no types here)
 
     try:
         digests = {name: _digest(array) for name, array in arrays.items()}

@@ -40,7 +40,7 @@ def evaluated(node: NodeProto, opset: int, build: Builder) -> list[Array] | None
     names = [name for name in node.output if name]
     model = _model(node, arrays, names, opset)
     try:
-        found: Any = ReferenceEvaluator(model).run(None, _feeds(node, arrays))  # pyright: ignore[reportUnknownMemberType]
+        found: Any = ReferenceEvaluator(model).run(None, _feeds(node, arrays))  # pyright: ignore[reportUnknownMemberType] (onnx has no types here)
     except Exception:  # a node of the file may fail in any way; the converter reports the reason
         return None
     results = [np.asarray(array) for array in found]
