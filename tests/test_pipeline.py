@@ -17,11 +17,12 @@ from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, StatisticsOp, StatisticsRefOp
 from zeropoint.ir.stablehlo import AddOp, MaximumOp, TanhOp
 from zeropoint.ir.tensors import Array
-from zeropoint.ir.text import print_program
+from zeropoint.ir.text import parse_program, print_program
 from zeropoint.ir.verification import verify
 from zeropoint.lower import LoweringError
 from zeropoint.numerics.affine import dequantize
 from zeropoint.pipeline import Options, Quantization, check_options, quantize
+from zeropoint.report.counts import count_ops
 
 SAMPLE = {"x0": np.linspace(-1, 1, 6, dtype=np.float32).reshape(1, 6)}
 
@@ -137,3 +138,21 @@ def test_integer_io_computes_what_lies_between_the_casts(case: Case) -> None:
         kind = attributes.data[EXPRESSED]
         values = dequantize(found[port.name], kind.scale, kind.zero_point, np.float32)
         np.testing.assert_array_equal(values, real[port.name])
+
+
+BATCH_NORM = """func.func @main(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
+  %s = stablehlo.constant dense<[1.0, 2.0, -0.5]> : tensor<3xf32>
+  %v = stablehlo.constant dense<[1.0, 0.5, 2.0]> : tensor<3xf32>
+  %y = "stablehlo.batch_norm_inference"(%x, %s, %s, %s, %v) <{epsilon = 1.0e-3 : f32, feature_index = 1 : i64}>
+    : (tensor<2x3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>) -> tensor<2x3xf32>
+  return %y : tensor<2x3xf32>
+}"""
+
+
+def test_a_batch_norm_that_follows_no_contraction_is_integer() -> None:
+    program = parse_program(BATCH_NORM)
+    samples = [{"arg0": sample} for sample in np.random.default_rng(0).normal(size=(8, 2, 3)).astype(np.float32)]
+    result = quantize(program, samples)
+    assert count_ops(result.integer).floats == 0
+    wanted, given = (Interpreter(one)(samples[0])["result0"] for one in (program, result.integer))
+    assert np.abs(given - wanted).max() < 0.06  # about one step of a range of 14.7

@@ -32,6 +32,7 @@ from zeropoint.quant_passes import (
 )
 from zeropoint.simplify import PASSES as SIMPLIFICATIONS
 from zeropoint.simplify import (
+    decompose_batch_norm,
     fold_batch_norm,
     fold_broadcasts,
     fold_constants,
@@ -227,6 +228,7 @@ OTHER_PASSES = (
     Pass(channels_last, "move channels to the last dimension, for exporters"),
     Pass(check_fully_quantized, "an error for each port without parameters"),
     Pass(check_kernels, "an error for each port that its kernel does not allow"),
+    Pass(decompose_batch_norm, "batch norms by constants as one product and one sum"),
     Pass(expand_fxpmath, "fixed-point ops to integer StableHLO"),
     Pass(fold_bounds, "fold clamps into requantizations"),
     Pass(fold_batch_norm, "fold scales and shifts per channel into contractions"),

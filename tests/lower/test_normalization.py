@@ -119,3 +119,43 @@ def test_training_and_gradient_are_float_with_the_reason(case: str) -> None:
     pairs = zip(Interpreter(lowered).run_values(values), Interpreter(program).run_values(values), strict=True)
     for given, wanted in pairs:
         np.testing.assert_array_equal(given, wanted)
+
+
+def between_casts(given: str, result: str) -> Program:
+    """A batch norm of floats by constants, dequantized before and quantized after it."""
+    return parse_program(f"""module attributes {{zeropoint.profile = "fixed32"}} {{
+    func.func @main(%x: tensor<2x3x5x{given}>) -> tensor<2x3x5x{result}> {{
+      %s = stablehlo.constant dense<[1.0, 2.0, -0.5]> : tensor<3xf32>
+      %m = stablehlo.constant dense<[0.0, 0.5, -0.5]> : tensor<3xf32>
+      %one = stablehlo.constant dense<1.0> : tensor<f32>
+      %v = stablehlo.broadcast_in_dim %one, dims = [] : (tensor<f32>) -> tensor<3xf32>
+      %f = stablehlo.uniform_dequantize %x : (tensor<2x3x5x{given}>) -> tensor<2x3x5xf32>
+      %y = "stablehlo.batch_norm_inference"(%f, %s, %m, %m, %v) <{{epsilon = 1.0e-3 : f32, feature_index = 1 : i64}}>
+        : (tensor<2x3x5xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>) -> tensor<2x3x5xf32>
+      %z = stablehlo.uniform_quantize %y : (tensor<2x3x5xf32>) -> tensor<2x3x5x{result}>
+      return %z : tensor<2x3x5x{result}>
+    }}
+    }}""")
+
+
+@pytest.mark.parametrize("result", ["!quant.uniform<i8:f32, 0.02:-3>", "!quant.uniform<u8:f32, 0.03:100>"])
+def test_a_float_batch_norm_between_casts_is_the_same_table(result: str) -> None:
+    program = between_casts("!quant.uniform<i8:f32, 0.05:3>", result)
+    lowered = lower(program)
+    assert float_ops(lowered) == []
+    x = np.resize(np.arange(-128, 128), 30 * 26).astype(np.int8).reshape(26, 2, 3, 5)
+    native = NativeProgram(lowered)
+    for sample in x:
+        wanted = Interpreter(program).run_values([sample])[0]
+        np.testing.assert_array_equal(Interpreter(lowered).run_values([sample])[0], wanted)
+        np.testing.assert_array_equal(native({"arg0": sample})["result0"], wanted)
+
+
+@pytest.mark.parametrize(
+    ("given", "result"),
+    [("i16:f32, 0.05", "i8:f32, 0.02"), ("i8:f32:1, {0.1, 0.2, 0.3}", "i8:f32, 0.02")],
+)
+def test_a_float_batch_norm_without_a_table_has_a_reason(given: str, result: str) -> None:
+    lowered = lower(between_casts(f"!quant.uniform<{given}>", f"!quant.uniform<{result}>"))
+    (reason,) = (reason for name, reason in float_ops(lowered) if name.startswith("stablehlo.batch_norm"))
+    assert reason == "only batch normalisations of 8-bit values per layer, which are quantized again, have a table"

@@ -102,7 +102,13 @@ from zeropoint.lower.context import (
 from zeropoint.lower.contraction import lower_contraction
 from zeropoint.lower.float_islands import lower_binary_function
 from zeropoint.lower.movement import lower_bits, lower_comparison, lower_constant, lower_movement
-from zeropoint.lower.normalization import lower_gradient, lower_inference, lower_training
+from zeropoint.lower.normalization import (
+    lower_gradient,
+    lower_inference,
+    lower_quantized_floats,
+    lower_training,
+    note_reason,
+)
 from zeropoint.lower.real_math import (
     lower_real_comparison,
     lower_real_function,
@@ -220,6 +226,9 @@ def _lower_quantize(lowering: Lowering, op: UniformQuantizeOp) -> SSAValue | Non
     converted = None if integers is None else lower_converted(lowering, op, integers)
     if converted is not None:
         return converted
+    normalized = lower_quantized_floats(lowering, op)
+    if normalized is not None:
+        return normalized
     source = function_source(op, lowering)
     return _signed_quantize(lowering, op) if source is None else lower_table(lowering, op, source)
 
@@ -376,6 +385,8 @@ def _settle(lowering: Lowering, original: list[Operation], replaced: set[SSAValu
             lowering.builder = Builder(InsertPoint.before(op))
             lowering.location = op.location
             _keep(lowering, op, replaced)
+        if kept:
+            note_reason(lowering, op)
     for op in reversed(meetings):  # collectives have effects on other processes, so `remove_if_dead` keeps them
         Rewriter.erase_op(op)
 

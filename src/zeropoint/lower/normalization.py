@@ -8,8 +8,9 @@ becomes, if the last four are constants and the operand is 8-bit,
 %1 = (convert %x to i32) + (128 + 256 * channel)
 %0 = "stablehlo.gather"(%table, %1) : (tensor<768xi8>, tensor<8x3x4xi32>) -> tensor<8x3x4xi8>
 ```
-The table has 256 entries per channel, computed by the op's definition, so that values are rounded only once. Otherwise,
-and in training, where mean and variance depend on the operand, it is computed in float, with the reason.
+The table has 256 entries per channel, computed by the op's definition, so that values are rounded only once. A batch
+norm of floats between `uniform_dequantize` and `uniform_quantize` becomes the same table. Otherwise, and in training,
+where mean and variance depend on the operand, it is computed in float, with the reason.
 """
 
 from __future__ import annotations
@@ -17,9 +18,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from xdsl.ir import SSAValue
+from xdsl.dialects.builtin import StringAttr
+from xdsl.ir import Operation, SSAValue
 
-from zeropoint.ir.quant import dequantize, quantize
+from zeropoint.ir.annotations import FLOAT_REASON
+from zeropoint.ir.constants import constant_array, splat_value
+from zeropoint.ir.quant import UniformQuantizedType, dequantize, quantize
 from zeropoint.ir.stablehlo import (
     AddOp,
     BatchNormGradOp,
@@ -27,14 +31,18 @@ from zeropoint.ir.stablehlo import (
     BatchNormTrainingOp,
     GatherDimensions,
     GatherOp,
+    UniformDequantizeOp,
+    UniformQuantizeOp,
 )
-from zeropoint.ir.tensors import Array, shape_of
+from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 from zeropoint.lower.context import Lowering, quantized_element, signed_integers, stored_element
 from zeropoint.lower.float_islands import lower_in_float, lower_several_in_float
 from zeropoint.numerics.normalization import normalized
 
 STATISTICS = "it normalises by the mean and the variance of its operand: statistics of a batch have no integer form"
 GRADIENT = "the gradient of a batch normalisation has no integer form"
+COMPUTED = "a batch normalisation by computed parameters has no integer form"
+NO_TABLE = "only batch normalisations of 8-bit values per layer, which are quantized again, have a table"
 
 
 def lower_inference(lowering: Lowering, op: BatchNormInferenceOp) -> SSAValue:
@@ -44,15 +52,43 @@ def lower_inference(lowering: Lowering, op: BatchNormInferenceOp) -> SSAValue:
     parameters = [array for array in constants if array is not None]
     assert given is not None and result is not None
     if len(parameters) < len(constants):
-        return lower_in_float(lowering, op, "a batch normalisation by computed parameters has no integer form")
+        return lower_in_float(lowering, op, COMPUTED)
     if given.storage.type.width != 8:
         return lower_in_float(lowering, op, "only batch normalisations of 8-bit values have a table")
-    stored = np.arange(given.storage.type.min, given.storage.type.max + 1, dtype=np.int32)
-    columns = [array.reshape(-1, 1) for array in parameters]
-    with np.errstate(all="ignore"):
-        image = normalized(dequantize(stored, given), *columns, epsilon=op.epsilon.value.data)
-    table = lowering.constant(signed_integers(quantize(image, result, lowering.profile.name)).reshape(-1))
-    return _looked_up(lowering, op, table)
+    return _looked_up(lowering, op, parameters, (op.operand, given), result)
+
+
+def lower_quantized_floats(lowering: Lowering, op: UniformQuantizeOp) -> SSAValue | None:
+    """The table of a batch norm of floats that `op` quantizes; None if there is none."""
+    norm, result = op.operand.owner, stored_element(op.result)
+    if not isinstance(norm, BatchNormInferenceOp) or FLOAT_REASON in norm.attributes or result is None:
+        return None
+    source = norm.operand.owner
+    given = quantized_element(source.operand) if isinstance(source, UniformDequantizeOp) else None
+    parameters = [array for value in norm.operands[1:] if (array := _floats(lowering, value)) is not None]
+    known = given is not None and given.is_per_layer and given.storage.type.width == 8
+    if not known or len(parameters) < 4 or not result.is_per_layer:
+        return None
+    assert isinstance(source, UniformDequantizeOp) and given is not None
+    return _looked_up(lowering, norm, parameters, (source.operand, given), result)
+
+
+def note_reason(lowering: Lowering, op: Operation) -> None:
+    """Record on a batch norm of floats that it stays float, and why."""
+    if isinstance(op, BatchNormInferenceOp):
+        constant = all(_floats(lowering, value) is not None for value in op.operands[1:])
+        op.attributes.setdefault(FLOAT_REASON, StringAttr(NO_TABLE if constant else COMPUTED))
+    elif isinstance(op, BatchNormTrainingOp | BatchNormGradOp):
+        reason = STATISTICS if isinstance(op, BatchNormTrainingOp) else GRADIENT
+        op.attributes.setdefault(FLOAT_REASON, StringAttr(reason))
+
+
+def _floats(lowering: Lowering, value: SSAValue) -> Array | None:
+    """A constant of floats, or a number that is broadcast; None for other values."""
+    array, number = constant_array(value, lowering.weights), splat_value(value, lowering.weights)
+    if array is None and number is not None:
+        array = np.full(shape_of(value), number, element_dtype(element_of(value)))
+    return array
 
 
 def _reals(lowering: Lowering, value: SSAValue) -> Array | None:
@@ -61,9 +97,21 @@ def _reals(lowering: Lowering, value: SSAValue) -> Array | None:
     return dequantize(stored, kind) if stored is not None and kind is not None else stored
 
 
-def _looked_up(lowering: Lowering, op: BatchNormInferenceOp, table: SSAValue) -> SSAValue:
-    """table[256 * channel + stored + 128]."""
-    shape, wide = shape_of(op.operand), lowering.widened(lowering.stored(op.operand), 0)
+def _looked_up(
+    lowering: Lowering,
+    op: BatchNormInferenceOp,
+    parameters: Sequence[Array],
+    source: tuple[SSAValue, UniformQuantizedType],
+    result: UniformQuantizedType,
+) -> SSAValue:
+    """table[256 * channel + stored + 128], with the batch norm of all 256 values of `source` for each channel."""
+    operand, given = source
+    stored = np.arange(given.storage.type.min, given.storage.type.max + 1, dtype=np.int32)
+    columns = [array.reshape(-1, 1) for array in parameters]
+    with np.errstate(all="ignore"):
+        image = normalized(dequantize(stored, given), *columns, epsilon=op.epsilon.value.data)
+    table = lowering.constant(signed_integers(quantize(image, result, lowering.profile.name)).reshape(-1))
+    shape, wide = shape_of(operand), lowering.widened(lowering.stored(operand), 0)
     starts = np.arange(shape[op.feature], dtype=np.int32) * 256 + 128
     index = lowering.insert(AddOp(wide, lowering.channels(wide, starts, op.feature))).result
     dimensions = GatherDimensions(

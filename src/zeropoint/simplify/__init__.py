@@ -1,6 +1,7 @@
 """Simplification of float programs: the ordered list of passes."""
 
 from zeropoint.ir.program import Program
+from zeropoint.simplify.decompose_batch_norm import decompose_batch_norm
 from zeropoint.simplify.fold_batch_norm import fold_batch_norm
 from zeropoint.simplify.fold_broadcasts import fold_broadcasts
 from zeropoint.simplify.fold_constants import fold_constants
@@ -12,6 +13,7 @@ from zeropoint.simplify.pin_constants import pin_constants
 
 __all__ = [
     "PASSES",
+    "decompose_batch_norm",
     "fold_batch_norm",
     "fold_broadcasts",
     "fold_constants",
@@ -30,13 +32,14 @@ PASSES = (
     fold_broadcasts,
     fold_counts,
     fold_slices,
+    decompose_batch_norm,
     fold_batch_norm,
     fold_padding,
 )
 
 
 def simplify(program: Program) -> Program:
-    """Inline calls, pin and fold constants, skip concatenations, fold batch norms and padding into contractions."""
+    """Inline calls, pin and fold constants, skip concatenations, fold batch norms and padding."""
     for simplification in PASSES:
         program = simplification(program)
     return program
