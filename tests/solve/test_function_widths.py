@@ -6,27 +6,33 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from xdsl.dialects.builtin import StringAttr
+from xdsl.dialects.builtin import StringAttr, f32
 from xdsl.ir import SSAValue
 
 import zeropoint.targets as targets
 from networks import Network
+from zeropoint.frontend.onnx.ordering import comparator
 from zeropoint.interp import Interpreter
+from zeropoint.ir.constants import constant_op
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType
 from zeropoint.ir.stablehlo import (
     AddOp,
     BroadcastInDimOp,
+    ComparisonDirection,
     ConcatenateOp,
     ConvolutionLayout,
     ConvolutionOp,
     DivideOp,
+    GatherDimensions,
+    GatherOp,
     LogisticOp,
     LogOp,
     MultiplyOp,
     PowerOp,
     ReverseOp,
     RsqrtOp,
+    SortOp,
     SqrtOp,
 )
 from zeropoint.ir.tensors import shape_of, with_shape
@@ -111,6 +117,42 @@ def magnitude(parts: int) -> Program:
     return net.finish([net.insert(SqrtOp(total))])
 
 
+def square_of_convolution(net: Network) -> SSAValue:
+    value = convolution(net, net.values[0], BANDS)
+    return net.insert(MultiplyOp(value, value))
+
+
+def log_of_gathered_sum() -> Program:
+    """log of bands of a sum of two squares: cpu has no kernel `gather`, so that only floats read the sum."""
+    net = Network([(1, BINS, 1, FRAMES)])
+    total = net.insert(AddOp(square_of_convolution(net), square_of_convolution(net)))
+    bands = net.insert(constant_op(np.array([3, 1, 0, 7], np.int32), net.weights))
+    rows = GatherDimensions((0, 2, 3), (1,), (), (), (1,), 1)
+    return net.finish([net.insert(LogOp(net.insert(GatherOp(total, bands, rows, [1, 1, 1, FRAMES]))))])
+
+
+def log_of_a_power() -> Program:
+    """log of a sum of two squares to a computed power: no target has a kernel `power` of two values."""
+    net = Network([(1, BINS, 1, FRAMES)])
+    total = net.insert(AddOp(square_of_convolution(net), square_of_convolution(net)))
+    exponent = net.insert(LogisticOp(convolution(net, net.values[0], BANDS)))
+    return net.finish([net.insert(LogOp(net.insert(PowerOp(total, exponent))))])
+
+
+def log_of_sorted_values() -> Program:
+    net = Network([(1, BINS, 1, FRAMES)])
+    total = net.insert(AddOp(square_of_convolution(net), square_of_convolution(net)))
+    ordered = net.insert(SortOp([total], comparator([f32], ComparisonDirection.LT), dimension=1))
+    return net.finish([log(net, ordered)])
+
+
+def quotient_of_powers() -> Program:
+    """|a|^2 / (|b|^2 + 0.1): both span decades, and onnxruntime has no kernel `divide` whose result is observed."""
+    net = Network([(1, BINS, 1, FRAMES)])
+    above, below = (net.insert(AddOp(square_of_convolution(net), square_of_convolution(net))) for _ in range(2))
+    return net.finish([net.insert(DivideOp(above, net.insert(AddOp(below, net.splat(0.1, below)))))])
+
+
 def sounds(count: int, seed: int, quietest: float = -2, loudest: float = 1) -> list[dict[str, np.ndarray]]:
     """Frames whose loudness spans three decades of amplitude, or those between two powers of ten."""
     random = np.random.default_rng(seed)
@@ -125,7 +167,7 @@ def sqnr(program: Program, integers: Program, samples: list[dict[str, np.ndarray
         expected = exact(sample)["y0"].astype(np.float64)
         signal += ((expected - expected.mean()) ** 2).sum()
         noise += ((found(sample)["y0"] - expected) ** 2).sum()
-    return float(10 * np.log10(signal / noise))
+    return float(10 * np.log10(signal / noise)) if noise else np.inf
 
 
 @pytest.mark.parametrize("observer", ["mse", "minmax"])
@@ -150,6 +192,22 @@ def test_what_stands_between_a_function_and_its_kernel_does_not_hide_it(
     program = spectrum(function)
     made = quantize(program, sounds(16, 1), Options("onnxruntime"))
     assert sqnr(program, made.quantized, sounds(8, 2)) > 20
+
+
+@pytest.mark.parametrize(
+    ("program", "target"),
+    [
+        (log_of_gathered_sum, "cpu"),
+        (log_of_a_power, "cpu"),
+        (log_of_a_power, "onnxruntime"),
+        (log_of_sorted_values, "onnxruntime"),
+        (quotient_of_powers, "onnxruntime"),
+    ],
+)
+def test_values_that_no_kernel_observes_are_judged(program: Callable[[], Program], target: str) -> None:
+    float_program = program()
+    made = quantize(float_program, sounds(16, 1), Options(target, effort="none"))
+    assert sqnr(float_program, made.quantized, sounds(8, 2)) > 20
 
 
 @pytest.mark.parametrize("parts", [4, 6])

@@ -249,18 +249,19 @@ class FunctionWidths:
         self._leave(region, value, f"not rounded on its way: {reader.why}")
 
     def _leave(self, region: QuantizeRegionOp, value: SSAValue, why: str) -> None:
-        """Keep a region float. Its result no longer has the range of its kernel, so that is stated as observed."""
+        """Keep a region float. Its result no longer has the range of its kernel: state what is known as observed."""
         seen = self.noise.seen(value)
         self.floats[region] = why
         known = self.constraints.of(value)
         if known.minimum is None and seen is not None:
             known.observe(seen.minimum, seen.maximum, "default", "the kernel that stays float")
+            known.quantiles = tuple(seen.points.tolist())
 
     def _behind(self, maker: Operation, index: int, value: SSAValue, reader: _Reader) -> _Reader | None:
         """The reader composed with `maker` as a function of operand `index`; None if it tolerates that rounding."""
         name = maker.logical_kernel.data if isinstance(maker, QuantizeRegionOp) else ""
         operand = maker.operands[index]
-        made, read = self.noise.seen(value), self.noise.seen(operand)
+        made, read = self.noise.estimated(value), self.noise.estimated(operand)
         if is_rescale(maker) or (read is None and self._rounds(operand.owner)):
             return None
         reader = replace(reader, contractions=reader.contractions + (name in CONTRACTIONS))
@@ -346,7 +347,7 @@ class FunctionWidths:
         array = constant_array(value, self.weights)
         if array is not None:
             return sqrt(float((array.astype(np.float64) ** 2).mean())) if array.size else None
-        seen = self.noise.seen(value)
+        seen = self.noise.estimated(value)
         return None if seen is None else sqrt(seen.power)
 
 

@@ -20,7 +20,20 @@ from zeropoint.ir.contractions import weight_channel_axis, weights_by_channel
 from zeropoint.ir.functions import evaluate_chain
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, Storage
-from zeropoint.ir.stablehlo import ConvolutionOp, DotGeneralOp, SelectOp
+from zeropoint.ir.stablehlo import (
+    ConcatenateOp,
+    ConvolutionOp,
+    DotGeneralOp,
+    DynamicSliceOp,
+    DynamicUpdateSliceOp,
+    GatherOp,
+    PadOp,
+    ReshapeOp,
+    ScatterOp,
+    SelectOp,
+    SortOp,
+    TransposeOp,
+)
 from zeropoint.ir.tensors import element_dtype, element_of, shape_of
 from zeropoint.ir.weights import Weights
 from zeropoint.solve.classes import real_range
@@ -35,6 +48,20 @@ CONTRACTIONS = ("convolution", "depthwise_convolution", "transpose_convolution",
 CONTRACTIONS_KEPT = 2
 """Most contractions that may stay float for one function: a filter bank before a logarithm, a transform before that."""
 ONE_BYTE = Storage.of("i8")
+FLOAT_MOVES = (
+    ConcatenateOp,
+    DynamicSliceOp,
+    DynamicUpdateSliceOp,
+    GatherOp,
+    PadOp,
+    ReshapeOp,
+    ScatterOp,
+    SelectOp,
+    SortOp,
+    TransposeOp,
+)
+"""Float ops outside of regions that pass elements on. What a scatter adds is taken for an element, too."""
+SUMS = ("add", "subtract")
 
 
 @dataclass
@@ -100,7 +127,7 @@ class RoundingNoise:
     def moves(self, maker: Operation) -> bool:
         """Whether an op passes elements of its operands on unchanged."""
         if not isinstance(maker, QuantizeRegionOp):
-            return isinstance(maker, SelectOp)
+            return isinstance(maker, FLOAT_MOVES)
         rows = self.rows(maker)
         shares = bool(rows) and isinstance(rows[0].relation, SameScale)
         return shares or maker.logical_kernel.data in MOVEMENTS
@@ -138,25 +165,55 @@ class RoundingNoise:
         return None
 
     def seen(self, value: SSAValue) -> Distribution | None:
-        """The distribution of a value, from its statistics or from the kernel that produces or moves it; or None."""
-        known = self.constraints.get(value)
-        if known is not None and known.minimum is not None and known.maximum is not None:
-            return Distribution.of(known.minimum, known.maximum, known.quantiles)
+        """The distribution of a value; None if it is unknown.
+
+        It comes from the value's statistics, from the kernel that produces it, or from a value that it is moved from or
+        to. Calibration does not observe what only float ops read, such as the sum before a gather without a kernel.
+        """
+        return self._made(value) or self._moved(value)
+
+    def estimated(self, value: SSAValue) -> Distribution | None:
+        """Like `seen`; a sum that only float ops read is not observed, so it is taken for its greater operand."""
+        found, maker = self.seen(value), value.owner
+        if found is None and isinstance(maker, QuantizeRegionOp) and maker.logical_kernel.data in SUMS:
+            terms = [term for _, operand in activations(maker) if (term := self.estimated(operand)) is not None]
+            return max(terms, key=lambda term: term.power, default=None)
+        return found
+
+    def _made(self, value: SSAValue) -> Distribution | None:
+        """The distribution of a value from its statistics or from what produces it."""
+        if (observed := self._observed(value)) is not None:
+            return observed
         region = value.owner
-        rows = self.rows(region) if isinstance(region, QuantizeRegionOp) else ()
-        if not rows or not isinstance(region, QuantizeRegionOp):
+        if not isinstance(region, QuantizeRegionOp):
             return None
-        relation, port = rows[0].relation, result_port(value)
-        fixed = rows[0].fixed(port, rows[0].rule(port).storage)
+        rows, port = self.rows(region), result_port(value)
+        fixed = rows[0].fixed(port, rows[0].rule(port).storage) if rows else None
         if fixed is not None:
             return Distribution.of(*real_range(fixed), self._computed(region))
         data = [operand for _, operand in activations(region)]
-        return self.seen(data[0]) if isinstance(relation, SameScale) and len(data) == 1 else None
+        return self._made(data[0]) if self.moves(region) and len(data) == 1 else None
+
+    def _moved(self, value: SSAValue) -> Distribution | None:
+        """The distribution of a value from the statistics of what it is moved to."""
+        for op in (use.operation for use in value.uses):
+            if isinstance(op, QuantizeRegionOp) and self.moves(op) and len(op.outputs) == 1:
+                found = self._observed(op.outputs[0]) or self._moved(op.outputs[0])
+                if found is not None:
+                    return found
+        return None
+
+    def _observed(self, value: SSAValue) -> Distribution | None:
+        """The distribution of a value from its own statistics."""
+        known = self.constraints.get(value)
+        if known is None or known.minimum is None or known.maximum is None:
+            return None
+        return Distribution.of(known.minimum, known.maximum, known.quantiles)
 
     def _computed(self, region: QuantizeRegionOp) -> list[float]:
         """The results of a kernel at the points of its operand; none if it is not an elementwise function of one."""
         data = activations(region)
-        operand = self.seen(data[0][1]) if len(data) == 1 else None
+        operand = self._made(data[0][1]) if len(data) == 1 else None
         if operand is None or len(region.outputs) != 1:
             return []
         body = region.body.block

@@ -2,25 +2,30 @@
 
 A value needs statistics if a kernel reads or produces it and nothing else determines its parameters. Excluded are
 values that only float ops use, that the model pins, that a kernel fixes, and that only move or select elements of an
-excluded value.
+excluded value. Three kinds of values are observed to judge how wide an operand has to be (`function_widths`): the
+variances of the rows of a normalization, and the operands of functions and the quotients of two values, also if they
+stay float.
 
 Source: "MLIR Quantization", section "Solver tools", instrument: at points where statistics may yield solutions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from xdsl.ir import SSAValue
 
+from zeropoint.ir.constants import is_constant
 from zeropoint.ir.normalizations import row_variances
 from zeropoint.ir.program import Program
+from zeropoint.ir.quant import QuantizeRegionOp
 from zeropoint.solve.constraints import Constraints, take_constraints
 from zeropoint.solve.kernels import Kernel, KernelChoice
 from zeropoint.solve.ports import PortGraph
 from zeropoint.solve.separate import separate
 from zeropoint.solve.specs import Specs
 from zeropoint.targets import Target
+from zeropoint.targets.logical_kernels import FUNCTIONS
 
 
 def _values(program: Program) -> list[SSAValue]:
@@ -40,7 +45,7 @@ def wanted_statistics(target: Target) -> Callable[[Program], Callable[[SSAValue]
         copy = program.clone()
         original = dict(zip(_values(copy), _values(program), strict=True))
         variances = [found for op in copy.entry.ops if (found := row_variances(op)) is not None]
-        asked = [*_wanted(copy, target), *(variances if target.least_sqnr else [])]
+        asked = [*_wanted(copy, target), *([*variances, *_judged(copy)] if target.least_sqnr else [])]
         wanted = {original[value] for value in asked if value in original}
         return wanted.__contains__
 
@@ -59,6 +64,19 @@ def _wanted(program: Program, target: Target) -> list[SSAValue]:
         if _is_settled(value, makers.get(value), constraints, specs, settled):
             settled.add(value)
     return [value for value in graph.value_nodes if value not in settled]
+
+
+def _judged(program: Program) -> Iterator[SSAValue]:
+    """The operands of functions, and the quotients of two values that are both computed."""
+    for op in program.entry.ops:
+        if not isinstance(op, QuantizeRegionOp) or len(op.outputs) != 1:
+            continue
+        computed = [value for value in op.inputs if not is_constant(value)]
+        if op.logical_kernel.data in FUNCTIONS:
+            yield from computed
+        elif op.logical_kernel.data == "divide":
+            yield from computed
+            yield from op.outputs if len(computed) == 2 else ()
 
 
 def _is_settled(
