@@ -14,7 +14,7 @@ from click.testing import CliRunner
 import zeropoint as zp
 from networks import Network
 from zeropoint.bit_widths import least_output_sqnr
-from zeropoint.budget import Budget, BudgetError, Figures, Journal, Step, regions_of, spend, widened
+from zeropoint.budget import Budget, BudgetError, Figures, Journal, Spent, Step, regions_of, spend, widened
 from zeropoint.cli import main
 from zeropoint.correct import Parts
 from zeropoint.interp import Interpreter
@@ -215,6 +215,26 @@ def test_a_size_is_kept() -> None:
     assert made.spent is not None
     assert constant_bytes(made.integer) <= narrow + 150
     assert made.spent.after.quality > made.spent.before.quality + 10
+
+
+def test_the_summary_counts_each_kernel_once_by_its_last_width() -> None:
+    steps = (
+        Step("a", (0,), "i16", 0.1, 0, 0),
+        Step("b", (1, 3), "i16", 0.1, 0, 0),
+        Step("c", (4,), "i16", 0.1, 0, 0),
+        Step("a", (0,), "float", 0.1, 0, 0),
+    )
+    made = Spent(Budget(quality=60.0), steps, Figures(1.0, 0), Figures(2.0, 0), between={2: "d", 4: "c"})
+    assert "with 2 i16 and 3 float kernels" in str(made)
+    facts = [(fact.name, fact.value.partition(";")[0]) for fact in made.facts()]
+    assert facts == [("a", "float"), ("b", "i16"), ("d", "float"), ("c", "float")]
+
+
+def test_the_summary_counts_the_kernels_that_stay_float() -> None:
+    made = quantized("quality=100", "litert")
+    floats = [isinstance(region.output_specs.data[0], NoQuantizedType) for region in regions_of(made.propagated)]
+    assert all(floats)
+    assert f"with {len(floats)} float kernels" in str(made.spent)
 
 
 def test_a_kernel_between_two_floats_stays_float() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
@@ -91,6 +91,7 @@ class BudgetSearch(Generic[M]):
             return sqnr_on(original, judged, self.progress(self.every or (), "verify"), runs, work)
 
         spent = budget.spend(rank, measure, self.limits, None if self.every is None else verify)
+        spent = replace(spent, between=budget.between(calibrated, spent.steps))
         made = self._made(calibrated, spent.steps)
         journal.remove()
         return made, spent

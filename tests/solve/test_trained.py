@@ -26,6 +26,7 @@ from zeropoint.ir.quant import (
 from zeropoint.ir.stablehlo import AddOp, DotDimensions, DotGeneralOp, SineOp
 from zeropoint.ir.tensors import with_element, with_shape
 from zeropoint.ir.text import parse_program
+from zeropoint.ir.verification import verify
 from zeropoint.pipeline import Options, quantize
 from zeropoint.quant_passes import convert_fake_quant
 from zeropoint.report.counts import count_ops
@@ -173,6 +174,44 @@ def test_a_pinned_weight_that_fits_keeps_its_scale_to_the_last_bit_also_where_a_
     assert region.input_specs.data[0].scale == 0.25
 
 
+BLOCKS = {
+    "one scale per channel": ([(0, 6), (1, 1)], [[0.1, 0.2, 0.3]], "i8<-127:127>:f32:1, {0.1"),
+    "one scale": ([(0, 6), (1, 3)], [[0.1]], "i8<-127:127>:f32, 0.1"),
+}
+
+
+@pytest.mark.parametrize("case", BLOCKS)
+def test_a_weight_in_blocks_that_are_whole_channels_is_one_per_channel(case: str) -> None:
+    blocks, scales, wanted = BLOCKS[case]
+    net = Network([(1, 6)])
+    weight = net.constant(WEIGHT)
+    stated = UniformQuantizedType.sub_channel(Storage.of("i8"), blocks, np.array(scales))
+    stored = net.insert(QuantizeCastOp(weight, with_element(weight, stated)))
+    weight = net.insert(DequantizeCastOp(stored, weight.type))
+    result = with_shape(net.values[0], [1, 3])
+    product = net.insert(DotGeneralOp(net.values[0], weight, result, DotDimensions((), (), (1,), (0,))))
+    made = quantize(net.finish([product]), SAMPLES)
+    (region,) = regions_of(made.propagated)
+    assert wanted in str(region.input_specs.data[1])
+    assert count_ops(made.integer).floats == 0
+
+
+@pytest.mark.parametrize(("scales", "floats"), [([[0.05]], 0), ([[0.05, 0.1, 0.2]], 1)])
+def test_an_activation_in_blocks_is_quantized_if_it_has_one_scale(scales: list[list[float]], floats: int) -> None:
+    net = Network([(1, 6)])
+    blocks = [(0, 1), (1, 6 // len(scales[0]))]
+    stated = UniformQuantizedType.sub_channel(Storage.of("i8"), blocks, np.array(scales))
+    x = net.insert(QuantizeCastOp(net.values[0], with_element(net.values[0], stated)))
+    x = net.insert(DequantizeCastOp(x, net.values[0].type))
+    weight, result = net.constant(WEIGHT), with_shape(net.values[0], [1, 3])
+    program = net.finish([net.insert(DotGeneralOp(x, weight, result, DotDimensions((), (), (1,), (0,))))])
+    made = quantize(program, SAMPLES)
+    verify(made.integer.module)
+    assert count_ops(made.integer).floats == floats
+    wanted, given = (Interpreter(one)(SAMPLES[0])["y0"] for one in (program, made.integer))
+    np.testing.assert_allclose(given, wanted, atol=0.1 if not floats else 1e-6)
+
+
 def test_a_user_may_choose_how_ranges_become_parameters() -> None:
     net = Network([(1, 6)])
     program = net.finish([net.insert(AddOp(net.values[0], net.values[0]))])
@@ -197,4 +236,4 @@ def test_a_pinned_weight_without_a_name_is_called_as_in_the_text() -> None:
         "  return %0 : tensor<1x1xf32>\n}\n"
     )
     made = quantize(parse_program(text), [{"arg0": np.ones((1, 2), np.float32)}])
-    assert "'%f' is pinned to !quant.uniform<i8:f32, 1.000000e-02> and stores -128" in str(explain(made.integer))
+    assert "'%w' is pinned to !quant.uniform<i8:f32, 1.000000e-02> and stores -128" in str(explain(made.integer))

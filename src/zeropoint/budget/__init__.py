@@ -25,7 +25,7 @@ search become AnyQuantizedType, and ops that stay float NoQuantizedType.
 from zeropoint.budget.budget import Budget, BudgetError, Figures
 from zeropoint.budget.journal import Journal
 from zeropoint.budget.search import Missed, Spent, record, spend
-from zeropoint.budget.steps import FLOAT, Step, kernel_key, regions_of, steps_of, widened
+from zeropoint.budget.steps import FLOAT, Step, between, kernel_key, regions_of, steps_of, widened
 
 __all__ = [
     "FLOAT",
@@ -36,6 +36,7 @@ __all__ = [
     "Missed",
     "Spent",
     "Step",
+    "between",
     "kernel_key",
     "record",
     "regions_of",

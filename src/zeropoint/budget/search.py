@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from zeropoint.budget.budget import Budget, BudgetError, Figures
-from zeropoint.budget.steps import Step
+from zeropoint.budget.steps import AROUND, FLOAT, Step, final
 from zeropoint.ir.annotations import BUDGET, Fact, state_facts
 from zeropoint.ir.program import Program
 
@@ -15,6 +16,7 @@ from zeropoint.ir.program import Program
 class Spent:
     """The result of a search: the kernels that were widened, with the figures before and after.
 
+    `between` has the kernels that stay float only because all kernels around them do: their positions and names.
     `tried` has the figures of every prefix that was measured, by its length. `available` is the number of steps.
     """
 
@@ -24,23 +26,31 @@ class Spent:
     after: Figures
     tried: Mapping[int, Figures] = field(default_factory=dict[int, Figures])
     available: int = 0
+    between: Mapping[int, str] = field(default_factory=dict[int, str])
+
+    @property
+    def taken(self) -> dict[int, Step]:
+        """The step that decides each kernel, by its position."""
+        return {index: step for index, step in final(self.steps).items() if index not in self.between}
 
     def facts(self) -> list[Fact]:
-        """A fact for each kernel that was widened."""
-        return [
-            Fact(step.name, f"{step.width}; {step.share:.1%} of the noise at the outputs", "calibrated", str(self))
-            for step in self.steps
+        """A fact for each kernel that was widened, with its last width."""
+        widened = [
+            (step.name, f"{step.width}; {step.share:.1%} of the noise at the outputs")
+            for step in dict.fromkeys(self.taken.values())
         ]
+        around = [(name, f"{FLOAT}; {AROUND}") for name in self.between.values()]
+        return [Fact(name, text, "calibrated", str(self)) for name, text in (*widened, *around)]
 
     def __str__(self) -> str:
-        widths = [f"{sum(step.width == width for step in self.steps)} {width}" for width in self._widths()]
+        widths = Counter(step.width for step in self.taken.values())
+        widths[FLOAT] += len(self.between)
+        ordered = sorted(widths, key=lambda width: width == FLOAT)
+        counts = " and ".join(f"{widths[width]} {width}" for width in ordered if widths[width])
         return (
-            f"budget {self.budget}: {self.after} with {' and '.join(widths) or 'no'} kernels, {self.before} without; "
+            f"budget {self.budget}: {self.after} with {counts or 'no'} kernels, {self.before} without; "
             f"{len(self.tried)} programs measured"
         )
-
-    def _widths(self) -> list[str]:
-        return list(dict.fromkeys(step.width for step in self.steps))
 
 
 class Missed(BudgetError):

@@ -62,6 +62,10 @@ def kernel_key(region: QuantizeRegionOp) -> tuple[str, str]:
     return location_text(region.location) or kernel, kernel
 
 
+AROUND = "all kernels around it stay float"
+"""Why a kernel that adds no noise of its own stays float."""
+
+
 class Noise(Protocol):
     """The noise/signal at the outputs that a quantized kernel adds, with the name of its op and its kernel."""
 
@@ -129,8 +133,7 @@ def widened(program: Program, steps: Sequence[Step], budget: Budget) -> Program:
     """
     program = program.clone()
     regions = regions_of(program)
-    widths = {index: step for step in steps for index in step.regions}  # a later step replaces an earlier one
-    for index, step in widths.items():
+    for index, step in final(steps).items():
         region = regions[index]
         if step.width == FLOAT:
             _keep_float(region, f"budget {budget}: it adds {step.share:.1%} of the noise at the outputs")
@@ -138,11 +141,26 @@ def widened(program: Program, steps: Sequence[Step], budget: Budget) -> Program:
             expressed = element_of(region.outputs[0])
             assert isinstance(expressed, AnyFloat)
             region.output_specs = ArrayAttr[Attribute]([AnyQuantizedType.of(Storage.of(step.width), expressed)])
-    chosen = {regions[index] for index, step in widths.items() if step.width == FLOAT}
-    for region in regions:
-        if region not in chosen and _is_between(region, chosen):
-            _keep_float(region, f"budget {budget}: all kernels around it stay float")
+    for region in _between(regions, steps):
+        _keep_float(region, f"budget {budget}: {AROUND}")
     return program
+
+
+def final(steps: Iterable[Step]) -> dict[int, Step]:
+    """The step that decides each region, by the region's position: a later step replaces an earlier one."""
+    return {index: step for step in steps for index in step.regions}
+
+
+def between(program: Program, steps: Iterable[Step]) -> dict[int, str]:
+    """The kernels of a calibrated program that stay float only because all kernels around them do: position, name."""
+    regions = regions_of(program)
+    found = set(_between(regions, steps))
+    return {index: kernel_key(region)[0] for index, region in enumerate(regions) if region in found}
+
+
+def _between(regions: Sequence[QuantizeRegionOp], steps: Iterable[Step]) -> list[QuantizeRegionOp]:
+    chosen = {regions[index] for index, step in final(steps).items() if step.width == FLOAT}
+    return [region for region in regions if region not in chosen and _is_between(region, chosen)]
 
 
 def _keep_float(region: QuantizeRegionOp, reason: str) -> None:

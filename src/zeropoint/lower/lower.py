@@ -205,6 +205,8 @@ def _lower_value(lowering: Lowering, op: Operation) -> SSAValue | None:
     """The integers that replace the op's only result; None if the op stays unchanged."""
     if isinstance(op, UniformQuantizeOp) and quantized_element(op.operand) is None:
         return _lower_quantize(lowering, op)
+    if isinstance(op, QuantizeCastOp):
+        return None  # of a sub-channel type
     if isinstance(op, StorageCastOp):
         kind = stored_element(op.result)
         return op.input if kind is None or kind.storage.type.signed else lowering.flipped(op.input)
@@ -284,11 +286,17 @@ def _stored_bits(lowering: Lowering, op: StorageCastOp) -> SSAValue | None:
 
 
 def _as_stablehlo(block: Block) -> None:
-    """Replace `quant` casts that the model has around float ops by the StableHLO ops, which have a lowering."""
+    """Replace `quant` casts that the model has around float ops by the StableHLO ops, which have a lowering.
+
+    Casts of sub-channel types stay: StableHLO does not have these types.
+    """
     for op in list(block.ops):
         if isinstance(op, QuantizeCastOp | DequantizeCastOp):
             quantizes = isinstance(op, QuantizeCastOp)
             value = op.operands[0]
+            kind = quantized_element(op.results[0] if quantizes else value)
+            if kind is not None and kind.is_sub_channel:
+                continue
             made = UniformQuantizeOp(value, op.results[0].type) if quantizes else UniformDequantizeOp(value)
             made.location = op.location
             made.attributes.update(op.attributes)

@@ -17,8 +17,6 @@ scale for three rows is not a scale per row.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from xdsl.dialects.builtin import FunctionType, ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, SSAValue
@@ -28,19 +26,6 @@ from zeropoint.ir.program import Program
 from zeropoint.ir.quant import UniformQuantizedType
 from zeropoint.ir.quant.containers import element_or_self, ranked_shape
 from zeropoint.ir.tensors import with_element
-
-
-def normalized_type(quantized: UniformQuantizedType) -> UniformQuantizedType:
-    """A per-layer type for one scale; a per-channel type for one scale per index of one axis; else the type itself."""
-    parameters = quantized.data
-    if parameters.blocks is None:
-        return quantized
-    if len(parameters.scales) == 1:
-        return UniformQuantizedType(replace(parameters, blocks=None, shape=()))
-    long_axes = [axis for axis, count in enumerate(parameters.shape) if count != 1]
-    if len(long_axes) == 1 and dict(parameters.blocks).get(long_axes[0]) == 1:
-        return UniformQuantizedType(replace(parameters, axis=long_axes[0], blocks=None, shape=()))
-    return quantized
 
 
 class _Types:
@@ -54,7 +39,7 @@ class _Types:
             element = element_or_self(found)
             known = found
             if ranked_shape(found) is not None and isinstance(element, UniformQuantizedType):
-                known = with_element(found, normalized_type(element))
+                known = with_element(found, element.normalized)
             self._known[found] = known
         return self._known[found]
 

@@ -13,7 +13,7 @@ from zeropoint.ir.annotations import FLOAT_REASON, KERNEL, RESCALE, facts_of
 from zeropoint.ir.fxpmath import RequantizeOp
 from zeropoint.ir.locations import describe, location_text
 from zeropoint.ir.program import Program
-from zeropoint.ir.quant import StorageCastOp
+from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from zeropoint.ir.stablehlo import ConstantOp, ConvolutionOp, DotGeneralOp, UniformDequantizeOp, UniformQuantizeOp
 from zeropoint.ir.tensors import element_of, shape_of
 
@@ -21,7 +21,7 @@ UNCOVERED = "no kernel covers it"
 """The reason for a float op that carries none."""
 PLACES_SHOWN = 3
 """Number of places shown per line of a summary."""
-EDGES = (StorageCastOp, UniformDequantizeOp, UniformQuantizeOp)
+EDGES = (DequantizeCastOp, QuantizeCastOp, StorageCastOp, UniformDequantizeOp, UniformQuantizeOp)
 
 
 @dataclass(frozen=True)

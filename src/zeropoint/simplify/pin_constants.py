@@ -10,7 +10,8 @@ becomes
 %d = stablehlo.constant {zeropoint.pinned = !quant.uniform<i8<-127:127>:f32, 0.5>} dense<[1.0, -0.5]> : tensor<2xf32>
 ```
 with the values that quantization rounds to, so that fusion patterns see a constant. The storage range excludes the
-least integer if it is unused, because kernels require weights of a narrow range.
+least integer if it is unused, because kernels require weights of a narrow range. A sub-channel type that has one scale
+per channel becomes the per-channel type.
 
 Source: "MLIR Quantization", section "TFLite Native Quantization": (constant_float -> Q) becomes (constant_quant); the
 RFC on quantization transformations: emulation ops of training are converted to uniform quantized types.
@@ -77,8 +78,10 @@ class PinConstant(RewritePattern):
         stored = stored_array(array, pinned)
         real = dequantize(stored, pinned, expressed=np.float64).astype(element_dtype(element_of(constant)))
         made = constant_op(real, self.weights, location=op.location)
-        made.attributes[PINNED] = _narrowed(pinned, stored)
+        made.attributes[PINNED] = _narrowed(pinned.normalized, stored)
+        hint = constant.name_hint or made.output.name_hint
         rewriter.replace(op, made)
+        made.output.name_hint = hint
 
 
 def pin_constants(program: Program) -> Program:

@@ -277,7 +277,7 @@ def _read_pair(op: Operation, value: SSAValue, constraints: Constraints) -> SSAV
     if OF_TARGET in op.attributes:
         _observe_fixed(constraints, value, op)
         return value
-    pinned, element = constraints.of(root(value)).pinned, element_of(op.operands[0])
+    pinned, element = constraints.of(root(value)).pinned, _element(op.operands[0])
     if pinned is not None and isinstance(element, UniformQuantizedType) and element != pinned:
         return _rescaled(value, pinned, element, op)
     _state_element(constraints, root(value), op.operands[0], op)
@@ -303,9 +303,15 @@ def _rescaled(value: SSAValue, given: UniformQuantizedType, wanted: UniformQuant
 
 
 def _state_element(constraints: Constraints, value: SSAValue, quantized: SSAValue, op: Operation) -> None:
-    element = element_of(quantized)
+    element = _element(quantized)
     if isinstance(element, QuantizedType):
         constraints.state(value, element, "user", f"{op.name} '{value_name(op.results[0])}'")
+
+
+def _element(quantized: SSAValue) -> Attribute:
+    """The element type of a value; of a sub-channel type with one scale, or with one per channel, that simpler type."""
+    element = element_of(quantized)
+    return element.normalized if isinstance(element, UniformQuantizedType) else element
 
 
 def _read_edges(program: Program, constraints: Constraints) -> None:

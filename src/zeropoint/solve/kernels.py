@@ -284,6 +284,7 @@ class KernelChoice:
         if not pinned.is_per_layer and not (rule.per_channel and pinned.is_per_channel):
             wanted = "one scale, or one per channel," if rule.per_channel else "one scale"
             blocks = ", which has one for each block" if pinned.is_sub_channel else ""
+            blocks += "; normalize-quant-types makes it one of that kind" if pinned.normalized != pinned else ""
             found = f"'{written_name(value)}' is pinned to {pinned}{blocks}"
             return f"kernel '{row.kernel}' wants {wanted} at its {row.port_name(port)}, {found}"
         wrong = rule.zero_point is not None and (pinned.zero_points != rule.zero_point).any()

@@ -190,6 +190,19 @@ class UniformQuantizedType(Data[UniformParameters], QuantizedType):
         points = tuple(point - half for point in self.data.zero_points)
         return UniformQuantizedType(replace(self.data, storage=moved, zero_points=points))
 
+    @property
+    def normalized(self) -> UniformQuantizedType:
+        """The per-layer type for one block; the per-channel type for blocks of one index of an axis; else itself."""
+        parameters = self.data
+        if parameters.blocks is None:
+            return self
+        if len(parameters.scales) == 1:
+            return UniformQuantizedType(replace(parameters, blocks=None, shape=()))
+        long_axes = [axis for axis, count in enumerate(parameters.shape) if count != 1]
+        if len(long_axes) == 1 and dict(parameters.blocks).get(long_axes[0]) == 1:
+            return UniformQuantizedType(replace(parameters, axis=long_axes[0], blocks=None, shape=()))
+        return self
+
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> UniformParameters:
         """Parse what follows `!quant.uniform`."""
