@@ -22,10 +22,12 @@ from zeropoint.ir.stablehlo import ConstantOp
 from zeropoint.ir.tensors import Array
 from zeropoint.report.counts import multiplications
 
-LEAST_OPERATIONS = 200_000_000
-"""The number of multiplications and additions in all runs from which compiling a program saves time."""
-COMPILING = 7_000_000
-"""The number of them that the interpreter computes in floats in the time that compiling one op takes."""
+COMPILING = 1_500_000
+"""The number of multiplications and additions that the interpreter computes in floats in the time that compiling one op
+without optimization takes."""
+OPTIMIZING = 1_000_000_000
+"""The number of them by which optimized code saves the time that LLVM's passes take, for each op: unoptimized code
+takes a tenth of the time to compile and runs at half the speed."""
 WARM_RUNS, TIMED_RUNS = 3, 15
 """The runs of a program whose latency is measured, before and during the measurement."""
 
@@ -80,12 +82,12 @@ class ObservedProgram:
     Raises CodegenError if an op has no native form.
     """
 
-    def __init__(self, program: Program, *, threads: int = 1):
+    def __init__(self, program: Program, *, threads: int = 1, optimized: bool = True):
         from zeropoint.codegen.runtime.native import NativeProgram  # imports LLVM, needed only here
 
         changed, self._keys = observed(program)
         self._outputs = [port.name for port in program.outputs]
-        self._native = NativeProgram(changed, threads=threads)
+        self._native = NativeProgram(changed, threads=threads, optimized=optimized)
 
     @property
     def operations(self) -> int:
@@ -104,47 +106,61 @@ class ObservedProgram:
         return dict(zip(self._outputs, results, strict=False))
 
 
-def _compiled(program: Program) -> Runnable | None:
+def _compiled(program: Program, *, optimized: bool) -> Runnable | None:
     """The program as native code; None if an op has no native form."""
     from zeropoint.codegen.llvm.machine import CodegenError
 
     try:
-        return ObservedProgram(program)
+        return ObservedProgram(program, optimized=optimized)
     except CodegenError:
         return None
 
 
 class Warming:
-    """A program that is interpreted first, and compiled once its runs have taken as long as compiling would.
+    """A program that is compiled, and later optimized, once its runs have taken as long as that would.
 
-    Calls are thread-safe.
+    It is interpreted first; if `expected`, the number of multiplications and additions in all runs, already justifies
+    compiling it, it is compiled from the start. Calls are thread-safe.
     """
 
-    def __init__(self, program: Program, operations: int):
+    def __init__(self, program: Program, operations: int, expected: int):
+        size = sum(not isinstance(op, ConstantOp) for op in program.module.walk())
         self._program = program
         self._operations = operations
-        self._left = COMPILING * sum(not isinstance(op, ConstantOp) for op in program.module.walk())
+        self._done = 0
         self._lock = threading.Lock()
-        self.runnable = ReferenceEngine().prepare(program)
+        self._levels = [(COMPILING * size, False), (OPTIMIZING * size, True)]
+        self.runnable: Runnable | None = None
+        if expected >= COMPILING * size:
+            self._compile(optimized=expected >= OPTIMIZING * size)
+        self.runnable = self.runnable or ReferenceEngine().prepare(program)
 
     def __call__(self, inputs: Mapping[str, Array], *, observe: Observe | None = None) -> dict[str, Array]:
         """The outputs by name; `observe(key, array)` is called at every `quant.stats_ref`."""
-        if self._left > 0:
+        if self._levels:
             self._count()
+        assert self.runnable is not None
         return self.runnable(inputs, observe=observe)
 
     def _count(self) -> None:
         with self._lock:
-            was, self._left = self._left, self._left - self._operations
-            if was > 0 >= self._left:
-                self.runnable = _compiled(self._program) or self.runnable
+            self._done += self._operations
+            reached = [optimized for least, optimized in self._levels if self._done >= least]
+            if reached:
+                self._compile(optimized=reached[-1])
+
+    def _compile(self, *, optimized: bool) -> None:
+        """Compile the program; if that is not possible, it is not tried again."""
+        made = _compiled(self._program, optimized=optimized)
+        self._levels = [level for level in self._levels if level[1] and not optimized] if made else []
+        self.runnable = made or self.runnable
 
 
 @dataclass(frozen=True)
 class QuickestEngine:
     """Native code for expensive programs; the interpreter for cheap ones and for ops without a native form.
 
-    `runs` is the expected number of runs, if known. If not, the program is compiled once its runs justify it.
+    Native code is optimized if the runs take longer than that. `runs` is the expected number of runs, if known.
     """
 
     runs: int = 1
@@ -152,9 +168,9 @@ class QuickestEngine:
     def prepare(self, program: Program) -> Runnable:
         """Prepare the program with the engine that is expected to finish first."""
         operations = 2 * multiplications(program)
-        if operations * self.runs >= LEAST_OPERATIONS:
-            return _compiled(program) or ReferenceEngine().prepare(program)
-        return Warming(program, operations) if operations else ReferenceEngine().prepare(program)
+        if not operations:
+            return ReferenceEngine().prepare(program)
+        return Warming(program, operations, operations * self.runs)
 
 
 def milliseconds(program: Program, sample: Mapping[str, Array]) -> float:

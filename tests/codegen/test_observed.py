@@ -69,25 +69,27 @@ def test_multiplications_are_those_of_convolutions_and_products(asked):
     assert multiplications(asked) == expected
 
 
-def test_small_programs_are_interpreted_and_large_ones_compiled(asked, monkeypatch):
+def test_small_programs_are_interpreted_then_compiled_then_optimized(asked, monkeypatch):
     (sample,) = list(samples(DIGITS / "calib.npz", asked.inputs))[:1]
     expected = Interpreter(asked)(sample)
-    small = engines.QuickestEngine().prepare(asked)
-    assert isinstance(small, engines.Warming)
-    small(sample)
-    assert isinstance(small.runnable, Interpreter)
-    monkeypatch.setattr(engines, "LEAST_OPERATIONS", 1_000_000)
-    assert isinstance(engines.QuickestEngine().prepare(asked), ObservedProgram)
-    monkeypatch.undo()
+    forms: list[bool] = []
+
+    def compiled(program, *, optimized):
+        forms.append(optimized)
+        return ObservedProgram(program, optimized=optimized)
+
+    monkeypatch.setattr(engines, "_compiled", compiled)
     ops = sum(not isinstance(op, ConstantOp) for op in asked.module.walk())
     monkeypatch.setattr(engines, "COMPILING", 4 * multiplications(asked) // ops)
-    warming = engines.QuickestEngine().prepare(asked)
-    assert isinstance(warming, engines.Warming)
-    for kind in (Interpreter, ObservedProgram, ObservedProgram):
-        found = warming(sample)
-        assert isinstance(warming.runnable, kind)
-        for name, array in expected.items():
-            assert_same_bits(found[name], array, name)
+    monkeypatch.setattr(engines, "OPTIMIZING", 8 * multiplications(asked) // ops)
+    for runs, made in ((1, [[], [False], [False], [False, True], [False, True]]), (2, [[False]]), (4, [[True]])):
+        forms.clear()
+        warming = engines.QuickestEngine(runs).prepare(asked)
+        for run in made:
+            found = warming(sample)
+            assert forms == run
+            for name, array in expected.items():
+                assert_same_bits(found[name], array, name)
 
 
 def test_a_program_without_a_native_form_stays_interpreted(monkeypatch):

@@ -18,7 +18,7 @@ from xdsl.dialects.builtin import ArrayAttr, StringAttr
 
 from zeropoint.calibrate import Progress, silent
 from zeropoint.correct.contractions import give_biases
-from zeropoint.correct.judge import Judge
+from zeropoint.correct.judge import Judge, Noise
 from zeropoint.correct.methods import EQUALIZE, METHODS, PRESETS, Platform, Samples
 from zeropoint.errors import OptionError
 from zeropoint.ir.annotations import CORRECTIONS, EQUALIZED, Fact, facts_of, state_facts
@@ -189,21 +189,33 @@ def correct(
         return program, Corrections(effort, parts.judges)
     if not names:
         return _recorded(program, Corrections(effort, parts.judges, equalized=equalized))
-    fitted, held = (
-        Judge(reference or program, some(samples), platform.programs) for samples in (parts.fitted, parts.held)
-    )
-    best, kept, least = program, None, held.noise(program)
-    before = Figures(fitted.sqnr(program), least.sqnr)
+    measured = _Measured(reference or program, parts, platform)
+    (fitted, least), best, kept = measured.noise(program), program, None
+    before = Figures(fitted.sqnr, least.sqnr)
     attempts: list[Attempt] = []
     for name in names:
         made = program.clone()
         give_biases(made, platform.target)
         METHODS[name].run(made, parts.fitted, platform, progress)
-        noise = held.noise(made)
-        attempts.append(Attempt(name, Figures(fitted.sqnr(made), noise.sqnr)))
-        if noise.is_less(least):
-            best, kept, least = made, name, noise
+        fitted, held = measured.noise(made)
+        attempts.append(Attempt(name, Figures(fitted.sqnr, held.sqnr)))
+        if held.is_less(least):
+            best, kept, least = made, name, held
     return _recorded(best, Corrections(effort, parts.judges, before, tuple(attempts), kept, equalized))
+
+
+class _Measured:
+    """Measures programs on the fitted samples and on the held-back ones, each prepared once for both."""
+
+    def __init__(self, reference: Program, parts: Parts, platform: Platform):
+        fitted, held = some(parts.fitted), some(parts.held)
+        self._judge = Judge(reference, [*fitted, *held] if parts.apart else held, platform.programs)
+        self._fitted = len(fitted) if parts.apart else None
+
+    def noise(self, program: Program) -> tuple[Noise, Noise]:
+        """The noise on the fitted samples, and on those held back."""
+        found = self._judge.noise(program)
+        return (found, found) if self._fitted is None else (found[: self._fitted], found[self._fitted :])
 
 
 def _recorded(program: Program, done: Corrections) -> tuple[Program, Corrections]:

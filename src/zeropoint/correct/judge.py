@@ -57,6 +57,10 @@ class Noise:
         mean = float(shares.mean()) if shares.size else 0.0
         return float(-10 * np.log10(mean)) if mean else float("inf")
 
+    def __getitem__(self, samples: slice) -> Noise:
+        """That of some of the samples."""
+        return Noise(self.signal[samples], self.noise[samples])
+
     def is_less(self, other: Noise) -> bool:
         """Whether there is significantly less noise than in another run on the same samples.
 

@@ -43,7 +43,8 @@ class NativeProgram:
 
     `callers` is the number of calls that may run concurrently, each with its own arena and threads; further calls wait.
     `arena` has the memory size of a run. `guarded` selects the debug build (`guarded.py`); by default,
-    `$ZEROPOINT_GUARDED` decides. Raises CodegenError for an op without a kernel.
+    `$ZEROPOINT_GUARDED` decides. Code that is not `optimized` compiles in a tenth of the time and computes the same
+    bits. Raises CodegenError for an op without a kernel.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class NativeProgram:
         isa: InstructionSet | None = None,
         cache: Path | bool | None = True,
         guarded: bool | None = None,
+        optimized: bool = True,
     ):
         if callers < 1:
             raise OptionError(f"found {callers} callers, expected at least 1")
@@ -69,7 +71,7 @@ class NativeProgram:
         folder = cache_folder() if cache is True else (cache or None)
         sources = sources_of(self.graph, checked=self.guarded)
         # Checks add thousands of branches; LLVM's passes over them take twenty times as long as they save.
-        form = "debug" if self.guarded else "object"
+        form = "object" if optimized and not self.guarded else "debug"
         self.code = Loaded(objects_of(sources, self.isa, cache=folder, form=form).values(), self.isa)
         self._slots = [self._slot() for _ in range(callers)]
         self._turns = itertools.count()
