@@ -273,3 +273,16 @@ def test_stored_weights_have_the_names_of_the_model(target: str, tmp_path: Path)
             found = set(stored.keys())
         assert found >= {name for name in names if name.endswith("weight")}
         assert not [name for name in found if re.fullmatch("w[0-9a-f]{20}", name)]
+
+
+@pytest.mark.parametrize("target", ["cpu", "litert"])
+def test_every_value_of_every_stage_has_a_name_of_the_model(target: str, tmp_path: Path) -> None:
+    zp.quantize(DIGITS / "digits.onnx", IMAGES[:4], target=target, effort="none", save_stages=tmp_path)
+    stages = sorted(tmp_path.glob("*.mlir"))
+    assert len(stages) == 6
+    assert not [line for stage in stages for line in stage.read_text().splitlines() if re.search(r"%\d", line)]
+    text = stages[-1].read_text()
+    assert "%image_1 = stablehlo.uniform_quantize %image " in text
+    assert "%stem_norm_1 = stablehlo.broadcast_in_dim %stem_norm, dims = [1]" in text
+    zp.load(stages[-1]).save(tmp_path / "again.mlir")
+    assert (tmp_path / "again.mlir").read_text() == text

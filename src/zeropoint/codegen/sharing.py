@@ -27,6 +27,8 @@ from zeropoint.codegen.llvm.text import Function, Module, Value, i64
 
 LINE = 8
 """Words of a cache line."""
+PART = 8
+"""Phases in one function. LLVM's time grows faster than a function's length."""
 
 SHARING = """
 define internal i1 @begun(ptr %word, i64 %call) nounwind {
@@ -84,26 +86,42 @@ def emit_shared_run(module: Module, graph: Graph, names: Sequence[str], name: st
 
     With `checked`, a pointer to the table of bounds follows the inputs' pointers.
     """
-    pointers = ("arena", "weights", "inputs", "outputs", "words")
-    f = module.function(
-        name, [("i64", "thread"), ("i64", "threads"), *(("ptr", each) for each in pointers), ("i64", "call")]
-    )
-    _Emitter(f, graph, names, checked).emit()
+    phases = phases_of(graph)
+
+    def emitter(name: str) -> _Emitter:
+        pointers = ("arena", "weights", "inputs", "outputs", "words")
+        f = module.function(
+            name, [("i64", "thread"), ("i64", "threads"), *(("ptr", each) for each in pointers), ("i64", "call")]
+        )
+        return _Emitter(f, graph, phases, names, checked)
+
+    run, parts = emitter(name), range(0, len(phases), PART)
+    run.emit([f"{name}{start}" for start in parts])
+    for start in parts:
+        emitter(f"{name}{start}").emit_phases(range(start, min(start + PART, len(phases))))
 
 
 class _Emitter:
-    def __init__(self, f: Function, graph: Graph, names: Sequence[str], checked: bool):
-        self.f, self.graph, self.names = f, graph, names
+    def __init__(self, f: Function, graph: Graph, phases: list[list[int]], names: Sequence[str], checked: bool):
+        self.f, self.graph, self.phases, self.names = f, graph, phases, names
         self.thread, self.threads = f.arguments[:2]
         self.words, self.call = f.arguments[6:]
-        self.phases = phases_of(graph)
         self.bounds = f.load("ptr", f.arguments[4], i64(8 * len(graph.inputs)), align=8) if checked else None
 
-    def emit(self) -> None:
+    def emit(self, parts: Sequence[str]) -> None:
+        """All steps for one thread; for several, calls of the functions `parts`."""
         f = self.f
         f.leave(f.compare("eq", self.threads, 1), self._alone)
+        for part in parts:
+            f.emit(f"call void @{part}({', '.join(map(str, f.arguments))})")
+        f.ret()
+
+    def emit_phases(self, numbers: Sequence[int]) -> None:
+        """Some phases for several threads."""
+        f = self.f
         mine = self._shares(self.thread)
-        for number, steps in enumerate(self.phases):
+        for number in numbers:
+            steps = self.phases[number]
             done = f.at(self.words, 8 * number)
             total = i64(0)
             for step in steps:

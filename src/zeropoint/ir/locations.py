@@ -78,8 +78,12 @@ def name_location(name: str) -> LocationAttr:
 
 
 def location_of(value: SSAValue) -> LocationAttr:
-    """The location of the op that makes a value; unknown for an argument."""
-    return value.owner.location if isinstance(value.owner, Operation) else UnknownLoc()
+    """The location of the op that makes a value; for an argument its own, or the name of the model's input."""
+    if isinstance(value.owner, Operation):
+        return value.owner.location
+    assert isinstance(value, BlockArgument)
+    name = None if is_given(value.location) else _input_name(value)
+    return value.location if name is None else name_location(name)
 
 
 def location_text(location: LocationAttr) -> str | None:

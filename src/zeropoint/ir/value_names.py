@@ -1,6 +1,7 @@
 """Names of the original model in a program's text: `%stem_conv`, `dense_resource<stem_conv_weight>`.
 
-A value is named after the location of its op or argument; a handle after the constant that holds it. Characters that
+A value is named after the location of its op or argument, in a body without locations after the op that has the body;
+a handle is named after the constant that holds it. Characters that
 MLIR does not allow in a name become `_`. Repeated names get `_1`, `_2`, in program order. So the same program has the
 same text, and parsing and printing a text does not change it.
 """
@@ -10,8 +11,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from xdsl.dialects.builtin import DenseResourceAttr, ModuleOp, NameLoc
-from xdsl.ir import Operation, SSAValue
+from xdsl.dialects.builtin import DenseResourceAttr, LocationAttr, ModuleOp, NameLoc, UnknownLoc
+from xdsl.ir import Block, Operation, SSAValue
 
 from zeropoint.ir.locations import location_text
 from zeropoint.ir.stablehlo import ConstantOp
@@ -48,8 +49,17 @@ def identifier(name: str) -> str | None:
 def value_identifier(value: SSAValue) -> str | None:
     """The identifier for a value, or None if the model has no name for it."""
     location = value.owner.location if isinstance(value.owner, Operation) else getattr(value, "location", None)
+    if isinstance(location, UnknownLoc):  # in a body that a frontend or a pass made
+        location = _enclosing(value)
     text = location_text(location) if isinstance(location, NameLoc) else None
     return None if text is None else identifier(text)
+
+
+def _enclosing(value: SSAValue) -> LocationAttr | None:
+    """The location of the op whose region has the value."""
+    block = value.owner if isinstance(value.owner, Block) else value.owner.parent
+    op = None if block is None else block.parent_op()
+    return None if op is None else op.location
 
 
 def handle_names(module: ModuleOp) -> Mapping[str, str]:

@@ -46,11 +46,10 @@ class MergeSums(RewritePattern):
         if total.size and (total.max() > INT32_MAX or total.min() < INT32_MIN):
             return
         builder = Builder(InsertPoint.before(op))
-        constant = builder.insert(constant_op(total.astype(np.int32), self.weights))
-        constant.location = op.location
+        constant = builder.insert(constant_op(total.astype(np.int32), self.weights, location=op.location))
         broadcast = builder.insert(BroadcastInDimOp(constant.output, op.result.type, first[1]))
         merged = AddOp(inner.lhs, broadcast.result)
-        merged.location = op.location
+        broadcast.location = merged.location = op.location
         rewriter.replace(op, merged)
 
     def _term(self, value: SSAValue) -> tuple[Array, tuple[int, ...]] | None:

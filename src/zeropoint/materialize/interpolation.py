@@ -28,7 +28,7 @@ from zeropoint.ir.quant import UniformQuantizedType, stored_array
 from zeropoint.ir.tensors import Array, element_dtype, element_of, with_element
 from zeropoint.materialize.elementwise import tabulated as in_table
 from zeropoint.materialize.kernel import Kernel
-from zeropoint.materialize.storage import constant, expressed, is_plain, stored_input
+from zeropoint.materialize.storage import expressed, is_plain, stored_input
 from zeropoint.numerics.interpolation import BITS, tabulated
 
 
@@ -42,7 +42,7 @@ def function(kernel: Kernel) -> SSAValue:
     if entries is None:
         return in_table(kernel)
     stored, storage = stored_input(kernel), kernel.output_type.storage.type
-    table = constant(kernel, entries.astype(f"i{storage.width // 8}"))
+    table = kernel.constant(entries.astype(f"i{storage.width // 8}"))
     made = InterpolateOp(stored, table, with_element(stored, element_of(table)))
     return expressed(kernel, kernel.insert(made, kernel.region).result)
 

@@ -16,7 +16,7 @@ from zeropoint.ir.bounds import Bounds
 from zeropoint.ir.constants import constant_op
 from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType, stored_array
 from zeropoint.ir.stablehlo import ClampOp, ReturnOp
-from zeropoint.ir.tensors import element_of, with_element
+from zeropoint.ir.tensors import Array, element_of, with_element
 from zeropoint.ir.weights import Weights
 
 OperationT = TypeVar("OperationT", bound=Operation)
@@ -93,7 +93,12 @@ class Kernel:
     def scalar(self, stored: int, quantized: UniformQuantizedType) -> SSAValue:
         """A scalar constant with the given storage integer."""
         array = np.array(stored, dtype=quantized.storage.type.dtype)
-        return self.builder.insert(constant_op(array, self.weights, quantized=quantized)).output
+        return self.constant(array, quantized)
+
+    def constant(self, array: Array, quantized: UniformQuantizedType | None = None) -> SSAValue:
+        """A constant with the region's location. If `quantized` is given, the array holds its storage integers."""
+        made = constant_op(array, self.weights, quantized=quantized, location=self.region.location)
+        return self.builder.insert(made).output
 
     def stored(self, number: float, quantized: UniformQuantizedType) -> int:
         """The storage integer of a real number, infinities included."""

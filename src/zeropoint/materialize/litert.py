@@ -45,7 +45,6 @@ from zeropoint.materialize.kernel import Kernel
 from zeropoint.materialize.reduction import summed
 from zeropoint.materialize.storage import (
     centred,
-    constant,
     counts_of,
     division_of,
     expressed,
@@ -106,11 +105,11 @@ def average_pool(kernel: Kernel) -> SSAValue:
 def _padded_sums(kernel: Kernel, op: ReduceWindowOp, zero_point: int) -> SSAValue:
     value = kernel.values[kernel.arguments[0]]
     pairs = padding_values(op.padding, len(shape_of(value)))
-    filled = constant(kernel, np.array(zero_point, np.int32))
+    filled = kernel.constant(np.array(zero_point, np.int32))
     pad = PadOp(value, filled, [low for low, _ in pairs], [high for _, high in pairs])
     properties = {**op.properties, "padding": padding_attribute([(0, 0)] * len(pairs))}
     sums = ReduceWindowOp.create(
-        operands=[kernel.insert(pad, op).result, constant(kernel, np.array(0, np.int32))],
+        operands=[kernel.insert(pad, op).result, kernel.constant(np.array(0, np.int32))],
         result_types=[with_element(op.results[0], i32)],
         properties=properties,
         regions=[binary_body(AddOp, i32)],
@@ -135,7 +134,7 @@ def function(kernel: Kernel) -> SSAValue:
     if entries is None or wanted.storage.type.width != 8:
         return encased(kernel)
     stored = stored_input(kernel)
-    table = constant(kernel, entries.astype(np.int8))
+    table = kernel.constant(entries.astype(np.int8))
     return expressed(kernel, kernel.insert(TableOp(stored, table, stored.type), kernel.region).result)
 
 

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 
 from xdsl.builder import Builder
 from xdsl.dialects.builtin import StringAttr
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from zeropoint.ir.annotations import (
@@ -133,8 +133,7 @@ class _Materialization:
             return self.quantized[value]
         if (value, spec) not in self.quantizes:
             op = UniformQuantizeOp(value, with_element(value, spec))
-            if not isinstance(value.owner, Block):
-                op.location = value.owner.location
+            op.location = location_of(value)
             self.quantizes[value, spec] = builder.insert(op).result
         return self.quantizes[value, spec]
 

@@ -34,7 +34,7 @@ from zeropoint.ir.stablehlo.dimensions import GatherDimensions
 from zeropoint.ir.tensors import element_of, shape_of, with_element, with_shape
 from zeropoint.materialize import elementwise, movement, reduction
 from zeropoint.materialize.kernel import Kernel
-from zeropoint.materialize.storage import constant, counts_of, division_of, repeated
+from zeropoint.materialize.storage import counts_of, division_of, repeated
 from zeropoint.numerics.onnxruntime import mean_factor, product_factor, softmax_factor, softmax_table, sum_factors
 from zeropoint.numerics.rounding import INT32_MAX
 
@@ -187,7 +187,7 @@ def average_pool(kernel: Kernel) -> SSAValue:
     run, given, wanted = _Arithmetic(kernel), kernel.type_of(kernel.arguments[0]), kernel.output_type
     real = run.times(run.to(run.centred(kernel.values[kernel.arguments[0]], given), f32), np.float32(given.scale))
     kernel.values[kernel.arguments[0]] = real
-    kernel.values[op.init_values[0]] = constant(kernel, np.array(0, np.float32))
+    kernel.values[op.init_values[0]] = kernel.constant(np.array(0, np.float32))
     total = kernel.retyped(op, f32, binary_body(hlo.AddOp, f32))
     assert isinstance(total.owner, Operation)
     total.owner.attributes[FLOAT_REASON] = StringAttr(REASON)
@@ -208,7 +208,7 @@ def mean(kernel: Kernel) -> SSAValue:
         return reduction.summed(kernel)
     run = _Arithmetic(kernel)
     kernel.values[kernel.arguments[0]] = run.centred(kernel.values[kernel.arguments[0]], given)
-    kernel.values[op.init_values[0]] = constant(kernel, np.array(0, np.int32))
+    kernel.values[op.init_values[0]] = kernel.constant(np.array(0, np.int32))
     total = kernel.retyped(op, i32, binary_body(hlo.AddOp, i32))
     for other in kernel.body:
         if isinstance(other, hlo.ReshapeOp | hlo.BroadcastInDimOp) and other.operand in kernel.values:
@@ -231,7 +231,7 @@ def softmax(kernel: Kernel) -> SSAValue:
     integers = run.centred(kernel.values[kernel.arguments[0]], given)
     greatest = _along(run, integers, axis, hlo.MaximumOp, -INT32_MAX)
     places = run.plus(run.made(hlo.SubtractOp(integers, greatest)), TABLE_ENTRIES - 1)
-    table = constant(kernel, softmax_table(given.scale, shape[axis]))
+    table = kernel.constant(softmax_table(given.scale, shape[axis]))
     dimensions = GatherDimensions(collapsed_slice_dims=(0,), start_index_map=(0,), index_vector_dim=len(shape))
     exponentials = run.made(hlo.GatherOp(table, places, dimensions, [1]))
     total = _along(run, exponentials, axis, hlo.AddOp, 0)
@@ -248,7 +248,7 @@ def _along(
     shape, kind = shape_of(value), element_of(value)
     window = [size if i == axis else 1 for i, size in enumerate(shape)]
     result = with_shape(value, [1 if i == axis else size for i, size in enumerate(shape)])
-    start = constant(run.kernel, np.array(initial, np.int32 if kind == i32 else np.float32))
+    start = run.kernel.constant(np.array(initial, np.int32 if kind == i32 else np.float32))
     found = run.made(hlo.ReduceWindowOp([value], [start], [result], window, binary_body(op, kind)))
     return run.made(hlo.BroadcastInDimOp(_squeezed(run, found, axis), value.type, _others(len(shape), axis)))
 

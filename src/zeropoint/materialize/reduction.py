@@ -7,7 +7,7 @@ from math import prod
 import numpy as np
 from xdsl.ir import Operation, SSAValue
 
-from zeropoint.ir.constants import constant_array, constant_op, splat_value
+from zeropoint.ir.constants import constant_array, splat_value
 from zeropoint.ir.quant import Storage, UniformQuantizedType
 from zeropoint.ir.stablehlo import (
     AddOp,
@@ -82,7 +82,7 @@ def _times_reciprocal(
         stored = np.rint(factors / scale).astype(np.int32)
     reciprocal = UniformQuantizedType.per_layer(SUM, scale)
     product = UniformQuantizedType.per_layer(SUM, wide.scale * scale)
-    constant = kernel.builder.insert(constant_op(stored, kernel.weights, quantized=reciprocal)).output
+    constant = kernel.constant(stored, reciprocal)
     made = kernel.insert(MultiplyOp(value, constant, with_element(value, product)), op)
     return made.result, product
 

@@ -32,7 +32,6 @@ from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.tensors import element_of, shape_of, with_element
 from zeropoint.materialize.elementwise import encased
 from zeropoint.materialize.kernel import Kernel
-from zeropoint.materialize.storage import constant
 from zeropoint.materialize.words import Words
 from zeropoint.numerics.requantize import WIDE_STORAGE_LIMIT, Multiplier, RequantizeBehaviour
 from zeropoint.numerics.softmax import COEFFICIENTS, FRACTION, GREATEST_SCORE, MOST_TERMS, Softmax
@@ -142,7 +141,7 @@ def _masked(run: Words, mask: SSAValue, scale: float) -> SSAValue:
     multiplier = Multiplier.of(ratio, RequantizeBehaviour.FIXED32, 32)
     assert multiplier.shift is not None
     parts = [
-        constant(kernel, np.atleast_1d(part).astype(np.int32)) for part in (multiplier.multiplier, multiplier.shift)
+        kernel.constant(np.atleast_1d(part).astype(np.int32)) for part in (multiplier.multiplier, multiplier.shift)
     ]
     made = RequantizeOp(
         stored,

@@ -6,7 +6,7 @@ import numpy as np
 from xdsl.dialects.builtin import IntegerType, i32
 from xdsl.ir import SSAValue
 
-from zeropoint.ir.constants import constant_array, constant_op, splat_value
+from zeropoint.ir.constants import constant_array, splat_value
 from zeropoint.ir.fxpmath import RequantizeOp
 from zeropoint.ir.quant import StorageCastOp, UniformQuantizedType
 from zeropoint.ir.stablehlo import (
@@ -42,15 +42,10 @@ def expressed(kernel: Kernel, stored: SSAValue) -> SSAValue:
     return kernel.insert(StorageCastOp(stored, with_element(stored, kernel.output_type)), kernel.region).result
 
 
-def constant(kernel: Kernel, array: Array) -> SSAValue:
-    """A constant, inserted before the kernel."""
-    return kernel.builder.insert(constant_op(array, kernel.weights)).output
-
-
 def repeated(kernel: Kernel, number: int | Array, like: SSAValue) -> SSAValue:
     """A number or array as a constant of the type of `like`, broadcast if its shape differs."""
     array = np.asarray(number, element_dtype(element_of(like)))
-    made = constant(kernel, array)
+    made = kernel.constant(array)
     if array.shape == shape_of(like):
         return made
     return kernel.insert(BroadcastInDimOp(made, with_element(like, element_of(like)), []), kernel.region).result
@@ -94,7 +89,7 @@ def reduced(kernel: Kernel) -> SSAValue:
     value = kernel.values[kernel.arguments[0]]
     for op in kernel.body:
         if isinstance(op, ReduceOp | ReduceWindowOp):
-            kernel.values[op.init_values[0]] = constant(kernel, np.array(0, np.int32))
+            kernel.values[op.init_values[0]] = kernel.constant(np.array(0, np.int32))
             value = kernel.retyped(op, i32, binary_body(AddOp, i32))
         elif isinstance(op, ReshapeOp | BroadcastInDimOp) and op.operand in kernel.values:
             value = kernel.retyped(op, i32)
@@ -131,7 +126,7 @@ def requantized(kernel: Kernel, total: SSAValue, multiplier: Multiplier, axis: i
         parts = [np.atleast_1d(multiplier.multiplier)]
     else:
         parts = [np.atleast_1d(part).astype(np.int32) for part in (multiplier.multiplier, multiplier.shift)]
-    constants = [constant(kernel, part) for part in parts]
+    constants = [kernel.constant(part) for part in parts]
     made = RequantizeOp(
         total,
         constants[0],

@@ -13,7 +13,7 @@ from zeropoint.ir.quant import StorageCastOp, UniformQuantizedType
 from zeropoint.ir.stablehlo.bodies import binary_body
 from zeropoint.ir.tensors import element_dtype, element_of, shape_of, with_element, with_shape
 from zeropoint.materialize.kernel import Kernel
-from zeropoint.materialize.storage import constant, repeated
+from zeropoint.materialize.storage import repeated
 from zeropoint.numerics.arrays import IntArray
 
 Number = SSAValue | int
@@ -102,12 +102,12 @@ class Words:
     def clamped(self, value: SSAValue, low: int, high: int) -> SSAValue:
         """The nearest number in low..high."""
         dtype = element_dtype(element_of(value))
-        bounds = [constant(self.kernel, np.array(bound, dtype)) for bound in (low, high)]
+        bounds = [self.kernel.constant(np.array(bound, dtype)) for bound in (low, high)]
         return self.insert(hlo.ClampOp(bounds[0], value, bounds[1]))
 
     def channels(self, numbers: IntArray, like: SSAValue, axis: int) -> SSAValue:
         """One i32 number for each index of dimension `axis`, broadcast to the shape of `like`."""
-        array = constant(self.kernel, numbers.astype(np.int32))
+        array = self.kernel.constant(numbers.astype(np.int32))
         return self.insert(hlo.BroadcastInDimOp(array, with_element(like, i32), [axis]))
 
     def rounded(self, value: SSAValue, amount: int) -> SSAValue:
@@ -118,7 +118,7 @@ class Words:
         """The sum or the maximum along a dimension."""
         kind, shape = element_of(value), shape_of(value)
         dtype = element_dtype(kind)
-        start = constant(self.kernel, np.array(0 if op is hlo.AddOp else np.iinfo(dtype).min, dtype))
+        start = self.kernel.constant(np.array(0 if op is hlo.AddOp else np.iinfo(dtype).min, dtype))
         kept = [d for d in range(len(shape)) if d != axis]
         result = with_shape(value, [shape[d] for d in kept])
         return self.insert(hlo.ReduceOp([value], [start], [result], [axis], binary_body(op, kind)))

@@ -24,7 +24,6 @@ from zeropoint.materialize.kernel import Kernel
 from zeropoint.materialize.reduction import summed
 from zeropoint.materialize.storage import (
     centred,
-    constant,
     counts_of,
     division_of,
     expressed,
@@ -93,7 +92,7 @@ def leaky_relu(kernel: Kernel) -> SSAValue:
         return elementwise.encased(kernel)
     entries = leaky_relu_table(given.affine, wanted.affine, -litert.value_at(kernel)(-1.0))
     stored = stored_input(kernel)
-    made = TableOp(stored, constant(kernel, entries.astype(np.int8)), stored.type)
+    made = TableOp(stored, kernel.constant(entries.astype(np.int8)), stored.type)
     return expressed(kernel, kernel.insert(made, kernel.region).result)
 
 

@@ -26,7 +26,7 @@ from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from zeropoint.ir.annotations import DEMANDS, FLOAT_REASON, FUNCTION, Fact, facts_of, state_facts
-from zeropoint.ir.locations import location_text
+from zeropoint.ir.locations import location_of, location_text
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import (
     AnyQuantizedType,
@@ -176,11 +176,13 @@ def _pin_input(program: Program, argument: SSAValue, demands: Mapping[str, Fact]
         return
     if isinstance(stated, CalibratedQuantizedType):
         observed = StatisticsOp(argument, (stated.minimum, stated.maximum))
+        observed.location = location_of(argument)
         program.entry.insert_op_before(observed, first)
         argument.replace_uses_with_if(observed.res, lambda use: use.operation is not observed)
         return
     quantize = QuantizeCastOp(argument, with_element(argument, stated))
     dequantize = DequantizeCastOp(quantize.result, argument.type)
+    quantize.location = dequantize.location = location_of(argument)
     program.entry.insert_ops_before([quantize, dequantize], first)
     argument.replace_uses_with_if(dequantize.results[0], lambda use: use.operation is not quantize)
 

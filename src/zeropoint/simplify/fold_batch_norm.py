@@ -22,6 +22,7 @@ from xdsl.rewriter import InsertPoint
 from zeropoint.ir.constants import constant_array, constant_op
 from zeropoint.ir.contractions import Contraction, output_channel_axis, weight_channel_axis
 from zeropoint.ir.dead_code import remove_dead_ops
+from zeropoint.ir.locations import location_of
 from zeropoint.ir.program import Program
 from zeropoint.ir.stablehlo import AddOp, BroadcastInDimOp, ConvolutionOp, DotGeneralOp, MultiplyOp, SubtractOp
 from zeropoint.ir.tensors import Array
@@ -51,8 +52,11 @@ def _contraction(value: SSAValue, weights: Weights) -> Contraction | None:
 
 
 def _replace_by_broadcast(value: SSAValue, array: Array, axis: int, builder: Builder, weights: Weights) -> SSAValue:
-    constant = builder.insert(constant_op(array.astype(np.float32), weights))
-    return builder.insert(BroadcastInDimOp(constant.output, value.type, [axis])).result
+    location = location_of(value)
+    constant = builder.insert(constant_op(array.astype(np.float32), weights, location=location))
+    made = builder.insert(BroadcastInDimOp(constant.output, value.type, [axis]))
+    made.location = location
+    return made.result
 
 
 @dataclass

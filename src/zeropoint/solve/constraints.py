@@ -29,7 +29,7 @@ from xdsl.rewriter import Rewriter
 from zeropoint.ir.annotations import EXTREMES, OF_TARGET, PINNED, QUANTILES, Fact, Salience, state_facts
 from zeropoint.ir.constants import constant_array
 from zeropoint.ir.element_types import OPEN
-from zeropoint.ir.locations import value_name, written_name
+from zeropoint.ir.locations import location_of, value_name, written_name
 from zeropoint.ir.normalizations import epsilon, row_variances
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import (
@@ -343,8 +343,8 @@ def restore_simulation(program: Program, value: SSAValue, quantized: UniformQuan
     """Reinsert the pair of casts on a value that no kernel quantizes, in place."""
     stored = QuantizeCastOp(value, with_element(value, quantized))
     real = DequantizeCastOp(stored.result, value.type)
+    stored.location = real.location = location_of(value)
     if isinstance(value, OpResult):
-        stored.location = real.location = value.op.location
         program.entry.insert_ops_after([stored, real], value.op)
     else:
         first = program.entry.first_op
