@@ -14,26 +14,32 @@ from zeropoint.interp import Interpreter
 from zeropoint.ir.constants import constant_op
 from zeropoint.ir.stablehlo import (
     AddOp,
+    ClampOp,
     ConcatenateOp,
     LogisticOp,
+    MaximumOp,
     MultiplyOp,
     PadOp,
     ReshapeOp,
     ReverseOp,
     SliceOp,
+    SubtractOp,
     TransposeOp,
 )
 from zeropoint.ir.tensors import with_shape
 from zeropoint.model import Model
-from zeropoint.pipeline import quantize
+from zeropoint.pipeline import Options, quantize
 from zeropoint.report.explain import explain
 from zeropoint.report.parts import output_parts
 
 RANDOM = np.random.default_rng(0)
 
 
-def detector(transposed: bool) -> Model:
-    """Boxes up to 320 and scores up to 1 in one output."""
+Then = Callable[[Network, SSAValue], SSAValue]
+
+
+def detector(transposed: bool, *after: Then) -> Model:
+    """Boxes up to 320 and scores up to 1 in one output, which `after` is applied to."""
     net = Network([(1, 4, 10), (1, 3, 10)])
     net.name = "boxes"
     boxes = net.insert(MultiplyOp(net.values[0], net.along(np.full(4, 320.0), net.values[0], 1)))
@@ -41,7 +47,11 @@ def detector(transposed: bool) -> Model:
     scores = net.insert(LogisticOp(net.values[1]))
     net.name = "detections"
     both = net.insert(ConcatenateOp([boxes, scores], 1))
-    return Model(net.finish([net.insert(TransposeOp(both, [0, 2, 1])) if transposed else both]))
+    both = net.insert(TransposeOp(both, [0, 2, 1])) if transposed else both
+    for number, then in enumerate(after):
+        net.name = f"after{number}"
+        both = then(net, both)
+    return Model(net.finish([both]))
 
 
 def data(count: int) -> list[dict[str, np.ndarray]]:
@@ -64,16 +74,49 @@ def test_boxes_and_scores_of_a_detector_are_reported_apart_and_both_are_near(tra
     assert "part y0: scores" in found.table()
 
 
+def relu(net: Network, value: SSAValue) -> SSAValue:
+    return net.insert(MaximumOp(value, net.splat(0.0, value)))
+
+
+def clipped(net: Network, value: SSAValue) -> SSAValue:
+    return net.insert(ClampOp(net.constant(np.array(0.0)), value, net.constant(np.array(319.0))))
+
+
+def added_to_its_reverse(net: Network, value: SSAValue) -> SSAValue:
+    return net.insert(AddOp(value, net.insert(ReverseOp(value, [1]))))
+
+
+def centered(net: Network, value: SSAValue) -> SSAValue:
+    return net.insert(SubtractOp(value, net.splat(0.5, value)))
+
+
+def scaled(net: Network, value: SSAValue) -> SSAValue:
+    return net.insert(MultiplyOp(value, net.splat(2.0, value)))
+
+
+@pytest.mark.parametrize("after", [(relu,), (clipped,), (scaled,), (scaled, centered, clipped)])
+@pytest.mark.parametrize("target", ["cpu", "litert", "onnxruntime", "tosa"])
+def test_functions_behind_the_join_do_not_cost_the_scores(target: str, after: tuple[Then, ...]) -> None:
+    network = detector(True, *after)
+    result = quantize(network.program, data(16), Options(target, effort="none"))
+    found = compare(network, Model(result.integer), data(4))
+    assert all(row.sqnr > 30 for row in found.parts), found.parts
+    reasons = {op.name: op.reason for op in explain(result.integer).float_ops}
+    assert reasons["detections"].startswith("only floats read it, and at one scale 'scores' would be ")
+    assert "after0" in reasons
+
+
+def test_a_join_before_a_function_is_quantized_if_an_integer_kernel_reads_that() -> None:
+    result = quantize(detector(False, scaled, added_to_its_reverse).program, data(16), Options("litert", effort="none"))
+    assert "detections" not in {op.name for op in explain(result.integer).float_ops}
+
+
 def reshaped(net: Network, value: SSAValue) -> SSAValue:
     return net.insert(ReshapeOp(value, with_shape(value, [1, 70])))
 
 
 def padded(net: Network, value: SSAValue) -> SSAValue:
     return net.insert(PadOp(value, net.constant(np.array(-1.0)), [0, 1, 0], [0, 0, 2]))
-
-
-def scaled(net: Network, value: SSAValue) -> SSAValue:
-    return net.insert(MultiplyOp(value, net.splat(2.0, value)))
 
 
 def reversed_slice(net: Network, value: SSAValue) -> SSAValue:
@@ -88,9 +131,7 @@ def nested(net: Network, value: SSAValue) -> SSAValue:
     ("then", "sizes"),
     [(reshaped, (40, 30)), (padded, (40, 30)), (scaled, (40, 30)), (reversed_slice, (16, 8)), (nested, (80, 60))],
 )
-def test_parts_are_found_behind_what_moves_and_scales_them(
-    then: Callable[[Network, SSAValue], SSAValue], sizes: tuple[int, int]
-) -> None:
+def test_parts_are_found_behind_what_moves_and_scales_them(then: Then, sizes: tuple[int, int]) -> None:
     net = Network([(1, 4, 10), (1, 3, 10)])
     boxes, scores = (net.insert(LogisticOp(value)) for value in net.values)
     program = net.finish([then(net, net.insert(ConcatenateOp([boxes, scores], 1)))])
@@ -128,7 +169,7 @@ def test_a_pad_with_a_number_far_beyond_its_operand_stays_float_unless_integers_
     far = net.insert(constant_op(np.array(320.0, np.float32), net.weights))
     padded = net.insert(PadOp(scores, far, [0, 0, 0], [0, 0, 2]))
     net.name = "last"
-    network = Model(net.finish([net.insert(AddOp(padded, padded)) if read else padded]))
+    network = Model(net.finish([added_to_its_reverse(net, padded) if read else padded]))
     samples = [{"x0": sample["x1"]} for sample in data(16)]
     result = quantize(network.program, samples)
     reasons = {op.reason for op in explain(result.integer).float_ops if op.name == "padded"}

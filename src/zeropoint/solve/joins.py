@@ -8,9 +8,10 @@ return %both
 ```
 Such joins are kernels that pass elements on and have more than one operand or a number of their own: concatenate, pack,
 select, maximum, minimum, pad. Their result has one scale, whether the row says `same_scale` or gives each operand its
-own. If only float ops and the caller read the result, directly or through kernels that pass elements on, then keeping
-it float costs nothing extra. An integer kernel reads one scale in any case: the value would be quantized to that scale
-right after the join. So a join with an integer reader stays quantized.
+own. If only float ops and the caller read the result, directly or through kernels that pass elements on or compute a
+function of each (the clip or the scaling at the end of a detector), then the join and those kernels stay float. An
+integer kernel that mixes elements, such as a convolution, reads one scale in any case: the value would be quantized to
+that scale right after the join. So a join with such a reader stays quantized.
 
 A kernel of one operand that passes elements on stays float, too, if float ops make what it reads and read what it
 makes: quantizing there would only round.
@@ -18,16 +19,17 @@ makes: quantizing there would only round.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Operation, SSAValue
 
 from zeropoint.ir.constants import constant_array
+from zeropoint.ir.functions import is_function
 from zeropoint.ir.locations import value_name
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp
-from zeropoint.ir.stablehlo import ConstantOp
+from zeropoint.ir.stablehlo import BroadcastInDimOp, ConstantOp
 from zeropoint.numerics.ranges import held_scale
 from zeropoint.solve.constraints import Constraints
 from zeropoint.solve.kernels import Kernel, KernelChoice
@@ -69,7 +71,7 @@ def _uneven_joins(program: Program, specs: Specs) -> dict[QuantizeRegionOp, str]
         if kernel.region in found:
             continue
         part = _hurt_part(program, kernel, specs)
-        behind = None if part is None else _only_for_floats(kernel, kernels, specs.graph.constraints)
+        behind = None if part is None else _only_for_floats(kernel, kernels, specs.graph.constraints, _keeps_apart)
         if part is None or behind is None:
             continue
         name, times = part
@@ -91,7 +93,7 @@ def _idle_moves(specs: Specs) -> dict[QuantizeRegionOp, str]:
         source = kernel.region.inputs[0].owner
         if not isinstance(source, Operation) or source in kernels or isinstance(source, ConstantOp):
             continue
-        behind = _only_for_floats(kernel, kernels, specs.graph.constraints)
+        behind = _only_for_floats(kernel, kernels, specs.graph.constraints, _passes_on)
         moves = [] if behind is None else [kernel.region, *behind]
         if not any(isinstance(use.operation, ReturnOp) for move in moves for out in move.outputs for use in out.uses):
             found |= dict.fromkeys(moves, "only float ops make and read it")
@@ -130,6 +132,16 @@ def _passes_on(kernel: Kernel, index: int) -> bool:
     return moved or row.tied(index)
 
 
+def _keeps_apart(kernel: Kernel, index: int) -> bool:
+    """Whether every element of the result comes from one element of an operand: passed on, or a function of it."""
+    if _passes_on(kernel, index):
+        return True
+    *body, _ = kernel.region.body.block.ops
+    others = [op for op in body if not is_function(op)]
+    elementwise = len(others) < len(body) and all(isinstance(op, BroadcastInDimOp | ConstantOp) for op in others)
+    return elementwise and len(list(kernel.data_ports())) == 1
+
+
 def _own_step(program: Program, kernel: Kernel, index: int, value: SSAValue, graph: PortGraph) -> float:
     """The scale that an operand would have by itself; 0 if it is unknown or the operand is all zeros."""
     if kernel.is_data(index, value):
@@ -141,9 +153,12 @@ def _own_step(program: Program, kernel: Kernel, index: int, value: SSAValue, gra
 
 
 def _only_for_floats(
-    kernel: Kernel, kernels: Mapping[Operation, Kernel], constraints: Constraints
+    kernel: Kernel,
+    kernels: Mapping[Operation, Kernel],
+    constraints: Constraints,
+    hands_on: Callable[[Kernel, int], bool],
 ) -> list[QuantizeRegionOp] | None:
-    """The kernels that pass a result on to its float readers.
+    """The kernels that hand a result on to its float readers, each by an operand that `hands_on` accepts.
 
     None if an integer kernel reads it, or if a recipe or a pinned type asks for quantization.
     """
@@ -158,7 +173,7 @@ def _only_for_floats(
             reader = kernels.get(use.operation)
             if reader is None:
                 continue
-            if is_rescale(reader.region) or not _passes_on(reader, use.index):
+            if is_rescale(reader.region) or not hands_on(reader, use.index):
                 return None
             if reader.region not in behind:
                 behind[reader.region] = None
