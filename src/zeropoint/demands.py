@@ -16,6 +16,7 @@ from zeropoint.ir.stablehlo import ReshapeOp, TransposeOp
 from zeropoint.numerics.ranges import held_scale
 from zeropoint.recipe import Recipe, RecipeError
 from zeropoint.recipe.rules import numbers_of
+from zeropoint.solve.blocks import WEIGHT_BITS, unfit_blocks
 from zeropoint.targets import Role, Target
 
 OTHER_STORAGE = ("scale", "range")
@@ -106,6 +107,26 @@ def _without_weights(region: QuantizeRegionOp, demands: Mapping[str, Fact], targ
     return f"expected a kernel with weights; '{kernel}' has none on target {target.name}"
 
 
+def _without_width(region: QuantizeRegionOp, demands: Mapping[str, Fact], target: Target) -> str | None:
+    """The reason why a width of weights has no effect: the kernel has no weights of that width."""
+    rows = target.by_kernel.get(region.logical_kernel.data, ())
+    weights = [rule for row in rows for rule in row.inputs if rule.role is Role.WEIGHT]
+    widths = sorted({width for rule in weights for width in rule.widths})
+    if int(demands[WEIGHT_BITS].value) in widths:
+        return None
+    listed = " or ".join(map(str, widths)) or "no width: it has no weights"
+    return f"expected {listed}, for kernel '{region.logical_kernel.data}' on target {target.name}"
+
+
+def _without_blocks(region: QuantizeRegionOp, demands: Mapping[str, Fact], target: Target) -> str | None:
+    """The reason why blocks have no effect: no kernel takes them, or the weights do not consist of such blocks."""
+    kernel = region.logical_kernel.data
+    rows = target.by_kernel.get(kernel, ())
+    if not any(rule.blocks for row in rows for rule in row.inputs):
+        return f"expected a kernel that takes blocks of weights; '{kernel}' does not on target {target.name}"
+    return unfit_blocks(region, {name: fact.value for name, fact in demands.items()}, None)
+
+
 def _same_values(region: QuantizeRegionOp, demands: Mapping[str, Fact], target: Target) -> str | None:
     """The reason why an observer has no effect: the kernel moves the values of another one, and has their type."""
     source = region.inputs[0].owner
@@ -119,7 +140,9 @@ def _same_values(region: QuantizeRegionOp, demands: Mapping[str, Fact], target: 
 
 _NOTHING: Mapping[str, Callable[[QuantizeRegionOp, Mapping[str, Fact], Target], str | None]] = {
     "bits": _too_narrow,
+    "block_size": _without_blocks,
     "granularity": _without_weights,
     "observer": _same_values,
+    "weight_bits": _without_width,
 }
 """By key, a function that returns why the demand has no effect on a region, or None if it has one."""

@@ -11,7 +11,7 @@ from zeropoint.interp import Interpreter
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import UniformQuantizedType
 from zeropoint.ir.quant.evaluate import dequantize
-from zeropoint.ir.tensors import element_of
+from zeropoint.ir.tensors import element_of, shape_of
 from zeropoint.ir.text import parse_program
 from zeropoint.ir.verification import InvalidProgram
 from zeropoint.lower import integer_program
@@ -91,10 +91,50 @@ def test_results_are_those_of_real_numbers_to_half_a_step(weights: str) -> None:
     assert np.abs(found - exact).max() < 0.5 + unit + 0.02
 
 
-def test_a_constant_of_4_bits_is_stored_in_bytes() -> None:
+def test_a_constant_of_4_bits_stays_so_and_is_converted() -> None:
     before, _ = program(WEIGHTS["4 bits, blocks of 4 rows"])
-    lowered = integer_program(before)
-    assert "i4" not in {str(element_of(result)) for op in lowered.entry.ops for result in op.results}
+    made = [result for op in integer_program(before).entry.ops for result in op.results]
+    assert [tuple(shape_of(result)) for result in made if str(element_of(result)) == "i4"] == [(3, 4, N)]
+
+
+def sums(kind: str, scales: str) -> tuple[Program, np.ndarray]:
+    """The sums of products, of i32 with the scales `scales`."""
+    stored, w = program(kind)[1], f"!quant.uniform<{kind}>"
+    rows = ", ".join(str(row.tolist()) for row in stored)
+    text = f"""func.func @main(%x: tensor<{M}x{K}x{BYTES}>) -> tensor<{M}x{N}x!quant.uniform<{scales}>> {{
+      %q = stablehlo.constant dense<[{rows}]> : tensor<{K}x{N}xi4>
+      %w = quant.scast %q : tensor<{K}x{N}xi4> to tensor<{K}x{N}x{w}>
+      %y = "fxpmath.real_matmul"(%x, %w)
+         : (tensor<{M}x{K}x{BYTES}>, tensor<{K}x{N}x{w}>) -> tensor<{M}x{N}x!quant.uniform<{scales}>>
+      return %y : tensor<{M}x{N}x!quant.uniform<{scales}>> }}"""
+    return parse_program(text), stored
+
+
+def test_sums_of_blocks_are_those_of_exact_integers() -> None:
+    """The sum over the blocks of F (sum of products), F = round(2^15 s / greatest s), rounded once, ties up."""
+    scales = [[0.03, 0.011, 0.5], [0.06, 0.07, 0.01], [0.02, 0.03, 0.031]]
+    products = ",".join(repr(0.05 * max(float(np.float32(row[n])) for row in scales)) for n in range(N))
+    before, stored = sums(WEIGHTS["4 bits, blocks of 4 rows"], f"i32:f32:1, {{{products}}}")
+    (x,) = arguments(before)
+    expected = np.zeros((M, N), np.int64)
+    for m in range(M):
+        for n in range(N):
+            greatest = max(float(np.float32(row[n])) for row in scales)
+            total = 0
+            for b, row in enumerate(scales):
+                factor = round(float(np.float32(row[n])) / greatest * 2**15)
+                total += factor * sum((int(x[m, k]) + 7) * int(stored[k, n]) for k in range(4 * b, 4 * b + 4))
+            expected[m, n] = (total + 2**14) >> 15
+    lowered = strip_func_quant_types(integer_program(before, "fixed16"))
+    for form in (before, lowered):
+        np.testing.assert_array_equal(Interpreter(form).run_values([x])[0], expected)
+    np.testing.assert_array_equal(next(iter(NativeProgram(lowered)({lowered.inputs[0].name: x}).values())), expected)
+
+
+@pytest.mark.parametrize("scales", ["i32:f32, 0.5", "i32:f32:0, {1.0,1.0,1.0,1.0,1.0}", "i32:f32:1, {0.1,0.2,0.3:1}"])
+def test_sums_of_another_scale_are_refused(scales: str) -> None:
+    with pytest.raises(InvalidProgram, match="a result of i32 must have the scales of the products, zero point 0, no"):
+        sums(WEIGHTS["4 bits, blocks of 4 rows"], scales)
 
 
 def test_blockwise_weights_that_are_computed_are_refused() -> None:

@@ -95,18 +95,22 @@ def test_a_target_without_the_kernel_keeps_the_simulation() -> None:
     ("stated", "reason"),
     [
         (UniformQuantizedType.per_layer(Storage.of("u8"), 0.1, 100), "wants zero point 0, its weight is pinned to"),
-        (UniformQuantizedType.per_layer(Storage.of("i4"), 0.1), "has no kernel 'fully_connected' for its weight"),
+        (UniformQuantizedType.per_layer(Storage.of("i16"), 0.1), "has no kernel 'fully_connected' for its weight"),
         (
             UniformQuantizedType.per_layer(Storage.of("i8"), 0.001),
             "i8:f32, 1.000000e-03> and stores -128, it takes i8<-127:127>",
         ),
         (
-            UniformQuantizedType.sub_channel(Storage.of("i8"), [(0, 3), (1, 1)], np.full((2, 3), 0.1)),
-            "one scale, or one per channel, at its weight, 'network' is pinned to",
+            UniformQuantizedType.sub_channel(Storage.of("i16"), [(0, 3), (1, 1)], np.full((2, 3), 0.1)),
+            "it takes i8<-127:127> or i4",
+        ),
+        (
+            UniformQuantizedType.sub_channel(Storage.of("i8"), [(0, 3), (1, 3)], np.full((2, 1), 0.1)),
+            "onnxruntime: one scale, or one per channel, at its weight, 'network' is pinned to",
         ),
         (
             UniformQuantizedType.sub_channel(Storage.of("i8"), [(0, 3), (1, 1)], np.full((2, 3), 0.1)),
-            "which has one for each block",
+            "onnxruntime: which has one for each block",
         ),
     ],
 )
@@ -119,7 +123,9 @@ def test_a_weight_that_is_pinned_to_what_no_kernel_takes_keeps_its_kernel_float(
     weight = net.insert(DequantizeCastOp(stored, weight.type))
     result = with_shape(net.values[0], [1, 3])
     product = net.insert(DotGeneralOp(net.values[0], weight, result, DotDimensions((), (), (1,), (0,))))
-    made = quantize(net.finish([product]), SAMPLES)
+    name = "onnxruntime" if reason.startswith("onnxruntime: ") else "cpu"
+    reason = reason.removeprefix("onnxruntime: ")
+    made = quantize(net.finish([product]), SAMPLES, Options(target=name))
     (region,) = regions_of(made.propagated)
     assert reason in region.attributes[FLOAT_REASON].data
     assert count_ops(made.integer).integer == 0

@@ -94,11 +94,11 @@ def channels_last_convolution(made: Built) -> Program:
     net = Network([(batch, *sizes, channels)])
     real = pinned(net, net.values[0], x)
     scale = np.asarray(weight.scale).reshape([-1 if d == made.case.channels else 1 for d in range(4)])
-    kernel = np.transpose(weight.value * scale, (2, 3, 0, 1) if transposed else (2, 3, 1, 0))
+    kernel = np.transpose((weight.value - weight.zero_point) * scale, (2, 3, 0, 1) if transposed else (2, 3, 1, 0))
     made_sizes = [(size - 1) * 2 + 3 if transposed else size - 2 for size in sizes]
     op = ConvolutionOp(
         real,
-        net.constant(kernel),
+        narrow_weights(net, kernel, weight) if weight.storage.type.width < 8 else net.constant(kernel),
         TensorType(f32, [batch, *made_sizes, kernel.shape[-1]]),
         channels_last(2),
         padding=[(2, 2)] * 2 if transposed else None,
@@ -108,6 +108,16 @@ def channels_last_convolution(made: Built) -> Program:
     product = net.insert(op)
     added = net.insert(AddOp(product, net.along(bias.value * bias.scale, product, 3)))
     return net.finish([pinned(net, added, made.results[0])])
+
+
+def narrow_weights(net: Network, kernel: Array, port: Port) -> SSAValue:
+    """Weights HWIO with casts to the port's type, which the target would not choose by itself."""
+    scales, zeros = np.atleast_1d(port.scale).tolist(), np.atleast_1d(port.zero_point)
+    points = np.broadcast_to(zeros, len(scales)).tolist()
+    kind = UniformQuantizedType.per_channel(port.storage, 3, scales, points)
+    value = net.constant(kernel)
+    stored = net.insert(QuantizeCastOp(value, TensorType(kind, shape_of(value))))
+    return net.insert(DequantizeCastOp(stored, value.type))
 
 
 def pinned(net: Network, value: SSAValue, port: Port) -> SSAValue:
@@ -139,6 +149,15 @@ def in_storage(program: Program, made: Built) -> Program:
     return program
 
 
+def check_weights(program: Program, row: KernelRow) -> None:
+    """Assert that the weights have the row's width."""
+    for op in program.entry.ops:
+        if isinstance(op, QuantizeRegionOp) and op.logical_kernel.data == row.kernel and len(row.inputs) > 2:
+            kind = op.input_specs.data[1]
+            assert isinstance(kind, UniformQuantizedType)
+            assert kind.storage.type == row.inputs[1].storage.type
+
+
 def result_type(program: Program, kernel: str) -> object:
     """The type that the region of a kernel gives its result."""
     ops = [op for op in program.entry.ops if isinstance(op, QuantizeRegionOp)]
@@ -150,6 +169,7 @@ def result_type(program: Program, kernel: str) -> object:
 def regions_of(name: str, row: KernelRow, before: Program, made: Built) -> Program:
     """What our stages make of the program for a target: a region of the row's kernel, with the row's types."""
     found = propagated(name, before)
+    check_weights(found, row)
     kind = result_type(found, row.kernel)
     assert isinstance(kind, UniformQuantizedType)
     assert (kind.storage, kind.scale, kind.zero_point) == (

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
 
@@ -62,7 +63,8 @@ class Port:
     def dtype(self) -> np.dtype[Any]:
         """The dtype of stored integers."""
         kind = self.storage.type
-        return np.dtype(f"{'' if kind.signed else 'u'}int{kind.width}")
+        name = f"{'' if kind.signed else 'u'}int{kind.width}"
+        return np.dtype(getattr(ml_dtypes, name) if kind.width < 8 else name)
 
     def dequantized(self, stored: Array) -> Array:
         """The f32 numbers that quantize to the given integers."""
@@ -237,7 +239,7 @@ def contraction_constants(
     middle = (storages[1].minimum + storages[1].maximum + 1) // 2
     zero = rule.zero_point
     if zero is None:  # any zero point, and the whole range
-        zero = middle - 10
+        zero = middle - min(10, (1 << storages[1].type.width) // 8)
         value = value.clip(storages[1].minimum - zero, storages[1].maximum - zero)
         value.reshape(-1)[0] = storages[1].minimum - zero
     axis = case.channels if per_channel else None

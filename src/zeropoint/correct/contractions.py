@@ -27,12 +27,14 @@ from zeropoint.ir.contractions import output_channel_axis
 from zeropoint.ir.locations import location_text
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, Storage, UniformQuantizedType
+from zeropoint.ir.quant.evaluate import element_parameters
 from zeropoint.ir.quant.storage import MAX_WIDTH
 from zeropoint.ir.stablehlo import AddOp, BroadcastInDimOp, ConvolutionOp, DotGeneralOp
 from zeropoint.ir.tensors import Array, element_of, shape_of
 from zeropoint.ir.weights import Weights
 from zeropoint.materialize.contraction import accumulator_type
 from zeropoint.numerics import quantize
+from zeropoint.solve.operands import product_scales
 from zeropoint.solve.weights import bias_type, weight_type
 from zeropoint.targets import Custom, Role, Target
 
@@ -172,7 +174,7 @@ class ContractionKernel:
     """Greatest magnitude of products plus bias; leaves one bit of the accumulator free (docs/architecture.md)."""
     scale_type: str
     is_fixed: bool
-    """Whether the target decides the weight's scale: its row fixes it, or its function sets it."""
+    """Whether the weight keeps its scales: the row fixes them, its function sets them, or they are those of blocks."""
 
     @property
     def name(self) -> str:
@@ -227,9 +229,10 @@ class ContractionKernel:
 
     @property
     def weight_scales(self) -> Array:
-        """(groups, outputs, 1)."""
-        shape = self.float_weight.shape[:2]
-        return np.broadcast_to(self.weight_type.scales, (self.channels,)).reshape(*shape, 1)
+        """(groups, outputs, 1), or (1, outputs, terms) of weights in blocks."""
+        if self.weight_type.is_sub_channel:
+            return self.geometry.matrix(element_parameters(shape_of(self.op.rhs), self.weight_type)[0])
+        return np.broadcast_to(self.weight_type.scales, (self.channels,)).reshape(*self.float_weight.shape[:2], 1)
 
     def integers(self) -> Array:
         """The weight as storage integers minus their zero point, (groups, outputs, terms), f64."""
@@ -344,8 +347,9 @@ def _own_constant(value: SSAValue, weights: Weights) -> Array | None:
 
 
 def _is_fixed(region: QuantizeRegionOp, target: Target) -> bool:
-    rows = target.by_kernel.get(region.logical_kernel.data, ())
-    return any(isinstance(row.relation, Custom) or row.fixed(1, row.rule(1).storage) for row in rows)
+    rows, weight = target.by_kernel.get(region.logical_kernel.data, ()), region.input_specs.data[1]
+    in_blocks = isinstance(weight, UniformQuantizedType) and weight.is_sub_channel
+    return in_blocks or any(isinstance(row.relation, Custom) or row.fixed(1, row.rule(1).storage) for row in rows)
 
 
 def _accumulator_bits(region: QuantizeRegionOp, target: Target) -> int:
@@ -396,5 +400,5 @@ def _give_bias(region: QuantizeRegionOp, weights: Weights) -> None:
     block.insert_ops_after([spread, total], first)
     first.result.replace_uses_with_if(total.result, lambda use: use.operation is not total)
     region.operands = [*region.operands, zeros.output]
-    added = bias_type(Storage.of("i32"), given, weight)
+    added = bias_type(Storage.of("i32"), given, weight, product_scales(region, weight))
     region.input_specs = ArrayAttr[Attribute]([*region.input_specs, added])

@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import LocationAttr, TensorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from zeropoint.errors import Error
-from zeropoint.ir.constants import constant_op
+from zeropoint.ir.constants import constant_array, constant_op
 from zeropoint.ir.fxpmath import RequantizeOp, TableOp, WeightedSumOp
 from zeropoint.ir.quant import StorageCastOp
 from zeropoint.ir.stablehlo import (
@@ -58,6 +58,10 @@ class Emission:
         """Insert an op with any number of results."""
         op.location = self._location
         return self._builder.insert(op).results
+
+    def array(self, value: SSAValue) -> Array | None:
+        """The array of a constant; None for other values."""
+        return constant_array(value, self._weights)
 
     def constant(self, array: Array) -> SSAValue:
         """A constant."""

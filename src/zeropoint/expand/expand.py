@@ -3,6 +3,7 @@
 ```mlir
 %y = "stablehlo.all_reduce"(%x) ...                       in one process: %x
 %y = "stablehlo.batch_norm_inference"(%x, ...) ...        subtract, divide, multiply, add
+%y = stablehlo.convert %four_bits : tensor<..xi4>         a constant of bytes
 %y = stablehlo.pad %x, %computed ...                      pad with zeros, then select
 %y = "stablehlo.reduce_window"(%x, %v) ...               convert and pad, then windows without padding
 %y = "stablehlo.select_and_scatter"(%x, ...) ...          one slice, comparison and pad for each place of the window
@@ -22,6 +23,7 @@ from zeropoint.expand.batch_norm import batch_norm_grad, batch_norm_inference, b
 from zeropoint.expand.collectives import alone, first_id, permuted
 from zeropoint.expand.emission import Emission
 from zeropoint.expand.mapping import mapped
+from zeropoint.expand.narrow_constants import converted
 from zeropoint.expand.padding import pad
 from zeropoint.expand.pooling_gradient import select_and_scatter
 from zeropoint.expand.reductions import reduction, window
@@ -40,6 +42,7 @@ EXPANSIONS: Mapping[type[Operation], Expand] = {
     hlo.CollectiveBroadcastOp: alone,
     hlo.CollectivePermuteOp: permuted,
     hlo.CollectiveReduceOp: alone,
+    hlo.ConvertOp: converted,
     hlo.MapOp: mapped,
     hlo.PadOp: pad,
     hlo.PartitionIdOp: first_id,

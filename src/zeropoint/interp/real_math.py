@@ -247,6 +247,8 @@ def _bias(op: RealMatMulBiasOp, profile: Profile) -> Unary:
 def _requantized(op: RealMatMulOp | RealMatMulBiasOp, profile: Profile) -> Unary:
     """Sums to storage integers: accumulators have 32 bits and saturate, or 64 with an operand of 16 bits."""
     wide, wanted = _is_wide(op), affine(element_of(op.result))
+    if op.gives_sums:
+        return lambda sums: np.clip(sums, INT32_MIN, INT32_MAX).astype(np.int32)
     word = 64 if wide else 32
     multiplier = _multiplier_by_column(profile, _product_scales(op), wanted.scale, wanted.width, word)
     axis = len(shape_of(op.result)) - 1 if multiplier.multiplier.ndim else None

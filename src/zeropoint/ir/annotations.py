@@ -40,7 +40,8 @@ def facts_name(result: int) -> str:
 
 DEMANDS = "zeropoint.demands"
 """On a region: the demands of the user's recipe, a list of facts of salience `user`: `quantize` (true, false),
-`bits`, `granularity` (per_channel, per_tensor; of weights), `symmetric` (true, false; of activations), `observer`."""
+`bits`, `granularity` (per_channel, per_tensor; of weights), `weight_bits`, `block_size`, `symmetric` (true, false; of
+activations), `observer`."""
 FUNCTION = "zeropoint.function"
 """On a region of the kernel `elementwise_unary`: the name of its function, if it has one: gelu, hard_swish."""
 FLOAT_REASON = "zeropoint.float_reason"

@@ -188,9 +188,14 @@ class Lowering:
         self.made.append(op)
         return self.builder.insert(op)
 
-    def constant(self, array: Array, location: LocationAttr | None = None) -> SSAValue:
-        """A constant tensor of integers, with the location of the op that is being lowered if none is given."""
-        made = self.insert(constant_op(array, self.weights))
+    def constant(
+        self, array: Array, location: LocationAttr | None = None, element: IntegerType | None = None
+    ) -> SSAValue:
+        """A constant tensor of integers, with the location of the op that is being lowered if none is given.
+
+        `element` is the element type if it is narrower than the array's.
+        """
+        made = self.insert(constant_op(array, self.weights, element_type=element))
         made.location = made.location if location is None else location
         return made.output
 

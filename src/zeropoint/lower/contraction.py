@@ -5,6 +5,8 @@ channel; it is added to the bias. If constant weights have zero points, these ar
 provided the result fits 8 bits (16 bits for 16-bit operands). Otherwise, and for two activations, zero points are
 subtracted before the contraction, or corrected after it (`zero_points.py`).
 
+Weights whose storage has 4 bits stay so and are converted to the input's storage, so that files hold two a byte.
+
 Sums are i32 if every partial sum fits, in any order and for any input; otherwise i64. A 32-bit quantized value
 saturates, so i64 sums are then clamped to 32 bits.
 
@@ -14,7 +16,7 @@ Source: the lowering of quantized contractions ("Zero-Point Correction"); the pr
 from __future__ import annotations
 
 import numpy as np
-from xdsl.dialects.builtin import IntegerType, StringAttr, i32, i64
+from xdsl.dialects.builtin import IntegerType, LocationAttr, StringAttr, i32, i64
 from xdsl.ir import SSAValue
 
 from zeropoint.ir.annotations import ZERO_POINTS, is_wide
@@ -37,7 +39,7 @@ from zeropoint.numerics.arrays import along_axis
 from zeropoint.numerics.rounding import INT32_MAX
 from zeropoint.ranges.contraction import terms
 
-BYTE = 8
+NIBBLE, BYTE = 4, 8
 
 
 def _padded(lowering: Lowering, op: ConvolutionOp, value: SSAValue, zero_point: int) -> SSAValue:
@@ -87,18 +89,38 @@ def _centred_weights(lowering: Lowering, op: Contraction) -> Array | None:
 
 
 def _weights(lowering: Lowering, op: Contraction, weight: Array) -> SSAValue:
-    """The weights without zero points. With 16-bit activations, 8-bit weights stay i8 and are converted where used."""
+    """The weights without zero points, in the narrowest type that holds their storage, converted where used."""
     kind, given = quantized_element(op.rhs), quantized_element(op.lhs)
     assert kind is not None and given is not None
     element = storage_element(given)
     low, high = kind.affine.centred_range
-    named = location_of(op.rhs)
-    if element.width.data == 2 * BYTE and -128 <= low <= high <= 127:
-        narrow = lowering.constant(weight.astype(np.int8), named)
-        return lowering.insert(ConvertOp(narrow, with_element(narrow, element))).result
-    if not kind.zero_points.any() and storage_element(kind) == element:
+    if not kind.zero_points.any() and storage_element(kind) == element and not _fits(low, high, NIBBLE):
         return lowering.stored(op.rhs)
-    return lowering.constant(weight.astype(element_dtype(element)), named)
+    return held_weights(lowering, weight, element, (int(low), int(high)), location_of(op.rhs))
+
+
+def held_weights(
+    lowering: Lowering,
+    weight: Array,
+    element: IntegerType,
+    bounds: tuple[int, int] | None = None,
+    location: LocationAttr | None = None,
+) -> SSAValue:
+    """Weights as `element`: a constant of 4 bits, of 8, or of that type, whichever is the first to hold `bounds`.
+
+    The bounds are those of the weights if none are given.
+    """
+    low, high = bounds or (int(weight.min(initial=0)), int(weight.max(initial=0)))
+    for width in (NIBBLE, BYTE):
+        if width < element.width.data and _fits(low, high, width):
+            narrow = lowering.constant(weight.astype(np.int8), location, IntegerType(width))
+            return lowering.insert(ConvertOp(narrow, with_element(narrow, element))).result
+    return lowering.constant(weight.astype(element_dtype(element)), location)
+
+
+def _fits(low: int, high: int, width: int) -> bool:
+    half = 1 << (width - 1)
+    return -half <= low <= high < half
 
 
 def _requantizes(op: Contraction) -> bool:

@@ -14,7 +14,8 @@ becomes, with weights in blocks of 2 rows whose factors are 2^14 and 2^15 (`nume
 %4 = "fxpmath.requantize"(%3) : (tensor<2x3xi32>) -> tensor<2x3xi8>
 ```
 Weights of one scale, or of one a column, are a single `dot_general`. With an operand of 16 bits, accumulators have 64
-bits; otherwise they have 32 and saturate.
+bits; otherwise they have 32 and saturate. A result of i32 is these sums. Weights of 4 bits stay so and are converted
+where they are used, so that files hold two a byte.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ from zeropoint.ir.stablehlo import (
 )
 from zeropoint.ir.tensors import Array, element_of, shape_of, with_element
 from zeropoint.lower.context import Lowering, LoweringError
-from zeropoint.lower.contraction import lower_contraction
+from zeropoint.lower.contraction import held_weights, lower_contraction
 from zeropoint.lower.real_math import clamped_result, kind_of
 from zeropoint.numerics import Multiplier, RequantizeBehaviour
 from zeropoint.numerics.arrays import FloatArray, IntArray
@@ -71,6 +72,8 @@ def lower_real_matmul(lowering: Lowering, op: MatMul) -> SSAValue:
         bias = _bias(lowering, op, scales)
         spread = BroadcastInDimOp(bias, with_element(op.result, element_of(bias)), [last])
         sums = lowering.combined(AddOp, sums, lowering.insert(spread).result)
+    if op.gives_sums:
+        return lowering.saturated(sums, INT32_MIN, INT32_MAX, i32)
     sums = lowering.converted(sums, i64) if wide else lowering.saturated(sums, INT32_MIN, INT32_MAX, i32)
     multiplier = _multiplier(lowering, scales, result.scales.reshape(()), result.storage.type.width, 64 if wide else 32)
     axis = last if multiplier.multiplier.ndim else None
@@ -123,8 +126,9 @@ def _blockwise(lowering: Lowering, op: MatMul, columns: Columns, *, wide: bool) 
     element = i8 if weights.min() >= -128 and weights.max() <= 127 and not wide else i16
     x = lowering.converted(lowering.stored(op.lhs), element)
     parts = lowering.insert(ReshapeOp(x, TensorType(element, [m, blocks, rows]))).result
-    held = lowering.constant(weights.astype(np.int8 if element == i8 else np.int16))
-    word = i64 if wide else i32
+    held = held_weights(lowering, weights, element)
+    reach = kind_of(op.lhs).affine.reach * int(np.abs(weights).sum(axis=1).max(initial=0))
+    word = i64 if wide or reach > INT32_MAX else i32
     dot = DotGeneralOp(parts, held, TensorType(word, [blocks, m, n]), DotDimensions((1,), (0,), (2,), (1,)))
     sums = lowering.insert(dot).result
     correction = -kind_of(op.lhs).zero_point * weights.sum(axis=1)

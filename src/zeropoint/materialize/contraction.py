@@ -3,23 +3,28 @@
 Quantized StableHLO requires operands of the same storage width and zero point 0 on the right (`convolution` C30,
 `dot_general` C15 and C17). Other operands are first converted, exactly: 8-bit weights with 16-bit activations are
 stored in 16 bits. If both operands are activations and the right one has a zero point, both are stored in 16 bits with
-their zero points subtracted.
+their zero points subtracted. Weights in blocks, which StableHLO's types exclude, are an `fxpmath.real_matmul` whose
+result is the same accumulators.
 """
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
-from xdsl.dialects.builtin import i64
+from xdsl.dialects.builtin import TensorType, i64
 from xdsl.ir import Operation, SSAValue
 
 from zeropoint.ir import annotations
 from zeropoint.ir.bounds import Bounds
 from zeropoint.ir.constants import constant_array, constant_op
 from zeropoint.ir.contractions import Contraction, output_channel_axis, weight_channel_axis, weights_by_channel
+from zeropoint.ir.fxpmath import RealMatMulOp
 from zeropoint.ir.locations import location_of
-from zeropoint.ir.quant import Storage, UniformQuantizedType
-from zeropoint.ir.stablehlo import AddOp, BroadcastInDimOp, UniformQuantizeOp
-from zeropoint.ir.tensors import Array, with_element
+from zeropoint.ir.quant import Storage, StorageCastOp, UniformQuantizedType
+from zeropoint.ir.quant.channel_scales import channel_scales, transposed_blocks
+from zeropoint.ir.stablehlo import AddOp, BroadcastInDimOp, ReshapeOp, UniformQuantizeOp
+from zeropoint.ir.tensors import Array, element_of, shape_of, with_element, with_shape
 from zeropoint.materialize.elementwise import encased
 from zeropoint.materialize.kernel import Kernel
 from zeropoint.numerics.accumulator import accumulator_bound
@@ -30,9 +35,11 @@ BYTE = 8
 
 
 def accumulator_type(op: Contraction, lhs: UniformQuantizedType, rhs: UniformQuantizedType) -> UniformQuantizedType:
-    """i32 with zero point 0 and the scale of the products; per output channel if the weight is per channel."""
-    if rhs.is_per_channel:
-        scales = (lhs.scale * rhs.scales).tolist()
+    """i32 with zero point 0 and the scale of the products; per output channel if the weight has several scales."""
+    if not rhs.is_per_layer:
+        axis, shape = weight_channel_axis(op), shape_of(op.rhs)
+        assert axis is not None  # `solve/operands.py`
+        scales = (lhs.scale * channel_scales(rhs, axis, shape[axis])).tolist()
         return UniformQuantizedType.per_channel(ACCUMULATOR, output_channel_axis(op), scales)
     return UniformQuantizedType.per_layer(ACCUMULATOR, lhs.scale * rhs.scale)
 
@@ -108,6 +115,39 @@ def _greatest(kernel: Kernel, op: AddOp) -> int:
     return found
 
 
+def _in_blocks(kernel: Kernel, op: Contraction, accumulator: UniformQuantizedType) -> SSAValue:
+    """The sums of products with weights in blocks, as a `real_matmul` of the rows of all leading dimensions."""
+    axis, given = weight_channel_axis(op), kernel.values[op.lhs]
+    shape, result = shape_of(given), shape_of(op.result)
+    rows = with_shape(given, [math.prod(shape[:-1]), shape[-1]])
+    if len(shape) != 2:
+        given = kernel.insert(ReshapeOp(given, rows), op).result
+    weight = kernel.values[op.rhs] if axis == 1 else _turned(kernel, op)
+    matrix = accumulator
+    if accumulator.axis is not None:
+        matrix = UniformQuantizedType.per_channel(ACCUMULATOR, 1, accumulator.scales.tolist())
+    product = RealMatMulOp(given, weight, result_type=TensorType(matrix, [rows.get_shape()[0], result[-1]]))
+    value = kernel.insert(product, op).result
+    if len(shape) != 2:
+        value = kernel.insert(ReshapeOp(value, with_element(op.result, accumulator)), op).result
+    kernel.values[op.result] = value
+    return value
+
+
+def _turned(kernel: Kernel, op: Contraction) -> SSAValue:
+    """The weights in blocks with the terms first."""
+    kind, value = kernel.type_of(op.rhs), kernel.values[op.rhs]
+    cast = value.owner
+    assert isinstance(cast, StorageCastOp)  # `materialize.py`
+    stored = constant_array(cast.input, kernel.weights)
+    assert stored is not None
+    made = constant_op(np.ascontiguousarray(stored.T), kernel.weights, element_type=element_of(cast.input))
+    made.location = location_of(cast.input)
+    turned = transposed_blocks(kind, (1, 0))
+    held = kernel.builder.insert(made).output
+    return kernel.insert(StorageCastOp(held, with_element(held, turned)), op).result
+
+
 def _summed(kernel: Kernel, op: Operation, accumulator: UniformQuantizedType, *, long: bool) -> SSAValue:
     """The op on accumulators; with `long`, they are marked as 64-bit."""
     value = kernel.retyped(op, accumulator)
@@ -125,12 +165,13 @@ def contraction(kernel: Kernel) -> SSAValue:
     op = next(op for op in kernel.body if isinstance(op, Contraction))
     is_wide = kernel.type_of(op.lhs).storage.type.width > BYTE
     direct = is_wide and constant_array(kernel.values[op.rhs], kernel.weights) is None
-    if not _share_storage(kernel, op):
+    blocks = kernel.type_of(op.rhs).is_sub_channel
+    if not blocks and not _share_storage(kernel, op):
         return encased(kernel)
     accumulator = kernel.output_type if direct else accumulator_type(op, kernel.type_of(op.lhs), kernel.type_of(op.rhs))
     bounds = Bounds()
     long = is_wide and not direct and _passes_32_bits(kernel, op)
-    value = _summed(kernel, op, accumulator, long=long)
+    value = _in_blocks(kernel, op, accumulator) if blocks else _summed(kernel, op, accumulator, long=long)
     for other in kernel.body:
         if isinstance(other, BroadcastInDimOp) and other.operand in kernel.values:
             kernel.retyped(other, accumulator)

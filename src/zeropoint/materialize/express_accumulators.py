@@ -46,7 +46,7 @@ def _express(region: QuantizeRegionOp) -> None:
     lhs, rhs = region.input_specs.data[:2]
     if not isinstance(lhs, UniformQuantizedType) or not isinstance(rhs, UniformQuantizedType):
         return
-    if lhs.storage.type.width != 8 or rhs.storage.type.width != 8 or rhs.zero_points.any():
+    if lhs.storage.type.width != 8 or rhs.storage.type.width > 8 or rhs.zero_points.any():
         return
     region.output_specs = ArrayAttr[Attribute]([accumulator_type(contraction, lhs, rhs)])
     state_facts(region, [*(fact for fact in facts_of(region) if fact.name not in OF_THE_OUTPUT), EXACT])

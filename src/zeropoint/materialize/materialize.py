@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from xdsl.builder import Builder
-from xdsl.dialects.builtin import StringAttr
+from xdsl.dialects.builtin import IntegerType, LocationAttr, StringAttr
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
@@ -44,9 +44,9 @@ from zeropoint.ir.dead_code import remove_dead_ops
 from zeropoint.ir.inlining import inline_region
 from zeropoint.ir.locations import location_of, location_text
 from zeropoint.ir.program import Program
-from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType, stored_array
+from zeropoint.ir.quant import QuantizeRegionOp, StorageCastOp, UniformQuantizedType, stored_array
 from zeropoint.ir.stablehlo import ConstantOp, UniformDequantizeOp, UniformQuantizeOp
-from zeropoint.ir.tensors import element_of, with_element
+from zeropoint.ir.tensors import Array, element_of, with_element
 from zeropoint.ir.weights import Weights
 from zeropoint.materialize import (
     contraction,
@@ -123,9 +123,7 @@ class _Materialization:
         constant = cast_constant(value, spec)
         array = constant_array(constant, self.weights)
         if array is not None:
-            made = constant_op(stored_array(array, spec), self.weights, quantized=spec)
-            made.location = location_of(constant)
-            return builder.insert(made).output
+            return self._constant(stored_array(array, spec), spec, builder, location_of(constant))
         found = quantized_before(value, spec)
         if found is not None:
             return found
@@ -136,6 +134,17 @@ class _Materialization:
             op.location = location_of(value)
             self.quantizes[value, spec] = builder.insert(op).result
         return self.quantizes[value, spec]
+
+    def _constant(
+        self, stored: Array, spec: UniformQuantizedType, builder: Builder, location: LocationAttr
+    ) -> SSAValue:
+        """A quantized constant. StableHLO has none in blocks, so these are integers that are cast."""
+        if not spec.is_sub_channel:
+            made = constant_op(stored, self.weights, quantized=spec, location=location)
+            return builder.insert(made).output
+        made = constant_op(stored, self.weights, element_type=IntegerType(spec.storage.type.width), location=location)
+        held = builder.insert(made).output
+        return builder.insert(StorageCastOp(held, with_element(held, spec))).result
 
     def replace(self, region: QuantizeRegionOp) -> None:
         """Emit the quantized ops of a region before it."""

@@ -91,6 +91,14 @@ def _bits(found: object) -> str | None:
     return str(found) if isinstance(found, int) and not isinstance(found, bool) and 2 <= found <= 32 else None
 
 
+def _weight_bits(found: object) -> str | None:
+    return str(found) if isinstance(found, int) and found in (4, 8) else None
+
+
+def _block_size(found: object) -> str | None:
+    return str(found) if isinstance(found, int) and not isinstance(found, bool) and found >= 2 else None
+
+
 def _granularity(found: object) -> str | None:
     return found if isinstance(found, str) and found in ("per_channel", "per_tensor") else None
 
@@ -144,6 +152,8 @@ SELECTORS: Mapping[str, Key] = {
 SETTINGS: Mapping[str, Key] = {
     "bits": Key("an integer from 2 to 32, the least width of the output's storage", _bits),
     "granularity": Key("per_channel or per_tensor, of the weights", _granularity),
+    "weight_bits": Key("4 or 8, the width of the weights' storage", _weight_bits),
+    "block_size": Key("an integer from 2, the rows of the weights that share a scale", _block_size),
     "symmetric": Key("true or false; true makes the output's zero point 0", _boolean),
     "observer": Key("an observer as mse, minmax, output, entropy or percentile:99.9, of the output", _name),
     "range": Key("[LEAST, GREATEST], the real values that the output is to hold", _range),

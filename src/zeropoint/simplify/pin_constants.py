@@ -19,7 +19,7 @@ RFC on quantization transformations: emulation ops of training are converted to 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -39,15 +39,10 @@ def _narrowed(pinned: UniformQuantizedType, stored: Array) -> UniformQuantizedTy
     """The type with a narrow range if the least storage value is unused."""
     kind = pinned.storage.type
     least_used = pinned.storage.minimum > kind.min or bool((stored == kind.min).any())
-    if pinned.is_sub_channel or least_used or kind.width > 16 or bool((pinned.zero_points == kind.min).any()):
+    if least_used or kind.width > 16 or bool((pinned.zero_points == kind.min).any()):
         return pinned
     storage = Storage(kind, kind.narrow_min, pinned.storage.maximum, pinned.storage.spelling)
-    expressed = pinned.expressed_type
-    if pinned.axis is None:
-        return UniformQuantizedType.per_layer(storage, pinned.scale, pinned.zero_point, expressed_type=expressed)
-    return UniformQuantizedType.per_channel(
-        storage, pinned.axis, pinned.scales, pinned.zero_points, expressed_type=expressed
-    )
+    return UniformQuantizedType(replace(pinned.data, storage=storage))
 
 
 def _simulated(op: object, weights: Weights) -> tuple[SSAValue, Array, Attribute] | None:

@@ -23,6 +23,7 @@ from zeropoint.numerics.ranges import held_scale
 from zeropoint.solve.errors import PropagationError
 from zeropoint.solve.functions import Types, ask, is_settable, open_type
 from zeropoint.solve.kernels import result_ports
+from zeropoint.solve.operands import product_scales
 from zeropoint.solve.rescale import is_rescale
 from zeropoint.targets import (
     OUTPUT,
@@ -147,7 +148,7 @@ def _of_row(region: QuantizeRegionOp, types: dict[int, UniformQuantizedType], ta
         yield f"target {target.name} has no row for {_signature(region, types)}"
         return
     yield from _of_rules(row, types)
-    yield from _of_bias(row, types)
+    yield from _of_bias(region, row, types)
     yield from _of_relation(region, row, types)
 
 
@@ -158,7 +159,9 @@ def _gives_accumulators(region: QuantizeRegionOp, types: dict[int, UniformQuanti
         return False
     if not any(isinstance(op, ConvolutionOp | DotGeneralOp) for op in region.body.block.ops):
         return False
-    return not output.zero_points.any() and np.array_equal(output.scales, types[0].scale * types[1].scales)
+    scales = product_scales(region, types[1])
+    products = types[0].scale * (types[1].scales if scales is None else scales)
+    return not output.zero_points.any() and np.array_equal(output.scales, products)
 
 
 def _signature(region: QuantizeRegionOp, types: dict[int, UniformQuantizedType]) -> Signature:
@@ -189,13 +192,16 @@ def _of_rules(row: KernelRow, types: dict[int, UniformQuantizedType]) -> Iterato
         rule = row.rule(port)
         if rule.zero_point is not None and bool(np.any(found.zero_points != rule.zero_point)):
             yield f"{row.port_name(port)} has zero point {found.zero_points.tolist()}, expected {rule.zero_point}"
-        if not rule.per_channel and not found.is_per_layer:
+        fits = (rule.per_channel and found.is_per_channel) or (rule.blocks and found.is_sub_channel)
+        if not fits and not found.is_per_layer:
             yield f"{row.port_name(port)} has more than one scale, expected one"
 
 
-def _of_bias(row: KernelRow, types: dict[int, UniformQuantizedType]) -> Iterator[str]:
-    has_bias = 2 in types and row.rule(2).role is Role.BIAS
-    if has_bias and not np.array_equal(types[2].scales, types[0].scale * types[1].scales):
+def _of_bias(region: QuantizeRegionOp, row: KernelRow, types: dict[int, UniformQuantizedType]) -> Iterator[str]:
+    if 2 not in types or row.rule(2).role is not Role.BIAS:
+        return
+    scales = product_scales(region, types[1])
+    if not np.array_equal(types[2].scales, types[0].scale * (types[1].scales if scales is None else scales)):
         yield "bias scale differs from input scale * weight scale"
 
 

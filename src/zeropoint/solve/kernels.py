@@ -11,7 +11,7 @@ Source: the RFC on quantization transformations, section "Target Constraints".
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from xdsl.dialects.builtin import AnyFloat, StringAttr
@@ -32,6 +32,7 @@ from zeropoint.ir.quant import (
 )
 from zeropoint.ir.tensors import element_of
 from zeropoint.ir.weights import Weights
+from zeropoint.solve.blocks import BLOCK_SIZE, demanded_storage, unfit_blocks
 from zeropoint.solve.constraints import Constraints
 from zeropoint.solve.function_widths import FunctionWidths
 from zeropoint.solve.order import canonical_ranks
@@ -40,6 +41,7 @@ from zeropoint.solve.rescale import RESCALE_KERNEL, is_rescale
 from zeropoint.solve.termination import Port
 from zeropoint.targets import (
     DATA,
+    NIBBLE,
     OUTPUT,
     AtLeast,
     Demand,
@@ -51,6 +53,7 @@ from zeropoint.targets import (
     SameScale,
     Signature,
     Target,
+    in_four_bits,
 )
 
 _ANY = PortRule(Role.ACTIVATION, Storage.of("i8"), wildcard=True)
@@ -128,15 +131,14 @@ def _is_float(value: SSAValue) -> bool:
 
 
 def rebased(pinned: UniformQuantizedType, storage: Storage) -> UniformQuantizedType:
-    """The same real values in storage of the other signedness if `storage` has that; else `pinned` unchanged."""
-    if pinned.storage.type == storage.type or pinned.storage.type.width != storage.type.width:
+    """The same real values in storage of the signedness of `storage`, or in 4 bits if it has them and they fit."""
+    narrow = in_four_bits(pinned.storage) if storage.type == NIBBLE.type else pinned.storage
+    if narrow == pinned.storage and pinned.storage.type.width != storage.type.width:
         return pinned
-    other = EitherSign(pinned.storage).other
-    points = pinned.zero_points + (other.minimum - pinned.storage.minimum)
-    expressed = pinned.expressed_type
-    if pinned.is_per_channel and pinned.axis is not None:
-        return UniformQuantizedType.per_channel(other, pinned.axis, pinned.scales, points, expressed_type=expressed)
-    return UniformQuantizedType.per_layer(other, pinned.scale, int(points[0]), expressed_type=expressed)
+    other = narrow if narrow.type == storage.type else EitherSign(pinned.storage).other
+    shift = other.minimum - pinned.storage.minimum
+    points = tuple(point + shift for point in pinned.data.zero_points)
+    return UniformQuantizedType(replace(pinned.data, storage=other, zero_points=points))
 
 
 @dataclass
@@ -202,14 +204,18 @@ class KernelChoice:
         if not rows:
             return f"target {self.target.name} has no kernel '{name}'"
         demands = {fact.name: fact.value for fact in facts_of(region, DEMANDS)}
-        asked = self._signature(region, neighbours=False)
+        asked = _with_weights(self._signature(region, neighbours=False), region, demands)
         found = self._match(region, rows, asked, demands) or self._match(region, rows, _of_either_sign(asked), demands)
         if found is None:
             return self._why_none(region, rows, asked)
-        near = self._match(region, rows, self._signature(region, neighbours=True), demands)
+        near = self._match(
+            region, rows, _with_weights(self._signature(region, neighbours=True), region, demands), demands
+        )
         if near is not None and (_is_tied(near[0]) or near[1][OUTPUT].type.width == found[1][OUTPUT].type.width):
             found = near
-        return self._unfit(region, found[0]) or Kernel(region, *found, position, demands, self.target.scale_type)
+        return self._unfit(region, found[0], demands) or Kernel(
+            region, *found, position, demands, self.target.scale_type
+        )
 
     def _why_none(self, region: QuantizeRegionOp, rows: Sequence[KernelRow], asked: Signature) -> str:
         """Why no row fits: the pinned port that no row accepts if there is one, else the whole signature."""
@@ -246,7 +252,8 @@ class KernelChoice:
         asked = demands.get("bits")
         exact = [pair for pair in fitting if str(pair[1][OUTPUT].type.width) == asked]
         found = exact or fitting
-        return next((pair for pair in found if self._unfit(region, pair[0]) is None), next(iter(found), None))
+        unfit = (pair for pair in found if self._unfit(region, pair[0], demands) is None)
+        return next(unfit, next(iter(found), None))
 
     def _kept_float(self, region: QuantizeRegionOp) -> str | None:
         for spec in (*region.output_specs, *region.input_specs):
@@ -258,8 +265,10 @@ class KernelChoice:
                 return f"'{value_name(value)}' stays float, {known.float_reason}"
         return self.widths.floats.get(region)
 
-    def _unfit(self, region: QuantizeRegionOp, row: KernelRow) -> str | None:
+    def _unfit(self, region: QuantizeRegionOp, row: KernelRow, demands: Mapping[str, str]) -> str | None:
         """Why the operands do not fit the row; None if they do."""
+        if reason := self._unfit_blocks(region, row, demands):
+            return reason
         for index, value in enumerate(region.inputs):
             rule = row.input_rule(index)
             if rule.role in (Role.WEIGHT, Role.BIAS) and not is_constant(value):
@@ -275,13 +284,27 @@ class KernelChoice:
                 return reason
         return None
 
+    def _unfit_blocks(self, region: QuantizeRegionOp, row: KernelRow, demands: Mapping[str, str]) -> str | None:
+        """Why the weights cannot have the blocks that a recipe demands or the model pins; None if they can."""
+        if len(region.inputs) < 2 or row.input_rule(1).role is not Role.WEIGHT:
+            return None
+        known = self.constraints.get(region.inputs[1])
+        pinned = known.pinned if known is not None and known.pinned is not None else None
+        blocks = pinned.is_sub_channel if pinned is not None else BLOCK_SIZE in demands
+        if not blocks:
+            return None
+        if pinned is None and not row.input_rule(1).blocks:
+            return f"kernel '{row.kernel}' of target {self.target.name} takes no blocks of weights"
+        return unfit_blocks(region, demands, pinned) if row.input_rule(1).blocks else None
+
     def _unfit_pin(self, row: KernelRow, port: int, value: SSAValue) -> str | None:
         """Why a port cannot take the type that its value is pinned to, not even after a rescale; None if it can."""
         known, rule = self.constraints.get(value), row.rule(port)
         if known is None or known.pinned is None or rule.role is Role.BIAS:
             return None
-        pinned = known.pinned if known.pinned.is_sub_channel else rebased(known.pinned, rule.storage)
-        if not pinned.is_per_layer and not (rule.per_channel and pinned.is_per_channel):
+        pinned = rebased(known.pinned, rule.storage)
+        fits = (rule.per_channel and pinned.is_per_channel) or (rule.blocks and pinned.is_sub_channel)
+        if not pinned.is_per_layer and not fits:
             wanted = "one scale, or one per channel," if rule.per_channel else "one scale"
             blocks = ", which has one for each block" if pinned.is_sub_channel else ""
             blocks += "; normalize-quant-types makes it one of that kind" if pinned.normalized != pinned else ""
@@ -319,6 +342,15 @@ class KernelChoice:
         if bits:
             return AtLeast(max(bits))
         return self.storage_of.get(value) if neighbours else None
+
+
+def _with_weights(signature: Signature, region: QuantizeRegionOp, demands: Mapping[str, str]) -> Signature:
+    """The signature with the storage of weights that a recipe demands, unless the model pins it."""
+    storage = demanded_storage(demands)
+    first, *others = signature.inputs
+    if storage is None or not others or others[0] is not None or not is_constant(region.inputs[1]):
+        return signature
+    return replace(signature, inputs=(first, storage, *others[1:]))
 
 
 def left_float(program: Program) -> dict[QuantizeRegionOp, str]:

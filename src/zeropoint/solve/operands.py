@@ -9,15 +9,18 @@ from xdsl.ir import Attribute
 
 from zeropoint.ir.annotations import Fact
 from zeropoint.ir.constants import constant_array
-from zeropoint.ir.contractions import weight_channel_axis
+from zeropoint.ir.contractions import weight_channel_axis, weights_by_channel
 from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType
+from zeropoint.ir.quant.channel_scales import channel_scales
 from zeropoint.ir.quant.storage import MAX_WIDTH
 from zeropoint.ir.stablehlo import ConvolutionOp, DotGeneralOp
-from zeropoint.ir.tensors import Array
+from zeropoint.ir.tensors import Array, shape_of
 from zeropoint.ir.weights import Weights
+from zeropoint.numerics.arrays import FloatArray
+from zeropoint.solve.blocks import BLOCK_SIZE, block_type, with_room
 from zeropoint.solve.errors import PropagationError
 from zeropoint.solve.kernels import Kernel, rebased
-from zeropoint.solve.weights import bias_type, constant_type, held_weight_type, weight_type
+from zeropoint.solve.weights import bias_type, constant_type, held_weight_type, least_scales, weight_type
 from zeropoint.targets import Role
 
 CHANNELS_LISTED = 8
@@ -55,7 +58,7 @@ def operand_type(
     if rule.role is Role.BIAS:
         given, weight = before[:2]
         assert isinstance(given, UniformQuantizedType) and isinstance(weight, UniformQuantizedType)
-        return bias_type(kernel.storage(index), given, weight)
+        return bias_type(kernel.storage(index), given, weight, product_scales(region, weight))
     if rule.role is Role.WEIGHT:
         made = _weight_type(kernel, index, array, before[0], output, weights, pinned, channels)
         if fixed is not None and made != fixed:
@@ -67,6 +70,15 @@ def operand_type(
     if kernel.row.tied(index) and output is not None:
         return output
     return pinned or constant_type(array, kernel.storage(index), rule.zero_point, kernel.scale_type)
+
+
+def product_scales(region: QuantizeRegionOp, weight: UniformQuantizedType) -> FloatArray | None:
+    """The scale of each channel of weights in blocks; None for other weights."""
+    product = _contraction_in(region)
+    axis = None if product is None else weight_channel_axis(product)
+    if product is None or axis is None or not weight.is_sub_channel:
+        return None
+    return channel_scales(weight, axis, shape_of(product.rhs)[axis])
 
 
 def _weight_type(
@@ -90,6 +102,11 @@ def _weight_type(
     limit = (1 << (min(bits, MAX_WIDTH) - 2)) - 1
     # A 64-bit accumulator needs no headroom; only its bias is limited to 32 bits.
     greatest = None if bits <= MAX_WIDTH or output is None else 0.0
+    size = kernel.demands.get(BLOCK_SIZE) if pinned is None else None
+    if size is not None or (pinned is not None and pinned.is_sub_channel):
+        made = pinned or block_type(array, axis, kernel.storage(index), int(size or 0), kernel.scale_type)
+        least = least_scales(weights_by_channel(array, axis), given, bias, limit, greatest)
+        return with_room(made, axis, least, kernel.scale_type)
     if pinned is not None:
         return held_weight_type(
             pinned, array, axis, given, bias, limit, greatest_output=greatest, scale_type=kernel.scale_type

@@ -14,6 +14,7 @@ from zeropoint.ir.quant import Storage, UniformQuantizedType, stored_array
 from zeropoint.ir.quant.storage import MAX_WIDTH
 from zeropoint.ir.tensors import Array
 from zeropoint.numerics.accumulator import least_saturating_scale, least_weight_scale
+from zeropoint.numerics.arrays import FloatArray
 from zeropoint.numerics.ranges import SCALE_FLOOR, UNIT_SCALE, asymmetric, held_scale, symmetric
 
 
@@ -49,7 +50,7 @@ def weight_type(
         low, high = (np.broadcast_to(end, low.shape) for end in ranges.T)
         channels = np.clip(channels, np.minimum(low, 0)[:, None], np.maximum(high, 0)[:, None])
     scales = symmetric(low, high, storage.type, narrow=narrow).scale
-    least = _least_scales(channels, input_type, bias, limit, greatest_output)
+    least = least_scales(channels, input_type, bias, limit, greatest_output)
     scales = held_scale(np.maximum(np.asarray(scales, dtype=np.float64), least), scale_type)
     middle = 0 if storage.type.signed else 1 << (storage.type.width - 1)
     if not per_channel:
@@ -58,7 +59,7 @@ def weight_type(
     return UniformQuantizedType.per_channel(storage, axis, scales.tolist(), points.tolist())
 
 
-def _least_scales(
+def least_scales(
     channels: Array, input_type: UniformQuantizedType, bias: Array | None, limit: int, greatest_output: float | None
 ) -> Array:
     """The least scale of each channel at which its sums and its bias fit, or saturate without loss."""
@@ -99,7 +100,7 @@ def held_weight_type(
     passes = np.abs(held).sum(axis=1) * input_type.affine.reach + offset > limit
     if not passes.any():
         return pinned
-    least = _least_scales(channels, input_type, bias, limit, greatest_output)
+    least = least_scales(channels, input_type, bias, limit, greatest_output)
     grown = np.where(passes, held_scale(np.maximum(scales, least), scale_type), scales)
     expressed = pinned.expressed_type
     if not pinned.is_per_channel or pinned.axis is None:
@@ -107,18 +108,20 @@ def held_weight_type(
     return UniformQuantizedType.per_channel(storage, pinned.axis, grown, pinned.zero_points, expressed_type=expressed)
 
 
-def bias_type(storage: Storage, input_type: UniformQuantizedType, weight: UniformQuantizedType) -> UniformQuantizedType:
+def bias_type(
+    storage: Storage, input_type: UniformQuantizedType, weight: UniformQuantizedType, scales: FloatArray | None = None
+) -> UniformQuantizedType:
     """Scale s_in * s_w, per channel if the weight is, zero point 0 (`multiplier_accumulator_scale`).
 
-    A storage of more than 32 bits becomes i32: quantized types are at most that wide, and `weight_type` keeps every
-    bias within it.
+    `scales` are those of the sums of each channel, for weights in blocks (`channel_scales`). A storage of more than 32
+    bits becomes i32: quantized types are at most that wide, and `weight_type` keeps every bias within it.
     """
     if storage.type.width > MAX_WIDTH:
         storage = Storage.of("i32")
-    scales = (input_type.scale * weight.scales).tolist()
-    if not weight.is_per_channel:
-        return UniformQuantizedType.per_layer(storage, scales[0])
-    return UniformQuantizedType.per_channel(storage, 0, scales)
+    products = (input_type.scale * (weight.scales if scales is None else scales)).tolist()
+    if weight.is_per_layer:
+        return UniformQuantizedType.per_layer(storage, products[0])
+    return UniformQuantizedType.per_channel(storage, 0, products)
 
 
 def constant_type(

@@ -24,11 +24,12 @@ from zeropoint.targets.kernels import (
     Target,
 )
 from zeropoint.targets.load import load_target
-from zeropoint.targets.signature import AtLeast, Demand, EitherSign, Signature
+from zeropoint.targets.signature import NIBBLE, AtLeast, Demand, EitherSign, Signature, in_four_bits
 from zeropoint.targets.text import port_text, relation_text
 
 __all__ = [
     "DATA",
+    "NIBBLE",
     "OUTPUT",
     "TARGETS",
     "AtLeast",
@@ -49,6 +50,7 @@ __all__ = [
     "Target",
     "TargetError",
     "check_target",
+    "in_four_bits",
     "port_text",
     "relation_text",
     "target",

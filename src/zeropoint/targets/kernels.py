@@ -12,7 +12,7 @@ from enum import Enum
 from functools import cached_property
 
 from zeropoint.ir.quant import QuantizedType, Storage, UniformQuantizedType
-from zeropoint.targets.signature import AtLeast, Demand, EitherSign, Signature
+from zeropoint.targets.signature import NIBBLE, AtLeast, Demand, EitherSign, Signature, in_four_bits
 
 
 class Role(Enum):
@@ -46,9 +46,9 @@ WIDEST_TYPE = 32
 class PortRule:
     """Storage and parameters that a kernel accepts at a port.
 
-    `zero_point` None means any. `per_channel` allows one scale per output channel; `axis` is the quantized dimension in
-    the target's own layout. `wildcard` accepts every integer storage (only widths in `bits`, if given); `storage` is
-    then the default.
+    `zero_point` None means any. `per_channel` allows one scale per output channel, `blocks` one per block of a
+    channel's terms; `axis` is the quantized dimension in the target's own layout. `wildcard` accepts every integer
+    storage (only widths in `bits`, if given); `storage` is then the default.
     """
 
     role: Role
@@ -58,6 +58,7 @@ class PortRule:
     axis: int | None = None
     wildcard: bool = False
     bits: tuple[int, ...] = ()
+    blocks: bool = False
 
     def accepts(self, demand: Demand) -> bool:
         """Whether the port accepts a demand on its storage; a subrange of its storage is accepted too."""
@@ -67,6 +68,8 @@ class PortRule:
             return any(width >= demand.bits for width in self.widths)
         if isinstance(demand, EitherSign):
             return self.accepts(demand.storage) or self.accepts(demand.other)
+        if self.storage.type == NIBBLE.type:
+            demand = in_four_bits(demand)
         if self.wildcard:
             return demand.is_integer and (not self.bits or demand.type.width in self.bits)
         if self.storage.type.width > WIDEST_TYPE:
@@ -82,7 +85,7 @@ class PortRule:
     def resolve(self, demand: Demand) -> Storage:
         """The storage that satisfies a demand, which the port must accept."""
         if isinstance(demand, Storage):
-            return demand
+            return in_four_bits(demand) if self.storage.type == NIBBLE.type else demand
         if isinstance(demand, EitherSign):
             return demand.storage if self.accepts(demand.storage) else demand.other
         if demand is None or self.storage.type.width >= demand.bits or not self.wildcard:

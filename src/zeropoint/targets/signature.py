@@ -41,6 +41,17 @@ class EitherSign:
         return str(self.storage)
 
 
+NIBBLE = Storage.of("i4")
+
+
+def in_four_bits(storage: Storage) -> Storage:
+    """The i4 storage of the same integers, or of those less 8 if they are unsigned; `storage` if they do not fit."""
+    shift = 0 if storage.type.signed else NIBBLE.minimum
+    low, high = storage.minimum + shift, storage.maximum + shift
+    fits = NIBBLE.minimum <= low and high <= NIBBLE.maximum
+    return Storage(NIBBLE.type, low, high) if fits else storage
+
+
 Demand = Storage | AtLeast | EitherSign | None
 """A requirement on the storage of a port; None leaves it to the table."""
 

@@ -29,7 +29,11 @@ from zeropoint.targets.kernels import (
 _STORAGE = re.compile(r"(?P<any>\*)?(?P<type>[a-zA-Z0-9]+)(<(?P<low>-?\d+):(?P<high>-?\d+)>)?")
 _FIXED = re.compile(r"fixed_scale\([^(),]+,[^()]+\)")
 _CALL = re.compile(r"(?P<name>\w+)(\((?P<arguments>.*)\))?")
-PORT_FORM = "'ROLE STORAGE [zp=N] [per_channel] [axis=N] [bits=8|16]', as in 'weight i8<-127:127> zp=0 per_channel'"
+PORT_FORM = (
+    "'ROLE STORAGE [zp=N] [per_channel] [blocks] [axis=N] [bits=8|16]', as in 'weight i8<-127:127> zp=0 per_channel'"
+)
+FLAGS = ("per_channel", "blocks")
+"""Options without a value."""
 RELATIONS = (
     "free, multiplier_scale, same_scale, same_scale(0, out), "
     "fixed_scale(1/256, -128), fixed_scale(1/256, -128, 0, out), fixed_scale(1/64, 0, 0), fixed_scale(1/32, 0, out), "
@@ -70,11 +74,7 @@ def parse_port(text: str) -> PortRule:
     options: dict[str, str] = {}
     for word in words[2:]:
         key, _, value = word.partition("=")
-        if (
-            key not in ("zp", "per_channel", "axis", "bits")
-            or (key == "per_channel") != (value == "")
-            or key in options
-        ):
+        if key not in ("zp", *FLAGS, "axis", "bits") or (key in FLAGS) != (value == "") or key in options:
             raise ValueError(f"found '{word}' in port '{text}', expected {PORT_FORM}")
         options[key] = value
     return _port(text, role, storage, wildcard, options)
@@ -96,7 +96,9 @@ def _port(text: str, role: Role, storage: Storage, wildcard: bool, options: dict
     per_channel = "per_channel" in options
     if (per_channel or axis is not None) and role not in (Role.WEIGHT, Role.BIAS):
         raise ValueError(f"found per-channel parameters in port '{text}', expected them of weights and biases only")
-    return PortRule(role, storage, zero_point, per_channel, axis, wildcard, bits)
+    if "blocks" in options and role is not Role.WEIGHT:
+        raise ValueError(f"found blocks in port '{text}', expected them of weights only")
+    return PortRule(role, storage, zero_point, per_channel, axis, wildcard, bits, "blocks" in options)
 
 
 def parse_relation(text: str, load_function: FunctionLoader) -> Relation:
@@ -157,6 +159,8 @@ def port_text(rule: PortRule) -> str:
         words.append(f"zp={rule.zero_point}")
     if rule.per_channel:
         words.append("per_channel")
+    if rule.blocks:
+        words.append("blocks")
     if rule.axis is not None:
         words.append(f"axis={rule.axis}")
     if rule.bits:

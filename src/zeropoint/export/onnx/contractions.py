@@ -20,6 +20,7 @@ from zeropoint.export.onnx.emission import Emission, Tensor, clamped
 from zeropoint.export.onnx.graph import Attributes
 from zeropoint.ir.annotations import PINNED
 from zeropoint.ir.quant import Storage, UniformQuantizedType
+from zeropoint.ir.quant.channel_scales import transposed_blocks
 from zeropoint.ir.stablehlo import BroadcastInDimOp, ConvolutionOp, DotGeneralOp
 from zeropoint.ir.stablehlo.arrays import array_values, padding_values
 from zeropoint.ir.stablehlo.attributes import ConvolutionLayout
@@ -69,10 +70,7 @@ def _turned(kind: UniformQuantizedType, order: Sequence[int]) -> UniformQuantize
     """The type of a tensor after its dimensions are reordered."""
     if kind.blocks is None:
         return kind if kind.axis is None else _with_axis(kind, list(order).index(kind.axis))
-    sizes = dict(kind.blocks)
-    blocks = [(index, sizes.get(axis, 1)) for index, axis in enumerate(order)]
-    scales, points = (array.transpose(order) for array in kind.data.arrays())
-    return UniformQuantizedType.sub_channel(kind.storage, blocks, scales, points)
+    return transposed_blocks(kind, order)
 
 
 def _name(kernel: Kernel, emit: Emission) -> str:

@@ -18,8 +18,9 @@ scales is a power of two, scales are changed by shifts, whose ties go away from 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
+import numpy as np
 from xdsl.dialects.builtin import AnyFloat, Float64Type, FloatAttr, IntegerType, StringAttr, TensorType, f64, i1
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
@@ -33,13 +34,17 @@ from xdsl.irdl import (
 )
 from xdsl.traits import Pure
 
+from zeropoint.ir.quant.channel_scales import channel_scales
 from zeropoint.ir.quant.checks import refusal
+from zeropoint.ir.quant.storage import Storage
 from zeropoint.ir.quant.types import UniformQuantizedType
 from zeropoint.ir.tensors import element_of, shape_of
 
 WIDTHS = (8, 16)
 WEIGHT_WIDTHS = (4, 8, 16)
 BIAS_WIDTHS = (8, 16, 32)
+SUMS = Storage.of("i32")
+"""The storage of results that are the sums of products."""
 
 FUNCTIONS = {
     "IDENTITY": None,
@@ -240,14 +245,16 @@ class RealMatMulBase(RealOp):
     """A product of matrices, or of two stacks of as many.
 
     Quantized weights (`rhs`) of one matrix may have 4 bits, and a scale per column or per block (`numerics.blockwise`).
+    A product without bias and clamp may have a result of i32 with the scales of the products: the saturated sums.
     """
 
     lhs = operand_def()
     rhs = operand_def()
 
     def _check_matrices(self) -> None:
-        for role, value in (("lhs", self.lhs), ("result", self.result)):
-            _check_value(self, role, value)
+        _check_value(self, "lhs", self.lhs)
+        if not self.gives_sums:
+            _check_value(self, "result", self.result)
         _check_weights(self, self.rhs)
         given = _matmul_shape(shape_of(self.lhs), shape_of(self.rhs))
         if given is None or given != tuple(shape_of(self.result)):
@@ -257,6 +264,29 @@ class RealMatMulBase(RealOp):
             )
         self._check_kinds()
         self._check_clamp()
+        if self.gives_sums:
+            self._check_sums()
+
+    @property
+    def gives_sums(self) -> bool:
+        """Whether the result is the sums of products in i32."""
+        element = element_of(self.result) if _is_tensor(self.result) else None
+        return isinstance(element, UniformQuantizedType) and element.storage == SUMS
+
+    def _check_sums(self) -> None:
+        lhs, rhs, result = (
+            cast("UniformQuantizedType", element_of(value)) for value in (self.lhs, self.rhs, self.result)
+        )
+        axis = len(shape_of(self.result)) - 1
+        scales = lhs.scale * channel_scales(rhs, 1, shape_of(self.result)[-1])
+        plain = self.clamp_min is None and self.clamp_max is None and len(self.operands) == 2
+        fits = result.axis in (None, axis) and not result.zero_points.any() and np.array_equal(result.scales, scales)
+        if not plain or not fits:
+            raise refusal(
+                self,
+                "a result of i32 must have the scales of the products, zero point 0, no bias and no clamp, "
+                f"but got '{self.result.type}'",
+            )
 
     def verify_(self) -> None:
         """Check that the matrices fit, kinds and the clamp."""

@@ -1,0 +1,25 @@
+"""Constants of 4 bits, which native code holds in bytes: a conversion of one is made at compile time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from xdsl.dialects.builtin import IntegerType, Signedness
+from xdsl.ir import SSAValue
+
+from zeropoint.expand.emission import Emission
+from zeropoint.ir.stablehlo import ConvertOp
+from zeropoint.ir.tensors import element_of, with_element
+
+NARROW = tuple(IntegerType(width, sign) for width in (2, 4) for sign in Signedness)
+
+
+def converted(emit: Emission, op: ConvertOp) -> Sequence[SSAValue] | None:
+    """The constant in bytes, converted to a wider result; None unless it has integers of fewer bits than a byte."""
+    array = emit.array(op.operand) if element_of(op.operand) in NARROW else None
+    if array is None:
+        return None
+    made = emit.constant(np.asarray(array, np.uint8 if array.dtype.kind == "u" else np.int8))
+    wanted = element_of(op.result)
+    return [made if element_of(made) == wanted else emit.add(ConvertOp(made, with_element(made, wanted)))]

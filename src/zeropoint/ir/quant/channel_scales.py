@@ -1,0 +1,44 @@
+"""The scales of products with weights: one for each output channel, also if the weights have one a block."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from zeropoint.ir.quant.types import UniformQuantizedType
+from zeropoint.numerics.arrays import FloatArray
+
+
+def channel_scales(kind: UniformQuantizedType, axis: int, channels: int) -> FloatArray:
+    """The scale of the sums of each channel along `axis` of the weights: [channels], or [1] for a per-layer type.
+
+    In blocks, the greatest scale of the channel's blocks (`numerics.blockwise`).
+    """
+    if not kind.is_sub_channel:
+        return kind.scales
+    scales = np.moveaxis(kind.scales, axis, 0)
+    greatest = scales.reshape(scales.shape[0], -1).max(axis=1)
+    return np.repeat(greatest, channels // greatest.size)
+
+
+def with_least_scales(kind: UniformQuantizedType, axis: int, least: FloatArray) -> UniformQuantizedType:
+    """A sub-channel type whose channels have at least the scales `least`, [channels].
+
+    All blocks of a channel grow by one factor, so that their ratios stay.
+    """
+    scales = np.moveaxis(kind.scales, axis, 0)
+    rows = scales.reshape(scales.shape[0], -1)
+    wanted = least.reshape(rows.shape[0], -1).max(axis=1)
+    grown = rows * np.maximum(1.0, wanted / rows.max(axis=1))[:, None]
+    made = np.moveaxis(grown.reshape(scales.shape), 0, axis)
+    return UniformQuantizedType(replace(kind.data, scales=tuple(map(float, made.reshape(-1)))))
+
+
+def transposed_blocks(kind: UniformQuantizedType, order: Sequence[int]) -> UniformQuantizedType:
+    """A sub-channel type after the dimensions of its tensor are reordered."""
+    sizes = dict(kind.blocks or ())
+    blocks = [(index, sizes[axis]) for index, axis in enumerate(order) if axis in sizes]
+    scales, points = (array.transpose(order) for array in (kind.scales, kind.zero_points))
+    return UniformQuantizedType.sub_channel(kind.storage, blocks, scales, points, expressed_type=kind.expressed_type)
