@@ -94,7 +94,8 @@ def _weights(lowering: Lowering, op: Contraction, weight: Array) -> SSAValue:
     assert kind is not None and given is not None
     element = storage_element(given)
     low, high = kind.affine.centred_range
-    if not kind.zero_points.any() and storage_element(kind) == element and not _fits(low, high, NIBBLE):
+    narrower = _fits(low, high, NIBBLE if element.width.data == BYTE else BYTE)
+    if not kind.zero_points.any() and storage_element(kind) == element and not narrower:
         return lowering.stored(op.rhs)
     return held_weights(lowering, weight, element, (int(low), int(high)), location_of(op.rhs))
 
