@@ -197,3 +197,48 @@ def test_the_table_names_the_ranges_that_set_an_end_of_a_shared_type() -> None:
     lines = [line for line in str(made.explain()).splitlines() if "!quant.uniform" in line]
     assert len(lines) == 3  # both operands and the result
     assert all("range [-8, 9]: quant.stats 'arg1'" in line for line in lines)
+
+
+FUNCTION = """
+from zeropoint.ir.quant import Storage, UniformQuantizedType
+
+def quarter(inputs, outputs):
+    if isinstance(outputs[0], UniformQuantizedType):
+        return [], []
+    outputs[0] = UniformQuantizedType.per_layer(Storage.of("i8"), 0.25)
+    return [], [0]
+"""
+ROW = 'name = "mine"\nextends = "cpu"\n[[kernel]]\nname = "add"\ninputs = ["const i8"]\noutput = "act i8"\n'
+
+
+def because(made: Quantization, name: str) -> str:
+    """What the table says about a value."""
+    lines = [*explain(made.integer).overview().splitlines(), "end"]
+    first = next(index for index, line in enumerate(lines) if line.strip().startswith(f"{name} "))
+    more = next(index for index in range(first + 1, len(lines)) if not lines[index].startswith("     "))
+    return " ".join(" ".join(lines[first:more]).split())
+
+
+def test_the_table_names_the_function_of_a_kernel_that_set_a_type(tmp_path: Path) -> None:
+    (tmp_path / "f.py").write_text(FUNCTION)
+    target = tmp_path / "mine.toml"
+    target.write_text(f'{ROW}relation = "python:f.py:quarter"\n')
+    made = quantize(network(), SAMPLES, Options(str(target), observer="minmax"))
+    table = because(made, "stem")
+    assert "parameters !quant.uniform<i8:f32, 2.500000e-01>: kernel add 'stem': python:f.py:quarter" in table
+
+
+ANNOTATED = """func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %s = "quant.stats"(%x) {layerStats = dense<[-9.0, 9.0]> : tensor<2xf32>} : (tensor<4xf32>) -> tensor<4xf32>
+  %y = stablehlo.sine %s : tensor<4xf32> loc("wave")
+  return %y : tensor<4xf32>
+}"""
+
+
+def test_the_table_names_the_rule_whose_range_or_parameters_decided() -> None:
+    rules = [{"name": "arg0", "range": [-2.0, 2.0]}, {"name": "wave", "scale": 0.0625}]
+    made = quantize(parse_program(ANNOTATED), None, Options(recipe=recipe_of(rules)))
+    assert "range [-2, 2]: recipe: rule 1 (name 'arg0')" in because(made, "arg0")
+    assert "<i8:f32, 6.250000e-02>: recipe: rule 2 (name 'wave')" in because(made, "wave")
+    values = {value.name: value.type for value in explain(made.integer).values}
+    assert values["arg0"] == f"!quant.uniform<i8:f32, {4 / 255:.17g}:-1>"

@@ -142,3 +142,9 @@ def facts_of(op: Operation, attribute: str = FACTS) -> list[Fact]:
 def state_facts(op: Operation, facts: Iterable[Fact], attribute: str = FACTS) -> None:
     """Attach facts to an op, replacing those in the same attribute."""
     op.attributes[attribute] = ArrayAttr([fact.attribute() for fact in facts])
+
+
+def demanded_by(op: Operation) -> str | None:
+    """The rule of a recipe that states parameters, a range or a width of what an op makes; None if there is none."""
+    stating = (fact.source for fact in facts_of(op, DEMANDS) if fact.name in ("scale", "range", "bits"))
+    return next(stating, None)

@@ -177,12 +177,14 @@ def _pin_input(program: Program, argument: SSAValue, demands: Mapping[str, Fact]
     if isinstance(stated, CalibratedQuantizedType):
         observed = StatisticsOp(argument, (stated.minimum, stated.maximum))
         observed.location = location_of(argument)
+        state_facts(observed, demands.values(), DEMANDS)
         program.entry.insert_op_before(observed, first)
         argument.replace_uses_with_if(observed.res, lambda use: use.operation is not observed)
         return
     quantize = QuantizeCastOp(argument, with_element(argument, stated))
     dequantize = DequantizeCastOp(quantize.result, argument.type)
     quantize.location = dequantize.location = location_of(argument)
+    state_facts(dequantize, demands.values(), DEMANDS)
     program.entry.insert_ops_before([quantize, dequantize], first)
     argument.replace_uses_with_if(dequantize.results[0], lambda use: use.operation is not quantize)
 

@@ -26,7 +26,7 @@ from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
 from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 from xdsl.rewriter import Rewriter
 
-from zeropoint.ir.annotations import EXTREMES, OF_TARGET, PINNED, QUANTILES, Fact, Salience, state_facts
+from zeropoint.ir.annotations import EXTREMES, OF_TARGET, PINNED, QUANTILES, Fact, Salience, demanded_by, state_facts
 from zeropoint.ir.constants import constant_array
 from zeropoint.ir.element_types import OPEN
 from zeropoint.ir.locations import location_of, value_name, written_name
@@ -250,7 +250,9 @@ def _read_statistics(op: StatisticsOp, constraints: Constraints) -> None:
             "expected finite numbers, the least first; calibrate again, or leave the statistics out",
             op,
         )
-    constraints.of(value).observe(low, high, "calibrated", f"quant.stats '{value_name(op.res)}'")
+    rule = demanded_by(op)
+    source = rule or f"quant.stats '{value_name(op.res)}'"
+    constraints.of(value).observe(low, high, "calibrated" if rule is None else "user", source)
     if op.axis_stats is not None and op.axis is not None:
         constraints.of(value).channels = _channels(op, op.axis.value.data, inline_array(op.axis_stats), value)
     constraints.of(value).quantiles = _stated_numbers(op, QUANTILES) or constraints.of(value).quantiles
@@ -305,7 +307,7 @@ def _rescaled(value: SSAValue, given: UniformQuantizedType, wanted: UniformQuant
 def _state_element(constraints: Constraints, value: SSAValue, quantized: SSAValue, op: Operation) -> None:
     element = _element(quantized)
     if isinstance(element, QuantizedType):
-        constraints.state(value, element, "user", f"{op.name} '{value_name(op.results[0])}'")
+        constraints.state(value, element, "user", demanded_by(op) or f"{op.name} '{value_name(op.results[0])}'")
 
 
 def _element(quantized: SSAValue) -> Attribute:
@@ -333,7 +335,7 @@ def _read_specs(region: QuantizeRegionOp, constraints: Constraints) -> None:
 
     `!quant.none` and `!quant.any` apply to the port alone, not to the value (see `kernels.py`).
     """
-    source = f"specs of {region.logical_kernel.data} '{value_name(region.outputs[0])}'"
+    source = demanded_by(region) or f"specs of {region.logical_kernel.data} '{value_name(region.outputs[0])}'"
     for value, spec in _ports(region):
         if isinstance(spec, UniformQuantizedType | CalibratedQuantizedType):
             constraints.state(value, spec, "user", source)

@@ -9,6 +9,7 @@ from zeropoint.ir.annotations import FACTS, Fact
 from zeropoint.ir.program import Program
 from zeropoint.solve.classes import ScaleClass
 from zeropoint.solve.specs import Specs
+from zeropoint.solve.termination import Port
 
 
 def state_input_facts(program: Program, specs: Specs) -> None:
@@ -19,20 +20,26 @@ def state_input_facts(program: Program, specs: Specs) -> None:
     entries = [dict[str, Attribute](entry.data) for entry in known]
     for argument, entry in zip(program.entry.args, entries, strict=True):
         if argument in specs.graph.value_nodes:
-            facts = [fact for found in _classes(argument, specs) for fact in _facts(found)]
-            entry[FACTS] = ArrayAttr([fact.attribute() for fact in dict.fromkeys(facts)])
+            entry[FACTS] = ArrayAttr([fact.attribute() for fact in dict.fromkeys(_facts(argument, specs))])
     function.properties["arg_attrs"] = ArrayAttr([DictionaryAttr(entry) for entry in entries])
 
 
-def _classes(argument: SSAValue, specs: Specs) -> list[ScaleClass]:
-    """The classes of the ports that read an argument, one for each type."""
+def _facts(argument: SSAValue, specs: Specs) -> list[Fact]:
+    """The facts of an argument's type; of each type if every kernel that reads it quantizes it for itself."""
     if not specs.graph.is_quantized_by_readers(argument):
-        return [specs.value_class(argument)]
+        return _of_class(specs.value_class(argument))
     ports = [(kernel.region, i) for kernel in specs.graph.kernels for i, v in kernel.data_ports() if v is argument]
-    classes = {specs.port_type(port): specs.port_class(port) for port in reversed(ports)}
-    return list(reversed(classes.values()))
+    by_type = {specs.port_type(port): _of_port(port, specs) for port in reversed(ports)}
+    return [fact for facts in reversed(by_type.values()) for fact in facts]
 
 
-def _facts(found: ScaleClass) -> list[Fact]:
+def _of_port(port: Port, specs: Specs) -> list[Fact]:
+    if port in specs.apart:
+        made, source = specs.apart[port]
+        return [Fact("parameters", str(made), "kernel", source)]
+    return _of_class(specs.port_class(port))
+
+
+def _of_class(found: ScaleClass) -> list[Fact]:
     decided = Fact("parameters", str(found.parameters()), "default", f"{found.rule} range")
     return [*found.facts, *([] if found.fixed is not None else [decided])]

@@ -33,22 +33,31 @@ def value_table(values: Sequence[Value]) -> str:
     for column in ("value", "kernel", "type", "because"):
         table.add_column(column, overflow="fold")
     for value in values:
-        table.add_row(value.name, value.kind, short(value.type), short(_decisive(value.facts)))
+        table.add_row(value.name, value.kind, short(value.type), short(_decisive(value)))
     return rendered(table, WIDTH)
 
 
-def _decisive(facts: Sequence[Fact]) -> str:
-    """The fact that decided a type; of the ranges of several values that share it, those that set an end."""
-    first = next((fact for fact in facts if fact.name != "same scale"), None)
-    if first is None:
+def _decisive(value: Value) -> str:
+    """The fact that decided a type: the kernel, function or rule that set it, else the ranges that set an end."""
+    facts = [fact for fact in value.facts if fact.name != "same scale"]
+    setting = [fact for fact in facts if fact.name == "parameters" and fact.value == value.type]
+    shown = next((fact for fact in setting if fact.salience in ("user", "kernel")), next(iter(facts), None))
+    if shown is None:
         return ""
-    ranges = [fact for fact in facts if fact.name == "range" and _RANGE.fullmatch(fact.value)]
-    if first not in ranges:
-        return f"{first.name} {first.value}: {first.source}"
+    ranges = _strongest([fact for fact in facts if fact.name == "range" and _RANGE.fullmatch(fact.value)])
+    if shown.name != "range" or not ranges:
+        return f"{shown.name} {shown.value}: {shown.source}"
     ends = [tuple(map(float, fact.value[1:-1].split(","))) for fact in ranges]
     low, high = min(low for low, _ in ends), max(high for _, high in ends)
     sources = dict.fromkeys(f.source for f, (a, b) in zip(ranges, ends, strict=True) if a == low or b == high)
     return f"range [{low:g}, {high:g}]: {', '.join(sources)}"
+
+
+def _strongest(facts: Sequence[Fact]) -> list[Fact]:
+    """Those that no stronger fact replaces."""
+    order = list(BECAUSE)
+    most = max((order.index(fact.salience) for fact in facts), default=0)
+    return [fact for fact in facts if order.index(fact.salience) == most]
 
 
 def short(text: str) -> str:
