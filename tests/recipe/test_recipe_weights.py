@@ -143,3 +143,16 @@ def test_the_weights_of_a_model_file_have_their_names() -> None:
 def constants(program: Program, name: str | None = None) -> list[Any]:
     ops = [op for op in program.entry.ops if isinstance(op, ConstantOp)]
     return [elements(op, program.weights) for op in ops if name in (None, location_text(op.location))]
+
+
+@pytest.mark.parametrize("name", ["fc.weight", "offset"])
+def test_a_range_of_a_constant_holds_on_a_target_of_powers_of_two(name: str) -> None:
+    rule = {"name": name, "range": [-2.0, 2.0]}  # four times what the values need
+    fused = apply_recipe(fuse(simplify(model())), recipe_of([rule]))
+    asked = instrument(fused)
+    found = propagate(state_ranges(asked, collect(asked, SAMPLES)), target("shift_only"))
+    check_kernels(found, target("shift_only"))
+    specs = {str(op.logical_kernel.data): op.input_specs for op in found.entry.ops if isinstance(op, QuantizeRegionOp)}
+    made = specs["fully_connected" if name == "fc.weight" else "add"].data[1]
+    assert isinstance(made, UniformQuantizedType)
+    assert made.scales.tolist() == [2.0**-5]  # 2 / 127, rounded up; 2^-8 without the rule

@@ -17,7 +17,7 @@ Source: the RFC on quantization transformations, section "Model Constraints"; "M
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from math import isfinite
 
@@ -33,17 +33,14 @@ from zeropoint.ir.locations import location_of, value_name, written_name
 from zeropoint.ir.normalizations import epsilon, row_variances
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import (
-    AnyQuantizedType,
     CalibratedQuantizedType,
     CoupledRefOp,
     DequantizeCastOp,
-    NoQuantizedType,
     QuantizeCastOp,
     QuantizedType,
     QuantizeRegionOp,
     StatisticsOp,
     StatisticsRefOp,
-    Storage,
     UniformQuantizedType,
 )
 from zeropoint.ir.stablehlo import ConstantOp, GatherOp, UniformDequantizeOp, UniformQuantizeOp
@@ -53,74 +50,12 @@ from zeropoint.numerics.ranges import held_scale
 from zeropoint.solve.classes import real_range
 from zeropoint.solve.errors import PropagationError
 from zeropoint.solve.rescale import rescale_region
+from zeropoint.solve.value_constraint import ValueConstraint
 
 QUANTIZES = (QuantizeCastOp, UniformQuantizeOp)
 DEQUANTIZES = (DequantizeCastOp, UniformDequantizeOp)
-STRENGTH: Mapping[Salience, int] = {"default": 0, "calibrated": 1, "user": 2, "kernel": 3}
-"""Precedence of facts. Of equally strong facts, ranges are merged; differing parameters are an error."""
-
 WIDEST = 16
 """Bits of the widest activation. Wider types are accumulators."""
-
-
-NARROW = 8
-"""Bits of the widest storage for which calibration chooses a range: a narrower one rounds less and saturates more."""
-
-
-@dataclass
-class ValueConstraint:
-    """The constraints on one value.
-
-    `strength` is the precedence of the range. `extremes` are the least and the greatest observed value if the range
-    leaves some out. `quantiles` are the medians of equal-count bins of the observed values.
-    `channels` has the ranges along one axis: the axis, and an array of [minimum, maximum] rows.
-    """
-
-    minimum: float | None = None
-    maximum: float | None = None
-    strength: int = 0
-    pinned: UniformQuantizedType | None = None
-    least_bits: int | None = None
-    float_reason: str | None = None
-    coupled: str | None = None
-    extremes: tuple[float, float] | None = None
-    quantiles: tuple[float, ...] = ()
-    channels: tuple[int, Array] | None = None
-    facts: list[Fact] = field(default_factory=list[Fact])
-
-    def observe(self, minimum: float, maximum: float, salience: Salience, source: str) -> None:
-        """Add a range. It replaces a weaker one, is merged with an equally strong one, and yields to a stronger one."""
-        strength = STRENGTH[salience]
-        self.facts.append(Fact("range", f"[{minimum:g}, {maximum:g}]", salience, source))
-        if strength < self.strength:
-            return
-        if strength == self.strength and self.minimum is not None and self.maximum is not None:
-            minimum, maximum = min(minimum, self.minimum), max(maximum, self.maximum)
-        self.minimum, self.maximum, self.strength = minimum, maximum, strength
-
-    def within(self, storage: Storage) -> ValueConstraint:
-        """The constraint for a storage: one that is wider than `NARROW` holds every observed value."""
-        if self.extremes is None or storage.type.width <= NARROW or self.strength != STRENGTH["calibrated"]:
-            return self
-        low, high = self.extremes
-        fact = Fact("range", f"[{low:g}, {high:g}]", "calibrated", f"all observed values, in {storage}")
-        return replace(self, minimum=low, maximum=high, facts=[*self.facts, fact])
-
-    def state(self, stated: QuantizedType, salience: Salience, source: str) -> None:
-        """Add what a quantized type states about the value. Raises ValueError for a second, different pinned type."""
-        if isinstance(stated, UniformQuantizedType):
-            if self.pinned not in (None, stated):
-                raise ValueError(f"found pinned types {self.pinned} and {stated}, expected one")
-            self.pinned = stated
-            self.facts.append(Fact("parameters", str(stated), salience, source))
-        elif isinstance(stated, AnyQuantizedType):
-            self.least_bits = max(self.least_bits or 0, stated.storage.type.width)
-            self.facts.append(Fact("bits", f"at least {self.least_bits}", salience, source))
-        elif isinstance(stated, CalibratedQuantizedType):
-            self.observe(stated.minimum, stated.maximum, salience, source)
-        elif isinstance(stated, NoQuantizedType):
-            self.float_reason = f"{source}: do not quantize"
-            self.facts.append(Fact("quantize", "false", salience, source))
 
 
 @dataclass
@@ -212,11 +147,7 @@ def _read(op: Operation, constraints: Constraints) -> SSAValue | None:
     if isinstance(op, StatisticsRefOp):
         return op.arg
     if isinstance(op, ConstantOp):
-        pinned = op.attributes.get(PINNED)
-        if pinned is not None and not constraints.holds(pinned):
-            del op.attributes[PINNED]
-        elif isinstance(pinned, UniformQuantizedType):
-            constraints.state(op.output, pinned, "user", f"constant '{value_name(op.output)}'")
+        _read_pinned(op, constraints)
         return None
     if isinstance(op, CoupledRefOp):
         found = constraints.of(root(op.arg))
@@ -229,6 +160,24 @@ def _read(op: Operation, constraints: Constraints) -> SSAValue | None:
     if not _meets_region(root(value)):
         return value if isinstance(element_of(op.operands[0]), OPEN) else None
     return _read_pair(op, value, constraints)
+
+
+def _read_pinned(op: ConstantOp, constraints: Constraints) -> None:
+    """Record the type that a constant is pinned to. The target may not have it: then its values decide, not the pin.
+
+    A range of the user's recipe holds even there, with the next scale that the target has.
+    """
+    pinned, rule = op.attributes.get(PINNED), demanded_by(op)
+    if not isinstance(pinned, UniformQuantizedType):
+        return
+    if not constraints.holds(pinned):
+        del op.attributes[PINNED]
+        if rule is None:
+            return
+        scales = held_scale(pinned.scales, constraints.scale_type)
+        pinned = UniformQuantizedType(replace(pinned.data, scales=tuple(scales.tolist())))
+        op.attributes[PINNED] = pinned
+    constraints.state(op.output, pinned, "user", rule or f"constant '{value_name(op.output)}'")
 
 
 def _stated_range(op: StatisticsOp) -> tuple[float, float]:

@@ -23,13 +23,14 @@ from zeropoint.ir.locations import value_name
 from zeropoint.ir.quant import QuantizeRegionOp
 from zeropoint.ir.tensors import shape_of
 from zeropoint.solve.classes import middle, real_range
-from zeropoint.solve.constraints import Constraints, ValueConstraint
+from zeropoint.solve.constraints import Constraints
 from zeropoint.solve.errors import PropagationError
 from zeropoint.solve.kernels import Kernel, rebased
 from zeropoint.solve.nodes import Node
 from zeropoint.solve.precision import needs, own_step
 from zeropoint.solve.read_ranges import CALIBRATED, taken_by
 from zeropoint.solve.termination import Port
+from zeropoint.solve.value_constraint import ValueConstraint
 from zeropoint.targets import SameScale
 
 

@@ -23,7 +23,8 @@ from zeropoint.ir.annotations import Fact
 from zeropoint.ir.locations import value_name
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp
-from zeropoint.solve.constraints import STRENGTH, Constraints, ValueConstraint
+from zeropoint.solve.constraints import Constraints
+from zeropoint.solve.value_constraint import STRENGTH, ValueConstraint
 from zeropoint.targets.logical_kernels import PASSES_ELEMENTS
 
 Range = tuple[float, float]
