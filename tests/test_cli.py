@@ -281,7 +281,7 @@ def test_an_option_that_click_refuses_ends_with_what_is_wrong(options: str, mess
             "found --io with --emit kernels",
         ),
         ("quantize model.onnx --data data.npz -o out.mlir --effort none --validation data.npz", "--effort none"),
-        ("quantize model.onnx -o out.mlir --observer mse", "found --observer with a model that is calibrated already"),
+        ("quantize model.onnx -o out.mlir --preprocess resize=8", "found --preprocess with no --data"),
         (
             "run quantized.mlir --input data.npz -o out.npz --args x",
             "found --args with --input",

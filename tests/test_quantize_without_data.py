@@ -11,7 +11,7 @@ from click.testing import CliRunner
 import zeropoint as zp
 from zeropoint.calibrate import collect, instrument, state_ranges
 from zeropoint.cli import main
-from zeropoint.ir.text import parse_program
+from zeropoint.ir.text import parse_program, print_program
 from zeropoint.options import Options
 from zeropoint.pipeline import quantize
 from zeropoint.solve import MissingStatistics
@@ -84,6 +84,37 @@ def test_corrections_run_on_the_data_of_a_model_that_states_all_its_ranges() -> 
         np.testing.assert_array_equal(runs[0](**sample)["y"], runs[1](**sample)["y"])
 
 
-def test_corrections_without_data_are_refused() -> None:
-    with pytest.raises(zp.Error, match="found corrections empirical_bias without data, expected samples to fit"):
-        zp.quantize(STATED, corrections=["empirical_bias"])
+@pytest.mark.parametrize(
+    ("flag", "name", "value", "message"),
+    [
+        ("--effort", "effort", "best", "found effort 'best' (--effort) without data, expected samples to fit"),
+        ("--correct", "corrections", "empirical_bias", "found corrections empirical_bias (--correct) without data"),
+        ("--observer", "observer", "mse", "found observer 'mse' (--observer) without data, expected values to observe"),
+        ("--least-sqnr", "least_sqnr", "30", "found least_sqnr without data, expected samples to measure"),
+        ("--budget", "budget", "quality=30", "found a budget without data, expected samples to measure"),
+        ("--validation", "validation", "x.npz", "found validation samples (--validation) without data, expected"),
+    ],
+)
+def test_an_option_that_needs_data_is_refused_without_it(
+    tmp_path: Path, flag: str, name: str, value: str, message: str
+) -> None:
+    """By the command and by the library, in the same words."""
+    path, out = tmp_path / "model.mlir", tmp_path / "out.mlir"
+    path.write_text(STATED)
+    np.savez(tmp_path / "x.npz", x=X[None])
+    given = str(tmp_path / value) if value.endswith(".npz") else value
+    said = CliRunner().invoke(main, ["quantize", str(path), "-o", str(out), flag, given])
+    assert said.exit_code == 2
+    assert message in said.stderr
+    argument = {"corrections": [value], "least_sqnr": 30.0}.get(name, given)
+    with pytest.raises(zp.Error) as raised:
+        zp.quantize(path, **{name: argument})
+    assert message in str(raised.value)
+
+
+def test_no_effort_needs_no_data(tmp_path: Path) -> None:
+    path, out = tmp_path / "model.mlir", tmp_path / "out.mlir"
+    path.write_text(STATED)
+    assert CliRunner().invoke(main, ["quantize", str(path), "-o", str(out), "--effort", "none"]).exit_code == 0
+    first, second = (print_program(made.program) for made in (zp.quantize(path, effort="none"), zp.quantize(path)))
+    assert first == second

@@ -160,6 +160,25 @@ def check_effort(effort: str, corrections: Sequence[str] | None) -> None:
         )
 
 
+def check_without_data(options: Options, *, validation: bool) -> None:
+    """Raise OptionError for an option that only data makes effective, where there is none.
+
+    The defaults need no data: without it no corrections are tried. `validation` says whether there are such samples.
+    """
+    fits = "samples to fit corrections on and to judge them"
+    needs = (
+        (options.least_sqnr is not None, "least_sqnr", "samples to measure the outputs with"),
+        (options.budget is not None, "a budget", "samples to measure the outputs with"),
+        (bool(options.corrections), f"corrections {', '.join(options.corrections or ())} (--correct)", fits),
+        (options.effort not in ("none", DEFAULT_EFFORT), f"effort '{options.effort}' (--effort)", fits),
+        (options.observer != DEFAULT_OBSERVER, f"observer '{options.observer}' (--observer)", "values to observe"),
+        (validation, "validation samples (--validation)", "samples to fit corrections on"),
+    )
+    for given, what, expected in needs:
+        if given:
+            raise OptionError(f"found {what} without data, expected {expected} (--data)")
+
+
 def one_of(name: str, found: str, choices: Sequence[str]) -> None:
     """Raise OptionError if an option is none of the choices."""
     check_arguments(**{name: found})

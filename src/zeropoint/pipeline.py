@@ -38,7 +38,7 @@ from zeropoint.ir.outputs import made_folder
 from zeropoint.ir.program import Program
 from zeropoint.ir.tensors import Array
 from zeropoint.lower import integer_io
-from zeropoint.options import Options, check_options
+from zeropoint.options import Options, check_options, check_without_data
 from zeropoint.passes import (
     ASKING_PASSES,
     CALIBRATED_PASSES,
@@ -139,7 +139,7 @@ def check_used(result: Quantization, options: Options) -> None:
         )
 
 
-def _check_annotated(asked: Program, options: Options) -> None:
+def _check_annotated(asked: Program) -> None:
     """Raise MissingStatistics if a program needs data; the message names the values without a range."""
     missing = stats_keys(asked)
     if missing:
@@ -148,15 +148,6 @@ def _check_annotated(asked: Program, options: Options) -> None:
             f"found no data, and no range in the model for what has to be decided ({listed}), expected "
             f"calibration data (--data), or statistics or fake quantization of these in the model"
         )
-    if options.least_sqnr is not None:
-        raise MissingStatistics("found least_sqnr without data, expected samples to measure the outputs with (--data)")
-    if options.corrections:
-        raise OptionError(
-            f"found corrections {', '.join(options.corrections)} without data, expected samples to fit and judge them "
-            f"on (--data)"
-        )
-    if options.budget is not None:
-        raise MissingStatistics("found a budget without data, expected samples to measure the outputs with (--data)")
 
 
 def _platform(target: Target, engine: Engine | None, samples: int) -> Platform:
@@ -204,7 +195,8 @@ def quantize(
     asked = run_all(ASKING_PASSES, fused, settings)
     check_observers(asked)
     if samples is None:
-        _check_annotated(asked, options)
+        _check_annotated(asked)
+        check_without_data(options, validation=validation != ())
         samples, options = (), replace(options, effort="none", corrections=None)
     if options.least_sqnr is not None and not isinstance(samples, Sized):
         samples = list(samples)  # needed twice

@@ -167,7 +167,6 @@ def quantize(
     is_text = format_suffix(output) is None
     if is_text and not inline_weights:
         check_weights_file(output)
-    observed = "a model that is calibrated already (no --data)"
     refuse_idle(
         ("onnx_format", output.suffix != ".onnx", output.name),
         ("inline_weights", not is_text, output.name),
@@ -175,7 +174,7 @@ def quantize(
         ("io", is_text and emit != "integer", f"--emit {emit}"),
         ("effort", corrections is not None, "--correct"),
         ("validation", effort == "none" and corrections is None and limits is None, "--effort none"),
-        *((name, data is None, observed) for name in ("observer", "effort", "corrections", "validation", "preprocess")),
+        ("preprocess", data is None and validation is None, "no --data"),
     )
     recipe = None if recipe_file is None else load_recipe(recipe_file)
     options = Options(
