@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from fnmatch import fnmatch
 from pathlib import Path
 
 import click
@@ -56,6 +57,25 @@ def test_every_link_leads_to_a_file_and_a_heading_of_it(path: Path) -> None:
 def test_the_site_lists_every_document() -> None:
     listed = re.findall(r"^ +- .*: (\S+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
     assert set(listed) == {path.name for path in (ROOT / "docs").glob("*.md")}
+
+
+ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text()
+SOURCES = ROOT / "src" / "zeropoint"
+
+
+def test_every_file_and_folder_that_the_architecture_names_exists() -> None:
+    places = [path for folder in ("src", "docs", "tests") for path in [ROOT / folder, *(ROOT / folder).rglob("*")]]
+    paths = [f"/{path.relative_to(ROOT).as_posix()}{'/' * path.is_dir()}" for path in places]
+    named = set(re.findall(r"`([\w./*-]+(?:\.(?:py|md|toml|mlir)|/))`", ARCHITECTURE))
+    assert len(named) > 100
+    assert [name for name in sorted(named) if not any(fnmatch(path, f"*/{name}") for path in paths)] == []
+
+
+def test_the_table_of_the_architecture_has_every_folder_and_module() -> None:
+    inside = [path for path in SOURCES.iterdir() if path.suffix == ".py" or any(path.glob("*.py"))]
+    expected = {f"{path.name}{'/' * path.is_dir()}" for path in inside} - {"__main__.py"}
+    rows = re.findall(r"^\| (`.*?) \|", ARCHITECTURE, re.MULTILINE)
+    assert {name for row in rows for name in re.findall(r"`([^`]+)`", row)} == expected
 
 
 def commands() -> list[tuple[str, str]]:

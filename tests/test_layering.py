@@ -57,6 +57,7 @@ TOP = {
     "options",
     "passes",
     "pipeline",
+    "quantization",
     "timing",
     "verification",
     "version",

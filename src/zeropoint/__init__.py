@@ -134,8 +134,8 @@ def quantize(
     from zeropoint.limits import bytes_of, limited
     from zeropoint.model import Model
     from zeropoint.options import Options, check_arguments, check_effort, check_journal, check_trips, one_of
-    from zeropoint.pipeline import check_used, require_integers
     from zeropoint.pipeline import quantize as run
+    from zeropoint.quantization import check_used, require_integers
     from zeropoint.recipe import recipe_of
 
     check_arguments(target=target, profile=profile, observer=observer, ranges=ranges, least_sqnr=least_sqnr)

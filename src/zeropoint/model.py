@@ -29,7 +29,7 @@ from zeropoint.ir.tensors import Array
 from zeropoint.ir.text import parse_program, print_program, resource_arrays
 from zeropoint.ir.weights import Weights
 from zeropoint.options import check_arguments, one_of
-from zeropoint.pipeline import Quantization
+from zeropoint.quantization import Quantization
 from zeropoint.report.counts import Ops, count_ops
 from zeropoint.report.explain import Explanation, explain
 from zeropoint.report.tables import preformatted

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence, Sized
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from operator import length_hint
-from pathlib import Path
 from time import perf_counter
 
 from zeropoint import budget
 from zeropoint.bit_widths import BitWidthError, Widths, narrow_losses
-from zeropoint.budget import Budget, Spent
+from zeropoint.budget import Budget
 from zeropoint.budget_search import BudgetSearch, journal_path
 from zeropoint.calibrate import (
-    DEFAULT_OBSERVER,
     Kept,
     Progress,
     Report,
@@ -24,17 +22,14 @@ from zeropoint.calibrate import (
     state_ranges,
 )
 from zeropoint.calibrate.collect import stats_keys
-from zeropoint.correct import EQUALIZE, Corrections, Equalized, Parts, Platform, check_methods, correct
+from zeropoint.correct import EQUALIZE, Equalized, Parts, Platform, check_methods, correct
 from zeropoint.correct.effort import some
 from zeropoint.correct.sensitivity import Sensitivity, ranked, sensitivities, sensitivity_table
 from zeropoint.demands import check_demands, check_observers, check_scales, demanded_observers
 from zeropoint.engines import QuickestEngine
 from zeropoint.equalization import Calibrated, Trial
-from zeropoint.errors import Error, OptionError
 from zeropoint.frontend import ModelError
 from zeropoint.interp import Engine
-from zeropoint.ir.files import save_program
-from zeropoint.ir.outputs import made_folder
 from zeropoint.ir.program import Program
 from zeropoint.ir.tensors import Array
 from zeropoint.lower import integer_io
@@ -48,8 +43,8 @@ from zeropoint.passes import (
     QUANTIZING_PASSES,
     run_all,
 )
+from zeropoint.quantization import Quantization
 from zeropoint.recipe import apply_recipe
-from zeropoint.report.counts import Ops
 from zeropoint.report.tables import preformatted
 from zeropoint.solve import MissingStatistics
 from zeropoint.targets import Target
@@ -65,78 +60,10 @@ NAMES_LISTED = 6
 """Maximum number of names listed in a message."""
 
 
-class FloatOpsLeft(Error, ValueError):
-    """A program that must be integer-only has float ops."""
-
-
-@dataclass(frozen=True)
-class Quantization:
-    """The program after each stage that may interest a user."""
-
-    fused: Program
-    calibrated: Program
-    propagated: Program
-    quantized: Program
-    integer: Program
-    calibration: Report
-    corrections: Corrections
-    decided: Program
-    """The program with propagated parameters, before corrections."""
-    widths: Widths | None = None
-    """The result of the search for bit widths, if a minimum SQNR was requested."""
-    spent: Spent | None = None
-    """The result of the search under a budget, if there was one."""
-    settings: Mapping[str, object] = field(default_factory=dict[str, object])
-    """The settings of the passes: target, profile, ranges."""
-
-    @property
-    def stages(self) -> dict[str, Program]:
-        """The programs by stage name, in order; docs/passes.md lists the passes between them."""
-        names = ("fused", "calibrated", "propagated", "corrected", "quantized", "integer")
-        found = (self.fused, self.calibrated, self.decided, self.propagated, self.quantized, self.integer)
-        return dict(zip(names, found, strict=True))
-
-    def save_stages(self, folder: str | Path) -> list[Path]:
-        """Write every stage, with its weights, into a folder (`1-fused.mlir`, ...), and return the paths.
-
-        Raises OSError if they cannot be written.
-        """
-        folder = made_folder(Path(folder))
-        written: list[Path] = []
-        for number, (name, program) in enumerate(self.stages.items(), start=1):
-            written += save_program(program, folder / f"{number}-{name}.mlir")
-        return written
-
-    @property
-    def warnings(self) -> list[str]:
-        """Warnings of calibration, if the target leaves a parameter open, and about outputs far from float."""
-        calibration = self.calibration.warnings if self.calibration.observations else []
-        return [*calibration, *self.corrections.warnings()]
-
-
-def require_integers(result: Quantization) -> None:
-    """Raise FloatOpsLeft if the integer program has float ops; the message lists their kernels and reasons."""
-    ops = Ops.of(result.integer)
-    if ops.floats:
-        raise FloatOpsLeft(
-            f"found {ops.counts.floats} float ops, expected none with integer_only (--integer-only): "
-            f"{'; '.join(map(str, ops.floats))}"
-        )
-
-
 def _settings(options: Options) -> dict[str, object]:
     """The options of passes."""
     passed = {"target": options.target, "profile": options.profile, "ranges": options.ranges}
     return {**passed, "integer_io": options.integer_io}
-
-
-def check_used(result: Quantization, options: Options) -> None:
-    """Raise OptionError for an observer that has no effect on a model that states all its ranges and parameters."""
-    if not result.calibration.observations and options.observer != DEFAULT_OBSERVER:
-        raise OptionError(
-            f"found observer {options.observer} (--observer) for a model that states all its ranges, where it changes "
-            f"nothing; leave it out"
-        )
 
 
 def _check_annotated(asked: Program) -> None:

@@ -17,7 +17,8 @@ import llvmlite.binding
 from codegen.machines import runs_here
 from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS, Dot, InstructionSet, portable_dot
 from zeropoint.codegen.llvm.machine import Loaded, compile_object, host
-from zeropoint.codegen.llvm.text import Function, Module, Value, constant, lanes, vector
+from zeropoint.codegen.llvm.text import Function, Module
+from zeropoint.codegen.llvm.types import Value, constant, lanes, vector
 
 _llvm: Any = llvmlite.binding  # it has no type stubs
 Body = Callable[[Function, list[Value]], Value]

@@ -16,7 +16,8 @@ from codegen.classifier import classifier
 from zeropoint.codegen.graph import Buffer, Graph, Space, Step, View
 from zeropoint.codegen.llvm.checked import CheckedModule
 from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS, InstructionSet
-from zeropoint.codegen.llvm.text import Function, Module, Value, i64
+from zeropoint.codegen.llvm.text import Function, Module
+from zeropoint.codegen.llvm.types import Value, i64
 from zeropoint.codegen.lowering import steps_of
 from zeropoint.codegen.modules import kernels_of
 from zeropoint.codegen.runtime import native

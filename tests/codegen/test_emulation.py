@@ -12,7 +12,8 @@ from codegen import contractions
 from codegen.emulation import EVERYWHERE, STEPS, dot_name, emulated, emulated_name
 from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS, InstructionSet
 from zeropoint.codegen.llvm.machine import Loaded, compile_object, host
-from zeropoint.codegen.llvm.text import Module, bytes_of, element
+from zeropoint.codegen.llvm.text import Module
+from zeropoint.codegen.llvm.types import bytes_of, element
 from zeropoint.codegen.lowering import steps_of
 from zeropoint.codegen.modules import kernels_of
 from zeropoint.ir.tensors import Array

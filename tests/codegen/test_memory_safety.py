@@ -16,7 +16,8 @@ from codegen.classifier import classifier, image
 from codegen.guarded_program import GuardedProgram
 from zeropoint.codegen.graph import Graph
 from zeropoint.codegen.llvm.isa import InstructionSet
-from zeropoint.codegen.llvm.text import Module, Value
+from zeropoint.codegen.llvm.text import Module
+from zeropoint.codegen.llvm.types import Value
 from zeropoint.codegen.lowering import steps_of
 from zeropoint.codegen.runtime.overruns import OverrunError
 from zeropoint.ir.program import Program

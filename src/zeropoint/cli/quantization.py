@@ -158,7 +158,7 @@ def quantize(
     from zeropoint.export import FORMATS, ExportOptions, check_target, export_program, format_suffix
     from zeropoint.ir.files import check_weights_file, save_program
     from zeropoint.options import Options, check_options
-    from zeropoint.pipeline import check_used, require_integers
+    from zeropoint.quantization import check_used, require_integers
     from zeropoint.recipe import load_recipe
     from zeropoint.targets import target as named_target
 

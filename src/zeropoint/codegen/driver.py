@@ -17,7 +17,8 @@ from collections.abc import Iterator, Sequence
 
 from zeropoint.codegen.graph import Buffer, Graph, Parameters, Space, Step, View
 from zeropoint.codegen.llvm.checked import Layout
-from zeropoint.codegen.llvm.text import Function, Module, Value, i64
+from zeropoint.codegen.llvm.text import Function, Module
+from zeropoint.codegen.llvm.types import Value, i64
 
 
 def spinning(limit: int) -> str:

@@ -23,7 +23,8 @@ from collections.abc import Sequence
 
 from zeropoint.codegen.driver import block_bytes, needs_barrier, pointer, spinning
 from zeropoint.codegen.graph import Graph, Step
-from zeropoint.codegen.llvm.text import Function, Module, Value, i64
+from zeropoint.codegen.llvm.text import Function, Module
+from zeropoint.codegen.llvm.types import Value, i64
 
 LINE = 8
 """Words of a cache line."""

@@ -29,7 +29,7 @@ from zeropoint.measure.times import times
 from zeropoint.measure.trials import SAMPLES, Trials, worst_nodes
 from zeropoint.measure.values import calibrated_values, observed_values
 from zeropoint.passes import FLOAT_PASSES, INTEGER_PASSES, run_all
-from zeropoint.pipeline import Quantization
+from zeropoint.quantization import Quantization
 from zeropoint.report.counts import EDGES, constant_bytes
 from zeropoint.report.document import Document, Graph, Header, Parts, SectionNote, document, graph_of
 from zeropoint.version import __version__

@@ -22,7 +22,8 @@ from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.machine import CodegenError, architecture, combined_object, compile_bitcode, triple_of
 from zeropoint.codegen.llvm.processors import instruction_set
 from zeropoint.codegen.llvm.roundings import rounding_functions
-from zeropoint.codegen.llvm.text import Module, Value, constant, i64
+from zeropoint.codegen.llvm.text import Module
+from zeropoint.codegen.llvm.types import Value, constant, i64
 from zeropoint.codegen.lowering import steps_of
 from zeropoint.codegen.memory import plan
 from zeropoint.codegen.modules import Source, driver_of, kernels_of

@@ -17,7 +17,8 @@ from zeropoint.codegen.kernels.scalars import WIDTHS, filled, plus_product
 from zeropoint.codegen.kernels.sum import summed
 from zeropoint.codegen.kernels.table import looked_up, parts_of
 from zeropoint.codegen.llvm.isa import InstructionSet
-from zeropoint.codegen.llvm.text import Function, Value, constant, element, i64, lanes, vector
+from zeropoint.codegen.llvm.text import Function
+from zeropoint.codegen.llvm.types import Value, constant, element, i64, lanes, vector
 from zeropoint.numerics import CommonScaleSum
 
 

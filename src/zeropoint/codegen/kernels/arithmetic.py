@@ -12,7 +12,8 @@ from zeropoint.codegen.kernels.requantize import Epilogue, channel_order, channe
 from zeropoint.codegen.kernels.scalars import filled, plus_product
 from zeropoint.codegen.kernels.sum import summed
 from zeropoint.codegen.llvm.isa import InstructionSet
-from zeropoint.codegen.llvm.text import Function, Value, vector
+from zeropoint.codegen.llvm.text import Function
+from zeropoint.codegen.llvm.types import Value, vector
 from zeropoint.numerics import CommonScaleSum, Requantization
 from zeropoint.numerics.arrays import AnyArray, FloatArray, IntArray
 from zeropoint.numerics.rounding import INT32_MIN

@@ -14,7 +14,8 @@ from zeropoint.codegen.kernels.access import row_places
 from zeropoint.codegen.kernels.arithmetic import Integers
 from zeropoint.codegen.kernels.contraction import Contraction
 from zeropoint.codegen.llvm.isa import InstructionSet
-from zeropoint.codegen.llvm.text import Function, Module, Value, constant, i64
+from zeropoint.codegen.llvm.text import Function, Module
+from zeropoint.codegen.llvm.types import Value, constant, i64
 
 CHUNK = 4
 """Channels per 16-byte vector, with the four 8-bit terms of one step each."""

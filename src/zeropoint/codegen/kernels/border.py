@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from zeropoint.codegen.llvm.isa import InstructionSet
-from zeropoint.codegen.llvm.text import Module, Value
+from zeropoint.codegen.llvm.text import Module
+from zeropoint.codegen.llvm.types import Value
 
 
 @dataclass(frozen=True)

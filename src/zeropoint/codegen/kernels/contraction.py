@@ -23,7 +23,8 @@ from zeropoint.codegen.kernels.arithmetic import Arithmetic, Target
 from zeropoint.codegen.kernels.requantize import GROUP
 from zeropoint.codegen.kernels.tiles import Part, Split, balanced, divisor, greedy
 from zeropoint.codegen.llvm.isa import InstructionSet
-from zeropoint.codegen.llvm.text import Function, Module, Value, i64, vector
+from zeropoint.codegen.llvm.text import Function, Module
+from zeropoint.codegen.llvm.types import Value, i64, vector
 from zeropoint.codegen.parameters import ALIGNMENT
 from zeropoint.numerics.arrays import IntArray
 

@@ -23,7 +23,8 @@ from zeropoint.codegen.kernels.depthwise_shape import DepthwiseShape
 from zeropoint.codegen.kernels.requantize import GROUP, channel_order
 from zeropoint.codegen.kernels.unpack import interleaved
 from zeropoint.codegen.llvm.isa import InstructionSet
-from zeropoint.codegen.llvm.text import Function, Module, Value, i64, vector
+from zeropoint.codegen.llvm.text import Function, Module
+from zeropoint.codegen.llvm.types import Value, i64, vector
 from zeropoint.codegen.parameters import ALIGNMENT
 from zeropoint.numerics import Requantization
 from zeropoint.numerics.arrays import AnyArray, IntArray

@@ -12,7 +12,8 @@ import numpy as np
 from zeropoint.codegen.kernels.arithmetic import Floats
 from zeropoint.codegen.kernels.depthwise_shape import WindowShape
 from zeropoint.codegen.llvm.isa import InstructionSet
-from zeropoint.codegen.llvm.text import Function, Module, Value, i64, vector
+from zeropoint.codegen.llvm.text import Function, Module
+from zeropoint.codegen.llvm.types import Value, i64, vector
 from zeropoint.numerics.arrays import FloatArray
 
 TILE = 4

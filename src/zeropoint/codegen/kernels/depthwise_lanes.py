@@ -14,7 +14,8 @@ from zeropoint.codegen.kernels.depthwise_shape import DepthwiseShape
 from zeropoint.codegen.kernels.requantize import GROUP
 from zeropoint.codegen.kernels.unpack import interleaved
 from zeropoint.codegen.llvm.isa import InstructionSet
-from zeropoint.codegen.llvm.text import Function, Value, i64, vector
+from zeropoint.codegen.llvm.text import Function
+from zeropoint.codegen.llvm.types import Value, i64, vector
 from zeropoint.codegen.parameters import ALIGNMENT
 
 BUFFER = 16 << 10

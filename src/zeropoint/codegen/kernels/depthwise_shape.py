@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from zeropoint.codegen.kernels.requantize import GROUP, Epilogue
 from zeropoint.codegen.llvm.isa import InstructionSet
-from zeropoint.codegen.llvm.text import Function, Value
+from zeropoint.codegen.llvm.text import Function
+from zeropoint.codegen.llvm.types import Value
 
 Taps = Callable[[int, int, int], list[Value]]
 """Loads the taps of some columns, given a kernel column, a group of rows and a vector."""

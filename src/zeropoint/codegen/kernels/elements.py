@@ -19,7 +19,8 @@ from zeropoint.codegen.kernels.quantize import Dequantize, Quantize, dequantized
 from zeropoint.codegen.kernels.quotient import rounded_quotient
 from zeropoint.codegen.kernels.rounding import requantized
 from zeropoint.codegen.kernels.scalars import FLOATS, WIDTHS, compared, converted, filled, intrinsic, like
-from zeropoint.codegen.llvm.text import Function, Value, element, lanes, vector
+from zeropoint.codegen.llvm.text import Function
+from zeropoint.codegen.llvm.types import Value, element, lanes, vector
 from zeropoint.numerics import CommonScaleSum, RequantizeBehaviour
 from zeropoint.numerics.division import Division
 

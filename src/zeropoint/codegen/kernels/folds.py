@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from zeropoint.codegen.kernels.access import Access, Elements, row_places
 from zeropoint.codegen.kernels.elements import Region
 from zeropoint.codegen.llvm.isa import InstructionSet
-from zeropoint.codegen.llvm.text import Function, Module, Value, vector
+from zeropoint.codegen.llvm.text import Function, Module
+from zeropoint.codegen.llvm.types import Value, vector
 
 Leaf = Callable[[list[Value]], list[Value]]
 """The elements at some places."""

@@ -11,7 +11,8 @@ from functools import partial
 from typing import Any
 
 from zeropoint.codegen.kernels.scalars import compared, filled, intrinsic, like
-from zeropoint.codegen.llvm.text import Function, Value, element, lanes, vector
+from zeropoint.codegen.llvm.text import Function
+from zeropoint.codegen.llvm.types import Value, element, lanes, vector
 from zeropoint.numerics.approximations import BINARY, IN_DOUBLE, IN_FLOAT
 from zeropoint.numerics.steps import Steps
 

@@ -8,7 +8,8 @@ LLVM would call a library on the others; so conversions are arithmetic on the bi
 from __future__ import annotations
 
 from zeropoint.codegen.kernels.scalars import compared, filled, intrinsic, like
-from zeropoint.codegen.llvm.text import Function, Value, element
+from zeropoint.codegen.llvm.text import Function
+from zeropoint.codegen.llvm.types import Value, element
 
 HALVES = {"float16": "half", "bfloat16": "bfloat"}
 """Forms of the formats, by dtype."""

@@ -11,7 +11,8 @@ from collections.abc import Callable
 
 from zeropoint.codegen.kernels.functions import power_of_two
 from zeropoint.codegen.kernels.scalars import WIDTHS, compared, filled, intrinsic, like, suffix
-from zeropoint.codegen.llvm.text import Function, Value, element, i64
+from zeropoint.codegen.llvm.text import Function
+from zeropoint.codegen.llvm.types import Value, element, i64
 
 Binary = Callable[[Function, Value, Value, bool], Value]
 """(f, left, right, whether they are signed)."""

@@ -6,7 +6,8 @@ The two entries around a position are adjacent in memory, so that one load of tw
 from __future__ import annotations
 
 from zeropoint.codegen.kernels.elements import Interpolate
-from zeropoint.codegen.llvm.text import Function, Value, constant, lanes, vector
+from zeropoint.codegen.llvm.text import Function
+from zeropoint.codegen.llvm.types import Value, constant, lanes, vector
 
 
 def interpolated(f: Function, by: Interpolate, x: Value, table: Value) -> Value:

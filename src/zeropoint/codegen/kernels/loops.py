@@ -28,7 +28,8 @@ from zeropoint.codegen.kernels.elements import (
 )
 from zeropoint.codegen.kernels.scalars import WIDTHS, filled
 from zeropoint.codegen.llvm.isa import InstructionSet
-from zeropoint.codegen.llvm.text import Function, Module, Value, i64, vector
+from zeropoint.codegen.llvm.text import Function, Module
+from zeropoint.codegen.llvm.types import Value, i64, vector
 from zeropoint.numerics.sums import PARTIALS
 
 UNROLLED = 16

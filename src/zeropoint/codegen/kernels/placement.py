@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from zeropoint.codegen.kernels.access import Access, Elements
 from zeropoint.codegen.kernels.elements import Region
 from zeropoint.codegen.llvm.isa import InstructionSet
-from zeropoint.codegen.llvm.text import Function, Module, Value, i64
+from zeropoint.codegen.llvm.text import Function, Module
+from zeropoint.codegen.llvm.types import Value, i64
 
 
 @dataclass(frozen=True)

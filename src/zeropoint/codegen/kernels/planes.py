@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from zeropoint.codegen.kernels.quantize import Dequantize, Quantize, quantized_bits
 from zeropoint.codegen.kernels.scalars import filled
 from zeropoint.codegen.llvm.isa import InstructionSet
-from zeropoint.codegen.llvm.text import Function, Module, Value, constant, i64, lanes, vector
+from zeropoint.codegen.llvm.text import Function, Module
+from zeropoint.codegen.llvm.types import Value, constant, i64, lanes, vector
 
 AHEAD = 2048
 """Prefetch distance in bytes along an image's plane, because inputs are not in near caches."""

@@ -16,7 +16,8 @@ import numpy as np
 
 from zeropoint.codegen.kernels.scalars import WIDTHS, compared, converted, filled, intrinsic, like
 from zeropoint.codegen.llvm.isa import InstructionSet
-from zeropoint.codegen.llvm.text import Function, Value, constant, element, lanes
+from zeropoint.codegen.llvm.text import Function
+from zeropoint.codegen.llvm.types import Value, constant, element, lanes
 from zeropoint.numerics.affine import QuantizeBehaviour
 
 MAGIC = 3 * 2.0**22

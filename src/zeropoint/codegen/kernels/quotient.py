@@ -12,7 +12,8 @@ because AVX2 has no conversion from 64-bit integers.
 from __future__ import annotations
 
 from zeropoint.codegen.kernels.scalars import compared, converted, filled, intrinsic, like
-from zeropoint.codegen.llvm.text import Function, Value
+from zeropoint.codegen.llvm.text import Function
+from zeropoint.codegen.llvm.types import Value
 from zeropoint.numerics.division import Division
 
 MAGIC = 1.5 * 2.0**52

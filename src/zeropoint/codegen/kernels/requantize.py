@@ -27,7 +27,8 @@ import numpy as np
 
 from zeropoint.codegen.kernels.rounding import requantized
 from zeropoint.codegen.llvm.isa import InstructionSet
-from zeropoint.codegen.llvm.text import Function, Value, constant, lanes, vector
+from zeropoint.codegen.llvm.text import Function
+from zeropoint.codegen.llvm.types import Value, constant, lanes, vector
 from zeropoint.numerics import Multiplier, Requantization, RequantizeBehaviour
 from zeropoint.numerics.arrays import AnyArray, IntArray
 from zeropoint.numerics.rounding import INT32_MAX

@@ -6,7 +6,8 @@ Any vector width, any machine; `requantize.py` has the forms of fixed16 and fixe
 from __future__ import annotations
 
 from zeropoint.codegen.kernels.scalars import compared, filled, intrinsic, like, suffix
-from zeropoint.codegen.llvm.text import Function, Value
+from zeropoint.codegen.llvm.text import Function
+from zeropoint.codegen.llvm.types import Value
 from zeropoint.numerics import RequantizeBehaviour
 from zeropoint.numerics.rounding import INT32_MAX, INT32_MIN
 

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 
 from zeropoint.codegen.kernels.unpack import half_order, unpack_order, words_of
 from zeropoint.codegen.llvm.isa import InstructionSet
-from zeropoint.codegen.llvm.text import Function, Value, constant
+from zeropoint.codegen.llvm.text import Function
+from zeropoint.codegen.llvm.types import Value, constant
 from zeropoint.numerics import CommonScaleSum
 from zeropoint.numerics.rounding import INT32_MIN
 

@@ -9,7 +9,8 @@ the results are combined by XOR.
 from __future__ import annotations
 
 from zeropoint.codegen.llvm.isa import InstructionSet
-from zeropoint.codegen.llvm.text import Function, Value, constant
+from zeropoint.codegen.llvm.text import Function
+from zeropoint.codegen.llvm.types import Value, constant
 
 
 def parts_of(f: Function, isa: InstructionSet, table: Value) -> list[Value]:

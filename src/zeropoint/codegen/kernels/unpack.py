@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from zeropoint.codegen.llvm.isa import InstructionSet
-from zeropoint.codegen.llvm.text import Function, Value
+from zeropoint.codegen.llvm.text import Function
+from zeropoint.codegen.llvm.types import Value
 
 
 def unpack_order(lanes: int, per_lane: int, high: int) -> list[int]:

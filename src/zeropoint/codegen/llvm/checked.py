@@ -25,7 +25,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from zeropoint.codegen.llvm.text import Function, Module, Value, i64, lanes
+from zeropoint.codegen.llvm.text import Function, Module
+from zeropoint.codegen.llvm.types import Value, i64, lanes
 
 
 class Layout:

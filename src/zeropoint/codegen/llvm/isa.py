@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from zeropoint.codegen.llvm.text import Function, Value, constant, lanes, vector
+from zeropoint.codegen.llvm.text import Function
+from zeropoint.codegen.llvm.types import Value, constant, lanes, vector
 
 Dot = Callable[[Function, Value, Value, Value], Value]
 

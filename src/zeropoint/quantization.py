@@ -1,0 +1,86 @@
+"""The result of quantization: the program after each stage, and what was measured on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from zeropoint.bit_widths import Widths
+from zeropoint.budget import Spent
+from zeropoint.calibrate import DEFAULT_OBSERVER, Report
+from zeropoint.correct import Corrections
+from zeropoint.errors import Error, OptionError
+from zeropoint.ir.files import save_program
+from zeropoint.ir.outputs import made_folder
+from zeropoint.ir.program import Program
+from zeropoint.options import Options
+from zeropoint.report.counts import Ops
+
+
+class FloatOpsLeft(Error, ValueError):
+    """A program that must be integer-only has float ops."""
+
+
+@dataclass(frozen=True)
+class Quantization:
+    """The program after each stage that may interest a user."""
+
+    fused: Program
+    calibrated: Program
+    propagated: Program
+    quantized: Program
+    integer: Program
+    calibration: Report
+    corrections: Corrections
+    decided: Program
+    """The program with propagated parameters, before corrections."""
+    widths: Widths | None = None
+    """The result of the search for bit widths, if a minimum SQNR was requested."""
+    spent: Spent | None = None
+    """The result of the search under a budget, if there was one."""
+    settings: Mapping[str, object] = field(default_factory=dict[str, object])
+    """The settings of the passes: target, profile, ranges."""
+
+    @property
+    def stages(self) -> dict[str, Program]:
+        """The programs by stage name, in order; docs/passes.md lists the passes between them."""
+        names = ("fused", "calibrated", "propagated", "corrected", "quantized", "integer")
+        found = (self.fused, self.calibrated, self.decided, self.propagated, self.quantized, self.integer)
+        return dict(zip(names, found, strict=True))
+
+    def save_stages(self, folder: str | Path) -> list[Path]:
+        """Write every stage, with its weights, into a folder (`1-fused.mlir`, ...), and return the paths.
+
+        Raises OSError if they cannot be written.
+        """
+        folder = made_folder(Path(folder))
+        written: list[Path] = []
+        for number, (name, program) in enumerate(self.stages.items(), start=1):
+            written += save_program(program, folder / f"{number}-{name}.mlir")
+        return written
+
+    @property
+    def warnings(self) -> list[str]:
+        """Warnings of calibration, if the target leaves a parameter open, and about outputs far from float."""
+        calibration = self.calibration.warnings if self.calibration.observations else []
+        return [*calibration, *self.corrections.warnings()]
+
+
+def require_integers(result: Quantization) -> None:
+    """Raise FloatOpsLeft if the integer program has float ops; the message lists their kernels and reasons."""
+    ops = Ops.of(result.integer)
+    if ops.floats:
+        raise FloatOpsLeft(
+            f"found {ops.counts.floats} float ops, expected none with integer_only (--integer-only): "
+            f"{'; '.join(map(str, ops.floats))}"
+        )
+
+
+def check_used(result: Quantization, options: Options) -> None:
+    """Raise OptionError for an observer that has no effect on a model that states all its ranges and parameters."""
+    if not result.calibration.observations and options.observer != DEFAULT_OBSERVER:
+        raise OptionError(
+            f"found observer {options.observer} (--observer) for a model that states all its ranges, where it changes "
+            f"nothing; leave it out"
+        )
