@@ -59,3 +59,56 @@ def test_a_name_of_no_kernel_is_refused(tmp_path: Path) -> None:
     status, text = explained(tmp_path, "%k", "nobody")
     assert status == 2
     assert "found no kernel of an op called 'nobody'" in text
+
+
+LONELY = {
+    "a convolution whose sums are returned": (
+        """
+func.func @main(%x: tensor<1x4x6x6xi8>) -> tensor<1x8x4x4xi32> {
+  %w = stablehlo.constant dense<1> : tensor<8x4x3x3xi8>
+  %y = stablehlo.convolution(%x, %w) dim_numbers = [b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1], window = {}
+    {batch_group_count = 1 : i64, feature_group_count = 1 : i64}
+    : (tensor<1x4x6x6xi8>, tensor<8x4x3x3xi8>) -> tensor<1x8x4x4xi32> loc("conv")
+  return %y : tensor<1x8x4x4xi32>
+}""",
+        "floats: stablehlo.convolution 'conv': found i8 times i8 to i32, expected f32, or sums that are requantized",
+    ),
+    "rows that are too short": (
+        """
+func.func @main(%x: tensor<4x5xf32>) -> tensor<4x5xf32> {
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %s = stablehlo.reduce(%x init: %zero) applies stablehlo.add across dimensions = [1]
+    : (tensor<4x5xf32>, tensor<f32>) -> tensor<4xf32> loc("sum")
+  %b = stablehlo.broadcast_in_dim %s, dims = [0] : (tensor<4xf32>) -> tensor<4x5xf32>
+  %y = stablehlo.divide %x, %b : tensor<4x5xf32> loc("share")
+  return %y : tensor<4x5xf32>
+}""",
+        "rows: stablehlo.divide 'share': found rows of 5 elements, expected at least 8",
+    ),
+    "floats that are quantized after a kernel of rows": (
+        """
+module attributes {zeropoint.profile = "fixed16"} {
+func.func @main(%x: tensor<4x16xf32>) -> (tensor<4x16xf32>, tensor<4x16xi8>) {
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %s = stablehlo.reduce(%x init: %zero) applies stablehlo.add across dimensions = [1]
+    : (tensor<4x16xf32>, tensor<f32>) -> tensor<4xf32> loc("sum")
+  %b = stablehlo.broadcast_in_dim %s, dims = [0] : (tensor<4xf32>) -> tensor<4x16xf32>
+  %y = stablehlo.divide %x, %b : tensor<4x16xf32> loc("share")
+  %q = stablehlo.uniform_quantize %y : (tensor<4x16xf32>) -> tensor<4x16x!quant.uniform<i8:f32, 0.5>> loc("share")
+  %i = quant.scast %q : tensor<4x16x!quant.uniform<i8:f32, 0.5>> to tensor<4x16xi8>
+  return %y, %i : tensor<4x16xf32>, tensor<4x16xi8>
+}}""",
+        "quantize: stablehlo.uniform_quantize 'share': found floats that are not computed yet, expected computed ones",
+    ),
+}
+"""Programs in which a loop nest takes what a better kernel declined, and the reason."""
+
+
+@pytest.mark.parametrize("case", LONELY)
+def test_a_loop_nest_says_which_better_kernel_declined_and_why(case: str, tmp_path: Path) -> None:
+    text, reason = LONELY[case]
+    (path := tmp_path / "program.mlir").write_text(text)
+    result = CliRunner().invoke(main, ["explain", str(path), "--native", "--json"], prog_name="zeropoint")
+    assert result.exit_code == 0, result.output
+    nests = [kernel for kernel in json.loads(result.output) if kernel["kind"] == "nest"]
+    assert reason in [said for kernel in nests for said in kernel["declined"]]

@@ -67,6 +67,9 @@ PATTERNS: Mapping[type[Operation], tuple[Pattern, ...]] = {
 }
 """Kernels of special form, tried first."""
 
+FALLBACKS = ("rows", "nest")
+"""Kinds of kernels for ops that no kernel of special form takes. They keep the reasons why not."""
+
 UPDATES: Mapping[type[Operation], Pattern] = {
     hlo.DynamicUpdateSliceOp: match_slice_update,
     hlo.ScatterOp: match_scatter,
@@ -110,7 +113,7 @@ class _Grouping:
         self.made: dict[SSAValue, SSAValue] = {argument: argument for argument in self.block.args}
         self.values = Values(program, self.block, self.made.__contains__)
         self._lying: dict[SSAValue, View] = {argument: dense(argument, Space.INPUT) for argument in self.block.args}
-        self._reasons: dict[Operation, list[str]] = {}
+        self._declined: dict[Operation, list[tuple[str, bool]]] = {}
         self._depths: dict[Operation, int] = {}
         self._seen: dict[SSAValue, tuple[SSAValue, View]] = {}
 
@@ -155,7 +158,7 @@ class _Grouping:
 
     def _decline(self, op: Operation, pattern: Callable[..., object], found: Declined) -> None:
         name = pattern.__name__.removeprefix("match_").replace("_", " ")
-        self._reasons.setdefault(op, []).append(f"{name}: {describe(op)}: {found.reason}")
+        self._declined.setdefault(op, []).append((f"{name}: {describe(op)}: {found.reason}", found.alone))
 
     def _alias(self, op: hlo.OptimizationBarrierOp) -> None:
         """Replace a barrier's results by its operands: nothing is moved across kernels anyway."""
@@ -294,7 +297,7 @@ class _Grouping:
         else:
             inputs = [self.value(value) for value in match.inputs]
         ops = sorted(_between(match), key=lambda op: self.values.order[op])
-        declined = [reason for op in ops for reason in self._reasons.get(op, ())]
+        declined = self._reasons(ops) if match.kind in FALLBACKS else []
         types = [value.type for value in match.results]
         kernel = KernelOp(match.kind, inputs, (), types, _body(match, ops), declined=declined, row=match.row)
         self._insert(kernel, root)
@@ -306,6 +309,11 @@ class _Grouping:
             self._bind(value, made, self.values.fresh(shape_of(value), dtype, 64 if lines else 16))
         if match.kind == "product":
             self._turn(match.results[0])
+
+    def _reasons(self, ops: list[Operation]) -> list[str]:
+        """Why no kernel of special form took these ops."""
+        alone = sum(not isinstance(op, hlo.ConstantOp | quant.StorageCastOp) for op in ops) == 1
+        return [reason for op in ops for reason, only in self._declined.get(op, ()) if alone or not only]
 
     def _turn(self, value: SSAValue) -> None:
         """Keep a transpose that is a product's only user outside: the kernel writes its result already transposed."""

@@ -35,7 +35,7 @@ def match_quantize(values: Values, op: UniformQuantizeOp) -> Match | Declined:
     if behaviour is not QuantizeBehaviour.RNE_AFTER_ZERO_POINT:
         return Declined(f"found rounding '{behaviour.value}'")
     if not values.has(op.operand):
-        return Declined()  # the kernel that computes the floats quantizes them
+        return Declined("found floats that are not computed yet, expected computed ones", True)
     if element_dtype(element_of(op.operand)) != np.float32 or type_.storage.dtype != np.int8:
         return Declined("found elements other than f32 and i8")
     return Match("quantize", (op.result,), (op.operand,))
@@ -47,7 +47,7 @@ def match_express(values: Values, op: UniformDequantizeOp) -> Match | Declined:
     if not isinstance(type_, UniformQuantizedType) or type_.is_per_channel or not _bytes(op.operand):
         return Declined("found scales by channel, or elements other than i8")
     if values.output(op.result) is None or element_dtype(element_of(op.result)) != np.float32:
-        return Declined()  # the kernel that reads the floats dequantizes them
+        return Declined("found floats that a kernel reads, expected f32 that is only returned", True)
     if not values.has(op.operand):
-        return Declined()
+        return Declined("found integers that are not computed yet, expected computed ones", True)
     return Match("dequantize", (op.result,), (op.operand,))

@@ -167,8 +167,9 @@ def match_dequantize(values: Values, op: hlo.UniformDequantizeOp) -> Match | Dec
 
 def match_floats(values: Values, op: hlo.ConvolutionOp | hlo.DotGeneralOp) -> Match | Declined:
     """A contraction of f32."""
-    if not all(element_dtype(element_of(value)) == np.float32 for value in (op.lhs, op.rhs, op.result)):
-        return Declined()
+    lhs, rhs, result = (element_of(value) for value in (op.lhs, op.rhs, op.result))
+    if any(element_dtype(element) != np.float32 for element in (lhs, rhs, result)):
+        return Declined(f"found {lhs} times {rhs} to {result}, expected f32, or sums that are requantized", True)
     if isinstance(op, hlo.ConvolutionOp) and not values.is_image(op.result):
         return Declined("found no images")
     weights = _weights_of(values, op.result, None)

@@ -28,9 +28,13 @@ class Match:
 
 @dataclass(frozen=True)
 class Declined:
-    """A pattern does not match. `reason` is None if it obviously does not apply."""
+    """A pattern does not match. `reason` is None if it obviously does not apply.
+
+    With `alone`, the reason matters only if the op becomes a kernel by itself: a kernel of several ops is better.
+    """
 
     reason: str | None = None
+    alone: bool = False
 
     def __bool__(self) -> bool:
         return False

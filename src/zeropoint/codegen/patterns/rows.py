@@ -34,8 +34,10 @@ def match_rows(values: Values, op: Operation, target: View) -> Match | Declined:
     value = op.results[0]
     shape = shape_of(value)
     row = next((d for d, size in enumerate(shape) if size >= LEAST and target.strides[d] == target.itemsize), None)
-    if row is None or isinstance(op, CONTRACTION_OPS):
+    if isinstance(op, CONTRACTION_OPS):
         return Declined()
+    if row is None:
+        return _too_short(values, op, target)
     members = _members(values, op, row)
     if not any(isinstance(member, hlo.ReduceOp) for member in members):
         return Declined()
@@ -50,6 +52,16 @@ def match_rows(values: Values, op: Operation, target: View) -> Match | Declined:
     if kernel.stack() > STACK:
         return Declined(f"found rows that take {kernel.stack()} bytes of the stack, expected at most {STACK}")
     return Match("rows", (value,), tuple(trial.reads), row)
+
+
+def _too_short(values: Values, op: Operation, target: View) -> Declined:
+    """The reason if there are rows with a reduction that are too short; none if there are no such rows."""
+    shape = shape_of(op.results[0])
+    for d, size in enumerate(shape):
+        reduced = target.strides[d] == target.itemsize and size > 1 and _members(values, op, d)
+        if reduced and any(isinstance(member, hlo.ReduceOp) for member in reduced):
+            return Declined(f"found rows of {size} elements, expected at least {LEAST}")
+    return Declined()
 
 
 def _members(values: Values, root: Operation, row: int) -> frozenset[Operation]:
