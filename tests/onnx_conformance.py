@@ -32,6 +32,7 @@ import numpy as np
 import onnx
 from onnx import ModelProto, numpy_helper
 from onnx.backend.test.loader import load_model_tests
+from onnx.reference import ReferenceEvaluator
 
 KINDS = ("node", "simple", "pytorch-converted", "pytorch-operator")
 SECONDS = 120
@@ -62,13 +63,24 @@ class Case:
     def data(self) -> list[tuple[list[Any], list[Any]]]:
         """Inputs and expected outputs in order, a pair for each data set."""
         if self.test.model_dir is None:
-            return [
+            pairs = [
                 ([_array(x) for x in inputs], [_array(x) for x in outputs]) for inputs, outputs in self.test.data_sets
             ]
+            return [(inputs, self._in_f64(inputs)) for inputs, _ in pairs] if self.name in RECOMPUTED else pairs
         folders = sorted(Path(self.test.model_dir).glob("test_data_set_*"))
         return [(_protos(folder, "input"), _protos(folder, "output")) for folder in folders]
 
+    def _in_f64(self, inputs: Sequence[Any]) -> list[Any]:
+        """What ONNX's reference implementation computes in f64, as f32."""
+        names = [value.name for value in self.model.graph.input]
+        wide = [array.astype(np.float64) if array.dtype == np.float32 else array for array in inputs]
+        found: Any = ReferenceEvaluator(self.model).run(None, dict(zip(names, wide, strict=False)))
+        return [np.asarray(array, np.float32) for array in found]
 
+
+RECOMPUTED = {"test_dft_inverse", "test_dft_inverse_opset19"}
+"""Cases whose expected values were computed in f32, with errors above the tolerance: 1.9e-7 where the transform is 0.
+They are computed again in f64, by ONNX's reference implementation."""
 _EXPANDED: dict[str, str] = {}
 """Case names to the op that the plain form is about; the expanded form has many."""
 

@@ -304,7 +304,112 @@ MOVEMENT = [
     case("crd", "DepthToSpace", {"x": (2, 8, 3, 2)}, blocksize=2, mode="CRD"),
     case("plain", "SpaceToDepth", {"x": (2, 2, 4, 6)}, blocksize=2, opsets=(13, NEWEST)),
 ]
+IMAGE = {"x": (2, 3, 5, 6)}
+GRID = random(2, 4, 3, 2, low=-1.6, high=1.6)
+VOLUME = {"x": (1, 2, 3, 4, 5), "grid": random(1, 2, 3, 2, 3, low=-1.3, high=1.3)}
+BOXES = np.array([[0.3, 0.2, 4.1, 3.9], [-1.5, 1.0, 9.0, 7.5], [2.0, 2.0, 2.0, 2.0]], np.float32)
+ROIS = IMAGE | {"rois": BOXES, "batch": ints(0, 1, 1)}
+SAMPLED = [
+    *(
+        case(
+            f"{mode}-{padding}-{align}",
+            "GridSample",
+            IMAGE | {"grid": GRID},
+            mode=mode,
+            padding_mode=padding,
+            align_corners=align,
+            opsets=(20,),
+        )
+        for mode in ("linear", "nearest", "cubic")
+        for padding in ("zeros", "border", "reflection")
+        for align in (0, 1)
+    ),
+    case("opset16", "GridSample", IMAGE | {"grid": GRID}, mode="bilinear", opsets=(16,)),
+    case("volume", "GridSample", VOLUME, padding_mode="border", opsets=(20,)),
+    *(
+        case(
+            f"{mode}-{where}",
+            "RoiAlign",
+            ROIS,
+            mode=mode,
+            coordinate_transformation_mode=where,
+            sampling_ratio=2,
+            output_height=2,
+            output_width=3,
+            spatial_scale=0.75,
+            opsets=(16,),
+        )
+        for mode in ("avg", "max")
+        for where in ("half_pixel", "output_half_pixel")
+    ),
+    case("old", "RoiAlign", ROIS, sampling_ratio=1, opsets=(10,)),
+    case(
+        "plain",
+        "DeformConv",
+        {"x": (1, 4, 5, 6), "w": (6, 4, 3, 3), "offset": (1, 18, 3, 6)},
+        pads=[0, 1, 0, 1],
+        opsets=(19, 22),
+    ),
+    case(
+        "groups",
+        "DeformConv",
+        {"x": (2, 4, 7, 13), "w": (6, 2, 3, 3), "offset": (2, 36, 3, 7), "b": (6,), "mask": (2, 18, 3, 7)},
+        group=2,
+        offset_group=2,
+        strides=[2, 2],
+        pads=[0, 1, 1, 1],
+        opsets=(19,),
+    ),
+]
+SIGNALS = [
+    case("plain", "Col2Im", {"x": (2, 12, 20)}, {"i": ints(5, 6), "b": ints(2, 2)}, opsets=(18,)),
+    case(
+        "apart",
+        "Col2Im",
+        {"x": (1, 18, 6)},
+        {"i": ints(7, 8), "b": ints(3, 3)},
+        strides=[3, 2],
+        dilations=[1, 2],
+        pads=[1, 0, 0, 1],
+        opsets=(18,),
+    ),
+    case("real", "DFT", {"x": (2, 9, 1)}, onesided=1, opsets=(17,)),
+    case("complex", "DFT", {"x": (3, 8, 2)}, {"n": np.array(6, np.int64), "a": np.array(0, np.int64)}, opsets=(20,)),
+    case("inverse", "DFT", {"x": (2, 5, 2)}, {"n": np.array(7, np.int64)}, inverse=1, opsets=(17, 20)),
+    case("plain", "STFT", {"x": (2, 33, 1)}, {"s": np.array(5, np.int64), "w": random(8)}, opsets=(17,)),
+    case(
+        "length",
+        "STFT",
+        {"x": (1, 40, 1)},
+        {"s": np.array(8, np.int64), "w": random(16), "n": np.array(16, np.int64)},
+        onesided=0,
+        opsets=(17,),
+    ),
+    case(
+        "plain",
+        "MelWeightMatrix",
+        {},
+        {
+            "n": np.array(8, np.int64),
+            "l": np.array(64, np.int64),
+            "r": np.array(16000, np.int64),
+            "a": scalar(100),
+            "b": scalar(7000),
+        },
+        opsets=(17,),
+    ),
+    case(
+        "plain",
+        "MaxUnpool",
+        {"x": (1, 2, 2, 2), "i": ints(5, 7, 13, 15, 16, 18, 26, 29).reshape(1, 2, 2, 2)},
+        kernel_shape=[2, 2],
+        strides=[2, 2],
+        opsets=(11,),
+    ),
+]
 CASES = [
+    *SAMPLED,
+    *SIGNALS,
     *(CONVOLUTIONS + TRANSPOSED_CONVOLUTIONS + PRODUCTS + UNARY + ELEMENTWISE),
     *(POOLS + REDUCTIONS + NORMALIZATION + MOVEMENT + RESIZES + CONDITIONS),
 ]

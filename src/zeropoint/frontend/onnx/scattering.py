@@ -45,7 +45,8 @@ REDUCTIONS: dict[str, Callable[[SSAValue, SSAValue], Operation] | None] = {
 """How a scatter combines an update with the present element; None replaces the element."""
 
 
-def _body(element: Attribute, reduction: str) -> Region:
+def update_body(element: Attribute, reduction: str) -> Region:
+    """The body of a `scatter` with a reduction of `REDUCTIONS`."""
     op = REDUCTIONS[reduction]
     if op is not None:
         return binary_body(op, element)
@@ -83,7 +84,7 @@ def scatter_elements(node: Node, build: Builder) -> SSAValue:
     dimensions = ScatterDimensions(
         inserted_window_dims=every, scatter_dims_to_operand_dims=every, index_vector_dim=rank
     )
-    body = _body(element_of(value), node.choice("reduction", "none", REDUCTIONS))
+    body = update_body(element_of(value), node.choice("reduction", "none", REDUCTIONS))
     return build.insert(ScatterOp([value], positions, [updates], dimensions, body))
 
 
@@ -127,7 +128,7 @@ def scatter_nd(node: Node, build: Builder) -> SSAValue:
         scatter_dims_to_operand_dims=mapped,
         index_vector_dim=rank,
     )
-    body = _body(element_of(value), node.choice("reduction", "none", REDUCTIONS))
+    body = update_body(element_of(value), node.choice("reduction", "none", REDUCTIONS))
     positions = _nd_indices(indices, shape[:depth], build)
     return build.insert(ScatterOp([value], positions, [updates], dimensions, body))
 
@@ -149,7 +150,7 @@ def tensor_scatter(node: Node, build: Builder) -> SSAValue:
     dimensions = ScatterDimensions(
         inserted_window_dims=every, scatter_dims_to_operand_dims=every, index_vector_dim=len(shape)
     )
-    return build.insert(ScatterOp([value], positions, [update], dimensions, _body(element_of(value), "none")))
+    return build.insert(ScatterOp([value], positions, [update], dimensions, update_body(element_of(value), "none")))
 
 
 def compress(node: Node, build: Builder) -> SSAValue:
