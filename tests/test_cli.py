@@ -65,6 +65,8 @@ def make_files() -> None:
     dense = [node("Gemm", ["x", "w"], "a", transB=1), node("Relu", ["a"])]
     save_model("model.onnx", dense, {"x": [1, 6]}, [1, 20], w=WEIGHT)
     save_model("dynamic.onnx", dense, {"x": ["batch", 6]}, ["batch", 20], w=WEIGHT)
+    scaled = [node("Gemm", ["x", "w"], "a", transB=1), node("Mul", ["a", "rate"])]
+    save_model("scaled.onnx", scaled, {"x": [1, 6], "rate": []}, [1, 20], w=WEIGHT)
     save_model("softmax.onnx", [node("Softmax", ["x"])], {"x": [1, 6]}, [1, 6])
     save_model("sum.onnx", [node("Add", ["a", "b"])], {"a": [1, 6], "b": [1, 6]}, [1, 6])
     save_model("nan.onnx", dense, {"x": [1, 6]}, [1, 20], w=np.where(WEIGHT > 2, np.nan, WEIGHT))
@@ -318,6 +320,29 @@ def test_the_same_input_gives_the_same_files_in_another_process() -> None:
 def test_a_shape_fixes_a_dynamic_dimension() -> None:
     done("quantize dynamic.onnx --data data.npz --shape x=1x6 -o fixed.mlir")
     assert Path("fixed.safetensors").read_bytes() == Path("quantized.safetensors").read_bytes()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "quantize scaled.onnx --data data.npz -o out.mlir --effort none",
+        "run scaled.onnx --input data.npz -o out.npz",
+        "compare scaled.onnx quantized.mlir --data data.npz",
+        "explain scaled.onnx",
+        "explain scaled.onnx --native",
+        "sensitivity scaled.onnx --data data.npz --effort none",
+        "calibrate scaled.onnx --data data.npz -o out.json",
+        "opt scaled.onnx -p simplify -o out.mlir",
+        "report quantized.mlir -o out.json --reference scaled.onnx --data data.npz --no-timing",
+    ],
+)
+def test_every_command_that_takes_a_model_fixes_inputs_to_numbers(command: str) -> None:
+    done(f"{command} --constant rate=0.5")
+
+
+def test_a_constant_scales_what_run_computes() -> None:
+    done("run scaled.onnx --input data.npz -o half.npz --constant rate=0.5")
+    np.testing.assert_allclose(np.load("half.npz")["y"], 0.5 * SAMPLES @ WEIGHT.T, rtol=1e-5, atol=1e-6)
 
 
 def test_a_shape_that_was_fixed_is_not_asked_again() -> None:

@@ -11,7 +11,7 @@ from zeropoint.cli.files import INPUT_FILE, OUTPUT_FILE, check_output
 from zeropoint.cli.limits import check_loops, limit_options
 from zeropoint.cli.observers import OBSERVER
 from zeropoint.cli.refusals import reports_errors
-from zeropoint.cli.shapes import SHAPE
+from zeropoint.cli.shapes import CONSTANT, SHAPE
 from zeropoint.cli.verbosity import progress, say
 
 SUFFIXES = (".json", ".mlir")
@@ -29,6 +29,7 @@ SUFFIXES = (".json", ".mlir")
 @click.option("--target", default="cpu", show_default=True, help="Target whose kernels decide what is observed.")
 @OBSERVER
 @SHAPE
+@CONSTANT
 @limit_options
 @reports_errors
 def calibrate(
@@ -39,6 +40,7 @@ def calibrate(
     target: str,
     observer: str,
     shapes: tuple[tuple[str, tuple[int, ...]], ...],
+    constants: tuple[tuple[str, bool | int | float], ...],
 ) -> None:
     """Observe the values of MODEL on data and write their ranges.
 
@@ -56,7 +58,7 @@ def calibrate(
     observer_factory(observer)
     named_target(target)
     source = data_source(data, preprocess)
-    program = loaded(model, dict(shapes), source)
+    program = loaded(model, dict(shapes), source, dict(constants))
     check_loops(program)
     if not stats_keys(program):
         program = run_all((*FLOAT_PASSES, *ASKING_PASSES), program, {"target": target})

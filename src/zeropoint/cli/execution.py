@@ -40,6 +40,7 @@ THREADS = click.option(
 @ENGINE
 @THREADS
 @SHAPE
+@CONSTANT
 @limit_options
 @reports_errors
 def run(
@@ -51,6 +52,7 @@ def run(
     engine: str,
     threads: int,
     shapes: tuple[tuple[str, tuple[int, ...]], ...],
+    constants: tuple[tuple[str, bool | int | float], ...],
 ) -> None:
     """Run MODEL on every sample of the input and write the outputs, stacked.
 
@@ -62,10 +64,10 @@ def run(
     refuse_idle(
         ("arguments", inputs is not None, "--input"),
         ("split_input_file", inputs is not None, "--input"),
-        ("shapes", inputs is None, "no --input"),
+        *((name, inputs is None, "no --input") for name in ("shapes", "constants")),
     )
     if inputs is not None and output is not None:
-        _run_samples(model, inputs, output, dict(shapes), engine, threads)
+        _run_samples(model, inputs, output, (dict(shapes), dict(constants)), engine, threads)
     elif inputs is not None or output is not None or model.suffix.lower() not in ("", ".mlir"):
         missing = "--output" if inputs is not None else "--input"
         fail(f"{model}: found no {missing}, expected --input and --output together, or a .mlir program without either")
@@ -111,16 +113,15 @@ def _engine(model: Any, engine: str, threads: int) -> Any:
     return model.interpreted() if engine == "interp" else model
 
 
-def _run_samples(
-    model: Path, inputs: Path, output: Path, shapes: dict[str, tuple[int, ...]], engine: str, threads: int
-) -> None:
+def _run_samples(model: Path, inputs: Path, output: Path, fixed: tuple[Any, Any], engine: str, threads: int) -> None:
+    """Run the model, with `fixed` shapes and constants, on every sample of a file."""
     from zeropoint.calibrate import samples
     from zeropoint.frontend import load_model
     from zeropoint.ir.outputs import write_atomically
     from zeropoint.model import Model
 
     check_output(output, (".npz",), model, inputs)
-    loaded = _engine(Model(load_model(model, shapes)), engine, threads)
+    loaded = _engine(Model(load_model(model, *fixed)), engine, threads)
     check_loops(loaded.program)
     outputs = loaded.run_samples(samples(inputs, loaded.inputs, fill=True), progress=progress())
 

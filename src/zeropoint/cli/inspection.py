@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -10,7 +11,7 @@ from zeropoint.cli.files import INPUT_FILE
 from zeropoint.cli.idle import refuse_idle
 from zeropoint.cli.limits import limit_options
 from zeropoint.cli.refusals import fail, reports_errors
-from zeropoint.cli.shapes import SHAPE
+from zeropoint.cli.shapes import CONSTANT, SHAPE
 
 
 @click.command()
@@ -26,6 +27,7 @@ from zeropoint.cli.shapes import SHAPE
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--native", is_flag=True, help="The native kernel of every op, and why a faster one did not fit.")
 @SHAPE
+@CONSTANT
 @limit_options
 @reports_errors
 def explain(
@@ -36,6 +38,7 @@ def explain(
     as_json: bool,
     native: bool,
     shapes: tuple[tuple[str, tuple[int, ...]], ...],
+    constants: tuple[tuple[str, bool | int | float], ...],
 ) -> None:
     """Why VALUE has its scale, why a rescale is there, why an op stayed float; without VALUE an overview of MODEL.
 
@@ -48,15 +51,16 @@ def explain(
     refuse_idle(
         ("native", ranges, "--ranges"),
         ("target", ranges or native, "--ranges" if ranges else "--native"),
-        ("shapes", ranges, "--ranges"),
+        *((name, ranges, "--ranges") for name in ("shapes", "constants")),
     )
     if ranges:
         _explain_ranges(model, value, as_json)
         return
-    if native:
-        _explain_native(model, value, as_json, dict(shapes))
-        return
     from zeropoint.frontend import load_model
+
+    if native:
+        _explain_native(load_model(model, dict(shapes), dict(constants)), value, as_json)
+        return
     from zeropoint.model import Model
     from zeropoint.targets import target as named_target
 
@@ -64,7 +68,7 @@ def explain(
         named_target(target)
     except ValueError as error:
         fail(str(error))
-    loaded = Model(load_model(model, dict(shapes)))
+    loaded = Model(load_model(model, dict(shapes), dict(constants)))
     refuse_idle(("target", loaded.program.profile is not None, "a program that is quantized already"))
     found = loaded.explain(value, target=target)
     if as_json:
@@ -73,16 +77,15 @@ def explain(
         click.echo(str(found))
 
 
-def _explain_native(model: Path, name: str | None, as_json: bool, shapes: dict[str, tuple[int, ...]]) -> None:
+def _explain_native(program: Any, name: str | None, as_json: bool) -> None:
     """The kernels of a model, or those of the op called `name`."""
     import json
 
     from zeropoint.codegen.group import group
     from zeropoint.codegen.llvm.machine import host
-    from zeropoint.frontend import load_model
     from zeropoint.report.explain import native_kernels, native_table
 
-    found = native_kernels(group(load_model(model, shapes), isa=host().name))
+    found = native_kernels(group(program, isa=host().name))
     found = [kernel for kernel in found if name in (None, kernel.name)]
     if not found:
         fail(f"found no kernel of an op called '{name}'; without a name all of them are listed")

@@ -12,7 +12,7 @@ from zeropoint.cli.files import INPUT_FILE, OUTPUT_FILE, check_output, program_t
 from zeropoint.cli.idle import refuse_idle
 from zeropoint.cli.limits import limit_options
 from zeropoint.cli.refusals import reports_errors
-from zeropoint.cli.shapes import SHAPE
+from zeropoint.cli.shapes import CONSTANT, SHAPE
 
 
 def _list_passes(context: click.Context, parameter: click.Parameter, value: bool) -> None:
@@ -49,6 +49,7 @@ class _WithPasses(click.Command):
 @click.option("--inline-weights", is_flag=True, help="Print large constants as a resource section.")
 @click.option("--list-passes", is_flag=True, is_eager=True, expose_value=False, callback=_list_passes)
 @SHAPE
+@CONSTANT
 @limit_options
 @reports_errors
 def opt(
@@ -63,6 +64,7 @@ def opt(
     locations: bool,
     inline_weights: bool,
     shapes: tuple[tuple[str, tuple[int, ...]], ...],
+    constants: tuple[tuple[str, bool | int | float], ...],
 ) -> None:
     """Run passes on the program in FILE (.mlir, .onnx; '-' is standard input), as mlir-opt does.
 
@@ -75,7 +77,7 @@ def opt(
     refuse_idle(
         *((name, not is_text, file.name) for name in ("split_input_file", "verify_diagnostics")),
         ("allow_unregistered_dialect", not is_text, file.name),
-        ("shapes", is_text, file.name),
+        *((name, is_text, file.name) for name in ("shapes", "constants")),
     )
     if output is not None:
         check_output(output, (), file)
@@ -83,7 +85,7 @@ def opt(
     if not is_text:
         from zeropoint.frontend import load_model
 
-        programs = [optimizer.run_passes(load_model(file, dict(shapes)), chain)]
+        programs = [optimizer.run_passes(load_model(file, dict(shapes), dict(constants)), chain)]
     else:
         text, name = program_text(file)
         reading = optimizer.Reading(name, split_input_file, allow_unregistered_dialect)

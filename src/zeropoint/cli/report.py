@@ -13,7 +13,7 @@ from zeropoint.cli.files import INPUT_FILE, OUTPUT_FILE, check_output
 from zeropoint.cli.idle import refuse_idle
 from zeropoint.cli.limits import check_loops, limit_options
 from zeropoint.cli.refusals import reports_errors
-from zeropoint.cli.shapes import SHAPE
+from zeropoint.cli.shapes import CONSTANT, SHAPE
 from zeropoint.cli.verbosity import progress, say
 
 TIMING = click.option("--timing/--no-timing", default=True, show_default=True, help="Compile and time every kernel.")
@@ -52,6 +52,7 @@ TRIALS = click.option(
 @TIMING
 @TRIALS
 @SHAPE
+@CONSTANT
 @limit_options
 @reports_errors
 def report(
@@ -65,6 +66,7 @@ def report(
     timing: bool,
     trials: bool,
     shapes: tuple[tuple[str, tuple[int, ...]], ...],
+    constants: tuple[tuple[str, bool | int | float], ...],
 ) -> None:
     """Write one page about the integer program MODEL, as quantize wrote it: graph, noise, values, bounds, times.
 
@@ -86,7 +88,7 @@ def report(
     no_data, no_float = "no --data", "neither --reference nor --stages"
     refuse_idle(
         ("preprocess", data is None, no_data),
-        ("shapes", reference is None, "no --reference"),
+        *((name, reference is None, "no --reference") for name in ("shapes", "constants")),
         ("data", reference is None and stages is None, no_float),
         ("trials", stages is None or data is None, no_data if data is None else "no --stages"),
     )
@@ -95,7 +97,7 @@ def report(
     check_loops(program)
     source = Source() if stages is None else saved_stages(stages)
     if reference is not None:
-        source = replace(source, reference=load_alike(reference, program.inputs, dict(shapes)))
+        source = replace(source, reference=load_alike(reference, program.inputs, dict(shapes), dict(constants)))
     if data is not None:
         inputs = (source.reference or source.fused or program).inputs
         source = replace(source, data=samples(data_source(data, preprocess), inputs), data_name=data.name)

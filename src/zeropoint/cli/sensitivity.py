@@ -11,7 +11,7 @@ from zeropoint.cli.files import INPUT_FILE
 from zeropoint.cli.limits import check_loops, limit_options
 from zeropoint.cli.observers import OBSERVER
 from zeropoint.cli.refusals import reports_errors
-from zeropoint.cli.shapes import SHAPE
+from zeropoint.cli.shapes import CONSTANT, SHAPE
 from zeropoint.cli.verbosity import progress
 
 
@@ -49,6 +49,7 @@ from zeropoint.cli.verbosity import progress
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @SHAPE
+@CONSTANT
 @limit_options
 @reports_errors
 def sensitivity(
@@ -62,6 +63,7 @@ def sensitivity(
     worst: int | None,
     as_json: bool,
     shapes: tuple[tuple[str, tuple[int, ...]], ...],
+    constants: tuple[tuple[str, bool | int | float], ...],
 ) -> None:
     """For each kernel of MODEL, quantized: the noise that it adds and inherits, and the gain from 16 bits, in dB."""
     import json
@@ -74,7 +76,7 @@ def sensitivity(
     options = Options(target, observer=observer, effort=effort)
     check_options(options)
     source = data_source(data, preprocess)
-    program = loaded(model, dict(shapes), source)
+    program = loaded(model, dict(shapes), source, dict(constants))
     check_loops(program)
     found = sensitivity(program, samples(source, program.inputs), options, exact=exact, progress=progress())
     listed = found if worst is None else ranked(found)[:worst]
